@@ -1,0 +1,108 @@
+package def
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Contract is what a caller may rely on.
+type Contract struct {
+	Operation string
+	Formula   []string
+	Operands  []Term
+	Params    []string
+	Clauses   []Clause
+}
+
+// Term is what a contract says of one operand.
+type Term struct {
+	Name, Shape, DTypes, Note string
+}
+
+// Clause is a numbered promise. Its id stands in error messages and test names.
+type Clause struct {
+	ID, Text string
+}
+
+// Contract returns the definition's contract.
+func (d *Definition) Contract() Contract {
+	c := Contract{Operation: d.Name, Formula: d.formula}
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		shape := strings.Join(o.Dims, ",")
+		switch {
+		case d.IsFlat() && o.Extent == PerElement:
+			shape = "any"
+		case len(o.Dims) == 0:
+			shape = "one"
+		}
+		c.Operands = append(c.Operands, Term{Name: o.Name, Shape: shape, DTypes: o.DTypes.String(), Note: d.note(o)})
+	}
+	for _, p := range d.Params {
+		c.Params = append(c.Params, p.Name)
+	}
+	for i, text := range d.clauses {
+		c.Clauses = append(c.Clauses, Clause{ID: fmt.Sprintf("C%d", i+1), Text: text})
+	}
+	return c
+}
+
+// note says how an operand is used, and what it may share memory with.
+func (d *Definition) note(o *Operand) string {
+	switch {
+	case o.IsIn && o.IsOut:
+		return "read, then written in place"
+	case o.IsIndex:
+		return strings.TrimSpace(indexNote(*o))
+	case !o.IsOut:
+		return ""
+	}
+	note := "fully written"
+	if partners := d.InPlacePartners(o); len(partners) > 0 {
+		note += "; may be " + strings.Join(partners, " or ") + " itself"
+	}
+	return note
+}
+
+// InPlacePartners names the inputs whose memory an output may be: the element
+// inputs that can be stored in its format, for an element output of a rowwise
+// definition. Every other overlap is refused.
+func (d *Definition) InPlacePartners(out *Operand) []string {
+	if d.Kind != KindRowwise || out.Extent != PerElement || !out.IsOut || out.IsIn {
+		return nil
+	}
+	var names []string
+	for i := range d.Operands {
+		in := &d.Operands[i]
+		if in.IsIn && !in.IsOut && in.Extent == PerElement && !in.IsIndex {
+			names = append(names, in.Name)
+		}
+	}
+	return names
+}
+
+// Table is the contract as text, as it stands in the package comment of the
+// operation.
+func (c Contract) Table() string {
+	var s strings.Builder
+	for _, f := range c.Formula {
+		fmt.Fprintln(&s, f)
+	}
+	s.WriteString("\n")
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "operand\tshape\tdtypes\tnote")
+	for _, o := range c.Operands {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Name, o.Shape, o.DTypes, o.Note)
+	}
+	w.Flush()
+	s.WriteString("\n")
+	for _, k := range c.Clauses {
+		fmt.Fprintf(&s, "%-4s%s\n", k.ID, k.Text)
+	}
+	lines := strings.Split(strings.TrimRight(s.String(), "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,184 @@
+package def
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"tokitai/num"
+)
+
+// Kind is one of the four forms of a definition.
+type Kind uint8
+
+const (
+	KindRowwise     Kind = iota // expressions over the rows of a matrix
+	KindContraction             // C = op(A)·op(B) (+ C)
+	KindGather                  // rows of a table by index
+	KindScatterAdd              // sums of rows by index
+)
+
+func (k Kind) String() string {
+	return [...]string{"rowwise", "contraction", "gather", "scatter-add"}[k]
+}
+
+// Definition is an operation, defined. It is immutable and safe for concurrent
+// use; its address identifies it within a process, its Hash everywhere.
+type Definition struct {
+	Name     string
+	Kind     Kind
+	Operands []Operand
+	Params   []Param
+
+	// Rowwise definitions: the same expression with function calls kept, for
+	// truth, and expanded, for execution.
+	Math, Exec Graph
+
+	// Contractions: operands are left, right and result.
+	TransposeLeft, TransposeRight bool
+
+	// Contractions and scatter-adds: the result's old value is the first term.
+	Accumulate bool
+
+	flat    bool
+	formula []string
+	clauses []string
+	text    string
+	hash    [sha256.Size]byte
+}
+
+// MaxOperands is how many tensors a definition may have.
+const MaxOperands = 16
+
+// Operand is a tensor that a definition reads, writes or both.
+type Operand struct {
+	Name   string
+	Dims   []string // sizes by letter; the same letter is the same size
+	Extent Extent   // rowwise only
+	DTypes Rule
+	IsIn   bool
+	IsOut  bool
+
+	IsIndex bool   // int32, each below Bound unless it equals the parameter Except
+	Bound   string // the letter of the size that limits an index
+	Except  string // parameter naming one more index that is allowed, or ""
+}
+
+// Param is a number given with a call.
+type Param struct {
+	Name  string
+	IsInt bool // an int32; otherwise computed in binary64 and rounded once to binary32
+}
+
+// Rule says in which formats an operand may be stored.
+type Rule struct {
+	Like    string // as this operand is, or
+	Allowed []num.DType
+}
+
+// AnyFloat allows every format of real values.
+var AnyFloat = Rule{Allowed: num.FloatDTypes}
+
+// Only allows the given formats.
+func Only(d ...num.DType) Rule { return Rule{Allowed: d} }
+
+// Like demands the format of another operand.
+func Like(operand string) Rule { return Rule{Like: operand} }
+
+// Or allows further formats.
+func (r Rule) Or(d ...num.DType) Rule {
+	return Rule{Like: r.Like, Allowed: append(r.Allowed[:len(r.Allowed):len(r.Allowed)], d...)}
+}
+
+func (r Rule) String() string {
+	s := ""
+	for _, d := range r.Allowed {
+		if s != "" {
+			s += " "
+		}
+		s += d.String()
+	}
+	switch {
+	case r.Like == "":
+		return s
+	case s == "":
+		return "as " + r.Like
+	}
+	return "as " + r.Like + ", or " + s
+}
+
+// Text is the definition in a stable form that a person can read.
+func (d *Definition) Text() string { return d.text }
+
+// Hash is the definition's identity: the SHA-256 of its text.
+func (d *Definition) Hash() string { return hex.EncodeToString(d.hash[:]) }
+
+func (d *Definition) String() string { return d.Name }
+
+// Operand returns the position of the named operand, or -1.
+func (d *Definition) Operand(name string) int {
+	for i := range d.Operands {
+		if d.Operands[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Param returns the position of the named parameter, or -1.
+func (d *Definition) Param(name string) int {
+	for i := range d.Params {
+		if d.Params[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// IsFlat reports whether a rowwise definition computes each element from that
+// element alone, and at most a sum of them all: then the division into rows does
+// not matter.
+func (d *Definition) IsFlat() bool { return d.flat }
+
+func (d *Definition) isFlat() bool {
+	for i := range d.Operands {
+		if e := d.Operands[i].Extent; e == PerRow || e == PerColumn {
+			return false
+		}
+	}
+	for _, n := range d.Exec.Nodes {
+		switch {
+		case n.Op.IsRowReduction(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
+			return false
+		}
+	}
+	return d.Kind == KindRowwise
+}
+
+// Must returns d, and panics if it could not be built. It is for definitions
+// that are package variables.
+func Must(d *Definition, err error) *Definition {
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func (d *Definition) seal() (*Definition, error) {
+	seen := map[string]bool{}
+	for _, o := range d.Operands {
+		seen[o.Name] = true
+	}
+	for _, o := range d.Operands {
+		if o.DTypes.Like != "" && !seen[o.DTypes.Like] {
+			return nil, fmt.Errorf("%s: operand %s is stored like %s, which is not an operand", d.Name, o.Name, o.DTypes.Like)
+		}
+	}
+	if len(d.Operands) > MaxOperands {
+		return nil, fmt.Errorf("%s: it has %d operands, want at most %d", d.Name, len(d.Operands), MaxOperands)
+	}
+	d.flat = d.isFlat()
+	d.text = d.print()
+	d.hash = sha256.Sum256([]byte(d.text))
+	return d, nil
+}

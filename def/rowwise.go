@@ -1,0 +1,322 @@
+package def
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// Builder collects the operands and results of a rowwise definition.
+type Builder struct {
+	d       *Definition
+	inputs  []*Node // by operand, nil for pure outputs
+	outputs []Output
+	err     error
+}
+
+var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+var definitionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+
+// Rowwise builds a definition over the rows of an R×C matrix. It refuses one
+// that makes no sense, with a message that names the node.
+func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
+	b := &Builder{d: &Definition{Name: name, Kind: KindRowwise}}
+	if !definitionNameForm.MatchString(name) {
+		return nil, fmt.Errorf("definition %q: want a name like softmax.forward", name)
+	}
+	build(b)
+	if err := b.finish(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b.d.seal()
+}
+
+// In is an input with one value per element.
+func (b *Builder) In(name string, dtypes ...Rule) Value { return b.input(name, PerElement, dtypes) }
+
+// InCol is an input with one value per column.
+func (b *Builder) InCol(name string, dtypes ...Rule) Value { return b.input(name, PerColumn, dtypes) }
+
+// InRow is an input with one value per row.
+func (b *Builder) InRow(name string, dtypes ...Rule) Value { return b.input(name, PerRow, dtypes) }
+
+// InIndex is an int32 input with one value per row that names a column. Calls
+// refuse or skip a value outside 0 … C−1, except the one that the int32
+// parameters in except name.
+func (b *Builder) InIndex(name string, except ...Value) Value {
+	n := b.input(name, PerRow, []Rule{Only(indexDType)})
+	n.Type = Int
+	o := &b.d.Operands[n.Operand]
+	o.IsIndex, o.Bound = true, "C"
+	for _, e := range except {
+		if e.Op != OpParam || e.Type != Int || o.Except != "" {
+			b.fail("index %s: want one int32 parameter as its exception, got %s", name, e.label())
+			break
+		}
+		o.Except = e.Name
+	}
+	return n
+}
+
+// Param is a real number given with the call, computed in binary64 by the host
+// and rounded once to binary32.
+func (b *Builder) Param(name string) Value { return b.param(name, Float) }
+
+// IntParam is an int32 given with the call.
+func (b *Builder) IntParam(name string) Value { return b.param(name, Int) }
+
+// Columns is the number of columns, rounded to binary32.
+func (b *Builder) Columns() Value { return &Node{Op: OpColumns, Name: "C"} }
+
+// Rows is the number of rows, rounded to binary32.
+func (b *Builder) Rows() Value { return &Node{Op: OpRows, Name: "R"} }
+
+// Col is the column of this element, an int32.
+func (b *Builder) Col() Value { return &Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col"} }
+
+// Random is a random word for this element: Philox 4×32-10 with the seed as key
+// and (flat index / 4, tensor, step) as counter. All arguments are int32.
+func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
+	v := &Node{Op: OpRandom, Args: []*Node{seedLow, seedHigh, tensor, step}}
+	v.check(Int, Int, Int, Int, Int)
+	if v.err == nil && v.Extent != Scalar {
+		v.err = fmt.Errorf("%s: want int32 parameters", v.brief())
+	}
+	v.Extent = PerElement
+	return v
+}
+
+// Out stores a value per element.
+func (b *Builder) Out(name string, v Value, dtypes ...Rule) { b.output(name, PerElement, v, dtypes) }
+
+// OutCol stores a value per column.
+func (b *Builder) OutCol(name string, v Value, dtypes ...Rule) { b.output(name, PerColumn, v, dtypes) }
+
+// OutRow stores a value per row.
+func (b *Builder) OutRow(name string, v Value, dtypes ...Rule) { b.output(name, PerRow, v, dtypes) }
+
+// OutScalar stores one value.
+func (b *Builder) OutScalar(name string, v Value, dtypes ...Rule) { b.output(name, Scalar, v, dtypes) }
+
+// Formula states the mathematics for readers, a line each.
+func (b *Builder) Formula(lines ...string) { b.d.formula = lines }
+
+// Clauses states the contract for readers: clause i is C(i+1).
+func (b *Builder) Clauses(texts ...string) { b.d.clauses = texts }
+
+func (b *Builder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (b *Builder) rule(name string, rules []Rule) Rule {
+	switch len(rules) {
+	case 0:
+		return AnyFloat
+	case 1:
+		return rules[0]
+	}
+	b.fail("%s: want at most one rule for its storage, got %d", name, len(rules))
+	return rules[0]
+}
+
+func (b *Builder) operand(name string, e Extent, dtypes []Rule) int {
+	if !nameForm.MatchString(name) {
+		b.fail("operand %q: want a name like x or dgamma", name)
+	}
+	b.d.Operands = append(b.d.Operands, Operand{Name: name, Extent: e, Dims: dimsOf(e), DTypes: b.rule(name, dtypes)})
+	b.inputs = append(b.inputs, nil)
+	return len(b.d.Operands) - 1
+}
+
+func dimsOf(e Extent) []string {
+	switch e {
+	case PerElement:
+		return []string{"R", "C"}
+	case PerRow:
+		return []string{"R"}
+	case PerColumn:
+		return []string{"C"}
+	}
+	return nil
+}
+
+func (b *Builder) input(name string, e Extent, dtypes []Rule) *Node {
+	if b.d.Operand(name) >= 0 {
+		b.fail("operand %s is declared twice", name)
+	}
+	i := b.operand(name, e, dtypes)
+	b.d.Operands[i].IsIn = true
+	b.inputs[i] = &Node{Op: OpInput, Name: name, Extent: e, Operand: i, owner: b}
+	return b.inputs[i]
+}
+
+func (b *Builder) param(name string, t Type) Value {
+	if b.d.Param(name) >= 0 || b.d.Operand(name) >= 0 {
+		b.fail("parameter %s: the name is taken", name)
+	}
+	if !nameForm.MatchString(name) {
+		b.fail("parameter %q: want a name like eps", name)
+	}
+	b.d.Params = append(b.d.Params, Param{Name: name, IsInt: t == Int})
+	return &Node{Op: OpParam, Type: t, Name: name, Param: len(b.d.Params) - 1, owner: b}
+}
+
+func (b *Builder) output(name string, e Extent, v Value, dtypes []Rule) {
+	i := b.d.Operand(name)
+	switch {
+	case v == nil:
+		b.fail("output %s has no value", name)
+		return
+	case v.err != nil:
+		b.fail("output %s: %w", name, v.err)
+		return
+	case v.Type != Float:
+		b.fail("output %s: %s is %s, want a float", name, v.label(), article(v.Type))
+	case v.Extent != e:
+		b.fail("output %s: %s is %s, want %s", name, v.label(), v.Extent, e)
+	case i >= 0 && b.d.Operands[i].IsOut:
+		b.fail("output %s is declared twice", name)
+	case i >= 0 && (b.d.Operands[i].IsIndex || b.d.Operands[i].Extent != e):
+		b.fail("output %s: the input of that name is %s, want %s", name, b.d.Operands[i].Extent, e)
+	case i >= 0 && e != PerElement:
+		b.fail("output %s: only values per element can be updated in place", name)
+	case i >= 0 && len(dtypes) > 0:
+		b.fail("output %s: its storage is already stated by the input of that name", name)
+	}
+	if i < 0 {
+		i = b.operand(name, e, dtypes)
+	}
+	b.d.Operands[i].IsOut = true
+	b.outputs = append(b.outputs, Output{Operand: i, Value: v})
+}
+
+func (b *Builder) finish() error {
+	if b.err != nil {
+		return b.err
+	}
+	if len(b.outputs) == 0 {
+		return errors.New("it has no output")
+	}
+	perElement := false
+	for _, o := range b.d.Operands {
+		perElement = perElement || o.Extent == PerElement
+	}
+	if !perElement {
+		return errors.New("no operand has one value per element, so the number of columns is unknown")
+	}
+	if err := b.checkLeaves(); err != nil {
+		return err
+	}
+	b.d.Math = b.graph(false)
+	b.d.Exec = b.graph(true)
+	return nil
+}
+
+// checkLeaves walks the expression as written, and refuses operands of other
+// definitions, int32 arithmetic outside functions, names used twice, and roundings to the
+// format of something that is no operand.
+func (b *Builder) checkLeaves() error {
+	named := map[string]*Node{}
+	for i, o := range b.d.Operands {
+		named[o.Name] = b.inputs[i]
+	}
+	for _, p := range b.d.Params {
+		if _, taken := named[p.Name]; taken {
+			return fmt.Errorf("parameter %s: the name is taken by an operand", p.Name)
+		}
+		named[p.Name] = nil
+	}
+	seen := map[*Node]bool{}
+	var walk func(n *Node) error
+	walk = func(n *Node) error {
+		if seen[n] {
+			return nil
+		}
+		seen[n] = true
+		for _, a := range n.Args {
+			if err := walk(a); err != nil {
+				return err
+			}
+		}
+		switch {
+		case n.Op == OpInput && n.owner != b:
+			return fmt.Errorf("%s is not an input of this definition", n.Name)
+		case n.Op == OpParam && n.owner != b:
+			return fmt.Errorf("%s is not a parameter of this definition", n.Name)
+		case n.Op >= OpBits && n.Op <= OpShr:
+			return fmt.Errorf("%s: int32 arithmetic belongs inside a function's expansion", n.brief())
+		case n.Op == OpArg:
+			return fmt.Errorf("%s: the argument of a function outside its expansion", n.brief())
+		case n.Op == OpRound || n.Op == OpSRound:
+			if o := n.Storage.Of; o != "" && b.d.Operand(o) < 0 {
+				return fmt.Errorf("%s: rounds to the storage of %s, which is not an operand", n.brief(), o)
+			} else if o == "" && !n.Storage.Fixed.IsFloat() {
+				return fmt.Errorf("%s: %s does not store real values", n.brief(), n.Storage)
+			}
+		}
+		if n.Name != "" && len(n.Args) > 0 {
+			if !nameForm.MatchString(n.Name) {
+				return fmt.Errorf("%s: want a name like xhat", n.Name)
+			}
+			if other, taken := named[n.Name]; taken && other != n && !b.isOutputNamed(n) {
+				return fmt.Errorf("the name %s is used twice", n.Name)
+			}
+			named[n.Name] = n
+		}
+		return nil
+	}
+	for _, o := range b.outputs {
+		if err := walk(o.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isOutputNamed reports whether n carries the name of the operand it is stored to.
+func (b *Builder) isOutputNamed(n *Node) bool {
+	for _, o := range b.outputs {
+		if o.Value == n && b.d.Operands[o.Operand].Name == n.Name && !b.d.Operands[o.Operand].IsIn {
+			return true
+		}
+	}
+	return false
+}
+
+// graph copies what the outputs need, arguments first, with function calls kept
+// or replaced by their expansions.
+func (b *Builder) graph(expand bool) Graph {
+	var g Graph
+	copies := map[*Node]*Node{}
+	var visit func(n *Node) *Node
+	visit = func(n *Node) *Node {
+		if c, ok := copies[n]; ok {
+			return c
+		}
+		if n.Op == OpCall && expand {
+			visit(n.Args[0])
+			c := visit(n.Body)
+			if c.Name == "" && len(c.Args) > 0 {
+				c.Name = n.Name
+			}
+			copies[n] = c
+			return c
+		}
+		c := *n
+		c.Args = make([]*Node, len(n.Args))
+		for i, a := range n.Args {
+			c.Args[i] = visit(a)
+		}
+		c.owner = nil
+		c.ID = len(g.Nodes)
+		g.Nodes = append(g.Nodes, &c)
+		copies[n] = &c
+		return &c
+	}
+	for _, o := range b.outputs {
+		g.Outputs = append(g.Outputs, Output{Operand: o.Operand, Value: visit(o.Value)})
+	}
+	return g
+}

@@ -1,0 +1,230 @@
+package def
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Constants that expressions need often.
+var (
+	Zero = Const(0)
+	One  = Const(1)
+	Half = Const(0.5)
+	Two  = Const(2)
+)
+
+// Const is the real number v, exactly.
+func Const(v float64) Value { return RealConst(RealOf(v)) }
+
+// Decimal is the real number that the decimal text denotes, such as "0.044715".
+func Decimal(text string) Value {
+	r, err := ParseReal(text)
+	if err != nil {
+		return &Node{Op: OpConst, err: err}
+	}
+	return RealConst(r)
+}
+
+// RealConst is a real constant.
+func RealConst(r *Real) Value { return &Node{Op: OpConst, Real: r} }
+
+// IntConst is an int32 constant.
+func IntConst(v int32) Value { return &Node{Op: OpInt, Type: Int, Int: v} }
+
+// As names a computed value: in the text form, in error messages and in generated
+// source. Leaves have names already and keep them.
+func (x *Node) As(name string) Value {
+	if len(x.Args) == 0 {
+		return x
+	}
+	y := *x
+	y.Name = name
+	return &y
+}
+
+func (x *Node) Add(y Value) Value { return apply(OpAdd, Float, x, y) }
+func (x *Node) Sub(y Value) Value { return apply(OpSub, Float, x, y) }
+func (x *Node) Mul(y Value) Value { return apply(OpMul, Float, x, y) }
+func (x *Node) Div(y Value) Value { return apply(OpDiv, Float, x, y) }
+func (x *Node) Min(y Value) Value { return apply(OpMin, Float, x, y) }
+func (x *Node) Max(y Value) Value { return apply(OpMax, Float, x, y) }
+func (x *Node) Sqrt() Value       { return apply(OpSqrt, Float, x) }
+func (x *Node) Neg() Value        { return apply(OpNeg, Float, x) }
+func (x *Node) Abs() Value        { return apply(OpAbs, Float, x) }
+func (x *Node) Rint() Value       { return apply(OpRint, Float, x) }
+
+// FMA is a·b + c with one rounding.
+func FMA(a, b, c Value) Value { return apply(OpFMA, Float, a, b, c) }
+
+// Scale is x·2^n, in two roundings when the result is subnormal; n is integral.
+func (x *Node) Scale(n Value) Value { return apply(OpScale, Float, x, n) }
+
+// Round rounds to a storage format, where a value is stored and used again.
+func (x *Node) Round(s Storage) Value {
+	v := apply(OpRound, Float, x)
+	v.Storage = s
+	return v
+}
+
+// StochasticRound rounds to one of the two neighbours in a storage format, upward
+// with the probability of its distance, decided by a random word.
+func (x *Node) StochasticRound(s Storage, word Value) Value {
+	v := &Node{Op: OpSRound, Args: []*Node{x, word}, Storage: s}
+	return v.check(Float, Float, Int)
+}
+
+// Comparisons of two floats or of two int32.
+func (x *Node) Less(y Value) Value      { return compare(OpLess, x, y) }
+func (x *Node) LessEqual(y Value) Value { return compare(OpLessEqual, x, y) }
+func (x *Node) Equal(y Value) Value     { return compare(OpEqual, x, y) }
+func (x *Node) NotEqual(y Value) Value  { return compare(OpNotEqual, x, y) }
+
+// Inside is 0 ≤ i < C: i names a column.
+func (x *Node) Inside() Value {
+	v := &Node{Op: OpInside, Args: []*Node{x}}
+	return v.check(Bool, Int)
+}
+
+// Select is cond ? a : b.
+func Select(cond, a, b Value) Value {
+	v := &Node{Op: OpSelect, Args: []*Node{cond, a, b}}
+	return v.check(a.Type, Bool, a.Type, a.Type)
+}
+
+// int32 arithmetic, for the expansions of functions.
+func (x *Node) Bits() Value           { return intOp(OpBits, Int, Float, x) }
+func (x *Node) Float() Value          { return intOp(OpFloat, Float, Int, x) }
+func (x *Node) IToF() Value           { return intOp(OpIToF, Float, Int, x) }
+func (x *Node) FToI() Value           { return intOp(OpFToI, Int, Float, x) }
+func (x *Node) IAdd(y Value) Value    { return intOp(OpIAdd, Int, Int, x, y) }
+func (x *Node) ISub(y Value) Value    { return intOp(OpISub, Int, Int, x, y) }
+func (x *Node) IAnd(y Value) Value    { return intOp(OpIAnd, Int, Int, x, y) }
+func (x *Node) IOr(y Value) Value     { return intOp(OpIOr, Int, Int, x, y) }
+func (x *Node) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntConst(count)) }
+func (x *Node) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
+
+// RowSum is the sum of a row, in the fixed shape of its length.
+func RowSum(x Value) Value { return reduce(OpRowSum, PerRow, x) }
+
+// RowMax and RowMin are the extremes of a row; NaN if it holds one.
+func RowMax(x Value) Value { return reduce(OpRowMax, PerRow, x) }
+func RowMin(x Value) Value { return reduce(OpRowMin, PerRow, x) }
+
+// ColSum is the sum of a column, known after the last row.
+func ColSum(x Value) Value { return reduce(OpColSum, PerColumn, x) }
+
+// TotalSum is the sum of all elements, known after the last row.
+func TotalSum(x Value) Value { return reduce(OpTotalSum, Scalar, x) }
+
+// At is the row's element in column i, and +0 if there is no such column.
+func (x *Node) At(i Value) Value {
+	v := &Node{Op: OpAt, Args: []*Node{x, i}}
+	v = v.check(Float, Float, Int)
+	switch {
+	case v.err != nil:
+	case x.Extent != PerElement:
+		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.label(), x.Extent)
+	case i.Extent&PerColumn != 0:
+		v.err = fmt.Errorf("%s: index %s is %s, want one per row", v.brief(), i.label(), i.Extent)
+	}
+	v.Extent = PerRow
+	return v
+}
+
+func apply(op Op, t Type, args ...*Node) Value {
+	v := &Node{Op: op, Args: args}
+	return v.check(t, Float, Float, Float)
+}
+
+func intOp(op Op, result, arg Type, args ...*Node) Value {
+	v := &Node{Op: op, Args: args}
+	return v.check(result, arg, arg)
+}
+
+func compare(op Op, x, y *Node) Value {
+	v := &Node{Op: op, Args: []*Node{x, y}}
+	if x.Type == Bool {
+		v.err = fmt.Errorf("%s: %s is a truth value, want a float or an int32", v.brief(), x.label())
+		return v
+	}
+	return v.check(Bool, x.Type, x.Type)
+}
+
+func reduce(op Op, extent Extent, x *Node) Value {
+	v := &Node{Op: op, Args: []*Node{x}}
+	v = v.check(Float, Float)
+	if v.err == nil && x.Extent != PerElement {
+		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.label(), x.Extent)
+	}
+	v.Extent = extent
+	v.Late = op == OpColSum || op == OpTotalSum
+	return v
+}
+
+// check derives a node's type and extent from its arguments, and refuses what
+// makes no sense. The first mistake of an expression is the one reported.
+func (x *Node) check(result Type, want ...Type) *Node {
+	x.Type = result
+	for _, a := range x.Args {
+		if a.err != nil && x.err == nil {
+			x.err = a.err
+		}
+	}
+	if x.err != nil {
+		return x
+	}
+	for i, a := range x.Args {
+		if a.Type != want[i] {
+			x.err = fmt.Errorf("%s: %s is %s, want %s", x.brief(), a.label(), article(a.Type), article(want[i]))
+			return x
+		}
+		x.Extent |= a.Extent
+		x.Late = x.Late || a.Late
+	}
+	if x.Late {
+		for _, a := range x.Args {
+			if !a.Late && a.Extent&PerRow != 0 {
+				x.err = fmt.Errorf("%s: %s is %s, but the sum it meets is known only after the last row", x.brief(), a.label(), a.Extent)
+				return x
+			}
+		}
+	}
+	return x
+}
+
+func article(t Type) string {
+	if t == Int {
+		return "an " + t.String()
+	}
+	return "a " + t.String()
+}
+
+// brief names a node by what it computes: sub(x, rowmax(x)), two levels deep.
+func (x *Node) brief() string { return x.describe(2) }
+
+// label names a node for a message: its name if it has one.
+func (x *Node) label() string { return x.describe(1) }
+
+func (x *Node) describe(depth int) string {
+	switch {
+	case x.Op == OpConst && x.Real != nil:
+		return x.Real.String()
+	case x.Op == OpInt:
+		return fmt.Sprint(x.Int)
+	case x.Name != "":
+		return x.Name
+	case len(x.Args) == 0:
+		return x.Op.String()
+	case depth == 0:
+		return "…"
+	}
+	name := x.Op.String()
+	if x.Op == OpCall {
+		name = x.Func.Name
+	}
+	args := make([]string, len(x.Args))
+	for i, a := range x.Args {
+		args[i] = a.describe(depth - 1)
+	}
+	return name + "(" + strings.Join(args, ", ") + ")"
+}

@@ -1,0 +1,204 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"tokitai/device"
+)
+
+// Alignment is the alignment of every buffer, in bytes: one cache line and one
+// AVX-512 register.
+const Alignment = 64
+
+// Usage is the account of a device's memory.
+type Usage struct {
+	LiveBytes  int64 // of buffers that are open
+	PeakBytes  int64 // the most that LiveBytes has been
+	Blocks     int   // number of buffers that are open
+	LimitBytes int64
+}
+
+// account counts bytes twice: those of open buffers, which the limit is about,
+// and those the collector has not yet taken back, which say whether asking it
+// to would help.
+type account struct {
+	mu    sync.Mutex
+	limit int64
+	live  int64
+	peak  int64
+	held  int64
+	count int
+}
+
+// Usage reports the memory in use. A buffer that was dropped without Close
+// counts until the collector finds it.
+func (d *Device) Usage() Usage {
+	if d == nil {
+		return Usage{}
+	}
+	a := &d.memory
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Usage{LiveBytes: a.live, PeakBytes: a.peak, Blocks: a.count, LimitBytes: a.limit}
+}
+
+// Alloc returns a zeroed buffer, aligned to Alignment.
+func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
+	if d.isClosed() {
+		return nil, fmt.Errorf("cpu: alloc: device %w", device.ErrClosed)
+	}
+	if bytes < 1 {
+		return nil, &device.ArgumentError{Call: "cpu: alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
+	}
+	if err := d.memory.take(bytes); err != nil {
+		return nil, err
+	}
+	memory, ok := alignedZeros(bytes)
+	if !ok {
+		d.memory.giveBack(bytes, bytes)
+		return nil, d.memory.exhausted(bytes)
+	}
+	b := &Buffer{device: d, block: &block{account: &d.memory, bytes: bytes}}
+	b.memory.Store(&memory)
+	runtime.AddCleanup(&memory[0], (*block).collected, b.block)
+	return b, nil
+}
+
+// take enters an allocation that is about to be made. Memory of closed buffers
+// stays with the runtime until it is collected; when that is what stands in the
+// way, it is collected now, so that the process keeps to the limit too.
+func (a *account) take(bytes int64) error {
+	a.mu.Lock()
+	if bytes > a.limit-a.live {
+		a.mu.Unlock()
+		return a.exhausted(bytes)
+	}
+	stale := bytes > a.limit-a.held
+	a.live += bytes
+	a.held += bytes
+	a.count++
+	a.peak = max(a.peak, a.live)
+	a.mu.Unlock()
+	if stale {
+		runtime.GC()
+	}
+	return nil
+}
+
+func (a *account) giveBack(live, held int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live -= live
+	a.held -= held
+	if live > 0 {
+		a.count--
+	}
+}
+
+func (a *account) exhausted(bytes int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &device.OutOfMemoryError{Device: Name, Asked: bytes, Free: a.limit - a.live}
+}
+
+// block is what the account remembers of a buffer's memory. It does not hold
+// that memory, so that the collector can tell when nobody does.
+type block struct {
+	account *account
+	bytes   int64
+	closed  atomic.Bool
+}
+
+// close counts the block as no longer live, once.
+func (b *block) close() {
+	if !b.closed.Swap(true) {
+		b.account.giveBack(b.bytes, 0)
+	}
+}
+
+func (b *block) collected() {
+	b.close()
+	b.account.giveBack(0, b.bytes)
+}
+
+// alignedZeros returns false where no such slice can exist.
+func alignedZeros(bytes int64) (memory []byte, ok bool) {
+	if bytes > math.MaxInt-Alignment {
+		return nil, false
+	}
+	defer func() {
+		// make panics on a length beyond the address space.
+		if recover() != nil {
+			memory, ok = nil, false
+		}
+	}()
+	raw := make([]byte, bytes+Alignment-1)
+	start := int(-uintptr(unsafe.Pointer(&raw[0])) % Alignment)
+	return raw[start : start+int(bytes) : start+int(bytes)], true
+}
+
+// Buffer is a block of host memory.
+type Buffer struct {
+	device *Device
+	block  *block
+	memory atomic.Pointer[[]byte] // nil once closed
+}
+
+var _ device.HostBuffer = (*Buffer)(nil)
+
+// Device is the host.
+func (b *Buffer) Device() device.Device { return b.device }
+
+// Bytes is the size, also of a closed buffer.
+func (b *Buffer) Bytes() int64 { return b.block.bytes }
+
+// Memory is the buffer itself, nil when closed. The collector keeps it while
+// someone holds it, so a call that runs while another goroutine closes the
+// buffer stays in memory that is its own.
+func (b *Buffer) Memory() []byte {
+	if memory := b.memory.Load(); memory != nil && !b.device.isClosed() {
+		return *memory
+	}
+	return nil
+}
+
+// Closed reports whether the buffer or its device is closed.
+func (b *Buffer) Closed() bool { return b.memory.Load() == nil || b.device.isClosed() }
+
+// CopyIn writes src at offset; nothing when it does not fit.
+func (b *Buffer) CopyIn(offset int64, src []byte) error {
+	part, err := b.part("cpu: copy in", offset, len(src))
+	copy(part, src)
+	return err
+}
+
+// CopyOut fills dst from offset.
+func (b *Buffer) CopyOut(offset int64, dst []byte) error {
+	part, err := b.part("cpu: copy out", offset, len(dst))
+	copy(dst, part)
+	return err
+}
+
+func (b *Buffer) part(call string, offset int64, n int) ([]byte, error) {
+	memory := b.Memory()
+	if memory == nil {
+		return nil, fmt.Errorf("%s: buffer %w", call, device.ErrClosed)
+	}
+	if size := int64(len(memory)); offset < 0 || offset > size || int64(n) > size-offset {
+		return nil, &device.ArgumentError{Call: call, Got: fmt.Sprintf("%d bytes at offset %d", n, offset),
+			Want: fmt.Sprintf("a part of the buffer's %d", size)}
+	}
+	return memory[offset : offset+int64(n)], nil
+}
+
+// Close lets go of the memory.
+func (b *Buffer) Close() error {
+	b.memory.Store(nil)
+	b.block.close()
+	return nil
+}

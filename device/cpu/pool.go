@@ -1,0 +1,278 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"tokitai/device"
+)
+
+// Task is work cut into items. It is an interface, not a function, so that a
+// call can keep one and run it again without allocating a closure.
+type Task interface {
+	// Do does one item. Items of one Run are done side by side and in no
+	// promised order, so what an item computes must not depend on the others.
+	//
+	// worker is in [0, Workers()). Within one Run no two goroutines use the
+	// same number at the same time, so it may index scratch space of the task.
+	// Other Runs use the same numbers: scratch space belongs to the task, not
+	// to the device.
+	Do(worker, item int)
+}
+
+// Pool is the device's workers. Its Run may be called from any goroutine, also
+// from within a task.
+//
+// A Run is served by its caller, as worker 0, and by whatever other workers are
+// idle. The caller waits only for items that have been started, never for a
+// worker to become free: that is why a Run inside a task cannot deadlock.
+type Pool struct {
+	workers int
+
+	mu      sync.Mutex
+	wake    sync.Cond // on mu: there may be a run to help with
+	active  []*run    // runs that may have items left, oldest first
+	free    *run      // finished runs, kept for reuse
+	started int       // workers started, the caller not counted
+	idle    int       // workers in wake.Wait
+	closed  bool
+}
+
+// run is one call of Run.
+type run struct {
+	task Task
+	n    uint64
+	done <-chan struct{} // of the context
+
+	_    [64]byte // next is written for every item; keep it off the lines that are only read
+	next atomic.Uint64
+	_    [64]byte
+
+	canceled atomic.Bool
+	failure  atomic.Pointer[PanicError]
+
+	helpers int       // guarded by Pool.mu: workers inside, the caller not counted
+	left    sync.Cond // on Pool.mu: helpers has become 0
+	free    *run
+}
+
+// PanicError is a panic in a task.
+type PanicError struct {
+	Item  int
+	Value any    // what was given to panic; nil when the task ended its goroutine
+	Stack []byte // of the goroutine that panicked
+}
+
+func (e *PanicError) Error() string {
+	if e.Value == nil {
+		return fmt.Sprintf("cpu: task ended its goroutine in item %d", e.Item)
+	}
+	return fmt.Sprintf("cpu: task panicked in item %d: %v\n%s", e.Item, e.Value, e.Stack)
+}
+
+// Unwrap is the panic's value where that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+func newPool(workers int) *Pool {
+	p := &Pool{workers: workers}
+	p.wake.L = &p.mu
+	return p
+}
+
+// Workers is the number of goroutines that may serve one Run, its caller
+// included.
+func (p *Pool) Workers() int {
+	if p == nil {
+		return 0
+	}
+	return p.workers
+}
+
+// Run does items 0 to n-1 of task and returns when all of them are done, with
+// everything they wrote visible to the caller.
+//
+// It returns the context's error exactly when the context ended before all
+// items were started, and a PanicError when an item panicked; in both cases
+// items already started have ended and the others are not done. It allocates
+// nothing once as many Runs have been under way before.
+func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
+	switch {
+	case p == nil:
+		return fmt.Errorf("cpu: run: device %w", device.ErrClosed)
+	case ctx == nil:
+		return &device.ArgumentError{Call: "cpu: run", Got: "a nil context", Want: "a context"}
+	case task == nil:
+		return &device.ArgumentError{Call: "cpu: run", Got: "a nil task", Want: "a task"}
+	case n < 0:
+		return &device.ArgumentError{Call: "cpu: run", Got: fmt.Sprintf("%d items", n), Want: "at least 0"}
+	case n == 0:
+		return nil
+	}
+	r, err := p.begin(ctx, n, task)
+	if err != nil {
+		return err
+	}
+	// Deferred, so that the helpers have left the task even when it ends this
+	// goroutine.
+	defer func() { err = p.end(r, ctx) }()
+	r.work(0)
+	return nil
+}
+
+// begin makes the run known to the workers.
+func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("cpu: run: device %w", device.ErrClosed)
+	}
+	r := p.free
+	if r == nil {
+		r = &run{}
+		r.left.L = &p.mu
+	} else {
+		p.free, r.free = r.free, nil
+	}
+	r.task, r.n, r.done = task, uint64(n), ctx.Done()
+	r.next.Store(0)
+
+	helpers := min(n, p.workers) - 1
+	if helpers == 0 {
+		return r, nil
+	}
+	p.active = append(p.active, r)
+	for range min(helpers, p.idle) {
+		p.wake.Signal()
+	}
+	for p.started < helpers {
+		p.started++
+		go p.serve(p.started)
+	}
+	return r, nil
+}
+
+// end waits for the helpers, and keeps the run for reuse.
+func (p *Pool) end(r *run, ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retire(r)
+	for r.helpers > 0 {
+		r.left.Wait()
+	}
+	var err error
+	if failure := r.failure.Swap(nil); failure != nil {
+		err = failure
+	}
+	if r.canceled.Swap(false) && err == nil {
+		err = ctx.Err()
+	}
+	r.task, r.done = nil, nil
+	r.free, p.free = p.free, r
+	return err
+}
+
+// retire keeps further workers from joining r. The caller holds mu.
+func (p *Pool) retire(r *run) {
+	if i := slices.Index(p.active, r); i >= 0 {
+		p.active = slices.Delete(p.active, i, i+1)
+	}
+}
+
+// work does items until none is left.
+func (r *run) work(worker int) {
+	item, returned := 0, false
+	defer func() {
+		if !returned {
+			r.failure.CompareAndSwap(nil, &PanicError{Item: item, Value: recover(), Stack: debug.Stack()})
+			r.next.Store(r.n)
+		}
+	}()
+	for {
+		i := r.next.Add(1) - 1
+		if i >= r.n {
+			break
+		}
+		if r.done != nil {
+			select {
+			case <-r.done:
+				r.canceled.Store(true)
+				returned = true
+				return
+			default:
+			}
+		}
+		item = int(i)
+		r.task.Do(worker, item)
+	}
+	returned = true
+}
+
+// serve is the life of one worker.
+func (p *Pool) serve(worker int) {
+	dismissed := false
+	defer func() {
+		if !dismissed { // the task ended this goroutine
+			go p.serve(worker)
+		}
+	}()
+	for {
+		r := p.join()
+		if r == nil {
+			dismissed = true
+			return
+		}
+		p.help(r, worker)
+	}
+}
+
+// join waits for a run to help with, and takes the one with the fewest helpers,
+// so that Runs side by side share the workers. It returns nil when the pool is
+// closed and nothing is left to do.
+func (p *Pool) join() *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.active) == 0 {
+		if p.closed {
+			return nil
+		}
+		p.idle++
+		p.wake.Wait()
+		p.idle--
+	}
+	r := p.active[0]
+	for _, other := range p.active[1:] {
+		if other.helpers < r.helpers {
+			r = other
+		}
+	}
+	r.helpers++
+	return r
+}
+
+func (p *Pool) help(r *run, worker int) {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.retire(r) // work has returned, so nothing is left to join for
+		r.helpers--
+		if r.helpers == 0 {
+			r.left.Signal()
+		}
+	}()
+	r.work(worker)
+}
+
+// close ends the workers. Runs under way are finished.
+func (p *Pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.wake.Broadcast()
+}

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// check holds a call against its definition, and fills l with the operands and
+// parameters. It writes nothing, and allocates only to refuse.
+func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
+	if len(tensors) != len(d.Operands) {
+		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
+	}
+	if len(params) != len(d.Params) {
+		return bad(d, "call", fmt.Sprintf("has %d parameters", len(params)), fmt.Sprint(len(d.Params)))
+	}
+	for i, v := range params {
+		switch p := &d.Params[i]; {
+		case p.IsInt && !isInt32(v):
+			return bad(d, p.Name, fmt.Sprintf("is %v", v), "an int32")
+		case math.IsNaN(v):
+			return bad(d, p.Name, "is NaN", "a number")
+		}
+	}
+	for i, t := range tensors {
+		o := &d.Operands[i]
+		if err := tensor.Check(d.Name, o.Name, t); err != nil {
+			return err
+		}
+		if t.Device() != q.device {
+			return bad(d, o.Name, "is on "+t.Device().Name(), q.device.Name()+", the queue's device")
+		}
+		if !allows(d, o.DTypes, t.DType(), tensors) {
+			return bad(d, o.Name, "is "+t.DType().String(), wantDType(d, o.DTypes, tensors))
+		}
+	}
+	if err := checkShapes(d, tensors); err != nil {
+		return err
+	}
+	for i, t := range tensors {
+		o, err := operandOf(d, i, t)
+		if err != nil {
+			return err
+		}
+		l.Operands = append(l.Operands, o)
+	}
+	if err := checkOverlap(d, tensors); err != nil {
+		return err
+	}
+	l.Params = append(l.Params, params...)
+	if s.badIndex == Reject {
+		return checkIndices(d, l)
+	}
+	return nil
+}
+
+func bad(d *def.Definition, operand, got, want string) error {
+	return &tensor.BadArgument{Op: d.Name, Operand: operand, Got: got, Want: want}
+}
+
+func allows(d *def.Definition, r def.Rule, dtype num.DType, tensors []*tensor.Tensor) bool {
+	if slices.Contains(r.Allowed, dtype) {
+		return true
+	}
+	return r.Like != "" && tensors[d.Operand(r.Like)].DType() == dtype
+}
+
+func wantDType(d *def.Definition, r def.Rule, tensors []*tensor.Tensor) string {
+	s := ""
+	for i, a := range r.Allowed {
+		s += listSeparator(i, len(r.Allowed)) + a.String()
+	}
+	if r.Like == "" {
+		return s
+	}
+	like := fmt.Sprintf("%s like %s", tensors[d.Operand(r.Like)].DType(), r.Like)
+	if s == "" {
+		return like
+	}
+	return like + ", or " + s
+}
+
+// maxColumns is the longest row: a column's number is an int32.
+const maxColumns = math.MaxInt32
+
+// checkShapes compares every operand's shape with what the others demand.
+func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
+	if d.Kind == def.KindRowwise {
+		return checkRowwiseShapes(d, tensors)
+	}
+	for i := range d.Operands {
+		o, t := &d.Operands[i], tensors[i]
+		if len(o.Dims) == 2 && t.Rank() < 2 {
+			return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("[%s %s]", o.Dims[0], o.Dims[1]))
+		}
+		for k, letter := range o.Dims {
+			want, like := sizeOf(d, tensors, letter)
+			if got := dimension(o, t, k); got != want {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%s = %d like %s", letter, want, like))
+			}
+		}
+	}
+	return nil
+}
+
+// dimension is the k-th size of an operand, with leading dimensions folded.
+func dimension(o *def.Operand, t *tensor.Tensor, k int) int {
+	switch {
+	case len(o.Dims) == 1:
+		return t.Len()
+	case k == 0:
+		return t.Rows()
+	}
+	return t.Cols()
+}
+
+// sizeOf is the size that a letter stands for: what the first operand that has it says.
+func sizeOf(d *def.Definition, tensors []*tensor.Tensor, letter string) (size int, like string) {
+	for i := range d.Operands {
+		for k, l := range d.Operands[i].Dims {
+			if l == letter {
+				return dimension(&d.Operands[i], tensors[i], k), d.Operands[i].Name
+			}
+		}
+	}
+	return 0, ""
+}
+
+func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
+	first := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.Extent == def.PerElement })
+	x, name := tensors[first], d.Operands[first].Name
+	if !d.IsFlat() {
+		if x.Rank() < 2 {
+			return bad(d, name, fmt.Sprintf("has shape %v", x.Shape()), "at least two dimensions, rows and columns")
+		}
+		if x.Cols() > maxColumns {
+			return bad(d, name, fmt.Sprintf("has %d columns", x.Cols()), fmt.Sprintf("at most %d", maxColumns))
+		}
+	}
+	for i := range d.Operands {
+		o, t := &d.Operands[i], tensors[i]
+		switch o.Extent {
+		case def.PerElement:
+			if !slices.Equal(t.Shape(), x.Shape()) {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%v like %s", x.Shape(), name))
+			}
+		case def.PerRow:
+			leading := x.Shape()[:x.Rank()-1]
+			flat := t.Rank() <= 1 && t.Len() == x.Rows()
+			column := t.Rank() == 2 && t.Rows() == x.Rows() && t.Cols() == 1
+			if !flat && !column && !slices.Equal(t.Shape(), leading) {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("%v, one for each row of %s", leading, name))
+			}
+		case def.PerColumn:
+			if t.Rows() != 1 || t.Cols() != x.Cols() {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("[%d], one for each column of %s", x.Cols(), name))
+			}
+		case def.Scalar:
+			if t.Len() != 1 {
+				return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), "one element")
+			}
+		}
+	}
+	return nil
+}
+
+// operandOf folds a checked tensor into the matrix that its definition sees.
+func operandOf(d *def.Definition, i int, t *tensor.Tensor) (Operand, error) {
+	o := Operand{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.RowStride(), Buffer: t.Buffer(), Offset: t.Offset()}
+	if a, ok := t.Array(); ok {
+		o.Host = a.Data
+	}
+	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {
+		switch {
+		case t.IsContiguous():
+			o.Rows, o.Cols, o.Stride = t.Len(), 1, 1
+		case t.Cols() != 1:
+			return o, bad(d, d.Operands[i].Name, fmt.Sprintf("has row stride %d", t.RowStride()), "its elements without gaps")
+		}
+	}
+	return o, nil
+}
+
+// checkOverlap refuses outputs that share memory with anything, unless an element
+// output is exactly one element input.
+func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
+	for i := range d.Operands {
+		out := &d.Operands[i]
+		if !out.IsOut {
+			continue
+		}
+		for k := range d.Operands {
+			in := &d.Operands[k]
+			if k == i || in.IsOut && k < i {
+				continue
+			}
+			switch tensor.Overlap(tensors[i], tensors[k]) {
+			case tensor.Disjoint:
+				continue
+			case tensor.Identical:
+				if !in.IsOut && isInPlace(d, out, in) {
+					continue
+				}
+			}
+			want := "memory of its own"
+			if isInPlace(d, out, in) && !in.IsOut {
+				want = "memory of its own, or exactly that of " + in.Name
+			}
+			return bad(d, out.Name, "overlaps "+in.Name, want)
+		}
+	}
+	return nil
+}
+
+func isInPlace(d *def.Definition, out, in *def.Operand) bool {
+	return d.Kind == def.KindRowwise && out.Extent == def.PerElement && in.Extent == def.PerElement && in.IsIn && !in.IsIndex
+}
+
+// checkIndices looks for the first index without a row.
+func checkIndices(d *def.Definition, l *Launch) error {
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if !o.IsIndex {
+			continue
+		}
+		a := l.Operands[i].Array()
+		bound := 0
+		for k := range d.Operands {
+			for n, letter := range d.Operands[k].Dims {
+				if letter == o.Bound && len(d.Operands[k].Dims) == 2 {
+					bound = [2]int{l.Operands[k].Rows, l.Operands[k].Cols}[n]
+				}
+			}
+		}
+		except, hasExcept := int32(0), o.Except != ""
+		if hasExcept {
+			except = int32(l.Params[d.Param(o.Except)])
+		}
+		for r := range a.Rows {
+			v := a.Int(r, 0)
+			if v >= 0 && int(v) < bound || hasExcept && v == except {
+				continue
+			}
+			err := &IndexError{Op: d.Name, Operand: o.Name, Position: r, Value: v, Bound: bound}
+			if hasExcept {
+				err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
+			}
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrInadmissible is what every [InadmissibleError] is.
+var ErrInadmissible = errors.New("inadmissible lowering")
+
+// InadmissibleError says why a lowering may not be used on a device.
+type InadmissibleError struct {
+	Lowering string // its id: softmax.forward/cpu.rowwise
+	Device   string
+	Test     string // the self-test that failed, or ""
+	Reason   string
+	Cause    error
+}
+
+func (e *InadmissibleError) Error() string {
+	test := ""
+	if e.Test != "" {
+		test = "self-test " + e.Test + ": "
+	}
+	return fmt.Sprintf("%s is inadmissible on %s: %s%s", e.Lowering, e.Device, test, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrInadmissible) true.
+func (e *InadmissibleError) Is(target error) bool { return target == ErrInadmissible }
+
+// Unwrap returns what went wrong.
+func (e *InadmissibleError) Unwrap() error { return e.Cause }
+
+// IndexError is a bad index that was rejected. Nothing has been written.
+type IndexError struct {
+	Op       string
+	Operand  string
+	Position int
+	Value    int32
+	Bound    int
+	Except   string // one more value that is allowed, said in words, or ""
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/num"
+)
+
+// Lowering is one way to compute definitions on one kind of device. Anyone can
+// make one, and have a call use it with the option [Using]; it is admitted like
+// every other.
+type Lowering struct {
+	// Name is unique among the lowerings of a definition, such as cpu.rowwise. The
+	// lowering's id in reports is the definition's name, a slash and this name.
+	Name string
+
+	// Device is the kind of device: cpu.
+	Device string
+
+	// Model is how a contraction's sums round; the reference answers for it.
+	Model def.Model
+
+	// IsBounded says that the lowering does not promise the reference's bits.
+	IsBounded bool
+
+	// Class divides operands into the shapes that share a compiled kernel. Nil puts
+	// all into class 0.
+	Class func(d *def.Definition, operands []Operand) int
+
+	// Compile makes the kernel of a class. It fails where the lowering does not
+	// apply.
+	Compile func(d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
+}
+
+// ID names the lowering of a definition.
+func (l *Lowering) ID(d *def.Definition) string { return d.Name + "/" + l.Name }
+
+// Kernel is a compiled lowering.
+type Kernel interface {
+	// Launch computes on a queue. It may be called from several goroutines at once
+	// and keeps nothing of what it is given.
+	Launch(l *Launch) error
+}
+
+// KernelFunc is a function as a Kernel.
+type KernelFunc func(l *Launch) error
+
+// Launch implements Kernel.
+func (f KernelFunc) Launch(l *Launch) error { return f(l) }
+
+// Launch is what a kernel is given.
+type Launch struct {
+	Context  context.Context
+	Device   device.Device
+	Queue    device.Queue
+	Operands []Operand // in the order of the definition
+	Params   []float64 // in the order of the definition
+	arrays   []num.Array
+}
+
+// Operand is a checked tensor, folded into a matrix as its definition sees it.
+type Operand struct {
+	DType      num.DType
+	Rows, Cols int
+	Stride     int // elements from one row to the next
+	Buffer     device.Buffer
+	Offset     int64  // of the first element, in bytes
+	Host       []byte // from the first element on, where the host can address the buffer
+}
+
+// Array is the operand in host memory.
+func (o *Operand) Array() num.Array {
+	return num.Array{DType: o.DType, Rows: o.Rows, Cols: o.Cols, Stride: o.Stride, Data: o.Host}
+}
+
+// Arrays are the operands in host memory.
+func (l *Launch) Arrays() []num.Array {
+	l.arrays = l.arrays[:0]
+	for i := range l.Operands {
+		l.arrays = append(l.arrays, l.Operands[i].Array())
+	}
+	return l.arrays
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/num"
+)
+
+// planKey is what a compiled and admitted kernel depends on.
+type planKey struct {
+	definition *def.Definition
+	dtypes     uint64 // four bits each
+	class      int
+	lowering   *Lowering
+	admission  Admission
+}
+
+// plan is a kernel that may be launched, or the reason why not.
+type plan struct {
+	lowering *Lowering
+	kernel   Kernel
+	err      error
+}
+
+// planCache is the plans of one device. Reading is lock-free; the map is
+// replaced, never changed.
+type planCache struct {
+	plans  atomic.Pointer[map[planKey]*plan]
+	making sync.Mutex
+}
+
+var planCaches sync.Map // device.Device → *planCache
+
+func plansOf(dev device.Device) *planCache {
+	c := &planCache{}
+	c.plans.Store(&map[planKey]*plan{})
+	actual, _ := planCaches.LoadOrStore(dev, c)
+	return actual.(*planCache)
+}
+
+func packDTypes(operands []Operand) uint64 {
+	var packed uint64
+	for i := range operands {
+		packed |= uint64(operands[i].DType) << (4 * i)
+	}
+	return packed
+}
+
+// plan returns a plan that may be launched: the demanded lowering's, or that of
+// the first admitted candidate of the preference table.
+func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan, error) {
+	if s.using != nil {
+		p := q.planFor(d, s, s.using, operands)
+		return p, p.err
+	}
+	if s.lowering != "" {
+		l, err := named(q.device.Kind(), d, s)
+		if err != nil {
+			return nil, err
+		}
+		p := q.planFor(d, s, l, operands)
+		return p, p.err
+	}
+	candidates := preferences(q.device.Kind(), d.Kind)
+	var first error
+	for i := range candidates {
+		l := candidates[i]
+		if s.policy == Same && l.Model != def.FMAChain {
+			continue
+		}
+		p := q.planFor(d, s, l, operands)
+		if p.err == nil {
+			return p, nil
+		}
+		if first == nil {
+			first = p.err
+		}
+	}
+	if first == nil {
+		first = fmt.Errorf("%s: no lowering for %s under policy %s", d.Name, q.device.Name(), s.policy)
+	}
+	return nil, first
+}
+
+func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, operands []Operand) *plan {
+	key := planKey{definition: d, dtypes: packDTypes(operands), lowering: l, admission: s.admission}
+	if l.Class != nil {
+		key.class = l.Class(d, operands)
+	}
+	if p, ok := (*q.plans.plans.Load())[key]; ok {
+		return p
+	}
+	return q.makePlan(key, s, operands)
+}
+
+// makePlan compiles and admits, once; concurrent calls wait for each other.
+func (q *Queue) makePlan(key planKey, s *settings, operands []Operand) *plan {
+	q.plans.making.Lock()
+	defer q.plans.making.Unlock()
+	plans := *q.plans.plans.Load()
+	if p, ok := plans[key]; ok {
+		return p
+	}
+	p := &plan{lowering: key.lowering}
+	dtypes := make([]num.DType, len(operands))
+	for i := range operands {
+		dtypes[i] = operands[i].DType
+	}
+	p.kernel, p.err = key.lowering.Compile(key.definition, dtypes, key.class)
+	if p.err == nil && key.admission == SelfTest {
+		p.err = q.admit(p, key.definition, dtypes, key.class)
+	}
+	if p.err != nil {
+		s.warn("lowering not admitted", "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", p.err.Error())
+	}
+	plans = maps.Clone(plans)
+	plans[key] = p
+	q.plans.plans.Store(&plans)
+	return p
+}

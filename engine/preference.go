@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/device/cpu"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/num"
+	"tokitai/reference"
+)
+
+// The preference table: for each kind of device and definition, the lowerings
+// that a call may choose, best first. Nothing is timed, so that bits never depend
+// on timing.
+var preferenceTable = []struct {
+	device    string
+	kind      def.Kind
+	lowerings []*Lowering
+}{
+	{"cpu", def.KindRowwise, []*Lowering{cpuLowering("cpu.rowwise")}},
+	{"cpu", def.KindContraction, []*Lowering{cpuLowering("cpu.packed")}},
+	{"cpu", def.KindGather, []*Lowering{cpuLowering("cpu.gather")}},
+	{"cpu", def.KindScatterAdd, []*Lowering{cpuLowering("cpu.scatter")}},
+}
+
+// onDemand are lowerings that only a name chooses.
+var onDemand = []*Lowering{referenceLowering}
+
+func preferences(device string, kind def.Kind) []*Lowering {
+	for i := range preferenceTable {
+		if p := &preferenceTable[i]; p.device == device && p.kind == kind {
+			return p.lowerings
+		}
+	}
+	return nil
+}
+
+// Lowerings are those that a call of d on a kind of device may name, preferred
+// ones first.
+func Lowerings(device string, d *def.Definition) []*Lowering {
+	all := preferences(device, d.Kind)[:len(preferences(device, d.Kind)):len(preferences(device, d.Kind))]
+	for _, l := range onDemand {
+		if l.Device == device {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func named(device string, d *def.Definition, s *settings) (*Lowering, error) {
+	var names []string
+	for _, l := range Lowerings(device, d) {
+		if l.Name == s.lowering || l.ID(d) == s.lowering {
+			if s.policy == Same && l.Model != def.FMAChain {
+				return nil, fmt.Errorf("%s: lowering %s follows model %s, policy same wants fma", d.Name, l.Name, l.Model)
+			}
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	return nil, fmt.Errorf("%s: no lowering %q on %s, want %s", d.Name, s.lowering, device, strings.Join(names, " or "))
+}
+
+// cpuLowering is lower/cpu's way of computing a kind of definition.
+func cpuLowering(name string) *Lowering {
+	return &Lowering{
+		Name: name, Device: "cpu",
+		Class: func(d *def.Definition, operands []Operand) int {
+			cols := 0
+			for i := range d.Operands {
+				if d.Operands[i].Extent == def.PerElement {
+					cols = operands[i].Cols
+				}
+			}
+			return int(lowercpu.ClassOf(d, cols))
+		},
+		Compile: func(d *def.Definition, dtypes []num.DType, class int) (Kernel, error) {
+			p, err := lowercpu.Compile(d, dtypes, lowercpu.Class(class))
+			if err != nil {
+				return nil, err
+			}
+			return cpuKernel{p}, nil
+		},
+	}
+}
+
+// cpuKernel runs a program of lower/cpu on the workers of device/cpu.
+type cpuKernel struct{ program lowercpu.Program }
+
+// Launch implements Kernel.
+func (k cpuKernel) Launch(l *Launch) error {
+	pool := l.Device.(*cpu.Device).Pool()
+	job := k.program.Bind(l.Arrays(), l.Params, pool.Workers())
+	for {
+		items, ok := job.Next()
+		if !ok {
+			job.Release()
+			return nil
+		}
+		if err := pool.Run(l.Context, items, job); err != nil {
+			return err // the job's scratch memory may be half used: it is left to the collector
+		}
+	}
+}
+
+// String lists the program.
+func (k cpuKernel) String() string { return k.program.String() }
+
+// referenceLowering is the interpreter itself.
+var referenceLowering = &Lowering{
+	Name: "cpu.reference", Device: "cpu",
+	Compile: func(d *def.Definition, _ []num.DType, _ int) (Kernel, error) {
+		return KernelFunc(func(l *Launch) error {
+			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params})
+		}), nil
+	},
+}

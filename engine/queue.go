@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"tokitai/device"
+	"tokitai/device/cpu"
+)
+
+// Policy says which models a contraction may use. For everything else the two
+// are one.
+type Policy uint8
+
+const (
+	// Fast takes the first admitted lowering of the preference table.
+	Fast Policy = iota
+	// Same takes only the model fma, which has the same bits on every device.
+	Same
+)
+
+var policyNames = [...]string{"fast", "same"}
+
+func (p Policy) String() string { return policyNames[p] }
+
+// ParsePolicy is the inverse of String.
+func ParsePolicy(s string) (Policy, error) { return parseName[Policy]("policy", policyNames[:], s) }
+
+// BadIndex says what becomes of an index without a row.
+type BadIndex uint8
+
+const (
+	// Reject refuses the call before anything is written.
+	Reject BadIndex = iota
+	// Skip gives a row of zeros, and no contribution.
+	Skip
+)
+
+var badIndexNames = [...]string{"reject", "skip"}
+
+func (b BadIndex) String() string { return badIndexNames[b] }
+
+// ParseBadIndex is the inverse of String.
+func ParseBadIndex(s string) (BadIndex, error) {
+	return parseName[BadIndex]("bad_index", badIndexNames[:], s)
+}
+
+// Admission says whether lowerings are tested before their first use.
+type Admission uint8
+
+const (
+	// SelfTest admits a lowering that has reproduced the reference's answers.
+	SelfTest Admission = iota
+	// Off uses lowerings untested.
+	Off
+)
+
+var admissionNames = [...]string{"selftest", "off"}
+
+func (a Admission) String() string { return admissionNames[a] }
+
+// ParseAdmission is the inverse of String.
+func ParseAdmission(s string) (Admission, error) {
+	return parseName[Admission]("admission", admissionNames[:], s)
+}
+
+func parseName[T ~uint8](what string, names []string, s string) (T, error) {
+	for i, n := range names {
+		if n == s {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%s %q: want %s or %s", what, s, names[0], names[1])
+}
+
+// Queue is a device queue with its policies. Calls on it are safe from any
+// goroutine.
+type Queue struct {
+	ctx      context.Context
+	device   device.Device
+	queue    device.Queue
+	plans    *planCache
+	settings settings
+}
+
+// settings are what options change, for a queue or for one call.
+type settings struct {
+	policy    Policy
+	badIndex  BadIndex
+	admission Admission
+	using     *Lowering
+	lowering  string
+	params    Params
+	observer  Observer
+	checkOnly bool
+	log       *slog.Logger
+}
+
+// Option changes how a queue, or one call on it, behaves.
+type Option func(*settings)
+
+// WithPolicy sets the policy.
+func WithPolicy(p Policy) Option { return func(s *settings) { s.policy = p } }
+
+// WithBadIndex sets what becomes of an index without a row.
+func WithBadIndex(b BadIndex) Option { return func(s *settings) { s.badIndex = b } }
+
+// WithAdmission sets whether lowerings are tested before their first use.
+func WithAdmission(a Admission) Option { return func(s *settings) { s.admission = a } }
+
+// WithLowering demands the lowering of that name, such as cpu.rowwise.
+func WithLowering(name string) Option { return func(s *settings) { s.lowering = name } }
+
+// Using demands a lowering that is not in the preference table.
+func Using(l *Lowering) Option { return func(s *settings) { s.using = l } }
+
+// WithParams gives the parameters of a definition by name.
+func WithParams(p Params) Option { return func(s *settings) { s.params = p } }
+
+// WithObserver lets o watch one call.
+func WithObserver(o Observer) Option { return func(s *settings) { s.observer = o } }
+
+// CheckOnly checks a call and prepares its plan, and runs nothing.
+func CheckOnly() Option { return func(s *settings) { s.checkOnly = true } }
+
+// WithLog sends warnings to a logger instead of the default one.
+func WithLog(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
+
+// Open opens a device by name: cpu, or auto for the best there is.
+func Open(name string) (device.Device, error) {
+	kind, _, err := device.ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "cpu", "auto":
+		return cpu.New(cpu.Options{})
+	}
+	return nil, &device.NoDeviceError{Name: name, Known: []string{"cpu"}}
+}
+
+// NewQueue makes a queue on a device.
+func NewQueue(dev device.Device, opts ...Option) (*Queue, error) {
+	if dev == nil {
+		return nil, &device.NoDeviceError{Name: "nil", Known: []string{"cpu"}}
+	}
+	dq, err := dev.NewQueue()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{ctx: context.Background(), device: dev, queue: dq, plans: plansOf(dev)}
+	for _, o := range opts {
+		o(&q.settings)
+	}
+	return q, nil
+}
+
+var defaultQueue = sync.OnceValues(func() (*Queue, error) {
+	dev, err := Open("cpu")
+	if err != nil {
+		return nil, err
+	}
+	return NewQueue(dev)
+})
+
+// CPU is a queue on the host that all callers share.
+func CPU() *Queue {
+	q, err := defaultQueue()
+	if err != nil {
+		panic("engine: the host refused a queue: " + err.Error())
+	}
+	return q
+}
+
+// WithContext is the same queue under another context.
+func (q *Queue) WithContext(ctx context.Context) *Queue {
+	c := *q
+	c.ctx = ctx
+	return &c
+}
+
+// With is the same queue with other settings.
+func (q *Queue) With(opts ...Option) *Queue {
+	c := *q
+	for _, o := range opts {
+		o(&c.settings)
+	}
+	return &c
+}
+
+// Device is where the queue's calls run.
+func (q *Queue) Device() device.Device { return q.device }
+
+// Wait returns when every call on the queue is done.
+func (q *Queue) Wait() error { return q.queue.Wait(q.ctx) }
+
+// Close ends the queue, not its device.
+func (q *Queue) Close() error { return q.queue.Close() }
+
+func (s *settings) warn(msg string, args ...any) {
+	log := s.log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Warn(msg, args...)
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// Args are a call's tensors by operand.
+type Args map[string]*tensor.Tensor
+
+// Params are a call's numbers by name.
+type Params map[string]float64
+
+// Observer watches one call. Before runs when the arguments have been checked and
+// the lowering chosen, and may refuse the call; After runs when the call has been
+// launched.
+type Observer interface {
+	Before(*Record) error
+	After(*Record, error)
+}
+
+// Record is what an Observer sees of a call.
+type Record struct {
+	Queue      *Queue
+	Definition *def.Definition
+	Lowering   *Lowering
+	Tensors    []*tensor.Tensor // in the order of the definition
+	Params     []float64        // in the order of the definition
+}
+
+// Run computes a definition on tensors given by name. Results go to the outputs
+// among them.
+func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
+	if d == nil {
+		return &tensor.BadArgument{Op: "engine.Run", Operand: "definition", Got: "is nil"}
+	}
+	for name := range args {
+		if d.Operand(name) < 0 {
+			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no operand", Want: operandNames(d)}
+		}
+	}
+	tensors := make([]*tensor.Tensor, len(d.Operands))
+	for i := range d.Operands {
+		tensors[i] = args[d.Operands[i].Name]
+	}
+	var s settings
+	for _, o := range opts {
+		o(&s)
+	}
+	for name := range s.params {
+		if d.Param(name) < 0 {
+			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: paramNames(d)}
+		}
+	}
+	params := make([]float64, len(d.Params))
+	for i, p := range d.Params {
+		v, ok := s.params[p.Name]
+		if !ok {
+			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: "a number"}
+		}
+		params[i] = v
+	}
+	return Call(q, d, tensors, params, opts...)
+}
+
+// Eval is Run with outputs that it allocates, in the format of the operands that
+// they are declared like, and returns; it waits for them.
+func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) {
+	if q == nil {
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+	}
+	all, results := Args{}, Args{}
+	for name, t := range args {
+		all[name] = t
+	}
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if !o.IsOut || args[o.Name] != nil {
+			continue
+		}
+		t, err := newOutput(q, d, o, args)
+		if err != nil {
+			return nil, err
+		}
+		all[o.Name], results[o.Name] = t, t
+	}
+	if err := Run(q, d, all, opts...); err != nil {
+		return nil, err
+	}
+	return results, q.Wait()
+}
+
+// Call is Run with everything in the order of the definition. It is what typed
+// calls use: once a plan exists it allocates nothing.
+func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, opts ...Option) error {
+	if q == nil {
+		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+	}
+	if len(opts) == 0 {
+		return q.call(d, tensors, params, &q.settings)
+	}
+	s := q.settings
+	for _, o := range opts {
+		o(&s)
+	}
+	return q.call(d, tensors, params, &s)
+}
+
+// launches keeps the memory of calls.
+var launches = sync.Pool{New: func() any { return new(Launch) }}
+
+func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
+	l := launches.Get().(*Launch)
+	err := q.launch(l, d, tensors, params, s)
+	clear(l.Operands)
+	clear(l.arrays)
+	l.Context, l.Device, l.Queue = nil, nil, nil
+	launches.Put(l)
+	return err
+}
+
+func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
+	if err := q.ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	l.Operands = l.Operands[:0]
+	l.Params = l.Params[:0]
+	if err := q.check(l, d, tensors, params, s); err != nil {
+		return err
+	}
+	p, err := q.plan(d, s, l.Operands)
+	if err != nil || s.checkOnly {
+		return err
+	}
+	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
+	if s.observer != nil {
+		return q.observed(l, p, d, tensors, s)
+	}
+	if err := p.kernel.Launch(l); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
+	r := &Record{
+		Queue: q, Definition: d, Lowering: p.lowering,
+		Tensors: append([]*tensor.Tensor(nil), tensors...), Params: append([]float64(nil), l.Params...),
+	}
+	if err := s.observer.Before(r); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	err := p.kernel.Launch(l)
+	s.observer.After(r, err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// newOutput allocates an output as its definition and the other operands demand.
+func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.Tensor, error) {
+	dtype := num.NoDType
+	switch {
+	case o.DTypes.Like != "" && args[o.DTypes.Like] != nil:
+		dtype = args[o.DTypes.Like].DType()
+	case len(o.DTypes.Allowed) == 1:
+		dtype = o.DTypes.Allowed[0]
+	}
+	var shape []int
+	sizes := map[string]int{}
+	for i := range d.Operands {
+		in := &d.Operands[i]
+		t := args[in.Name]
+		if !in.IsIn || t == nil {
+			continue
+		}
+		if dtype == num.NoDType && t.DType().IsFloat() {
+			dtype = t.DType()
+		}
+		bindSizes(d, in, t, sizes)
+		if d.Kind == def.KindRowwise && in.Extent == def.PerElement && shape == nil {
+			switch o.Extent {
+			case def.PerElement:
+				shape = t.Shape()
+			case def.PerRow:
+				shape = t.Shape()[:max(0, t.Rank()-1)]
+			}
+		}
+	}
+	if shape == nil {
+		for _, letter := range o.Dims {
+			if sizes[letter] == 0 {
+				return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that tells it, or the output itself"}
+			}
+			shape = append(shape, sizes[letter])
+		}
+	}
+	if dtype == num.NoDType {
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that tells it, or the output itself"}
+	}
+	return tensor.New(q.device, dtype, shape...)
+}
+
+// bindSizes reads the sizes that an operand tells.
+func bindSizes(d *def.Definition, o *def.Operand, t *tensor.Tensor, sizes map[string]int) {
+	set := func(letter string, n int) {
+		if sizes[letter] == 0 {
+			sizes[letter] = n
+		}
+	}
+	switch len(o.Dims) {
+	case 2:
+		set(o.Dims[0], t.Rows())
+		set(o.Dims[1], t.Cols())
+	case 1:
+		set(o.Dims[0], t.Len())
+	}
+}
+
+func operandNames(d *def.Definition) string {
+	s := ""
+	for i := range d.Operands {
+		s += listSeparator(i, len(d.Operands)) + d.Operands[i].Name
+	}
+	return s
+}
+
+func paramNames(d *def.Definition) string {
+	if len(d.Params) == 0 {
+		return "none"
+	}
+	s := ""
+	for i := range d.Params {
+		s += listSeparator(i, len(d.Params)) + d.Params[i].Name
+	}
+	return s
+}
+
+func listSeparator(i, n int) string {
+	switch {
+	case i == 0:
+		return ""
+	case i == n-1:
+		return " or "
+	}
+	return ", "
+}
+
+// isInt32 reports whether a parameter's value is an int32.
+func isInt32(v float64) bool {
+	return v == math.Trunc(v) && v >= math.MinInt32 && v <= math.MaxInt32
+}

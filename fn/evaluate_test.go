@@ -1,0 +1,215 @@
+package fn
+
+import (
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// program is the expansion of a function as a list of nodes, arguments first, and
+// evaluates it on blocks of arguments. Values are patterns, truth values 0 or 1.
+type program struct {
+	nodes  []*def.Node
+	args   [][]int // positions of the arguments
+	blocks [][]uint32
+
+	// nan, unless 0, is the pattern that floating-point operations give for NaN,
+	// which differs between machines.
+	nan uint32
+}
+
+const blockSize = 256
+
+func newProgram(f *def.Function) *program {
+	x := &def.Node{Op: def.OpArg, Name: "x", Extent: def.PerElement}
+	p := &program{}
+	position := map[*def.Node]int{}
+	var add func(n *def.Node) int
+	add = func(n *def.Node) int {
+		if i, ok := position[n]; ok {
+			return i
+		}
+		if n.Op == def.OpCall {
+			position[n] = add(n.Body)
+			return position[n]
+		}
+		var args []int
+		for _, a := range n.Args {
+			args = append(args, add(a))
+		}
+		position[n] = len(p.nodes)
+		p.nodes, p.args = append(p.nodes, n), append(p.args, args)
+		p.blocks = append(p.blocks, make([]uint32, blockSize))
+		return position[n]
+	}
+	body := f.Expand(x)
+	add(x) // first
+	add(body)
+	for i, n := range p.nodes {
+		switch n.Op {
+		case def.OpConst:
+			p.setConstant(i, n.Real.F32())
+		case def.OpInt:
+			fill(p.blocks[i], uint32(n.Int))
+		}
+	}
+	return p
+}
+
+// setConstant replaces the value of constant i.
+func (p *program) setConstant(i int, v float32) { fill(p.blocks[i], math.Float32bits(v)) }
+
+func fill(block []uint32, v uint32) {
+	for i := range block {
+		block[i] = v
+	}
+}
+
+// count is how many nodes compute something, and how many of them are FMAs.
+// Reinterpretations cost nothing.
+func (p *program) count() (operations, fmas int) {
+	for _, n := range p.nodes {
+		switch n.Op {
+		case def.OpArg, def.OpConst, def.OpInt, def.OpBits, def.OpFloat:
+			continue
+		case def.OpFMA:
+			fmas++
+		}
+		operations++
+	}
+	return operations, fmas
+}
+
+// argument is the block to fill with the arguments; run then returns the results,
+// which the next run overwrites.
+func (p *program) argument() []uint32 { return p.blocks[0] }
+
+func (p *program) run() []uint32 {
+	for i, n := range p.nodes {
+		z := p.blocks[i]
+		var a, b, c []uint32
+		for k, j := range p.args[i] {
+			switch k {
+			case 0:
+				a = p.blocks[j][:len(z)]
+			case 1:
+				b = p.blocks[j][:len(z)]
+			case 2:
+				c = p.blocks[j][:len(z)]
+			}
+		}
+		p.step(n, z, a, b, c)
+		if p.nan != 0 && n.Type == def.Float && n.Op != def.OpFloat && n.Op != def.OpSelect && len(n.Args) > 0 {
+			for i := range z {
+				if num.IsNaN(num.F32, z[i]) {
+					z[i] = p.nan
+				}
+			}
+		}
+	}
+	return p.blocks[len(p.blocks)-1]
+}
+
+// step evaluates one node. The switch is outside the loops for speed; each line is
+// the meaning of one operation.
+func (p *program) step(n *def.Node, z, a, b, c []uint32) {
+	f := math.Float32frombits
+	bits := math.Float32bits
+	switch n.Op {
+	case def.OpArg, def.OpConst, def.OpInt:
+	case def.OpAdd:
+		for i := range z {
+			z[i] = bits(f(a[i]) + f(b[i]))
+		}
+	case def.OpSub:
+		for i := range z {
+			z[i] = bits(f(a[i]) - f(b[i]))
+		}
+	case def.OpMul:
+		for i := range z {
+			z[i] = bits(f(a[i]) * f(b[i]))
+		}
+	case def.OpDiv:
+		for i := range z {
+			z[i] = bits(f(a[i]) / f(b[i]))
+		}
+	case def.OpSqrt:
+		for i := range z {
+			z[i] = bits(num.Sqrt(f(a[i])))
+		}
+	case def.OpFMA:
+		for i := range z {
+			z[i] = bits(num.FMA(f(a[i]), f(b[i]), f(c[i])))
+		}
+	case def.OpNeg:
+		for i := range z {
+			z[i] = a[i] ^ 1<<31
+		}
+	case def.OpAbs:
+		for i := range z {
+			z[i] = a[i] &^ (1 << 31)
+		}
+	case def.OpSelect:
+		for i := range z {
+			z[i] = c[i]
+			if a[i] != 0 {
+				z[i] = b[i]
+			}
+		}
+	case def.OpLess:
+		for i := range z {
+			z[i] = truth(f(a[i]) < f(b[i]))
+		}
+	case def.OpLessEqual:
+		for i := range z {
+			z[i] = truth(f(a[i]) <= f(b[i]))
+		}
+	case def.OpEqual:
+		for i := range z {
+			z[i] = truth(f(a[i]) == f(b[i]))
+		}
+	case def.OpBits, def.OpFloat:
+		copy(z, a)
+	case def.OpIToF:
+		for i := range z {
+			z[i] = bits(float32(int32(a[i])))
+		}
+	case def.OpIAdd:
+		for i := range z {
+			z[i] = a[i] + b[i]
+		}
+	case def.OpISub:
+		for i := range z {
+			z[i] = a[i] - b[i]
+		}
+	case def.OpIAnd:
+		for i := range z {
+			z[i] = a[i] & b[i]
+		}
+	case def.OpIOr:
+		for i := range z {
+			z[i] = a[i] | b[i]
+		}
+	case def.OpShl:
+		for i := range z {
+			z[i] = a[i] << (b[i] & 31)
+		}
+	case def.OpShr:
+		for i := range z {
+			z[i] = uint32(int32(a[i]) >> (b[i] & 31))
+		}
+	default:
+		panic("no function of this package uses " + n.Op.String())
+	}
+	if n.Type == def.Bool && n.Args[0].Type != def.Float {
+		panic("no function of this package compares " + n.Args[0].Type.String())
+	}
+}
+
+func truth(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}

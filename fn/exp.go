@@ -1,0 +1,98 @@
+package fn
+
+import (
+	"math"
+
+	"tokitai/def"
+)
+
+// Exp is eˣ for every x: gradual underflow into subnormals and to +0, overflow to
+// +Inf, and exp(0) = 1 exactly.
+func Exp(x def.Value) def.Value { return ExpFunction.Of(x) }
+
+// ExpNonPositive is eˣ for x ≤ 0, leaner than [Exp]: the exponential of a
+// difference to a maximum, or of −|x|. It goes on to x = 44; what lies beyond is a
+// value without meaning, the same everywhere.
+func ExpNonPositive(x def.Value) def.Value { return ExpNonPositiveFunction.Of(x) }
+
+// ExpBounded is eˣ for −128 ≤ x ≤ 44 without a comparison, for arguments that are
+// bounded already. What lies beyond is a value without meaning, the same everywhere.
+func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
+
+// All three reduce x = n·ln 2 + r with |r| ≤ ½ ln 2 and take a polynomial for eʳ:
+//
+//	t = x·log₂e + magic            magic = 1.5·2²³ + 127 + bias, so t is an integer
+//	n = t − magic                  exact
+//	r = (x − n·ln2Hi) − n·ln2Lo    the first FMA is exact, so r rounds once
+//	p = 2^−bias·(1 + r·(1 + r·…))  exactly 2^−bias for x = 0
+//	s = 2^(n+bias)                 n + bias + 127 are the low bits of t: a shift
+//	y = p·s                        one rounding, also to a subnormal
+//
+// The bias keeps s a normal number where the result is none. A NaN passes through r
+// and p; integers made from its pattern differ between machines and meet only p.
+
+// ExpFunction is [Exp].
+var ExpFunction = &def.Function{
+	Name: "exp", Math: def.MathExp,
+	ULPs:   1,
+	Domain: "every x",
+	Expand: func(x def.Value) def.Value {
+		// Below −104 the result is +0, above 89 it is +Inf. Both comparisons are
+		// false for NaN, which passes.
+		c := def.Select(x.Less(def.Const(-104)), def.Const(-104), x)
+		c = def.Select(def.Const(89).Less(c), def.Const(89), c).As("xc")
+		// No single bias fits −150 ≤ n ≤ 128.
+		isNegative := x.Less(def.Zero).As("isneg")
+		magic := def.Select(isNegative, expMagic(64), expMagic(-64)).As("magic")
+		unbias := def.Select(isNegative, def.Const(0x1p-64), def.Const(0x1p64)).As("unbias")
+		p, s := expReduced(c, magic, 0)
+		return p.Mul(s).Mul(unbias)
+	},
+}
+
+// ExpNonPositiveFunction is [ExpNonPositive].
+var ExpNonPositiveFunction = &def.Function{
+	Name: "exp_nonpositive", Math: def.MathExp,
+	ULPs:    1,
+	Domain:  "x <= 44",
+	Outside: "above 44 a value without meaning, NaN at +Inf",
+	Expand: func(x def.Value) def.Value {
+		c := def.Select(x.Less(def.Const(-104)), def.Const(-104), x).As("xc")
+		p, s := expReduced(c, expMagic(64), 64)
+		return p.Mul(s)
+	},
+}
+
+// ExpBoundedFunction is [ExpBounded].
+var ExpBoundedFunction = &def.Function{
+	Name: "exp_bounded", Math: def.MathExp,
+	ULPs:    1,
+	Domain:  "-128 <= x <= 44",
+	Outside: "elsewhere a value without meaning, NaN at the infinities",
+	Expand: func(x def.Value) def.Value {
+		p, s := expReduced(x, expMagic(64), 64)
+		return p.Mul(s)
+	},
+}
+
+// roundMagic is a number to which adding rounds to an integer; the low bits of the
+// sum then hold that integer.
+const roundMagic = 0x1.8p23
+
+// expMagic leaves the exponent field of 2^(n+bias) in the low bits.
+func expMagic(bias float64) def.Value { return def.Const(roundMagic + 127 + bias) }
+
+// expReduced gives p = 2^−bias·eʳ and s = 2^(n+b), b being the bias in magic.
+func expReduced(x, magic def.Value, bias int) (p, s def.Value) {
+	t := def.FMA(x, constant(log2e), magic).As("t")
+	n := t.Sub(magic).As("n")
+	r := def.FMA(n, constant(-ln2Hi), x)
+	r = def.FMA(n, constant(-ln2Lo), r).As("r")
+	c := []float32{1}
+	c = append(c, expCoefficients[:]...)
+	for k := range c {
+		c[k] = float32(math.Ldexp(float64(c[k]), -bias)) // exact
+	}
+	p = polynomial(r, c).As("p")
+	return p, t.Bits().Shl(23).Float().As("s")
+}

@@ -1,0 +1,349 @@
+package fn
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// subject is what the tests know of a function.
+type subject struct {
+	f *def.Function
+
+	// isInDomain is f.Domain, for finite arguments.
+	isInDomain func(x float32) bool
+
+	// truth encloses the mathematics at an argument in the domain.
+	truth func(x ball.Ball) ball.Ball
+
+	// values are arguments with results that are stated exactly.
+	values []value
+
+	// isNaN is where f.Outside states NaN. A NaN gives NaN everywhere.
+	isNaN func(x float32) bool
+}
+
+type value struct{ x, y float32 }
+
+var (
+	inf      = float32(math.Inf(1))
+	negInf   = float32(math.Inf(-1))
+	nan      = float32(math.NaN())
+	negZero  = float32(math.Copysign(0, -1))
+	smallest = float32(math.SmallestNonzeroFloat32)
+)
+
+func always(float32) bool { return true }
+func never(float32) bool  { return false }
+
+// trueExp is unknown above 709, where every result counts as infinite anyway.
+func trueExp(x ball.Ball) ball.Ball {
+	x.Mid = min(x.Mid, 700)
+	return x.Exp()
+}
+
+var subjects = []subject{
+	{
+		f: ExpFunction, isInDomain: always, truth: trueExp, isNaN: never,
+		values: []value{
+			{0, 1}, {negZero, 1}, {smallest, 1}, {-smallest, 1},
+			{negInf, 0}, {inf, inf}, {nan, nan},
+			{-103.97208, smallest}, // e^x = 2^-150·(1 + 2^-20)
+			{-103.97209, 0},        // a little below the half of 2^-149
+			{-104, 0}, {-1e30, 0}, {-math.MaxFloat32, 0},
+			{88.72283, 0x1.ffff08p127}, {88.72284, inf}, {89, inf}, {1e30, inf}, {math.MaxFloat32, inf},
+		},
+	},
+	{
+		f: ExpNonPositiveFunction, truth: trueExp,
+		isInDomain: func(x float32) bool { return x <= 44 },
+		isNaN:      func(x float32) bool { return x == inf },
+		values: []value{
+			{0, 1}, {negZero, 1}, {-smallest, 1}, {negInf, 0}, {nan, nan},
+			{-103.97208, smallest}, {-103.97209, 0}, {-104, 0}, {-1e30, 0}, {-math.MaxFloat32, 0},
+		},
+	},
+	{
+		f: ExpBoundedFunction, truth: trueExp,
+		isInDomain: func(x float32) bool { return -128 <= x && x <= 44 },
+		isNaN:      func(x float32) bool { return x == inf || x == negInf },
+		values: []value{
+			{0, 1}, {negZero, 1}, {-smallest, 1}, {nan, nan}, {inf, nan}, {negInf, nan},
+			{-103.97208, smallest}, {-103.97209, 0}, {-104, 0}, {-128, 0},
+		},
+	},
+	{
+		f: LogFunction, truth: ball.Ball.Log,
+		isInDomain: func(x float32) bool { return x > 0 },
+		isNaN:      func(x float32) bool { return x < 0 },
+		values: []value{
+			{1, 0}, {0, negInf}, {negZero, negInf}, {inf, inf},
+			{-1, nan}, {negInf, nan}, {-smallest, nan}, {nan, nan},
+			{2, 0x1.62e43p-1}, {0.5, -0x1.62e43p-1}, // ln 2
+			{smallest, -0x1.9d1dap6},       // -149 ln 2 = -103.27893
+			{0x1p-126, -0x1.5d58ap6},       // -126 ln 2 = -87.336545
+			{math.MaxFloat32, 0x1.62e43p6}, // 128 ln 2 - 2^-24 = 88.722839
+		},
+	},
+	{
+		f: RecipFunction, isInDomain: func(x float32) bool { return x != 0 }, truth: ball.Ball.Recip, isNaN: never,
+		values: []value{
+			{1, 1}, {-1, -1}, {2, 0.5}, {4, 0.25}, {0.5, 2}, {3, 0x1.555556p-2}, {-3, -0x1.555556p-2},
+			{0, inf}, {negZero, negInf}, {inf, 0}, {negInf, negZero}, {nan, nan},
+			{smallest, inf}, {-smallest, negInf}, {0x1p-128, inf}, {0x1.00001p-128, 0x1.ffffep127},
+			{0x1p127, 0x1p-127}, {-0x1p126, -0x1p-126}, {math.MaxFloat32, 0x1p-128},
+		},
+	},
+	{
+		f: RecipBoundedFunction, truth: ball.Ball.Recip, isNaN: never,
+		isInDomain: func(x float32) bool { return 0x1p-125 <= max(x, -x) && max(x, -x) <= 0x1p125 },
+		values: []value{
+			{1, 1}, {-1, -1}, {2, 0.5}, {4, 0.25}, {0.5, 2}, {3, 0x1.555556p-2}, {-3, -0x1.555556p-2},
+			{0x1p125, 0x1p-125}, {0x1p-125, 0x1p125}, {nan, nan},
+		},
+	},
+	{
+		f: RsqrtFunction, truth: ball.Ball.Rsqrt,
+		isInDomain: func(x float32) bool { return x > 0 },
+		isNaN:      func(x float32) bool { return x < 0 },
+		values: []value{
+			{1, 1}, {4, 0.5}, {0.25, 2}, {0x1p-126, 0x1p63}, {0x1p-148, 0x1p74},
+			{0, inf}, {negZero, negInf}, {inf, 0}, {-1, nan}, {negInf, nan}, {nan, nan},
+		},
+	},
+	{
+		f: SigmoidFunction, isInDomain: always, truth: ball.Ball.Sigmoid, isNaN: never,
+		values: []value{
+			{0, 0.5}, {negZero, 0.5}, {inf, 1}, {negInf, 0}, {nan, nan},
+			{100, 1}, {1e30, 1}, {-1e30, 0}, {-104, 0}, {-103.97208, smallest},
+		},
+	},
+	{
+		f: TanhFunction, isInDomain: always, truth: ball.Ball.Tanh, isNaN: never,
+		values: []value{
+			{0, 0}, {negZero, negZero}, {inf, 1}, {negInf, -1}, {nan, nan},
+			{smallest, smallest}, {-smallest, -smallest}, {0x1p-126, 0x1p-126}, {0x1p-20, 0x1p-20},
+			{9.25, 1}, {-9.25, -1}, {1e30, 1}, {-1e30, -1},
+		},
+	},
+}
+
+// TestSubjectsComplete fails for a function that is not tested.
+func TestSubjectsComplete(t *testing.T) {
+	if len(subjects) != len(All) {
+		t.Fatalf("%d functions are tested, there are %d", len(subjects), len(All))
+	}
+	for i, f := range All {
+		if subjects[i].f != f {
+			t.Errorf("%s is not tested in its place", f.Name)
+		}
+	}
+}
+
+// TestValues checks the results that are stated exactly.
+func TestValues(t *testing.T) {
+	for _, s := range subjects {
+		t.Run(s.f.Name, func(t *testing.T) {
+			p := newProgram(s.f)
+			for _, v := range s.values {
+				p.argument()[0] = math.Float32bits(v.x)
+				got := canonical(p.run()[0])
+				if want := canonical(math.Float32bits(v.y)); got != want {
+					t.Errorf("%s(%v = %#08x)\n  got   %#08x (%v)\n  want  %#08x (%v)", s.f.Name,
+						v.x, math.Float32bits(v.x), got, math.Float32frombits(got), want, v.y)
+				}
+			}
+		})
+	}
+}
+
+// TestNaNPatterns: which NaN a machine's operations give changes nothing.
+func TestNaNPatterns(t *testing.T) {
+	for _, s := range subjects {
+		for _, pattern := range []uint32{0x7fc00000, 0x7fffffff, 0xffc00000, 0xffffffff, 0x7f800001, 0xff8005e5} {
+			p := newProgram(s.f)
+			p.nan = pattern
+			if found := s.check(p); found != "" {
+				t.Errorf("where NaN is %#08x: %s", pattern, found)
+			}
+		}
+	}
+}
+
+func canonical(bits uint32) uint32 { return num.Canonical(num.F32, bits) }
+
+// TestSample holds each function to its promise on every 2039th pattern: 4,000 in
+// each binade. TestExhaustive takes all.
+func TestSample(t *testing.T) {
+	const stride = 2039
+	for _, s := range subjects {
+		t.Run(s.f.Name, func(t *testing.T) {
+			t.Parallel()
+			r := s.measure(newProgram(s.f), 0, stride, 1<<32/stride)
+			s.assert(t, r)
+		})
+	}
+}
+
+// TestExhaustive holds each function to its promise on all 2³² patterns.
+func TestExhaustive(t *testing.T) {
+	if os.Getenv("TOKITAI_LEVEL") != "exhaustive" {
+		t.Skip("all 2^32 arguments take minutes per function: set TOKITAI_LEVEL=exhaustive")
+	}
+	for _, s := range subjects {
+		t.Run(s.f.Name, func(t *testing.T) {
+			const parts = 256
+			const size = 1 << 32 / parts
+			starts := make(chan uint32, parts)
+			for i := range uint32(parts) {
+				starts <- i * size
+			}
+			close(starts)
+			var (
+				group sync.WaitGroup
+				lock  sync.Mutex
+				total record
+			)
+			for range runtime.GOMAXPROCS(0) {
+				group.Go(func() {
+					p := newProgram(s.f)
+					for start := range starts {
+						r := s.measure(p, start, 1, size)
+						lock.Lock()
+						total.merge(r)
+						lock.Unlock()
+					}
+				})
+			}
+			group.Wait()
+			s.assert(t, total)
+		})
+	}
+}
+
+func (s *subject) assert(t *testing.T, r record) {
+	t.Helper()
+	t.Logf("%s: %v", s.f.Name, r)
+	if r.wrong != "" {
+		t.Error(r.wrong)
+	}
+	if !(r.worst <= s.f.ULPs) {
+		t.Errorf("%s(%v): error up to %.6f ulp, want at most %v", s.f.Name, r.worstAt, r.worst, s.f.ULPs)
+	}
+}
+
+// record is what a run over many arguments found.
+type record struct {
+	arguments  int     // in the domain and finite
+	worst      float64 // an upper bound of the error, in ulp
+	worstAt    float32
+	misrounded int // results that are not the value of binary32 nearest the truth
+	backward   int // neighbours whose results are in the wrong order
+	wrong      string
+}
+
+func (r *record) merge(o record) {
+	r.arguments += o.arguments
+	r.misrounded += o.misrounded
+	r.backward += o.backward
+	if !(o.worst <= r.worst) {
+		r.worst, r.worstAt = o.worst, o.worstAt
+	}
+	if r.wrong == "" {
+		r.wrong = o.wrong
+	}
+}
+
+func (r record) String() string {
+	return fmt.Sprintf("%d arguments, worst %.6f ulp at %v (%#08x), %.4f %% misrounded, %d neighbours out of order",
+		r.arguments, r.worst, r.worstAt, math.Float32bits(r.worstAt), 100*float64(r.misrounded)/float64(max(r.arguments, 1)), r.backward)
+}
+
+// measure evaluates count patterns from start on, stride apart.
+func (s *subject) measure(p *program, start, stride uint32, count int) record {
+	var r record
+	var before struct {
+		y     float32
+		truth float64
+	}
+	for done := 0; done < count; done += blockSize {
+		n := min(blockSize, count-done)
+		x := p.argument()
+		for i := range x {
+			x[i] = start + uint32(done+i)*stride
+		}
+		y := p.run()
+		for i := range n {
+			xi, yi := math.Float32frombits(x[i]), math.Float32frombits(y[i])
+			if xi != xi || s.isNaN(xi) {
+				if yi == yi && r.wrong == "" {
+					r.wrong = fmt.Sprintf("%s(%v = %#08x): got %v, want NaN", s.f.Name, xi, x[i], yi)
+				}
+				continue
+			}
+			if xi-xi != 0 || !s.isInDomain(xi) {
+				continue
+			}
+			truth := s.truth(ball.FromFloat64(float64(xi)))
+			r.arguments++
+			if e := ulps(yi, truth); !(e <= r.worst) {
+				r.worst, r.worstAt = e, xi
+			}
+			if yi != float32(truth.Mid) {
+				r.misrounded++
+			}
+			if i > 0 && (yi-before.y)*float32(sign(truth.Mid-before.truth)) < 0 {
+				r.backward++
+			}
+			before.y, before.truth = yi, truth.Mid
+		}
+	}
+	return r
+}
+
+func sign(x float64) float64 { return math.Copysign(1, x) }
+
+// ulps is an upper bound of |y − t|/ulp(t) for every t in the ball, where ulp is the
+// distance of neighbours in the binade of t. An infinite y counts as 2¹²⁸, and what
+// lies beyond that is right. A ball without information is never within any bound.
+func ulps(y float32, truth ball.Ball) float64 {
+	const beyond = 0x1p128
+	v := float64(y)
+	if y-y != 0 && y == y {
+		v = math.Copysign(beyond, v)
+		if lo, hi := truth.Bounds(); lo >= beyond || hi <= -beyond {
+			return 0
+		}
+	}
+	// (1+2⁻⁵⁰) covers the roundings here; the ball's point nearest zero has the
+	// smallest ulp.
+	closest := max(math.Abs(truth.Mid)-truth.Rad, 0)
+	return (math.Abs(v-truth.Mid) + truth.Rad) * (1 + 0x1p-50) / ulpOf(closest)
+}
+
+// ulpOf is num.ULP for 0 ≤ t, a little faster.
+func ulpOf(t float64) float64 {
+	exponent := min(max(int(math.Float64bits(t)>>52), 1023-126), 1023+127)
+	return math.Float64frombits(uint64(exponent-23) << 52)
+}
+
+// TestUlpOf compares with num.ULP.
+func TestUlpOf(t *testing.T) {
+	for e := -1074; e < 1024; e++ {
+		for _, x := range []float64{math.Ldexp(1, e), math.Ldexp(1.75, e), math.Nextafter(math.Ldexp(1, e), 0)} {
+			if got, want := ulpOf(x), num.ULP(num.F32, x); got != want {
+				t.Fatalf("ulp of %g: got %g, want %g", x, got, want)
+			}
+		}
+	}
+	if got := ulpOf(0); got != 0x1p-149 {
+		t.Fatalf("ulp of 0: got %g, want 2^-149", got)
+	}
+}

@@ -1,0 +1,78 @@
+// Package gen makes input values with integer arithmetic only, so that a seed
+// gives the same bits on every machine.
+package gen
+
+import "math"
+
+// Generator is a sequence of random numbers (SplitMix64).
+type Generator struct{ state uint64 }
+
+// New starts the sequence that a name stands for.
+func New(name string) *Generator {
+	g := &Generator{state: 0xcbf29ce484222325}
+	for _, b := range []byte(name) { // FNV-1a
+		g.state = (g.state ^ uint64(b)) * 0x100000001b3
+	}
+	return g
+}
+
+// Seeded starts the sequence of a number.
+func Seeded(seed uint64) *Generator { return &Generator{state: seed} }
+
+// Next is 64 random bits.
+func (g *Generator) Next() uint64 {
+	g.state += 0x9e3779b97f4a7c15
+	z := g.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Below is an integer in [0, n).
+func (g *Generator) Below(n int) int { return int(g.Next() % uint64(n)) }
+
+// Ordinary is a number of either sign between 2^-9 and 2^3, its exponent uniform.
+func (g *Generator) Ordinary() float32 { return g.Exponents(-9, 3) }
+
+// Exponents is a number of either sign in [2^low, 2^high), its exponent uniform.
+func (g *Generator) Exponents(low, high int) float32 {
+	r := g.Next()
+	e := low + int(r>>32)%(high-low)
+	return math.Float32frombits(uint32(r)&0x807fffff | uint32(e+127)<<23)
+}
+
+// Uniform is a multiple of 2^-20 in [low, high), for integers low and high.
+func (g *Generator) Uniform(low, high int) float32 {
+	steps := uint64(high-low) << 20
+	return float32(int64(low)<<20+int64(g.Next()%steps)) * 0x1p-20
+}
+
+// Normal is nearly a standard normal variable: the sum of twelve uniform ones,
+// less six.
+func (g *Generator) Normal() float32 {
+	sum := int64(-6 << 20)
+	for range 4 {
+		r := g.Next()
+		sum += int64(r&(1<<20-1)) + int64(r>>21&(1<<20-1)) + int64(r>>42&(1<<20-1))
+	}
+	return float32(sum) * 0x1p-20
+}
+
+var specials = []uint32{
+	0x00000000, 0x80000000, // zeros
+	0x7f800000, 0xff800000, 0x7fc00000, // infinities, NaN
+	0x00000001, 0x807fffff, // subnormals of f32
+	0x33800000, 0xb8000000, // subnormals of f16
+	0x477fe000, 0xc77ff000, 0x7f7fffff, // the largest of f16, the least that it rounds to infinity, the largest
+	0x3f800000, 0xbf800000,
+}
+
+// Special is a zero, an infinity, a NaN, a subnormal or an extreme half of the
+// time, and ordinary otherwise.
+func (g *Generator) Special() float32 {
+	r := g.Next()
+	if r&1 == 0 {
+		return g.Ordinary()
+	}
+	return math.Float32frombits(specials[(r>>1)%uint64(len(specials))])
+}

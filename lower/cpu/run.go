@@ -1,0 +1,521 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/num"
+)
+
+// rowJob is one execution of a vector program.
+type rowJob struct {
+	p        *rowwise
+	operands []num.Array
+	params   []float64
+	rows     int
+	cols     int
+	phase    phase
+
+	// items: rows r with r mod lanes in [item·perItem, (item+1)·perItem), or flat
+	// ranges of perItem elements.
+	lanes   int
+	perItem int
+
+	single    []float32   // by Node.ID: values of the call (late ones too)
+	columnar  [][]float32 // by slot: values per column
+	colLanes  [][]float32 // by column sum: lanes × cols
+	totals    [][]float32 // by total sum: the sums of the flat rows
+	scratch   []float32   // lanes of the sum of the totals
+	workers   []*worker
+	active    int // workers of this execution
+	maxLength int // of a piece
+}
+
+type phase uint8
+
+const (
+	bound phase = iota // nothing has run yet
+	rowsPhase
+	columnsPhase
+	done
+)
+
+// worker is the memory that one worker uses.
+type worker struct {
+	frame  [][]float32 // by slot, for the current piece
+	memory [][]float32 // by slot: what is the worker's own
+	single []float32   // by Node.ID: values of the row
+	lanes  [][]float32 // by row sum
+	total  [][]float32 // by total sum
+}
+
+// piece is a part of a row: columns col … col+n−1; e is the flat index of its
+// first element.
+type piece struct {
+	row, col, n, e int
+}
+
+// Bind implements Program.
+func (p *rowwise) Bind(operands []num.Array, params []float64, workers int) Job {
+	j, _ := p.jobs.Get().(*rowJob)
+	if j == nil {
+		j = &rowJob{p: p}
+	}
+	j.operands = append(j.operands[:0], operands...)
+	j.params = append(j.params[:0], params...)
+	j.measure()
+	j.prepare(workers)
+	j.phase = bound
+	return j
+}
+
+// measure finds R and C, and folds a flat definition on contiguous operands into one row.
+func (j *rowJob) measure() {
+	contiguous := true
+	for i := range j.operands {
+		if o := &j.p.d.Operands[i]; o.Extent == def.PerElement {
+			a := &j.operands[i]
+			j.rows, j.cols = a.Rows, a.Cols
+			contiguous = contiguous && (a.Stride == a.Cols || a.Rows == 1)
+		}
+	}
+	if j.p.flat && contiguous {
+		j.rows, j.cols = 1, j.rows*j.cols
+		for i := range j.operands {
+			if j.p.d.Operands[i].Extent == def.PerElement {
+				j.operands[i].Rows, j.operands[i].Cols, j.operands[i].Stride = 1, j.cols, j.cols
+			}
+		}
+	}
+	j.maxLength = min(chunk, j.cols)
+}
+
+func grow(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+func growAll(s [][]float32, n int) [][]float32 {
+	for len(s) < n {
+		s = append(s, nil)
+	}
+	return s
+}
+
+// prepare sizes all scratch memory and computes what does not depend on the row.
+func (j *rowJob) prepare(workers int) {
+	p := j.p
+	j.lanes = j.rows
+	if len(p.columnSums) > 0 {
+		j.lanes = min(j.rows, num.ColLanes(j.cols))
+	}
+	if p.flat {
+		j.perItem = num.FlatRow
+		if len(p.totalSums) == 0 {
+			j.perItem = 1 << 14
+		}
+	} else {
+		j.perItem = max(1, 1<<14/j.cols)
+	}
+
+	j.single = grow(j.single, len(p.d.Exec.Nodes))
+	j.columnar = growAll(j.columnar, len(p.slots))
+	for s, plan := range p.slots {
+		if plan.memory == perColumn {
+			j.columnar[s] = grow(j.columnar[s], j.cols)
+		}
+	}
+	j.colLanes = growAll(j.colLanes, len(p.columnSums))
+	for i := range p.columnSums {
+		j.colLanes[i] = grow(j.colLanes[i], j.lanes*j.cols)
+		clear(j.colLanes[i])
+	}
+	j.totals = growAll(j.totals, len(p.totalSums))
+	for i := range p.totalSums {
+		j.totals[i] = grow(j.totals[i], (j.rows*j.cols+num.FlatRow-1)/num.FlatRow)
+	}
+	j.active = workers
+	for len(j.workers) < workers {
+		j.workers = append(j.workers, &worker{})
+	}
+	for _, w := range j.workers[:workers] {
+		j.prepareWorker(w)
+	}
+
+	for _, n := range p.d.Exec.Nodes {
+		if n.Extent == def.Scalar && !n.Late {
+			j.evaluateSingle(j.single, n, 0)
+		}
+	}
+	w := j.workers[0]
+	j.fill(w, p.fills, j.single)
+	for col := 0; len(p.once) > 0 && col < j.cols; col += chunk {
+		j.execute(w, p.once, piece{col: col, n: min(chunk, j.cols-col)})
+	}
+	for _, w := range j.workers[:workers] {
+		copy(w.single, j.single)
+		j.fill(w, p.fills, j.single)
+	}
+}
+
+func (j *rowJob) prepareWorker(w *worker) {
+	p := j.p
+	w.frame = growAll(w.frame, len(p.slots))
+	w.memory = growAll(w.memory, len(p.slots))
+	for s, plan := range p.slots {
+		switch plan.memory {
+		case temporary, broadcast:
+			w.memory[s] = grow(w.memory[s], j.maxLength)
+		case keptRow:
+			w.memory[s] = grow(w.memory[s], j.cols)
+		}
+	}
+	w.single = grow(w.single, len(p.d.Exec.Nodes))
+	w.lanes = growAll(w.lanes, p.rowSums)
+	for i := range w.lanes {
+		w.lanes[i] = grow(w.lanes[i], num.RowLanes(j.cols))
+	}
+	w.total = growAll(w.total, len(p.totalSums))
+	for i := range w.total {
+		w.total[i] = grow(w.total[i], num.RowLanes(num.FlatRow))
+	}
+}
+
+// Next implements Job.
+func (j *rowJob) Next() (int, bool) {
+	switch j.phase {
+	case bound:
+		j.phase = rowsPhase
+		if j.p.flat {
+			return (j.rows*j.cols + j.perItem - 1) / j.perItem, true
+		}
+		return (j.lanes + j.perItem - 1) / j.perItem, true
+	case rowsPhase:
+		j.finishTotals()
+		if len(j.p.columns) > 0 {
+			j.phase = columnsPhase
+			return (j.cols + chunk - 1) / chunk, true
+		}
+	}
+	j.phase = done
+	return 0, false
+}
+
+// Do implements Job.
+func (j *rowJob) Do(worker, item int) {
+	w := j.workers[worker]
+	switch {
+	case j.phase == columnsPhase:
+		j.finishColumns(w, item*chunk)
+	case j.p.flat:
+		j.flatRange(w, item)
+	default:
+		for first := 0; first < j.rows; first += j.lanes {
+			end := min(first+min((item+1)*j.perItem, j.lanes), j.rows)
+			for r := first + item*j.perItem; r < end; r++ {
+				j.oneRow(w, r)
+			}
+		}
+	}
+}
+
+// Release implements Job.
+func (j *rowJob) Release() {
+	clear(j.operands)
+	for _, w := range j.workers {
+		clear(w.frame)
+	}
+	j.p.jobs.Put(j)
+}
+
+// flatRange computes perItem elements from a flat index on.
+func (j *rowJob) flatRange(w *worker, item int) {
+	first := item * j.perItem
+	end := min(first+j.perItem, j.rows*j.cols)
+	for i := range w.total {
+		w.total[i] = w.total[i][:num.RowLanes(end-first)]
+		clear(w.total[i])
+	}
+	for e := first; e < end; {
+		at := piece{row: e / j.cols, col: e % j.cols, e: e}
+		at.n = min(chunk, end-e, j.cols-at.col)
+		j.execute(w, j.p.passes[0].code, at)
+		e += at.n
+	}
+	for i := range w.total {
+		lanes := w.total[i][:min(len(w.total[i]), end-first)]
+		j.totals[i][item] = tree(lanes)
+	}
+}
+
+// oneRow computes everything that belongs to a row.
+func (j *rowJob) oneRow(w *worker, row int) {
+	p := j.p
+	for _, n := range p.start.nodes {
+		j.evaluateSingle(w.single, n, row)
+	}
+	j.fill(w, p.start.fills, w.single)
+	for i := range p.passes {
+		pass := &p.passes[i]
+		for _, n := range pass.reductions {
+			j.begin(w, n)
+		}
+		for col := 0; col < j.cols; col += chunk {
+			j.execute(w, pass.code, piece{row: row, col: col, n: min(chunk, j.cols-col), e: row*j.cols + col})
+		}
+		for _, in := range pass.code {
+			if in.action == actRowSum {
+				w.single[in.node.ID] = tree(w.lanes[in.sum][:min(len(w.lanes[in.sum]), j.cols)])
+				clear(w.lanes[in.sum])
+			}
+		}
+		for _, n := range pass.after.nodes {
+			if !n.Op.IsRowReduction() || lower.IsRowLoad(n) {
+				j.evaluateSingle(w.single, n, row)
+			}
+		}
+		j.fill(w, pass.after.fills, w.single)
+	}
+	for _, o := range p.rowOutputs {
+		j.operands[o.Operand].Set(row, 0, w.single[o.Value.ID])
+	}
+}
+
+// begin sets a reduction to what an empty row gives.
+func (j *rowJob) begin(w *worker, n *def.Node) {
+	switch n.Op {
+	case def.OpRowMax:
+		w.single[n.ID] = float32(math.Inf(-1))
+	case def.OpRowMin:
+		w.single[n.ID] = float32(math.Inf(1))
+	default:
+		w.single[n.ID] = 0
+	}
+}
+
+// fill broadcasts single values.
+func (j *rowJob) fill(w *worker, slots []slot, single []float32) {
+	for _, s := range slots {
+		fill(w.memory[s], single[j.p.slots[s].node.ID])
+	}
+}
+
+// execute runs code on a piece.
+func (j *rowJob) execute(w *worker, code []instruction, at piece) {
+	j.look(w, at)
+	for i := range code {
+		in := &code[i]
+		switch in.action {
+		case actApply:
+			d := w.frame[in.dst]
+			switch {
+			case in.c != noSlot:
+				in.run(d, w.frame[in.a], w.frame[in.b], w.frame[in.c])
+			case in.b != noSlot:
+				in.run(d, w.frame[in.a], w.frame[in.b], nil)
+			default:
+				in.run(d, w.frame[in.a], nil, nil)
+			}
+		case actLoad:
+			load(w.frame[in.dst], &j.operands[in.operand], j.rowOf(in.operand, at), at.col)
+		case actCol:
+			for i, x := 0, ints(w.frame[in.dst]); i < len(x); i++ {
+				x[i] = int32(at.col + i)
+			}
+		case actRandom:
+			j.random(w.frame[in.dst], w.single, in.node, at)
+		case actInside:
+			x, a := ints(w.frame[in.dst]), ints(w.frame[in.a])
+			for i := range x {
+				x[i] = truth(a[i] >= 0 && int(a[i]) < j.cols)
+			}
+		case actRowSum:
+			addToLanes(w.lanes[in.sum], w.frame[in.a], at.col)
+		case actRowMax:
+			w.single[in.node.ID] = maxOf(w.single[in.node.ID], w.frame[in.a])
+		case actRowMin:
+			w.single[in.node.ID] = minOf(w.single[in.node.ID], w.frame[in.a])
+		case actAt:
+			k := int(ints(w.single)[in.node.Args[1].ID]) - at.col
+			if k >= 0 && k < at.n {
+				w.single[in.node.ID] = w.frame[in.a][k]
+			}
+		case actColSum:
+			lane := at.row % j.lanes * j.cols
+			sum := j.colLanes[in.sum][lane+at.col:][:at.n]
+			add(sum, sum, w.frame[in.a], nil)
+		case actTotalSum:
+			addToLanes(w.total[in.sum], w.frame[in.a], at.e%num.FlatRow)
+		case actStore:
+			store(&j.operands[in.operand], j.rowOf(in.operand, at), at.col, w.frame[in.a])
+		}
+	}
+}
+
+// look sets the frame for a piece.
+func (j *rowJob) look(w *worker, at piece) {
+	for s := range j.p.slots {
+		switch plan := &j.p.slots[s]; plan.memory {
+		case temporary, broadcast:
+			w.frame[s] = w.memory[s][:at.n]
+		case keptRow:
+			w.frame[s] = w.memory[s][at.col : at.col+at.n]
+		case perColumn:
+			w.frame[s] = j.columnar[s][at.col : at.col+at.n]
+		case inputView:
+			a := &j.operands[plan.operand]
+			w.frame[s] = view[float32](a, j.rowOf(plan.operand, at), at.col, at.n)
+		}
+	}
+}
+
+func (j *rowJob) rowOf(operand int, at piece) int {
+	if j.p.d.Operands[operand].Extent&def.PerRow == 0 {
+		return 0
+	}
+	return at.row
+}
+
+// finishTotals adds up the flat rows, and computes the single values that follow.
+func (j *rowJob) finishTotals() {
+	for i, n := range j.p.totalSums {
+		x := j.totals[i]
+		for len(x) > 1 {
+			sums := 0
+			for first := 0; first < len(x); first += num.FlatRow {
+				row := x[first:min(first+num.FlatRow, len(x))]
+				j.scratch = grow(j.scratch, num.RowLanes(len(row)))
+				clear(j.scratch)
+				addToLanes(j.scratch, row, 0)
+				x[sums] = tree(j.scratch[:min(len(j.scratch), len(row))])
+				sums++
+			}
+			x = x[:sums]
+		}
+		j.single[n.ID] = x[0]
+	}
+	for _, n := range j.p.lateScalars {
+		j.evaluateSingle(j.single, n, 0)
+	}
+	for _, o := range j.p.scalarOutputs {
+		j.operands[o.Operand].Set(0, 0, j.single[o.Value.ID])
+	}
+	for _, w := range j.workers[:j.active] {
+		j.fill(w, j.p.lateFills, j.single)
+	}
+}
+
+// finishColumns adds up the lanes of a block of columns, and computes and stores
+// the values per column that follow.
+func (j *rowJob) finishColumns(w *worker, col int) {
+	at := piece{col: col, n: min(chunk, j.cols-col)}
+	for i, n := range j.p.columnSums {
+		lane := func(l int) []float32 { return j.colLanes[i][l*j.cols+col:][:at.n] }
+		for count := j.lanes; count > 1; count = (count + 1) / 2 {
+			for l := range count / 2 {
+				add(lane(l), lane(2*l), lane(2*l+1), nil)
+			}
+			if count%2 == 1 && count > 1 {
+				copy(lane(count/2), lane(count-1))
+			}
+		}
+		for s, plan := range j.p.slots {
+			if plan.memory == perColumn && plan.node == n {
+				copy(j.columnar[s][col:], lane(0))
+			}
+		}
+	}
+	j.execute(w, j.p.columns, at)
+}
+
+// evaluateSingle computes a single value of the row or the call with the same
+// primitives, on slices of one.
+func (j *rowJob) evaluateSingle(single []float32, n *def.Node, row int) {
+	out := single[n.ID : n.ID+1]
+	arg := func(i int) []float32 {
+		if i < len(n.Args) {
+			return single[n.Args[i].ID : n.Args[i].ID+1]
+		}
+		return nil
+	}
+	switch n.Op {
+	case def.OpInput:
+		load(out, &j.operands[n.Operand], row, 0)
+	case def.OpParam:
+		if n.Type == def.Int {
+			ints(out)[0] = int32(j.params[n.Param])
+		} else {
+			out[0] = float32(j.params[n.Param])
+		}
+	case def.OpConst:
+		out[0] = n.Real.F32()
+	case def.OpInt:
+		ints(out)[0] = n.Int
+	case def.OpColumns:
+		out[0] = float32(j.cols)
+	case def.OpRows:
+		out[0] = float32(j.rows)
+	case def.OpInside:
+		i := ints(arg(0))[0]
+		ints(out)[0] = truth(i >= 0 && int(i) < j.cols)
+	case def.OpAt:
+		out[0] = 0
+		if i := int(ints(arg(1))[0]); i >= 0 && i < j.cols {
+			load(out, &j.operands[n.Args[0].Operand], row, i)
+		}
+	default:
+		j.p.single[n.ID](out, arg(0), arg(1), arg(2))
+	}
+}
+
+// random fills d with the random words of a piece's elements.
+func (j *rowJob) random(d []float32, single []float32, n *def.Node, at piece) {
+	x, s := ints(d), ints(single)
+	arg := func(i int) uint32 { return uint32(s[n.Args[i].ID]) }
+	seed := uint64(arg(0)) | uint64(arg(1))<<32
+	tensor, step := arg(2), arg(3)
+	for i := 0; i < len(x); {
+		e := uint64(at.e + i)
+		words := num.Philox(seed, [4]uint32{uint32(e >> 2), uint32(e >> 34), tensor, step})
+		for k := e & 3; k < 4 && i < len(x); k++ {
+			x[i] = int32(words[k])
+			i++
+		}
+	}
+}
+
+// view is n stored elements of a row, where they lie.
+func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
+	var t T
+	size := int(unsafe.Sizeof(t))
+	bytes := a.Data[(row*a.Stride+col)*size:][:n*size]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
+}
+
+// load widens stored elements; int32 keep their patterns.
+func load(d []float32, a *num.Array, row, col int) {
+	switch a.DType {
+	case num.F16:
+		num.F16sToF32s(d, view[uint16](a, row, col, len(d)))
+	case num.BF16:
+		num.BF16sToF32s(d, view[uint16](a, row, col, len(d)))
+	default:
+		copy(d, view[float32](a, row, col, len(d)))
+	}
+}
+
+// store narrows values, each with one rounding.
+func store(a *num.Array, row, col int, x []float32) {
+	switch a.DType {
+	case num.F16:
+		num.F32sToF16s(view[uint16](a, row, col, len(x)), x)
+	case num.BF16:
+		num.F32sToBF16s(view[uint16](a, row, col, len(x)), x)
+	default:
+		copy(view[float32](a, row, col, len(x)), x)
+	}
+}

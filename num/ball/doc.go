@@ -1,0 +1,109 @@
+// Package ball encloses real numbers: a midpoint and a radius, and operations
+// whose result contains the exact real result for every choice of operands
+// inside their balls.
+//
+// Two types share one method set, the constraint [Number], so that an evaluator
+// is written once and runs over both:
+//
+//   - [Ball]: a float64 midpoint and radius, tens of millions of operations a
+//     second, relative radius from 2^-52 up;
+//   - [Big]: math/big midpoint and radius at a precision carried by the value,
+//     for what a Ball cannot decide.
+//
+// A ball may carry no information: it then stands for "any real number, or no
+// number at all". That is what NaN and infinite inputs become, division by a
+// ball that contains 0, the logarithm of a ball that reaches 0, the root of a
+// ball entirely below 0, and every overflow. Known tells; no information in any
+// operand gives no information in the result, even 0 times unknown. The package
+// knows nothing of rounding to storage formats and nothing of special values:
+// classify NaN and infinities before coming here.
+//
+// Neither type uses directed rounding of the processor. Reading order: this file,
+// ball.go (the arithmetic and the one lemma every float64 radius rests on),
+// elementary.go (exp, expm1, log, tanh in float64, with proofs), function.go
+// (functions of a Ball), big.go, bigpoint.go and bigfunc.go (the same at any precision).
+package ball
+
+import "math/big"
+
+// Number is the method set shared by Ball and Big. Every operation is the exact
+// real operation, enclosed. Operands and results are values and never change.
+type Number[T any] interface {
+	Add(T) T
+	Sub(T) T
+	Mul(T) T
+	Div(T) T // unknown if the divisor contains 0
+	Min(T) T
+	Max(T) T
+	Hull(T) T // contains both operands
+
+	Neg() T
+	Abs() T
+	Sqr() T   // x*x with one x: never reaches below 0 by more than rounding
+	Sqrt() T  // the part below 0 is cut off; unknown if all of it is
+	Recip() T // 1/x
+	Rsqrt() T // 1/sqrt(x); unknown if the ball reaches 0
+	Exp() T
+	Expm1() T
+	Log() T // unknown if the ball reaches 0
+	Tanh() T
+	Sigmoid() T // 1/(1+exp(-x))
+
+	// Scale2 multiplies by 2^n.
+	Scale2(n int) T
+	// Sum adds all terms to the receiver, more tightly than repeated Add.
+	Sum(terms []T) T
+	// Widen lets the radius grow by (|mid|+rad)*u + eta: the model of one rounded
+	// operation with relative error u and absolute error eta.
+	Widen(u, eta float64) T
+
+	// Less is x < y, LessEq is x <= y, Equal is x = y.
+	Less(T) Truth
+	LessEq(T) Truth
+	Equal(T) Truth
+
+	// Known reports whether the ball carries information.
+	Known() bool
+	// Bounds returns float64 endpoints, rounded outward; -Inf, +Inf if unknown.
+	Bounds() (lo, hi float64)
+	// Endpoints returns the endpoints rounded to odd: rounding these to nearest in
+	// any format of at most 51 bits whose smallest value is above 2^-1000 gives
+	// exactly what rounding the real endpoints gives. Use it to decide a rounding,
+	// Bounds to bound. -Inf, +Inf if unknown.
+	Endpoints() (lo, hi float64)
+
+	// The constructors take only the precision from the receiver.
+
+	// FromFloat64 is exactly x; unknown if x is NaN or infinite.
+	FromFloat64(x float64) T
+	// FromRat encloses x.
+	FromRat(x *big.Rat) T
+	// Pi encloses π.
+	Pi() T
+}
+
+// Truth is the value of a comparison of real numbers known only as balls.
+type Truth int8
+
+const (
+	Maybe Truth = iota // true for some points of the balls, false for others, or unknown
+	No
+	Yes
+)
+
+func (t Truth) String() string {
+	return [...]string{Maybe: "maybe", No: "no", Yes: "yes"}[t]
+}
+
+// ordered decides x < y (strict) or x <= y from outward endpoints. It works for
+// any ordered pair of endpoints through cmp values: hiLo is the order of x's upper
+// and y's lower endpoint, loHi that of x's lower and y's upper one.
+func ordered(hiLo, loHi int, strict bool) Truth {
+	switch {
+	case hiLo < 0 || hiLo == 0 && !strict:
+		return Yes
+	case loHi > 0 || loHi == 0 && strict:
+		return No
+	}
+	return Maybe
+}

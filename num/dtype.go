@@ -1,0 +1,51 @@
+package num
+
+import "fmt"
+
+// DType is a storage format. Arithmetic is always binary32; a DType says only
+// how a value is kept in memory.
+type DType uint8
+
+const (
+	NoDType DType = iota
+	F16           // IEEE binary16
+	BF16          // the upper half of binary32
+	F32           // IEEE binary32
+	I32           // two's complement, for indices and labels
+)
+
+// FloatDTypes are the storage formats of real values, narrow first.
+var FloatDTypes = []DType{F16, BF16, F32}
+
+var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32"}
+
+func (d DType) String() string {
+	if int(d) < len(dtypeNames) {
+		return dtypeNames[d]
+	}
+	return fmt.Sprintf("DType(%d)", uint8(d))
+}
+
+// ParseDType is the inverse of String.
+func ParseDType(s string) (DType, error) {
+	for d := F16; d <= I32; d++ {
+		if dtypeNames[d] == s {
+			return d, nil
+		}
+	}
+	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32 or i32", s)
+}
+
+// Size is the number of bytes of one element.
+func (d DType) Size() int {
+	switch d {
+	case F16, BF16:
+		return 2
+	case F32, I32:
+		return 4
+	}
+	return 0
+}
+
+// IsFloat reports whether d stores real values.
+func (d DType) IsFloat() bool { return d == F16 || d == BF16 || d == F32 }

@@ -1,0 +1,72 @@
+package num
+
+import "math"
+
+// format is what the storage formats differ in.
+type format struct {
+	fraction int    // stored bits of the significand
+	emin     int    // exponent of the smallest normal value and of all subnormals
+	emax     int    // exponent of the largest finite value
+	sign     uint32 // the sign bit
+	inf      uint32 // +Inf
+	nan      uint32 // the canonical NaN: quiet, positive
+}
+
+var (
+	f16Format  = format{fraction: 10, emin: -14, emax: 15, sign: 1 << 15, inf: 0x7c00, nan: 0x7e00}
+	bf16Format = format{fraction: 7, emin: -126, emax: 127, sign: 1 << 15, inf: 0x7f80, nan: 0x7fc0}
+	f32Format  = format{fraction: 23, emin: -126, emax: 127, sign: 1 << 31, inf: 0x7f800000, nan: 0x7fc00000}
+)
+
+// format panics for a DType that stores no real values.
+func (d DType) format() *format {
+	switch d {
+	case F16:
+		return &f16Format
+	case BF16:
+		return &bf16Format
+	case F32:
+		return &f32Format
+	}
+	panic("num: " + d.String() + " is not a floating-point format")
+}
+
+// magnitude is a pattern without its sign.
+func (f *format) magnitude(bits uint32) uint32 { return bits & (f.sign - 1) }
+
+// round returns the pattern nearest to x, ties to even. One addition does the
+// rounding: with 2^E the binade of |x|, but never below emin, the binary64 sum
+// 2^(E+52-fraction) + |x| has its last bit where f has its own.
+func (f *format) round(x float64) uint32 {
+	b := math.Float64bits(x)
+	sign := uint32(b>>63) * f.sign
+	if x != x {
+		return sign | f.nan | uint32(b>>(52-f.fraction))&(1<<f.fraction-1)
+	}
+	e := max(int(b>>52&0x7ff)-1023, f.emin)
+	if e > f.emax {
+		return sign | f.inf
+	}
+	magic := uint64(e+52-f.fraction+1023) << 52
+	sum := math.Abs(x) + math.Float64frombits(magic)
+	units := uint32(math.Float64bits(sum) - magic) // hidden bit included
+	return sign | (uint32(e-f.emin)<<f.fraction + units)
+}
+
+// IsNaN reports whether a pattern of d is a NaN. An I32 pattern never is.
+func IsNaN(d DType, bits uint32) bool {
+	if d == I32 {
+		return false
+	}
+	f := d.format()
+	return f.magnitude(bits) > f.inf
+}
+
+// Canonical maps every NaN of d to the one that stands for all, and every other
+// pattern to itself. Patterns are compared and hashed only after it.
+func Canonical(d DType, bits uint32) uint32 {
+	if IsNaN(d, bits) {
+		return d.format().nan
+	}
+	return bits
+}

@@ -1,0 +1,64 @@
+package num
+
+import "math/bits"
+
+// A sum has a shape: its elements are dealt to lanes, a lane starts at +0 and
+// adds its elements in ascending order, and the lanes meet in the adjacent
+// binary tree. The shape depends on sizes alone, never on a device, a dtype or a
+// number of threads; the numbers below are frozen, for changing one changes the
+// bits of results.
+
+// FlatRow is the length of the rows into which a sum over a whole tensor cuts
+// its elements, the last one shorter. Each is a row sum; these sums form a row,
+// summed likewise.
+const FlatRow = 65536
+
+// RowLanes is the number of lanes of a sum over a row of C columns: column c
+// goes to lane c mod RowLanes(C).
+func RowLanes(C int) int {
+	switch {
+	case C <= 2048:
+		return 256
+	case C <= 8192:
+		return 1024
+	}
+	return 8192
+}
+
+// ColLanes is the number of lanes of each column sum of a matrix of C columns:
+// row r goes to lane r mod ColLanes(C). Wide matrices have columns enough to
+// keep a device busy, so they get fewer lanes.
+func ColLanes(C int) int {
+	switch {
+	case C <= 256:
+		return 2048
+	case C <= 2048:
+		return 512
+	}
+	return 256
+}
+
+// Tree adds neighbours, then neighbouring sums, and so on: s[i] = s[2i] + s[2i+1]
+// until one is left. A lane without a neighbour passes unchanged, so every power
+// of two of lanes that is enough gives the same bits. No lanes give +0.
+func Tree(lanes []float32) float32 {
+	switch n := len(lanes); n {
+	case 0:
+		return 0
+	case 1:
+		return lanes[0]
+	default:
+		half := 1 << (bits.Len(uint(n-1)) - 1) // the largest power of two below n
+		return Tree(lanes[:half]) + Tree(lanes[half:])
+	}
+}
+
+// LaneSum is the sum of x in the given number of lanes, written to be obviously
+// right rather than fast.
+func LaneSum(x []float32, lanes int) float32 {
+	sums := make([]float32, min(lanes, len(x)))
+	for i, v := range x {
+		sums[i%lanes] += v
+	}
+	return Tree(sums)
+}

@@ -1,0 +1,77 @@
+package num
+
+import "math"
+
+// Index numbers the values of d in their order, without gaps: both zeros are 0,
+// the smallest subnormal is 1, infinity follows the largest finite value, and
+// negation negates. NaN is no place on that line: its index lies beyond
+// infinity's and means nothing, so ask IsNaN first.
+func Index(d DType, bits uint32) int64 {
+	f := d.format()
+	m := int64(f.magnitude(bits))
+	if bits&f.sign != 0 {
+		return -m
+	}
+	return m
+}
+
+// FromIndex is the inverse of Index; 0 gives +0, and what lies beyond an
+// infinity gives that infinity.
+func FromIndex(d DType, i int64) uint32 {
+	f := d.format()
+	if i < 0 {
+		return f.sign | uint32(min(-i, int64(f.inf)))
+	}
+	return uint32(min(i, int64(f.inf)))
+}
+
+// Distance counts the steps from a to b in the order of Index. The two zeros are
+// 0 apart, although their bits differ. Two NaNs are 0 apart; a NaN is
+// math.MaxInt64 away from everything else.
+func Distance(d DType, a, b uint32) int64 {
+	switch nans := [2]bool{IsNaN(d, a), IsNaN(d, b)}; nans {
+	case [2]bool{true, true}:
+		return 0
+	case [2]bool{false, false}:
+		n := Index(d, a) - Index(d, b)
+		return max(n, -n)
+	}
+	return math.MaxInt64
+}
+
+// NextUp is the least value of d above a pattern's, as IEEE 754 nextUp: both
+// zeros go to the smallest positive value, the largest negative one goes to -0,
+// +Inf and NaN stay.
+func NextUp(d DType, bits uint32) uint32 {
+	f := d.format()
+	switch m := f.magnitude(bits); {
+	case m > f.inf || bits == f.inf:
+		return bits
+	case m == 0:
+		return 1
+	case bits&f.sign != 0:
+		return bits - 1
+	}
+	return bits + 1
+}
+
+// NextDown mirrors NextUp: the smallest positive value goes to +0.
+func NextDown(d DType, bits uint32) uint32 {
+	f := d.format()
+	return NextUp(d, bits^f.sign) ^ f.sign
+}
+
+// ULP is the distance between neighbours of d in the binade of |x|. Below the
+// smallest normal value it is the smallest subnormal; beyond the largest finite
+// value, infinity included, it stays that of the top binade. NaN gives NaN.
+func ULP(d DType, x float64) float64 {
+	if x != x {
+		return x
+	}
+	f := d.format()
+	e := int(math.Float64bits(x)>>52&0x7ff) - 1023
+	return math.Ldexp(1, min(max(e, f.emin), f.emax)-f.fraction)
+}
+
+// MaxFinite is the largest finite value of d.
+func MaxFinite(d DType) float64 { return float64(Widen(d, d.format().inf-1)) }

@@ -1,0 +1,41 @@
+package crossentropy
+
+import (
+	"math"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/op"
+)
+
+// Operations are what this package offers to the program and the documents.
+var Operations = []*op.Operation{{
+	Name: "crossentropy", Summary: "loss of each row's label, and the gradient of its logits",
+	Definitions: []*def.Definition{Definition},
+	Params: []op.Param{
+		{Name: "scale", Default: "1", Help: "factor of the gradient"},
+		{Name: "ignore", Default: "-100", Help: "label of rows that do not count"},
+	},
+	Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+		p := Params{Scale: v.Float("scale"), Ignore: int32(v.Int("ignore", math.MinInt32, math.MaxInt32))}
+		if err := p.check(); err != nil {
+			v.Fail(err)
+		}
+		if v.Err() != nil {
+			return nil, v.Err()
+		}
+		return op.Eval(q, Definition, in, engine.Params{"scale": p.Scale, "ignore": float64(p.Ignore)}, opts...)
+	},
+	Data: []op.Data{
+		data("normal", 64, 1024, op.Normal),
+		data("spread", 64, 1024, op.Scaled(8)),
+		data("wide row", 2, 32768, op.Normal),
+	},
+}}
+
+func data(name string, r, c int, x op.Element) op.Data {
+	return op.Data{
+		Name: name, Definition: Definition, Sizes: map[string]int{"R": r, "C": c},
+		Params: []float64{DefaultIgnore, 1}, Values: map[string]op.Element{"logits": x},
+	}
+}

@@ -1,0 +1,74 @@
+package crossentropy
+
+import (
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/fn"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// DefaultIgnore is the label of a row that does not count.
+const DefaultIgnore = -100
+
+// Definition subtracts the maximum from the label's logit before log Σ is added, so
+// that nothing cancels.
+var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
+	x := b.In("logits")
+	ignore := b.IntParam("ignore")
+	label := b.InIndex("label", ignore)
+	scale := b.Param("scale")
+
+	max := def.RowMax(x).As("max")
+	e := fn.ExpNonPositive(x.Sub(max)).As("e")
+	sum := def.RowSum(e).As("sum")
+	loss := fn.Log(sum).Sub(x.At(label).Sub(max)).As("nll")
+	p := e.Mul(def.One.Div(sum)).As("p")
+	hot := def.Select(b.Col().Equal(label), def.One, def.Zero).As("onehot")
+
+	counts := func(v def.Value) def.Value {
+		return def.Select(label.Equal(ignore), def.Zero, def.Select(label.Inside(), v, def.Zero))
+	}
+	b.OutRow("loss", counts(loss), def.Only(num.F32))
+	b.Out("dlogits", counts(scale.Mul(p.Sub(hot))), def.Like("logits"))
+
+	b.Formula(
+		"loss[r]      = log sum exp(logits[r,c] - max) - (logits[r,label] - max)",
+		"dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))",
+	)
+	b.Clauses(
+		"R, C >= 1",
+		"a row whose label is ignore has loss 0 and dlogits 0, whatever its logits are",
+		"any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip it counts as ignored",
+		"a NaN or +Inf in a row makes its loss and dlogits NaN",
+		"-Inf gives dlogits 0; as the label's logit it makes the loss +Inf",
+		"scale is a finite number",
+	)
+}))
+
+// Params are the numbers of a call.
+type Params struct {
+	Scale  float64 // of the gradient
+	Ignore int32
+}
+
+// DefaultParams are scale 1 and label -100.
+var DefaultParams = Params{Scale: 1, Ignore: DefaultIgnore}
+
+func (p Params) check() error {
+	if p.Scale-p.Scale != 0 {
+		return &tensor.BadArgument{Op: Definition.Name, Operand: "scale", Clause: "crossentropy.C6", Got: fmt.Sprintf("is %v", p.Scale), Want: "a finite number"}
+	}
+	return nil
+}
+
+// Run computes the loss of every row and the gradient of its logits. dlogits may
+// be logits itself.
+func Run(q *engine.Queue, loss, dlogits, logits, label *tensor.Tensor, p Params, opts ...engine.Option) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	return engine.Call(q, Definition, []*tensor.Tensor{logits, label, loss, dlogits}, []float64{float64(p.Ignore), p.Scale}, opts...)
+}

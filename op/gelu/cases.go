@@ -1,0 +1,30 @@
+package gelu
+
+import (
+	"tokitai/def"
+	"tokitai/op"
+)
+
+// Operations are what this package offers to the program and the documents.
+var Operations = []*op.Operation{
+	{
+		Name: "gelu.forward", Summary: "Gaussian error linear unit, in the form with tanh",
+		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
+		Data: data(ForwardDefinition),
+	},
+	{
+		Name: "gelu.backward", Summary: "gradient of gelu.forward, from its input",
+		Definitions: []*def.Definition{BackwardDefinition}, Run: op.Plain(BackwardDefinition),
+		Data: data(BackwardDefinition),
+	},
+}
+
+func data(d *def.Definition) []op.Data {
+	size := map[string]int{"R": 64, "C": 1024}
+	return []op.Data{
+		{Name: "normal", Definition: d, Sizes: size},
+		{Name: "negative tail", Definition: d, Sizes: size, Values: map[string]op.Element{"x": op.Between(-10, 0)}},
+		{Name: "positive tail", Definition: d, Sizes: size, Values: map[string]op.Element{"x": op.Between(0, 10)}},
+		{Name: "wide", Definition: d, Sizes: size, Values: map[string]op.Element{"x": op.Wide}},
+	}
+}

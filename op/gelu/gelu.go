@@ -1,0 +1,98 @@
+package gelu
+
+import (
+	"math/big"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/fn"
+	"tokitai/num/ball"
+	"tokitai/tensor"
+)
+
+// With t = 2·√(2/π)·(x + 0.044715·x³), GELU is x·σ(t), since ½(1 + tanh(t/2)) is the
+// logistic function σ(t). The form through tanh cancels where x is negative;
+// this one does not:
+//
+//	a = |x|, e = exp(−t(a)), r = 1/(1+e)
+//	σ(t(x)) = r for x ≥ 0, e·r for x < 0
+//
+// a is held at 16, where e is already zero: so the largest numbers and the
+// infinities give x, or −0, instead of NaN.
+var (
+	slope = twoSqrtTwoOverPi("2*sqrt(2/pi)", 1, 1)
+	cubic = twoSqrtTwoOverPi("2*sqrt(2/pi)*0.044715", 44715, 1000000)
+	// t'(a) = slope + tripleCubic·a²
+	tripleCubic = twoSqrtTwoOverPi("6*sqrt(2/pi)*0.044715", 3*44715, 1000000)
+	limit       = def.Const(16)
+)
+
+// twoSqrtTwoOverPi is 2·√(2/π)·p/q.
+func twoSqrtTwoOverPi(text string, p, q int64) def.Value {
+	return def.RealConst(def.NewReal(text, func(prec uint) *big.Float {
+		float := func() *big.Float { return new(big.Float).SetPrec(prec + 32) }
+		x := float().Quo(float().SetInt64(2), ball.Pi(prec+32))
+		x.Sqrt(x).Mul(x, float().SetRat(big.NewRat(2*p, q)))
+		return x.SetPrec(prec)
+	}))
+}
+
+// parts are what both directions need.
+func parts(x def.Value) (a, square, e, r def.Value) {
+	a = x.Abs().Min(limit).As("a")
+	square = a.Mul(a).As("a2")
+	t := a.Mul(def.FMA(cubic, square, slope)).As("t")
+	e = fn.ExpNonPositive(t.Neg()).As("e")
+	r = fn.RecipBounded(def.One.Add(e)).As("r")
+	return
+}
+
+// ForwardDefinition is x·σ(t).
+var ForwardDefinition = def.Must(def.Rowwise("gelu.forward", func(b *def.Builder) {
+	x := b.In("x")
+	a, _, e, r := parts(x)
+	b.Out("y", def.Select(x.Less(def.Zero), a.Mul(e).Neg(), x).Mul(r), def.Like("x"))
+
+	b.Formula("y = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)", "  = x/2 * (1 + tanh(t/2))")
+	b.Clauses(
+		"any shape",
+		"NaN gives NaN",
+		"+Inf gives +Inf, -Inf gives -0",
+		"+0 gives +0, -0 gives -0",
+		"large positive x gives x itself, large negative x gives -0",
+	)
+}))
+
+// BackwardDefinition is dy·(σ + x·σ(1−σ)·t'), with σ(1−σ) = e·r·r. Factored so
+// that only the zero of the derivative cancels:
+//
+//	h = r·a·t'(a)
+//	x ≥ 0: r·(1 + e·h)      x < 0: r·(e − e·h)
+var BackwardDefinition = def.Must(def.Rowwise("gelu.backward", func(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	a, square, e, r := parts(x)
+	h := r.Mul(a.Mul(def.FMA(tripleCubic, square, slope))).As("h")
+	isNegative := x.Less(def.Zero).As("neg")
+	first := def.Select(isNegative, e, def.One)
+	second := def.Select(isNegative, e.Neg(), e)
+	b.Out("dx", dy.Mul(r.Mul(def.FMA(second, h, first))), def.Like("dy"))
+
+	b.Formula("dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)")
+	b.Clauses(
+		"any shape",
+		"a NaN in dy or x gives NaN",
+		"x = +Inf gives dy, x = -Inf gives a zero, for finite dy",
+		"an infinite dy gives an infinity, or NaN where the derivative is zero",
+	)
+}))
+
+// Forward computes y from x. They may be the same tensor.
+func Forward(q *engine.Queue, y, x *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{x, y}, nil, opts...)
+}
+
+// Backward computes dx from dy and the forward operation's input. dx may be
+// either of them.
+func Backward(q *engine.Queue, dx, dy, x *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{dy, x, dx}, nil, opts...)
+}

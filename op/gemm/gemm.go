@@ -1,0 +1,87 @@
+package gemm
+
+import (
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/tensor"
+)
+
+// The three products, each set or added to the old result.
+var (
+	ForwardDefinition           = forward("gemm.forward", false)
+	ForwardAccumulateDefinition = forward("gemm.forward.accumulate", true)
+	GradADefinition             = gradA("gemm.grad_a", false)
+	GradAAccumulateDefinition   = gradA("gemm.grad_a.accumulate", true)
+	GradBDefinition             = gradB("gemm.grad_b", false)
+	GradBAccumulateDefinition   = gradB("gemm.grad_b.accumulate", true)
+)
+
+var clauses = []string{
+	"M, N, K >= 1; every operand may have a row stride",
+	"under model fma: acc = fma(a, b, acc), the summed index ascending from +0, or from the old result when accumulating; one rounding to the result's format",
+	"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
+	"zeros are multiplied like everything else",
+	"the result shares no memory with the operands",
+}
+
+func product(name, formula string, f def.ContractionForm, accumulate bool) *def.Definition {
+	if f.Accumulate = accumulate; accumulate {
+		formula += " + " + formula[:len(f.Result)+5]
+	}
+	f.Formula, f.Clauses = []string{formula}, clauses
+	return def.Must(def.Contraction(name, f))
+}
+
+func forward(name string, accumulate bool) *def.Definition {
+	return product(name, "C[m,n] = sum over k of A[m,k] * B[k,n]", def.ContractionForm{
+		Left: "A", LeftDims: [2]string{"M", "K"},
+		Right: "B", RightDims: [2]string{"K", "N"},
+		Result: "C", ResultDims: [2]string{"M", "N"},
+	}, accumulate)
+}
+
+func gradA(name string, accumulate bool) *def.Definition {
+	return product(name, "dA[m,k] = sum over n of dC[m,n] * B[k,n]", def.ContractionForm{
+		Left: "dC", LeftDims: [2]string{"M", "N"},
+		Right: "B", RightDims: [2]string{"K", "N"}, TransposeRight: true,
+		Result: "dA", ResultDims: [2]string{"M", "K"},
+	}, accumulate)
+}
+
+func gradB(name string, accumulate bool) *def.Definition {
+	return product(name, "dB[k,n] = sum over m of A[m,k] * dC[m,n]", def.ContractionForm{
+		Left: "A", LeftDims: [2]string{"M", "K"}, TransposeLeft: true,
+		Right: "dC", RightDims: [2]string{"M", "N"},
+		Result: "dB", ResultDims: [2]string{"K", "N"},
+	}, accumulate)
+}
+
+// Forward computes C = A·B.
+func Forward(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{a, b, c}, nil, opts...)
+}
+
+// ForwardAccumulate computes C = A·B + C.
+func ForwardAccumulate(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, ForwardAccumulateDefinition, []*tensor.Tensor{a, b, c}, nil, opts...)
+}
+
+// GradA computes dA = dC·Bᵀ.
+func GradA(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, GradADefinition, []*tensor.Tensor{dc, b, da}, nil, opts...)
+}
+
+// GradAAccumulate computes dA = dC·Bᵀ + dA.
+func GradAAccumulate(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, GradAAccumulateDefinition, []*tensor.Tensor{dc, b, da}, nil, opts...)
+}
+
+// GradB computes dB = Aᵀ·dC.
+func GradB(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, GradBDefinition, []*tensor.Tensor{a, dc, db}, nil, opts...)
+}
+
+// GradBAccumulate computes dB = Aᵀ·dC + dB.
+func GradBAccumulate(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, GradBAccumulateDefinition, []*tensor.Tensor{a, dc, db}, nil, opts...)
+}

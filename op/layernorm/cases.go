@@ -1,0 +1,47 @@
+package layernorm
+
+import (
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/op"
+)
+
+// Operations are what this package offers to the program and the documents.
+var Operations = []*op.Operation{
+	{
+		Name: "layernorm.forward", Summary: "rows with mean 0 and variance 1, scaled and shifted by column",
+		Definitions: []*def.Definition{ForwardDefinition},
+		Params:      []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+			p := Params{Eps: v.Float("eps")}
+			if err := p.check(); err != nil {
+				v.Fail(err)
+			}
+			if v.Err() != nil {
+				return nil, v.Err()
+			}
+			return op.Eval(q, ForwardDefinition, in, engine.Params{"eps": p.Eps}, opts...)
+		},
+		Data: []op.Data{
+			data(ForwardDefinition, "normal", op.Normal),
+			data(ForwardDefinition, "mean 10", op.Around(10)),
+			data(ForwardDefinition, "small", op.Scaled(0x1p-6)),
+		},
+	},
+	{
+		Name: "layernorm.backward", Summary: "gradients of layernorm.forward",
+		Definitions: []*def.Definition{BackwardDefinition}, Run: op.Plain(BackwardDefinition),
+		Data: []op.Data{data(BackwardDefinition, "normal", op.Normal)},
+	},
+}
+
+func data(d *def.Definition, name string, x op.Element) op.Data {
+	data := op.Data{
+		Name: name, Definition: d, Sizes: map[string]int{"R": 64, "C": 1024},
+		Values: map[string]op.Element{"x": x, "gamma": op.Around(1), "mean": op.Scaled(0x1p-5), "rstd": op.Between(1, 2)},
+	}
+	if d == ForwardDefinition {
+		data.Params = []float64{DefaultEps}
+	}
+	return data
+}

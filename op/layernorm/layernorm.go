@@ -1,0 +1,100 @@
+package layernorm
+
+import (
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// DefaultEps is added to the variance.
+const DefaultEps = 1e-5
+
+// ForwardDefinition takes the mean of the differences to the row's first element,
+// and the variance of what is left: two passes, so that a mean far from zero
+// costs no digits.
+var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Builder) {
+	x := b.In("x")
+	gamma, beta := b.InCol("gamma", def.Like("x").Or(num.F32)), b.InCol("beta", def.Like("gamma"))
+	eps, n := b.Param("eps"), b.Columns()
+
+	first := x.At(def.IntConst(0)).As("first")
+	shifted := x.Sub(first).As("shifted")
+	shift := def.RowSum(shifted).Div(n).As("shift")
+	centred := shifted.Sub(shift).As("centred")
+	variance := def.RowSum(centred.Mul(centred)).Div(n).As("variance")
+	rstd := def.One.Div(variance.Add(eps).Sqrt()).As("inverse")
+	b.Out("y", def.FMA(centred.Mul(rstd), gamma, beta), def.Like("x"))
+	b.OutRow("mean", first.Add(shift), def.Only(num.F32))
+	b.OutRow("rstd", rstd, def.Only(num.F32))
+
+	b.Formula(
+		"mean[r] = sum x[r,c] / C",
+		"rstd[r] = 1 / sqrt(sum (x[r,c] - mean[r])^2 / C + eps)",
+		"y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]",
+	)
+	b.Clauses(
+		"R, C >= 1",
+		"eps is finite and at least 0",
+		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN",
+		"a constant row gives beta; with eps 0 it gives NaN and an infinite rstd",
+		"a row whose variance overflows gives rstd 0",
+	)
+}))
+
+// BackwardDefinition takes mean and rstd as the forward operation stored them.
+var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
+	mean, rstd := b.InRow("mean", def.Only(num.F32)), b.InRow("rstd", def.Only(num.F32))
+	n := b.Columns()
+
+	xhat := x.Sub(mean).Mul(rstd).As("xhat")
+	t := dy.Mul(gamma).As("t")
+	a := def.RowSum(t).Div(n).As("a")
+	c := def.RowSum(t.Mul(xhat)).Div(n).As("c")
+	b.Out("dx", t.Sub(a).Sub(xhat.Mul(c)).Mul(rstd), def.Like("dy"))
+	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
+	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
+
+	b.Formula(
+		"xhat[r,c] = (x[r,c] - mean[r]) * rstd[r],  t[r,c] = dy[r,c] * gamma[c]",
+		"dx[r,c]   = (t[r,c] - sum t[r,c]/C - xhat[r,c] * sum t[r,c]*xhat[r,c]/C) * rstd[r]",
+		"dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]",
+	)
+	b.Clauses(
+		"R, C >= 1",
+		"a NaN in a row of dy, x, mean or rstd makes the row of dx NaN",
+		"a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too",
+	)
+}))
+
+// Params are the numbers of a forward call.
+type Params struct {
+	Eps float64
+}
+
+// DefaultParams is eps 1e-5.
+var DefaultParams = Params{Eps: DefaultEps}
+
+func (p Params) check() error {
+	if !(p.Eps >= 0) || p.Eps-p.Eps != 0 {
+		return &tensor.BadArgument{Op: ForwardDefinition.Name, Operand: "eps", Clause: "layernorm.forward.C2", Got: fmt.Sprintf("is %v", p.Eps), Want: "a finite number of at least 0"}
+	}
+	return nil
+}
+
+// Forward computes y, and the mean and rstd that Backward needs. y may be x itself.
+func Forward(q *engine.Queue, y, mean, rstd, x, gamma, beta *tensor.Tensor, p Params, opts ...engine.Option) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{x, gamma, beta, y, mean, rstd}, []float64{p.Eps}, opts...)
+}
+
+// Backward computes the gradients. dx may be dy or x.
+func Backward(q *engine.Queue, dx, dgamma, dbeta, dy, x, gamma, mean, rstd *tensor.Tensor, opts ...engine.Option) error {
+	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{dy, x, gamma, mean, rstd, dx, dgamma, dbeta}, nil, opts...)
+}

@@ -1,0 +1,223 @@
+// Package op says what an operation is to the program and to the documents: its
+// definitions, the parameters that people give it, how to run it on named tensors,
+// and the kinds of data on which its accuracy is stated. Each folder below is one
+// operation; op/all lists them.
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/tensor"
+)
+
+// Operation is one operation, such as softmax.forward.
+type Operation struct {
+	Name        string
+	Summary     string
+	Definitions []*def.Definition // the plain one first, then variants that parameters choose
+	Params      []Param
+	Data        []Data
+
+	// Run computes on tensors by name, and returns the outputs. Tensors that are
+	// updated in place are inputs and outputs; the inputs are not changed.
+	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.Option) (engine.Args, error)
+}
+
+// Param is a number or a word that a person gives.
+type Param struct {
+	Name    string
+	Default string // "" if there is none
+	Help    string
+}
+
+// Data is a named kind of data for one definition.
+type Data struct {
+	Name       string
+	Definition *def.Definition
+	Sizes      map[string]int
+	Params     []float64 // in the order of the definition
+
+	// Values gives each operand's elements; operands that it does not name are
+	// normally distributed. Indices are uniform.
+	Values map[string]Element
+}
+
+// Element is the value at a place.
+type Element func(g *gen.Generator, r, c int) float32
+
+// Values are parameters as they were given. Reading one that is malformed or
+// missing is remembered; Err tells.
+type Values struct {
+	op    *Operation
+	given map[string]string
+	err   error
+}
+
+// NewValues refuses names that the operation does not have.
+func (o *Operation) NewValues(given map[string]string) (*Values, error) {
+	var names []string
+	for _, p := range o.Params {
+		names = append(names, p.Name)
+	}
+	for name := range given {
+		if !slices.Contains(names, name) {
+			want := "it has none"
+			if len(names) > 0 {
+				want = "want " + strings.Join(names, ", ")
+			}
+			return nil, &tensor.BadArgument{Op: o.Name, Operand: name, Got: "is no parameter (" + want + ")"}
+		}
+	}
+	return &Values{op: o, given: given}, nil
+}
+
+// Text is a parameter as given, or its default.
+func (v *Values) Text(name string) string {
+	if s, ok := v.given[name]; ok {
+		return s
+	}
+	for _, p := range v.op.Params {
+		if p.Name == name {
+			if p.Default == "" {
+				v.fail(name, "is missing", p.Help)
+			}
+			return p.Default
+		}
+	}
+	panic("op: " + v.op.Name + " has no parameter " + name)
+}
+
+// IsGiven reports whether a parameter was given.
+func (v *Values) IsGiven(name string) bool { _, ok := v.given[name]; return ok }
+
+// Float is a real parameter.
+func (v *Values) Float(name string) float64 {
+	s := v.Text(name)
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		v.fail(name, fmt.Sprintf("is %q", s), "a number")
+	}
+	return x
+}
+
+// Int is an integer parameter in [low, high].
+func (v *Values) Int(name string, low, high int64) int64 {
+	s := v.Text(name)
+	x, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || x < low || x > high {
+		v.fail(name, fmt.Sprintf("is %q", s), fmt.Sprintf("an integer from %d to %d", low, high))
+	}
+	return x
+}
+
+// Uint is an unsigned 64-bit parameter.
+func (v *Values) Uint(name string) uint64 {
+	s := v.Text(name)
+	x, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		v.fail(name, fmt.Sprintf("is %q", s), fmt.Sprintf("an integer from 0 to %d", uint64(math.MaxUint64)))
+	}
+	return x
+}
+
+// Bool is true or false.
+func (v *Values) Bool(name string) bool {
+	s := v.Text(name)
+	x, err := strconv.ParseBool(s)
+	if err != nil {
+		v.fail(name, fmt.Sprintf("is %q", s), "true or false")
+	}
+	return x
+}
+
+// Fail remembers a mistake in a parameter.
+func (v *Values) Fail(err error) {
+	if v.err == nil {
+		v.err = err
+	}
+}
+
+// Err is the first mistake.
+func (v *Values) Err() error { return v.err }
+
+func (v *Values) fail(name, got, want string) {
+	v.Fail(&tensor.BadArgument{Op: v.op.Name, Operand: name, Got: got, Want: want})
+}
+
+// Plain is the Run of an operation that is one definition with parameters of the
+// same names.
+func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engine.Option) (engine.Args, error) {
+	return func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.Option) (engine.Args, error) {
+		params := engine.Params{}
+		for _, p := range d.Params {
+			if p.IsInt {
+				params[p.Name] = float64(v.Int(p.Name, math.MinInt32, math.MaxInt32))
+			} else {
+				params[p.Name] = v.Float(p.Name)
+			}
+		}
+		if v.Err() != nil {
+			return nil, v.Err()
+		}
+		return Eval(q, d, in, params, opts...)
+	}
+}
+
+// Eval computes a definition, leaving its inputs as they are: what it updates in
+// place is copied first. Results are by operand.
+func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Params, opts ...engine.Option) (engine.Args, error) {
+	args, results := engine.Args{}, engine.Args{}
+	for name, t := range in {
+		i := d.Operand(name)
+		if i < 0 || !d.Operands[i].IsIn {
+			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: inputNames(d)}
+		}
+		args[name] = t
+	}
+	for _, o := range d.Operands {
+		if !o.IsIn {
+			continue
+		}
+		t := args[o.Name]
+		if t == nil {
+			return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is missing", Want: "inputs " + inputNames(d)}
+		}
+		if o.IsOut {
+			copied, err := clone(q, t)
+			if err != nil {
+				return nil, err
+			}
+			args[o.Name], results[o.Name] = copied, copied
+		}
+	}
+	outputs, err := engine.Eval(q, d, args, append(opts, engine.WithParams(params))...)
+	for name, t := range outputs {
+		results[name] = t
+	}
+	return results, err
+}
+
+func clone(q *engine.Queue, t *tensor.Tensor) (*tensor.Tensor, error) {
+	c, err := tensor.New(q.Device(), t.DType(), t.Shape()...)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.CopyFrom(t)
+}
+
+func inputNames(d *def.Definition) string {
+	var names []string
+	for _, o := range d.Operands {
+		if o.IsIn {
+			names = append(names, o.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,44 @@
+// Package reference is the interpreter of definitions. Its bits are the answer:
+// every lowering is held against them.
+//
+// It is written to be read, not to be fast: one node after another, one row
+// after another, every value kept. It shares no code with anything that lowers
+// definitions, and knows neither tensors nor devices. Start at [Run]; rowwise.go
+// interprets expressions, table.go the other three kinds of definition.
+package reference
+
+import (
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Options are what a call gives besides its operands.
+type Options struct {
+	Params []float64 // in the order of Definition.Params
+	Model  def.Model // contractions only
+}
+
+// Run computes d on its operands, in the order of Definition.Operands, and writes
+// the results to its outputs. An output may be the same memory as an input if it
+// is the same array. An index without a row gives zeros and contributes nothing.
+func Run(d *def.Definition, operands []num.Array, o Options) error {
+	if len(operands) != len(d.Operands) {
+		return fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
+	}
+	if len(o.Params) != len(d.Params) {
+		return fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
+	}
+	switch d.Kind {
+	case def.KindRowwise:
+		return runRowwise(d, operands, o.Params)
+	case def.KindContraction:
+		return runContraction(d, operands, o.Model)
+	case def.KindGather:
+		return runGather(d, operands)
+	case def.KindScatterAdd:
+		return runScatterAdd(d, operands)
+	}
+	return fmt.Errorf("%s: no interpreter for kind %s", d.Name, d.Kind)
+}

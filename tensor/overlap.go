@@ -1,0 +1,79 @@
+package tensor
+
+// Relation says how the memory of two tensors lies.
+type Relation uint8
+
+const (
+	Disjoint    Relation = iota // no byte in common
+	Identical                   // same address, dtype, rows, columns and stride: element by element the same
+	Overlapping                 // some bytes in common, but not as Identical
+)
+
+func (r Relation) String() string {
+	switch r {
+	case Disjoint:
+		return "disjoint"
+	case Identical:
+		return "identical"
+	case Overlapping:
+		return "overlapping"
+	}
+	return "Relation(?)"
+}
+
+// Overlap relates the memory of two tensors. It is exact, so that two blocks of
+// columns of one matrix are Disjoint, but for two tensors that both have gaps
+// between their rows and different strides: those are Overlapping where their
+// ranges of addresses are. A nil tensor is Disjoint from everything.
+func Overlap(a, b *Tensor) Relation {
+	if a == nil || b == nil || a.buffer == nil || a.buffer != b.buffer {
+		return Disjoint
+	}
+	if a.offset == b.offset && a.dtype == b.dtype && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride {
+		return Identical
+	}
+	if a.offset+a.span() <= b.offset || b.offset+b.span() <= a.offset {
+		return Disjoint
+	}
+	x, y := a.stripes(), b.stripes()
+	if x.count == 1 {
+		x.stride = y.stride
+	}
+	if y.count == 1 {
+		y.stride = x.stride
+	}
+	if x.stride != y.stride || x.meets(y) {
+		return Overlapping
+	}
+	return Disjoint
+}
+
+// stripes are the bytes [start + i*stride, start + i*stride + width) for
+// 0 <= i < count.
+type stripes struct {
+	start, width, stride, count int64
+}
+
+// stripes of a contiguous tensor are one stripe.
+func (t *Tensor) stripes() stripes {
+	if t.IsContiguous() {
+		return stripes{start: t.offset, width: t.span(), stride: t.span(), count: 1}
+	}
+	size := int64(t.dtype.Size())
+	return stripes{start: t.offset, width: int64(t.cols) * size, stride: int64(t.stride) * size, count: int64(t.rows)}
+}
+
+// meets reports whether x and y have a byte in common, if they have one stride
+// and their ranges of addresses overlap.
+//
+// On a circle of one stride, x covers [0, x.width) and y [m, m + y.width). Where
+// they meet there, some stripe of x meets some stripe of y on the line, perhaps
+// one beyond the first or last; but as the ranges overlap, those that meet are
+// then among the ones that exist.
+func (x stripes) meets(y stripes) bool {
+	m := (y.start - x.start) % x.stride
+	if m < 0 {
+		m += x.stride
+	}
+	return m < x.width || m+y.width > x.stride
+}

@@ -1,0 +1,338 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"tokitai/num"
+)
+
+// header is a parsed header: entries without data, and where their data lies.
+type header struct {
+	entries  []located
+	metadata map[string]string
+}
+
+type located struct {
+	Entry
+	begin, end int64
+}
+
+// parseHeader reads the JSON. encoding/json alone would keep the last of two
+// equal names and mend broken text, both silently, so the tokens are taken one
+// by one.
+func parseHeader(text []byte) (*header, error) {
+	switch {
+	case len(text) == 0 || text[0] != '{':
+		return nil, bad("the header does not begin with {")
+	case !utf8.Valid(text):
+		return nil, bad("the header is not UTF-8")
+	case hasLoneSurrogate(text):
+		return nil, bad("the header has half of a surrogate pair, which is no character")
+	}
+	p := &parser{json: json.NewDecoder(bytes.NewReader(text))}
+	p.json.UseNumber()
+	h := &header{}
+	seen := map[string]bool{}
+	err := p.object(func(name string) error {
+		if seen[name] {
+			return bad("the name %q occurs twice", name)
+		}
+		seen[name] = true
+		if name == metadataName {
+			return p.metadata(h)
+		}
+		return p.tensor(h, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.json.Token(); err != io.EOF {
+		return nil, bad("the header goes on after its closing }")
+	}
+	return h, nil
+}
+
+type parser struct {
+	json *json.Decoder
+}
+
+// token is the next token: a json.Delim, string, json.Number, bool or nil.
+func (p *parser) token() (json.Token, error) {
+	t, err := p.json.Token()
+	if err != nil {
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, bad("the header is not JSON: it ends early")
+		}
+		return nil, bad("the header is not JSON: %v", err)
+	}
+	return t, nil
+}
+
+// object reads { "name": ..., }; value reads what follows each name.
+func (p *parser) object(value func(name string) error) error {
+	t, err := p.token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('{') {
+		return bad("has %v where an object belongs", describe(t))
+	}
+	for {
+		t, err := p.token()
+		if err != nil {
+			return err
+		}
+		if t == json.Delim('}') {
+			return nil
+		}
+		if err := value(t.(string)); err != nil { // the decoder lets nothing but strings be names
+			return err
+		}
+	}
+}
+
+func (p *parser) metadata(h *header) error {
+	h.metadata = map[string]string{}
+	err := p.object(func(key string) error {
+		if _, ok := h.metadata[key]; ok {
+			return bad("the key %q occurs twice", key)
+		}
+		t, err := p.token()
+		if err != nil {
+			return err
+		}
+		text, ok := t.(string)
+		if !ok {
+			return bad("%q is %v, want a string", key, describe(t))
+		}
+		h.metadata[key] = text
+		return nil
+	})
+	if f, ok := err.(*FormatError); ok {
+		f.Problem = metadataName + ": " + f.Problem
+	}
+	return err
+}
+
+func (p *parser) tensor(h *header, name string) error {
+	e := located{Entry: Entry{Name: name}}
+	var hasDType, hasShape, hasOffsets bool
+	err := p.object(func(key string) error {
+		switch {
+		case key == "dtype" && !hasDType:
+			hasDType = true
+			return p.dtype(&e)
+		case key == "shape" && !hasShape:
+			hasShape = true
+			return p.shape(&e)
+		case key == "data_offsets" && !hasOffsets:
+			hasOffsets = true
+			return p.offsets(&e)
+		case key == "dtype" || key == "shape" || key == "data_offsets":
+			return bad("the key %q occurs twice", key)
+		}
+		return bad("the key %q is unknown, want dtype, shape and data_offsets", key)
+	})
+	switch {
+	case err != nil:
+	case !hasDType:
+		err = bad("dtype is missing")
+	case !hasShape:
+		err = bad("shape is missing")
+	case !hasOffsets:
+		err = bad("data_offsets is missing")
+	}
+	if err != nil {
+		return inTensor(name, err)
+	}
+	want, ok := byteCount(e.DType, e.Shape)
+	if !ok {
+		return badTensor(name, "shape %v of %v overflows 64 bits", e.Shape, e.DType)
+	}
+	if got := e.end - e.begin; got != want {
+		return badTensor(name, "shape %v of %v needs %d bytes, but data_offsets [%d, %d] hold %d", e.Shape, e.DType, want, e.begin, e.end, got)
+	}
+	h.entries = append(h.entries, e)
+	return nil
+}
+
+func (p *parser) dtype(e *located) error {
+	t, err := p.token()
+	if err != nil {
+		return err
+	}
+	name, ok := t.(string)
+	if !ok {
+		return bad("dtype is %v, want a string", describe(t))
+	}
+	if e.DType, ok = parseDType(name); !ok {
+		return bad("dtype %q is not supported; %s", name, supported)
+	}
+	return nil
+}
+
+func (p *parser) shape(e *located) error {
+	sizes, err := p.integers("shape")
+	if err != nil {
+		return err
+	}
+	e.Shape = make([]int, len(sizes))
+	for i, n := range sizes {
+		e.Shape[i] = int(n)
+		if int64(e.Shape[i]) != n {
+			return bad("shape has the size %d, too large for this machine", n)
+		}
+	}
+	return nil
+}
+
+func (p *parser) offsets(e *located) error {
+	ends, err := p.integers("data_offsets")
+	if err != nil {
+		return err
+	}
+	if len(ends) != 2 {
+		return bad("data_offsets has %d numbers, want 2", len(ends))
+	}
+	e.begin, e.end = ends[0], ends[1]
+	if e.begin > e.end {
+		return bad("data_offsets [%d, %d] are reversed", e.begin, e.end)
+	}
+	return nil
+}
+
+// integers reads an array of integers from 0 to 2^63-1, written as digits alone.
+func (p *parser) integers(what string) ([]int64, error) {
+	t, err := p.token()
+	if err != nil {
+		return nil, err
+	}
+	if t != json.Delim('[') {
+		return nil, bad("%s is %v, want an array", what, describe(t))
+	}
+	var list []int64
+	for {
+		t, err := p.token()
+		if err != nil {
+			return nil, err
+		}
+		if t == json.Delim(']') {
+			return list, nil
+		}
+		digits, ok := t.(json.Number)
+		if !ok {
+			return nil, bad("%s has %v, want integers", what, describe(t))
+		}
+		n, err := strconv.ParseInt(digits.String(), 10, 64)
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return nil, bad("%s has %s, which overflows 64 bits", what, digits)
+		case err != nil:
+			return nil, bad("%s has %s, which is not an integer", what, digits)
+		case n < 0 || digits[0] == '-':
+			return nil, bad("%s has %s, which is negative", what, digits)
+		}
+		if len(list) == maxRank {
+			return nil, bad("%s has more than %d numbers", what, maxRank)
+		}
+		list = append(list, n)
+	}
+}
+
+// describe names a token in an error.
+func describe(t json.Token) string {
+	switch t := t.(type) {
+	case json.Delim:
+		if t == '{' {
+			return "an object"
+		}
+		return "an array"
+	case string:
+		return "a string"
+	case json.Number:
+		return "the number " + t.String()
+	case bool:
+		return "a boolean"
+	}
+	return "null"
+}
+
+func inTensor(name string, err error) error {
+	if f, ok := err.(*FormatError); ok && f.Tensor == "" {
+		f.Tensor = name
+	}
+	return err
+}
+
+// hasLoneSurrogate reports whether the text has a \u escape that is half of a
+// pair; encoding/json would read another character for it. A backslash stands
+// inside strings only, or the text is not JSON.
+func hasLoneSurrogate(text []byte) bool {
+	escape := func(i int) (rune, bool) { // of \uXXXX at i
+		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(text[i+2:i+6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		r, ok := escape(i)
+		switch {
+		case !ok:
+			i++ // whatever is escaped, a backslash too
+		case r >= 0xd800 && r < 0xdc00:
+			if low, ok := escape(i + 6); !ok || low < 0xdc00 || low > 0xdfff {
+				return true
+			}
+			i += 11
+		case r >= 0xdc00 && r <= 0xdfff:
+			return true
+		default:
+			i += 5
+		}
+	}
+	return false
+}
+
+// checkLayout refuses data that overlaps or has holes, and returns its length.
+func (h *header) checkLayout() (int64, error) {
+	order := slices.Clone(h.entries)
+	slices.SortFunc(order, func(a, b located) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
+	at := int64(0)
+	for i, e := range order {
+		switch {
+		case e.begin < at:
+			return 0, badTensor(e.Name, "data_offsets [%d, %d] overlap those of %q", e.begin, e.end, order[i-1].Name)
+		case e.begin > at:
+			return 0, badTensor(e.Name, "data_offsets [%d, %d] leave a hole: the data before ends at %d", e.begin, e.end, at)
+		}
+		at = e.end
+	}
+	return at, nil
+}
+
+// file joins the header to its data.
+func (h *header) file(data []byte) *File {
+	f := &File{Metadata: h.metadata}
+	for _, e := range h.entries {
+		e.Data = data[e.begin:e.end:e.end]
+		f.Entries = append(f.Entries, e.Entry)
+	}
+	sortByName(f.Entries)
+	return f
+}
+
+// formatName is the format's word for a dtype that has a layoutRank.
+func formatName(d num.DType) string { return formatNames[layoutRank(d)].name }

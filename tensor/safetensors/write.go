@@ -1,0 +1,173 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Write writes a file. What it writes depends on the content alone, not on the
+// order of the entries. Everything is checked before the first byte.
+func Write(w io.Writer, f *File) error {
+	head, entries, err := layOut(f, maxHeader)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, err := w.Write(e.Data); err != nil {
+			return fmt.Errorf("tensor %q: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// WriteFile writes a file under another name beside path, and renames it when it
+// is whole and on the disk. What stood there before is replaced; after an error
+// it is as it was.
+func WriteFile(path string, f *File) error {
+	// A link is followed, and what is no file (a device, a pipe) is left alone:
+	// renaming would put a file in its place.
+	target := path
+	if info, err := os.Stat(path); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: not a regular file", path)
+		}
+		if target, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	// Not os.CreateTemp, whose files are private: these have the permissions of
+	// any file a program writes.
+	temporary := fmt.Sprintf("%s.%016x.tmp", target, rand.Uint64())
+	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	err = Write(out, f)
+	if err == nil {
+		err = out.Sync()
+	}
+	err = cmp.Or(err, out.Close())
+	if err == nil {
+		err = os.Rename(temporary, target)
+	}
+	if err != nil {
+		os.Remove(temporary)
+		return inFile(path, err)
+	}
+	return nil
+}
+
+// layOut checks f and returns the length and header as bytes, and the entries in
+// the order of their data. The header may take limit bytes.
+func layOut(f *File, limit int) ([]byte, []Entry, error) {
+	if f == nil {
+		return nil, nil, bad("nothing to write: the file is nil")
+	}
+	entries := slices.Clone(f.Entries)
+	sortByName(entries)
+	for i, e := range entries {
+		if err := checkEntry(e); err != nil {
+			return nil, nil, err
+		}
+		if i > 0 && entries[i-1].Name == e.Name {
+			return nil, nil, bad("the name %q occurs twice", e.Name)
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Compare(layoutRank(a.DType), layoutRank(b.DType))
+	})
+
+	var b bytes.Buffer
+	b.Write(make([]byte, 8))
+	b.WriteByte('{')
+	if err := writeMetadata(&b, f.Metadata); err != nil {
+		return nil, nil, err
+	}
+	at := 0
+	for i, e := range entries {
+		if i > 0 || f.Metadata != nil {
+			b.WriteByte(',')
+		}
+		shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(e.Shape), "[]"), " ", ",")
+		fmt.Fprintf(&b, `%s:{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]}`, quote(e.Name), formatName(e.DType), shape, at, at+len(e.Data))
+		at += len(e.Data)
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 {
+		b.WriteByte(' ')
+	}
+	if n := b.Len() - 8; n > limit {
+		return nil, nil, bad("the header would take %d bytes, want at most %d", n, limit)
+	}
+	head := b.Bytes()
+	binary.LittleEndian.PutUint64(head, uint64(len(head)-8))
+	return head, entries, nil
+}
+
+func checkEntry(e Entry) error {
+	switch {
+	case e.Name == metadataName:
+		return bad("a tensor cannot have the name %q", e.Name)
+	case !utf8.ValidString(e.Name):
+		return badTensor(e.Name, "the name is not UTF-8")
+	case layoutRank(e.DType) < 0:
+		return badTensor(e.Name, "dtype %v is not supported; %s", e.DType, supported)
+	}
+	if len(e.Shape) > maxRank {
+		return badTensor(e.Name, "shape has %d sizes, want at most %d", len(e.Shape), maxRank)
+	}
+	for _, n := range e.Shape {
+		if n < 0 {
+			return badTensor(e.Name, "shape %v has a negative size", e.Shape)
+		}
+	}
+	want, ok := byteCount(e.DType, e.Shape)
+	if !ok {
+		return badTensor(e.Name, "shape %v of %v overflows 64 bits", e.Shape, e.DType)
+	}
+	if int64(len(e.Data)) != want {
+		return badTensor(e.Name, "shape %v of %v needs %d bytes, but the data has %d", e.Shape, e.DType, want, len(e.Data))
+	}
+	return nil
+}
+
+func writeMetadata(b *bytes.Buffer, metadata map[string]string) error {
+	if metadata == nil {
+		return nil
+	}
+	fmt.Fprintf(b, `"%s":{`, metadataName)
+	for i, key := range slices.Sorted(maps.Keys(metadata)) {
+		if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
+			return bad("%s: %q: %q is not UTF-8", metadataName, key, metadata[key])
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(b, "%s:%s", quote(key), quote(metadata[key]))
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// quote is a JSON string. HTML is nothing special here.
+func quote(s string) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(s) // a string can always be encoded
+	return strings.TrimSuffix(b.String(), "\n")
+}

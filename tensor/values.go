@@ -1,0 +1,285 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"tokitai/device"
+	"tokitai/num"
+)
+
+// FromFloat32 returns a tensor of those values in row-major order, each rounded
+// once to d, to nearest even.
+func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int) (*Tensor, error) {
+	const op = "tensor.FromFloat32"
+	if d == num.I32 {
+		return nil, &BadArgument{Op: op, Operand: "dtype", Got: "is i32", Want: "f16, bf16 or f32"}
+	}
+	t, err := allocateFor(op, dev, d, "values", len(values), 1, shape)
+	if err != nil {
+		return nil, err
+	}
+	return filled(t, t.setFloat32s(op, values))
+}
+
+// FromInt32 returns a tensor of dtype I32.
+func FromInt32(dev device.Device, values []int32, shape ...int) (*Tensor, error) {
+	const op = "tensor.FromInt32"
+	t, err := allocateFor(op, dev, num.I32, "values", len(values), 1, shape)
+	if err != nil {
+		return nil, err
+	}
+	return filled(t, t.setInt32s(op, values))
+}
+
+// FromBytes returns a tensor of stored values: little-endian, row-major,
+// without gaps.
+func FromBytes(dev device.Device, d num.DType, raw []byte, shape ...int) (*Tensor, error) {
+	const op = "tensor.FromBytes"
+	t, err := allocateFor(op, dev, d, "bytes", len(raw), d.Size(), shape)
+	if err != nil {
+		return nil, err
+	}
+	return filled(t, t.setBytes(op, raw))
+}
+
+// allocateFor makes a tensor once it is sure that what shall fill it fits: given
+// things, of which one element takes perElem.
+func allocateFor(op string, dev device.Device, d num.DType, operand string, given, perElem int, shape []int) (*Tensor, error) {
+	elems, err := countElements(op, d, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCount(op, operand, given, elems*perElem, d, shape); err != nil {
+		return nil, err
+	}
+	return allocate(op, dev, d, elems, shape)
+}
+
+func checkCount(op, operand string, given, want int, d num.DType, shape []int) error {
+	if given != want {
+		return &BadArgument{Op: op, Operand: operand, Got: fmt.Sprintf("are %d", given),
+			Want: fmt.Sprintf("%d for %v %v", want, d, shape)}
+	}
+	return nil
+}
+
+func filled(t *Tensor, err error) (*Tensor, error) {
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// SetFloat32s writes all elements, each rounded once to the dtype.
+func (t *Tensor) SetFloat32s(values []float32) error {
+	return t.setFloat32s("tensor.SetFloat32s", values)
+}
+
+// SetInt32s writes all elements of a tensor of dtype I32.
+func (t *Tensor) SetInt32s(values []int32) error { return t.setInt32s("tensor.SetInt32s", values) }
+
+// SetBytes writes all elements as they are stored, without gaps.
+func (t *Tensor) SetBytes(raw []byte) error { return t.setBytes("tensor.SetBytes", raw) }
+
+func (t *Tensor) setFloat32s(op string, values []float32) error {
+	if err := t.checkValues(op, wantFloat, len(values)); err != nil {
+		return err
+	}
+	return t.encode(op, func(dst []byte) {
+		switch t.dtype {
+		case num.F16:
+			for i, v := range values {
+				binary.LittleEndian.PutUint16(dst[2*i:], num.F32ToF16(v))
+			}
+		case num.BF16:
+			for i, v := range values {
+				binary.LittleEndian.PutUint16(dst[2*i:], num.F32ToBF16(v))
+			}
+		case num.F32:
+			for i, v := range values {
+				binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+			}
+		}
+	})
+}
+
+func (t *Tensor) setInt32s(op string, values []int32) error {
+	if err := t.checkValues(op, wantInt, len(values)); err != nil {
+		return err
+	}
+	return t.encode(op, func(dst []byte) {
+		for i, v := range values {
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(v))
+		}
+	})
+}
+
+// encode lets fill write the elements without gaps: in place where the memory
+// allows it, else by way of a copy.
+func (t *Tensor) encode(op string, fill func([]byte)) error {
+	if t.IsContiguous() {
+		if memory := t.memory(); memory != nil {
+			fill(memory)
+			return nil
+		}
+	}
+	raw := make([]byte, t.Len()*t.dtype.Size())
+	fill(raw)
+	return t.setBytes(op, raw)
+}
+
+func (t *Tensor) setBytes(op string, raw []byte) error {
+	if err := Check(op, "tensor", t); err != nil {
+		return err
+	}
+	if err := checkCount(op, "bytes", len(raw), t.Len()*t.dtype.Size(), t.dtype, t.shape); err != nil {
+		return err
+	}
+	return t.eachRun(op, raw, t.buffer.CopyIn)
+}
+
+// Float32s returns the values of a tensor of real values, exactly.
+func (t *Tensor) Float32s() ([]float32, error) {
+	raw, err := t.read("tensor.Float32s", wantFloat)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float32, t.Len())
+	switch t.dtype {
+	case num.F16:
+		for i := range values {
+			values[i] = num.F16ToF32(binary.LittleEndian.Uint16(raw[2*i:]))
+		}
+	case num.BF16:
+		for i := range values {
+			values[i] = num.BF16ToF32(binary.LittleEndian.Uint16(raw[2*i:]))
+		}
+	case num.F32:
+		for i := range values {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+	}
+	return values, nil
+}
+
+// Int32s returns the values of a tensor of dtype I32.
+func (t *Tensor) Int32s() ([]int32, error) {
+	raw, err := t.read("tensor.Int32s", wantInt)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]int32, t.Len())
+	for i := range values {
+		values[i] = int32(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return values, nil
+}
+
+// Bytes returns a copy of the elements as they are stored: little-endian,
+// row-major, without gaps.
+func (t *Tensor) Bytes() ([]byte, error) {
+	const op = "tensor.Bytes"
+	if err := Check(op, "tensor", t); err != nil {
+		return nil, err
+	}
+	raw := make([]byte, t.Len()*t.dtype.Size())
+	if err := t.eachRun(op, raw, t.buffer.CopyOut); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+// read returns the elements without gaps: the memory itself where it can be
+// had, else a copy.
+func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
+	if err := t.checkValues(op, want, t.Len()); err != nil {
+		return nil, err
+	}
+	if t.IsContiguous() {
+		if memory := t.memory(); memory != nil {
+			return memory, nil
+		}
+	}
+	raw := make([]byte, t.Len()*t.dtype.Size())
+	return raw, t.eachRun(op, raw, t.buffer.CopyOut)
+}
+
+// eachRun moves raw, all elements without gaps, by one move per stretch of
+// memory that has none.
+func (t *Tensor) eachRun(op string, raw []byte, move func(offset int64, part []byte) error) error {
+	size := int64(t.dtype.Size())
+	runs, width, stride := 1, int64(t.Len())*size, int64(0)
+	if !t.IsContiguous() {
+		runs, width, stride = t.rows, int64(t.cols)*size, int64(t.stride)*size
+	}
+	for i := range int64(runs) {
+		if err := move(t.offset+i*stride, raw[i*width:(i+1)*width]); err != nil {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return nil
+}
+
+// CopyFrom copies the values of src, which has the same dtype and shape but may
+// lie anywhere: on another device, or with other gaps between its rows. Copying
+// a tensor to itself is allowed; any other overlap is refused.
+func (t *Tensor) CopyFrom(src *Tensor) error {
+	const op = "tensor.CopyFrom"
+	if err := Check(op, "tensor", t); err != nil {
+		return err
+	}
+	if err := Check(op, "source", src); err != nil {
+		return err
+	}
+	if src.dtype != t.dtype {
+		return &BadArgument{Op: op, Operand: "source", Got: fmt.Sprintf("has dtype %v", src.dtype), Want: t.dtype.String()}
+	}
+	if !slices.Equal(src.shape, t.shape) {
+		return &BadArgument{Op: op, Operand: "source", Got: fmt.Sprintf("has shape %v", src.shape), Want: fmt.Sprint(t.shape)}
+	}
+	switch Overlap(t, src) {
+	case Identical:
+		return nil
+	case Overlapping:
+		return &BadArgument{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or memory of its own"}
+	}
+	if from, to := src.memory(), t.memory(); from != nil && to != nil {
+		size := t.dtype.Size()
+		for r := range t.rows {
+			copy(to[r*t.stride*size:][:t.cols*size], from[r*src.stride*size:])
+		}
+		return nil
+	}
+	raw, err := src.Bytes()
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return t.setBytes(op, raw)
+}
+
+// valueKind is what a call reads or writes a tensor as.
+type valueKind bool
+
+const (
+	wantFloat valueKind = true
+	wantInt   valueKind = false
+)
+
+// checkValues refuses n values of that kind where t does not take them.
+func (t *Tensor) checkValues(op string, want valueKind, n int) error {
+	if err := Check(op, "tensor", t); err != nil {
+		return err
+	}
+	if t.dtype.IsFloat() != bool(want) {
+		names := "i32"
+		if want == wantFloat {
+			names = "f16, bf16 or f32"
+		}
+		return &BadArgument{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: names}
+	}
+	return checkCount(op, "values", n, t.Len(), t.dtype, t.shape)
+}

@@ -1,0 +1,69 @@
+package tensor
+
+import "fmt"
+
+// Slice returns rows rowLo to rowHi and columns colLo to colHi, the upper ends
+// not included, of a tensor of rank 2. The view shares the memory and does not
+// own it: it can be used until t is closed.
+func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
+	const op = "tensor.Slice"
+	if err := Check(op, "tensor", t); err != nil {
+		return nil, err
+	}
+	if len(t.shape) != 2 {
+		return nil, &BadArgument{Op: op, Operand: "tensor", Got: fmt.Sprintf("has shape %v", t.shape), Want: "two dimensions"}
+	}
+	for _, r := range []struct {
+		operand   string
+		lo, hi, n int
+	}{{"rows", rowLo, rowHi, t.rows}, {"columns", colLo, colHi, t.cols}} {
+		if r.lo < 0 || r.lo >= r.hi || r.hi > r.n {
+			return nil, &BadArgument{Op: op, Operand: r.operand, Got: fmt.Sprintf("are %d to %d", r.lo, r.hi),
+				Want: fmt.Sprintf("a non-empty part of 0 to %d", r.n)}
+		}
+	}
+	v := t.view()
+	v.rows, v.cols = rowHi-rowLo, colHi-colLo
+	v.shape = []int{v.rows, v.cols}
+	v.offset += (int64(rowLo)*int64(t.stride) + int64(colLo)) * int64(t.dtype.Size())
+	if v.rows == 1 {
+		v.stride = v.cols
+	}
+	return v, nil
+}
+
+// Reshape returns the same elements, in the same order, in another shape. The
+// rows of a tensor with gaps between them stay rows: there only the leading
+// dimensions can change. The view shares the memory and does not own it.
+func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
+	const op = "tensor.Reshape"
+	if err := Check(op, "tensor", t); err != nil {
+		return nil, err
+	}
+	elems, err := countElements(op, t.dtype, shape)
+	if err != nil {
+		return nil, err
+	}
+	if elems != t.Len() {
+		return nil, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape),
+			Want: fmt.Sprintf("the %d elements of %v", t.Len(), t.shape)}
+	}
+	v := t.view()
+	v.setShape(elems, shape)
+	if !t.IsContiguous() {
+		if v.cols != t.cols {
+			return nil, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", v.shape),
+				Want: fmt.Sprintf("the last dimension %d, as the row stride is %d", t.cols, t.stride)}
+		}
+		v.stride = t.stride
+	}
+	return v, nil
+}
+
+// view returns a tensor that is t, but does not own the memory.
+func (t *Tensor) view() *Tensor {
+	return &Tensor{
+		buffer: t.buffer, host: t.host, dtype: t.dtype, shape: t.shape,
+		rows: t.rows, cols: t.cols, stride: t.stride, offset: t.offset, isView: true,
+	}
+}
