@@ -8,7 +8,7 @@ import "tokitai/num"
 type Op uint8
 
 const (
-	noOp Op = iota
+	_ Op = iota
 
 	// Leaves.
 	OpInput   // an operand's element, read exactly

@@ -34,7 +34,7 @@ func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
 // ExpFunction is [Exp].
 var ExpFunction = &def.Function{
 	Name: "exp", Math: def.MathExp,
-	ULPs:   1,
+	ULPs:   0.9,
 	Domain: "every x",
 	Expand: func(x def.Value) def.Value {
 		// Below −104 the result is +0, above 89 it is +Inf. Both comparisons are
@@ -53,7 +53,7 @@ var ExpFunction = &def.Function{
 // ExpNonPositiveFunction is [ExpNonPositive].
 var ExpNonPositiveFunction = &def.Function{
 	Name: "exp_nonpositive", Math: def.MathExp,
-	ULPs:    1,
+	ULPs:    0.9,
 	Domain:  "x <= 44",
 	Outside: "above 44 a value without meaning, NaN at +Inf",
 	Expand: func(x def.Value) def.Value {
@@ -66,7 +66,7 @@ var ExpNonPositiveFunction = &def.Function{
 // ExpBoundedFunction is [ExpBounded].
 var ExpBoundedFunction = &def.Function{
 	Name: "exp_bounded", Math: def.MathExp,
-	ULPs:    1,
+	ULPs:    0.9,
 	Domain:  "-128 <= x <= 44",
 	Outside: "elsewhere a value without meaning, NaN at the infinities",
 	Expand: func(x def.Value) def.Value {

@@ -21,7 +21,7 @@ func Log(x def.Value) def.Value { return LogFunction.Of(x) }
 //	y = hi + (lo + k·ln2Rest + f²·q(f))
 var LogFunction = &def.Function{
 	Name: "log", Math: def.MathLog,
-	ULPs:    1,
+	ULPs:    0.9,
 	Domain:  "x > 0",
 	Outside: "-Inf at zero, NaN below",
 	Expand: func(x def.Value) def.Value {

@@ -32,7 +32,7 @@ func Rsqrt(x def.Value) def.Value { return RsqrtFunction.Of(x) }
 // RecipBoundedFunction is [RecipBounded].
 var RecipBoundedFunction = &def.Function{
 	Name: "recip_bounded", Math: def.MathRecip,
-	ULPs:    1,
+	ULPs:    0.52,
 	Domain:  "2^-125 <= |x| <= 2^125",
 	Outside: "elsewhere a value without meaning",
 	Expand: func(x def.Value) def.Value {
@@ -44,7 +44,7 @@ var RecipBoundedFunction = &def.Function{
 // RecipFunction is [Recip].
 var RecipFunction = &def.Function{
 	Name: "recip", Math: def.MathRecip,
-	ULPs:   1,
+	ULPs:   0.76,
 	Domain: "every x",
 	Expand: func(x def.Value) def.Value {
 		scale := def.Select(x.Abs().Less(def.One), def.Const(0x1p64), def.Const(0x1p-64)).As("scale")

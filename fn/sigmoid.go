@@ -17,7 +17,7 @@ func Tanh(x def.Value) def.Value { return TanhFunction.Of(x) }
 // cancels: 1/(1+e) for x ≥ 0, e/(1+e) below.
 var SigmoidFunction = &def.Function{
 	Name: "sigmoid", Math: def.MathSigmoid,
-	ULPs:   3,
+	ULPs:   2.8,
 	Domain: "every x",
 	Expand: func(x def.Value) def.Value {
 		e := ExpNonPositive(x.Abs().Neg()).As("e")
@@ -39,7 +39,7 @@ var SigmoidFunction = &def.Function{
 // the low part of ln 2 is left out.
 var TanhFunction = &def.Function{
 	Name: "tanh", Math: def.MathTanh,
-	ULPs:   2,
+	ULPs:   1.8,
 	Domain: "every x",
 	Expand: func(x def.Value) def.Value {
 		a := x.Abs()

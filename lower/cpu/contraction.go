@@ -257,32 +257,26 @@ func multiplyPanels(acc *[panelRows * panelCols]float32, a, b []float32) {
 	*acc = [...]float32{c00, c01, c02, c03, c10, c11, c12, c13}
 }
 
-// fusedPanels is acc[r][c] = fma(a[k][r], b[k][c], acc[r][c]), k ascending.
+// fusedPanels is acc[r][c] = fma(a[k][r], b[k][c], acc[r][c]), k ascending: the
+// primitive fma on binary32 values held in binary64.
 func fusedPanels(acc *[panelRows * panelCols]float32, a, b []float64) {
 	for r := range panelRows {
 		c0, c1, c2, c3 := float64(acc[4*r]), float64(acc[4*r+1]), float64(acc[4*r+2]), float64(acc[4*r+3])
 		for k := 0; k < len(b)/panelCols; k++ {
 			x, y := a[panelRows*k+r], (*[panelCols]float64)(b[panelCols*k:])
-			c0 = fused(x, y[0], c0)
-			c1 = fused(x, y[1], c1)
-			c2 = fused(x, y[2], c2)
-			c3 = fused(x, y[3], c3)
+			s0 := float64(x*y[0]) + c0
+			s1 := float64(x*y[1]) + c1
+			s2 := float64(x*y[2]) + c2
+			s3 := float64(x*y[3]) + c3
+			if isDelicate(s0) || isDelicate(s1) || isDelicate(s2) || isDelicate(s3) {
+				s0, s1, s2, s3 = fusedSlow(x, y[0], c0), fusedSlow(x, y[1], c1), fusedSlow(x, y[2], c2), fusedSlow(x, y[3], c3)
+			}
+			c0, c1, c2, c3 = float64(float32(s0)), float64(float32(s1)), float64(float32(s2)), float64(float32(s3))
 		}
 		acc[4*r], acc[4*r+1], acc[4*r+2], acc[4*r+3] = float32(c0), float32(c1), float32(c2), float32(c3)
 	}
 }
 
-// fused is the binary32 fused multiply-add of binary32 values held in binary64;
-// see the primitive fma.
-func fused(x, y, z float64) float64 {
-	s := float64(x*y) + z
-	if u := math.Float64bits(s); u&0x1fffffff == 0x10000000 || u<<1 < 897<<53 {
-		return fusedSlow(x, y, z)
-	}
-	return float64(float32(s))
-}
-
-//go:noinline
 func fusedSlow(x, y, z float64) float64 {
 	return float64(num.FMA(float32(x), float32(y), float32(z)))
 }

@@ -75,21 +75,28 @@ func sqrt(d, a, _, _ []float32) {
 	}
 }
 
-// fma multiplies and adds in binary64, where the product is exact. Rounding the
-// sum again to binary32 is right unless the sum lies on a tie between two
-// binary32 (its low 29 bits are a one and zeros), where the part that binary64
-// lost decides, or the result is subnormal, where ties lie elsewhere.
+// fma multiplies and adds in binary64, where the product is exact, and rounds the
+// sum again to binary32 unless that would be wrong.
 func fma(d, a, b, c []float32) {
 	a, b, c = a[:len(d)], b[:len(d)], c[:len(d)]
 	for i := range d {
 		p := float64(a[i]) * float64(b[i])
 		s := float64(p) + float64(c[i])
-		if u := math.Float64bits(s); u&0x1fffffff == 0x10000000 || u<<1 < 897<<53 {
+		if isDelicate(s) {
 			d[i] = num.FMA(a[i], b[i], c[i])
 			continue
 		}
 		d[i] = float32(s)
 	}
+}
+
+// isDelicate reports whether a sum, rounded to binary64, may not be rounded again
+// to binary32: it lies on a tie between two binary32 (its low 29 bits are a one
+// and zeros), where the part that binary64 lost decides, or it is subnormal there,
+// where ties lie elsewhere.
+func isDelicate(s float64) bool {
+	u := math.Float64bits(s)
+	return u&0x1fffffff == 0x10000000 || u<<1 < 897<<53
 }
 
 func neg(d, a, _, _ []float32) {

@@ -282,17 +282,14 @@ func (a Ball) Bounds() (lo, hi float64) {
 	if !a.Known() {
 		return math.Inf(-1), math.Inf(1)
 	}
-	if a.Rad == 0 {
-		return a.Mid, a.Mid
-	}
-	return -sumUp(-a.Mid, a.Rad), sumUp(a.Mid, a.Rad)
+	return 0 - sumUp(-a.Mid, a.Rad), sumUp(a.Mid, a.Rad) // 0 - x: a zero end is +0
 }
 
 func (a Ball) Endpoints() (lo, hi float64) {
 	if !a.Known() {
 		return math.Inf(-1), math.Inf(1)
 	}
-	return -sumOdd(-a.Mid, a.Rad), sumOdd(a.Mid, a.Rad)
+	return 0 - sumOdd(-a.Mid, a.Rad), sumOdd(a.Mid, a.Rad)
 }
 
 // between is a ball around [lo, hi]; unknown unless both are finite. Any midpoint

@@ -269,8 +269,10 @@ func TestUnderflow(t *testing.T) {
 		}
 	}
 	b := Ball{3 * least, 1}
-	if z := b.Scale2(-1); !encloses(z, NewBig(b.Mid, 2000).Add(NewBig(1, 2000)).Scale2(-1)) {
-		t.Errorf("%v / 2 = %v", b, z)
+	for _, end := range []float64{1, -1} {
+		if z := b.Scale2(-1); !encloses(z, NewBig(b.Mid, 2000).Add(NewBig(end, 2000)).Scale2(-1)) {
+			t.Errorf("%v / 2 = %v", b, z)
+		}
 	}
 }
 
@@ -452,14 +454,20 @@ func TestEndpoints(t *testing.T) {
 		}
 		wantLo, _ := lo.m().Float32()
 		wantHi, _ := hi.m().Float32()
-		narrow := b
-		narrow.Rad = float64(float32(b.Rad)) // so that a Big holds it
 		for kind, ends := range map[string]func() (float64, float64){
 			"ball": b.Endpoints, "big": Big{mid: lo.m(), prec: 2000}.Hull(Big{mid: hi.m(), prec: 2000}).Endpoints,
 		} {
 			l, h := ends()
 			if float32(l) != wantLo || float32(h) != wantHi {
 				t.Fatalf("%s: endpoints of %v round to %x %x, want %x %x", kind, b, float32(l), float32(h), wantLo, wantHi)
+			}
+		}
+	}
+	negZero := math.Copysign(0, -1)
+	for _, b := range []Ball{{}, {Mid: negZero}, {1, 1}, {-1, 1}, {0, 3}} {
+		for _, f := range []func() (float64, float64){b.Bounds, b.Endpoints, toBig(b).Bounds, toBig(b).Endpoints} {
+			if lo, hi := f(); lo == 0 && math.Signbit(lo) || hi == 0 && math.Signbit(hi) || lo != b.Mid-b.Rad || hi != b.Mid+b.Rad {
+				t.Errorf("ends of %v: %g %g, want exact ones and no -0", b, lo, hi)
 			}
 		}
 	}

@@ -61,10 +61,15 @@ func (a Big) String() string {
 	if !a.Known() {
 		return "unknown"
 	}
-	if e := a.m().MantExp(nil); e < -1<<13 || e > 1<<13 {
-		return fmt.Sprintf("%.20p ± %.8p", a.m(), a.r()) // decimal would take long
+	return decimal(a.m(), int(float64(a.Prec())*0.302)) + " ± " + decimal(a.r(), 3)
+}
+
+// decimal prints x to n digits, or in hexadecimal where decimal would take long.
+func decimal(x *big.Float, n int) string {
+	if e := x.MantExp(nil); e < -1<<13 || e > 1<<13 {
+		return fmt.Sprintf("%.4p", x)
 	}
-	return fmt.Sprintf("%.*g ± %.3g", int(float64(a.Prec())*0.302), a.m(), a.r())
+	return x.Text('g', n)
 }
 
 // Ball encloses a by a float64 ball.
@@ -418,7 +423,7 @@ func (a Big) Bounds() (lo, hi float64) {
 	if acc == big.Below {
 		hi = math.Nextafter(hi, math.Inf(1))
 	}
-	return lo, hi
+	return lo + 0, hi + 0 // a zero end is +0
 }
 
 func (a Big) Endpoints() (lo, hi float64) {

@@ -64,7 +64,8 @@ type Number[T any] interface {
 
 	// Known reports whether the ball carries information.
 	Known() bool
-	// Bounds returns float64 endpoints, rounded outward; -Inf, +Inf if unknown.
+	// Bounds returns float64 endpoints, rounded outward; -Inf, +Inf if unknown. Here
+	// and in Endpoints an end that is 0 is +0.
 	Bounds() (lo, hi float64)
 	// Endpoints returns the endpoints rounded to odd: rounding these to nearest in
 	// any format of at most 51 bits whose smallest value is above 2^-1000 gives

@@ -1,0 +1,53 @@
+// Command rmsnorm defines two operations that tokitai does not ship, RMSNorm and
+// SwiGLU, runs them on the CPU, and holds the results against the reference, bit
+// for bit.
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/fn"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// RMSNorm scales each row by the inverse root of its mean square.
+var RMSNorm = def.Must(def.Rowwise("rmsnorm", func(b *def.Builder) {
+	x, gamma, eps := b.In("x"), b.InCol("gamma"), b.Param("eps")
+	meanSquare := def.RowSum(x.Mul(x)).Div(b.Columns())
+	b.Out("y", x.Mul(fn.Rsqrt(meanSquare.Add(eps))).Mul(gamma), def.Like("x"))
+}))
+
+// SwiGLU gates one half of a layer with the other.
+var SwiGLU = def.Must(def.Rowwise("swiglu", func(b *def.Builder) {
+	gate, up := b.In("gate"), b.In("up", def.Like("gate"))
+	b.Out("y", gate.Mul(fn.Sigmoid(gate)).Mul(up), def.Like("gate"))
+}))
+
+func main() {
+	q := engine.CPU()
+	x := must(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
+	gamma := must(tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 2}, 4))
+
+	normed := must(engine.Eval(q, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
+	show("rmsnorm", normed["y"])
+	gated := must(engine.Eval(q, SwiGLU, engine.Args{"gate": x, "up": normed["y"]}))
+	show("swiglu ", gated["y"])
+
+	slow := q.With(engine.WithLowering("cpu.reference"))
+	again := must(engine.Eval(slow, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
+	fmt.Println("same bits as the reference:", string(must(normed["y"].Bytes())) == string(must(again["y"].Bytes())))
+	fmt.Println("identity of the definition:", RMSNorm.Hash()[:16], "…")
+}
+
+func show(name string, t *tensor.Tensor) { fmt.Println(name, must(t.Float32s())) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,212 @@
+// Package archtest holds the rules of who may import whom, as a test that parses
+// the tree itself.
+package archtest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "tokitai"
+
+// room is a folder, with everything below it that is not a room itself. A room
+// imports only rooms above it in the list.
+type room struct {
+	path    string
+	mustNot []ban // rooms that it must not reach, at any distance
+}
+
+type ban struct {
+	path, why string
+}
+
+var rooms = []room{
+	{path: "num"},
+	{path: "num/ball"},
+	{path: "num/exact"},
+	{path: "internal/gen", mustNot: []ban{{"def", "inputs must not depend on what is computed from them"}}},
+	{path: "def"},
+	{path: "fn"},
+	{path: "reference"},
+	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
+	{path: "lower", mustNot: []ban{
+		{"reference", "a judge that shares code with the judged shares its mistakes"},
+		{"truth", "a judge that shares code with the judged shares its mistakes"},
+	}},
+	{path: "lower/cpu", mustNot: []ban{
+		{"reference", "a judge that shares code with the judged shares its mistakes"},
+		{"truth", "a judge that shares code with the judged shares its mistakes"},
+	}},
+	{path: "device", mustNot: []ban{{"def", "a device knows bytes, not operations"}}},
+	{path: "device/cpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}}},
+	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
+	{path: "tensor/safetensors", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
+	{path: "engine", mustNot: []ban{{"fn", "the engine knows no operation's mathematics"}, {"op", "the engine knows no operation"}}},
+	{path: "op", mustNot: []ban{{"truth", "an operation does not judge itself"}}},
+	{path: "op/*", mustNot: []ban{{"truth", "an operation does not judge itself"}}},
+	{path: "op/all"},
+	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}, {"lower", "it measures definitions, not lowerings"}}},
+	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
+	{path: "internal/optest"},
+	{path: "internal/archtest"},
+	{path: "cmd/tokitai"},
+	{path: "example/rmsnorm"},
+}
+
+// exceptions are imports that go against the order, with their reason.
+var exceptions = map[[2]string]string{}
+
+func TestImports(t *testing.T) {
+	imports := parseTree(t)
+	for folder, imported := range imports {
+		from := roomOf(folder)
+		if from < 0 {
+			t.Errorf("folder %s: no rule names it; add it to the list of rooms in its reading order", folder)
+			continue
+		}
+		for _, to := range imported {
+			at := roomOf(to)
+			if _, ok := exceptions[[2]string{folder, to}]; at >= from && to != folder && !ok && rooms[at].path != rooms[from].path {
+				t.Errorf("%s imports %s, which comes after it: a room imports only rooms above it", folder, to)
+			}
+		}
+		for _, b := range rooms[from].mustNot {
+			if chain := reach(imports, folder, b.path, nil); chain != nil {
+				t.Errorf("%s must not know %s (%s), but: %s", folder, b.path, b.why, strings.Join(chain, " → "))
+			}
+		}
+	}
+	for _, r := range rooms {
+		if !slices.ContainsFunc(mapKeys(imports), func(f string) bool { return roomOf(f) >= 0 && rooms[roomOf(f)].path == r.path }) {
+			t.Errorf("room %s has no folder: remove it from the list", r.path)
+		}
+	}
+}
+
+// TestOnlyTheProgramListsOperations holds op/all to its one user.
+func TestOnlyTheProgramListsOperations(t *testing.T) {
+	for folder, imported := range parseTree(t) {
+		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" {
+			t.Errorf("%s imports op/all: only the program does, everything else is given a list", folder)
+		}
+	}
+}
+
+// TestRulesBite shows that a forbidden import is seen, also through another room.
+func TestRulesBite(t *testing.T) {
+	tree := map[string][]string{"lower/cpu": {"lower"}, "lower": {"fn"}, "fn": {"reference"}}
+	if chain := reach(tree, "lower/cpu", "reference", nil); !slices.Equal(chain, []string{"lower/cpu", "lower", "fn", "reference"}) {
+		t.Errorf("chain to a forbidden room: got %v", chain)
+	}
+	if chain := reach(tree, "lower/cpu", "truth", nil); chain != nil {
+		t.Errorf("chain to a room that is not reached: got %v", chain)
+	}
+	if roomOf("op/softmax") != slices.IndexFunc(rooms, func(r room) bool { return r.path == "op/*" }) || roomOf("nowhere/else") >= 0 {
+		t.Error("folders are not mapped to their rooms")
+	}
+}
+
+// roomOf finds the rule of a folder: the exact one, else the pattern, else that of
+// the nearest folder above.
+func roomOf(folder string) int {
+	for at := folder; at != "." && at != "/"; at = path.Dir(at) {
+		if i := slices.IndexFunc(rooms, func(r room) bool { return r.path == at }); i >= 0 {
+			return i
+		}
+		if i := slices.IndexFunc(rooms, func(r room) bool {
+			ok, _ := path.Match(r.path, at)
+			return ok
+		}); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// reach returns a chain of imports from a folder into a room, or nil.
+func reach(imports map[string][]string, folder, room string, seen map[string]bool) []string {
+	if seen == nil {
+		seen = map[string]bool{}
+	}
+	if seen[folder] {
+		return nil
+	}
+	seen[folder] = true
+	for _, to := range imports[folder] {
+		if to == room || strings.HasPrefix(to, room+"/") {
+			return []string{folder, to}
+		}
+		if chain := reach(imports, to, room, seen); chain != nil {
+			return append([]string{folder}, chain...)
+		}
+	}
+	return nil
+}
+
+// parseTree returns what every folder of the module imports from the module, tests
+// left out.
+func parseTree(t *testing.T) map[string][]string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := map[string][]string{}
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") && file != root:
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		relative, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(relative)
+		if _, ok := imports[folder]; !ok {
+			imports[folder] = nil
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if name == "C" {
+				t.Errorf("%s uses cgo", file)
+			}
+			if to, ok := strings.CutPrefix(name, module+"/"); ok && !slices.Contains(imports[folder], to) {
+				imports[folder] = append(imports[folder], to)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+func mapKeys(m map[string][]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
+}
