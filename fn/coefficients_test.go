@@ -64,7 +64,7 @@ func coefficientsSource() string {
 	fmt.Fprintf(&s, "// and u·((u−recipShift)²+recipRest) within %.3g of 1.\nconst (\n", g.halfWidth*g.halfWidth*g.halfWidth/4)
 	fmt.Fprintf(&s, "recipGuess = %#x\n", g.pattern)
 	number("recipShift", newBig(1.5*g.centre))
-	number("recipRest", newBig(0.75*(g.centre*g.centre-g.halfWidth*g.halfWidth)))
+	number("recipRest", newBig(0.75*(float64(g.centre*g.centre)-float64(g.halfWidth*g.halfWidth))))
 	s.WriteString(")\n")
 
 	for _, p := range []struct {

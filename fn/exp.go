@@ -11,8 +11,8 @@ import (
 func Exp(x def.Value) def.Value { return ExpFunction.Of(x) }
 
 // ExpNonPositive is eˣ for x ≤ 0, leaner than [Exp]: the exponential of a
-// difference to a maximum, or of −|x|. It goes on to x = 44; what lies beyond is a
-// value without meaning, the same everywhere.
+// difference to a maximum, or of −|x|. −Inf gives +0. It goes on to x = 44; what lies
+// beyond is a value without meaning, the same everywhere.
 func ExpNonPositive(x def.Value) def.Value { return ExpNonPositiveFunction.Of(x) }
 
 // ExpBounded is eˣ for −128 ≤ x ≤ 44 without a comparison, for arguments that are

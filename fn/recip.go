@@ -10,8 +10,8 @@ import (
 // what overflows is ±Inf.
 func Recip(x def.Value) def.Value { return RecipFunction.Of(x) }
 
-// RecipBounded is 1/x for 2⁻¹²⁵ ≤ |x| ≤ 2¹²⁵ in six operations, for arguments that
-// are bounded already, such as 1 + e with 0 ≤ e ≤ 1. What lies beyond is a value
+// RecipBounded is 1/x for 2⁻¹²⁵ ≤ |x| ≤ 2¹²⁵, with nothing for the rest: for arguments
+// that are bounded already, such as 1 + e with 0 ≤ e ≤ 1. What lies beyond is a value
 // without meaning, the same everywhere.
 func RecipBounded(x def.Value) def.Value { return RecipBoundedFunction.Of(x) }
 
@@ -44,8 +44,9 @@ var RecipBoundedFunction = &def.Function{
 // RecipFunction is [Recip].
 var RecipFunction = &def.Function{
 	Name: "recip", Math: def.MathRecip,
-	ULPs:   0.76,
-	Domain: "every x",
+	ULPs:    0.76,
+	Domain:  "x != 0",
+	Outside: "+Inf at +0, -Inf at -0",
 	Expand: func(x def.Value) def.Value {
 		scale := def.Select(x.Abs().Less(def.One), def.Const(0x1p64), def.Const(0x1p-64)).As("scale")
 		y, gap := recipNewton(x.Mul(scale).As("xs"))

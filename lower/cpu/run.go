@@ -120,6 +120,9 @@ func (j *rowJob) prepare(workers int) {
 		}
 	} else {
 		j.perItem = max(1, 1<<14/j.cols)
+		if len(p.totalSums) > 0 {
+			j.perItem = j.lanes // flat rows do not end where rows do: one worker takes all
+		}
 	}
 
 	j.single = grow(j.single, len(p.d.Exec.Nodes))
@@ -236,19 +239,32 @@ func (j *rowJob) Release() {
 func (j *rowJob) flatRange(w *worker, item int) {
 	first := item * j.perItem
 	end := min(first+j.perItem, j.rows*j.cols)
-	for i := range w.total {
-		w.total[i] = w.total[i][:num.RowLanes(end-first)]
-		clear(w.total[i])
-	}
 	for e := first; e < end; {
 		at := piece{row: e / j.cols, col: e % j.cols, e: e}
 		at.n = min(chunk, end-e, j.cols-at.col)
 		j.execute(w, j.p.passes[0].code, at)
 		e += at.n
 	}
-	for i := range w.total {
-		lanes := w.total[i][:min(len(w.total[i]), end-first)]
-		j.totals[i][item] = tree(lanes)
+}
+
+// addToTotal adds elements from flat index e on to the lanes of their flat row,
+// and keeps the row's sum when it is complete. A worker sees the elements of a
+// flat row in ascending order and alone.
+func (j *rowJob) addToTotal(w *worker, sum int, x []float32, e int) {
+	for len(x) > 0 {
+		row, at := e/num.FlatRow, e%num.FlatRow
+		length := min(num.FlatRow, j.rows*j.cols-row*num.FlatRow)
+		n := min(len(x), length-at)
+		lanes := w.total[sum][:num.RowLanes(length)]
+		if at == 0 {
+			clear(lanes)
+		}
+		addToLanes(lanes, x[:n], at)
+		if at+n == length {
+			j.totals[sum][row] = tree(lanes[:min(len(lanes), length)])
+		}
+		x = x[n:]
+		e += n
 	}
 }
 
@@ -349,7 +365,7 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 			sum := j.colLanes[in.sum][lane+at.col:][:at.n]
 			add(sum, sum, w.frame[in.a], nil)
 		case actTotalSum:
-			addToLanes(w.total[in.sum], w.frame[in.a], at.e%num.FlatRow)
+			j.addToTotal(w, in.sum, w.frame[in.a], at.e)
 		case actStore:
 			store(&j.operands[in.operand], j.rowOf(in.operand, at), at.col, w.frame[in.a])
 		}

@@ -2,59 +2,84 @@ package exact
 
 import (
 	"math"
-	"math/big"
 	"math/bits"
 
 	"tokitai/num"
 )
 
-// SumF16 is an exact sum of f16 values: every finite one is an integer multiple of
-// 2^-24, so the sum is an integer, here of 128 bits, enough for 2^86 terms. The
-// zero value is an empty sum.
+// SumF16 is an exact sum of stored values. The zero value is an empty sum.
+//
+// It is one integer of 320 bits in units of 2^-152. Every finite f16 is an integer
+// multiple of 2^-24, the lowest bit of the third word, and below 2^40 of those, so
+// adding one touches the upper three words; any other format spans two or three
+// words further down or up, down to 2^-149. There is room for 2^39 terms of any
+// size. Since nothing is ever lost, the order of the terms cannot matter.
 type SumF16 struct {
-	high uint64 // two's complement, in units of 2^-24
-	low  uint64
+	words [5]uint64 // two's complement, low word first
 
 	hasNaN, hasPosInf, hasNegInf bool
-
-	old float32 // one further term that need not be an f16
 }
 
-// Add adds an f16 pattern.
+const sumUnit = -152
+
+// Add adds an f16 pattern. Everything but the test for NaN and infinity is free of
+// branches, which signs and magnitudes would mispredict.
 func (s *SumF16) Add(pattern uint16) {
-	exponent, fraction := pattern>>10&31, uint64(pattern&0x3ff)
-	isNegative := pattern>>15 != 0
+	exponent, fraction := int64(pattern>>10&31), int64(pattern&0x3ff)
 	if exponent == 31 {
-		s.addSpecial(fraction != 0, isNegative)
+		s.addSpecial(fraction != 0, pattern>>15 != 0)
 		return
 	}
-	units := fraction
-	if exponent > 0 {
-		units = (fraction | 0x400) << (exponent - 1)
-	}
+	isNormal := min(exponent, 1)
+	units := (fraction | isNormal<<10) << uint(exponent-isNormal)
+	sign := int64(int16(pattern)) >> 63 // 0 or -1
+	units = (units ^ sign) - sign
+	high := uint64(units >> 63) // not sign: -0 adds nothing
 	var carry uint64
-	if isNegative {
-		s.low, carry = bits.Sub64(s.low, units, 0)
-		s.high -= carry
+	s.words[2], carry = bits.Add64(s.words[2], uint64(units), 0)
+	s.words[3], carry = bits.Add64(s.words[3], high, carry)
+	s.words[4], _ = bits.Add64(s.words[4], high, carry)
+}
+
+// AddValue adds a pattern of any float format: the old value of the place that the
+// sum goes to is one more exact term.
+func (s *SumF16) AddValue(d num.DType, pattern uint32) {
+	if d == num.F16 {
+		s.Add(uint16(pattern))
+		return
+	}
+	v := num.Widen(d, pattern)
+	if v-v != 0 {
+		s.addSpecial(v != v, v < 0)
+		return
+	}
+	u := math.Float32bits(v)
+	m, e := uint64(u&(1<<23-1)), int(u>>23&0xff)-150
+	if e == -150 {
+		e = -149 // subnormal
 	} else {
-		s.low, carry = bits.Add64(s.low, units, 0)
-		s.high += carry
+		m |= 1 << 23
+	}
+	i, n := (e-sumUnit)/64, uint(e-sumUnit)%64
+	s.addWord(i, m<<n, v < 0)
+	if high := m >> (64 - n); high != 0 {
+		s.addWord(i+1, high, v < 0)
 	}
 }
 
-// AddValue adds a pattern of any format, exactly. At most one that is not f16 may
-// be added: the old value of the place that the sum goes to.
-func (s *SumF16) AddValue(d num.DType, pattern uint32) {
-	v := num.Widen(d, pattern)
-	switch {
-	case d == num.F16:
-		s.Add(uint16(pattern))
-	case v-v != 0:
-		s.addSpecial(v != v, v < 0)
-	case s.old != 0:
-		panic("exact: a second old value")
-	default:
-		s.old = v
+// addWord adds or subtracts w at word i, with carry.
+func (s *SumF16) addWord(i int, w uint64, isNegative bool) {
+	var carry uint64
+	if isNegative {
+		s.words[i], carry = bits.Sub64(s.words[i], w, 0)
+		for i++; carry != 0 && i < len(s.words); i++ {
+			s.words[i], carry = bits.Sub64(s.words[i], 0, carry)
+		}
+		return
+	}
+	s.words[i], carry = bits.Add64(s.words[i], w, 0)
+	for i++; carry != 0 && i < len(s.words); i++ {
+		s.words[i], carry = bits.Add64(s.words[i], 0, carry)
 	}
 }
 
@@ -64,49 +89,19 @@ func (s *SumF16) addSpecial(isNaN, isNegative bool) {
 	s.hasNegInf = s.hasNegInf || !isNaN && isNegative
 }
 
-// Round is the sum, rounded once to d. An exact zero is +0; infinities of both
-// signs, or a NaN, give NaN.
+// Round is the sum, rounded once to d. An exact zero is +0; a NaN, or infinities of
+// both signs, give the canonical NaN.
 func (s *SumF16) Round(d num.DType) uint32 {
+	x := 0.0
 	switch {
 	case s.hasNaN || s.hasPosInf && s.hasNegInf:
-		return num.Narrow(d, float32(math.NaN()))
+		return num.Canonical(d, num.NarrowF64(d, math.NaN()))
 	case s.hasPosInf:
-		return num.Narrow(d, float32(math.Inf(1)))
+		x = math.Inf(1)
 	case s.hasNegInf:
-		return num.Narrow(d, float32(math.Inf(-1)))
+		x = math.Inf(-1)
+	default:
+		x = oddWords(s.words[:], sumUnit)
 	}
-	return RoundBig(d, s.big())
-}
-
-// big is the sum itself.
-func (s *SumF16) big() *big.Float {
-	high, low, isNegative := s.high, s.low, int64(s.high) < 0
-	if isNegative {
-		var borrow uint64
-		low, borrow = bits.Sub64(0, low, 0)
-		high, _ = bits.Sub64(0, high, borrow)
-	}
-	units := new(big.Int).SetUint64(high)
-	units.Lsh(units, 64).Or(units, new(big.Int).SetUint64(low))
-	if isNegative {
-		units.Neg(units)
-	}
-	sum := new(big.Float).SetPrec(600).SetInt(units)
-	sum.SetMantExp(sum, -24)
-	return sum.Add(sum, new(big.Float).SetFloat64(float64(s.old))) // exact: all bits lie in [-149, 150)
-}
-
-// RoundBig rounds a number once, to nearest even. Zero gives +0.
-func RoundBig(d num.DType, x *big.Float) uint32 {
-	if x.Sign() == 0 {
-		return 0
-	}
-	// x rounded to odd in binary64 rounds to d as x does: binary64 has more than
-	// two bits beyond any d, and a wider range.
-	y := new(big.Float).SetPrec(53).SetMode(big.ToZero).Set(x)
-	f, _ := y.Float64()
-	if y.Cmp(x) != 0 {
-		f = math.Float64frombits(math.Float64bits(f) | 1)
-	}
-	return num.NarrowF64(d, f)
+	return num.NarrowF64(d, x)
 }

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/def"
+	"tokitai/engine"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+)
+
+type explainFlags struct {
+	emit  []string
+	dtype string
+	json  bool
+}
+
+func newExplain() *cobra.Command {
+	var f explainFlags
+	c := &cobra.Command{
+		Use:   "explain [OP]",
+		Short: "what an operation computes, and what it promises",
+		Long: `What an operation computes: its formula, operands, parameters and promises, its
+definition with every rounding and the order of every sum, the SHA-256 of that
+text, and the functions in it with the largest error that was proven. Without OP,
+a list of all operations.
+
+With --emit, what is executed instead: reference is the definition with its
+functions expanded, a line a node; cpu is the program that the CPU runs, for
+operands stored in --dtype. An operand that cannot be stored so has its own
+format.`,
+		Example: `  tokitai explain
+  tokitai explain softmax.forward
+  tokitai explain layernorm.backward --json
+  tokitai explain gelu.forward --emit reference,cpu --dtype bf16`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return wrongUse("unexpected argument %q", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: completeOperation,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return f.list(c)
+			}
+			o, err := findOperation(args[0])
+			if err != nil {
+				return err
+			}
+			return f.explain(c.OutOrStdout(), o)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: `reference,cpu`")
+	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16 or f32")
+	jsonFlag(c, &f.json)
+	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// emitted are the values of --emit.
+var emitted = []string{"reference", "cpu"}
+
+func dtypeNames() []string {
+	var names []string
+	for _, d := range num.FloatDTypes {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// operationList is what explain without an operation prints for machines.
+type operationList struct {
+	Operations []operationSummary `json:"operations"`
+}
+
+type operationSummary struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+}
+
+func (f *explainFlags) list(c *cobra.Command) error {
+	if c.Flags().Changed("emit") || c.Flags().Changed("dtype") {
+		return wrongUse("--emit and --dtype need an operation")
+	}
+	var list operationList
+	for _, o := range all.Operations {
+		list.Operations = append(list.Operations, operationSummary{o.Name, o.Summary})
+	}
+	if f.json {
+		return printJSON(c.OutOrStdout(), list)
+	}
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, o := range list.Operations {
+		fmt.Fprintf(w, "%s\t%s\n", o.Name, o.Summary)
+	}
+	return w.Flush()
+}
+
+// explanation is what explain prints for machines.
+type explanation struct {
+	Operation   string              `json:"operation"`
+	Summary     string              `json:"summary"`
+	Parameters  []explainedParam    `json:"parameters"`
+	Definitions []explainedVariant  `json:"definitions"`
+	contracts   []def.Contract      // of the definitions
+	functions   []explainedFunction // of all definitions, each once
+}
+
+type explainedParam struct {
+	Name    string `json:"name"`
+	Default string `json:"default,omitempty"`
+	Help    string `json:"help"`
+}
+
+// explainedVariant is one of an operation's definitions.
+type explainedVariant struct {
+	Name      string              `json:"name"`
+	Kind      string              `json:"kind"`
+	SHA256    string              `json:"sha256"` // of Text
+	Text      string              `json:"text"`
+	Formula   []string            `json:"formula"`
+	Operands  []explainedOperand  `json:"operands"`
+	Clauses   []explainedClause   `json:"clauses"`
+	Functions []explainedFunction `json:"functions"`
+	Emitted   []emission          `json:"emitted,omitempty"`
+}
+
+type explainedOperand struct {
+	Name   string `json:"name"`
+	Role   string `json:"role"` // in, out or inout
+	Shape  string `json:"shape"`
+	DTypes string `json:"dtypes"`
+	Note   string `json:"note,omitempty"`
+}
+
+type explainedClause struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+type explainedFunction struct {
+	Name    string  `json:"name"`
+	Math    string  `json:"math"`
+	ULPs    float64 `json:"ulps"`
+	Domain  string  `json:"domain"`
+	Outside string  `json:"outside,omitempty"`
+}
+
+// emission is a listing of what is executed.
+type emission struct {
+	Of      string   `json:"of"`              // reference or cpu
+	DTypes  []string `json:"dtypes,omitzero"` // of the operands
+	Rows    string   `json:"rows,omitempty"`  // which rows the program is for, where that matters
+	Listing string   `json:"listing"`
+}
+
+func (f *explainFlags) explain(w io.Writer, o *op.Operation) error {
+	dtype, err := num.ParseDType(f.dtype)
+	if err != nil || !dtype.IsFloat() {
+		return wrongUse("--dtype %q: want %s", f.dtype, oneOf(dtypeNames()))
+	}
+	for _, e := range f.emit {
+		switch {
+		case e == "cuda" || e == "hip":
+			return wrongUse("--emit %s: this build generates no source for %s, want %s", e, e, oneOf(emitted))
+		case !slices.Contains(emitted, e):
+			return wrongUse("--emit %q: want %s", e, oneOf(emitted))
+		}
+	}
+	x := explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}}
+	for _, p := range o.Params {
+		x.Parameters = append(x.Parameters, explainedParam(p))
+	}
+	for _, d := range o.Definitions {
+		v := explainDefinition(d)
+		for _, e := range f.emit {
+			listings, err := emit(d, e, dtype)
+			if err != nil {
+				return err
+			}
+			v.Emitted = append(v.Emitted, listings...)
+		}
+		for _, fn := range v.Functions {
+			if !slices.Contains(x.functions, fn) {
+				x.functions = append(x.functions, fn)
+			}
+		}
+		x.Definitions = append(x.Definitions, v)
+		x.contracts = append(x.contracts, d.Contract())
+	}
+	switch {
+	case f.json:
+		return printJSON(w, x)
+	case len(f.emit) > 0:
+		return x.printEmitted(w)
+	}
+	return x.print(w)
+}
+
+func explainDefinition(d *def.Definition) explainedVariant {
+	v := explainedVariant{Name: d.Name, Kind: d.Kind.String(), SHA256: d.Hash(), Text: d.Text(), Functions: functionsOf(d)}
+	contract := d.Contract()
+	v.Formula = contract.Formula
+	for i, t := range contract.Operands {
+		role := "in"
+		switch o := d.Operands[i]; {
+		case o.IsIn && o.IsOut:
+			role = "inout"
+		case o.IsOut:
+			role = "out"
+		}
+		v.Operands = append(v.Operands, explainedOperand{Name: t.Name, Role: role, Shape: t.Shape, DTypes: t.DTypes, Note: t.Note})
+	}
+	for _, c := range contract.Clauses {
+		v.Clauses = append(v.Clauses, explainedClause(c))
+	}
+	return v
+}
+
+// functionsOf are the functions that a definition calls, each once.
+func functionsOf(d *def.Definition) []explainedFunction {
+	functions := []explainedFunction{}
+	for _, n := range d.Math.Nodes {
+		if n.Op != def.OpCall {
+			continue
+		}
+		f := explainedFunction{n.Func.Name, n.Func.Math.String(), n.Func.ULPs, n.Func.Domain, n.Func.Outside}
+		if !slices.Contains(functions, f) {
+			functions = append(functions, f)
+		}
+	}
+	return functions
+}
+
+// emit lists what is executed for a definition.
+func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
+	if of == "reference" {
+		if d.Kind != def.KindRowwise { // the definition's own lines are what is executed
+			return []emission{{Of: of, Listing: d.Text()}}, nil
+		}
+		return []emission{{Of: of, Listing: strings.Join(d.Exec.Lines(d), "\n") + "\n"}}, nil
+	}
+	dtypes := formats(d, t)
+	var names []string
+	for i, o := range d.Operands {
+		names = append(names, o.Name+" "+dtypes[i].String())
+	}
+	var all []emission
+	for class, rows := range []string{lowercpu.Short: "short", lowercpu.Long: "long"} {
+		kernel, err := engine.Lowerings(of, d)[0].Compile(d, dtypes, class)
+		if err != nil {
+			return nil, err
+		}
+		listing := fmt.Sprint(kernel)
+		if class > 0 && listing == all[0].Listing {
+			all[0].Rows = ""
+			continue
+		}
+		all = append(all, emission{Of: of, DTypes: names, Rows: rows, Listing: listing})
+	}
+	return all, nil
+}
+
+func (x *explanation) printEmitted(w io.Writer) error {
+	for i, v := range x.Definitions {
+		for k, e := range v.Emitted {
+			if i > 0 || k > 0 {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "# %s, %s", v.Name, e.Of)
+			if e.Of != "reference" {
+				fmt.Fprintf(w, ", %s", strings.Join(e.DTypes, ", "))
+			}
+			if e.Rows != "" {
+				fmt.Fprintf(w, ", %s rows", e.Rows)
+			}
+			fmt.Fprintf(w, "\n%s", e.Listing)
+		}
+	}
+	return nil
+}
+
+func (x *explanation) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n", x.Operation, x.Summary)
+	x.printParameters(w)
+	for i, v := range x.Definitions {
+		if fmt.Fprintln(w); len(x.Definitions) > 1 {
+			fmt.Fprintf(w, "%s\n\n", v.Name)
+		}
+		printIndented(w, x.contracts[i].Table())
+	}
+	if len(x.functions) > 0 {
+		fmt.Fprint(w, "\nfunctions\n")
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, f := range x.functions {
+			fmt.Fprintf(table, "  %s\t%s\twithin %v ulp for %s\n", f.Name, f.Math, f.ULPs, f.Domain)
+		}
+		table.Flush()
+	}
+	for _, v := range x.Definitions {
+		fmt.Fprintf(w, "\ndefinition, sha256 %s\n", v.SHA256)
+		printIndented(w, v.Text)
+	}
+	return nil
+}
+
+func (x *explanation) printParameters(w io.Writer) {
+	if len(x.Parameters) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nparameters\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range x.Parameters {
+		initial := "no default"
+		if p.Default != "" {
+			initial = "default " + p.Default
+		}
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", p.Name, initial, p.Help)
+	}
+	table.Flush()
+}
+
+func printIndented(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		if line != "\n" {
+			line = "  " + line
+		}
+		io.WriteString(w, line)
+	}
+}

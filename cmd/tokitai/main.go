@@ -1,0 +1,184 @@
+// Command tokitai runs verified deep-learning kernels on tensors from files, and
+// explains what they compute.
+//
+// Each subcommand has a file of its own. This one has what they share: the exit
+// codes, and how errors and results are printed.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/tensor"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute is the program: it returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := bufio.NewWriter(stdout)
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if flushed := out.Flush(); err == nil && flushed != nil {
+		err = fmt.Errorf("writing the result: %w", flushed)
+	}
+	code := exitCode(err)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), oneLine(err.Error()))
+	}
+	if code == exitWrongUse {
+		fmt.Fprintf(stderr, "see '%s --help'\n", command.CommandPath())
+	}
+	return code
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tokitai",
+		Short: "verified deep-learning kernels",
+		Long: `Verified deep-learning kernels: each operation is defined once, with every
+rounding written down, and gives the same bits on every machine. A kernel runs
+only after it has reproduced known answers on this very device.
+
+Results go to standard output, notes and errors to standard error, the errors
+as text with --json too.
+
+Exit codes
+  0  done
+  1  could not run: a file that cannot be read or written, no memory left
+  2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
+  4  undecided: no such device, or no kernel that passes its self-test`,
+		Example: `  tokitai doctor
+  tokitai explain softmax.forward
+  tokitai run softmax.forward --in x.safetensors --out y.safetensors`,
+		Version:       version,
+		Args:          noArguments,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			c.SetOut(c.ErrOrStderr())
+			c.Help()
+			return wrongUse("no command given")
+		},
+	}
+	root.SetVersionTemplate("tokitai {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newDoctor(), newRun(), newExplain(), newVersion(), newCompletion())
+	return root
+}
+
+// The exit codes of every command. Go itself exits with 2 on a panic, so that no
+// verdict may be 2.
+const (
+	exitOK        = 0
+	exitFailed    = 1
+	exitWrongUse  = 2
+	exitUndecided = 4
+)
+
+func exitCode(err error) int {
+	var usage *usageError
+	var index *engine.IndexError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):
+		return exitUndecided
+	case errors.As(err, &usage), errors.As(err, &index), errors.Is(err, tensor.ErrBadArgument):
+		return exitWrongUse
+	}
+	return exitFailed
+}
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func wrongUse(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// noArguments refuses arguments. Those of a command that has commands of its own
+// are taken for the name of one.
+func noArguments(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasAvailableSubCommands():
+		return unknownCommand(c, args[0])
+	}
+	return wrongUse("unexpected argument %q", args[0])
+}
+
+func unknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			names = append(names, sub.Name())
+		}
+	}
+	return wrongUse("unknown command %q%s", name, didYouMean(name, names))
+}
+
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return wrongUse("%v", err)
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, "--"+f.Name)
+	})
+	name := "--" + unknown.GetSpecifiedName()
+	return wrongUse("unknown flag %s%s", name, didYouMean(name, names))
+}
+
+// printJSON writes v for machines.
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+// jsonFlag adds --json.
+func jsonFlag(c *cobra.Command, value *bool) {
+	c.Flags().BoolVar(value, "json", false, "print JSON")
+}
+
+// oneLine keeps names from files from breaking a line, or a terminal.
+func oneLine(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

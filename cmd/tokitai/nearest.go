@@ -1,0 +1,78 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// didYouMean ends a message about an unknown word: ", did you mean a or b?", or
+// nothing where no candidate is near.
+func didYouMean(word string, candidates []string) string {
+	near := nearest(word, candidates)
+	if len(near) == 0 {
+		return ""
+	}
+	return ", did you mean " + oneOf(near) + "?"
+}
+
+// nearest returns the candidates that word begins, or else those that the fewest
+// insertions, deletions, replacements and exchanges of neighbours lead to, if
+// these are few for the length of the word.
+func nearest(word string, candidates []string) []string {
+	const most = 4
+	var near []string
+	if strings.Trim(word, "-") == "" {
+		return nil
+	}
+	for _, c := range candidates {
+		if strings.HasPrefix(strings.ToLower(c), strings.ToLower(word)) {
+			near = append(near, c)
+		}
+	}
+	if len(near) == 0 {
+		limit := max(1, len(word)/3)
+		for _, c := range candidates {
+			switch d := distance(strings.ToLower(word), strings.ToLower(c)); {
+			case d < limit || len(near) == 0 && d == limit:
+				near, limit = []string{c}, d
+			case d == limit:
+				near = append(near, c)
+			}
+		}
+	}
+	slices.Sort(near)
+	return near[:min(len(near), most)]
+}
+
+// distance is the number of edits between two words, in bytes: the restricted
+// Damerau-Levenshtein distance.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := 1
+			if a[i] == b[j] {
+				replace = 0
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+replace)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// oneOf reads "a", "a or b", "a, b or c".
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	n := len(words) - 1
+	return strings.Join(words[:n], ", ") + " or " + words[n]
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+)
+
+func findOperation(name string) (*op.Operation, error) {
+	if o := all.Find(name); o != nil {
+		return o, nil
+	}
+	var names []string
+	for _, o := range all.Operations {
+		names = append(names, o.Name)
+	}
+	hint := didYouMean(name, names)
+	if hint == "" {
+		hint = "; 'tokitai explain' lists them"
+	}
+	return nil, wrongUse("unknown operation %q%s", name, hint)
+}
+
+// completeOperation offers the operations as the first argument.
+func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	if len(args) == 0 {
+		for _, o := range all.Operations {
+			names = append(names, cobra.CompletionWithDesc(o.Name, o.Summary))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// openDevice is engine.Open with a reason where that gives none.
+func openDevice(name string) (device.Device, error) {
+	d, err := engine.Open(name)
+	var none *device.NoDeviceError
+	if errors.As(err, &none) && none.Reason == "" {
+		if kind, _, parseErr := device.ParseName(name); parseErr == nil {
+			none.Reason = "this build has no support for " + kind
+		}
+	}
+	return d, err
+}
+
+// formats are the formats of a definition's operands: t where the contract leaves
+// a choice that t is in, else the first of the choice.
+func formats(d *def.Definition, t num.DType) []num.DType {
+	all := make([]num.DType, len(d.Operands))
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		for o.DTypes.Like != "" {
+			o = &d.Operands[d.Operand(o.DTypes.Like)]
+		}
+		for k, allowed := range o.DTypes.Allowed {
+			if k == 0 || allowed == t {
+				all[i] = allowed
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,414 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/engine"
+	"tokitai/op"
+	"tokitai/op/all"
+	"tokitai/tensor"
+	"tokitai/tensor/safetensors"
+)
+
+// runFlags are what the command line of run says.
+type runFlags struct {
+	in, out          string
+	device, lowering string
+	params           []string
+	options          [len(runOptions)]string
+	json             bool
+}
+
+// runOptions are the options that every operation has, each a flag and a parameter.
+var runOptions = [...]struct {
+	param, flag, help string
+	values            []string
+	parse             func(string) (engine.Option, error)
+}{
+	{"policy", "policy", "fast, or same for the same bits on every device (default fast)", []string{"fast", "same"}, option(engine.ParsePolicy, engine.WithPolicy)},
+	{"bad_index", "bad-index", "reject, or skip for a row of zeros (default reject)", []string{"reject", "skip"}, option(engine.ParseBadIndex, engine.WithBadIndex)},
+	{"admission", "admission", "selftest, or off to use kernels untested (default selftest)", []string{"selftest", "off"}, option(engine.ParseAdmission, engine.WithAdmission)},
+}
+
+func option[T any](parse func(string) (T, error), with func(T) engine.Option) func(string) (engine.Option, error) {
+	return func(s string) (engine.Option, error) {
+		v, err := parse(s)
+		return with(v), err
+	}
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run OP --in FILE --out FILE",
+		Short: "compute one operation on tensors from a file",
+		Long: `Compute one operation on the tensors of a safetensors file (F16, BF16, F32, I32),
+named like the operation's operands, and write its outputs to another. 'tokitai
+explain OP' lists operands and parameters. The norms take tensors of any names,
+in the order of these; adamw.step_all takes NAME.weight, NAME.m, NAME.v and
+NAME.grad for each tensor of a model.
+
+The outputs replace --out only when all is done; it may be the file of --in. Its
+metadata name the operation, the lowerings that ran, the SHA-256 of their
+definitions and this program. A line for each output is printed.
+
+policy, bad_index and admission can also be given with --param.`,
+		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
+  tokitai run crossentropy --in logits.safetensors --out loss.safetensors --param scale=0.5 --bad-index skip
+  tokitai run gemm.forward --in ab.safetensors --out c.safetensors --param out=f32 --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return wrongUse("no operation given; 'tokitai explain' lists them")
+			case 1:
+				return nil
+			}
+			return wrongUse("unexpected argument %q", args[1])
+		},
+		ValidArgsFunction: completeOperation,
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := findOperation(args[0])
+			if err != nil {
+				return err
+			}
+			return f.run(c, o)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.in, "in", "", "read tensors from `FILE`")
+	flags.StringVar(&f.out, "out", "", "write tensors to `FILE`")
+	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto or cpu")
+	flags.StringVar(&f.lowering, "lowering", "", "use this `LOWERING` alone, such as cpu.rowwise")
+	for i, o := range runOptions {
+		flags.StringVar(&f.options[i], o.flag, "", o.help)
+		c.RegisterFlagCompletionFunc(o.flag, cobra.FixedCompletions(o.values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	jsonFlag(c, &f.json)
+	c.MarkFlagFilename("in", "safetensors")
+	c.MarkFlagFilename("out", "safetensors")
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"auto", "cpu"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("lowering", completeLowering)
+	c.RegisterFlagCompletionFunc("param", completeParam)
+	return c
+}
+
+func completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 || all.Find(args[0]) == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return loweringNames("cpu", all.Find(args[0])), cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeParam(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	if len(args) > 0 && all.Find(args[0]) != nil {
+		for _, p := range all.Find(args[0]).Params {
+			names = append(names, cobra.CompletionWithDesc(p.Name+"=", p.Help))
+		}
+	}
+	for _, o := range runOptions {
+		names = append(names, cobra.CompletionWithDesc(o.param+"=", o.help))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
+	if f.in == "" || f.out == "" {
+		return wrongUse("--in and --out are needed: the files to read and to write")
+	}
+	params, options, err := f.parameters(o)
+	if err != nil {
+		return err
+	}
+	dev, err := openDevice(f.device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	lowering, definition, err := f.demanded(dev.Kind(), o)
+	if err != nil {
+		return err
+	}
+	var used usedLowerings
+	options = append(options, engine.WithLowering(lowering), engine.WithObserver(&used), engine.WithLog(warnings(c.ErrOrStderr())))
+	q, err := engine.NewQueue(dev, options...)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+
+	in, err := f.read(q)
+	if err != nil {
+		return err
+	}
+	outputs, err := o.Run(q.WithContext(c.Context()), in, params)
+	if err != nil {
+		return withTensorHint(err, o, in)
+	}
+	if definition != "" && !used.hasDefinition(definition) {
+		return wrongUse("%s was not used: with these parameters %s", f.lowering, used.String())
+	}
+	if err := f.write(o, outputs, used); err != nil {
+		return err
+	}
+	return f.print(c.OutOrStdout(), o, dev.Name(), outputs, used)
+}
+
+// parameters divides what --param and the flags say into the operation's
+// parameters and the options of every operation.
+func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, error) {
+	var names []string
+	for _, p := range o.Params {
+		names = append(names, p.Name)
+	}
+	for _, r := range runOptions {
+		names = append(names, r.param)
+	}
+	given := map[string]string{}
+	for _, text := range f.params {
+		name, value, ok := strings.Cut(text, "=")
+		_, isRepeated := given[name]
+		switch {
+		case !ok:
+			return nil, nil, wrongUse("--param %q: want NAME=VALUE", text)
+		case isRepeated:
+			return nil, nil, wrongUse("parameter %s is given twice", name)
+		case !slices.Contains(names, name):
+			hint := didYouMean(name, names)
+			if hint == "" {
+				hint = ", want " + oneOf(names)
+			}
+			return nil, nil, wrongUse("%s: unknown parameter %q%s", o.Name, name, hint)
+		}
+		given[name] = value
+	}
+	var options []engine.Option
+	for i, r := range runOptions {
+		value, isParam := given[r.param]
+		delete(given, r.param)
+		switch {
+		case isParam && f.options[i] != "":
+			return nil, nil, wrongUse("--%s and --param %s are both given", r.flag, r.param)
+		case !isParam && f.options[i] == "":
+			continue
+		case !isParam:
+			value = f.options[i]
+		}
+		option, err := r.parse(value)
+		if err != nil {
+			return nil, nil, wrongUse("%v", err)
+		}
+		options = append(options, option)
+	}
+	values, err := o.NewValues(given)
+	return values, options, err
+}
+
+// demanded resolves --lowering, which is a name or an id: softmax.forward/cpu.rowwise.
+// An id's definition is returned too where it is not simply the operation.
+func (f *runFlags) demanded(kind string, o *op.Operation) (name, definition string, err error) {
+	if f.lowering == "" {
+		return "", "", nil
+	}
+	names := loweringNames(kind, o)
+	name = f.lowering
+	if before, after, ok := strings.Cut(f.lowering, "/"); ok {
+		var definitions []string
+		for _, d := range o.Definitions {
+			definitions = append(definitions, d.Name)
+		}
+		if before != o.Name && !slices.Contains(definitions, before) {
+			return "", "", wrongUse("lowering %q is not one of %s", f.lowering, o.Name)
+		}
+		if name = after; before != o.Name {
+			definition = before
+		}
+	}
+	if !slices.Contains(names, name) {
+		hint := didYouMean(name, names)
+		if hint == "" {
+			hint = ", want " + oneOf(names)
+		}
+		return "", "", wrongUse("%s: unknown lowering %q on %s%s", o.Name, name, kind, hint)
+	}
+	return name, definition, nil
+}
+
+func loweringNames(kind string, o *op.Operation) []string {
+	var names []string
+	for _, d := range o.Definitions {
+		for _, l := range engine.Lowerings(kind, d) {
+			if !slices.Contains(names, l.Name) {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	return names
+}
+
+// warnings sends the engine's warnings to w, a line each, without the time.
+func warnings(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// read places the tensors of the file on the queue's device.
+func (f *runFlags) read(q *engine.Queue) (engine.Args, error) {
+	file, err := safetensors.ReadFile(f.in)
+	if err != nil {
+		return nil, err
+	}
+	in := engine.Args{}
+	for _, e := range file.Entries {
+		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: tensor %q: %w", f.in, e.Name, err)
+		}
+		in[e.Name] = t
+	}
+	return in, nil
+}
+
+func (f *runFlags) write(o *op.Operation, outputs engine.Args, used usedLowerings) error {
+	file := &safetensors.File{Metadata: map[string]string{
+		"operation":         o.Name,
+		"lowering":          strings.Join(used.ids(), ","),
+		"definition_sha256": strings.Join(used.hashes(), ","),
+		"tool":              "tokitai " + version,
+	}}
+	for name, t := range outputs {
+		data, err := contents(t)
+		if err != nil {
+			return err
+		}
+		file.Entries = append(file.Entries, safetensors.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
+	}
+	return safetensors.WriteFile(f.out, file)
+}
+
+// contents are the bytes of a tensor, without a copy where that is possible:
+// outputs may fill most of the memory.
+func contents(t *tensor.Tensor) ([]byte, error) {
+	if a, ok := t.Array(); ok && t.IsContiguous() {
+		return a.Data, nil
+	}
+	return t.Bytes()
+}
+
+// runResult is what run prints for machines.
+type runResult struct {
+	Operation string         `json:"operation"`
+	Device    string         `json:"device"`
+	Lowerings []usedLowering `json:"lowerings"`
+	File      string         `json:"file"`
+	Outputs   []runOutput    `json:"outputs"`
+}
+
+type runOutput struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+}
+
+func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs engine.Args, used usedLowerings) error {
+	r := runResult{Operation: o.Name, Device: device, Lowerings: used, File: f.out, Outputs: []runOutput{}}
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		t := outputs[name]
+		r.Outputs = append(r.Outputs, runOutput{Name: name, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...)})
+	}
+	if f.json {
+		return printJSON(w, r)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, out := range r.Outputs {
+		fmt.Fprintf(table, "%s\t%s\t%v\n", oneLine(out.Name), out.DType, out.Shape)
+	}
+	return table.Flush()
+}
+
+// usedLowerings are the lowerings of a run's calls, each once, in order.
+type usedLowerings []usedLowering
+
+type usedLowering struct {
+	ID         string `json:"id"`
+	Definition string `json:"definition"`
+	SHA256     string `json:"definition_sha256"`
+}
+
+// Before implements engine.Observer.
+func (u *usedLowerings) Before(r *engine.Record) error {
+	l := usedLowering{ID: r.Lowering.ID(r.Definition), Definition: r.Definition.Name, SHA256: r.Definition.Hash()}
+	if !slices.Contains(*u, l) {
+		*u = append(*u, l)
+	}
+	return nil
+}
+
+// After implements engine.Observer.
+func (u *usedLowerings) After(*engine.Record, error) {}
+
+func (u usedLowerings) ids() (all []string) {
+	for _, l := range u {
+		all = append(all, l.ID)
+	}
+	return all
+}
+
+func (u usedLowerings) hashes() (all []string) {
+	for _, l := range u {
+		all = append(all, l.SHA256)
+	}
+	return all
+}
+
+func (u usedLowerings) hasDefinition(name string) bool {
+	return slices.ContainsFunc(u, func(l usedLowering) bool { return l.Definition == name })
+}
+
+func (u usedLowerings) String() string { return strings.Join(u.ids(), " and ") + " ran" }
+
+// withTensorHint adds the name that was perhaps meant to an error about a tensor
+// of the file that is no operand, or an operand that is not in the file.
+func withTensorHint(err error, o *op.Operation, in engine.Args) error {
+	var bad *tensor.BadArgument
+	if !errors.As(err, &bad) {
+		return err
+	}
+	var missing, extra []string
+	operands := map[string]bool{}
+	for _, d := range o.Definitions {
+		for _, operand := range d.Operands {
+			if operand.IsIn && !operands[operand.Name] && in[operand.Name] == nil {
+				missing = append(missing, operand.Name)
+			}
+			operands[operand.Name] = true
+		}
+	}
+	for name := range in {
+		if !operands[name] {
+			extra = append(extra, name)
+		}
+	}
+	switch {
+	case slices.Contains(extra, bad.Operand):
+		return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, missing))
+	case slices.Contains(missing, bad.Operand):
+		return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, extra))
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tokitai/num"
+	"tokitai/tensor/safetensors"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected outputs in testdata")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tokitai": main})
+}
+
+// TestScript runs testdata/script. Beside the usual commands there are:
+//
+//	exits CODE command...     run a command that ends with that exit code
+//	tensors FILE TENSOR...    write a safetensors file; see parseTensor
+//	show FILE                 print metadata and values of a safetensors file
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "tensors": writeTensors, "show": showTensors,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var failed *exec.ExitError
+		if !errors.As(err, &failed) {
+			ts.Fatalf("%v", err)
+		}
+		got = failed.ExitCode()
+	}
+	if neg || got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func writeTensors(ts *testscript.TestScript, neg bool, args []string) {
+	f := &safetensors.File{}
+	for _, a := range args[1:] {
+		e, err := parseTensor(a)
+		ts.Check(err)
+		f.Entries = append(f.Entries, e)
+	}
+	ts.Check(safetensors.WriteFile(ts.MkAbs(args[0]), f))
+}
+
+// parseTensor reads NAME:DTYPE:SHAPE=VALUES, such as x:f16:2x2=1,2,3,4. No shape
+// makes a scalar; one value fills any shape.
+func parseTensor(s string) (safetensors.Entry, error) {
+	what, text, _ := strings.Cut(s, "=")
+	parts := strings.Split(what, ":")
+	if len(parts) != 3 {
+		return safetensors.Entry{}, fmt.Errorf("%q: want NAME:DTYPE:SHAPE=VALUES", s)
+	}
+	dtype, err := num.ParseDType(parts[1])
+	e := safetensors.Entry{Name: parts[0], DType: dtype}
+	elems := 1
+	for size := range strings.SplitSeq(parts[2], "x") {
+		if parts[2] == "" {
+			break
+		}
+		n, sizeErr := strconv.Atoi(size)
+		err = errors.Join(err, sizeErr)
+		e.Shape = append(e.Shape, n)
+		elems *= n
+	}
+	if err != nil {
+		return e, fmt.Errorf("%q: %w", s, err)
+	}
+	values := strings.Split(text, ",")
+	if len(values) == 1 {
+		values = slices.Repeat(values, elems)
+	}
+	if len(values) != elems {
+		return e, fmt.Errorf("%q: %d values for %d elements", s, len(values), elems)
+	}
+	a := num.NewArray(dtype, elems, 1)
+	e.Data = a.Data
+	for i, v := range values {
+		if dtype == num.I32 {
+			n, err := strconv.ParseInt(v, 10, 32)
+			if err != nil {
+				return e, err
+			}
+			a.SetBits(i, 0, uint32(int32(n)))
+			continue
+		}
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return e, err
+		}
+		a.SetBits(i, 0, num.NarrowF64(dtype, x))
+	}
+	return e, nil
+}
+
+func showTensors(ts *testscript.TestScript, neg bool, args []string) {
+	f, err := safetensors.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), formatFile(f))
+}
+
+// formatFile is a line for each entry of the metadata and for each tensor. Every
+// value is written so that it reads back as the same number.
+func formatFile(f *safetensors.File) string {
+	var s strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(f.Metadata)) {
+		fmt.Fprintf(&s, "# %s %s\n", key, f.Metadata[key])
+	}
+	for _, e := range f.Entries {
+		fmt.Fprintf(&s, "%s %v %v", e.Name, e.DType, e.Shape)
+		a := num.Array{DType: e.DType, Rows: len(e.Data) / e.DType.Size(), Cols: 1, Stride: 1, Data: e.Data}
+		for i := range a.Rows {
+			if e.DType == num.I32 {
+				fmt.Fprintf(&s, " %d", a.Int(i, 0))
+			} else if x := a.At(i, 0); x == 0 && math.Signbit(float64(x)) {
+				s.WriteString(" -0")
+			} else {
+				fmt.Fprintf(&s, " %v", x)
+			}
+		}
+		s.WriteString("\n")
+	}
+	return s.String()
+}
+
+func TestParseTensor(t *testing.T) {
+	for text, want := range map[string]string{
+		"x:f16:2x2=1,-0,inf,0x1p-24": "x f16 [2 2] 1 -0 +Inf 5.9604645e-08\n",
+		"x:bf16:=nan":                "x bf16 [] NaN\n",
+		"label:i32:3=-1,2,3":         "label i32 [3] -1 2 3\n",
+		"x:f32:1x3=0.1":              "x f32 [1 3] 0.1 0.1 0.1\n",
+		"x:f32:0x3=":                 "x f32 [0 3]\n",
+	} {
+		e, err := parseTensor(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := formatFile(&safetensors.File{Entries: []safetensors.Entry{e}}); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	for _, text := range []string{"x:f16=1", "x:f8:1=1", "x:f16:2=1,2,3", "x:f16:a=1", "x:i32:1=0.5"} {
+		if _, err := parseTensor(text); err == nil {
+			t.Errorf("%s was taken", text)
+		}
+	}
+}
+
+// writeFile makes a safetensors file for a test without a script.
+func writeFile(t *testing.T, path string, tensors ...string) {
+	t.Helper()
+	f := &safetensors.File{}
+	for _, text := range tensors {
+		e, err := parseTensor(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Entries = append(f.Entries, e)
+	}
+	if err := safetensors.WriteFile(path, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readGolden(t *testing.T, path, got string) string {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(want)
+}

@@ -1,0 +1,16 @@
+// Package optest holds what the tests of the operations share.
+//
+//	Doc             the package comment shows the contract, line by line
+//	Clauses         every clause of a contract has a test, every test a clause
+//	Errors          wrong arguments are refused in words, and nothing is written
+//	MatchReference  a typed call has the reference's bits: every choice of storage
+//	                formats, ordinary and special values, gaps between rows,
+//	                outputs in the place of inputs
+//	Bench           a typed call, checked and then timed
+//
+// A [Subject] is the definition and the typed call that they are about. The
+// comparator's policy: patterns are equal, with ±0 different and all NaNs of a
+// format one value; where bits are copied, NaNs differ by their patterns too.
+//
+// The package knows definitions and calls, but no operation.
+package optest

@@ -1,0 +1,494 @@
+// Package randdef makes random rowwise definitions, every one of them valid, and
+// random operands for any definition. It is what holds a lowering against the
+// reference on expressions that nobody thought of.
+//
+// A generator decides everything: the same seed gives the same definition and the
+// same bits on every machine. The package knows neither the reference nor any
+// lowering. Start at [New] and [NewCase].
+package randdef
+
+import (
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/fn"
+	"tokitai/internal/gen"
+	"tokitai/num"
+)
+
+// MaxSteps is the most values that New computes, not counting what functions expand to.
+const MaxSteps = 60
+
+// New makes a definition of 1 to [MaxSteps] computed values, few more often.
+// It returns an error only if package def refuses what ought to be valid.
+func New(g *gen.Generator) (*def.Definition, error) {
+	return Sized(g, 1+g.Below(1+g.Below(MaxSteps)))
+}
+
+// Sized makes a definition of that many computed values, of which some may not
+// reach an output.
+func Sized(g *gen.Generator, steps int) (*def.Definition, error) {
+	return def.Rowwise("random.rowwise", func(b *def.Builder) {
+		e := &expression{g: g, b: b, used: map[def.Value]bool{}, functions: 4}
+		e.leaves()
+		for range steps {
+			e.step()
+		}
+		e.outputs()
+	})
+}
+
+// expression is a definition in the making.
+type expression struct {
+	g         *gen.Generator
+	b         *def.Builder
+	values    []def.Value // all that can be an argument
+	used      map[def.Value]bool
+	elements  []def.Value // element inputs
+	stores    []string    // operands whose storage a rounding may name
+	functions int         // calls left: each is a few dozen nodes
+	names     int
+	late      bool // this step computes on values that are known after the last row
+}
+
+// oneIn is true once in n times.
+func (e *expression) oneIn(n int) bool { return e.g.Below(n) == 0 }
+
+func (e *expression) add(v def.Value) { e.values = append(e.values, v) }
+
+// firstOutput is the name of an output that every definition has, so that a
+// rounding can name its storage before it is declared.
+const firstOutput = "y0"
+
+func (e *expression) leaves() {
+	b := e.b
+	for i := range 1 + e.g.Below(3) {
+		name := fmt.Sprintf("x%d", i)
+		e.elements = append(e.elements, b.In(name, e.rule(i > 0)...))
+		e.add(e.elements[i])
+		e.stores = append(e.stores, name)
+	}
+	for i := range e.g.Below(3) {
+		e.add(b.InCol(fmt.Sprintf("c%d", i), e.rule(true)...))
+	}
+	for i := range e.g.Below(3) {
+		e.add(b.InRow(fmt.Sprintf("r%d", i), e.rule(true)...))
+	}
+	for i := range e.g.Below(2) {
+		e.add(b.InIndex(fmt.Sprintf("i%d", i)))
+	}
+	if e.oneIn(3) {
+		except := b.IntParam("except")
+		e.add(b.InIndex("label", except))
+		e.add(except)
+	}
+	for i := range e.g.Below(3) {
+		e.add(b.Param(fmt.Sprintf("p%d", i)))
+	}
+	for i := range e.g.Below(3) {
+		e.add(b.IntParam(fmt.Sprintf("n%d", i)))
+	}
+	e.stores = append(e.stores, firstOutput)
+}
+
+// rule is a random rule for an operand's storage; x0 is always there to be like.
+func (e *expression) rule(hasFirst bool) []def.Rule {
+	switch e.g.Below(6) {
+	case 0:
+		return []def.Rule{def.Only(num.F32)}
+	case 1:
+		return []def.Rule{def.Only(num.F16, num.BF16)}
+	case 2:
+		if hasFirst {
+			return []def.Rule{def.Like("x0")}
+		}
+	case 3:
+		if hasFirst {
+			return []def.Rule{def.Like("x0").Or(num.F32)}
+		}
+	}
+	return nil
+}
+
+// pick is a random value of a type that satisfies the condition and can be an
+// argument in this step, more often one that nothing uses yet, so that chains grow
+// long; nil if there is none.
+func (e *expression) pick(t def.Type, ok func(v def.Value) bool) def.Value {
+	var found, open []def.Value
+	for _, v := range e.values {
+		if v.Type == t && e.fits(v) && (ok == nil || ok(v)) {
+			found = append(found, v)
+			if !e.used[v] {
+				open = append(open, v)
+			}
+		}
+	}
+	if len(open) > 0 && !e.oneIn(3) {
+		found = open
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	v := found[e.g.Below(len(found))]
+	e.used[v] = true
+	return v
+}
+
+// fits reports whether v may stand in this step: a late value never meets one
+// that changes from row to row.
+func (e *expression) fits(v def.Value) bool {
+	if e.late {
+		return v.Late || v.Extent&def.PerRow == 0
+	}
+	return !v.Late
+}
+
+func isElement(v def.Value) bool   { return v.Extent == def.PerElement }
+func isScalar(v def.Value) bool    { return v.Extent == def.Scalar && !v.Late }
+func isRowIndex(v def.Value) bool  { return v.Extent&def.PerColumn == 0 && !v.Late }
+func isLate(v def.Value) bool      { return v.Late }
+func (e *expression) f() def.Value { return e.pick(def.Float, nil) }
+
+// step adds one value, and the constants it needs.
+func (e *expression) step() {
+	e.late = false
+	for _, v := range e.values {
+		if v.Late {
+			e.late = e.oneIn(3)
+			break
+		}
+	}
+	var v def.Value
+	for v == nil {
+		v = e.compute()
+	}
+	if e.oneIn(4) {
+		e.names++
+		v = v.As(fmt.Sprintf("v%d", e.names))
+	}
+	e.add(v)
+}
+
+// compute makes a random value, or nil if what it needs is not there yet.
+func (e *expression) compute() def.Value {
+	switch e.g.Below(22) {
+	case 0, 1, 2, 3:
+		return e.binary()
+	case 4:
+		return def.FMA(e.f(), e.f(), e.f())
+	case 5, 6:
+		return e.unary()
+	case 7:
+		return e.scale()
+	case 8:
+		return e.round()
+	case 9:
+		return e.compareFloats()
+	case 10:
+		return e.compareInts()
+	case 11, 12:
+		return e.choose()
+	case 13, 14:
+		return e.call()
+	case 15, 16, 17:
+		return e.reduceRow()
+	case 18:
+		return e.at()
+	case 19:
+		return e.sumUp()
+	case 20:
+		e.add(e.constant())
+		return nil
+	default:
+		return e.integer()
+	}
+}
+
+func (e *expression) binary() def.Value {
+	x, y := e.f(), e.f()
+	switch e.g.Below(8) {
+	case 0, 1:
+		return x.Add(y)
+	case 2:
+		return x.Sub(y)
+	case 3, 4:
+		return x.Mul(y)
+	case 5:
+		return x.Div(y)
+	case 6:
+		return x.Min(y)
+	default:
+		return x.Max(y)
+	}
+}
+
+func (e *expression) unary() def.Value {
+	x := e.f()
+	switch e.g.Below(4) {
+	case 0:
+		return x.Neg()
+	case 1:
+		return x.Abs()
+	case 2:
+		return x.Rint()
+	default:
+		return x.Abs().Sqrt()
+	}
+}
+
+func (e *expression) scale() def.Value {
+	if e.oneIn(2) {
+		return e.f().Scale(def.Const(float64(e.g.Below(600) - 300)))
+	}
+	return e.f().Scale(e.f())
+}
+
+func (e *expression) storage() def.Storage {
+	if e.oneIn(2) {
+		return def.StorageOf(e.stores[e.g.Below(len(e.stores))])
+	}
+	return def.In(num.FloatDTypes[e.g.Below(len(num.FloatDTypes))])
+}
+
+func (e *expression) round() def.Value {
+	if e.oneIn(2) {
+		return e.f().Round(e.storage())
+	}
+	if word := e.pick(def.Int, nil); word != nil {
+		return e.f().StochasticRound(e.storage(), word)
+	}
+	return nil
+}
+
+func (e *expression) compareFloats() def.Value { return e.compare(e.f(), e.f()) }
+
+func (e *expression) compareInts() def.Value {
+	i, k := e.pick(def.Int, nil), e.pick(def.Int, nil)
+	if i == nil {
+		return nil
+	}
+	if e.oneIn(3) {
+		return i.Inside()
+	}
+	return e.compare(i, k)
+}
+
+func (e *expression) compare(x, y def.Value) def.Value {
+	switch e.g.Below(4) {
+	case 0:
+		return x.Less(y)
+	case 1:
+		return x.LessEqual(y)
+	case 2:
+		return x.Equal(y)
+	default:
+		return x.NotEqual(y)
+	}
+}
+
+// choose selects between values of one type, now and then truth values.
+func (e *expression) choose() def.Value {
+	cond := e.pick(def.Bool, nil)
+	if cond == nil {
+		return nil
+	}
+	t := def.Float
+	if e.oneIn(5) {
+		t = def.Int
+	} else if e.oneIn(10) {
+		t = def.Bool
+	}
+	if a := e.pick(t, nil); a != nil {
+		return def.Select(cond, a, e.pick(t, nil))
+	}
+	return nil
+}
+
+// call applies a function: one of package fn, or one of integers.
+func (e *expression) call() def.Value {
+	if e.functions == 0 {
+		return nil
+	}
+	e.functions--
+	if e.oneIn(3) {
+		return Patterns(e.g.Next()).Of(e.f())
+	}
+	return fn.All[e.g.Below(len(fn.All))].Of(e.f())
+}
+
+func (e *expression) reduceRow() def.Value {
+	e.late = false
+	x := e.pick(def.Float, isElement)
+	switch e.g.Below(4) {
+	case 0, 1:
+		return def.RowSum(x)
+	case 2:
+		return def.RowMax(x)
+	default:
+		return def.RowMin(x)
+	}
+}
+
+func (e *expression) at() def.Value {
+	e.late = false
+	index := e.pick(def.Int, isRowIndex)
+	if index == nil || e.oneIn(3) {
+		index = e.intConst()
+	}
+	return e.pick(def.Float, isElement).At(index)
+}
+
+func (e *expression) sumUp() def.Value {
+	e.late = false
+	if e.oneIn(2) {
+		return def.TotalSum(e.pick(def.Float, isElement))
+	}
+	return def.ColSum(e.pick(def.Float, isElement))
+}
+
+var constants = []float64{
+	0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, 511.5, 65504, 65520, 0x1p-24, 0x1p-149, 0x1p-126, 0x1p127,
+	math.Inf(1), math.Inf(-1), math.NaN(), math.Pi,
+}
+
+func (e *expression) constant() def.Value {
+	switch e.g.Below(5) {
+	case 0:
+		return def.Decimal([]string{"0.1", "1/3", "-0.044715", "1e-3"}[e.g.Below(4)])
+	case 1:
+		return def.Const(float64(e.g.Ordinary()))
+	case 2:
+		if e.oneIn(2) {
+			return e.b.Rows()
+		}
+		return e.b.Columns()
+	default:
+		return def.Const(constants[e.g.Below(len(constants))])
+	}
+}
+
+var intConstants = []int32{0, 1, -1, 6, 255, 511, 512, math.MaxInt32, math.MinInt32}
+
+func (e *expression) intConst() def.Value {
+	return def.IntConst(intConstants[e.g.Below(len(intConstants))])
+}
+
+func (e *expression) integer() def.Value {
+	switch e.g.Below(4) {
+	case 0:
+		e.add(e.intConst())
+		return nil
+	case 1:
+		e.add(e.b.Col())
+		return nil
+	default:
+		word := func() def.Value {
+			if v := e.pick(def.Int, isScalar); v != nil && e.oneIn(2) {
+				return v
+			}
+			return e.intConst()
+		}
+		return e.b.Random(word(), word(), word(), word())
+	}
+}
+
+// outputs stores one to five values: what nothing else uses first, then anything,
+// inputs and values stored already among them.
+func (e *expression) outputs() {
+	e.late = false
+	taken := map[string]bool{}
+	store := func(name string, v def.Value) {
+		switch v.Extent {
+		case def.PerElement:
+			if x := e.elements[e.g.Below(len(e.elements))]; name != firstOutput && !taken[x.Name] && e.oneIn(2) {
+				taken[x.Name] = true
+				e.b.Out(x.Name, v)
+				return
+			}
+			e.b.Out(name, v, e.rule(true)...)
+		case def.PerRow:
+			e.b.OutRow(name, v, e.rule(true)...)
+		case def.PerColumn:
+			e.b.OutCol(name, v, e.rule(true)...)
+		default:
+			e.b.OutScalar(name, v, e.rule(true)...)
+		}
+	}
+	var floats, open []def.Value
+	for _, v := range e.values {
+		if v.Type == def.Float {
+			floats = append(floats, v)
+			if !e.used[v] && len(v.Args) > 0 {
+				open = append(open, v)
+			}
+		}
+	}
+	for i := range 1 + e.g.Below(5) {
+		v := floats[e.g.Below(len(floats))]
+		if len(open) > 0 && !e.oneIn(4) {
+			k := e.g.Below(len(open))
+			v = open[k]
+			open = append(open[:k], open[k+1:]...)
+		}
+		if i == 0 && e.oneIn(2) {
+			// Late values are rare: show one if there is any.
+			for _, w := range floats {
+				if isLate(w) {
+					v = w
+				}
+			}
+		}
+		store(fmt.Sprintf("y%d", i), v)
+	}
+}
+
+// Patterns is a function on the pattern of its argument, in a few integer
+// operations that the seed decides. NaN gives NaN whatever its pattern.
+func Patterns(seed uint64) *def.Function {
+	return &def.Function{
+		Name: fmt.Sprintf("patterns%x", seed), Math: def.MathExp,
+		ULPs: 1, Domain: "no x: it is not the exponential",
+		Expand: func(x def.Value) def.Value { return patterns(gen.Seeded(seed), x) },
+	}
+}
+
+func patterns(g *gen.Generator, x def.Value) def.Value {
+	sign := def.IntConst(math.MinInt32)
+	switch g.Below(4) {
+	case 0: // x itself, read twice
+		return x.Bits().Float()
+	case 1:
+		return x.Bits().IOr(sign).Float()
+	}
+	ints := []def.Value{x.Bits(), x.FToI(), def.IntConst(int32(g.Next()))}
+	any := func() def.Value { return ints[g.Below(len(ints))] }
+	for range 2 + g.Below(6) {
+		var v def.Value
+		switch g.Below(8) {
+		case 0:
+			v = any().IAdd(any())
+		case 1:
+			v = any().ISub(any())
+		case 2:
+			v = any().IAnd(any())
+		case 3:
+			v = any().IOr(any())
+		case 4:
+			v = any().Shl(int32(g.Below(40)))
+		case 5:
+			v = any().Shr(int32(g.Below(40)))
+		case 6:
+			v = def.Select(any().Less(any()), any(), any())
+		default:
+			v = any().IToF().FToI()
+		}
+		ints = append(ints, v)
+	}
+	last := ints[len(ints)-1]
+	isNumber := x.Equal(x)
+	if g.Below(2) == 0 {
+		return def.Select(isNumber, last.IToF(), x)
+	}
+	return def.Select(isNumber, last, def.IntConst(0x7fc00000)).Float()
+}

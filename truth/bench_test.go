@@ -1,0 +1,40 @@
+package truth_test
+
+import (
+	"fmt"
+	"testing"
+
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/truth"
+)
+
+// BenchmarkEnclose counts elements of the first operand.
+func BenchmarkEnclose(b *testing.B) {
+	for _, mode := range []truth.Mode{truth.Exact, truth.Rounded} {
+		b.Run(fmt.Sprintf("def=softmax/mode=%v", mode), func(b *testing.B) {
+			x, y := num.NewArray(num.F16, 64, 1024), num.NewArray(num.F16, 64, 1024)
+			g := gen.New(b.Name())
+			for r := range x.Rows {
+				for c := range x.Cols {
+					x.Set(r, c, g.Normal())
+				}
+			}
+			for b.Loop() {
+				if _, err := truth.Enclose(softmax, []num.Array{x, y}, truth.Options{Mode: mode}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*64*1024/b.Elapsed().Seconds()/1e6, "Melem/s")
+		})
+		b.Run(fmt.Sprintf("def=product/mode=%v", mode), func(b *testing.B) {
+			left, right, result := num.NewArray(num.F16, 32, 1024), num.NewArray(num.F16, 1024, 32), num.NewArray(num.F16, 32, 32)
+			for b.Loop() {
+				if _, err := truth.Enclose(product, []num.Array{left, right, result}, truth.Options{Mode: mode}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*32*32*1024/b.Elapsed().Seconds()/1e6, "Mmac/s")
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package truth
+
+import (
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+	"tokitai/num/exact"
+)
+
+// State says how a rounding came about.
+type State uint8
+
+const (
+	ByFloat64 State = iota // the float64 ball leaves one answer
+	ByBig                  // a ball of more digits does, or exact summation
+	Undecided              // even that straddles a boundary between two answers
+	Unknown                // the ball carries no information
+)
+
+func (s State) String() string {
+	return [...]string{"by float64", "by more digits", "undecided", "unknown"}[s]
+}
+
+// Rounding is the correctly rounded value of every element of an output, row after
+// row. Bits are meaningful where State is ByFloat64 or ByBig; a zero whose sign the
+// ball does not tell is +0.
+type Rounding struct {
+	Bits  []uint32
+	State []State
+}
+
+// bigPrec is the precision of the second attempt. A value that lies on a boundary
+// exactly is decided if that many bits hold every intermediate result; a value
+// off all boundaries stays undecided with a probability of about 2^-150.
+const bigPrec = 200
+
+// Round rounds an output, by position of its operand, once to the format in which it
+// is stored. Elements that float64 leaves open are evaluated again with more digits,
+// together with what they depend on and nothing else.
+func (r *Result) Round(operand int) (*Rounding, error) {
+	k := r.call
+	if k.Mode != Exact {
+		return nil, fmt.Errorf("%s: rounding takes an enclosure of mode %s, got %s", k.d.Name, Exact, k.Mode)
+	}
+	balls := r.enclosures[operand]
+	cols, dtype := k.operands[operand].Cols, k.operands[operand].DType
+	z := &Rounding{Bits: make([]uint32, len(balls)), State: make([]State, len(balls))}
+	open := &places{operand: operand, columns: map[int][]int{}}
+	for i, b := range balls {
+		var isDecided bool
+		switch z.Bits[i], isDecided = decide(dtype, b); {
+		case !b.Known():
+			z.State[i] = Unknown
+		case !isDecided:
+			open.columns[i/cols] = append(open.columns[i/cols], i%cols)
+		}
+	}
+	if len(open.columns) == 0 {
+		return z, nil
+	}
+	if k.d.Kind != def.KindRowwise {
+		return z, k.roundSums(z, open)
+	}
+	asked := make([]bool, len(balls))
+	for row, columns := range open.columns {
+		for _, c := range columns {
+			asked[row*cols+c] = true
+		}
+	}
+	return z, sweep(k, ball.NewBig(0, bigPrec), open, func(_, row, col int, v ball.Big) {
+		i := row*cols + col
+		if !asked[i] {
+			return
+		}
+		var isDecided bool
+		if z.Bits[i], isDecided = decide(dtype, v); isDecided {
+			z.State[i] = ByBig
+		} else {
+			z.State[i] = Undecided
+		}
+	})
+}
+
+// roundSums rounds sums of products, which are never left open.
+func (k *call) roundSums(z *Rounding, open *places) error {
+	terms, err := k.termsOf()
+	if err != nil {
+		return err
+	}
+	result := k.operands[open.operand]
+	for row, columns := range open.columns {
+		for _, c := range columns {
+			p := terms(row, c)
+			i := row*result.Cols + c
+			z.Bits[i], _ = exact.Round(result.DType, p.a, p.b, p.init)
+			z.State[i] = ByBig
+		}
+	}
+	return nil
+}
+
+// decide rounds both ends of a ball.
+func decide[T ball.Number[T]](d num.DType, v T) (bits uint32, isDecided bool) {
+	lo, hi := between(d, v)
+	if num.Index(d, lo) == 0 && num.Index(d, hi) == 0 && lo != hi {
+		lo, hi = 0, 0
+	}
+	return lo, lo == hi
+}

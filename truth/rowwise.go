@@ -1,0 +1,546 @@
+package truth
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// vector is the values of a node: one for each column of interest, or a single one.
+type vector[T any] struct {
+	x     []T          // floats
+	i     []int32      // int32
+	claim []ball.Truth // truth values
+}
+
+// evaluator holds the values of all nodes for the current row.
+type evaluator[T ball.Number[T]] struct {
+	*call
+	zero       T // carries the precision
+	rows, cols int
+	row        int
+	columns    []int  // those evaluated, ascending
+	isNeeded   []bool // by Node.ID
+	values     []vector[T]
+	sums       map[*def.Node]*runningSum[T] // column and total sums
+	domains    map[*def.Function]domain
+	err        error
+}
+
+// places are elements of one output: columns by row. Nil means all of all outputs.
+type places struct {
+	operand int
+	columns map[int][]int
+}
+
+// sweep evaluates a rowwise definition, row after row, and hands out each element
+// that is asked for. zero only tells the kind of number.
+func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T)) error {
+	e := &evaluator[T]{call: k, zero: zero, domains: map[*def.Function]domain{}}
+	if err := e.size(); err != nil {
+		return err
+	}
+	outputs := k.d.Math.Outputs
+	if at != nil {
+		outputs = slices.DeleteFunc(slices.Clone(outputs), func(o def.Output) bool { return o.Operand != at.operand })
+	}
+	e.mark(outputs)
+	emit := func(o def.Output, row int) {
+		for j, v := range e.values[o.Value.ID].x {
+			if o.Value.Extent&def.PerColumn == 0 {
+				yield(o.Operand, row, 0, v)
+			} else {
+				yield(o.Operand, row, e.columns[j], v)
+			}
+		}
+	}
+
+	rows := e.rowsFor(outputs, at)
+	e.begin(e.columnsFor(outputs, at, 0))
+	for _, e.row = range rows {
+		if at != nil && isPerRow(outputs[0].Value) {
+			e.begin(e.columnsFor(outputs, at, e.row))
+		}
+		e.each(func(n *def.Node) bool { return !n.Late && isPerRow(n) })
+		for n, s := range e.sums {
+			s.add(e.values[n.Args[0].ID].x)
+		}
+		for _, o := range outputs {
+			if isPerRow(o.Value) {
+				emit(o, e.row)
+			}
+		}
+	}
+	e.each(func(n *def.Node) bool { return n.Late })
+	for _, o := range outputs {
+		if !isPerRow(o.Value) {
+			emit(o, 0)
+		}
+	}
+	return e.err
+}
+
+func isPerRow(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
+
+// size finds R and C, and checks that every operand agrees.
+func (e *evaluator[T]) size() error {
+	for i, o := range e.d.Operands {
+		if o.Extent == def.PerElement {
+			e.rows, e.cols = e.operands[i].Rows, e.operands[i].Cols
+			break
+		}
+	}
+	for i, o := range e.d.Operands {
+		rows, cols := 1, 1
+		if o.Extent&def.PerRow != 0 {
+			rows = e.rows
+		}
+		if o.Extent&def.PerColumn != 0 {
+			cols = e.cols
+		}
+		if a := e.operands[i]; a.Rows != rows || a.Cols != cols {
+			return fmt.Errorf("%s: %s is %d×%d, want %d×%d", e.d.Name, o.Name, a.Rows, a.Cols, rows, cols)
+		}
+	}
+	return nil
+}
+
+// mark finds the nodes that the outputs need.
+func (e *evaluator[T]) mark(outputs []def.Output) {
+	nodes := e.d.Math.Nodes
+	e.isNeeded = make([]bool, len(nodes))
+	for _, o := range outputs {
+		e.isNeeded[o.Value.ID] = true
+	}
+	for _, n := range slices.Backward(nodes) {
+		if !e.isNeeded[n.ID] || n.Op == def.OpRandom {
+			continue
+		}
+		for _, a := range n.Args {
+			e.isNeeded[a.ID] = true
+		}
+	}
+}
+
+// needs reports whether a needed node is one of the operations.
+func (e *evaluator[T]) needs(ops ...def.Op) bool {
+	return slices.ContainsFunc(e.d.Math.Nodes, func(n *def.Node) bool {
+		return e.isNeeded[n.ID] && slices.Contains(ops, n.Op)
+	})
+}
+
+func (e *evaluator[T]) rowsFor(outputs []def.Output, at *places) []int {
+	if at != nil && isPerRow(outputs[0].Value) {
+		return slices.Sorted(maps.Keys(at.columns))
+	}
+	return upTo(e.rows)
+}
+
+// columnsFor are the columns that the places in a row need: all of them if a row
+// reduction is on the way.
+func (e *evaluator[T]) columnsFor(outputs []def.Output, at *places, row int) []int {
+	isWhole := at == nil || outputs[0].Value.Extent&def.PerColumn == 0
+	if isWhole || e.needs(def.OpRowSum, def.OpRowMax, def.OpRowMin, def.OpAt, def.OpTotalSum) {
+		return upTo(e.cols)
+	}
+	return at.columns[row]
+}
+
+func upTo(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+// begin makes room for the columns, and evaluates what is the same in all rows.
+func (e *evaluator[T]) begin(columns []int) {
+	e.columns = columns
+	e.values = make([]vector[T], len(e.d.Math.Nodes))
+	e.sums = map[*def.Node]*runningSum[T]{}
+	for _, n := range e.d.Math.Nodes {
+		if !e.isNeeded[n.ID] {
+			continue
+		}
+		length := 1
+		if n.Extent&def.PerColumn != 0 {
+			length = len(columns)
+		}
+		v := &e.values[n.ID]
+		switch n.Type {
+		case def.Float:
+			v.x = make([]T, length)
+		case def.Int:
+			v.i = make([]int32, length)
+		case def.Bool:
+			v.claim = make([]ball.Truth, length)
+		}
+		switch n.Op {
+		case def.OpColSum:
+			e.sums[n] = newRunningSum(e.zero, e.Mode, len(columns), 1, laneHeight(e.rows, num.ColLanes(e.cols)))
+		case def.OpTotalSum:
+			e.sums[n] = newRunningSum(e.zero, e.Mode, 1, len(columns), totalHeight(e.rows*e.cols))
+		}
+	}
+	e.each(func(n *def.Node) bool { return !n.Late && !isPerRow(n) })
+}
+
+func (e *evaluator[T]) each(which func(*def.Node) bool) {
+	for _, n := range e.d.Math.Nodes {
+		if e.isNeeded[n.ID] && which(n) {
+			e.evaluate(n)
+		}
+	}
+}
+
+// evaluate computes a node for the current row: the real operation, then, in mode
+// Rounded, what its rounding may add.
+func (e *evaluator[T]) evaluate(n *def.Node) {
+	out := e.values[n.ID]
+	x := func(k int) []T { return e.values[n.Args[k].ID].x }
+	i := func(k int) []int32 { return e.values[n.Args[k].ID].i }
+	switch n.Op {
+	case def.OpInput:
+		e.read(n, out)
+	case def.OpParam:
+		if n.Type == def.Int {
+			out.i[0] = int32(e.Params[n.Param])
+		} else {
+			out.x[0] = e.zero.FromFloat64(float64(float32(e.Params[n.Param])))
+		}
+	case def.OpConst:
+		out.x[0] = e.constant(n.Real)
+	case def.OpInt:
+		out.i[0] = n.Int
+	case def.OpColumns:
+		out.x[0] = e.size32(e.cols)
+	case def.OpRows:
+		out.x[0] = e.size32(e.rows)
+	case def.OpCol:
+		for j, c := range e.columns {
+			out.i[j] = int32(c)
+		}
+	case def.OpRandom: // only a stochastic rounding takes it, and has no use for it here
+
+	case def.OpAdd:
+		zip(out.x, x(0), x(1), T.Add)
+		e.widen(out.x, unit, 0)
+	case def.OpSub:
+		zip(out.x, x(0), x(1), T.Sub)
+		e.widen(out.x, unit, 0)
+	case def.OpMul:
+		e.multiply(out.x, n)
+		e.widen(out.x, unit, tiny)
+	case def.OpFMA:
+		e.multiply(out.x, n)
+		zip(out.x, out.x, x(2), T.Add)
+		e.widen(out.x, unit, tiny)
+	case def.OpDiv:
+		zip(out.x, x(0), x(1), T.Div)
+		e.widen(out.x, unit, tiny)
+	case def.OpSqrt:
+		apply(out.x, x(0), T.Sqrt)
+		e.widen(out.x, unit, 0)
+	case def.OpNeg:
+		apply(out.x, x(0), T.Neg)
+	case def.OpAbs:
+		apply(out.x, x(0), T.Abs)
+	case def.OpMin:
+		zip(out.x, x(0), x(1), T.Min)
+	case def.OpMax:
+		zip(out.x, x(0), x(1), T.Max)
+	case def.OpRint:
+		apply(out.x, x(0), rint)
+	case def.OpScale:
+		zip(out.x, x(0), x(1), scale)
+		e.widen(out.x, 0, 2*tiny)
+	case def.OpRound:
+		copy(out.x, x(0))
+		u, eta, limit := storageError(e.storage(n.Storage))
+		e.widenWithin(out.x, u, eta, limit)
+	case def.OpSRound:
+		copy(out.x, x(0))
+		u, eta, limit := storageError(e.storage(n.Storage))
+		e.widenWithin(out.x, 2*u, 2*eta, limit)
+	case def.OpCall:
+		e.call1(out.x, x(0), n.Func)
+
+	case def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual:
+		if n.Args[0].Type == def.Int {
+			zip(out.claim, i(0), i(1), func(a, b int32) ball.Truth { return compareInt(n.Op, a, b) })
+		} else {
+			zip(out.claim, x(0), x(1), comparison[T](n.Op))
+		}
+	case def.OpInside:
+		apply(out.claim, i(0), func(a int32) ball.Truth { return truth(0 <= a && int(a) < e.cols) })
+	case def.OpSelect:
+		e.choose(out, e.values[n.Args[0].ID].claim, e.values[n.Args[1].ID], e.values[n.Args[2].ID], n)
+
+	case def.OpRowSum:
+		out.x[0] = e.zero.Sum(x(0))
+		if e.Mode == Rounded {
+			out.x[0] = roundedSum(out.x[0], magnitude(x(0)), e.cols, laneHeight(e.cols, num.RowLanes(e.cols)))
+		}
+	case def.OpColSum, def.OpTotalSum:
+		e.sums[n].total(out.x)
+	case def.OpRowMax:
+		out.x[0] = fold(x(0), T.Max)
+	case def.OpRowMin:
+		out.x[0] = fold(x(0), T.Min)
+	case def.OpAt:
+		out.x[0] = e.zero
+		if c := int(i(1)[0]); c >= 0 && c < e.cols {
+			out.x[0] = x(0)[c]
+		}
+	default:
+		e.fail("no mathematics for node %s", n.Op)
+	}
+}
+
+func (e *evaluator[T]) fail(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf(e.d.Name+": "+format, args...)
+	}
+}
+
+func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
+	a, row := e.operands[n.Operand], 0
+	if isPerRow(n) {
+		row = e.row
+	}
+	columns := e.columns
+	if n.Extent&def.PerColumn == 0 {
+		columns = []int{0}
+	}
+	for j, c := range columns {
+		if n.Type == def.Int {
+			out.i[j] = a.Int(row, c)
+		} else {
+			out.x[j] = e.zero.FromFloat64(float64(a.At(row, c)))
+		}
+	}
+}
+
+// constant is the real number, or in mode Rounded the binary32 that is executed.
+// def.Real.Big is off by at most one unit in the last of its bits.
+func (e *evaluator[T]) constant(r *def.Real) T {
+	const prec = 800
+	if e.Mode == Rounded || r.IsExact() {
+		return e.zero.FromFloat64(float64(r.F32()))
+	}
+	rat, _ := r.Big(prec).Rat(nil)
+	return e.zero.FromRat(rat).Widen(math.Ldexp(1, 1-prec), 0)
+}
+
+// size32 is a number of rows or columns, which execution rounds to binary32.
+func (e *evaluator[T]) size32(n int) T {
+	if e.Mode == Rounded {
+		return e.zero.FromFloat64(float64(float32(n)))
+	}
+	return e.zero.FromFloat64(float64(n))
+}
+
+// storage is the format that a rounding node names.
+func (e *evaluator[T]) storage(s def.Storage) num.DType {
+	if s.Of != "" {
+		return e.operands[e.d.Operand(s.Of)].DType
+	}
+	return s.Fixed
+}
+
+func (e *evaluator[T]) widen(xs []T, u, eta float64) { e.widenWithin(xs, u, eta, math.MaxFloat32) }
+
+// widenWithin adds the error of a rounding in mode Rounded. A zero rounds to itself,
+// and what may exceed the limit may have become an infinity.
+func (e *evaluator[T]) widenWithin(xs []T, u, eta, limit float64) {
+	if e.Mode == Exact || u == 0 && eta == 0 {
+		return
+	}
+	for j, x := range xs {
+		lo, hi := x.Bounds()
+		switch m := max(-lo, hi); {
+		case lo == 0 && hi == 0:
+		case m+float64(m*u) > limit:
+			xs[j] = e.unknown()
+		default:
+			xs[j] = x.Widen(u, eta)
+		}
+	}
+}
+
+func (e *evaluator[T]) unknown() T { return e.zero.FromFloat64(math.NaN()) }
+
+// multiply knows that a value times itself is a square.
+func (e *evaluator[T]) multiply(out []T, n *def.Node) {
+	a, b := e.values[n.Args[0].ID].x, e.values[n.Args[1].ID].x
+	if n.Args[0] == n.Args[1] {
+		apply(out, a, T.Sqr)
+	} else {
+		zip(out, a, b, T.Mul)
+	}
+}
+
+// call1 is a function by its mathematics. Its error is in units in the last place of
+// the true value, 2·unit of it at most, or 2^-149 among the subnormals; it holds for
+// arguments in the domain.
+func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
+	mathematics := functionOf[T](f.Math)
+	if mathematics == nil {
+		e.fail("no mathematics for function %s", f.Name)
+		return
+	}
+	apply(out, x, mathematics)
+	if e.Mode == Exact {
+		return
+	}
+	e.widen(out, 2*f.ULPs*unit, 2*f.ULPs*tiny)
+	d, known := e.domains[f]
+	if !known {
+		var err error
+		if d, err = domainOf(f); err != nil {
+			e.fail("%w", err)
+		}
+		e.domains[f] = d
+	}
+	for j := range x {
+		if !d.contains(x[j].Bounds()) {
+			out[j] = e.unknown()
+		}
+	}
+}
+
+func functionOf[T ball.Number[T]](m def.Math) func(T) T {
+	switch m {
+	case def.MathExp:
+		return T.Exp
+	case def.MathExpm1:
+		return T.Expm1
+	case def.MathLog:
+		return T.Log
+	case def.MathTanh:
+		return T.Tanh
+	case def.MathRecip:
+		return T.Recip
+	case def.MathSqrt:
+		return T.Sqrt
+	case def.MathRsqrt:
+		return T.Rsqrt
+	case def.MathSigmoid:
+		return T.Sigmoid
+	}
+	return nil
+}
+
+// choose takes the hull of both branches where the comparison is open.
+func (e *evaluator[T]) choose(out vector[T], cond []ball.Truth, a, b vector[T], n *def.Node) {
+	for j := range max(len(out.x), len(out.i)) {
+		c := at(cond, j)
+		switch {
+		case n.Type == def.Float && c == ball.Maybe:
+			out.x[j] = at(a.x, j).Hull(at(b.x, j))
+		case n.Type == def.Float && c == ball.Yes:
+			out.x[j] = at(a.x, j)
+		case n.Type == def.Float:
+			out.x[j] = at(b.x, j)
+		case c == ball.Yes:
+			out.i[j] = at(a.i, j)
+		default:
+			out.i[j] = at(b.i, j)
+			if c == ball.Maybe && at(a.i, j) != at(b.i, j) {
+				e.fail("an int32 hangs on a comparison of real numbers that is too close to call")
+			}
+		}
+	}
+}
+
+func comparison[T ball.Number[T]](op def.Op) func(a, b T) ball.Truth {
+	switch op {
+	case def.OpLess:
+		return T.Less
+	case def.OpLessEqual:
+		return T.LessEq
+	case def.OpEqual:
+		return T.Equal
+	}
+	return func(a, b T) ball.Truth {
+		return [...]ball.Truth{ball.Maybe: ball.Maybe, ball.Yes: ball.No, ball.No: ball.Yes}[a.Equal(b)]
+	}
+}
+
+func compareInt(op def.Op, a, b int32) ball.Truth {
+	switch op {
+	case def.OpLess:
+		return truth(a < b)
+	case def.OpLessEqual:
+		return truth(a <= b)
+	case def.OpEqual:
+		return truth(a == b)
+	}
+	return truth(a != b)
+}
+
+func truth(claim bool) ball.Truth {
+	if claim {
+		return ball.Yes
+	}
+	return ball.No
+}
+
+// rint does not decrease, so the ends of the ball tell.
+func rint[T ball.Number[T]](x T) T {
+	lo, hi := x.Bounds()
+	return x.FromFloat64(math.RoundToEven(lo)).Hull(x.FromFloat64(math.RoundToEven(hi)))
+}
+
+// scale is x·2^n for n rounded and clamped as the node says; for fixed x it is
+// monotonic in n.
+func scale[T ball.Number[T]](x, n T) T {
+	if !n.Known() {
+		return n
+	}
+	clamp := func(v float64) int { return int(max(-252, min(math.RoundToEven(v), 254))) }
+	lo, hi := n.Bounds()
+	a, b := clamp(lo), clamp(hi)
+	if a == b {
+		return x.Scale2(a)
+	}
+	return x.Scale2(a).Hull(x.Scale2(b))
+}
+
+// at is the value for place j, of a vector or of a single value.
+func at[T any](v []T, j int) T { return v[j&mask(v)] }
+
+func mask[T any](v []T) int {
+	if len(v) == 1 {
+		return 0
+	}
+	return -1
+}
+
+func apply[A, B any](out []B, a []A, f func(A) B) {
+	m := mask(a)
+	for j := range out {
+		out[j] = f(a[j&m])
+	}
+}
+
+func zip[A, B, C any](out []C, a []A, b []B, f func(A, B) C) {
+	ma, mb := mask(a), mask(b)
+	for j := range out {
+		out[j] = f(a[j&ma], b[j&mb])
+	}
+}
+
+func fold[T any](xs []T, f func(a, b T) T) T {
+	m := xs[0]
+	for _, x := range xs[1:] {
+		m = f(m, x)
+	}
+	return m
+}

@@ -1,0 +1,243 @@
+package truth
+
+import (
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+	"tokitai/num/exact"
+)
+
+// Contractions, gathers and scatter-adds are one thing over the real numbers: every
+// element is init + Σ a[k]·b[k] of stored values. They differ in the order in which
+// binary32 adds that up.
+
+// products are the terms of one element.
+type products struct {
+	a, b []float64
+	init float64
+}
+
+// termsOf returns a function that gives the terms of an element; what it returns
+// holds until the next call.
+func (k *call) termsOf() (func(r, c int) products, error) {
+	switch k.d.Kind {
+	case def.KindContraction:
+		return k.contractionTerms()
+	case def.KindGather:
+		return k.gatherTerms()
+	case def.KindScatterAdd:
+		return k.scatterTerms()
+	}
+	return nil, fmt.Errorf("%s: no mathematics for kind %s", k.d.Name, k.d.Kind)
+}
+
+// encloseSums fills out, the elements of the one result.
+func (k *call) encloseSums(out []ball.Ball) error {
+	terms, err := k.termsOf()
+	if err != nil {
+		return err
+	}
+	result := k.operands[2]
+	for r := range result.Rows {
+		for c := range result.Cols {
+			p := terms(r, c)
+			product := exact.Float64(p.a, p.b, p.init)
+			v := product.Ball()
+			if k.Mode == Rounded && v.Known() {
+				v = v.Widen(0, k.sumError(p, product.Abs))
+			}
+			out[r*result.Cols+c] = v
+		}
+	}
+	return nil
+}
+
+func (k *call) contractionTerms() (func(r, c int) products, error) {
+	left, right, result := k.operands[0], k.operands[1], k.operands[2]
+	rows, length, width, cols := left.Rows, left.Cols, right.Rows, right.Cols
+	if k.d.TransposeLeft {
+		rows, length = length, rows
+	}
+	if k.d.TransposeRight {
+		width, cols = cols, width
+	}
+	if length != width || result.Rows != rows || result.Cols != cols {
+		return nil, fmt.Errorf("%s: sizes do not fit: %d×%d times %d×%d into %d×%d", k.d.Name, rows, length, width, cols, result.Rows, result.Cols)
+	}
+	columns := map[int][]float64{}
+	row, a := -1, []float64(nil)
+	return func(r, c int) products {
+		if r != row {
+			row, a = r, line(left, r, !k.d.TransposeLeft)
+		}
+		if columns[c] == nil {
+			columns[c] = line(right, c, k.d.TransposeRight)
+		}
+		p := products{a: a, b: columns[c]}
+		if k.d.Accumulate {
+			p.init = float64(result.At(r, c))
+		}
+		return p
+	}, nil
+}
+
+// line is a row of an array, or a column.
+func line(a num.Array, i int, isRow bool) []float64 {
+	n := a.Rows
+	if isRow {
+		n = a.Cols
+	}
+	values := make([]float64, n)
+	for j := range values {
+		if isRow {
+			values[j] = float64(a.At(i, j))
+		} else {
+			values[j] = float64(a.At(j, i))
+		}
+	}
+	return values
+}
+
+// gatherTerms copies: no term at all, or none but the value.
+func (k *call) gatherTerms() (func(r, c int) products, error) {
+	index, table, out := k.operands[0], k.operands[1], k.operands[2]
+	if index.Rows != out.Rows || out.Cols != table.Cols {
+		return nil, fmt.Errorf("%s: sizes do not fit: %d indices, rows of %d, into %d×%d", k.d.Name, index.Rows, table.Cols, out.Rows, out.Cols)
+	}
+	return func(q, c int) products {
+		v := int(index.Int(q, 0))
+		if v < 0 || v >= table.Rows {
+			return products{}
+		}
+		return products{init: float64(table.At(v, c))}
+	}, nil
+}
+
+func (k *call) scatterTerms() (func(r, c int) products, error) {
+	index, rows, result := k.operands[0], k.operands[1], k.operands[2]
+	if index.Rows != rows.Rows || rows.Cols != result.Cols {
+		return nil, fmt.Errorf("%s: sizes do not fit: %d indices, %d×%d rows, into %d×%d", k.d.Name, index.Rows, rows.Rows, rows.Cols, result.Rows, result.Cols)
+	}
+	queries := make([][]int, result.Rows)
+	longest := 0
+	for q := range index.Rows {
+		if v := int(index.Int(q, 0)); v >= 0 && v < result.Rows {
+			queries[v] = append(queries[v], q)
+			longest = max(longest, len(queries[v]))
+		}
+	}
+	values, ones := make([]float64, longest), make([]float64, longest)
+	for j := range ones {
+		ones[j] = 1
+	}
+	return func(v, c int) products {
+		n := len(queries[v])
+		for j, q := range queries[v] {
+			values[j] = float64(rows.At(q, c))
+		}
+		p := products{a: values[:n], b: ones[:n]}
+		if k.d.Accumulate {
+			p.init = float64(result.At(v, c))
+		}
+		return p
+	}, nil
+}
+
+// sumError bounds what binary32 may add to the exact sum in the definition's own
+// order, +Inf if it may overflow. abs is |init| + Σ|a·b| or more.
+func (k *call) sumError(p products, abs float64) float64 {
+	switch {
+	case k.d.Kind == def.KindGather:
+		return 0
+	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
+		return 0 // exact until it is stored
+	case k.d.Kind == def.KindScatterAdd:
+		return scatterError(len(p.a), k.d.Accumulate, abs)
+	case k.Model != def.FMAChain:
+		return mmaError(p, k.operands[0].DType, k.Model, abs)
+	}
+	return chainError(p, k.operands[0].DType != num.F32, abs)
+}
+
+// scatterError: a term passes the additions of its chunk but the first, which adds
+// to +0, and those of the chunk sums, of which again the first adds to +0 unless
+// there is an old value.
+func scatterError(n int, accumulates bool, abs float64) float64 {
+	if n == 0 {
+		return 0
+	}
+	h := min(n, def.ScatterChunk) - 1 + (n+def.ScatterChunk-1)/def.ScatterChunk - 1
+	if accumulates {
+		h++
+	}
+	g := gamma(h)
+	if !(abs*(1+g) <= math.MaxFloat32) {
+		return math.Inf(1)
+	}
+	return abs * g
+}
+
+// chainError is a running bound for acc = fma(a[k], b[k], acc), k ascending. With s_k
+// the exact partial sum and E_k the error of the computed one,
+//
+//	E_k <= E_(k-1) + u·|s_k + (error of the one before)| + η
+//	    <= (1+u)·E_(k-1) + u·|s_k| + η,   so   E_K <= (u·Σ|s_k| + K·η) / (1-K·u),
+//
+// since (1+u)^K <= 1/(1-K·u). Factors of 16 bits have exact products, so that a first
+// step from +0 does not round relatively. The partial sums computed here are off by at
+// most K·2^-53·abs each.
+func chainError(p products, isNarrow bool, abs float64) float64 {
+	s, sum, largest := p.init, 0.0, 0.0
+	for k := range p.a {
+		s += float64(p.a[k] * p.b[k])
+		m := math.Abs(s)
+		largest = max(largest, m)
+		if k > 0 || p.init != 0 || !isNarrow {
+			sum += m
+		}
+	}
+	K := float64(len(p.a))
+	if K*unit >= 0.5 {
+		return math.Inf(1)
+	}
+	slack := float64(K*0x1p-52) * abs
+	e := (unit*(sum+K*slack) + K*tiny) / (1 - K*unit) * (1 + K*0x1p-50)
+	if !(largest+slack+e <= math.MaxFloat32) {
+		return math.Inf(1)
+	}
+	return e
+}
+
+// mmaError is a running bound for steps of L products on a tensor core (num.MMA). A
+// step aligns all terms at the largest exponent, that is, below the magnitude m of the
+// largest term: each of the others loses less than 2^-F·m. Then the sum loses less
+// than 2^-23 of itself, or 2^-149. A subnormal counts with the smallest normal
+// exponent of its format.
+func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
+	least := num.ULP(d, 0) / num.ULP(d, 1)
+	magnitude := func(x float64) float64 {
+		if x == 0 {
+			return 0
+		}
+		return max(math.Abs(x), least)
+	}
+	K := float64(len(p.a))
+	slack := float64(K*0x1p-52) * abs // of the partial sums computed here
+	s, e := p.init, 0.0
+	for k := 0; k < len(p.a); k += model.L {
+		m := max(math.Abs(s)+slack+e, 0x1p-126)
+		for j := k; j < min(k+model.L, len(p.a)); j++ {
+			m = max(m, magnitude(p.a[j])*magnitude(p.b[j]))
+			s += float64(p.a[j] * p.b[j])
+		}
+		e += float64(float64(model.L)*m) * math.Ldexp(1, -model.F)
+		e += float64((math.Abs(s)+slack+e)*0x1p-23) + 0x1p-149
+		if !(math.Abs(s)+slack+e <= math.MaxFloat32) {
+			return math.Inf(1)
+		}
+	}
+	return e * (1 + K*0x1p-50)
+}

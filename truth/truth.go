@@ -1,0 +1,122 @@
+// Package truth encloses what a definition means over the real numbers: for every
+// element of every output a ball that contains the exact result. It says how good
+// an answer is, where package reference says what the answer is.
+//
+// One evaluator has two modes. [Exact] takes every node as the real operation: no
+// rounding, constants as the real numbers that they stand for, functions by their
+// mathematics. [Rounded] encloses what binary32 arithmetic may give, however each
+// single operation rounds: every node is widened by what its rounding can do, a
+// function by its proven error, a sum by the height of its fixed shape. The distance
+// between the two is the radius in the promise that stands in the documents:
+//
+//	|y - truth| <= ulp(y)/2 + radius
+//
+// Inputs are what is stored, exactly. A NaN or an infinity carries no information,
+// neither does anything computed from it, and the result says so (ball.Ball.Known);
+// the same holds in mode Rounded where a step may overflow or leave the domain of a
+// function. A root in mode Rounded is that of the part at or above zero: a
+// computation that goes below gives NaN, which no known ball contains. Zeros have
+// no sign here.
+//
+// The package shares no code with what executes definitions. Read rounding.go for
+// the model of a rounding, rowwise.go for the evaluator, table.go for the other
+// kinds of definition, decide.go for rounding an enclosure to a storage format.
+package truth
+
+import (
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// Mode is what an enclosure is of.
+type Mode uint8
+
+const (
+	Exact   Mode = iota // the result over the real numbers
+	Rounded             // every result of the definition's own binary32 steps, before it is stored
+)
+
+func (m Mode) String() string { return [...]string{"exact", "rounded"}[m] }
+
+// Options are what an evaluation takes besides the operands.
+type Options struct {
+	Params []float64 // in the order of Definition.Params
+	Mode   Mode
+	Model  def.Model // contractions in mode Rounded
+}
+
+// Result encloses the outputs of one evaluation.
+type Result struct {
+	call       *call
+	enclosures map[int][]ball.Ball // by operand, row after row
+}
+
+// call is a definition with what it is evaluated on.
+type call struct {
+	d        *def.Definition
+	operands []num.Array
+	Options
+}
+
+// Enclose evaluates d on its operands, in the order of Definition.Operands. Nothing
+// is written: of a pure output only format and size matter. Inputs must not change
+// as long as the result is in use.
+func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error) {
+	if len(operands) != len(d.Operands) {
+		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
+	}
+	if len(o.Params) != len(d.Params) {
+		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
+	}
+	k := &call{d: d, operands: operands, Options: o}
+	r := &Result{call: k, enclosures: map[int][]ball.Ball{}}
+	for i, operand := range d.Operands {
+		if operand.IsOut {
+			r.enclosures[i] = make([]ball.Ball, operands[i].Rows*operands[i].Cols)
+		}
+	}
+	var err error
+	if d.Kind == def.KindRowwise {
+		err = sweep(k, ball.Ball{}, nil, func(operand, row, col int, v ball.Ball) {
+			r.enclosures[operand][row*operands[operand].Cols+col] = v
+		})
+	} else {
+		err = k.encloseSums(r.enclosures[2])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// At is the enclosure of one element of an output, by position of its operand.
+func (r *Result) At(operand, row, col int) ball.Ball {
+	return r.enclosures[operand][row*r.call.operands[operand].Cols+col]
+}
+
+// Between returns the two stored values, equal or not, between which every number
+// of an element's ball rounds. Their distance plus one (num.Distance) is the number
+// of values that mode Rounded admits.
+func (r *Result) Between(operand, row, col int) (lo, hi uint32) {
+	return between(r.call.operands[operand].DType, r.At(operand, row, col))
+}
+
+func between[T ball.Number[T]](d num.DType, v T) (lo, hi uint32) {
+	l, h := v.Endpoints()
+	return num.NarrowF64(d, l), num.NarrowF64(d, h)
+}
+
+// Radius bounds |v - t| for every v in a ball of mode Rounded and every t in the
+// ball of the same element in mode Exact: +Inf where either is unknown.
+func Radius(rounded, exact ball.Ball) float64 {
+	if !rounded.Known() || !exact.Known() {
+		return math.Inf(1)
+	}
+	rlo, rhi := rounded.Bounds()
+	tlo, thi := exact.Bounds()
+	return max(rhi-tlo, thi-rlo) * (1 + 0x1p-52)
+}
