@@ -40,7 +40,11 @@ func newProgram(f *def.Function) *program {
 		}
 		position[n] = len(p.nodes)
 		p.nodes, p.args = append(p.nodes, n), append(p.args, args)
-		p.blocks = append(p.blocks, make([]uint32, blockSize))
+		if n.Op == def.OpBits || n.Op == def.OpFloat { // the same pattern
+			p.blocks = append(p.blocks, p.blocks[args[0]])
+		} else {
+			p.blocks = append(p.blocks, make([]uint32, blockSize))
+		}
 		return position[n]
 	}
 	body := f.Expand(x)
@@ -117,7 +121,7 @@ func (p *program) step(n *def.Node, z, a, b, c []uint32) {
 	f := math.Float32frombits
 	bits := math.Float32bits
 	switch n.Op {
-	case def.OpArg, def.OpConst, def.OpInt:
+	case def.OpArg, def.OpConst, def.OpInt, def.OpBits, def.OpFloat:
 	case def.OpAdd:
 		for i := range z {
 			z[i] = bits(f(a[i]) + f(b[i]))
@@ -176,8 +180,6 @@ func (p *program) step(n *def.Node, z, a, b, c []uint32) {
 		for i := range z {
 			z[i] = truth(f(a[i]) == f(b[i]))
 		}
-	case def.OpBits, def.OpFloat:
-		copy(z, a)
 	case def.OpIToF:
 		for i := range z {
 			z[i] = bits(float32(int32(a[i])))

@@ -276,8 +276,14 @@ func (s *subject) measure(p *program, start, stride uint32, count int) record {
 	for done := 0; done < count; done += blockSize {
 		n := min(blockSize, count-done)
 		x := p.argument()
+		isJudged := false
 		for i := range x {
 			x[i] = start + uint32(done+i)*stride
+			v := math.Float32frombits(x[i])
+			isJudged = isJudged || v != v || s.isNaN(v) || s.isInDomain(v)
+		}
+		if !isJudged {
+			continue
 		}
 		y := p.run()
 		for i := range n {

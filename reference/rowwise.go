@@ -332,14 +332,16 @@ func (in *interpreter) sumColumns(n *def.Node) {
 
 // totalSum is the sum of a flat row of row sums.
 func totalSum(x []float32) float32 {
-	for len(x) > 1 {
+	for {
 		var sums []float32
 		for len(x) > 0 {
 			row := x[:min(len(x), num.FlatRow)]
 			sums = append(sums, num.LaneSum(row, num.RowLanes(len(row))))
 			x = x[len(row):]
 		}
+		if len(sums) == 1 {
+			return sums[0]
+		}
 		x = sums
 	}
-	return x[0]
 }

@@ -84,14 +84,19 @@ func (d domain) contains(lo, hi float64) bool {
 	return d.low <= lo && hi <= d.high
 }
 
-var domainForm = regexp.MustCompile(`^(?:(\S+) <= )?(x|\|x\|)(?: (<=|>) (\S+))?$`)
+var domainForm = regexp.MustCompile(`^(?:(\S+) <= )?(x|\|x\|)(?: <= (\S+))?$`)
 
 // domainOf reads the domain of a function as it is written in its text:
-// "every x", "x > 0", "x <= 44", "-128 <= x <= 44", "2^-125 <= |x| <= 2^125".
+// "every x", "x > 0", "x != 0", "x <= 44", "-128 <= x <= 44", "2^-125 <= |x| <= 2^125".
 func domainOf(f *def.Function) (domain, error) {
 	d := domain{low: math.Inf(-1), high: math.Inf(1)}
-	if f.Domain == "every x" {
+	switch f.Domain {
+	case "every x":
 		return d, nil
+	case "x != 0":
+		return domain{math.SmallestNonzeroFloat64, d.high, true}, nil
+	case "x > 0":
+		return domain{math.SmallestNonzeroFloat64, d.high, false}, nil
 	}
 	m := domainForm.FindStringSubmatch(f.Domain)
 	if m == nil {
@@ -102,14 +107,11 @@ func domainOf(f *def.Function) (domain, error) {
 	if m[1] != "" {
 		d.low, err = parsePower(m[1])
 	}
-	if m[4] != "" && err == nil {
-		d.high, err = parsePower(m[4])
+	if m[3] != "" && err == nil {
+		d.high, err = parsePower(m[3])
 	}
 	if err != nil {
 		return d, fmt.Errorf("function %s: its domain %q cannot be read: %w", f.Name, f.Domain, err)
-	}
-	if m[3] == ">" {
-		d.low, d.high = math.Nextafter(d.high, math.Inf(1)), math.Inf(1)
 	}
 	return d, nil
 }

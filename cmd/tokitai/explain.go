@@ -61,7 +61,7 @@ format.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: `reference,cpu`")
+	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of reference,cpu")
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16 or f32")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))

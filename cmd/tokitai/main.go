@@ -58,8 +58,9 @@ func newRoot() *cobra.Command {
 		Use:   "tokitai",
 		Short: "verified deep-learning kernels",
 		Long: `Verified deep-learning kernels: each operation is defined once, with every
-rounding written down, and gives the same bits on every machine. A kernel runs
-only after it has reproduced known answers on this very device.
+rounding written down, and gives the same bits on every machine (matrix products
+do with --policy same). A kernel runs only after it has reproduced known answers
+on this very device.
 
 Results go to standard output, notes and errors to standard error, the errors
 as text with --json too.

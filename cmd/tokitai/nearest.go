@@ -30,7 +30,7 @@ func nearest(word string, candidates []string) []string {
 		}
 	}
 	if len(near) == 0 {
-		limit := max(1, len(word)/3)
+		limit := (len(word) + 1) / 3
 		for _, c := range candidates {
 			switch d := distance(strings.ToLower(word), strings.ToLower(c)); {
 			case d < limit || len(near) == 0 && d == limit:

@@ -34,9 +34,9 @@ var runOptions = [...]struct {
 	values            []string
 	parse             func(string) (engine.Option, error)
 }{
-	{"policy", "policy", "fast, or same for the same bits on every device (default fast)", []string{"fast", "same"}, option(engine.ParsePolicy, engine.WithPolicy)},
-	{"bad_index", "bad-index", "reject, or skip for a row of zeros (default reject)", []string{"reject", "skip"}, option(engine.ParseBadIndex, engine.WithBadIndex)},
-	{"admission", "admission", "selftest, or off to use kernels untested (default selftest)", []string{"selftest", "off"}, option(engine.ParseAdmission, engine.WithAdmission)},
+	{"policy", "policy", "`POLICY` fast, or same for the same bits on every device (default fast)", []string{"fast", "same"}, option(engine.ParsePolicy, engine.WithPolicy)},
+	{"bad_index", "bad-index", "`WHAT` to do with a bad index: reject, or skip for a row of zeros (default reject)", []string{"reject", "skip"}, option(engine.ParseBadIndex, engine.WithBadIndex)},
+	{"admission", "admission", "`ADMISSION` selftest, or off to use kernels untested (default selftest)", []string{"selftest", "off"}, option(engine.ParseAdmission, engine.WithAdmission)},
 }
 
 func option[T any](parse func(string) (T, error), with func(T) engine.Option) func(string) (engine.Option, error) {
@@ -118,7 +118,7 @@ func completeParam(_ *cobra.Command, args []string, _ string) ([]cobra.Completio
 		}
 	}
 	for _, o := range runOptions {
-		names = append(names, cobra.CompletionWithDesc(o.param+"=", o.help))
+		names = append(names, cobra.CompletionWithDesc(o.param+"=", oneOf(o.values)))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
@@ -382,33 +382,23 @@ func (u usedLowerings) hasDefinition(name string) bool {
 
 func (u usedLowerings) String() string { return strings.Join(u.ids(), " and ") + " ran" }
 
-// withTensorHint adds the name that was perhaps meant to an error about a tensor
-// of the file that is no operand, or an operand that is not in the file.
+// withTensorHint adds the input that was perhaps meant to an error about a tensor
+// of the file that the operation does not know.
 func withTensorHint(err error, o *op.Operation, in engine.Args) error {
 	var bad *tensor.BadArgument
-	if !errors.As(err, &bad) {
+	if !errors.As(err, &bad) || in[bad.Operand] == nil {
 		return err
 	}
-	var missing, extra []string
-	operands := map[string]bool{}
+	var missing []string
 	for _, d := range o.Definitions {
 		for _, operand := range d.Operands {
-			if operand.IsIn && !operands[operand.Name] && in[operand.Name] == nil {
+			switch {
+			case operand.Name == bad.Operand:
+				return err
+			case operand.IsIn && in[operand.Name] == nil && !slices.Contains(missing, operand.Name):
 				missing = append(missing, operand.Name)
 			}
-			operands[operand.Name] = true
 		}
 	}
-	for name := range in {
-		if !operands[name] {
-			extra = append(extra, name)
-		}
-	}
-	switch {
-	case slices.Contains(extra, bad.Operand):
-		return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, missing))
-	case slices.Contains(missing, bad.Operand):
-		return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, extra))
-	}
-	return err
+	return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, missing))
 }

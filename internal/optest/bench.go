@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strings"
 	"testing"
 
 	"tokitai/device/cpu"
@@ -77,4 +78,16 @@ func (tm *Timing) run(b *testing.B, workers int) {
 	} else {
 		b.ReportMetric(float64(elements)/seconds*1e-6, "Melem/s")
 	}
+}
+
+// Shape is sizes as they stand in names: 256x1024.
+func Shape(sizes ...int) string {
+	var s strings.Builder
+	for i, n := range sizes {
+		if i > 0 {
+			s.WriteString("x")
+		}
+		fmt.Fprint(&s, n)
+	}
+	return s.String()
 }

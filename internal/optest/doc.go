@@ -3,6 +3,7 @@
 //	Doc             the package comment shows the contract, line by line
 //	Clauses         every clause of a contract has a test, every test a clause
 //	Errors          wrong arguments are refused in words, and nothing is written
+//	Shapes          leading dimensions fold into rows
 //	MatchReference  a typed call has the reference's bits: every choice of storage
 //	                formats, ordinary and special values, gaps between rows,
 //	                outputs in the place of inputs

@@ -168,6 +168,22 @@ func TestErrorsCoverEveryOperand(t *testing.T) {
 	}
 }
 
+func TestShapesFindsMutants(t *testing.T) {
+	even := map[string]int{"R": 4, "C": 5}
+	Shapes(t, Subject{Definition: shifted, Call: honest}, even)
+	r := &recorder{TB: t}
+	Shapes(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		err := honest(q, x, opts...)
+		if x[0].Rank() > 2 {
+			set(x[2], 0, 0x1234)
+		}
+		return err
+	}}, even)
+	if !r.Failed() {
+		t.Error("another result for another shape was not found")
+	}
+}
+
 func TestClauseTests(t *testing.T) {
 	names, problems := clauseTests(shifted.Contract(), []string{"C1_sizes", "C2_inf", "C2_nan"})
 	if !slices.Equal(names, []string{"C1_sizes", "C2_inf", "C2_nan"}) || len(problems) > 0 {

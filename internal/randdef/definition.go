@@ -89,6 +89,9 @@ func (e *expression) leaves() {
 	for i := range e.g.Below(3) {
 		e.add(b.IntParam(fmt.Sprintf("n%d", i)))
 	}
+	if e.oneIn(3) {
+		e.add(b.Col())
+	}
 	e.stores = append(e.stores, firstOutput)
 }
 

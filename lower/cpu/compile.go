@@ -233,7 +233,7 @@ func (c *compiler) pass(plan *lower.Pass, elements []*def.Node) pass {
 	uses := map[*def.Node]int{}
 	count := func(n *def.Node) { uses[root(n)]++ }
 	for _, n := range elements {
-		if !isReinterpretation(n) {
+		if !isReinterpretation(n) || c.kept[n] {
 			for _, a := range n.Args {
 				count(a)
 			}

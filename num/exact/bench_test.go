@@ -38,7 +38,7 @@ func benchStep[E Operand](b *testing.B, K int) {
 	})
 	b.Run("step=double-double", func(b *testing.B) {
 		for b.Loop() {
-			s, _ := doubleDouble(x, y, 0, p.Abs)
+			s, _, _ := doubleDouble(x, y, 0, p.Abs)
 			sink = s
 		}
 		rate(b)

@@ -2,18 +2,18 @@ package exact
 
 import "math"
 
-// doubleDouble encloses the sum by its endpoints, rounded to odd. abs is an upper
-// bound of the sum of all magnitudes.
+// doubleDouble returns the sum as s+c (|c| at most half an ulp of s), off by at most r;
+// abs is an upper bound of the sum of all magnitudes.
 //
 // Error. Each addition s+p leaves an exact error e_i, |e_i| <= u|s_i| <= uA(1+Ku),
 // u = 2^-53; fewer than n = K+4 of them are added up in c with a relative error of
-// nu altogether: |S - (s+c)| <= nu*Σ|e_i| <= (nu)²A(1+2nu). Twice that nu is used below.
-func doubleDouble[E Operand](a, b []E, init E, abs float64) (lo, hi float64) {
-	s, c := compensated(a, b, float64(init))
+// nu altogether: |S - (s+c)| <= nu*Σ|e_i| <= (nu)²A(1+2nu). Below nu is twice that, and
+// the factor four covers a rounding of c±r too: |c| <= u|s|, so it is below 2u²A.
+func doubleDouble[E Operand](a, b []E, init E, abs float64) (s, c, r float64) {
+	s, c = compensated(a, b, float64(init))
 	nu := float64(len(a)+4) * 0x1p-52
 	s, c = twoSum(s, c)
-	r := float64(abs*nu*nu) + float64(math.Abs(c)*0x1p-51) // c±r rounds once more
-	return oddSum(s, c-r), oddSum(s, c+r)
+	return s, c, abs * nu * nu
 }
 
 // compensated returns the sum and, separately, the sum of its rounding errors, in

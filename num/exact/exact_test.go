@@ -185,7 +185,11 @@ func checkAll(t *testing.T, a, b []float32, init float32, counts map[Step]int) {
 		t.Fatalf("Big: %v, want %v", z, exact)
 	}
 	sum, isTwoAdic := twoAdic(a, b, init, p, g)
-	lo, hi := doubleDouble(a, b, init, p.Abs)
+	high, low, rad := doubleDouble(a, b, init, p.Abs)
+	if d := new(big.Rat).Sub(exact, rat(high)); d.Sub(d, rat(low)).Abs(d).Cmp(rat(rad)) > 0 || rad > (K+4)*(K+4)*0x1p-103*p.Abs {
+		t.Fatalf("double-double: %x %x ± %g, want %s: a=%v b=%v init=%v", high, low, rad, exact.FloatString(60), a, b, init)
+	}
+	lo, hi := oddSum(high, low-rad), oddSum(high, low+rad)
 	for _, d := range num.FloatDTypes {
 		want := slowRound(d, exact)
 		got, step := Round(d, a, b, init)

@@ -41,8 +41,8 @@ func Round[E Operand](d num.DType, a, b []E, init E) (pattern uint32, step Step)
 	if sum, ok := twoAdic(a, b, init, p, g); ok {
 		return num.NarrowF64(d, sum), ByTwoAdic
 	}
-	lo, hi := doubleDouble(a, b, init, p.Abs)
-	if pattern := num.NarrowF64(d, lo); pattern == num.NarrowF64(d, hi) {
+	s, c, r := doubleDouble(a, b, init, p.Abs)
+	if pattern := num.NarrowF64(d, oddSum(s, c-r)); pattern == num.NarrowF64(d, oddSum(s, c+r)) {
 		return pattern, ByDoubleDouble
 	}
 	return RoundBig(d, Big(a, b, init)), ByBig

@@ -39,16 +39,21 @@ var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
 		"dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))",
 	)
 	b.Clauses(
-		"R, C >= 1",
-		"a row whose label is ignore has loss 0 and dlogits 0, whatever its logits are",
+		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are",
 		"any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip it counts as ignored",
-		"a NaN or +Inf in a row makes its loss and dlogits NaN",
-		"-Inf gives dlogits 0; as the label's logit it makes the loss +Inf",
-		"scale is a finite number",
+		"a NaN or +Inf in a row that counts makes its loss and dlogits NaN",
+		"-Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of nothing else gives NaN",
+		"scale is finite, as binary32 too",
+		"loss is at least +0, and +Inf for finite logits only where logits[r,label] - max overflows",
+		"dlogits lies between -|scale| and |scale|; what is too large for storage is infinite, subnormals are kept",
+		"+0 and -0 count as the same logit",
+		"dlogits may be logits itself; any other overlap is refused",
 	)
 }))
 
-// Params are the numbers of a call.
+// Params are the numbers of a call. Start from DefaultParams: the zero value
+// ignores label 0.
 type Params struct {
 	Scale  float64 // of the gradient
 	Ignore int32
@@ -58,8 +63,8 @@ type Params struct {
 var DefaultParams = Params{Scale: 1, Ignore: DefaultIgnore}
 
 func (p Params) check() error {
-	if p.Scale-p.Scale != 0 {
-		return &tensor.BadArgument{Op: Definition.Name, Operand: "scale", Clause: "crossentropy.C6", Got: fmt.Sprintf("is %v", p.Scale), Want: "a finite number"}
+	if s := float32(p.Scale); s-s != 0 {
+		return &tensor.BadArgument{Op: Definition.Name, Operand: "scale", Clause: "crossentropy.C6", Got: fmt.Sprintf("is %v", p.Scale), Want: "a finite binary32"}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package layernorm
 
 import (
 	"fmt"
+	"math"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -36,11 +37,15 @@ var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Bu
 		"y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]",
 	)
 	b.Clauses(
-		"R, C >= 1",
-		"eps is finite and at least 0",
-		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN",
-		"a constant row gives beta; with eps 0 it gives NaN and an infinite rstd",
-		"a row whose variance overflows gives rstd 0",
+		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"eps is finite, as binary32 too, and at least 0",
+		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite",
+		"a constant row gives beta where gamma is finite, up to the sign of a zero",
+		"a variance that overflows gives rstd +0 and y = beta; differences to the row's first element, or their sum, that overflow give y = NaN",
+		"eps 0 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN",
+		"a NaN or an infinity in gamma or beta makes its column of y NaN or infinite, and reaches nothing else",
+		"subnormals are kept, and a y too large for storage is infinite",
+		"y may be x itself; any other overlap is refused",
 	)
 }))
 
@@ -55,7 +60,7 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 	t := dy.Mul(gamma).As("t")
 	a := def.RowSum(t).Div(n).As("a")
 	c := def.RowSum(t.Mul(xhat)).Div(n).As("c")
-	b.Out("dx", t.Sub(a).Sub(xhat.Mul(c)).Mul(rstd), def.Like("dy"))
+	b.Out("dx", t.Sub(a.Add(xhat.Mul(c))).Mul(rstd), def.Like("dy"))
 	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
 	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
 
@@ -65,9 +70,14 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 		"dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]",
 	)
 	b.Clauses(
-		"R, C >= 1",
-		"a NaN in a row of dy, x, mean or rstd makes the row of dx NaN",
+		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"a NaN in a row of dy, x, mean or rstd makes the row of dx NaN, one in gamma all of dx",
 		"a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too",
+		"an infinity in a row of dy, x, mean or rstd makes the row of dx infinite or NaN, one in gamma all of dx",
+		"an infinity in a column of dy or of xhat makes dgamma infinite or NaN there, one in dy dbeta too",
+		"mean and rstd are taken as they are given: a finite rstd need not belong to x, and rstd 0 makes the row of dx zeros",
+		"subnormals are kept; what overflows is infinite, and a sum that does counts as an infinity in its row or column",
+		"dx may be dy or x itself; any other overlap is refused",
 	)
 }))
 
@@ -80,8 +90,8 @@ type Params struct {
 var DefaultParams = Params{Eps: DefaultEps}
 
 func (p Params) check() error {
-	if !(p.Eps >= 0) || p.Eps-p.Eps != 0 {
-		return &tensor.BadArgument{Op: ForwardDefinition.Name, Operand: "eps", Clause: "layernorm.forward.C2", Got: fmt.Sprintf("is %v", p.Eps), Want: "a finite number of at least 0"}
+	if !(p.Eps >= 0 && float32(p.Eps) <= math.MaxFloat32) {
+		return &tensor.BadArgument{Op: ForwardDefinition.Name, Operand: "eps", Clause: "layernorm.forward.C2", Got: fmt.Sprintf("is %v", p.Eps), Want: "a finite binary32 of at least 0"}
 	}
 	return nil
 }

@@ -1,0 +1,274 @@
+// Package accuracy measures how good the definitions are: for every operation,
+// storage format and named kind of data it runs the reference, encloses the truth,
+// and states what is promised, what was measured, and how often the result is not
+// the correctly rounded one. [Markdown] turns the measurements into a document;
+// closed.go holds bounds in closed form, for data that is not among the named kinds.
+//
+// It takes a list of operations and does not know which there are. Numbers depend on
+// nothing but the definitions and the generated data, so the document is the same on
+// every machine.
+package accuracy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/reference"
+	"tokitai/truth"
+)
+
+// Row is what was measured of one output on one kind of data.
+type Row struct {
+	Operation *op.Operation
+	Data      op.Data
+	DType     num.DType // of the operands whose format the caller chooses
+	Output    string
+	Storage   num.DType // of the output
+
+	Elements   int
+	Promise    Spread // of (ulp(y)/2 + radius) / ulp(y)
+	Measured   Spread // of |y - truth| / ulp(truth)
+	Misrounded int    // elements that are not the correctly rounded truth
+	Undecided  int    // elements whose correct rounding is not known
+	Unknown    int    // elements of which no enclosure is known; they count nowhere else
+}
+
+// Spread summarises a figure over all elements.
+type Spread struct{ Median, Worst float64 }
+
+// Options choose what is measured.
+type Options struct {
+	// Only restricts the kinds of data; nil takes all.
+	Only func(o *op.Operation, data op.Data, d num.DType) bool
+}
+
+// Measure runs all operations on all their kinds of data in all formats. A result
+// outside its promise is an error: then a definition, the reference or the truth is
+// wrong.
+func Measure(ops []*op.Operation, o Options) ([]Row, error) {
+	var rows []Row
+	for _, operation := range ops {
+		for _, data := range operation.Data {
+			for _, dtype := range num.FloatDTypes {
+				if o.Only != nil && !o.Only(operation, data, dtype) {
+					continue
+				}
+				run, ok := NewRun(operation, data, dtype)
+				if !ok {
+					continue
+				}
+				r, err := run.Measure()
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, r...)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// Run is one definition with generated operands.
+type Run struct {
+	Operation *op.Operation
+	Data      op.Data
+	DType     num.DType
+	Operands  []num.Array
+	Model     def.Model // contractions
+}
+
+// NewRun generates the operands of a kind of data. It reports false if the format
+// does not apply: an operand cannot have it, or none takes part in the choice.
+func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool) {
+	d := data.Definition
+	dtypes := make([]num.DType, len(d.Operands))
+	isChosen := false
+	for i, o := range d.Operands {
+		switch {
+		case o.DTypes.Like != "":
+			dtypes[i] = num.NoDType // decided below
+		case len(o.DTypes.Allowed) == 1:
+			dtypes[i] = o.DTypes.Allowed[0]
+		case slices.Contains(o.DTypes.Allowed, dtype):
+			dtypes[i], isChosen = dtype, true
+		default:
+			return nil, false
+		}
+	}
+	if !isChosen && dtype != num.F32 {
+		return nil, false
+	}
+	run := &Run{Operation: operation, Data: data, DType: dtype}
+	for i, o := range d.Operands {
+		for j := i; dtypes[i] == num.NoDType; {
+			j = d.Operand(d.Operands[j].DTypes.Like)
+			dtypes[i] = dtypes[j]
+		}
+		rows, cols := shape(o, data.Sizes)
+		a := num.NewArray(dtypes[i], rows, cols)
+		if o.IsIn {
+			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
+		}
+		run.Operands = append(run.Operands, a)
+	}
+	return run, true
+}
+
+func shape(o def.Operand, sizes map[string]int) (rows, cols int) {
+	switch {
+	case len(o.Dims) == 0:
+		return 1, 1
+	case len(o.Dims) == 2:
+		return sizes[o.Dims[0]], sizes[o.Dims[1]]
+	case o.Extent == def.PerColumn:
+		return 1, sizes[o.Dims[0]]
+	}
+	return sizes[o.Dims[0]], 1
+}
+
+func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {
+	element := data.Values[o.Name]
+	if element == nil {
+		element = op.Normal
+	}
+	for r := range a.Rows {
+		for c := range a.Cols {
+			if o.IsIndex {
+				a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+			} else {
+				a.Set(r, c, element(g, r, c))
+			}
+		}
+	}
+}
+
+// Enclose evaluates the truth of the run's operands.
+func (run *Run) Enclose(mode truth.Mode) (*truth.Result, error) {
+	return truth.Enclose(run.Data.Definition, run.Operands, truth.Options{Params: run.Data.Params, Mode: mode, Model: run.Model})
+}
+
+// Answer is what the reference computes, by operand; inputs stay as they are.
+func (run *Run) Answer() ([]num.Array, error) {
+	operands := slices.Clone(run.Operands)
+	for i, o := range run.Data.Definition.Operands {
+		if o.IsOut {
+			operands[i] = operands[i].Clone()
+		}
+	}
+	return operands, reference.Run(run.Data.Definition, operands, reference.Options{Params: run.Data.Params, Model: run.Model})
+}
+
+// Measure judges every output of the run.
+func (run *Run) Measure() ([]Row, error) {
+	rows, err := run.measure()
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s, %v: %w", run.Data.Definition.Name, run.Data.Name, run.DType, err)
+	}
+	return rows, nil
+}
+
+func (run *Run) measure() ([]Row, error) {
+	exact, err := run.Enclose(truth.Exact)
+	if err != nil {
+		return nil, err
+	}
+	rounded, err := run.Enclose(truth.Rounded)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := run.Answer()
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for i, o := range run.Data.Definition.Operands {
+		if !o.IsOut {
+			continue
+		}
+		row := Row{
+			Operation: run.Operation, Data: run.Data, DType: run.DType,
+			Output: o.Name, Storage: answer[i].DType,
+		}
+		if err := row.measure(i, answer[i], exact, rounded); err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (row *Row) measure(operand int, y num.Array, exact, rounded *truth.Result) error {
+	correct, err := exact.Round(operand)
+	if err != nil {
+		return err
+	}
+	var promised, measured []float64
+	for r := range y.Rows {
+		for c := range y.Cols {
+			row.Elements++
+			e, err := judge(y, operand, r, c, exact, rounded)
+			if err != nil {
+				return fmt.Errorf("%s[%d,%d]: %w", row.Output, r, c, err)
+			}
+			state := correct.State[r*y.Cols+c]
+			switch {
+			case state == truth.Unknown || e.isUnknown:
+				row.Unknown++
+				continue
+			case state == truth.Undecided:
+				row.Undecided++
+			case num.Distance(y.DType, y.Bits(r, c), correct.Bits[r*y.Cols+c]) != 0:
+				row.Misrounded++
+			}
+			promised = append(promised, e.promise)
+			measured = append(measured, e.measured)
+		}
+	}
+	row.Promise, row.Measured = spread(promised), spread(measured)
+	return nil
+}
+
+// estimate is the judgement of one element.
+type estimate struct {
+	promise   float64 // in ulps of the answer
+	measured  float64 // in ulps of the truth
+	isUnknown bool
+}
+
+// judge holds an answer to its promise, in two ways: it is one of the stored values
+// that the rounded enclosure admits, and no farther from the truth than promised.
+func judge(y num.Array, operand, r, c int, exact, rounded *truth.Result) (estimate, error) {
+	t, w := exact.At(operand, r, c), rounded.At(operand, r, c)
+	if !t.Known() || !w.Known() {
+		return estimate{isUnknown: true}, nil
+	}
+	bits := y.Bits(r, c)
+	lo, hi := rounded.Between(operand, r, c)
+	if i := num.Index(y.DType, bits); num.IsNaN(y.DType, bits) || i < num.Index(y.DType, lo) || i > num.Index(y.DType, hi) {
+		return estimate{}, fmt.Errorf("the reference gives %#x (%v), want %#x to %#x; truth %v, rounded %v", bits, y.At(r, c), lo, hi, t, w)
+	}
+	v := float64(y.At(r, c))
+	if math.IsInf(v, 0) {
+		return estimate{isUnknown: true}, nil
+	}
+	tlo, thi := t.Bounds()
+	distance := max(thi-v, v-tlo)
+	promise := num.ULP(y.DType, v)/2 + truth.Radius(w, t)
+	if distance > promise {
+		return estimate{}, fmt.Errorf("the reference gives %v, truth %v: %g apart, promised %g", v, t, distance, promise)
+	}
+	return estimate{promise: promise / num.ULP(y.DType, v), measured: distance / num.ULP(y.DType, t.Mid)}, nil
+}
+
+func spread(xs []float64) Spread {
+	if len(xs) == 0 {
+		return Spread{}
+	}
+	slices.Sort(xs)
+	return Spread{Median: xs[len(xs)/2], Worst: xs[len(xs)-1]}
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/op/softmax"
+	"tokitai/tensor"
+)
+
+// program runs a command line in this process.
+func program(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, err strings.Builder
+	code = execute(ctx, args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// eachCommand visits the program and its commands, with their names.
+func eachCommand(visit func(path []string, c *cobra.Command)) {
+	root := newRoot()
+	visit(nil, root)
+	for _, c := range root.Commands() {
+		visit([]string{c.Name()}, c)
+	}
+	visit([]string{"help"}, newHelp())
+}
+
+// The help of every command, in testdata/help.
+func TestHelp(t *testing.T) {
+	var files []string
+	eachCommand(func(path []string, c *cobra.Command) {
+		code, got, stderr := program(t.Context(), append(path, "--help")...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%s --help exits with %d and says %q", path, code, stderr)
+		}
+		name := strings.Join(append([]string{"tokitai"}, path...), "-") + ".txt"
+		files = append(files, name)
+		if want := readGolden(t, filepath.Join("testdata/help", name), got); got != want {
+			t.Errorf("%s --help differs from testdata/help/%s (-update rewrites it):\n%s", path, name, got)
+		}
+		if c.Short == "" || c.Long == "" || c.Example == "" {
+			t.Errorf("%s has no short or long help, or no example", path)
+		}
+	})
+	found, err := os.ReadDir("testdata/help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if !slices.Contains(files, f.Name()) {
+			t.Errorf("testdata/help/%s belongs to no command", f.Name())
+		}
+	}
+}
+
+// Every example in the help runs.
+func TestExamples(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "x.safetensors", "x:f16:2x3=1")
+	writeFile(t, "logits.safetensors", "logits:f16:2x3=1", "label:i32:2=1")
+	writeFile(t, "ab.safetensors", "A:f16:2x3=1", "B:f16:3x2=1")
+	ran := 0
+	eachCommand(func(path []string, c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if words[0] != "tokitai" {
+				t.Errorf("%s: the example %q is no call of tokitai", path, line)
+				continue
+			}
+			if code, stdout, stderr := program(t.Context(), words[1:]...); code != 0 || stdout == "" || stderr != "" {
+				t.Errorf("%s: exit code %d, %q, %q", strings.TrimSpace(line), code, stdout, stderr)
+			}
+			ran++
+		}
+	})
+	if ran < 10 {
+		t.Errorf("%d examples ran", ran)
+	}
+}
+
+// Every --json is one JSON value and nothing else.
+func TestJSON(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "x.safetensors", "x:f16:2x3=1")
+	for _, line := range []string{
+		"version", "doctor", "explain", "explain crossentropy", "explain adamw.step_all --emit reference,cpu",
+		"run softmax.forward --in x.safetensors --out y.safetensors",
+	} {
+		code, stdout, _ := program(t.Context(), append(strings.Fields(line), "--json")...)
+		var v map[string]any
+		if err := json.Unmarshal([]byte(stdout), &v); code != 0 || err != nil || len(v) == 0 {
+			t.Errorf("%s --json: exit code %d, %v in %s", line, code, err, stdout)
+		}
+	}
+}
+
+// What explain prints hashes to what it says, for every operation.
+func TestExplainHash(t *testing.T) {
+	for _, o := range all.Operations {
+		code, stdout, stderr := program(t.Context(), "explain", o.Name, "--json")
+		var x explanation
+		if err := json.Unmarshal([]byte(stdout), &x); code != 0 || err != nil {
+			t.Fatalf("%s: exit code %d, %v, %s", o.Name, code, err, stderr)
+		}
+		if len(x.Definitions) != len(o.Definitions) || len(x.Parameters) != len(o.Params) {
+			t.Errorf("%s: %d definitions and %d parameters", o.Name, len(x.Definitions), len(x.Parameters))
+		}
+		for _, d := range x.Definitions {
+			if sum := sha256.Sum256([]byte(d.Text)); hex.EncodeToString(sum[:]) != d.SHA256 {
+				t.Errorf("%s: the text's hash is not %s", d.Name, d.SHA256)
+			}
+			if len(d.Formula) == 0 || len(d.Operands) == 0 || len(d.Clauses) == 0 {
+				t.Errorf("%s: formula, operands or clauses are missing", d.Name)
+			}
+		}
+	}
+}
+
+// Every definition can be listed in every format.
+func TestExplainEmit(t *testing.T) {
+	for _, o := range all.Operations {
+		for _, dtype := range num.FloatDTypes {
+			code, stdout, stderr := program(t.Context(), "explain", o.Name, "--emit", "reference,cpu", "--dtype", dtype.String())
+			for _, d := range o.Definitions {
+				if !strings.Contains(stdout, "# "+d.Name+", reference\n") || !strings.Contains(stdout, "# "+d.Name+", cpu, ") {
+					t.Errorf("%s %v: no listing of %s", o.Name, dtype, d.Name)
+				}
+			}
+			if code != 0 || stderr != "" {
+				t.Errorf("%s %v: exit code %d, %s", o.Name, dtype, code, stderr)
+			}
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, 0},
+		{errors.New("anything"), 1},
+		{os.ErrNotExist, 1},
+		{context.Canceled, 1},
+		{&device.OutOfMemoryError{}, 1},
+		{wrongUse("so"), 2},
+		{&tensor.BadArgument{}, 2},
+		{&device.ArgumentError{}, 2},
+		{&engine.IndexError{}, 2},
+		{&device.NoDeviceError{}, 4},
+		{&device.LostError{}, 4},
+		{&engine.InadmissibleError{}, 4},
+		{&engine.InadmissibleError{Cause: &tensor.BadArgument{}}, 4},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("%T gives %d, want %d", c.err, got, c.code)
+		}
+		if c.err == nil {
+			continue
+		}
+		if got := exitCode(fmt.Errorf("wrapped: %w", c.err)); got != c.code {
+			t.Errorf("%T, wrapped, gives %d, want %d", c.err, got, c.code)
+		}
+	}
+}
+
+// A kernel that computes something else makes doctor fail, by name.
+func TestDoctorFails(t *testing.T) {
+	broken := &engine.Lowering{
+		Name: "cpu.broken", Device: "cpu",
+		Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			return engine.KernelFunc(func(*engine.Launch) error { return nil }), nil
+		},
+	}
+	q := engine.CPU().With(engine.WithLog(warnings(t.Output())))
+	good, bad := selfTest(q, softmax.ForwardDefinition, num.F16), selfTest(q, softmax.ForwardDefinition, num.BF16, engine.Using(broken))
+	d := &diagnosis{SelfTests: []selfTestResult{good}}
+	if err := d.failure(); err != nil {
+		t.Errorf("a good kernel failed: %v", err)
+	}
+	d.SelfTests = append(d.SelfTests, bad)
+	if exitCode(d.failure()) != exitUndecided {
+		t.Errorf("the broken kernel gives %v", d.failure())
+	}
+	var s strings.Builder
+	if err := d.print(&s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  softmax.forward/cpu.rowwise  f16   ok\n",
+		"  softmax.forward/cpu.broken   bf16  failed  softmax.forward/cpu.broken is inadmissible on cpu: self-test ",
+	} {
+		if !strings.Contains(s.String(), want) {
+			t.Errorf("doctor does not say %q:\n%s", want, s.String())
+		}
+	}
+}
+
+func TestRunCanceled(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "x.safetensors", "x:f16:2x3=1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, stdout, stderr := program(ctx, "run", "softmax.forward", "--in", "x.safetensors", "--out", "y.safetensors")
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "context canceled") {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	if _, err := os.Stat("y.safetensors"); err == nil {
+		t.Error("an output was written")
+	}
+}
+
+// Whatever tensors and parameters an operation is given: there is an output or one
+// line that says why not, and no panic.
+func TestRunAnything(t *testing.T) {
+	const seed = 20
+	r := rand.New(rand.NewPCG(seed, seed))
+	one := func(list ...string) string { return list[r.IntN(len(list))] }
+	t.Chdir(t.TempDir())
+	codes := map[int]int{}
+	for range 400 {
+		o := all.Operations[r.IntN(len(all.Operations))]
+		var tensors []string
+		usualShape, usualDType := one("2", "1x1", "2x3", "2x2", "2x2x2"), one("f16", "bf16", "f32")
+		for _, operand := range o.Definitions[0].Operands {
+			shape, dtype, value := usualShape, usualDType, one("1", "0", "nan", "-inf", "-3")
+			switch {
+			case !operand.IsIn && r.IntN(4) > 0, r.IntN(16) == 0:
+				continue
+			case r.IntN(8) == 0:
+				shape = one("", "1", "3", "0", "0x2", "3x2", "1x2x1")
+			}
+			if operand.IsIndex || r.IntN(16) == 0 {
+				dtype, value = "i32", one("0", "1", "7", "-1", "-100", "2147483647", "-2147483648")
+			}
+			tensors = append(tensors, operand.Name+":"+dtype+":"+shape+"="+value)
+		}
+		writeFile(t, "in", tensors...)
+		args := []string{"run", o.Name, "--in", "in", "--out", "out", "--admission", "off", "--bad-index", one("skip", "reject")}
+		for _, p := range o.Params {
+			if p.Default == "" || r.IntN(4) == 0 {
+				args = append(args, "--param", p.Name+"="+one("1", "2", "0.5", "", "-1", "nan", "1e999", "true", "f32", "master", "stochastic", "18446744073709551615"))
+			}
+		}
+		code, stdout, stderr := program(t.Context(), args...)
+		_, err := os.Stat("out")
+		if (err == nil) != (code == 0) || (stdout != "") != (code == 0) || (stderr == "") != (code == 0) {
+			t.Errorf("%v on %v: exit code %d, %q, %q, %v", args, tensors, code, stdout, stderr, err)
+		}
+		os.Remove("out")
+		codes[code]++
+	}
+	if codes[0] < 40 || codes[2] < 40 {
+		t.Errorf("of each exit code there were %v", codes)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	b := build{Tool: "tokitai", Version: "1.2.3", Go: "go1", OS: "linux", Arch: "amd64"}
+	if got, want := b.String(), "tokitai 1.2.3 go1 linux/amd64"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.addSettings([]debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "noon"}, {Key: "vcs.modified", Value: "true"}})
+	if got, want := b.String(), "tokitai 1.2.3 go1 linux/amd64 revision abc (modified)"; got != want || b.Time != "noon" {
+		t.Errorf("%q at %q, want %q", got, b.Time, want)
+	}
+}

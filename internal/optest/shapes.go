@@ -1,0 +1,62 @@
+package optest
+
+import (
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/tensor"
+)
+
+// Shapes makes the call on operands of rank 2 and 1, and again on the same values
+// in other shapes that the contract allows: leading dimensions split in two and,
+// for elementwise definitions, everything in one dimension. The results are the
+// same. Sizes that begin a shape must be even.
+func Shapes(t testing.TB, s Subject, sizes map[string]int) {
+	t.Helper()
+	d := s.Definition
+	split := func(shape []int, o *def.Operand) []int {
+		if shape[0] == 1 || len(o.Dims) == 1 && o.Dims[0] == "C" {
+			return shape
+		}
+		return append([]int{2, shape[0] / 2}, shape[1:]...)
+	}
+	want := shapedCall(t, &s, sizes, func(shape []int, _ *def.Operand) []int { return shape })
+	compareOutputs(t, d, "leading dimensions split", shapedCall(t, &s, sizes, split), want)
+	if d.IsFlat() {
+		compareOutputs(t, d, "one dimension", shapedCall(t, &s, sizes, func(shape []int, o *def.Operand) []int {
+			if o.Extent != def.PerElement {
+				return shape
+			}
+			return []int{shape[0] * shape[1]}
+		}), want)
+	}
+}
+
+func shapedCall(t testing.TB, s *Subject, sizes map[string]int, reshape func([]int, *def.Operand) []int) []*tensor.Tensor {
+	t.Helper()
+	d := s.Definition
+	g := gen.New(d.Name)
+	dtypes := DTypes(d)[0]
+	x := make([]*tensor.Tensor, len(d.Operands))
+	for i := range x {
+		shape := shapeOf(d, i, sizes)
+		p := newPlace(t, engine.CPU().Device(), dtypes[i], shape, 0)
+		fill(t, d, i, p, s.kinds()[0], sizes, g)
+		var err error
+		x[i], err = p.tensor.Reshape(reshape(shape, &d.Operands[i])...)
+		OK(t, err)
+	}
+	OK(t, s.Call(engine.CPU(), x))
+	return x
+}
+
+func compareOutputs(t testing.TB, d *def.Definition, what string, got, want []*tensor.Tensor) {
+	t.Helper()
+	for i, o := range d.Operands {
+		if o.IsOut {
+			SameBits(t, d.Name+", "+what+": "+o.Name, got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/num"
+)
+
+// same is a function that is its argument, read as an integer and back.
+var same = &def.Function{
+	Name: "same", Math: def.MathExp, ULPs: 1, Domain: "no x: it is not the exponential",
+	Expand: func(x def.Value) def.Value { return x.Bits().Float() },
+}
+
+// TestKeptPatterns keeps a reinterpreted value from one pass to the next while the
+// value itself is still wanted: both live in the same place at first.
+func TestKeptPatterns(t *testing.T) {
+	d := def.Must(def.Rowwise("kept_patterns", func(b *def.Builder) {
+		v := b.In("x").Mul(b.In("z"))
+		f := same.Of(v)
+		top := def.RowMax(f.Mul(def.Two))
+		b.Out("y", f.Sub(top).Mul(def.RowSum(v)))
+	}))
+	compareAll(t, d, map[string]int{"R": 2, "C": 515})
+}
+
+// TestTotalOfOneElement sums a single −0: a lane starts at +0.
+func TestTotalOfOneElement(t *testing.T) {
+	for _, sizes := range []map[string]int{{"R": 1, "C": 1}, {"R": 1, "C": 2}} {
+		c := randdef.NewCase(gen.New("one"), flatSum, []num.DType{num.F32, num.F32}, sizes)
+		for i := range sizes["C"] {
+			c.Operands[0].SetBits(0, i, 1<<31)
+		}
+		want := answer(t, c)
+		if bits := want.Operands[1].Bits(0, 0); bits != 0 {
+			t.Errorf("reference: the sum of %d times −0 is 0x%08x, want +0", sizes["C"], bits)
+		}
+		got := c.Clone()
+		p, err := lowercpu.Compile(flatSum, []num.DType{num.F32, num.F32}, lowercpu.Short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(p, got, 1, gen.New("one"))
+		if bits := got.Operands[1].Bits(0, 0); bits != 0 {
+			t.Errorf("the sum of %d times −0 is 0x%08x, want +0", sizes["C"], bits)
+		}
+	}
+}
+
+// compareAll holds a definition's programs against the reference for every choice
+// of formats, in both classes, out of place and in place.
+func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
+	t.Helper()
+	g := gen.New(d.Name)
+	for _, dtype := range num.FloatDTypes {
+		dtypes := dtypesOf(d, dtype)
+		for _, k := range classes {
+			p, err := lowercpu.Compile(d, dtypes, k.class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := randdef.NewCase(g, d, dtypes, sizes)
+			want, got := answer(t, c), c.Clone()
+			execute(p, got, 2, g)
+			report(t, got, want, p, "%s, %s rows", dtype, k.name)
+			if got, ok := c.InPlace(); ok {
+				execute(p, got, 2, g)
+				report(t, got, want, p, "%s, %s rows, in place", dtype, k.name)
+			}
+		}
+	}
+}
+
+// edges are binary32 values at which an operation changes its ways.
+var edges = func() []float32 {
+	var all []float32
+	for _, v := range []float64{
+		0, 0x1p-149, 0x3p-149, 0x1p-127, 0x1p-127 + 0x1p-149, 0x1.fffffcp-127, 0x1p-126, 0x1.fffffep-126, 0x1.555556p-120, 0x1p-75,
+		0x1p-75 * (1 + 0x1p-23), 0x1p-75 * (1 - 0x1p-23), 0x1p-24, 0x1p-12 * (1 + 0x1p-23), 0x1p-12 * (1 - 0x1p-23),
+		0.5, 1, 1 + 0x1p-23, 1.5, 2.5, 13, 25, 126, 251, 252, 253, 254, 255, 300, 65504, 65520, 0x1p23, 0x1p24 - 1, 0x1p31 - 128, 0x1p31, 0x1p64, 0x1p127,
+		math.MaxFloat32, math.Inf(1), math.NaN(),
+	} {
+		all = append(all, float32(v), float32(-v))
+	}
+	return all
+}()
+
+// convert is what integers make of a number.
+var convert = &def.Function{
+	Name: "convert", Math: def.MathExp, ULPs: 1, Domain: "no x: it is not the exponential",
+	Expand: func(x def.Value) def.Value {
+		i := x.FToI()
+		j := i.IAdd(def.IntConst(1)).Shl(33).ISub(i.Shr(35)).IAnd(def.IntConst(0x0fffffff)).IOr(i)
+		return def.Select(i.LessEqual(j), i, j).IToF().Add(x.FToI().IToF())
+	},
+}
+
+// TestEdges computes every node on all pairs of edges, per element and per row.
+func TestEdges(t *testing.T) {
+	d := def.Must(def.Rowwise("edges", func(b *def.Builder) {
+		x, y, p, q := b.In("x"), b.In("y"), b.InRow("p"), b.InRow("q")
+		choose := func(c def.Value) def.Value { return def.Select(c, def.One, def.Zero) }
+		for i, op := range []func(x, y def.Value) def.Value{
+			func(x, y def.Value) def.Value { return x.Add(y).Sub(x.Mul(y)).Div(x) },
+			func(x, y def.Value) def.Value { return x.Min(y).Add(x.Max(y).Abs().Sqrt()) },
+			func(x, y def.Value) def.Value { return x.Scale(y) },
+			func(x, y def.Value) def.Value { return choose(x.Less(y)).Add(choose(x.LessEqual(y)).Mul(def.Two)) },
+			func(x, y def.Value) def.Value {
+				return choose(x.Equal(y)).Sub(choose(x.NotEqual(y)).Mul(def.Two)).Neg()
+			},
+			func(x, y def.Value) def.Value { return convert.Of(x).Sub(y.Rint()) },
+		} {
+			b.Out(fmt.Sprintf("element%d", i), op(x, y), def.Only(num.F32))
+			b.OutRow(fmt.Sprintf("row%d", i), op(p, q), def.Only(num.F32))
+		}
+	}))
+	compareEdges(t, d, len(edges)/8, func(c *randdef.Case, i int) {
+		for r := range edges {
+			c.Operands[2].Set(r, 0, edges[r])
+			c.Operands[3].Set(r, 0, edges[(r+8*i+1)%len(edges)])
+		}
+	})
+}
+
+// TestFusedRounding computes the fused multiply-add on all triples of edges.
+func TestFusedRounding(t *testing.T) {
+	d := def.Must(def.Rowwise("fused", func(b *def.Builder) {
+		b.Out("y", def.FMA(b.In("a"), b.In("b"), b.Param("c")), def.Only(num.F32))
+	}))
+	compareEdges(t, d, len(edges), func(c *randdef.Case, i int) { c.Params[0] = float64(edges[i]) })
+}
+
+// compareEdges gives the first two operands all pairs of edges, and leaves the rest
+// to change, for a number of rounds.
+func compareEdges(t *testing.T, d *def.Definition, rounds int, change func(c *randdef.Case, i int)) {
+	t.Helper()
+	dtypes := dtypesOf(d, num.F32)
+	p, err := lowercpu.Compile(d, dtypes, lowercpu.Short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, n := gen.New(d.Name), len(edges)
+	for i := range rounds {
+		c := randdef.NewCase(g, d, dtypes, map[string]int{"R": n, "C": n})
+		for r := range n {
+			for k := range n {
+				c.Operands[0].Set(r, k, edges[r])
+				c.Operands[1].Set(r, k, edges[k])
+			}
+		}
+		change(c, i)
+		want, got := answer(t, c), c.Clone()
+		execute(p, got, 1, g)
+		report(t, got, want, p, "round %d", i)
+	}
+}
+
+// TestColumnNumbers compares columns beyond the first chunk with a label.
+func TestColumnNumbers(t *testing.T) {
+	compareAll(t, def.Must(def.Rowwise("one_hot", func(b *def.Builder) {
+		x, label := b.In("x"), b.InIndex("label")
+		b.Out("y", def.Select(b.Col().Equal(label), x, x.Sub(x.At(label))))
+		b.OutRow("inside", def.Select(label.Inside(), def.One, def.Zero))
+	})), map[string]int{"R": 30, "C": 1300})
+}
+
+// TestOverwrittenInput stores a copy of an input beside an output that takes its
+// place: the copy is of the old value.
+func TestOverwrittenInput(t *testing.T) {
+	sizes := map[string]int{"R": 3, "C": 513}
+	compareAll(t, def.Must(def.Rowwise("overwritten", func(b *def.Builder) {
+		x := b.In("x")
+		b.Out("y", x.Add(def.One), def.Like("x"))
+		b.Out("old", x, def.Only(num.F32))
+		b.OutRow("first", x.At(def.IntConst(0)), def.Only(num.F32))
+	})), sizes)
+	compareAll(t, def.Must(def.Rowwise("overwritten.patterns", func(b *def.Builder) {
+		x := b.In("x")
+		b.Out("y", x.Add(def.One), def.Like("x"))
+		b.Out("old", same.Of(x), def.Only(num.F32))
+	})), sizes)
+	compareAll(t, def.Must(def.Rowwise("exchanged", func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z", def.Like("x"))
+		b.Out("x", z)
+		b.Out("z", x)
+	})), sizes)
+}

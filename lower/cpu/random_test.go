@@ -1,0 +1,228 @@
+package cpu_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/num"
+	"tokitai/reference"
+)
+
+// answer is the case with the reference's outputs.
+func answer(t testing.TB, c *randdef.Case) *randdef.Case {
+	t.Helper()
+	want := c.Clone()
+	if err := reference.Run(want.Definition, want.Operands, reference.Options{Params: want.Params}); err != nil {
+		t.Fatalf("reference: %v", err)
+	}
+	return want
+}
+
+// execute runs a program in one goroutine, its items in an order and on workers
+// that the generator decides: whatever depends on either shows.
+func execute(p lowercpu.Program, c *randdef.Case, workers int, g *gen.Generator) {
+	job := p.Bind(c.Operands, c.Params, workers)
+	for {
+		items, ok := job.Next()
+		if !ok {
+			job.Release()
+			return
+		}
+		order := make([]int, items)
+		for i := range order {
+			k := g.Below(i + 1)
+			order[i], order[k] = order[k], i
+		}
+		for _, item := range order {
+			job.Do(g.Below(workers), item)
+		}
+	}
+}
+
+// executeParallel runs a program with a goroutine for each worker.
+func executeParallel(p lowercpu.Program, c *randdef.Case, workers int) {
+	job := p.Bind(c.Operands, c.Params, workers)
+	for {
+		items, ok := job.Next()
+		if !ok {
+			job.Release()
+			return
+		}
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for item := w; item < items; item += workers {
+					job.Do(w, item)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+var classes = []struct {
+	name  string
+	class lowercpu.Class
+}{{"short", lowercpu.Short}, {"long", lowercpu.Long}}
+
+var workerCounts = []int{1, 2, 3, 7}
+
+// compareRandom makes one definition and a few cases of different sizes, and holds
+// the programs of both classes against the reference, out of place and in place.
+// One program runs all cases, so that it meets its own used scratch memory.
+func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
+	t.Helper()
+	d, err := randdef.Sized(g, steps)
+	if err != nil {
+		t.Fatalf("the generator made a definition that is refused: %v", err)
+	}
+	dtypes := randdef.DTypes(g, d)
+	var programs [2]lowercpu.Program
+	for i, k := range classes {
+		if programs[i], err = lowercpu.Compile(d, dtypes, k.class); err != nil {
+			t.Fatalf("compile: %v\n%s", err, d.Text())
+		}
+		if programs[i].String() == "" {
+			t.Fatal("the program lists nothing")
+		}
+	}
+	for range 3 {
+		c := randdef.NewCase(g, d, dtypes, randdef.Sizes(g, d, work))
+		want := answer(t, c)
+		for i, k := range classes {
+			workers := workerCounts[g.Below(len(workerCounts))]
+			got := c.Clone()
+			execute(programs[i], got, workers, g)
+			report(t, got, want, programs[i], "%s rows, %d workers", k.name, workers)
+		}
+		if got, ok := c.InPlace(); ok {
+			i := g.Below(len(classes))
+			execute(programs[i], got, 2, g)
+			report(t, got, want, programs[i], "%s rows, in place", classes[i].name)
+		}
+	}
+}
+
+// report fails the test with everything needed to understand a difference.
+func report(t testing.TB, got, want *randdef.Case, p lowercpu.Program, format string, args ...any) {
+	t.Helper()
+	if text := randdef.Diff(got, want); text != "" {
+		t.Fatalf("%s: %s\n%s\n%s\nparams %v", fmt.Sprintf(format, args...), text, want.Definition.Text(), p, want.Params)
+	}
+}
+
+func TestRandomDefinitions(t *testing.T) {
+	count, work := 600, 60_000
+	if testing.Short() {
+		count = 100
+	}
+	for seed := range count {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			g := gen.Seeded(uint64(seed))
+			limit := work
+			if seed%50 == 0 {
+				limit = 40 * work // rows beyond 65,536 columns, column sums beyond their lanes
+			}
+			compareRandom(t, g, 1+g.Below(1+g.Below(randdef.MaxSteps)), limit)
+		})
+	}
+}
+
+func FuzzRandomDefinitions(f *testing.F) {
+	f.Add(uint64(1), uint8(1), uint16(1))
+	f.Add(uint64(2), uint8(9), uint16(100))
+	f.Add(uint64(3), uint8(60), uint16(1000))
+	f.Fuzz(func(t *testing.T, seed uint64, steps uint8, work uint16) {
+		compareRandom(t, gen.Seeded(seed), 1+int(steps)%randdef.MaxSteps, 100*int(work))
+	})
+}
+
+// TestConcurrentRuns runs one program on several cases at once.
+func TestConcurrentRuns(t *testing.T) {
+	for seed := range uint64(12) {
+		g := gen.Seeded(1000 + seed)
+		d, err := randdef.Sized(g, 25)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dtypes := randdef.DTypes(g, d)
+		for _, k := range classes {
+			p, err := lowercpu.Compile(d, dtypes, k.class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			for range 4 {
+				c := randdef.NewCase(g, d, dtypes, randdef.Sizes(g, d, 100_000))
+				want := answer(t, c)
+				all.Go(func() {
+					for range 3 {
+						got := c.Clone()
+						executeParallel(p, got, 3)
+						if text := randdef.Diff(got, want); text != "" {
+							t.Errorf("seed %d, %s rows: %s\n%s", seed, k.name, text, d.Text())
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+	}
+}
+
+// sums has one of each sum, on top of a row reduction.
+var sums = def.Must(def.Rowwise("sums", func(b *def.Builder) {
+	x := b.In("x")
+	top := def.RowMax(x).As("top")
+	b.OutRow("row", def.RowSum(x.Sub(top)), def.Only(num.F32))
+	b.OutCol("col", def.ColSum(x.Mul(top)), def.Only(num.F32))
+	b.OutScalar("total", def.TotalSum(x.Sub(top)), def.Only(num.F32))
+}))
+
+var flatSum = def.Must(def.Rowwise("flat_sum", func(b *def.Builder) {
+	b.OutScalar("total", def.TotalSum(b.In("x")), def.Only(num.F32))
+}))
+
+// TestSumShapes sums matrices on both sides of every number of lanes.
+func TestSumShapes(t *testing.T) {
+	for _, d := range []*def.Definition{sums, flatSum} {
+		var shapes [][2]int
+		for _, c := range []int{1, 255, 256, 257, 511, 513, 2047, 2048, 2049, 8191, 8192, 8193, num.FlatRow - 1, num.FlatRow, num.FlatRow + 1} {
+			shapes = append(shapes, [2]int{2, c})
+		}
+		for _, c := range []int{1, 256, 257, 2049} { // lanes of column sums
+			shapes = append(shapes, [2]int{num.ColLanes(c) + 1, c})
+		}
+		shapes = append(shapes, [2]int{2*num.ColLanes(7) + 3, 7}, [2]int{num.FlatRow + 1, 1}, [2]int{3, 2 * num.FlatRow / 3})
+		p, err := lowercpu.Compile(d, dtypesOf(d, num.F16), lowercpu.Short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := gen.New("sum shapes")
+		for _, s := range shapes {
+			c := randdef.NewCase(g, d, dtypesOf(d, num.F16), map[string]int{"R": s[0], "C": s[1]})
+			want, got := answer(t, c), c.Clone()
+			execute(p, got, 3, g)
+			report(t, got, want, p, "%s %v", d.Name, s)
+		}
+	}
+}
+
+// dtypesOf takes the given format where the rules leave a choice.
+func dtypesOf(d *def.Definition, dtype num.DType) []num.DType {
+	var all []num.DType
+	for _, o := range d.Operands {
+		chosen := dtype
+		if len(o.DTypes.Allowed) == 1 && o.DTypes.Like == "" {
+			chosen = o.DTypes.Allowed[0]
+		}
+		all = append(all, chosen)
+	}
+	return all
+}

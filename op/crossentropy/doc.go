@@ -1,0 +1,45 @@
+// Package crossentropy is the loss of a classifier and the gradient of its
+// logits, in one operation.
+//
+//	loss[r]      = log sum exp(logits[r,c] - max) - (logits[r,label] - max)
+//	dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))
+//
+// # How it is computed
+//
+// In binary32, with the row's maximum subtracted first: exponentials cannot
+// overflow, and the largest is exactly 1, so the sum is at least 1 and its
+// logarithm at least 0. The label's distance to the maximum is added to that
+// logarithm, two numbers of the same sign; (max + log sum) - logits[label] would
+// cancel instead. The probabilities are those of softmax.forward before they are
+// stored: e times one reciprocal of the sum per row. So the gradient is rounded
+// to storage once, however small it is.
+//
+// A loss near 0 is accurate to 2^-24, not to a share of itself: the sum is then
+// close to 1, and rounded there.
+//
+// Both results come from one call, and the gradient may replace the
+// logits. The loss is f32 for every format of logits. A mean over rows is scale =
+// 1/R; rows that do not count carry the label ignore.
+//
+// # crossentropy
+//
+//	loss[r]      = log sum exp(logits[r,c] - max) - (logits[r,label] - max)
+//	dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))
+//
+//	operand  shape  dtypes        note
+//	logits   R,C    f16 bf16 f32
+//	label    R      i32           int32 in 0..C-1 or ignore
+//	loss     R      f32           fully written
+//	dlogits  R,C    as logits     fully written; may be logits itself
+//
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are
+//	C3  any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip it counts as ignored
+//	C4  a NaN or +Inf in a row that counts makes its loss and dlogits NaN
+//	C5  -Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of nothing else gives NaN
+//	C6  scale is finite, as binary32 too
+//	C7  loss is at least +0, and +Inf for finite logits only where logits[r,label] - max overflows
+//	C8  dlogits lies between -|scale| and |scale|; what is too large for storage is infinite, subnormals are kept
+//	C9  +0 and -0 count as the same logit
+//	C10 dlogits may be logits itself; any other overlap is refused
+package crossentropy

@@ -1,0 +1,64 @@
+// Package gelu is the Gaussian error linear unit in the form with tanh, and its
+// gradient.
+//
+//	y  = x/2 * (1 + tanh(t/2)) = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)
+//	dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx)
+//
+// # How it is computed
+//
+// The form with tanh is not computed. Where x is negative, 1 + tanh cancels, and
+// in the gradient 1 - tanh^2 does: beyond x = -5 nothing is left but the rounding
+// errors. The logistic form has no such difference. With a = |x| and one
+// exponential that cannot overflow,
+//
+//	e = exp(-t(a)),  r = 1/(1+e)
+//	sigmoid(t) = r for x >= 0,  e*r for x < 0
+//	sigmoid(t) * (1 - sigmoid(t)) = e*r*r
+//
+// and with h = r*a*dt/da the gradient is dy times
+//
+//	r*(1 + e*h) for x >= 0,  r*(e - e*h) for x < 0
+//
+// where only the zero of the derivative, near x = -0.75, cancels. a is held at 16,
+// where e is zero already, so that the largest numbers and the infinities meet no
+// 0*Inf. Arithmetic is binary32 throughout, storage rounds once, at the end. The
+// error before storage is that of t, some 3 roundings of a number up to 100 in the
+// far tail, plus a few roundings; the tests hold every f16 and bf16 input against
+// an enclosure of the truth with that bound.
+//
+// # gelu.forward
+//
+//
+//	y = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)
+//	  = x/2 * (1 + tanh(t/2))
+//
+//	operand  shape  dtypes        note
+//	x        any    f16 bf16 f32
+//	y        any    as x          fully written; may be x itself
+//
+//	C1  any shape; rows may lie apart
+//	C2  NaN gives NaN
+//	C3  +Inf gives +Inf, -Inf gives -0
+//	C4  +0 gives +0, -0 gives -0
+//	C5  x >= 5 gives x itself, x <= -11 gives -0
+//	C6  y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, rounded
+//	C7  y may be x itself; any other overlap is refused
+//
+// # gelu.backward
+//
+//	dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)
+//
+//	operand  shape  dtypes        note
+//	dy       any    f16 bf16 f32
+//	x        any    as dy
+//	dx       any    as dy         fully written; may be dy or x itself
+//
+//	C1  any shape; rows may lie apart
+//	C2  a NaN in dy or x gives NaN
+//	C3  x = +Inf gives dy, x = -Inf gives a zero with the sign of dy, for finite dy
+//	C4  an infinite dy gives an infinity with the sign of the result, or NaN where the derivative is zero
+//	C5  x = +0 and x = -0 give dy/2
+//	C6  x >= 5.5 gives dy itself, x <= -11 a zero with the sign of dy, for finite dy
+//	C7  the derivative lies in [-0.13, 1.13]: only a dy near the end of its range overflows, to an infinity; subnormals are kept
+//	C8  dx may be dy or x itself; any other overlap is refused
+package gelu

@@ -1,0 +1,56 @@
+// Package softmax turns the rows of a matrix into probabilities, and takes the
+// gradient of that.
+//
+//	y[r,c]  = exp(x[r,c] - max) / sum exp(x[r,c] - max)
+//	dx[r,c] = y[r,c] * (dy[r,c] - sum dy[r,c]*y[r,c])
+//
+// # How it is computed
+//
+// Everything happens in binary32; storage rounds once, at the end. The forward
+// operation subtracts the row's maximum, so that no exponential overflows and the
+// largest is exactly 1, adds the exponentials as they are, and multiplies each by
+// one reciprocal of the sum per row:
+//
+//	e = exp(x - max)        one rounding in the difference, at most 1 ulp in exp
+//	y = e * (1 / sum e)     three roundings, then the one to storage
+//
+// Rounding e to storage before dividing, as is often done, would round twice and
+// leave small probabilities with the few bits of a subnormal. The backward
+// operation takes y as it was stored: its gradient is that of the values that the
+// rest of the model has seen.
+//
+// Sums have a shape that depends on C alone (num.RowLanes), so the result depends
+// neither on the device nor on the number of threads.
+//
+// # softmax.forward
+//
+//	y[r,c] = exp(x[r,c] - max) / sum exp(x[r,c] - max)
+//
+//	operand  shape  dtypes        note
+//	x        R,C    f16 bf16 f32
+//	y        R,C    as x          fully written; may be x itself
+//
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  a NaN in a row makes the row NaN
+//	C3  +Inf in a row makes the row NaN
+//	C4  -Inf gives +0, unless the whole row is -Inf, which gives NaN
+//	C5  exp(0) = 1 exactly: a row of C <= 2^24 equal finite elements gives 1/C, rounded to binary32, then to storage
+//	C6  a finite row gives values in [0, 1], however far apart its elements are; what underflows gives subnormals, then +0
+//	C7  +0 and -0 count as the same, subnormals as what they are
+//	C8  y may be x itself; any other overlap is refused
+//
+// # softmax.backward
+//
+//	dx[r,c] = y[r,c] * (dy[r,c] - sum dy[r,c]*y[r,c])
+//
+//	operand  shape  dtypes        note
+//	dy       R,C    f16 bf16 f32
+//	y        R,C    as dy
+//	dx       R,C    as dy         fully written; may be dy or y itself
+//
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  a NaN in a row of dy or y makes the row NaN
+//	C3  an infinity in a row of dy or y, or a sum that overflows, makes every element of the row infinite or NaN
+//	C4  y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for storage is infinite
+//	C5  dx may be dy or y itself; any other overlap is refused
+package softmax

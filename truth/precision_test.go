@@ -1,0 +1,234 @@
+package truth
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/fn"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// everything uses each node that has mathematics.
+var everything = def.Must(def.Rowwise("everything", func(b *def.Builder) {
+	x, y := b.In("x"), b.In("y")
+	gamma, scale := b.InCol("gamma"), b.InRow("scale")
+	p := b.Param("p")
+	mean := def.RowSum(x).Div(b.Columns()).As("mean")
+	centred := x.Sub(mean).As("centred")
+	rstd := fn.Rsqrt(def.RowSum(centred.Mul(centred)).Div(b.Columns()).Add(p)).As("rstd")
+	e := fn.ExpNonPositive(x.Sub(def.RowMax(x))).As("e")
+	z := def.FMA(centred.Mul(rstd), gamma, def.Decimal("0.3").Mul(y)).As("z")
+	w := def.Select(x.Less(y), fn.Sigmoid(z), fn.Tanh(z).Neg()).As("w")
+	v := fn.Log(def.RowSum(e)).Add(w).Mul(scale).As("v")
+	b.Out("o1", v.Add(fn.Exp(z.Min(def.Two))), def.Like("x"))
+	b.Out("o2", z.Abs().Add(def.One).Sqrt().Mul(fn.Recip(y.Mul(y).Add(def.Half))).Round(def.StorageOf("x")), def.Like("x"))
+	b.OutRow("o3", def.RowMin(z).Max(mean).Scale(def.Const(-3)), def.Like("x"))
+	b.OutCol("o4", def.ColSum(z.Mul(e)).Mul(gamma), def.Like("x"))
+	b.OutScalar("o5", def.TotalSum(x.Mul(y)).Div(b.Rows()), def.Like("x"))
+}))
+
+func everythingCall(R, C int, seed string) *call {
+	g := gen.New(seed)
+	fill := func(r, c int) num.Array {
+		a := num.NewArray(num.F32, r, c)
+		for i := range r * c {
+			a.Set(i/c, i%c, g.Normal())
+		}
+		return a
+	}
+	return &call{d: everything, Options: Options{Params: []float64{1e-3}}, operands: []num.Array{
+		fill(R, C), fill(R, C), fill(1, C), fill(R, 1),
+		fill(R, C), fill(R, C), fill(R, 1), fill(1, C), fill(1, 1),
+	}}
+}
+
+type element struct{ operand, row, col int }
+
+func bigs(t *testing.T, k *call, prec uint) map[element]ball.Big {
+	t.Helper()
+	m := map[element]ball.Big{}
+	if err := sweep(k, ball.NewBig(0, prec), nil, func(o, r, c int, v ball.Big) { m[element{o, r, c}] = v }); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Balls of the same real number meet, at every precision, and more bits give less
+// radius.
+func TestRisingPrecision(t *testing.T) {
+	for _, size := range [][2]int{{1, 1}, {3, 7}, {70, 2}} {
+		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
+			k := everythingCall(size[0], size[1], t.Name())
+			low, high := bigs(t, k, 100), bigs(t, k, 400)
+			count := 0
+			err := sweep(k, ball.Ball{}, nil, func(o, r, c int, v ball.Ball) {
+				count++
+				at := element{o, r, c}
+				b100, b400 := low[at], high[at]
+				inFloat64 := ball.BigFromFloat(big.NewFloat(v.Mid), 100).Widen(0, v.Rad)
+				for _, pair := range [][2]ball.Big{{inFloat64, b100}, {b100, b400}} {
+					wide, narrow := pair[0], pair[1]
+					distance := new(big.Float).Sub(wide.Mid(), narrow.Mid())
+					reach := new(big.Float).Add(wide.Rad(), narrow.Rad())
+					if !wide.Known() || !narrow.Known() || distance.Abs(distance).Cmp(reach) > 0 {
+						t.Errorf("%v: %v and %v do not meet", at, wide, narrow)
+					}
+				}
+				if r, _ := b400.Rad().Float64(); v.Mid != 0 && r > 0x1p-380*(1+math.Abs(v.Mid)) {
+					t.Errorf("%v: radius %g at 400 bits", at, r)
+				}
+				if v.Rad > 0x1p-40*(1+math.Abs(v.Mid)) {
+					t.Errorf("%v: %v has too large a radius for float64", at, v)
+				}
+			})
+			if R, C := size[0], size[1]; err != nil || count != 2*R*C+R+C+1 {
+				t.Errorf("got %d elements, error %v", count, err)
+			}
+		})
+	}
+}
+
+// Asking for single places gives what evaluating everything gives.
+func TestPlaces(t *testing.T) {
+	k := everythingCall(5, 6, t.Name())
+	all := bigs(t, k, 100)
+	for operand, columns := range map[int]map[int][]int{
+		4: {1: {2, 5}, 4: {0}},
+		5: {0: {3}},
+		6: {2: {0}, 3: {0}},
+		7: {0: {1, 4}},
+		8: {0: {0}},
+	} {
+		asked := 0
+		for _, c := range columns {
+			asked += len(c)
+		}
+		found := 0
+		err := sweep(k, ball.NewBig(0, 100), &places{operand, columns}, func(o, r, c int, v ball.Big) {
+			want := all[element{o, r, c}]
+			if o != operand || v.Mid().Cmp(want.Mid()) != 0 || v.Rad().Cmp(want.Rad()) != 0 {
+				t.Errorf("operand %d at %d,%d: got %v, want %v", o, r, c, v, want)
+			}
+			for _, x := range columns[r] {
+				if x == c {
+					found++
+				}
+			}
+		})
+		if err != nil || found != asked {
+			t.Errorf("operand %d: %d of %d places found, error %v", operand, found, asked, err)
+		}
+	}
+}
+
+// depth counts the additions that round, by adding up in the shape of the sum.
+type depth struct{ rounds int }
+
+func addDepth(a, b *depth) *depth {
+	switch {
+	case a == nil: // +0
+		return b
+	case b == nil:
+		return a
+	}
+	return &depth{max(a.rounds, b.rounds) + 1}
+}
+
+func laneDepth(x []*depth, lanes int) *depth {
+	sums := make([]*depth, lanes)
+	for i, v := range x {
+		sums[i%lanes] = addDepth(sums[i%lanes], v)
+	}
+	for len(sums) > 1 {
+		half := make([]*depth, len(sums)/2)
+		for i := range half {
+			half[i] = addDepth(sums[2*i], sums[2*i+1])
+		}
+		sums = half
+	}
+	return sums[0]
+}
+
+func leaves(n int) []*depth {
+	x := make([]*depth, n)
+	for i := range x {
+		x[i] = &depth{}
+	}
+	return x
+}
+
+func TestHeights(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 255, 256, 257, 512, 513, 2048, 2049, 8192, 8193, 65536} {
+		lanes := num.RowLanes(n)
+		if got, want := laneHeight(n, lanes), laneDepth(leaves(n), lanes).rounds; got != want {
+			t.Errorf("%d terms in %d lanes: height %d, want %d", n, lanes, got, want)
+		}
+	}
+	for _, n := range []int{1, 2, 300, 65536, 65537, 65536 + 2048, 131072, 400000} {
+		x := leaves(n)
+		for len(x) > 1 {
+			var sums []*depth
+			for len(x) > 0 {
+				flat := x[:min(len(x), num.FlatRow)]
+				sums = append(sums, laneDepth(flat, num.RowLanes(len(flat))))
+				x = x[len(flat):]
+			}
+			x = sums
+		}
+		got, want := totalHeight(n), x[0].rounds
+		if got < want || got > want+1 { // the longest way of one level need not meet that of the next
+			t.Errorf("total of %d: height %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestGamma(t *testing.T) {
+	exact := big.NewFloat(1).SetPrec(300)
+	for n := 1; n <= 1000; n++ {
+		exact.Mul(exact, new(big.Float).SetPrec(300).SetFloat64(1+0x1p-24))
+		if bound := new(big.Float).Sub(exact, big.NewFloat(1)); bound.Cmp(big.NewFloat(gamma(n))) > 0 {
+			t.Fatalf("gamma(%d) = %g is below (1+u)^n - 1 = %g", n, gamma(n), bound)
+		}
+	}
+	if !math.IsInf(gamma(1<<24), 1) {
+		t.Error("gamma(2^24) is finite")
+	}
+}
+
+func TestDomains(t *testing.T) {
+	for _, f := range fn.All {
+		if _, err := domainOf(f); err != nil {
+			t.Error(err)
+		}
+	}
+	inf := math.Inf(1)
+	for _, test := range []struct {
+		text string
+		want domain
+	}{
+		{"every x", domain{-inf, inf, false}},
+		{"x > 0", domain{math.SmallestNonzeroFloat64, inf, false}},
+		{"x != 0", domain{math.SmallestNonzeroFloat64, inf, true}},
+		{"x <= 44", domain{-inf, 44, false}},
+		{"-128 <= x <= 44", domain{-128, 44, false}},
+		{"2^-125 <= |x| <= 2^125", domain{0x1p-125, 0x1p125, true}},
+	} {
+		if got, err := domainOf(&def.Function{Domain: test.text}); err != nil || got != test.want {
+			t.Errorf("%q: got %v, %v, want %v", test.text, got, err, test.want)
+		}
+	}
+	abs := domain{1, 2, true}
+	for _, test := range []struct {
+		lo, hi float64
+		want   bool
+	}{{1, 2, true}, {-2, -1, true}, {-1, 1, false}, {-2.5, -1, false}, {0.5, 2, false}} {
+		if got := abs.contains(test.lo, test.hi); got != test.want {
+			t.Errorf("1 <= |x| <= 2 contains [%v, %v]: %v, want %v", test.lo, test.hi, got, test.want)
+		}
+	}
+}
