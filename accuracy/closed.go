@@ -8,10 +8,10 @@ import (
 	"tokitai/num"
 )
 
-// Bound is a closed form B for one output of an operation, in terms of sums that
-// anyone can compute: the result before it is stored is within B of the truth, so
+// Bound is a closed form for one output of an operation, in terms of sums that anyone
+// can compute: the result before it is stored is within the bound of the truth, so
 //
-//	|y - truth| <= ulp(y)/2 + B
+//	|y - truth| <= ulp(y)/2 + bound
 //
 // on any finite data, as long as nothing overflows. The forms add up the error of
 // each step and are a little wider than what truth.Rounded finds element by element.
@@ -20,7 +20,7 @@ import (
 type Bound struct {
 	Operation string
 	Output    string
-	Text      []string // B, and what its letters mean
+	Text      []string // the bound, and what its letters mean
 	At        func(run *Run) func(r, c int) float64
 }
 
@@ -108,7 +108,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "softmax.forward", Output: "y",
-		Text: []string{"B = (max - x[r,c] + ln C + h(C) + 7)*u * y + 2^-148"},
+		Text: []string{"bound = (max - x[r,c] + ln C + h(C) + 7)*u * y + 2^-148"},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
 			return byRow(func(r int) func(c int) float64 {
@@ -120,7 +120,7 @@ var Bounds = []Bound{
 	{
 		Operation: "softmax.backward", Output: "dx",
 		Text: []string{
-			"B = |y| * (gamma(h(C)+3)*P + 2.1*u*|dy[r,c] - dot|) + (1 + C*|y|)*2^-149",
+			"bound = |y| * (g(h(C)+3)*P + 2.1*u*|dy[r,c] - dot|) + (1 + C*|y|)*2^-149",
 			"P = sum |dy[r,c]*y[r,c]| over the row, dot the same sum without bars",
 		},
 		At: func(run *Run) func(r, c int) float64 {
@@ -138,7 +138,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "crossentropy", Output: "loss",
-		Text: []string{"B = (ln C + h(C) + 3 + 3*loss)*u + 2^-148, and 0 for an ignored row"},
+		Text: []string{"bound = (ln C + h(C) + 3 + 3*loss)*u + 2^-148, and 0 for an ignored row"},
 		At: func(run *Run) func(r, c int) float64 {
 			x, label := run.matrix("logits"), run.matrix("label")
 			return func(r, _ int) float64 {
@@ -154,7 +154,7 @@ var Bounds = []Bound{
 	{
 		Operation: "crossentropy", Output: "dlogits",
 		Text: []string{
-			"B = |scale| * ((max - logits[r,c] + ln C + h(C) + 7)*u * p + 2.1*u*|p - onehot| + 2^-147) + 2^-149, and 0 for an ignored row",
+			"bound = |scale| * ((max - logits[r,c] + ln C + h(C) + 7)*u * p + 2.1*u*|p - onehot| + 2^-147) + 2^-149, and 0 for an ignored row",
 			"p = softmax(logits)[r,c], onehot = 1 in the label's column, else 0",
 		},
 		At: func(run *Run) func(r, c int) float64 {
@@ -178,8 +178,8 @@ var Bounds = []Bound{
 	{
 		Operation: "gelu.forward", Output: "y",
 		Text: []string{
-			"B = 6*u*y for x >= 0",
-			"B = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 16)",
+			"bound = 6*u*y for x >= 0",
+			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 16)",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
@@ -196,8 +196,8 @@ var Bounds = []Bound{
 	{
 		Operation: "gelu.backward", Output: "dx",
 		Text: []string{
-			"B = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
-			"B = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",
+			"bound = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
+			"bound = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",
 			"t as above, e = exp(-t), r = 1/(1+e), k = r*a * 2*sqrt(2/pi) * (1 + 0.134145*a^2)",
 		},
 		At: func(run *Run) func(r, c int) float64 {
@@ -215,21 +215,21 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "embedding.forward", Output: "out",
-		Text: []string{"B = 0, and y is the truth itself: bits are copied"},
+		Text: []string{"bound = 0, and y is the truth itself: bits are copied"},
 		At:   func(*Run) func(r, c int) float64 { return func(int, int) float64 { return 0 } },
 	},
 	{
 		Operation: "embedding.backward", Output: "dweight",
 		Text: []string{
-			"B = 0 for dout in f16: the sum is exact",
-			"B = gamma(min(n,64) + ceil(n/64)) * sum |dout[q,d]| over the n queries with that index otherwise; |dweight| joins the sum when accumulating",
+			"bound = 0 for dout in f16: the sum is exact",
+			"bound = g(min(n,64) + ceil(n/64)) * sum |dout[q,d]| over the n queries with that index otherwise; |dweight| joins the sum when accumulating",
 		},
 		At: scatterBound,
 	},
 	{
 		Operation: "layernorm.forward", Output: "y",
 		Text: []string{
-			"B = 1.001*|gamma|*rstd * (E*(1 + rho) + |x - mean|*(rho + 2*u)) + 1.1*u*|y| + (1 + |gamma|)*2^-148",
+			"bound = 1.001*|gamma|*rstd * (E*(1 + rho) + |x - mean|*(rho + 2*u)) + 1.1*u*|y| + (1 + |gamma|)*2^-148",
 			"A = sum |x[r,c] - x[r,0]| / C,  V = sum (x[r,c] - mean)^2 / C,  E = u * (2*|x - mean| + (h(C)+5)*A)",
 			"F = u*((h(C)+7)*V + 2*(h(C)+5)*A*sqrt(V)) + 2*u^2*(h(C)+5)^2*A^2 + 2^-148,  q = F/(V + eps),  rho = q/(2*(1-q)) + 3*u",
 		},
@@ -248,7 +248,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "layernorm.forward", Output: "mean",
-		Text: []string{"B = 1.001*u * ((h(C)+3)*A + |mean|) + 2^-149"},
+		Text: []string{"bound = 1.001*u * ((h(C)+3)*A + |mean|) + 2^-149"},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
 			return func(r, _ int) float64 {
@@ -259,7 +259,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "layernorm.forward", Output: "rstd",
-		Text: []string{"B = rho * rstd"},
+		Text: []string{"bound = rho * rstd"},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
 			return func(r, _ int) float64 {
@@ -271,7 +271,7 @@ var Bounds = []Bound{
 	{
 		Operation: "layernorm.backward", Output: "dx",
 		Text: []string{
-			"B = 1.001*u*rstd * (4*|t| + (h(C)+5)*T + (h(C)+10)*|xhat|*Q) + rstd*(1 + |xhat|)*2^-147",
+			"bound = 1.001*u*rstd * (4*|t| + (h(C)+5)*T + (h(C)+10)*|xhat|*Q) + rstd*(1 + |xhat|)*2^-147",
 			"t = dy*gamma,  T = sum |t| / C,  Q = sum |t*xhat| / C over the row",
 		},
 		At: func(run *Run) func(r, c int) float64 {
@@ -292,7 +292,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "layernorm.backward", Output: "dgamma",
-		Text: []string{"B = gamma(H(R,C)+3) * sum |dy[r,c]*xhat[r,c]| over the rows + R*2^-148"},
+		Text: []string{"bound = g(H(R,C)+3) * sum |dy[r,c]*xhat[r,c]| over the rows + R*2^-148"},
 		At: func(run *Run) func(r, c int) float64 {
 			dy, xhat := run.matrix("dy"), run.xhat()
 			return func(_, c int) float64 {
@@ -303,7 +303,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "layernorm.backward", Output: "dbeta",
-		Text: []string{"B = gamma(H(R,C)) * sum |dy[r,c]| over the rows"},
+		Text: []string{"bound = g(H(R,C)) * sum |dy[r,c]| over the rows"},
 		At: func(run *Run) func(r, c int) float64 {
 			dy := run.matrix("dy")
 			return func(_, c int) float64 {
@@ -313,7 +313,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "adamw.step", Output: "m",
-		Text: []string{"B = 2.1*u * (|beta1*m| + |(1-beta1)*grad|) + 2^-148"},
+		Text: []string{"bound = 2.1*u * (|beta1*m| + |(1-beta1)*grad|) + 2^-148"},
 		At: func(run *Run) func(r, c int) float64 {
 			s := run.adamw()
 			return func(r, c int) float64 { return s(r, c).momentError() }
@@ -321,7 +321,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "adamw.step", Output: "v",
-		Text: []string{"B = 3.1*u*v' + 2^-148, v' the new v"},
+		Text: []string{"bound = 3.1*u*v' + 2^-148, v' the new v"},
 		At: func(run *Run) func(r, c int) float64 {
 			s := run.adamw()
 			return func(r, c int) float64 { return 3.1*u*s(r, c).v + 0x1p-148 }
@@ -330,8 +330,8 @@ var Bounds = []Bound{
 	{
 		Operation: "adamw.step", Output: "weight",
 		Text: []string{
-			"B = lr/bc1 * Bm/d + |q| * (7.6*u + i*2^-74/d) + 2.1*u*|lr*weight_decay*weight| + 1.1*u*|weight'| + (1 + lr/bc1)*2^-148",
-			"i = 1/sqrt(bc2),  d = sqrt(v')*i + eps,  q = lr/bc1 * m'/d,  Bm the bound of m; primes mark new values",
+			"bound = lr/bc1 * bound(m)/d + |q| * (7.6*u + i*2^-74/d) + 2.1*u*|lr*weight_decay*weight| + 1.1*u*|weight'| + (1 + lr/bc1)*2^-148",
+			"i = 1/sqrt(bc2),  d = sqrt(v')*i + eps,  q = lr/bc1 * m'/d,  primes mark new values",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			s := run.adamw()
@@ -347,8 +347,8 @@ var Bounds = []Bound{
 	{
 		Operation: "norm.square_sum", Output: "total",
 		Text: []string{
-			"B = gamma(H+1) * total + n*2^-149 for one tensor of n elements, H = h(n) for n <= 65,536, else 20 + h(ceil(n/65,536)) and so on",
-			"several tensors: add gamma(h(number of tensors)) * total",
+			"bound = g(k+1) * total + n*2^-149 for one tensor of n elements, k = h(n) for n <= 65,536, else 20 + h(ceil(n/65,536)) and so on",
+			"several tensors: add g(h(number of tensors)) * total",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
@@ -359,7 +359,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "norm.clip", Output: "norm",
-		Text: []string{"B = u*norm, norm the root of the computed total"},
+		Text: []string{"bound = u*norm, norm the root of the computed total"},
 		At: func(run *Run) func(r, c int) float64 {
 			total := run.matrix("total")
 			return func(r, c int) float64 { return u * math.Sqrt(total.at(r, c)) }
@@ -367,7 +367,7 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "norm.clip", Output: "factor",
-		Text: []string{"B = 2.1*u*factor + 2^-149"},
+		Text: []string{"bound = 2.1*u*factor + 2^-149"},
 		At: func(run *Run) func(r, c int) float64 {
 			total, limit := run.matrix("total"), run.param("max_norm")
 			return func(r, c int) float64 { return 2.1*u*min(1, limit/math.Sqrt(total.at(r, c))) + 0x1p-149 }
@@ -377,7 +377,7 @@ var Bounds = []Bound{
 
 func gemmText(length, sum, old string) []string {
 	return []string{
-		"B = gamma(" + length + ") * (sum " + sum + ") + " + length + "*2^-149; |" + old + "| joins the sum when accumulating",
+		"bound = g(" + length + ") * (sum " + sum + ") + " + length + "*2^-149; |" + old + "| joins the sum when accumulating",
 	}
 }
 

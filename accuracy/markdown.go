@@ -38,7 +38,7 @@ as enclosures with proven radii, and the radius is the largest distance between 
 | minimum, maximum, negation, magnitude, comparison, selection | none; where an open comparison selects, both branches count |
 | function within k ulp | 2*k*u of the result, and k*2^-149 |
 | constant | the difference between the real number and its binary32 |
-| sum of height h | gamma(h) * sum of magnitudes, gamma(n) = n*u/(1 - n*u) |
+| sum of height h | g(h) * sum of magnitudes, g(n) = n*u/(1 - n*u) |
 | matrix product (model fma), K products | (u * sum of magnitudes of all K partial sums + K*2^-150) / (1 - K*u) |
 | embedding.backward in f16 | none: the sum is exact |
 
@@ -54,8 +54,8 @@ the rounded ones. So are mean and rstd where they are inputs.
 
 const reading = `## How to read the tables
 
-Each row is one output on one kind of data, made by a generator whose seed is the names in the row. Figures are in ulps of
-the format in which the output is stored.
+Each row is one output on one kind of data. The data comes from a generator whose seed is the name of operation, kind, format
+and operand, so it is the same everywhere. Figures are in ulps of the format in which the output is stored.
 
 - *promise*: (ulp(y)/2 + radius) / ulp(y), the median and the worst over all elements. 0.500 is the least that
   any correctly rounded result has.
@@ -69,15 +69,15 @@ The format is that of the operands whose format a caller chooses; an output with
 
 const closedForms = `## Bounds in closed form
 
-The radius of an element takes an evaluator; a bound B in closed form takes a few sums. For each operation below there is a B
-with
+The radius of an element takes an evaluator; a bound in closed form takes a few sums. Below, each output of each operation
+has one with
 
-    |y - truth| <= ulp(y)/2 + B
+    |y - truth| <= ulp(y)/2 + bound
 
 on any finite data without overflow, so that a result can be checked with nothing but an independent reference of
 sufficient precision. For f32 outputs ulp(y)/2 may be left out, as the last step already rounds to f32, except for
-embedding.backward of f16 into f32. B is wider than the radius: most of all for matrix products, where it knows the
-magnitudes of the products, but not that of the partial sums.
+embedding.backward of f16 into f32. A bound is mostly a little wider than the radius; for matrix products it is much wider,
+as it knows the magnitudes of the products, but not those of the partial sums.
 `
 
 // Markdown is the document: introduction, tables and closed forms, in the order of
@@ -149,14 +149,12 @@ func writeOperation(s *strings.Builder, o *op.Operation, rows []Row) {
 		fmt.Fprintf(s, "| %s | %v | %s | %s | %s | %s | %s | %s | %s |\n", r.Data.Name, r.DType, output, thousands(r.Elements),
 			figure(r.Promise.Median), figure(r.Promise.Worst), figure(r.Measured.Median), figure(r.Measured.Worst), share(r.Misrounded, r.Elements))
 	}
-	s.WriteString("\n")
 	for _, b := range Bounds {
 		if b.Operation == o.Name {
-			fmt.Fprintf(s, "%s:\n\n", b.Output)
+			fmt.Fprintf(s, "\n%s:\n\n", b.Output)
 			for _, line := range b.Text {
 				fmt.Fprintf(s, "    %s\n", line)
 			}
-			s.WriteString("\n")
 		}
 	}
 }

@@ -41,6 +41,7 @@ var rooms = []room{
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
 	}},
 	{path: "lower/cpu", mustNot: []ban{
+		{"num/exact", "the exact sums are the judges'"},
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
 	}},

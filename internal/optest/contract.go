@@ -40,7 +40,9 @@ func Doc(t testing.TB, file string, definitions ...*def.Definition) {
 		}
 		if *update {
 			if start == end { // a heading without a block
-				want = slices.Concat([]string{"//"}, want)
+				if lines[start-1] != "//" {
+					want = slices.Concat([]string{"//"}, want)
+				}
 				if strings.HasPrefix(lines[end], "//") {
 					want = append(want, "//")
 				}

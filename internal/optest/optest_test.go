@@ -218,10 +218,16 @@ func TestDoc(t *testing.T) {
 
 	*update = true
 	defer func() { *update = false }()
-	write(strings.Replace(text, "NaN gives NaN", "NaN gives 0", 1))
-	Doc(t, file, shifted)
-	if got, err := os.ReadFile(file); err != nil || string(got) != text {
-		t.Errorf("update gives %v\n%s\nwant\n%s", err, got, text)
+	block := "//\n" + strings.Join(comment(shifted.Contract().Table()), "\n") + "\n"
+	for _, old := range []string{
+		strings.Replace(text, "NaN gives NaN", "NaN gives 0", 1),
+		strings.Replace(text, block, "", 1),
+	} {
+		write(old)
+		Doc(t, file, shifted)
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("update gives %v\n%s\nwant\n%s", err, got, text)
+		}
 	}
 }
 

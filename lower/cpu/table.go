@@ -3,11 +3,11 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"sync"
 
 	"tokitai/def"
 	"tokitai/num"
-	"tokitai/num/exact"
 )
 
 // gather copies rows by index.
@@ -267,13 +267,35 @@ func (j *scatterJob) roundUnits(v, c int, units int64) bool {
 	return true
 }
 
+// exactSlow is the same sum in numbers of any size.
 func (j *scatterJob) exactSlow(v, c int, queries []int) {
-	var sum exact.SumF16
+	sum := new(big.Float).SetPrec(512) // holds any f32 beside 2^64 terms of f16
+	special := float32(0)              // the sum of what is not finite
+	addTerm := func(x float32) {
+		if x-x != 0 {
+			special += x
+			return
+		}
+		sum.Add(sum, new(big.Float).SetFloat64(float64(x)))
+	}
 	if j.p.d.Accumulate {
-		sum.AddValue(j.result.DType, j.result.Bits(v, c))
+		addTerm(j.result.At(v, c))
 	}
 	for _, q := range queries {
-		sum.Add(uint16(j.rows.Bits(q, c)))
+		addTerm(j.rows.At(q, c))
 	}
-	j.result.SetBits(v, c, sum.Round(j.result.DType))
+	if special != 0 { // an infinity or NaN
+		j.result.Set(v, c, special)
+		return
+	}
+	// Rounded to odd in binary64, the sum rounds to any narrower format as itself.
+	nearZero := new(big.Float).SetPrec(53).SetMode(big.ToZero).Set(sum)
+	s, _ := nearZero.Float64()
+	if nearZero.Cmp(sum) != 0 {
+		s = math.Float64frombits(math.Float64bits(s) | 1)
+	}
+	if s == 0 {
+		s = 0 // +0, also for −0
+	}
+	j.result.SetBits(v, c, num.NarrowF64(j.result.DType, s))
 }

@@ -28,7 +28,6 @@
 //
 // # gelu.forward
 //
-//
 //	y = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)
 //	  = x/2 * (1 + tanh(t/2))
 //

@@ -30,7 +30,6 @@
 //
 // # layernorm.forward
 //
-//
 //	mean[r] = sum x[r,c] / C
 //	rstd[r] = 1 / sqrt(sum (x[r,c] - mean[r])^2 / C + eps)
 //	y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]

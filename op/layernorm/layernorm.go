@@ -60,7 +60,7 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 	t := dy.Mul(gamma).As("t")
 	a := def.RowSum(t).Div(n).As("a")
 	c := def.RowSum(t.Mul(xhat)).Div(n).As("c")
-	b.Out("dx", t.Sub(a.Add(xhat.Mul(c))).Mul(rstd), def.Like("dy"))
+	b.Out("dx", t.Sub(a).Sub(xhat.Mul(c)).Mul(rstd), def.Like("dy"))
 	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
 	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
 
