@@ -15,8 +15,7 @@ import (
 //
 // on any finite data, as long as nothing overflows. The forms add up the error of
 // each step and are a little wider than what truth.Rounded finds element by element.
-// They assume what is proven of the functions: exp and log within 1 ulp, the
-// reciprocal within 0.75 (functionULPs).
+// They take exp and log to be within 1 ulp, and the reciprocal within 0.75.
 type Bound struct {
 	Operation string
 	Output    string
@@ -358,16 +357,17 @@ var Bounds = []Bound{
 		},
 	},
 	{
+		// Here the total is the input, so its bound is none.
 		Operation: "norm.clip", Output: "norm",
-		Text: []string{"bound = u*norm, norm the root of the computed total"},
+		Text: []string{"bound = bound(total)/(1.9*norm) + 1.1*u*norm"},
 		At: func(run *Run) func(r, c int) float64 {
 			total := run.matrix("total")
-			return func(r, c int) float64 { return u * math.Sqrt(total.at(r, c)) }
+			return func(r, c int) float64 { return 1.1 * u * math.Sqrt(total.at(r, c)) }
 		},
 	},
 	{
 		Operation: "norm.clip", Output: "factor",
-		Text: []string{"bound = 2.1*u*factor + 2^-149"},
+		Text: []string{"bound = factor * (bound(total)/(1.9*total) + 2.1*u) + 2^-149, with total and its bound as in norm.square_sum"},
 		At: func(run *Run) func(r, c int) float64 {
 			total, limit := run.matrix("total"), run.param("max_norm")
 			return func(r, c int) float64 { return 2.1*u*min(1, limit/math.Sqrt(total.at(r, c))) + 0x1p-149 }
@@ -377,7 +377,7 @@ var Bounds = []Bound{
 
 func gemmText(length, sum, old string) []string {
 	return []string{
-		"bound = g(" + length + ") * (sum " + sum + ") + " + length + "*2^-149; |" + old + "| joins the sum when accumulating",
+		"bound = g(" + length + ") * (sum " + sum + ") + " + length + "*2^-149, under model fma; |" + old + "| joins the sum when accumulating",
 	}
 }
 

@@ -76,7 +76,7 @@ has one with
 
 on any finite data without overflow, so that a result can be checked with nothing but an independent reference of
 sufficient precision. For f32 outputs ulp(y)/2 may be left out, as the last step already rounds to f32, except for
-embedding.backward of f16 into f32. A bound is mostly a little wider than the radius; for matrix products it is much wider,
+embedding.backward of f16 into f32. Names of outputs in a bound stand for their exact values. A bound is mostly a little wider than the radius; for matrix products it is much wider,
 as it knows the magnitudes of the products, but not those of the partial sums.
 `
 
@@ -193,7 +193,7 @@ func figure(x float64) string {
 	switch {
 	case x < 100:
 		return fmt.Sprintf("%.3f", x)
-	case x < 10000:
+	case x < 1000:
 		return fmt.Sprintf("%.1f", x)
 	}
 	return thousands(int(math.Round(x)))

@@ -2,8 +2,11 @@ package def
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"tokitai/num"
 )
 
 // Contract is what a caller may rely on.
@@ -75,11 +78,16 @@ func (d *Definition) InPlacePartners(out *Operand) []string {
 	var names []string
 	for i := range d.Operands {
 		in := &d.Operands[i]
-		if in.IsIn && !in.IsOut && in.Extent == PerElement && !in.IsIndex {
+		if in.IsIn && !in.IsOut && in.Extent == PerElement && d.share(out, in) {
 			names = append(names, in.Name)
 		}
 	}
 	return names
+}
+
+// share reports whether two operands can be stored in one format.
+func (d *Definition) share(a, b *Operand) bool {
+	return slices.ContainsFunc(d.formats(a), func(f num.DType) bool { return slices.Contains(d.formats(b), f) })
 }
 
 // Table is the contract as text, as it stands in the package comment of the

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 
 	"tokitai/num"
 )
@@ -164,14 +165,22 @@ func Must(d *Definition, err error) *Definition {
 	return d
 }
 
+var definitionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+
+// seal checks what all kinds of definition have in common, and fixes the text.
 func (d *Definition) seal() (*Definition, error) {
-	seen := map[string]bool{}
-	for _, o := range d.Operands {
-		seen[o.Name] = true
+	if !definitionNameForm.MatchString(d.Name) {
+		return nil, fmt.Errorf("definition %q: want a name like softmax.forward", d.Name)
 	}
-	for _, o := range d.Operands {
-		if o.DTypes.Like != "" && !seen[o.DTypes.Like] {
-			return nil, fmt.Errorf("%s: operand %s is stored like %s, which is not an operand", d.Name, o.Name, o.DTypes.Like)
+	for i, o := range d.Operands {
+		if !nameForm.MatchString(o.Name) {
+			return nil, fmt.Errorf("%s: operand %q: want a name like x or dgamma", d.Name, o.Name)
+		}
+		if d.Operand(o.Name) != i {
+			return nil, fmt.Errorf("%s: operand %s is declared twice", d.Name, o.Name)
+		}
+		if err := d.checkRule(o); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
 	if len(d.Operands) > MaxOperands {
@@ -181,4 +190,43 @@ func (d *Definition) seal() (*Definition, error) {
 	d.text = d.print()
 	d.hash = sha256.Sum256([]byte(d.text))
 	return d, nil
+}
+
+// checkRule refuses a rule that names no format, one that does not store what the
+// operand holds, or a circle of operands stored like each other.
+func (d *Definition) checkRule(o Operand) error {
+	if o.IsIndex {
+		return nil
+	}
+	for _, f := range o.DTypes.Allowed {
+		if !f.IsFloat() {
+			return fmt.Errorf("operand %s: %s does not store real values", o.Name, f)
+		}
+	}
+	if o.DTypes.Like == "" && len(o.DTypes.Allowed) == 0 {
+		return fmt.Errorf("operand %s may be stored in no format", o.Name)
+	}
+	at := o
+	for range d.Operands {
+		if at.DTypes.Like == "" {
+			return nil
+		}
+		i := d.Operand(at.DTypes.Like)
+		if i < 0 {
+			return fmt.Errorf("operand %s is stored like %s, which is not an operand", at.Name, at.DTypes.Like)
+		}
+		if at = d.Operands[i]; at.IsIndex {
+			return fmt.Errorf("operand %s is stored like %s, which does not store real values", o.Name, at.Name)
+		}
+	}
+	return fmt.Errorf("operand %s is stored like %s, which is stored like %s in turn", o.Name, o.DTypes.Like, o.Name)
+}
+
+// formats are all in which an operand may be stored.
+func (d *Definition) formats(o *Operand) []num.DType {
+	all := o.DTypes.Allowed
+	if o.DTypes.Like != "" {
+		all = append(all[:len(all):len(all)], d.formats(&d.Operands[d.Operand(o.DTypes.Like)])...)
+	}
+	return all
 }

@@ -1,6 +1,9 @@
 package def
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Math is what a function computes over the real numbers: a closed set that
 // package truth knows.
@@ -41,6 +44,9 @@ type Function struct {
 func (f *Function) Of(x Value) Value {
 	v := &Node{Op: OpCall, Func: f, Args: []*Node{x}}
 	v.check(Float, Float)
+	if f == nil || f.Expand == nil {
+		v.Func, v.err = &Function{Name: "nil"}, errors.New("a function without an expansion")
+	}
 	if v.err != nil {
 		return v
 	}

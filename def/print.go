@@ -76,7 +76,8 @@ func (d *Definition) printContraction(s *strings.Builder) {
 }
 
 // nodeNames names every node: leaves by their name or value, computed nodes by
-// the name given with As, or t1, t2, … in order.
+// the name given with As, or t1, t2, … in order. Where functions give one name to
+// several values, the later ones are numbered: no two nodes look alike.
 func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 	taken := map[string]bool{}
 	if d != nil {
@@ -93,6 +94,12 @@ func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 		}
 	}
 	names := map[*Node]string{}
+	given := map[string]int{} // how many computed nodes have the name; an argument counts too
+	for _, n := range nodes {
+		if n.Op == OpArg {
+			given[n.Name]++
+		}
+	}
 	next := 1
 	for _, n := range nodes {
 		switch {
@@ -100,8 +107,13 @@ func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 			names[n] = constText(n.Real)
 		case n.Op == OpInt:
 			names[n] = intText(n.Int)
+		case n.Name != "" && len(n.Args) == 0:
+			names[n] = n.Name
 		case n.Name != "":
 			names[n] = n.Name
+			if given[n.Name]++; given[n.Name] > 1 {
+				names[n] += "." + strconv.Itoa(given[n.Name])
+			}
 		default:
 			for taken["t"+strconv.Itoa(next)] {
 				next++

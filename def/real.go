@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 )
 
 // Real is a real constant with two faces: the number itself, to any precision,
@@ -27,8 +28,12 @@ func RealOf(v float64) *Real {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return &Real{text: fmt.Sprint(v), f32: float32(v)}
 	}
+	text := fmt.Sprint(v)
+	if float64(float32(v)) != v { // the decimal 0.1 is another number than the binary64 nearest to it
+		text = strconv.FormatFloat(v, 'x', -1, 64)
+	}
 	return &Real{
-		text: fmt.Sprint(v),
+		text: text,
 		at:   func(prec uint) *big.Float { return new(big.Float).SetPrec(max(prec, 53)).SetFloat64(v) },
 		f32:  float32(v),
 	}

@@ -15,14 +15,16 @@ type Builder struct {
 }
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-var definitionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
+
+// reservedNames mean something else in the text form of a rowwise definition.
+var reservedNames = map[string]string{"C": "the number of columns", "R": "the number of rows", "NaN": "a constant"}
 
 // Rowwise builds a definition over the rows of an R×C matrix. It refuses one
 // that makes no sense, with a message that names the node.
 func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
 	b := &Builder{d: &Definition{Name: name, Kind: KindRowwise}}
-	if !definitionNameForm.MatchString(name) {
-		return nil, fmt.Errorf("definition %q: want a name like softmax.forward", name)
+	if build == nil {
+		return nil, fmt.Errorf("%s: nothing builds it", name)
 	}
 	build(b)
 	if err := b.finish(); err != nil {
@@ -49,7 +51,7 @@ func (b *Builder) InIndex(name string, except ...Value) Value {
 	o := &b.d.Operands[n.Operand]
 	o.IsIndex, o.Bound = true, "C"
 	for _, e := range except {
-		if e.Op != OpParam || e.Type != Int || o.Except != "" {
+		if e == nil || e.owner != b || e.Op != OpParam || e.Type != Int || o.Except != "" {
 			b.fail("index %s: want one int32 parameter as its exception, got %s", name, e.label())
 			break
 		}
@@ -72,14 +74,14 @@ func (b *Builder) Columns() Value { return &Node{Op: OpColumns, Name: "C"} }
 func (b *Builder) Rows() Value { return &Node{Op: OpRows, Name: "R"} }
 
 // Col is the column of this element, an int32.
-func (b *Builder) Col() Value { return &Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col"} }
+func (b *Builder) Col() Value { return &Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col()"} }
 
 // Random is a random word for this element: Philox 4×32-10 with the seed as key
 // and (flat index / 4, tensor, step) as counter. All arguments are int32.
 func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
 	v := &Node{Op: OpRandom, Args: []*Node{seedLow, seedHigh, tensor, step}}
 	v.check(Int, Int, Int, Int, Int)
-	if v.err == nil && v.Extent != Scalar {
+	if v.err == nil && (v.Extent != Scalar || v.Late) {
 		v.err = fmt.Errorf("%s: want int32 parameters", v.brief())
 	}
 	v.Extent = PerElement
@@ -122,8 +124,8 @@ func (b *Builder) rule(name string, rules []Rule) Rule {
 }
 
 func (b *Builder) operand(name string, e Extent, dtypes []Rule) int {
-	if !nameForm.MatchString(name) {
-		b.fail("operand %q: want a name like x or dgamma", name)
+	if meaning, taken := reservedNames[name]; taken {
+		b.fail("operand %s: the name stands for %s", name, meaning)
 	}
 	b.d.Operands = append(b.d.Operands, Operand{Name: name, Extent: e, Dims: dimsOf(e), DTypes: b.rule(name, dtypes)})
 	b.inputs = append(b.inputs, nil)
@@ -158,6 +160,9 @@ func (b *Builder) param(name string, t Type) Value {
 	}
 	if !nameForm.MatchString(name) {
 		b.fail("parameter %q: want a name like eps", name)
+	}
+	if meaning, taken := reservedNames[name]; taken {
+		b.fail("parameter %s: the name stands for %s", name, meaning)
 	}
 	b.d.Params = append(b.d.Params, Param{Name: name, IsInt: t == Int})
 	return &Node{Op: OpParam, Type: t, Name: name, Param: len(b.d.Params) - 1, owner: b}
@@ -216,7 +221,7 @@ func (b *Builder) finish() error {
 
 // checkLeaves walks the expression as written, and refuses operands of other
 // definitions, int32 arithmetic outside functions, names used twice, and roundings to the
-// format of something that is no operand.
+// format of something that stores no real values.
 func (b *Builder) checkLeaves() error {
 	named := map[string]*Node{}
 	for i, o := range b.d.Operands {
@@ -228,6 +233,7 @@ func (b *Builder) checkLeaves() error {
 		}
 		named[p.Name] = nil
 	}
+	functions := map[string]*Function{}
 	seen := map[*Node]bool{}
 	var walk func(n *Node) error
 	walk = func(n *Node) error {
@@ -250,15 +256,25 @@ func (b *Builder) checkLeaves() error {
 		case n.Op == OpArg:
 			return fmt.Errorf("%s: the argument of a function outside its expansion", n.brief())
 		case n.Op == OpRound || n.Op == OpSRound:
-			if o := n.Storage.Of; o != "" && b.d.Operand(o) < 0 {
-				return fmt.Errorf("%s: rounds to the storage of %s, which is not an operand", n.brief(), o)
-			} else if o == "" && !n.Storage.Fixed.IsFloat() {
+			o := b.d.Operand(n.Storage.Of)
+			switch {
+			case n.Storage.Of != "" && o < 0:
+				return fmt.Errorf("%s: rounds to the storage of %s, which is not an operand", n.brief(), n.Storage.Of)
+			case n.Storage.Of != "" && b.d.Operands[o].IsIndex, n.Storage.Of == "" && !n.Storage.Fixed.IsFloat():
 				return fmt.Errorf("%s: %s does not store real values", n.brief(), n.Storage)
 			}
+		case n.Op == OpCall:
+			if other := functions[n.Func.Name]; other != nil && other != n.Func {
+				return fmt.Errorf("two functions have the name %s", n.Func.Name)
+			}
+			functions[n.Func.Name] = n.Func
 		}
 		if n.Name != "" && len(n.Args) > 0 {
 			if !nameForm.MatchString(n.Name) {
 				return fmt.Errorf("%s: want a name like xhat", n.Name)
+			}
+			if meaning, taken := reservedNames[n.Name]; taken {
+				return fmt.Errorf("the name %s stands for %s", n.Name, meaning)
 			}
 			if other, taken := named[n.Name]; taken && other != n && !b.isOutputNamed(n) {
 				return fmt.Errorf("the name %s is used twice", n.Name)

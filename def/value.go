@@ -34,7 +34,7 @@ func IntConst(v int32) Value { return &Node{Op: OpInt, Type: Int, Int: v} }
 // As names a computed value: in the text form, in error messages and in generated
 // source. Leaves have names already and keep them.
 func (x *Node) As(name string) Value {
-	if len(x.Args) == 0 {
+	if x == nil || len(x.Args) == 0 {
 		return x
 	}
 	y := *x
@@ -88,7 +88,7 @@ func (x *Node) Inside() Value {
 // Select is cond ? a : b.
 func Select(cond, a, b Value) Value {
 	v := &Node{Op: OpSelect, Args: []*Node{cond, a, b}}
-	return v.check(a.Type, Bool, a.Type, a.Type)
+	return v.check(typeOf(a), Bool, typeOf(a), typeOf(a))
 }
 
 // int32 arithmetic, for the expansions of functions.
@@ -143,11 +143,20 @@ func intOp(op Op, result, arg Type, args ...*Node) Value {
 
 func compare(op Op, x, y *Node) Value {
 	v := &Node{Op: op, Args: []*Node{x, y}}
-	if x.Type == Bool {
+	t := typeOf(x)
+	if t == Bool {
 		v.err = fmt.Errorf("%s: %s is a truth value, want a float or an int32", v.brief(), x.label())
 		return v
 	}
-	return v.check(Bool, x.Type, x.Type)
+	return v.check(Bool, t, t)
+}
+
+// typeOf is the type of a value that may be missing.
+func typeOf(x *Node) Type {
+	if x == nil {
+		return Float
+	}
+	return x.Type
 }
 
 func reduce(op Op, extent Extent, x *Node) Value {
@@ -166,7 +175,11 @@ func reduce(op Op, extent Extent, x *Node) Value {
 func (x *Node) check(result Type, want ...Type) *Node {
 	x.Type = result
 	for _, a := range x.Args {
-		if a.err != nil && x.err == nil {
+		switch {
+		case x.err != nil:
+		case a == nil:
+			x.err = fmt.Errorf("%s: an argument is missing", x.brief())
+		default:
 			x.err = a.err
 		}
 	}
@@ -207,6 +220,8 @@ func (x *Node) label() string { return x.describe(1) }
 
 func (x *Node) describe(depth int) string {
 	switch {
+	case x == nil:
+		return "nil"
 	case x.Op == OpConst && x.Real != nil:
 		return x.Real.String()
 	case x.Op == OpInt:

@@ -54,8 +54,14 @@ func packDTypes(operands []Operand) uint64 {
 // plan returns a plan that may be launched: the demanded lowering's, or that of
 // the first admitted candidate of the preference table.
 func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan, error) {
-	if s.using != nil {
-		p := q.planFor(d, s, s.using, operands)
+	if l := s.using; l != nil {
+		switch {
+		case l.Device != q.device.Kind():
+			return nil, bad(d, "lowering", fmt.Sprintf("%s is for %s", l.Name, l.Device), q.device.Kind()+", the queue's device")
+		case !s.allows(l):
+			return nil, notUnder(d, l, s)
+		}
+		p := q.planFor(d, s, l, operands)
 		return p, p.err
 	}
 	if s.lowering != "" {
@@ -70,7 +76,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan,
 	var first error
 	for i := range candidates {
 		l := candidates[i]
-		if s.policy == Same && l.Model != def.FMAChain {
+		if !s.allows(l) {
 			continue
 		}
 		p := q.planFor(d, s, l, operands)
@@ -82,7 +88,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan,
 		}
 	}
 	if first == nil {
-		first = fmt.Errorf("%s: no lowering for %s under policy %s", d.Name, q.device.Name(), s.policy)
+		first = &InadmissibleError{Lowering: d.Name, Device: q.device.Name(), Reason: fmt.Sprintf("policy %s leaves no lowering", s.policy)}
 	}
 	return nil, first
 }
@@ -111,7 +117,7 @@ func (q *Queue) makePlan(key planKey, s *settings, operands []Operand) *plan {
 	for i := range operands {
 		dtypes[i] = operands[i].DType
 	}
-	p.kernel, p.err = key.lowering.Compile(key.definition, dtypes, key.class)
+	p.kernel, p.err = q.compile(key.lowering, key.definition, dtypes, key.class)
 	if p.err == nil && key.admission == SelfTest {
 		p.err = q.admit(p, key.definition, dtypes, key.class)
 	}
@@ -122,4 +128,39 @@ func (q *Queue) makePlan(key planKey, s *settings, operands []Operand) *plan {
 	plans[key] = p
 	q.plans.plans.Store(&plans)
 	return p
+}
+
+// compile makes a kernel, or says why there is none.
+func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, class int) (k Kernel, err error) {
+	inadmissible := func(cause error, reason string) error {
+		return &InadmissibleError{Lowering: l.ID(d), Device: q.device.Name(), Reason: reason, Cause: cause}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			k, err = nil, inadmissible(nil, fmt.Sprintf("its compilation panicked: %v", r))
+		}
+	}()
+	if l.Compile == nil {
+		return nil, inadmissible(nil, "it cannot be compiled: Compile is nil")
+	}
+	if k, err = l.Compile(d, dtypes, class); err != nil {
+		return nil, inadmissible(err, "it does not compile: "+err.Error())
+	}
+	if k == nil {
+		return nil, inadmissible(nil, "its compilation gave no kernel")
+	}
+	return k, nil
+}
+
+// allows reports whether the policy permits a lowering.
+func (s *settings) allows(l *Lowering) bool {
+	return s.policy != Same || l.Model == def.FMAChain && !l.IsBounded
+}
+
+func notUnder(d *def.Definition, l *Lowering, s *settings) error {
+	got := fmt.Sprintf("%s follows model %s", l.Name, l.Model)
+	if l.IsBounded {
+		got = l.Name + " does not promise bits"
+	}
+	return bad(d, "lowering", got, fmt.Sprintf("model %s and the reference's bits under policy %s", def.FMAChain, s.policy))
 }

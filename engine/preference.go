@@ -53,14 +53,14 @@ func named(device string, d *def.Definition, s *settings) (*Lowering, error) {
 	var names []string
 	for _, l := range Lowerings(device, d) {
 		if l.Name == s.lowering || l.ID(d) == s.lowering {
-			if s.policy == Same && l.Model != def.FMAChain {
-				return nil, fmt.Errorf("%s: lowering %s follows model %s, policy same wants fma", d.Name, l.Name, l.Model)
+			if !s.allows(l) {
+				return nil, notUnder(d, l, s)
 			}
 			return l, nil
 		}
 		names = append(names, l.Name)
 	}
-	return nil, fmt.Errorf("%s: no lowering %q on %s, want %s", d.Name, s.lowering, device, strings.Join(names, " or "))
+	return nil, bad(d, "lowering", fmt.Sprintf("%q is unknown on %s", s.lowering, device), strings.Join(names, " or "))
 }
 
 // cpuLowering is lower/cpu's way of computing a kind of definition.

@@ -138,7 +138,7 @@ func Open(name string) (device.Device, error) {
 	case "cpu", "auto":
 		return cpu.New(cpu.Options{})
 	}
-	return nil, &device.NoDeviceError{Name: name, Known: []string{"cpu"}}
+	return nil, &device.NoDeviceError{Name: name, Known: []string{"cpu"}, Reason: "this build has no support for " + kind}
 }
 
 // NewQueue makes a queue on a device.

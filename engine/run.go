@@ -36,8 +36,8 @@ type Record struct {
 // Run computes a definition on tensors given by name. Results go to the outputs
 // among them.
 func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
-	if d == nil {
-		return &tensor.BadArgument{Op: "engine.Run", Operand: "definition", Got: "is nil"}
+	if err := checkCall(q, d, "engine.Run"); err != nil {
+		return err
 	}
 	for name := range args {
 		if d.Operand(name) < 0 {
@@ -71,8 +71,8 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 // Eval is Run with outputs that it allocates, in the format of the operands that
 // they are declared like, and returns; it waits for them.
 func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) {
-	if q == nil {
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+	if err := checkCall(q, d, "engine.Eval"); err != nil {
+		return nil, err
 	}
 	all, results := Args{}, Args{}
 	for name, t := range args {
@@ -98,8 +98,8 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 // Call is Run with everything in the order of the definition. It is what typed
 // calls use: once a plan exists it allocates nothing.
 func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, opts ...Option) error {
-	if q == nil {
-		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+	if err := checkCall(q, d, "engine.Call"); err != nil {
+		return err
 	}
 	if len(opts) == 0 {
 		return q.call(d, tensors, params, &q.settings)
@@ -109,6 +109,21 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 		o(&s)
 	}
 	return q.call(d, tensors, params, &s)
+}
+
+// checkCall refuses a call without a definition, a queue or a context.
+func checkCall(q *Queue, d *def.Definition, call string) error {
+	switch {
+	case d == nil:
+		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is nil"}
+	case q == nil:
+		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+	case q.device == nil:
+		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
+	case q.ctx == nil:
+		return &tensor.BadArgument{Op: d.Name, Operand: "context", Got: "is nil"}
+	}
+	return nil
 }
 
 // launches keeps the memory of calls.
@@ -165,14 +180,16 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 
 // newOutput allocates an output as its definition and the other operands demand.
 func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.Tensor, error) {
-	dtype := num.NoDType
-	switch {
-	case o.DTypes.Like != "" && args[o.DTypes.Like] != nil:
-		dtype = args[o.DTypes.Like].DType()
-	case len(o.DTypes.Allowed) == 1:
-		dtype = o.DTypes.Allowed[0]
+	dtype, rule := num.NoDType, o.DTypes
+	for rule.Like != "" && dtype == num.NoDType { // like another output, perhaps, which is like an input
+		dtype = args[rule.Like].DType()
+		rule = d.Operands[d.Operand(rule.Like)].DTypes
+	}
+	if dtype == num.NoDType && len(rule.Allowed) == 1 {
+		dtype = rule.Allowed[0]
 	}
 	var shape []int
+	hasShape := false
 	sizes := map[string]int{}
 	for i := range d.Operands {
 		in := &d.Operands[i]
@@ -184,16 +201,16 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.
 			dtype = t.DType()
 		}
 		bindSizes(d, in, t, sizes)
-		if d.Kind == def.KindRowwise && in.Extent == def.PerElement && shape == nil {
+		if d.Kind == def.KindRowwise && in.Extent == def.PerElement && !hasShape {
 			switch o.Extent {
 			case def.PerElement:
-				shape = t.Shape()
+				shape, hasShape = t.Shape(), true
 			case def.PerRow:
-				shape = t.Shape()[:max(0, t.Rank()-1)]
+				shape, hasShape = t.Shape()[:max(0, t.Rank()-1)], true
 			}
 		}
 	}
-	if shape == nil {
+	if !hasShape {
 		for _, letter := range o.Dims {
 			if sizes[letter] == 0 {
 				return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that tells it, or the output itself"}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
@@ -83,24 +84,38 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 // reference gets.
 type selfTestCase struct {
 	operands []Operand
+	memory   [][]byte // of the operands, with a guard at both ends
+	taken    []bool   // inputs whose place an output has taken
 	want     []num.Array
 	params   []float64
 }
 
+// guardBytes lie before and after each operand; nothing may disturb them.
+const (
+	guardBytes = 64
+	guardByte  = 0xa5
+)
+
 func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfTestCase {
 	g := gen.New(d.Name + "/" + test.name)
-	var c selfTestCase
-	taken := map[int]bool{} // inputs whose place an output has taken
+	c := selfTestCase{taken: make([]bool, len(d.Operands))}
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		a := newTestArray(o, dtypes[i], test)
 		fillTestArray(a, o, g, test)
 		c.want = append(c.want, a)
-		held := num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride, Data: append([]byte(nil), a.Data...)}
-		if test.inPlace && o.IsOut && !o.IsIn && o.Extent == def.PerElement {
+		memory := make([]byte, guardBytes+len(a.Data)+guardBytes)
+		for k := range memory {
+			memory[k] = guardByte
+		}
+		c.memory = append(c.memory, memory)
+		held := a
+		held.Data = memory[guardBytes : guardBytes+len(a.Data) : guardBytes+len(a.Data)]
+		copy(held.Data, a.Data)
+		if test.inPlace {
 			for k := range i {
-				if in := &d.Operands[k]; isInPlace(d, o, in) && !in.IsOut && !taken[k] && dtypes[k] == dtypes[i] {
-					taken[k] = true
+				if in := &d.Operands[k]; isInPlace(d, o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
+					c.taken[k] = true
 					held.Data = c.operands[k].Host
 					break
 				}
@@ -136,7 +151,7 @@ func newTestArray(o *def.Operand, dtype num.DType, test selfTest) num.Array {
 	}
 	a := num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride, Data: make([]byte, rows*stride*dtype.Size())}
 	for i := range a.Data {
-		a.Data[i] = 0xa5
+		a.Data[i] = guardByte
 	}
 	return a
 }
@@ -167,29 +182,46 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 		return inadmissible(err, "the reference refused: %v", err)
 	}
 	for i := range d.Operands {
-		if !d.Operands[i].IsOut {
-			continue
-		}
+		o := &d.Operands[i]
 		got, want := c.operands[i].Array(), c.want[i]
-		if corrupt != nil {
+		if corrupt != nil && o.IsOut {
 			corrupt(test.name, got)
 		}
-		for r := range want.Rows {
-			for col := range want.Stride {
-				if r*want.Stride+col >= len(want.Data)/want.DType.Size() {
-					break
-				}
-				x, y := got.Bits(r, col), want.Bits(r, col)
-				if d.Kind != def.KindGather {
-					x, y = num.Canonical(want.DType, x), num.Canonical(want.DType, y)
-				}
-				if x != y {
-					return inadmissible(nil, "%s[%d,%d] is 0x%0*x, want 0x%0*x", d.Operands[i].Name, r, col, 2*want.DType.Size(), x, 2*want.DType.Size(), y)
-				}
+		if !c.taken[i] {
+			if reason := differs(d, o, got, want); reason != "" {
+				return inadmissible(nil, "%s", reason)
 			}
+		}
+		if m := c.memory[i]; isDisturbed(m[:guardBytes]) || isDisturbed(m[len(m)-guardBytes:]) {
+			return inadmissible(nil, "it writes outside %s", o.Name)
 		}
 	}
 	return nil
+}
+
+// differs says where an operand differs from the answer. Inputs and the gaps
+// between rows have to be what they were.
+func differs(d *def.Definition, o *def.Operand, got, want num.Array) string {
+	digits := 2 * want.DType.Size()
+	for r := range want.Rows {
+		for c := range want.Stride {
+			x, y := got.Bits(r, c), want.Bits(r, c)
+			switch {
+			case x == y:
+			case c >= want.Cols:
+				return fmt.Sprintf("it writes between the rows of %s", o.Name)
+			case !o.IsOut:
+				return fmt.Sprintf("it writes to its input %s", o.Name)
+			case d.Kind == def.KindGather || num.Canonical(want.DType, x) != num.Canonical(want.DType, y):
+				return fmt.Sprintf("%s[%d,%d] is 0x%0*x, want 0x%0*x", o.Name, r, c, digits, x, digits, y)
+			}
+		}
+	}
+	return ""
+}
+
+func isDisturbed(guard []byte) bool {
+	return slices.ContainsFunc(guard, func(b byte) bool { return b != guardByte })
 }
 
 // launchRecovering turns a kernel's panic into an error: an untested kernel may

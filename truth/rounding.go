@@ -87,7 +87,7 @@ func (d domain) contains(lo, hi float64) bool {
 var domainForm = regexp.MustCompile(`^(?:(\S+) <= )?(x|\|x\|)(?: <= (\S+))?$`)
 
 // domainOf reads the domain of a function as it is written in its text:
-// "every x", "x > 0", "x != 0", "x <= 44", "-128 <= x <= 44", "2^-125 <= |x| <= 2^125".
+// "every x", "x > 0", "x != 0", "x >= 0", "x <= 44", "-128 <= x <= 44", "2^-125 <= |x| <= 2^125".
 func domainOf(f *def.Function) (domain, error) {
 	d := domain{low: math.Inf(-1), high: math.Inf(1)}
 	switch f.Domain {
@@ -95,6 +95,8 @@ func domainOf(f *def.Function) (domain, error) {
 		return d, nil
 	case "x != 0":
 		return domain{math.SmallestNonzeroFloat64, d.high, true}, nil
+	case "x >= 0":
+		return domain{0, d.high, false}, nil
 	case "x > 0":
 		return domain{math.SmallestNonzeroFloat64, d.high, false}, nil
 	}

@@ -247,6 +247,7 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 	case def.OpSqrt:
 		apply(out.x, x(0), T.Sqrt)
 		e.widen(out.x, unit, 0)
+		e.restrict(out.x, x(0), domain{low: 0, high: math.Inf(1)})
 	case def.OpNeg:
 		apply(out.x, x(0), T.Neg)
 	case def.OpAbs:
@@ -277,6 +278,9 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		} else {
 			zip(out.claim, x(0), x(1), comparison[T](n.Op))
 		}
+		if n.Args[0] == n.Args[1] && n.Args[0].Type == def.Float {
+			apply(out.claim, x(0), func(a T) ball.Truth { return compareSelf(n.Op, a.Known()) })
+		}
 	case def.OpInside:
 		apply(out.claim, i(0), func(a int32) ball.Truth { return truth(0 <= a && int(a) < e.cols) })
 	case def.OpSelect:
@@ -285,7 +289,7 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 	case def.OpRowSum:
 		out.x[0] = e.zero.Sum(x(0))
 		if e.Mode == Rounded {
-			out.x[0] = roundedSum(out.x[0], magnitude(x(0)), e.cols, laneHeight(e.cols, num.RowLanes(e.cols)))
+			out.x[0] = roundedSum(out.x[0], addSizes(size{}, x(0)), laneHeight(e.cols, num.RowLanes(e.cols)))
 		}
 	case def.OpColSum, def.OpTotalSum:
 		e.sums[n].total(out.x)
@@ -356,39 +360,63 @@ func (e *evaluator[T]) storage(s def.Storage) num.DType {
 
 func (e *evaluator[T]) widen(xs []T, u, eta float64) { e.widenWithin(xs, u, eta, math.MaxFloat32) }
 
-// widenWithin adds the error of a rounding in mode Rounded. A zero rounds to itself,
-// and what may exceed the limit may have become an infinity.
+// widenWithin adds the error of a rounding in mode Rounded. A zero rounds to itself, no
+// rounding crosses zero, and what may exceed the limit may have become an infinity.
 func (e *evaluator[T]) widenWithin(xs []T, u, eta, limit float64) {
 	if e.Mode == Exact || u == 0 && eta == 0 {
 		return
 	}
 	for j, x := range xs {
 		lo, hi := x.Bounds()
-		switch m := max(-lo, hi); {
+		m := max(-lo, hi)
+		switch {
 		case lo == 0 && hi == 0:
-		case m+float64(m*u) > limit:
+			continue
+		case !(m+float64(m*u) <= limit):
 			xs[j] = e.unknown()
-		default:
-			xs[j] = x.Widen(u, eta)
+			continue
+		}
+		xs[j] = x.Widen(u, eta)
+		switch reach := float64(m*u) + eta; {
+		case lo >= 0 && lo <= reach:
+			xs[j] = xs[j].Max(e.zero)
+		case hi <= 0 && -hi <= reach:
+			xs[j] = xs[j].Min(e.zero)
+		}
+	}
+}
+
+// restrict takes back what is not known in mode Rounded: results of arguments that may
+// lie outside a domain.
+func (e *evaluator[T]) restrict(out, x []T, d domain) {
+	if e.Mode == Exact {
+		return
+	}
+	for j := range out {
+		if !d.contains(at(x, j).Bounds()) {
+			out[j] = e.unknown()
 		}
 	}
 }
 
 func (e *evaluator[T]) unknown() T { return e.zero.FromFloat64(math.NaN()) }
 
-// multiply knows that a value times itself is a square.
+// multiply knows that a value times itself is a square, at least zero.
 func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	a, b := e.values[n.Args[0].ID].x, e.values[n.Args[1].ID].x
-	if n.Args[0] == n.Args[1] {
-		apply(out, a, T.Sqr)
-	} else {
+	switch {
+	case n.Args[0] != n.Args[1]:
 		zip(out, a, b, T.Mul)
+	case e.Mode == Exact:
+		apply(out, a, T.Sqr)
+	default:
+		apply(out, a, func(x T) T { return x.Sqr().Max(e.zero) })
 	}
 }
 
 // call1 is a function by its mathematics. Its error is in units in the last place of
 // the true value, 2·unit of it at most, or 2^-149 among the subnormals; it holds for
-// arguments in the domain.
+// arguments in the domain. It may cross zero.
 func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	mathematics := functionOf[T](f.Math)
 	if mathematics == nil {
@@ -399,7 +427,6 @@ func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	if e.Mode == Exact {
 		return
 	}
-	e.widen(out, 2*f.ULPs*unit, 2*f.ULPs*tiny)
 	d, known := e.domains[f]
 	if !known {
 		var err error
@@ -408,11 +435,12 @@ func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 		}
 		e.domains[f] = d
 	}
-	for j := range x {
-		if !d.contains(x[j].Bounds()) {
-			out[j] = e.unknown()
-		}
+	u, eta := 2*f.ULPs*unit, 2*f.ULPs*tiny
+	for j, y := range out {
+		out[j] = y.Widen(u, eta)
 	}
+	e.restrict(out, out, domain{low: -math.MaxFloat32, high: math.MaxFloat32})
+	e.restrict(out, x, d)
 }
 
 func functionOf[T ball.Number[T]](m def.Math) func(T) T {
@@ -471,6 +499,14 @@ func comparison[T ball.Number[T]](op def.Op) func(a, b T) ball.Truth {
 	return func(a, b T) ball.Truth {
 		return [...]ball.Truth{ball.Maybe: ball.Maybe, ball.Yes: ball.No, ball.No: ball.Yes}[a.Equal(b)]
 	}
+}
+
+// compareSelf is a comparison of a value with itself, which tells numbers from NaN.
+func compareSelf(op def.Op, isNumber bool) ball.Truth {
+	if !isNumber {
+		return ball.Maybe
+	}
+	return truth(op == def.OpLessEqual || op == def.OpEqual)
 }
 
 func compareInt(op def.Op, a, b int32) ball.Truth {

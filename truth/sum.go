@@ -12,9 +12,8 @@ type runningSum[T ball.Number[T]] struct {
 	mode    Mode
 	height  int
 	sums    []T
-	abs     []float64 // Σ of the largest magnitudes, in mode Rounded
-	terms   int       // added to each sum
-	pending []T       // block terms of the first sum, then of the second, …
+	sizes   []size // in mode Rounded
+	pending []T    // block terms of the first sum, then of the second, …
 	block   int
 	waiting int // in each
 }
@@ -28,7 +27,7 @@ func newRunningSum[T ball.Number[T]](zero T, mode Mode, n, width, height int) *r
 	}
 	s.pending = make([]T, n*s.block)
 	if mode == Rounded {
-		s.abs = make([]float64, n)
+		s.sizes = make([]size, n)
 	}
 	return s
 }
@@ -50,40 +49,51 @@ func (s *runningSum[T]) flush() {
 		terms := s.pending[j*s.block:][:s.waiting]
 		s.sums[j] = s.sums[j].Sum(terms)
 		if s.mode == Rounded {
-			s.abs[j] += magnitude(terms)
+			s.sizes[j] = addSizes(s.sizes[j], terms)
 		}
 	}
-	s.terms += s.waiting
 	s.waiting = 0
 }
 
 func (s *runningSum[T]) total(out []T) {
 	s.flush()
 	copy(out, s.sums)
-	for j, abs := range s.abs {
-		out[j] = roundedSum(out[j], abs, s.terms, s.height)
+	for j, z := range s.sizes {
+		out[j] = roundedSum(out[j], z, s.height)
 	}
 }
 
-// magnitude is Σ of the largest magnitudes, as float64 adds them up.
-func magnitude[T ball.Number[T]](terms []T) float64 {
-	sum := 0.0
+// size is how large terms are.
+type size struct {
+	n     int
+	abs   float64 // Σ of the largest magnitudes, as float64 adds them up
+	least float64 // the lowest of 0 and all terms
+}
+
+func addSizes[T ball.Number[T]](z size, terms []T) size {
+	z.n += len(terms)
 	for _, x := range terms {
 		lo, hi := x.Bounds()
-		sum += max(-lo, hi)
+		z.abs += max(-lo, hi)
+		z.least = min(z.least, lo)
 	}
-	return sum
+	return z
 }
 
-// roundedSum adds the error of binary32 to an exact sum of n terms: in a tree of the
-// given height it is at most gamma(height)·Σ|x| (Higham 2002, section 4.2). As long as
-// Σ|x|·(1+gamma) can be represented no partial sum overflows. abs, added up in
-// float64, may be n·2^-53 of itself too small.
-func roundedSum[T ball.Number[T]](sum T, abs float64, n, height int) T {
-	abs *= 1 + float64(n)*0x1p-52
+// roundedSum adds the error of binary32 to an exact sum: in a tree of the given height
+// it is at most gamma(height)·Σ|x| (Higham 2002, section 4.2). As long as
+// Σ|x|·(1+gamma) can be represented no partial sum overflows, and without a term below
+// zero none is below zero. n float64 additions leave Σ|x| at most n·2^-53 of itself too
+// small.
+func roundedSum[T ball.Number[T]](sum T, z size, height int) T {
+	abs := z.abs * (1 + float64(z.n)*0x1p-52)
 	g := gamma(height)
 	if !(abs*(1+g) <= math.MaxFloat32) {
 		return sum.FromFloat64(math.NaN())
 	}
-	return sum.Widen(0, abs*g)
+	sum = sum.Widen(0, abs*g)
+	if z.least == 0 {
+		return sum.Max(sum.FromFloat64(0))
+	}
+	return sum
 }

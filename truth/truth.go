@@ -13,10 +13,8 @@
 //
 // Inputs are what is stored, exactly. A NaN or an infinity carries no information,
 // neither does anything computed from it, and the result says so (ball.Ball.Known);
-// the same holds in mode Rounded where a step may overflow or leave the domain of a
-// function. A root in mode Rounded is that of the part at or above zero: a
-// computation that goes below gives NaN, which no known ball contains. Zeros have
-// no sign here.
+// the same holds in mode Rounded where a step may overflow, leave the domain of a
+// function, or take the root of something below zero. Zeros have no sign here.
 //
 // The package shares no code with what executes definitions. Read rounding.go for
 // the model of a rounding, rowwise.go for the evaluator, table.go for the other

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -14,10 +15,8 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
-	"tokitai/op/embedding"
-	"tokitai/op/gemm"
-	"tokitai/op/layernorm"
-	"tokitai/op/softmax"
+	"tokitai/op"
+	"tokitai/op/all"
 	"tokitai/tensor"
 )
 
@@ -27,8 +26,8 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "what is here, and does it work",
 		Long: `What this program found: its build, the processor with the instruction sets that
-matter, memory, workers and devices. Then a quick self-test: some kernels have to
-reproduce known answers on this machine. Exits with 4 if one does not.`,
+matter, memory, workers and devices. Then every kernel in every format has to
+reproduce the reference's answers on this machine. Exits with 4 if one does not.`,
 		Example: `  tokitai doctor
   tokitai doctor --json`,
 		Args:              noArguments,
@@ -38,12 +37,7 @@ reproduce known answers on this machine. Exits with 4 if one does not.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = printJSON(c.OutOrStdout(), d)
-			} else {
-				err = d.print(c.OutOrStdout())
-			}
-			return errors.Join(err, d.failure())
+			return d.report(c.OutOrStdout(), asJSON)
 		},
 	}
 	jsonFlag(c, &asJSON)
@@ -76,14 +70,8 @@ type selfTestResult struct {
 	err      error
 }
 
-// doctorTests are one definition for each way to compute on the CPU.
-var doctorTests = []*def.Definition{
-	softmax.ForwardDefinition, layernorm.BackwardDefinition,
-	gemm.ForwardDefinition, embedding.ForwardDefinition, embedding.BackwardDefinition,
-}
-
 func examine(c *cobra.Command) (*diagnosis, error) {
-	host, err := openDevice("cpu")
+	host, err := engine.Open("cpu")
 	if err != nil {
 		return nil, err
 	}
@@ -100,33 +88,49 @@ func examine(c *cobra.Command) (*diagnosis, error) {
 	}
 	defer q.Close()
 	q = q.WithContext(c.Context())
-	for _, definition := range doctorTests {
-		for _, dtype := range num.FloatDTypes {
-			d.SelfTests = append(d.SelfTests, selfTest(q, definition, dtype))
-		}
-	}
+	d.SelfTests = selfTests(q, all.Operations)
 	return d, nil
 }
 
 // findDevices tries the first device of every kind.
 func findDevices() []foundDevice {
-	var all []foundDevice
+	var found []foundDevice
 	for _, name := range []string{"cpu", "cuda:0", "hip:0", "sim"} {
-		found := foundDevice{Name: name}
-		dev, err := openDevice(name)
+		f := foundDevice{Name: name}
+		dev, err := engine.Open(name)
 		var none *device.NoDeviceError
 		switch {
 		case err == nil:
-			found.Available = true
+			f.Available = true
 			dev.Close()
 		case errors.As(err, &none):
-			found.Reason = none.Reason
+			f.Reason = none.Reason
 		default:
-			found.Reason = err.Error()
+			f.Reason = err.Error()
 		}
-		all = append(all, found)
+		found = append(found, f)
 	}
-	return all
+	return found
+}
+
+// selfTests admits every definition in every format.
+func selfTests(q *engine.Queue, operations []*op.Operation) []selfTestResult {
+	var results []selfTestResult
+	seen := map[*def.Definition]bool{}
+	for _, o := range operations {
+		for _, definition := range o.Definitions {
+			if seen[definition] {
+				continue
+			}
+			seen[definition] = true
+			for _, dtype := range num.FloatDTypes {
+				if slices.Contains(formats(definition, dtype), dtype) {
+					results = append(results, selfTest(q, definition, dtype))
+				}
+			}
+		}
+	}
+	return results
 }
 
 // selfTest makes a small call, which has to be preceded by the admission of the
@@ -166,8 +170,15 @@ func smallCall(q *engine.Queue, d *def.Definition, t num.DType, opts ...engine.O
 	return engine.Call(q, d, tensors, make([]float64, len(d.Params)), opts...)
 }
 
-// failure is the first self-test that failed.
-func (d *diagnosis) failure() error {
+// report prints the diagnosis, and returns the first self-test's failure.
+func (d *diagnosis) report(w io.Writer, asJSON bool) error {
+	write := d.print
+	if asJSON {
+		write = func(w io.Writer) error { return printJSON(w, d) }
+	}
+	if err := write(w); err != nil {
+		return err
+	}
 	for _, t := range d.SelfTests {
 		if t.err != nil {
 			return t.err
@@ -204,13 +215,22 @@ func (d *diagnosis) print(w io.Writer) error {
 	}
 	table.Flush()
 
-	fmt.Fprint(w, "\nself-test\n")
-	for _, t := range d.SelfTests {
-		fmt.Fprintf(table, "  %s\t%s\t%s", t.Lowering, t.DType, t.Verdict)
-		if t.Reason != "" {
-			fmt.Fprintf(table, "\t%s", t.Reason)
+	fmt.Fprint(w, "\nself-test: the reference's bits, on this device\n")
+	for i := 0; i < len(d.SelfTests); {
+		lowering := d.SelfTests[i].Lowering
+		fmt.Fprintf(table, "  %s", lowering)
+		var reasons []string
+		for ; i < len(d.SelfTests) && d.SelfTests[i].Lowering == lowering; i++ {
+			t := d.SelfTests[i]
+			fmt.Fprintf(table, "\t%s %s", t.DType, t.Verdict)
+			if t.Reason != "" {
+				reasons = append(reasons, t.Reason)
+			}
 		}
 		fmt.Fprintln(table)
+		for _, reason := range reasons {
+			fmt.Fprintf(table, "    %s\n", reason)
+		}
 	}
 	return table.Flush()
 }

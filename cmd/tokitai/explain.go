@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
+	"tokitai/docs"
 	"tokitai/engine"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
@@ -30,8 +31,8 @@ func newExplain() *cobra.Command {
 		Short: "what an operation computes, and what it promises",
 		Long: `What an operation computes: its formula, operands, parameters and promises, its
 definition with every rounding and the order of every sum, the SHA-256 of that
-text, and the functions in it with the largest error that was proven. Without OP,
-a list of all operations.
+text, the functions in it with the largest error that was proven, and its accuracy:
+what is promised and what was measured. Without OP, a list of all operations.
 
 With --emit, what is executed instead: reference is the definition with its
 functions expanded, a line a node; cpu is the program that the CPU runs, for
@@ -114,6 +115,7 @@ type explanation struct {
 	Summary     string              `json:"summary"`
 	Parameters  []explainedParam    `json:"parameters"`
 	Definitions []explainedVariant  `json:"definitions"`
+	Accuracy    string              `json:"accuracy,omitempty"` // Markdown
 	contracts   []def.Contract      // of the definitions
 	functions   []explainedFunction // of all definitions, each once
 }
@@ -179,7 +181,7 @@ func (f *explainFlags) explain(w io.Writer, o *op.Operation) error {
 			return wrongUse("--emit %q: want %s", e, oneOf(emitted))
 		}
 	}
-	x := explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}}
+	x := explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
 	for _, p := range o.Params {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
@@ -308,6 +310,10 @@ func (x *explanation) print(w io.Writer) error {
 			fmt.Fprintf(table, "  %s\t%s\twithin %v ulp for %s\n", f.Name, f.Math, f.ULPs, f.Domain)
 		}
 		table.Flush()
+	}
+	if x.Accuracy != "" {
+		fmt.Fprint(w, "\naccuracy, in ulps of the output; docs/accuracy.md tells how to read it\n")
+		printIndented(w, x.Accuracy)
 	}
 	for _, v := range x.Definitions {
 		fmt.Fprintf(w, "\ndefinition, sha256 %s\n", v.SHA256)

@@ -87,7 +87,7 @@ Exit codes
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newDoctor(), newRun(), newExplain(), newVersion(), newCompletion())
+	root.AddCommand(newDoctor(), newRun(), newExplain(), newAccuracy(), newVersion(), newCompletion())
 	return root
 }
 

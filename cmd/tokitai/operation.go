@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
-	"tokitai/device"
-	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -37,18 +33,6 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// openDevice is engine.Open with a reason where that gives none.
-func openDevice(name string) (device.Device, error) {
-	d, err := engine.Open(name)
-	var none *device.NoDeviceError
-	if errors.As(err, &none) && none.Reason == "" {
-		if kind, _, parseErr := device.ParseName(name); parseErr == nil {
-			none.Reason = "this build has no support for " + kind
-		}
-	}
-	return d, err
 }
 
 // formats are the formats of a definition's operands: t where the contract leaves

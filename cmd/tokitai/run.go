@@ -131,7 +131,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	dev, err := openDevice(f.device)
+	dev, err := engine.Open(f.device)
 	if err != nil {
 		return err
 	}

@@ -138,6 +138,46 @@ func TestContractionHardProducts(t *testing.T) {
 	}
 }
 
+// TestContractionProductRange multiplies bf16 values of one binade by those of
+// another, on both sides of where their products cease to be exact in binary32.
+func TestContractionProductRange(t *testing.T) {
+	g := gen.New("product range")
+	d := products(t)[4] // added to an old result
+	dtypes := []num.DType{num.BF16, num.BF16, num.F32}
+	binade := func(a num.Array, e int) {
+		for r := range a.Rows {
+			for c := range a.Cols {
+				a.Set(r, c, g.Exponents(e, e+1))
+			}
+		}
+	}
+	compare := func(e, f, old int) {
+		c := randdef.NewCase(g, d, dtypes, map[string]int{"M": 4, "N": 8, "K": 2})
+		binade(c.Operands[0], max(e, -126))
+		if e < -126 { // subnormals
+			for r := range 4 {
+				for k := range 2 {
+					c.Operands[0].SetBits(r, k, uint32(1+g.Below(127)))
+				}
+			}
+		}
+		binade(c.Operands[1], f)
+		binade(c.Operands[2], old)
+		compareProduct(t, c, 1, g)
+	}
+	for range 3 {
+		for sum := -142; sum < -130; sum++ {
+			compare(-70, sum+70, -126)
+		}
+		for f := -18; f < -4; f++ {
+			compare(-127, f, -126)
+		}
+		for sum := 122; sum < 130; sum++ {
+			compare(60, sum-60, 127)
+		}
+	}
+}
+
 // TestContractionKnownAnswers has answers worked out by hand: the products of the
 // row a and the column b, in this order, on top of an old result or +0.
 func TestContractionKnownAnswers(t *testing.T) {

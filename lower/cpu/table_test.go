@@ -132,6 +132,9 @@ func TestScatterF16KnownAnswers(t *testing.T) {
 		{"an old f32 that decides a tie", []float64{1, 0x1p-24}, []float64{0x1p-149}, num.F32, math.Float32bits(1 + 0x1p-23)},
 		{"an old f32 that decides a tie downward", []float64{1, 0x1p-24}, []float64{-0x1p-149}, num.F32, math.Float32bits(1)},
 		{"an old f32 beyond binary64's reach", []float64{0x1p-24}, []float64{0x1p100}, num.F32, math.Float32bits(0x1p100)},
+		{"a sum beyond 53 bits", append(repeat(8196, 65504), 160, 0x1p-24), nil, num.F32, math.Float32bits(0x1p29 + 64)}, // above the tie 2^29 + 32
+		{"a sum beyond 53 bits on an old value", append(repeat(8196, 65504), 160, 0x1p-24), []float64{0}, num.F32, math.Float32bits(0x1p29 + 64)},
+		{"below a tie by one part in 2^53", append(repeat(4098, 65504), 112, -0x1p-24), []float64{0x1p-40}, num.F32, math.Float32bits(0x1p28 + 32)},
 		{"an old f32 near the end of the range", []float64{65504}, []float64{math.MaxFloat32}, num.F32, math.Float32bits(math.MaxFloat32)},
 	} {
 		d := scatters[len(test.old)]

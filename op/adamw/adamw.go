@@ -26,7 +26,12 @@ const (
 
 var modeNames = [...]string{"inplace", "master", "stochastic"}
 
-func (m Mode) String() string { return modeNames[m] }
+func (m Mode) String() string {
+	if m.check("") != nil {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return modeNames[m]
+}
 
 // ParseMode is the inverse of String.
 func ParseMode(s string) (Mode, error) {
@@ -35,10 +40,19 @@ func ParseMode(s string) (Mode, error) {
 			return Mode(i), nil
 		}
 	}
-	return 0, fmt.Errorf("adamw mode %q: want inplace, master or stochastic", s)
+	return 0, &tensor.BadArgument{Op: "adamw.step", Operand: "mode", Got: fmt.Sprintf("is %q", s), Want: wantMode}
 }
 
-// Definition is the definition of a step in mode m.
+const wantMode = "inplace, master or stochastic"
+
+func (m Mode) check(op string) error {
+	if int(m) >= len(modeNames) {
+		return &tensor.BadArgument{Op: op, Operand: "mode", Got: fmt.Sprintf("is %d", uint8(m)), Want: wantMode}
+	}
+	return nil
+}
+
+// Definition is the definition of a step in mode m, one of the three.
 func (m Mode) Definition() *def.Definition {
 	return [...]*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}[m]
 }
@@ -49,21 +63,24 @@ var (
 	InPlaceDefinition = def.Must(def.Rowwise("adamw.step", func(b *def.Builder) {
 		w := b.In("weight")
 		b.Out("weight", update(b, w))
-		describe(b)
+		describe(b, "a weight of 16 bits does not move by less than half a unit in its last place: smaller updates are lost, at every step",
+			"weight, m, v and grad share no memory")
 	}))
 	MasterDefinition = def.Must(def.Rowwise("adamw.step.master", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F32))
 		next := update(b, w)
 		b.Out("weight", next)
 		b.Out("copy", next, def.Only(num.F16, num.BF16))
-		describe(b, "copy is the new weight, rounded once")
+		describe(b, "copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it",
+			"copy may be grad itself; otherwise weight, m, v, grad and copy share no memory")
 	}))
 	StochasticDefinition = def.Must(def.Rowwise("adamw.step.stochastic", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F16, num.BF16))
 		next := update(b, w)
 		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"), b.IntParam("tensor"), b.IntParam("t"))
 		b.Out("weight", next.StochasticRound(def.StorageOf("weight"), word.As("word")))
-		describe(b, "the new weight is one of its two neighbours, up with the probability of its distance, by Philox word (seed, tensor, t, element)")
+		describe(b, "the new weight is one of its two neighbours, the farther one with the probability that makes it right on average, by Philox word (seed, tensor, t, element)",
+			"weight, m, v and grad share no memory")
 	}))
 )
 
@@ -82,19 +99,27 @@ func update(b *def.Builder, w def.Value) def.Value {
 	return w.Sub(stepSize.Mul(newM.Div(d)).Add(decay.Mul(w))).As("new_weight")
 }
 
-func describe(b *def.Builder, more ...string) {
+// describe states the contract; rounding and sharing are what the modes differ in.
+func describe(b *def.Builder, rounding, sharing string) {
 	b.Formula(
 		"m      = beta1*m + (1-beta1)*grad",
 		"v      = beta2*v + (1-beta2)*grad^2",
 		"weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)",
 		"bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t",
 	)
-	b.Clauses(append([]string{
-		"any shape",
-		"lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t at least 1",
-		"a NaN in weight, m, v or grad makes the new weight NaN",
+	b.Clauses(
+		"any shape; rows may lie apart",
+		"lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32",
+		"a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both",
 		"m and v are f32 in every mode",
-	}, more...)...)
+		rounding,
+		"an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN",
+		"v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN",
+		"eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN",
+		"subnormals are kept; a new weight too large for its format is infinite",
+		"with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits",
+		sharing,
+	)
 }
 
 // Hyper are the numbers of a step.
@@ -105,21 +130,23 @@ type Hyper struct {
 // DefaultHyper has no learning rate.
 var DefaultHyper = Hyper{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 
-func (h Hyper) check(op string, t int) error {
+// check refuses numbers that make no step, in the name of a call in a valid mode.
+func (h Hyper) check(op string, mode Mode, t int) error {
 	refuse := func(name string, got any, want string) error {
-		return &tensor.BadArgument{Op: op, Operand: name, Clause: op + ".C2", Got: fmt.Sprintf("is %v", got), Want: want}
+		return &tensor.BadArgument{Op: op, Operand: name, Clause: mode.Definition().Name + ".C2", Got: fmt.Sprintf("is %v", got), Want: want}
 	}
+	const finite = "a finite number of at least 0"
 	for _, p := range [...]struct {
 		name  string
 		value float64
 		limit float64
 		want  string
 	}{
-		{"lr", h.LR, math.Inf(1), "a finite number of at least 0"},
+		{"lr", h.LR, math.Inf(1), finite},
 		{"beta1", h.Beta1, 1, "a number in [0, 1)"},
 		{"beta2", h.Beta2, 1, "a number in [0, 1)"},
-		{"eps", h.Eps, math.Inf(1), "a finite number of at least 0"},
-		{"weight_decay", h.WeightDecay, math.Inf(1), "a finite number of at least 0"},
+		{"eps", h.Eps, math.Inf(1), finite},
+		{"weight_decay", h.WeightDecay, math.Inf(1), finite},
 	} {
 		if !(p.value >= 0 && p.value < p.limit) {
 			return refuse(p.name, p.value, p.want)
@@ -128,8 +155,30 @@ func (h Hyper) check(op string, t int) error {
 	if t < 1 || t > math.MaxInt32 {
 		return refuse("t", t, "1 to 2147483647")
 	}
+	derived := h.params(t)
+	for _, p := range [...]struct {
+		name  string
+		value float64
+		used  float64
+		text  string
+	}{
+		{"lr", h.LR, derived[paramStepSize], "lr/bc1"},
+		{"eps", h.Eps, derived[paramEps], "eps"},
+		{"weight_decay", h.WeightDecay, derived[paramDecay], "lr*weight_decay"},
+	} {
+		if float32(p.used) > math.MaxFloat32 {
+			return refuse(p.name, p.value, p.text+" finite as binary32")
+		}
+	}
 	return nil
 }
+
+// Positions of some parameters in the definitions.
+const (
+	paramStepSize = 4
+	paramEps      = 6
+	paramDecay    = 7
+)
 
 // params are what the definitions take: computed in binary64, rounded later.
 func (h Hyper) params(t int) [8]float64 {
@@ -153,22 +202,33 @@ type Random struct {
 
 // Step updates one tensor in place; t counts steps from 1.
 func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, opts ...engine.Option) error {
-	if err := h.check(mode.Definition().Name, t); err != nil {
+	if err := mode.check(InPlaceDefinition.Name); err != nil {
 		return err
 	}
-	p := h.params(t)
-	return step(q, mode, s, grad, p[:], t, r, opts...)
-}
-
-func step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, p []float64, t int, r Random, opts ...engine.Option) error {
 	d := mode.Definition()
+	if err := h.check(d.Name, mode, t); err != nil {
+		return err
+	}
+	if mode != Master && s.Copy != nil {
+		return refuseCopy(d.Name, mode)
+	}
+	for i, x := range [...]*tensor.Tensor{s.Weight, s.M, s.V} {
+		if tensor.Overlap(x, grad) != tensor.Disjoint {
+			return &tensor.BadArgument{Op: d.Name, Operand: d.Operands[i].Name, Got: "overlaps grad", Want: "memory of its own"}
+		}
+	}
+	p := h.params(t)
 	switch mode {
 	case Master:
-		return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad, s.Copy}, p, opts...)
+		return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad, s.Copy}, p[:], opts...)
 	case Stochastic:
 		all := [12]float64{8: float64(int32(r.Seed)), 9: float64(int32(r.Seed >> 32)), 10: float64(r.Tensor), 11: float64(t)}
-		copy(all[:], p)
+		copy(all[:], p[:])
 		return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad}, all[:], opts...)
 	}
-	return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad}, p, opts...)
+	return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad}, p[:], opts...)
+}
+
+func refuseCopy(op string, mode Mode) error {
+	return &tensor.BadArgument{Op: op, Operand: "copy", Got: "is given", Want: "none in mode " + mode.String()}
 }

@@ -3,9 +3,9 @@ package adamw
 import "math"
 
 // biasCorrection is 1 − betaᵗ, correct to the last bit of binary64 but for rare
-// ties: the power is taken in double-double arithmetic, so that 1 − betaᵗ keeps
-// its digits where betaᵗ is close to 1, and the same bits come out on every
-// machine.
+// ties and for a beta within 2⁻⁵⁰ of 1: the power is taken in double-double
+// arithmetic, so that 1 − betaᵗ keeps its digits where betaᵗ is close to 1, and the
+// same bits come out on every machine.
 func biasCorrection(beta float64, t int) float64 {
 	result, square := pair{1, 0}, pair{beta, 0}
 	for ; t > 0; t >>= 1 {

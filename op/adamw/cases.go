@@ -1,6 +1,7 @@
 package adamw
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -103,7 +104,7 @@ func runOne(q *engine.Queue, mode Mode, in engine.Args, h Hyper, t int, r Random
 	if mode == Master {
 		dtype, err := num.ParseDType(v.Text("copy"))
 		if err != nil {
-			return nil, err
+			return nil, &tensor.BadArgument{Op: d.Name, Operand: "copy", Got: fmt.Sprintf("is %q", v.Text("copy")), Want: "f16 or bf16"}
 		}
 		if results["copy"], err = tensor.New(q.Device(), dtype, in["weight"].Shape()...); err != nil {
 			return nil, err

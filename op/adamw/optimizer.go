@@ -2,7 +2,10 @@ package adamw
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -11,10 +14,10 @@ import (
 // Parameter is one tensor of a model as an Optimizer sees it.
 type Parameter struct {
 	Name   string         // for messages
-	Weight *tensor.Tensor // f32 in mode Master
-	Copy   *tensor.Tensor // 16-bit, in mode Master only
+	Weight *tensor.Tensor // f32 in mode Master, of 16 bits in mode Stochastic
+	Copy   *tensor.Tensor // of 16 bits, in mode Master only
 
-	LRScale     float64 // the learning rate is multiplied by it
+	LRScale     float64 // the learning rate is multiplied by it: usually 1, and 0 holds the weight
 	WeightDecay float64
 }
 
@@ -26,7 +29,9 @@ type Optimizer struct {
 	seed       uint64
 	parameters []Parameter
 	state      []State
+	owners     map[device.Buffer][]int // which parameters have memory in a buffer
 	step       int
+	failed     error // of a step that ended halfway
 }
 
 // Options are an Optimizer's settings.
@@ -43,10 +48,13 @@ func New(q *engine.Queue, o Options, parameters []Parameter) (*Optimizer, error)
 	if q == nil {
 		return nil, &tensor.BadArgument{Op: stepAll, Operand: "queue", Got: "is nil"}
 	}
+	if err := o.Mode.check(stepAll); err != nil {
+		return nil, err
+	}
 	if len(parameters) == 0 {
 		return nil, &tensor.BadArgument{Op: stepAll, Operand: "parameters", Got: "are none", Want: "at least one"}
 	}
-	opt := &Optimizer{mode: o.Mode, hyper: o.Hyper, seed: o.Seed, parameters: append([]Parameter(nil), parameters...)}
+	opt := &Optimizer{mode: o.Mode, hyper: o.Hyper, seed: o.Seed, parameters: slices.Clone(parameters), owners: map[device.Buffer][]int{}}
 	for i, p := range parameters {
 		if err := opt.add(q, p); err != nil {
 			opt.Close()
@@ -63,26 +71,33 @@ func parameterName(p Parameter, i int) string {
 	return fmt.Sprintf("parameter %d", i)
 }
 
+// add checks a parameter and allocates its moments.
 func (o *Optimizer) add(q *engine.Queue, p Parameter) error {
-	if err := tensor.Check(stepAll, "weight", p.Weight); err != nil {
+	if err := o.checkTensor(q, "weight", p.Weight); err != nil {
 		return err
+	}
+	if o.mode == Master {
+		if err := o.checkTensor(q, "copy", p.Copy); err != nil {
+			return err
+		}
+		if !slices.Equal(p.Copy.Shape(), p.Weight.Shape()) {
+			return &tensor.BadArgument{Op: stepAll, Operand: "copy", Got: fmt.Sprintf("has shape %v", p.Copy.Shape()), Want: fmt.Sprintf("%v like weight", p.Weight.Shape())}
+		}
+	} else if p.Copy != nil {
+		return refuseCopy(stepAll, o.mode)
 	}
 	if !(p.LRScale >= 0) || p.LRScale-p.LRScale != 0 {
 		return &tensor.BadArgument{Op: stepAll, Operand: "lr_scale", Got: fmt.Sprintf("is %v", p.LRScale), Want: "a finite number of at least 0"}
 	}
-	h := o.hyper
-	h.WeightDecay = p.WeightDecay
-	if err := h.check(stepAll, 1); err != nil {
+	if err := o.hyperOf(p).check(stepAll, o.mode, 1); err != nil {
 		return err
 	}
-	for i, other := range o.state {
-		for _, mine := range []*tensor.Tensor{p.Weight, p.Copy} {
-			for _, theirs := range []*tensor.Tensor{other.Weight, other.Copy} {
-				if mine != nil && tensor.Overlap(mine, theirs) != tensor.Disjoint {
-					return &tensor.BadArgument{Op: stepAll, Operand: "weight", Got: "overlaps that of " + parameterName(o.parameters[i], i), Want: "memory of its own"}
-				}
-			}
-		}
+	i := len(o.state)
+	if k, ok := o.ownerOf(p.Weight, i); ok {
+		return o.overlaps("weight", k)
+	}
+	if k, ok := o.ownerOf(p.Copy, i); ok {
+		return o.overlaps("copy", k)
 	}
 	s := State{Weight: p.Weight, Copy: p.Copy}
 	var err error
@@ -90,7 +105,54 @@ func (o *Optimizer) add(q *engine.Queue, p Parameter) error {
 		s.V, err = tensor.New(q.Device(), num.F32, p.Weight.Shape()...)
 	}
 	o.state = append(o.state, s)
+	for _, x := range []*tensor.Tensor{s.Weight, s.M, s.V, s.Copy} {
+		if b := x.Buffer(); b != nil && !slices.Contains(o.owners[b], i) {
+			o.owners[b] = append(o.owners[b], i)
+		}
+	}
 	return err
+}
+
+func (o *Optimizer) overlaps(operand string, k int) error {
+	return &tensor.BadArgument{Op: stepAll, Operand: operand, Got: "overlaps " + parameterName(o.parameters[k], k), Want: "memory of its own"}
+}
+
+// checkTensor holds a tensor against the operand of that name.
+func (o *Optimizer) checkTensor(q *engine.Queue, name string, x *tensor.Tensor) error {
+	if err := tensor.Check(stepAll, name, x); err != nil {
+		return err
+	}
+	if x.Device() != q.Device() {
+		return &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is on " + x.Device().Name(), Want: q.Device().Name() + ", the queue's device"}
+	}
+	d := o.mode.Definition()
+	if rule := d.Operands[d.Operand(name)].DTypes; !slices.Contains(rule.Allowed, x.DType()) {
+		return &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is " + x.DType().String(), Want: rule.String() + " in mode " + o.mode.String()}
+	}
+	return nil
+}
+
+// ownerOf finds a parameter other than i whose memory x shares.
+func (o *Optimizer) ownerOf(x *tensor.Tensor, i int) (int, bool) {
+	if x == nil {
+		return 0, false
+	}
+	for _, k := range o.owners[x.Buffer()] {
+		s := o.state[k]
+		for _, y := range [...]*tensor.Tensor{s.Weight, s.M, s.V, s.Copy} {
+			if k != i && tensor.Overlap(x, y) != tensor.Disjoint {
+				return k, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// hyperOf are the numbers of one parameter's steps.
+func (o *Optimizer) hyperOf(p Parameter) Hyper {
+	h := o.hyper
+	h.LR, h.WeightDecay = h.LR*p.LRScale, p.WeightDecay
+	return h
 }
 
 // SetLR changes the learning rate of the steps to come.
@@ -99,46 +161,70 @@ func (o *Optimizer) SetLR(lr float64) { o.hyper.LR = lr }
 // Steps is how many steps have been taken.
 func (o *Optimizer) Steps() int { return o.step }
 
-// Moments are the m and v of parameter i, to be saved.
-func (o *Optimizer) Moments(i int) (m, v *tensor.Tensor) { return o.state[i].M, o.state[i].V }
-
-// Restore sets the count of steps, after the moments have been loaded.
-func (o *Optimizer) Restore(steps int) error {
-	if steps < 0 {
-		return &tensor.BadArgument{Op: stepAll, Operand: "t", Got: fmt.Sprintf("is %d", steps), Want: "at least 0"}
+// Moments are the m and v of parameter i, to be saved or loaded; nil if there is
+// no such parameter.
+func (o *Optimizer) Moments(i int) (m, v *tensor.Tensor) {
+	if i < 0 || i >= len(o.state) {
+		return nil, nil
 	}
-	o.step = steps
+	return o.state[i].M, o.state[i].V
+}
+
+// Restore sets the count of steps, after weights and moments have been loaded.
+func (o *Optimizer) Restore(steps int) error {
+	if steps < 0 || steps >= math.MaxInt32 {
+		return &tensor.BadArgument{Op: stepAll, Operand: "steps", Got: fmt.Sprintf("are %d", steps), Want: "0 to 2147483646"}
+	}
+	o.step, o.failed = steps, nil
 	return nil
 }
 
 // StepAll takes one step with a gradient for every parameter, in their order.
-// Everything is checked before anything is written.
+// Everything is checked before anything is written. Should a step nevertheless
+// end halfway, because its context was canceled or the device failed, some
+// weights have moved and others not; then StepAll refuses until Restore.
 func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...engine.Option) error {
+	if o.failed != nil {
+		return fmt.Errorf("%s: an earlier step ended halfway, load weights and moments and call Restore: %w", stepAll, o.failed)
+	}
 	if len(grads) != len(o.state) {
 		return &tensor.BadArgument{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
 	}
-	t := o.step + 1
-	for _, checkOnly := range []bool{true, false} {
-		for i := range o.state {
-			h := o.hyper
-			h.LR, h.WeightDecay = h.LR*o.parameters[i].LRScale, o.parameters[i].WeightDecay
-			if err := o.one(q, i, grads[i], h, t, checkOnly, opts); err != nil {
-				return fmt.Errorf("%s: %w", parameterName(o.parameters[i], i), err)
-			}
+	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
+	for i := range o.state {
+		if err := o.check(i, grads[i]); err != nil {
+			return o.name(i, err)
+		}
+		if err := o.stepOne(q, i, grads[i], checkOnly); err != nil {
+			return o.name(i, err)
 		}
 	}
-	o.step = t
+	for i := range o.state {
+		if err := o.stepOne(q, i, grads[i], opts); err != nil {
+			o.failed = err
+			return o.name(i, err)
+		}
+	}
+	o.step++
 	return nil
 }
 
-func (o *Optimizer) one(q *engine.Queue, i int, grad *tensor.Tensor, h Hyper, t int, checkOnly bool, opts []engine.Option) error {
-	if checkOnly {
-		if err := h.check(stepAll, t); err != nil {
-			return err
-		}
-		opts = append(opts[:len(opts):len(opts)], engine.CheckOnly())
+func (o *Optimizer) name(i int, err error) error {
+	return fmt.Errorf("%s: %w", parameterName(o.parameters[i], i), err)
+}
+
+// check refuses what a step of one tensor cannot see: numbers in the name of this
+// call, and a gradient in the memory of another parameter, which is written before
+// or after it is read.
+func (o *Optimizer) check(i int, grad *tensor.Tensor) error {
+	if k, ok := o.ownerOf(grad, i); ok {
+		return o.overlaps("grad", k)
 	}
-	return Step(q, o.mode, o.state[i], grad, h, t, Random{Seed: o.seed, Tensor: int32(i)}, opts...)
+	return o.hyperOf(o.parameters[i]).check(stepAll, o.mode, o.step+1)
+}
+
+func (o *Optimizer) stepOne(q *engine.Queue, i int, grad *tensor.Tensor, opts []engine.Option) error {
+	return Step(q, o.mode, o.state[i], grad, o.hyperOf(o.parameters[i]), o.step+1, Random{Seed: o.seed, Tensor: int32(i)}, opts...)
 }
 
 // Close gives the moments back.

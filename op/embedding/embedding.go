@@ -11,33 +11,40 @@ var ForwardDefinition = def.Must(def.Gather("embedding.forward", def.GatherForm{
 	Index: "index", Table: "weight", Out: "out",
 	Formula: []string{"out[q,d] = weight[index[q],d]"},
 	Clauses: []string{
-		"Q, V, D >= 1",
+		"Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart",
 		"every pattern is copied, those of NaN too",
 		"an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0",
+		"an index may occur any number of times, and Q may exceed V",
+		"out shares no memory with index or weight",
 	},
 }))
 
 // BackwardDefinition sets dweight, AccumulateDefinition adds to it.
 var (
-	BackwardDefinition   = backward("embedding.backward", false)
-	AccumulateDefinition = backward("embedding.backward.accumulate", true)
+	BackwardDefinition   = scatter("embedding.backward", false)
+	AccumulateDefinition = scatter("embedding.backward.accumulate", true)
 )
 
-func backward(name string, accumulate bool) *def.Definition {
+func scatter(name string, accumulate bool) *def.Definition {
 	formula, rest := "dweight[v,d] = sum of dout[q,d] over index[q] = v", "a row that no index names is +0"
+	exact, chunks := "the sum is exact", "the sums of the chunks from +0"
 	if accumulate {
 		formula, rest = "dweight[v,d] = dweight[v,d] + sum of dout[q,d] over index[q] = v", "a row that no index names keeps its bits"
+		exact, chunks = "the sum, the old dweight included, is exact", "the sums of the chunks to the old dweight"
 	}
 	return def.Must(def.ScatterAdd(name, def.ScatterForm{
 		Index: "index", Rows: "dout", Result: "dweight", Accumulate: accumulate,
 		Formula: []string{formula},
 		Clauses: []string{
-			"Q, V, D >= 1",
-			"for dout in f16 the sum is exact and rounded once: the order of the queries cannot matter; an exact zero is +0",
-			"for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0",
+			"Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart",
+			"for dout in f16 " + exact + " and rounded once: the order of the queries cannot matter; an exact zero is +0",
+			"for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and " + chunks + "; a zero is +0",
 			"NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity",
 			"an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing",
 			rest,
+			"subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite",
+			"an index may occur any number of times, and Q may exceed V",
+			"dweight shares no memory with index or dout",
 		},
 	}))
 }

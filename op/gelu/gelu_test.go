@@ -67,10 +67,10 @@ func gradient(t testing.TB, x *tensor.Tensor, dy float32) *tensor.Tensor {
 // every holds all 65,536 patterns of a 16-bit format.
 func every(t testing.TB, d num.DType) *tensor.Tensor { return optest.All(t, d, 0, 1<<16, 1) }
 
-// sample holds one f32 in 4,099 of [low, high], of either sign.
+// sample holds one f32 in 16,411 of [low, high], of either sign.
 func sample(t testing.TB, low, high float32) *tensor.Tensor {
 	var values []float32
-	for u := math.Float32bits(low); u <= math.Float32bits(high); u += 4099 {
+	for u := math.Float32bits(low); u <= math.Float32bits(high); u += 16411 {
 		values = append(values, math.Float32frombits(u), -math.Float32frombits(u))
 	}
 	return optest.Vector(t, num.F32, append(values, low, -low, high, -high)...)

@@ -16,19 +16,28 @@ var (
 	GradBAccumulateDefinition   = gradB("gemm.grad_b.accumulate", true)
 )
 
-var clauses = []string{
-	"M, N, K >= 1; every operand may have a row stride",
-	"under model fma: acc = fma(a, b, acc), the summed index ascending from +0, or from the old result when accumulating; one rounding to the result's format",
-	"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
-	"zeros are multiplied like everything else",
-	"the result shares no memory with the operands",
+// clauses of a product that begins at +0, or at the old result.
+func clauses(accumulate bool) []string {
+	start, zero := "+0", "an exact sum of zero is +0; a sum that underflows keeps its sign"
+	if accumulate {
+		start, zero = "the old result", "an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign"
+	}
+	return []string{
+		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart",
+		"under model fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
+		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
+		"zeros are multiplied like everything else",
+		"the result shares no memory with the operands; they may be one",
+		zero,
+		"subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite",
+	}
 }
 
 func product(name, formula string, f def.ContractionForm, accumulate bool) *def.Definition {
 	if f.Accumulate = accumulate; accumulate {
 		formula += " + " + formula[:len(f.Result)+5]
 	}
-	f.Formula, f.Clauses = []string{formula}, clauses
+	f.Formula, f.Clauses = []string{formula}, clauses(accumulate)
 	return def.Must(def.Contraction(name, f))
 }
 

@@ -2,6 +2,7 @@ package norm
 
 import (
 	"fmt"
+	"math"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -16,9 +17,12 @@ var SquareSumDefinition = def.Must(def.Rowwise("norm.square_sum", func(b *def.Bu
 
 	b.Formula("total = sum x^2 over every element of every tensor")
 	b.Clauses(
-		"at least one tensor, of any shape",
+		"at least one tensor, of any shape; rows may lie apart",
 		"NaN gives NaN; an infinity without NaN gives +Inf",
 		"the result depends on the sizes and the order of the tensors, on nothing else",
+		"each square is a binary32: +Inf from |x| = 2^64 on, +0 up to |x| = 2^-75; neither occurs in f16",
+		"total is at least +0, and +Inf if the sum overflows",
+		"total shares no memory with any tensor; the tensors may share",
 	)
 }))
 
@@ -27,7 +31,12 @@ var TotalDefinition = def.Must(def.Rowwise("norm.total", func(b *def.Builder) {
 	b.OutRow("total", def.RowSum(b.In("sums", def.Only(num.F32))), def.Only(num.F32))
 
 	b.Formula("total[r] = sum sums[r,c]")
-	b.Clauses("R, C >= 1")
+	b.Clauses(
+		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"the order and shape of the sum is that of every row sum of C columns",
+		"NaN, or infinities of both signs, give NaN; infinities of one sign, and sums that overflow, that infinity; a zero is +0",
+		"total shares no memory with sums",
+	)
 }))
 
 // ClipDefinition turns a square sum into the norm and the factor that holds it at
@@ -42,21 +51,31 @@ var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 
 	b.Formula("norm = sqrt(total),  factor = norm > max_norm ? max_norm/norm : 1")
 	b.Clauses(
-		"max_norm is finite and above 0",
-		"NaN gives NaN; an infinite norm gives factor 0",
+		"max_norm is finite and above 0, as binary32 too",
+		"NaN gives NaN; an infinite norm gives factor +0",
+		"a norm of at most max_norm gives factor 1 exactly, and no factor is above 1",
+		"total = -0 gives norm -0 and factor 1, a total below 0 gives NaN; subnormals are kept",
+		"norm or factor may be total itself; any other overlap is refused",
 	)
 }))
 
 // SquareSum writes the sum of the squares of all tensors to total, one f32.
 func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts ...engine.Option) error {
 	name := SquareSumDefinition.Name
-	switch {
-	case q == nil:
+	if q == nil {
 		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
-	case len(xs) == 0:
+	}
+	if len(xs) == 0 {
 		return &tensor.BadArgument{Op: name, Operand: "x", Clause: name + ".C1", Got: "has no tensors", Want: "at least one"}
-	case len(xs) == 1:
+	}
+	if len(xs) == 1 {
 		return engine.Call(q, SquareSumDefinition, []*tensor.Tensor{xs[0], total}, nil, opts...)
+	}
+	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
+	for i, x := range xs {
+		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, total}, nil, checkOnly...); err != nil {
+			return fmt.Errorf("tensor %d of %d: %w", i, len(xs), err)
+		}
 	}
 	sums, err := tensor.New(q.Device(), num.F32, 1, len(xs))
 	if err != nil {
@@ -68,12 +87,13 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 		if err != nil {
 			return err
 		}
-		if tensor.Overlap(x, total) != tensor.Disjoint {
-			return &tensor.BadArgument{Op: name, Operand: "total", Got: fmt.Sprintf("overlaps x[%d]", i), Want: "memory of its own"}
-		}
 		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, one}, nil, opts...); err != nil {
 			return fmt.Errorf("tensor %d of %d: %w", i, len(xs), err)
 		}
+	}
+	total, err = total.Reshape(1)
+	if err != nil {
+		return err
 	}
 	return engine.Call(q, TotalDefinition, []*tensor.Tensor{sums, total}, nil, opts...)
 }
@@ -81,26 +101,50 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 // Clip writes the norm of all tensors, and the factor by which to multiply them
 // so that it does not exceed maxNorm, one f32 each.
 func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*tensor.Tensor, opts ...engine.Option) error {
+	name := ClipDefinition.Name
 	if q == nil {
-		return &tensor.BadArgument{Op: ClipDefinition.Name, Operand: "queue", Got: "is nil"}
+		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
 	}
 	if err := checkMaxNorm(maxNorm); err != nil {
 		return err
 	}
-	total, err := tensor.New(q.Device(), num.F32, norm.Shape()...)
+	total, err := tensor.New(q.Device(), num.F32, 1)
 	if err != nil {
 		return err
 	}
 	defer total.Close()
+	results := []*tensor.Tensor{total, norm, factor}
+	for i := 1; i < len(results); i++ {
+		operand, x := ClipDefinition.Operands[i].Name, results[i]
+		if err := tensor.Check(name, operand, x); err != nil {
+			return err
+		}
+		if x.Len() != 1 {
+			return &tensor.BadArgument{Op: name, Operand: operand, Got: fmt.Sprintf("has shape %v", x.Shape()), Want: "one element"}
+		}
+		for k := range xs {
+			if tensor.Overlap(x, xs[k]) != tensor.Disjoint {
+				return &tensor.BadArgument{Op: name, Operand: operand, Clause: name + ".C5", Got: fmt.Sprintf("overlaps tensor %d", k), Want: "memory of its own"}
+			}
+		}
+		if results[i], err = x.Reshape(1); err != nil {
+			return err
+		}
+	}
+	params := []float64{maxNorm}
+	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
+	if err := engine.Call(q, ClipDefinition, results, params, checkOnly...); err != nil {
+		return err
+	}
 	if err := SquareSum(q, total, xs, opts...); err != nil {
 		return err
 	}
-	return engine.Call(q, ClipDefinition, []*tensor.Tensor{total, norm, factor}, []float64{maxNorm}, opts...)
+	return engine.Call(q, ClipDefinition, results, params, opts...)
 }
 
 func checkMaxNorm(v float64) error {
-	if !(v > 0) || v-v != 0 {
-		return &tensor.BadArgument{Op: ClipDefinition.Name, Operand: "max_norm", Clause: ClipDefinition.Name + ".C1", Got: fmt.Sprintf("is %v", v), Want: "a finite number above 0"}
+	if f := float32(v); !(f > 0 && f <= math.MaxFloat32) {
+		return &tensor.BadArgument{Op: ClipDefinition.Name, Operand: "max_norm", Clause: ClipDefinition.Name + ".C1", Got: fmt.Sprintf("is %v", v), Want: "a finite binary32 above 0"}
 	}
 	return nil
 }

@@ -370,6 +370,21 @@ func TestAncestor06_ZeroGradientIsNotClose(t *testing.T) {
 	}
 }
 
+// Offsets of 32 bits overflow beyond 2³¹ elements.
+func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
+	x := optest.Distant(t, num.F16, 8)
+	g := gen.New("ancestor 12")
+	values := make([]float32, x.Len())
+	for i := range values {
+		values[i] = g.Normal()
+	}
+	optest.OK(t, x.SetFloat32s(values))
+	near := optest.Matrix(t, num.F16, x.Rows(), values...)
+	optest.OK(t, Forward(engine.CPU(), near, near))
+	optest.OK(t, Forward(engine.CPU(), x, x))
+	optest.SameBits(t, "y", x, near)
+}
+
 func BenchmarkSoftmax(b *testing.B) {
 	for _, d := range num.FloatDTypes {
 		for _, shape := range [][2]int{{256, 1024}, {16, 32768}} {

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// progress is one line that says what is going on, on a terminal; elsewhere nothing.
+type progress struct{ w io.Writer }
+
+func progressOn(w io.Writer) progress {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return progress{w}
+	}
+	return progress{io.Discard}
+}
+
+const eraseLine = "\r\x1b[K"
+
+func (p progress) say(format string, args ...any) {
+	fmt.Fprintf(p.w, eraseLine+format, args...)
+}
+
+func (p progress) end() { io.WriteString(p.w, eraseLine) }

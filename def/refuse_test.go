@@ -1,0 +1,300 @@
+package def_test
+
+import (
+	"fmt"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// half is a function with a short expansion.
+var half = &def.Function{
+	Name: "half", Math: def.MathExp, ULPs: 0.5, Domain: "every x",
+	Expand: func(x def.Value) def.Value { return x.Mul(def.Half) },
+}
+
+// TestRefusals builds what makes no sense, and wants to hear why.
+func TestRefusals(t *testing.T) {
+	foreign := func() (x, p, i def.Value) {
+		def.Rowwise("other", func(b *def.Builder) { x, p, i = b.In("x"), b.Param("p"), b.IntParam("i") })
+		return
+	}
+	for _, test := range []struct {
+		name  string
+		build func(b *def.Builder)
+		want  string
+	}{
+		// What a definition has to have.
+		{"no output", func(b *def.Builder) { b.In("x") }, "it has no output"},
+		{"nothing per element", func(b *def.Builder) { b.OutRow("y", b.InRow("x")) },
+			"no operand has one value per element, so the number of columns is unknown"},
+		{"an output without a value", func(b *def.Builder) { b.In("x"); b.Out("y", nil) }, "output y has no value"},
+
+		// Names.
+		{"an operand's name", func(b *def.Builder) { b.Out("y", b.In("2x")) }, `operand "2x": want a name like x or dgamma`},
+		{"an empty name", func(b *def.Builder) { b.Out("", b.In("x")) }, `operand "": want a name like x or dgamma`},
+		{"an input twice", func(b *def.Builder) { b.In("x"); b.Out("y", b.In("x")) }, "operand x is declared twice"},
+		{"an output twice", func(b *def.Builder) { x := b.In("x"); b.Out("y", x); b.Out("y", x) }, "output y is declared twice"},
+		{"a parameter's name", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("a b"))) }, `parameter "a b": want a name like eps`},
+		{"a parameter twice", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p")).Add(b.Param("p"))) }, "parameter p: the name is taken"},
+		{"a parameter like an input", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("x"))) }, "parameter x: the name is taken"},
+		{"a parameter like an output", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("y"))) }, "parameter y: the name is taken by an operand"},
+		{"a value's name", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("a-b")) }, "a-b: want a name like xhat"},
+		{"a value like an input", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Neg().As("x")) }, "the name x is used twice"},
+		{"a value like a parameter", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("p")).As("p")) }, "the name p is used twice"},
+		{"two values alike", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Neg().As("v").Add(x.Abs().As("v"))) }, "the name v is used twice"},
+		{"a value like another output", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Neg().As("z")); b.Out("z", x) }, "the name z is used twice"},
+		{"an operand named C", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.InRow("C"))) }, "operand C: the name stands for the number of columns"},
+		{"a parameter named R", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("R"))) }, "parameter R: the name stands for the number of rows"},
+		{"a value named NaN", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("NaN")) }, "the name NaN stands for a constant"},
+
+		// Extents.
+		{"a row value stored per element", func(b *def.Builder) { b.Out("y", def.RowSum(b.In("x"))) },
+			"output y: rowsum(x) is one value per row, want one value per element"},
+		{"an element stored per row", func(b *def.Builder) { b.OutRow("y", b.In("x")) }, "output y: x is one value per element, want one value per row"},
+		{"an element stored per column", func(b *def.Builder) { b.OutCol("y", b.In("x")) }, "output y: x is one value per element, want one value per column"},
+		{"a column sum stored as one value", func(b *def.Builder) { b.OutScalar("y", def.ColSum(b.In("x"))) },
+			"output y: colsum(x) is one value per column, want one value"},
+		{"a row sum of a row value", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowSum(b.InRow("r"))) },
+			"output y: rowsum(r): r is one value per row, want one per element"},
+		{"a row maximum of a column value", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowMax(b.InCol("c"))) },
+			"output y: rowmax(c): c is one value per column, want one per element"},
+		{"a column sum of a row value", func(b *def.Builder) { b.In("x"); b.OutCol("y", def.ColSum(b.InRow("r"))) },
+			"output y: colsum(r): r is one value per row, want one per element"},
+		{"a total sum of one value", func(b *def.Builder) { b.In("x"); b.OutScalar("y", def.TotalSum(b.Param("p"))) },
+			"output y: totalsum(p): p is one value, want one per element"},
+		{"an element of a row value", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InRow("r").At(def.IntConst(0))) },
+			"output y: at(r, 0): r is one value per row, want one per element"},
+		{"an index per element", func(b *def.Builder) { b.OutRow("y", b.In("x").At(b.Col())) },
+			"output y: at(x, col()): index col() is one value per element, want one per row"},
+		{"random words per row", func(b *def.Builder) {
+			i := b.InIndex("i")
+			b.Out("y", b.In("x").StochasticRound(def.In(num.F16), b.Random(i, i, i, i)))
+		}, "output y: random(i, i, i, i): want int32 parameters"},
+
+		// What is known only after the last row.
+		{"a late value in a row expression", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Sub(def.TotalSum(x))) },
+			"output y: sub(x, totalsum(x)): x is one value per element, but the sum it meets is known only after the last row"},
+		{"a late value with a row value", func(b *def.Builder) { x := b.In("x"); b.OutCol("y", def.ColSum(x).Add(def.RowSum(x))) },
+			"output y: add(colsum(x), rowsum(x)): rowsum(x) is one value per row, but the sum it meets is known only after the last row"},
+		{"a late index", func(b *def.Builder) {
+			x := b.In("x")
+			b.OutRow("y", x.At(def.Select(def.TotalSum(x).Less(def.Zero), def.IntConst(0), def.IntConst(1))))
+		}, "output y: at(x, select(…, 0, 1)): x is one value per element, but the sum it meets is known only after the last row"},
+		{"late random words", func(b *def.Builder) {
+			x := b.In("x")
+			i := def.Select(def.TotalSum(x).Less(def.Zero), def.IntConst(0), def.IntConst(1)).As("late")
+			b.Out("y", def.Select(b.Random(i, i, i, i).Less(def.IntConst(0)), def.One, def.Two))
+		}, "output y: random(late, late, late, late): want int32 parameters"},
+
+		// Types.
+		{"a truth value stored", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Less(x)) }, "output y: less(x, x) is a truth value, want a float"},
+		{"an index stored", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i")) }, "output y: i is an int32, want a float"},
+		{"a float and an index added", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.InIndex("i"))) }, "output y: add(x, i): i is an int32, want a float"},
+		{"a float and an index compared", func(b *def.Builder) {
+			x := b.In("x")
+			b.Out("y", def.Select(x.Less(b.InIndex("i")), x, x))
+		}, "output y: less(x, i): i is an int32, want a float"},
+		{"truth values compared", func(b *def.Builder) {
+			x := b.In("x")
+			b.Out("y", def.Select(x.Less(x).Equal(x.Less(x)), x, x))
+		}, "output y: equal(less(x, x), less(x, x)): less(x, x) is a truth value, want a float or an int32"},
+		{"a choice by a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x, x, x)) },
+			"output y: select(x, x, x): x is a float, want a truth value"},
+		{"a choice between types", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(x), x, b.Col())) },
+			"output y: select(less(x, x), x, col()): col() is an int32, want a float"},
+		{"an element at a float", func(b *def.Builder) { x := b.In("x"); b.OutRow("y", x.At(def.Zero)) },
+			"output y: at(x, 0): 0 is a float, want an int32"},
+		{"a float inside", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Inside(), x, x)) },
+			"output y: inside(x): x is a float, want an int32"},
+		{"a random word that is a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.StochasticRound(def.In(num.F16), x)) },
+			"output y: sround(x, x): x is a float, want an int32"},
+		{"a function of an index", func(b *def.Builder) { b.In("x"); b.OutRow("y", half.Of(b.InIndex("i"))) },
+			"output y: half(i): i is an int32, want a float"},
+
+		// int32 arithmetic.
+		{"bits outside a function", func(b *def.Builder) { b.Out("y", b.In("x").Bits().Float()) },
+			"bits(x): int32 arithmetic belongs inside a function's expansion"},
+		{"integers added outside a function", func(b *def.Builder) {
+			b.Out("y", def.Select(b.Col().IAdd(def.IntConst(1)).Equal(b.Col()), b.In("x"), def.One))
+		}, "iadd(col(), 1): int32 arithmetic belongs inside a function's expansion"},
+		{"integers converted outside a function", func(b *def.Builder) { b.In("x"); b.Out("y", b.Col().IToF()) },
+			"itof(col()): int32 arithmetic belongs inside a function's expansion"},
+
+		// Leaves of other definitions.
+		{"a foreign input", func(b *def.Builder) { x, _, _ := foreign(); b.Out("y", b.In("z").Add(x)) }, "x is not an input of this definition"},
+		{"a foreign parameter", func(b *def.Builder) { _, p, _ := foreign(); b.Out("y", b.In("z").Add(p)) }, "p is not a parameter of this definition"},
+		{"a foreign exception", func(b *def.Builder) { _, _, i := foreign(); b.InIndex("k", i); b.Out("y", b.In("z")) },
+			"index k: want one int32 parameter as its exception, got i"},
+
+		// Indices.
+		{"a float as exception", func(b *def.Builder) { b.InIndex("i", b.Param("p")); b.Out("y", b.In("x")) },
+			"index i: want one int32 parameter as its exception, got p"},
+		{"two exceptions", func(b *def.Builder) { b.InIndex("i", b.IntParam("p"), b.IntParam("q")); b.Out("y", b.In("x")) },
+			"index i: want one int32 parameter as its exception, got q"},
+		{"a constant as exception", func(b *def.Builder) { b.InIndex("i", def.IntConst(-1)); b.Out("y", b.In("x")) },
+			"index i: want one int32 parameter as its exception, got -1"},
+		{"no exception at all", func(b *def.Builder) { b.InIndex("i", nil); b.Out("y", b.In("x")) },
+			"index i: want one int32 parameter as its exception, got nil"},
+
+		// Updates in place.
+		{"an index updated", func(b *def.Builder) { b.InIndex("i"); b.Out("i", b.In("x")) },
+			"output i: the input of that name is one value per row, want one value per element"},
+		{"a row updated", func(b *def.Builder) { b.In("x"); r := b.InRow("r"); b.OutRow("r", r) },
+			"output r: only values per element can be updated in place"},
+		{"a rule for what is updated", func(b *def.Builder) { b.Out("x", b.In("x"), def.AnyFloat) },
+			"output x: its storage is already stated by the input of that name"},
+
+		// Storage.
+		{"two rules", func(b *def.Builder) { b.Out("y", b.In("x", def.AnyFloat, def.AnyFloat)) }, "x: want at most one rule for its storage, got 2"},
+		{"a rule without formats", func(b *def.Builder) { b.Out("y", b.In("x", def.Only())) }, "operand x may be stored in no format"},
+		{"real values in int32", func(b *def.Builder) { b.Out("y", b.In("x", def.Only(num.F16, num.I32))) }, "operand x: i32 does not store real values"},
+		{"results in int32", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x").Or(num.I32)) }, "operand y: i32 does not store real values"},
+		{"like what is no operand", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("z")) }, "operand y is stored like z, which is not an operand"},
+		{"like an index", func(b *def.Builder) { b.InIndex("i"); b.Out("y", b.In("x"), def.Like("i")) },
+			"operand y is stored like i, which does not store real values"},
+		{"like itself", func(b *def.Builder) { b.Out("y", b.In("x", def.Like("x"))) }, "operand x is stored like x, which is stored like x in turn"},
+		{"like each other", func(b *def.Builder) { b.Out("y", b.In("x", def.Like("z")).Add(b.In("z", def.Like("x")))) },
+			"operand x is stored like z, which is stored like x in turn"},
+		{"rounding to int32", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.In(num.I32))) }, "round(x): i32 does not store real values"},
+		{"rounding to no format", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.Storage{})) }, "round(x): none does not store real values"},
+		{"rounding to the storage of an index", func(b *def.Builder) { b.InIndex("i"); b.Out("y", b.In("x").Round(def.StorageOf("i"))) },
+			"round(x): storage(i) does not store real values"},
+		{"rounding to the storage of nothing", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.StorageOf("z"))) },
+			"round(x): rounds to the storage of z, which is not an operand"},
+		{"stochastic rounding to the storage of nothing", func(b *def.Builder) { b.Out("y", b.In("x").StochasticRound(def.StorageOf("p"), b.IntParam("p"))) },
+			"sround(x, p): rounds to the storage of p, which is not an operand"},
+
+		// Constants and functions.
+		{"a constant that is no number", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("0.1.2"))) },
+			`output y: constant "0.1.2" is not a decimal number`},
+		{"an empty constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal(""))) }, `output y: constant "" is not a decimal number`},
+		{"a division by zero in a constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("1/0"))) },
+			`output y: constant "1/0" is not a decimal number`},
+		{"a mistake inside an expansion", func(b *def.Builder) {
+			f := &def.Function{Name: "wrong", Expand: func(x def.Value) def.Value { return x.Add(x.Bits()) }}
+			b.Out("y", f.Of(b.In("x")))
+		}, "output y: function wrong: add(x, bits(x)): bits(x) is an int32, want a float"},
+		{"an expansion of another type", func(b *def.Builder) {
+			f := &def.Function{Name: "pattern", Expand: func(x def.Value) def.Value { return x.Bits() }}
+			b.Out("y", f.Of(b.In("x")))
+		}, "output y: function pattern: its expansion gives an int32, one value per element; want a float, one value per element"},
+		{"an expansion of another extent", func(b *def.Builder) {
+			f := &def.Function{Name: "total", Expand: func(x def.Value) def.Value { return def.RowSum(x) }}
+			b.Out("y", f.Of(b.In("x")))
+		}, "output y: function total: its expansion gives a float, one value per row; want a float, one value per element"},
+		{"a function without an expansion", func(b *def.Builder) { b.Out("y", (&def.Function{Name: "f"}).Of(b.In("x"))) },
+			"output y: a function without an expansion"},
+		{"no function", func(b *def.Builder) { b.Out("y", (*def.Function)(nil).Of(b.In("x"))) }, "output y: a function without an expansion"},
+		{"two functions of one name", func(b *def.Builder) {
+			other := &def.Function{Name: "half", Expand: func(x def.Value) def.Value { return x }}
+			b.Out("y", half.Of(other.Of(b.In("x"))))
+		}, "two functions have the name half"},
+
+		// Missing arguments.
+		{"nothing added", func(b *def.Builder) { b.Out("y", b.In("x").Add(nil)) }, "output y: add(x, nil): an argument is missing"},
+		{"nothing compared", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(nil), x, x)) }, "output y: less(x, nil): an argument is missing"},
+		{"nothing chosen", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(x), nil, x)) },
+			"output y: select(less(x, x), nil, x): an argument is missing"},
+		{"a method of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", def.Value(nil).Less(nil).As("v")) }, "output y: less(nil, nil): an argument is missing"},
+		{"a sum of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowSum(nil)) }, "output y: rowsum(nil): an argument is missing"},
+		{"an element of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.Value(nil).At(nil)) }, "output y: at(nil, nil): an argument is missing"},
+		{"a function of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", half.Of(nil)) }, "output y: half(nil): an argument is missing"},
+		{"the first mistake of two", func(b *def.Builder) {
+			x := b.In("x")
+			b.Out("y", x.Add(b.Col()).Mul(x.Less(x)))
+		}, "output y: add(x, col()): col() is an int32, want a float"},
+
+		{"too many operands", func(b *def.Builder) {
+			x := b.In("x")
+			for i := range def.MaxOperands {
+				b.Out(fmt.Sprintf("y%d", i), x)
+			}
+		}, "it has 17 operands, want at most 16"},
+	} {
+		d, err := def.Rowwise("test", test.build)
+		if want := "test: " + test.want; err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", test.name, err, want)
+		}
+		if d != nil {
+			t.Errorf("%s: got a definition with the error", test.name)
+		}
+	}
+}
+
+func TestRefusedNames(t *testing.T) {
+	valid := func(b *def.Builder) { b.Out("y", b.In("x")) }
+	for _, name := range []string{"", "Softmax", "softmax.", ".forward", "soft max", "softmax..forward", "softmax/forward", "2x", "softmax.2x"} {
+		want := fmt.Sprintf("definition %q: want a name like softmax.forward", name)
+		if _, err := def.Rowwise(name, valid); err == nil || err.Error() != want {
+			t.Errorf("rowwise %q: got %v, want %s", name, err, want)
+		}
+		if _, err := def.Gather(name, def.GatherForm{Index: "i", Table: "t", Out: "o"}); err == nil || err.Error() != want {
+			t.Errorf("gather %q: got %v, want %s", name, err, want)
+		}
+	}
+	if _, err := def.Rowwise("softmax.forward_2.x", valid); err != nil {
+		t.Errorf("a valid name: %v", err)
+	}
+	if _, err := def.Rowwise("x", nil); err == nil || err.Error() != "x: nothing builds it" {
+		t.Errorf("no builder: got %v", err)
+	}
+}
+
+func TestRefusedTables(t *testing.T) {
+	product := def.ContractionForm{
+		Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+	}
+	contraction := func(change func(f *def.ContractionForm)) func() (*def.Definition, error) {
+		return func() (*def.Definition, error) {
+			f := product
+			change(&f)
+			return def.Contraction("test", f)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		build func() (*def.Definition, error)
+		want  string
+	}{
+		{"nothing to sum over", contraction(func(f *def.ContractionForm) { f.RightDims[0] = "L" }),
+			"test: a ends in K and b begins with L: there is nothing to sum over"},
+		{"transposed, nothing to sum over", contraction(func(f *def.ContractionForm) { f.TransposeLeft = true }),
+			"test: a ends in M and b begins with K: there is nothing to sum over"},
+		{"a result of other sizes", contraction(func(f *def.ContractionForm) { f.ResultDims = [2]string{"N", "M"} }),
+			"test: c is [N M], want [M N]"},
+		{"two operands of one name", contraction(func(f *def.ContractionForm) { f.Right = "a" }), "test: operand a is declared twice"},
+		{"a bad operand name", contraction(func(f *def.ContractionForm) { f.Result = "a*b" }), `test: operand "a*b": want a name like x or dgamma`},
+		{"a gather of one name", func() (*def.Definition, error) {
+			return def.Gather("test", def.GatherForm{Index: "i", Table: "t", Out: "i"})
+		}, "test: operand i is declared twice"},
+		{"a gather without a name", func() (*def.Definition, error) {
+			return def.Gather("test", def.GatherForm{Index: "i", Out: "o"})
+		}, `test: operand "": want a name like x or dgamma`},
+		{"a scatter of one name", func() (*def.Definition, error) {
+			return def.ScatterAdd("test", def.ScatterForm{Index: "i", Rows: "r", Result: "r"})
+		}, "test: operand r is declared twice"},
+	} {
+		d, err := test.build()
+		if err == nil || err.Error() != test.want {
+			t.Errorf("%s:\n got %v\nwant %s", test.name, err, test.want)
+		}
+		if d != nil {
+			t.Errorf("%s: got a definition with the error", test.name)
+		}
+	}
+	if _, err := def.Contraction("test", product); err != nil {
+		t.Errorf("a valid product: %v", err)
+	}
+}
+
+func TestMust(t *testing.T) {
+	defer func() {
+		if r := recover(); fmt.Sprint(r) != "test: it has no output" {
+			t.Errorf("got panic %v", r)
+		}
+	}()
+	def.Must(def.Rowwise("test", func(*def.Builder) {}))
+	t.Error("no panic")
+}

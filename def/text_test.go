@@ -1,0 +1,344 @@
+package def_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	"tokitai/num"
+)
+
+var update = flag.Bool("update", false, "write the golden texts")
+
+// power is 2^x for integral x, in integers.
+var power = &def.Function{
+	Name: "power", Math: def.MathExp, ULPs: 1.5, Domain: "-126 <= x <= 127",
+	Expand: func(x def.Value) def.Value {
+		n := x.Rint().FToI().As("n")
+		return n.IAdd(def.IntConst(127)).Shl(23).Float()
+	},
+}
+
+func softmax(b *def.Builder) {
+	x := b.In("x")
+	e := power.Of(x.Sub(def.RowMax(x).As("max"))).As("e")
+	b.Out("y", e.Mul(def.One.Div(def.RowSum(e))), def.Like("x"))
+}
+
+func layernormBackward(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	gamma, mean, rstd, n := b.InCol("gamma"), b.InRow("mean"), b.InRow("rstd"), b.Columns()
+	xhat, t := x.Sub(mean).Mul(rstd).As("xhat"), dy.Mul(gamma).As("t1")
+	a, c := def.RowSum(t).Div(n), def.RowSum(t.Mul(xhat)).Div(n)
+	b.Out("dx", t.Sub(a).Sub(xhat.Mul(c)).Mul(rstd))
+	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)).As("dgamma"))
+	b.OutCol("dbeta", def.ColSum(dy))
+}
+
+// everything has one of each node that can be written outside a function.
+func everything(b *def.Builder) {
+	x, w := b.In("x"), b.In("w", def.Only(num.F16, num.BF16))
+	ignore := b.IntParam("ignore")
+	label, scale := b.InIndex("label", ignore), b.Param("scale")
+	counts := def.Select(label.NotEqual(ignore), label, def.IntConst(-1))
+	word := b.Random(ignore, def.IntConst(math.MinInt32), def.IntConst(7), ignore)
+	v := def.FMA(x, scale, def.Decimal("0.1")).Min(x.Max(def.Const(math.Inf(-1)))).Scale(def.Const(-3))
+	v = v.Neg().Abs().Sqrt().Rint().Div(b.Rows()).Round(def.In(num.BF16)).Round(def.StorageOf("w"))
+	v = def.Select(b.Col().Equal(label), v, def.Select(x.LessEqual(w), def.Const(math.NaN()), def.Const(0.1)))
+	b.Out("w", v.StochasticRound(def.StorageOf("w"), word))
+	b.OutRow("r", def.Select(counts.Inside(), x.At(counts), def.RowMin(x)))
+	b.OutScalar("s", def.TotalSum(x).Add(scale))
+	b.OutScalar("one", def.Const(math.Copysign(0, -1)))
+}
+
+func golden() []*def.Definition {
+	return []*def.Definition{
+		def.Must(def.Rowwise("softmax.forward", softmax)),
+		def.Must(def.Rowwise("layernorm.backward", layernormBackward)),
+		def.Must(def.Rowwise("everything", everything)),
+		def.Must(def.Contraction("product", def.ContractionForm{
+			Left: "A", LeftDims: [2]string{"M", "K"}, Right: "B", RightDims: [2]string{"K", "N"}, Result: "C", ResultDims: [2]string{"M", "N"},
+		})),
+		def.Must(def.Contraction("product.transposed", def.ContractionForm{
+			Left: "A", LeftDims: [2]string{"K", "M"}, TransposeLeft: true, Right: "B", RightDims: [2]string{"N", "K"}, TransposeRight: true,
+			Result: "C", ResultDims: [2]string{"M", "N"}, Accumulate: true,
+		})),
+		def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"})),
+		def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "index", Rows: "rows", Result: "result"})),
+		def.Must(def.ScatterAdd("sums.accumulate", def.ScatterForm{Index: "index", Rows: "rows", Result: "result", Accumulate: true})),
+	}
+}
+
+// TestText compares the text forms with what they have always been: a changed
+// text is a changed identity.
+func TestText(t *testing.T) {
+	for _, d := range golden() {
+		file := filepath.Join("testdata", d.Name+".txt")
+		if *update {
+			if err := os.WriteFile(file, []byte(d.Text()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatalf("%v; -update writes it", err)
+		}
+		if d.Text() != string(want) {
+			t.Errorf("%s: the text has changed; -update writes it anew\ngot:\n%s\nwant:\n%s", d.Name, d.Text(), want)
+		}
+	}
+}
+
+// variants of one definition, each different in one thing.
+var variants = map[string]func(b *def.Builder){
+	"the definition itself": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another node": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Add(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another order": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", z.Sub(x).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another constant": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(-3)).Add(b.Param("p")))
+	},
+	"a constant near it": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3+0x1p-22)).Add(b.Param("p")))
+	},
+	"a real constant that rounds to it": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3+0x1p-40)).Add(b.Param("p")))
+	},
+	"a parameter instead": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		p := b.Param("p")
+		b.Out("y", x.Sub(z).Mul(p).Add(p))
+	},
+	"an int32 parameter beside": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.IntParam("q")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another operand name": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("w")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another extent": func(b *def.Builder) {
+		x, z := b.In("x"), b.InRow("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"per column": func(b *def.Builder) {
+		x, z := b.In("x"), b.InCol("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"in place": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("z", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"another grouping": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z.Mul(def.Const(3))).Add(b.Param("p")))
+	},
+	"fused": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", def.FMA(x.Sub(z), def.Const(3), b.Param("p")))
+	},
+	"rounded": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Round(def.In(num.F16)).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"rounded otherwise": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Round(def.StorageOf("z")).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"a function": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", power.Of(x.Sub(z)).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"a function with another expansion": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		f := *power
+		f.Expand = func(x def.Value) def.Value { return x.Rint().FToI().As("n").IAdd(def.IntConst(126)).Shl(23).Float() }
+		b.Out("y", f.Of(x.Sub(z)).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"a function with another error": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		f := *power
+		f.ULPs = 2
+		b.Out("y", f.Of(x.Sub(z)).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"a minus zero": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(def.Const(math.Copysign(0, -1))))
+		b.Param("p")
+	},
+	"a zero": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(def.Zero))
+		b.Param("p")
+	},
+	"an output twice": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		v := x.Sub(z).Mul(def.Const(3)).Add(b.Param("p"))
+		b.Out("y", v)
+		b.Out("w", v)
+	},
+	"outputs exchanged": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		v := x.Sub(z).Mul(def.Const(3)).Add(b.Param("p"))
+		b.Out("w", v)
+		b.Out("y", v)
+	},
+	"an index": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.InIndex("i")
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"an index with an exception": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		p := b.IntParam("q")
+		b.InIndex("i", p)
+		b.Out("y", x.Sub(z).Mul(def.Const(3)).Add(b.Param("p")))
+	},
+	"a decimal": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Decimal("0.1")))
+		b.Param("p")
+	},
+	"the binary64 nearest to it": func(b *def.Builder) {
+		x, z := b.In("x"), b.In("z")
+		b.Out("y", x.Sub(z).Mul(def.Const(0.1)))
+		b.Param("p")
+	},
+}
+
+func TestHash(t *testing.T) {
+	names := map[string]string{}
+	for name, build := range variants {
+		d := def.Must(def.Rowwise("variant", build))
+		if other, taken := names[d.Hash()]; taken {
+			t.Errorf("%s and %s have one identity:\n%s", name, other, d.Text())
+		}
+		names[d.Hash()] = name
+		if again := def.Must(def.Rowwise("variant", build)); again.Hash() != d.Hash() || again.Text() != d.Text() {
+			t.Errorf("%s: built twice, two identities", name)
+		}
+		if d.Hash() == def.Must(def.Rowwise("other", build)).Hash() {
+			t.Errorf("%s: two names, one identity", name)
+		}
+		if len(d.Hash()) != 64 {
+			t.Errorf("%s: hash %s is no SHA-256", name, d.Hash())
+		}
+	}
+	hashes := map[string]string{}
+	for _, d := range golden() {
+		if other, taken := hashes[d.Hash()]; taken {
+			t.Errorf("%s and %s have one identity", d.Name, other)
+		}
+		hashes[d.Hash()] = d.Name
+	}
+}
+
+// TestNamesInsideFunctions names values of an expansion alike, and like its
+// argument: the text keeps them apart.
+func TestNamesInsideFunctions(t *testing.T) {
+	difference := func(first, second int) *def.Function {
+		return &def.Function{Name: "difference", Math: def.MathExp, ULPs: 1, Domain: "every x", Expand: func(x def.Value) def.Value {
+			v := []def.Value{x, x.Neg().As("x"), x.Abs().As("v"), half.Of(x.Sqrt().As("v"))}
+			return v[first].Sub(v[second])
+		}}
+	}
+	texts := map[string]string{}
+	for first := range 4 {
+		for second := range 4 {
+			text := difference(first, second).Text()
+			if other, taken := texts[text]; taken {
+				t.Errorf("%d − %d and %s have one text:\n%s", first, second, other, text)
+			}
+			texts[text] = fmt.Sprintf("%d − %d", first, second)
+		}
+	}
+}
+
+// TestHashTellsGraphsApart looks for two random definitions with one text but
+// different nodes.
+func TestHashTellsGraphsApart(t *testing.T) {
+	shapes := map[string]string{}
+	for seed := range uint64(1500) {
+		d, err := randdef.Sized(gen.Seeded(seed), 1+int(seed%4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := shapeOf(d)
+		if other, seen := shapes[d.Hash()]; seen && other != shape {
+			t.Fatalf("seed %d: two graphs have one text:\n%s\n%s\n%s", seed, d.Text(), shape, other)
+		}
+		shapes[d.Hash()] = shape
+	}
+	if len(shapes) < 200 {
+		t.Errorf("only %d different definitions", len(shapes))
+	}
+}
+
+// shapeOf writes a graph without names: nodes by number, constants by bits.
+func shapeOf(d *def.Definition) string {
+	s := ""
+	for _, n := range d.Exec.Nodes {
+		s += fmt.Sprint(n.Op, n.Operand, n.Param, n.Int, n.Storage, n.Extent, n.Type)
+		if n.Real != nil {
+			s += fmt.Sprint(math.Float32bits(n.Real.F32()))
+		}
+		for _, a := range n.Args {
+			s += fmt.Sprint(" ", a.ID)
+		}
+		s += ";"
+	}
+	for _, o := range d.Exec.Outputs {
+		s += fmt.Sprint(o.Operand, o.Value.ID, " ")
+	}
+	return s
+}
+
+// TestGraphs checks the two faces: the mathematics keeps calls, execution has none,
+// and arguments come before their users in both.
+func TestGraphs(t *testing.T) {
+	for seed := range uint64(300) {
+		d, err := randdef.New(gen.Seeded(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, g := range map[string]def.Graph{"math": d.Math, "exec": d.Exec} {
+			for i, n := range g.Nodes {
+				if n.ID != i {
+					t.Fatalf("seed %d, %s: node %d says it is %d", seed, name, i, n.ID)
+				}
+				if isExec := name == "exec"; isExec && n.Op == def.OpCall || !isExec && n.Op >= def.OpBits && n.Op <= def.OpShr {
+					t.Fatalf("seed %d, %s: it has a node %s", seed, name, n.Op)
+				}
+				for _, a := range n.Args {
+					if a.ID >= i || g.Nodes[a.ID] != a {
+						t.Fatalf("seed %d, %s: node %d uses %d, which does not come before it", seed, name, i, a.ID)
+					}
+				}
+			}
+			if len(g.Outputs) == 0 {
+				t.Fatalf("seed %d, %s: no outputs", seed, name)
+			}
+		}
+		if len(d.Exec.Lines(d)) < len(d.Exec.Outputs) {
+			t.Fatalf("seed %d: a listing without its outputs", seed)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Package adamw is the AdamW optimizer: Adam with decoupled weight decay.
+//
+//	m      = beta1*m + (1-beta1)*grad
+//	v      = beta2*v + (1-beta2)*grad^2
+//	weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
+//
+// with bc1 = 1 - beta1^t and bc2 = 1 - beta2^t at step t. [Step] does it for one
+// tensor, an [Optimizer] for a model: it owns m and v and counts the steps.
+//
+// # Three ways to store a weight
+//
+// A step changes a weight by about lr. Next to a weight of 1, f16 has no number
+// closer than 2^-11 and bf16 none closer than 2^-8: rounded to nearest, every
+// update below half of that vanishes, at every step, and training stagnates
+// without a sign of it.
+//
+//	inplace     the weight is rounded to its own format. Right for f32; with 16 bits
+//	            it stagnates, and is there for comparison and for the ancestors' files.
+//	master      the weight is f32 and keeps every update; a 16-bit copy for the model
+//	            is written in the same pass. 4 bytes more for each weight.
+//	stochastic  the weight has 16 bits and is rounded up or down at random, with the
+//	            probability that makes it right on average: small updates count, at
+//	            the price of noise of one unit in the last place a step. The random
+//	            words are Philox 4x32-10 with the seed as key and (element, tensor, t)
+//	            as counter: the same on every device, and repeatable.
+//
+// # How it is computed
+//
+// In binary32, each operation rounded once:
+//
+//	m' = beta1*m + (1-beta1)*grad
+//	v' = beta2*v + ((1-beta2)*grad)*grad
+//	d  = sqrt(v') * (1/sqrt(bc2)) + eps
+//	w' = w - ((lr/bc1) * (m'/d) + (lr*weight_decay)*w)
+//
+// What depends on the step alone is computed in binary64 on the host and rounded
+// once: 1-beta (taken from a beta already rounded to binary32, 0.001 would be off
+// by 1.3e-5), lr/bc1, 1/sqrt(bc2) and lr*weight_decay. bc comes from a power in
+// double-double arithmetic, since 1 - beta^t cancels while t is small.
+//
+// # adamw.step
+//
+//	m      = beta1*m + (1-beta1)*grad
+//	v      = beta2*v + (1-beta2)*grad^2
+//	weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
+//	bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t
+//
+//	operand  shape  dtypes        note
+//	weight   any    f16 bf16 f32  read, then written in place
+//	m        any    f32           read, then written in place
+//	v        any    f32           read, then written in place
+//	grad     any    f16 bf16 f32
+//
+//	C1  any shape; rows may lie apart
+//	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
+//	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
+//	C4  m and v are f32 in every mode
+//	C5  a weight of 16 bits does not move by less than half a unit in its last place: smaller updates are lost, at every step
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
+//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C9  subnormals are kept; a new weight too large for its format is infinite
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C11 weight, m, v and grad share no memory
+//
+// # adamw.step.master
+//
+//	m      = beta1*m + (1-beta1)*grad
+//	v      = beta2*v + (1-beta2)*grad^2
+//	weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
+//	bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t
+//
+//	operand  shape  dtypes        note
+//	weight   any    f32           read, then written in place
+//	m        any    f32           read, then written in place
+//	v        any    f32           read, then written in place
+//	grad     any    f16 bf16 f32
+//	copy     any    f16 bf16      fully written; may be grad itself
+//
+//	C1  any shape; rows may lie apart
+//	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
+//	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
+//	C4  m and v are f32 in every mode
+//	C5  copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
+//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C9  subnormals are kept; a new weight too large for its format is infinite
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C11 copy may be grad itself; otherwise weight, m, v, grad and copy share no memory
+//
+// # adamw.step.stochastic
+//
+//	m      = beta1*m + (1-beta1)*grad
+//	v      = beta2*v + (1-beta2)*grad^2
+//	weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
+//	bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t
+//
+//	operand  shape  dtypes        note
+//	weight   any    f16 bf16      read, then written in place
+//	m        any    f32           read, then written in place
+//	v        any    f32           read, then written in place
+//	grad     any    f16 bf16 f32
+//
+//	C1  any shape; rows may lie apart
+//	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
+//	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
+//	C4  m and v are f32 in every mode
+//	C5  the new weight is one of its two neighbours, the farther one with the probability that makes it right on average, by Philox word (seed, tensor, t, element)
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
+//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C9  subnormals are kept; a new weight too large for its format is infinite
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C11 weight, m, v and grad share no memory
+package adamw

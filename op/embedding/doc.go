@@ -1,0 +1,79 @@
+// Package embedding copies rows of a table by index, and sums gradients back into
+// the table's rows.
+//
+//	out[q,d]     = weight[index[q],d]
+//	dweight[v,d] = sum of dout[q,d] over all q with index[q] = v   (+ dweight[v,d])
+//
+// # How it is computed
+//
+// Forward copies bits: no value is interpreted.
+//
+// Backward is a sum of as many terms as an index has occurrences. Added with one
+// rounding each, as atomic additions do, the result would depend on the order in
+// which threads arrive, and a large sum would stall: 2048 + 1 is 2048 in f16. Here
+// the order is fixed or cannot matter. Every f16 is an integer multiple of 2^-24,
+// so a sum of f16 is an integer, kept exactly, whatever the order; it is rounded
+// once, when it is stored. bf16 and f32 span too many exponents for that: their
+// occurrences are added in binary32 in ascending order of q, in chunks of 64 that
+// each begin at +0, and the sums of the chunks are added in ascending order. An
+// error grows with the number of chunks plus 64, not with that of occurrences.
+//
+// dweight may be f32 where dout has 16 bits. Accumulate adds to the dweight that
+// is there, Backward overwrites all of it.
+//
+// Indices are checked before anything is written. The error names the first bad
+// one; with bad_index=skip it gives zeros and contributes nothing.
+//
+// # embedding.forward
+//
+//	out[q,d] = weight[index[q],d]
+//
+//	operand  shape  dtypes        note
+//	index    Q      i32           int32 in 0..V-1
+//	weight   V,D    f16 bf16 f32
+//	out      Q,D    as weight     fully written
+//
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  every pattern is copied, those of NaN too
+//	C3  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0
+//	C4  an index may occur any number of times, and Q may exceed V
+//	C5  out shares no memory with index or weight
+//
+// # embedding.backward
+//
+//	dweight[v,d] = sum of dout[q,d] over index[q] = v
+//
+//	operand  shape  dtypes           note
+//	index    Q      i32              int32 in 0..V-1
+//	dout     Q,D    f16 bf16 f32
+//	dweight  V,D    as dout, or f32  fully written
+//
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  for dout in f16 the sum is exact and rounded once: the order of the queries cannot matter; an exact zero is +0
+//	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks from +0; a zero is +0
+//	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity
+//	C5  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing
+//	C6  a row that no index names is +0
+//	C7  subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite
+//	C8  an index may occur any number of times, and Q may exceed V
+//	C9  dweight shares no memory with index or dout
+//
+// # embedding.backward.accumulate
+//
+//	dweight[v,d] = dweight[v,d] + sum of dout[q,d] over index[q] = v
+//
+//	operand  shape  dtypes           note
+//	index    Q      i32              int32 in 0..V-1
+//	dout     Q,D    f16 bf16 f32
+//	dweight  V,D    as dout, or f32  read, then written in place
+//
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
+//	C2  for dout in f16 the sum, the old dweight included, is exact and rounded once: the order of the queries cannot matter; an exact zero is +0
+//	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks to the old dweight; a zero is +0
+//	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity
+//	C5  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing
+//	C6  a row that no index names keeps its bits
+//	C7  subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite
+//	C8  an index may occur any number of times, and Q may exceed V
+//	C9  dweight shares no memory with index or dout
+package embedding

@@ -1,0 +1,130 @@
+// Package gemm is the matrix product and its two gradients, of any size, set or
+// added to the old result.
+//
+//	C  = A·B    (+ C)     Forward,  ForwardAccumulate
+//	dA = dC·Bᵀ  (+ dA)    GradA,    GradAAccumulate
+//	dB = Aᵀ·dC  (+ dB)    GradB,    GradBAccumulate
+//
+// # How it is computed
+//
+// A sum of products has no single right rounding, so a product says which one it
+// has: its model. Under the model fma, which every device offers and policy same
+// demands, each element of the result is one chain of fused multiply-adds in
+// binary32,
+//
+//	acc = fma(left, right, acc)
+//
+// with the summed index (K; N for dA, M for dB) ascending, and one rounding to
+// storage at the end. Every product is exact before it is added, and tiles, blocks
+// and threads change nothing, as each chain stays in order: the same bits
+// everywhere. Results in f32 lose nothing at the store, so that a long product may
+// be cut along the summed index and accumulated, with the same bits.
+//
+// Other models belong to other units: mma(L,F) is a tensor core that adds L exact
+// products at a time, aligned at the largest exponent and truncated to F bits
+// toward zero, so its sums lean toward zero. A lowering states its model, and is
+// held to the model's bits. The error of the chain is at most K roundings of
+// 2^-24 times the sum of the products' absolute values.
+//
+// # gemm.forward
+//
+//	C[m,n] = sum over k of A[m,k] * B[k,n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	B        K,N    as A
+//	C        M,N    as A, or f32  fully written
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//
+// # gemm.forward.accumulate
+//
+//	C[m,n] = sum over k of A[m,k] * B[k,n] + C[m,n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	B        K,N    as A
+//	C        M,N    as A, or f32  read, then written in place
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//
+// # gemm.grad_a
+//
+//	dA[m,k] = sum over n of dC[m,n] * B[k,n]
+//
+//	operand  shape  dtypes         note
+//	dC       M,N    f16 bf16 f32
+//	B        K,N    as dC
+//	dA       M,K    as dC, or f32  fully written
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//
+// # gemm.grad_a.accumulate
+//
+//	dA[m,k] = sum over n of dC[m,n] * B[k,n] + dA[m,k]
+//
+//	operand  shape  dtypes         note
+//	dC       M,N    f16 bf16 f32
+//	B        K,N    as dC
+//	dA       M,K    as dC, or f32  read, then written in place
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//
+// # gemm.grad_b
+//
+//	dB[k,n] = sum over m of A[m,k] * dC[m,n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	dC       M,N    as A
+//	dB       K,N    as A, or f32  fully written
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//
+// # gemm.grad_b.accumulate
+//
+//	dB[k,n] = sum over m of A[m,k] * dC[m,n] + dB[k,n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    f16 bf16 f32
+//	dC       M,N    as A
+//	dB       K,N    as A, or f32  read, then written in place
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result shares no memory with the operands; they may be one
+//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+package gemm
