@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -89,7 +90,8 @@ func cpuLowering(name string) *Lowering {
 // cpuKernel runs a program of lower/cpu on the workers of device/cpu.
 type cpuKernel struct{ program lowercpu.Program }
 
-// Launch implements Kernel.
+// Launch implements Kernel. What has begun is finished, whatever becomes of the
+// context: a call that fails has written nothing.
 func (k cpuKernel) Launch(l *Launch) error {
 	pool := l.Device.(*cpu.Device).Pool()
 	job := k.program.Bind(l.Arrays(), l.Params, pool.Workers())
@@ -99,8 +101,8 @@ func (k cpuKernel) Launch(l *Launch) error {
 			job.Release()
 			return nil
 		}
-		if err := pool.Run(l.Context, items, job); err != nil {
-			return err // the job's scratch memory may be half used: it is left to the collector
+		if err := pool.Run(context.Background(), items, job); err != nil {
+			return err // a panic: the job's scratch memory is left to the collector
 		}
 	}
 }

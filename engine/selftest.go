@@ -33,6 +33,7 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		}
 		return append(tests,
 			selfTest{name: "special", sizes: map[string]int{"R": 40, "C": 9}, values: (*gen.Generator).Special},
+			selfTest{name: "rarely-special", sizes: map[string]int{"R": 40, "C": 9}, values: rarelySpecial},
 			selfTest{name: "strided", sizes: map[string]int{"R": 3, "C": 261}, values: (*gen.Generator).Ordinary, gap: 3},
 			selfTest{name: "in-place", sizes: map[string]int{"R": 2, "C": 520}, values: (*gen.Generator).Ordinary, inPlace: true},
 			selfTest{name: "tall", sizes: map[string]int{"R": 521, "C": 3}, values: (*gen.Generator).Ordinary},
@@ -45,6 +46,7 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			{name: "tails", sizes: map[string]int{m: 5, n: 7, k: 259}, values: (*gen.Generator).Ordinary},
 			{name: "tiles", sizes: map[string]int{m: 66, n: 131, k: 3}, values: (*gen.Generator).Ordinary},
 			{name: "special", sizes: map[string]int{m: 9, n: 9, k: 5}, values: (*gen.Generator).Special},
+			{name: "rarely-special", sizes: map[string]int{m: 9, n: 9, k: 5}, values: rarelySpecial},
 			{name: "strided", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3},
 		}
 	}
@@ -53,8 +55,18 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		{name: "duplicates", sizes: map[string]int{"Q": 300, "V": 3, "D": 7}, values: (*gen.Generator).Ordinary},
 		{name: "wide", sizes: map[string]int{"Q": 9, "V": 70, "D": 515}, values: (*gen.Generator).Ordinary},
 		{name: "special", sizes: map[string]int{"Q": 40, "V": 5, "D": 9}, values: (*gen.Generator).Special},
+		{name: "rarely-special", sizes: map[string]int{"Q": 40, "V": 5, "D": 9}, values: rarelySpecial},
 		{name: "strided", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3},
 	}
+}
+
+// rarelySpecial leaves most rows and sums without a special value: where half of
+// the values are special, nearly every reduction is NaN.
+func rarelySpecial(g *gen.Generator) float32 {
+	if g.Below(24) == 0 {
+		return g.Special()
+	}
+	return g.Ordinary()
 }
 
 // corrupt, if set by a test, may damage the outputs of a self-test before they are

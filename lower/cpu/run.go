@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-	"unsafe"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -90,20 +89,6 @@ func (j *rowJob) measure() {
 		}
 	}
 	j.maxLength = min(chunk, j.cols)
-}
-
-func grow(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
-}
-
-func growAll(s [][]float32, n int) [][]float32 {
-	for len(s) < n {
-		s = append(s, nil)
-	}
-	return s
 }
 
 // prepare sizes all scratch memory and computes what does not depend on the row.
@@ -501,37 +486,5 @@ func (j *rowJob) random(d []float32, single []float32, n *def.Node, at piece) {
 			x[i] = int32(words[k])
 			i++
 		}
-	}
-}
-
-// view is n stored elements of a row, where they lie.
-func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
-	var t T
-	size := int(unsafe.Sizeof(t))
-	bytes := a.Data[(row*a.Stride+col)*size:][:n*size]
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
-}
-
-// load widens stored elements; int32 keep their patterns.
-func load(d []float32, a *num.Array, row, col int) {
-	switch a.DType {
-	case num.F16:
-		num.F16sToF32s(d, view[uint16](a, row, col, len(d)))
-	case num.BF16:
-		num.BF16sToF32s(d, view[uint16](a, row, col, len(d)))
-	default:
-		copy(d, view[float32](a, row, col, len(d)))
-	}
-}
-
-// store narrows values, each with one rounding.
-func store(a *num.Array, row, col int, x []float32) {
-	switch a.DType {
-	case num.F16:
-		num.F32sToF16s(view[uint16](a, row, col, len(x)), x)
-	case num.BF16:
-		num.F32sToBF16s(view[uint16](a, row, col, len(x)), x)
-	default:
-		copy(view[float32](a, row, col, len(x)), x)
 	}
 }

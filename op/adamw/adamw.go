@@ -212,11 +212,6 @@ func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t i
 	if mode != Master && s.Copy != nil {
 		return refuseCopy(d.Name, mode)
 	}
-	for i, x := range [...]*tensor.Tensor{s.Weight, s.M, s.V} {
-		if tensor.Overlap(x, grad) != tensor.Disjoint {
-			return &tensor.BadArgument{Op: d.Name, Operand: d.Operands[i].Name, Got: "overlaps grad", Want: "memory of its own"}
-		}
-	}
 	p := h.params(t)
 	switch mode {
 	case Master:

@@ -131,15 +131,10 @@ func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*t
 			return err
 		}
 	}
-	params := []float64{maxNorm}
-	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
-	if err := engine.Call(q, ClipDefinition, results, params, checkOnly...); err != nil {
-		return err
-	}
 	if err := SquareSum(q, total, xs, opts...); err != nil {
 		return err
 	}
-	return engine.Call(q, ClipDefinition, results, params, opts...)
+	return engine.Call(q, ClipDefinition, results, []float64{maxNorm}, opts...)
 }
 
 func checkMaxNorm(v float64) error {

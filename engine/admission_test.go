@@ -1,0 +1,566 @@
+package engine_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/op/embedding"
+	"tokitai/op/gemm"
+	"tokitai/op/softmax"
+	"tokitai/reference"
+	"tokitai/tensor"
+)
+
+// definitions are those of all shipped operations, each once.
+func definitions() []*def.Definition {
+	var found []*def.Definition
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if !slices.Contains(found, d) {
+				found = append(found, d)
+			}
+		}
+	}
+	return found
+}
+
+// dtypesOf takes the given format wherever a definition's rules allow it, and
+// reports whether that is anywhere.
+func dtypesOf(d *def.Definition, dtype num.DType) (chosen []num.DType, isUsed bool) {
+	var choose func(i int) num.DType
+	choose = func(i int) num.DType {
+		rule := d.Operands[i].DTypes
+		switch {
+		case slices.Contains(rule.Allowed, dtype):
+			return dtype
+		case rule.Like != "":
+			return choose(d.Operand(rule.Like))
+		}
+		return rule.Allowed[0]
+	}
+	for i := range d.Operands {
+		chosen = append(chosen, choose(i))
+		isUsed = isUsed || chosen[i] == dtype
+	}
+	return chosen, isUsed
+}
+
+// flip changes the lowest bit of the first element that is no NaN; where all are,
+// it makes the first one a number.
+func flip(a num.Array) {
+	for r := range a.Rows {
+		for c := range a.Cols {
+			if bits := a.Bits(r, c); !num.IsNaN(a.DType, bits) && !num.IsNaN(a.DType, bits^1) {
+				a.SetBits(r, c, bits^1)
+				return
+			}
+		}
+	}
+	a.Set(0, 0, 1)
+}
+
+// TestEverySelfTestCanFail changes one bit of one output of one self-test, for
+// every self-test of every shipped definition in every format, and once again for
+// every output.
+func TestEverySelfTestCanFail(t *testing.T) {
+	q := newQueue(t)
+	defer engine.SetCorrupt(nil)
+	for _, d := range definitions() {
+		l := engine.Lowerings("cpu", d)[0]
+		outputs := 0
+		for i := range d.Operands {
+			if d.Operands[i].IsOut {
+				outputs++
+			}
+		}
+		for _, dtype := range num.FloatDTypes {
+			dtypes, isUsed := dtypesOf(d, dtype)
+			if !isUsed {
+				continue
+			}
+			values := make([]map[uint32]bool, outputs) // numbers that an output has been compared with
+			for i := range values {
+				values[i] = map[uint32]bool{}
+			}
+			for k, name := range engine.SelfTests(d) {
+				seen := 0
+				engine.SetCorrupt(func(test string, output num.Array) {
+					if test != name {
+						t.Errorf("%s: self-test %s runs as %s", d.Name, name, test)
+					}
+					for r := range output.Rows {
+						for c := range output.Cols {
+							if v := output.At(r, c); v-v == 0 {
+								values[seen][output.Bits(r, c)] = true
+							}
+						}
+					}
+					if seen == k%outputs {
+						flip(output)
+					}
+					seen++
+				})
+				err := engine.RunSelfTest(q, l, d, dtypes, name)
+				var inadmissible *engine.InadmissibleError
+				switch {
+				case !errors.As(err, &inadmissible):
+					t.Errorf("%s %v: self-test %s passes with a wrong bit: %v", d.Name, dtypes, name, err)
+				case inadmissible.Test != name || inadmissible.Lowering != l.ID(d) || inadmissible.Device != "cpu":
+					t.Errorf("%s %v: self-test %s failed as %+v", d.Name, dtypes, name, inadmissible)
+				case !strings.Contains(err.Error(), "is 0x") || !errors.Is(err, engine.ErrInadmissible):
+					t.Errorf("%s %v: self-test %s: got %v", d.Name, dtypes, name, err)
+				}
+			}
+			for i, v := range values {
+				if len(v) < 3 {
+					t.Errorf("%s %v: output %d is compared with %d numbers in all self-tests, want at least 3", d.Name, dtypes, i, len(v))
+				}
+			}
+		}
+	}
+}
+
+// TestSelfTestsAreComplete wants every listed self-test to run before a first use,
+// each in the class that it is of, and no other.
+func TestSelfTestsAreComplete(t *testing.T) {
+	rowwise := []string{
+		"C=1", "C=7", "C=255", "C=257", "C=515", "C=1027", "C=2049", "special", "rarely-special", "strided", "in-place", "tall", "long",
+	}
+	table := []string{"one", "duplicates", "wide", "special", "rarely-special", "strided"}
+	want := map[def.Kind][]string{
+		def.KindRowwise: rowwise, def.KindGather: table, def.KindScatterAdd: table,
+		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided"},
+	}
+	defer engine.SetCorrupt(nil)
+	for _, d := range definitions() {
+		if got := engine.SelfTests(d); !slices.Equal(got, want[d.Kind]) {
+			t.Errorf("%s: self-tests %v, want %v", d.Name, got, want[d.Kind])
+		}
+	}
+
+	var ran []string
+	engine.SetCorrupt(func(test string, _ num.Array) { ran = append(ran, test) })
+	q := newQueue(t)
+	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
+	if err := softmax.Forward(q, y, x); err != nil {
+		t.Fatal(err)
+	}
+	if short := slices.DeleteFunc(slices.Clone(rowwise), func(n string) bool { return n == "long" }); !slices.Equal(ran, short) {
+		t.Errorf("a short row: ran %v, want %v", ran, short)
+	}
+	ran = nil
+	if err := softmax.Forward(q, y, x); err != nil || ran != nil {
+		t.Errorf("a second call: ran %v, error %v", ran, err)
+	}
+	x, y = matrix(t, q, num.F16, 1, 1<<16+1), matrix(t, q, num.F16, 1, 1<<16+1)
+	if err := softmax.Forward(q, y, x); err != nil || !slices.Equal(ran, []string{"long"}) {
+		t.Errorf("a long row: ran %v, error %v", ran, err)
+	}
+}
+
+// TestAdmissionNamesTheSelfTest goes the way of a call: the self-test that fails
+// stands in the error, nothing is written, and the verdict stays.
+func TestAdmissionNamesTheSelfTest(t *testing.T) {
+	defer engine.SetCorrupt(nil)
+	for _, name := range engine.SelfTests(embedding.BackwardDefinition) {
+		engine.SetCorrupt(func(test string, output num.Array) {
+			if test == name {
+				flip(output)
+			}
+		})
+		q := newQueue(t, engine.WithLog(slog.New(slog.DiscardHandler)))
+		index, dout, dweight := indices(t, q, 1, 0), matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
+		before := mustBytes(t, dweight)
+		for range 2 {
+			err := embedding.Backward(q, dweight, index, dout)
+			var inadmissible *engine.InadmissibleError
+			if !errors.As(err, &inadmissible) || inadmissible.Test != name {
+				t.Errorf("self-test %s damaged: got %v", name, err)
+			}
+			if want := "embedding.backward/cpu.scatter is inadmissible on cpu: self-test " + name + ": dweight["; !strings.HasPrefix(fmt.Sprint(err), want) {
+				t.Errorf("got %q, want it to begin with %q", err, want)
+			}
+			engine.SetCorrupt(nil) // the second call is not tested again
+		}
+		if !bytes.Equal(before, mustBytes(t, dweight)) {
+			t.Errorf("self-test %s damaged: the call has written", name)
+		}
+	}
+}
+
+// lowering makes a lowering of a function of each launch's arrays, after which the
+// reference's answer is right unless the function did something else.
+func lowering(name string, launch func(d *def.Definition, l *engine.Launch) error) *engine.Lowering {
+	return &engine.Lowering{
+		Name: name, Device: "cpu",
+		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+			return engine.KernelFunc(func(l *engine.Launch) error { return launch(d, l) }), nil
+		},
+	}
+}
+
+func right(d *def.Definition, l *engine.Launch) error {
+	return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params})
+}
+
+// beyond is the memory after an operand's last element, which no lowering may touch.
+func beyond(o *engine.Operand) []byte {
+	return unsafeBytes(&o.Host[len(o.Host)-1], 1, 1)
+}
+
+// TestBadLowerings are found out before their first use, each with its reason.
+func TestBadLowerings(t *testing.T) {
+	failure := errors.New("no such instruction")
+	for _, test := range []struct {
+		name  string
+		l     *engine.Lowering
+		test  string // the self-test that finds it
+		want  string
+		cause error
+	}{
+		{"it panics", lowering("bad", func(*def.Definition, *engine.Launch) error { panic("broken") }),
+			"C=1", "the kernel panicked: broken", nil},
+		{"it fails", lowering("bad", func(*def.Definition, *engine.Launch) error { return failure }), "C=1", "no such instruction", failure},
+		{"it writes nothing", lowering("bad", func(*def.Definition, *engine.Launch) error { return nil }), "C=1", "y[0,0] is 0xa5a5, want 0x", nil},
+		{"it leaves the last element out", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			y := l.Arrays()[1]
+			old := y.Bits(y.Rows-1, y.Cols-1)
+			err := right(d, l)
+			y.SetBits(y.Rows-1, y.Cols-1, old)
+			return err
+		}), "C=1", "y[1,0] is 0xa5a5, want 0x", nil},
+		{"it leaves columns beyond 256 out", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			y := l.Arrays()[1]
+			err := right(d, l)
+			if y.Cols > 256 {
+				y.SetBits(0, 256, 0)
+			}
+			return err
+		}), "C=257", "y[0,256] is 0x0000, want 0x", nil},
+		{"it writes before its output", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			unsafeBytes(&l.Operands[1].Host[0], -1, 1)[0] = 0
+			return right(d, l)
+		}), "C=1", "it writes outside y", nil},
+		{"it writes behind its output", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			beyond(&l.Operands[1])[0]++
+			return right(d, l)
+		}), "C=1", "it writes outside y", nil},
+		{"it writes behind its input", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			beyond(&l.Operands[0])[0]++
+			return right(d, l)
+		}), "C=1", "it writes outside x", nil},
+		{"it writes between rows", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			if y := l.Arrays()[1]; y.Stride > y.Cols {
+				y.SetBits(0, y.Cols, 0)
+			}
+			return right(d, l)
+		}), "strided", "it writes between the rows of y", nil},
+		{"it ignores the stride", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			operands := l.Arrays()
+			for i := range operands {
+				operands[i].Stride = operands[i].Cols
+			}
+			return reference.Run(d, operands, reference.Options{})
+		}), "strided", "", nil},
+		{"it writes to its input", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			err := right(d, l)
+			x, y := l.Arrays()[0], l.Arrays()[1]
+			if &x.Data[0] != &y.Data[0] {
+				x.SetBits(0, 0, x.Bits(0, 0)^1)
+			}
+			return err
+		}), "C=1", "it writes to its input x", nil},
+		{"it reads what it has overwritten", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			y := l.Arrays()[1]
+			for r := range y.Rows {
+				for c := range y.Cols {
+					y.SetBits(r, c, 0)
+				}
+			}
+			return right(d, l)
+		}), "in-place", "y[0,0] is 0x", nil},
+		{"it loses NaN", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			err := right(d, l)
+			y := l.Arrays()[1]
+			for r := range y.Rows {
+				for c := range y.Cols {
+					if num.IsNaN(y.DType, y.Bits(r, c)) {
+						y.SetBits(r, c, 0)
+					}
+				}
+			}
+			return err
+		}), "special", "is 0x0000, want 0x7", nil},
+
+		{"it does not compile", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			return nil, failure
+		}}, "", "it does not compile: no such instruction", failure},
+		{"its compilation panics", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			panic("broken")
+		}}, "", "its compilation panicked: broken", nil},
+		{"it compiles to nothing", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			return nil, nil
+		}}, "", "its compilation gave no kernel", nil},
+		{"it cannot compile", &engine.Lowering{Name: "bad", Device: "cpu"}, "", "it cannot be compiled: Compile is nil", nil},
+		{"no self-test reaches it", &engine.Lowering{Name: "bad", Device: "cpu",
+			Class: func(_ *def.Definition, o []engine.Operand) int {
+				if o[0].Rows == 2 && o[0].Cols == 3 {
+					return 1
+				}
+				return 0
+			},
+			Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+				return engine.KernelFunc(func(*engine.Launch) error { return nil }), nil
+			}}, "", "no self-test reaches its class 1", nil},
+	} {
+		q := newQueue(t, engine.WithLog(slog.New(slog.DiscardHandler)))
+		x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
+		before := mustBytes(t, y)
+		err := softmax.Forward(q, y, x, engine.Using(test.l))
+		var inadmissible *engine.InadmissibleError
+		if !errors.As(err, &inadmissible) {
+			t.Errorf("%s: got %v, want an InadmissibleError", test.name, err)
+			continue
+		}
+		if inadmissible.Test != test.test || !strings.Contains(inadmissible.Reason, test.want) {
+			t.Errorf("%s: got self-test %q, %q; want %q, %q", test.name, inadmissible.Test, inadmissible.Reason, test.test, test.want)
+		}
+		if test.cause != nil && !errors.Is(err, test.cause) {
+			t.Errorf("%s: %v does not wrap its cause", test.name, err)
+		}
+		if !bytes.Equal(before, mustBytes(t, y)) {
+			t.Errorf("%s: the output has changed", test.name)
+		}
+	}
+}
+
+// TestGatherIsHeldToPatterns refuses a gather that changes the payload of a NaN.
+func TestGatherIsHeldToPatterns(t *testing.T) {
+	q := newQueue(t, engine.WithLog(slog.New(slog.DiscardHandler)))
+	out, index, weight := matrix(t, q, num.F16, 2, 3), indices(t, q, 0, 1), matrix(t, q, num.F16, 2, 3)
+	quiet := lowering("quiet", func(d *def.Definition, l *engine.Launch) error {
+		err := right(d, l)
+		o := l.Arrays()[2]
+		for r := range o.Rows {
+			for c := range o.Cols {
+				if num.IsNaN(o.DType, o.Bits(r, c)) {
+					o.SetBits(r, c, o.Bits(r, c)|1)
+				}
+			}
+		}
+		return err
+	})
+	err := embedding.Forward(q, out, index, weight, engine.Using(quiet))
+	if !errors.Is(err, engine.ErrInadmissible) {
+		t.Errorf("got %v, want it inadmissible", err)
+	}
+}
+
+// TestChoice takes the first admitted candidate of the table, warns of those
+// before it, and takes a named one or none.
+func TestChoice(t *testing.T) {
+	var used atomic.Value
+	record := func(name string, launch func(d *def.Definition, l *engine.Launch) error) *engine.Lowering {
+		return lowering(name, func(d *def.Definition, l *engine.Launch) error {
+			used.Store(name)
+			return launch(d, l)
+		})
+	}
+	wrong := record("cpu.wrong", func(*def.Definition, *engine.Launch) error { return nil })
+	good := record("cpu.good", right)
+	last := record("cpu.last", right)
+	defer engine.SetLowerings(def.KindRowwise, wrong, good, last)()
+
+	var log bytes.Buffer
+	q := newQueue(t, engine.WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
+	for range 2 {
+		if err := softmax.Forward(q, y, x); err != nil || used.Load() != "cpu.good" {
+			t.Errorf("automatic: used %v, error %v, want cpu.good", used.Load(), err)
+		}
+	}
+	if n := strings.Count(log.String(), "softmax.forward/cpu.wrong"); n != 2 || strings.Count(log.String(), "level=WARN") != 1 {
+		t.Errorf("want one warning that names the lowering and says why, got:\n%s", log.String())
+	}
+	for _, name := range []string{"cpu.last", "softmax.forward/cpu.last"} {
+		if err := softmax.Forward(q, y, x, engine.WithLowering(name)); err != nil || used.Load() != "cpu.last" {
+			t.Errorf("named %s: used %v, error %v", name, used.Load(), err)
+		}
+	}
+	if err := softmax.Forward(q, y, x, engine.WithLowering("cpu.wrong")); !errors.Is(err, engine.ErrInadmissible) {
+		t.Errorf("a bad lowering, named: got %v, want it inadmissible", err)
+	}
+	if err := softmax.Forward(q, y, x, engine.WithLowering("cpu.reference")); err != nil {
+		t.Errorf("the reference, named: %v", err)
+	}
+	err := softmax.Forward(q, y, x, engine.WithLowering("cuda.rowwise"))
+	wantRefusal(t, err, `softmax.forward: lowering "cuda.rowwise" is unknown on cpu, want cpu.wrong or cpu.good or cpu.last or cpu.reference`)
+
+	// Untested, the first one is used whatever it does, and the verdicts of tested
+	// calls do not change.
+	if err := softmax.Forward(q, y, x, engine.WithAdmission(engine.Off)); err != nil || used.Load() != "cpu.wrong" {
+		t.Errorf("untested: used %v, error %v, want cpu.wrong", used.Load(), err)
+	}
+	if err := softmax.Forward(q, y, x); err != nil || used.Load() != "cpu.good" {
+		t.Errorf("tested again: used %v, error %v, want cpu.good", used.Load(), err)
+	}
+
+	restore := engine.SetLowerings(def.KindRowwise, wrong)
+	defer restore()
+	if err := softmax.Forward(q, y, x); !errors.Is(err, engine.ErrInadmissible) {
+		t.Errorf("nothing admissible: got %v", err)
+	}
+	engine.SetLowerings(def.KindRowwise)
+	if err := softmax.Forward(q, y, x); err == nil || err.Error() != "softmax.forward is inadmissible on cpu: policy fast leaves no lowering" {
+		t.Errorf("nothing at all: got %v", err)
+	}
+}
+
+// TestPolicies leaves out, under policy same, what does not have the bits of
+// model fma.
+func TestPolicies(t *testing.T) {
+	core := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
+		return reference.Run(d, l.Arrays(), reference.Options{Model: def.Model{L: 16, F: 25}})
+	})
+	core.Model = def.Model{L: 16, F: 25}
+	bounded := lowering("cpu.bounded", right)
+	bounded.IsBounded = true
+	chain := lowering("cpu.chain", right)
+	defer engine.SetLowerings(def.KindContraction, core, bounded, chain)()
+
+	q := newQueue(t)
+	a, b, c := matrix(t, q, num.F16, 2, 40), matrix(t, q, num.F16, 40, 3), matrix(t, q, num.F32, 2, 3)
+	var o recorder
+	for _, test := range []struct {
+		name string
+		opts []engine.Option
+		want string
+	}{
+		{"fast", nil, "cpu.core"},
+		{"same", []engine.Option{engine.WithPolicy(engine.Same)}, "cpu.chain"},
+		{"fast, named", []engine.Option{engine.WithLowering("cpu.chain")}, "cpu.chain"},
+		{"same, given", []engine.Option{engine.WithPolicy(engine.Same), engine.Using(chain)}, "cpu.chain"},
+	} {
+		if err := gemm.Forward(q, c, a, b, append(test.opts, engine.WithObserver(&o))...); err != nil || o.lowering() != test.want {
+			t.Errorf("%s: used %s, error %v, want %s", test.name, o.lowering(), err, test.want)
+		}
+	}
+	same := engine.WithPolicy(engine.Same)
+	for _, opts := range [][]engine.Option{{same, engine.WithLowering("cpu.core")}, {same, engine.Using(core)}} {
+		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
+			"gemm.forward: lowering cpu.core follows model mma(16,25), want model fma and the reference's bits under policy same")
+	}
+	for _, opts := range [][]engine.Option{{same, engine.WithLowering("cpu.bounded")}, {same, engine.Using(bounded)}} {
+		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
+			"gemm.forward: lowering cpu.bounded does not promise bits, want model fma and the reference's bits under policy same")
+	}
+	cuda := *chain
+	cuda.Device = "cuda"
+	wantRefusal(t, gemm.Forward(q, c, a, b, engine.Using(&cuda)), "gemm.forward: lowering cpu.chain is for cuda, want cpu, the queue's device")
+
+	engine.SetLowerings(def.KindContraction, core)
+	if err := gemm.Forward(q, c, a, b, same); err == nil || err.Error() != "gemm.forward is inadmissible on cpu: policy same leaves no lowering" {
+		t.Errorf("nothing under same: got %v", err)
+	}
+}
+
+func TestLowerings(t *testing.T) {
+	for kind, want := range map[*def.Definition][]string{
+		softmax.ForwardDefinition:   {"cpu.rowwise", "cpu.reference"},
+		gemm.ForwardDefinition:      {"cpu.packed", "cpu.reference"},
+		embedding.ForwardDefinition: {"cpu.gather", "cpu.reference"},
+		embedding.BackwardDefinition: {
+			"cpu.scatter", "cpu.reference"},
+	} {
+		var got []string
+		for _, l := range engine.Lowerings("cpu", kind) {
+			got = append(got, l.Name)
+			if l.Device != "cpu" || l.ID(kind) != kind.Name+"/"+l.Name {
+				t.Errorf("%s: %+v", kind.Name, l)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", kind.Name, got, want)
+		}
+	}
+	if got := engine.Lowerings("cuda", softmax.ForwardDefinition); len(got) != 0 {
+		t.Errorf("cuda: got %v, want none", got)
+	}
+	first := engine.Lowerings("cpu", softmax.ForwardDefinition)
+	first[0], first[1] = nil, nil
+	if engine.Lowerings("cpu", softmax.ForwardDefinition)[1] == nil {
+		t.Error("callers share a list that they can change")
+	}
+}
+
+// TestConcurrentFirstCalls compiles once, however many calls wait for the plan.
+func TestConcurrentFirstCalls(t *testing.T) {
+	var compiled, launched atomic.Int32
+	once := &engine.Lowering{
+		Name: "cpu.once", Device: "cpu",
+		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+			compiled.Add(1)
+			return engine.KernelFunc(func(l *engine.Launch) error {
+				launched.Add(1)
+				return right(d, l)
+			}), nil
+		},
+	}
+	q := newQueue(t)
+	var all sync.WaitGroup
+	for range 8 {
+		x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
+		all.Go(func() {
+			if err := softmax.Forward(q, y, x, engine.Using(once)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := int(launched.Load()); compiled.Load() != 1 || n != 8+len(engine.SelfTests(softmax.ForwardDefinition)) {
+		t.Errorf("compiled %d times and launched %d times, want 1 and %d", compiled.Load(), n, 8+len(engine.SelfTests(softmax.ForwardDefinition)))
+	}
+	if engine.Plans(q) != 1 {
+		t.Errorf("%d plans, want 1", engine.Plans(q))
+	}
+
+	// What a plan depends on gives another one.
+	x, y := matrix(t, q, num.F32, 2, 3), matrix(t, q, num.F32, 2, 3)
+	for i, opts := range [][]engine.Option{{engine.Using(once)}, {engine.Using(once), engine.WithAdmission(engine.Off)}, nil} {
+		for range 2 {
+			if err := softmax.Forward(q, y, x, opts...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if engine.Plans(q) != 2+i {
+			t.Errorf("%d plans, want %d", engine.Plans(q), 2+i)
+		}
+	}
+	other := newQueue(t)
+	if engine.Plans(other) != 0 {
+		t.Error("devices share plans")
+	}
+	second, err := engine.NewQueue(q.Device())
+	if err != nil || engine.Plans(second) != 4 {
+		t.Errorf("queues of one device do not share plans: %d, %v", engine.Plans(second), err)
+	}
+}
+
+// wantRefusal wants a BadArgument with that text.
+func wantRefusal(t *testing.T, err error, want string) {
+	t.Helper()
+	if !errors.Is(err, tensor.ErrBadArgument) || err.Error() != want {
+		t.Errorf("got %v (%T)\nwant %s", err, err, want)
+	}
+}

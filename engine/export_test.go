@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// SetCorrupt sets the hook that damages outputs of self-tests; nil removes it.
+func SetCorrupt(f func(test string, output num.Array)) { corrupt = f }
+
+// SelfTests are the names of a definition's self-tests, in their order.
+func SelfTests(d *def.Definition) []string {
+	var names []string
+	for _, test := range selfTestsOf(d) {
+		names = append(names, test.name)
+	}
+	return names
+}
+
+// RunSelfTest compiles a lowering and runs one of its self-tests, in the class
+// that the test is of.
+func RunSelfTest(q *Queue, l *Lowering, d *def.Definition, dtypes []num.DType, name string) error {
+	for _, test := range selfTestsOf(d) {
+		if test.name != name {
+			continue
+		}
+		c, class := newSelfTestCase(d, dtypes, test), 0
+		if l.Class != nil {
+			class = l.Class(d, c.operands)
+		}
+		p := &plan{lowering: l}
+		if p.kernel, p.err = q.compile(l, d, dtypes, class); p.err != nil {
+			return p.err
+		}
+		return q.runSelfTest(p, d, test, c)
+	}
+	panic("no self-test " + name)
+}
+
+// SetLowerings replaces the lowerings that a call may choose for a kind of
+// definition on the CPU, and returns a function that puts them back.
+func SetLowerings(kind def.Kind, lowerings ...*Lowering) (restore func()) {
+	for i := range preferenceTable {
+		if p := &preferenceTable[i]; p.device == "cpu" && p.kind == kind {
+			old := p.lowerings
+			p.lowerings = lowerings
+			return func() { p.lowerings = old }
+		}
+	}
+	panic("no such kind")
+}
+
+// Plans is how many plans a queue's device has.
+func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package optest
-
-const hasRaceDetector = false

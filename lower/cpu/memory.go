@@ -1,0 +1,55 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"tokitai/num"
+)
+
+// view is n stored elements of a row, where they lie.
+func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
+	var t T
+	size := int(unsafe.Sizeof(t))
+	bytes := a.Data[(row*a.Stride+col)*size:][:n*size]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
+}
+
+// load widens stored elements; int32 keep their patterns.
+func load(d []float32, a *num.Array, row, col int) {
+	switch a.DType {
+	case num.F16:
+		num.F16sToF32s(d, view[uint16](a, row, col, len(d)))
+	case num.BF16:
+		num.BF16sToF32s(d, view[uint16](a, row, col, len(d)))
+	default:
+		copy(d, view[float32](a, row, col, len(d)))
+	}
+}
+
+// store narrows values, each with one rounding.
+func store(a *num.Array, row, col int, x []float32) {
+	switch a.DType {
+	case num.F16:
+		num.F32sToF16s(view[uint16](a, row, col, len(x)), x)
+	case num.BF16:
+		num.F32sToBF16s(view[uint16](a, row, col, len(x)), x)
+	default:
+		copy(view[float32](a, row, col, len(x)), x)
+	}
+}
+
+// grow is s with n elements: its own memory if that is large enough.
+func grow(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+// growAll is s with at least n slices.
+func growAll(s [][]float32, n int) [][]float32 {
+	for len(s) < n {
+		s = append(s, nil)
+	}
+	return s
+}
