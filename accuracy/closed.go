@@ -1,11 +1,13 @@
 package accuracy
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/num/ball"
 )
 
 // Bound is a closed form for one output of an operation, in terms of sums that anyone
@@ -21,6 +23,46 @@ type Bound struct {
 	Output    string
 	Text      []string // the bound, and what its letters mean
 	At        func(run *Run) func(r, c int) float64
+
+	// IsTighter says that the radius may exceed the bound: the evaluator does not see
+	// that a value occurs twice in an expression.
+	IsTighter bool
+}
+
+// boundFor is the closed form for an output of the run, nil if there is none: the
+// forms are those of the plain definitions, and of accumulation.
+func (run *Run) boundFor(output string) *Bound {
+	d := run.Data.Definition
+	isPlain := len(run.Operation.Definitions) > 0 && d == run.Operation.Definitions[0]
+	if !(isPlain || d.Accumulate) || run.Model != def.FMAChain {
+		return nil
+	}
+	for i := range Bounds {
+		if b := &Bounds[i]; b.Operation == run.Operation.Name && b.Output == output {
+			return b
+		}
+	}
+	return nil
+}
+
+// check holds an answer to the closed form, and the closed form to the radius, which
+// is derived without it.
+func (b *Bound) check(bound float64, y float64, d num.DType, t ball.Ball, radius float64) error {
+	lo, hi := t.Bounds()
+	limit := bound
+	if d != num.F32 {
+		limit += num.ULP(d, y) / 2
+	}
+	if distance := max(lo-y, y-hi); distance > limit {
+		return fmt.Errorf("the reference gives %v, truth %v: %g apart, closed form %g", y, t, distance, limit)
+	}
+	// The bound is evaluated in float64, in fewer than 2^13 steps; the radius is a
+	// difference of float64 endpoints.
+	slack := bound*0x1p-40 + (hi - lo) + max(-lo, hi)*0x1p-50
+	if !b.IsTighter && radius > bound+slack {
+		return fmt.Errorf("the radius %g is above the closed form %g", radius, bound)
+	}
+	return nil
 }
 
 const u = 0x1p-24
@@ -193,7 +235,7 @@ var Bounds = []Bound{
 		},
 	},
 	{
-		Operation: "gelu.backward", Output: "dx",
+		Operation: "gelu.backward", Output: "dx", IsTighter: true, // e - e·h
 		Text: []string{
 			"bound = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
 			"bound = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",

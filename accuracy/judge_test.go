@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		} {
 			answer[1].SetBits(1, 2, test.bits)
 			row := Row{Output: "y"}
-			err := row.measure(1, answer[1], exact, rounded)
+			err := row.measure(judge{operand: 1, y: answer[1], exact: exact, rounded: rounded})
 			if (err == nil) != test.ok {
 				t.Errorf("%v, %s: error %v", dtype, test.name, err)
 			}
@@ -67,6 +67,40 @@ func TestJudge(t *testing.T) {
 }
 
 func nan() float64 { z := 0.0; return z / z }
+
+// A closed form that is too small is refused, on either side.
+func TestClosedFormIsHeld(t *testing.T) {
+	run := softmaxRun(t, num.F32)
+	exact, err := run.Enclose(truth.Exact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounded, err := run.Enclose(truth.Rounded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := run.Answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := *run.boundFor("y")
+	at := form.At(run)
+	for _, test := range []struct {
+		factor    float64
+		isTighter bool
+		want      string
+	}{{1, false, ""}, {0.5, false, "radius"}, {0.5, true, ""}, {0, true, "closed form"}} {
+		form.IsTighter = test.isTighter
+		row := Row{Output: "y"}
+		err := row.measure(judge{
+			operand: 1, y: answer[1], exact: exact, rounded: rounded, form: &form,
+			bound: func(r, c int) float64 { return test.factor * at(r, c) },
+		})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v times the bound: error %v, want %q", test.factor, err, test.want)
+		}
+	}
+}
 
 // A value that is admitted but not the nearest counts as misrounded.
 func TestMisroundedIsCounted(t *testing.T) {
@@ -89,7 +123,7 @@ func TestMisroundedIsCounted(t *testing.T) {
 	}
 	count := func() Row {
 		row := Row{Output: "y"}
-		if err := row.measure(1, y, exact, rounded); err != nil {
+		if err := row.measure(judge{operand: 1, y: y, exact: exact, rounded: rounded}); err != nil {
 			t.Fatal(err)
 		}
 		return row

@@ -48,8 +48,8 @@ type Options struct {
 }
 
 // Measure runs all operations on all their kinds of data in all formats. A result
-// outside its promise is an error: then a definition, the reference or the truth is
-// wrong.
+// outside its promise or outside its closed form is an error: then the reference, the
+// truth or the closed form is wrong.
 func Measure(ops []*op.Operation, o Options) ([]Row, error) {
 	var rows []Row
 	for _, operation := range ops {
@@ -194,7 +194,11 @@ func (run *Run) measure() ([]Row, error) {
 			Operation: run.Operation, Data: run.Data, DType: run.DType,
 			Output: o.Name, Storage: answer[i].DType,
 		}
-		if err := row.measure(i, answer[i], exact, rounded); err != nil {
+		j := judge{operand: i, y: answer[i], exact: exact, rounded: rounded, form: run.boundFor(o.Name)}
+		if j.form != nil {
+			j.bound = j.form.At(run)
+		}
+		if err := row.measure(j); err != nil {
 			return nil, err
 		}
 		rows = append(rows, row)
@@ -202,16 +206,17 @@ func (run *Run) measure() ([]Row, error) {
 	return rows, nil
 }
 
-func (row *Row) measure(operand int, y num.Array, exact, rounded *truth.Result) error {
-	correct, err := exact.Round(operand)
+func (row *Row) measure(j judge) error {
+	correct, err := j.exact.Round(j.operand)
 	if err != nil {
 		return err
 	}
+	y := j.y
 	var promised, measured []float64
 	for r := range y.Rows {
 		for c := range y.Cols {
 			row.Elements++
-			e, err := judge(y, operand, r, c, exact, rounded)
+			e, err := j.element(r, c)
 			if err != nil {
 				return fmt.Errorf("%s[%d,%d]: %w", row.Output, r, c, err)
 			}
@@ -233,36 +238,51 @@ func (row *Row) measure(operand int, y num.Array, exact, rounded *truth.Result) 
 	return nil
 }
 
-// estimate is the judgement of one element.
+// judge holds the answers of one output to what is promised of them.
+type judge struct {
+	operand        int
+	y              num.Array
+	exact, rounded *truth.Result
+	form           *Bound // nil if there is none
+	bound          func(r, c int) float64
+}
+
+// estimate is what is found of one element.
 type estimate struct {
 	promise   float64 // in ulps of the answer
 	measured  float64 // in ulps of the truth
 	isUnknown bool
 }
 
-// judge holds an answer to its promise, in two ways: it is one of the stored values
-// that the rounded enclosure admits, and no farther from the truth than promised.
-func judge(y num.Array, operand, r, c int, exact, rounded *truth.Result) (estimate, error) {
-	t, w := exact.At(operand, r, c), rounded.At(operand, r, c)
+// element holds one answer to its promise, in three ways: it is one of the stored
+// values that the rounded enclosure admits, no farther from the truth than promised,
+// and no farther than the closed form says.
+func (j judge) element(r, c int) (estimate, error) {
+	t, w := j.exact.At(j.operand, r, c), j.rounded.At(j.operand, r, c)
 	if !t.Known() || !w.Known() {
 		return estimate{isUnknown: true}, nil
 	}
-	bits := y.Bits(r, c)
-	lo, hi := rounded.Between(operand, r, c)
-	if i := num.Index(y.DType, bits); num.IsNaN(y.DType, bits) || i < num.Index(y.DType, lo) || i > num.Index(y.DType, hi) {
-		return estimate{}, fmt.Errorf("the reference gives %#x (%v), want %#x to %#x; truth %v, rounded %v", bits, y.At(r, c), lo, hi, t, w)
+	d, bits := j.y.DType, j.y.Bits(r, c)
+	lo, hi := j.rounded.Between(j.operand, r, c)
+	if i := num.Index(d, bits); num.IsNaN(d, bits) || i < num.Index(d, lo) || i > num.Index(d, hi) {
+		return estimate{}, fmt.Errorf("the reference gives %#x (%v), want %#x to %#x; truth %v, rounded %v", bits, j.y.At(r, c), lo, hi, t, w)
 	}
-	v := float64(y.At(r, c))
+	v := float64(j.y.At(r, c))
 	if math.IsInf(v, 0) {
 		return estimate{isUnknown: true}, nil
 	}
 	tlo, thi := t.Bounds()
-	distance := max(thi-v, v-tlo)
-	promise := num.ULP(y.DType, v)/2 + truth.Radius(w, t)
+	distance, radius := max(thi-v, v-tlo), truth.Radius(w, t)
+	promise := num.ULP(d, v)/2 + radius
 	if distance > promise {
 		return estimate{}, fmt.Errorf("the reference gives %v, truth %v: %g apart, promised %g", v, t, distance, promise)
 	}
-	return estimate{promise: promise / num.ULP(y.DType, v), measured: distance / num.ULP(y.DType, t.Mid)}, nil
+	if j.form != nil {
+		if err := j.form.check(j.bound(r, c), v, d, t, radius); err != nil {
+			return estimate{}, err
+		}
+	}
+	return estimate{promise: promise / num.ULP(d, v), measured: distance / num.ULP(d, t.Mid)}, nil
 }
 
 func spread(xs []float64) Spread {

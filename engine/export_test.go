@@ -52,3 +52,10 @@ func SetLowerings(kind def.Kind, lowerings ...*Lowering) (restore func()) {
 
 // Plans is how many plans a queue's device has.
 func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }
+
+// HoldMaking keeps every plan of the queue's device from being made until the
+// function that it returns is called.
+func HoldMaking(q *Queue) (release func()) {
+	q.plans.making.Lock()
+	return q.plans.making.Unlock
+}

@@ -118,11 +118,8 @@ func (e *evaluator[T]) mark(outputs []def.Output) {
 		e.isNeeded[o.Value.ID] = true
 	}
 	for _, n := range slices.Backward(nodes) {
-		if !e.isNeeded[n.ID] || n.Op == def.OpRandom {
-			continue
-		}
 		for _, a := range n.Args {
-			e.isNeeded[a.ID] = true
+			e.isNeeded[a.ID] = e.isNeeded[a.ID] || e.isNeeded[n.ID]
 		}
 	}
 }
@@ -226,7 +223,11 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		for j, c := range e.columns {
 			out.i[j] = int32(c)
 		}
-	case def.OpRandom: // only a stochastic rounding takes it, and has no use for it here
+	case def.OpRandom:
+		seed := uint64(uint32(i(0)[0])) | uint64(uint32(i(1)[0]))<<32
+		for j, c := range e.columns {
+			out.i[j] = int32(num.RandomWord(seed, uint32(i(2)[0]), uint32(i(3)[0]), uint64(e.row)*uint64(e.cols)+uint64(c)))
+		}
 
 	case def.OpAdd:
 		zip(out.x, x(0), x(1), T.Add)
@@ -266,7 +267,7 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		u, eta, limit := storageError(e.storage(n.Storage))
 		e.widenWithin(out.x, u, eta, limit)
 	case def.OpSRound:
-		copy(out.x, x(0))
+		zip(out.x, x(0), i(1), func(v T, _ int32) T { return v })
 		u, eta, limit := storageError(e.storage(n.Storage))
 		e.widenWithin(out.x, 2*u, 2*eta, limit)
 	case def.OpCall:

@@ -204,7 +204,7 @@ func chainError(p products, isNarrow bool, abs float64) float64 {
 		return math.Inf(1)
 	}
 	slack := float64(K*0x1p-52) * abs
-	e := (unit*(sum+K*slack) + K*tiny) / (1 - K*unit) * (1 + K*0x1p-50)
+	e := (float64(unit*(sum+float64(K*slack))) + float64(K*tiny)) / (1 - K*unit) * (1 + K*0x1p-50)
 	if !(largest+slack+e <= math.MaxFloat32) {
 		return math.Inf(1)
 	}

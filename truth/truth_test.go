@@ -317,6 +317,40 @@ func TestRoundUndecided(t *testing.T) {
 	}
 }
 
+// x³ - x·x² is zero, which takes 72 bits to see: more than the least that a Big has.
+func TestRoundNeedsDigits(t *testing.T) {
+	d := unary(func(_ *def.Builder, x def.Value) def.Value {
+		zero := x.Mul(x).Mul(x).Sub(x.Mul(x.Mul(x)))
+		return zero.Add(def.Const(1 + 0x1p-11))
+	})
+	x := row(0x1.abcde2p0)
+	z, err := enclose(t, d, truth.Exact, nil, x, num.NewArray(num.F16, 1, 1)).Round(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if z.Bits[0] != 0x3c00 || z.State[0] != truth.ByBig {
+		t.Errorf("1 + 2^-11 rounds to %#04x (%v), want 0x3c00", z.Bits[0], z.State[0])
+	}
+}
+
+// An element that is evaluated again only because its neighbour is keeps its state.
+func TestRoundLeavesNeighbours(t *testing.T) {
+	d := rowwise("shifted", func(b *def.Builder) {
+		x, y := b.In("x", def.AnyFloat), b.In("y", def.AnyFloat)
+		b.Out("z", x.Add(def.RowMax(y)), def.AnyFloat)
+	})
+	x, y := row(1, float32(math.NaN()), 1.5), row(0x1p-11, 0, 0)
+	z, err := enclose(t, d, truth.Exact, nil, x, y, num.NewArray(num.F16, 1, 3)).Round(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, want := range []truth.State{truth.ByBig, truth.Unknown, truth.ByBig} {
+		if z.State[c] != want {
+			t.Errorf("column %d: %v, want %v", c, z.State[c], want)
+		}
+	}
+}
+
 // What float64 leaves open in a sum over rows, columns or everything is evaluated
 // again from all that it depends on.
 func TestRoundReductions(t *testing.T) {
@@ -407,8 +441,12 @@ func TestSumErrors(t *testing.T) {
 		left, right := make([]uint32, K), make([]uint32, K)
 		acc, abs := float32(0), 0.0
 		for k := range K {
-			a.Set(0, k, g.Normal())
-			b.Set(k, 0, max(g.Normal(), float32(trial%2))) // of both signs, or at least 1
+			x, y := g.Normal(), g.Normal()
+			if trial%2 == 1 { // a sum that grows
+				x, y = max(x, -x), max(y, -y)
+			}
+			a.Set(0, k, x)
+			b.Set(k, 0, y)
 			abs += math.Abs(float64(a.At(0, k)) * float64(b.At(k, 0)))
 			left[k], right[k] = a.Bits(0, k), b.Bits(k, 0)
 			acc = num.FMA(a.At(0, k), b.At(k, 0), acc)

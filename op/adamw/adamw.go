@@ -63,7 +63,7 @@ var (
 	InPlaceDefinition = def.Must(def.Rowwise("adamw.step", func(b *def.Builder) {
 		w := b.In("weight")
 		b.Out("weight", update(b, w))
-		describe(b, "a weight of 16 bits does not move by less than half a unit in its last place: smaller updates are lost, at every step",
+		describe(b, "a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step",
 			"weight, m, v and grad share no memory")
 	}))
 	MasterDefinition = def.Must(def.Rowwise("adamw.step.master", func(b *def.Builder) {

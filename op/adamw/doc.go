@@ -15,7 +15,7 @@
 // without a sign of it.
 //
 //	inplace     the weight is rounded to its own format. Right for f32; with 16 bits
-//	            it stagnates, and is there for comparison and for the ancestors' files.
+//	            it stagnates, and serves for comparison, not for training.
 //	master      the weight is f32 and keeps every update; a 16-bit copy for the model
 //	            is written in the same pass. 4 bytes more for each weight.
 //	stochastic  the weight has 16 bits and is rounded up or down at random, with the
@@ -55,7 +55,7 @@
 //	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
-//	C5  a weight of 16 bits does not move by less than half a unit in its last place: smaller updates are lost, at every step
+//	C5  a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
 //	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
 //	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN

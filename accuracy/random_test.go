@@ -1,0 +1,63 @@
+package accuracy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	"tokitai/num"
+	"tokitai/reference"
+	"tokitai/truth"
+)
+
+// Definitions of any nodes on operands of any pattern: what is known of a result
+// contains what the reference computes, and the truth that float64 encloses rounds to
+// the same value as with more digits.
+func TestRandomCases(t *testing.T) {
+	judged, unknown := 0, 0
+	for seed := range 400 {
+		g := gen.New(fmt.Sprint(t.Name(), seed))
+		d, err := randdef.New(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.Sizes(g, d, 20000))
+		answer := k.Clone()
+		if err := reference.Run(d, answer.Operands, reference.Options{Params: k.Params}); err != nil {
+			t.Fatal(err)
+		}
+		rounded, err := truth.Enclose(d, k.Operands, truth.Options{Params: k.Params, Mode: truth.Rounded})
+		if err != nil {
+			if !strings.Contains(err.Error(), "too close to call") && !strings.Contains(err.Error(), "it is not the exponential") {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			continue
+		}
+		for i, o := range d.Operands {
+			if !o.IsOut {
+				continue
+			}
+			y := answer.Operands[i]
+			for r := range y.Rows {
+				for c := range y.Cols {
+					if !rounded.At(i, r, c).Known() {
+						unknown++
+						continue
+					}
+					judged++
+					lo, hi := rounded.Between(i, r, c)
+					bits := y.Bits(r, c)
+					if at := num.Index(y.DType, bits); num.IsNaN(y.DType, bits) || at < num.Index(y.DType, lo) || at > num.Index(y.DType, hi) {
+						t.Fatalf("seed %d: %s[%d,%d] is %#x (%v), want %#x to %#x, %v\n%s", seed, o.Name, r, c, bits, y.At(r, c), lo, hi, rounded.At(i, r, c), d.Text())
+					}
+				}
+			}
+		}
+	}
+	t.Log(judged, unknown)
+}
+
+var _ = def.Zero

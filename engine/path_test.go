@@ -1,0 +1,162 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op/adamw"
+	"tokitai/op/crossentropy"
+	"tokitai/op/embedding"
+	"tokitai/op/gelu"
+	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
+	"tokitai/op/norm"
+	"tokitai/op/softmax"
+	"tokitai/tensor"
+)
+
+// typedCalls is a call of every operation, on small tensors that it may use again.
+func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
+	t.Helper()
+	half := func() *tensor.Tensor { return matrix(t, q, num.F16, 4, 40) }
+	x, y, dx := half(), half(), half()
+	square, product := matrix(t, q, num.F16, 40, 40), half()
+	row, column := func() *tensor.Tensor { return matrix(t, q, num.F32, 4) }, func() *tensor.Tensor { return matrix(t, q, num.F16, 40) }
+	mean, rstd, loss, gamma, beta, dgamma, dbeta := row(), row(), row(), column(), column(), column(), column()
+	label, index := indices(t, q, 1, 2, 3, 0), indices(t, q, 3, 3, 0, 1)
+	state := adamw.State{Weight: half(), M: matrix(t, q, num.F32, 4, 40), V: matrix(t, q, num.F32, 4, 40)}
+	hyper := adamw.DefaultHyper
+	total := matrix(t, q, num.F32)
+	xs := []*tensor.Tensor{x}
+	return map[string]func() error{
+		"softmax.forward":    func() error { return softmax.Forward(q, y, x) },
+		"softmax.backward":   func() error { return softmax.Backward(q, dx, x, y) },
+		"gelu.forward":       func() error { return gelu.Forward(q, y, x) },
+		"gelu.backward":      func() error { return gelu.Backward(q, dx, y, x) },
+		"layernorm.forward":  func() error { return layernorm.Forward(q, y, mean, rstd, x, gamma, beta, layernorm.DefaultParams) },
+		"layernorm.backward": func() error { return layernorm.Backward(q, dx, dgamma, dbeta, y, x, gamma, mean, rstd) },
+		"crossentropy":       func() error { return crossentropy.Run(q, loss, dx, x, label, crossentropy.DefaultParams) },
+		"gemm.forward":       func() error { return gemm.Forward(q, product, x, square) },
+		"embedding.forward":  func() error { return embedding.Forward(q, y, index, x) },
+		"embedding.backward": func() error { return embedding.Backward(q, y, index, x) },
+		"adamw.step":         func() error { return adamw.Step(q, adamw.InPlace, state, x, hyper, 1, adamw.Random{}) },
+		"norm.square_sum":    func() error { return norm.SquareSum(q, total, xs) },
+	}
+}
+
+// TestCallsAllocateNothing holds once a plan exists.
+func TestCallsAllocateNothing(t *testing.T) {
+	if isRaceEnabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	for name, call := range typedCalls(t, newQueue(t)) {
+		for range 3 { // the plan, then the memory that calls keep
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := testing.AllocsPerRun(100, func() { call() }); n != 0 {
+			t.Errorf("%s: %v allocations a call, want none", name, n)
+		}
+	}
+}
+
+// TestCallsTakeNoLock makes calls while someone else makes plans.
+func TestCallsTakeNoLock(t *testing.T) {
+	q := newQueue(t)
+	calls := typedCalls(t, q)
+	for _, call := range calls {
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := engine.HoldMaking(q)
+	done := make(chan error, len(calls)+1)
+	go func() {
+		for _, call := range calls {
+			done <- call()
+		}
+	}()
+	for range calls {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a call whose plan exists waits for plans being made")
+		}
+	}
+	x := matrix(t, q, num.BF16, 2, 3) // has no plan yet
+	go func() { done <- softmax.Forward(q, x, x) }()
+	select {
+	case <-done:
+		t.Error("a call whose plan does not exist did not wait: the test shows nothing")
+	case <-time.After(20 * time.Millisecond):
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, p := range []engine.Policy{engine.Fast, engine.Same} {
+		if got, err := engine.ParsePolicy(p.String()); got != p || err != nil {
+			t.Errorf("%s: got %v, %v", p, got, err)
+		}
+	}
+	for _, b := range []engine.BadIndex{engine.Reject, engine.Skip} {
+		if got, err := engine.ParseBadIndex(b.String()); got != b || err != nil {
+			t.Errorf("%s: got %v, %v", b, got, err)
+		}
+	}
+	for _, a := range []engine.Admission{engine.SelfTest, engine.Off} {
+		if got, err := engine.ParseAdmission(a.String()); got != a || err != nil {
+			t.Errorf("%s: got %v, %v", a, got, err)
+		}
+	}
+	for want, err := range map[string]error{
+		`policy "x": want fast or same`:        second(engine.ParsePolicy("x")),
+		`bad_index "": want reject or skip`:    second(engine.ParseBadIndex("")),
+		`admission "On": want selftest or off`: second(engine.ParseAdmission("On")),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestOpen(t *testing.T) {
+	for _, name := range []string{"cpu", "auto"} {
+		dev, err := engine.Open(name)
+		if err != nil || dev.Name() != "cpu" {
+			t.Errorf("%s: got %v, %v", name, dev, err)
+			continue
+		}
+		dev.Close()
+	}
+	var none *device.NoDeviceError
+	if _, err := engine.Open("cuda:0"); !errors.As(err, &none) {
+		t.Errorf("cuda:0: got %v, want a NoDeviceError", err)
+	}
+	if _, err := engine.Open("abacus"); err == nil {
+		t.Error("an unknown name is opened")
+	}
+	if engine.CPU() != engine.CPU() || engine.CPU().Device().Name() != "cpu" {
+		t.Error("the shared queue is not shared")
+	}
+	q := newQueue(t)
+	if err := q.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := q.Close(); err != nil || !errors.Is(q.Wait(), device.ErrClosed) {
+		t.Errorf("a closed queue waits: %v, %v", err, q.Wait())
+	}
+}
