@@ -1,14 +1,11 @@
 package accuracy_test
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 
 	"tokitai/accuracy"
 	"tokitai/def"
 	"tokitai/fn"
-	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/adamw"
@@ -182,121 +179,4 @@ func countOutside(rounded *truth.Result, operand int, y num.Array) int {
 		}
 	}
 	return n
-}
-
-// Random expressions: what the reference computes is among the values that truth
-// admits, whatever nodes are combined.
-func TestRandomDefinitions(t *testing.T) {
-	judged, unknown := 0, 0
-	for seed := range 300 {
-		g := gen.New(fmt.Sprint(t.Name(), seed))
-		d, err := def.Rowwise("random", func(b *def.Builder) { randomDefinition(b, g) })
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		data := op.Data{Name: fmt.Sprint(seed), Definition: d, Sizes: map[string]int{"R": 1 + g.Below(5), "C": 1 + g.Below(20)}, Params: []float64{0.3}}
-		if seed%4 == 0 {
-			data.Values = map[string]op.Element{"x": nearUnderflow, "s": nearUnderflow}
-		}
-		run, ok := accuracy.NewRun(&op.Operation{Name: "random"}, data, num.FloatDTypes[seed%3])
-		if !ok {
-			t.Fatalf("seed %d: no run", seed)
-		}
-		rows, err := run.Measure()
-		if err != nil {
-			t.Errorf("%v\n%s", err, d.Text())
-		}
-		for _, r := range rows {
-			judged += r.Elements - r.Unknown
-			unknown += r.Unknown
-		}
-	}
-	if judged < 9*unknown {
-		t.Errorf("%d elements judged, %d unknown: the expressions leave their domains too often", judged, unknown)
-	}
-}
-
-// nearUnderflow has products among the subnormals of binary32.
-func nearUnderflow(g *gen.Generator, _, _ int) float32 { return g.Exponents(-90, -50) }
-
-func randomDefinition(b *def.Builder, g *gen.Generator) {
-	elements := []def.Value{b.In("x"), b.In("y")}
-	rows := []def.Value{b.InRow("s")}
-	others := []def.Value{b.InCol("k"), b.Param("p"), b.Columns(), b.Rows(), def.Decimal("0.7"), def.Const(-3)}
-	pick := func() def.Value {
-		switch g.Below(6) {
-		case 0:
-			return rows[g.Below(len(rows))]
-		case 1:
-			return others[g.Below(len(others))]
-		}
-		return elements[g.Below(len(elements))]
-	}
-	squash := func(v def.Value) def.Value { return fn.Tanh(v) } // keeps magnitudes at bay
-	for range 2 + g.Below(8) {
-		x, y, z := pick(), pick(), pick()
-		var v def.Value
-		switch g.Below(20) {
-		case 0:
-			v = x.Add(y)
-		case 1:
-			v = x.Sub(y)
-		case 2:
-			v = x.Mul(y)
-		case 3:
-			v = x.Mul(x)
-		case 4:
-			v = x.Div(y.Abs().Add(def.Half))
-		case 5:
-			v = def.FMA(x, y, z)
-		case 6:
-			v = x.Abs().Sqrt()
-		case 7:
-			v = x.Min(y).Max(z.Neg())
-		case 8:
-			v = def.Select(x.Less(y), z, x)
-		case 9:
-			v = def.Select(x.LessEqual(x), y, z)
-		case 10:
-			v = fn.Exp(squash(x).Mul(def.Const(9)))
-		case 11:
-			v = fn.ExpNonPositive(x.Abs().Neg())
-		case 12:
-			v = fn.Log(x.Abs().Add(def.Half))
-		case 13:
-			v = fn.Sigmoid(x)
-		case 14:
-			v = fn.Rsqrt(x.Mul(x).Add(def.One))
-		case 15:
-			v = fn.Recip(x.Abs().Add(y.Abs()).Add(def.Half))
-		case 16:
-			v = x.Round(def.In(num.BF16)).Add(y)
-		case 17:
-			v = squash(x).Scale(squash(y).Mul(def.Const(5)).Rint())
-		case 18:
-			v = squash(x).Rint().Add(y)
-		case 19:
-			v = squash(x)
-		}
-		switch {
-		case v.Extent == def.PerElement:
-			elements = append(elements, v)
-			if g.Below(3) == 0 {
-				reduced := []func() def.Value{
-					func() def.Value { return def.RowSum(v) },
-					func() def.Value { return def.RowMax(v) },
-					func() def.Value { return def.RowMin(v) },
-					func() def.Value { return v.At(def.IntConst(int32(g.Below(4)))) },
-				}
-				rows = append(rows, reduced[g.Below(len(reduced))]())
-			}
-		case v.Extent == def.PerRow:
-			rows = append(rows, v)
-		}
-	}
-	last := elements[len(elements)-1]
-	b.Out("o", last.Add(elements[g.Below(len(elements))]), def.AnyFloat)
-	b.OutRow("r", def.RowSum(last).Add(rows[len(rows)-1]), def.AnyFloat)
-	b.OutCol("c", def.ColSum(last.Mul(elements[0])), def.AnyFloat)
-	b.OutScalar("t", def.TotalSum(slices.MaxFunc(elements, func(a, b def.Value) int { return len(a.Args) - len(b.Args) })).Sqrt(), def.AnyFloat)
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+
+	"tokitai/tensor"
 )
 
 // ErrInadmissible is what every [InadmissibleError] is.
@@ -40,6 +42,9 @@ type IndexError struct {
 	Bound    int
 	Except   string // one more value that is allowed, said in words, or ""
 }
+
+// Is makes errors.Is(err, tensor.ErrBadArgument) true.
+func (e *IndexError) Is(target error) bool { return target == tensor.ErrBadArgument }
 
 func (e *IndexError) Error() string {
 	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)

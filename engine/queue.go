@@ -190,8 +190,13 @@ func (q *Queue) With(opts ...Option) *Queue {
 	return &c
 }
 
-// Device is where the queue's calls run.
-func (q *Queue) Device() device.Device { return q.device }
+// Device is where the queue's calls run; nil for a nil queue.
+func (q *Queue) Device() device.Device {
+	if q == nil {
+		return nil
+	}
+	return q.device
+}
 
 // Wait returns when every call on the queue is done.
 func (q *Queue) Wait() error { return q.queue.Wait(q.ctx) }

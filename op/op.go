@@ -6,6 +6,7 @@ package op
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -174,12 +175,12 @@ func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engin
 // place is copied first. Results are by operand.
 func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Params, opts ...engine.Option) (engine.Args, error) {
 	args, results := engine.Args{}, engine.Args{}
-	for name, t := range in {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
 		i := d.Operand(name)
 		if i < 0 || !d.Operands[i].IsIn {
 			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: inputNames(d)}
 		}
-		args[name] = t
+		args[name] = in[name]
 	}
 	for _, o := range d.Operands {
 		if !o.IsIn {

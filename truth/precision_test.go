@@ -9,6 +9,7 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/num/ball"
 )
@@ -64,33 +65,71 @@ func TestRisingPrecision(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {3, 7}, {70, 2}} {
 		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
 			k := everythingCall(size[0], size[1], t.Name())
-			low, high := bigs(t, k, 100), bigs(t, k, 400)
-			count := 0
+			if R, C := size[0], size[1]; mustMeet(t, k) != 2*R*C+R+C+1 {
+				t.Errorf("not all elements are known")
+			}
+			for at, v := range bigs(t, k, 400) {
+				if mid, _ := v.Mid().Float64(); v.Rad().Cmp(big.NewFloat(0x1p-380*(1+math.Abs(mid)))) > 0 {
+					t.Errorf("%v: radius %g at 400 bits", at, v.Rad())
+				}
+			}
 			err := sweep(k, ball.Ball{}, nil, func(o, r, c int, v ball.Ball) {
-				count++
-				at := element{o, r, c}
-				b100, b400 := low[at], high[at]
-				inFloat64 := ball.BigFromFloat(big.NewFloat(v.Mid), 100).Widen(0, v.Rad)
-				for _, pair := range [][2]ball.Big{{inFloat64, b100}, {b100, b400}} {
-					wide, narrow := pair[0], pair[1]
-					distance := new(big.Float).Sub(wide.Mid(), narrow.Mid())
-					reach := new(big.Float).Add(wide.Rad(), narrow.Rad())
-					if !wide.Known() || !narrow.Known() || distance.Abs(distance).Cmp(reach) > 0 {
-						t.Errorf("%v: %v and %v do not meet", at, wide, narrow)
-					}
-				}
-				if r, _ := b400.Rad().Float64(); v.Mid != 0 && r > 0x1p-380*(1+math.Abs(v.Mid)) {
-					t.Errorf("%v: radius %g at 400 bits", at, r)
-				}
 				if v.Rad > 0x1p-40*(1+math.Abs(v.Mid)) {
-					t.Errorf("%v: %v has too large a radius for float64", at, v)
+					t.Errorf("%v: %v has too large a radius for float64", element{o, r, c}, v)
 				}
 			})
-			if R, C := size[0], size[1]; err != nil || count != 2*R*C+R+C+1 {
-				t.Errorf("got %d elements, error %v", count, err)
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}
+}
+
+func TestRisingPrecisionRandom(t *testing.T) {
+	known, refused := 0, 0
+	for seed := range 300 {
+		g := gen.New(fmt.Sprint(t.Name(), seed))
+		d, err := randdef.New(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.Sizes(g, d, 300))
+		c := &call{d: d, operands: k.Operands, Options: Options{Params: k.Params}}
+		if err := sweep(c, ball.Ball{}, nil, func(int, int, int, ball.Ball) {}); err != nil {
+			refused++ // an int32 hangs on an open comparison
+			continue
+		}
+		known += mustMeet(t, c)
+	}
+	if known < 5000 || refused > 30 {
+		t.Errorf("%d elements compared, %d definitions refused", known, refused)
+	}
+}
+
+// mustMeet compares float64 with 100 and 400 bits, and counts what is known of all.
+func mustMeet(t *testing.T, k *call) (known int) {
+	t.Helper()
+	low, high := bigs(t, k, 100), bigs(t, k, 400)
+	err := sweep(k, ball.Ball{}, nil, func(o, r, c int, v ball.Ball) {
+		at := element{o, r, c}
+		inFloat64 := ball.NewBig(v.Mid, 100).Widen(0, v.Rad)
+		for _, pair := range [][2]ball.Big{{inFloat64, low[at]}, {low[at], high[at]}} {
+			wide, narrow := pair[0], pair[1]
+			if !wide.Known() {
+				return
+			}
+			distance := new(big.Float).Sub(wide.Mid(), narrow.Mid())
+			reach := new(big.Float).Add(wide.Rad(), narrow.Rad())
+			if !narrow.Known() || distance.Abs(distance).Cmp(reach) > 0 {
+				t.Errorf("%v: %v and %v do not meet\n%s", at, wide, narrow, k.d.Text())
+			}
+		}
+		known++
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
 }
 
 // Asking for single places gives what evaluating everything gives.

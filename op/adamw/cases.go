@@ -2,6 +2,7 @@ package adamw
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Optio
 		return nil, v.Err()
 	}
 	d := mode.Definition()
-	for name := range in {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn {
 			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: "weight, m, v and grad"}
 		}
@@ -126,7 +127,7 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Op
 		return nil, v.Err()
 	}
 	groups := map[string]engine.Args{}
-	for name, x := range in {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
 		dot := strings.LastIndexByte(name, '.')
 		if role := name[dot+1:]; dot < 1 || !slices.Contains([]string{"weight", "m", "v", "grad"}, role) {
 			return nil, &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is no input", Want: "NAME.weight, NAME.m, NAME.v or NAME.grad"}
@@ -134,21 +135,16 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Op
 		if groups[name[:dot]] == nil {
 			groups[name[:dot]] = engine.Args{}
 		}
-		groups[name[:dot]][name[dot+1:]] = x
+		groups[name[:dot]][name[dot+1:]] = in[name]
 	}
 	if len(groups) == 0 {
 		return nil, &tensor.BadArgument{Op: stepAll, Operand: "input", Got: "has no tensors", Want: "NAME.weight, NAME.m, NAME.v and NAME.grad"}
 	}
-	var names []string
-	for name := range groups {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	results := engine.Args{}
-	for i, name := range names {
+	for i, name := range slices.Sorted(maps.Keys(groups)) {
 		out, err := runOne(q, mode, groups[name], h, t, Random{Seed: seed, Tensor: int32(i)}, v, opts)
 		if err != nil {
-			return nil, &parameterError{name, err}
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
 		}
 		for role, x := range out {
 			results[name+"."+role] = x
@@ -156,11 +152,3 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Op
 	}
 	return results, nil
 }
-
-type parameterError struct {
-	name string
-	err  error
-}
-
-func (e *parameterError) Error() string { return "parameter " + e.name + ": " + e.err.Error() }
-func (e *parameterError) Unwrap() error { return e.err }

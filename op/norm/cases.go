@@ -1,7 +1,10 @@
 package norm
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -21,8 +24,9 @@ var Operations = []*op.Operation{
 			if err != nil {
 				return nil, err
 			}
-			if err := SquareSum(q, total, byName(in), opts...); err != nil {
-				return nil, err
+			xs, explain := byName(in)
+			if err := SquareSum(q, total, xs, opts...); err != nil {
+				return nil, explain(err)
 			}
 			return engine.Args{"total": total}, q.Wait()
 		},
@@ -33,7 +37,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "norm.clip", Summary: "global norm, and the factor that holds it at a limit",
-		Definitions: []*def.Definition{ClipDefinition},
+		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
 		Params:      []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			limit := v.Float("max_norm")
@@ -48,8 +52,9 @@ var Operations = []*op.Operation{
 			if err != nil {
 				return nil, err
 			}
-			if err := Clip(q, norm, factor, limit, byName(in), opts...); err != nil {
-				return nil, err
+			xs, explain := byName(in)
+			if err := Clip(q, norm, factor, limit, xs, opts...); err != nil {
+				return nil, explain(err)
 			}
 			return engine.Args{"norm": norm, "factor": factor}, q.Wait()
 		},
@@ -60,15 +65,17 @@ var Operations = []*op.Operation{
 	},
 }
 
-func byName(in engine.Args) []*tensor.Tensor {
-	var names []string
-	for name := range in {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var xs []*tensor.Tensor
+// byName lists tensors in the order of their names; explain names them in an error,
+// which knows only their positions.
+func byName(in engine.Args) (xs []*tensor.Tensor, explain func(error) error) {
+	names := slices.Sorted(maps.Keys(in))
 	for _, name := range names {
 		xs = append(xs, in[name])
 	}
-	return xs
+	return xs, func(err error) error {
+		if len(names) == 0 {
+			return err
+		}
+		return fmt.Errorf("%w (tensors 0 to %d are %s)", err, len(names)-1, strings.Join(names, ", "))
+	}
 }

@@ -74,7 +74,7 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
 	for i, x := range xs {
 		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, total}, nil, checkOnly...); err != nil {
-			return fmt.Errorf("tensor %d of %d: %w", i, len(xs), err)
+			return fmt.Errorf("tensor %d: %w", i, err)
 		}
 	}
 	sums, err := tensor.New(q.Device(), num.F32, 1, len(xs))
@@ -88,7 +88,7 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 			return err
 		}
 		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, one}, nil, opts...); err != nil {
-			return fmt.Errorf("tensor %d of %d: %w", i, len(xs), err)
+			return fmt.Errorf("tensor %d: %w", i, err)
 		}
 	}
 	total, err = total.Reshape(1)
