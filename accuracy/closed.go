@@ -239,7 +239,7 @@ var Bounds = []Bound{
 		Text: []string{
 			"bound = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
 			"bound = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",
-			"t as above, e = exp(-t), r = 1/(1+e), k = r*a * 2*sqrt(2/pi) * (1 + 0.134145*a^2)",
+			"t and a as in gelu.forward, e = exp(-t), r = 1/(1+e), k = r*a * 2*sqrt(2/pi) * (1 + 0.134145*a^2)",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			dy, x := run.matrix("dy"), run.matrix("x")

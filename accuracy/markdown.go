@@ -157,6 +157,7 @@ func writeOperation(s *strings.Builder, o *op.Operation, rows []Row) {
 			}
 		}
 	}
+	s.WriteString("\n(u = 2^-24, g(n) = n*u/(1 - n*u), h(C) and H(R,C) the heights of row and column sums)\n")
 }
 
 // describe says how large the operands of a kind of data are, and between which

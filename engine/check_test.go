@@ -142,6 +142,7 @@ func TestRefusedCalls(t *testing.T) {
 		{"a column too few", probe, func(a engine.Args) { a["c"] = matrix(t, q, num.F16, 2) }, "probe: c has shape [2], want [3], one for each column of x"},
 		{"columns as rows", probe, func(a engine.Args) { a["c"] = matrix(t, q, num.F16, 3, 1) }, "probe: c has shape [3 1], want [3], one for each column of x"},
 		{"a row too many", probe, func(a engine.Args) { a["r"] = matrix(t, q, num.F32, 3) }, "probe: r has shape [3], want [2], one for each row of x"},
+		{"a column of another number", probe, func(a engine.Args) { a["r"] = matrix(t, q, num.F32, 3, 1) }, "probe: r has shape [3 1], want [2], one for each row of x"},
 		{"rows as columns", probe, func(a engine.Args) { a["first"] = matrix(t, q, num.F32, 1, 2) }, "probe: first has shape [1 2], want [2], one for each row of x"},
 		{"labels of another number", probe, func(a engine.Args) { a["label"] = indices(t, q, 1) }, "probe: label has shape [1], want [2], one for each row of x"},
 		{"two totals", probe, func(a engine.Args) { a["total"] = matrix(t, q, num.F32, 2) }, "probe: total has shape [2], want one element"},
