@@ -118,7 +118,7 @@ func writeFunctions(s *strings.Builder, ops []*op.Operation) {
 	slices.SortFunc(functions, func(a, b *def.Function) int { return strings.Compare(a.Name, b.Name) })
 	s.WriteString("| function | mathematics | worst error in ulp | for |\n|---|---|---|---|\n")
 	for _, f := range functions {
-		fmt.Fprintf(s, "| %s | %s | %.3g | %s |\n", f.Name, f.Math, f.ULPs, strings.ReplaceAll(f.Domain, "|", "\\|"))
+		fmt.Fprintf(s, "| %s | %s | %.3g | %s |\n", f.Name, f.Math, f.ULPs, strings.ReplaceAll(f.Domain.String(), "|", "\\|"))
 	}
 	s.WriteString("\n")
 }

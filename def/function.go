@@ -3,6 +3,8 @@ package def
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 )
 
 // Math is what a function computes over the real numbers: a closed set that
@@ -36,8 +38,74 @@ type Function struct {
 	// in the last place of the result, over all arguments in Domain.
 	ULPs float64
 
-	Domain  string // arguments for which ULPs holds
+	Domain  Domain // arguments for which ULPs holds
 	Outside string // what the others give
+}
+
+// Domain is a range of arguments: Low <= x <= High, or Low <= |x| <= High. The zero
+// Domain is every x.
+type Domain struct {
+	Low, High float64
+	OfAbs     bool
+}
+
+// Domains that functions often have.
+var (
+	EveryX   = Domain{}
+	Positive = Domain{Low: smallest, High: math.Inf(1)}
+	NonZero  = Domain{Low: smallest, High: math.Inf(1), OfAbs: true}
+)
+
+// smallest is the least positive binary32.
+const smallest = 0x1p-149
+
+// AtMost is the domain x <= high.
+func AtMost(high float64) Domain { return Domain{Low: math.Inf(-1), High: high} }
+
+// Contains reports whether all of [lo, hi] lies in the domain.
+func (d Domain) Contains(lo, hi float64) bool {
+	if d == EveryX {
+		return true
+	}
+	if d.OfAbs {
+		switch {
+		case lo <= 0 && hi >= 0:
+			lo, hi = 0, max(-lo, hi)
+		case hi < 0:
+			lo, hi = -hi, -lo
+		}
+	}
+	return d.Low <= lo && hi <= d.High
+}
+
+func (d Domain) String() string {
+	switch d {
+	case EveryX:
+		return "every x"
+	case Positive:
+		return "x > 0"
+	case NonZero:
+		return "x != 0"
+	}
+	s := "x"
+	if d.OfAbs {
+		s = "|x|"
+	}
+	if !math.IsInf(d.Low, -1) {
+		s = powerText(d.Low) + " <= " + s
+	}
+	if !math.IsInf(d.High, 1) {
+		s += " <= " + powerText(d.High)
+	}
+	return s
+}
+
+// powerText shows large and small powers of two as such.
+func powerText(v float64) string {
+	if m, e := math.Frexp(v); m == 0.5 && (e < -9 || e > 11) {
+		return fmt.Sprintf("2^%d", e-1)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // Of is the function's value at x.

@@ -2,6 +2,7 @@ package def_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"tokitai/def"
@@ -10,7 +11,7 @@ import (
 
 // half is a function with a short expansion.
 var half = &def.Function{
-	Name: "half", Math: def.MathExp, ULPs: 0.5, Domain: "every x",
+	Name: "half", Math: def.MathExp, ULPs: 0.5, Domain: def.EveryX,
 	Expand: func(x def.Value) def.Value { return x.Mul(def.Half) },
 }
 
@@ -219,6 +220,33 @@ func TestRefusals(t *testing.T) {
 		}
 		if d != nil {
 			t.Errorf("%s: got a definition with the error", test.name)
+		}
+	}
+}
+
+// TestIntegersBelongInFunctions refuses every int32 operation in a definition
+// itself, and accepts it in an expansion.
+func TestIntegersBelongInFunctions(t *testing.T) {
+	one := def.IntConst(1)
+	for name, use := range map[string]func(x def.Value) def.Value{
+		"bits":  func(x def.Value) def.Value { return def.Select(x.Bits().Less(one), x, x) },
+		"ftoi":  func(x def.Value) def.Value { return def.Select(x.FToI().Less(one), x, x) },
+		"itof":  func(x def.Value) def.Value { return x.Add(one.IToF()) },
+		"float": func(x def.Value) def.Value { return x.Add(one.Float()) },
+		"iadd":  func(x def.Value) def.Value { return def.Select(one.IAdd(one).Less(one), x, x) },
+		"isub":  func(x def.Value) def.Value { return def.Select(one.ISub(one).Less(one), x, x) },
+		"iand":  func(x def.Value) def.Value { return def.Select(one.IAnd(one).Less(one), x, x) },
+		"ior":   func(x def.Value) def.Value { return def.Select(one.IOr(one).Less(one), x, x) },
+		"shl":   func(x def.Value) def.Value { return def.Select(one.Shl(1).Less(one), x, x) },
+		"shr":   func(x def.Value) def.Value { return def.Select(one.Shr(1).Less(one), x, x) },
+	} {
+		_, err := def.Rowwise("test", func(b *def.Builder) { b.Out("y", use(b.In("x"))) })
+		if err == nil || !strings.HasPrefix(err.Error(), "test: "+name+"(") || !strings.HasSuffix(err.Error(), "belongs inside a function's expansion") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		f := &def.Function{Name: "f", Domain: def.EveryX, Expand: use}
+		if _, err := def.Rowwise("test", func(b *def.Builder) { b.Out("y", f.Of(b.In("x"))) }); err != nil {
+			t.Errorf("%s inside a function: %v", name, err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"tokitai/def"
@@ -18,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden texts")
 
 // power is 2^x for integral x, in integers.
 var power = &def.Function{
-	Name: "power", Math: def.MathExp, ULPs: 1.5, Domain: "-126 <= x <= 127",
+	Name: "power", Math: def.MathExp, ULPs: 1.5, Domain: def.Domain{Low: -126, High: 127},
 	Expand: func(x def.Value) def.Value {
 		n := x.Rint().FToI().As("n")
 		return n.IAdd(def.IntConst(127)).Shl(23).Float()
@@ -255,7 +257,7 @@ func TestHash(t *testing.T) {
 // argument: the text keeps them apart.
 func TestNamesInsideFunctions(t *testing.T) {
 	difference := func(first, second int) *def.Function {
-		return &def.Function{Name: "difference", Math: def.MathExp, ULPs: 1, Domain: "every x", Expand: func(x def.Value) def.Value {
+		return &def.Function{Name: "difference", Math: def.MathExp, ULPs: 1, Domain: def.EveryX, Expand: func(x def.Value) def.Value {
 			v := []def.Value{x, x.Neg().As("x"), x.Abs().As("v"), half.Of(x.Sqrt().As("v"))}
 			return v[first].Sub(v[second])
 		}}
@@ -309,6 +311,21 @@ func shapeOf(d *def.Definition) string {
 		s += fmt.Sprint(o.Operand, o.Value.ID, " ")
 	}
 	return s
+}
+
+// TestLines lists what is executed: expansions, under the names of the calls.
+func TestLines(t *testing.T) {
+	d := def.Must(def.Rowwise("twice", func(b *def.Builder) {
+		e := power.Of(b.In("x")).As("e")
+		b.Out("y", power.Of(e))
+	}))
+	want := []string{
+		"  t1 = rint(x)", "  n = ftoi(t1)", "  t2 = iadd(n, 127i)", "  t3 = shl(t2, 23i)", "  e = float(t3)",
+		"  t4 = rint(e)", "  n.2 = ftoi(t4)", "  t5 = iadd(n.2, 127i)", "  t6 = shl(t5, 23i)", "  t7 = float(t6)", "  y <- t7",
+	}
+	if got := d.Exec.Lines(d); !slices.Equal(got, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // TestGraphs checks the two faces: the mathematics keeps calls, execution has none,

@@ -35,7 +35,7 @@ func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
 var ExpFunction = &def.Function{
 	Name: "exp", Math: def.MathExp,
 	ULPs:   0.9,
-	Domain: "every x",
+	Domain: def.EveryX,
 	Expand: func(x def.Value) def.Value {
 		// Below −104 the result is +0, above 89 it is +Inf. Both comparisons are
 		// false for NaN, which passes.
@@ -54,7 +54,7 @@ var ExpFunction = &def.Function{
 var ExpNonPositiveFunction = &def.Function{
 	Name: "exp_nonpositive", Math: def.MathExp,
 	ULPs:    0.9,
-	Domain:  "x <= 44",
+	Domain:  def.AtMost(44),
 	Outside: "above 44 a value without meaning, NaN at +Inf",
 	Expand: func(x def.Value) def.Value {
 		c := def.Select(x.Less(def.Const(-104)), def.Const(-104), x).As("xc")
@@ -67,7 +67,7 @@ var ExpNonPositiveFunction = &def.Function{
 var ExpBoundedFunction = &def.Function{
 	Name: "exp_bounded", Math: def.MathExp,
 	ULPs:    0.9,
-	Domain:  "-128 <= x <= 44",
+	Domain:  def.Domain{Low: -128, High: 44},
 	Outside: "elsewhere a value without meaning, NaN at the infinities",
 	Expand: func(x def.Value) def.Value {
 		p, s := expReduced(x, expMagic(64), 64)

@@ -22,7 +22,7 @@ func Log(x def.Value) def.Value { return LogFunction.Of(x) }
 var LogFunction = &def.Function{
 	Name: "log", Math: def.MathLog,
 	ULPs:    0.9,
-	Domain:  "x > 0",
+	Domain:  def.Positive,
 	Outside: "-Inf at zero, NaN below",
 	Expand: func(x def.Value) def.Value {
 		isSubnormal := x.Less(def.Const(0x1p-126)).As("small")

@@ -33,7 +33,7 @@ func Rsqrt(x def.Value) def.Value { return RsqrtFunction.Of(x) }
 var RecipBoundedFunction = &def.Function{
 	Name: "recip_bounded", Math: def.MathRecip,
 	ULPs:    0.52,
-	Domain:  "2^-125 <= |x| <= 2^125",
+	Domain:  def.Domain{Low: 0x1p-125, High: 0x1p125, OfAbs: true},
 	Outside: "elsewhere a value without meaning",
 	Expand: func(x def.Value) def.Value {
 		y, _ := recipNewton(x)
@@ -45,7 +45,7 @@ var RecipBoundedFunction = &def.Function{
 var RecipFunction = &def.Function{
 	Name: "recip", Math: def.MathRecip,
 	ULPs:    0.76,
-	Domain:  "x != 0",
+	Domain:  def.NonZero,
 	Outside: "+Inf at +0, -Inf at -0",
 	Expand: func(x def.Value) def.Value {
 		scale := def.Select(x.Abs().Less(def.One), def.Const(0x1p64), def.Const(0x1p-64)).As("scale")
@@ -75,7 +75,7 @@ func recipStart(x def.Value) def.Value {
 var RsqrtFunction = &def.Function{
 	Name: "rsqrt", Math: def.MathRsqrt,
 	ULPs:    1.5,
-	Domain:  "x > 0",
+	Domain:  def.Positive,
 	Outside: "+Inf at +0, -Inf at -0, NaN below",
 	Expand: func(x def.Value) def.Value {
 		return def.One.Div(x.Sqrt())

@@ -18,7 +18,7 @@ func Tanh(x def.Value) def.Value { return TanhFunction.Of(x) }
 var SigmoidFunction = &def.Function{
 	Name: "sigmoid", Math: def.MathSigmoid,
 	ULPs:   2.8,
-	Domain: "every x",
+	Domain: def.EveryX,
 	Expand: func(x def.Value) def.Value {
 		e := ExpNonPositive(x.Abs().Neg()).As("e")
 		y := RecipBounded(def.One.Add(e)).As("y")
@@ -40,7 +40,7 @@ var SigmoidFunction = &def.Function{
 var TanhFunction = &def.Function{
 	Name: "tanh", Math: def.MathTanh,
 	ULPs:   1.8,
-	Domain: "every x",
+	Domain: def.EveryX,
 	Expand: func(x def.Value) def.Value {
 		a := x.Abs()
 		a = def.Select(def.Const(tanhOne).Less(a), def.Const(tanhOne), a).As("a")

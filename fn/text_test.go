@@ -57,7 +57,7 @@ func TestDocTable(t *testing.T) {
 	for i, numbers := range strings.Split(strings.TrimRight(s.String(), "\n"), "\n") {
 		name, domain := "function", "argument"
 		if i > 0 {
-			name, domain = All[i-1].Name, All[i-1].Domain
+			name, domain = All[i-1].Name, All[i-1].Domain.String()
 		}
 		fmt.Fprintf(&table, "//\t%-17s%-24s%s\n", name, domain, strings.TrimRight(numbers, " "))
 	}

@@ -65,7 +65,7 @@ func TestNodes(t *testing.T) {
 	yes := func(c def.Value) def.Value { return def.Select(c, def.One, def.Zero) }
 	inside := func(f func(x def.Value) def.Value) func(b *def.Builder, x, z def.Value) def.Value {
 		return func(_ *def.Builder, x, _ def.Value) def.Value {
-			return (&def.Function{Name: "f", Domain: "every x", Expand: f}).Of(x)
+			return (&def.Function{Name: "f", Domain: def.EveryX, Expand: f}).Of(x)
 		}
 	}
 	const tiny = 0x1p-149

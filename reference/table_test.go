@@ -140,22 +140,26 @@ func TestScatterAdd(t *testing.T) {
 func TestScatterChunks(t *testing.T) {
 	d := def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "i", Rows: "r", Result: "s"}))
 	g := gen.New("chunks")
-	const n = 130
-	index, rows, result := num.NewArray(num.I32, n, 1), num.NewArray(num.F32, n, 1), num.NewArray(num.F32, 1, 1)
-	total, chunk := float32(0), float32(0)
+	const n, width = 130, 20
+	index, rows, result := num.NewArray(num.I32, n, 1), num.NewArray(num.F32, n, width), num.NewArray(num.F32, 1, width)
+	var total, chunk [width]float32
 	for q := range n {
-		v := g.Ordinary()
-		rows.Set(q, 0, v)
-		chunk += v
-		if q%64 == 63 || q == n-1 {
-			total += chunk
-			chunk = 0
+		for c := range width {
+			v := g.Ordinary()
+			rows.Set(q, c, v)
+			chunk[c] += v
+			if q%64 == 63 || q == n-1 {
+				total[c] += chunk[c]
+				chunk[c] = 0
+			}
 		}
 	}
 	if err := reference.Run(d, []num.Array{index, rows, result}, reference.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := result.At(0, 0); got != total {
-		t.Errorf("got %v, want %v", got, total)
+	for c, want := range total {
+		if got := result.At(0, c); got != want {
+			t.Errorf("column %d: got %v, want %v", c, got, want)
+		}
 	}
 }

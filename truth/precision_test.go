@@ -238,36 +238,3 @@ func TestGamma(t *testing.T) {
 		t.Error("gamma(2^24) is finite")
 	}
 }
-
-func TestDomains(t *testing.T) {
-	for _, f := range fn.All {
-		if _, err := domainOf(f); err != nil {
-			t.Error(err)
-		}
-	}
-	inf := math.Inf(1)
-	for _, test := range []struct {
-		text string
-		want domain
-	}{
-		{"every x", domain{-inf, inf, false}},
-		{"x > 0", domain{math.SmallestNonzeroFloat64, inf, false}},
-		{"x != 0", domain{math.SmallestNonzeroFloat64, inf, true}},
-		{"x <= 44", domain{-inf, 44, false}},
-		{"-128 <= x <= 44", domain{-128, 44, false}},
-		{"2^-125 <= |x| <= 2^125", domain{0x1p-125, 0x1p125, true}},
-	} {
-		if got, err := domainOf(&def.Function{Domain: test.text}); err != nil || got != test.want {
-			t.Errorf("%q: got %v, %v, want %v", test.text, got, err, test.want)
-		}
-	}
-	abs := domain{1, 2, true}
-	for _, test := range []struct {
-		lo, hi float64
-		want   bool
-	}{{1, 2, true}, {-2, -1, true}, {-1, 1, false}, {-2.5, -1, false}, {0.5, 2, false}} {
-		if got := abs.contains(test.lo, test.hi); got != test.want {
-			t.Errorf("1 <= |x| <= 2 contains [%v, %v]: %v, want %v", test.lo, test.hi, got, test.want)
-		}
-	}
-}

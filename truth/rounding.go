@@ -1,14 +1,9 @@
 package truth
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
-	"regexp"
-	"strconv"
-	"strings"
 
-	"tokitai/def"
 	"tokitai/num"
 )
 
@@ -65,64 +60,4 @@ func totalHeight(n int) int {
 		n = (n + num.FlatRow - 1) / num.FlatRow
 	}
 	return h
-}
-
-// domain is the set of arguments for which a function's error is proven.
-type domain struct {
-	low, high float64
-	ofAbs     bool
-}
-
-func (d domain) contains(lo, hi float64) bool {
-	if d.ofAbs {
-		if lo <= 0 && hi >= 0 {
-			lo, hi = 0, max(-lo, hi)
-		} else if hi < 0 {
-			lo, hi = -hi, -lo
-		}
-	}
-	return d.low <= lo && hi <= d.high
-}
-
-var domainForm = regexp.MustCompile(`^(?:(\S+) <= )?(x|\|x\|)(?: <= (\S+))?$`)
-
-// domainOf reads the domain of a function as it is written in its text:
-// "every x", "x > 0", "x != 0", "x >= 0", "x <= 44", "-128 <= x <= 44", "2^-125 <= |x| <= 2^125".
-func domainOf(f *def.Function) (domain, error) {
-	d := domain{low: math.Inf(-1), high: math.Inf(1)}
-	switch f.Domain {
-	case "every x":
-		return d, nil
-	case "x != 0":
-		return domain{math.SmallestNonzeroFloat64, d.high, true}, nil
-	case "x >= 0":
-		return domain{0, d.high, false}, nil
-	case "x > 0":
-		return domain{math.SmallestNonzeroFloat64, d.high, false}, nil
-	}
-	m := domainForm.FindStringSubmatch(f.Domain)
-	if m == nil {
-		return d, fmt.Errorf("function %s: its domain %q cannot be read", f.Name, f.Domain)
-	}
-	d.ofAbs = m[2] == "|x|"
-	var err error
-	if m[1] != "" {
-		d.low, err = parsePower(m[1])
-	}
-	if m[3] != "" && err == nil {
-		d.high, err = parsePower(m[3])
-	}
-	if err != nil {
-		return d, fmt.Errorf("function %s: its domain %q cannot be read: %w", f.Name, f.Domain, err)
-	}
-	return d, nil
-}
-
-// parsePower reads a decimal, or a power of two such as 2^-125.
-func parsePower(s string) (float64, error) {
-	if e, ok := strings.CutPrefix(s, "2^"); ok {
-		n, err := strconv.Atoi(e)
-		return math.Ldexp(1, n), err
-	}
-	return strconv.ParseFloat(s, 64)
 }

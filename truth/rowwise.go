@@ -28,7 +28,6 @@ type evaluator[T ball.Number[T]] struct {
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
 	sums       map[*def.Node]*runningSum[T] // column and total sums
-	domains    map[*def.Function]domain
 	err        error
 }
 
@@ -41,7 +40,7 @@ type places struct {
 // sweep evaluates a rowwise definition, row after row, and hands out each element
 // that is asked for. zero only tells the kind of number.
 func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T)) error {
-	e := &evaluator[T]{call: k, zero: zero, domains: map[*def.Function]domain{}}
+	e := &evaluator[T]{call: k, zero: zero}
 	if err := e.size(); err != nil {
 		return err
 	}
@@ -248,7 +247,7 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 	case def.OpSqrt:
 		apply(out.x, x(0), T.Sqrt)
 		e.widen(out.x, unit, 0)
-		e.restrict(out.x, x(0), domain{low: 0, high: math.Inf(1)})
+		e.restrict(out.x, x(0), def.Domain{Low: 0, High: math.Inf(1)})
 	case def.OpNeg:
 		apply(out.x, x(0), T.Neg)
 	case def.OpAbs:
@@ -389,12 +388,12 @@ func (e *evaluator[T]) widenWithin(xs []T, u, eta, limit float64) {
 
 // restrict takes back what is not known in mode Rounded: results of arguments that may
 // lie outside a domain.
-func (e *evaluator[T]) restrict(out, x []T, d domain) {
+func (e *evaluator[T]) restrict(out, x []T, d def.Domain) {
 	if e.Mode == Exact {
 		return
 	}
 	for j := range out {
-		if !d.contains(at(x, j).Bounds()) {
+		if !d.Contains(at(x, j).Bounds()) {
 			out[j] = e.unknown()
 		}
 	}
@@ -428,20 +427,12 @@ func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	if e.Mode == Exact {
 		return
 	}
-	d, known := e.domains[f]
-	if !known {
-		var err error
-		if d, err = domainOf(f); err != nil {
-			e.fail("%w", err)
-		}
-		e.domains[f] = d
-	}
 	u, eta := 2*f.ULPs*unit, 2*f.ULPs*tiny
 	for j, y := range out {
 		out[j] = y.Widen(u, eta)
 	}
-	e.restrict(out, out, domain{low: -math.MaxFloat32, high: math.MaxFloat32})
-	e.restrict(out, x, d)
+	e.restrict(out, out, def.Domain{Low: -math.MaxFloat32, High: math.MaxFloat32})
+	e.restrict(out, x, f.Domain)
 }
 
 func functionOf[T ball.Number[T]](m def.Math) func(T) T {

@@ -238,7 +238,7 @@ func functionsOf(d *def.Definition) []explainedFunction {
 		if n.Op != def.OpCall {
 			continue
 		}
-		f := explainedFunction{n.Func.Name, n.Func.Math.String(), n.Func.ULPs, n.Func.Domain, n.Func.Outside}
+		f := explainedFunction{n.Func.Name, n.Func.Math.String(), n.Func.ULPs, n.Func.Domain.String(), n.Func.Outside}
 		if !slices.Contains(functions, f) {
 			functions = append(functions, f)
 		}

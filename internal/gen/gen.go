@@ -1,5 +1,5 @@
-// Package gen makes input values with integer arithmetic only, so that a seed
-// gives the same bits on every machine.
+// Package gen makes input values with integer arithmetic and at most one rounding,
+// so that a seed gives the same bits on every machine.
 package gen
 
 import "math"
@@ -48,14 +48,15 @@ func (g *Generator) Uniform(low, high int) float32 {
 }
 
 // Normal is nearly a standard normal variable: the sum of twelve uniform ones,
-// less six.
+// less six, and a multiple of 2^-40, rounded to binary32.
 func (g *Generator) Normal() float32 {
+	const mask = 1<<20 - 1
 	sum := int64(-6 << 20)
 	for range 4 {
 		r := g.Next()
-		sum += int64(r&(1<<20-1)) + int64(r>>21&(1<<20-1)) + int64(r>>42&(1<<20-1))
+		sum += int64(r&mask) + int64(r>>21&mask) + int64(r>>42&mask)
 	}
-	return float32(sum) * 0x1p-20
+	return float32(sum<<20+int64(g.Next()&mask)) * 0x1p-40
 }
 
 var specials = []uint32{

@@ -451,7 +451,7 @@ func (e *expression) outputs() {
 func Patterns(seed uint64) *def.Function {
 	return &def.Function{
 		Name: fmt.Sprintf("patterns%x", seed), Math: def.MathExp,
-		ULPs: 1, Domain: "no x: it is not the exponential",
+		ULPs: 1, Domain: def.Domain{Low: 1, High: 0},
 		Expand: func(x def.Value) def.Value { return patterns(gen.Seeded(seed), x) },
 	}
 }

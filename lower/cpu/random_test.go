@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -118,8 +119,8 @@ func report(t testing.TB, got, want *randdef.Case, p lowercpu.Program, format st
 
 func TestRandomDefinitions(t *testing.T) {
 	count, work := 600, 60_000
-	if testing.Short() {
-		count = 100
+	if level := os.Getenv("TOKITAI_LEVEL"); level == "full" || level == "exhaustive" {
+		count = 20_000
 	}
 	for seed := range count {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"tokitai/def"
@@ -220,8 +221,8 @@ func TestScatterF16OrderFree(t *testing.T) {
 
 // TestScatterF16VeryLongSum has more terms than 64 bits certainly hold.
 func TestScatterF16VeryLongSum(t *testing.T) {
-	if testing.Short() {
-		t.Skip("four million terms")
+	if level := os.Getenv("TOKITAI_LEVEL"); level != "full" && level != "exhaustive" {
+		t.Skip("four million terms take seconds: set TOKITAI_LEVEL=full")
 	}
 	const queries = 1<<22 + 3
 	c := randdef.NewCase(gen.New("very long"), scatters[0], []num.DType{num.I32, num.F16, num.F32}, map[string]int{"Q": queries, "V": 1, "D": 1})
