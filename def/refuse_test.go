@@ -41,7 +41,7 @@ func TestRefusals(t *testing.T) {
 		{"a parameter twice", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p")).Add(b.Param("p"))) }, "parameter p: the name is taken"},
 		{"a parameter like an input", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("x"))) }, "parameter x: the name is taken"},
 		{"a parameter like an output", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("y"))) }, "parameter y: the name is taken by an operand"},
-		{"a value's name", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("a-b")) }, "a-b: want a name like xhat"},
+		{"a value's name", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("a-b")) }, `value "a-b": want a name like xhat`},
 		{"a value like an input", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Neg().As("x")) }, "the name x is used twice"},
 		{"a value like a parameter", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("p")).As("p")) }, "the name p is used twice"},
 		{"two values alike", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Neg().As("v").Add(x.Abs().As("v"))) }, "the name v is used twice"},
@@ -173,6 +173,8 @@ func TestRefusals(t *testing.T) {
 		{"an empty constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal(""))) }, `output y: constant "" is not a decimal number`},
 		{"a division by zero in a constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("1/0"))) },
 			`output y: constant "1/0" is not a decimal number`},
+		{"a constant beyond binary32", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("1e39"))) },
+			"output y: constant 1e39 is beyond the range of binary32"},
 		{"a mistake inside an expansion", func(b *def.Builder) {
 			f := &def.Function{Name: "wrong", Expand: func(x def.Value) def.Value { return x.Add(x.Bits()) }}
 			b.Out("y", f.Of(b.In("x")))

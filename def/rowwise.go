@@ -271,7 +271,7 @@ func (b *Builder) checkLeaves() error {
 		}
 		if n.Name != "" && len(n.Args) > 0 {
 			if !nameForm.MatchString(n.Name) {
-				return fmt.Errorf("%s: want a name like xhat", n.Name)
+				return fmt.Errorf("value %q: want a name like xhat", n.Name)
 			}
 			if meaning, taken := reservedNames[n.Name]; taken {
 				return fmt.Errorf("the name %s stands for %s", n.Name, meaning)

@@ -52,6 +52,7 @@ func everything(b *def.Builder) {
 	word := b.Random(ignore, def.IntConst(math.MinInt32), def.IntConst(7), ignore)
 	v := def.FMA(x, scale, def.Decimal("0.1")).Min(x.Max(def.Const(math.Inf(-1)))).Scale(def.Const(-3))
 	v = v.Neg().Abs().Sqrt().Rint().Div(b.Rows()).Round(def.In(num.BF16)).Round(def.StorageOf("w"))
+	v = power.Of(half.Of(v))
 	v = def.Select(b.Col().Equal(label), v, def.Select(x.LessEqual(w), def.Const(math.NaN()), def.Const(0.1)))
 	b.Out("w", v.StochasticRound(def.StorageOf("w"), word))
 	b.OutRow("r", def.Select(counts.Inside(), x.At(counts), def.RowMin(x)))

@@ -2,6 +2,7 @@ package def
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -25,8 +26,14 @@ func Decimal(text string) Value {
 	return RealConst(r)
 }
 
-// RealConst is a real constant.
-func RealConst(r *Real) Value { return &Node{Op: OpConst, Real: r} }
+// RealConst is a real constant. One that binary32 cannot hold makes no sense.
+func RealConst(r *Real) Value {
+	n := &Node{Op: OpConst, Real: r}
+	if r.at != nil && math.IsInf(float64(r.f32), 0) {
+		n.err = fmt.Errorf("constant %s is beyond the range of binary32", r)
+	}
+	return n
+}
 
 // IntConst is an int32 constant.
 func IntConst(v int32) Value { return &Node{Op: OpInt, Type: Int, Int: v} }

@@ -302,6 +302,27 @@ func TestNothingGiven(t *testing.T) {
 	wantRefusal(t, engine.Call(nil, flat, tensors, nil), "flat: queue is nil")
 	wantRefusal(t, eval(nil, flat), "flat: queue is nil")
 	wantRefusal(t, engine.Run(&engine.Queue{}, flat, args), "flat: queue is empty, want one that NewQueue made")
+	wantRefusal(t, engine.Run(q, &def.Definition{Name: "empty"}, args), "engine.Run: definition is empty, want one that package def built")
+	wantRefusal(t, engine.Run(q, flat, args, engine.Using(nil)), "flat: lowering has no Compile, want a lowering that can be compiled")
+	wantRefusal(t, engine.Run(q, flat, args, engine.Using(&engine.Lowering{Name: "cpu.none", Device: "cpu"})),
+		"flat: lowering has no Compile, want a lowering that can be compiled")
+	wantRefusal(t, engine.Run(q, flat, args, engine.WithPolicy(9)), "flat: policy is 9, want Fast or Same")
+	wantRefusal(t, engine.Run(q, flat, args, engine.WithBadIndex(2)), "flat: bad_index is 2, want Reject or Skip")
+	wantRefusal(t, engine.Run(q.With(engine.WithAdmission(7)), flat, args), "flat: admission is 7, want SelfTest or Off")
+	if err := engine.Run(q, flat, args, nil); err != nil {
+		t.Errorf("an option that is nil: %v", err)
+	}
+	closed := newQueue(t)
+	ended := engine.Args{"x": matrix(t, closed, num.F16, 2, 3), "y": matrix(t, closed, num.F16, 2, 3)}
+	bound := closed.With(engine.WithPolicy(engine.Same))
+	closed.Close()
+	for _, q := range []*engine.Queue{closed, bound, bound.WithContext(context.Background())} {
+		err := engine.Run(q, flat, ended)
+		wantRefusal(t, err, "flat: queue is closed")
+		if !errors.Is(err, device.ErrClosed) {
+			t.Errorf("%v is not ErrClosed", err)
+		}
+	}
 	wantRefusal(t, engine.Run(q.WithContext(nil), flat, args), "flat: context is nil") //lint:ignore SA1012 the mistake is the test
 	var none *device.NoDeviceError
 	if _, err := engine.NewQueue(nil); !errors.As(err, &none) {
@@ -446,8 +467,9 @@ func TestEval(t *testing.T) {
 		want   string
 	}{
 		{"every extent", probe, without(valid(t, q)[probe], "y", "v", "first", "columns", "total"), probeParams,
-			"columns f32 [3] first f32 [2] total f32 [] v f16 [2 3] y f16 [2 3]"},
-		{"outputs given and not", probe, without(valid(t, q)[probe], "y"), probeParams, "y f16 [2 3]"},
+			"columns f32 [3] first f32 [2] total f32 [] v f16 [2 3] w f32 [2 3] y f16 [2 3]"},
+		{"outputs given and not", probe, without(valid(t, q)[probe], "y"), probeParams,
+			"columns f32 [3] first f32 [2] total f32 [] v bf16 [2 3] w f32 [2 3] y f16 [2 3]"},
 		{"three dimensions", flat, engine.Args{"x": matrix(t, q, num.BF16, 2, 3, 4)}, nil, "y bf16 [2 3 4]"},
 		{"a number", flat, engine.Args{"x": matrix(t, q, num.BF16)}, nil, "y bf16 []"},
 		{"like an output", chain, engine.Args{"x": matrix(t, q, num.F16, 1, 2)}, nil, "free f16 [1 2] y f32 [1 2] z f32 [1 2]"},
@@ -479,7 +501,7 @@ func TestEval(t *testing.T) {
 	}
 	fails(sums, without(valid(t, q)[sums], "result"), "sums: result has no size V, want an input that tells it, or the output itself")
 	fails(column, engine.Args{"r": matrix(t, q, num.F32, 2)}, "column: y has no size C, want an input that tells it, or the output itself")
-	fails(flat, engine.Args{}, "flat: y has no size R, want an input that tells it, or the output itself")
+	fails(flat, engine.Args{}, "flat: x is missing")
 	fails(flat, engine.Args{"x": indices(t, q, 1)}, "flat: x is i32, want f16, bf16 or f32")
 }
 

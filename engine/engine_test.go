@@ -4,6 +4,9 @@ import (
 	"testing"
 	"unsafe"
 
+	"errors"
+	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -93,4 +96,30 @@ func (o *recorder) lowering() string {
 // unsafeBytes is memory some bytes away from p, as code that is not Go would reach it.
 func unsafeBytes(p *byte, offset, n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), offset)), n)
+}
+
+// What is none of the named settings, or no queue any more, is refused.
+func TestMisuse(t *testing.T) {
+	q := newQueue(t)
+	call := func(q *engine.Queue, opts ...engine.Option) error {
+		return engine.Run(q, flat, valid(t, q)[flat], opts...)
+	}
+	if err := call(q, nil); err != nil {
+		t.Errorf("a nil option: %v", err)
+	}
+	wantRefusal(t, call(q, engine.WithPolicy(77)), "flat: policy is 77, want Fast or Same")
+	wantRefusal(t, call(q, engine.WithBadIndex(77)), "flat: bad_index is 77, want Reject or Skip")
+	wantRefusal(t, call(q, engine.WithAdmission(77)), "flat: admission is 77, want SelfTest or Off")
+	wantRefusal(t, call(q, engine.Using(nil)), "flat: lowering has no Compile, want a lowering that can be compiled")
+	wantRefusal(t, engine.Run(q, &def.Definition{Name: "unbuilt"}, nil), "engine.Run: definition is empty, want one that package def built")
+	again := q.With(engine.WithPolicy(engine.Same))
+	args := valid(t, q)[flat]
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, closed := range []*engine.Queue{q, again} {
+		if err := engine.Run(closed, flat, args); !errors.Is(err, device.ErrClosed) {
+			t.Errorf("a closed queue: got %v", err)
+		}
+	}
 }

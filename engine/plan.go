@@ -140,9 +140,6 @@ func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, clas
 			k, err = nil, inadmissible(nil, fmt.Sprintf("its compilation panicked: %v", r))
 		}
 	}()
-	if l.Compile == nil {
-		return nil, inadmissible(nil, "it cannot be compiled: Compile is nil")
-	}
 	if k, err = l.Compile(d, dtypes, class); err != nil {
 		return nil, inadmissible(err, "it does not compile: "+err.Error())
 	}

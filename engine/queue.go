@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
+	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/cpu"
 )
@@ -82,6 +84,7 @@ type Queue struct {
 	device   device.Device
 	queue    device.Queue
 	plans    *planCache
+	closed   *atomic.Bool // shared with its copies
 	settings settings
 }
 
@@ -114,7 +117,12 @@ func WithAdmission(a Admission) Option { return func(s *settings) { s.admission 
 func WithLowering(name string) Option { return func(s *settings) { s.lowering = name } }
 
 // Using demands a lowering that is not in the preference table.
-func Using(l *Lowering) Option { return func(s *settings) { s.using = l } }
+func Using(l *Lowering) Option {
+	if l == nil {
+		l = &Lowering{} // refused by the call
+	}
+	return func(s *settings) { s.using = l }
+}
 
 // WithParams gives the parameters of a definition by name.
 func WithParams(p Params) Option { return func(s *settings) { s.params = p } }
@@ -150,10 +158,8 @@ func NewQueue(dev device.Device, opts ...Option) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{ctx: context.Background(), device: dev, queue: dq, plans: plansOf(dev)}
-	for _, o := range opts {
-		o(&q.settings)
-	}
+	q := &Queue{ctx: context.Background(), device: dev, queue: dq, plans: plansOf(dev), closed: new(atomic.Bool)}
+	q.settings.apply(opts)
 	return q, nil
 }
 
@@ -184,9 +190,7 @@ func (q *Queue) WithContext(ctx context.Context) *Queue {
 // With is the same queue with other settings.
 func (q *Queue) With(opts ...Option) *Queue {
 	c := *q
-	for _, o := range opts {
-		o(&c.settings)
-	}
+	c.settings.apply(opts)
 	return &c
 }
 
@@ -201,8 +205,34 @@ func (q *Queue) Device() device.Device {
 // Wait returns when every call on the queue is done.
 func (q *Queue) Wait() error { return q.queue.Wait(q.ctx) }
 
-// Close ends the queue, not its device.
-func (q *Queue) Close() error { return q.queue.Close() }
+// Close ends the queue and its copies under other settings, not its device.
+func (q *Queue) Close() error {
+	q.closed.Store(true)
+	return q.queue.Close()
+}
+
+func (s *settings) apply(opts []Option) {
+	for _, o := range opts {
+		if o != nil {
+			o(s)
+		}
+	}
+}
+
+// check refuses settings that are none of the named ones.
+func (s *settings) check(d *def.Definition) error {
+	switch {
+	case s.policy > Same:
+		return bad(d, "policy", fmt.Sprintf("is %d", s.policy), "Fast or Same")
+	case s.badIndex > Skip:
+		return bad(d, "bad_index", fmt.Sprintf("is %d", s.badIndex), "Reject or Skip")
+	case s.admission > Off:
+		return bad(d, "admission", fmt.Sprintf("is %d", s.admission), "SelfTest or Off")
+	case s.using != nil && s.using.Compile == nil:
+		return bad(d, "lowering", "has no Compile", "a lowering that can be compiled")
+	}
+	return nil
+}
 
 func (s *settings) warn(msg string, args ...any) {
 	log := s.log

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -49,9 +50,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 		tensors[i] = args[d.Operands[i].Name]
 	}
 	var s settings
-	for _, o := range opts {
-		o(&s)
-	}
+	s.apply(opts)
 	for name := range s.params {
 		if d.Param(name) < 0 {
 			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: paramNames(d)}
@@ -68,8 +67,9 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 	return Call(q, d, tensors, params, opts...)
 }
 
-// Eval is Run with outputs that it allocates, in the format of the operands that
-// they are declared like, and returns; it waits for them.
+// Eval is Run with outputs that it allocates where they are not given, in the
+// format of the operands that they are declared like. It waits, and returns all
+// outputs.
 func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) {
 	if err := checkCall(q, d, "engine.Eval"); err != nil {
 		return nil, err
@@ -80,7 +80,13 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 	}
 	for i := range d.Operands {
 		o := &d.Operands[i]
-		if !o.IsOut || args[o.Name] != nil {
+		switch {
+		case o.IsIn && args[o.Name] == nil:
+			return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is missing"}
+		case !o.IsOut:
+			continue
+		case args[o.Name] != nil:
+			results[o.Name] = args[o.Name]
 			continue
 		}
 		t, err := newOutput(q, d, o, args)
@@ -105,9 +111,7 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 		return q.call(d, tensors, params, &q.settings)
 	}
 	s := q.settings
-	for _, o := range opts {
-		o(&s)
-	}
+	s.apply(opts)
 	return q.call(d, tensors, params, &s)
 }
 
@@ -116,10 +120,14 @@ func checkCall(q *Queue, d *def.Definition, call string) error {
 	switch {
 	case d == nil:
 		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is nil"}
+	case d.Text() == "":
+		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
 	case q == nil:
 		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
-	case q.device == nil:
+	case q.device == nil || q.closed == nil:
 		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
+	case q.closed.Load():
+		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is closed", Cause: device.ErrClosed}
 	case q.ctx == nil:
 		return &tensor.BadArgument{Op: d.Name, Operand: "context", Got: "is nil"}
 	}
@@ -142,6 +150,9 @@ func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float
 func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
 	if err := q.ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	if err := s.check(d); err != nil {
+		return err
 	}
 	l.Operands = l.Operands[:0]
 	l.Params = l.Params[:0]

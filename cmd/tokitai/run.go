@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -130,6 +131,9 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	params, options, err := f.parameters(o)
 	if err != nil {
 		return err
+	}
+	if _, _, err := device.ParseName(f.device); err != nil {
+		return wrongUse("%v", err)
 	}
 	dev, err := engine.Open(f.device)
 	if err != nil {

@@ -176,13 +176,15 @@ func (c *Case) Clone() *Case {
 }
 
 // InPlace is a copy in which every element output takes the place of an element
-// input where the contract allows it; false if no output can.
-func (c *Case) InPlace() (*Case, bool) {
+// input, any that the contract allows; false if no output can.
+func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
 	n, any := c.Clone(), false
 	d := c.Definition
 	for i := range d.Operands {
-		for _, name := range d.InPlacePartners(&d.Operands[i]) {
-			if k := d.Operand(name); !n.shared[k] && n.Operands[k].DType == n.Operands[i].DType {
+		partners := d.InPlacePartners(&d.Operands[i])
+		first := g.Below(len(partners) + 1)
+		for j := range partners {
+			if k := d.Operand(partners[(first+j)%len(partners)]); !n.shared[k] && n.Operands[k].DType == n.Operands[i].DType {
 				n.shared[k], any = true, true
 				n.Operands[i] = n.Operands[k]
 				break

@@ -234,7 +234,7 @@ func TestInPlace(t *testing.T) {
 	}))
 	g := gen.New("in place")
 	c := randdef.NewCase(g, d, []num.DType{num.F32, num.F16, num.F16, num.F32}, map[string]int{"R": 2, "C": 5})
-	n, ok := c.InPlace()
+	n, ok := c.InPlace(g)
 	if !ok || &n.Operands[2].Data[0] != &n.Operands[1].Data[0] || &n.Operands[3].Data[0] != &n.Operands[0].Data[0] {
 		t.Fatal("outputs do not take the places of the inputs of their format")
 	}
@@ -242,7 +242,7 @@ func TestInPlace(t *testing.T) {
 	if randdef.Diff(n, c) == "" {
 		t.Error("an output in place changed: no difference seen")
 	}
-	if _, ok := randdef.NewCase(g, d, []num.DType{num.F32, num.F32, num.F16, num.BF16}, map[string]int{"R": 2, "C": 5}).InPlace(); ok {
+	if _, ok := randdef.NewCase(g, d, []num.DType{num.F32, num.F32, num.F16, num.BF16}, map[string]int{"R": 2, "C": 5}).InPlace(g); ok {
 		t.Error("an output takes the place of an input in another format")
 	}
 }

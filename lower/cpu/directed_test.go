@@ -69,7 +69,7 @@ func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
 			want, got := answer(t, c), c.Clone()
 			execute(p, got, 2, g)
 			report(t, got, want, p, "%s, %s rows", dtype, k.name)
-			if got, ok := c.InPlace(); ok {
+			if got, ok := c.InPlace(g); ok {
 				execute(p, got, 2, g)
 				report(t, got, want, p, "%s, %s rows, in place", dtype, k.name)
 			}

@@ -101,7 +101,7 @@ func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 			execute(programs[i], got, workers, g)
 			report(t, got, want, programs[i], "%s rows, %d workers", k.name, workers)
 		}
-		if got, ok := c.InPlace(); ok {
+		if got, ok := c.InPlace(g); ok {
 			i := g.Below(len(classes))
 			execute(programs[i], got, 2, g)
 			report(t, got, want, programs[i], "%s rows, in place", classes[i].name)

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -40,7 +42,7 @@ func Write(w io.Writer, f *File) error {
 func WriteFile(path string, f *File) error {
 	// A link is followed, and what is no file (a device, a pipe) is left alone:
 	// renaming would put a file in its place.
-	target := path
+	target, mode := path, os.FileMode(0o666)
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: not a regular file", path)
@@ -48,13 +50,14 @@ func WriteFile(path string, f *File) error {
 		if target, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
+		mode = info.Mode().Perm()
 	}
 	// Not os.CreateTemp, whose files are private: these have the permissions of
-	// any file a program writes.
+	// the file they replace, or of any file a program writes.
 	temporary := fmt.Sprintf("%s.%016x.tmp", target, rand.Uint64())
-	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "create", Path: path, Err: errors.Unwrap(err)}
 	}
 	err = Write(out, f)
 	if err == nil {
