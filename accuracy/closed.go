@@ -15,9 +15,15 @@ import (
 //
 //	|y - truth| <= ulp(y)/2 + bound
 //
-// on any finite data, as long as nothing overflows. The forms add up the error of
-// each step and are a little wider than what truth.Rounded finds element by element.
-// They take exp and log to be within 1 ulp, and the reciprocal within 0.75.
+// on any finite data, as long as nothing overflows and no sum is longer than
+// closedForms says. Where the text states a condition, +Inf stands for no bound. The
+// forms add up the error of each step and are a little wider than what truth.Rounded
+// finds element by element. They take exp and log to be within 1 ulp, and the
+// reciprocal within 0.75.
+//
+// A product, a quotient or an FMA also has an absolute error of 2^-150, a function one
+// of its error times 2^-149. It counts like any other: multiplied by all that the value
+// is multiplied by later.
 type Bound struct {
 	Operation string
 	Output    string
@@ -66,6 +72,9 @@ func (b *Bound) check(bound float64, y float64, d num.DType, t ball.Ball, radius
 }
 
 const u = 0x1p-24
+
+// tiny is what a product, a quotient or an FMA may lose among the subnormals.
+const tiny = 0x1p-150
 
 // more stands above terms of second order where a form leaves them out: errors that
 // add up to less than 2^10 u, times one another.
@@ -187,7 +196,7 @@ var Bounds = []Bound{
 					return 0
 				}
 				p := probabilities(x.row(r))
-				loss := math.Log(p.sum) + p.max - x.at(r, int(label.at(r, 0)))
+				loss := math.Log(p.sum) + (p.max - x.at(r, int(label.at(r, 0))))
 				return (math.Log(float64(x.cols))+float64(rowHeight(x.cols))+3+3*loss)*u + 0x1p-148
 			}
 		},
@@ -219,7 +228,7 @@ var Bounds = []Bound{
 	{
 		Operation: "gelu.forward", Output: "y",
 		Text: []string{
-			"bound = 6*u*y for x >= 0",
+			"bound = 6*u*y + 2^-150 for x >= 0",
 			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 16)",
 		},
 		At: func(run *Run) func(r, c int) float64 {
@@ -228,7 +237,7 @@ var Bounds = []Bound{
 				v := x.at(r, c)
 				g := geluParts(v)
 				if v >= 0 {
-					return 6 * u * v * g.r
+					return 6*u*v*g.r + tiny
 				}
 				return (4*g.t+7)*u*g.a*g.e*g.r + 0x1p-144
 			}
@@ -270,19 +279,22 @@ var Bounds = []Bound{
 	{
 		Operation: "layernorm.forward", Output: "y",
 		Text: []string{
-			"bound = 1.001*|gamma|*rstd * (E*(1 + rho) + |x - mean|*(rho + 2*u)) + 1.1*u*|y| + (1 + |gamma|)*2^-148",
-			"A = sum |x[r,c] - x[r,0]| / C,  V = sum (x[r,c] - mean)^2 / C,  E = u * (2*|x - mean| + (h(C)+5)*A)",
-			"F = u*((h(C)+7)*V + 2*(h(C)+5)*A*sqrt(V)) + 2*u^2*(h(C)+5)^2*A^2 + 2^-148,  q = F/(V + eps),  rho = q/(2*(1-q)) + 3*u",
+			"bound = 1.001*|gamma|*rstd * (E*(1 + rho) + |x - mean|*(rho + 2*u)) + 1.1*u*|y| + (1 + |gamma|)*2^-149; no bound where q >= 1",
+			"A = sum |x[r,c] - x[r,0]| / C,  V = sum (x[r,c] - mean)^2 / C,  K = u*(h(C)+5)*A + 2^-149,  E = 2*u*|x - mean| + K",
+			"F = u*(h(C)+7)*V + 2*K*sqrt(V) + 2*K^2 + 2^-148,  q = F/(V + eps),  rho = 1.001*q/(2*(1-q)) + 3*u",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			x, gam, beta := run.matrix("x"), run.matrix("gamma"), run.matrix("beta")
 			return byRow(func(r int) func(c int) float64 {
 				m := momentsOf(x.row(r), run.param("eps"))
 				return func(c int) float64 {
+					if math.IsInf(m.rho, 1) {
+						return m.rho
+					}
 					d, g := x.at(r, c)-m.mean, math.Abs(gam.at(0, c))
 					y := d*m.rstd*gam.at(0, c) + beta.at(0, c)
-					e := u * (2*math.Abs(d) + (m.h+5)*m.abs)
-					return g*m.rstd*(e*(1+m.rho)+math.Abs(d)*(m.rho+2*u))*more + 1.1*u*math.Abs(y) + (1+g)*0x1p-148
+					e := 2*u*math.Abs(d) + m.k
+					return g*m.rstd*(e*(1+m.rho)+math.Abs(d)*(m.rho+2*u))*more + 1.1*u*math.Abs(y) + (1+g)*0x1p-149
 				}
 			})
 		},
@@ -300,11 +312,14 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "layernorm.forward", Output: "rstd",
-		Text: []string{"bound = rho * rstd"},
+		Text: []string{"bound = rho * rstd; no bound where q >= 1"},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
 			return func(r, _ int) float64 {
 				m := momentsOf(x.row(r), run.param("eps"))
+				if math.IsInf(m.rho, 1) {
+					return m.rho
+				}
 				return m.rho * m.rstd
 			}
 		},
@@ -312,8 +327,8 @@ var Bounds = []Bound{
 	{
 		Operation: "layernorm.backward", Output: "dx",
 		Text: []string{
-			"bound = 1.001*u*rstd * (4*|t| + (h(C)+5)*T + (h(C)+10)*|xhat|*Q) + rstd*(1 + |xhat|)*2^-147",
-			"t = dy*gamma,  T = sum |t| / C,  Q = sum |t*xhat| / C over the row",
+			"bound = 1.001*|rstd| * (u*(4*|t| + (h(C)+5)*T + (h(C)+10)*|xhat|*Q) + (4 + Q + |xhat|*(2 + T + X))*2^-150) + 2^-150",
+			"xhat = (x - mean)*rstd,  t = dy*gamma,  T = sum |t| / C,  X = sum |xhat| / C,  Q = sum |t*xhat| / C over the row",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			dy, gam, xhat := run.matrix("dy"), run.matrix("gamma"), run.xhat()
@@ -323,22 +338,24 @@ var Bounds = []Bound{
 				t := func(c int) float64 { return math.Abs(dy.at(r, c) * gam.at(0, c)) }
 				T := sumOf(dy.cols, t) / C
 				Q := sumOf(dy.cols, func(c int) float64 { return t(c) * math.Abs(xhat(r, c)) }) / C
+				X := sumOf(dy.cols, func(c int) float64 { return math.Abs(xhat(r, c)) }) / C
 				s := math.Abs(rstd.at(r, 0))
 				return func(c int) float64 {
 					x := math.Abs(xhat(r, c))
-					return s*u*(4*t(c)+(h+5)*T+(h+10)*x*Q)*more + s*(1+x)*0x1p-147
+					return s*(u*(4*t(c)+(h+5)*T+(h+10)*x*Q)+(4+Q+x*(2+T+X))*tiny)*more + tiny
 				}
 			})
 		},
 	},
 	{
 		Operation: "layernorm.backward", Output: "dgamma",
-		Text: []string{"bound = g(H(R,C)+3) * sum |dy[r,c]*xhat[r,c]| over the rows + R*2^-148"},
+		Text: []string{"bound = g(H(R,C)+3) * sum |dy[r,c]*xhat[r,c]| over the rows + sum (1 + |dy[r,c]|) over the rows * 2^-149"},
 		At: func(run *Run) func(r, c int) float64 {
 			dy, xhat := run.matrix("dy"), run.xhat()
 			return func(_, c int) float64 {
 				abs := sumOf(dy.rows, func(r int) float64 { return math.Abs(dy.at(r, c) * xhat(r, c)) })
-				return gamma(colHeight(dy.rows, dy.cols)+3)*abs + float64(dy.rows)*0x1p-148
+				small := sumOf(dy.rows, func(r int) float64 { return 1 + math.Abs(dy.at(r, c)) }) * 0x1p-149
+				return gamma(colHeight(dy.rows, dy.cols)+3)*abs + small
 			}
 		},
 	},
@@ -362,25 +379,29 @@ var Bounds = []Bound{
 	},
 	{
 		Operation: "adamw.step", Output: "v",
-		Text: []string{"bound = 3.1*u*v' + 2^-148, v' the new v"},
+		Text: []string{"bound = 3.1*u * (|beta2*v| + (1-beta2)*grad^2) + (2 + |grad|)*2^-149"},
 		At: func(run *Run) func(r, c int) float64 {
 			s := run.adamw()
-			return func(r, c int) float64 { return 3.1*u*s(r, c).v + 0x1p-148 }
+			return func(r, c int) float64 { a := s(r, c); return 3.1*u*a.squares + a.lost }
 		},
 	},
 	{
 		Operation: "adamw.step", Output: "weight",
 		Text: []string{
-			"bound = lr/bc1 * bound(m)/d + |q| * (7.6*u + i*2^-74/d) + 2.1*u*|lr*weight_decay*weight| + 1.1*u*|weight'| + (1 + lr/bc1)*2^-148",
-			"i = 1/sqrt(bc2),  d = sqrt(v')*i + eps,  q = lr/bc1 * m'/d,  primes mark new values",
+			"bound = 1.001 * (lr/bc1 * bound(m)/d + |q| * (7.6*u + delta)) / (1 - delta) + 2.1*u*|lr*weight_decay*weight| + 1.1*u*|weight'| + (1 + lr/bc1)*2^-148; no bound where delta > 1/2, or v < 0",
+			"i = 1/sqrt(bc2),  d = sqrt(v')*i + eps,  q = lr/bc1 * m'/d,  delta = (i*sqrt((2 + |grad|)*2^-149) + 2^-149)/d,  primes mark new values",
 		},
 		At: func(run *Run) func(r, c int) float64 {
-			s := run.adamw()
+			s, old := run.adamw(), run.matrix("v")
 			return func(r, c int) float64 {
 				a := s(r, c)
+				delta := (a.inverse*math.Sqrt(a.lost) + 0x1p-149) / a.d
+				if !(delta <= 0.5) || old.at(r, c) < 0 {
+					return math.Inf(1)
+				}
 				q := a.step * a.m / a.d
 				next := a.w - (q + a.decay*a.w)
-				return a.step*a.momentError()/a.d + math.Abs(q)*(7.6*u+a.inverse*0x1p-74/a.d) +
+				return (a.step*a.momentError()/a.d+math.Abs(q)*(7.6*u+delta))/(1-delta)*more +
 					2.1*u*math.Abs(a.decay*a.w) + 1.1*u*math.Abs(next) + (1+a.step)*0x1p-148
 			}
 		},
@@ -389,32 +410,64 @@ var Bounds = []Bound{
 		Operation: "norm.square_sum", Output: "total",
 		Text: []string{
 			"bound = g(k+1) * total + n*2^-149 for one tensor of n elements, k = h(n) for n <= 65,536, else 20 + h(ceil(n/65,536)) and so on",
-			"several tensors: add g(h(number of tensors)) * total",
+			"several tensors: k is the largest of theirs, plus h(number of tensors), and n counts the elements of all",
 		},
 		At: func(run *Run) func(r, c int) float64 {
-			x := run.matrix("x")
-			n := len(x.values)
-			total := sumOf(n, func(i int) float64 { return x.values[i] * x.values[i] })
-			return func(int, int) float64 { return gamma(totalHeight(n)+1)*total + float64(n)*0x1p-149 }
+			bound := squareSumBound(run.matrix("x").values)
+			return func(int, int) float64 { return bound }
 		},
 	},
 	{
 		// Here the total is the input, so its bound is none.
 		Operation: "norm.clip", Output: "norm",
-		Text: []string{"bound = bound(total)/(1.9*norm) + 1.1*u*norm"},
+		Text: []string{
+			"bound = bound(total)/(1.9*norm) + 1.1*u*norm where bound(total) <= total/32, else 1.001*sqrt(bound(total)) + 1.1*u*norm",
+			"total and its bound as in norm.square_sum",
+		},
 		At: func(run *Run) func(r, c int) float64 {
 			total := run.matrix("total")
-			return func(r, c int) float64 { return 1.1 * u * math.Sqrt(total.at(r, c)) }
+			return func(r, c int) float64 { return normBound(total.at(r, c), 0) }
 		},
 	},
 	{
 		Operation: "norm.clip", Output: "factor",
-		Text: []string{"bound = factor * (bound(total)/(1.9*total) + 2.1*u) + 2^-149, with total and its bound as in norm.square_sum"},
+		Text: []string{"bound = factor * (bound(total)/(1.9*total) + 2.1*u) + 2^-149 where bound(total) <= total/32, else 1, as for any two factors"},
 		At: func(run *Run) func(r, c int) float64 {
 			total, limit := run.matrix("total"), run.param("max_norm")
-			return func(r, c int) float64 { return 2.1*u*min(1, limit/math.Sqrt(total.at(r, c))) + 0x1p-149 }
+			return func(r, c int) float64 { return factorBound(total.at(r, c), 0, limit) }
 		},
 	},
+}
+
+func squareSumBound(x []float64) float64 {
+	n := len(x)
+	total := sumOf(n, func(i int) float64 { return x[i] * x[i] })
+	return gamma(totalHeight(n)+1)*total + float64(n)*0x1p-149
+}
+
+// normBound: roots differ by what their squares differ, over their sum, which is at
+// least √(31/32) + 1 times the true one; or by the root of the difference at most.
+func normBound(total, bound float64) float64 {
+	norm := math.Sqrt(total)
+	switch {
+	case bound == 0:
+		return 1.1 * u * norm
+	case bound <= total/32:
+		return bound/(1.9*norm) + 1.1*u*norm
+	}
+	return more*math.Sqrt(bound) + 1.1*u*norm
+}
+
+// factorBound: reciprocals of roots differ by √(32/31) more than the roots.
+func factorBound(total, bound, limit float64) float64 {
+	factor := min(1, limit/math.Sqrt(total))
+	switch {
+	case bound == 0:
+		return factor*2.1*u + 0x1p-149
+	case bound <= total/32:
+		return factor*(bound/(1.9*total)+2.1*u) + 0x1p-149
+	}
+	return 1
 }
 
 func gemmText(length, sum, old string) []string {
@@ -520,15 +573,17 @@ func geluParts(x float64) (g geluPart) {
 	return g
 }
 
-// moments are those of a row of layernorm. rho bounds the relative error of rstd.
-type moments struct{ mean, abs, variance, rstd, rho, h float64 }
+// moments are those of a row of layernorm. k bounds the error of a centred value that
+// is not in proportion to it, rho the relative error of rstd: +Inf if it has none.
+type moments struct{ mean, abs, k, variance, rstd, rho, h float64 }
 
 // momentsOf: a difference to the first element is off by u of itself, the mean of
-// the differences by h+2 roundings of their mean magnitude A, so a centred value by
-// E = u(2|c| + (h+5)A) at most, since |x-x0| <= |c|+A. Squares are off by 2|c|E + E²
-// and one rounding, their mean by h+1 more; mean |c| <= √V and
-// E² <= 2u²(4c² + (h+5)²A²) give F. rstd = (V+eps)^(-1/2) turns a relative error q
-// into at most q/(2(1-q)).
+// the differences by h+2 roundings of their mean magnitude A and by 2^-150, so a
+// centred value by E = 2u|c| + K, K = u(h+5)A + 2^-149 at most, since
+// |x-x0| <= |c|+A. Squares are off by 2|c|E + E², one rounding and 2^-150, their mean
+// by h+1 more and 2^-150; mean |c| <= √V and E² <= 2(4u²c² + K²) give F.
+// rstd = (V+eps)^(-1/2) turns a relative error q into at most q/(2(1-q)), and is
+// rounded three times on the way.
 func momentsOf(x []float64, eps float64) (m moments) {
 	C := len(x)
 	mean := func(f func(c int) float64) float64 { return sumOf(C, f) / float64(C) }
@@ -538,10 +593,10 @@ func momentsOf(x []float64, eps float64) (m moments) {
 	m.variance = mean(func(c int) float64 { d := (x[c] - x[0]) - shift; return d * d })
 	m.h = float64(rowHeight(C))
 	m.rstd = 1 / math.Sqrt(m.variance+eps)
-	k := (m.h + 5) * u * m.abs
-	f := u*(m.h+7)*m.variance + 2*k*math.Sqrt(m.variance) + 2*k*k + 0x1p-148
+	m.k = u*(m.h+5)*m.abs + 0x1p-149
+	f := u*(m.h+7)*m.variance + 2*m.k*math.Sqrt(m.variance) + 2*m.k*m.k + 0x1p-148
 	if q := f / (m.variance + eps); q < 1 {
-		m.rho = q/(2*(1-q)) + 3*u
+		m.rho = more*q/(2*(1-q)) + 3*u
 	} else {
 		m.rho = math.Inf(1)
 	}
@@ -553,8 +608,9 @@ func (run *Run) xhat() func(r, c int) float64 {
 	return func(r, c int) float64 { return (x.at(r, c) - mean.at(r, 0)) * rstd.at(r, 0) }
 }
 
-// adamwStep is one element's step; m and v are the new ones.
-type adamwStep struct{ w, m, v, d, step, inverse, decay, magnitude float64 }
+// adamwStep is one element's step; m is the new one. The magnitude is that of the two
+// terms of m, squares are those of v, of which products that underflow lose the last.
+type adamwStep struct{ w, m, d, step, inverse, decay, magnitude, squares, lost float64 }
 
 func (run *Run) adamw() func(r, c int) adamwStep {
 	w, m, v, g := run.matrix("weight"), run.matrix("m"), run.matrix("v"), run.matrix("grad")
@@ -565,8 +621,9 @@ func (run *Run) adamw() func(r, c int) adamwStep {
 		s := adamwStep{w: w.at(r, c), step: step, inverse: inverse, decay: decay}
 		s.m = beta1*m.at(r, c) + rest1*g.at(r, c)
 		s.magnitude = math.Abs(beta1*m.at(r, c)) + math.Abs(rest1*g.at(r, c))
-		s.v = beta2*v.at(r, c) + rest2*g.at(r, c)*g.at(r, c)
-		s.d = math.Sqrt(s.v)*inverse + eps
+		s.squares = math.Abs(beta2*v.at(r, c)) + rest2*g.at(r, c)*g.at(r, c)
+		s.lost = (2 + math.Abs(g.at(r, c))) * 0x1p-149
+		s.d = math.Sqrt(s.squares)*inverse + eps
 		return s
 	}
 }

@@ -74,9 +74,11 @@ has one with
 
     |y - truth| <= ulp(y)/2 + bound
 
-on any finite data without overflow, so that a result can be checked with nothing but an independent reference of
-sufficient precision. For f32 outputs ulp(y)/2 may be left out, as the last step already rounds to f32, except for
-embedding.backward of f16 into f32. Names of outputs in a bound stand for their exact values. A bound is mostly a little wider than the radius; for matrix products it is much wider,
+on any finite data, as long as nothing overflows on the way and no sum has more than 2^22 terms (2^40 in norm.square_sum),
+so that a result can be checked with nothing but an independent reference of sufficient precision. What underflows is
+counted; where that can take everything, the bound says under which condition there is none. For f32 outputs ulp(y)/2 may
+be left out, as the last step already rounds to f32, except for embedding.backward of f16 into f32. Names of outputs in a
+bound stand for their exact values. A bound is mostly a little wider than the radius; for matrix products it is much wider,
 as it knows the magnitudes of the products, but not those of the partial sums.
 `
 

@@ -314,6 +314,14 @@ func shapeOf(d *def.Definition) string {
 	return s
 }
 
+// TestAs names computed values only: a leaf has its name already.
+func TestAs(t *testing.T) {
+	d := def.Must(def.Rowwise("named", func(b *def.Builder) { b.Out("y", b.In("x").As("z").Mul(def.Two.As("two")).As("w")) }))
+	if want := "rowwise named\n  in    x[R,C]\n  out   y[R,C]\n  w = mul(x, 2)\n  y <- w\n"; d.Text() != want || d.String() != "named" {
+		t.Errorf("%s: got:\n%s\nwant:\n%s", d, d.Text(), want)
+	}
+}
+
 // TestLines lists what is executed: expansions, under the names of the calls.
 func TestLines(t *testing.T) {
 	d := def.Must(def.Rowwise("twice", func(b *def.Builder) {

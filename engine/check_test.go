@@ -302,31 +302,15 @@ func TestNothingGiven(t *testing.T) {
 	wantRefusal(t, engine.Call(nil, flat, tensors, nil), "flat: queue is nil")
 	wantRefusal(t, eval(nil, flat), "flat: queue is nil")
 	wantRefusal(t, engine.Run(&engine.Queue{}, flat, args), "flat: queue is empty, want one that NewQueue made")
-	wantRefusal(t, engine.Run(q, &def.Definition{Name: "empty"}, args), "engine.Run: definition is empty, want one that package def built")
-	wantRefusal(t, engine.Run(q, flat, args, engine.Using(nil)), "flat: lowering has no Compile, want a lowering that can be compiled")
-	wantRefusal(t, engine.Run(q, flat, args, engine.Using(&engine.Lowering{Name: "cpu.none", Device: "cpu"})),
-		"flat: lowering has no Compile, want a lowering that can be compiled")
-	wantRefusal(t, engine.Run(q, flat, args, engine.WithPolicy(9)), "flat: policy is 9, want Fast or Same")
-	wantRefusal(t, engine.Run(q, flat, args, engine.WithBadIndex(2)), "flat: bad_index is 2, want Reject or Skip")
-	wantRefusal(t, engine.Run(q.With(engine.WithAdmission(7)), flat, args), "flat: admission is 7, want SelfTest or Off")
-	if err := engine.Run(q, flat, args, nil); err != nil {
-		t.Errorf("an option that is nil: %v", err)
-	}
-	closed := newQueue(t)
-	ended := engine.Args{"x": matrix(t, closed, num.F16, 2, 3), "y": matrix(t, closed, num.F16, 2, 3)}
-	bound := closed.With(engine.WithPolicy(engine.Same))
-	closed.Close()
-	for _, q := range []*engine.Queue{closed, bound, bound.WithContext(context.Background())} {
-		err := engine.Run(q, flat, ended)
-		wantRefusal(t, err, "flat: queue is closed")
-		if !errors.Is(err, device.ErrClosed) {
-			t.Errorf("%v is not ErrClosed", err)
-		}
-	}
 	wantRefusal(t, engine.Run(q.WithContext(nil), flat, args), "flat: context is nil") //lint:ignore SA1012 the mistake is the test
 	var none *device.NoDeviceError
 	if _, err := engine.NewQueue(nil); !errors.As(err, &none) {
 		t.Errorf("no device: got %v", err)
+	}
+	dev := newQueue(t).Device()
+	dev.Close()
+	if _, err := engine.NewQueue(dev); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a closed device: got %v", err)
 	}
 }
 
@@ -431,6 +415,10 @@ func TestObserver(t *testing.T) {
 	if !errors.Is(err, failure) || err.Error() != "flat: broken" || !errors.Is(o.err, failure) || o.after != 1 {
 		t.Errorf("a failing kernel: got %v, %+v", err, o)
 	}
+	err = engine.Run(q, flat, args, engine.Using(fails), engine.WithAdmission(engine.Off))
+	if !errors.Is(err, failure) || err.Error() != "flat: broken" {
+		t.Errorf("a failing kernel that nobody watches: got %v", err)
+	}
 	o = recorder{}
 	if err := engine.Run(q, flat, args, engine.CheckOnly(), engine.WithObserver(&o)); err != nil || o.before != 0 {
 		t.Errorf("checked only: got %v, %+v", err, o)
@@ -499,6 +487,11 @@ func TestEval(t *testing.T) {
 			t.Errorf("%s: results with an error", want)
 		}
 	}
+	integers := def.Must(def.Rowwise("integers", func(b *def.Builder) {
+		b.OutRow("r", def.Select(b.InIndex("i").Inside(), def.One, def.Zero))
+		b.Out("y", def.Select(b.Col().Inside(), def.One, def.Zero))
+	}))
+	fails(integers, engine.Args{"i": indices(t, q, 1, 2)}, "integers: r has no dtype, want an input that tells it, or the output itself")
 	fails(sums, without(valid(t, q)[sums], "result"), "sums: result has no size V, want an input that tells it, or the output itself")
 	fails(column, engine.Args{"r": matrix(t, q, num.F32, 2)}, "column: y has no size C, want an input that tells it, or the output itself")
 	fails(flat, engine.Args{}, "flat: x is missing")

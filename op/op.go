@@ -5,6 +5,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -102,7 +103,10 @@ func (v *Values) IsGiven(name string) bool { _, ok := v.given[name]; return ok }
 func (v *Values) Float(name string) float64 {
 	s := v.Text(name)
 	x, err := strconv.ParseFloat(s, 64)
-	if err != nil {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		v.fail(name, fmt.Sprintf("is %q", s), "a finite number")
+	case err != nil:
 		v.fail(name, fmt.Sprintf("is %q", s), "a number")
 	}
 	return x
@@ -147,6 +151,23 @@ func (v *Values) Fail(err error) {
 
 // Err is the first mistake.
 func (v *Values) Err() error { return v.err }
+
+// Refuse remembers that a parameter's value will not do.
+func (v *Values) Refuse(name, want string) {
+	v.fail(name, fmt.Sprintf("is %q", v.Text(name)), want)
+}
+
+// Named gives a BadArgument the name of the operation that people called, where the
+// error has that of a definition beneath it.
+func Named(operation string, err error) error {
+	var bad *tensor.BadArgument
+	if !errors.As(err, &bad) {
+		return err
+	}
+	named := *bad
+	named.Op = operation
+	return &named
+}
 
 func (v *Values) fail(name, got, want string) {
 	v.Fail(&tensor.BadArgument{Op: v.op.Name, Operand: name, Got: got, Want: want})

@@ -32,6 +32,17 @@ func Refused(t testing.TB, err error, operation, operand, clause string) {
 	}
 }
 
+// Message holds a bad argument against its whole text.
+func Message(t testing.TB, err error, want string) {
+	t.Helper()
+	switch {
+	case !errors.Is(err, tensor.ErrBadArgument):
+		t.Errorf("got error %v, want a BadArgument: %s", err, want)
+	case err.Error() != want:
+		t.Errorf("got  %s\nwant %s", err, want)
+	}
+}
+
 // Errors gives every operand of a call in turn what the contract refuses: no
 // tensor, a closed one, other formats, other shapes, another device, memory that
 // overlaps. Each error is a BadArgument that names operation, operand, what was

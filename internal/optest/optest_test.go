@@ -260,3 +260,22 @@ func TestDTypes(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+func TestMessageFindsMutants(t *testing.T) {
+	bad := &tensor.BadArgument{Op: "test.shift", Operand: "x", Got: "is nil"}
+	for name, c := range map[string]struct {
+		err      error
+		failures int
+	}{
+		"the text":            {bad, 0},
+		"wrapped":             {fmt.Errorf("tensor 1: %w", bad), 1},
+		"no error":            {nil, 1},
+		"the text of another": {errors.New(bad.Error()), 1},
+	} {
+		r := &recorder{TB: t}
+		Message(r, c.err, "test.shift: x is nil")
+		if len(r.failures) != c.failures {
+			t.Errorf("%s: %d failures %q, want %d", name, len(r.failures), r.failures, c.failures)
+		}
+	}
+}

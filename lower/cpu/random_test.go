@@ -122,6 +122,9 @@ func TestRandomDefinitions(t *testing.T) {
 	if level := os.Getenv("TOKITAI_LEVEL"); level == "full" || level == "exhaustive" {
 		count = 20_000
 	}
+	if testing.Short() {
+		count = 60
+	}
 	for seed := range count {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			g := gen.Seeded(uint64(seed))
@@ -201,6 +204,9 @@ func TestSumShapes(t *testing.T) {
 			shapes = append(shapes, [2]int{num.ColLanes(c) + 1, c})
 		}
 		shapes = append(shapes, [2]int{2*num.ColLanes(7) + 3, 7}, [2]int{num.FlatRow + 1, 1}, [2]int{3, 2 * num.FlatRow / 3})
+		if testing.Short() {
+			shapes = shapes[:8]
+		}
 		p, err := lowercpu.Compile(d, dtypesOf(d, num.F16), lowercpu.Short)
 		if err != nil {
 			t.Fatal(err)

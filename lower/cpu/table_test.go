@@ -31,6 +31,9 @@ func compareTable(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.String() == "" {
+		t.Error("the program lists nothing")
+	}
 	want, got := answer(t, c), c.Clone()
 	execute(p, got, workers, g)
 	report(t, got, want, p, "%s %v, %d queries, %d workers", c.Definition.Name, dtypes, c.Operands[0].Rows, workers)

@@ -64,7 +64,7 @@ var (
 		w := b.In("weight")
 		b.Out("weight", update(b, w))
 		describe(b, "a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step",
-			"weight, m, v and grad share no memory")
+			"weight, m, v and grad share no memory", "")
 	}))
 	MasterDefinition = def.Must(def.Rowwise("adamw.step.master", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F32))
@@ -72,15 +72,15 @@ var (
 		b.Out("weight", next)
 		b.Out("copy", next, def.Only(num.F16, num.BF16))
 		describe(b, "copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it",
-			"copy may be grad itself; otherwise weight, m, v, grad and copy share no memory")
+			"copy may be grad itself; otherwise weight, m, v, grad and copy share no memory", "")
 	}))
 	StochasticDefinition = def.Must(def.Rowwise("adamw.step.stochastic", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F16, num.BF16))
 		next := update(b, w)
 		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"), b.IntParam("tensor"), b.IntParam("t"))
 		b.Out("weight", next.StochasticRound(def.StorageOf("weight"), word.As("word")))
-		describe(b, "the new weight is one of its two neighbours, the farther one with the probability that makes it right on average, by Philox word (seed, tensor, t, element)",
-			"weight, m, v and grad share no memory")
+		describe(b, "the new weight is one of its two neighbours, each with the probability that makes it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value there is no average to keep: from half an ulp on it is infinite, before that the largest",
+			"weight, m, v and grad share no memory", "; tensor in 0..2^31-1")
 	}))
 )
 
@@ -99,8 +99,9 @@ func update(b *def.Builder, w def.Value) def.Value {
 	return w.Sub(stepSize.Mul(newM.Div(d)).Add(decay.Mul(w))).As("new_weight")
 }
 
-// describe states the contract; rounding and sharing are what the modes differ in.
-func describe(b *def.Builder, rounding, sharing string) {
+// describe states the contract; rounding, sharing and further numbers are what the
+// modes differ in.
+func describe(b *def.Builder, rounding, sharing, numbers string) {
 	b.Formula(
 		"m      = beta1*m + (1-beta1)*grad",
 		"v      = beta2*v + (1-beta2)*grad^2",
@@ -109,25 +110,28 @@ func describe(b *def.Builder, rounding, sharing string) {
 	)
 	b.Clauses(
 		"any shape; rows may lie apart",
-		"lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32",
+		"lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32"+numbers,
 		"a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both",
 		"m and v are f32 in every mode",
 		rounding,
 		"an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN",
-		"v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN",
-		"eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN",
+		"a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN",
+		"eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN",
 		"subnormals are kept; a new weight too large for its format is infinite",
-		"with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits",
+		"with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits",
 		sharing,
 	)
 }
 
-// Hyper are the numbers of a step.
+// Hyper are the numbers of a step. Start from DefaultHyper and set LR: the zero value
+// is legal, and moves nothing; eps 0, also as binary32, divides by zero where a
+// gradient has always been 0.
 type Hyper struct {
 	LR, Beta1, Beta2, Eps, WeightDecay float64
 }
 
-// DefaultHyper has no learning rate.
+// DefaultHyper has all the usual numbers but the learning rate: LR is 0, with which no
+// weight moves, and must be set.
 var DefaultHyper = Hyper{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 
 // check refuses numbers that make no step, in the name of a call in a valid mode.
@@ -153,7 +157,7 @@ func (h Hyper) check(op string, mode Mode, t int) error {
 		}
 	}
 	if t < 1 || t > math.MaxInt32 {
-		return refuse("t", t, "1 to 2147483647")
+		return refuse("t", t, "an integer from 1 to 2147483647")
 	}
 	derived := h.params(t)
 	for _, p := range [...]struct {
@@ -197,7 +201,7 @@ type State struct {
 // Random names the random words of mode Stochastic.
 type Random struct {
 	Seed   uint64
-	Tensor int32 // the tensor's number within the model
+	Tensor int32 // the tensor's number within the model, at least 0
 }
 
 // Step updates one tensor in place; t counts steps from 1.
@@ -211,6 +215,9 @@ func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t i
 	}
 	if mode != Master && s.Copy != nil {
 		return refuseCopy(d.Name, mode)
+	}
+	if r.Tensor < 0 {
+		return &tensor.BadArgument{Op: d.Name, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %d", r.Tensor), Want: "a number of at least 0"}
 	}
 	p := h.params(t)
 	switch mode {

@@ -329,15 +329,28 @@ func TestClauses(t *testing.T) {
 					if got := weightOf(t, h, 1, 1, inf, 1); got != 0.875 {
 						t.Errorf("v = +Inf gives the weight %v, want 0.875", got)
 					}
-					if got := weightOf(t, h, 1, 0, 0, 0x1p80); got != 0.875 {
-						t.Errorf("a grad^2 that overflows gives the weight %v, want 0.875", got)
+					// ¼·grad overflows when it is multiplied by grad again, from 2^65 on.
+					if got := weightOf(t, h, 1, 0, 0, 0x1p65); got != 0.875 {
+						t.Errorf("a ((1-beta2)*grad)*grad that overflows gives the weight %v, want 0.875", got)
 					}
+					// grad^2 alone does so from 2^64 on: at 2^64 the step is lr·sign(grad) = ¼.
+					if got := weightOf(t, h, 1, 0, 0, 0x1p64); got != 0.625 {
+						t.Errorf("a grad^2 alone that overflows gives the weight %v, want 0.625", got)
+					}
+					if got := weightOf(t, usual(0.1), 1, 0, 0, 2e19); !(got < 0.95) {
+						t.Errorf("grad = 2e19 gives the weight %v, want about 0.9", got)
+					}
+					isNaN(t, "v = +Inf and beta2 that is 0 as binary32", weightOf(t, Hyper{LR: 0.25, Beta2: 1e-50, Eps: 0.5}, 1, 1, inf, 1))
+					isNaN(t, "an infinite m and a new v of +Inf", weightOf(t, h, 1, inf, 0, 0x1p65))
 					isNaN(t, "v below 0", weightOf(t, h, 1, 1, -1, 0))
 				},
 				"C8_division_by_zero": func(t *testing.T) {
 					exact := h
 					exact.Eps = 0
 					isNaN(t, "0/0", weightOf(t, exact, 1, 0, 0, 0))
+					tiny := h
+					tiny.Eps = 1e-50 // 0 as binary32
+					isNaN(t, "0/1e-50", weightOf(t, tiny, 1, 0, 0, 0))
 					if got := weightOf(t, exact, 1, 1, 0, 0); got != -inf {
 						t.Errorf("m = 1 and v = 0 give the weight %v, want -Inf", got)
 					}
@@ -361,7 +374,7 @@ func TestClauses(t *testing.T) {
 					}
 				},
 				"C10_nothing_to_do": func(t *testing.T) {
-					still := Hyper{LR: 0.25, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}
+					still := Hyper{LR: 0.25, Beta1: 0.9, Beta2: 0.999, Eps: 0x1p-149}
 					for _, f := range formats(mode) {
 						values := []float32{1, -1, 0, zero, num.Widen(f, 1), -num.Widen(f, 3), float32(num.MaxFinite(f)), 0.3333}
 						s := state(t, mode, f, values, make([]float32, len(values)), make([]float32, len(values)))
@@ -427,10 +440,27 @@ func stochasticNeighbours(t *testing.T) {
 			t.Errorf("%s: another seed gives the same weights", d)
 		}
 	}
-	// The largest f16 and what Round makes infinite.
+	// Beyond the largest finite value the words decide nothing: all of many elements
+	// are the largest below half an ulp, and infinite from there on.
 	h := Hyper{LR: 0.5, Beta1: 0.5, Beta2: 0.5, Eps: 1} // the weight moves by -m'
-	optest.Want(t, "65504 + 15", one(t, Stochastic, num.F16, h, 1, 65504, -30, 0, 0).Weight, 65504)
-	optest.Want(t, "65504 + 16", one(t, Stochastic, num.F16, h, 1, 65504, -32, 0, 0).Weight, inf)
+	for _, d := range []num.DType{num.F16, num.BF16} {
+		const n = 1000
+		largest := float32(num.MaxFinite(d))
+		half := float32(num.ULP(d, num.MaxFinite(d)) / 2)
+		for _, sign := range []float32{1, -1} {
+			for _, c := range []struct{ move, want float32 }{{half - half/64, largest}, {half, inf}, {half + half/64, inf}} {
+				s := state(t, Stochastic, d, slices.Repeat([]float32{sign * largest}, n), slices.Repeat([]float32{-2 * sign * c.move}, n), make([]float32, n))
+				optest.OK(t, Step(engine.CPU(), Stochastic, s, optest.Vector(t, d, make([]float32, n)...), h, 1, Random{Seed: 9}))
+				optest.Want(t, "the largest and a half ulp", s.Weight, slices.Repeat([]float32{sign * c.want}, n)...)
+			}
+		}
+	}
+	s := state(t, Stochastic, num.F16, []float32{1}, []float32{0}, []float32{0})
+	for _, bad := range []int32{-1, math.MinInt32} {
+		err := Step(engine.CPU(), Stochastic, s, optest.Vector(t, num.F16, 1), h, 1, Random{Tensor: bad})
+		optest.Refused(t, err, "adamw.step.stochastic", "tensor", "adamw.step.stochastic.C2")
+	}
+	optest.Want(t, "weight after refusals", s.Weight, 1)
 }
 
 func refusedNumbers(t *testing.T, mode Mode) {
@@ -597,6 +627,8 @@ func TestOperationStep(t *testing.T) {
 	}{
 		"mode": {in, given("mode", "fast")}, "t": {in, given("t", "0")}, "t text": {in, given("t", "one")}, "lr": {in, given("lr", "-1")},
 		"copy": {in, given("mode", "master", "copy", "f8")}, "copy f32": {in, given("mode", "master", "copy", "f32")},
+		"seed in place": {in, given("seed", "0")}, "tensor in place": {in, given("tensor", "1")}, "copy in place": {in, given("copy", "f16")},
+		"seed with master": {in, given("mode", "master", "seed", "1")}, "negative tensor": {in, given("mode", "stochastic", "tensor", "-1")},
 		"stochastic f32": {in, given("mode", "stochastic")}, "seed": {in, given("seed", "-1")}, "no v": {without, given()},
 		"no lr": {in, map[string]string{"t": "1"}}, "extra": {engine.Args{"x": in["m"]}, given()},
 	} {
@@ -604,4 +636,19 @@ func TestOperationStep(t *testing.T) {
 			t.Errorf("%s: got error %v, want a BadArgument", name, err)
 		}
 	}
+	for _, c := range []struct{ name, value, want string }{
+		{"t", "1.5", `adamw.step: t is "1.5", want an integer from 1 to 2147483647`},
+		{"t", "0", `adamw.step: t is "0", want an integer from 1 to 2147483647`},
+		{"lr", "1e400", `adamw.step: lr is "1e400", want a finite number`},
+		{"lr", "much", `adamw.step: lr is "much", want a number`},
+		{"seed", "7", `adamw.step: seed is "7", want none in mode inplace: it belongs to mode stochastic`},
+		{"copy", "f16", `adamw.step: copy is "f16", want none in mode inplace: it belongs to mode master`},
+	} {
+		_, err := run(in, given(c.name, c.value))
+		optest.Message(t, err, c.want)
+	}
+	_, err = run(in, map[string]string{"t": "1"})
+	optest.Message(t, err, "adamw.step: lr is missing, want the learning rate")
+	_, err = run(in, given("mode", "master", "lr", "-1"))
+	optest.Message(t, err, "adamw.step: lr is -1, want a finite number of at least 0 (adamw.step.master.C2)")
 }

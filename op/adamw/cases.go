@@ -1,6 +1,7 @@
 package adamw
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -15,16 +16,16 @@ import (
 )
 
 var params = []op.Param{
-	{Name: "lr", Help: "learning rate"},
+	{Name: "lr", Help: "the learning rate"},
 	{Name: "beta1", Default: "0.9", Help: "decay of m"},
 	{Name: "beta2", Default: "0.999", Help: "decay of v"},
 	{Name: "eps", Default: "1e-8", Help: "added to the root of v"},
 	{Name: "weight_decay", Default: "0.01", Help: "pull of the weights to zero"},
-	{Name: "t", Help: "number of this step, from 1"},
+	{Name: "t", Help: "the number of this step, from 1"},
 	{Name: "mode", Default: "inplace", Help: "inplace, master (f32 weights, 16-bit copy) or stochastic"},
-	{Name: "seed", Default: "0", Help: "of mode stochastic"},
-	{Name: "tensor", Default: "0", Help: "number of the tensor in its model, in mode stochastic"},
-	{Name: "copy", Default: "f16", Help: "dtype of the copy in mode master: f16 or bf16"},
+	{Name: "seed", Default: "0", Help: "of the random words, in mode stochastic only"},
+	{Name: "tensor", Default: "0", Help: "number of the tensor in its model, in mode stochastic only"},
+	{Name: "copy", Default: "f16", Help: "dtype of the copy, f16 or bf16, in mode master only"},
 }
 
 // Operations are what this package offers to the program and the documents.
@@ -40,9 +41,20 @@ var Operations = []*op.Operation{
 	{
 		Name: "adamw.step_all", Summary: "one step of AdamW on all tensors of a model, named NAME.weight, NAME.m, NAME.v, NAME.grad",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
-		Params:      slices.DeleteFunc(slices.Clone(params), func(p op.Param) bool { return p.Name == "tensor" }),
+		Params:      allParams(),
 		Run:         runStepAll,
 	},
+}
+
+// allParams are the parameters of step_all, which numbers the tensors itself.
+func allParams() []op.Param {
+	all := slices.DeleteFunc(slices.Clone(params), func(p op.Param) bool { return p.Name == "tensor" })
+	for i := range all {
+		if all[i].Name == "seed" {
+			all[i].Help += "; the tensors' numbers, from 0 in the sorted order of NAME, decide them too"
+		}
+	}
+	return all
 }
 
 func data(name string, t int) op.Data {
@@ -57,38 +69,65 @@ func data(name string, t int) op.Data {
 	}
 }
 
-func readHyper(v *op.Values) (h Hyper, t int, mode Mode) {
-	h = Hyper{LR: v.Float("lr"), Beta1: v.Float("beta1"), Beta2: v.Float("beta2"), Eps: v.Float("eps"), WeightDecay: v.Float("weight_decay")}
-	t = int(v.Int("t", math.MinInt64, math.MaxInt64))
-	mode, err := ParseMode(v.Text("mode"))
-	if err != nil {
-		v.Fail(err)
-	}
-	return h, t, mode
+// settings are what the parameters of a step say.
+type settings struct {
+	hyper  Hyper
+	t      int
+	mode   Mode
+	random Random
+	copy   num.DType // of mode master
 }
 
-func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
-	h, t, mode := readHyper(v)
-	r := Random{Seed: v.Uint("seed"), Tensor: int32(v.Int("tensor", 0, math.MaxInt32))}
-	if v.Err() != nil {
-		return nil, v.Err()
+// modeOf are the parameters that belong to one mode alone.
+var modeOf = map[string]Mode{"seed": Stochastic, "tensor": Stochastic, "copy": Master}
+
+// readSettings checks everything that the tensors do not decide.
+func readSettings(operation string, v *op.Values) (s settings, err error) {
+	s.hyper = Hyper{LR: v.Float("lr"), Beta1: v.Float("beta1"), Beta2: v.Float("beta2"), Eps: v.Float("eps"), WeightDecay: v.Float("weight_decay")}
+	s.t = int(v.Int("t", 1, math.MaxInt32))
+	if s.mode, err = ParseMode(v.Text("mode")); err != nil {
+		v.Fail(op.Named(operation, err))
 	}
-	d := mode.Definition()
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: "weight, m, v and grad"}
+	s.random.Seed = v.Uint("seed")
+	if operation != stepAll {
+		s.random.Tensor = int32(v.Int("tensor", 0, math.MaxInt32))
+	}
+	if s.copy, err = num.ParseDType(v.Text("copy")); err != nil || s.copy != num.F16 && s.copy != num.BF16 {
+		v.Refuse("copy", "f16 or bf16")
+	}
+	for _, name := range slices.Sorted(maps.Keys(modeOf)) {
+		if v.IsGiven(name) && s.mode != modeOf[name] {
+			v.Refuse(name, fmt.Sprintf("none in mode %s: it belongs to mode %s", s.mode, modeOf[name]))
 		}
 	}
-	return runOne(q, mode, in, h, t, r, v, opts)
+	if v.Err() == nil {
+		v.Fail(s.hyper.check(operation, s.mode, s.t))
+	}
+	return s, v.Err()
 }
 
-// runOne steps copies of weight, m and v.
-func runOne(q *engine.Queue, mode Mode, in engine.Args, h Hyper, t int, r Random, v *op.Values, opts []engine.Option) (engine.Args, error) {
+const inputs = "weight, m, v and grad"
+
+func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+	s, err := readSettings(InPlaceDefinition.Name, v)
+	if err != nil {
+		return nil, err
+	}
+	d := s.mode.Definition()
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn {
+			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: inputs}
+		}
+	}
+	return s.run(q, in, opts)
+}
+
+// run steps copies of weight, m and v.
+func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.Option) (engine.Args, error) {
 	results := engine.Args{}
-	d := mode.Definition()
 	for _, name := range []string{"weight", "m", "v", "grad"} {
 		if in[name] == nil {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is missing", Want: "weight, m, v and grad"}
+			return nil, &tensor.BadArgument{Op: InPlaceDefinition.Name, Operand: name, Got: "is missing", Want: inputs}
 		}
 		if name == "grad" {
 			break
@@ -102,17 +141,15 @@ func runOne(q *engine.Queue, mode Mode, in engine.Args, h Hyper, t int, r Random
 		}
 		results[name] = c
 	}
-	if mode == Master {
-		dtype, err := num.ParseDType(v.Text("copy"))
+	if s.mode == Master {
+		c, err := tensor.New(q.Device(), s.copy, in["weight"].Shape()...)
 		if err != nil {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: "copy", Got: fmt.Sprintf("is %q", v.Text("copy")), Want: "f16 or bf16"}
-		}
-		if results["copy"], err = tensor.New(q.Device(), dtype, in["weight"].Shape()...); err != nil {
 			return nil, err
 		}
+		results["copy"] = c
 	}
-	s := State{Weight: results["weight"], M: results["m"], V: results["v"], Copy: results["copy"]}
-	if err := Step(q, mode, s, in["grad"], h, t, r, opts...); err != nil {
+	state := State{Weight: results["weight"], M: results["m"], V: results["v"], Copy: results["copy"]}
+	if err := Step(q, s.mode, state, in["grad"], s.hyper, s.t, s.random, opts...); err != nil {
 		return nil, err
 	}
 	return results, q.Wait()
@@ -121,10 +158,9 @@ func runOne(q *engine.Queue, mode Mode, in engine.Args, h Hyper, t int, r Random
 // runStepAll groups tensors by the part of their name before the last dot, and
 // numbers the groups in the order of their names.
 func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
-	h, t, mode := readHyper(v)
-	seed := v.Uint("seed")
-	if v.Err() != nil {
-		return nil, v.Err()
+	s, err := readSettings(stepAll, v)
+	if err != nil {
+		return nil, err
 	}
 	groups := map[string]engine.Args{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -142,13 +178,25 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Op
 	}
 	results := engine.Args{}
 	for i, name := range slices.Sorted(maps.Keys(groups)) {
-		out, err := runOne(q, mode, groups[name], h, t, Random{Seed: seed, Tensor: int32(i)}, v, opts)
+		s.random.Tensor = int32(i)
+		out, err := s.run(q, groups[name], opts)
 		if err != nil {
-			return nil, fmt.Errorf("parameter %s: %w", name, err)
+			return nil, ofGroup(name, err)
 		}
 		for role, x := range out {
 			results[name+"."+role] = x
 		}
 	}
 	return results, nil
+}
+
+// ofGroup gives an error about an operand the name of the tensor in its group.
+func ofGroup(name string, err error) error {
+	var bad *tensor.BadArgument
+	if !errors.As(err, &bad) || MasterDefinition.Operand(bad.Operand) < 0 {
+		return fmt.Errorf("parameter %s: %w", name, err)
+	}
+	named := *bad
+	named.Op, named.Operand = stepAll, "tensor "+name+"."+bad.Operand
+	return &named
 }

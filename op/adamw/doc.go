@@ -24,6 +24,11 @@
 //	            words are Philox 4x32-10 with the seed as key and (element, tensor, t)
 //	            as counter: the same on every device, and repeatable.
 //
+// The number of a tensor is its place in the list that an [Optimizer] was made
+// with; adamw.step_all, which has names alone, numbers its tensors from 0 in the
+// sorted order of their names. So another list, or a tensor more or renamed, gives
+// other random words in mode stochastic, and changes nothing in the other modes.
+//
 // # How it is computed
 //
 // In binary32, each operation rounded once:
@@ -57,10 +62,10 @@
 //	C4  m and v are f32 in every mode
 //	C5  a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
-//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
 //	C11 weight, m, v and grad share no memory
 //
 // # adamw.step.master
@@ -83,10 +88,10 @@
 //	C4  m and v are f32 in every mode
 //	C5  copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
-//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
 //	C11 copy may be grad itself; otherwise weight, m, v, grad and copy share no memory
 //
 // # adamw.step.stochastic
@@ -103,14 +108,14 @@
 //	grad     any    f16 bf16 f32
 //
 //	C1  any shape; rows may lie apart
-//	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
+//	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32; tensor in 0..2^31-1
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
-//	C5  the new weight is one of its two neighbours, the farther one with the probability that makes it right on average, by Philox word (seed, tensor, t, element)
+//	C5  the new weight is one of its two neighbours, each with the probability that makes it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value there is no average to keep: from half an ulp on it is infinite, before that the largest
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  v = +Inf, or a grad^2 that overflows, leaves nothing of the step but the decay (beta2 > 0); a new v below 0 makes the new weight NaN
-//	C8  eps = 0 and a new v of 0 divide by zero: the new weight is infinite or NaN
+//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 a finite weight keeps its bits
+//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
 //	C11 weight, m, v and grad share no memory
 package adamw

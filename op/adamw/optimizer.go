@@ -11,18 +11,20 @@ import (
 	"tokitai/tensor"
 )
 
-// Parameter is one tensor of a model as an Optimizer sees it.
+// Parameter is one tensor of a model as an Optimizer sees it. LRScale has to be set:
+// with its zero value the weight never moves.
 type Parameter struct {
 	Name   string         // for messages
 	Weight *tensor.Tensor // f32 in mode Master, of 16 bits in mode Stochastic
 	Copy   *tensor.Tensor // of 16 bits, in mode Master only
 
-	LRScale     float64 // the learning rate is multiplied by it: usually 1, and 0 holds the weight
-	WeightDecay float64
+	LRScale     float64 // factor of the learning rate: 1 for the plain learning rate; 0 freezes the weight
+	WeightDecay float64 // used instead of Hyper.WeightDecay; 0 is none
 }
 
-// Optimizer owns the moments of a model's tensors and counts the steps. It is not
-// safe for concurrent use.
+// Optimizer owns the moments of a model's tensors and counts the steps. New makes
+// one; a nil or empty one has no parameters and takes no steps. It is not safe for
+// concurrent use.
 type Optimizer struct {
 	mode       Mode
 	hyper      Hyper
@@ -37,7 +39,7 @@ type Optimizer struct {
 // Options are an Optimizer's settings.
 type Options struct {
 	Mode  Mode
-	Hyper Hyper // WeightDecay stands in each Parameter
+	Hyper Hyper // its WeightDecay is not used: each Parameter has its own
 	Seed  uint64
 }
 
@@ -155,16 +157,36 @@ func (o *Optimizer) hyperOf(p Parameter) Hyper {
 	return h
 }
 
-// SetLR changes the learning rate of the steps to come.
-func (o *Optimizer) SetLR(lr float64) { o.hyper.LR = lr }
+// checkMade refuses an optimizer that New did not make.
+func (o *Optimizer) checkMade() error {
+	switch {
+	case o == nil:
+		return &tensor.BadArgument{Op: stepAll, Operand: "optimizer", Got: "is nil", Want: "one that New made"}
+	case len(o.state) == 0:
+		return &tensor.BadArgument{Op: stepAll, Operand: "optimizer", Got: "is empty", Want: "one that New made"}
+	}
+	return nil
+}
+
+// SetLR changes the learning rate of the steps to come, which check it.
+func (o *Optimizer) SetLR(lr float64) {
+	if o != nil {
+		o.hyper.LR = lr
+	}
+}
 
 // Steps is how many steps have been taken.
-func (o *Optimizer) Steps() int { return o.step }
+func (o *Optimizer) Steps() int {
+	if o == nil {
+		return 0
+	}
+	return o.step
+}
 
 // Moments are the m and v of parameter i, to be saved or loaded; nil if there is
 // no such parameter.
 func (o *Optimizer) Moments(i int) (m, v *tensor.Tensor) {
-	if i < 0 || i >= len(o.state) {
+	if o == nil || i < 0 || i >= len(o.state) {
 		return nil, nil
 	}
 	return o.state[i].M, o.state[i].V
@@ -172,6 +194,9 @@ func (o *Optimizer) Moments(i int) (m, v *tensor.Tensor) {
 
 // Restore sets the count of steps, after weights and moments have been loaded.
 func (o *Optimizer) Restore(steps int) error {
+	if err := o.checkMade(); err != nil {
+		return err
+	}
 	if steps < 0 || steps >= math.MaxInt32 {
 		return &tensor.BadArgument{Op: stepAll, Operand: "steps", Got: fmt.Sprintf("are %d", steps), Want: "0 to 2147483646"}
 	}
@@ -184,6 +209,9 @@ func (o *Optimizer) Restore(steps int) error {
 // end halfway, because its context was canceled or the device failed, some
 // weights have moved and others not; then StepAll refuses until Restore.
 func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...engine.Option) error {
+	if err := o.checkMade(); err != nil {
+		return err
+	}
 	if o.failed != nil {
 		return fmt.Errorf("%s: an earlier step ended halfway, load weights and moments and call Restore: %w", stepAll, o.failed)
 	}
@@ -227,8 +255,11 @@ func (o *Optimizer) stepOne(q *engine.Queue, i int, grad *tensor.Tensor, opts []
 	return Step(q, o.mode, o.state[i], grad, o.hyperOf(o.parameters[i]), o.step+1, Random{Seed: o.seed, Tensor: int32(i)}, opts...)
 }
 
-// Close gives the moments back.
+// Close gives the moments back. Closing twice, or a nil optimizer, is allowed.
 func (o *Optimizer) Close() error {
+	if o == nil {
+		return nil
+	}
 	for _, s := range o.state {
 		s.M.Close()
 		s.V.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"tokitai/device/cpu"
@@ -280,5 +281,78 @@ func TestOperationStepAll(t *testing.T) {
 		if _, err := run(bad); !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("%s: got error %v, want a BadArgument", name, err)
 		}
+	}
+	_, err = run(engine.Args{"a.weight": in["a.weight"], "a.m": in["a.m"], "a.v": in["a.v"]})
+	optest.Message(t, err, "adamw.step_all: tensor a.grad is missing, want weight, m, v and grad")
+	in["b.c.m"] = optest.Vector(t, num.F32, 1, 2)
+	_, err = run(in)
+	optest.Message(t, err, "adamw.step_all: tensor b.c.m has shape [2], want [1] like weight")
+	given["lr"] = "-1"
+	_, err = run(in)
+	optest.Refused(t, err, "adamw.step_all", "lr", "adamw.step.C2")
+	given["lr"], given["mode"] = "1", "lazy"
+	_, err = run(in)
+	optest.Refused(t, err, "adamw.step_all", "mode", "")
+}
+
+// The numbers of the tensors, and so their random words, follow the sorted names.
+func TestOperationStepAllNumbersByName(t *testing.T) {
+	all, step := optest.Operation(Operations, "adamw.step_all"), optest.Operation(Operations, "adamw.step")
+	const n = 300
+	ones, none := slices.Repeat([]float32{1}, n), make([]float32, n)
+	group := engine.Args{"weight": optest.Vector(t, num.BF16, ones...), "m": optest.Vector(t, num.F32, none...), "v": optest.Vector(t, num.F32, none...), "grad": optest.Vector(t, num.BF16, ones...)}
+	given := map[string]string{"lr": "1e-3", "t": "1", "mode": "stochastic", "seed": "5"}
+	in := engine.Args{}
+	names := []string{"a", "b.10", "b.9"}
+	for _, name := range names {
+		for role, x := range group {
+			in[name+"."+role] = x
+		}
+	}
+	v, err := all.NewValues(given)
+	optest.OK(t, err)
+	out, err := all.Run(engine.CPU(), in, v)
+	optest.OK(t, err)
+	for i, name := range names {
+		given["tensor"] = strconv.Itoa(i)
+		v, err := step.NewValues(given)
+		optest.OK(t, err)
+		want, err := step.Run(engine.CPU(), group, v)
+		optest.OK(t, err)
+		optest.SameBits(t, name+".weight", out[name+".weight"], want["weight"])
+	}
+	if slices.Equal(optest.Bits(t, out["a.weight"]), optest.Bits(t, out["b.9.weight"])) {
+		t.Error("two tensors have the same random words")
+	}
+}
+
+// Nothing that New did not make panics, or takes a step.
+func TestOptimizerNilAndEmpty(t *testing.T) {
+	for _, o := range []*Optimizer{nil, {}} {
+		optest.Refused(t, o.StepAll(engine.CPU(), nil), "adamw.step_all", "optimizer", "")
+		optest.Refused(t, o.StepAll(nil, []*tensor.Tensor{nil}), "adamw.step_all", "optimizer", "")
+		optest.Refused(t, o.Restore(1), "adamw.step_all", "optimizer", "")
+		o.SetLR(1)
+		if o.Steps() != 0 {
+			t.Errorf("there are %d steps", o.Steps())
+		}
+		if m, v := o.Moments(0); m != nil || v != nil {
+			t.Error("there are moments")
+		}
+		optest.OK(t, o.Close())
+	}
+}
+
+// The zero value of LRScale freezes a weight; its moments go on.
+func TestOptimizerFreezes(t *testing.T) {
+	parameters, grads := model(t, InPlace)
+	parameters[0].LRScale = 0
+	before := optest.Bits(t, parameters[0].Weight)
+	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	optest.OK(t, err)
+	optest.OK(t, o.StepAll(engine.CPU(), grads))
+	optest.WantBits(t, "the frozen weight", parameters[0].Weight, before...)
+	if m, _ := o.Moments(0); optest.Floats(t, m)[0] == 0 {
+		t.Error("m is still 0")
 	}
 }

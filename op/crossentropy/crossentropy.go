@@ -52,11 +52,11 @@ var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
 	)
 }))
 
-// Params are the numbers of a call. Start from DefaultParams: the zero value
-// ignores label 0.
+// Params are the numbers of a call. Start from DefaultParams: the zero value is
+// legal, but makes every gradient zero and ignores the rows with label 0.
 type Params struct {
-	Scale  float64 // of the gradient
-	Ignore int32
+	Scale  float64 // of the gradient: 1 for the plain one, 1/R for that of the mean; 0 makes it zero
+	Ignore int32   // label of the rows that do not count, usually DefaultIgnore
 }
 
 // DefaultParams are scale 1 and label -100.

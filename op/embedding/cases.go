@@ -3,6 +3,7 @@ package embedding
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -15,18 +16,18 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "embedding.forward", Summary: "rows of a table by index, bit for bit",
-		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
+		Definitions: []*def.Definition{ForwardDefinition}, Run: runForward,
 		Data: []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
 	},
 	{
 		Name: "embedding.backward", Summary: "sums of rows by index",
 		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition},
 		Params: []op.Param{
-			{Name: "vocab", Help: "the number of rows of dweight; not needed when accumulating"},
+			{Name: "vocab", Help: "the number of rows of dweight; not needed when accumulating, but then that of the dweight that is given"},
 			{Name: "accumulate", Default: "false", Help: "add to the dweight that is given"},
-			{Name: "out", Default: "same", Help: "dtype of dweight: f32, or same for that of dout"},
+			{Name: "out", Default: "same", Help: "dtype of dweight: f32, or same for that of dout; when accumulating, that of the dweight that is given"},
 		},
-		Run: run,
+		Run: runBackward,
 		Data: []op.Data{
 			{Name: "normal, 64 of each", Definition: BackwardDefinition, Sizes: map[string]int{"Q": 4096, "V": 64, "D": 64}},
 			{Name: "wide", Definition: BackwardDefinition, Sizes: map[string]int{"Q": 4096, "V": 64, "D": 64}, Values: map[string]op.Element{"dout": op.Wide}},
@@ -34,41 +35,73 @@ var Operations = []*op.Operation{
 	},
 }
 
-func run(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
-	if v.Bool("accumulate") {
-		if v.Err() != nil {
-			return nil, v.Err()
-		}
-		if v.IsGiven("out") || v.IsGiven("vocab") {
-			return nil, &tensor.BadArgument{Op: AccumulateDefinition.Name, Operand: "vocab or out", Got: "is given", Want: "neither: the dweight that is given decides"}
-		}
-		return op.Eval(q, AccumulateDefinition, in, nil, opts...)
+// runForward keeps the dimensions of index: out has those and D.
+func runForward(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Option) (engine.Args, error) {
+	index, weight := in["index"], in["weight"]
+	if index == nil || weight == nil || len(in) != 2 {
+		return op.Eval(q, ForwardDefinition, in, nil, opts...) // which says what is missing, or too much
 	}
-	vocab := v.Int("vocab", 1, math.MaxInt32)
-	dout, err := in["dout"], v.Err()
+	rows := []int{1}
+	if index.Rank() > 0 {
+		rows = slices.Clone(index.Shape())
+	}
+	out, err := tensor.New(q.Device(), weight.DType(), append(rows, weight.Cols())...)
 	if err != nil {
 		return nil, err
 	}
-	if dout == nil || in["index"] == nil {
-		return op.Eval(q, BackwardDefinition, in, nil, opts...) // which says what is missing
-	}
-	dtype := dout.DType()
-	switch s := v.Text("out"); s {
-	case "same":
-	case "f32":
-		dtype = num.F32
-	default:
-		return nil, &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q", s), Want: "f32 or same"}
-	}
-	dweight, err := tensor.New(q.Device(), dtype, int(vocab), dout.Cols())
-	if err != nil {
+	if err := Forward(q, out, index, weight, opts...); err != nil {
 		return nil, err
 	}
-	if len(in) != 2 {
-		return op.Eval(q, BackwardDefinition, in, nil, opts...)
+	return engine.Args{"out": out}, q.Wait()
+}
+
+func runBackward(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+	isAdded, out, vocab := v.Bool("accumulate"), v.Text("out"), int64(0)
+	if !isAdded || v.IsGiven("vocab") {
+		vocab = v.Int("vocab", 1, math.MaxInt32)
+	}
+	if out != "same" && out != "f32" {
+		v.Refuse("out", "f32 or same")
+	}
+	if v.Err() != nil {
+		return nil, v.Err()
+	}
+	dout := in["dout"]
+	if isAdded {
+		if err := agree(v, in["dweight"], dout, vocab, out); err != nil {
+			return nil, err
+		}
+		results, err := op.Eval(q, AccumulateDefinition, in, nil, opts...)
+		return results, op.Named(BackwardDefinition.Name, err)
+	}
+	if dout == nil || in["index"] == nil || len(in) != 2 {
+		return op.Eval(q, BackwardDefinition, in, nil, opts...) // which says what is missing, or too much
+	}
+	dweight, err := tensor.New(q.Device(), resultDType(out, dout), int(vocab), dout.Cols())
+	if err != nil {
+		return nil, err
 	}
 	if err := Backward(q, dweight, in["index"], dout, opts...); err != nil {
 		return nil, err
 	}
 	return engine.Args{"dweight": dweight}, q.Wait()
+}
+
+// agree holds what was said of dweight against the one that is given.
+func agree(v *op.Values, dweight, dout *tensor.Tensor, vocab int64, out string) error {
+	switch {
+	case dweight == nil || dout == nil:
+	case v.IsGiven("vocab") && vocab != int64(dweight.Rows()):
+		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "vocab", Got: fmt.Sprintf("is %d", vocab), Want: fmt.Sprintf("%d like the rows of the dweight that is given, or nothing", dweight.Rows())}
+	case v.IsGiven("out") && resultDType(out, dout) != dweight.DType():
+		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, dout)), Want: fmt.Sprintf("%s like the dweight that is given, or nothing", dweight.DType())}
+	}
+	return nil
+}
+
+func resultDType(out string, dout *tensor.Tensor) num.DType {
+	if out == "f32" {
+		return num.F32
+	}
+	return dout.DType()
 }

@@ -380,6 +380,15 @@ func TestOperation(t *testing.T) {
 	optest.OK(t, err)
 	optest.Want(t, "dweight accumulated", out["dweight"], 7, 120007)
 	optest.Want(t, "the dweight that was given", old, 7, 7)
+	out, err = run(with, map[string]string{"accumulate": "true", "vocab": "2", "out": "f32"})
+	optest.OK(t, err)
+	optest.Want(t, "dweight accumulated, as said", out["dweight"], 7, 120007)
+	_, err = run(with, map[string]string{"accumulate": "true", "vocab": "3"})
+	optest.Message(t, err, "embedding.backward: vocab is 3, want 2 like the rows of the dweight that is given, or nothing")
+	_, err = run(with, map[string]string{"accumulate": "true", "out": "same"})
+	optest.Message(t, err, `embedding.backward: out is "same", that is f16, want f32 like the dweight that is given, or nothing`)
+	_, err = run(in, map[string]string{"accumulate": "true"})
+	optest.Message(t, err, "embedding.backward: dweight is missing, want inputs index, dout, dweight")
 	for name, c := range map[string]struct {
 		in    engine.Args
 		given map[string]string
@@ -387,8 +396,9 @@ func TestOperation(t *testing.T) {
 		"no vocab":                 {in, nil},
 		"vocab 0":                  {in, map[string]string{"vocab": "0"}},
 		"out bf16":                 {in, map[string]string{"vocab": "2", "out": "bf16"}},
-		"accumulate and vocab":     {with, map[string]string{"accumulate": "true", "vocab": "2"}},
-		"accumulate and out":       {with, map[string]string{"accumulate": "true", "out": "f32"}},
+		"another vocab":            {with, map[string]string{"accumulate": "true", "vocab": "3"}},
+		"another out":              {with, map[string]string{"accumulate": "true", "out": "same"}},
+		"accumulate and out bf16":  {with, map[string]string{"accumulate": "true", "out": "bf16"}},
 		"accumulate, no dweight":   {in, map[string]string{"accumulate": "true"}},
 		"dweight, no accumulate":   {with, map[string]string{"vocab": "2"}},
 		"no index":                 {engine.Args{"dout": in["dout"]}, map[string]string{"vocab": "2"}},
@@ -398,6 +408,37 @@ func TestOperation(t *testing.T) {
 			t.Errorf("%s: got error %v, want a BadArgument", name, err)
 		}
 	}
+}
+
+// out has the dimensions of index, and D.
+func TestOperationForward(t *testing.T) {
+	o := optest.Operation(Operations, "embedding.forward")
+	weight := optest.Matrix(t, num.F16, 3, 1, 2, 3, 4, 5, 6)
+	run := func(in engine.Args) (engine.Args, error) {
+		v, err := o.NewValues(nil)
+		optest.OK(t, err)
+		return o.Run(engine.CPU(), in, v)
+	}
+	index := optest.Ints(t, 2, 0, 1, 2)
+	for _, shape := range [][]int{{4}, {2, 2}, {1, 2, 2}} {
+		shaped, err := index.Reshape(shape...)
+		optest.OK(t, err)
+		out, err := run(engine.Args{"index": shaped, "weight": weight})
+		optest.OK(t, err)
+		if got, want := out["out"].Shape(), append(shape, 2); !slices.Equal(got, want) {
+			t.Errorf("out has shape %v, want %v", got, want)
+		}
+		optest.Want(t, "out", out["out"], 5, 6, 1, 2, 3, 4, 5, 6)
+	}
+	scalar, err := optest.Ints(t, 1).Reshape()
+	optest.OK(t, err)
+	out, err := run(engine.Args{"index": scalar, "weight": weight})
+	optest.OK(t, err)
+	optest.Want(t, "out of one index", out["out"], 3, 4)
+	_, err = run(engine.Args{"index": index})
+	optest.Refused(t, err, "embedding.forward", "weight", "")
+	_, err = run(engine.Args{"index": index, "weight": weight, "x": weight})
+	optest.Refused(t, err, "embedding.forward", "x", "")
 }
 
 func BenchmarkEmbedding(b *testing.B) {

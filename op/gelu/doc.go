@@ -40,7 +40,7 @@
 //	C3  +Inf gives +Inf, -Inf gives -0
 //	C4  +0 gives +0, -0 gives -0
 //	C5  x >= 5 gives x itself, x <= -11 gives -0
-//	C6  y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, rounded
+//	C6  y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours where the format has no x/2
 //	C7  y may be x itself; any other overlap is refused
 //
 // # gelu.backward

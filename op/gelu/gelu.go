@@ -60,7 +60,7 @@ var ForwardDefinition = def.Must(def.Rowwise("gelu.forward", func(b *def.Builder
 		"+Inf gives +Inf, -Inf gives -0",
 		"+0 gives +0, -0 gives -0",
 		"x >= 5 gives x itself, x <= -11 gives -0",
-		"y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, rounded",
+		"y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours where the format has no x/2",
 		"y may be x itself; any other overlap is refused",
 	)
 }))

@@ -268,6 +268,23 @@ func TestForwardClauses(t *testing.T) {
 			}
 			optest.WantBits(t, "f32 subnormals", of(t, optest.Patterns(t, num.F32, 1, 2, 3, 0x80000006, 0x7fffff)), 0, 1, 2, 0x80000003, 0x400000)
 			optest.WantBits(t, "f16 subnormals", of(t, optest.Patterns(t, num.F16, 1, 2, 3, 0x8006)), 0, 1, 2, 0x8003)
+			// 5·2^-25 lies midway, and y a little above it.
+			optest.WantBits(t, "5·2^-24 in f16", of(t, optest.Patterns(t, num.F16, 5)), 3)
+			subnormals := map[num.DType]*tensor.Tensor{num.F16: optest.All(t, num.F16, 0, 1<<10, 1), num.BF16: optest.All(t, num.BF16, 0, 1<<7, 1), num.F32: optest.All(t, num.F32, 0x7ff000, 1<<12, 1)}
+			for d, x := range subnormals {
+				for _, sign := range []uint32{0, 1 << (8*d.Size() - 1)} {
+					patterns := optest.Bits(t, x)
+					for i := range patterns {
+						patterns[i] |= sign
+					}
+					for i, y := range optest.Bits(t, of(t, optest.Patterns(t, d, patterns...))) {
+						n := patterns[i] &^ sign
+						if low, high := sign|n/2, sign|(n+1)/2; y != low && y != high {
+							t.Errorf("%s: y is 0x%x at the subnormal 0x%x, want 0x%x or 0x%x", d, y, patterns[i], low, high)
+						}
+					}
+				}
+			}
 		},
 		"C7_overlap": TestErrors,
 	})

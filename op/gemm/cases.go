@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -22,7 +23,7 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate},
 		Params: []op.Param{
 			{Name: "accumulate", Default: "false", Help: "add to the result that is given"},
-			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands"},
+			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating, that of the result that is given"},
 		},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			return run(q, set, accumulate, in, v, opts)
@@ -37,36 +38,54 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 }
 
 func run(q *engine.Queue, set, accumulate *def.Definition, in engine.Args, v *op.Values, opts []engine.Option) (engine.Args, error) {
-	isAdded, out := v.Bool("accumulate"), v.Text("out")
+	isAdded := v.Bool("accumulate")
+	out := v.Text("out")
+	if out != "same" && out != "f32" {
+		v.Refuse("out", "f32 or same")
+	}
 	if v.Err() != nil {
 		return nil, v.Err()
 	}
+	left, right, result := in[set.Operands[0].Name], in[set.Operands[1].Name], set.Operands[2].Name
 	if isAdded {
-		if v.IsGiven("out") {
-			return nil, &tensor.BadArgument{Op: accumulate.Name, Operand: "out", Got: "is given", Want: "nothing: the result that is given decides"}
+		if old := in[result]; v.IsGiven("out") && old != nil && left != nil && old.DType() != resultDType(out, left) {
+			return nil, &tensor.BadArgument{Op: set.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, left)), Want: fmt.Sprintf("%s like the %s that is given, or nothing", old.DType(), result)}
 		}
-		return op.Eval(q, accumulate, in, nil, opts...)
+		results, err := op.Eval(q, accumulate, in, nil, opts...)
+		return results, op.Named(set.Name, err)
 	}
-	left, right := in[set.Operands[0].Name], in[set.Operands[1].Name]
-	if out == "same" || left == nil || right == nil || len(in) != 2 {
-		return op.Eval(q, set, in, nil, opts...)
+	if left == nil || right == nil || len(in) != 2 {
+		return op.Eval(q, set, in, nil, opts...) // which says what is missing, or too much
 	}
-	if out != "f32" {
-		return nil, &tensor.BadArgument{Op: set.Name, Operand: "out", Got: fmt.Sprintf("is %q", out), Want: "f32 or same"}
-	}
-	m, n := left.Rows(), right.Cols()
-	if set.TransposeLeft {
-		m = left.Cols()
-	}
-	if set.TransposeRight {
-		n = right.Rows()
-	}
-	result, err := tensor.New(q.Device(), num.F32, m, n)
+	c, err := tensor.New(q.Device(), resultDType(out, left), resultShape(set, left, right)...)
 	if err != nil {
 		return nil, err
 	}
-	if err := engine.Call(q, set, []*tensor.Tensor{left, right, result}, nil, opts...); err != nil {
+	if err := engine.Call(q, set, []*tensor.Tensor{left, right, c}, nil, opts...); err != nil {
 		return nil, err
 	}
-	return engine.Args{set.Operands[2].Name: result}, q.Wait()
+	return engine.Args{result: c}, q.Wait()
+}
+
+func resultDType(out string, left *tensor.Tensor) num.DType {
+	if out == "f32" {
+		return num.F32
+	}
+	return left.DType()
+}
+
+// resultShape keeps the leading dimensions of the left operand where they are the
+// rows of the result.
+func resultShape(set *def.Definition, left, right *tensor.Tensor) []int {
+	n := right.Cols()
+	if set.TransposeRight {
+		n = right.Rows()
+	}
+	if set.TransposeLeft {
+		return []int{left.Cols(), n}
+	}
+	if left.Rank() < 2 {
+		return []int{left.Rows(), n} // and the call refuses left
+	}
+	return append(slices.Clone(left.Shape()[:left.Rank()-1]), n)
 }

@@ -40,8 +40,8 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 //
 // # gemm.forward.accumulate
 //
@@ -57,8 +57,8 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 //
 // # gemm.grad_a
 //
@@ -74,8 +74,8 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 //
 // # gemm.grad_a.accumulate
 //
@@ -91,8 +91,8 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 //
 // # gemm.grad_b
 //
@@ -108,8 +108,8 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 //
 // # gemm.grad_b.accumulate
 //
@@ -125,6 +125,6 @@
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
 //	C5  the result shares no memory with the operands; they may be one
-//	C6  an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
 package gemm

@@ -18,9 +18,9 @@ var (
 
 // clauses of a product that begins at +0, or at the old result.
 func clauses(accumulate bool) []string {
-	start, zero := "+0", "an exact sum of zero is +0; a sum that underflows keeps its sign"
+	start := "+0"
 	if accumulate {
-		start, zero = "the old result", "an exact sum of zero is +0, unless the old result and all products are -0; a sum that underflows keeps its sign"
+		start = "the old result"
 	}
 	return []string{
 		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart",
@@ -28,8 +28,8 @@ func clauses(accumulate bool) []string {
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
 		"zeros are multiplied like everything else",
 		"the result shares no memory with the operands; they may be one",
-		zero,
-		"subnormals are kept; a sum beyond binary32 is infinite from then on, and a result too large for storage is infinite",
+		"under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
+		"subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite",
 	}
 }
 

@@ -315,6 +315,12 @@ func TestClauses(t *testing.T) {
 					}
 					optest.Want(t, "a store that underflows", dot(t, num.F16, num.F16, 0, pair(-0x1p-13, 0), pair(0x1p-13, 0)), zero)
 					optest.Want(t, "a product that underflows", dot(t, num.F32, num.F32, 0, []float32{-0x1p-100}, []float32{0x1p-100}), zero)
+					// Both products underflow: their exact sum is 0, but the last step's is not.
+					optest.Want(t, "2^-160 − 2^-160", dot(t, num.F32, num.F32, 0, pair(0x1p-80, -0x1p-80), pair(0x1p-80, 0x1p-80)), zero)
+					optest.Want(t, "−2^-160 + 2^-160", dot(t, num.F32, num.F32, 0, pair(-0x1p-80, 0x1p-80), pair(0x1p-80, 0x1p-80)), 0)
+					// −0 + +0 is an exact zero, −0 + −0 too.
+					optest.Want(t, "−2^-160 + 0", dot(t, num.F32, num.F32, 0, pair(-0x1p-80, 1), pair(0x1p-80, 0)), 0)
+					optest.Want(t, "−2^-160 − 0", dot(t, num.F32, num.F32, 0, pair(-0x1p-80, -1), pair(0x1p-80, 0)), zero)
 				},
 				"C7_range": func(t *testing.T) {
 					for _, in := range num.FloatDTypes {
@@ -323,6 +329,7 @@ func TestClauses(t *testing.T) {
 					}
 					optest.Want(t, "a subnormal sum", dot(t, num.BF16, num.F32, 0, pair(0x1p-70, 0x1p-70), pair(0x1p-70, 0x1p-70)), 0x1p-139)
 					optest.Want(t, "a sum beyond binary32", dot(t, num.F32, num.F32, 0, []float32{huge, huge, -huge}, []float32{1, 1, 1}), inf)
+					optest.Want(t, "a sum beyond binary32, and the other infinity", dot(t, num.F32, num.F32, 0, []float32{huge, huge, -inf}, []float32{1, 1, 1}), nan)
 					optest.Want(t, "a product beyond binary32", dot(t, num.BF16, num.F32, 0, pair(-0x1p127, 0x1p64), pair(1, 0x1p64)), 0x1p127)
 					optest.Want(t, "too large for f16", dot(t, num.F16, num.F16, 0, pair(60000, 6000), pair(1, 1)), inf)
 					optest.Want(t, "not in f32", dot(t, num.F16, num.F32, 0, pair(60000, 6000), pair(1, 1)), 66000)
@@ -398,12 +405,20 @@ func TestOperation(t *testing.T) {
 	optest.OK(t, err)
 	optest.Want(t, "dB accumulated", out["dB"], 60001, 2, 120001, 3)
 	optest.Want(t, "the dB that was given", old, 1, 1, 1, 1)
+	out, err = run(in, map[string]string{"accumulate": "true", "out": "f32"})
+	optest.OK(t, err)
+	optest.Want(t, "dB accumulated, in f32 as said", out["dB"], 60001, 2, 120001, 3)
+	_, err = run(in, map[string]string{"accumulate": "true", "out": "same"})
+	optest.Message(t, err, `gemm.grad_b: out is "same", that is f16, want f32 like the dB that is given, or nothing`)
+	_, err = run(engine.Args{"A": a, "dC": dc}, map[string]string{"accumulate": "true"})
+	optest.Message(t, err, "gemm.grad_b: dB is missing, want inputs A, dC, dB")
 	for name, c := range map[string]struct {
 		in    engine.Args
 		given map[string]string
 	}{
 		"out bf16":                   {engine.Args{"A": a, "dC": dc}, map[string]string{"out": "bf16"}},
-		"out and accumulate":         {in, map[string]string{"accumulate": "true", "out": "f32"}},
+		"out of another dtype":       {in, map[string]string{"accumulate": "true", "out": "same"}},
+		"out bf16 and accumulate":    {in, map[string]string{"accumulate": "true", "out": "bf16"}},
 		"dB without accumulate":      {in, nil},
 		"dB without accumulate, f32": {in, map[string]string{"out": "f32"}},
 		"accumulate without dB":      {engine.Args{"A": a, "dC": dc}, map[string]string{"accumulate": "true"}},
@@ -414,6 +429,47 @@ func TestOperation(t *testing.T) {
 			t.Errorf("%s: got error %v, want a BadArgument", name, err)
 		}
 	}
+}
+
+// The result has the leading dimensions of its rows.
+func TestOperationKeepsLeadingDimensions(t *testing.T) {
+	ones := func(shape ...int) *tensor.Tensor {
+		n := 1
+		for _, s := range shape {
+			n *= s
+		}
+		x, err := tensor.FromFloat32(engine.CPU().Device(), num.BF16, slices.Repeat([]float32{1}, n), shape...)
+		optest.OK(t, err)
+		return x
+	}
+	for _, c := range []struct {
+		name, result string
+		in           engine.Args
+		want         []int
+		value        float32
+	}{
+		{"gemm.forward", "C", engine.Args{"A": ones(2, 3, 5), "B": ones(5, 4)}, []int{2, 3, 4}, 5},
+		{"gemm.forward", "C", engine.Args{"A": ones(3, 5), "B": ones(5, 4)}, []int{3, 4}, 5},
+		{"gemm.grad_a", "dA", engine.Args{"dC": ones(2, 3, 4), "B": ones(5, 4)}, []int{2, 3, 5}, 4},
+		{"gemm.grad_b", "dB", engine.Args{"A": ones(2, 3, 5), "dC": ones(2, 3, 4)}, []int{5, 4}, 6},
+	} {
+		o := optest.Operation(Operations, c.name)
+		for _, given := range []map[string]string{nil, {"out": "f32"}} {
+			v, err := o.NewValues(given)
+			optest.OK(t, err)
+			out, err := o.Run(engine.CPU(), c.in, v)
+			optest.OK(t, err)
+			if got := out[c.result].Shape(); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %s has shape %v, want %v", c.name, c.result, got, c.want)
+			}
+			optest.Want(t, c.name, out[c.result], slices.Repeat([]float32{c.value}, out[c.result].Len())...)
+		}
+	}
+	o := optest.Operation(Operations, "gemm.forward")
+	v, err := o.NewValues(nil)
+	optest.OK(t, err)
+	_, err = o.Run(engine.CPU(), engine.Args{"A": ones(5), "B": ones(5, 4)}, v)
+	optest.Refused(t, err, "gemm.forward", "A", "")
 }
 
 func BenchmarkGEMM(b *testing.B) {

@@ -45,9 +45,9 @@
 //	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
 //	C2  eps is finite, as binary32 too, and at least 0
 //	C3  a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite
-//	C4  a constant row gives beta where gamma is finite, up to the sign of a zero
+//	C4  a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero
 //	C5  a variance that overflows gives rstd +0 and y = beta; differences to the row's first element, or their sum, that overflow give y = NaN
-//	C6  eps 0 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN
+//	C6  eps 0 as binary32 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN
 //	C7  a NaN or an infinity in gamma or beta makes its column of y NaN or infinite, and reaches nothing else
 //	C8  subnormals are kept, and a y too large for storage is infinite
 //	C9  y may be x itself; any other overlap is refused

@@ -40,9 +40,9 @@ var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Bu
 		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
 		"eps is finite, as binary32 too, and at least 0",
 		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite",
-		"a constant row gives beta where gamma is finite, up to the sign of a zero",
+		"a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero",
 		"a variance that overflows gives rstd +0 and y = beta; differences to the row's first element, or their sum, that overflow give y = NaN",
-		"eps 0 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN",
+		"eps 0 as binary32 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN",
 		"a NaN or an infinity in gamma or beta makes its column of y NaN or infinite, and reaches nothing else",
 		"subnormals are kept, and a y too large for storage is infinite",
 		"y may be x itself; any other overlap is refused",
@@ -81,9 +81,10 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 	)
 }))
 
-// Params are the numbers of a forward call.
+// Params are the numbers of a forward call. Start from DefaultParams: the zero value
+// is legal, has eps 0, and makes a constant row NaN.
 type Params struct {
-	Eps float64
+	Eps float64 // added to the variance; at least 0, usually DefaultEps
 }
 
 // DefaultParams is eps 1e-5.

@@ -258,6 +258,11 @@ func TestForwardClauses(t *testing.T) {
 				optest.Want(t, "y", r.y, 5, -0.25, 0)
 				optest.Want(t, "mean", r.mean, -7)
 				optest.Want(t, "rstd", r.rstd, 32)
+				// The least eps that binary32 has, and one that it has not (C6).
+				r = normalize(t, d, 0x1p-149, 1, []float32{-7, -7, -7}, []float32{3, -60000, 0}, []float32{5, -0.25, 0})
+				optest.Want(t, "y with the least eps", r.y, 5, -0.25, 0)
+				r = normalize(t, d, 0x1p-151, 1, []float32{-7, -7, -7}, []float32{3, -60000, 0}, []float32{5, -0.25, 0})
+				optest.Want(t, "y with eps 0", r.y, nan, nan, nan)
 			}
 		},
 		"C5_overflow": func(t *testing.T) {

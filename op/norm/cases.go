@@ -1,10 +1,9 @@
 package norm
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -14,19 +13,20 @@ import (
 )
 
 // Operations are what this package offers to the program and the documents. Both
-// take any number of tensors of any names, in the order of their names.
+// take any number of tensors of any names, in the order of their names; norm.clip none
+// named total, which is what norm.square_sum gives.
 var Operations = []*op.Operation{
 	{
-		Name: "norm.square_sum", Summary: "sum of the squares of all elements of all tensors",
+		Name: "norm.square_sum", Summary: "sum of the squares of all elements of all tensors of the file",
 		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition},
 		Run: func(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Option) (engine.Args, error) {
 			total, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
 				return nil, err
 			}
-			xs, explain := byName(in)
+			names, xs := byName(in)
 			if err := SquareSum(q, total, xs, opts...); err != nil {
-				return nil, explain(err)
+				return nil, named("norm.square_sum", names, err)
 			}
 			return engine.Args{"total": total}, q.Wait()
 		},
@@ -36,13 +36,16 @@ var Operations = []*op.Operation{
 		},
 	},
 	{
-		Name: "norm.clip", Summary: "global norm, and the factor that holds it at a limit",
+		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that holds it at a limit",
 		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
 		Params:      []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			limit := v.Float("max_norm")
 			if v.Err() != nil {
 				return nil, v.Err()
+			}
+			if in["total"] != nil { // which people may take for the square sum, and would see squared
+				return nil, &tensor.BadArgument{Op: "norm.clip", Operand: "tensor total", Got: "is no input", Want: "the tensors themselves: norm.clip squares and sums them"}
 			}
 			norm, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
@@ -52,9 +55,9 @@ var Operations = []*op.Operation{
 			if err != nil {
 				return nil, err
 			}
-			xs, explain := byName(in)
+			names, xs := byName(in)
 			if err := Clip(q, norm, factor, limit, xs, opts...); err != nil {
-				return nil, explain(err)
+				return nil, named("norm.clip", names, err)
 			}
 			return engine.Args{"norm": norm, "factor": factor}, q.Wait()
 		},
@@ -65,17 +68,23 @@ var Operations = []*op.Operation{
 	},
 }
 
-// byName lists tensors in the order of their names; explain names them in an error,
-// which knows only their positions.
-func byName(in engine.Args) (xs []*tensor.Tensor, explain func(error) error) {
-	names := slices.Sorted(maps.Keys(in))
+// byName lists tensors in the order of their names.
+func byName(in engine.Args) (names []string, xs []*tensor.Tensor) {
+	names = slices.Sorted(maps.Keys(in))
 	for _, name := range names {
 		xs = append(xs, in[name])
 	}
-	return xs, func(err error) error {
-		if len(names) == 0 {
-			return err
-		}
-		return fmt.Errorf("%w (tensors 0 to %d are %s)", err, len(names)-1, strings.Join(names, ", "))
+	return names, xs
+}
+
+// named gives an error about a tensor that tensor's name instead of its position.
+func named(operation string, names []string, err error) error {
+	var at *positionError
+	var bad *tensor.BadArgument
+	if errors.As(err, &at) && errors.As(err, &bad) {
+		renamed := *bad
+		renamed.Operand = "tensor " + names[at.position]
+		err = &renamed
 	}
+	return op.Named(operation, err)
 }

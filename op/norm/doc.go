@@ -30,7 +30,7 @@
 //
 //	C1  at least one tensor, of any shape; rows may lie apart
 //	C2  NaN gives NaN; an infinity without NaN gives +Inf
-//	C3  the result depends on the sizes and the order of the tensors, on nothing else
+//	C3  the order of the additions depends on the sizes and the order of the tensors, on nothing else
 //	C4  each square is a binary32: +Inf from |x| = 2^64 on, +0 up to |x| = 2^-75; neither occurs in f16
 //	C5  total is at least +0, and +Inf if the sum overflows
 //	C6  total shares no memory with any tensor; the tensors may share

@@ -1,6 +1,7 @@
 package norm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -19,7 +20,7 @@ var SquareSumDefinition = def.Must(def.Rowwise("norm.square_sum", func(b *def.Bu
 	b.Clauses(
 		"at least one tensor, of any shape; rows may lie apart",
 		"NaN gives NaN; an infinity without NaN gives +Inf",
-		"the result depends on the sizes and the order of the tensors, on nothing else",
+		"the order of the additions depends on the sizes and the order of the tensors, on nothing else",
 		"each square is a binary32: +Inf from |x| = 2^64 on, +0 up to |x| = 2^-75; neither occurs in f16",
 		"total is at least +0, and +Inf if the sum overflows",
 		"total shares no memory with any tensor; the tensors may share",
@@ -69,12 +70,12 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 		return &tensor.BadArgument{Op: name, Operand: "x", Clause: name + ".C1", Got: "has no tensors", Want: "at least one"}
 	}
 	if len(xs) == 1 {
-		return engine.Call(q, SquareSumDefinition, []*tensor.Tensor{xs[0], total}, nil, opts...)
+		return at(0, xs[0], total, engine.Call(q, SquareSumDefinition, []*tensor.Tensor{xs[0], total}, nil, opts...))
 	}
 	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
 	for i, x := range xs {
 		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, total}, nil, checkOnly...); err != nil {
-			return fmt.Errorf("tensor %d: %w", i, err)
+			return at(i, x, total, err)
 		}
 	}
 	sums, err := tensor.New(q.Device(), num.F32, 1, len(xs))
@@ -88,7 +89,7 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 			return err
 		}
 		if err := engine.Call(q, SquareSumDefinition, []*tensor.Tensor{x, one}, nil, opts...); err != nil {
-			return fmt.Errorf("tensor %d: %w", i, err)
+			return at(i, x, total, err)
 		}
 	}
 	total, err = total.Reshape(1)
@@ -96,6 +97,25 @@ func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts 
 		return err
 	}
 	return engine.Call(q, TotalDefinition, []*tensor.Tensor{sums, total}, nil, opts...)
+}
+
+// positionError says which tensor of several a mistake is in.
+type positionError struct {
+	position int
+	cause    error
+}
+
+func (e *positionError) Error() string { return fmt.Sprintf("tensor %d: %v", e.position, e.cause) }
+func (e *positionError) Unwrap() error { return e.cause }
+
+// at gives an error the position of the tensor that it is about: one that will not
+// do, or whose memory total shares.
+func at(i int, x, total *tensor.Tensor, err error) error {
+	var bad *tensor.BadArgument
+	if errors.As(err, &bad) && (bad.Operand == "x" || bad.Operand == "total" && tensor.Overlap(x, total) != tensor.Disjoint) {
+		return &positionError{i, err}
+	}
+	return err
 }
 
 // Clip writes the norm of all tensors, and the factor by which to multiply them

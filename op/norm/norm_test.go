@@ -344,6 +344,11 @@ func TestCallErrors(t *testing.T) {
 	optest.Refused(t, SquareSum(nil, optest.Vector(t, num.F32, 7), []*tensor.Tensor{good}), "norm.square_sum", "queue", "")
 	optest.Refused(t, Clip(nil, optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7), 1, []*tensor.Tensor{good}), "norm.clip", "queue", "")
 	optest.Refused(t, Clip(engine.CPU(), optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7), 1, nil), "norm.square_sum", "x", "norm.square_sum.C1")
+	// A position stands where the mistake is in a tensor.
+	err = SquareSum(engine.CPU(), optest.Vector(t, num.F32, 7), []*tensor.Tensor{good, optest.Ints(t, 1)})
+	optest.Message(t, err, "tensor 1: norm.square_sum: x is i32, want f16, bf16 or f32")
+	err = SquareSum(engine.CPU(), optest.Vector(t, num.F16, 7), []*tensor.Tensor{good, good})
+	optest.Message(t, err, "norm.square_sum: total is f16, want f32")
 	for _, shape := range [][]int{{}, {1}, {1, 1}, {1, 1, 1}} {
 		norm, factor := optest.Garbage(t, num.F32, shape...), optest.Garbage(t, num.F32, shape...)
 		optest.OK(t, Clip(engine.CPU(), norm, factor, 1, []*tensor.Tensor{good, good}))
@@ -376,8 +381,24 @@ func TestOperation(t *testing.T) {
 			t.Errorf("max_norm %s: got error %v, want a BadArgument", name, err)
 		}
 	}
-	if _, err := run("norm.square_sum", engine.Args{}, nil); !errors.Is(err, tensor.ErrBadArgument) {
-		t.Errorf("no tensors: got error %v, want a BadArgument", err)
+	_, err = run("norm.square_sum", engine.Args{}, nil)
+	optest.Refused(t, err, "norm.square_sum", "x", "norm.square_sum.C1")
+	ints := optest.Ints(t, 1)
+	limit := map[string]string{"max_norm": "1"}
+	for _, in := range []engine.Args{{"h": ints}, {"g": one, "h": ints}} {
+		_, err = run("norm.square_sum", in, nil)
+		optest.Message(t, err, "norm.square_sum: tensor h is i32, want f16, bf16 or f32")
+		_, err = run("norm.clip", in, limit)
+		optest.Message(t, err, "norm.clip: tensor h is i32, want f16, bf16 or f32")
+		_, err = run("norm.clip", in, map[string]string{"max_norm": "0"})
+		optest.Message(t, err, "norm.clip: max_norm is 0, want a finite binary32 above 0 (norm.clip.C1)")
+	}
+	_, err = run("norm.clip", engine.Args{}, limit)
+	optest.Refused(t, err, "norm.clip", "x", "norm.square_sum.C1")
+	// What square_sum gives is not what clip takes.
+	for _, in := range []engine.Args{{"total": one}, {"a": one, "total": one}} {
+		_, err = run("norm.clip", in, limit)
+		optest.Message(t, err, "norm.clip: tensor total is no input, want the tensors themselves: norm.clip squares and sums them")
 	}
 }
 
