@@ -48,7 +48,9 @@ const (
 	OpInside // 0 ≤ i < C
 	OpSelect // cond ? a : b
 
-	// int32, wrapping. Allowed inside the expansion of a function.
+	// int32, wrapping. Allowed inside the expansion of a function. A NaN's pattern
+	// differs between machines: what is made from it must end in NaN again, or decide
+	// nothing.
 	OpBits  // the pattern of a binary32
 	OpFloat // the binary32 of a pattern
 	OpIToF  // nearest even
@@ -134,7 +136,7 @@ type Node struct {
 	Late bool
 
 	ID      int       // position in its Graph
-	Name    string    // of a leaf, or given with As
+	Name    string    // of a leaf, or given with As; repeats in Exec where a function is called twice
 	Operand int       // OpInput: index into Definition.Operands
 	Param   int       // OpParam: index into Definition.Params
 	Real    *Real     // OpConst

@@ -19,7 +19,7 @@
 //
 //	r*(1 + e*h) for x >= 0,  r*(e - e*h) for x < 0
 //
-// where only the zero of the derivative, near x = -0.75, cancels. a is held at 16,
+// where only the zero of the derivative, near x = -0.75, cancels. a is held at 11,
 // where e is zero already, so that the largest numbers and the infinities meet no
 // 0*Inf. Arithmetic is binary32 throughout, storage rounds once, at the end. The
 // error before storage is that of t, some 3 roundings of a number up to 100 in the

@@ -17,14 +17,14 @@ import (
 //	a = |x|, e = exp(−t(a)), r = 1/(1+e)
 //	σ(t(x)) = r for x ≥ 0, e·r for x < 0
 //
-// a is held at 16, where e is already zero: so the largest numbers and the
+// a is held at 11, where t is 112 and e is already zero: so the largest numbers and the
 // infinities give x, or −0, instead of NaN.
 var (
 	slope = twoSqrtTwoOverPi("2*sqrt(2/pi)", 1, 1)
 	cubic = twoSqrtTwoOverPi("2*sqrt(2/pi)*0.044715", 44715, 1000000)
 	// t'(a) = slope + tripleCubic·a²
 	tripleCubic = twoSqrtTwoOverPi("6*sqrt(2/pi)*0.044715", 3*44715, 1000000)
-	limit       = def.Const(16)
+	limit       = def.Const(11)
 )
 
 // twoSqrtTwoOverPi is 2·√(2/π)·p/q.
@@ -42,7 +42,7 @@ func parts(x def.Value) (a, square, e, r def.Value) {
 	a = x.Abs().Min(limit).As("a")
 	square = a.Mul(a).As("a2")
 	t := a.Mul(def.FMA(cubic, square, slope)).As("t")
-	e = fn.ExpNonPositive(t.Neg()).As("e")
+	e = fn.ExpBounded(t.Neg()).As("e")
 	r = fn.RecipBounded(def.One.Add(e)).As("r")
 	return
 }
