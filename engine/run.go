@@ -49,7 +49,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 	for i := range d.Operands {
 		tensors[i] = args[d.Operands[i].Name]
 	}
-	var s settings
+	s := q.settings
 	s.apply(opts)
 	for name := range s.params {
 		if d.Param(name) < 0 {

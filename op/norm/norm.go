@@ -111,6 +111,9 @@ func (e *positionError) Unwrap() error { return e.cause }
 // at gives an error the position of the tensor that it is about: one that will not
 // do, or whose memory total shares.
 func at(i int, x, total *tensor.Tensor, err error) error {
+	if err == nil {
+		return nil
+	}
 	var bad *tensor.BadArgument
 	if errors.As(err, &bad) && (bad.Operand == "x" || bad.Operand == "total" && tensor.Overlap(x, total) != tensor.Disjoint) {
 		return &positionError{i, err}
