@@ -229,7 +229,7 @@ var Bounds = []Bound{
 		Operation: "gelu.forward", Output: "y",
 		Text: []string{
 			"bound = 6*u*y + 2^-150 for x >= 0",
-			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 16)",
+			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 11)",
 		},
 		At: func(run *Run) func(r, c int) float64 {
 			x := run.matrix("x")
@@ -566,7 +566,7 @@ type geluPart struct{ a, t, e, r float64 }
 // polynomial is off by 3u, t by 4u, e by (4t+2)u, r by (4t+2)u·e/(1+e) + 2.5u, and
 // t·e/(1+e) is at most 0.279.
 func geluParts(x float64) (g geluPart) {
-	g.a = min(math.Abs(x), 16)
+	g.a = min(math.Abs(x), 11)
 	g.t = geluSlope * (g.a + 0.044715*g.a*g.a*g.a)
 	g.e = math.Exp(-g.t)
 	g.r = 1 / (1 + g.e)

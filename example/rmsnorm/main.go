@@ -40,7 +40,6 @@ func main() {
 	slow := q.With(engine.WithLowering("cpu.reference"))
 	again := must(engine.Eval(slow, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
 	fmt.Println("same bits as the reference:", string(must(normed["y"].Bytes())) == string(must(again["y"].Bytes())))
-	fmt.Println("identity of the definition:", RMSNorm.Hash()[:16], "…")
 }
 
 func show(name string, t *tensor.Tensor) { fmt.Println(name, must(t.Float32s())) }
