@@ -229,3 +229,21 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 }
+
+// Subnormals of f16 are kept, and 2^-14 is the smallest normal, not 2.
+func TestAncestor22_SubnormalsAndSmallestNormal(t *testing.T) {
+	for _, test := range []struct {
+		value   float32
+		pattern uint16
+	}{
+		{0x1p-14, 0x0400}, {-0x1p-14, 0x8400}, {2, 0x4000},
+		{0x1p-24, 0x0001}, {0x1.8p-23, 0x0003}, {0x1.ff8p-15, 0x03ff}, {-0x1p-15, 0x8200},
+	} {
+		if got := F32ToF16(test.value); got != test.pattern {
+			t.Errorf("%x: got 0x%04x, want 0x%04x", test.value, got, test.pattern)
+		}
+		if got := F16ToF32(test.pattern); got != test.value {
+			t.Errorf("0x%04x: got %x, want %x", test.pattern, got, test.value)
+		}
+	}
+}

@@ -101,6 +101,24 @@ func TestOnlyTheProgramListsOperations(t *testing.T) {
 	}
 }
 
+// TestAncestor07_JudgesShareNoCode: an oracle that copies the kernel's algorithm
+// shares its mistakes. What computes reaches neither judge, the judges do not reach
+// each other or what computes.
+func TestAncestor07_JudgesShareNoCode(t *testing.T) {
+	imports := parseTree(t)
+	for _, pair := range [][2]string{
+		{"lower", "reference"}, {"lower/cpu", "reference"}, {"lower/cpu", "truth"}, {"lower/cpu", "num/exact"},
+		{"reference", "lower"}, {"truth", "lower"}, {"truth", "reference"}, {"reference", "truth"},
+	} {
+		if _, ok := imports[pair[0]]; !ok {
+			t.Fatalf("no folder %s", pair[0])
+		}
+		if chain := reach(imports, pair[0], pair[1], nil); chain != nil {
+			t.Errorf("%s", strings.Join(chain, " → "))
+		}
+	}
+}
+
 // TestRulesBite shows that a forbidden import is seen, also through another room.
 func TestRulesBite(t *testing.T) {
 	tree := map[string][]string{"lower/cpu": {"lower"}, "lower": {"fn"}, "fn": {"reference"}}
