@@ -72,22 +72,35 @@ func (d *Definition) note(o *Operand) string {
 // inputs that can be stored in its format, for an element output of a rowwise
 // definition. Every other overlap is refused.
 func (d *Definition) InPlacePartners(out *Operand) []string {
-	if d.Kind != KindRowwise || out.Extent != PerElement || !out.IsOut || out.IsIn {
-		return nil
-	}
 	var names []string
 	for i := range d.Operands {
-		in := &d.Operands[i]
-		if in.IsIn && !in.IsOut && in.Extent == PerElement && d.share(out, in) {
+		if in := &d.Operands[i]; d.MayReplace(out, in) {
 			names = append(names, in.Name)
 		}
 	}
 	return names
 }
 
+// MayReplace reports whether out may be exactly the memory of in: one is only
+// written, the other only read. What is updated in place is its own input already.
+func (d *Definition) MayReplace(out, in *Operand) bool {
+	return d.Kind == KindRowwise && out.Extent == PerElement && in.Extent == PerElement &&
+		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && d.share(out, in)
+}
+
 // share reports whether two operands can be stored in one format.
 func (d *Definition) share(a, b *Operand) bool {
-	return slices.ContainsFunc(d.formats(a), func(f num.DType) bool { return slices.Contains(d.formats(b), f) })
+	for _, f := range num.FloatDTypes {
+		if d.allows(a, f) && d.allows(b, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// allows reports whether an operand may be stored in a format.
+func (d *Definition) allows(o *Operand, f num.DType) bool {
+	return slices.Contains(o.DTypes.Allowed, f) || o.DTypes.Like != "" && d.allows(&d.Operands[d.Operand(o.DTypes.Like)], f)
 }
 
 // Table is the contract as text, as it stands in the package comment of the

@@ -221,12 +221,3 @@ func (d *Definition) checkRule(o Operand) error {
 	}
 	return fmt.Errorf("operand %s is stored like %s, which is stored like %s in turn", o.Name, o.DTypes.Like, o.Name)
 }
-
-// formats are all in which an operand may be stored.
-func (d *Definition) formats(o *Operand) []num.DType {
-	all := o.DTypes.Allowed
-	if o.DTypes.Like != "" {
-		all = append(all[:len(all):len(all)], d.formats(&d.Operands[d.Operand(o.DTypes.Like)])...)
-	}
-	return all
-}

@@ -203,25 +203,18 @@ func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 			case tensor.Disjoint:
 				continue
 			case tensor.Identical:
-				if isInPlace(d, out, in) {
+				if d.MayReplace(out, in) {
 					continue
 				}
 			}
 			want := "memory of its own"
-			if isInPlace(d, out, in) {
+			if d.MayReplace(out, in) {
 				want = "memory of its own, or exactly that of " + in.Name
 			}
 			return bad(d, out.Name, "overlaps "+in.Name, want)
 		}
 	}
 	return nil
-}
-
-// isInPlace reports whether out may be exactly in: one is only written, the other
-// only read. What is updated in place is its own input already.
-func isInPlace(d *def.Definition, out, in *def.Operand) bool {
-	return d.Kind == def.KindRowwise && out.Extent == def.PerElement && in.Extent == def.PerElement &&
-		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && !in.IsIndex
 }
 
 // checkIndices looks for the first index without a row.

@@ -33,6 +33,18 @@ func (e *InadmissibleError) Is(target error) bool { return target == ErrInadmiss
 // Unwrap returns what went wrong.
 func (e *InadmissibleError) Unwrap() error { return e.Cause }
 
+// LaunchError is a kernel that failed after it was launched: its outputs may be
+// partly written.
+type LaunchError struct {
+	Op    string
+	Cause error
+}
+
+func (e *LaunchError) Error() string { return e.Op + ": " + e.Cause.Error() }
+
+// Unwrap returns what went wrong.
+func (e *LaunchError) Unwrap() error { return e.Cause }
+
 // IndexError is a bad index that was rejected. Nothing has been written.
 type IndexError struct {
 	Op       string

@@ -56,6 +56,6 @@ func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }
 // HoldMaking keeps every plan of the queue's device from being made until the
 // function that it returns is called.
 func HoldMaking(q *Queue) (release func()) {
-	q.plans.making.Lock()
-	return q.plans.making.Unlock
+	q.plans.adding.Lock()
+	return q.plans.adding.Unlock
 }

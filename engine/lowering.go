@@ -22,7 +22,8 @@ type Lowering struct {
 	// Model is how a contraction's sums round; the reference answers for it.
 	Model def.Model
 
-	// IsBounded says that the lowering does not promise the reference's bits.
+	// IsBounded says that the lowering does not promise the reference's bits: policy
+	// Same does not take it. Self-tests ask for them all the same.
 	IsBounded bool
 
 	// Class divides operands into the shapes that share a compiled kernel. Nil puts

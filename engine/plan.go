@@ -20,20 +20,25 @@ type planKey struct {
 	admission  Admission
 }
 
-// plan is a kernel that may be launched, or the reason why not.
+// plan is a kernel that may be launched, or the reason why not, once isMade.
 type plan struct {
 	lowering *Lowering
 	kernel   Kernel
 	err      error
+
+	isMade atomic.Bool
+	making sync.Mutex // held while it is compiled and admitted
 }
 
 // planCache is the plans of one device. Reading is lock-free; the map is
 // replaced, never changed.
 type planCache struct {
 	plans  atomic.Pointer[map[planKey]*plan]
-	making sync.Mutex
+	adding sync.Mutex
 }
 
+// planCaches holds the plans of every device, for the life of the process: devices
+// and definitions are expected to be few and to stay.
 var planCaches sync.Map // device.Device → *planCache
 
 func plansOf(dev device.Device) *planCache {
@@ -98,21 +103,38 @@ func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, operands []
 	if l.Class != nil {
 		key.class = l.Class(d, operands)
 	}
-	if p, ok := (*q.plans.plans.Load())[key]; ok {
-		return p
+	p, ok := (*q.plans.plans.Load())[key]
+	if !ok {
+		p = q.plans.add(key)
 	}
-	return q.makePlan(key, s, operands)
+	if !p.isMade.Load() {
+		q.makePlan(p, key, s, operands)
+	}
+	return p
 }
 
-// makePlan compiles and admits, once; concurrent calls wait for each other.
-func (q *Queue) makePlan(key planKey, s *settings, operands []Operand) *plan {
-	q.plans.making.Lock()
-	defer q.plans.making.Unlock()
-	plans := *q.plans.plans.Load()
+// add puts a plan that is yet to be made into the cache, unless another call has.
+func (c *planCache) add(key planKey) *plan {
+	c.adding.Lock()
+	defer c.adding.Unlock()
+	plans := *c.plans.Load()
 	if p, ok := plans[key]; ok {
 		return p
 	}
-	p := &plan{lowering: key.lowering}
+	plans = maps.Clone(plans)
+	plans[key] = &plan{lowering: key.lowering}
+	c.plans.Store(&plans)
+	return plans[key]
+}
+
+// makePlan compiles and admits, once; calls that need the same plan wait. No other
+// plan is held up, so that a kernel may itself make calls.
+func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) {
+	p.making.Lock()
+	defer p.making.Unlock()
+	if p.isMade.Load() {
+		return
+	}
 	dtypes := make([]num.DType, len(operands))
 	for i := range operands {
 		dtypes[i] = operands[i].DType
@@ -124,10 +146,7 @@ func (q *Queue) makePlan(key planKey, s *settings, operands []Operand) *plan {
 	if p.err != nil {
 		s.warn("lowering not admitted", "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", p.err.Error())
 	}
-	plans = maps.Clone(plans)
-	plans[key] = p
-	q.plans.plans.Store(&plans)
-	return p
+	p.isMade.Store(true)
 }
 
 // compile makes a kernel, or says why there is none.

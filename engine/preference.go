@@ -91,7 +91,8 @@ func cpuLowering(name string) *Lowering {
 type cpuKernel struct{ program lowercpu.Program }
 
 // Launch implements Kernel. What has begun is finished, whatever becomes of the
-// context: a call that fails has written nothing.
+// context. Only a panic, or a device that is closed meanwhile, leaves outputs
+// partly written.
 func (k cpuKernel) Launch(l *Launch) error {
 	pool := l.Device.(*cpu.Device).Pool()
 	job := k.program.Bind(l.Arrays(), l.Params, pool.Workers())
@@ -102,7 +103,7 @@ func (k cpuKernel) Launch(l *Launch) error {
 			return nil
 		}
 		if err := pool.Run(context.Background(), items, job); err != nil {
-			return err // a panic: the job's scratch memory is left to the collector
+			return err // the job's scratch memory is left to the collector
 		}
 	}
 }

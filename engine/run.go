@@ -64,7 +64,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 		}
 		params[i] = v
 	}
-	return Call(q, d, tensors, params, opts...)
+	return q.call(d, tensors, params, &s)
 }
 
 // Eval is Run with outputs that it allocates where they are not given, in the
@@ -111,7 +111,10 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 		return q.call(d, tensors, params, &q.settings)
 	}
 	s := q.settings
-	s.apply(opts)
+	s.params = nil
+	if s.apply(opts); s.params != nil {
+		return bad(d, "WithParams", "is given", "the parameters as arguments: names are for Run and Eval")
+	}
 	return q.call(d, tensors, params, &s)
 }
 
@@ -168,7 +171,7 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		return q.observed(l, p, d, tensors, s)
 	}
 	if err := p.kernel.Launch(l); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return &LaunchError{Op: d.Name, Cause: err}
 	}
 	return nil
 }
@@ -184,7 +187,7 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 	err := p.kernel.Launch(l)
 	s.observer.After(r, err)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return &LaunchError{Op: d.Name, Cause: err}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // A self-test is a small case, derived from a definition, that a compiled kernel
 // has to compute with the reference's bits before its first use. Together the
 // cases reach the tails of chunks and lanes, special values, gaps between rows,
-// and outputs in the place of inputs. They stay below 10⁵ outputs.
+// and outputs in the place of inputs. They stay below 10⁵ elements an operand.
 type selfTest struct {
 	name    string
 	sizes   map[string]int
@@ -73,6 +73,32 @@ func rarelySpecial(g *gen.Generator) float32 {
 // compared: it shows that the self-test can fail.
 var corrupt func(test string, output num.Array)
 
+// Admit compiles and admits the lowering that calls of d on operands in these
+// formats would choose, for every class of shapes that its self-tests reach, and
+// returns it.
+func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...Option) (*Lowering, error) {
+	if err := checkCall(q, d, "engine.Admit"); err != nil {
+		return nil, err
+	}
+	if len(dtypes) != len(d.Operands) {
+		return nil, bad(d, "call", fmt.Sprintf("has %d formats", len(dtypes)), fmt.Sprint(len(d.Operands)))
+	}
+	s := q.settings
+	s.apply(opts)
+	if err := s.check(d); err != nil {
+		return nil, err
+	}
+	var chosen *Lowering
+	for _, test := range selfTestsOf(d) {
+		p, err := q.plan(d, &s, newSelfTestCase(d, dtypes, test).operands)
+		if err != nil {
+			return nil, err
+		}
+		chosen = p.lowering
+	}
+	return chosen, nil
+}
+
 // admit runs the self-tests of the plan's class.
 func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int) error {
 	ran := 0
@@ -126,7 +152,7 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 		copy(held.Data, a.Data)
 		if test.inPlace {
 			for k := range i {
-				if in := &d.Operands[k]; isInPlace(d, o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
+				if in := &d.Operands[k]; d.MayReplace(o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
 					c.taken[k] = true
 					held.Data = c.operands[k].Host
 					break

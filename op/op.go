@@ -219,7 +219,7 @@ func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Para
 			args[o.Name], results[o.Name] = copied, copied
 		}
 	}
-	outputs, err := engine.Eval(q, d, args, append(opts, engine.WithParams(params))...)
+	outputs, err := engine.Eval(q, d, args, append(opts[:len(opts):len(opts)], engine.WithParams(params))...)
 	for name, t := range outputs {
 		results[name] = t
 	}

@@ -1,6 +1,7 @@
 package adamw
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -229,7 +230,10 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 	}
 	for i := range o.state {
 		if err := o.stepOne(q, i, grads[i], opts); err != nil {
-			o.failed = err
+			var launched *engine.LaunchError
+			if i > 0 || errors.As(err, &launched) {
+				o.failed = err
+			}
 			return o.name(i, err)
 		}
 	}
