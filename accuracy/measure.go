@@ -35,7 +35,7 @@ type Row struct {
 	Measured   Spread // of |y - truth| / ulp(truth)
 	Misrounded int    // elements that are not the correctly rounded truth
 	Undecided  int    // elements whose correct rounding is not known
-	Unknown    int    // elements of which no enclosure is known; they count nowhere else
+	Unknown    int    // elements of which no enclosure is known; they count in Elements and nowhere else
 }
 
 // Spread summarises a figure over all elements.

@@ -123,3 +123,69 @@ func TestMisuse(t *testing.T) {
 		}
 	}
 }
+
+// A kernel may make calls of its own, also while it is being admitted.
+func TestKernelThatCalls(t *testing.T) {
+	q := newQueue(t)
+	nested := &engine.Lowering{
+		Name: "cpu.nested", Device: "cpu",
+		Compile: func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+			inner, err := engine.Lowerings("cpu", d)[0].Compile(d, dtypes, class)
+			return engine.KernelFunc(func(l *engine.Launch) error {
+				if err := engine.Run(q, probe, valid(t, q)[probe], engine.WithParams(probeParams)); err != nil {
+					return err
+				}
+				return inner.Launch(l)
+			}), err
+		},
+	}
+	if err := engine.Run(q, flat, valid(t, q)[flat], engine.Using(nested)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Admit reaches every class of shapes, not only that of small tensors.
+func TestAdmitReachesEveryClass(t *testing.T) {
+	q := newQueue(t)
+	classes := map[int]bool{}
+	usual := engine.Lowerings("cpu", probe)[0]
+	watched := *usual
+	watched.Name = "cpu.watched"
+	watched.Compile = func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+		classes[class] = true
+		return usual.Compile(d, dtypes, class)
+	}
+	dtypes := make([]num.DType, len(probe.Operands))
+	for i, o := range probe.Operands {
+		dtypes[i] = valid(t, q)[probe][o.Name].DType()
+	}
+	l, err := engine.Admit(q, probe, dtypes, engine.Using(&watched))
+	if err != nil || l != &watched {
+		t.Fatalf("got %v, %v", l, err)
+	}
+	if len(classes) != 2 {
+		t.Errorf("classes %v were compiled, want short and long rows", classes)
+	}
+	wantRefusal(t, func() error { _, err := engine.Admit(q, flat, nil); return err }(), "flat: call has 0 formats, want 2")
+}
+
+// The parameters of a typed call are its arguments.
+func TestCallRefusesNamedParameters(t *testing.T) {
+	q := newQueue(t)
+	args := valid(t, q)[flat]
+	err := engine.Call(q, flat, []*tensor.Tensor{args["x"], args["y"]}, nil, engine.WithParams(engine.Params{"nonsense": 3}))
+	wantRefusal(t, err, "flat: WithParams is given, want the parameters as arguments: names are for Run and Eval")
+}
+
+// Nothing of a queue panics on one that is no queue.
+func TestNoQueue(t *testing.T) {
+	for _, q := range []*engine.Queue{nil, {}} {
+		if err := q.Wait(); !errors.Is(err, tensor.ErrBadArgument) {
+			t.Errorf("Wait: got %v", err)
+		}
+		if err := q.Close(); err != nil {
+			t.Errorf("Close: got %v", err)
+		}
+		q.With(engine.WithPolicy(engine.Same)).WithContext(t.Context())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/cpu"
+	"tokitai/tensor"
 )
 
 // Policy says which models a contraction may use. For everything else the two
@@ -180,15 +181,21 @@ func CPU() *Queue {
 	return q
 }
 
-// WithContext is the same queue under another context.
+// WithContext is the same queue under another context; nil for a nil queue.
 func (q *Queue) WithContext(ctx context.Context) *Queue {
+	if q == nil {
+		return nil
+	}
 	c := *q
 	c.ctx = ctx
 	return &c
 }
 
-// With is the same queue with other settings.
+// With is the same queue with other settings; nil for a nil queue.
 func (q *Queue) With(opts ...Option) *Queue {
+	if q == nil {
+		return nil
+	}
 	c := *q
 	c.settings.apply(opts)
 	return &c
@@ -203,10 +210,19 @@ func (q *Queue) Device() device.Device {
 }
 
 // Wait returns when every call on the queue is done.
-func (q *Queue) Wait() error { return q.queue.Wait(q.ctx) }
+func (q *Queue) Wait() error {
+	if q == nil || q.queue == nil || q.ctx == nil {
+		return &tensor.BadArgument{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}
+	}
+	return q.queue.Wait(q.ctx)
+}
 
-// Close ends the queue and its copies under other settings, not its device.
+// Close ends the queue and its copies under other settings, not its device. Do not
+// close the queue that CPU returns: everybody shares it. Closing nothing is allowed.
 func (q *Queue) Close() error {
+	if q == nil || q.queue == nil {
+		return nil
+	}
 	q.closed.Store(true)
 	return q.queue.Close()
 }

@@ -18,8 +18,8 @@ type Schedule struct {
 }
 
 // Pass is one walk over the elements of a row. Element outputs, column sums and
-// total sums belong to the last pass: by then no input element is needed again,
-// so that an output may replace an input.
+// total sums belong to the last pass: no later one reads an input, so that an
+// output may replace it.
 type Pass struct {
 	Elements   []*def.Node // all that this pass needs per element, arguments first
 	Reductions []*def.Node // row reductions over elements of this pass

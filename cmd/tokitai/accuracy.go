@@ -94,8 +94,9 @@ type measuredRow struct {
 	PromiseWorst  float64 `json:"promise_worst_ulp"`
 	Median        float64 `json:"median_error_ulp"`
 	Worst         float64 `json:"worst_error_ulp"`
-	Misrounded    float64 `json:"misrounded"` // share of elements
+	Misrounded    float64 `json:"misrounded"` // share of the elements that are known
 	Undecided     int     `json:"undecided"`
+	Unknown       int     `json:"unknown"`
 }
 
 func measuredRows(rows []accuracy.Row) []measuredRow {
@@ -105,7 +106,7 @@ func measuredRows(rows []accuracy.Row) []measuredRow {
 			Op: r.Operation.Name, Data: r.Data.Name, DType: r.DType.String(), Output: r.Output, OutputDType: r.Storage.String(),
 			Elements: r.Elements, PromiseMedian: r.Promise.Median, PromiseWorst: r.Promise.Worst,
 			Median: r.Measured.Median, Worst: r.Measured.Worst,
-			Misrounded: float64(r.Misrounded) / float64(r.Elements), Undecided: r.Undecided,
+			Misrounded: float64(r.Misrounded) / float64(max(1, r.Elements-r.Unknown)), Undecided: r.Undecided, Unknown: r.Unknown,
 		})
 	}
 	return all

@@ -17,7 +17,6 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
-	"tokitai/tensor"
 )
 
 func newDoctor() *cobra.Command {
@@ -26,8 +25,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "what is here, and does it work",
 		Long: `What this program found: its build, the processor with the instruction sets that
-matter, memory, workers and devices. Then every kernel in every format has to
-reproduce the reference's answers on this machine. Exits with 4 if one does not.`,
+matter, memory, workers and devices. Then the kernels of every operation, stored in
+f16, bf16 and f32, have to reproduce the reference's answers on this machine. Exits
+with 4 if one does not.`,
 		Example: `  tokitai doctor
   tokitai doctor --json`,
 		Args:              noArguments,
@@ -133,41 +133,21 @@ func selfTests(q *engine.Queue, operations []*op.Operation) []selfTestResult {
 	return results
 }
 
-// selfTest makes a small call, which has to be preceded by the admission of the
-// lowering that it uses.
+// selfTest admits the lowering of a definition for every class of shapes.
 func selfTest(q *engine.Queue, d *def.Definition, t num.DType, opts ...engine.Option) selfTestResult {
 	r := selfTestResult{Lowering: d.Name, DType: t.String(), Verdict: "ok"}
-	var used usedLowerings
-	r.err = smallCall(q, d, t, append(opts, engine.WithObserver(&used))...)
+	lowering, err := engine.Admit(q, d, formats(d, t), opts...)
 	var inadmissible *engine.InadmissibleError
 	switch {
-	case errors.As(r.err, &inadmissible):
+	case errors.As(err, &inadmissible):
 		r.Lowering = inadmissible.Lowering
-	case len(used) > 0:
-		r.Lowering = used[0].ID
+	case err == nil:
+		r.Lowering = lowering.ID(d)
 	}
-	if r.err != nil {
-		r.Verdict, r.Reason = "failed", r.err.Error()
+	if err != nil {
+		r.Verdict, r.Reason, r.err = "failed", err.Error(), err
 	}
 	return r
-}
-
-// smallCall computes d on zeros, two of everything.
-func smallCall(q *engine.Queue, d *def.Definition, t num.DType, opts ...engine.Option) error {
-	var tensors []*tensor.Tensor
-	for i, dtype := range formats(d, t) {
-		var shape []int
-		for range d.Operands[i].Dims {
-			shape = append(shape, 2)
-		}
-		x, err := tensor.New(q.Device(), dtype, shape...)
-		if err != nil {
-			return err
-		}
-		defer x.Close()
-		tensors = append(tensors, x)
-	}
-	return engine.Call(q, d, tensors, make([]float64, len(d.Params)), opts...)
 }
 
 // report prints the diagnosis, and returns the first self-test's failure.

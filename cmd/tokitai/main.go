@@ -102,13 +102,12 @@ const (
 
 func exitCode(err error) int {
 	var usage *usageError
-	var index *engine.IndexError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):
 		return exitUndecided
-	case errors.As(err, &usage), errors.As(err, &index), errors.Is(err, tensor.ErrBadArgument):
+	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument):
 		return exitWrongUse
 	}
 	return exitFailed

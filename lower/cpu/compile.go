@@ -67,7 +67,6 @@ type slotPlan struct {
 type rowwise struct {
 	d      *def.Definition
 	dtypes []num.DType
-	class  Class
 	flat   bool
 
 	slots  []slotPlan
@@ -113,7 +112,7 @@ type compiler struct {
 
 func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) *rowwise {
 	s := lower.NewSchedule(d)
-	p := &rowwise{d: d, dtypes: append([]num.DType(nil), dtypes...), class: class, flat: d.IsFlat(), start: rowValues{nodes: s.Start}}
+	p := &rowwise{d: d, dtypes: append([]num.DType(nil), dtypes...), flat: d.IsFlat(), start: rowValues{nodes: s.Start}}
 	c := &compiler{p: p, at: map[*def.Node]slot{}, sumIndex: map[*def.Node]int{}}
 
 	for _, n := range s.Once {

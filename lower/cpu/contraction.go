@@ -26,14 +26,12 @@ const (
 	panelCols = 4
 )
 
-type contraction struct {
-	d      *def.Definition
-	dtypes []num.DType
-	jobs   sync.Pool
-}
+// multiplyPanels and fusedPanels are written out for 2 × 4.
+const _ = uint(panelRows-2) + uint(2-panelRows) + uint(panelCols-4) + uint(4-panelCols)
 
-func newContraction(d *def.Definition, dtypes []num.DType) *contraction {
-	return &contraction{d: d, dtypes: append([]num.DType(nil), dtypes...)}
+type contraction struct {
+	d    *def.Definition
+	jobs sync.Pool
 }
 
 func (p *contraction) String() string {
@@ -216,7 +214,7 @@ func (w *tileWorker) productsFit(rowPanels, colPanels, depth int) bool {
 }
 
 // exponents returns bounds on the exponents of all values but zeros, which are
-// always exact. Subnormals count with their lowest bit; infinities and NaN as 128.
+// always exact. Subnormals count as the least normal, whose lowest bit is theirs; infinities and NaN as 128.
 func exponents(panels []float32, count, width, depth int) (low, high int) {
 	least, most := uint32(math.MaxUint32), uint32(0)
 	for p := range count {

@@ -38,7 +38,7 @@ const (
 	Long
 )
 
-// longRow is the number of columns from which a row is Long: values of one row
+// longRow is the number of columns beyond which a row is Long: values of one row
 // that are kept between passes then fill a quarter of a megabyte each.
 const longRow = 1 << 16
 
@@ -56,11 +56,11 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class) (Program, error
 	case def.KindRowwise:
 		return compileRowwise(d, dtypes, class), nil
 	case def.KindContraction:
-		return newContraction(d, dtypes), nil
+		return &contraction{d: d}, nil
 	case def.KindGather:
-		return newGather(d, dtypes), nil
+		return newGather(d), nil
 	case def.KindScatterAdd:
-		return newScatter(d, dtypes), nil
+		return newScatter(d), nil
 	}
 	return nil, fmt.Errorf("%s: no lowering for kind %s", d.Name, d.Kind)
 }

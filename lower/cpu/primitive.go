@@ -11,7 +11,8 @@ import (
 // A primitive is a loop over slices of equal length: d[i] = op(a[i], b[i], c[i]).
 // d may be any of its arguments. int32 and truth values (0 and 1) live in the same
 // slices as binary32, as patterns; ints shows them. No loop both multiplies and
-// adds, so that the compiler has nothing to fuse.
+// adds, so that the compiler has nothing to fuse, but for fma, whose binary64 product
+// is exact.
 type primitive func(d, a, b, c []float32)
 
 // ints views patterns as int32.

@@ -420,7 +420,7 @@ func (j *rowJob) finishColumns(w *worker, col int) {
 			for l := range count / 2 {
 				add(lane(l), lane(2*l), lane(2*l+1), nil)
 			}
-			if count%2 == 1 && count > 1 {
+			if count%2 == 1 {
 				copy(lane(count/2), lane(count-1))
 			}
 		}

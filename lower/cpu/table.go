@@ -16,7 +16,7 @@ type gather struct {
 	jobs sync.Pool
 }
 
-func newGather(d *def.Definition, _ []num.DType) *gather { return &gather{d: d} }
+func newGather(d *def.Definition) *gather { return &gather{d: d} }
 
 func (p *gather) String() string { return fmt.Sprintf("gather %s: a copy a row\n", p.d.Name) }
 
@@ -73,7 +73,7 @@ type scatter struct {
 	jobs sync.Pool
 }
 
-func newScatter(d *def.Definition, _ []num.DType) *scatter { return &scatter{d: d} }
+func newScatter(d *def.Definition) *scatter { return &scatter{d: d} }
 
 func (p *scatter) String() string {
 	return fmt.Sprintf("scatter-add %s: queries sorted by index, rows summed in blocks of %d columns\n", p.d.Name, chunk)
@@ -94,7 +94,7 @@ type scatterJob struct {
 type scatterWorker struct {
 	line, sum, total [chunk]float32
 	units            [chunk]int64 // exact sums of f16, in units of 2^-24
-	special          [chunk]uint8 // what else was met in this column
+	special          [chunk]bool  // columns that hold an infinity or NaN
 }
 
 // Bind implements Program.
@@ -207,8 +207,8 @@ func (j *scatterJob) chunked(w *scatterWorker, v, col, n int, queries []int) {
 const unitsPerSum = 1 << 22
 
 // exact sums f16 values as integers, in units of 2^-24, and rounds once. Columns
-// with infinities or NaN, sums too long for 64 bits, and an old f32 value that is
-// larger than binary64 can hold beside the sum go the slow way.
+// with infinities or NaN and sums too long for 64 bits, or when accumulating for
+// binary64, go the slow way.
 func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 	line, units, special := w.line[:n], w.units[:n], w.special[:n]
 	clear(units)
@@ -218,14 +218,14 @@ func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 		for c, x := range line {
 			u := x * (1 << 24) // exact: an integer below 2^40, or not finite
 			if u-u != 0 {
-				special[c] = 1
+				special[c] = true
 				continue
 			}
 			units[c] += int64(u)
 		}
 	}
 	for c := range n {
-		if special[c] != 0 || len(queries) > unitsPerSum || !j.roundUnits(v, col+c, units[c]) {
+		if special[c] || len(queries) > unitsPerSum || !j.roundUnits(v, col+c, units[c]) {
 			j.exactSlow(v, col+c, queries)
 		}
 	}

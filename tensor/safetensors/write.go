@@ -42,7 +42,7 @@ func Write(w io.Writer, f *File) error {
 func WriteFile(path string, f *File) error {
 	// A link is followed, and what is no file (a device, a pipe) is left alone:
 	// renaming would put a file in its place.
-	target, mode := path, os.FileMode(0o666)
+	target, mode, isReplaced := path, os.FileMode(0o666), false
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: not a regular file", path)
@@ -50,7 +50,7 @@ func WriteFile(path string, f *File) error {
 		if target, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
-		mode = info.Mode().Perm()
+		mode, isReplaced = info.Mode().Perm(), true
 	}
 	// Not os.CreateTemp, whose files are private: these have the permissions of
 	// the file they replace, or of any file a program writes.
@@ -59,7 +59,12 @@ func WriteFile(path string, f *File) error {
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: path, Err: errors.Unwrap(err)}
 	}
-	err = Write(out, f)
+	if isReplaced {
+		err = out.Chmod(mode) // which the umask does not narrow
+	}
+	if err == nil {
+		err = Write(out, f)
+	}
 	if err == nil {
 		err = out.Sync()
 	}
