@@ -34,8 +34,12 @@ func main() {
 
 	normed := must(engine.Eval(q, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
 	show("rmsnorm", normed["y"])
-	gated := must(engine.Eval(q, SwiGLU, engine.Args{"gate": x, "up": normed["y"]}))
-	show("swiglu ", gated["y"])
+
+	gated := must(tensor.New(q.Device(), num.F16, 2, 4)) // Run writes where it is told, Eval makes room itself
+	if err := engine.Run(q, SwiGLU, engine.Args{"gate": x, "up": normed["y"], "y": gated}); err != nil {
+		log.Fatal(err)
+	}
+	show("swiglu ", gated)
 
 	slow := q.With(engine.WithLowering("cpu.reference"))
 	again := must(engine.Eval(slow, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
