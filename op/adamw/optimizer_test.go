@@ -356,3 +356,26 @@ func TestOptimizerFreezes(t *testing.T) {
 		t.Error("m is still 0")
 	}
 }
+
+// refusing lets checks pass and stops the call that would compute.
+type refusing struct{}
+
+func (refusing) Before(*engine.Record) error { return errors.New("not now") }
+func (refusing) After(*engine.Record, error) {}
+
+// A step that was refused before anything moved can be taken again.
+func TestOptimizerGoesOnWhenNothingMoved(t *testing.T) {
+	parameters, grads := model(t, InPlace)
+	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	optest.OK(t, err)
+	before := optest.Floats(t, parameters[0].Weight)
+	if err := o.StepAll(engine.CPU(), grads, engine.WithObserver(refusing{})); err == nil {
+		t.Fatal("a refused step succeeded")
+	}
+	if after := optest.Floats(t, parameters[0].Weight); !slices.Equal(before, after) {
+		t.Errorf("weights moved from %v to %v", before, after)
+	}
+	if err := o.StepAll(engine.CPU(), grads); err != nil || o.Steps() != 1 {
+		t.Errorf("the step after: %v, %d steps", err, o.Steps())
+	}
+}

@@ -275,7 +275,7 @@ func inTensor(name string, err error) error {
 // pair; encoding/json would read another character for it. A backslash stands
 // inside strings only, or the text is not JSON.
 func hasLoneSurrogate(text []byte) bool {
-	escape := func(i int) (rune, bool) { // of \uXXXX at i
+	escape := func(i int) (rune, bool) { // of the four hexadecimal digits after \u at i
 		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
 			return 0, false
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"runtime"
 	"tokitai/num"
 )
 
@@ -240,5 +241,32 @@ func TestWriteFileLeavesOthersAlone(t *testing.T) {
 	}
 	if got := names(t, dir); got != "file link socket sub" {
 		t.Errorf("the folder holds %s", got)
+	}
+}
+
+// A file that is replaced keeps its permissions, whether the umask would widen or
+// narrow those of a new one.
+func TestWriteFileKeepsPermissions(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("permissions mean something else on windows")
+	}
+	for _, mode := range []os.FileMode{0o600, 0o640, 0o666} {
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteFile(path, &File{}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != mode {
+			t.Errorf("a file of mode %o has mode %o after it was replaced", mode, got)
+		}
 	}
 }
