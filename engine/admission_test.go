@@ -13,6 +13,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/internal/answers"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
@@ -33,27 +34,6 @@ func definitions() []*def.Definition {
 		}
 	}
 	return found
-}
-
-// dtypesOf takes the given format wherever a definition's rules allow it, and
-// reports whether that is anywhere.
-func dtypesOf(d *def.Definition, dtype num.DType) (chosen []num.DType, isUsed bool) {
-	var choose func(i int) num.DType
-	choose = func(i int) num.DType {
-		rule := d.Operands[i].DTypes
-		switch {
-		case slices.Contains(rule.Allowed, dtype):
-			return dtype
-		case rule.Like != "":
-			return choose(d.Operand(rule.Like))
-		}
-		return rule.Allowed[0]
-	}
-	for i := range d.Operands {
-		chosen = append(chosen, choose(i))
-		isUsed = isUsed || chosen[i] == dtype
-	}
-	return chosen, isUsed
 }
 
 // flip changes the lowest bit of the first element that is no NaN; where all are,
@@ -84,9 +64,8 @@ func TestEverySelfTestCanFail(t *testing.T) {
 				outputs++
 			}
 		}
-		for _, dtype := range num.FloatDTypes {
-			dtypes, isUsed := dtypesOf(d, dtype)
-			if !isUsed || testing.Short() && dtype != num.F16 {
+		for _, dtypes := range d.Formats() {
+			if testing.Short() && d.Format(dtypes) != num.F16 {
 				continue
 			}
 			values := make([]map[uint32]bool, outputs) // numbers that an output has been compared with
@@ -128,6 +107,139 @@ func TestEverySelfTestCanFail(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestKnownAnswersNeedNoReference admits every shipped definition in every format by
+// the committed answers alone.
+func TestKnownAnswersNeedNoReference(t *testing.T) {
+	defer engine.SetReference(func(d *def.Definition, _ []num.Array, _ reference.Options) error {
+		return errors.New("the reference of " + d.Name + " runs")
+	})()
+	looked := 0
+	defer engine.SetFindAnswer(func(definition string, formats []num.DType, test string) (answers.Answer, bool, error) {
+		looked++
+		return answers.Find(definition, formats, test)
+	})()
+	q := newQueue(t, engine.WithLog(slog.New(slog.DiscardHandler)))
+	want := 0
+	for _, d := range definitions() {
+		for _, dtypes := range d.Formats() {
+			if testing.Short() && d.Format(dtypes) != num.F16 {
+				continue
+			}
+			want += len(engine.SelfTests(d))
+			if _, err := engine.Admit(q, d, dtypes); err != nil {
+				t.Errorf("%s %v: %v", d.Name, dtypes, err)
+			}
+		}
+	}
+	if looked != want {
+		t.Errorf("%d answers were looked up, want %d", looked, want)
+	}
+}
+
+// TestKnownAnswerFailures breaks the kernel, the reference and the committed answers
+// in turn, and wants the exact reason. The first output of the first self-test of
+// softmax is 1, 0x3c00.
+func TestKnownAnswerFailures(t *testing.T) {
+	const test = "C=1"
+	d, dtypes := softmax.ForwardDefinition, []num.DType{num.F16, num.F16}
+	known, isKnown, err := answers.Find(d.Hash(), dtypes, test)
+	if err != nil || !isKnown {
+		t.Fatalf("softmax has no known answer: %v", err)
+	}
+	outputs := func(first uint32) answers.Hash {
+		y := num.ArrayOf(num.F16, 2, 1, 1, 1)
+		y.SetBits(0, 0, first)
+		h := answers.NewDigest()
+		h.Values("y", y)
+		return h.Sum()
+	}
+	if known.Outputs != outputs(0x3c00) {
+		t.Fatal("the known answer of softmax is not 1")
+	}
+	var none answers.Hash
+	noReproduction := func(got, want answers.Hash) string {
+		return fmt.Sprintf("the reference does not reproduce the known answer on this machine: its outputs have hash %v, want %v", got, want)
+	}
+	damaged := errors.New("known answers: line 7: damaged")
+	for _, c := range []struct {
+		name              string
+		kernel, reference uint32 // the first output that they give
+		answer            answers.Answer
+		isUnknown         bool
+		err               error
+		runs              int // of the reference
+		want              string
+	}{
+		{name: "all are right", kernel: 0x3c00, reference: 0x3c00, answer: known},
+		{name: "the reference alone is wrong", kernel: 0x3c00, reference: 0x3c01, answer: known},
+		{name: "the kernel is wrong", kernel: 0x3c01, reference: 0x3c00, answer: known, runs: 1, want: "y[0,0] is 0x3c01, want 0x3c00"},
+		{name: "kernel and reference are wrong alike", kernel: 0x3c01, reference: 0x3c01, answer: known, runs: 1,
+			want: noReproduction(outputs(0x3c01), known.Outputs)},
+		{name: "kernel and reference are wrong, each in its way", kernel: 0x3c01, reference: 0x3c02, answer: known, runs: 1,
+			want: "y[0,0] is 0x3c01, want 0x3c02; " + noReproduction(outputs(0x3c02), known.Outputs)},
+		{name: "the known answer is wrong", kernel: 0x3c00, reference: 0x3c00, answer: answers.Answer{Inputs: known.Inputs}, runs: 1,
+			want: noReproduction(known.Outputs, none)},
+		{name: "the inputs are wrong", kernel: 0x3c00, reference: 0x3c00, answer: answers.Answer{Outputs: known.Outputs},
+			want: fmt.Sprintf("its inputs have hash %v, want %v: this machine does not generate them right", known.Inputs, none)},
+		{name: "the table is damaged", kernel: 0x3c00, reference: 0x3c00, err: damaged, want: damaged.Error()},
+		{name: "there is no known answer", kernel: 0x3c00, reference: 0x3c00, isUnknown: true, runs: 1},
+		{name: "there is no known answer, and the kernel is wrong", kernel: 0x3c01, reference: 0x3c00, isUnknown: true, runs: 1,
+			want: "y[0,0] is 0x3c01, want 0x3c00"},
+	} {
+		runs := 0
+		restoreAnswers := engine.SetFindAnswer(func(string, []num.DType, string) (answers.Answer, bool, error) {
+			return c.answer, !c.isUnknown && c.err == nil, c.err
+		})
+		restoreReference := engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
+			runs++
+			err := reference.Run(d, operands, o)
+			operands[1].SetBits(0, 0, c.reference)
+			return err
+		})
+		l := lowering("cpu.test", func(d *def.Definition, l *engine.Launch) error {
+			err := right(d, l)
+			l.Arrays()[1].SetBits(0, 0, c.kernel)
+			return err
+		})
+		err := engine.RunSelfTest(newQueue(t), l, d, dtypes, test)
+		restoreAnswers()
+		restoreReference()
+		var inadmissible *engine.InadmissibleError
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want it admitted", c.name, err)
+		case c.want != "" && (!errors.As(err, &inadmissible) || inadmissible.Reason != c.want || inadmissible.Test != test):
+			t.Errorf("%s:\ngot  %v\nwant %s", c.name, err, c.want)
+		case c.err != nil && !errors.Is(err, c.err):
+			t.Errorf("%s: %v does not wrap its cause", c.name, err)
+		}
+		if runs != c.runs {
+			t.Errorf("%s: the reference ran %d times, want %d", c.name, runs, c.runs)
+		}
+	}
+}
+
+// TestOtherModelsHaveNoKnownAnswers asks the reference, under the lowering's model,
+// where the committed answers are those of model fma.
+func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
+	var asked []def.Model
+	defer engine.SetReference(func(d *def.Definition, operands []num.Array, o reference.Options) error {
+		asked = append(asked, o.Model)
+		return reference.Run(d, operands, o)
+	})()
+	core := def.Model{L: 16, F: 25}
+	l := lowering("cpu.core", func(d *def.Definition, l *engine.Launch) error {
+		return reference.Run(d, l.Arrays(), reference.Options{Model: core})
+	})
+	l.Model = core
+	if err := engine.RunSelfTest(newQueue(t), l, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F32}, "tails"); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(asked, []def.Model{core}) {
+		t.Errorf("the reference was asked for models %v, want %v", asked, core)
 	}
 }
 
@@ -290,6 +402,10 @@ func TestBadLowerings(t *testing.T) {
 			}
 			return right(d, l)
 		}), "in-place", "y[0,0] is 0x", nil},
+		{"it puts its output elsewhere", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			l.Operands[1].Host = make([]byte, len(l.Operands[1].Host))
+			return right(d, l)
+		}), "C=1", "y[0,0] is 0xa5a5, want 0x", nil},
 		{"it loses NaN", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
 			err := right(d, l)
 			y := l.Arrays()[1]

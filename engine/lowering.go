@@ -22,9 +22,22 @@ type Lowering struct {
 	// Model is how a contraction's sums round; the reference answers for it.
 	Model def.Model
 
-	// IsBounded says that the lowering does not promise the reference's bits: policy
-	// Same does not take it. Self-tests ask for them all the same.
+	// IsBounded says that the lowering does not promise the reference's bits, but a
+	// result that honest binary32 arithmetic could give when it adds up in Order.
+	// Policy Same does not take it. Self-tests ask for the bits all the same.
 	IsBounded bool
+
+	// Order is how a bounded lowering adds up; the zero Order is any.
+	Order def.Order
+
+	// FunctionULP is the worst error of a bounded lowering's own exponentials and the
+	// like, in ulps of binary32 from the true value; 0 means that of the definition's.
+	FunctionULP float64
+
+	// IsIEEE says that a bounded lowering takes the steps of the definition, each
+	// correctly rounded, and differs in the order of sums and in functions alone. Its
+	// results in f32 are then held to a narrower set.
+	IsIEEE bool
 
 	// Class divides operands into the shapes that share a compiled kernel. Nil puts
 	// all into class 0.

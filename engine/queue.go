@@ -97,7 +97,7 @@ type settings struct {
 	using     *Lowering
 	lowering  string
 	params    Params
-	observer  Observer
+	observers []Observer
 	checkOnly bool
 	log       *slog.Logger
 }
@@ -128,8 +128,10 @@ func Using(l *Lowering) Option {
 // WithParams gives the parameters of a definition by name.
 func WithParams(p Params) Option { return func(s *settings) { s.params = p } }
 
-// WithObserver lets o watch one call.
-func WithObserver(o Observer) Option { return func(s *settings) { s.observer = o } }
+// WithObserver lets o watch one call, beside those that watch already.
+func WithObserver(o Observer) Option {
+	return func(s *settings) { s.observers = append(s.observers[:len(s.observers):len(s.observers)], o) }
+}
 
 // CheckOnly checks a call and prepares its plan, and runs nothing.
 func CheckOnly() Option { return func(s *settings) { s.checkOnly = true } }

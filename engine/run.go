@@ -32,6 +32,9 @@ type Record struct {
 	Lowering   *Lowering
 	Tensors    []*tensor.Tensor // in the order of the definition
 	Params     []float64        // in the order of the definition
+
+	// State is the observer's own, from Before to After.
+	State any
 }
 
 // Run computes a definition on tensors given by name. Results go to the outputs
@@ -167,7 +170,7 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		return err
 	}
 	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
-	if s.observer != nil {
+	if len(s.observers) > 0 {
 		return q.observed(l, p, d, tensors, s)
 	}
 	if err := p.kernel.Launch(l); err != nil {
@@ -177,15 +180,20 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 }
 
 func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
-	r := &Record{
-		Queue: q, Definition: d, Lowering: p.lowering,
-		Tensors: append([]*tensor.Tensor(nil), tensors...), Params: append([]float64(nil), l.Params...),
-	}
-	if err := s.observer.Before(r); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+	records := make([]*Record, len(s.observers))
+	for i, o := range s.observers {
+		records[i] = &Record{
+			Queue: q, Definition: d, Lowering: p.lowering,
+			Tensors: append([]*tensor.Tensor(nil), tensors...), Params: append([]float64(nil), l.Params...),
+		}
+		if err := o.Before(records[i]); err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
 	}
 	err := p.kernel.Launch(l)
-	s.observer.After(r, err)
+	for i, o := range s.observers {
+		o.After(records[i], err)
+	}
 	if err != nil {
 		return &LaunchError{Op: d.Name, Cause: err}
 	}

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tokitai/def"
+	"tokitai/internal/answers"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/reference"
@@ -69,9 +72,14 @@ func rarelySpecial(g *gen.Generator) float32 {
 	return g.Ordinary()
 }
 
-// corrupt, if set by a test, may damage the outputs of a self-test before they are
-// compared: it shows that the self-test can fail.
-var corrupt func(test string, output num.Array)
+// What tests replace, to show that a self-test can fail: corrupt may damage outputs
+// before they are compared, the others stand for the committed answers and the
+// reference.
+var (
+	corrupt      func(test string, output num.Array)
+	findAnswer   = answers.Find
+	runReference = reference.Run
+)
 
 // Admit compiles and admits the lowering that calls of d on operands in these
 // formats would choose, for every class of shapes that its self-tests reach, and
@@ -118,13 +126,33 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	return nil
 }
 
-// selfTestCase is a self-test's data, twice: what the kernel gets and what the
-// reference gets.
+// SelfTestCase is a self-test with its data, for those who recompute its answer.
+type SelfTestCase struct {
+	Name     string
+	Operands []num.Array // in the order of the definition
+	Params   []float64   // in the order of the definition
+}
+
+// SelfTestCases lists the self-tests of a definition whose operands are stored in
+// these formats.
+func SelfTestCases(d *def.Definition, dtypes []num.DType) []SelfTestCase {
+	var cases []SelfTestCase
+	for _, test := range selfTestsOf(d) {
+		c := newSelfTestCase(d, dtypes, test)
+		c.fill(d, test)
+		cases = append(cases, SelfTestCase{Name: test.name, Operands: c.before, Params: c.params})
+	}
+	return cases
+}
+
+// selfTestCase is a self-test's data, twice: what the kernel gets, and a copy that it
+// never sees.
 type selfTestCase struct {
+	dtypes   []num.DType
 	operands []Operand
 	memory   [][]byte // of the operands, with a guard at both ends
 	taken    []bool   // inputs whose place an output has taken
-	want     []num.Array
+	before   []num.Array
 	params   []float64
 }
 
@@ -134,32 +162,32 @@ const (
 	guardByte  = 0xa5
 )
 
+var guard = bytes.Repeat([]byte{guardByte}, guardBytes)
+
+// newSelfTestCase lays out the operands; fill gives them values.
 func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfTestCase {
-	g := gen.New(d.Name + "/" + test.name)
-	c := selfTestCase{taken: make([]bool, len(d.Operands))}
+	c := selfTestCase{dtypes: dtypes, taken: make([]bool, len(d.Operands))}
 	for i := range d.Operands {
 		o := &d.Operands[i]
-		a := newTestArray(o, dtypes[i], test)
-		fillTestArray(a, o, g, test)
-		c.want = append(c.want, a)
-		memory := make([]byte, guardBytes+len(a.Data)+guardBytes)
-		for k := range memory {
-			memory[k] = guardByte
+		rows, cols := o.Matrix(test.sizes)
+		stride := cols
+		if len(o.Dims) == 2 {
+			stride += test.gap
 		}
-		c.memory = append(c.memory, memory)
-		held := a
-		held.Data = memory[guardBytes : guardBytes+len(a.Data) : guardBytes+len(a.Data)]
-		copy(held.Data, a.Data)
+		n := rows * stride * dtypes[i].Size()
+		memory := make([]byte, guardBytes+n+guardBytes)
+		host := memory[guardBytes : guardBytes+n : guardBytes+n]
 		if test.inPlace {
 			for k := range i {
 				if in := &d.Operands[k]; d.MayReplace(o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
 					c.taken[k] = true
-					held.Data = c.operands[k].Host
+					host = c.operands[k].Host
 					break
 				}
 			}
 		}
-		c.operands = append(c.operands, Operand{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride, Host: held.Data})
+		c.memory = append(c.memory, memory)
+		c.operands = append(c.operands, Operand{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Host: host})
 	}
 	for i, p := range d.Params {
 		v := float64(i+1) * 0.171875
@@ -171,95 +199,186 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 	return c
 }
 
-// newTestArray allocates an operand; gaps are filled with a pattern that nothing
-// may disturb.
-func newTestArray(o *def.Operand, dtype num.DType, test selfTest) num.Array {
-	rows, cols := 1, 1
-	switch {
-	case len(o.Dims) == 2:
-		rows, cols = test.sizes[o.Dims[0]], test.sizes[o.Dims[1]]
-	case len(o.Dims) == 1 && o.Dims[0] == "C":
-		cols = test.sizes["C"]
-	case len(o.Dims) == 1:
-		rows = test.sizes[o.Dims[0]]
+// fill generates the inputs. Gaps and what must be overwritten start as guards.
+func (c *selfTestCase) fill(d *def.Definition, test selfTest) {
+	g := gen.New(d.Name + "/" + test.name)
+	for i := range d.Operands {
+		a, memory := c.operands[i].Array(), c.memory[i]
+		a.Data = bytes.Repeat([]byte{guardByte}, len(a.Data))
+		fillTestArray(a, &d.Operands[i], g, test)
+		c.before = append(c.before, a)
+		copy(memory, guard)
+		copy(memory[guardBytes:], a.Data)
+		copy(memory[len(memory)-guardBytes:], guard)
 	}
-	stride := cols
-	if len(o.Dims) == 2 {
-		stride += test.gap
-	}
-	a := num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride, Data: make([]byte, rows*stride*dtype.Size())}
-	for i := range a.Data {
-		a.Data[i] = guardByte
-	}
-	return a
 }
 
 func fillTestArray(a num.Array, o *def.Operand, g *gen.Generator, test selfTest) {
+	if !o.IsIn {
+		return
+	}
 	for r := range a.Rows {
 		for c := range a.Cols {
-			switch {
-			case o.IsIndex: // mostly valid, some beyond both ends
+			if o.IsIndex { // mostly valid, some beyond both ends
 				a.SetBits(r, c, uint32(int32(g.Below(test.sizes[o.Bound]+2))-1))
-			case !o.IsIn: // outputs start as what must be overwritten
-			default:
+			} else {
 				a.Set(r, c, test.values(g))
 			}
 		}
 	}
 }
 
+// runSelfTest launches the kernel and judges what it has done: by the committed answer
+// where there is one, otherwise by the reference; a lowering that promises no bits by
+// what it may give.
 func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTestCase) error {
 	inadmissible := func(cause error, format string, args ...any) error {
 		return &InadmissibleError{Lowering: p.lowering.ID(d), Device: q.device.Name(), Test: test.name, Reason: fmt.Sprintf(format, args...), Cause: cause}
 	}
-	l := &Launch{Context: context.Background(), Device: q.device, Queue: q.queue, Operands: c.operands, Params: c.params}
-	if err := launchRecovering(p.kernel, l); err != nil {
+	c.fill(d, test)
+	answer, isKnown, err := findAnswer(d.Hash(), c.dtypes, test.name)
+	if err != nil {
 		return inadmissible(err, "%v", err)
 	}
-	if err := reference.Run(d, c.want, reference.Options{Params: c.params, Model: p.lowering.Model}); err != nil {
-		return inadmissible(err, "the reference refused: %v", err)
-	}
-	for i := range d.Operands {
-		o := &d.Operands[i]
-		got, want := c.operands[i].Array(), c.want[i]
-		if corrupt != nil && o.IsOut {
-			corrupt(test.name, got)
+	if isKnown {
+		if got := hashInputs(d, c.before, c.params); got != answer.Inputs {
+			return inadmissible(nil, "its inputs have hash %v, want %v: this machine does not generate them right", got, answer.Inputs)
 		}
-		if !c.taken[i] {
-			if reason := differs(d, o, got, want); reason != "" {
-				return inadmissible(nil, "%s", reason)
+	}
+	if err := q.launchCase(p.kernel, &c); err != nil {
+		return inadmissible(err, "%v", err)
+	}
+	if corrupt != nil {
+		for i := range d.Operands {
+			if d.Operands[i].IsOut {
+				corrupt(test.name, c.operands[i].Array())
 			}
 		}
-		if m := c.memory[i]; isDisturbed(m[:guardBytes]) || isDisturbed(m[len(m)-guardBytes:]) {
-			return inadmissible(nil, "it writes outside %s", o.Name)
+	}
+	if reason := c.disturbed(d); reason != "" {
+		return inadmissible(nil, "%s", reason)
+	}
+	got := make([]num.Array, len(d.Operands)) // out of the kernel's reach before anything is compared
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			got[i] = c.operands[i].Array().Clone()
 		}
+	}
+	if p.lowering.IsBounded {
+		reason, err := c.judgeBounded(d, p.lowering, got)
+		if reason == "" && err == nil {
+			reason, err = q.unwritten(p.kernel, d, test, &c)
+		}
+		switch {
+		case err != nil:
+			return inadmissible(err, "%v", err)
+		case reason != "":
+			return inadmissible(nil, "%s", reason)
+		}
+		return nil
+	}
+	isKnown = isKnown && p.lowering.Model == def.FMAChain
+	if isKnown && hashOutputs(d, got) == answer.Outputs {
+		return nil
+	}
+	want, err := c.answer(d, p.lowering.Model)
+	if err != nil {
+		return inadmissible(err, "the reference refused: %v", err)
+	}
+	reason := differs(d, got, want)
+	if h := hashOutputs(d, want); isKnown && h != answer.Outputs {
+		doubt := fmt.Sprintf("the reference does not reproduce the known answer on this machine: its outputs have hash %v, want %v", h, answer.Outputs)
+		reason = strings.TrimPrefix(reason+"; "+doubt, "; ")
+	}
+	if reason != "" {
+		return inadmissible(nil, "%s", reason)
 	}
 	return nil
 }
 
-// differs says where an operand differs from the answer. Inputs and the gaps
-// between rows have to be what they were.
-func differs(d *def.Definition, o *def.Operand, got, want num.Array) string {
-	digits := 2 * want.DType.Size()
-	for r := range want.Rows {
-		for c := range want.Stride {
-			x, y := got.Bits(r, c), want.Bits(r, c)
-			switch {
-			case x == y:
-			case c >= want.Cols:
-				return fmt.Sprintf("it writes between the rows of %s", o.Name)
-			case !o.IsOut:
-				return fmt.Sprintf("it writes to its input %s", o.Name)
-			case d.Kind == def.KindGather || num.Canonical(want.DType, x) != num.Canonical(want.DType, y):
-				return fmt.Sprintf("%s[%d,%d] is 0x%0*x, want 0x%0*x", o.Name, r, c, digits, x, digits, y)
+// answer is what the reference makes of the case.
+func (c *selfTestCase) answer(d *def.Definition, m def.Model) ([]num.Array, error) {
+	operands := make([]num.Array, len(c.before))
+	for i, a := range c.before {
+		operands[i] = a.Clone()
+	}
+	return operands, runReference(d, operands, reference.Options{Params: c.params, Model: m})
+}
+
+// disturbed says which memory has changed that no kernel may write: guards, the gaps
+// between rows, inputs.
+func (c *selfTestCase) disturbed(d *def.Definition) string {
+	for i := range d.Operands {
+		o, got, want := &d.Operands[i], c.operands[i].Array(), c.before[i]
+		if m := c.memory[i]; !bytes.HasPrefix(m, guard) || !bytes.HasSuffix(m, guard) {
+			return "it writes outside " + o.Name
+		}
+		if c.taken[i] {
+			continue
+		}
+		size := want.DType.Size()
+		for r := range want.Rows {
+			x, y := got.Data[r*want.Stride*size:][:want.Stride*size], want.Data[r*want.Stride*size:][:want.Stride*size]
+			switch end := want.Cols * size; {
+			case !bytes.Equal(x[end:], y[end:]):
+				return "it writes between the rows of " + o.Name
+			case !o.IsOut && !bytes.Equal(x[:end], y[:end]):
+				return "it writes to its input " + o.Name
 			}
 		}
 	}
 	return ""
 }
 
-func isDisturbed(guard []byte) bool {
-	return slices.ContainsFunc(guard, func(b byte) bool { return b != guardByte })
+// differs says where the outputs first differ from the answer.
+func differs(d *def.Definition, got, want []num.Array) string {
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if !o.IsOut {
+			continue
+		}
+		for r := range want[i].Rows {
+			for c := range want[i].Cols {
+				x, y := got[i].Bits(r, c), want[i].Bits(r, c)
+				if x != y && (d.Kind == def.KindGather || num.Canonical(want[i].DType, x) != num.Canonical(want[i].DType, y)) {
+					return fmt.Sprintf("%s[%d,%d] is %s, want %s", o.Name, r, c, pattern(want[i].DType, x), pattern(want[i].DType, y))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// hashInputs and hashOutputs are defined by package answers.
+func hashInputs(d *def.Definition, operands []num.Array, params []float64) answers.Hash {
+	h := answers.NewDigest()
+	for i, p := range d.Params {
+		h.Param(p.Name, params[i])
+	}
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsIn {
+			h.Patterns(o.Name, operands[i])
+		}
+	}
+	return h.Sum()
+}
+
+func hashOutputs(d *def.Definition, operands []num.Array) answers.Hash {
+	h := answers.NewDigest()
+	for i := range d.Operands {
+		switch o := &d.Operands[i]; {
+		case !o.IsOut:
+		case d.Kind == def.KindGather:
+			h.Patterns(o.Name, operands[i])
+		default:
+			h.Values(o.Name, operands[i])
+		}
+	}
+	return h.Sum()
+}
+
+func (q *Queue) launchCase(k Kernel, c *selfTestCase) error {
+	return launchRecovering(k, &Launch{Context: context.Background(), Device: q.device, Queue: q.queue, Operands: slices.Clone(c.operands), Params: slices.Clone(c.params)})
 }
 
 // launchRecovering turns a kernel's panic into an error: an untested kernel may

@@ -26,6 +26,8 @@ type Operation struct {
 	Definitions []*def.Definition // the plain one first, then variants that parameters choose
 	Params      []Param
 	Data        []Data
+	Patterns    []Pattern
+	Scalings    []Scaling
 
 	// Run computes on tensors by name, and returns the outputs. Tensors that are
 	// updated in place are inputs and outputs; the inputs are not changed.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/truth"
@@ -36,5 +37,38 @@ func BenchmarkEnclose(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)*32*32*1024/b.Elapsed().Seconds()/1e6, "Mmac/s")
 		})
+	}
+}
+
+// BenchmarkEncloseContraction counts multiply-adds, on one core.
+func BenchmarkEncloseContraction(b *testing.B) {
+	const M, N, K = 128, 128, 1024
+	for _, dtype := range num.FloatDTypes {
+		left, right, result := num.NewArray(dtype, M, K), num.NewArray(dtype, K, N), num.NewArray(dtype, M, N)
+		g := gen.New(b.Name())
+		for _, a := range []num.Array{left, right} {
+			for r := range a.Rows {
+				for c := range a.Cols {
+					a.Set(r, c, g.Normal())
+				}
+			}
+		}
+		for _, test := range []struct {
+			name string
+			o    truth.Options
+		}{
+			{"mode=exact", truth.Options{}},
+			{"mode=rounded/order=pairwise", truth.Options{Mode: truth.Rounded, Order: &def.Order{Kind: def.Pairwise}}},
+			{"mode=rounded", truth.Options{Mode: truth.Rounded}},
+		} {
+			b.Run(fmt.Sprintf("dtype=%v/%s", dtype, test.name), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := truth.Enclose(product, []num.Array{left, right, result}, test.o); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.N)*M*N*K/b.Elapsed().Seconds()/1e9, "GMAC/s")
+			})
+		}
 	}
 }

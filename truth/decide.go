@@ -36,24 +36,38 @@ type Rounding struct {
 // off all boundaries stays undecided with a probability of about 2^-150.
 const bigPrec = 200
 
-// Round rounds an output, by position of its operand, once to the format in which it
-// is stored. Elements that float64 leaves open are evaluated again with more digits,
-// together with what they depend on and nothing else.
+// Decide rounds an output, by position of its operand, once to the format in which it
+// is stored, as far as float64 tells: an element that float64 leaves open is
+// Undecided. Of mode Rounded it tells where a single stored value is admitted.
+func (r *Result) Decide(operand int) *Rounding {
+	a := r.call.operands[operand]
+	n := a.Rows * a.Cols
+	z := &Rounding{Bits: make([]uint32, n), State: make([]State, n)}
+	for i := range n {
+		lo, hi := r.between(operand, i)
+		var isDecided bool
+		switch z.Bits[i], isDecided = decide(a.DType, lo, hi); {
+		case !r.isKnown(operand, i):
+			z.State[i] = Unknown
+		case !isDecided:
+			z.State[i] = Undecided
+		}
+	}
+	return z
+}
+
+// Round is Decide, but elements that float64 leaves open are evaluated again with more
+// digits, together with what they depend on and nothing else.
 func (r *Result) Round(operand int) (*Rounding, error) {
 	k := r.call
 	if k.Mode != Exact {
 		return nil, fmt.Errorf("%s: rounding takes an enclosure of mode %s, got %s", k.d.Name, Exact, k.Mode)
 	}
-	balls := r.enclosures[operand]
 	cols, dtype := k.operands[operand].Cols, k.operands[operand].DType
-	z := &Rounding{Bits: make([]uint32, len(balls)), State: make([]State, len(balls))}
+	z := r.Decide(operand)
 	open := &places{operand: operand, columns: map[int][]int{}}
-	for i, b := range balls {
-		var isDecided bool
-		switch z.Bits[i], isDecided = decide(dtype, b); {
-		case !b.Known():
-			z.State[i] = Unknown
-		case !isDecided:
+	for i, state := range z.State {
+		if state == Undecided {
 			open.columns[i/cols] = append(open.columns[i/cols], i%cols)
 		}
 	}
@@ -63,22 +77,15 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	if k.d.Kind != def.KindRowwise {
 		return z, k.roundSums(z, open)
 	}
-	asked := make([]bool, len(balls))
-	for row, columns := range open.columns {
-		for _, c := range columns {
-			asked[row*cols+c] = true
-		}
-	}
 	return z, sweep(k, ball.NewBig(0, bigPrec), open, func(_, row, col int, v ball.Big) {
 		i := row*cols + col
-		if !asked[i] {
+		if z.State[i] != Undecided {
 			return
 		}
+		lo, hi := between(dtype, v)
 		var isDecided bool
-		if z.Bits[i], isDecided = decide(dtype, v); isDecided {
+		if z.Bits[i], isDecided = decide(dtype, lo, hi); isDecided {
 			z.State[i] = ByBig
-		} else {
-			z.State[i] = Undecided
 		}
 	})
 }
@@ -101,9 +108,8 @@ func (k *call) roundSums(z *Rounding, open *places) error {
 	return nil
 }
 
-// decide rounds both ends of a ball.
-func decide[T ball.Number[T]](d num.DType, v T) (bits uint32, isDecided bool) {
-	lo, hi := between(d, v)
+// decide takes the stored values of both ends of an enclosure.
+func decide(d num.DType, lo, hi uint32) (bits uint32, isDecided bool) {
 	if num.Index(d, lo) == 0 && num.Index(d, hi) == 0 && lo != hi {
 		lo, hi = 0, 0
 	}

@@ -204,7 +204,7 @@ func leaves(n int) []*depth {
 func TestHeights(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 255, 256, 257, 512, 513, 2048, 2049, 8192, 8193, 65536} {
 		lanes := num.RowLanes(n)
-		if got, want := laneHeight(n, lanes), laneDepth(leaves(n), lanes).rounds; got != want {
+		if got, want := laneOrder(lanes).Height(n), laneDepth(leaves(n), lanes).rounds; got != want {
 			t.Errorf("%d terms in %d lanes: height %d, want %d", n, lanes, got, want)
 		}
 	}

@@ -2,9 +2,9 @@ package truth
 
 import (
 	"math"
-	"math/bits"
 
 	"tokitai/num"
+	"tokitai/num/ball"
 )
 
 // The model of one binary32 operation, to nearest: the computed value is
@@ -37,27 +37,152 @@ func gamma(n int) float64 {
 	return x / (1 - x) * (1 + 0x1p-50)
 }
 
-// laneHeight is how many additions that round a summand passes, at most, in a sum of
-// n terms in the given number of lanes: the first term of a lane is added to +0,
-// which is exact, and the lanes in use meet in a binary tree.
-func laneHeight(n, lanes int) int {
-	used := min(n, lanes)
-	return (n+lanes-1)/lanes - 1 + bits.Len(uint(used-1))
+// rounding is what execution makes of exact results, some values at a time. There are
+// three: nothing at all (mode Exact), any binary32 arithmetic within the model above
+// (mode Rounded), and arithmetic that is correctly rounded (Options.IsIEEE).
+type rounding[T any] interface {
+	// step rounds elementary operations, with errors u and eta in the model.
+	step(xs []T, u, eta float64)
+	// scale rounds scale nodes: twice, where a result is subnormal.
+	scale(xs []T)
+	// function is any computation with errors u and eta in the model. It may cross zero.
+	function(xs []T, u, eta float64)
+	// store rounds to a storage format and back.
+	store(xs []T, d num.DType)
+	// storeRandomly rounds to a storage format, up or down as the random words say.
+	storeRandomly(xs []T, d num.DType, words []int32)
+	// sum adds up terms in a shape.
+	sum(terms []T, s shape) T
+	// adder makes n sums of a shape, each of which takes width terms of a row.
+	adder(n, width int, s shape) adder[T]
 }
 
-// totalHeight is the same for a sum over all elements: rows of num.FlatRow, whose
-// sums form a row, and so on until one is left.
-func totalHeight(n int) int {
-	h := 0
-	for n > 1 {
-		last := n % num.FlatRow
-		longest := min(n, num.FlatRow)
-		level := laneHeight(longest, num.RowLanes(longest))
-		if last > 0 {
-			level = max(level, laneHeight(last, num.RowLanes(last)))
-		}
-		h += level
-		n = (n + num.FlatRow - 1) / num.FlatRow
+// roundingOf is nearest for intervals, which exist for nothing else.
+func roundingOf[T ball.Number[T]](m Mode, zero T) rounding[T] {
+	if m == Exact {
+		return exactly[T]{zero}
 	}
-	return h
+	if r, ok := any(nearest{}).(rounding[T]); ok {
+		return r
+	}
+	return widened[T]{zero}
+}
+
+// exactly does not round.
+type exactly[T ball.Number[T]] struct{ zero T }
+
+func (exactly[T]) step([]T, float64, float64)             {}
+func (exactly[T]) scale([]T)                              {}
+func (exactly[T]) function([]T, float64, float64)         {}
+func (exactly[T]) store([]T, num.DType)                   {}
+func (exactly[T]) storeRandomly([]T, num.DType, []int32)  {}
+func (r exactly[T]) sum(terms []T, _ shape) T             { return r.zero.Sum(terms) }
+func (r exactly[T]) adder(n, width int, _ shape) adder[T] { return newRunningSum(r.zero, n, width) }
+
+// widened adds the largest error of the model to every result.
+type widened[T ball.Number[T]] struct{ zero T }
+
+func (r widened[T]) step(xs []T, u, eta float64) { r.within(xs, u, eta, math.MaxFloat32) }
+func (r widened[T]) scale(xs []T)                { r.within(xs, 0, 2*tiny, math.MaxFloat32) }
+
+func (r widened[T]) function(xs []T, u, eta float64) {
+	for j, x := range xs {
+		xs[j] = x.Widen(u, eta)
+	}
+}
+
+func (r widened[T]) store(xs []T, d num.DType) {
+	u, eta, limit := storageError(d)
+	r.within(xs, u, eta, limit)
+}
+
+func (r widened[T]) storeRandomly(xs []T, d num.DType, _ []int32) {
+	u, eta, limit := storageError(d)
+	r.within(xs, 2*u, 2*eta, limit)
+}
+
+// within adds the error of a rounding. A zero rounds to itself, no rounding crosses
+// zero, and what may exceed the limit may have become an infinity.
+func (r widened[T]) within(xs []T, u, eta, limit float64) {
+	if u == 0 && eta == 0 {
+		return
+	}
+	for j, x := range xs {
+		lo, hi := x.Bounds()
+		m := max(-lo, hi)
+		switch {
+		case lo == 0 && hi == 0:
+			continue
+		case !(m+float64(m*u) <= limit):
+			xs[j] = x.FromFloat64(math.NaN())
+			continue
+		}
+		xs[j] = x.Widen(u, eta)
+		switch reach := float64(m*u) + eta; {
+		case lo >= 0 && lo <= reach:
+			xs[j] = xs[j].Max(r.zero)
+		case hi <= 0 && -hi <= reach:
+			xs[j] = xs[j].Min(r.zero)
+		}
+	}
+}
+
+func (r widened[T]) sum(terms []T, s shape) T {
+	return roundedSum(r.zero.Sum(terms), addSizes(size{}, terms), s.factor())
+}
+
+func (r widened[T]) adder(n, width int, s shape) adder[T] {
+	z := newRunningSum(r.zero, n, width)
+	z.sizes, z.factor = make([]size, n), s.factor()
+	return z
+}
+
+// nearest rounds the ends of intervals as binary32 rounds results: to nearest, which
+// does not decrease, so that all results of a step lie between its results at the
+// ends, and no wider set has been reached. What is not a step of its own, a function
+// or a sum in an order that is left open, is widened by its error; but its result is
+// a binary32 too, and lies between the first and the last of these.
+type nearest struct{}
+
+func (nearest) step(xs []ball.Interval, _, _ float64) {
+	for j, x := range xs {
+		xs[j] = x.Nearest()
+	}
+}
+
+func (r nearest) scale(xs []ball.Interval) { r.function(xs, 0, 2*tiny) }
+
+func (nearest) function(xs []ball.Interval, u, eta float64) {
+	for j, x := range xs {
+		xs[j] = x.Widen(u, eta).Inside()
+	}
+}
+
+func (nearest) store(xs []ball.Interval, d num.DType) {
+	ends(xs, func(x float32, _ int) float32 { return num.Round(d, x) })
+}
+
+// storeRandomly: for one random word a larger number does not round to a smaller one.
+func (nearest) storeRandomly(xs []ball.Interval, d num.DType, words []int32) {
+	ends(xs, func(x float32, j int) float32 { return num.StochasticRound(d, x, uint32(at(words, j))) })
+}
+
+// ends applies a function that does not decrease.
+func ends(xs []ball.Interval, f func(x float32, j int) float32) {
+	for j, x := range xs {
+		lo := x.FromFloat64(float64(f(float32(x.Lo), j)))
+		xs[j] = lo.Hull(x.FromFloat64(float64(f(float32(x.Hi), j))))
+	}
+}
+
+// sum in a fixed shape is a number of steps.
+func (nearest) sum(terms []ball.Interval, s shape) ball.Interval {
+	if s.isFixed() {
+		return fold(s, terms, func(a, b ball.Interval) ball.Interval { return a.Add(b).Nearest() })
+	}
+	return widened[ball.Interval]{}.sum(terms, s).Inside()
+}
+
+func (r nearest) adder(n, _ int, s shape) adder[ball.Interval] {
+	return &collector[ball.Interval]{r: r, shape: s, terms: make([][]ball.Interval, n)}
 }

@@ -22,12 +22,13 @@ type vector[T any] struct {
 type evaluator[T ball.Number[T]] struct {
 	*call
 	zero       T // carries the precision
+	rounding   rounding[T]
 	rows, cols int
 	row        int
 	columns    []int  // those evaluated, ascending
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
-	sums       map[*def.Node]*runningSum[T] // column and total sums
+	sums       map[*def.Node]adder[T] // column and total sums
 	err        error
 }
 
@@ -40,7 +41,7 @@ type places struct {
 // sweep evaluates a rowwise definition, row after row, and hands out each element
 // that is asked for. zero only tells the kind of number.
 func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T)) error {
-	e := &evaluator[T]{call: k, zero: zero}
+	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Mode, zero)}
 	if err := e.size(); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func upTo(n int) []int {
 func (e *evaluator[T]) begin(columns []int) {
 	e.columns = columns
 	e.values = make([]vector[T], len(e.d.Math.Nodes))
-	e.sums = map[*def.Node]*runningSum[T]{}
+	e.sums = map[*def.Node]adder[T]{}
 	for _, n := range e.d.Math.Nodes {
 		if !e.isNeeded[n.ID] {
 			continue
@@ -179,9 +180,9 @@ func (e *evaluator[T]) begin(columns []int) {
 		}
 		switch n.Op {
 		case def.OpColSum:
-			e.sums[n] = newRunningSum(e.zero, e.Mode, len(columns), 1, laneHeight(e.rows, num.ColLanes(e.cols)))
+			e.sums[n] = e.rounding.adder(len(columns), 1, e.shape(e.rows, num.ColLanes(e.cols)))
 		case def.OpTotalSum:
-			e.sums[n] = newRunningSum(e.zero, e.Mode, 1, len(columns), totalHeight(e.rows*e.cols))
+			e.sums[n] = e.rounding.adder(1, len(columns), e.shape(e.rows*e.cols, flat))
 		}
 	}
 	e.each(func(n *def.Node) bool { return !n.Late && !isPerRow(n) })
@@ -230,23 +231,23 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 
 	case def.OpAdd:
 		zip(out.x, x(0), x(1), T.Add)
-		e.widen(out.x, unit, 0)
+		e.rounding.step(out.x, unit, 0)
 	case def.OpSub:
 		zip(out.x, x(0), x(1), T.Sub)
-		e.widen(out.x, unit, 0)
+		e.rounding.step(out.x, unit, 0)
 	case def.OpMul:
 		e.multiply(out.x, n)
-		e.widen(out.x, unit, tiny)
+		e.rounding.step(out.x, unit, tiny)
 	case def.OpFMA:
 		e.multiply(out.x, n)
 		zip(out.x, out.x, x(2), T.Add)
-		e.widen(out.x, unit, tiny)
+		e.rounding.step(out.x, unit, tiny)
 	case def.OpDiv:
 		zip(out.x, x(0), x(1), T.Div)
-		e.widen(out.x, unit, tiny)
+		e.rounding.step(out.x, unit, tiny)
 	case def.OpSqrt:
 		apply(out.x, x(0), T.Sqrt)
-		e.widen(out.x, unit, 0)
+		e.rounding.step(out.x, unit, 0)
 		e.restrict(out.x, x(0), def.Domain{Low: 0, High: math.Inf(1)})
 	case def.OpNeg:
 		apply(out.x, x(0), T.Neg)
@@ -260,15 +261,13 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		apply(out.x, x(0), rint)
 	case def.OpScale:
 		zip(out.x, x(0), x(1), scale)
-		e.widen(out.x, 0, 2*tiny)
+		e.rounding.scale(out.x)
 	case def.OpRound:
 		copy(out.x, x(0))
-		u, eta, limit := storageError(e.storage(n.Storage))
-		e.widenWithin(out.x, u, eta, limit)
+		e.rounding.store(out.x, e.storage(n.Storage))
 	case def.OpSRound:
 		zip(out.x, x(0), i(1), func(v T, _ int32) T { return v })
-		u, eta, limit := storageError(e.storage(n.Storage))
-		e.widenWithin(out.x, 2*u, 2*eta, limit)
+		e.rounding.storeRandomly(out.x, e.storage(n.Storage), i(1))
 	case def.OpCall:
 		e.call1(out.x, x(0), n.Func)
 
@@ -287,16 +286,13 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		e.choose(out, e.values[n.Args[0].ID].claim, e.values[n.Args[1].ID], e.values[n.Args[2].ID], n)
 
 	case def.OpRowSum:
-		out.x[0] = e.zero.Sum(x(0))
-		if e.Mode == Rounded {
-			out.x[0] = roundedSum(out.x[0], addSizes(size{}, x(0)), laneHeight(e.cols, num.RowLanes(e.cols)))
-		}
+		out.x[0] = e.rounding.sum(x(0), e.shape(e.cols, num.RowLanes(e.cols)))
 	case def.OpColSum, def.OpTotalSum:
 		e.sums[n].total(out.x)
 	case def.OpRowMax:
-		out.x[0] = fold(x(0), T.Max)
+		out.x[0] = reduce(x(0), T.Max)
 	case def.OpRowMin:
-		out.x[0] = fold(x(0), T.Min)
+		out.x[0] = reduce(x(0), T.Min)
 	case def.OpAt:
 		out.x[0] = e.zero
 		if c := int(i(1)[0]); c >= 0 && c < e.cols {
@@ -358,34 +354,6 @@ func (e *evaluator[T]) storage(s def.Storage) num.DType {
 	return s.Fixed
 }
 
-func (e *evaluator[T]) widen(xs []T, u, eta float64) { e.widenWithin(xs, u, eta, math.MaxFloat32) }
-
-// widenWithin adds the error of a rounding in mode Rounded. A zero rounds to itself, no
-// rounding crosses zero, and what may exceed the limit may have become an infinity.
-func (e *evaluator[T]) widenWithin(xs []T, u, eta, limit float64) {
-	if e.Mode == Exact || u == 0 && eta == 0 {
-		return
-	}
-	for j, x := range xs {
-		lo, hi := x.Bounds()
-		m := max(-lo, hi)
-		switch {
-		case lo == 0 && hi == 0:
-			continue
-		case !(m+float64(m*u) <= limit):
-			xs[j] = e.unknown()
-			continue
-		}
-		xs[j] = x.Widen(u, eta)
-		switch reach := float64(m*u) + eta; {
-		case lo >= 0 && lo <= reach:
-			xs[j] = xs[j].Max(e.zero)
-		case hi <= 0 && -hi <= reach:
-			xs[j] = xs[j].Min(e.zero)
-		}
-	}
-}
-
 // restrict takes back what is not known in mode Rounded: results of arguments that may
 // lie outside a domain.
 func (e *evaluator[T]) restrict(out, x []T, d def.Domain) {
@@ -414,9 +382,10 @@ func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	}
 }
 
-// call1 is a function by its mathematics. Its error is in units in the last place of
-// the true value, 2·unit of it at most, or 2^-149 among the subnormals; it holds for
-// arguments in the domain. It may cross zero.
+// call1 is a function by its mathematics. Its error, that of the definition or of
+// Options.FunctionULP if larger, is in units in the last place of the true value,
+// 2·unit of it at most, or 2^-149 among the subnormals; it holds for arguments in the
+// domain. It may cross zero.
 func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	mathematics := functionOf[T](f.Math)
 	if mathematics == nil {
@@ -427,10 +396,8 @@ func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	if e.Mode == Exact {
 		return
 	}
-	u, eta := 2*f.ULPs*unit, 2*f.ULPs*tiny
-	for j, y := range out {
-		out[j] = y.Widen(u, eta)
-	}
+	ulps := max(f.ULPs, e.FunctionULP)
+	e.rounding.function(out, 2*ulps*unit, 2*ulps*tiny)
 	e.restrict(out, out, def.Domain{Low: -math.MaxFloat32, High: math.MaxFloat32})
 	e.restrict(out, x, f.Domain)
 }
@@ -565,7 +532,7 @@ func zip[A, B, C any](out []C, a []A, b []B, f func(A, B) C) {
 	}
 }
 
-func fold[T any](xs []T, f func(a, b T) T) T {
+func reduce[T any](xs []T, f func(a, b T) T) T {
 	m := xs[0]
 	for _, x := range xs[1:] {
 		m = f(m, x)

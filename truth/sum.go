@@ -2,37 +2,135 @@ package truth
 
 import (
 	"math"
+	"slices"
 
+	"tokitai/def"
+	"tokitai/num"
 	"tokitai/num/ball"
 )
 
-// runningSum is a number of sums side by side, to which rows of terms are added. The
-// terms wait in blocks, because a ball adds many at a time more tightly.
-type runningSum[T ball.Number[T]] struct {
-	mode    Mode
-	height  int
-	sums    []T
-	sizes   []size // in mode Rounded
-	pending []T    // block terms of the first sum, then of the second, …
-	block   int
-	waiting int // in each
+// shape is how the terms of a sum are added up: in an order, or as the definition adds
+// up a whole tensor.
+type shape struct {
+	n        int
+	order    def.Order
+	isOfRows bool // rows of num.FlatRow, whose sums form a row, and so on until one is left
 }
 
-// newRunningSum makes n sums of which each takes width terms of a row, and which the
-// definition adds up in the given height.
-func newRunningSum[T ball.Number[T]](zero T, mode Mode, n, width, height int) *runningSum[T] {
-	s := &runningSum[T]{mode: mode, height: height, sums: make([]T, n), block: max(width, 64)}
+// flat stands for the lanes of a sum over a whole tensor.
+const flat = 0
+
+// shape is that of a sum of n terms: in Options.Order, or else in the definition's own
+// number of lanes.
+func (k *call) shape(n, lanes int) shape {
+	switch {
+	case k.Order != nil:
+		return shape{n: n, order: *k.Order}
+	case lanes == flat:
+		return shape{n: n, isOfRows: true}
+	}
+	return shape{n: n, order: laneOrder(lanes)}
+}
+
+// isFixed reports whether the shape says which terms meet.
+func (s shape) isFixed() bool { return s.isOfRows || s.order.IsDeclared() }
+
+func (s shape) height() int {
+	if s.isOfRows {
+		return totalHeight(s.n)
+	}
+	return s.order.Height(s.n)
+}
+
+// factor bounds the error of a sum of binary32 numbers, relative to Σ|x|:
+// gamma(height) (Higham 2002, section 4.2), and (n-1)·unit in any order (Jeannerod and
+// Rump 2013). Additions do not underflow.
+func (s shape) factor() float64 {
+	return min(gamma(s.height()), float64(max(s.n-1, 0))*unit)
+}
+
+// laneOrder is the definition's own order of a row.
+func laneOrder(lanes int) def.Order { return def.Order{Kind: def.Lanes, Width: lanes} }
+
+// totalHeight is how many additions that round a term of a sum over a whole tensor
+// passes, at most.
+func totalHeight(n int) int {
+	h := 0
+	for n > 1 {
+		last := n % num.FlatRow
+		longest := min(n, num.FlatRow)
+		level := laneOrder(num.RowLanes(longest)).Height(longest)
+		if last > 0 {
+			level = max(level, laneOrder(num.RowLanes(last)).Height(last))
+		}
+		h += level
+		n = (n + num.FlatRow - 1) / num.FlatRow
+	}
+	return h
+}
+
+// fold adds up terms in a fixed shape.
+func fold[T any](s shape, terms []T, add func(a, b T) T) T {
+	if !s.isOfRows {
+		return def.Fold(s.order, terms, add)
+	}
+	for len(terms) > 1 {
+		var sums []T
+		for row := range slices.Chunk(terms, num.FlatRow) {
+			sums = append(sums, def.Fold(laneOrder(num.RowLanes(len(row))), row, add))
+		}
+		terms = sums
+	}
+	return def.Fold(def.Sequential, terms, add)
+}
+
+// adder is a number of sums side by side, to which rows of terms are added: of a row,
+// all terms go to one sum, or one to each.
+type adder[T any] interface {
+	add(row []T)
+	total(out []T)
+}
+
+// collector keeps all terms.
+type collector[T any] struct {
+	r     rounding[T]
+	shape shape
+	terms [][]T // by sum
+}
+
+func (c *collector[T]) add(row []T) {
+	width := len(row) / len(c.terms)
+	for j := range c.terms {
+		c.terms[j] = append(c.terms[j], row[j*width:(j+1)*width]...)
+	}
+}
+
+func (c *collector[T]) total(out []T) {
+	for j, terms := range c.terms {
+		out[j] = c.r.sum(terms, c.shape)
+	}
+}
+
+// runningSum adds up exactly, and adds the error of rounding at the end. The terms wait
+// in blocks, because a ball adds many at a time more tightly.
+type runningSum[T ball.Number[T]] struct {
+	sums    []T
+	pending []T // block terms of the first sum, then of the second, …
+	block   int
+	waiting int     // in each
+	sizes   []size  // if the sums are rounded
+	factor  float64 // of their error
+}
+
+func newRunningSum[T ball.Number[T]](zero T, n, width int) *runningSum[T] {
+	s := &runningSum[T]{sums: make([]T, n), block: max(width, 64)}
 	for j := range s.sums {
 		s.sums[j] = zero
 	}
 	s.pending = make([]T, n*s.block)
-	if mode == Rounded {
-		s.sizes = make([]size, n)
-	}
 	return s
 }
 
-// add takes a row: its terms all go to one sum, or one to each.
 func (s *runningSum[T]) add(row []T) {
 	width := len(row) / len(s.sums)
 	if s.waiting+width > s.block {
@@ -48,7 +146,7 @@ func (s *runningSum[T]) flush() {
 	for j := range s.sums {
 		terms := s.pending[j*s.block:][:s.waiting]
 		s.sums[j] = s.sums[j].Sum(terms)
-		if s.mode == Rounded {
+		if s.sizes != nil {
 			s.sizes[j] = addSizes(s.sizes[j], terms)
 		}
 	}
@@ -59,7 +157,7 @@ func (s *runningSum[T]) total(out []T) {
 	s.flush()
 	copy(out, s.sums)
 	for j, z := range s.sizes {
-		out[j] = roundedSum(out[j], z, s.height)
+		out[j] = roundedSum(out[j], z, s.factor)
 	}
 }
 
@@ -80,18 +178,16 @@ func addSizes[T ball.Number[T]](z size, terms []T) size {
 	return z
 }
 
-// roundedSum adds the error of binary32 to an exact sum: in a tree of the given height
-// it is at most gamma(height)·Σ|x| (Higham 2002, section 4.2). As long as
-// Σ|x|·(1+gamma) can be represented no partial sum overflows, and without a term below
+// roundedSum adds the error of binary32 to an exact sum: at most factor·Σ|x|. As long as
+// Σ|x|·(1+factor) can be represented no partial sum overflows, and without a term below
 // zero none is below zero. n float64 additions leave Σ|x| at most n·2^-53 of itself too
 // small.
-func roundedSum[T ball.Number[T]](sum T, z size, height int) T {
+func roundedSum[T ball.Number[T]](sum T, z size, factor float64) T {
 	abs := z.abs * (1 + float64(z.n)*0x1p-52)
-	g := gamma(height)
-	if !(abs*(1+g) <= math.MaxFloat32) {
+	if !(abs*(1+factor) <= math.MaxFloat32) {
 		return sum.FromFloat64(math.NaN())
 	}
-	sum = sum.Widen(0, abs*g)
+	sum = sum.Widen(0, abs*factor)
 	if z.least == 0 {
 		return sum.Max(sum.FromFloat64(0))
 	}

@@ -40,19 +40,27 @@ func (k *call) encloseSums(out []ball.Ball) error {
 	if err != nil {
 		return err
 	}
+	if k.d.Kind == def.KindContraction {
+		k.encloseContraction(out)
+		return nil
+	}
 	result := k.operands[2]
 	for r := range result.Rows {
 		for c := range result.Cols {
 			p := terms(r, c)
-			product := exact.Float64(p.a, p.b, p.init)
-			v := product.Ball()
-			if k.Mode == Rounded && v.Known() {
-				v = v.Widen(0, k.sumError(p, product.Abs))
-			}
-			out[r*result.Cols+c] = v
+			out[r*result.Cols+c] = k.encloseSum(p, exact.Float64(p.a, p.b, p.init))
 		}
 	}
 	return nil
+}
+
+// encloseSum is the exact sum, or in mode Rounded what binary32 makes of it.
+func (k *call) encloseSum(p products, z exact.Product) ball.Ball {
+	v := z.Ball()
+	if k.Mode == Rounded && v.Known() {
+		v = v.Widen(0, k.sumError(p, z.Abs))
+	}
+	return v
 }
 
 func (k *call) contractionTerms() (func(r, c int) products, error) {
@@ -146,12 +154,14 @@ func (k *call) scatterTerms() (func(r, c int) products, error) {
 	}, nil
 }
 
-// sumError bounds what binary32 may add to the exact sum in the definition's own
-// order, +Inf if it may overflow. abs is |init| + Σ|a·b| or more.
+// sumError bounds what binary32 may add to the exact sum, in Options.Order or in the
+// definition's own, +Inf if it may overflow. abs is |init| + Σ|a·b| or more.
 func (k *call) sumError(p products, abs float64) float64 {
 	switch {
 	case k.d.Kind == def.KindGather:
 		return 0
+	case k.Order != nil && k.Model == def.FMAChain && k.operands[1].DType != num.F16:
+		return k.orderError(len(p.a), abs)
 	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
 		return 0 // exact until it is stored
 	case k.d.Kind == def.KindScatterAdd:
@@ -160,6 +170,49 @@ func (k *call) sumError(p products, abs float64) float64 {
 		return mmaError(p, k.operands[0].DType, k.Model, abs)
 	}
 	return chainError(p, k.operands[0].DType != num.F32, abs)
+}
+
+// orderError bounds what a sum of K products may lose in Options.Order. Also a
+// scatter-add of f16 is then added up in binary32.
+//
+// A term that passes r roundings one after the other ends up as (1+δ)^r of itself, so
+// all together are off by gamma(r)·Σ|a·b| at most. Of r the order has the additions.
+// A product of binary32 factors rounds once more, unless it is fused with an addition;
+// stored values and products of 16-bit factors do not. Such terms that are binary32
+// numbers, which leaves out products of bf16 that underflow, lose no more than
+// shape.factor allows.
+//
+// Where a product is subnormal, it or the addition that it is fused with loses 2^-150
+// besides: for each product once, and the additions that follow make 1+gamma of that.
+//
+// An old value is one more term. It may stand anywhere in a declared order, or be added
+// to the sum of the others, which takes one addition more; the height of an order that
+// is given by its height alone includes it.
+func (k *call) orderError(K int, abs float64) float64 {
+	if K == 0 {
+		return 0
+	}
+	s := shape{n: K, order: *k.Order}
+	h := s.height()
+	if k.d.Accumulate {
+		s.n++
+		if h = s.height(); s.isFixed() {
+			h = max(h, s.order.Height(K)+1)
+		}
+	}
+	g, lost := gamma(h), 0.0
+	if d := k.operands[1].DType; k.d.Kind == def.KindScatterAdd || d == num.F16 {
+		g = min(g, float64(s.n-1)*unit)
+	} else {
+		if d == num.F32 {
+			g = gamma(h + 1)
+		}
+		lost = float64(K) * tiny * (1 + g)
+	}
+	if !(float64(abs*(1+g))+lost <= math.MaxFloat32) {
+		return math.Inf(1)
+	}
+	return float64(abs*g) + lost
 }
 
 // scatterError: a term passes the additions of its chunk but the first, which adds

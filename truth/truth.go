@@ -11,14 +11,20 @@
 //
 //	|y - truth| <= ulp(y)/2 + radius
 //
+// Mode Rounded also tells what a computation may give that does not promise the
+// definition's bits: sums in another order, functions with another error
+// (Options.Order, Options.FunctionULP). Options.IsIEEE narrows the sets down to what
+// correctly rounded operations can give.
+//
 // Inputs are what is stored, exactly. A NaN or an infinity carries no information,
 // neither does anything computed from it, and the result says so (ball.Ball.Known);
 // the same holds in mode Rounded where a step may overflow, leave the domain of a
 // function, or take the root of something below zero. Zeros have no sign here.
 //
 // The package shares no code with what executes definitions. Read rounding.go for
-// the model of a rounding, rowwise.go for the evaluator, table.go for the other
-// kinds of definition, decide.go for rounding an enclosure to a storage format.
+// the model of a rounding, rowwise.go for the evaluator, sum.go for its sums, table.go
+// and contraction.go for the other kinds of definition, decide.go for rounding an
+// enclosure to a storage format, variance.go for how far rounding leads on average.
 package truth
 
 import (
@@ -35,7 +41,7 @@ type Mode uint8
 
 const (
 	Exact   Mode = iota // the result over the real numbers
-	Rounded             // every result of the definition's own binary32 steps, before it is stored
+	Rounded             // every result of binary32 steps, before it is stored
 )
 
 func (m Mode) String() string { return [...]string{"exact", "rounded"}[m] }
@@ -44,13 +50,30 @@ func (m Mode) String() string { return [...]string{"exact", "rounded"}[m] }
 type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Mode   Mode
-	Model  def.Model // contractions in mode Rounded
+
+	// The rest is for mode Rounded.
+
+	Model def.Model // contractions
+
+	// Order is how every sum is added up, of contractions those whose Model is the
+	// chain; nil is the definition's own way.
+	Order *def.Order
+
+	// FunctionULP is the worst error of functions, in ulps of binary32 from the true
+	// value, where it exceeds that of the definition's own.
+	FunctionULP float64
+
+	// IsIEEE says that every elementary operation of a rowwise definition is correctly
+	// rounded, never contracted, and every sum in an order that is declared as well.
+	// Only functions and sums in other orders then add to an enclosure.
+	IsIEEE bool
 }
 
 // Result encloses the outputs of one evaluation.
 type Result struct {
 	call       *call
-	enclosures map[int][]ball.Ball // by operand, row after row
+	enclosures map[int][]ball.Ball     // by operand, row after row
+	intervals  map[int][]ball.Interval // the same, instead, if operations are correctly rounded
 }
 
 // call is a definition with what it is evaluated on.
@@ -70,20 +93,24 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	if len(o.Params) != len(d.Params) {
 		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
-	k := &call{d: d, operands: operands, Options: o}
-	r := &Result{call: k, enclosures: map[int][]ball.Ball{}}
-	for i, operand := range d.Operands {
-		if operand.IsOut {
-			r.enclosures[i] = make([]ball.Ball, operands[i].Rows*operands[i].Cols)
+	if o.Order != nil {
+		if err := o.Order.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
+	k := &call{d: d, operands: operands, Options: o}
+	r := &Result{call: k}
 	var err error
-	if d.Kind == def.KindRowwise {
-		err = sweep(k, ball.Ball{}, nil, func(operand, row, col int, v ball.Ball) {
-			r.enclosures[operand][row*operands[operand].Cols+col] = v
-		})
-	} else {
+	switch {
+	case d.Kind != def.KindRowwise:
+		r.enclosures = room[ball.Ball](k)
 		err = k.encloseSums(r.enclosures[2])
+	case o.Mode == Rounded && o.IsIEEE:
+		r.intervals = room[ball.Interval](k)
+		err = sweep(k, ball.Interval{}, nil, put(k, r.intervals))
+	default:
+		r.enclosures = room[ball.Ball](k)
+		err = sweep(k, ball.Ball{}, nil, put(k, r.enclosures))
 	}
 	if err != nil {
 		return nil, err
@@ -91,16 +118,50 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	return r, nil
 }
 
+// room has a place for every element of every output.
+func room[T any](k *call) map[int][]T {
+	m := map[int][]T{}
+	for i, operand := range k.d.Operands {
+		if operand.IsOut {
+			m[i] = make([]T, k.operands[i].Rows*k.operands[i].Cols)
+		}
+	}
+	return m
+}
+
+func put[T any](k *call, to map[int][]T) func(operand, row, col int, v T) {
+	return func(operand, row, col int, v T) { to[operand][row*k.operands[operand].Cols+col] = v }
+}
+
 // At is the enclosure of one element of an output, by position of its operand.
 func (r *Result) At(operand, row, col int) ball.Ball {
-	return r.enclosures[operand][row*r.call.operands[operand].Cols+col]
+	i := row*r.call.operands[operand].Cols + col
+	if r.intervals != nil {
+		return r.intervals[operand][i].Ball()
+	}
+	return r.enclosures[operand][i]
 }
 
 // Between returns the two stored values, equal or not, between which every number
-// of an element's ball rounds. Their distance plus one (num.Distance) is the number
+// of an element's enclosure rounds. Their distance plus one (num.Distance) is the number
 // of values that mode Rounded admits.
 func (r *Result) Between(operand, row, col int) (lo, hi uint32) {
-	return between(r.call.operands[operand].DType, r.At(operand, row, col))
+	return r.between(operand, row*r.call.operands[operand].Cols+col)
+}
+
+func (r *Result) isKnown(operand, i int) bool {
+	if r.intervals != nil {
+		return r.intervals[operand][i].Known()
+	}
+	return r.enclosures[operand][i].Known()
+}
+
+func (r *Result) between(operand, i int) (lo, hi uint32) {
+	dtype := r.call.operands[operand].DType
+	if r.intervals != nil {
+		return between(dtype, r.intervals[operand][i])
+	}
+	return between(dtype, r.enclosures[operand][i])
 }
 
 func between[T ball.Number[T]](d num.DType, v T) (lo, hi uint32) {

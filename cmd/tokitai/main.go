@@ -69,6 +69,7 @@ Exit codes
   0  done
   1  could not run: a file that cannot be read or written, no memory left
   2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
+  3  rejected: a kernel whose results are not the reference's
   4  undecided: no such device, or no kernel that passes its self-test`,
 		Example: `  tokitai doctor
   tokitai explain softmax.forward
@@ -87,7 +88,7 @@ Exit codes
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newDoctor(), newRun(), newExplain(), newAccuracy(), newVersion(), newCompletion())
+	root.AddCommand(newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newVersion(), newCompletion())
 	return root
 }
 
@@ -97,14 +98,18 @@ const (
 	exitOK        = 0
 	exitFailed    = 1
 	exitWrongUse  = 2
+	exitRejected  = 3
 	exitUndecided = 4
 )
 
 func exitCode(err error) int {
 	var usage *usageError
+	var verdict *verdictError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &verdict):
+		return verdict.code
 	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):
 		return exitUndecided
 	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument):

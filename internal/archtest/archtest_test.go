@@ -49,11 +49,19 @@ var rooms = []room{
 	{path: "device/cpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}}},
 	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
 	{path: "tensor/safetensors", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
+	{path: "internal/answers", mustNot: []ban{{"def", "what is compared with an answer must not make it"}}},
 	{path: "engine", mustNot: []ban{{"fn", "the engine knows no operation's mathematics"}, {"op", "the engine knows no operation"}}},
-	{path: "op", mustNot: []ban{{"truth", "an operation does not judge itself"}}},
-	{path: "op/*", mustNot: []ban{{"truth", "an operation does not judge itself"}}},
+	{path: "op"},
+	{path: "op/*"},
 	{path: "op/all"},
+	{path: "evidence", mustNot: []ban{
+		{"def", "a report does not know how its verdict was reached"},
+		{"engine", "a report does not know how its verdict was reached"},
+		{"op", "a report does not know how its verdict was reached"},
+	}},
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
+	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "internal/optest"},
 	{path: "internal/archtest"},
@@ -94,6 +102,16 @@ func TestOnlyTheProgramListsOperations(t *testing.T) {
 	for folder, imported := range parseTree(t) {
 		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" {
 			t.Errorf("%s imports op/all: only the program does, everything else is given a list", folder)
+		}
+	}
+}
+
+// TestOperationsDoNotJudge leaves the judges to the engine, which admits lowerings by
+// them: an operation does not judge itself, and speed is no judge.
+func TestOperationsDoNotJudge(t *testing.T) {
+	for folder, imported := range parseTree(t) {
+		if (folder == "op" || strings.HasPrefix(folder, "op/") || folder == "bench") && slices.Contains(imported, "truth") {
+			t.Errorf("%s imports truth: only the engine judges", folder)
 		}
 	}
 }

@@ -19,6 +19,14 @@ func New(name string) *Generator {
 // Seeded starts the sequence of a number.
 func Seeded(seed uint64) *Generator { return &Generator{state: seed} }
 
+// Place turns g to the sequence that belongs to a place of what key stands for: what
+// is drawn there depends on nothing else.
+func (g *Generator) Place(key uint64, r, c int) {
+	g.state = key ^ uint64(r)*0xd1342543de82ef95
+	g.state = g.Next() ^ uint64(c)*0xaf251af3b0f025b5
+	g.state = g.Next()
+}
+
 // Next is 64 random bits.
 func (g *Generator) Next() uint64 {
 	g.state += 0x9e3779b97f4a7c15

@@ -320,12 +320,17 @@ func sumUp(x, y float64) float64 {
 
 // sumOdd is x+y rounded to odd: if inexact, the neighbour with an odd last bit.
 func sumOdd(x, y float64) float64 {
-	s, e := twoSum(x, y)
+	return toOdd(twoSum(x, y))
+}
+
+// toOdd takes s, the float64 nearest to s+e, to the neighbour on the side of e if s+e
+// is not s and s is even.
+func toOdd(s, e float64) float64 {
 	bits := math.Float64bits(s)
-	if e == 0 || e != e || bits&1 == 1 {
+	switch {
+	case e == 0 || e != e || bits&1 == 1:
 		return s
-	}
-	if (e > 0) == (s > 0) {
+	case (e > 0) == (s > 0):
 		return math.Float64frombits(bits + 1)
 	}
 	return math.Float64frombits(bits - 1)

@@ -2,13 +2,15 @@
 // whose result contains the exact real result for every choice of operands
 // inside their balls.
 //
-// Two types share one method set, the constraint [Number], so that an evaluator
-// is written once and runs over both:
+// Three types share one method set, the constraint [Number], so that an evaluator
+// is written once and runs over all:
 //
 //   - [Ball]: a float64 midpoint and radius, tens of millions of operations a
 //     second, relative radius from 2^-52 up;
 //   - [Big]: math/big midpoint and radius at a precision carried by the value,
-//     for what a Ball cannot decide.
+//     for what a Ball cannot decide;
+//   - [Interval]: two float64 ends, for steps that are correctly rounded to binary32,
+//     which turn ends into ends.
 //
 // A ball may carry no information: it then stands for "any real number, or no
 // number at all". That is what NaN and infinite inputs become, division by a
@@ -18,16 +20,17 @@
 // knows nothing of rounding to storage formats and nothing of special values:
 // classify NaN and infinities before coming here.
 //
-// Neither type uses directed rounding of the processor. Reading order: this file,
+// No type uses directed rounding of the processor. Reading order: this file,
 // ball.go (the arithmetic and the one lemma every float64 radius rests on),
 // elementary.go (exp, expm1, log, tanh in float64, with proofs), function.go
-// (functions of a Ball), big.go, bigpoint.go and bigfunc.go (the same at any precision).
+// (functions of a Ball), big.go, bigpoint.go and bigfunc.go (the same at any precision),
+// interval.go.
 package ball
 
 import "math/big"
 
-// Number is the method set shared by Ball and Big. Every operation is the exact
-// real operation, enclosed. Operands and results are values and never change.
+// Number is the method set shared by Ball, Big and Interval. Every operation is the
+// exact real operation, enclosed. Operands and results are values and never change.
 type Number[T any] interface {
 	Add(T) T
 	Sub(T) T
@@ -54,7 +57,8 @@ type Number[T any] interface {
 	// Sum adds all terms to the receiver, more tightly than repeated Add.
 	Sum(terms []T) T
 	// Widen lets the radius grow by (|mid|+rad)*u + eta: the model of one rounded
-	// operation with relative error u and absolute error eta.
+	// operation with relative error u and absolute error eta. An Interval moves each
+	// end by what the model makes of that end.
 	Widen(u, eta float64) T
 
 	// Less is x < y, LessEq is x <= y, Equal is x = y.

@@ -37,6 +37,8 @@ var Operations = []*op.Operation{
 		Data: []op.Data{
 			data("step 10", 10), data("step 1", 1),
 		},
+		Patterns: patterns,
+		Scalings: scalings,
 	},
 	{
 		Name: "adamw.step_all", Summary: "one step of AdamW on all tensors of a model, named NAME.weight, NAME.m, NAME.v, NAME.grad",

@@ -31,6 +31,8 @@ var Operations = []*op.Operation{{
 		data("spread", 64, 1024, op.Scaled(8)),
 		data("wide row", 2, 32768, op.Normal),
 	},
+	Patterns: patterns,
+	Scalings: scalings,
 }}
 
 func data(name string, r, c int, x op.Element) op.Data {

@@ -17,7 +17,9 @@ var Operations = []*op.Operation{
 	{
 		Name: "embedding.forward", Summary: "rows of a table by index, bit for bit",
 		Definitions: []*def.Definition{ForwardDefinition}, Run: runForward,
-		Data: []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
+		Data:     []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
+		Patterns: forwardPatterns,
+		Scalings: forwardScalings,
 	},
 	{
 		Name: "embedding.backward", Summary: "sums of rows by index",
@@ -32,6 +34,8 @@ var Operations = []*op.Operation{
 			{Name: "normal, 64 of each", Definition: BackwardDefinition, Sizes: map[string]int{"Q": 4096, "V": 64, "D": 64}},
 			{Name: "wide", Definition: BackwardDefinition, Sizes: map[string]int{"Q": 4096, "V": 64, "D": 64}, Values: map[string]op.Element{"dout": op.Wide}},
 		},
+		Patterns: slices.Concat(backwardPatterns(BackwardDefinition), backwardPatterns(AccumulateDefinition)),
+		Scalings: backwardScalings,
 	},
 }
 

@@ -28,6 +28,8 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			return run(q, set, accumulate, in, v, opts)
 		},
+		Patterns: patterns(set, accumulate),
+		Scalings: scalings(set, accumulate),
 	}
 	for _, k := range []int{64, 1024, 4096} {
 		sizes := map[string]int{"M": 48, "N": 48, "K": 48}

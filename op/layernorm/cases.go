@@ -27,11 +27,15 @@ var Operations = []*op.Operation{
 			data(ForwardDefinition, "mean 10", op.Around(10)),
 			data(ForwardDefinition, "small", op.Scaled(0x1p-6)),
 		},
+		Patterns: forwardPatterns,
+		Scalings: forwardScalings,
 	},
 	{
 		Name: "layernorm.backward", Summary: "gradients of layernorm.forward",
 		Definitions: []*def.Definition{BackwardDefinition}, Run: op.Plain(BackwardDefinition),
-		Data: []op.Data{data(BackwardDefinition, "normal", op.Normal)},
+		Data:     []op.Data{data(BackwardDefinition, "normal", op.Normal)},
+		Patterns: backwardPatterns,
+		Scalings: backwardScalings,
 	},
 }
 

@@ -34,6 +34,8 @@ var Operations = []*op.Operation{
 			{Name: "normal", Definition: SquareSumDefinition, Sizes: map[string]int{"R": 4, "C": 32768}},
 			{Name: "wide", Definition: SquareSumDefinition, Sizes: map[string]int{"R": 4, "C": 32768}, Values: map[string]op.Element{"x": op.Wide}},
 		},
+		Patterns: slices.Concat(squareSumPatterns, totalPatterns),
+		Scalings: squareSumScalings,
 	},
 	{
 		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that holds it at a limit",
@@ -65,6 +67,8 @@ var Operations = []*op.Operation{
 			Name: "positive", Definition: ClipDefinition, Sizes: map[string]int{"R": 1, "C": 4096},
 			Params: []float64{1}, Values: map[string]op.Element{"total": op.Positive},
 		}},
+		Patterns: clipPatterns,
+		Scalings: clipScalings,
 	},
 }
 

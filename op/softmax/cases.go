@@ -17,6 +17,7 @@ var Operations = []*op.Operation{
 			{Name: "wide row", Definition: ForwardDefinition, Sizes: rows(2, 32768)},
 			{Name: "one dominates", Definition: ForwardDefinition, Sizes: rows(64, 257), Values: all("x", oneHuge)},
 		},
+		Patterns: forwardPatterns,
 	},
 	{
 		Name: "softmax.backward", Summary: "gradient of softmax.forward, from its result",
@@ -25,6 +26,8 @@ var Operations = []*op.Operation{
 			{Name: "normal", Definition: BackwardDefinition, Sizes: rows(64, 1024), Values: all("y", probability)},
 			{Name: "one class", Definition: BackwardDefinition, Sizes: rows(64, 257), Values: all("y", nearlyOneHot)},
 		},
+		Patterns: backwardPatterns,
+		Scalings: backwardScalings,
 	},
 }
 

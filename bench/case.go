@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op"
+)
+
+// Case is one thing to measure: a lowering of an operation on operands of given sizes
+// and formats, filled with the operation's first kind of data.
+type Case struct {
+	Operation *op.Operation
+	Data      op.Data     // Sizes are those to measure
+	DType     num.DType   // that names the choice of formats
+	DTypes    []num.DType // of the operands
+	Lowering  *engine.Lowering
+}
+
+// Plan says which cases to make.
+type Plan struct {
+	Device  string         // the kind of device, such as cpu
+	DTypes  []num.DType    // nil takes all
+	Sizes   map[string]int // by letter; what they do not name has a default
+	IsQuick bool           // small default sizes
+}
+
+// Cases lists what there is to measure of an operation: its formats, and for each of
+// them the lowerings that a call may choose. An operation without data of its own has
+// none.
+func (p *Plan) Cases(o *op.Operation) []*Case {
+	if len(o.Data) == 0 {
+		return nil
+	}
+	data := o.Data[0]
+	d := data.Definition
+	data.Sizes = p.sizes(d)
+	var cases []*Case
+	for _, t := range num.FloatDTypes {
+		dtypes := formats(d, t)
+		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
+			continue
+		}
+		for _, l := range engine.Lowerings(p.Device, d) {
+			if strings.HasSuffix(l.Name, ".reference") {
+				continue // it is what the others are checked against, and nobody's choice for speed
+			}
+			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l})
+		}
+	}
+	return cases
+}
+
+// formats is the choice of formats that t names and that stores the most operands in
+// it, or nil.
+func formats(d *def.Definition, t num.DType) []num.DType {
+	var best []num.DType
+	most := -1
+	for _, choice := range d.Formats() {
+		if d.Format(choice) != t {
+			continue
+		}
+		n := 0
+		for _, f := range choice {
+			if f == t {
+				n++
+			}
+		}
+		if n > most {
+			best, most = choice, n
+		}
+	}
+	return best
+}
+
+// sizes are the defaults, replaced by what the plan names. The defaults are large
+// enough that a call takes milliseconds and its operands leave the inner caches, and
+// small enough that plain code measures everything within a minute:
+//
+//   - rows of 1,024, a usual width of a model; rows that labels point into are a
+//     vocabulary of 32,768, in as many elements
+//   - matrix products of 256×256×512, because they take most operations per byte
+//   - tables of 32,768 rows, of which 8,192 are looked up or added to
+func (p *Plan) sizes(d *def.Definition) map[string]int {
+	sizes := map[string]int{}
+	set := func(large, quick int, letter string) {
+		sizes[letter] = large
+		if p.IsQuick {
+			sizes[letter] = quick
+		}
+	}
+	switch d.Kind {
+	case def.KindRowwise:
+		set(4096, 256, "R")
+		set(1024, 1024, "C")
+		for i := range d.Operands {
+			if o := &d.Operands[i]; o.IsIndex && o.Bound == "C" {
+				set(128, 8, "R")
+				set(32768, 32768, "C")
+			}
+		}
+	case def.KindContraction:
+		for _, letter := range d.Operands[2].Dims {
+			set(256, 64, letter)
+		}
+		set(512, 128, d.SummedOver())
+	default:
+		set(8192, 1024, "Q")
+		set(32768, 4096, "V")
+		set(1024, 256, "D")
+	}
+	for letter := range sizes {
+		if n, ok := p.Sizes[letter]; ok {
+			sizes[letter] = n
+		}
+	}
+	return sizes
+}
+
+// Shape is the sizes as text: R=4096,C=1024.
+func (c *Case) Shape() string {
+	var parts []string
+	for _, letter := range c.Data.Definition.Sizes() {
+		parts = append(parts, fmt.Sprintf("%s=%d", letter, c.Data.Sizes[letter]))
+	}
+	return strings.Join(parts, ",")
+}
+
+func (c *Case) String() string {
+	return fmt.Sprintf("%s %v %s", c.Lowering.ID(c.Data.Definition), c.DType, c.Shape())
+}
+
+// flops counts the operations of a contraction, a product and a sum each; 0 for every
+// other kind.
+func (c *Case) flops() float64 {
+	d := c.Data.Definition
+	if d.Kind != def.KindContraction {
+		return 0
+	}
+	n := 2 * float64(c.Data.Sizes[d.SummedOver()])
+	for _, letter := range d.Operands[2].Dims {
+		n *= float64(c.Data.Sizes[letter])
+	}
+	return n
+}
+
+// traffic is the least number of bytes that have to move: each input read once, each
+// output written once, what is updated in place both. Of a table that is read by
+// index, the rows that are named count, once.
+func traffic(d *def.Definition, operands []num.Array) int64 {
+	total := int64(0)
+	for i := range d.Operands {
+		o, a := &d.Operands[i], operands[i]
+		row := int64(a.Cols) * int64(a.DType.Size())
+		bytes := int64(a.Rows) * row
+		if d.Kind == def.KindGather && i == 1 {
+			bytes = int64(distinct(operands[0])) * row
+		}
+		if o.IsIn {
+			total += bytes
+		}
+		if o.IsOut {
+			total += bytes
+		}
+	}
+	return total
+}
+
+func distinct(index num.Array) int {
+	seen := map[int32]bool{}
+	for r := range index.Rows {
+		seen[index.Int(r, 0)] = true
+	}
+	return len(seen)
+}

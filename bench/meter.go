@@ -1,0 +1,349 @@
+// Package bench measures how fast operations are, as a share of what a copy of memory
+// takes in the same run: machines differ and are shared with others, ratios within a
+// run say more than times.
+//
+// [Plan.Cases] lists what there is to measure of an operation, [Meter.Measure] does
+// it. A result that does not have the reference's bits is refused, before and after
+// it is timed. The package takes operations as they come and does not know which
+// there are.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/tensor"
+)
+
+// Options say how long to measure. The zero value is the default.
+type Options struct {
+	CopyBytes   int           // that one copy reads, and writes; 0 is 64 MiB, more than most caches
+	Repetitions int           // at least; 0 is 5
+	Time        time.Duration // at least, in timed calls, or five times that with the copies between; 0 is 0.2 s
+}
+
+// Meter measures on one queue. It is not safe for concurrent use.
+type Meter struct {
+	queue   *engine.Queue
+	options Options
+	copier  copier
+	copies  []float64 // GB/s of every copy so far
+}
+
+// NewMeter measures the copy for the first time.
+func NewMeter(q *engine.Queue, o Options) (*Meter, error) {
+	if o.CopyBytes == 0 {
+		o.CopyBytes = 64 << 20
+	}
+	if o.Repetitions == 0 {
+		o.Repetitions = 5
+	}
+	if o.Time == 0 {
+		o.Time = 200 * time.Millisecond
+	}
+	c, err := newCopier(q.Device(), o.CopyBytes)
+	if err != nil {
+		return nil, err
+	}
+	m := &Meter{queue: q, options: o, copier: c}
+	if err := c.copy(); err != nil { // a first one, which also gets the memory
+		return nil, err
+	}
+	for range o.Repetitions {
+		if _, err := m.timeCopy(); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// Copies summarises the copies of a run.
+type Copies struct {
+	Bytes               int64   // read and written by one copy
+	Count               int     // of copies
+	Median, Least, Most float64 // GB/s
+}
+
+// Copies are the copies so far. Where they differ much, other work disturbs the
+// machine.
+func (m *Meter) Copies() Copies {
+	return Copies{
+		Bytes: m.copier.traffic(), Count: len(m.copies),
+		Median: median(m.copies), Least: slices.Min(m.copies), Most: slices.Max(m.copies),
+	}
+}
+
+func (m *Meter) timeCopy() (gbps float64, err error) {
+	seconds, err := timed(m.copier.copy)
+	gbps = rate(float64(m.copier.traffic()), seconds) * 1e-9
+	m.copies = append(m.copies, gbps)
+	return gbps, err
+}
+
+// Result is what was measured of a case.
+type Result struct {
+	Case        *Case
+	Seconds     float64 // the median of the repetitions
+	Repetitions int
+	Bytes       int64   // the least that have to move
+	FLOPs       float64 // of a contraction; else 0
+	CopyGBps    float64 // the median of the copies between the repetitions
+}
+
+// GBps is the least traffic over the time.
+func (r *Result) GBps() float64 { return rate(float64(r.Bytes), r.Seconds) * 1e-9 }
+
+// TFLOPS is 0 where it is not a contraction.
+func (r *Result) TFLOPS() float64 { return rate(r.FLOPs, r.Seconds) * 1e-12 }
+
+// Share is the speed of a copy that was reached.
+func (r *Result) Share() float64 { return r.GBps() / r.CopyGBps }
+
+// rate is an amount per second. Clocks have steps: what they see no time pass in took
+// at least a nanosecond.
+func rate(amount, seconds float64) float64 { return amount / max(seconds, 1e-9) }
+
+// WrongError is a result that does not have the reference's bits.
+type WrongError struct {
+	Case   *Case
+	When   string // before or after timing
+	Reason string
+}
+
+func (e *WrongError) Error() string {
+	return fmt.Sprintf("%v: wrong %s timing: %s", e.Case, e.When, e.Reason)
+}
+
+// Measure checks a case, times it, and checks it again. It fails with a WrongError, with
+// an engine.InadmissibleError, or with the context's error.
+func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
+	s, err := m.set(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c, err)
+	}
+	defer s.close()
+	if err := s.checkCall("before"); err != nil {
+		return nil, err
+	}
+	r := &Result{Case: c, Bytes: s.bytes, FLOPs: c.flops()}
+	if err := m.time(s, r); err != nil {
+		return nil, fmt.Errorf("%v: %w", c, err)
+	}
+	if err := s.check("after"); err != nil {
+		return nil, err
+	}
+	if err := s.checkCall("after"); err != nil { // a kernel that has come to write nothing leaves old results
+		return nil, err
+	}
+	return r, nil
+}
+
+// time alternates copies and calls. The copy before a call leaves the caches full of
+// other data, and tells how fast the machine is just then. A call refuses to start
+// after an interrupt.
+func (m *Meter) time(s *setting, r *Result) error {
+	runtime.GC() // rather now than later
+	var seconds, copies []float64
+	inCalls, start := 0.0, time.Now()
+	isEnough := func() bool {
+		return len(seconds) >= m.options.Repetitions && (inCalls >= m.options.Time.Seconds() || time.Since(start) >= 5*m.options.Time)
+	}
+	for isWarm := false; !isEnough(); isWarm = true {
+		if err := s.restore(); err != nil {
+			return err
+		}
+		gbps, err := m.timeCopy()
+		if err != nil {
+			return err
+		}
+		t, err := timed(s.call)
+		if err != nil {
+			return err
+		}
+		if isWarm {
+			seconds, copies, inCalls = append(seconds, t), append(copies, gbps), inCalls+t
+		}
+	}
+	r.Seconds, r.Repetitions, r.CopyGBps = median(seconds), len(seconds), median(copies)
+	return nil
+}
+
+// setting is a case with its operands on the device.
+type setting struct {
+	c       *Case
+	queue   *engine.Queue
+	tensors []*tensor.Tensor
+	before  [][]byte // of what a call updates in place
+	sample  *sample
+	bytes   int64
+}
+
+// set generates the operands, and computes the answer.
+func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
+	d := c.Data.Definition
+	s = &setting{c: c, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([][]byte, len(d.Operands))}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	// The device's memory first: it knows its limit, and refuses sizes that overflow.
+	for i := range d.Operands {
+		var shape []int
+		for _, letter := range d.Operands[i].Dims {
+			shape = append(shape, c.Data.Sizes[letter])
+		}
+		t, err := tensor.New(m.queue.Device(), c.DTypes[i], shape...)
+		if err != nil {
+			return s, fmt.Errorf("operand %s: %w", d.Operands[i].Name, err)
+		}
+		s.tensors = append(s.tensors, t)
+	}
+	operands := make([]num.Array, len(d.Operands))
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		rows, cols := o.Matrix(c.Data.Sizes)
+		operands[i] = num.NewArray(c.DTypes[i], rows, cols)
+		if !o.IsIn {
+			continue
+		}
+		fill(operands[i], o, c.Data)
+		if err := s.tensors[i].SetBytes(operands[i].Data); err != nil {
+			return s, err
+		}
+		if o.IsOut {
+			s.before[i] = operands[i].Data
+		}
+	}
+	s.bytes = traffic(d, operands)
+	s.sample, err = newSample(d, operands, c.Data.Params, c.Lowering.Model)
+	return s, err
+}
+
+// fill generates an operand in blocks of rows, side by side. Indices are uniform, so
+// that no cache and no predictor learns them.
+func fill(a num.Array, o *def.Operand, data op.Data) {
+	element := data.Values[o.Name]
+	if element == nil {
+		element = op.Normal
+	}
+	const blockElements = 1 << 16
+	rows := max(1, blockElements/a.Cols)
+	seed := gen.New(data.Definition.Name + "/" + o.Name).Next()
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var blocks sync.WaitGroup
+	for first := 0; first < a.Rows; first += rows {
+		limit <- struct{}{}
+		blocks.Go(func() {
+			g := gen.Seeded(seed + uint64(first))
+			for r := first; r < min(first+rows, a.Rows); r++ {
+				for c := range a.Cols {
+					if o.IsIndex {
+						a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+					} else {
+						a.Set(r, c, element(g, r, c))
+					}
+				}
+			}
+			<-limit
+		})
+	}
+	blocks.Wait()
+}
+
+func (s *setting) close() {
+	for _, t := range s.tensors {
+		t.Close()
+	}
+}
+
+// call is the path of every typed call, with its plan made beforehand.
+func (s *setting) call() error {
+	if err := engine.Call(s.queue, s.c.Data.Definition, s.tensors, s.c.Data.Params); err != nil {
+		return err
+	}
+	return s.queue.Wait()
+}
+
+// restore gives what a call updates in place its old values. So every repetition
+// computes the same, its result can be checked, and a state that is stepped again and
+// again with one gradient cannot drift to where numbers are subnormal or infinite.
+func (s *setting) restore() error {
+	for i, bytes := range s.before {
+		if bytes == nil {
+			continue
+		}
+		if err := s.tensors[i].SetBytes(bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCall calls once and checks. Outputs start as what must be overwritten.
+func (s *setting) checkCall(when string) error {
+	d := s.c.Data.Definition
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsIn {
+			continue
+		}
+		t := s.tensors[i]
+		pattern := make([]byte, t.Len()*t.DType().Size())
+		for k := range pattern {
+			pattern[k] = 0xa5
+		}
+		if err := t.SetBytes(pattern); err != nil {
+			return fmt.Errorf("%v: %w", s.c, err)
+		}
+	}
+	if err := s.restore(); err != nil {
+		return fmt.Errorf("%v: %w", s.c, err)
+	}
+	if err := s.call(); err != nil {
+		return fmt.Errorf("%v: %w", s.c, err)
+	}
+	return s.check(when)
+}
+
+// check compares what the last call left.
+func (s *setting) check(when string) error {
+	d := s.c.Data.Definition
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if !o.IsOut {
+			continue
+		}
+		data, err := s.tensors[i].Bytes()
+		if err != nil {
+			return fmt.Errorf("%v: %w", s.c, err)
+		}
+		rows, cols := o.Matrix(s.c.Data.Sizes)
+		got := num.Array{DType: s.c.DTypes[i], Rows: rows, Cols: cols, Stride: cols, Data: data}
+		if reason := s.sample.differs(i, got); reason != "" {
+			return &WrongError{Case: s.c, When: when, Reason: reason}
+		}
+	}
+	return nil
+}
+
+// median is the middle one, or the mean of the two in the middle.
+func median(xs []float64) float64 {
+	sorted := slices.Sorted(slices.Values(xs))
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}

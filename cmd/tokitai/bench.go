@@ -1,0 +1,375 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/bench"
+	"tokitai/device"
+	"tokitai/device/cpu"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+)
+
+// benchFlags are what the command line of bench says.
+type benchFlags struct {
+	device  string
+	dtypes  []string
+	shape   string
+	workers int
+	quick   bool
+	json    bool
+}
+
+func newBench() *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "bench [OP]...",
+		Short: "how fast operations are, as a share of a copy",
+		Long: `Measures every operation, or those that are named, in every format and with every
+lowering that a call may choose. A time is the median of at least 5 calls, which
+take 0.2 seconds, or 1 with the copies between them. Before each call memory is
+copied by the same workers, so that the caches hold other data than the operands.
+
+GB/s counts the least traffic: each input read once, each output written once; of a
+table that is read by index, the rows that are named. The share is the GB/s divided
+by those of the copies between the calls, which count what they read and write: 1
+is as fast as copying. Matrix products have GFLOP/s, a product and a sum being two,
+and no share. Where the slowest and the fastest copy are far apart, other work
+disturbs the machine.
+
+Results are compared with the reference, bit for bit on a sample of rows, before
+and after they are timed. Exits with 3 if one is wrong, and with 4 if a lowering
+fails its self-test, or after an interrupt; what was measured is printed all the
+same.`,
+		Example: `  tokitai bench softmax.forward --quick
+  tokitai bench gemm.forward --dtype f16 --workers 1 --quick
+  tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
+		ValidArgsFunction: completeOperation,
+		RunE: func(c *cobra.Command, args []string) error {
+			cases, err := f.cases(args)
+			if err != nil {
+				return err
+			}
+			return f.run(c, cases)
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto or cpu")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure `DTYPE` alone: f16, bf16 or f32; may be repeated")
+	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' tells them")
+	flags.IntVar(&f.workers, "workers", 0, "use `N` workers (default one per processor)")
+	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
+	jsonFlag(c, &f.json)
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(benchDevices, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(floatNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+var benchDevices = []string{"auto", "cpu"}
+
+func floatNames() (names []string) {
+	for _, t := range num.FloatDTypes {
+		names = append(names, t.String())
+	}
+	return names
+}
+
+// cases lists what to measure. An operation that is named has to have some.
+func (f *benchFlags) cases(names []string) ([]*bench.Case, error) {
+	plan := &bench.Plan{Device: cpu.Name, IsQuick: f.quick}
+	for _, name := range f.dtypes {
+		t, err := num.ParseDType(name)
+		if err != nil || !slices.Contains(num.FloatDTypes, t) {
+			hint := didYouMean(name, floatNames())
+			if hint == "" {
+				hint = ", want " + oneOf(floatNames())
+			}
+			return nil, wrongUse("unknown dtype %q%s", name, hint)
+		}
+		plan.DTypes = append(plan.DTypes, t)
+	}
+	operations := all.Operations
+	if len(names) > 0 {
+		operations = nil
+	}
+	for _, name := range names {
+		o, err := findOperation(name)
+		if err != nil {
+			return nil, err
+		}
+		operations = append(operations, o)
+	}
+	var err error
+	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
+		return nil, err
+	}
+	var cases []*bench.Case
+	for _, o := range operations {
+		found := plan.Cases(o)
+		switch {
+		case len(found) > 0 || len(names) == 0:
+			cases = append(cases, found...)
+		case len(o.Data) == 0:
+			return nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
+		default:
+			return nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
+		}
+	}
+	return cases, nil
+}
+
+// parseSizes reads R=4096,C=1024. Every letter belongs to one of the operations.
+func parseSizes(text string, operations []*op.Operation) (map[string]int, error) {
+	var letters []string
+	for _, o := range operations {
+		for _, data := range o.Data[:min(1, len(o.Data))] {
+			for _, letter := range data.Definition.Sizes() {
+				if !slices.Contains(letters, letter) {
+					letters = append(letters, letter)
+				}
+			}
+		}
+	}
+	sizes := map[string]int{}
+	if text == "" {
+		return sizes, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		letter, digits, ok := strings.Cut(part, "=")
+		n, err := strconv.Atoi(digits)
+		_, isRepeated := sizes[letter]
+		switch {
+		case !ok || err != nil || n < 1:
+			return nil, wrongUse("--shape %q: %q is no size, want one such as R=4096", text, part)
+		case !slices.Contains(letters, letter):
+			return nil, wrongUse("--shape %q: unknown size %q, want %s", text, letter, oneOf(letters))
+		case isRepeated:
+			return nil, wrongUse("--shape %q: size %s is given twice", text, letter)
+		}
+		sizes[letter] = n
+	}
+	return sizes, nil
+}
+
+// open is engine.Open with a number of workers.
+func (f *benchFlags) open() (device.Device, error) {
+	kind, _, err := device.ParseName(f.device)
+	if err != nil {
+		if hint := didYouMean(f.device, benchDevices); hint != "" {
+			return nil, wrongUse("unknown device %q%s", f.device, hint)
+		}
+		return nil, wrongUse("%v", err)
+	}
+	if kind != cpu.Name && kind != "auto" {
+		return engine.Open(f.device)
+	}
+	dev, err := cpu.New(cpu.Options{Workers: f.workers})
+	if err != nil {
+		return nil, wrongUse("--workers: %v", err)
+	}
+	return dev, nil
+}
+
+func (f *benchFlags) run(c *cobra.Command, cases []*bench.Case) error {
+	dev, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	q, err := engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	var options bench.Options
+	if f.quick {
+		options = bench.Options{CopyBytes: 16 << 20, Repetitions: 3, Time: 20 * time.Millisecond}
+	}
+	meter, err := bench.NewMeter(q, options)
+	if err != nil {
+		return err
+	}
+	report := newBenchReport(dev)
+	failure := report.measure(c, meter, cases)
+	report.Copy = copiesOf(meter)
+	if len(report.Results) == 0 && exitCode(failure) == exitFailed {
+		return failure // which says it all
+	}
+	write := report.print
+	if f.json {
+		write = func(w io.Writer) error { return printJSON(w, report) }
+	}
+	if err := write(c.OutOrStdout()); err != nil && failure == nil {
+		return err
+	}
+	return failure
+}
+
+// benchReport is what bench prints for machines.
+type benchReport struct {
+	build
+	Host    benchHost     `json:"host"`
+	Copy    benchCopies   `json:"copy"`
+	Partial bool          `json:"partial"` // it was ended before everything was measured
+	Results []benchResult `json:"results"`
+	device  string
+}
+
+type benchHost struct {
+	CPU      string   `json:"cpu"`
+	Features []string `json:"cpu_features"`
+	Cores    int      `json:"cores"`
+	Workers  int      `json:"workers"`
+}
+
+type benchCopies struct {
+	Bytes int64   `json:"bytes"` // read and written by one copy
+	Count int     `json:"count"`
+	GBps  float64 `json:"gbps"` // the median
+	Least float64 `json:"least_gbps"`
+	Most  float64 `json:"most_gbps"`
+}
+
+// benchResult has either figures or an error.
+type benchResult struct {
+	Op          string  `json:"op"`
+	Shape       string  `json:"shape"`
+	DType       string  `json:"dtype"`
+	Device      string  `json:"device"`
+	Lowering    string  `json:"lowering"`
+	Repetitions int     `json:"repetitions,omitempty"`
+	MS          float64 `json:"ms,omitempty"` // the median
+	Bytes       int64   `json:"bytes,omitempty"`
+	GBps        float64 `json:"gbps,omitempty"`
+	TFLOPS      float64 `json:"tflops,omitempty"`
+	CopyGBps    float64 `json:"copy_gbps,omitempty"` // the median of the copies between the repetitions
+	Share       float64 `json:"share,omitempty"`     // gbps over copy_gbps
+	Error       string  `json:"error,omitempty"`
+}
+
+func newBenchReport(dev device.Device) *benchReport {
+	about := dev.Describe()
+	return &benchReport{
+		build: thisBuild(), device: dev.Name(), Results: []benchResult{},
+		Host: benchHost{CPU: about.Name, Features: append([]string{}, about.Features...), Cores: runtime.NumCPU(), Workers: about.Units},
+	}
+}
+
+func copiesOf(m *bench.Meter) benchCopies {
+	c := m.Copies()
+	return benchCopies{Bytes: c.Bytes, Count: c.Count, GBps: c.Median, Least: c.Least, Most: c.Most}
+}
+
+// measure goes through the cases, and tells on a terminal where it is. A lowering that
+// is wrong or inadmissible does not keep the others from being measured. Of several
+// failures the gravest is returned: a wrong result, then an end before all is measured.
+func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.Case) error {
+	progress := progressOn(c.ErrOrStderr())
+	defer progress.end()
+	var wrong *bench.WrongError
+	var ended, inadmissible error
+	for i, one := range cases {
+		progress.say("%v (%d of %d)", one, i+1, len(cases))
+		result, err := m.Measure(c.Context(), one)
+		switch {
+		case err == nil:
+			r.add(one, result)
+			continue
+		case c.Context().Err() != nil:
+			ended = &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were measured", i, len(cases))}
+		case errors.Is(err, engine.ErrInadmissible):
+			r.addError(one, err)
+			inadmissible = err
+			continue
+		case errors.As(err, &wrong):
+			r.addError(one, err)
+			continue
+		default:
+			ended = err
+		}
+		r.Partial = true
+		break
+	}
+	switch {
+	case wrong != nil:
+		return &verdictError{exitRejected, wrong}
+	case ended != nil:
+		return ended
+	}
+	return inadmissible
+}
+
+// verdictError is an error with an exit code of its own.
+type verdictError struct {
+	code int
+	err  error
+}
+
+func (e *verdictError) Error() string { return e.err.Error() }
+func (e *verdictError) Unwrap() error { return e.err }
+
+func (r *benchReport) row(c *bench.Case) benchResult {
+	return benchResult{
+		Op: c.Operation.Name, Shape: c.Shape(), DType: c.DType.String(),
+		Device: r.device, Lowering: c.Lowering.ID(c.Data.Definition),
+	}
+}
+
+func (r *benchReport) add(c *bench.Case, m *bench.Result) {
+	row := r.row(c)
+	row.Repetitions, row.MS, row.Bytes, row.CopyGBps = m.Repetitions, m.Seconds*1e3, m.Bytes, m.CopyGBps
+	if m.FLOPs > 0 {
+		row.TFLOPS = m.TFLOPS()
+	} else {
+		row.GBps, row.Share = m.GBps(), m.Share()
+	}
+	r.Results = append(r.Results, row)
+}
+
+func (r *benchReport) addError(c *bench.Case, err error) {
+	row := r.row(c)
+	row.Error = err.Error()
+	r.Results = append(r.Results, row)
+}
+
+func (r *benchReport) print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "operation\tshape\tdtype\tlowering\tms\tGB/s\tGFLOP/s\tshare of copy\t\n")
+	var failed []string
+	for _, x := range r.Results {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t", x.Op, x.Shape, x.DType, x.Lowering[strings.LastIndexByte(x.Lowering, '/')+1:])
+		switch {
+		case x.Error != "":
+			fmt.Fprintf(table, "failed\t-\t-\t-\t\n")
+			failed = append(failed, x.Error)
+		case x.TFLOPS > 0:
+			fmt.Fprintf(table, "%.3f\t-\t%.2f\t-\t\n", x.MS, x.TFLOPS*1e3)
+		default:
+			fmt.Fprintf(table, "%.3f\t%.2f\t-\t%.3f\t\n", x.MS, x.GBps, x.Share)
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(w)
+	for _, text := range failed {
+		fmt.Fprintf(w, "failed: %s\n", oneLine(text))
+	}
+	if r.Partial {
+		fmt.Fprintln(w, "partial: it ended before everything was measured")
+	}
+	_, err := fmt.Fprintf(w, "%s, %d workers; copies of %.0f MiB: %.1f GB/s, from %.1f to %.1f in %d\n",
+		r.device, r.Host.Workers, float64(r.Copy.Bytes)/(1<<20), r.Copy.GBps, r.Copy.Least, r.Copy.Most, r.Copy.Count)
+	return err
+}

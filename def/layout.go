@@ -1,0 +1,81 @@
+package def
+
+import (
+	"slices"
+
+	"tokitai/num"
+)
+
+// Matrix is the size of an operand, folded into the matrix that a definition sees:
+// a value per column is one row, a value per row one column.
+func (o *Operand) Matrix(sizes map[string]int) (rows, cols int) {
+	switch {
+	case len(o.Dims) == 0:
+		return 1, 1
+	case len(o.Dims) == 2:
+		return sizes[o.Dims[0]], sizes[o.Dims[1]]
+	case o.Extent == PerColumn:
+		return 1, sizes[o.Dims[0]]
+	}
+	return sizes[o.Dims[0]], 1
+}
+
+// Sizes lists the letters of a definition's sizes, in the order of the operands.
+func (d *Definition) Sizes() []string {
+	var letters []string
+	for i := range d.Operands {
+		for _, l := range d.Operands[i].Dims {
+			if !slices.Contains(letters, l) {
+				letters = append(letters, l)
+			}
+		}
+	}
+	return letters
+}
+
+// Formats lists every choice of storage formats that a definition allows, operand by
+// operand; a choice that stores as much as possible in the format of the first
+// operand that leaves a choice comes before the others with that format.
+func (d *Definition) Formats() [][]num.DType {
+	choices := [][]num.DType{nil}
+	for i := range d.Operands {
+		var longer [][]num.DType
+		for _, c := range choices {
+			for _, dtype := range d.formatsAfter(i, c) {
+				longer = append(longer, append(c[:len(c):len(c)], dtype))
+			}
+		}
+		choices = longer
+	}
+	return choices
+}
+
+// formatsAfter lists the formats of operand i when those before it are chosen.
+func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
+	rule := d.Operands[i].DTypes
+	if rule.Like == "" {
+		return rule.Allowed
+	}
+	like := d.Operand(rule.Like)
+	if like >= i { // stored like a later operand: its own choice decides both
+		return d.formatsAfter(like, chosen)
+	}
+	list := []num.DType{chosen[like]}
+	for _, f := range rule.Allowed {
+		if f != chosen[like] {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Format is the one format that names a choice: that of the first operand whose own
+// rule leaves a choice, or binary32 where there is none.
+func (d *Definition) Format(choice []num.DType) num.DType {
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.DTypes.Like == "" && len(o.DTypes.Allowed) > 1 {
+			return choice[i]
+		}
+	}
+	return num.F32
+}

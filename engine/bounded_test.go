@@ -1,0 +1,200 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/num"
+	"tokitai/op/gemm"
+	"tokitai/op/softmax"
+	"tokitai/truth"
+)
+
+// edge makes a lowering that gives the upper end of every set of admissible values, or
+// what lies beyond it, and the right answer where there is no set.
+func edge(beyond int64) *engine.Lowering {
+	l := lowering("cpu.edge", nil)
+	l.IsBounded = true
+	l.Order = def.Order{Kind: def.Pairwise}
+	l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		return engine.KernelFunc(func(launch *engine.Launch) error {
+			operands := launch.Arrays()
+			options := truth.Options{Params: launch.Params, Mode: truth.Rounded, Order: &l.Order, FunctionULP: l.FunctionULP}
+			set, err := truth.Enclose(d, clones(operands), options)
+			if err != nil {
+				return err
+			}
+			if err := right(d, launch); err != nil {
+				return err
+			}
+			for i := range operands {
+				if !d.Operands[i].IsOut {
+					continue
+				}
+				a := operands[i]
+				for r := range a.Rows {
+					for c := range a.Cols {
+						if set.At(i, r, c).Known() {
+							_, hi := set.Between(i, r, c)
+							a.SetBits(r, c, num.FromIndex(a.DType, num.Index(a.DType, hi)+beyond))
+						}
+					}
+				}
+			}
+			return nil
+		}), nil
+	}
+	return l
+}
+
+func clones(operands []num.Array) []num.Array {
+	var copies []num.Array
+	for _, a := range operands {
+		copies = append(copies, a.Clone())
+	}
+	return copies
+}
+
+// TestBoundedLowerings are held to what they may give, and to nothing less.
+func TestBoundedLowerings(t *testing.T) {
+	damage := func(f func(y num.Array)) *engine.Lowering {
+		l := lowering("cpu.damaged", func(d *def.Definition, l *engine.Launch) error {
+			err := right(d, l)
+			f(l.Arrays()[1])
+			return err
+		})
+		l.IsBounded = true
+		return l
+	}
+	each := func(f func(bits uint32) uint32) func(num.Array) {
+		return func(y num.Array) {
+			for r := range y.Rows {
+				for c := range y.Cols {
+					y.SetBits(r, c, f(y.Bits(r, c)))
+				}
+			}
+		}
+	}
+	exact := edge(0)
+	exact.IsBounded = false
+	for _, test := range []struct {
+		name, test string
+		l          *engine.Lowering
+		want       string // in the reason, or "" for admitted
+	}{
+		{"right", "C=515", damage(func(num.Array) {}), ""},
+		{"the last admissible value", "C=515", edge(0), ""},
+		{"the last admissible value, among special ones", "special", edge(0), ""},
+		{"the last admissible value, in place", "in-place", edge(0), ""},
+		{"one beyond", "C=515", edge(1), "y[0,0] is 0x"},
+		{"bits are promised", "C=515", exact, "y[0,0] is 0x"},
+		{"NaN for a number", "C=515", damage(each(func(uint32) uint32 { return 0x7fc00000 })), "y[0,0] is 0x7fc00000, want 0x"},
+		{"a number for NaN", "special", damage(each(func(bits uint32) uint32 {
+			if num.IsNaN(num.F32, bits) {
+				return 0x3f800000
+			}
+			return bits
+		})), "is 0x3f800000, want NaN"},
+		{"an infinity for a number", "special", damage(each(func(bits uint32) uint32 {
+			if bits == 0 {
+				return 0x7f800000
+			}
+			return bits
+		})), "is 0x7f800000, want "},
+		{"nothing written", "C=1", damage(func(y num.Array) { each(func(uint32) uint32 { return 0xa5a5a5a5 })(y) }), "y[0,0] is 0xa5a5a5a5, want 0x"},
+	} {
+		err := engine.RunSelfTest(newQueue(t), test.l, softmax.ForwardDefinition, []num.DType{num.F32, num.F32}, test.test)
+		wantReason(t, test.name, err, test.want)
+	}
+}
+
+// TestBoundedContraction admits the ends of the sets of sums.
+func TestBoundedContraction(t *testing.T) {
+	dtypes := []num.DType{num.F16, num.F16, num.F32}
+	for _, name := range engine.SelfTests(gemm.ForwardDefinition) {
+		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(0), gemm.ForwardDefinition, dtypes, name), "")
+		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(1), gemm.ForwardDefinition, dtypes, name), "want 0x")
+	}
+}
+
+// TestReferenceIsAdmissible: the reference's own results are among those that a bounded
+// lowering in any order may give, in the self-tests of every shipped definition.
+func TestReferenceIsAdmissible(t *testing.T) {
+	q := newQueue(t)
+	l := lowering("cpu.right", right)
+	l.IsBounded = true
+	for _, d := range definitions() {
+		for _, dtypes := range d.Formats() {
+			if testing.Short() && d.Format(dtypes) != num.F16 {
+				continue
+			}
+			for _, name := range engine.SelfTests(d) {
+				if name == "long" { // takes longer than all others
+					continue
+				}
+				if err := engine.RunSelfTest(q, l, d, dtypes, name); err != nil {
+					t.Errorf("%s %v: %v", d.Name, dtypes, err)
+				}
+			}
+		}
+	}
+}
+
+// TestUnwrittenElements refuses a bounded lowering that leaves an element as it was
+// where the element may be anything: a sum of large terms that may overflow on its way.
+func TestUnwrittenElements(t *testing.T) {
+	left := 0
+	lazy := func(replace func(old uint32) uint32) *engine.Lowering {
+		l := lowering("cpu.lazy", nil)
+		l.IsBounded = true
+		l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+			return engine.KernelFunc(func(launch *engine.Launch) error {
+				operands := clones(launch.Arrays())
+				exact, err := truth.Enclose(d, operands, truth.Options{})
+				if err != nil {
+					return err
+				}
+				rounded, err := truth.Enclose(d, operands, truth.Options{Mode: truth.Rounded, Order: &l.Order})
+				if err != nil {
+					return err
+				}
+				if err := right(d, launch); err != nil {
+					return err
+				}
+				y := launch.Arrays()[2]
+				for r := range y.Rows {
+					for c := range y.Cols {
+						if !rounded.At(2, r, c).Known() && exact.At(2, r, c).Known() {
+							y.SetBits(r, c, replace(operands[2].Bits(r, c)))
+							left++
+						}
+					}
+				}
+				return nil
+			}), nil
+		}
+		return l
+	}
+	d, dtypes := gemm.ForwardDefinition, []num.DType{num.F32, num.F32, num.F32}
+	wantReason(t, "anything", engine.RunSelfTest(newQueue(t), lazy(func(uint32) uint32 { return 0x7fc12345 }), d, dtypes, "special"), "")
+	if left == 0 {
+		t.Fatal("no element may be anything")
+	}
+	wantReason(t, "nothing", engine.RunSelfTest(newQueue(t), lazy(func(old uint32) uint32 { return old }), d, dtypes, "special"), "] is not written")
+}
+
+// wantReason wants a lowering inadmissible for a reason that contains a text, or
+// admitted if that is "".
+func wantReason(t *testing.T, name string, err error, want string) {
+	t.Helper()
+	var inadmissible *engine.InadmissibleError
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: got %v, want it admitted", name, err)
+	case want != "" && (!errors.As(err, &inadmissible) || !strings.Contains(inadmissible.Reason, want)):
+		t.Errorf("%s: got %v, want it inadmissible: %s", name, err, want)
+	}
+}

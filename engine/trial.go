@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// Trial runs one lowering of one definition for those who judge it. It stands outside
+// the plans: every Trial compiles afresh, admits nothing, and a panic is an error. It
+// is not safe for concurrent use, except for Launch of what Prepare returned.
+type Trial struct {
+	queue    *Queue
+	d        *def.Definition
+	lowering *Lowering
+	settings settings
+	kernels  map[trialKey]Kernel
+}
+
+type trialKey struct {
+	dtypes uint64
+	class  int
+}
+
+// NewTrial refuses a lowering that a call on the queue would refuse. Indices without
+// a row are skipped, not rejected.
+func NewTrial(q *Queue, d *def.Definition, l *Lowering) (*Trial, error) {
+	if err := checkCall(q, d, "engine.NewTrial"); err != nil {
+		return nil, err
+	}
+	t := &Trial{queue: q, d: d, lowering: l, settings: q.settings, kernels: map[trialKey]Kernel{}}
+	t.settings.apply([]Option{Using(l), WithBadIndex(Skip)})
+	if err := t.settings.check(d); err != nil {
+		return nil, err
+	}
+	if l.Device != q.device.Kind() {
+		return nil, bad(d, "lowering", fmt.Sprintf("%s is for %s", l.Name, l.Device), q.device.Kind()+", the queue's device")
+	}
+	return t, nil
+}
+
+// Prepare checks a call as every call is checked, and compiles its kernel unless an
+// earlier call of the Trial has. Tensors and parameters are in the order of the
+// definition.
+func (t *Trial) Prepare(tensors []*tensor.Tensor, params []float64) (*Prepared, error) {
+	q := t.queue
+	l := &Launch{Context: q.ctx, Device: q.device, Queue: q.queue}
+	if err := q.check(l, t.d, tensors, params, &t.settings); err != nil {
+		return nil, err
+	}
+	key := trialKey{dtypes: packDTypes(l.Operands)}
+	if t.lowering.Class != nil {
+		key.class = t.lowering.Class(t.d, l.Operands)
+	}
+	k := t.kernels[key]
+	if k == nil {
+		dtypes := make([]num.DType, len(l.Operands))
+		for i := range l.Operands {
+			dtypes[i] = l.Operands[i].DType
+		}
+		var err error
+		if k, err = q.compile(t.lowering, t.d, dtypes, key.class); err != nil {
+			return nil, err
+		}
+		t.kernels[key] = k
+	}
+	return &Prepared{kernel: k, launch: l, wait: q}, nil
+}
+
+// Prepared is a checked call of a Trial, bound to its kernel.
+type Prepared struct {
+	kernel Kernel
+	launch *Launch
+	wait   *Queue
+}
+
+// Launch runs the kernel and waits for it.
+func (p *Prepared) Launch() error {
+	if err := launchRecovering(p.kernel, p.launch); err != nil {
+		return err
+	}
+	return p.wait.Wait()
+}
+
+// Listings are the programs of the kernels compiled so far, of those that can print
+// themselves, sorted.
+func (t *Trial) Listings() []string {
+	var list []string
+	for _, k := range t.kernels {
+		if s, ok := k.(fmt.Stringer); ok {
+			list = append(list, s.String())
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,272 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	hashForm     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	opForm       = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
+	loweringForm = regexp.MustCompile(`^[^/\s]+/[^/\s]+$`)
+	deviceForm   = regexp.MustCompile(`^[a-z]+(:[0-9]+)?$`)
+)
+
+// Check returns every rule of the package that the report breaks, as one error. A
+// report without one can be taken at its word: it does not contradict itself. Whether
+// it is true is for a replay to show.
+func (r *Report) Check() error {
+	var faults faults
+	faults.values("", reflect.ValueOf(r).Elem())
+	faults.identity(r)
+	faults.cases(r)
+	faults.figures(r)
+	faults.tiers(r)
+	faults.verdict(r)
+	faults.failure(r)
+	faults.worst(r)
+	faults.texts(r)
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("evidence: report of %s, %s, contradicts itself: %s", r.Lowering, r.DType, strings.Join(faults, "; "))
+}
+
+type faults []string
+
+// unless notes a fault where a rule does not hold.
+func (f *faults) unless(holds bool, format string, args ...any) {
+	if !holds {
+		*f = append(*f, fmt.Sprintf(format, args...))
+	}
+}
+
+func (f *faults) oneOf(field, got string, allowed []string) {
+	f.unless(slices.Contains(allowed, got), "%s is %q, want one of %s", field, got, strings.Join(allowed, ", "))
+}
+
+func (f *faults) form(field, got string, want *regexp.Regexp) {
+	f.unless(want.MatchString(got), "%s is %q, want the form %s", field, got, want)
+}
+
+// values holds every number and text, at any depth, to what JSON can say.
+func (f *faults) values(field string, v reflect.Value) {
+	if v.Type() == timeType {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		f.unless(utf8.ValidString(v.String()), "%s is not UTF-8: %q", field, v.String())
+	case reflect.Int, reflect.Int64:
+		f.unless(v.Int() >= 0, "%s is %d, want at least 0", field, v.Int())
+	case reflect.Float64:
+		f.unless(v.Float() >= 0 && !math.IsInf(v.Float(), 0), "%s is %v, want a finite number of at least 0", field, v.Float())
+	case reflect.Pointer:
+		if !v.IsNil() {
+			f.values(field, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			f.values(fmt.Sprintf("%s[%d]", field, i), v.Index(i))
+		}
+	case reflect.Map:
+		for key, value := range v.Seq2() {
+			f.values(fmt.Sprintf("%s[%q]", field, key), value)
+		}
+	case reflect.Struct:
+		for t, value := range v.Fields() {
+			f.values(strings.TrimPrefix(field+"."+jsonName(t), "."), value)
+		}
+	}
+}
+
+// identity is what was verified, by what.
+func (f *faults) identity(r *Report) {
+	f.unless(r.Schema == SchemaID, "schema is %q, want %q", r.Schema, SchemaID)
+	f.unless(r.Tool != "" && r.Version != "", "tool is %q of version %q, want both", r.Tool, r.Version)
+	f.unless(!r.Time.IsZero(), "time is not set")
+	f.form("op", r.Op, opForm)
+	f.form("lowering", r.Lowering, loweringForm)
+	f.form("device", r.Device, deviceForm)
+	f.oneOf("dtype", r.DType, DTypes)
+	f.oneOf("level", r.Level, Levels)
+	f.oneOf("contract", r.Contract, Contracts)
+	f.unless(r.Model != "", "model is empty")
+	if r.Host.ProgramSHA256 != "" {
+		f.form("host.program_sha256", r.Host.ProgramSHA256, hashForm)
+	}
+
+	d := r.Definition
+	f.form("definition.name", d.Name, opForm)
+	f.unless(strings.HasPrefix(r.Lowering, d.Name+"/"), "lowering is %q, want definition.name %q before the slash", r.Lowering, d.Name)
+	want := FingerprintOf([]byte(d.Text))
+	f.unless(d.SHA256 == want, "definition.sha256 is %q, want %s, that of definition.text", d.SHA256, want)
+
+	for i, p := range r.Fingerprints {
+		field := fmt.Sprintf("fingerprints[%d]", i)
+		f.oneOf(field+".of", p.Of, fingerprintKinds)
+		if p.SHA256 == "" {
+			f.unless(p.Note != "", "%s of the %s has neither sha256 nor a note that says why", field, p.Of)
+		} else {
+			f.form(field+".sha256", p.SHA256, hashForm)
+		}
+		f.unless(p.Of != "definition" || p.SHA256 == d.SHA256, "%s.sha256 is %q, want definition.sha256 %s", field, p.SHA256, d.SHA256)
+	}
+	for _, kind := range fingerprintKinds {
+		f.unless(slices.ContainsFunc(r.Fingerprints, func(p Fingerprint) bool { return p.Of == kind }), "fingerprints: there is none of the %s", kind)
+	}
+}
+
+// cases are the sums, the digest and the coverage.
+func (f *faults) cases(r *Report) {
+	var elements, mismatches int64
+	names := map[string]bool{}
+	for i, c := range r.CaseList {
+		field := fmt.Sprintf("case_list[%d]", i)
+		f.unless(c.Name != "" && !strings.ContainsFunc(c.Name, unicode.IsSpace), "%s.name is %q, want a name without white space", field, c.Name)
+		f.unless(!names[c.Name], "%s.name is %q, as that of an earlier case", field, c.Name)
+		names[c.Name] = true
+		f.unless(len(c.Shapes) > 0, "%s.shapes is empty", field)
+		f.form(field+".inputs_sha256", c.InputsSHA256, hashForm)
+		f.form(field+".outputs_sha256", c.OutputsSHA256, hashForm)
+		f.unless(c.Mismatches <= c.Elements, "%s: %d mismatches in %d elements", field, c.Mismatches, c.Elements)
+		for _, name := range c.Tiers {
+			f.unless(hasTier(r, name), "%s.tiers has %q, which is not in tiers", field, name)
+		}
+		elements += c.Elements
+		mismatches += c.Mismatches
+	}
+	f.unless(r.Cases == len(r.CaseList), "cases is %d, want %d, the length of case_list", r.Cases, len(r.CaseList))
+	f.unless(r.Elements == elements, "elements is %d, want %d, the sum over case_list", r.Elements, elements)
+	f.unless(r.Mismatches == mismatches, "mismatches is %d, want %d, the sum over case_list", r.Mismatches, mismatches)
+	want := DigestOf(r.CaseList)
+	f.unless(r.DigestSHA256 == want, "digest_sha256 is %q, want %s, that of case_list", r.DigestSHA256, want)
+	f.unless(r.Coverage.Judged <= r.Coverage.Produced, "coverage: %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
+}
+
+func hasTier(r *Report, name string) bool {
+	return slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == name })
+}
+
+// figures are measured on something, or null.
+func (f *faults) figures(r *Report) {
+	mean, median, worst, share := r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne
+	measured := mean != nil
+	f.unless(measured == (median != nil) && measured == (worst != nil) && measured == (share != nil),
+		"mean_admissible, median_admissible, worst_admissible and share_over_one are measured together, but some are null")
+	f.unless(!measured || r.Elements > 0, "mean_admissible is %v without elements, want null", value(mean))
+	f.unless((mean == nil || *mean >= 1) && (median == nil || *median >= 1) && (worst == nil || *worst >= 1),
+		"mean_admissible is %v, median_admissible %v, worst_admissible %v, want at least 1: the right value is admissible", value(mean), value(median), value(worst))
+	f.unless(share == nil || *share <= 1, "share_over_one is %v, want at most 1", value(share))
+	if r.Contract == ContractBits && measured && median != nil && worst != nil && share != nil {
+		f.unless(*mean == 1 && *median == 1 && *worst == 1 && *share == 0,
+			"contract is bits, but mean_admissible %v, median_admissible %v, worst_admissible %v, share_over_one %v, want 1, 1, 1, 0", *mean, *median, *worst, *share)
+	}
+
+	f.unless(r.TruthElements <= r.Elements, "truth_elements is %d of %d elements", r.TruthElements, r.Elements)
+	f.unless(r.Undecided <= r.TruthElements, "undecided is %d of %d truth_elements", r.Undecided, r.TruthElements)
+	f.unless(r.ErrorUndefined <= r.TruthElements, "error_undefined is %d of %d truth_elements", r.ErrorUndefined, r.TruthElements)
+	f.unless((r.Misrounded != nil) == (r.TruthElements > 0), "misrounded is %v with %d truth_elements: null if and only if there are none", value(r.Misrounded), r.TruthElements)
+	f.unless(r.Misrounded == nil || *r.Misrounded <= 1, "misrounded is %v, want at most 1", value(r.Misrounded))
+	f.unless((r.WorstErrorULP != nil) == (r.TruthElements > r.ErrorUndefined), "worst_error_ulp is %v with %d truth_elements, of which %d have no error: null if and only if none has one",
+		value(r.WorstErrorULP), r.TruthElements, r.ErrorUndefined)
+}
+
+// value prints a figure.
+func value[T any](figure *T) any {
+	if figure == nil {
+		return "null"
+	}
+	return *figure
+}
+
+func (f *faults) tiers(r *Report) {
+	for i, t := range r.Tiers {
+		field := fmt.Sprintf("tiers[%d]", i)
+		f.oneOf(field+".name", t.Name, TierNames)
+		f.unless(!slices.ContainsFunc(r.Tiers[:i], func(o Tier) bool { return o.Name == t.Name }), "%s.name is %q, as that of an earlier tier", field, t.Name)
+		f.unless(t.Failed <= t.Checks, "%s: %d failed of %d checks", field, t.Failed, t.Checks)
+	}
+}
+
+func failed(t Tier) bool { return t.Failed > 0 }
+
+func (f *faults) verdict(r *Report) {
+	f.unless(slices.Contains(Verdicts, r.Verdict), "verdict is %q, want one of %q", r.Verdict, Verdicts)
+	anyFailed := slices.ContainsFunc(r.Tiers, failed)
+	f.unless(r.Mismatches == 0 || anyFailed, "mismatches is %d, but no tier failed", r.Mismatches)
+	f.unless((r.Verdict == Rejected) == anyFailed, "verdict is %s and tiers failed: %v; rejected if and only if one did", r.Verdict, anyFailed)
+	f.unless((r.Verdict == Accepted) == (r.Reason == ""), "verdict is %s and reason %q: empty if and only if accepted", r.Verdict, r.Reason)
+	switch r.Verdict {
+	case Accepted:
+		f.unless(r.Elements > 0, "accepted, but no output was compared")
+		f.unless(r.Coverage.Produced > 0 && r.Coverage.Judged == r.Coverage.Produced, "accepted, but %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
+		f.unless(len(r.Evidence) > 0, "accepted, but evidence is empty")
+	case Skipped:
+		f.unless(r.Cases == 0, "skipped, but there are %d cases", r.Cases)
+	}
+}
+
+func (f *faults) failure(r *Report) {
+	f.unless((r.Failure != nil) == (r.Verdict == Rejected), "verdict is %s and there is a failure: %v; rejected if and only if there is one", r.Verdict, r.Failure != nil)
+	if r.Failure == nil {
+		return
+	}
+	fail := r.Failure
+	f.unless(slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == fail.Tier && failed(t) }), "failure.tier is %q, which did not fail", fail.Tier)
+	f.unless(fail.OriginalCase == "" || hasCase(r, fail.OriginalCase), "failure.original_case is %q, which is not in case_list", fail.OriginalCase)
+	for _, text := range []struct{ field, got string }{
+		{"case", fail.Case}, {"place", fail.Place}, {"message", fail.Message}, {"replay", fail.Replay},
+	} {
+		f.unless(text.got != "", "failure.%s is empty", text.field)
+		f.unless(!strings.Contains(text.got, "\n"), "failure.%s has more than one line: %q", text.field, text.got)
+	}
+}
+
+func hasCase(r *Report, name string) bool {
+	return slices.ContainsFunc(r.CaseList, func(c Case) bool { return c.Name == name })
+}
+
+// worst holds the figures to the cases in which they were worst.
+func (f *faults) worst(r *Report) {
+	largest := map[string]float64{}
+	for i, w := range r.WorstCases {
+		field := fmt.Sprintf("worst_cases[%d]", i)
+		f.oneOf(field+".figure", w.Figure, []string{FigureErrorULP, FigureAdmissible})
+		f.unless(hasCase(r, w.Case), "%s.case is %q, which is not in case_list", field, w.Case)
+		f.unless(w.Place != "", "%s.place is empty", field)
+		largest[w.Figure] = max(largest[w.Figure], w.Value)
+	}
+	if got, ok := largest[FigureErrorULP]; ok {
+		f.unless(r.WorstErrorULP != nil && *r.WorstErrorULP == got, "worst_error_ulp is %v, want %v, the largest in worst_cases", value(r.WorstErrorULP), got)
+	}
+	if got, ok := largest[FigureAdmissible]; ok {
+		f.unless(r.WorstAdmissible != nil && float64(*r.WorstAdmissible) == got, "worst_admissible is %v, want %v, the largest in worst_cases", value(r.WorstAdmissible), got)
+	}
+}
+
+// texts are what is claimed, what is not, and how it is known.
+func (f *faults) texts(r *Report) {
+	f.unless(len(r.NonClaims) > 0, "non_claims is empty")
+	for _, list := range []struct {
+		field string
+		texts []string
+	}{{"evidence", r.Evidence}, {"non_claims", r.NonClaims}, {"formats", r.Formats}} {
+		f.unless(!slices.Contains(list.texts, ""), "%s has an empty entry", list.field)
+	}
+	f.unless(len(r.Signatures) == 0, "signatures has %d entries, want none: they belong to an envelope", len(r.Signatures))
+
+	fields := Fields()
+	for _, name := range fields {
+		f.unless(r.Obtained[name] != "" || name == "failure" && r.Failure == nil, "obtained does not say how %s was obtained", name)
+	}
+	for name := range r.Obtained {
+		f.unless(slices.Contains(fields, name), "obtained names %q, which is no field", name)
+	}
+}

@@ -1,0 +1,141 @@
+package evidence
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Schema is the JSON Schema of a [Report]. Those of [Index] and [Run] are in it, as
+// $defs/index and $defs/run.
+//
+//go:embed schema.json
+var Schema []byte
+
+// SchemaID and IndexSchemaID say in a file which schema it follows.
+const (
+	SchemaID      = "urn:tokitai:evidence:1"
+	IndexSchemaID = SchemaID + "#/$defs/index"
+)
+
+// FingerprintOf is the SHA-256 of data in lower-case hexadecimal digits.
+func FingerprintOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// DigestOf is the SHA-256 of one line for each case, in order: its name, a space,
+// inputs_sha256, a space, outputs_sha256, and a line feed, the last line's included.
+// Without cases it is the SHA-256 of nothing.
+func DigestOf(cases []Case) string {
+	h := sha256.New()
+	for _, c := range cases {
+		io.WriteString(h, c.Name+" "+c.InputsSHA256+" "+c.OutputsSHA256+"\n")
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// JSON is the report as JSON. It does not check it.
+func (r *Report) JSON() ([]byte, error) { return encode(r) }
+
+// JSON is the index as JSON.
+func (x *Index) JSON() ([]byte, error) { return encode(x) }
+
+// JSON is the run as JSON.
+func (r *Run) JSON() ([]byte, error) { return encode(r) }
+
+// encode writes fields in the order of their declaration, keys of maps sorted, every
+// list in brackets even if it is nil, and times in UTC. It ends with a line feed.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(complete(reflect.ValueOf(v)).Interface()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+// complete is a deep copy of v without nil lists and maps, and with times in UTC.
+func complete(v reflect.Value) reflect.Value {
+	if v.Type() == timeType {
+		return reflect.ValueOf(v.Interface().(time.Time).UTC())
+	}
+	out := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(complete(v.Elem()))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out.Field(i).Set(complete(v.Field(i)))
+		}
+	case reflect.Slice:
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(complete(v.Index(i)))
+		}
+	case reflect.Map:
+		out.Set(reflect.MakeMap(v.Type()))
+		for key, value := range v.Seq2() {
+			out.SetMapIndex(key, complete(value))
+		}
+	default:
+		out.Set(v)
+	}
+	return out
+}
+
+// Stable is a copy of the report without what depends on the machine and the moment:
+// host, machine, time, and every field whose name ends in seconds. Two runs of the
+// same program on the same inputs agree in it.
+func (r *Report) Stable() *Report {
+	out := complete(reflect.ValueOf(r)).Interface().(*Report)
+	clearUnstable(reflect.ValueOf(out).Elem())
+	return out
+}
+
+func clearUnstable(report reflect.Value) {
+	for f, v := range report.Fields() {
+		name := jsonName(f)
+		switch {
+		case f.Anonymous:
+			clearUnstable(v)
+		case name == "host", name == "machine", name == "time", strings.HasSuffix(name, "seconds"):
+			v.SetZero()
+		}
+	}
+}
+
+// Fields lists the names that a report's fields have in JSON, without obtained, which
+// has a text for each of them. Failure is absent where there is none.
+func Fields() []string { return fieldsOf(reflect.TypeFor[Report]()) }
+
+func fieldsOf(t reflect.Type) []string {
+	var names []string
+	for f := range t.Fields() {
+		switch name := jsonName(f); {
+		case f.Anonymous:
+			names = append(names, fieldsOf(f.Type)...)
+		case name != "obtained":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}

@@ -1,0 +1,326 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Markdown is the report for people. What depends on the machine and the moment
+// stands in its last section.
+func (r *Report) Markdown() string {
+	var p page
+	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
+	p.line("")
+	p.line("%s", r.sentence())
+	p.failure(r.Failure)
+	p.checked(r)
+	p.figures(r)
+	p.worst(r.WorstCases)
+	p.list("What this shows", r.Evidence, "Nothing.")
+	p.list("What this does not show", r.NonClaims, "")
+	p.made(r)
+	p.cases(r)
+	p.whereAndWhen(r)
+	return p.String()
+}
+
+// sentence says what came out.
+func (r *Report) sentence() string {
+	subject := fmt.Sprintf("%s on %s, contract %s, level %s", code(r.Lowering), code(r.Device), r.Contract, r.Level)
+	switch r.Verdict {
+	case Accepted:
+		return fmt.Sprintf("**accepted**: %s. %s, %s compared, no mismatch.", subject, count(int64(r.Cases), "case"), count(r.Elements, "output"))
+	case Rejected:
+		return fmt.Sprintf("**rejected**: %s. %s in %s compared, in %s.\n\n%s",
+			subject, count(r.Mismatches, "mismatch"), count(r.Elements, "output"), count(int64(r.Cases), "case"), escape(r.Reason))
+	}
+	return fmt.Sprintf("**%s**: %s.\n\n%s", r.Verdict, subject, escape(r.Reason))
+}
+
+// page is a Markdown document under construction.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *page) heading(title string) { p.line("\n## %s\n", title) }
+
+// table has cells of Markdown; columns whose head ends in a colon are aligned right.
+func (p *page) table(head []string, rows [][]string) {
+	row := func(cells []string) { p.line("| %s |", strings.Join(cells, " | ")) }
+	names, rules := make([]string, len(head)), make([]string, len(head))
+	for i, h := range head {
+		name, isRight := strings.CutSuffix(h, ":")
+		names[i], rules[i] = name, "---"
+		if isRight {
+			rules[i] = "---:"
+		}
+	}
+	row(names)
+	row(rules)
+	for _, cells := range rows {
+		row(cells)
+	}
+}
+
+func (p *page) list(title string, texts []string, none string) {
+	p.heading(title)
+	if len(texts) == 0 {
+		p.line("%s", none)
+	}
+	for _, text := range texts {
+		p.line("- %s", escape(text))
+	}
+}
+
+func (p *page) failure(f *Failure) {
+	if f == nil {
+		return
+	}
+	p.heading("The failing case")
+	p.line("%s", escape(f.Message))
+	p.line("")
+	rows := [][]string{
+		{"tier", escape(f.Tier)},
+		{"case", code(f.Case) + ", seed " + strconv.FormatUint(f.Seed, 10)},
+		{"place", code(f.Place)},
+		{"got", code(f.Got)},
+		{"want", code(f.Want)},
+		{"truth", code(cmp.Or(f.Truth, "not known"))},
+	}
+	for _, input := range f.Inputs {
+		rows = append(rows, []string{"input", code(input)})
+	}
+	if f.OriginalCase != "" && f.OriginalCase != f.Case {
+		rows = append(rows, []string{"found in", code(f.OriginalCase)})
+	}
+	if f.Note != "" {
+		rows = append(rows, []string{"note", escape(f.Note)})
+	}
+	p.table([]string{"", ""}, rows)
+	p.line("\nTo see it again:\n")
+	p.line("    %s", f.Replay)
+}
+
+func (p *page) checked(r *Report) {
+	p.heading("What was checked")
+	if len(r.Tiers) == 0 {
+		p.line("Nothing.")
+	} else {
+		var rows [][]string
+		for _, t := range r.Tiers {
+			rows = append(rows, []string{escape(t.Name), integer(t.Checks), integer(t.Failed), escape(t.Note)})
+		}
+		p.table([]string{"tier", "checks:", "failed:", ""}, rows)
+	}
+	c := r.Coverage
+	p.line("\nOf %s produced, %s judged, in %s.", count(c.Produced, "output"), integer(c.Judged), count(c.Tiles, "tile"))
+	if len(r.Formats) > 0 {
+		p.line("Storage formats: %s.", codes(r.Formats))
+	}
+}
+
+func (p *page) figures(r *Report) {
+	p.heading("How tightly")
+	p.table([]string{"figure", "value:"}, [][]string{
+		{"how sums round", code(r.Model)},
+		{"admissible values per output, mean", figure(r.MeanAdmissible)},
+		{"median", figure(r.MedianAdmissible)},
+		{"worst", figure(r.WorstAdmissible)},
+		{"share of outputs with more than one", figure(r.ShareOverOne)},
+		{"outputs compared with the truth", integer(r.TruthElements)},
+		{"worst error in ulp of " + escape(r.DType), figure(r.WorstErrorULP)},
+		{"share not correctly rounded", figure(r.Misrounded)},
+		{"correct rounding not known", integer(r.Undecided)},
+		{"no distance to the truth", integer(r.ErrorUndefined)},
+	})
+}
+
+func (p *page) worst(cases []WorstCase) {
+	if len(cases) == 0 {
+		return
+	}
+	p.heading("Worst cases")
+	var rows [][]string
+	for _, w := range cases {
+		rows = append(rows, []string{escape(w.Figure), figure(&w.Value), code(w.Case), code(w.Place), code(w.Got), code(cmp.Or(w.Truth, "not known")), codes(w.Inputs)})
+	}
+	p.table([]string{"figure", "value:", "case", "place", "got", "truth", "inputs"}, rows)
+}
+
+// made is what was judged and what made it.
+func (p *page) made(r *Report) {
+	p.heading("What was judged")
+	rows := [][]string{
+		{"operation", code(r.Op)},
+		{"definition", code(r.Definition.Name)},
+		{"compiler", known(r.Toolchain.Compiler)},
+		{"its version", known(r.Toolchain.Version)},
+		{"its options", known(r.Toolchain.Options)},
+	}
+	for _, f := range r.Fingerprints {
+		text := "none"
+		if f.SHA256 != "" {
+			text = code(f.SHA256)
+		}
+		if f.Note != "" {
+			text += ": " + escape(f.Note)
+		}
+		rows = append(rows, []string{"SHA-256, " + escape(f.Of), text})
+	}
+	p.table([]string{"", ""}, rows)
+	p.line("\nThe text of the definition, and how every field was obtained, are in %s.", link(r.FileName()+".json"))
+}
+
+func (p *page) cases(r *Report) {
+	p.heading("Cases")
+	p.line("%s from the generator %s, seed %d. SHA-256 of the list: %s.", count(int64(len(r.CaseList)), "case"), code(r.Generator.Name), r.Generator.Seed, code(r.DigestSHA256))
+	if len(r.CaseList) == 0 {
+		return
+	}
+	shown := []int{0, len(r.CaseList) - 1}
+	var rows [][]string
+	for _, i := range slices.Compact(shown) {
+		c := r.CaseList[i]
+		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(strings.Join(c.Tiers, ", ")), integer(c.Elements), integer(c.Mismatches)})
+	}
+	p.line("")
+	p.table([]string{"no.:", "case", "shapes", "tiers", "outputs:", "mismatches:"}, rows)
+}
+
+func (p *page) whereAndWhen(r *Report) {
+	h, m := r.Host, r.Machine
+	p.heading("Where and when")
+	kernel := "not measured"
+	if r.KernelSeconds != nil {
+		kernel = seconds(*r.KernelSeconds)
+	}
+	p.table([]string{"", ""}, [][]string{
+		{"tool", escape(r.Tool + " " + r.Version)},
+		{"time", r.Time.UTC().Format(time.RFC3339)},
+		{"device", known(m.Name)},
+		{"its architecture", known(m.Architecture)},
+		{"its driver", known(m.Driver)},
+		{"its memory", knownCount(m.MemoryBytes, " bytes")},
+		{"its workers", knownCount(int64(m.Workers), "")},
+		{"host", known(h.CPU)},
+		{"its system", code(h.OS + "/" + h.Arch)},
+		{"its cores", knownCount(int64(h.Cores), "")},
+		{"its memory", knownCount(h.MemoryBytes, " bytes")},
+		{"SHA-256, program", known(h.ProgramSHA256)},
+		{"kernel time", kernel},
+		{"time in all", seconds(r.Seconds)},
+	})
+}
+
+// Markdown is the index for people.
+func (x *Index) Markdown() string {
+	var p page
+	p.line("# Evidence")
+	p.line("")
+	c := x.Counts
+	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Skipped)
+	p.line("%s, %s compared, %s.", count(int64(x.Totals.Cases), "case"), count(x.Totals.Elements, "output"), count(x.Totals.Mismatches, "mismatch"))
+	p.line("")
+	var rows [][]string
+	for _, e := range x.Reports {
+		rows = append(rows, []string{
+			fmt.Sprintf("[%s](%s)", escape(e.Lowering), e.Markdown), escape(e.DType), escape(e.Device), e.Contract,
+			integer(int64(e.Cases)), integer(e.Elements), integer(e.Mismatches), string(e.Verdict), escape(e.Reason),
+		})
+	}
+	p.table([]string{"lowering", "dtype", "device", "contract", "cases:", "outputs:", "mismatches:", "verdict", "reason"}, rows)
+	p.line("\nThe same for machines, with the SHA-256 of every report: %s. Signatures: none.", link("index.json"))
+	p.heading("Where and when")
+	p.table([]string{"", ""}, [][]string{
+		{"tool", escape(x.Tool + " " + x.Version)},
+		{"time", x.Time.UTC().Format(time.RFC3339)},
+		{"host", known(x.Host.CPU)},
+		{"its system", code(x.Host.OS + "/" + x.Host.Arch)},
+		{"time in all", seconds(x.Totals.Seconds)},
+	})
+	return p.String()
+}
+
+var escaper = strings.NewReplacer(
+	"\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "\\<", ">", "\\>", "#", "\\#",
+	"\r\n", " ", "\n", " ", "\r", " ")
+
+// escape makes a text that Markdown shows as it is, in one line.
+func escape(text string) string { return escaper.Replace(text) }
+
+// code shows a text as code, also in a table, where a bar is written \| even so.
+func code(text string) string {
+	text = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "|", "\\|").Replace(text)
+	if text == "" {
+		return ""
+	}
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + text + " " + fence
+	}
+	return fence + text + fence
+}
+
+func codes(texts []string) string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = code(text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func link(file string) string { return fmt.Sprintf("[%s](%s)", escape(file), file) }
+
+func known(text string) string { return cmp.Or(code(text), "not known") }
+
+// figure is a measured number: integers in full, others in four digits.
+func figure[T int64 | float64](x *T) string {
+	if x == nil {
+		return "not measured"
+	}
+	f := float64(*x)
+	if f < 1e15 && f == float64(int64(f)) {
+		return integer(int64(f))
+	}
+	return strconv.FormatFloat(f, 'g', 4, 64)
+}
+
+// integer has its digits in groups of three.
+func integer(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// count is a number of things.
+func count(n int64, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "ch"):
+		return integer(n) + " " + thing + "es"
+	}
+	return integer(n) + " " + thing + "s"
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'g', 4, 64) + " s" }
+
+func knownCount(n int64, unit string) string {
+	if n == 0 {
+		return "not known"
+	}
+	return integer(n) + unit
+}

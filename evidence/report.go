@@ -1,0 +1,311 @@
+// Package evidence is what a verification leaves behind for a stranger: reports
+// that say what was checked, on what, how tightly, what came out, and what is not
+// claimed. It does not know how a verdict was reached.
+//
+// A report is JSON in the form of schema.json, and Markdown for people. Two runs of
+// the same program on the same inputs give reports that differ in nothing but the
+// fields host, machine, time and those whose names end in seconds; the index, which
+// has the hashes of the reports' files, differs in these too.
+//
+// Numbers are finite and not negative. A figure that was not measured is null. An
+// output that has no distance to the truth in ulp, because one of the two is NaN or
+// infinite and the other is not, is counted in error_undefined and left out of
+// worst_error_ulp. A text that was not found out is empty.
+//
+// What a stranger can check without running anything, and [Report.Check] does:
+//
+//   - digest_sha256 is the SHA-256 of the lines that [DigestOf] describes:
+//     jq -r '.case_list[] | "\(.name) \(.inputs_sha256) \(.outputs_sha256)"' | sha256sum
+//   - definition.sha256 is that of definition.text, and lowering is definition.name, a
+//     slash and a name; fingerprints has definition, source, compiler and artifact,
+//     each with a hash or with a note that says why there is none.
+//   - cases is the length of case_list, elements and mismatches are the sums over it.
+//     Names of cases are unique.
+//   - coverage.judged is at most coverage.produced.
+//   - Tiers are from a closed list, each at most once, and fail at most as often as
+//     they check. A mismatch makes a tier fail.
+//   - rejected if and only if a tier failed; then, and only then, there is a failure
+//     with its tier, place, message and a command that replays it.
+//   - accepted only if nothing failed, something was compared, and all that was
+//     produced was judged. Every other verdict has a reason. Skipped has no cases.
+//   - Under contract bits exactly one value is admissible for every output.
+//   - Figures agree with the cases in which they were worst.
+//   - non_claims is not empty, and obtained says of every other field how it came about.
+//
+// Start reading at [Report].
+package evidence
+
+import "time"
+
+// Verdict is what a verification found.
+type Verdict string
+
+const (
+	Accepted     Verdict = "accepted"
+	Rejected     Verdict = "rejected"
+	Inadmissible Verdict = "inadmissible" // undecided: it could not be compiled, ended in an error, hung, or was not checked to the end
+	Skipped      Verdict = "skipped"
+)
+
+// Verdicts lists them in the order of an index's counts.
+var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Skipped}
+
+// The kinds of checks, in the order in which reports list them.
+const (
+	Structure  = "structure"  // writes where it should, and nowhere else
+	Bits       = "bits"       // equal to the reference, bit for bit
+	Set        = "set"        // in the admissible set
+	Grid       = "grid"       // on inputs whose sums are exact in every order, equal to the reference
+	Statistics = "statistics" // errors distributed as honest rounding would
+	Relations  = "relations"  // scaled inputs give scaled outputs
+	Invariance = "invariance" // the same again, and with other workers, alignments and neighbours
+)
+
+// TierNames is the closed list of the kinds of checks.
+var TierNames = []string{Structure, Bits, Set, Grid, Statistics, Relations, Invariance}
+
+// ContractBits and ContractBounded are what a lowering may promise: the reference's
+// bits, or a member of the admissible set.
+const (
+	ContractBits    = "bits"
+	ContractBounded = "bounded"
+)
+
+// Contracts, Levels and DTypes are the values that fields of their names may have.
+var (
+	Contracts = []string{ContractBits, ContractBounded}
+	Levels    = []string{"smoke", "quick", "full", "exhaustive", "call"} // call: the caller's own data
+	DTypes    = []string{"f16", "bf16", "f32", "i32"}
+)
+
+// Summary is one line of a verification: one lowering of one definition, in one
+// storage format. These are the results that the program prints as JSON.
+type Summary struct {
+	Op       string `json:"op"`
+	Lowering string `json:"lowering"` // its id: definition, slash, name
+	DType    string `json:"dtype"`
+	Device   string `json:"device"`
+	Level    string `json:"level"`
+	Contract string `json:"contract"`
+	Model    string `json:"model"` // how sums round: fma, mma(16,25), or the declared order
+
+	Cases      int   `json:"cases"`
+	Elements   int64 `json:"elements"`   // outputs compared
+	Mismatches int64 `json:"mismatches"` // outputs that are not admissible
+
+	MeanAdmissible   *float64 `json:"mean_admissible"` // values that would have been accepted, per output; 1 under contract bits
+	MedianAdmissible *float64 `json:"median_admissible"`
+	WorstAdmissible  *int64   `json:"worst_admissible"`
+	ShareOverOne     *float64 `json:"share_over_one"` // of outputs for which more than one value would have been accepted
+
+	TruthElements  int64    `json:"truth_elements"`  // outputs that were also compared with the truth
+	WorstErrorULP  *float64 `json:"worst_error_ulp"` // of the storage dtype, against truth
+	Misrounded     *float64 `json:"misrounded"`      // share of those that are not the correctly rounded truth
+	Undecided      int64    `json:"undecided"`       // of those, the ones whose correct rounding is not known
+	ErrorUndefined int64    `json:"error_undefined"` // of those, the ones with no distance to the truth
+
+	Coverage Coverage `json:"coverage"`
+	Tiers    []Tier   `json:"tiers"`
+
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason"` // "" if accepted
+	Seconds float64 `json:"seconds"`
+}
+
+// Coverage is how much of the outputs that were produced was judged, tile by tile.
+type Coverage struct {
+	Produced int64 `json:"produced"` // output elements of all cases
+	Judged   int64 `json:"judged"`   // of these, those in a tile that was judged
+	Tiles    int64 `json:"tiles"`
+}
+
+// Tier is what one kind of check found.
+type Tier struct {
+	Name   string `json:"name"` // one of TierNames
+	Checks int64  `json:"checks"`
+	Failed int64  `json:"failed"`
+	Note   string `json:"note,omitempty"` // why it did not apply, or figures
+}
+
+// Report is the evidence for one Summary.
+type Report struct {
+	Schema  string    `json:"schema"` // SchemaID
+	Tool    string    `json:"tool"`
+	Version string    `json:"version"`
+	Time    time.Time `json:"time"`
+	Host    Host      `json:"host"`
+
+	Summary
+
+	Formats       []string      `json:"formats"` // the choices of storage formats that were run, operand by operand
+	Machine       Machine       `json:"machine"`
+	Toolchain     Toolchain     `json:"toolchain"`
+	Fingerprints  []Fingerprint `json:"fingerprints"`
+	Definition    Definition    `json:"definition"`
+	Generator     Generator     `json:"generator"`
+	CaseList      []Case        `json:"case_list"`
+	DigestSHA256  string        `json:"digest_sha256"` // DigestOf(CaseList)
+	WorstCases    []WorstCase   `json:"worst_cases"`
+	Failure       *Failure      `json:"failure,omitempty"`
+	KernelSeconds *float64      `json:"kernel_seconds"` // the kernel's own time, all cases together
+	Evidence      []string      `json:"evidence"`       // what this report shows
+	NonClaims     []string      `json:"non_claims"`     // what it does not
+
+	// Obtained says of every other field, by its JSON name, how it was obtained.
+	Obtained map[string]string `json:"obtained"`
+
+	// Signatures are left to an envelope around the report (DSSE). The list is empty.
+	Signatures []string `json:"signatures"`
+}
+
+// Host is the machine that ran the verification.
+type Host struct {
+	OS            string `json:"os"`
+	Arch          string `json:"arch"`
+	CPU           string `json:"cpu"`
+	Cores         int    `json:"cores"`
+	MemoryBytes   int64  `json:"memory_bytes"`
+	ProgramSHA256 string `json:"program_sha256,omitempty"` // of the executable
+}
+
+// Machine is the device that was judged.
+type Machine struct {
+	Name         string `json:"name"`
+	Architecture string `json:"architecture"`
+	Driver       string `json:"driver"`
+	MemoryBytes  int64  `json:"memory_bytes"`
+	Workers      int    `json:"workers"`
+}
+
+// Toolchain is what made the kernel.
+type Toolchain struct {
+	Compiler string `json:"compiler"`
+	Version  string `json:"version"`
+	Options  string `json:"options"`
+}
+
+// Fingerprint is the SHA-256 of something that decides what is computed.
+type Fingerprint struct {
+	Of     string `json:"of"`             // one of fingerprintKinds
+	SHA256 string `json:"sha256"`         // "" where there is none
+	Note   string `json:"note,omitempty"` // what exactly was hashed, or why nothing could be
+}
+
+// fingerprintKinds is what every report has a Fingerprint of.
+var fingerprintKinds = []string{"definition", "source", "compiler", "artifact"}
+
+// Definition is what was verified against.
+type Definition struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"` // of Text
+	Text   string `json:"text"`
+}
+
+// Generator is how inputs were made.
+type Generator struct {
+	Name string `json:"name"`
+	Seed uint64 `json:"seed"`
+}
+
+// Case is one run of the kernel on one set of inputs.
+type Case struct {
+	Name          string   `json:"name"`   // without white space; with the seed it says everything
+	Shapes        []string `json:"shapes"` // x f16[4,4097], operand by operand
+	Tiers         []string `json:"tiers"`
+	Elements      int64    `json:"elements"`
+	Mismatches    int64    `json:"mismatches"`
+	InputsSHA256  string   `json:"inputs_sha256"`
+	OutputsSHA256 string   `json:"outputs_sha256"` // canonical: every NaN is one NaN
+}
+
+// WorstCase is where a figure was largest, with the input that caused it.
+type WorstCase struct {
+	Figure string   `json:"figure"` // error_ulp or admissible
+	Value  float64  `json:"value"`
+	Case   string   `json:"case"`
+	Place  string   `json:"place"` // y[3,17]
+	Got    string   `json:"got"`
+	Truth  string   `json:"truth"`  // "" where none is known
+	Inputs []string `json:"inputs"` // x[3,17] = 0x3c00 (1), the inputs at that place
+}
+
+// The figures of a WorstCase.
+const (
+	FigureErrorULP   = "error_ulp"
+	FigureAdmissible = "admissible"
+)
+
+// Failure is the first rejection, shrunk to a small case.
+type Failure struct {
+	Tier         string   `json:"tier"`
+	Case         string   `json:"case"` // the smallest that still fails
+	Seed         uint64   `json:"seed"`
+	OriginalCase string   `json:"original_case"` // in case_list, or "" for a check that ran no case
+	Place        string   `json:"place"`         // dx[3,4095], or dx where no one element is to blame
+	Got          string   `json:"got"`           // 0x3c11 (1.0166016)
+	Want         string   `json:"want"`
+	Truth        string   `json:"truth"` // "" where none is known
+	Inputs       []string `json:"inputs"`
+	Message      string   `json:"message"` // one line
+	Replay       string   `json:"replay"`  // a command that reproduces it
+	Note         string   `json:"note,omitempty"`
+}
+
+// Run is what a verification prints as JSON.
+type Run struct {
+	Tool    string    `json:"tool"`
+	Version string    `json:"version"`
+	Host    Host      `json:"host"`
+	Results []Summary `json:"results"`
+}
+
+// Index lists the reports in a folder.
+type Index struct {
+	Schema  string        `json:"schema"` // IndexSchemaID
+	Tool    string        `json:"tool"`
+	Version string        `json:"version"`
+	Time    time.Time     `json:"time"` // of the latest report
+	Host    Host          `json:"host"`
+	Counts  VerdictCounts `json:"counts"`
+	Totals  Totals        `json:"totals"`
+	Reports []IndexEntry  `json:"reports"`
+
+	// Signatures are left to an envelope around the index (DSSE), which has the hashes
+	// of all reports. The list is empty.
+	Signatures []string `json:"signatures"`
+}
+
+// VerdictCounts is how many reports have each verdict.
+type VerdictCounts struct {
+	Accepted     int `json:"accepted"`
+	Rejected     int `json:"rejected"`
+	Inadmissible int `json:"inadmissible"`
+	Skipped      int `json:"skipped"`
+}
+
+// Totals are sums over all reports.
+type Totals struct {
+	Reports    int     `json:"reports"`
+	Cases      int     `json:"cases"`
+	Elements   int64   `json:"elements"`
+	Mismatches int64   `json:"mismatches"`
+	Seconds    float64 `json:"seconds"`
+}
+
+// IndexEntry is one report, with its files beside the index.
+type IndexEntry struct {
+	Op         string  `json:"op"`
+	Lowering   string  `json:"lowering"`
+	DType      string  `json:"dtype"`
+	Device     string  `json:"device"`
+	Level      string  `json:"level"`
+	Contract   string  `json:"contract"`
+	Cases      int     `json:"cases"`
+	Elements   int64   `json:"elements"`
+	Mismatches int64   `json:"mismatches"`
+	Verdict    Verdict `json:"verdict"`
+	Reason     string  `json:"reason"`
+	JSON       string  `json:"json"`     // file name
+	Markdown   string  `json:"markdown"` // file name
+	SHA256     string  `json:"sha256"`   // of the JSON file
+}

@@ -1,0 +1,231 @@
+package evidence
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FileName is the name of the report's files, without their ending: definition,
+// lowering and dtype.
+func (r *Report) FileName() string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '/':
+			return '_'
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_':
+			return c
+		}
+		return '-'
+	}, r.Lowering+"_"+r.DType)
+}
+
+// Write checks the reports and puts each into dir as JSON and as Markdown, and after
+// them index.json and index.md. The reports are of one run: tool, version and host
+// agree. Files of the same names are replaced, others stay.
+//
+// On an error dir is as it was, or absent if it was: everything is written and synced
+// under dir in a folder of its own, and only then moved into place, the index last.
+func Write(dir string, reports []*Report) error { return write(disk{}, dir, reports) }
+
+// indexOf lists reports of one run, given the SHA-256 of the JSON file of each.
+func indexOf(reports []*Report, sha256 []string) *Index {
+	first := reports[0]
+	x := &Index{Schema: IndexSchemaID, Tool: first.Tool, Version: first.Version, Host: first.Host}
+	for i, r := range reports {
+		if r.Time.After(x.Time) {
+			x.Time = r.Time
+		}
+		switch r.Verdict {
+		case Accepted:
+			x.Counts.Accepted++
+		case Rejected:
+			x.Counts.Rejected++
+		case Inadmissible:
+			x.Counts.Inadmissible++
+		case Skipped:
+			x.Counts.Skipped++
+		}
+		x.Totals.Reports++
+		x.Totals.Cases += r.Cases
+		x.Totals.Elements += r.Elements
+		x.Totals.Mismatches += r.Mismatches
+		x.Totals.Seconds += r.Seconds
+		x.Reports = append(x.Reports, IndexEntry{
+			Op: r.Op, Lowering: r.Lowering, DType: r.DType, Device: r.Device, Level: r.Level, Contract: r.Contract,
+			Cases: r.Cases, Elements: r.Elements, Mismatches: r.Mismatches, Verdict: r.Verdict, Reason: r.Reason,
+			JSON: r.FileName() + ".json", Markdown: r.FileName() + ".md", SHA256: sha256[i],
+		})
+	}
+	return x
+}
+
+// document is one file to be.
+type document struct {
+	name string
+	data []byte
+}
+
+// documents are the files of a folder, in the order in which they are put there.
+func documents(reports []*Report) ([]document, error) {
+	if len(reports) == 0 {
+		return nil, errors.New("evidence: no reports to write")
+	}
+	var docs []document
+	var hashes []string
+	taken := map[string]string{"index": "the index"} // by lower case: some file systems see no other
+	for _, r := range reports {
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+		if first := reports[0]; r.Tool != first.Tool || r.Version != first.Version || r.Host != first.Host {
+			return nil, fmt.Errorf("evidence: %s is a report of another tool, version or host than %s", r.Lowering, first.Lowering)
+		}
+		name, subject := r.FileName(), fmt.Sprintf("%s in %s on %s", r.Lowering, r.DType, r.Device)
+		if other, ok := taken[strings.ToLower(name)]; ok {
+			return nil, fmt.Errorf("evidence: the files of %s and of %s have the same name %s", other, subject, name)
+		}
+		taken[strings.ToLower(name)] = subject
+		data, err := r.JSON()
+		if err != nil {
+			return nil, fmt.Errorf("evidence: %s.json: %w", name, err)
+		}
+		hashes = append(hashes, FingerprintOf(data))
+		docs = append(docs, document{name + ".json", data}, document{name + ".md", []byte(r.Markdown())})
+	}
+	index := indexOf(reports, hashes)
+	data, err := index.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("evidence: index.json: %w", err)
+	}
+	return append(docs, document{"index.md", []byte(index.Markdown())}, document{"index.json", data}), nil
+}
+
+// files is what write needs of a file system, so that each step can be made to fail.
+type files interface {
+	Mkdir(path string) error
+	MkdirTemp(dir, pattern string) (string, error)
+	Create(path string) (file, error)
+	Rename(from, to string) error
+}
+
+type file interface {
+	io.WriteCloser
+	Sync() error
+}
+
+type disk struct{}
+
+func (disk) Mkdir(path string) error                       { return os.Mkdir(path, 0o777) }
+func (disk) MkdirTemp(dir, pattern string) (string, error) { return os.MkdirTemp(dir, pattern) }
+func (disk) Create(path string) (file, error)              { return os.Create(path) }
+func (disk) Rename(from, to string) error                  { return os.Rename(from, to) }
+
+func write(system files, dir string, reports []*Report) (err error) {
+	docs, err := documents(reports)
+	if err != nil {
+		return err
+	}
+	var undo []func() error // in the order of what is to be undone
+	defer func() {
+		if err == nil {
+			return
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			err = errors.Join(err, undo[i]())
+		}
+	}()
+
+	missing, err := missingFolders(dir)
+	if err != nil {
+		return fmt.Errorf("evidence: %w", err)
+	}
+	for _, folder := range missing {
+		if err := system.Mkdir(folder); err != nil {
+			return fmt.Errorf("evidence: %w", err)
+		}
+		undo = append(undo, func() error { return os.Remove(folder) })
+	}
+	staging, err := system.MkdirTemp(dir, ".unfinished-*")
+	if err != nil {
+		return fmt.Errorf("evidence: %w", err)
+	}
+	undo = append(undo, func() error { return os.RemoveAll(staging) })
+
+	for _, d := range docs {
+		if err := writeFile(system, filepath.Join(staging, d.name), d.data); err != nil {
+			return fmt.Errorf("evidence: %s was not written: %w", filepath.Join(dir, d.name), err)
+		}
+	}
+	for _, d := range docs {
+		target := filepath.Join(dir, d.name)
+		former, err := setAside(system, target, staging)
+		if err == nil && former != "" {
+			undo = append(undo, func() error { return os.Rename(former, target) })
+		}
+		if err == nil {
+			err = system.Rename(filepath.Join(staging, d.name), target)
+		}
+		if err != nil {
+			return fmt.Errorf("evidence: %s was not written: %w", target, err)
+		}
+		undo = append(undo, func() error { return os.Remove(target) })
+	}
+	// The reports stand. What is left in staging are the files that they replaced.
+	undo = nil
+	if err := os.RemoveAll(staging); err != nil {
+		return fmt.Errorf("evidence: the reports are written, but the replaced ones remain in %s: %w", staging, err)
+	}
+	return nil
+}
+
+// missingFolders are those on the way to dir that are to be made, the outermost first.
+func missingFolders(dir string) ([]string, error) {
+	var missing []string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		switch {
+		case err == nil && info.IsDir():
+			return missing, nil
+		case err == nil:
+			return nil, fmt.Errorf("%s is a file, want a folder", at)
+		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
+			return nil, err
+		}
+		missing = append([]string{at}, missing...)
+	}
+}
+
+// setAside moves a file that is about to be replaced into staging, and returns where
+// it is then: "" if there was none.
+func setAside(system files, target, staging string) (string, error) {
+	info, err := os.Lstat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("there is something else than a file of that name: %s", info.Mode())
+	}
+	former := filepath.Join(staging, filepath.Base(target)+".former")
+	return former, system.Rename(target, former)
+}
+
+// writeFile returns without an error only if all of data is on the disk.
+func writeFile(system files, path string, data []byte) error {
+	f, err := system.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return cmp.Or(err, f.Close())
+}

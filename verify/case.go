@@ -1,0 +1,224 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Case is one question to a kernel. Its name says everything but the seed:
+//
+//	spread/R=3,C=257
+//	one-huge/R=1@4,C=1025/gap=3/offset=1/y=x
+//	permute-rows:normal/R=8,C=65/gamma=f32
+//
+// First comes the check, if it is not the plain comparison; then the pattern of
+// values and the sizes, where R=1@4 is one row of what would be row 4 of a larger
+// tensor; then, in any order, elements between rows, elements before the first, an
+// output in the place of an input, and operands whose format is not the target's.
+type Case struct {
+	Check   string // "" compares every output; otherwise the name of a relation or invariance
+	Pattern string
+	Sizes   []Size // in the order of Definition.Sizes
+	Gap     int    // elements between rows
+	Offset  int    // elements before the first: another alignment
+	InPlace string // "y=x", or ""
+	Formats []num.DType
+
+	isAccuracy bool // compared with the truth as well
+}
+
+// Size is how long one letter's axis is, and where it begins.
+type Size struct {
+	Letter  string
+	N, From int
+}
+
+func (s Size) String() string {
+	if s.From == 0 {
+		return fmt.Sprintf("%s=%d", s.Letter, s.N)
+	}
+	return fmt.Sprintf("%s=%d@%d", s.Letter, s.N, s.From)
+}
+
+// name is the case's name for a target.
+func (c *Case) name(t *Target) string {
+	var b strings.Builder
+	if c.Check != "" {
+		b.WriteString(c.Check + ":")
+	}
+	b.WriteString(c.Pattern + "/")
+	for i, s := range c.Sizes {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(s.String())
+	}
+	if c.Gap > 0 {
+		fmt.Fprintf(&b, "/gap=%d", c.Gap)
+	}
+	if c.Offset > 0 {
+		fmt.Fprintf(&b, "/offset=%d", c.Offset)
+	}
+	if c.InPlace != "" {
+		b.WriteString("/" + c.InPlace)
+	}
+	usual := t.formats()[0]
+	for i, f := range c.Formats {
+		if f != usual[i] {
+			fmt.Fprintf(&b, "/%s=%s", t.Definition.Operands[i].Name, f)
+		}
+	}
+	return b.String()
+}
+
+// size is the length and the beginning of a letter's axis.
+func (c *Case) size(letter string) (n, from int) {
+	for _, s := range c.Sizes {
+		if s.Letter == letter {
+			return s.N, s.From
+		}
+	}
+	return 1, 0
+}
+
+func (c *Case) sizes() map[string]int {
+	m := map[string]int{}
+	for _, s := range c.Sizes {
+		m[s.Letter] = s.N
+	}
+	return m
+}
+
+func (c *Case) clone() *Case {
+	d := *c
+	d.Sizes = slices.Clone(c.Sizes)
+	return &d
+}
+
+// outputs is the number of output elements of one run.
+func (c *Case) outputs(d *def.Definition) int64 {
+	n, sizes := int64(0), c.sizes()
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsOut {
+			rows, cols := o.Matrix(sizes)
+			n += int64(rows) * int64(cols)
+		}
+	}
+	return n
+}
+
+// maxCaseElements keeps a case that somebody types within what a host can hold.
+const maxCaseElements = 1 << 33
+
+// parseCase is the inverse of name.
+func (t *Target) parseCase(name string) (*Case, error) {
+	c := &Case{Formats: slices.Clone(t.formats()[0])}
+	refuse := func(format string, args ...any) (*Case, error) {
+		return nil, &UnknownError{What: "case", Name: name, Reason: fmt.Sprintf(format, args...), Known: t.caseNames()}
+	}
+	parts := strings.Split(name, "/")
+	if len(parts) < 2 {
+		return refuse("want pattern/sizes, such as %s", t.exampleCase())
+	}
+	c.Pattern = parts[0]
+	if check, pattern, ok := strings.Cut(parts[0], ":"); ok {
+		c.Check, c.Pattern = check, pattern
+		if t.checkNamed(check) == nil {
+			return refuse("there is no check %q", check)
+		}
+	}
+	if t.pattern(c.Pattern) == nil {
+		return refuse("there is no pattern %q", c.Pattern)
+	}
+	given := map[string]Size{}
+	for _, text := range strings.Split(parts[1], ",") {
+		s, ok := parseSize(text)
+		if !ok || !slices.Contains(t.Definition.Sizes(), s.Letter) {
+			return refuse("%q is no size of %s, which has %s", text, t.Definition.Name, strings.Join(t.Definition.Sizes(), ", "))
+		}
+		given[s.Letter] = s
+	}
+	for _, letter := range t.Definition.Sizes() {
+		s, ok := given[letter]
+		if !ok {
+			return refuse("size %s is missing", letter)
+		}
+		c.Sizes = append(c.Sizes, s)
+	}
+	for _, o := range t.Definition.Operands {
+		rows, cols := o.Matrix(c.sizes())
+		if int64(rows) > maxCaseElements/int64(cols) {
+			return refuse("%s would have %d×%d elements", o.Name, rows, cols)
+		}
+	}
+	for _, option := range parts[2:] {
+		if err := t.parseOption(c, option); err != "" {
+			return refuse("%s", err)
+		}
+	}
+	if !slices.ContainsFunc(t.formats(), func(f []num.DType) bool { return slices.Equal(f, c.Formats) }) {
+		return refuse("%s has no such formats", t.Definition.Name)
+	}
+	c.isAccuracy = c.Check == ""
+	return c, nil
+}
+
+func parseSize(text string) (Size, bool) {
+	letter, value, ok := strings.Cut(text, "=")
+	number, from, hasFrom := strings.Cut(value, "@")
+	s := Size{Letter: letter}
+	var err error
+	if s.N, err = strconv.Atoi(number); err != nil || !ok || s.N < 1 || s.N > maxCaseElements {
+		return s, false
+	}
+	if hasFrom {
+		if s.From, err = strconv.Atoi(from); err != nil || s.From < 0 || s.From > maxCaseElements {
+			return s, false
+		}
+	}
+	return s, true
+}
+
+// parseOption reads gap=, offset=, y=x or gamma=f32; it returns what is wrong.
+func (t *Target) parseOption(c *Case, option string) string {
+	const most = 1 << 20
+	left, right, ok := strings.Cut(option, "=")
+	if !ok {
+		return fmt.Sprintf("%q is no option", option)
+	}
+	if left == "gap" || left == "offset" {
+		n, err := strconv.Atoi(right)
+		if err != nil || n < 0 || n > most {
+			return fmt.Sprintf("%s is %q, want 0 to %d", left, right, most)
+		}
+		if left == "gap" {
+			c.Gap = n
+		} else {
+			c.Offset = n
+		}
+		return ""
+	}
+	d := t.Definition
+	i := d.Operand(left)
+	if i < 0 {
+		return fmt.Sprintf("%q is neither an operand nor gap or offset", left)
+	}
+	if k := d.Operand(right); k >= 0 {
+		if !d.MayReplace(&d.Operands[i], &d.Operands[k]) {
+			return fmt.Sprintf("%s may not be %s", left, right)
+		}
+		c.InPlace = option
+		return ""
+	}
+	f, err := num.ParseDType(right)
+	if err != nil {
+		return fmt.Sprintf("%s is %q, want a format or an operand", left, right)
+	}
+	c.Formats[i] = f
+	return ""
+}

@@ -1,0 +1,380 @@
+package verify
+
+import (
+	"slices"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/internal/gen"
+	"tokitai/num"
+)
+
+// plan is how many cases of each kind a level has.
+type plan struct {
+	small    int   // every size up to this
+	edges    int   // boundaries (powers of two and their neighbours) up to this, of the last axis
+	others   int   // and of the others
+	outputs  int64 // of one boundary case, at most
+	shapes   int   // of the list below, for each pattern
+	random   int   // cases of random shape, pattern and layout
+	accuracy int64 // outputs of a kind of data, at least
+	checks   int   // shapes on which each relation and invariance is tried
+	macs     int64 // multiply-adds of one contraction, at most
+	large    int64 // outputs of one large case
+	every    bool  // every pattern of the first input's format, if it has 16 bits
+	all      bool  // every pattern of 32 bits, every pair of 16
+}
+
+var plans = [...]plan{
+	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17},
+	Quick:      {small: 40, edges: 131073, others: 16385, outputs: 70_000, shapes: 3, random: 150, accuracy: 1 << 16, checks: 2, macs: 1 << 22, large: 1 << 18, every: true},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 27, every: true, all: true},
+}
+
+// cases lists the cases of a level.
+func (t *Target) cases(level Level) []*Case {
+	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
+	l.patterns()
+	l.sizes()
+	l.inPlace()
+	l.formats()
+	l.random()
+	l.checks()
+	l.accuracy()
+	l.large()
+	l.counting()
+	return l.list
+}
+
+type lister struct {
+	t     *Target
+	p     plan
+	usual []num.DType
+	list  []*Case
+	seen  map[string]bool
+	turn  int // of patterns
+}
+
+func (l *lister) add(c *Case) {
+	if c.Formats == nil {
+		c.Formats = l.usual
+	}
+	if name := c.name(l.t); !l.seen[name] {
+		l.seen[name] = true
+		l.list = append(l.list, c)
+	}
+}
+
+// shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
+// of a table, queries, rows and columns.
+func (l *lister) shape(n ...int) []Size {
+	d := l.t.Definition
+	letters := []string{"R", "C"}
+	switch d.Kind {
+	case def.KindContraction:
+		letters = []string{d.Operands[2].Dims[0], d.SummedOver(), d.Operands[2].Dims[1]}
+	case def.KindGather, def.KindScatterAdd:
+		letters = []string{"Q", "V", "D"}
+	}
+	var sizes []Size
+	for _, letter := range d.Sizes() {
+		sizes = append(sizes, Size{Letter: letter, N: n[slices.Index(letters, letter)]})
+	}
+	return sizes
+}
+
+// usualShapes are small shapes that reach tails: of chunks, lanes, panels, and of
+// several rows.
+func (l *lister) usualShapes() [][]int {
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		return [][]int{{5, 37, 7}, {66, 9, 131}, {3, 300, 5}, {17, 64, 33}, {2, 1029, 3}, {65, 17, 130}, {1, 4100, 2}, {31, 257, 29}}
+	case def.KindGather, def.KindScatterAdd:
+		return [][]int{{70, 9, 13}, {300, 3, 7}, {9, 70, 515}, {1000, 33, 5}, {33, 1000, 3}, {2050, 2, 9}, {5, 5, 4099}, {130, 31, 64}}
+	}
+	return [][]int{{5, 33}, {3, 261}, {2, 1030}, {40, 9}, {1, 2500}, {7, 515}, {521, 3}, {2, 8200}}
+}
+
+// nextPattern goes round the patterns that are worth another shape.
+func (l *lister) nextPattern() string {
+	all := l.t.patterns()
+	for {
+		p := all[l.turn%len(all)]
+		if l.turn++; p.counts == 0 {
+			return p.name
+		}
+	}
+}
+
+// patterns tries every pattern in a few shapes.
+func (l *lister) patterns() {
+	shapes := l.usualShapes()
+	for _, p := range l.t.patterns() {
+		if p.counts > 0 {
+			continue
+		}
+		for _, n := range shapes[:min(l.p.shapes, len(shapes))] {
+			l.add(&Case{Pattern: p.name, Sizes: l.shape(n...)})
+		}
+	}
+}
+
+// edges are sizes at which loops, lanes, chunks and tiles end.
+func edges(most int) []int {
+	list := []int{45, 48, 50, 61, 96, 97, 100, 199, 251, 384, 509, 768, 1000, 1021, 1536, 3000, 3072, 5000, 6144, 10007, 12289, 40009, 50257}
+	for p := 32; p <= 1<<24; p *= 2 {
+		list = append(list, p-1, p, p+1)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(list, func(n int) bool { return n > most })
+}
+
+// sizes tries every small size of every axis, and every boundary.
+func (l *lister) sizes() {
+	letters := l.t.Definition.Sizes()
+	for axis := range letters {
+		lengths := make([]int, 0, l.p.small)
+		for n := 1; n <= l.p.small; n++ {
+			lengths = append(lengths, n)
+		}
+		most := l.p.others
+		if axis == len(letters)-1 {
+			most = l.p.edges
+		}
+		for _, n := range edges(most) {
+			if n > l.p.small {
+				lengths = append(lengths, n)
+			}
+		}
+		for turn, n := range lengths {
+			others := [...]int{1, 3, 2}[turn%3]
+			if l.p.others < 1000 && n > 64 {
+				others = 1
+			}
+			c := &Case{Pattern: l.nextPattern()}
+			for i, letter := range letters {
+				s := Size{Letter: letter, N: others}
+				if i == axis {
+					s.N = n
+				}
+				c.Sizes = append(c.Sizes, s)
+			}
+			if l.isWithin(c) {
+				l.add(c)
+			}
+		}
+	}
+}
+
+// inPlace puts each output into the place of each input that allows it.
+func (l *lister) inPlace() {
+	d := l.t.Definition
+	for i := range d.Operands {
+		for _, partner := range d.InPlacePartners(&d.Operands[i]) {
+			if l.usual[i] != l.usual[d.Operand(partner)] {
+				continue
+			}
+			for k, n := range l.usualShapes()[:3] {
+				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Gap: 3 * k, Offset: k, InPlace: d.Operands[i].Name + "=" + partner})
+			}
+		}
+	}
+}
+
+// formats tries the other choices of formats.
+func (l *lister) formats() {
+	for _, f := range l.t.formats()[1:] {
+		for k, n := range l.usualShapes()[:3] {
+			if name := []string{"normal", "special", "rarely-special"}[k]; l.t.pattern(name) != nil {
+				l.add(&Case{Pattern: name, Sizes: l.shape(n...), Formats: f})
+			}
+			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Formats: f, Gap: k})
+		}
+		if l.t.Definition.Kind == def.KindContraction {
+			for range 8 {
+				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(l.usualShapes()[0]...), Formats: f})
+			}
+		}
+	}
+}
+
+// random tries shapes, patterns, formats and layouts that nobody thought of.
+func (l *lister) random() {
+	d := l.t.Definition
+	g := gen.New(d.Name + "/" + l.t.DType.String())
+	for range l.p.random {
+		c := &Case{Pattern: l.nextPattern(), Formats: l.t.formats()[g.Below(len(l.t.formats()))]}
+		for _, letter := range d.Sizes() {
+			most := [...]int{9, 33, 70, 150, 9, 20, 600}[g.Below(7)]
+			if l.p.outputs < 4000 {
+				most = min(most, 33)
+			}
+			c.Sizes = append(c.Sizes, Size{Letter: letter, N: 1 + g.Below(most)})
+		}
+		if g.Below(2) == 0 {
+			c.Gap = g.Below(20)
+		}
+		if g.Below(2) == 0 {
+			c.Offset = g.Below(16)
+		}
+		if l.isWithin(c) {
+			l.add(c)
+		}
+	}
+}
+
+// isWithin reports whether a case is small enough for the level.
+func (l *lister) isWithin(c *Case) bool {
+	d := l.t.Definition
+	return c.outputs(d) <= l.p.outputs && (d.Kind != def.KindContraction || work(c) <= l.p.macs)
+}
+
+func work(c *Case) int64 {
+	n := int64(1)
+	for _, s := range c.Sizes {
+		n *= int64(s.N)
+	}
+	return n
+}
+
+// checks tries every relation and invariance on a few shapes. Relations want values
+// whose results are ordinary numbers: the first pattern is the operation's usual one.
+func (l *lister) checks() {
+	shapes := l.usualShapes()
+	usual := l.t.patterns()[0].name
+	for _, k := range l.t.checks() {
+		for i := range l.p.checks {
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
+		}
+		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance {
+			rows, cols := 24, 9 // enough for several workers
+			if l.p.checks > 1 {
+				rows, cols = 64, 67
+			}
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
+		}
+		for _, f := range l.t.formats()[1:] {
+			if l.p.checks > 1 {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[0]...), Formats: f})
+			}
+		}
+	}
+}
+
+// accuracy compares the operation's kinds of data with the truth, in their own sizes
+// and, where a level has room, in more rows.
+func (l *lister) accuracy() {
+	for _, data := range l.t.data() {
+		c := &Case{Pattern: slug(data.Name), isAccuracy: true}
+		for _, letter := range l.t.Definition.Sizes() {
+			c.Sizes = append(c.Sizes, Size{Letter: letter, N: data.Sizes[letter]})
+		}
+		grow := divisible(l.t.Definition)
+		for l.p.accuracy == 0 && c.outputs(l.t.Definition) > l.p.outputs && shorten(c, grow) {
+		}
+		for l.t.Definition.Kind != def.KindContraction && grow != "" && c.outputs(l.t.Definition) < l.p.accuracy {
+			for i := range c.Sizes {
+				if c.Sizes[i].Letter == grow {
+					c.Sizes[i].N *= 2
+				}
+			}
+		}
+		l.add(c)
+		if l.t.Definition.Kind == def.KindContraction { // with the accumulator in sight
+			for _, f := range l.t.formats()[1:] {
+				wide := c.clone()
+				wide.Formats = f
+				l.add(wide)
+			}
+		}
+	}
+}
+
+// shorten halves an axis, or any other where that one has length 1.
+func shorten(c *Case, letter string) bool {
+	for _, want := range []bool{true, false} {
+		for i := range c.Sizes {
+			if s := &c.Sizes[i]; (s.Letter == letter) == want && s.N > 1 {
+				s.N = (s.N + 1) / 2
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// large is one case of many outputs, which is judged tile by tile.
+func (l *lister) large() {
+	if l.p.large == 0 {
+		return
+	}
+	usual := l.t.patterns()[0].name
+	n := int(l.p.large)
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		side := 1
+		for int64(8*side*side*side) <= l.p.macs*4 {
+			side *= 2
+		}
+		l.add(&Case{Pattern: usual, Sizes: l.shape(side+1, side+3, side-1)})
+	case def.KindGather:
+		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
+	case def.KindScatterAdd:
+		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
+	default:
+		l.add(&Case{Pattern: usual, Sizes: l.shape(n/1024, 1024)})
+		l.add(&Case{Pattern: usual, Sizes: l.shape(n/4099+1, 4099), Gap: 5})
+	}
+}
+
+// counting runs through all patterns of the first input: 2^16 of them in one case, 2^32
+// in 256. The count goes on row after row of everyWidth columns.
+func (l *lister) counting() {
+	d := l.t.Definition
+	if !d.IsFlat() || l.t.DType == num.NoDType {
+		return
+	}
+	inputs := 0
+	for i := range d.Operands {
+		if d.Operands[i].IsIn {
+			inputs++
+		}
+	}
+	bits := 8 * l.usual[0].Size()
+	if l.p.every && bits == 16 {
+		l.add(&Case{Pattern: "every", Sizes: l.shape(1<<16/everyWidth, everyWidth), isAccuracy: true})
+	}
+	if !l.p.all || inputs > 2 {
+		return
+	}
+	name := "every"
+	if bits == 16 && inputs == 2 {
+		name = "every-pair"
+	}
+	if name == "every-pair" || bits == 32 {
+		const pieces = 256
+		rows := 1 << 32 / everyWidth / pieces
+		for i := range pieces {
+			c := &Case{Pattern: name, Sizes: l.shape(rows, everyWidth)}
+			for k := range c.Sizes {
+				if c.Sizes[k].Letter == "R" {
+					c.Sizes[k].From = i * rows
+				}
+			}
+			l.add(c)
+		}
+	}
+}
+
+// caseNames are the names of the quick cases, for messages about one that is unknown.
+func (t *Target) caseNames() []string {
+	var names []string
+	for _, c := range t.cases(Quick) {
+		names = append(names, c.name(t))
+	}
+	return names
+}
+
+// exampleCase is a name as it should look.
+func (t *Target) exampleCase() string { return t.cases(Smoke)[0].name(t) }

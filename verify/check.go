@@ -1,0 +1,500 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op"
+)
+
+// check is a question that takes more than one run of the kernel: a relation between
+// the results of different inputs, or an invariance of the result. Its first run is
+// judged like every other; then further runs are compared with it, bit for bit.
+type check struct {
+	name string
+	tier string // relations or invariance
+	run  func(x *trialRun) (compared int64, f *finding, err error)
+}
+
+// trialRun is a case that has run once.
+type trialRun struct {
+	s    *session
+	c    *Case
+	l    *loaded
+	base *outcome
+}
+
+// checks lists the checks of the target, in the order in which they run.
+func (t *Target) checks() []*check {
+	if t.checkList != nil {
+		return t.checkList
+	}
+	add := func(tier, name string, run func(*trialRun) (int64, *finding, error)) {
+		t.checkList = append(t.checkList, &check{name: name, tier: tier, run: run})
+	}
+	d := t.Definition
+	if t.Operation != nil {
+		for _, s := range t.Operation.Scalings {
+			if s.Definition == d {
+				add(evidence.Relations, "scale-"+slug(s.Name)+"-up", scaled(s, 4))
+				add(evidence.Relations, "scale-"+slug(s.Name)+"-down", scaled(s, -3))
+			}
+		}
+	}
+	if !t.Lowering.IsBounded || t.Lowering.Order.IsDeclared() {
+		// The order of sums depends on their length alone, so that neither a row's place
+		// nor its company matters.
+		for _, letter := range independent(d) {
+			add(evidence.Relations, "reverse-"+letter, reversed(letter))
+			add(evidence.Relations, "split-"+letter, split(letter))
+		}
+		if d.Kind == def.KindContraction {
+			if t.Lowering.Order.Kind != def.Pairwise {
+				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
+			}
+			add(evidence.Relations, "transpose", transposed)
+		}
+	}
+	for i := range d.Operands {
+		for _, partner := range d.InPlacePartners(&d.Operands[i]) {
+			add(evidence.Relations, "in-place-"+d.Operands[i].Name+"-"+partner, inPlace(d.Operands[i].Name, partner))
+		}
+	}
+	add(evidence.Invariance, "repeat", repeated)
+	add(evidence.Invariance, "layout", laidOut)
+	if t.Lowering.Device == "cpu" {
+		add(evidence.Invariance, "workers", byWorkers)
+	}
+	add(evidence.Invariance, "concurrent", concurrent)
+	return t.checkList
+}
+
+func (t *Target) checkNamed(name string) *check {
+	for _, k := range t.checks() {
+		if k.name == name {
+			return k
+		}
+	}
+	return nil
+}
+
+// independent lists the letters whose indices do not see each other.
+func independent(d *def.Definition) []string {
+	switch d.Kind {
+	case def.KindContraction:
+		return d.Operands[2].Dims
+	case def.KindGather:
+		return []string{"Q", "D"}
+	case def.KindScatterAdd:
+		return []string{"D"}
+	}
+	if divisible(d) == "R" {
+		return []string{"R"}
+	}
+	return nil
+}
+
+// again runs the kernel on other inputs, and compares its outputs with those that the
+// base run leads one to expect.
+func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
+	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	return compare(l, out, tier, what, expect)
+}
+
+// compare holds a run's outputs to what is expected of them; ok is false where nothing
+// is.
+func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
+	if out.breach != nil {
+		f := *out.breach
+		f.Message = what + ": " + f.Message
+		return 0, &f, nil
+	}
+	d := l.target.Definition
+	var n int64
+	for i := range d.Operands {
+		if !d.Operands[i].IsOut {
+			continue
+		}
+		got := out.operands[i]
+		for r := range got.Rows {
+			for c := range got.Cols {
+				want, ok := expect(i, r, c)
+				if !ok {
+					continue
+				}
+				n++
+				if x := got.Bits(r, c); num.Canonical(got.DType, x) != num.Canonical(got.DType, want) {
+					return n, &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}, nil
+				}
+			}
+		}
+	}
+	return n, nil, nil
+}
+
+// same expects the base run's outputs.
+func (x *trialRun) same(i, r, c int) (uint32, bool) { return x.base.operands[i].Bits(r, c), true }
+
+// scaled multiplies inputs by powers of two. An input that would leave the normal
+// numbers is 1 instead, before and after; results are compared where they are normal.
+func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		d := t.Definition
+		plain, l := t.load(x.c, x.s.o.Seed), t.load(x.c, x.s.o.Seed)
+		l.params = slices.Clone(l.params)
+		for i, p := range d.Params {
+			l.params[i] *= pow2(s.Params[p.Name] * k)
+		}
+		for i := range d.Operands {
+			o, a, b := &d.Operands[i], plain.blocks[i].array, l.blocks[i].array
+			if !o.IsIn || o.IsIndex {
+				continue
+			}
+			isNegated := slices.Contains(s.Negated, o.Name)
+			for r := range a.Rows {
+				for c := range a.Cols {
+					bits, ok := scaleBits(a, r, c, s.Inputs[o.Name]*k, isNegated)
+					if !ok && a.At(r, c) != 0 {
+						a.Set(r, c, 1)
+						bits, _ = scaleBits(a, r, c, s.Inputs[o.Name]*k, isNegated)
+					}
+					b.SetBits(r, c, bits)
+				}
+			}
+		}
+		base, err := x.s.bench.run(plain, x.s.o.deadline(), 0)
+		if err != nil {
+			return 0, nil, err
+		}
+		what := fmt.Sprintf("with inputs scaled as %s by 2^%d", s.Name, k)
+		return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+			name := d.Operands[i].Name
+			return scaleBits(base.operands[i], r, c, s.Outputs[name]*k, slices.Contains(s.Negated, name))
+		})
+	}
+}
+
+func pow2(n int) float64 {
+	p := 1.0
+	for range max(n, -n) {
+		p *= 2
+	}
+	if n < 0 {
+		return 1 / p
+	}
+	return p
+}
+
+// scaleBits multiplies a value by 2^n, and tells whether it is a normal number before
+// and after.
+func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
+	v := float64(a.At(r, c))
+	if isNegated {
+		v = -v
+	}
+	w := v * pow2(n)
+	least := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // the smallest normal number
+	isNormal := func(x float64) bool { return max(x, -x) >= least && max(x, -x) <= num.MaxFinite(a.DType) }
+	return num.NarrowF64(a.DType, w), isNormal(v) && isNormal(w)
+}
+
+// reversed turns a letter's axis around, in all operands that have it.
+func reversed(letter string) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		l := t.newLoaded(x.c)
+		for i, b := range l.blocks {
+			turn(b.array, x.l.blocks[i].array, &t.Definition.Operands[i], letter)
+		}
+		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint32, bool) {
+			r, c = mirror(x.base.operands[i], &t.Definition.Operands[i], letter, r, c)
+			return x.base.operands[i].Bits(r, c), true
+		})
+	}
+}
+
+func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
+	for k, l := range o.Dims {
+		switch {
+		case l != letter:
+		case isColumn(o, k):
+			c = a.Cols - 1 - c
+		default:
+			r = a.Rows - 1 - r
+		}
+	}
+	return r, c
+}
+
+func turn(dst, src num.Array, o *def.Operand, letter string) {
+	for r := range dst.Rows {
+		for c := range dst.Cols {
+			rr, cc := mirror(src, o, letter, r, c)
+			dst.SetBits(r, c, src.Bits(rr, cc))
+		}
+	}
+}
+
+// split computes parts alone: the first index of a letter, and the others.
+func split(letter string) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		n, from := x.c.size(letter)
+		if n < 2 {
+			return 0, nil, nil
+		}
+		var compared int64
+		for _, part := range [][2]int{{0, 1}, {1, n - 1}} {
+			c := x.c.clone()
+			for i := range c.Sizes {
+				if c.Sizes[i].Letter == letter {
+					c.Sizes[i] = Size{Letter: letter, N: part[1], From: from + part[0]}
+				}
+			}
+			l := t.newLoaded(c)
+			for i, b := range l.blocks {
+				at := Rect{Rows: b.array.Rows, Cols: b.array.Cols}
+				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], letter, part[0])
+				b.copyFrom(window(x.l.blocks[i].array, at))
+			}
+			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
+			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+				dr, dc := offsetOf(&t.Definition.Operands[i], letter, part[0])
+				return x.base.operands[i].Bits(r+dr, c+dc), true
+			})
+			if compared += m; f != nil || err != nil {
+				return compared, f, err
+			}
+		}
+		return compared, nil, nil
+	}
+}
+
+// offsetOf is how far an operand moves when a letter's axis begins at n.
+func offsetOf(o *def.Operand, letter string, n int) (rows, cols int) {
+	for k, l := range o.Dims {
+		switch {
+		case l != letter:
+		case isColumn(o, k):
+			cols = n
+		default:
+			rows = n
+		}
+	}
+	return rows, cols
+}
+
+func (b *block) copyFrom(a num.Array) {
+	for r := range b.array.Rows {
+		for c := range b.array.Cols {
+			b.array.SetBits(r, c, a.Bits(r, c))
+		}
+	}
+}
+
+// padded appends zeros to the summed index. Nothing is claimed of sums that see an
+// infinity or a NaN, which zero would turn into NaN only on one side, nor of zeros.
+func padded(x *trialRun) (int64, *finding, error) {
+	t := x.l.target
+	letter := t.Definition.SummedOver()
+	const more = 5
+	c := x.c.clone()
+	for i := range c.Sizes {
+		if c.Sizes[i].Letter == letter {
+			c.Sizes[i].N += more
+		}
+	}
+	l := t.newLoaded(c)
+	for i, b := range l.blocks {
+		old := x.l.blocks[i].array
+		for r := range b.array.Rows {
+			for col := range b.array.Cols {
+				if b.array.SetBits(r, col, 0); r < old.Rows && col < old.Cols {
+					b.array.SetBits(r, col, old.Bits(r, col))
+				}
+			}
+		}
+	}
+	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint32, bool) {
+		return x.base.operands[i].Bits(r, c), x.base.operands[i].At(r, c) != 0
+	})
+}
+
+// transposed computes (A·B)ᵀ as Bᵀ·Aᵀ.
+func transposed(x *trialRun) (int64, *finding, error) {
+	t := x.l.target
+	d := t.Definition
+	c := x.c.clone()
+	rows, cols := d.Operands[2].Dims[0], d.Operands[2].Dims[1]
+	for i := range c.Sizes {
+		switch s := &c.Sizes[i]; s.Letter {
+		case rows:
+			s.N, s.From = x.c.size(cols)
+		case cols:
+			s.N, s.From = x.c.size(rows)
+		}
+	}
+	l := t.newLoaded(c)
+	old, now := x.l.blocks, l.blocks
+	swapped := d.TransposeLeft == d.TransposeRight
+	for to, from := range []int{1, 0} {
+		copyTransposed(now[to].array, old[from].array, swapped)
+	}
+	if d.Accumulate {
+		copyTransposed(now[2].array, old[2].array, true)
+	}
+	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint32, bool) {
+		return x.base.operands[i].Bits(c, r), true
+	})
+}
+
+func copyTransposed(dst, src num.Array, isTransposed bool) {
+	for r := range dst.Rows {
+		for c := range dst.Cols {
+			if isTransposed {
+				dst.SetBits(r, c, src.Bits(c, r))
+			} else {
+				dst.SetBits(r, c, src.Bits(r, c))
+			}
+		}
+	}
+}
+
+// inPlace puts an output into the place of an input.
+func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		d := t.Definition
+		if x.c.Formats[d.Operand(out)] != x.c.Formats[d.Operand(in)] {
+			return 0, nil, nil
+		}
+		c := x.c.clone()
+		c.InPlace = out + "=" + in
+		return x.again(t.load(c, x.s.o.Seed), evidence.Relations, "with "+out+" in the place of "+in, x.same)
+	}
+}
+
+// repeats is more than the ten calls after which a known kernel went wrong.
+const repeats = 14
+
+// repeated runs the same inputs many times, with other inputs in between.
+func repeated(x *trialRun) (int64, *finding, error) {
+	t := x.l.target
+	other := t.load(x.c, x.s.o.Seed+1)
+	var compared int64
+	for n := 2; n <= repeats; n++ {
+		if n%3 == 0 {
+			if _, err := x.s.bench.run(other, x.s.o.deadline(), 1); err != nil {
+				return compared, nil, err
+			}
+		}
+		m, f, err := x.again(x.l, evidence.Invariance, fmt.Sprintf("run again, time %d", n), x.same)
+		if compared += m; f != nil || err != nil {
+			return compared, f, err
+		}
+	}
+	return compared, nil, nil
+}
+
+// laidOut moves the operands: other alignments, other distances between rows.
+func laidOut(x *trialRun) (int64, *finding, error) {
+	t := x.l.target
+	var compared int64
+	for _, at := range [][2]int{{1, 0}, {3, 1}, {8, 16}, {7, 5}, {0, 64}} {
+		c := x.c.clone()
+		c.Offset, c.Gap = at[0], at[1]
+		what := fmt.Sprintf("with %d elements before the first and %d between rows", c.Offset, c.Gap)
+		m, f, err := x.again(t.load(c, x.s.o.Seed), evidence.Invariance, what, x.same)
+		if compared += m; f != nil || err != nil {
+			return compared, f, err
+		}
+	}
+	return compared, nil, nil
+}
+
+// byWorkers runs on devices with other numbers of workers.
+func byWorkers(x *trialRun) (int64, *finding, error) {
+	var compared int64
+	for _, workers := range []int{1, 2, 3, 8} {
+		b, err := x.s.t.newBench(x.s.o, workers)
+		if err != nil {
+			return compared, nil, err
+		}
+		out, err := b.run(x.l, x.s.o.deadline(), 0)
+		b.close()
+		if err != nil {
+			return compared, nil, err
+		}
+		m, f, err := compare(x.l, out, evidence.Invariance, fmt.Sprintf("with %d workers", workers), x.same)
+		if compared += m; f != nil || err != nil {
+			return compared, f, err
+		}
+	}
+	return compared, nil, nil
+}
+
+// concurrent launches the kernel from several goroutines at once, each on inputs of
+// its own, and compares with the results of one after the other.
+func concurrent(x *trialRun) (int64, *finding, error) {
+	const callers, rounds = 4, 6
+	t := x.l.target
+	var inputs [callers]*loaded
+	var alone [callers]*outcome
+	for i := range inputs {
+		inputs[i] = t.load(x.c, x.s.o.Seed+uint64(i))
+		out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
+		if err != nil {
+			return 0, nil, err
+		}
+		alone[i] = out
+	}
+	var compared int64
+	var first *finding
+	var failed error
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i := range inputs {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for range rounds {
+				out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
+				if err != nil {
+					mu.Lock()
+					failed = err
+					mu.Unlock()
+					return
+				}
+				n, f, _ := compare(inputs[i], out, evidence.Invariance, fmt.Sprintf("launched %d at once", callers), func(k, r, c int) (uint32, bool) {
+					return alone[i].operands[k].Bits(r, c), true
+				})
+				mu.Lock()
+				if compared += n; first == nil && f != nil {
+					first = f
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	group.Wait()
+	return compared, first, failed
+}
+
+// checkTier is the tier to which a case belongs besides structure, bits and set.
+func (t *Target) checkTier(c *Case) string {
+	if c.Check == "" {
+		if t.pattern(c.Pattern).isGrid {
+			return evidence.Grid
+		}
+		return ""
+	}
+	return t.checkNamed(c.Check).tier
+}

@@ -1,0 +1,232 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"time"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// CallReport is what checked calls found: a report for each kernel that ran. An
+// operation may run several.
+type CallReport struct {
+	// Tool, Version and Program stand in the reports, as those of Options do. Replay
+	// is a command that makes the call again; "" says that only the caller can.
+	Tool, Version, Program, Replay string
+
+	mu    sync.Mutex
+	parts []*evidence.Report
+}
+
+// Checked makes a call a checked one: it runs on the caller's own data, and then every
+// output is compared with the reference on the inputs as they were, and with the truth
+// for its accuracy. The call itself returns as always; the report tells. It waits for
+// the kernel, and takes memory for copies of the operands.
+func Checked(r *CallReport) engine.Option {
+	if r == nil {
+		r = &CallReport{}
+	}
+	return engine.WithObserver(r)
+}
+
+// Reports are the reports so far, in the order of the kernels.
+func (r *CallReport) Reports() []*evidence.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*evidence.Report(nil), r.parts...)
+}
+
+// Verdict is the worst of the reports' verdicts: rejected, then inadmissible, then
+// accepted; skipped if nothing ran.
+func (r *CallReport) Verdict() evidence.Verdict {
+	worst := evidence.Skipped
+	for _, p := range r.Reports() {
+		switch {
+		case p.Verdict == evidence.Rejected, worst == evidence.Skipped:
+			worst = p.Verdict
+		case p.Verdict == evidence.Inadmissible && worst == evidence.Accepted:
+			worst = p.Verdict
+		}
+	}
+	return worst
+}
+
+// observed is a call between its beginning and its end.
+type observed struct {
+	report *CallReport
+	target *Target
+	l      *loaded
+	before [][]byte // of every operand, as the caller gave it
+	began  time.Time
+}
+
+// Before copies the operands.
+func (r *CallReport) Before(call *engine.Record) error {
+	o := &observed{report: r, began: time.Now()}
+	d := call.Definition
+	formats := make([]num.DType, len(d.Operands))
+	l := &loaded{params: call.Params, c: &Case{Formats: formats}}
+	for i, t := range call.Tensors {
+		raw, err := t.Bytes()
+		if err != nil {
+			return fmt.Errorf("a checked call reads its operands: %w", err)
+		}
+		formats[i] = t.DType()
+		o.before = append(o.before, raw)
+		l.blocks = append(l.blocks, &block{array: folded(d.Operands[i].Dims, t, bytes.Clone(raw))})
+		l.taken = append(l.taken, -1)
+	}
+	o.target = &Target{Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
+	o.target.formatList = append([][]num.DType{formats}, o.target.formats()...)
+	l.target = o.target
+	o.l = l
+	call.State = o
+	return nil
+}
+
+// folded is a tensor's values as the definition sees them.
+func folded(dims []string, t *tensor.Tensor, raw []byte) num.Array {
+	a := num.Array{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.Cols(), Data: raw}
+	if len(dims) == 1 && dims[0] != "C" {
+		a.Rows, a.Cols, a.Stride = t.Len(), 1, 1
+	}
+	return a
+}
+
+// After compares.
+func (r *CallReport) After(call *engine.Record, err error) {
+	o, ok := call.State.(*observed)
+	if !ok {
+		return
+	}
+	part := o.judge(call, err, time.Since(o.began).Seconds())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parts = append(r.parts, part)
+}
+
+func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *evidence.Report {
+	t, d := o.target, call.Definition
+	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program}
+	r := newReport(t, options)
+	r.Level = "call"
+	r.Formats = []string{formatText(d, o.l.c.Formats)}
+	r.Machine = machineOf(call.Queue.Device().Describe())
+	r.Generator = evidence.Generator{Name: "the caller's own data"}
+	r.KernelSeconds = nil
+	fail := func(reason string) *evidence.Report {
+		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(reason)
+		r.DigestSHA256 = evidence.DigestOf(nil)
+		r.NonClaims = []string{"this report decides nothing: the call did not come to its end"}
+		r.Seconds = time.Since(o.began).Seconds()
+		finish(r)
+		return r
+	}
+	if callErr != nil {
+		return fail(callErr.Error())
+	}
+	if err := call.Queue.Wait(); err != nil {
+		return fail(err.Error())
+	}
+	r.KernelSeconds = &seconds
+	out := &outcome{}
+	breach := ""
+	for i, tensor := range call.Tensors {
+		raw, err := tensor.Bytes()
+		if err != nil {
+			return fail(err.Error())
+		}
+		out.operands = append(out.operands, folded(d.Operands[i].Dims, tensor, raw))
+		if !d.Operands[i].IsOut && !isReplaced(call, i) && !bytes.Equal(raw, o.before[i]) && breach == "" {
+			breach = "it writes to its input " + d.Operands[i].Name
+		}
+	}
+	j, err := t.judge(o.l, out, manner{withTruth: true})
+	if err != nil {
+		return fail(err.Error())
+	}
+	s := &session{t: t, o: options, tiers: map[string]*evidence.Tier{}}
+	result := caseResult{Name: "call", Found: *j, Tiers: map[string]evidence.Tier{}}
+	result.Inputs = fmt.Sprintf("%x", hashOperands(d, o.l.inputs(), false))
+	result.Outputs = fmt.Sprintf("%x", hashOperands(d, out.operands, true))
+	result.count(evidence.Structure, 1, 0)
+	if breach != "" {
+		result.Tiers[evidence.Structure] = evidence.Tier{}
+		result.fail(&finding{Tier: evidence.Structure, Operand: outputOf(d), Row: -1, Message: breach}, 1)
+	}
+	result.count(t.mainTier(), j.Elements-j.Unspecified, j.Mismatches)
+	if result.First == nil {
+		result.First = j.first
+	}
+	s.take(o.l.c, result)
+	o.fill(s, r, result)
+	r.Seconds = time.Since(o.began).Seconds()
+	finish(r)
+	return r
+}
+
+// fill puts what was found into the report.
+func (o *observed) fill(s *session, r *evidence.Report, result caseResult) {
+	t, d, j := o.target, o.target.Definition, &result.Found
+	listed := evidence.Case{
+		Name: result.Name, Elements: j.Elements, Mismatches: j.Mismatches, InputsSHA256: result.Inputs, OutputsSHA256: result.Outputs,
+		Tiers: []string{evidence.Structure, t.mainTier()},
+	}
+	for i, b := range o.l.blocks {
+		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", d.Operands[i].Name, b.array.DType, b.array.Rows, b.array.Cols))
+	}
+	r.CaseList = []evidence.Case{listed}
+	r.Cases, r.Elements, r.Mismatches = 1, j.Elements, j.Mismatches
+	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
+	r.Coverage = evidence.Coverage{Produced: j.Elements, Judged: j.Elements, Tiles: j.Tiles}
+	s.setFigures(r, j)
+	if w := j.WorstError; w.IsSeen {
+		r.WorstCases = append(r.WorstCases, o.l.worstCase(w, result.Name))
+	}
+	for _, name := range evidence.TierNames {
+		tier := evidence.Tier{Name: name, Note: "does not apply to a single call on a caller's data"}
+		if got := s.tiers[name]; got != nil {
+			tier = evidence.Tier{Name: name, Checks: got.Checks, Failed: got.Failed}
+		}
+		if name == evidence.Structure {
+			tier.Note = "inputs are compared; guards cannot be put around a caller's memory"
+		}
+		r.Tiers = append(r.Tiers, tier)
+	}
+	r.NonClaims = []string{
+		"nothing is said of other inputs, shapes or calls",
+		"memory around the operands was not watched",
+		"nothing is said of speed: the check itself takes most of the time",
+	}
+	if result.First == nil {
+		r.Verdict = evidence.Accepted
+		r.Evidence = []string{fmt.Sprintf("every one of the call's %d outputs is what the definition gives on the inputs that the call was given", j.Elements)}
+		if r.WorstErrorULP != nil {
+			r.Evidence = append(r.Evidence, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst is %.4g ulp off", *r.WorstErrorULP))
+		}
+		return
+	}
+	r.Verdict = evidence.Rejected
+	r.Failure = o.l.failureOf(result.First)
+	r.Failure.Case, r.Failure.OriginalCase = result.Name, result.Name
+	r.Failure.Replay = o.report.Replay
+	if r.Failure.Replay == "" {
+		r.Failure.Replay = fmt.Sprintf("make the call again on the inputs whose SHA-256 is %s", result.Inputs)
+	}
+	r.Reason = r.Failure.Message
+}
+
+// isReplaced reports whether an output of the call lies in the place of an input.
+func isReplaced(call *engine.Record, input int) bool {
+	for i := range call.Definition.Operands {
+		if call.Definition.Operands[i].IsOut && tensor.Overlap(call.Tensors[i], call.Tensors[input]) != tensor.Disjoint {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,434 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/num/ball"
+	"tokitai/reference"
+	"tokitai/truth"
+)
+
+// finding is one thing that is wrong.
+type finding struct {
+	Tier    string `json:"tier"`
+	Message string `json:"message"`
+	Operand int    `json:"operand"` // -1 if it is not about an element
+	Row     int    `json:"row"`
+	Col     int    `json:"col"`
+	Got     uint32 `json:"got"`
+	Want    uint32 `json:"want"`            // the answer, or the least admissible value
+	WantTo  uint32 `json:"want_to"`         // the greatest; equal to Want under contract bits
+	IsCause bool   `json:"is_cause"`        // the kernel ended in an error: nothing was compared
+	IsHang  bool   `json:"is_hang"`         // and its device cannot be used again
+	Truth   string `json:"truth,omitempty"` // where known
+}
+
+// worst is where a figure was largest.
+type worst struct {
+	IsSeen  bool    `json:"is_seen,omitempty"`
+	Value   float64 `json:"value,omitempty"`
+	Operand int     `json:"operand,omitempty"`
+	Row     int     `json:"row,omitempty"`
+	Col     int     `json:"col,omitempty"`
+	Got     uint32  `json:"got,omitempty"`
+	Truth   string  `json:"truth,omitempty"`
+}
+
+// judgement is what was found on outputs; those of tiles add up.
+type judgement struct {
+	Elements    int64 `json:"elements"`
+	Mismatches  int64 `json:"mismatches"`
+	Unspecified int64 `json:"unspecified,omitempty"` // bounded: the set is not known
+
+	Admissible sizes `json:"admissible"`
+
+	TruthElements int64 `json:"truth_elements,omitempty"`
+	Misrounded    int64 `json:"misrounded,omitempty"`
+	Undecided     int64 `json:"undecided,omitempty"`
+	Undefined     int64 `json:"undefined,omitempty"` // not finite, where the truth is
+	WorstError    worst `json:"worst_error"`
+
+	Bias moments `json:"bias"` // of the error in ulps, with the sign of the truth
+
+	Tiles int64 `json:"tiles"`
+	first *finding
+}
+
+// add joins what was found on another part; the earlier finding stays first.
+func (j *judgement) add(k *judgement) {
+	j.Elements += k.Elements
+	j.Mismatches += k.Mismatches
+	j.Unspecified += k.Unspecified
+	j.Admissible.add(k.Admissible)
+	j.TruthElements += k.TruthElements
+	j.Misrounded += k.Misrounded
+	j.Undecided += k.Undecided
+	j.Undefined += k.Undefined
+	j.Bias.add(k.Bias)
+	j.Tiles += k.Tiles
+	if k.WorstError.IsSeen && (!j.WorstError.IsSeen || k.WorstError.Value > j.WorstError.Value) {
+		j.WorstError = k.WorstError
+	}
+	if j.first == nil {
+		j.first = k.first
+	}
+}
+
+// manner is how outputs are judged.
+type manner struct {
+	withTruth bool // accuracy too
+	withBig   bool // what float64 leaves open is decided with more digits
+}
+
+// judge compares the outputs of a run with what they must be, tile by tile.
+func (t *Target) judge(l *loaded, out *outcome, m manner) (*judgement, error) {
+	d := t.Definition
+	inputs := l.inputs()
+	tiles := tilesOf(d, inputs, tileElements)
+	found, errs := make([]*judgement, len(tiles)), make([]error, len(tiles))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range tiles {
+		slots <- struct{}{}
+		group.Add(1)
+		go func() {
+			defer func() { <-slots; group.Done() }()
+			found[i], errs[i] = t.judgeTile(l, inputs, out.operands, tiles[i], m)
+		}()
+	}
+	group.Wait()
+	total := &judgement{}
+	for i := range tiles {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		total.add(found[i])
+	}
+	if len(tiles) > 1 {
+		if reason, err := glue(d, out.operands, tiles, found); err != nil || reason != "" {
+			return nil, fmt.Errorf("%s: %s%w", d.Name, reason, err)
+		}
+	}
+	return total, nil
+}
+
+// glue holds the tiles' parts of every output to the gluing condition.
+func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) (reason string, err error) {
+	for i := range d.Operands {
+		if !d.Operands[i].IsOut {
+			continue
+		}
+		g := Grid{Rows: got[i].Rows, Cols: got[i].Cols, BlockRows: tiles[0].operands[i].Rows, BlockCols: tiles[0].operands[i].Cols}
+		var sections []Section
+		for k, tile := range tiles {
+			s, err := g.Section(tile.operands[i], window(got[i], tile.operands[i]), found[k].Mismatches)
+			if err != nil {
+				return "", err
+			}
+			sections = append(sections, s)
+		}
+		if whole := g.Glue(sections); !whole.IsWhole() {
+			return whole.Reason(), nil
+		}
+	}
+	return "", nil
+}
+
+// judgeTile judges one tile. The answer is computed in memory that the kernel never
+// saw, from inputs as they were before it ran.
+func (t *Target) judgeTile(l *loaded, inputs, got []num.Array, at tile, m manner) (*judgement, error) {
+	d := t.Definition
+	operands, outputs := make([]num.Array, len(inputs)), make([]num.Array, len(inputs))
+	for i := range inputs {
+		operands[i] = window(inputs[i], at.operands[i])
+		outputs[i] = window(got[i], at.operands[i])
+	}
+	answer := append([]num.Array(nil), operands...)
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			answer[i] = operands[i].Clone()
+		}
+	}
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: t.Lowering.Model}); err != nil {
+		return nil, err
+	}
+	j := &judgement{Tiles: 1}
+	v := view{target: t, l: l, at: at, inputs: operands, got: outputs, answer: answer}
+	if m.withTruth || t.Lowering.IsBounded {
+		if err := v.enclose(m); err != nil {
+			return nil, err
+		}
+	}
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			v.output(j, i)
+		}
+	}
+	return j, nil
+}
+
+// view is everything that is known of a tile.
+type view struct {
+	target              *Target
+	l                   *loaded
+	at                  tile
+	inputs, got, answer []num.Array
+	exact               *truth.Result
+	rounded             *truth.Result // bounded: what its arithmetic may give
+	correct             map[int]*truth.Rounding
+}
+
+func (v *view) enclose(m manner) error {
+	t := v.target
+	o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: t.Lowering.Model}
+	var err error
+	if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+		return err
+	}
+	if t.Lowering.IsBounded {
+		o.Mode, o.Order, o.FunctionULP, o.IsIEEE = truth.Rounded, &t.Lowering.Order, t.Lowering.FunctionULP, t.Lowering.IsIEEE
+		if v.rounded, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+			return err
+		}
+	}
+	if !m.withTruth {
+		return nil
+	}
+	v.correct = map[int]*truth.Rounding{}
+	for i := range t.Definition.Operands {
+		if !t.Definition.Operands[i].IsOut {
+			continue
+		}
+		if !m.withBig {
+			v.correct[i] = v.exact.Decide(i)
+		} else if v.correct[i], err = v.exact.Round(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output judges every element of one output.
+func (v *view) output(j *judgement, i int) {
+	got, answer := v.got[i], v.answer[i]
+	for r := range got.Rows {
+		for c := range got.Cols {
+			j.Elements++
+			x, y := got.Bits(r, c), answer.Bits(r, c)
+			lo, hi, isKnown := y, y, true
+			if v.target.Lowering.IsBounded {
+				lo, hi, isKnown = v.admissible(j, i, r, c)
+			}
+			if isKnown && !v.isWithin(got.DType, x, lo, hi) {
+				j.Mismatches++
+				if j.first == nil {
+					j.first = v.finding(i, r, c, x, lo, hi)
+				}
+			}
+			if v.correct != nil {
+				v.accuracy(j, i, r, c, x)
+			}
+		}
+	}
+}
+
+// isWithin reports whether a value is the answer, or lies between the ends of the
+// admissible set. NaN is one value; a gather copies bits.
+func (v *view) isWithin(d num.DType, x, lo, hi uint32) bool {
+	t := v.target
+	switch {
+	case t.Definition.Kind == def.KindGather:
+		return x == lo
+	case !t.Lowering.IsBounded || num.IsNaN(d, lo):
+		return num.Canonical(d, x) == num.Canonical(d, lo)
+	case num.IsNaN(d, x):
+		return false
+	}
+	i := num.Index(d, x)
+	return num.Index(d, lo) <= i && i <= num.Index(d, hi)
+}
+
+// admissible is the set of values that an honest bounded kernel may give. Where an
+// input that is no number reaches the element, only its class is known: NaN, an
+// infinity, or some finite number. Where arithmetic may overflow on the way, nothing
+// is, and it is reported as unspecified.
+func (v *view) admissible(j *judgement, i, r, c int) (lo, hi uint32, isKnown bool) {
+	d := v.got[i].DType
+	if v.l.isGrid() {
+		j.Admissible.count(1)
+		y := v.answer[i].Bits(r, c)
+		return y, y, true
+	}
+	if v.rounded.At(i, r, c).Known() {
+		lo, hi = v.rounded.Between(i, r, c)
+		j.Admissible.count(num.Index(d, hi) - num.Index(d, lo) + 1)
+		return lo, hi, true
+	}
+	y := v.answer[i].Bits(r, c)
+	switch {
+	case v.exact.At(i, r, c).Known():
+		j.Unspecified++
+		return 0, 0, false
+	case num.IsNaN(d, y) || math.IsInf(float64(num.Widen(d, y)), 0):
+		return y, y, true
+	}
+	most := num.FromIndex(d, math.MaxInt32) - 1 // the largest finite value
+	return num.FromIndex(d, -num.Index(d, most)), most, true
+}
+
+// accuracy compares one element with the truth.
+func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
+	d := v.got[i].DType
+	b := v.exact.At(i, r, c)
+	value := float64(num.Widen(d, x))
+	if !b.Known() {
+		return
+	}
+	j.TruthElements++
+	k := r*v.got[i].Cols + c
+	switch v.correct[i].State[k] {
+	case truth.Undecided:
+		j.Undecided++
+	case truth.ByFloat64, truth.ByBig:
+		if num.Distance(d, x, v.correct[i].Bits[k]) != 0 {
+			j.Misrounded++
+		}
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		j.Undefined++
+		return
+	}
+	lo, hi := b.Bounds()
+	ulp := num.ULP(d, b.Mid)
+	if e := max(hi-value, value-lo) / ulp; e > j.WorstError.Value || !j.WorstError.IsSeen {
+		f := v.finding(i, r, c, x, x, x)
+		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, IsSeen: true}
+	}
+	if e := (value - b.Mid) / ulp; b.Mid < 0 {
+		j.Bias.count(-e)
+	} else {
+		j.Bias.count(e)
+	}
+}
+
+// finding describes an element, at its place in the whole.
+func (v *view) finding(i, r, c int, got, lo, hi uint32) *finding {
+	at := v.at.operands[i]
+	f := &finding{Tier: evidence.Bits, Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: lo, WantTo: hi}
+	if v.target.Lowering.IsBounded {
+		f.Tier = evidence.Set
+	}
+	if v.exact != nil {
+		f.Truth = ballText(v.exact.At(i, r, c))
+	}
+	return f
+}
+
+func ballText(b ball.Ball) string {
+	if !b.Known() {
+		return ""
+	}
+	return fmt.Sprintf("%.9g", b.Mid)
+}
+
+// sizes counts how large admissible sets are: exactly up to a limit, by powers of two
+// beyond.
+type sizes struct {
+	N     int64           `json:"n"`
+	Sum   float64         `json:"sum"`
+	Worst int64           `json:"worst"`
+	Over  int64           `json:"over_one"`
+	Small map[int64]int64 `json:"small,omitempty"` // number of sets by size, or by the power of two below it
+}
+
+const exactSizes = 256
+
+func (s *sizes) count(n int64) {
+	s.N++
+	s.Sum += float64(n)
+	s.Worst = max(s.Worst, n)
+	if n > 1 {
+		s.Over++
+		if s.Small == nil {
+			s.Small = map[int64]int64{}
+		}
+		s.Small[bucket(n)]++
+	}
+}
+
+func bucket(n int64) int64 {
+	if n <= exactSizes {
+		return n
+	}
+	return int64(math.Ldexp(1, math.Ilogb(float64(n))))
+}
+
+func (s *sizes) add(t sizes) {
+	s.N += t.N
+	s.Sum += t.Sum
+	s.Worst = max(s.Worst, t.Worst)
+	s.Over += t.Over
+	for size, n := range t.Small {
+		if s.Small == nil {
+			s.Small = map[int64]int64{}
+		}
+		s.Small[size] += n
+	}
+}
+
+// median is the size of the set in the middle; beyond the limit, the power of two
+// below it.
+func (s *sizes) median() float64 {
+	left := s.N/2 - (s.N - s.Over)
+	if left < 0 {
+		return 1
+	}
+	for _, size := range sortedKeys(s.Small) {
+		if left -= s.Small[size]; left < 0 {
+			return float64(size)
+		}
+	}
+	return float64(s.Worst)
+}
+
+// moments are a sample's number, sum and sum of squares.
+type moments struct {
+	N   int64   `json:"n"`
+	Sum float64 `json:"sum"`
+	Sqr float64 `json:"sqr"`
+}
+
+func (m *moments) count(x float64) {
+	m.N++
+	m.Sum += x
+	m.Sqr += float64(x * x)
+}
+
+func (m *moments) add(k moments) {
+	m.N += k.N
+	m.Sum += k.Sum
+	m.Sqr += k.Sqr
+}
+
+// t is the mean in units of its standard error.
+func (m moments) t() float64 {
+	if m.N < 2 {
+		return 0
+	}
+	n := float64(m.N)
+	mean := m.Sum / n
+	variance := (m.Sqr - float64(n*float64(mean*mean))) / (n - 1)
+	if variance <= 0 {
+		if mean == 0 {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	return mean / math.Sqrt(variance/n)
+}

@@ -1,0 +1,292 @@
+package verify
+
+import (
+	"math"
+	"strings"
+	"unicode"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+)
+
+// pattern fills operands. element and index may be nil, then bits is not.
+type pattern struct {
+	name   string
+	params []float64
+	isGrid bool
+	value  func(o *def.Operand) op.Element
+	index  func(o *def.Operand) op.Index
+	counts int // how many inputs run through all patterns of their formats, as a counter does
+}
+
+// generic are the patterns of every definition. Those with all set fill every
+// input; the others leave inputs alone for which the operation has values of its own,
+// such as a variance that is never below zero.
+var generic = []struct {
+	name  string
+	all   bool
+	value op.Element
+}{
+	{"normal", false, op.Normal},
+	{"wide", false, op.Wide},
+	{"special", true, func(g *gen.Generator, _, _ int) float32 { return g.Special() }},
+	{"rarely-special", false, rarelySpecial},
+	{"one-special", false, oneSpecial},
+	{"subnormal", false, subnormal},
+	{"large", false, func(g *gen.Generator, _, _ int) float32 { return g.Exponents(12, 18) }},
+	{"extreme", true, func(g *gen.Generator, _, _ int) float32 { return g.Exponents(100, 128) }},
+	{"zeros", true, func(g *gen.Generator, _, _ int) float32 { return signed(g, 0) }},
+	{"ones", true, func(*gen.Generator, int, int) float32 { return 1 }},
+	{"constant-rows", false, constantRows},
+	{"integers", false, func(g *gen.Generator, _, _ int) float32 { return float32(g.Below(17) - 8) }},
+}
+
+func rarelySpecial(g *gen.Generator, _, _ int) float32 {
+	if g.Below(24) == 0 {
+		return g.Special()
+	}
+	return g.Ordinary()
+}
+
+// oneSpecial has at most one special value in a row, at a column that changes with it:
+// first, last of a lane, inside a chunk.
+func oneSpecial(g *gen.Generator, r, c int) float32 {
+	if c == r*7%31 {
+		return g.Special()
+	}
+	return g.Normal()
+}
+
+// subnormal is small in every format: the exponents reach below the normal numbers of
+// f16, and every sixteenth value below those of binary32.
+func subnormal(g *gen.Generator, _, _ int) float32 {
+	if g.Below(16) == 0 {
+		return g.Exponents(-126, -120) * 0x1p-12
+	}
+	return g.Exponents(-26, -13)
+}
+
+func constantRows(_ *gen.Generator, r, _ int) float32 {
+	g := gen.Seeded(uint64(r))
+	return g.Normal()
+}
+
+func signed(g *gen.Generator, x float32) float32 {
+	if g.Next()&1 == 0 {
+		return -x
+	}
+	return x
+}
+
+// pattern finds a pattern by name: one of the operation's kinds of data, one of its
+// own patterns, or a generic one; nil if there is none.
+func (t *Target) pattern(name string) *pattern {
+	for _, p := range t.patterns() {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// patterns lists the patterns of the target, each name once.
+func (t *Target) patterns() []*pattern {
+	if t.patternList != nil {
+		return t.patternList
+	}
+	seen := map[string]bool{}
+	add := func(p *pattern) {
+		if !seen[p.name] {
+			seen[p.name] = true
+			t.patternList = append(t.patternList, p)
+		}
+	}
+	for _, data := range t.data() {
+		add(t.newPattern(slug(data.Name), data.Params, data.Values, nil))
+	}
+	if o := t.Operation; o != nil {
+		for _, p := range o.Patterns {
+			if p.Definition == t.Definition {
+				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
+				made.isGrid = p.IsGrid
+				add(made)
+			}
+		}
+	}
+	for _, g := range generic {
+		values := map[string]op.Element{}
+		for i := range t.Definition.Operands {
+			if in := &t.Definition.Operands[i]; in.IsIn && !in.IsIndex && (g.all || t.usualValue(in.Name) == nil) {
+				values[in.Name] = g.value
+			}
+		}
+		if len(values) == 0 && g.name != "normal" {
+			continue // every input has values of its own
+		}
+		p := t.newPattern(g.name, nil, values, nil)
+		if g.all {
+			p.index = func(*def.Operand) op.Index { return anyIndex }
+		}
+		add(p)
+	}
+	for i, name := range []string{"every", "every-pair"} {
+		counting := t.newPattern(name, nil, nil, nil)
+		counting.counts = i + 1
+		add(counting)
+	}
+	return t.patternList
+}
+
+// data are the operation's kinds of data for the definition.
+func (t *Target) data() []op.Data {
+	var list []op.Data
+	if t.Operation != nil {
+		for _, data := range t.Operation.Data {
+			if data.Definition == t.Definition {
+				list = append(list, data)
+			}
+		}
+	}
+	return list
+}
+
+func (t *Target) newPattern(name string, params []float64, values map[string]op.Element, index map[string]op.Index) *pattern {
+	if params == nil {
+		params = t.usualParams()
+	}
+	return &pattern{
+		name: name, params: params,
+		value: func(o *def.Operand) op.Element {
+			if e := values[o.Name]; e != nil {
+				return e
+			}
+			if e := t.usualValue(o.Name); e != nil {
+				return e
+			}
+			return op.Normal
+		},
+		index: func(o *def.Operand) op.Index {
+			if i := index[o.Name]; i != nil {
+				return i
+			}
+			return uniformIndex
+		},
+	}
+}
+
+// usualValue is what the operation's first kind of data that names an operand fills it
+// with; nil if none does.
+func (t *Target) usualValue(operand string) op.Element {
+	if t.Operation != nil {
+		for _, data := range t.Operation.Data {
+			if e := data.Values[operand]; e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// usualParams are those of the definition's first kind of data, or first pattern, or
+// numbers that differ from each other.
+func (t *Target) usualParams() []float64 {
+	for _, data := range t.data() {
+		return data.Params
+	}
+	if t.Operation != nil {
+		for _, p := range t.Operation.Patterns {
+			if p.Definition == t.Definition && p.Params != nil {
+				return p.Params
+			}
+		}
+	}
+	var params []float64
+	for i, p := range t.Definition.Params {
+		v := float64(i+1) * 0.171875
+		if p.IsInt {
+			v = float64(i + 1)
+		}
+		params = append(params, v)
+	}
+	return params
+}
+
+func uniformIndex(g *gen.Generator, _, bound int) int { return g.Below(bound) }
+
+// anyIndex is mostly valid, and otherwise just outside, far outside, or what is often
+// taken for a mark.
+func anyIndex(g *gen.Generator, _, bound int) int {
+	outside := [...]int{-1, bound, -100, math.MaxInt32, math.MinInt32, -bound}
+	if i := g.Below(4 * len(outside)); i < len(outside) {
+		return outside[i]
+	}
+	return g.Below(bound)
+}
+
+// fill writes the inputs of a case. Each value depends on the seed, the operand's name
+// and the place alone, so that a part of a tensor keeps its values.
+func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
+	p := t.pattern(c.Pattern)
+	counted, shift := 0, 0
+	for i := range t.Definition.Operands {
+		o, a := &t.Definition.Operands[i], operands[i]
+		if !o.IsIn {
+			continue
+		}
+		key := gen.New(c.Pattern+"/"+o.Name).Next() ^ gen.Seeded(seed).Next()
+		var g gen.Generator
+		rowFrom, colFrom := c.origin(o)
+		switch {
+		case o.IsIndex:
+			index := p.index(o)
+			bound, _ := c.size(o.Bound)
+			for r := range a.Rows {
+				g.Place(key, r+rowFrom, 0)
+				a.SetBits(r, 0, uint32(int32(index(&g, r+rowFrom, bound))))
+			}
+		case counted < p.counts:
+			bits := 8 * a.DType.Size()
+			for r := range a.Rows {
+				for col := range a.Cols {
+					count := uint64(r+rowFrom)*everyWidth + uint64(col+colFrom)
+					a.SetBits(r, col, uint32(count>>shift&(1<<bits-1)))
+				}
+			}
+			counted, shift = counted+1, shift+bits
+		default:
+			value := p.value(o)
+			for r := range a.Rows {
+				for col := range a.Cols {
+					g.Place(key, r+rowFrom, col+colFrom)
+					a.Set(r, col, value(&g, r+rowFrom, col+colFrom))
+				}
+			}
+		}
+	}
+}
+
+// origin is where an operand's first element lies.
+func (c *Case) origin(o *def.Operand) (row, col int) {
+	switch {
+	case len(o.Dims) == 2:
+		_, row = c.size(o.Dims[0])
+		_, col = c.size(o.Dims[1])
+	case len(o.Dims) == 1 && o.Extent == def.PerColumn:
+		_, col = c.size(o.Dims[0])
+	case len(o.Dims) == 1:
+		_, row = c.size(o.Dims[0])
+	}
+	return row, col
+}
+
+// everyWidth is how many columns the pattern every is laid out in: a case that begins
+// at row n begins at element n·everyWidth of the count.
+const everyWidth = 4096
+
+// slug makes a name of a kind of data: "normal, 64 summed" is normal-64-summed.
+func slug(s string) string {
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.Join(words, "-")
+}

@@ -1,0 +1,453 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/device/cpu"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/truth"
+)
+
+// report writes down what a session found.
+func (s *session) report(ctx context.Context) *evidence.Report {
+	t := s.t
+	r := newReport(t, s.o)
+	r.Level = s.o.Level.String()
+	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: s.o.Seed}
+	if s.machine != nil {
+		r.Machine = machineOf(*s.machine)
+	}
+	r.Fingerprints[1] = s.source()
+
+	total := &judgement{}
+	kernel, worstCase := 0.0, ""
+	for _, c := range s.done {
+		kernel += c.Kernel
+		if c.Outputs == "" {
+			continue // it ended in an error: there is nothing to list
+		}
+		r.CaseList = append(r.CaseList, s.listed(c))
+		before := total.WorstError
+		total.add(&c.Found)
+		if total.WorstError != before {
+			worstCase = c.Name
+		}
+		r.Coverage.Produced += c.Found.Elements
+		r.Coverage.Judged += c.Found.Elements
+	}
+	r.Coverage.Tiles = total.Tiles
+	r.Cases = len(r.CaseList)
+	for _, c := range r.CaseList {
+		r.Elements += c.Elements
+		r.Mismatches += c.Mismatches
+	}
+	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
+	if len(s.done) > 0 {
+		r.KernelSeconds = &kernel
+	}
+	s.setFigures(r, total)
+	if w := total.WorstError; w.IsSeen {
+		c, _ := t.parseCase(worstCase)
+		r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w, worstCase))
+	}
+	s.listTiers(r)
+	s.decide(ctx, r)
+	r.Seconds = time.Since(s.began).Seconds()
+	finish(r)
+	return r
+}
+
+// newReport fills in what does not depend on what was found.
+func newReport(t *Target, o *Options) *evidence.Report {
+	d := t.Definition
+	r := &evidence.Report{
+		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
+		Summary: evidence.Summary{
+			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
+			Contract: evidence.ContractBits, Model: t.Lowering.Model.String(),
+		},
+		Toolchain: toolchain(),
+		Fingerprints: []evidence.Fingerprint{
+			{Of: "definition", SHA256: d.Hash(), Note: "definition.text"},
+			{Of: "source", Note: "the kernel prints no program"},
+			{Of: "compiler", Note: "the compiler of the program is not at hand when it runs; toolchain names it"},
+			{Of: "artifact", Note: "the kernel is part of the program: host.program_sha256"},
+		},
+		Definition: evidence.Definition{Name: d.Name, SHA256: d.Hash(), Text: d.Text()},
+	}
+	if t.Operation != nil {
+		r.Op = t.Operation.Name
+	}
+	if t.Lowering.IsBounded {
+		r.Contract = evidence.ContractBounded
+		r.Model = t.Lowering.Order.String()
+	}
+	for _, f := range t.formats() {
+		r.Formats = append(r.Formats, formatText(d, f))
+	}
+	return r
+}
+
+func formatText(d *def.Definition, f []num.DType) string {
+	var parts []string
+	for i := range d.Operands {
+		parts = append(parts, d.Operands[i].Name+" "+f[i].String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func host(program string) evidence.Host {
+	h := evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), ProgramSHA256: program}
+	if dev, err := cpu.New(cpu.Options{}); err == nil {
+		d := dev.Describe()
+		h.CPU, h.MemoryBytes = d.Name, d.MemoryBytes
+		dev.Close()
+	}
+	return h
+}
+
+func machineOf(d device.Description) evidence.Machine {
+	arch := d.Architecture
+	if len(d.Features) > 0 {
+		arch += " with " + strings.Join(d.Features, " ")
+	}
+	return evidence.Machine{Name: d.Name, Architecture: arch, Driver: d.Driver, MemoryBytes: d.MemoryBytes, Workers: d.Units}
+}
+
+// toolchain is what compiled this program, and with it the kernels of the CPU.
+func toolchain() evidence.Toolchain {
+	t := evidence.Toolchain{Compiler: runtime.Compiler, Version: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		var options []string
+		for _, s := range info.Settings {
+			if strings.HasPrefix(s.Key, "GO") || strings.HasPrefix(s.Key, "-") || s.Key == "CGO_ENABLED" {
+				options = append(options, s.Key+"="+s.Value)
+			}
+		}
+		t.Options = strings.Join(options, " ")
+	}
+	return t
+}
+
+// source is the fingerprint of the programs that ran.
+func (s *session) source() evidence.Fingerprint {
+	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
+	if len(s.listings) > 0 {
+		f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(s.listings, "\n")))
+		f.Note = fmt.Sprintf("the listings of %d compiled programs, sorted, a newline between them; tokitai explain --emit prints one", len(s.listings))
+	}
+	return f
+}
+
+// listed is a case as the report lists it.
+func (s *session) listed(c caseResult) evidence.Case {
+	listed := evidence.Case{
+		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
+		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
+	}
+	parsed, err := s.t.parseCase(c.Name)
+	if err != nil {
+		panic("verify: a case has a name that means nothing: " + err.Error())
+	}
+	for i := range s.t.Definition.Operands {
+		o := &s.t.Definition.Operands[i]
+		rows, cols := o.Matrix(parsed.sizes())
+		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
+	}
+	for _, name := range evidence.TierNames {
+		if t, ok := c.Tiers[name]; ok {
+			listed.Tiers = append(listed.Tiers, name)
+			if (name == evidence.Relations || name == evidence.Invariance) && t.Failed > 0 {
+				listed.Mismatches += t.Failed
+			}
+		}
+	}
+	return listed
+}
+
+// setFigures says how tight the check was, and how good the answer is.
+func (s *session) setFigures(r *evidence.Report, total *judgement) {
+	if r.Elements > 0 && !s.t.Lowering.IsBounded {
+		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.0), new(1.0), new(int64(1)), new(0.0)
+	}
+	if a := &total.Admissible; a.N > 0 {
+		n := float64(a.N)
+		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(a.Sum/n), new(a.median()), new(a.Worst), new(float64(a.Over)/n)
+	}
+	r.TruthElements, r.Undecided, r.ErrorUndefined = total.TruthElements, total.Undecided, total.Undefined
+	if total.TruthElements > 0 {
+		r.Misrounded = new(float64(total.Misrounded) / float64(total.TruthElements))
+	}
+	if w := total.WorstError; w.IsSeen {
+		r.WorstErrorULP = new(w.Value)
+	}
+}
+
+// worstCase shows where the error was largest.
+func (l *loaded) worstCase(w worst, name string) evidence.WorstCase {
+	return evidence.WorstCase{
+		Figure: evidence.FigureErrorULP, Value: w.Value, Case: name,
+		Place: place(&l.target.Definition.Operands[w.Operand], w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
+		Inputs: l.inputsAt(w.Operand, w.Row, w.Col),
+	}
+}
+
+// listTiers lists every tier, and says of those that did not apply why.
+func (s *session) listTiers(r *evidence.Report) {
+	bounded := s.t.Lowering.IsBounded
+	notes := map[string]string{}
+	if bounded {
+		notes[evidence.Bits] = "does not apply: the lowering promises no bits"
+	} else {
+		notes[evidence.Set] = "does not apply: the lowering promises bits, and one value is admissible"
+		notes[evidence.Statistics] = "does not apply: the lowering promises bits"
+	}
+	for _, name := range evidence.TierNames {
+		tier := evidence.Tier{Name: name, Note: notes[name]}
+		if got := s.tiers[name]; got != nil {
+			tier = *got
+			tier.Name = name
+		} else if tier.Note == "" {
+			tier.Note = "nothing of this kind was run"
+			if name == evidence.Grid && !slices.ContainsFunc(s.t.patterns(), func(p *pattern) bool { return p.isGrid }) {
+				tier.Note = "does not apply: no inputs are known for which every order of this operation's sums gives one answer"
+			}
+		}
+		r.Tiers = append(r.Tiers, tier)
+	}
+}
+
+// decide states the verdict.
+func (s *session) decide(ctx context.Context, r *evidence.Report) {
+	switch {
+	case slices.ContainsFunc(r.Tiers, func(t evidence.Tier) bool { return t.Failed > 0 }):
+		r.Verdict = evidence.Rejected
+		r.Failure = s.failure(r)
+		r.Reason = r.Failure.Message
+	case s.openErr != nil:
+		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(s.openErr.Error())
+	case s.causes > 0:
+		r.Verdict = evidence.Inadmissible
+		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.lastErr, s.causes, s.total, s.replay(s.first.c))
+	case ctx.Err() != nil:
+		r.Verdict, r.Reason = evidence.Inadmissible, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
+	case r.Elements == 0:
+		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
+	default:
+		r.Verdict = evidence.Accepted
+	}
+	r.Evidence, r.NonClaims = s.claims(r)
+}
+
+// failure describes the first rejection in its smallest form.
+func (s *session) failure(r *evidence.Report) *evidence.Failure {
+	small := s.shrunk
+	if small == nil {
+		small = &shrunk{c: s.first.c, original: s.first.c, found: s.first.found, isAlone: true}
+	}
+	if small.found.IsCause { // alone it ends in an error, which says less
+		small = &shrunk{c: s.first.c, original: s.first.c, found: s.first.found, isAlone: true}
+	}
+	fail := s.t.load(small.c, s.o.Seed).failureOf(small.found)
+	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
+	fail.Replay = s.replay(small.c)
+	if !small.isAlone {
+		fail.Replay = s.replay(nil)
+		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it"
+	}
+	return fail
+}
+
+// failureOf describes a finding.
+func (l *loaded) failureOf(f *finding) *evidence.Failure {
+	t := l.target
+	fail := &evidence.Failure{Tier: f.Tier, Inputs: []string{}}
+	operand := f.Operand
+	if operand < 0 {
+		operand = outputOf(t.Definition)
+	}
+	o := &t.Definition.Operands[operand]
+	fail.Place = o.Name
+	if f.Operand < 0 || f.Row < 0 { // no one element is to blame
+		fail.Message = fmt.Sprintf("%s: %s", t.ID(), f.Message)
+		return fail
+	}
+	fail.Place = place(o, f.Row, f.Col)
+	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
+	fail.Truth = l.truthAt(operand, f.Row, f.Col)
+	if f.Tier == evidence.Structure {
+		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)
+		return fail
+	}
+	dtype := l.c.Formats[operand]
+	fail.Got, fail.Want = bitsText(dtype, f.Got), bitsText(dtype, f.Want)
+	if f.Want != f.WantTo {
+		fail.Want += " to " + bitsText(dtype, f.WantTo)
+	}
+	fail.Message = strings.TrimSpace(fmt.Sprintf("%s: %s differs %s", t.ID(), fail.Place, f.Message))
+	return fail
+}
+
+// replay is the command that runs a case again, or the whole verification.
+func (s *session) replay(c *Case) string {
+	t, o := s.t, s.o
+	op := t.Definition.Name
+	if t.Operation != nil {
+		op = t.Operation.Name
+	}
+	lowering := t.Lowering.Name
+	if op != t.Definition.Name {
+		lowering = t.ID()
+	}
+	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)
+	if c == nil {
+		return b + " --level " + o.Level.String()
+	}
+	return b + " --case '" + c.name(t) + "'"
+}
+
+// claims are what a report shows, and what it does not.
+func (s *session) claims(r *evidence.Report) (claims, nonClaims []string) {
+	if r.Verdict == evidence.Accepted {
+		how := "has the reference's bits under model " + r.Model
+		if s.t.Lowering.IsBounded {
+			how = fmt.Sprintf("is one of the values that binary32 arithmetic gives when it adds up in %s", r.Model)
+		}
+		claims = append(claims,
+			fmt.Sprintf("every one of %d outputs in %d cases %s", r.Elements, r.Cases, how),
+			"every output element was written, nothing beside the outputs was, and no input changed, in every case",
+			"the cases of case_list, which its digest fixes, can be run again one by one by their names and the seed")
+		for _, t := range r.Tiers {
+			switch {
+			case t.Checks == 0:
+			case t.Name == evidence.Relations:
+				claims = append(claims, fmt.Sprintf("results of related inputs are related bit for bit as the mathematics is (%d outputs)", t.Checks))
+			case t.Name == evidence.Invariance:
+				claims = append(claims, fmt.Sprintf("results do not depend on repetition, layout, number of workers or concurrent launches (%d outputs)", t.Checks))
+			case t.Name == evidence.Statistics:
+				claims = append(claims, fmt.Sprintf("the errors pass %d tests with thresholds that were fixed before", t.Checks))
+			}
+		}
+		if r.TruthElements > 0 {
+			claims = append(claims, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst of %d outputs is %.4g ulp off", r.TruthElements, *r.WorstErrorULP))
+		}
+	}
+	nonClaims = append(nonClaims,
+		"inputs, shapes and layouts other than those of case_list were not run",
+		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
+		"a fault that shows rarely at random, as of failing hardware, may not have shown")
+	if s.t.Lowering.IsBounded {
+		nonClaims = append(nonClaims, "the lowering need not give the same bits on another machine",
+			"where arithmetic may overflow on the way, or an input that is no number reaches an output, only its class was compared, or nothing")
+	}
+	if r.Undecided > 0 {
+		nonClaims = append(nonClaims, fmt.Sprintf("of %d outputs the correct rounding was left open by float64; level full decides them", r.Undecided))
+	}
+	if s.t.Lowering.Name == "cpu.reference" {
+		nonClaims = append(nonClaims, "the lowering is the reference itself: that it agrees with the reference shows nothing about either")
+	}
+	if r.Verdict == evidence.Inadmissible {
+		nonClaims = append(nonClaims, "this report is partial and decides nothing")
+	}
+	return claims, nonClaims
+}
+
+// outputOf is the first output.
+func outputOf(d *def.Definition) int {
+	return slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
+}
+
+// place reads dx[3,4095].
+func place(o *def.Operand, r, c int) string {
+	switch {
+	case len(o.Dims) == 0:
+		return o.Name
+	case len(o.Dims) == 2:
+		return fmt.Sprintf("%s[%d,%d]", o.Name, r, c)
+	case o.Extent == def.PerColumn:
+		return fmt.Sprintf("%s[%d]", o.Name, c)
+	}
+	return fmt.Sprintf("%s[%d]", o.Name, r)
+}
+
+// bitsText reads 0x3c11 (1.0166016).
+func bitsText(d num.DType, bits uint32) string {
+	if d == num.I32 {
+		return fmt.Sprint(int32(bits))
+	}
+	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Widen(d, bits))
+}
+
+// mostInputs is how many of the inputs that meet at a place are shown.
+const mostInputs = 8
+
+// inputsAt shows the inputs that meet at a place of an output: those at its row and
+// column; of a product, the first of its row and column.
+func (l *loaded) inputsAt(operand, row, col int) []string {
+	d := l.target.Definition
+	out := &d.Operands[operand]
+	at := map[string]int{}
+	for k, letter := range out.Dims {
+		if at[letter] = row; isColumn(out, k) {
+			at[letter] = col
+		}
+	}
+	list := []string{}
+	for i := range d.Operands {
+		in, a := &d.Operands[i], l.blocks[i].array
+		if !in.IsIn || len(list) >= mostInputs {
+			continue
+		}
+		r, c := 0, 0
+		for k, letter := range in.Dims {
+			if isColumn(in, k) {
+				c = at[letter]
+			} else {
+				r = at[letter]
+			}
+		}
+		if r < a.Rows && c < a.Cols {
+			list = append(list, fmt.Sprintf("%s = %s", place(in, r, c), bitsText(a.DType, a.Bits(r, c))))
+		}
+	}
+	return list
+}
+
+// truthAt is the real-number result at a place, or "" where it is not known.
+func (l *loaded) truthAt(operand, row, col int) string {
+	const most = 1 << 22 // elements of the output
+	t := l.target
+	if a := l.blocks[operand].array; a.Rows > most/a.Cols {
+		return ""
+	}
+	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Model: t.Lowering.Model})
+	if err != nil {
+		return ""
+	}
+	return ballText(exact.At(operand, row, col))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// finish says of every field how it was obtained.
+func finish(r *evidence.Report) {
+	r.Obtained = map[string]string{}
+	for _, field := range evidence.Fields() {
+		r.Obtained[field] = obtained[field]
+	}
+	if r.Failure == nil {
+		delete(r.Obtained, "failure")
+	}
+}

@@ -1,0 +1,130 @@
+package verify
+
+import "slices"
+
+// shrunk is a failure in the smallest form that was found.
+type shrunk struct {
+	c        *Case
+	original *Case
+	found    *finding
+	isAlone  bool // it fails by itself, on a kernel compiled afresh
+}
+
+// mostAttempts bounds the search: a smaller case is worth a moment, not a minute.
+const mostAttempts = 120
+
+// shrink looks for a smaller case that fails too. Every attempt runs on a kernel
+// compiled afresh, so that nothing depends on what ran before.
+func (s *session) shrink(f *failedCase) *shrunk {
+	best := &shrunk{c: f.c, original: f.c, found: f.found}
+	found := s.alone(f.c)
+	if found == nil {
+		return best
+	}
+	best.found, best.isAlone = found, true
+	if found.IsHang {
+		return best
+	}
+	attempts := 0
+	try := func(c *Case) bool {
+		if attempts++; attempts > mostAttempts {
+			return false
+		}
+		if found := s.alone(c); found != nil && found.IsCause == best.found.IsCause && !found.IsHang {
+			best.c, best.found = c, found
+			return true
+		}
+		return false
+	}
+	for isSmaller := true; isSmaller && attempts <= mostAttempts; {
+		isSmaller = false
+		for _, c := range s.smaller(best) {
+			if try(c) {
+				isSmaller = true
+				break
+			}
+		}
+	}
+	return best
+}
+
+// alone runs a case on a device and a kernel of its own, and returns what fails.
+func (s *session) alone(c *Case) *finding {
+	b, err := s.t.newBench(s.o, 0)
+	if err != nil {
+		return nil
+	}
+	defer b.close()
+	fresh := &session{t: s.t, o: s.o, bench: b}
+	return fresh.runCase(c).First
+}
+
+// smaller lists cases to try instead, the boldest first.
+func (s *session) smaller(best *shrunk) []*Case {
+	var list []*Case
+	add := func(change func(c *Case)) {
+		c := best.c.clone()
+		change(c)
+		list = append(list, c)
+	}
+	for i, size := range best.c.Sizes {
+		if size.N == 1 {
+			continue
+		}
+		if at, ok := s.t.along(best.found, size.Letter); ok {
+			if at > 0 || size.N > 1 {
+				add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From + at} })
+			}
+			if at > 0 && at+1 < size.N {
+				add(func(c *Case) { c.Sizes[i] = Size{size.Letter, at + 1, size.From} })
+			}
+		}
+		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From} })
+		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, (size.N + 1) / 2, size.From} })
+		if size.N > 2 {
+			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - size.N/4, size.From} })
+			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - 1, size.From} })
+		}
+		if size.From > 0 {
+			add(func(c *Case) { c.Sizes[i].From = 0 })
+		}
+	}
+	if best.c.Gap > 0 {
+		add(func(c *Case) { c.Gap = 0 })
+	}
+	if best.c.Offset > 0 {
+		add(func(c *Case) { c.Offset = 0 })
+	}
+	if best.c.InPlace != "" {
+		add(func(c *Case) { c.InPlace = "" })
+	}
+	if usual := s.t.formats()[0]; !slices.Equal(best.c.Formats, usual) {
+		add(func(c *Case) { c.Formats = usual })
+	}
+	for _, simpler := range []string{"ones", "integers", "normal"} {
+		if best.c.Pattern == simpler {
+			break
+		}
+		if s.t.pattern(simpler) != nil {
+			add(func(c *Case) { c.Pattern, c.isAccuracy = simpler, false })
+		}
+	}
+	return list
+}
+
+// along is where a finding lies on a letter's axis.
+func (t *Target) along(f *finding, letter string) (int, bool) {
+	if f == nil || f.Operand < 0 {
+		return 0, false
+	}
+	o := &t.Definition.Operands[f.Operand]
+	for k, l := range o.Dims {
+		if l == letter {
+			if isColumn(o, k) {
+				return f.Col, true
+			}
+			return f.Row, true
+		}
+	}
+	return 0, false
+}

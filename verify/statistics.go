@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/truth"
+)
+
+// The thresholds are fixed before anything runs, and so are the seeds: a correct
+// kernel passes always or never. For a sample of n, the mean of unbiased errors is
+// farther than mostBias standard errors from 0 with a probability of 6·10⁻⁷; the mean
+// square of errors in units of their standard deviation is above 1.1 + 6·√(2/n) with
+// one of 10⁻⁹; a count with mean e is above e + 5·√e + 3 with one below 10⁻⁶.
+const mostBias = 5
+
+func mostMeanSquare(n int64) float64 { return 1.1 + 6*math.Sqrt(2/float64(n)) }
+
+func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
+
+// statistics looks at the errors of a bounded kernel together: each may be small
+// enough, and all of them point in one direction.
+func (s *session) statistics(x *trialRun, j *judgement, r *caseResult) {
+	d := s.t.Definition
+	fail := func(format string, args ...any) {
+		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
+	}
+	judgeBias := func(m moments, what string) {
+		if t := m.t(); math.Abs(t) > mostBias {
+			fail("%s are biased: their mean is %.1f standard errors from 0, at most %d are allowed (%d outputs)", what, t, mostBias, m.N)
+		} else {
+			r.count(evidence.Statistics, 1, 0)
+		}
+	}
+	if d.Kind == def.KindContraction {
+		s.contractionStatistics(x, judgeBias, fail, r)
+		return
+	}
+	// Rounding to 16 bits hides what functions of a few ulps of binary32 are biased by;
+	// in f32 that would show, and is allowed.
+	for i := range d.Operands {
+		if d.Operands[i].IsOut && x.base.operands[i].DType == num.F32 {
+			return
+		}
+	}
+	if j.Bias.N > 1 {
+		judgeBias(j.Bias, "errors in ulps")
+	}
+}
+
+// contractionStatistics compares the errors of products with what their order lets one
+// expect.
+func (s *session) contractionStatistics(x *trialRun, judgeBias func(moments, string), fail func(string, ...any), r *caseResult) {
+	l := s.t.Lowering
+	got := x.base.operands[2]
+	terms := productsOf(s.t.Definition, x.l.inputs())
+	isWide := got.DType == num.F32
+	var bias, square moments
+	misrounded, expected := 0.0, 0.0
+	var buffer []float64
+	for row := range got.Rows {
+		for col := range got.Cols {
+			buffer = terms(row, col, buffer[:0])
+			sum, abs := 0.0, 0.0
+			for _, p := range buffer {
+				sum += p
+				abs += math.Abs(p)
+			}
+			v := float64(got.At(row, col))
+			if sum == 0 || v-v != 0 {
+				continue
+			}
+			e := v - sum
+			ulp := num.ULP(got.DType, sum)
+			if isWide {
+				bias.count(math.Copysign(e, e*sum) / abs)
+			} else {
+				bias.count(math.Copysign(e, e*sum) / ulp)
+			}
+			if !l.Order.IsDeclared() {
+				continue
+			}
+			variance := truth.OrderVariance(l.Order, buffer)
+			if !isWide {
+				expected += 1.6 * math.Sqrt(variance) / ulp
+				if num.NarrowF64(got.DType, sum) != got.Bits(row, col) {
+					misrounded++
+				}
+				variance += ulp * ulp / 12
+			}
+			if variance > 0 {
+				square.count(e / math.Sqrt(variance))
+			}
+		}
+	}
+	judgeBias(bias, "errors")
+	if square.N == 0 {
+		return
+	}
+	if mean, most := square.Sqr/float64(square.N), mostMeanSquare(square.N); mean > most {
+		fail("errors are larger than order %s gives: their mean square is %.3g of what it should be, at most %.3g is allowed (%d outputs)", l.Order, mean, most, square.N)
+	} else {
+		r.count(evidence.Statistics, 1, 0)
+	}
+	if isWide {
+		return
+	}
+	if most := mostMisrounded(expected); misrounded > most {
+		fail("%.0f outputs are not correctly rounded, at most %.0f are to be expected of order %s", misrounded, most, l.Order)
+	} else {
+		r.count(evidence.Statistics, 1, 0)
+	}
+}
+
+// productsOf gives the products that an element of a contraction sums, exactly.
+func productsOf(d *def.Definition, operands []num.Array) func(row, col int, into []float64) []float64 {
+	left, right := operands[0], operands[1]
+	length := left.Cols
+	if d.TransposeLeft {
+		length = left.Rows
+	}
+	return func(row, col int, into []float64) []float64 {
+		for k := range length {
+			i, j, m, n := row, k, k, col
+			if d.TransposeLeft {
+				i, j = j, i
+			}
+			if d.TransposeRight {
+				m, n = n, m
+			}
+			into = append(into, float64(left.At(i, j))*float64(right.At(m, n)))
+		}
+		return into
+	}
+}

@@ -1,0 +1,453 @@
+// Package verify decides whether a lowering computes its definition. It runs the
+// kernel on cases that reach every boundary (cases.go), in memory where every word is
+// watched (place.go, launch.go), compares what comes out with what it must be (judge.go,
+// tile.go), asks for relations that hold bit for bit and for invariance (check.go), looks
+// at the errors of kernels that promise no bits as a statistician does (statistics.go),
+// shrinks what fails to something small (shrink.go), and writes down what was seen
+// (report.go).
+//
+// A verdict lists tiers by name:
+//
+//	structure   every output written, nothing else, inputs unchanged
+//	bits        equal to the reference under the declared model (contract bits)
+//	set         in the admissible set of the declared order (contract bounded)
+//	grid        one answer in every order: a lost product always shows
+//	statistics  contract bounded: bias, spread and misrounding of the errors
+//	relations   powers of two, permutation, splitting, padding, transposition, in place
+//	invariance  repeated runs, layouts, numbers of workers, concurrent launches
+//
+// Start reading at [Run]. The package takes operations and lowerings, and does not
+// know which there are.
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op"
+)
+
+// Target is what is verified: one lowering of one definition, in the storage formats
+// that one format names.
+type Target struct {
+	// Operation has the kinds of data, patterns and relations. It may be nil: then
+	// what every definition has is used.
+	Operation  *op.Operation
+	Definition *def.Definition
+	Lowering   *engine.Lowering
+	DType      num.DType
+
+	formatList  [][]num.DType
+	patternList []*pattern
+	checkList   []*check
+}
+
+// Targets lists what there is to verify of operations on a kind of device: every
+// definition once, in every format, with the lowerings that calls choose.
+func Targets(operations []*op.Operation, device string) []*Target {
+	var list []*Target
+	seen := map[*def.Definition]bool{}
+	for _, o := range operations {
+		for _, d := range o.Definitions {
+			if seen[d] {
+				continue
+			}
+			seen[d] = true
+			for _, l := range engine.Lowerings(device, d) {
+				for _, dtype := range num.FloatDTypes {
+					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype}
+					if len(t.formats()) > 0 {
+						list = append(list, t)
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// formats lists the choices of formats that the target's format names, the usual first.
+func (t *Target) formats() [][]num.DType {
+	if t.formatList == nil {
+		for _, f := range t.Definition.Formats() {
+			if t.Definition.Format(f) == t.DType {
+				t.formatList = append(t.formatList, f)
+			}
+		}
+	}
+	return t.formatList
+}
+
+// ID is the lowering's id.
+func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
+
+// Level says how much is checked.
+type Level uint8
+
+const (
+	Smoke      Level = iota // at most 2·10⁵ outputs of an operation: for emulators and sanitizers
+	Quick                   // everything on two cores in a minute
+	Full                    // minutes
+	Exhaustive              // hours: every pattern, every pair of 16-bit patterns
+)
+
+var levelNames = []string{"smoke", "quick", "full", "exhaustive"}
+
+func (l Level) String() string { return levelNames[l] }
+
+// ParseLevel is the inverse of String.
+func ParseLevel(s string) (Level, error) {
+	if i := slices.Index(levelNames, s); i >= 0 {
+		return Level(i), nil
+	}
+	return 0, &UnknownError{What: "level", Name: s, Known: levelNames}
+}
+
+// UnknownError is a name that stands for nothing.
+type UnknownError struct {
+	What, Name string
+	Reason     string // "" if there is nothing of that name
+	Known      []string
+}
+
+func (e *UnknownError) Error() string {
+	if e.Reason != "" {
+		return fmt.Sprintf("%s %q: %s", e.What, e.Name, e.Reason)
+	}
+	return fmt.Sprintf("unknown %s %q", e.What, e.Name)
+}
+
+// Options say how to verify. The zero value is level smoke on the CPU with seed 0.
+type Options struct {
+	Device   string // as engine.Open takes it; "" is cpu
+	Level    Level
+	Seed     uint64
+	Case     string        // this case alone, and unshrunk: a replay
+	Deadline time.Duration // for one launch; 0 is a minute
+
+	// Progress is told after every case; it may be nil.
+	Progress func(done, total int)
+
+	// Journal remembers cases that are done, across runs; it may be nil.
+	Journal *Journal
+
+	// Tool and Version stand in the report. Program is the SHA-256 of the executable:
+	// a journal is good for one program alone.
+	Tool, Version, Program string
+}
+
+func (o *Options) device() string { return cmp.Or(o.Device, "cpu") }
+
+func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }
+
+// Result is a verdict and what it rests on.
+type Result struct {
+	Report *evidence.Report
+}
+
+// RejectedBy names the tiers that failed, in the order of evidence.TierNames.
+func (r *Result) RejectedBy() []string {
+	var names []string
+	for _, t := range r.Report.Tiers {
+		if t.Failed > 0 {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Run verifies a target. It returns a result whatever happens, and an error only for
+// options that name nothing. When the context ends, what has been done is reported as
+// partial.
+func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	s := &session{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
+	list := t.cases(o.Level)
+	if o.Case != "" {
+		c, err := t.parseCase(o.Case)
+		if err != nil {
+			return nil, err
+		}
+		list = []*Case{c}
+	}
+	s.run(ctx, list)
+	return &Result{Report: s.report(ctx)}, nil
+}
+
+// check refuses a target that cannot be verified at all.
+func (t *Target) check() error {
+	switch {
+	case t == nil || t.Definition == nil || t.Definition.Text() == "":
+		return errors.New("verify: the target has no definition")
+	case t.Lowering == nil || t.Lowering.Compile == nil:
+		return fmt.Errorf("verify: %s: the target has no lowering that can be compiled", t.Definition.Name)
+	case t.Lowering.Name == "":
+		return fmt.Errorf("verify: %s: the lowering has no name", t.Definition.Name)
+	case len(t.formats()) == 0:
+		return fmt.Errorf("verify: %s: %s names none of its formats", t.Definition.Name, t.DType)
+	}
+	if err := t.Lowering.Order.Check(); err != nil {
+		return fmt.Errorf("verify: %s: %w", t.ID(), err)
+	}
+	return nil
+}
+
+// session is one verification under way.
+type session struct {
+	t     *Target
+	o     *Options
+	bench *bench
+	tiers map[string]*evidence.Tier
+
+	total   int // cases
+	done    []caseResult
+	first   *failedCase // what is reported
+	causes  int         // cases in which the kernel ended in an error
+	lastErr string      // of these
+	began   time.Time
+	openErr error
+	shrunk  *shrunk
+
+	machine  *device.Description
+	listings []string
+}
+
+// caseResult is what one case found. It is what a journal keeps.
+type caseResult struct {
+	Name    string                   `json:"name"`
+	Inputs  string                   `json:"inputs"`
+	Outputs string                   `json:"outputs"`
+	Found   judgement                `json:"found"`
+	Extra   int64                    `json:"extra"` // outputs compared by a relation or invariance
+	Tiers   map[string]evidence.Tier `json:"tiers"`
+	First   *finding                 `json:"first,omitempty"`
+	Kernel  float64                  `json:"kernel"` // seconds
+}
+
+type failedCase struct {
+	c     *Case
+	found *finding
+}
+
+// mostCauses is how many errors of a kernel are enough.
+const mostCauses = 3
+
+func (s *session) run(ctx context.Context, list []*Case) {
+	s.total = len(list)
+	if s.bench, s.openErr = s.t.newBench(s.o, 0); s.openErr != nil {
+		return
+	}
+	s.machine = new(s.bench.device.Describe())
+	defer func() {
+		s.listings = s.bench.trial.Listings()
+		s.bench.close()
+	}()
+	for _, c := range list {
+		if ctx.Err() != nil || s.causes >= mostCauses || s.bench.isHung.Load() {
+			break
+		}
+		name := c.name(s.t)
+		r, isKnown := s.o.Journal.find(s.key(), name)
+		if !isKnown {
+			r = s.runCase(c)
+			r.Name = name
+			s.o.Journal.add(s.key(), r)
+		}
+		s.take(c, r)
+		if s.o.Progress != nil {
+			s.o.Progress(len(s.done), s.total)
+		}
+	}
+	if s.first != nil && s.o.Case == "" && ctx.Err() == nil {
+		s.shrunk = s.shrink(s.first)
+	}
+}
+
+// take adds a case to what has been found.
+func (s *session) take(c *Case, r caseResult) {
+	s.done = append(s.done, r)
+	for name, t := range r.Tiers {
+		if s.tiers[name] == nil {
+			s.tiers[name] = &evidence.Tier{Name: name}
+		}
+		s.tiers[name].Checks += t.Checks
+		s.tiers[name].Failed += t.Failed
+	}
+	if r.First == nil {
+		return
+	}
+	if r.First.IsCause {
+		s.causes++
+		s.lastErr = fmt.Sprintf("%s: %s", r.Name, r.First.Message)
+	}
+	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
+		s.first = &failedCase{c, r.First}
+	}
+}
+
+// runCase runs one case on the session's bench.
+func (s *session) runCase(c *Case) caseResult {
+	r := caseResult{Tiers: map[string]evidence.Tier{}}
+	l := s.t.load(c, s.o.Seed)
+	in := hashOperands(s.t.Definition, l.inputs(), false)
+	r.Inputs = fmt.Sprintf("%x", in)
+	x := &trialRun{s: s, c: c, l: l}
+	var err error
+	if x.base, err = s.bench.run(l, s.o.deadline(), 0); err != nil {
+		r.First = cause(err)
+		return r
+	}
+	r.Kernel = x.base.seconds
+	r.Outputs = fmt.Sprintf("%x", hashOperands(s.t.Definition, x.base.operands, true))
+	if err := s.judgeBase(x, &r); err != nil {
+		r.First = cause(err)
+		return r
+	}
+	if c.Check == "" {
+		return r
+	}
+	k := s.t.checkNamed(c.Check)
+	n, f, err := k.run(x)
+	r.Extra += n
+	switch {
+	case err != nil:
+		r.fail(cause(err), n)
+	case f != nil:
+		r.fail(f, n)
+	default:
+		r.count(k.tier, n, 0)
+	}
+	return r
+}
+
+// judgeBase judges a case's first run.
+func (s *session) judgeBase(x *trialRun, r *caseResult) error {
+	switch breach, err := s.breach(x); {
+	case err != nil:
+		return err
+	case breach != nil:
+		r.fail(breach, 1)
+	default:
+		r.count(evidence.Structure, 1, 0)
+	}
+	j, err := s.t.judge(x.l, x.base, manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full})
+	if err != nil {
+		return err
+	}
+	r.Found = *j
+	tier := s.t.mainTier()
+	r.count(tier, j.Elements-j.Unspecified, j.Mismatches)
+	if j.first != nil && r.First == nil {
+		r.First = j.first
+	}
+	if x.l.isGrid() {
+		r.count(evidence.Grid, j.Elements, j.Mismatches)
+		if j.first != nil {
+			r.First.Tier = evidence.Grid
+		}
+	}
+	if s.t.Lowering.IsBounded && x.c.isAccuracy {
+		s.statistics(x, j, r)
+	}
+	return nil
+}
+
+// mainTier is the tier in which every output is compared.
+func (t *Target) mainTier() string {
+	if t.Lowering.IsBounded {
+		return evidence.Set
+	}
+	return evidence.Bits
+}
+
+func (r *caseResult) count(tier string, checks, failed int64) {
+	t := r.Tiers[tier]
+	t.Checks += checks
+	t.Failed += failed
+	r.Tiers[tier] = t
+}
+
+func (r *caseResult) fail(f *finding, checks int64) {
+	if !f.IsCause {
+		r.count(f.Tier, max(checks, 1), 1)
+	}
+	if r.First == nil {
+		r.First = f
+	}
+}
+
+// cause is a kernel that ended in an error.
+func cause(err error) *finding {
+	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
+}
+
+// breach says what is wrong with a run's structure, or nil. An output that still holds
+// the poison is run again with another: a kernel may write any NaN.
+func (s *session) breach(x *trialRun) (*finding, error) {
+	if x.base.breach != nil {
+		return x.base.breach, nil
+	}
+	suspects := x.l.untouched(x.base, 0, nil)
+	if len(suspects) == 0 {
+		return nil, nil
+	}
+	out, err := s.bench.run(x.l, s.o.deadline(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if suspects = x.l.untouched(out, 1, suspects); len(suspects) == 0 {
+		return nil, nil
+	}
+	at := suspects[0]
+	bits := poisons[out.operands[at[0]].DType][1]
+	return &finding{
+		Tier: evidence.Structure, Operand: at[0], Row: at[1], Col: at[2], Got: bits, Want: bits, WantTo: bits,
+		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
+	}, nil
+}
+
+// mostSuspects is enough to say that something was not written.
+const mostSuspects = 1 << 16
+
+// untouched lists elements that hold a poison: operand, row, column.
+func (l *loaded) untouched(out *outcome, poison int, among [][3]int) [][3]int {
+	d := l.target.Definition
+	var list [][3]int
+	holds := func(at [3]int) {
+		a := out.operands[at[0]]
+		if a.Bits(at[1], at[2]) == poisons[a.DType][poison] && len(list) < mostSuspects {
+			list = append(list, at)
+		}
+	}
+	if among != nil {
+		for _, at := range among {
+			holds(at)
+		}
+		return list
+	}
+	for i := range d.Operands {
+		if o := &d.Operands[i]; !o.IsOut || o.IsIn || l.taken[i] >= 0 {
+			continue
+		}
+		for r := range out.operands[i].Rows {
+			for c := range out.operands[i].Cols {
+				holds([3]int{i, r, c})
+			}
+		}
+	}
+	return list
+}
+
+func sortedKeys[V any](m map[int64]V) []int64 { return slices.Sorted(maps.Keys(m)) }
