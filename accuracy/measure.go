@@ -109,7 +109,7 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 			j = d.Operand(d.Operands[j].DTypes.Like)
 			dtypes[i] = dtypes[j]
 		}
-		rows, cols := shape(o, data.Sizes)
+		rows, cols := o.Matrix(data.Sizes)
 		a := num.NewArray(dtypes[i], rows, cols)
 		if o.IsIn {
 			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
@@ -117,18 +117,6 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 		run.Operands = append(run.Operands, a)
 	}
 	return run, true
-}
-
-func shape(o def.Operand, sizes map[string]int) (rows, cols int) {
-	switch {
-	case len(o.Dims) == 0:
-		return 1, 1
-	case len(o.Dims) == 2:
-		return sizes[o.Dims[0]], sizes[o.Dims[1]]
-	case o.Extent == def.PerColumn:
-		return 1, sizes[o.Dims[0]]
-	}
-	return sizes[o.Dims[0]], 1
 }
 
 func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {

@@ -47,7 +47,18 @@ func (d *Definition) Formats() [][]num.DType {
 		}
 		choices = longer
 	}
-	return choices
+	return slices.DeleteFunc(choices, func(c []num.DType) bool { return !d.isConsistent(c) })
+}
+
+// isConsistent reports whether operands that are stored like a later one are.
+func (d *Definition) isConsistent(choice []num.DType) bool {
+	for i := range d.Operands {
+		rule := d.Operands[i].DTypes
+		if rule.Like != "" && choice[i] != choice[d.Operand(rule.Like)] && !slices.Contains(rule.Allowed, choice[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // formatsAfter lists the formats of operand i when those before it are chosen.
@@ -57,8 +68,8 @@ func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
 		return rule.Allowed
 	}
 	like := d.Operand(rule.Like)
-	if like >= i { // stored like a later operand: its own choice decides both
-		return d.formatsAfter(like, chosen)
+	if like >= i { // a later operand, of which nothing is known yet
+		return append(slices.Clone(rule.Allowed), d.formatsAfter(like, chosen)...)
 	}
 	list := []num.DType{chosen[like]}
 	for _, f := range rule.Allowed {

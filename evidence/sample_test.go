@@ -143,13 +143,15 @@ var damages = []damage{
 	{"device with a path", "accepted", func(r *Report) { r.Device = "/dev/gpu" }, "device is"},
 	{"op with a space", "accepted", func(r *Report) { r.Op = "soft max" }, "op is"},
 	{"no model", "accepted", func(r *Report) { r.Model = "" }, "model is empty"},
-	{"lowering without a slash", "accepted", func(r *Report) { r.Lowering = "cpu.rowwise" }, "lowering is"},
+	{"lowering without a slash", "accepted", func(r *Report) { r.Lowering = "cpu.rowwise" }, "want the form"},
 	{"lowering of another definition", "accepted", func(r *Report) { r.Lowering = "gelu.forward/cpu.rowwise" }, "before the slash"},
+	{"definition with a space", "accepted", func(r *Report) { r.Definition.Name = "soft max" }, "definition.name is"},
 	{"bad program hash", "accepted", func(r *Report) { r.Host.ProgramSHA256 = "abc" }, "program_sha256"},
 	{"text is not the definition's", "accepted", func(r *Report) { r.Definition.Text += " " }, "definition.sha256"},
 	{"other definition fingerprint", "accepted", func(r *Report) { r.Fingerprints[0].SHA256 = hash("other") }, "want definition.sha256"},
 	{"fingerprint in upper case", "accepted", func(r *Report) { r.Fingerprints[3].SHA256 = strings.ToUpper(r.Fingerprints[3].SHA256) }, "fingerprints[3].sha256"},
 	{"fingerprint missing", "accepted", func(r *Report) { r.Fingerprints = r.Fingerprints[:3] }, "none of the artifact"},
+	{"fingerprint of another instead", "accepted", func(r *Report) { r.Fingerprints[0] = r.Fingerprints[3] }, "none of the definition"},
 	{"fingerprint unknown", "accepted", func(r *Report) {
 		r.Fingerprints = append(r.Fingerprints, Fingerprint{Of: "weather", SHA256: hash("w")})
 	}, "fingerprints[4].of"},
@@ -164,9 +166,10 @@ var damages = []damage{
 	{"case with a line feed", "accepted", func(r *Report) { r.CaseList[1].Name = "a\nb"; r.DigestSHA256 = DigestOf(r.CaseList) }, "white space"},
 	{"case without shapes", "accepted", func(r *Report) { r.CaseList[0].Shapes = nil }, "shapes is empty"},
 	{"case with a short hash", "accepted", func(r *Report) { r.CaseList[0].InputsSHA256 = "00"; r.DigestSHA256 = DigestOf(r.CaseList) }, "inputs_sha256"},
+	{"case with a short output hash", "accepted", func(r *Report) { r.CaseList[0].OutputsSHA256 = "00"; r.DigestSHA256 = DigestOf(r.CaseList) }, "outputs_sha256 is"},
 	{"case with more mismatches than elements", "rejected", func(r *Report) { r.CaseList[1].Mismatches, r.Mismatches = 17, 17 }, "17 mismatches in 16"},
 	{"case of a tier that is not listed", "accepted", func(r *Report) { r.CaseList[0].Tiers[0] = Grid }, "not in tiers"},
-	{"more judged than produced", "accepted", func(r *Report) { r.Coverage.Judged = 33 }, "33 judged of 32"},
+	{"more judged than produced", "inadmissible", func(r *Report) { r.Coverage.Judged = 33 }, "coverage: 33 judged of 0"},
 	{"negative count", "accepted", func(r *Report) { r.Coverage.Tiles = -1 }, "coverage.tiles is -1"},
 	{"figures half measured", "accepted", func(r *Report) { r.MedianAdmissible = nil }, "measured together"},
 	{"figures of nothing", "skipped", func(r *Report) {

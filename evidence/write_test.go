@@ -147,6 +147,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"nothing", nil, "no reports"},
 		{"two reports of one name", []*Report{accepted, accepted}, "same name softmax.forward_cpu.rowwise_f16"},
 		{"two reports of one name but for capitals", []*Report{accepted, upper}, "same name"},
+		{"the same in the other order", []*Report{upper, accepted}, "same name"},
 		{"two hosts", []*Report{accepted, otherHost}, "another tool, version or host"},
 	} {
 		dir := filepath.Join(t.TempDir(), "out")

@@ -160,7 +160,7 @@ func (k *call) sumError(p products, abs float64) float64 {
 	switch {
 	case k.d.Kind == def.KindGather:
 		return 0
-	case k.Order != nil && k.Model == def.FMAChain && k.operands[1].DType != num.F16:
+	case k.Order != nil && k.Model == def.FMAChain:
 		return k.orderError(len(p.a), abs)
 	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
 		return 0 // exact until it is stored

@@ -27,7 +27,7 @@ type plan struct {
 
 var plans = [...]plan{
 	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17},
-	Quick:      {small: 40, edges: 131073, others: 16385, outputs: 70_000, shapes: 3, random: 150, accuracy: 1 << 16, checks: 2, macs: 1 << 22, large: 1 << 18, every: true},
+	Quick:      {small: 40, edges: 131073, others: 65537, outputs: 70_000, shapes: 3, random: 150, accuracy: 1 << 16, checks: 2, macs: 1 << 22, large: 1 << 18, every: true},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 27, every: true, all: true},
 }
@@ -149,7 +149,7 @@ func (l *lister) sizes() {
 		}
 		for turn, n := range lengths {
 			others := [...]int{1, 3, 2}[turn%3]
-			if l.p.others < 1000 && n > 64 {
+			if int64(3*n) > l.p.outputs {
 				others = 1
 			}
 			c := &Case{Pattern: l.nextPattern()}
@@ -322,6 +322,9 @@ func (l *lister) large() {
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
 	case def.KindScatterAdd:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
+		if most := 1<<22 + 70; n > most { // more terms than one machine word holds exactly
+			l.add(&Case{Pattern: usual, Sizes: l.shape(most, 1, 2)})
+		}
 	default:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/1024, 1024)})
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/4099+1, 4099), Gap: 5})
@@ -329,10 +332,10 @@ func (l *lister) large() {
 }
 
 // counting runs through all patterns of the first input: 2^16 of them in one case, 2^32
-// in 256. The count goes on row after row of everyWidth columns.
+// in 256. The count goes on row after row.
 func (l *lister) counting() {
 	d := l.t.Definition
-	if !d.IsFlat() || l.t.DType == num.NoDType {
+	if d.Kind != def.KindRowwise {
 		return
 	}
 	inputs := 0
@@ -343,9 +346,13 @@ func (l *lister) counting() {
 	}
 	bits := 8 * l.usual[0].Size()
 	if l.p.every && bits == 16 {
-		l.add(&Case{Pattern: "every", Sizes: l.shape(1<<16/everyWidth, everyWidth), isAccuracy: true})
+		cols := 4096
+		if !d.IsFlat() {
+			cols = 16 // few, so that a NaN spoils few results
+		}
+		l.add(&Case{Pattern: "every", Sizes: l.shape(1<<16/cols, cols), isAccuracy: d.IsFlat()})
 	}
-	if !l.p.all || inputs > 2 {
+	if !l.p.all || inputs > 2 || !d.IsFlat() {
 		return
 	}
 	name := "every"
@@ -353,10 +360,10 @@ func (l *lister) counting() {
 		name = "every-pair"
 	}
 	if name == "every-pair" || bits == 32 {
-		const pieces = 256
-		rows := 1 << 32 / everyWidth / pieces
+		const cols, pieces = 4096, 256
+		rows := 1 << 32 / cols / pieces
 		for i := range pieces {
-			c := &Case{Pattern: name, Sizes: l.shape(rows, everyWidth)}
+			c := &Case{Pattern: name, Sizes: l.shape(rows, cols)}
 			for k := range c.Sizes {
 				if c.Sizes[k].Letter == "R" {
 					c.Sizes[k].From = i * rows

@@ -253,6 +253,7 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 		}
 		var compared int64
 		for _, part := range [][2]int{{0, 1}, {1, n - 1}} {
+			begin := map[string]int{letter: part[0]}
 			c := x.c.clone()
 			for i := range c.Sizes {
 				if c.Sizes[i].Letter == letter {
@@ -262,12 +263,12 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 			l := t.newLoaded(c)
 			for i, b := range l.blocks {
 				at := Rect{Rows: b.array.Rows, Cols: b.array.Cols}
-				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], letter, part[0])
+				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], begin)
 				b.copyFrom(window(x.l.blocks[i].array, at))
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
 			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
-				dr, dc := offsetOf(&t.Definition.Operands[i], letter, part[0])
+				dr, dc := offsetOf(&t.Definition.Operands[i], begin)
 				return x.base.operands[i].Bits(r+dr, c+dc), true
 			})
 			if compared += m; f != nil || err != nil {
@@ -278,18 +279,16 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// offsetOf is how far an operand moves when a letter's axis begins at n.
-func offsetOf(o *def.Operand, letter string, n int) (rows, cols int) {
-	for k, l := range o.Dims {
-		switch {
-		case l != letter:
-		case isColumn(o, k):
-			cols = n
-		default:
-			rows = n
+// offsetOf is the row and the column of an operand at a place that the letters name.
+func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
+	for k, letter := range o.Dims {
+		if isColumn(o, k) {
+			col = at[letter]
+		} else {
+			row = at[letter]
 		}
 	}
-	return rows, cols
+	return row, col
 }
 
 func (b *block) copyFrom(a num.Array) {

@@ -250,7 +250,7 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 			bits := 8 * a.DType.Size()
 			for r := range a.Rows {
 				for col := range a.Cols {
-					count := uint64(r+rowFrom)*everyWidth + uint64(col+colFrom)
+					count := uint64(r+rowFrom)*uint64(a.Cols) + uint64(col+colFrom)
 					a.SetBits(r, col, uint32(count>>shift&(1<<bits-1)))
 				}
 			}
@@ -280,10 +280,6 @@ func (c *Case) origin(o *def.Operand) (row, col int) {
 	}
 	return row, col
 }
-
-// everyWidth is how many columns the pattern every is laid out in: a case that begins
-// at row n begins at element n·everyWidth of the count.
-const everyWidth = 4096
 
 // slug makes a name of a kind of data: "normal, 64 summed" is normal-64-summed.
 func slug(s string) string {

@@ -390,8 +390,8 @@ func bitsText(d num.DType, bits uint32) string {
 // mostInputs is how many of the inputs that meet at a place are shown.
 const mostInputs = 8
 
-// inputsAt shows the inputs that meet at a place of an output: those at its row and
-// column; of a product, the first of its row and column.
+// inputsAt shows inputs that meet at a place of an output: those at its row and column;
+// of a product, the first along its sum.
 func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
 	out := &d.Operands[operand]
@@ -401,22 +401,22 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 			at[letter] = col
 		}
 	}
+	along, length := "", 1
+	if d.Kind == def.KindContraction {
+		along = d.SummedOver()
+		length, _ = l.c.size(along)
+	}
 	list := []string{}
-	for i := range d.Operands {
-		in, a := &d.Operands[i], l.blocks[i].array
-		if !in.IsIn || len(list) >= mostInputs {
-			continue
-		}
-		r, c := 0, 0
-		for k, letter := range in.Dims {
-			if isColumn(in, k) {
-				c = at[letter]
-			} else {
-				r = at[letter]
+	for at[along] = range length {
+		for i := range d.Operands {
+			in, a := &d.Operands[i], l.blocks[i].array
+			if !in.IsIn || len(list) >= mostInputs || at[along] > 0 && !slices.Contains(in.Dims, along) {
+				continue
 			}
-		}
-		if r < a.Rows && c < a.Cols {
-			list = append(list, fmt.Sprintf("%s = %s", place(in, r, c), bitsText(a.DType, a.Bits(r, c))))
+			r, c := offsetOf(in, at)
+			if r < a.Rows && c < a.Cols {
+				list = append(list, fmt.Sprintf("%s = %s", place(in, r, c), bitsText(a.DType, a.Bits(r, c))))
+			}
 		}
 	}
 	return list

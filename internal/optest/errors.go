@@ -51,7 +51,7 @@ func Message(t testing.TB, err error, want string) {
 func Errors(t testing.TB, s Subject, sizes map[string]int) {
 	t.Helper()
 	e := &errorTable{s: &s, sizes: sizes, q: newQueue(t, 1, engine.WithAdmission(engine.Off))}
-	e.dtypes = DTypes(s.Definition)[0]
+	e.dtypes = s.Definition.Formats()[0]
 
 	if err := s.Call(e.q, e.operands(t)); err != nil {
 		t.Fatalf("%s: the operands without a mistake: %v", s.Definition.Name, err)
@@ -162,7 +162,9 @@ func (e *errorTable) otherFormats(t testing.TB, i int) {
 		dtypes[i] = dtype
 		var wrong []int
 		for k := range d.Operands {
-			if !slices.Contains(allowed(d, k, dtypes), dtypes[k]) {
+			rule := d.Operands[k].DTypes
+			isLike := rule.Like != "" && dtypes[d.Operand(rule.Like)] == dtypes[k]
+			if !isLike && !slices.Contains(rule.Allowed, dtypes[k]) {
 				wrong = append(wrong, k)
 			}
 		}

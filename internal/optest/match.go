@@ -23,7 +23,7 @@ import (
 func MatchReference(t testing.TB, s Subject, sizes ...map[string]int) {
 	t.Helper()
 	q := newQueue(t, 3, engine.WithAdmission(engine.Off)) // what a self-test compares is compared here
-	for _, dtypes := range DTypes(s.Definition) {
+	for _, dtypes := range s.Definition.Formats() {
 		for _, kind := range s.kinds() {
 			for k, size := range sizes {
 				m := matcher{q: q, s: &s, dtypes: dtypes, kind: kind, sizes: size}

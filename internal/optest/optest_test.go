@@ -254,13 +254,6 @@ func TestWantAndRefused(t *testing.T) {
 	}
 }
 
-func TestDTypes(t *testing.T) {
-	got := fmt.Sprint(DTypes(shifted))
-	if want := "[[f16 f32 f16 f32] [bf16 f32 bf16 f32] [f32 f32 f32 f32]]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 func TestMessageFindsMutants(t *testing.T) {
 	bad := &tensor.BadArgument{Op: "test.shift", Operand: "x", Got: "is nil"}
 	for name, c := range map[string]struct {

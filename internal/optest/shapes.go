@@ -38,7 +38,7 @@ func shapedCall(t testing.TB, s *Subject, sizes map[string]int, reshape func([]i
 	t.Helper()
 	d := s.Definition
 	g := gen.New(d.Name)
-	dtypes := DTypes(d)[0]
+	dtypes := d.Formats()[0]
 	x := make([]*tensor.Tensor, len(d.Operands))
 	for i := range x {
 		shape := shapeOf(d, i, sizes)

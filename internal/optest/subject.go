@@ -1,7 +1,6 @@
 package optest
 
 import (
-	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -50,33 +49,6 @@ func (s *Subject) kinds() []op.Data {
 		special.Values[o.Name] = func(g *gen.Generator, _, _ int) float32 { return g.Special() }
 	}
 	return append(kinds, special)
-}
-
-// DTypes lists every choice of storage formats that a definition allows.
-func DTypes(d *def.Definition) [][]num.DType {
-	choices := [][]num.DType{nil}
-	for i := range d.Operands {
-		var longer [][]num.DType
-		for _, c := range choices {
-			for _, dtype := range allowed(d, i, c) {
-				longer = append(longer, append(c[:len(c):len(c)], dtype))
-			}
-		}
-		choices = longer
-	}
-	return choices
-}
-
-// allowed lists the formats of operand i when those before it are chosen.
-func allowed(d *def.Definition, i int, chosen []num.DType) []num.DType {
-	rule := d.Operands[i].DTypes
-	list := slices.Clone(rule.Allowed)
-	if rule.Like != "" {
-		if like := chosen[d.Operand(rule.Like)]; !slices.Contains(list, like) {
-			list = append(list, like)
-		}
-	}
-	return list
 }
 
 const canary = 0xa5 // every byte that no call may change, and outputs before it

@@ -246,6 +246,7 @@ func TestIntervalByHand(t *testing.T) {
 		{Interval{1, 2}, Interval{3, 4}, Yes, Yes, No},
 		{Interval{1, 2}, Interval{2, 4}, Maybe, Yes, Maybe},
 		{Interval{2, 2}, Interval{2, 2}, No, Yes, Yes},
+		{Interval{1, 2}, Interval{1, 2}, Maybe, Maybe, Maybe},
 		{Interval{2, 3}, Interval{1, 2}, No, Maybe, Maybe},
 		{Interval{3, 4}, Interval{1, 2}, No, No, No},
 		{unknown, Interval{1, 2}, Maybe, Maybe, Maybe},

@@ -33,6 +33,7 @@ var fillings = []filling{
 	{name: "alternating-signs", left: alternating, right: everywhere(op.Positive)},
 	{name: "same-sign", left: everywhere(op.Positive), right: everywhere(op.Positive)},
 	{name: "f32-underflow", left: everywhere(exponents(-78, -72)), right: everywhere(exponents(-78, -72))},
+	{name: "f32-overflow", left: cycle(-0x1p63, 0x1p64, -0x1p64), right: cycle(0x1p63, 0x1p64, 0x1.8p63)},
 	{name: "f16-underflow", left: everywhere(exponents(-14, -10)), right: everywhere(exponents(-14, -10))},
 	{name: "zeros-against-infinities", left: zeroSometimes, right: infiniteSometimes},
 
@@ -61,6 +62,12 @@ var fillings = []filling{
 	{name: "identity-left-all-bits", left: diagonal, right: everywhere(op.Positive), old: zeros, isGrid: true},
 	// in units of 1/16: at most 15·4,096 + 200·16
 	{name: "old-cancels", left: everywhere(integers(1)), right: sixteenths, old: everywhere(integers(200)), isGrid: true},
+}
+
+// cycle repeats factors along the sum. In f32-overflow a product of 2^128 is added to
+// -2^126: fused they are finite, rounded on its own the product is not.
+func cycle(values ...float32) factor {
+	return func(_ *gen.Generator, k, _ int) float32 { return values[k%len(values)] }
 }
 
 func patterns(definitions ...*def.Definition) []op.Pattern {

@@ -448,7 +448,7 @@ func BenchmarkLayerNorm(b *testing.B) {
 
 // dtypes stores everything as d that may be, and the rest as f32.
 func dtypes(definition *def.Definition, d num.DType) []num.DType {
-	for _, choice := range optest.DTypes(definition) {
+	for _, choice := range definition.Formats() {
 		if choice[0] == d && choice[2] == d {
 			return choice
 		}
