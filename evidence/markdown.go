@@ -11,7 +11,10 @@ import (
 
 // Markdown is the report for people. What depends on the machine and the moment
 // stands in its last section.
-func (r *Report) Markdown() string {
+func (r *Report) Markdown() string { return r.markdown(r.FileName()) }
+
+// markdown names the files that the report is put into.
+func (r *Report) markdown(file string) string {
 	var p page
 	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
 	p.line("")
@@ -22,7 +25,7 @@ func (r *Report) Markdown() string {
 	p.worst(r.WorstCases)
 	p.list("What this shows", r.Evidence, "Nothing.")
 	p.list("What this does not show", r.NonClaims, "")
-	p.made(r)
+	p.made(r, file)
 	p.cases(r)
 	p.whereAndWhen(r)
 	return p.String()
@@ -152,7 +155,7 @@ func (p *page) worst(cases []WorstCase) {
 }
 
 // made is what was judged and what made it.
-func (p *page) made(r *Report) {
+func (p *page) made(r *Report, file string) {
 	p.heading("What was judged")
 	rows := [][]string{
 		{"operation", code(r.Op)},
@@ -172,7 +175,7 @@ func (p *page) made(r *Report) {
 		rows = append(rows, []string{"SHA-256, " + escape(f.Of), text})
 	}
 	p.table([]string{"", ""}, rows)
-	p.line("\nThe text of the definition, and how every field was obtained, are in %s.", link(r.FileName()+".json"))
+	p.line("\nThe text of the definition, and how every field was obtained, are in %s.", link(file+".json"))
 }
 
 func (p *page) cases(r *Report) {

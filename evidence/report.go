@@ -74,9 +74,11 @@ const (
 // Contracts, Levels and DTypes are the values that fields of their names may have.
 var (
 	Contracts = []string{ContractBits, ContractBounded}
-	Levels    = []string{"smoke", "quick", "full", "exhaustive", "call"} // call: the caller's own data
+	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCall}
 	DTypes    = []string{"f16", "bf16", "f32", "i32"}
 )
+
+const levelCall = "call" // on the caller's own data
 
 // Summary is one line of a verification: one lowering of one definition, in one
 // storage format. These are the results that the program prints as JSON.

@@ -68,11 +68,11 @@ func sampleRun() *Run {
 }
 
 func sampleIndex() *Index {
-	var hashes []string
-	for _, name := range sampleNames() {
-		hashes = append(hashes, hash(name))
+	var names, hashes []string
+	for i, name := range sampleNames() {
+		names, hashes = append(names, sampleList()[i].FileName()), append(hashes, hash(name))
 	}
-	return indexOf(sampleList(), hashes)
+	return indexOf(sampleList(), names, hashes)
 }
 
 func TestRunAndIndexFollowTheSchema(t *testing.T) {

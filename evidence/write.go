@@ -27,14 +27,17 @@ func (r *Report) FileName() string {
 
 // Write checks the reports and puts each into dir as JSON and as Markdown, and after
 // them index.json and index.md. The reports are of one run: tool, version and host
-// agree. Files of the same names are replaced, others stay.
+// agree. Several of level call may be of one lowering and dtype: those after the first
+// have -2, -3 and so on in their names. Files of the same names are replaced, others
+// stay.
 //
 // On an error dir is as it was, or absent if it was: everything is written and synced
 // under dir in a folder of its own, and only then moved into place, the index last.
 func Write(dir string, reports []*Report) error { return write(disk{}, dir, reports) }
 
-// indexOf lists reports of one run, given the SHA-256 of the JSON file of each.
-func indexOf(reports []*Report, sha256 []string) *Index {
+// indexOf lists reports of one run, given the file name and the SHA-256 of the JSON file
+// of each.
+func indexOf(reports []*Report, names, sha256 []string) *Index {
 	first := reports[0]
 	x := &Index{Schema: IndexSchemaID, Tool: first.Tool, Version: first.Version, Host: first.Host}
 	for i, r := range reports {
@@ -59,7 +62,7 @@ func indexOf(reports []*Report, sha256 []string) *Index {
 		x.Reports = append(x.Reports, IndexEntry{
 			Op: r.Op, Lowering: r.Lowering, DType: r.DType, Device: r.Device, Level: r.Level, Contract: r.Contract,
 			Cases: r.Cases, Elements: r.Elements, Mismatches: r.Mismatches, Verdict: r.Verdict, Reason: r.Reason,
-			JSON: r.FileName() + ".json", Markdown: r.FileName() + ".md", SHA256: sha256[i],
+			JSON: names[i] + ".json", Markdown: names[i] + ".md", SHA256: sha256[i],
 		})
 	}
 	return x
@@ -77,7 +80,7 @@ func documents(reports []*Report) ([]document, error) {
 		return nil, errors.New("evidence: no reports to write")
 	}
 	var docs []document
-	var hashes []string
+	var names, hashes []string
 	taken := map[string]string{"index": "the index"} // by lower case: some file systems see no other
 	for _, r := range reports {
 		if err := r.Check(); err != nil {
@@ -87,6 +90,9 @@ func documents(reports []*Report) ([]document, error) {
 			return nil, fmt.Errorf("evidence: %s is a report of another tool, version or host than %s", r.Lowering, first.Lowering)
 		}
 		name, subject := r.FileName(), fmt.Sprintf("%s in %s on %s", r.Lowering, r.DType, r.Device)
+		for n := 2; r.Level == levelCall && taken[strings.ToLower(name)] != ""; n++ {
+			name = fmt.Sprintf("%s-%d", r.FileName(), n)
+		}
 		if other, ok := taken[strings.ToLower(name)]; ok {
 			return nil, fmt.Errorf("evidence: the files of %s and of %s have the same name %s", other, subject, name)
 		}
@@ -95,10 +101,10 @@ func documents(reports []*Report) ([]document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("evidence: %s.json: %w", name, err)
 		}
-		hashes = append(hashes, FingerprintOf(data))
-		docs = append(docs, document{name + ".json", data}, document{name + ".md", []byte(r.Markdown())})
+		names, hashes = append(names, name), append(hashes, FingerprintOf(data))
+		docs = append(docs, document{name + ".json", data}, document{name + ".md", []byte(r.markdown(name))})
 	}
-	index := indexOf(reports, hashes)
+	index := indexOf(reports, names, hashes)
 	data, err := index.JSON()
 	if err != nil {
 		return nil, fmt.Errorf("evidence: index.json: %w", err)

@@ -160,6 +160,39 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
+// The reports of one call may be of one lowering and dtype: they are numbered.
+func TestWriteNumbersCalls(t *testing.T) {
+	dir := t.TempDir()
+	call := func() *Report {
+		r := samples()["accepted"]
+		r.Level = levelCall
+		return r
+	}
+	if err := Write(dir, []*Report{call(), call(), call()}); err != nil {
+		t.Fatal(err)
+	}
+	var index Index
+	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &index); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"softmax.forward_cpu.rowwise_f16", "softmax.forward_cpu.rowwise_f16-2", "softmax.forward_cpu.rowwise_f16-3"} {
+		if e := index.Reports[i]; e.JSON != name+".json" || e.Markdown != name+".md" {
+			t.Errorf("report %d is in %s and %s, want %s", i, e.JSON, e.Markdown, name)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name+".md"))
+		if err != nil || !strings.Contains(string(text), "]("+name+".json)") {
+			t.Errorf("%s.md: %v, or no link to its JSON", name, err)
+		}
+		if data, err := os.ReadFile(filepath.Join(dir, name+".json")); err != nil || FingerprintOf(data) != index.Reports[i].SHA256 {
+			t.Errorf("%s.json: %v, or another hash than the index has", name, err)
+		}
+	}
+}
+
 func TestFileNameIsSafe(t *testing.T) {
 	for lowering, want := range map[string]string{
 		"softmax.forward/cuda.rowwise": "softmax.forward_cuda.rowwise_f16",

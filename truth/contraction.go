@@ -68,7 +68,7 @@ func matrix(rows, cols int) [][]float64 {
 	return z
 }
 
-// widen reads a row, which holds what num.Array.At tells of each element.
+// widen reads a row: num.Array.At of each element, with the format looked up once.
 func widen(to []float64, a num.Array, r int) {
 	data := a.Data[r*a.Stride*a.DType.Size():]
 	switch a.DType {
@@ -80,9 +80,9 @@ func widen(to []float64, a num.Array, r int) {
 		for c := range to {
 			to[c] = float64(num.BF16ToF32(binary.LittleEndian.Uint16(data[2*c:])))
 		}
-	default:
+	case num.F32:
 		for c := range to {
-			to[c] = float64(a.At(r, c))
+			to[c] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*c:])))
 		}
 	}
 }

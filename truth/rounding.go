@@ -139,9 +139,10 @@ func (r widened[T]) adder(n, width int, s shape) adder[T] {
 
 // nearest rounds the ends of intervals as binary32 rounds results: to nearest, which
 // does not decrease, so that all results of a step lie between its results at the
-// ends, and no wider set has been reached. What is not a step of its own, a function
-// or a sum in an order that is left open, is widened by its error; but its result is
-// a binary32 too, and lies between the first and the last of these.
+// ends, and nothing is added. A function, or a sum in an order that is left open, is
+// widened by its error; its result is a binary32 too, so the interval ends at the
+// first and the last of these. So is scale, whose two roundings show among the
+// subnormals alone.
 type nearest struct{}
 
 func (nearest) step(xs []ball.Interval, _, _ float64) {

@@ -8,6 +8,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/op"
 )
 
 // Case is one question to a kernel. Its name says everything but the seed:
@@ -29,7 +30,8 @@ type Case struct {
 	InPlace string // "y=x", or ""
 	Formats []num.DType
 
-	isAccuracy bool // compared with the truth as well
+	isAccuracy   bool // compared with the truth as well
+	isStatistics bool // and, of a bounded lowering, with what its errors should be
 }
 
 // Size is how long one letter's axis is, and where it begins.
@@ -165,7 +167,14 @@ func (t *Target) parseCase(name string) (*Case, error) {
 		return refuse("%s has no such formats", t.Definition.Name)
 	}
 	c.isAccuracy = c.Check == ""
+	c.isStatistics = c.isAccuracy && slices.ContainsFunc(t.data(), func(d op.Data) bool { return slug(d.Name) == c.Pattern })
 	return c, nil
+}
+
+// CheckCase returns an *UnknownError for a name that is no case of the target.
+func (t *Target) CheckCase(name string) error {
+	_, err := t.parseCase(name)
+	return err
 }
 
 func parseSize(text string) (Size, bool) {

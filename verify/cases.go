@@ -29,7 +29,7 @@ var plans = [...]plan{
 	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17},
 	Quick:      {small: 40, edges: 131073, others: 65537, outputs: 70_000, shapes: 3, random: 150, accuracy: 1 << 16, checks: 2, macs: 1 << 22, large: 1 << 18, every: true},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 27, every: true, all: true},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true},
 }
 
 // cases lists the cases of a level.
@@ -266,7 +266,7 @@ func (l *lister) checks() {
 // and, where a level has room, in more rows.
 func (l *lister) accuracy() {
 	for _, data := range l.t.data() {
-		c := &Case{Pattern: slug(data.Name), isAccuracy: true}
+		c := &Case{Pattern: slug(data.Name), isAccuracy: true, isStatistics: true}
 		for _, letter := range l.t.Definition.Sizes() {
 			c.Sizes = append(c.Sizes, Size{Letter: letter, N: data.Sizes[letter]})
 		}
@@ -284,7 +284,7 @@ func (l *lister) accuracy() {
 		if l.t.Definition.Kind == def.KindContraction { // with the accumulator in sight
 			for _, f := range l.t.formats()[1:] {
 				wide := c.clone()
-				wide.Formats = f
+				wide.Formats, wide.isAccuracy = f, false
 				l.add(wide)
 			}
 		}
@@ -373,6 +373,9 @@ func (l *lister) counting() {
 		}
 	}
 }
+
+// Cases is the number of cases of a level.
+func (t *Target) Cases(level Level) int { return len(t.cases(level)) }
 
 // caseNames are the names of the quick cases, for messages about one that is unknown.
 func (t *Target) caseNames() []string {

@@ -10,6 +10,7 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/softmax"
+	"tokitai/tensor"
 	"tokitai/verify"
 )
 
@@ -49,14 +50,13 @@ func lowering(name string, keep func(float32) float32) *engine.Lowering {
 	}
 }
 
-// One kernel keeps its sum in binary32, the other in f16: a fault that no tolerance of
-// 1e-2 shows.
+// One kernel keeps its sum in binary32, the other in bf16, as the outputs are stored.
 func Example() {
 	right := lowering("mine.f32-sum", func(s float32) float32 { return s })
-	wrong := lowering("mine.f16-sum", func(s float32) float32 { return num.Widen(num.F16, num.Narrow(num.F16, s)) })
+	wrong := lowering("mine.bf16-sum", func(s float32) float32 { return num.Widen(num.BF16, num.Narrow(num.BF16, s)) })
 
 	for _, l := range []*engine.Lowering{right, wrong} {
-		target := &verify.Target{Operation: softmax.Operations[0], Definition: softmax.ForwardDefinition, Lowering: l, DType: num.F16}
+		target := &verify.Target{Operation: softmax.Operations[0], Definition: softmax.ForwardDefinition, Lowering: l, DType: num.BF16}
 		result, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke, Seed: 1, Tool: "example", Version: "1"})
 		if err != nil {
 			log.Fatal(err)
@@ -64,9 +64,32 @@ func Example() {
 		r := result.Report
 		fmt.Println(r.Lowering, r.Contract, r.Model+":", r.Verdict, result.RejectedBy())
 		if f := r.Failure; f != nil {
-			fmt.Println("  smallest case:", f.Case)
-			fmt.Println("  ", f.Message, "got", f.Got, "want", f.Want)
+			fmt.Printf("  %s: %s is %s, want %s\n", f.Case, f.Place, f.Got, f.Want)
 		}
 	}
 	// Output:
+	// softmax.forward/mine.f32-sum bounded sequential: accepted []
+	// softmax.forward/mine.bf16-sum bounded sequential: rejected [set grid statistics]
+	//   normal/R=1,C=6: y[0,0] is 0x3f7e (0.9921875), want 0x3f7d (0.98828125)
+}
+
+// A checked call computes as always, and reports on what it computed.
+func ExampleChecked() {
+	q := engine.CPU()
+	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4}, 1, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	y, err := tensor.New(q.Device(), num.F16, 1, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	report := &verify.CallReport{Tool: "example", Version: "1"}
+	if err := softmax.Forward(q, y, x, verify.Checked(report)); err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range report.Reports() {
+		fmt.Printf("%s %s: %d outputs %s, worst error %.3f ulp\n", r.Lowering, r.DType, r.Elements, r.Verdict, *r.WorstErrorULP)
+	}
+	// Output: softmax.forward/cpu.rowwise f16: 4 outputs accepted, worst error 0.496 ulp
 }

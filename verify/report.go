@@ -141,6 +141,7 @@ func toolchain() evidence.Toolchain {
 // source is the fingerprint of the programs that ran.
 func (s *session) source() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
+	slices.Sort(s.listings)
 	if len(s.listings) > 0 {
 		f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(s.listings, "\n")))
 		f.Note = fmt.Sprintf("the listings of %d compiled programs, sorted, a newline between them; tokitai explain --emit prints one", len(s.listings))
@@ -305,7 +306,7 @@ func (s *session) replay(c *Case) string {
 		op = t.Operation.Name
 	}
 	lowering := t.Lowering.Name
-	if op != t.Definition.Name {
+	if t.Operation != nil && len(t.Operation.Definitions) > 1 {
 		lowering = t.ID()
 	}
 	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)

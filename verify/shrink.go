@@ -106,7 +106,7 @@ func (s *session) smaller(best *shrunk) []*Case {
 			break
 		}
 		if s.t.pattern(simpler) != nil {
-			add(func(c *Case) { c.Pattern, c.isAccuracy = simpler, false })
+			add(func(c *Case) { c.Pattern, c.isAccuracy, c.isStatistics = simpler, false, false })
 		}
 	}
 	return list

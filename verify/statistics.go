@@ -13,11 +13,15 @@ import (
 // The thresholds are fixed before anything runs, and so are the seeds: a correct
 // kernel passes always or never. For a sample of n, the mean of unbiased errors is
 // farther than mostBias standard errors from 0 with a probability of 6·10⁻⁷; the mean
-// square of errors in units of their standard deviation is above 1.1 + 6·√(2/n) with
-// one of 10⁻⁹; a count with mean e is above e + 5·√e + 3 with one below 10⁻⁶.
+// square of errors in units of the model's standard deviation, whose expectation is at
+// most 1.5 (truth.OrderVariance says why), is above 1.5 + 6·√(2/n) with one of 10⁻⁹; a
+// count with mean e is above e + 5·√e + 3 with one below 10⁻⁶.
 const mostBias = 5
 
-func mostMeanSquare(n int64) float64 { return 1.1 + 6*math.Sqrt(2/float64(n)) }
+// leastSample is how many outputs a test needs: of a few, the spread is not known.
+const leastSample = 64
+
+func mostMeanSquare(n int64) float64 { return 1.5 + 6*math.Sqrt(2/float64(n)) }
 
 func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 
@@ -29,6 +33,9 @@ func (s *session) statistics(x *trialRun, j *judgement, r *caseResult) {
 		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
 	}
 	judgeBias := func(m moments, what string) {
+		if m.N < leastSample {
+			return
+		}
 		if t := m.t(); math.Abs(t) > mostBias {
 			fail("%s are biased: their mean is %.1f standard errors from 0, at most %d are allowed (%d outputs)", what, t, mostBias, m.N)
 		} else {
@@ -46,9 +53,7 @@ func (s *session) statistics(x *trialRun, j *judgement, r *caseResult) {
 			return
 		}
 	}
-	if j.Bias.N > 1 {
-		judgeBias(j.Bias, "errors in ulps")
-	}
+	judgeBias(j.Bias, "errors in ulps")
 }
 
 // contractionStatistics compares the errors of products with what their order lets one
@@ -100,7 +105,7 @@ func (s *session) contractionStatistics(x *trialRun, judgeBias func(moments, str
 		}
 	}
 	judgeBias(bias, "errors")
-	if square.N == 0 {
+	if square.N < leastSample {
 		return
 	}
 	if mean, most := square.Sqr/float64(square.N), mostMeanSquare(square.N); mean > most {

@@ -123,8 +123,8 @@ type tile struct {
 }
 
 // tileElements is how many outputs a tile has at most, where the definition can be
-// divided: enclosures take 16 bytes an element, several times over.
-const tileElements = 1 << 18
+// divided: enclosures take 16 bytes an element, several times over. Tests make it small.
+var tileElements int64 = 1 << 18
 
 // tilesOf divides a case by what its definition lets be computed alone: rows of a
 // rowwise definition, unless something of a row depends on others or on its place;

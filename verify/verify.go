@@ -153,6 +153,10 @@ func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minu
 // Result is a verdict and what it rests on.
 type Result struct {
 	Report *evidence.Report
+
+	// Replay is a command that shows again what was found: the first case that failed
+	// or ended in an error, or else all of them.
+	Replay string
 }
 
 // RejectedBy names the tiers that failed, in the order of evidence.TierNames.
@@ -183,7 +187,14 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		list = []*Case{c}
 	}
 	s.run(ctx, list)
-	return &Result{Report: s.report(ctx)}, nil
+	r := &Result{Report: s.report(ctx), Replay: s.replay(nil)}
+	switch {
+	case r.Report.Failure != nil:
+		r.Replay = r.Report.Failure.Replay
+	case s.first != nil:
+		r.Replay = s.replay(s.first.c)
+	}
+	return r, nil
 }
 
 // check refuses a target that cannot be verified at all.
@@ -221,7 +232,7 @@ type session struct {
 	shrunk  *shrunk
 
 	machine  *device.Description
-	listings []string
+	listings []string // of the programs that ran, each once
 }
 
 // caseResult is what one case found. It is what a journal keeps.
@@ -234,6 +245,8 @@ type caseResult struct {
 	Tiers   map[string]evidence.Tier `json:"tiers"`
 	First   *finding                 `json:"first,omitempty"`
 	Kernel  float64                  `json:"kernel"` // seconds
+
+	Listings []string `json:"listings,omitempty"` // of programs that were first compiled for this case
 }
 
 type failedCase struct {
@@ -250,10 +263,7 @@ func (s *session) run(ctx context.Context, list []*Case) {
 		return
 	}
 	s.machine = new(s.bench.device.Describe())
-	defer func() {
-		s.listings = s.bench.trial.Listings()
-		s.bench.close()
-	}()
+	defer s.bench.close()
 	for _, c := range list {
 		if ctx.Err() != nil || s.causes >= mostCauses || s.bench.isHung.Load() {
 			break
@@ -263,6 +273,7 @@ func (s *session) run(ctx context.Context, list []*Case) {
 		if !isKnown {
 			r = s.runCase(c)
 			r.Name = name
+			r.Listings = s.newListings()
 			s.o.Journal.add(s.key(), r)
 		}
 		s.take(c, r)
@@ -278,6 +289,7 @@ func (s *session) run(ctx context.Context, list []*Case) {
 // take adds a case to what has been found.
 func (s *session) take(c *Case, r caseResult) {
 	s.done = append(s.done, r)
+	s.listings = append(s.listings, r.Listings...)
 	for name, t := range r.Tiers {
 		if s.tiers[name] == nil {
 			s.tiers[name] = &evidence.Tier{Name: name}
@@ -295,6 +307,12 @@ func (s *session) take(c *Case, r caseResult) {
 	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
 		s.first = &failedCase{c, r.First}
 	}
+}
+
+// newListings are programs that no case before was run by. They are kept with the
+// case: a verification that goes on by its journal does not compile them again.
+func (s *session) newListings() []string {
+	return slices.DeleteFunc(slices.Compact(s.bench.trial.Listings()), func(text string) bool { return slices.Contains(s.listings, text) })
 }
 
 // runCase runs one case on the session's bench.
@@ -358,7 +376,7 @@ func (s *session) judgeBase(x *trialRun, r *caseResult) error {
 			r.First.Tier = evidence.Grid
 		}
 	}
-	if s.t.Lowering.IsBounded && x.c.isAccuracy {
+	if s.t.Lowering.IsBounded && x.c.isStatistics {
 		s.statistics(x, j, r)
 	}
 	return nil

@@ -1,0 +1,410 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/op/all"
+	"tokitai/verify"
+)
+
+// verifyFlags are what the command line of verify says.
+type verifyFlags struct {
+	device, lowering, level, only string
+	dtypes                        []string
+	seed                          uint64
+	out                           string
+	resume                        bool
+	deadline                      time.Duration
+	json                          bool
+}
+
+// verifyTargets lists what there is to verify on a kind of device.
+var verifyTargets = func(kind string) []*verify.Target { return verify.Targets(all.Operations, kind) }
+
+func newVerify() *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{
+		Use:   "verify [OP]...",
+		Short: "check that kernels compute what their definitions say",
+		Long: `Runs the kernels of every operation, or of those that are named, on cases that reach
+every boundary, and compares every output with the reference, bit for bit. OP is an
+operation, a definition, or a group: softmax is softmax.forward and softmax.backward.
+
+Memory around the operands is watched, outputs are poisoned before each run. Beside
+the plain comparison, results of related inputs have to be related, and none may
+depend on repetition, layout, workers or what runs at the same time. Outputs on
+ordinary data are also held against the real numbers, which says how good the
+definition is: the column worst ulp. docs/verification.md tells more.
+
+  --level smoke       seconds: some shapes, for a first look
+          quick       a minute: every pattern of values, every boundary of sizes
+          full        minutes: more of everything
+          exhaustive  hours: every 32-bit argument, every pair of 16-bit arguments
+
+A kernel that is wrong is shown with the smallest case that was found, its inputs,
+and the command that shows it again. A case's name and the seed say everything.
+
+With --out a report of each lowering and format is written, as JSON and Markdown,
+with an index; what is in the way of that is found out before anything runs. While
+it runs, finished cases are kept in DIR/journal.jsonl, with which --resume goes on
+after an interrupt: the reports are the same as without one.
+
+Exits with 0 if all are accepted, with 3 if one is rejected, and with 4 if none is but
+something is undecided: a kernel that ended in an error or not at all, or an
+interrupt.`,
+		Example: `  tokitai verify softmax --level smoke
+  tokitai verify gelu.forward --dtype f16 --level smoke --out evidence
+  tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json
+  tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7`,
+		ValidArgsFunction: completeTargets,
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto or cpu")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify `DTYPE` alone: f16, bf16 or f32; may be repeated")
+	flags.StringVar(&f.level, "level", "quick", "how much is checked: `LEVEL` smoke, quick, full or exhaustive")
+	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` alone: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
+	flags.StringVar(&f.only, "case", "", "run this `CASE` alone")
+	flags.Uint64Var(&f.seed, "seed", 1, "`SEED` of the inputs")
+	flags.StringVar(&f.out, "out", "", "write reports into the folder `DIR`")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the run that was interrupted in --out")
+	flags.DurationVar(&f.deadline, "deadline", time.Minute, "give up a launch after this `TIME`")
+	jsonFlag(c, &f.json)
+	c.MarkFlagDirname("out")
+	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames()} {
+		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	c.RegisterFlagCompletionFunc("lowering", completeVerifiedLowering)
+	for _, name := range []string{"case", "seed", "deadline"} {
+		c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	return c
+}
+
+func levelNames() (names []string) {
+	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
+		names = append(names, l.String())
+	}
+	return names
+}
+
+// completeTargets offers the operations and their groups, any number of them.
+func completeTargets(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, o := range all.Operations {
+		if group, _, ok := strings.Cut(o.Name, "."); ok && !slices.Contains(names, group) {
+			names = append(names, group)
+		}
+		names = append(names, cobra.CompletionWithDesc(o.Name, o.Summary))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeVerifiedLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	targets, err := namedTargets(verifyTargets("cpu"), args)
+	if err != nil {
+		targets = verifyTargets("cpu")
+	}
+	return loweringsOf(targets), cobra.ShellCompDirectiveNoFileComp
+}
+
+// run verifies. Everything that can be wrong about the command line, and a folder that
+// cannot be written to, is found before the first case.
+func (f *verifyFlags) run(c *cobra.Command, names []string) error {
+	level, err := verify.ParseLevel(f.level)
+	switch {
+	case err != nil:
+		return unknownName("level", f.level, levelNames())
+	case f.deadline <= 0:
+		return wrongUse("--deadline is %v, want more than 0", f.deadline)
+	case f.resume && f.out == "":
+		return wrongUse("--resume needs --out, the folder of the run to go on with")
+	case f.resume && f.only != "":
+		return wrongUse("--resume and --case are both given: a single case has nothing to go on with")
+	}
+	if err := checkDevice(f.device); err != nil {
+		return err
+	}
+	dev, err := engine.Open(f.device)
+	if err != nil {
+		return err
+	}
+	device, kind := dev.Name(), dev.Kind()
+	dev.Close()
+	targets, err := f.targets(kind, names)
+	if err != nil {
+		return err
+	}
+	program, err := programSHA256()
+	if err != nil {
+		return err
+	}
+	v := &verification{targets: targets, options: verify.Options{
+		Device: device, Level: level, Seed: f.seed, Case: f.only, Deadline: f.deadline,
+		Tool: toolName, Version: version, Program: program,
+	}}
+	journal, err := f.openJournal(c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	v.options.Journal = journal
+	verdict := v.run(c, f.json)
+	failure := errors.Join(journal.Close(), f.write(v))
+	if err := v.print(c.OutOrStdout(), f.json, f.out); err != nil && failure == nil {
+		failure = err
+	}
+	switch {
+	case failure == nil:
+		return verdict
+	case exitCode(verdict) == exitRejected: // which must not be overlooked
+		return &verdictError{exitRejected, fmt.Errorf("%w; %w", verdict, failure)}
+	}
+	return failure
+}
+
+// journalFile remembers finished cases in the folder of --out while a run lasts.
+const journalFile = "journal.jsonl"
+
+// openJournal makes the folder of --out and sees that it can be written to. A single
+// case has no journal.
+func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
+	if f.out == "" {
+		return nil, nil
+	}
+	if err := prepareFolder(f.out); err != nil {
+		return nil, err
+	}
+	if f.only != "" {
+		return nil, nil
+	}
+	path := filepath.Join(f.out, journalFile)
+	if _, err := os.Stat(path); f.resume && err != nil {
+		fmt.Fprintf(notes, "there is no %s to go on with: starting from the beginning\n", path)
+	}
+	return verify.OpenJournal(path, f.resume)
+}
+
+// write puts the reports into the folder of --out. When all is done and written there
+// is nothing left to go on with.
+func (f *verifyFlags) write(v *verification) error {
+	if f.out == "" {
+		return nil
+	}
+	if err := evidence.Write(f.out, v.reports()); err != nil {
+		return err
+	}
+	if v.isInterrupted || f.only != "" {
+		return nil
+	}
+	return os.Remove(filepath.Join(f.out, journalFile))
+}
+
+// prepareFolder makes a folder, and a file in it for a moment: better now than when all
+// is computed.
+func prepareFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// programSHA256 is the fingerprint of the running program.
+func programSHA256() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program's file: %w", err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("reading this program's file: %w", err)
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return "", fmt.Errorf("reading this program's file: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// targets lists what the command line names.
+func (f *verifyFlags) targets(kind string, names []string) ([]*verify.Target, error) {
+	dtypes, err := parseDTypes(f.dtypes)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := namedTargets(verifyTargets(kind), names)
+	if err != nil {
+		return nil, err
+	}
+	if known := loweringsOf(chosen); f.lowering != "" && !slices.Contains(known, f.lowering) {
+		return nil, unknownName("lowering", f.lowering, known)
+	}
+	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
+		if f.lowering == "" { // the reference says nothing about itself
+			return strings.HasSuffix(t.Lowering.Name, ".reference")
+		}
+		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
+	})
+	if len(dtypes) > 0 {
+		before := chosen[0].ID()
+		chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool { return !slices.Contains(dtypes, t.DType) })
+		if len(chosen) == 0 {
+			return nil, wrongUse("%s cannot be stored in %s", before, strings.Join(f.dtypes, " or "))
+		}
+	}
+	if f.only == "" {
+		return chosen, nil
+	}
+	one, err := targetOfCase(chosen, f.only)
+	return []*verify.Target{one}, err
+}
+
+// namedTargets are those of all, in their order, that one of the names means. No names
+// mean all.
+func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error) {
+	if len(names) == 0 {
+		return slices.Clone(all), nil
+	}
+	isChosen := make([]bool, len(all))
+	for _, name := range names {
+		isKnown := false
+		for i, t := range all {
+			if isNamed(t, name) {
+				isKnown, isChosen[i] = true, true
+			}
+		}
+		if !isKnown {
+			var known []string
+			for _, t := range all {
+				known = append(known, operationName(t), t.Definition.Name)
+			}
+			return nil, unknownName("operation", name, known)
+		}
+	}
+	var chosen []*verify.Target
+	for i, t := range all {
+		if isChosen[i] {
+			chosen = append(chosen, t)
+		}
+	}
+	return chosen, nil
+}
+
+// isNamed reports whether name is the target's definition, its operation or another one
+// that runs the definition, or a group of operations.
+func isNamed(t *verify.Target, name string) bool {
+	if o := all.Find(name); o != nil && slices.Contains(o.Definitions, t.Definition) {
+		return true
+	}
+	operation := operationName(t)
+	return name == t.Definition.Name || name == operation || strings.HasPrefix(operation, name+".")
+}
+
+func operationName(t *verify.Target) string {
+	if t.Operation == nil {
+		return t.Definition.Name
+	}
+	return t.Operation.Name
+}
+
+// loweringsOf are the names and the ids of the targets' lowerings, each once.
+func loweringsOf(targets []*verify.Target) []string {
+	var names, ids []string
+	for _, t := range targets {
+		names, ids = append(names, t.Lowering.Name), append(ids, t.ID())
+	}
+	slices.Sort(names)
+	return append(slices.Compact(names), slices.Compact(ids)...)
+}
+
+// targetOfCase is the one target that has the case.
+func targetOfCase(targets []*verify.Target, name string) (*verify.Target, error) {
+	var having []*verify.Target
+	var known, reasons []string
+	for _, t := range targets {
+		err := t.CheckCase(name)
+		var unknown *verify.UnknownError
+		switch {
+		case err == nil:
+			having = append(having, t)
+		case errors.As(err, &unknown):
+			known, reasons = append(known, unknown.Known...), append(reasons, unknown.Error())
+		default:
+			return nil, err
+		}
+	}
+	slices.Sort(known)
+	known, reasons = slices.Compact(known), slices.Compact(reasons)
+	switch {
+	case len(having) == 1:
+		return having[0], nil
+	case len(having) == 0 && len(reasons) == 1:
+		return nil, wrongUse("%s%s", reasons[0], didYouMean(name, known))
+	case len(having) == 0:
+		return nil, wrongUse("case %q: none of %d lowerings and formats has it%s", name, len(targets), didYouMean(name, known))
+	}
+	var places []string
+	for _, t := range having[:min(len(having), 3)] {
+		places = append(places, fmt.Sprintf("%s in %s", t.ID(), t.DType))
+	}
+	return nil, wrongUse("case %q is one of %d lowerings and formats, such as %s: choose one with OP, --lowering and --dtype", name, len(having), oneOf(places))
+}
+
+// verification is a run of the command.
+type verification struct {
+	targets       []*verify.Target
+	options       verify.Options
+	results       []*verify.Result // of the targets, in their order
+	seconds       float64
+	isInterrupted bool
+	table         verdictTable
+}
+
+// run verifies the targets, several at a time, and prints their rows in order as soon
+// as they are known. It returns what is to be told of the verdicts.
+func (v *verification) run(c *cobra.Command, isQuiet bool) error {
+	ctx, began := c.Context(), time.Now()
+	v.results = make([]*verify.Result, len(v.targets))
+	v.table = newVerdictTable(c.OutOrStdout(), v.targets)
+	progress := v.startProgress(c.ErrOrStderr())
+	if !isQuiet {
+		progress.print(v.table.head)
+	}
+	errs := make([]error, len(v.targets))
+	finished := v.start(ctx, errs, progress)
+	for range v.targets {
+		<-finished
+		for next := v.table.rows; !isQuiet && next < len(v.results) && v.isDone(next, errs); next = v.table.rows {
+			progress.print(func() { v.table.row(v.results[next].Report) })
+		}
+	}
+	progress.end()
+	v.seconds = time.Since(began).Seconds()
+	v.isInterrupted = ctx.Err() != nil
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return v.verdict()
+}

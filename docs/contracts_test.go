@@ -1,0 +1,166 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+)
+
+const contractsFile = "contracts.md"
+
+// TestContracts holds the contracts to the definitions.
+func TestContracts(t *testing.T) {
+	hold(t, contractsFile, "contracts", contracts(all.Operations))
+}
+
+// TestContractsAreComplete looks for what a reader looks for: every operation, every
+// definition with its identity, and every clause.
+func TestContractsAreComplete(t *testing.T) {
+	text, err := os.ReadFile(contractsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(line string) {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("%s does not have %q", contractsFile, line)
+		}
+	}
+	for _, o := range all.Operations {
+		want("\n## " + o.Name + "\n")
+		for _, d := range o.Definitions {
+			want("`" + d.Hash() + "`")
+			for _, c := range d.Contract().Clauses {
+				want(fmt.Sprintf("| %s.%s | %s |", d.Name, c.ID, escapeCell(c.Text)))
+			}
+		}
+	}
+}
+
+// contracts is what the definitions say.
+func contracts(operations []*op.Operation) string {
+	var b strings.Builder
+	b.WriteString("## Which dtypes combine\n\n" +
+		"T is the format that the caller chooses. A cell lists the operands by format; after *or*, further choices, each by what it changes.\n\n" +
+		"| definition | T = f16 | T = bf16 | T = f32 |\n|---|---|---|---|\n")
+	seen := map[*def.Definition]string{}
+	for _, o := range operations {
+		for _, d := range o.Definitions {
+			if seen[d] == "" {
+				seen[d] = o.Name
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", d.Name, combinations(d, num.F16), combinations(d, num.BF16), combinations(d, num.F32))
+			}
+		}
+	}
+	for _, o := range operations {
+		operation(&b, o, seen)
+	}
+	return b.String()
+}
+
+// combinations lists the choices of formats that one format names.
+func combinations(d *def.Definition, t num.DType) string {
+	var usual []num.DType
+	var cells []string
+	for _, f := range d.Formats() {
+		if d.Format(f) != t {
+			continue
+		}
+		var formats []num.DType
+		names := map[num.DType][]string{}
+		for i := range d.Operands {
+			if usual == nil || f[i] != usual[i] {
+				if names[f[i]] == nil {
+					formats = append(formats, f[i])
+				}
+				names[f[i]] = append(names[f[i]], d.Operands[i].Name)
+			}
+		}
+		var parts []string
+		for _, format := range formats {
+			parts = append(parts, strings.Join(names[format], " ")+" "+format.String())
+		}
+		cells = append(cells, strings.Join(parts, ", "))
+		if usual == nil {
+			usual = f
+		}
+	}
+	switch len(cells) {
+	case 0:
+		return "none"
+	case 1:
+		return cells[0]
+	}
+	return cells[0] + "; or " + strings.Join(cells[1:], "; or ")
+}
+
+func operation(b *strings.Builder, o *op.Operation, owner map[*def.Definition]string) {
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n", o.Name, sentence(o.Summary))
+	if len(o.Params) > 0 {
+		b.WriteString("\n| parameter | default | |\n|---|---|---|\n")
+		for _, p := range o.Params {
+			initial := p.Default
+			if initial == "" {
+				initial = "none"
+			}
+			fmt.Fprintf(b, "| %s | %s | %s |\n", p.Name, initial, escapeCell(p.Help))
+		}
+	}
+	for _, d := range o.Definitions {
+		if owner[d] != o.Name {
+			fmt.Fprintf(b, "\nThe definition %s and its contract are those of [%s](#%s), sha256 `%s`.\n", d.Name, owner[d], anchor(owner[d]), d.Hash())
+			continue
+		}
+		definition(b, d, len(o.Definitions) > 1)
+	}
+}
+
+func definition(b *strings.Builder, d *def.Definition, isOneOfMany bool) {
+	c := d.Contract()
+	if isOneOfMany {
+		fmt.Fprintf(b, "\n### %s\n", d.Name)
+	}
+	b.WriteString("\n")
+	for _, f := range c.Formula {
+		fmt.Fprintf(b, "    %s\n", f)
+	}
+	b.WriteString("\n| operand | shape | dtypes | note |\n|---|---|---|---|\n")
+	for _, o := range c.Operands {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", o.Name, o.Shape, o.DTypes, escapeCell(o.Note))
+	}
+	b.WriteString("\n| clause | |\n|---|---|\n")
+	for _, k := range c.Clauses {
+		fmt.Fprintf(b, "| %s.%s | %s |\n", d.Name, k.ID, escapeCell(k.Text))
+	}
+	if len(c.Params) > 0 {
+		fmt.Fprintf(b, "\nNumbers that the definition itself takes (engine.Run), rounded once from binary64 to binary32 unless an int32: %s.\n", strings.Join(paramNames(d), ", "))
+	}
+	fmt.Fprintf(b, "\nKind of definition: %s. The sha256 of its text is `%s`.\n", d.Kind, d.Hash())
+}
+
+func paramNames(d *def.Definition) []string {
+	var names []string
+	for _, p := range d.Params {
+		if p.IsInt {
+			p.Name += " (int32)"
+		}
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// sentence begins with a capital letter.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// anchor is the link to a heading.
+func anchor(heading string) string { return strings.ReplaceAll(heading, ".", "") }
+
+var cell = strings.NewReplacer("|", `\|`, "*", `\*`, "_", `\_`, "<", `\<`)
+
+// escapeCell makes a text that Markdown shows as it is, in a table.
+func escapeCell(s string) string { return cell.Replace(s) }

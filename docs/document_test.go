@@ -1,0 +1,52 @@
+package docs_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of the documents anew")
+
+// hold compares a generated part of a document with what it has to be. It stands
+// between two lines:
+//
+//	<!-- generated: NAME -->
+//	<!-- end: NAME -->
+func hold(t *testing.T, file, name, want string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	begin, end := "<!-- generated: "+name+" -->\n", "<!-- end: "+name+" -->\n"
+	from, to := strings.Index(text, begin)+len(begin), strings.Index(text, end)
+	if from < len(begin) || to < from || strings.Count(text, begin) != 1 || strings.Count(text, end) != 1 {
+		t.Fatalf("%s: want one line %q, and one line %q after it", file, begin, end)
+	}
+	if want = "\n" + strings.TrimSpace(want) + "\n\n"; text[from:to] == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(text[:from]+want+text[to:]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	before := strings.Count(text[:from], "\n")
+	gotLines, wantLines := strings.Split(text[from:to], "\n"), strings.Split(want, "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		if g, w := lineAt(gotLines, i), lineAt(wantLines, i); g != w {
+			t.Fatalf("%s:%d is not what the code says now; go test ./docs -update writes it anew\ngot  %s\nwant %s", file, before+i+1, g, w)
+		}
+	}
+}
+
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(nothing)"
+}

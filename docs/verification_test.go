@@ -1,0 +1,168 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/op/all"
+	"tokitai/verify"
+)
+
+const (
+	verificationFile = "verification.md"
+	exampleFile      = "../verify/example_test.go"
+)
+
+// TestQuotedExamples: what the document quotes is what is compiled and run.
+func TestQuotedExamples(t *testing.T) {
+	source, err := os.ReadFile(exampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, verificationFile, "example", goBlock(string(source)))
+	hold(t, verificationFile, "checked example", goBlock(declaration(t, source, "ExampleChecked")))
+}
+
+func goBlock(code string) string { return "```go\n" + strings.TrimSpace(code) + "\n```" }
+
+// declaration is a function with its comment, as it stands in the source.
+func declaration(t *testing.T, source []byte, name string) string {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, exampleFile, source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == name {
+			return string(source[set.Position(f.Doc.Pos()).Offset:set.Position(f.End()).Offset])
+		}
+	}
+	t.Fatalf("%s has no function %s", exampleFile, name)
+	return ""
+}
+
+// count is how many cases a level has, and how many outputs their first runs give.
+type count struct {
+	targets        int
+	cases, outputs [2]int64 // of smoke and of quick
+}
+
+func (c *count) add(d count) {
+	c.targets += d.targets
+	for i := range c.cases {
+		c.cases[i] += d.cases[i]
+		c.outputs[i] += d.outputs[i]
+	}
+}
+
+// TestCaseCounts counts the cases of the levels that take less than minutes. Those of
+// smoke are run; those of quick are counted by their names.
+func TestCaseCounts(t *testing.T) {
+	counts := map[def.Kind]*count{}
+	var total count
+	for _, target := range verify.Targets(all.Operations, "cpu") {
+		if target.Lowering.Name == "cpu.reference" {
+			continue
+		}
+		c := countCases(t, target)
+		kind := target.Definition.Kind
+		if counts[kind] == nil {
+			counts[kind] = &count{}
+		}
+		counts[kind].add(c)
+		total.add(c)
+	}
+	var b strings.Builder
+	b.WriteString("| kind | targets | smoke: cases | outputs | quick: cases | outputs |\n|---|---:|---:|---:|---:|---:|\n")
+	row := func(name string, c *count) {
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s |\n", name, c.targets, grouped(c.cases[0]), grouped(c.outputs[0]), grouped(c.cases[1]), grouped(c.outputs[1]))
+	}
+	for _, kind := range []def.Kind{def.KindRowwise, def.KindContraction, def.KindGather, def.KindScatterAdd} {
+		row(kind.String(), counts[kind])
+	}
+	row("all", &total)
+	hold(t, verificationFile, "cases", b.String())
+}
+
+func countCases(t *testing.T, target *verify.Target) count {
+	t.Helper()
+	r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := count{targets: 1}
+	c.cases[0], c.outputs[0] = int64(r.Report.Cases), r.Report.Coverage.Produced
+	byName := int64(0)
+	for _, k := range r.Report.CaseList {
+		byName += outputs(t, target.Definition, k.Name)
+	}
+	if byName != c.outputs[0] {
+		t.Errorf("%s %s: by their names the cases have %d outputs, but there were %d", target.ID(), target.DType, byName, c.outputs[0])
+	}
+
+	var unknown *verify.UnknownError
+	if _, err := verify.Run(context.Background(), target, verify.Options{Case: "?"}); !errors.As(err, &unknown) {
+		t.Fatalf("got error %v, want one that lists the cases", err)
+	}
+	for _, name := range unknown.Known {
+		c.cases[1]++
+		c.outputs[1] += outputs(t, target.Definition, name)
+	}
+	if n := quickCases(t, target); n != len(unknown.Known) {
+		t.Errorf("%s %s: level quick has %d cases, but lists %d", target.ID(), target.DType, n, len(unknown.Known))
+	}
+	return c
+}
+
+// quickCases is what a verification says when it has done the first.
+func quickCases(t *testing.T, target *verify.Target) (n int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	_, err := verify.Run(ctx, target, verify.Options{Level: verify.Quick, Progress: func(_, total int) { n = total; stop() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// outputs reads the sizes in the name of a case.
+func outputs(t *testing.T, d *def.Definition, name string) int64 {
+	t.Helper()
+	sizes := map[string]int{}
+	for _, s := range strings.Split(strings.Split(name, "/")[1], ",") {
+		letter, value, _ := strings.Cut(s, "=")
+		value, _, _ = strings.Cut(value, "@")
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatalf("case %s: %v", name, err)
+		}
+		sizes[letter] = n
+	}
+	total := int64(0)
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsOut {
+			rows, cols := o.Matrix(sizes)
+			total += int64(rows) * int64(cols)
+		}
+	}
+	return total
+}
+
+// grouped puts commas between thousands.
+func grouped(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+}

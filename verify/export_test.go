@@ -1,0 +1,129 @@
+package verify
+
+import (
+	"encoding/json"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/reference"
+)
+
+// SetTileElements sets how many outputs a tile has at most, and returns what restores it.
+func SetTileElements(n int64) (restore func()) {
+	old := tileElements
+	tileElements = n
+	return func() { tileElements = old }
+}
+
+// Poisons are the patterns that fill outputs of a format.
+func Poisons(d num.DType) [2]uint32 { return poisons[d] }
+
+// CasesOf are the cases of a level.
+func CasesOf(t *Target, l Level) []*Case { return t.cases(l) }
+
+// ParseCase reads a case's name.
+func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name) }
+
+// CaseName is a case's name.
+func CaseName(t *Target, c *Case) string { return c.name(t) }
+
+// CaseOutputs is the number of output elements of one run of a case.
+func CaseOutputs(t *Target, c *Case) int64 { return c.outputs(t.Definition) }
+
+// IsAccuracy reports whether a case is compared with the truth as well.
+func IsAccuracy(c *Case) bool { return c.isAccuracy }
+
+// ChecksOf are the names of a target's checks by tier.
+func ChecksOf(t *Target) map[string][]string {
+	names := map[string][]string{}
+	for _, k := range t.checks() {
+		names[k.tier] = append(names[k.tier], k.name)
+	}
+	return names
+}
+
+// PatternNames are the names of a target's patterns; grids are those whose sums are exact.
+func PatternNames(t *Target) (all, grids []string) {
+	for _, p := range t.patterns() {
+		if all = append(all, p.name); p.isGrid {
+			grids = append(grids, p.name)
+		}
+	}
+	return all, grids
+}
+
+// Indices are an index operand's values in a case.
+func Indices(t *Target, c *Case, operand string) []int32 {
+	a := t.load(c, 0).inputs()[t.Definition.Operand(operand)]
+	list := make([]int32, a.Rows)
+	for r := range list {
+		list[r] = a.Int(r, 0)
+	}
+	return list
+}
+
+// Divisible is the letter along which a definition is divided, or "".
+func Divisible(d *def.Definition) string { return divisible(d) }
+
+// Parts divides operands into tiles: for each tile, a window of every operand.
+func Parts(d *def.Definition, operands []num.Array, most int64) [][]num.Array {
+	var list [][]num.Array
+	for _, t := range tilesOf(d, operands, most) {
+		var part []num.Array
+		for i, a := range operands {
+			part = append(part, window(a, t.operands[i]))
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
+// Figures are what was found on the outputs of a run, without what rounding in another
+// order of tiles may change.
+type Figures struct {
+	Tiles int64
+	Text  string
+}
+
+// JudgeDamaged judges the reference's outputs for a case, some of them damaged, in
+// tiles of at most so many outputs.
+func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r, c int) bool) (Figures, error) {
+	defer SetTileElements(most)()
+	c, err := t.parseCase(name)
+	if err != nil {
+		return Figures{}, err
+	}
+	l := t.load(c, 1)
+	out := &outcome{}
+	for i, a := range l.inputs() {
+		if t.Definition.Operands[i].IsOut {
+			a = a.Clone()
+		}
+		out.operands = append(out.operands, a)
+	}
+	if err := reference.Run(t.Definition, out.operands, reference.Options{Params: l.params, Model: t.Lowering.Model}); err != nil {
+		return Figures{}, err
+	}
+	for i, a := range out.operands {
+		for r := range a.Rows {
+			for col := range a.Cols {
+				if t.Definition.Operands[i].IsOut && isDamaged(i, r, col) {
+					a.SetBits(r, col, a.Bits(r, col)^1)
+				}
+			}
+		}
+	}
+	j, err := t.judge(l, out, manner{withTruth: true})
+	if err != nil {
+		return Figures{}, err
+	}
+	f := Figures{Tiles: j.Tiles}
+	bias := j.Bias
+	j.Tiles, j.Bias = 0, moments{N: bias.N}
+	text, err := json.Marshal(struct {
+		Found *judgement
+		First *finding
+	}{j, j.first})
+	f.Text = string(text)
+	return f, err
+}
