@@ -22,33 +22,66 @@ const (
 	exampleFile      = "../verify/example_test.go"
 )
 
-// TestQuotedExamples: what the document quotes is what is compiled and run.
-func TestQuotedExamples(t *testing.T) {
+// TestQuotedSource: what the document quotes is what is compiled and run.
+func TestQuotedSource(t *testing.T) {
 	source, err := os.ReadFile(exampleFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	hold(t, verificationFile, "example", goBlock(string(source)))
-	hold(t, verificationFile, "checked example", goBlock(declaration(t, source, "ExampleChecked")))
+	hold(t, verificationFile, "checked example", goBlock(declarations(t, exampleFile, "ExampleChecked")))
+	hold(t, verificationFile, "levels", goBlock(declarations(t, "../verify/cases.go", "plan", "plans")))
+	hold(t, verificationFile, "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
 }
 
 func goBlock(code string) string { return "```go\n" + strings.TrimSpace(code) + "\n```" }
 
-// declaration is a function with its comment, as it stands in the source.
-func declaration(t *testing.T, source []byte, name string) string {
+// declarations are functions, types, variables or constants with their comments, as
+// they stand in a file, an empty line between them.
+func declarations(t *testing.T, path string, names ...string) string {
 	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, exampleFile, source, parser.ParseComments)
+	source, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
 	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == name {
-			return string(source[set.Position(f.Doc.Pos()).Offset:set.Position(f.End()).Offset])
+		name, doc := nameOf(d)
+		from := d.Pos()
+		if doc != nil {
+			from = doc.Pos()
+		}
+		found[name] = string(source[set.Position(from).Offset:set.Position(d.End()).Offset])
+	}
+	var parts []string
+	for _, name := range names {
+		if found[name] == "" {
+			t.Fatalf("%s does not declare %s", path, name)
+		}
+		parts = append(parts, found[name])
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// nameOf is what a declaration declares first, and its comment.
+func nameOf(d ast.Decl) (string, *ast.CommentGroup) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return d.Name.Name, d.Doc
+	case *ast.GenDecl:
+		switch s := d.Specs[0].(type) {
+		case *ast.TypeSpec:
+			return s.Name.Name, d.Doc
+		case *ast.ValueSpec:
+			return s.Names[0].Name, d.Doc
 		}
 	}
-	t.Fatalf("%s has no function %s", exampleFile, name)
-	return ""
+	return "", nil
 }
 
 // count is how many cases a level has, and how many outputs their first runs give.
@@ -118,22 +151,10 @@ func countCases(t *testing.T, target *verify.Target) count {
 		c.cases[1]++
 		c.outputs[1] += outputs(t, target.Definition, name)
 	}
-	if n := quickCases(t, target); n != len(unknown.Known) {
+	if n := target.Cases(verify.Quick); n != len(unknown.Known) {
 		t.Errorf("%s %s: level quick has %d cases, but lists %d", target.ID(), target.DType, n, len(unknown.Known))
 	}
 	return c
-}
-
-// quickCases is what a verification says when it has done the first.
-func quickCases(t *testing.T, target *verify.Target) (n int) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	_, err := verify.Run(ctx, target, verify.Options{Level: verify.Quick, Progress: func(_, total int) { n = total; stop() }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // outputs reads the sizes in the name of a case.

@@ -255,6 +255,9 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
 		}
 		for _, f := range l.t.formats()[1:] {
+			if l.t.Definition.Kind == def.KindContraction && k.tier == evidence.Invariance {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(3, 300, 5), Formats: f}) // rounding to 16 bits would hide another order
+			}
 			if l.p.checks > 1 {
 				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[0]...), Formats: f})
 			}

@@ -486,14 +486,3 @@ func concurrent(x *trialRun) (int64, *finding, error) {
 	group.Wait()
 	return compared, first, failed
 }
-
-// checkTier is the tier to which a case belongs besides structure, bits and set.
-func (t *Target) checkTier(c *Case) string {
-	if c.Check == "" {
-		if t.pattern(c.Pattern).isGrid {
-			return evidence.Grid
-		}
-		return ""
-	}
-	return t.checkNamed(c.Check).tier
-}

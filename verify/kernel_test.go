@@ -214,3 +214,9 @@ func softmaxOf(sum func([]float32) float32) kernelFunc {
 		return nil
 	}
 }
+
+// medianOf is the upper median.
+func medianOf(sizes []int64) float64 {
+	sorted := slices.Sorted(slices.Values(sizes))
+	return float64(sorted[len(sorted)/2])
+}

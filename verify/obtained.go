@@ -21,7 +21,7 @@ var obtained = map[string]string{
 	"median_admissible": "like mean_admissible; above 256 the power of two below it",
 	"worst_admissible":  "like mean_admissible",
 	"share_over_one":    "like mean_admissible",
-	"truth_elements":    "counted: outputs of the operation's named kinds of data, and of every pattern, whose real-number result is enclosed",
+	"truth_elements":    "counted: outputs of the operation's named kinds of data, and of every pattern, whose real-number result is enclosed; where outputs differ in format, those stored in dtype",
 	"worst_error_ulp":   "the farthest end of the enclosure from the output, in ulps of the storage format at the truth",
 	"misrounded":        "outputs compared with both ends of the enclosure, rounded once",
 	"undecided":         "counted: enclosures whose ends round to different values; level full takes more digits",

@@ -18,7 +18,8 @@ type pattern struct {
 	isGrid bool
 	value  func(o *def.Operand) op.Element
 	index  func(o *def.Operand) op.Index
-	counts int // how many inputs run through all patterns of their formats, as a counter does
+	counts int  // how many inputs run through all patterns of their formats, as a counter does
+	isRaw  bool // inputs are random bits: every exponent, every NaN
 }
 
 // generic are the patterns of every definition. Those with all set fill every
@@ -131,6 +132,9 @@ func (t *Target) patterns() []*pattern {
 		}
 		add(p)
 	}
+	raw := t.newPattern("any-bits", nil, nil, nil)
+	raw.isRaw = true
+	add(raw)
 	for i, name := range []string{"every", "every-pair"} {
 		counting := t.newPattern(name, nil, nil, nil)
 		counting.counts = i + 1
@@ -255,6 +259,13 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 				}
 			}
 			counted, shift = counted+1, shift+bits
+		case p.isRaw:
+			for r := range a.Rows {
+				for col := range a.Cols {
+					g.Place(key, r+rowFrom, col+colFrom)
+					a.SetBits(r, col, uint32(g.Next()))
+				}
+			}
 		default:
 			value := p.value(o)
 			for r := range a.Rows {

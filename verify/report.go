@@ -338,7 +338,7 @@ func (s *session) claims(r *evidence.Report) (claims, nonClaims []string) {
 				claims = append(claims, fmt.Sprintf("the errors pass %d tests with thresholds that were fixed before", t.Checks))
 			}
 		}
-		if r.TruthElements > 0 {
+		if r.WorstErrorULP != nil {
 			claims = append(claims, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst of %d outputs is %.4g ulp off", r.TruthElements, *r.WorstErrorULP))
 		}
 	}

@@ -1,6 +1,10 @@
 package verify
 
-import "slices"
+import (
+	"slices"
+
+	"tokitai/evidence"
+)
 
 // shrunk is a failure in the smallest form that was found.
 type shrunk struct {
@@ -22,7 +26,7 @@ func (s *session) shrink(f *failedCase) *shrunk {
 		return best
 	}
 	best.found, best.isAlone = found, true
-	if found.IsHang {
+	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}
 	attempts := 0
@@ -81,8 +85,10 @@ func (s *session) smaller(best *shrunk) []*Case {
 		}
 		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From} })
 		add(func(c *Case) { c.Sizes[i] = Size{size.Letter, (size.N + 1) / 2, size.From} })
-		if size.N > 2 {
+		if size.N > 4 {
 			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - size.N/4, size.From} })
+		}
+		if size.N > 2 {
 			add(func(c *Case) { c.Sizes[i] = Size{size.Letter, size.N - 1, size.From} })
 		}
 		if size.From > 0 {
@@ -112,9 +118,9 @@ func (s *session) smaller(best *shrunk) []*Case {
 	return list
 }
 
-// along is where a finding lies on a letter's axis.
+// along is where a finding that is about one element lies on a letter's axis.
 func (t *Target) along(f *finding, letter string) (int, bool) {
-	if f == nil || f.Operand < 0 {
+	if f == nil || f.Operand < 0 || f.Row < 0 {
 		return 0, false
 	}
 	o := &t.Definition.Operands[f.Operand]

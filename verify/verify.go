@@ -157,6 +157,10 @@ type Result struct {
 	// Replay is a command that shows again what was found: the first case that failed
 	// or ended in an error, or else all of them.
 	Replay string
+
+	// IsInterrupted says that the context ended, and nothing else is why a verdict that
+	// is open is open.
+	IsInterrupted bool
 }
 
 // RejectedBy names the tiers that failed, in the order of evidence.TierNames.
@@ -177,6 +181,9 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
+	if int(o.Level) >= len(plans) {
+		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
+	}
 	s := &session{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
 	list := t.cases(o.Level)
 	if o.Case != "" {
@@ -188,6 +195,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	}
 	s.run(ctx, list)
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil)}
+	r.IsInterrupted = ctx.Err() != nil && s.openErr == nil && s.causes == 0
 	switch {
 	case r.Report.Failure != nil:
 		r.Replay = r.Report.Failure.Replay

@@ -17,7 +17,6 @@ import (
 	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
-	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
 )
@@ -73,34 +72,18 @@ same.`,
 	flags.IntVar(&f.workers, "workers", 0, "use `N` workers (default one per processor)")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(benchDevices, cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(floatNames(), cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
-}
-
-var benchDevices = []string{"auto", "cpu"}
-
-func floatNames() (names []string) {
-	for _, t := range num.FloatDTypes {
-		names = append(names, t.String())
-	}
-	return names
 }
 
 // cases lists what to measure. An operation that is named has to have some.
 func (f *benchFlags) cases(names []string) ([]*bench.Case, error) {
-	plan := &bench.Plan{Device: cpu.Name, IsQuick: f.quick}
-	for _, name := range f.dtypes {
-		t, err := num.ParseDType(name)
-		if err != nil || !slices.Contains(num.FloatDTypes, t) {
-			hint := didYouMean(name, floatNames())
-			if hint == "" {
-				hint = ", want " + oneOf(floatNames())
-			}
-			return nil, wrongUse("unknown dtype %q%s", name, hint)
-		}
-		plan.DTypes = append(plan.DTypes, t)
+	dtypes, err := parseDTypes(f.dtypes)
+	if err != nil {
+		return nil, err
 	}
+	plan := &bench.Plan{Device: cpu.Name, IsQuick: f.quick, DTypes: dtypes}
 	operations := all.Operations
 	if len(names) > 0 {
 		operations = nil
@@ -112,7 +95,6 @@ func (f *benchFlags) cases(names []string) ([]*bench.Case, error) {
 		}
 		operations = append(operations, o)
 	}
-	var err error
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
 		return nil, err
 	}
@@ -166,14 +148,10 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 
 // open is engine.Open with a number of workers.
 func (f *benchFlags) open() (device.Device, error) {
-	kind, _, err := device.ParseName(f.device)
-	if err != nil {
-		if hint := didYouMean(f.device, benchDevices); hint != "" {
-			return nil, wrongUse("unknown device %q%s", f.device, hint)
-		}
-		return nil, wrongUse("%v", err)
+	if err := checkDevice(f.device); err != nil {
+		return nil, err
 	}
-	if kind != cpu.Name && kind != "auto" {
+	if !slices.Contains(deviceNames, f.device) {
 		return engine.Open(f.device)
 	}
 	dev, err := cpu.New(cpu.Options{Workers: f.workers})
@@ -311,15 +289,6 @@ func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.C
 	}
 	return inadmissible
 }
-
-// verdictError is an error with an exit code of its own.
-type verdictError struct {
-	code int
-	err  error
-}
-
-func (e *verdictError) Error() string { return e.err.Error() }
-func (e *verdictError) Unwrap() error { return e.err }
 
 func (r *benchReport) row(c *bench.Case) benchResult {
 	return benchResult{

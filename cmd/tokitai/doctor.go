@@ -27,7 +27,10 @@ func newDoctor() *cobra.Command {
 		Long: `What this program found: its build, the processor with the instruction sets that
 matter, memory, workers and devices. Then the kernels of every operation, stored in
 f16, bf16 and f32, have to reproduce the reference's answers on this machine. Exits
-with 4 if one does not.`,
+with 4 if one does not.
+
+These are the few answers without which no kernel runs. 'tokitai verify' checks
+kernels thoroughly, and leaves reports.`,
 		Example: `  tokitai doctor
   tokitai doctor --json`,
 		Args:              noArguments,

@@ -73,14 +73,6 @@ format.`,
 // emitted are the values of --emit.
 var emitted = []string{"reference", "cpu"}
 
-func dtypeNames() []string {
-	var names []string
-	for _, d := range num.FloatDTypes {
-		names = append(names, d.String())
-	}
-	return names
-}
-
 // operationList is what explain without an operation prints for machines.
 type operationList struct {
 	Operations []operationSummary `json:"operations"`
@@ -296,6 +288,7 @@ func (x *explanation) printEmitted(w io.Writer) error {
 
 func (x *explanation) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", x.Operation, x.Summary)
+	fmt.Fprintf(w, "verify: tokitai verify %s\n", x.Operation)
 	x.printParameters(w)
 	for i, v := range x.Definitions {
 		if fmt.Fprintln(w); len(x.Definitions) > 1 {

@@ -1,4 +1,4 @@
-// Command tokitai runs verified deep-learning kernels on tensors from files, and
+// Command tokitai verifies deep-learning kernels, runs them on tensors from files, and
 // explains what they compute.
 //
 // Each subcommand has a file of its own. This one has what they share: the exit
@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -39,7 +40,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	command, err := root.ExecuteContextC(ctx)
+	command, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
 	if flushed := out.Flush(); err == nil && flushed != nil {
 		err = fmt.Errorf("writing the result: %w", flushed)
 	}
@@ -51,6 +52,30 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "see '%s --help'\n", command.CommandPath())
 	}
 	return code
+}
+
+// argsKey is where a context has the arguments of the program.
+type argsKey struct{}
+
+// commandLine is the command as it was given, for a shell.
+func commandLine(ctx context.Context) string {
+	words := []string{toolName}
+	args, _ := ctx.Value(argsKey{}).([]string)
+	for _, arg := range args {
+		words = append(words, shellQuoted(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// shellQuoted is a word that a shell reads as s.
+func shellQuoted(s string) string {
+	isPlain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:,+@%", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func newRoot() *cobra.Command {
@@ -66,12 +91,14 @@ Results go to standard output, notes and errors to standard error, the errors
 as text with --json too.
 
 Exit codes
-  0  done
+  0  done; all that was verified is accepted
   1  could not run: a file that cannot be read or written, no memory left
   2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
-  3  rejected: a kernel whose results are not the reference's
-  4  undecided: no such device, or no kernel that passes its self-test`,
-		Example: `  tokitai doctor
+  3  rejected: a kernel whose results are not what its definition says
+  4  undecided: no such device, no kernel that passes its self-test, a kernel that
+     ended in an error or not at all, a verification that was interrupted`,
+		Example: `  tokitai verify softmax --level smoke
+  tokitai doctor
   tokitai explain softmax.forward
   tokitai run softmax.forward --in x.safetensors --out y.safetensors`,
 		Version:       version,
@@ -88,7 +115,7 @@ Exit codes
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newVersion(), newCompletion())
 	return root
 }
 
@@ -123,8 +150,37 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// verdictError is an error with an exit code of its own: what was found is bad, or open.
+type verdictError struct {
+	code int
+	err  error
+}
+
+func (e *verdictError) Error() string { return e.err.Error() }
+func (e *verdictError) Unwrap() error { return e.err }
+
 func wrongUse(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// unknownName is a word that stands for nothing, with those that were perhaps meant.
+func unknownName(what, name string, known []string) error {
+	const most = 8 // to be listed
+	var distinct []string
+	for _, k := range known {
+		if !slices.Contains(distinct, k) {
+			distinct = append(distinct, k)
+		}
+	}
+	hint := didYouMean(name, distinct)
+	switch {
+	case hint != "":
+	case len(distinct) <= most:
+		hint = ", want " + oneOf(distinct)
+	case what == "operation":
+		hint = "; 'tokitai explain' lists them"
+	}
+	return wrongUse("unknown %s %q%s", what, name, hint)
 }
 
 // noArguments refuses arguments. Those of a command that has commands of its own

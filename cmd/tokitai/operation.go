@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -17,11 +18,7 @@ func findOperation(name string) (*op.Operation, error) {
 	for _, o := range all.Operations {
 		names = append(names, o.Name)
 	}
-	hint := didYouMean(name, names)
-	if hint == "" {
-		hint = "; 'tokitai explain' lists them"
-	}
-	return nil, wrongUse("unknown operation %q%s", name, hint)
+	return nil, unknownName("operation", name, names)
 }
 
 // completeOperation offers the operations as the first argument.
@@ -51,4 +48,40 @@ func formats(d *def.Definition, t num.DType) []num.DType {
 		}
 	}
 	return all
+}
+
+func dtypeNames() []string {
+	var names []string
+	for _, d := range num.FloatDTypes {
+		names = append(names, d.String())
+	}
+	return names
+}
+
+// parseDTypes reads formats of floating-point numbers.
+func parseDTypes(names []string) ([]num.DType, error) {
+	var list []num.DType
+	for _, name := range names {
+		t, err := num.ParseDType(name)
+		if err != nil || !t.IsFloat() {
+			return nil, unknownName("dtype", name, dtypeNames())
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// deviceNames are the devices that this build has.
+var deviceNames = []string{"auto", "cpu"}
+
+// checkDevice refuses what no device can be called.
+func checkDevice(name string) error {
+	_, _, err := device.ParseName(name)
+	if hint := didYouMean(name, deviceNames); err != nil && hint != "" {
+		return wrongUse("unknown device %q%s", name, hint)
+	}
+	if err != nil {
+		return wrongUse("%v", err)
+	}
+	return nil
 }

@@ -18,6 +18,8 @@ func progressOn(w io.Writer) progress {
 	return progress{io.Discard}
 }
 
+func (p progress) isShown() bool { return p.w != io.Discard }
+
 const eraseLine = "\r\x1b[K"
 
 func (p progress) say(format string, args ...any) {

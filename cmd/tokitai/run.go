@@ -6,23 +6,25 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/evidence"
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/tensor"
 	"tokitai/tensor/safetensors"
+	"tokitai/verify"
 )
 
 // runFlags are what the command line of run says.
 type runFlags struct {
-	in, out          string
+	in, out, report  string
 	device, lowering string
 	params           []string
 	options          [len(runOptions)]string
@@ -62,9 +64,19 @@ The outputs replace --out only when all is done; it may be the file of --in. Its
 metadata name the operation, the lowerings that ran, the SHA-256 of their
 definitions and this program. A line for each output is printed.
 
+With --report every kernel that runs is checked on these very tensors: each output
+is compared with the reference, and with the real numbers for its accuracy, and a
+report of each kernel is written into DIR, those of one name numbered. It takes the
+reference's time. The reports are written first: if they cannot be, --out stays as
+it was. If a kernel is rejected the outputs are written all the same, a warning is
+given, and the exit code is 3; it is 4 if a kernel ended in an error or could not
+be judged. --out is then not the file of --in, so that the command can be given
+again.
+
 policy, bad_index and admission can also be given with --param.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
   tokitai run crossentropy --in logits.safetensors --out loss.safetensors --param scale=0.5 --bad-index skip
+  tokitai run softmax.forward --in x.safetensors --out y.safetensors --report evidence
   tokitai run gemm.forward --in ab.safetensors --out c.safetensors --param out=f32 --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
@@ -88,6 +100,7 @@ policy, bad_index and admission can also be given with --param.`,
 	flags.SortFlags = false
 	flags.StringVar(&f.in, "in", "", "read tensors from `FILE`")
 	flags.StringVar(&f.out, "out", "", "write tensors to `FILE`")
+	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports into the folder `DIR`")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto or cpu")
 	flags.StringVar(&f.lowering, "lowering", "", "use this `LOWERING` alone, such as cpu.rowwise")
@@ -98,7 +111,8 @@ policy, bad_index and admission can also be given with --param.`,
 	jsonFlag(c, &f.json)
 	c.MarkFlagFilename("in", "safetensors")
 	c.MarkFlagFilename("out", "safetensors")
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions([]string{"auto", "cpu"}, cobra.ShellCompDirectiveNoFileComp))
+	c.MarkFlagDirname("report")
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("lowering", completeLowering)
 	c.RegisterFlagCompletionFunc("param", completeParam)
 	return c
@@ -132,8 +146,8 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := device.ParseName(f.device); err != nil {
-		return wrongUse("%v", err)
+	if err := checkDevice(f.device); err != nil {
+		return err
 	}
 	dev, err := engine.Open(f.device)
 	if err != nil {
@@ -146,6 +160,13 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	}
 	var used usedLowerings
 	options = append(options, engine.WithLowering(lowering), engine.WithObserver(&used), engine.WithLog(warnings(c.ErrOrStderr())))
+	checked, err := f.checked(c)
+	if err != nil {
+		return err
+	}
+	if checked != nil {
+		options = append(options, verify.Checked(checked))
+	}
 	q, err := engine.NewQueue(dev, options...)
 	if err != nil {
 		return err
@@ -158,15 +179,84 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	}
 	outputs, err := o.Run(q.WithContext(c.Context()), in, params)
 	if err != nil {
-		return withTensorHint(err, o, in)
+		return f.failed(checked, withTensorHint(err, o, in))
 	}
 	if definition != "" && !used.hasDefinition(definition) {
 		return wrongUse("%s was not used: with these parameters %s", f.lowering, used.String())
 	}
+	var reports []*evidence.Report
+	if checked != nil {
+		reports = checked.Reports()
+		if err := evidence.Write(f.report, reports); err != nil {
+			return fmt.Errorf("%s was not written: %w", f.out, err)
+		}
+	}
 	if err := f.write(o, outputs, used); err != nil {
 		return err
 	}
-	return f.print(c.OutOrStdout(), o, dev.Name(), outputs, used)
+	if err := f.print(c.OutOrStdout(), o, dev.Name(), outputs, used, reports); err != nil {
+		return err
+	}
+	if checked == nil {
+		return nil
+	}
+	return f.verdict(checked)
+}
+
+// checked is what --report asks for, or nil. Whatever is in its way is found out before
+// anything is computed.
+func (f *runFlags) checked(c *cobra.Command) (*verify.CallReport, error) {
+	if f.report == "" {
+		return nil, nil
+	}
+	in, err := os.Stat(f.in)
+	if err != nil {
+		return nil, err
+	}
+	if out, err := os.Stat(f.out); err == nil && os.SameFile(in, out) {
+		return nil, wrongUse("--out is the file of --in, which a report has to leave as it is: give another file")
+	}
+	program, err := programSHA256()
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareFolder(f.report); err != nil {
+		return nil, err
+	}
+	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: commandLine(c.Context())}, nil
+}
+
+// failed is a run that ended in an error. If that was a checked kernel's, or one before
+// it was rejected, the reports say so.
+func (f *runFlags) failed(r *verify.CallReport, err error) error {
+	code := exitRejected
+	switch {
+	case r == nil:
+		return err
+	case r.Verdict() == evidence.Rejected:
+	case r.Verdict() == evidence.Inadmissible:
+		code = exitUndecided
+	default:
+		return err
+	}
+	return &verdictError{code, both(err, evidence.Write(f.report, r.Reports()))}
+}
+
+// verdict is nil if every kernel was accepted.
+func (f *runFlags) verdict(r *verify.CallReport) error {
+	for _, p := range r.Reports() {
+		if p.Verdict != r.Verdict() {
+			continue
+		}
+		switch p.Verdict {
+		case evidence.Accepted:
+			return nil
+		case evidence.Rejected:
+			return &verdictError{exitRejected, fmt.Errorf("%s; the outputs in %s are wrong: do not use them", p.Reason, f.out)}
+		}
+		return &verdictError{exitUndecided, fmt.Errorf("%s: %s; the outputs in %s are unchecked", p.Lowering, p.Reason, f.out)}
+	}
+	return &verdictError{exitUndecided, errors.New("no kernel ran: nothing was checked")}
 }
 
 // parameters divides what --param and the flags say into the operation's
@@ -321,6 +411,8 @@ type runResult struct {
 	Lowerings []usedLowering `json:"lowerings"`
 	File      string         `json:"file"`
 	Outputs   []runOutput    `json:"outputs"`
+
+	Reports []evidence.Summary `json:"reports,omitempty"` // with --report
 }
 
 type runOutput struct {
@@ -329,11 +421,14 @@ type runOutput struct {
 	Shape []int  `json:"shape"`
 }
 
-func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs engine.Args, used usedLowerings) error {
+func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs engine.Args, used usedLowerings, reports []*evidence.Report) error {
 	r := runResult{Operation: o.Name, Device: device, Lowerings: used, File: f.out, Outputs: []runOutput{}}
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		t := outputs[name]
 		r.Outputs = append(r.Outputs, runOutput{Name: name, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...)})
+	}
+	for _, p := range reports {
+		r.Reports = append(r.Reports, p.Summary)
 	}
 	if f.json {
 		return printJSON(w, r)
@@ -342,7 +437,24 @@ func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs en
 	for _, out := range r.Outputs {
 		fmt.Fprintf(table, "%s\t%s\t%v\n", oneLine(out.Name), out.DType, out.Shape)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || len(r.Reports) == 0 {
+		return err
+	}
+	fmt.Fprintln(w)
+	verdicts := &verdictTable{w: w}
+	for i := range r.Reports {
+		verdicts.width = max(verdicts.width, len(r.Reports[i].Lowering))
+	}
+	for i := range r.Reports {
+		verdicts.row(&r.Reports[i])
+	}
+	for _, p := range reports {
+		if p.Failure != nil {
+			printFailure(w, p)
+		}
+	}
+	_, err := fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(f.report, "/"))
+	return err
 }
 
 // usedLowerings are the lowerings of a run's calls, each once, in order.

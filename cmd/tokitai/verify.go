@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,8 +31,7 @@ import (
 type verifyFlags struct {
 	device, lowering, level, only string
 	dtypes                        []string
-	seed                          uint64
-	out                           string
+	seed, out                     string
 	resume                        bool
 	deadline                      time.Duration
 	json                          bool
@@ -83,7 +85,7 @@ interrupt.`,
 	flags.StringVar(&f.level, "level", "quick", "how much is checked: `LEVEL` smoke, quick, full or exhaustive")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` alone: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
 	flags.StringVar(&f.only, "case", "", "run this `CASE` alone")
-	flags.Uint64Var(&f.seed, "seed", 1, "`SEED` of the inputs")
+	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.out, "out", "", "write reports into the folder `DIR`")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the run that was interrupted in --out")
 	flags.DurationVar(&f.deadline, "deadline", time.Minute, "give up a launch after this `TIME`")
@@ -130,9 +132,12 @@ func completeVerifiedLowering(_ *cobra.Command, args []string, _ string) ([]cobr
 // cannot be written to, is found before the first case.
 func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	level, err := verify.ParseLevel(f.level)
+	seed, seedErr := strconv.ParseUint(f.seed, 10, 64)
 	switch {
 	case err != nil:
 		return unknownName("level", f.level, levelNames())
+	case seedErr != nil:
+		return wrongUse("--seed is %q, want an integer from 0 to %d", f.seed, uint64(math.MaxUint64))
 	case f.deadline <= 0:
 		return wrongUse("--deadline is %v, want more than 0", f.deadline)
 	case f.resume && f.out == "":
@@ -157,27 +162,45 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	v := &verification{targets: targets, options: verify.Options{
-		Device: device, Level: level, Seed: f.seed, Case: f.only, Deadline: f.deadline,
-		Tool: toolName, Version: version, Program: program,
-	}}
 	journal, err := f.openJournal(c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	v.options.Journal = journal
-	verdict := v.run(c, f.json)
-	failure := errors.Join(journal.Close(), f.write(v))
-	if err := v.print(c.OutOrStdout(), f.json, f.out); err != nil && failure == nil {
-		failure = err
+	v := &verification{targets: targets, options: verify.Options{
+		Device: device, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
+		Tool: toolName, Version: version, Program: program,
+	}}
+	progress, table := v.newProgress(c.ErrOrStderr()), newVerdictTable(c.OutOrStdout(), targets)
+	err = v.run(c.Context(), progress, func(r *verify.Result) {
+		if !f.json {
+			progress.aside(func() { table.row(&r.Report.Summary) })
+		}
+	})
+	progress.end()
+	if err != nil {
+		return err
 	}
-	switch {
-	case failure == nil:
+	verdict, failure := v.verdict(), both(journal.Close(), f.write(v))
+	if f.json {
+		err = v.printJSON(c.OutOrStdout())
+	} else {
+		err = v.print(c.OutOrStdout(), f.out, failure == nil)
+	}
+	switch err = both(failure, err); {
+	case err == nil:
 		return verdict
 	case exitCode(verdict) == exitRejected: // which must not be overlooked
-		return &verdictError{exitRejected, fmt.Errorf("%w; %w", verdict, failure)}
+		return &verdictError{exitRejected, both(verdict, err)}
 	}
-	return failure
+	return err
+}
+
+// both joins errors in one line.
+func both(a, b error) error {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }
 
 // journalFile remembers finished cases in the folder of --out while a run lasts.
@@ -298,7 +321,8 @@ func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error
 		if !isKnown {
 			var known []string
 			for _, t := range all {
-				known = append(known, operationName(t), t.Definition.Name)
+				group, _, _ := strings.Cut(operationName(t), ".")
+				known = append(known, group, operationName(t), t.Definition.Name)
 			}
 			return nil, unknownName("operation", name, known)
 		}
@@ -379,32 +403,112 @@ type verification struct {
 	results       []*verify.Result // of the targets, in their order
 	seconds       float64
 	isInterrupted bool
-	table         verdictTable
 }
 
-// run verifies the targets, several at a time, and prints their rows in order as soon
-// as they are known. It returns what is to be told of the verdicts.
-func (v *verification) run(c *cobra.Command, isQuiet bool) error {
-	ctx, began := c.Context(), time.Now()
-	v.results = make([]*verify.Result, len(v.targets))
-	v.table = newVerdictTable(c.OutOrStdout(), v.targets)
-	progress := v.startProgress(c.ErrOrStderr())
-	if !isQuiet {
-		progress.print(v.table.head)
-	}
+// run verifies the targets, several at a time, and has each told in its order as soon
+// as that is possible.
+func (v *verification) run(ctx context.Context, progress *verifyProgress, tell func(*verify.Result)) error {
+	began := time.Now()
 	errs := make([]error, len(v.targets))
-	finished := v.start(ctx, errs, progress)
+	finished, isFinished := v.start(ctx, progress, errs), make([]bool, len(v.targets))
+	next := 0
 	for range v.targets {
-		<-finished
-		for next := v.table.rows; !isQuiet && next < len(v.results) && v.isDone(next, errs); next = v.table.rows {
-			progress.print(func() { v.table.row(v.results[next].Report) })
+		isFinished[<-finished] = true
+		for ; next < len(v.targets) && isFinished[next] && errs[next] == nil; next++ {
+			tell(v.results[next])
 		}
 	}
-	progress.end()
-	v.seconds = time.Since(began).Seconds()
-	v.isInterrupted = ctx.Err() != nil
-	if err := errors.Join(errs...); err != nil {
-		return err
+	v.seconds, v.isInterrupted = time.Since(began).Seconds(), ctx.Err() != nil
+	return errors.Join(errs...)
+}
+
+// start begins to verify; the indices of targets come when they are done.
+func (v *verification) start(ctx context.Context, progress *verifyProgress, errs []error) <-chan int {
+	v.results = make([]*verify.Result, len(v.targets))
+	finished := make(chan int, len(v.targets))
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(v.targets)) {
+		go func() {
+			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
+				o := v.options
+				o.Progress = progress.of(v.targets[i])
+				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
+				finished <- i
+			}
+		}()
 	}
-	return v.verdict()
+	return finished
+}
+
+func (v *verification) reports() []*evidence.Report {
+	reports := make([]*evidence.Report, len(v.results))
+	for i, r := range v.results {
+		reports[i] = r.Report
+	}
+	return reports
+}
+
+// count is how many reports have a verdict.
+func (v *verification) count(verdict evidence.Verdict) (n int) {
+	for _, r := range v.results {
+		if r.Report.Verdict == verdict {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict is nil if all are accepted.
+func (v *verification) verdict() error {
+	n := len(v.results)
+	if rejected := v.count(evidence.Rejected); rejected > 0 {
+		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, n)}
+	}
+	accepted := v.count(evidence.Accepted)
+	switch {
+	case accepted == n:
+		return nil
+	case v.isInterrupted:
+		return &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were verified to the end", accepted, n)}
+	}
+	return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", n-accepted, n)}
+}
+
+// verifyProgress tells on a terminal how far all is.
+type verifyProgress struct {
+	progress
+	mu    sync.Mutex
+	began time.Time
+	done  int
+	total int
+}
+
+func (v *verification) newProgress(w io.Writer) *verifyProgress {
+	p := &verifyProgress{progress: progressOn(w), began: time.Now()}
+	for _, t := range v.targets {
+		if v.options.Case != "" || !p.isShown() {
+			p.total++
+		} else {
+			p.total += t.Cases(v.options.Level)
+		}
+	}
+	return p
+}
+
+// of is told of each case of a target.
+func (p *verifyProgress) of(t *verify.Target) func(done, total int) {
+	return func(int, int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.done++
+		p.say("%d of %d cases, %s %s, %v", p.done, p.total, t.ID(), t.DType, time.Since(p.began).Round(time.Second))
+	}
+}
+
+// aside prints something else in the place of the line.
+func (p *verifyProgress) aside(print func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end()
+	print()
 }

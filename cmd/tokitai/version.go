@@ -11,6 +11,8 @@ import (
 // version is what --version says, and what stands in output files.
 const version = "0.1.0-dev"
 
+const toolName = "tokitai"
+
 // build is how this program came to be. Fields that are not known are empty.
 type build struct {
 	Tool     string `json:"tool"`
@@ -24,7 +26,7 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Tool: "tokitai", Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{Tool: toolName, Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.addSettings(info.Settings)
 	}

@@ -64,6 +64,7 @@ var rooms = []room{
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "internal/optest"},
+	{path: "internal/mutants"},
 	{path: "internal/archtest"},
 	{path: "docs"},
 	{path: "cmd/tokitai"},

@@ -53,6 +53,11 @@ func patterns(d *def.Definition) []op.Pattern {
 		for _, a := range gradients {
 			list = append(list, op.Pattern{Name: a.name, Definition: d, Values: map[string]op.Element{"dy": a.dy, "x": op.Between(-4, 4)}})
 		}
+		// Where the derivative is 1, dx is dy: every power of two is stored.
+		list = append(list, op.Pattern{Name: "passes-through", Definition: BackwardDefinition, Values: map[string]op.Element{
+			"x":  func(*gen.Generator, int, int) float32 { return 12 },
+			"dy": func(g *gen.Generator, _, _ int) float32 { return either(g, float32(math.Ldexp(1, g.Below(42)-25))) },
+		}})
 	}
 	return list
 }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"tokitai/evidence"
+	"tokitai/verify"
+)
+
+// verdictTable prints a line for each lowering and format. The widths are known before
+// the first, so that each can be printed when it is done.
+type verdictTable struct {
+	w       io.Writer
+	width   int // of the first column
+	isBegun bool
+}
+
+func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
+	t := &verdictTable{w: w}
+	for _, target := range targets {
+		t.width = max(t.width, len(target.ID()))
+	}
+	return t
+}
+
+func (t *verdictTable) row(s *evidence.Summary) {
+	const form = "%-*s  %-5s  %5v  %8s  %10v  %9s  %s\n"
+	if !t.isBegun {
+		t.isBegun = true
+		fmt.Fprintf(t.w, form, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "worst ulp", "verdict")
+	}
+	fmt.Fprintf(t.w, form, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, ulps(s.WorstErrorULP), s.Verdict)
+	if f, ok := t.w.(interface{ Flush() error }); ok {
+		f.Flush() // what has been waited for; an error stays with the writer
+	}
+}
+
+// rounded reads 912, 66.7 k, 3.1 G.
+func rounded(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	x := float64(n)
+	for _, unit := range []string{"k", "M", "G"} {
+		if x /= 1000; x < 999.95 {
+			return fmt.Sprintf("%.1f %s", x, unit)
+		}
+	}
+	return fmt.Sprintf("%.1f T", x/1000)
+}
+
+// ulps is a worst error.
+func ulps(x *float64) string {
+	switch {
+	case x == nil:
+		return "-"
+	case *x < 1e5:
+		return fmt.Sprintf("%.3f", *x)
+	}
+	return fmt.Sprintf("%.3g", *x)
+}
+
+// printJSON writes what the specification of the program says, and nothing else.
+func (v *verification) printJSON(w io.Writer) error {
+	run := evidence.Run{Tool: toolName, Version: version}
+	for _, r := range v.reports() {
+		run.Host = r.Host
+		run.Results = append(run.Results, r.Summary)
+	}
+	data, err := run.JSON()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// print writes what follows the table: each failure, then what all of it means.
+func (v *verification) print(w io.Writer, out string, isWritten bool) error {
+	for _, r := range v.results {
+		switch {
+		case r.Report.Failure != nil:
+			printFailure(w, r.Report)
+		case r.Report.Verdict == evidence.Inadmissible && !r.IsInterrupted:
+			fmt.Fprintf(w, "\n%s, %s: undecided\n", r.Report.Lowering, r.Report.DType)
+			fmt.Fprintf(w, "  reason  %s\n", oneLine(r.Report.Reason))
+			fmt.Fprintf(w, "  replay  %s\n", r.Replay)
+		}
+	}
+	fmt.Fprintln(w)
+	v.printCounts(w)
+	v.printTiers(w)
+	v.printWorst(w)
+	if v.isInterrupted {
+		fmt.Fprintf(w, "partial: it was interrupted before all was verified\n")
+	}
+	if out != "" && isWritten {
+		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(out, "/"))
+		if v.isInterrupted && v.options.Case == "" {
+			fmt.Fprintf(w, "the same command with --resume goes on\n")
+		}
+	}
+	_, err := fmt.Fprint(w, `
+docs/verification.md  how this works, and what it does not show
+docs/mutants.md       the broken kernels that it has to find
+docs/contracts.md     what each operation promises
+`)
+	return err
+}
+
+// printFailure shows the smallest case that failed.
+func printFailure(w io.Writer, r *evidence.Report) {
+	f := r.Failure
+	fmt.Fprintf(w, "\n%s\n", oneLine(f.Message))
+	fmt.Fprintf(w, "  case    %s seed=%d\n", f.Case, f.Seed)
+	if f.Got != "" {
+		fmt.Fprintf(w, "  got     %s\n", f.Got)
+	}
+	want := f.Want
+	if f.Truth != "" {
+		want = fmt.Sprintf("%-22s truth %s", want, f.Truth)
+	}
+	if want != "" {
+		fmt.Fprintf(w, "  want    %s\n", want)
+	}
+	for i, input := range f.Inputs {
+		label := "inputs"
+		if i > 0 {
+			label = ""
+		}
+		fmt.Fprintf(w, "  %-6s  %s\n", label, input)
+	}
+	if f.Note != "" {
+		fmt.Fprintf(w, "  note    %s\n", oneLine(f.Note))
+	}
+	fmt.Fprintf(w, "  replay  %s\n", oneLine(f.Replay))
+}
+
+// printCounts is one line that says it all.
+func (v *verification) printCounts(w io.Writer) {
+	lowerings, formats := map[string]bool{}, map[string]bool{}
+	cases, elements, mismatches := 0, int64(0), int64(0)
+	for _, r := range v.reports() {
+		lowerings[r.Lowering], formats[r.DType] = true, true
+		cases += r.Cases
+		elements += r.Elements
+		mismatches += r.Mismatches
+	}
+	accepted, rejected := v.count(evidence.Accepted), v.count(evidence.Rejected)
+	fmt.Fprintf(w, "%d accepted, %d rejected, %d undecided: %s in %s\n",
+		accepted, rejected, len(v.results)-accepted-rejected, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
+	fmt.Fprintf(w, "%s, %s outputs compared, %s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
+		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
+}
+
+// counted reads 1 case, 2 cases, 0 mismatches.
+func counted(n int, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "ch"):
+		thing += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// tierMeanings say in a line what a kind of check shows, and what is counted.
+var tierMeanings = map[string]string{
+	evidence.Structure:  "runs that wrote every output and nothing else, and changed no input",
+	evidence.Bits:       "outputs equal to the reference to the last bit",
+	evidence.Set:        "outputs that honest rounding in the declared order can give",
+	evidence.Grid:       "outputs of inputs whose sums are exact in any order: a lost term shows",
+	evidence.Statistics: "tests of bias, spread and misrounding of the errors",
+	evidence.Relations:  "outputs of scaled, permuted, split, padded or transposed inputs, or in place",
+	evidence.Invariance: "outputs again: repeated, in other layouts, with other workers, concurrently",
+}
+
+func (v *verification) printTiers(w io.Writer) {
+	for _, name := range evidence.TierNames {
+		var sum evidence.Tier
+		for _, r := range v.reports() {
+			for _, t := range r.Tiers {
+				if t.Name == name {
+					sum.Checks += t.Checks
+					sum.Failed += t.Failed
+				}
+			}
+		}
+		if sum.Checks == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "  %-10s  %8s  %s", name, rounded(sum.Checks), tierMeanings[name])
+		if sum.Failed > 0 {
+			fmt.Fprintf(w, "; %d FAILED", sum.Failed)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// printWorst names the largest distance to the real numbers in each format.
+func (v *verification) printWorst(w io.Writer) {
+	var compared int64
+	worst := map[string]*evidence.Report{}
+	for _, r := range v.reports() {
+		compared += r.TruthElements
+		if r.WorstErrorULP != nil && (worst[r.DType] == nil || *r.WorstErrorULP > *worst[r.DType].WorstErrorULP) {
+			worst[r.DType] = r
+		}
+	}
+	if len(worst) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "worst errors of %s outputs against the real numbers; a sum that cancels may be many ulp off, see docs/accuracy.md\n", rounded(compared))
+	for _, dtype := range dtypeNames() {
+		r := worst[dtype]
+		if r == nil {
+			continue
+		}
+		fmt.Fprintf(w, "  %-10s  %8s  ulp, %s", dtype, ulps(r.WorstErrorULP), r.Lowering)
+		for _, c := range r.WorstCases {
+			if c.Figure == evidence.FigureErrorULP {
+				fmt.Fprintf(w, ", %s of %s", c.Place, c.Case)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+}

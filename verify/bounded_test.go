@@ -1,0 +1,242 @@
+package verify_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/op/embedding"
+	"tokitai/op/gemm"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+var pairwiseOrder = def.Order{Kind: def.Pairwise}
+
+// orders are honest ways to add up, and what they may declare.
+var orders = []struct {
+	name     string
+	sum      func([]float32) float32
+	declared []def.Order
+}{
+	{"sequential", sequential, []def.Order{def.Sequential, {}}},
+	{"lanes16", lanes(16), []def.Order{lanes16, {Kind: def.Height, Width: 4096/16 + 3}, {}}},
+	{"pairwise", pairwise, []def.Order{pairwiseOrder, {}}},
+}
+
+// scatterAdd adds rows up, each result in its order.
+func scatterAdd(sum func([]float32) float32) kernelFunc {
+	return func(d *def.Definition, l *engine.Launch) error {
+		x := l.Arrays()
+		index, rows, result := x[0], x[1], x[2]
+		for v := range result.Rows {
+			for c := range result.Cols {
+				var terms []float32
+				if d.Accumulate {
+					terms = append(terms, result.At(v, c))
+				}
+				for q := range index.Rows {
+					if index.Int(q, 0) == int32(v) {
+						terms = append(terms, rows.At(q, c))
+					}
+				}
+				if !d.Accumulate || len(terms) > 1 {
+					result.Set(v, c, sum(append(terms, 0)))
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// TestHonestOrders: kernels that add up in another order than the definition are
+// accepted under what they declare.
+func TestHonestOrders(t *testing.T) {
+	for _, o := range orders {
+		for _, declared := range o.declared {
+			for _, d := range []*def.Definition{gemm.ForwardDefinition, gemm.GradADefinition, gemm.GradBAccumulateDefinition} {
+				for _, dtype := range num.FloatDTypes {
+					expectAllAccepted(t, target(d, dtype, bounded(declared, plainProduct(o.sum))), o.name)
+				}
+			}
+			for _, dtype := range num.FloatDTypes {
+				l := bounded(declared, softmaxOf(o.sum))
+				l.FunctionULP = 1
+				expectAllAccepted(t, target(softmax.ForwardDefinition, dtype, l), o.name)
+			}
+		}
+		for _, d := range []*def.Definition{embedding.BackwardDefinition, embedding.AccumulateDefinition} {
+			for _, dtype := range num.FloatDTypes {
+				expectAllAccepted(t, target(d, dtype, bounded(def.Order{}, scatterAdd(o.sum))), o.name)
+			}
+		}
+	}
+}
+
+func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Report {
+	t.Helper()
+	r := run(t, x, verify.Options{Seed: 1, Level: testLevel()}).Report
+	if r.Verdict != evidence.Accepted {
+		t.Errorf("%s %s, %s kernel declared as %s: %s: %s %+v", x.Definition.Name, x.DType, what, x.Lowering.Order, r.Verdict, r.Reason, r.Failure)
+	}
+	return r
+}
+
+// TestAnswerIsAdmissible: the reference itself is accepted where it promises no bits,
+// for every definition.
+func TestAnswerIsAdmissible(t *testing.T) {
+	for _, x := range verify.Targets(all.Operations, "cpu") {
+		if x.Lowering.Name == "cpu.reference" {
+			continue
+		}
+		free := *x.Lowering
+		free.IsBounded = true
+		r := expectAllAccepted(t, &verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}, "the definition's own")
+		if r.Contract != evidence.ContractBounded || r.Model != "any order" {
+			t.Errorf("%s: contract %s, model %s", x.ID(), r.Contract, r.Model)
+		}
+	}
+}
+
+// keep13 rounds to 13 bits of significand on the way to storage.
+func keep13(d num.DType, v float32) uint32 {
+	bits := math.Float32bits(v)
+	const dropped = 24 - 13
+	half := uint32(1)<<(dropped-1) - 1 + bits>>dropped&1
+	return num.Narrow(d, math.Float32frombits((bits+half)>>dropped<<dropped))
+}
+
+// cutOff16 adds up in 16 lanes and never rounds away from zero.
+func cutOff16(terms []float32) float32 {
+	return def.Fold(lanes16, terms, func(a, b float32) float32 { return towardZero(float64(a) + float64(b)) })
+}
+
+// TestStatisticsBite: each of three tests rejects a kernel that nothing else does.
+func TestStatisticsBite(t *testing.T) {
+	for _, test := range []struct {
+		what  string
+		order def.Order
+		run   kernelFunc
+		name  string
+		text  string
+	}{
+		{"bias: sums are cut off", def.Order{}, plainProduct(cutOff16), "normal-64-summed/M=24,K=64,N=48/C=f32", "biased"},
+		{"spread: another order than declared", lanes16, plainProduct(sequential), "normal-1024-summed/M=16,K=1024,N=48/C=f32", "errors are larger than order lanes(16) gives"},
+		{"misrounding: rounded twice", def.Sequential, product(func(_ int, x []float32) float32 { return sequential(x) }, keep13),
+			"normal-1024-summed/M=16,K=1024,N=48", "are not correctly rounded"},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			x := target(gemm.ForwardDefinition, num.F16, bounded(test.order, test.run))
+			r := expectRejected(t, x, test.name, test.text, evidence.Statistics)
+			for _, tier := range r.Tiers {
+				if tier.Name == evidence.Statistics && tier.Failed != 1 {
+					t.Errorf("%d of %d tests failed, want 1: %s", tier.Failed, tier.Checks, r.Reason)
+				}
+			}
+		})
+	}
+	// In 16 bits the errors of a rowwise kernel are those of the store: one that cuts off shows.
+	cut := bounded(def.Order{}, func(d *def.Definition, l *engine.Launch) error {
+		out := answer(d, l)
+		for r := range out[1].Rows {
+			for c := range out[1].Cols {
+				if c%3 == 0 {
+					out[1].SetBits(r, c, out[1].Bits(r, c)&^1)
+				}
+			}
+		}
+		store(d, l, out, nil)
+		return nil
+	})
+	cut.FunctionULP = 40000 // so large that the set hides what is done here
+	expectRejected(t, target(softmax.ForwardDefinition, num.F16, cut), "normal/R=16,C=256", "biased", evidence.Statistics)
+}
+
+// TestNoFalseAlarms repeats honest kernels on many seeds.
+func TestNoFalseAlarms(t *testing.T) {
+	seeds := uint64(50)
+	if testLevel() > verify.Smoke {
+		seeds = 1000
+	}
+	for _, test := range []struct {
+		d     *def.Definition
+		dtype num.DType
+		l     *engine.Lowering
+		name  string
+	}{
+		{gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))), "normal-64-summed/M=16,K=64,N=16/C=f32"},
+		{gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))), "normal-64-summed/M=16,K=64,N=16"},
+		{gemm.ForwardDefinition, num.BF16, bounded(def.Sequential, plainProduct(sequential)), "normal-64-summed/M=16,K=64,N=16/C=f32"},
+		{gemm.ForwardDefinition, num.BF16, bounded(pairwiseOrder, plainProduct(pairwise)), "normal-64-summed/M=16,K=64,N=16"},
+		{gemm.ForwardDefinition, num.F32, bounded(pairwiseOrder, plainProduct(pairwise)), "normal-64-summed/M=16,K=64,N=16"},
+		{gemm.ForwardDefinition, num.F32, bounded(def.Order{}, plainProduct(sequential)), "normal-64-summed/M=3,K=64,N=2"},
+		{softmax.ForwardDefinition, num.F16, bounded(def.Sequential, softmaxOf(sequential)), "normal/R=4,C=128"},
+		{softmax.ForwardDefinition, num.F16, bounded(def.Sequential, softmaxOf(sequential)), "normal/R=1,C=3"},
+		{softmax.ForwardDefinition, num.F16, bounded(def.Sequential, softmaxOf(sequential)), "one-dominates/R=4,C=100"},
+		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "one-dominates/R=4,C=100"},
+		{softmax.ForwardDefinition, num.BF16, bounded(def.Sequential, softmaxOf(sequential)), "spread/R=4,C=100"},
+	} {
+		test.l.FunctionULP = 1
+		x := target(test.d, test.dtype, test.l)
+		alarms, first := 0, ""
+		for seed := range seeds {
+			if r := run(t, x, verify.Options{Case: test.name, Seed: seed}).Report; r.Verdict != evidence.Accepted {
+				if alarms++; first == "" {
+					first = r.Reason
+				}
+			}
+		}
+		if alarms > 0 {
+			t.Errorf("%s %s, %s, %s: %d alarms in %d seeds: %s", test.d.Name, test.dtype, test.l.Order, test.name, alarms, seeds, first)
+		}
+	}
+}
+
+// TestReplayIsNoStricter: a case that passes in a verification passes by its name.
+func TestReplayIsNoStricter(t *testing.T) {
+	x := target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))
+	for _, c := range verify.CasesOf(x, verify.Smoke) {
+		name := verify.CaseName(x, c)
+		if strings.Contains(name, "concurrent:") || strings.Contains(name, "workers:") {
+			continue
+		}
+		if r := run(t, x, verify.Options{Case: name, Seed: 1}).Report; r.Verdict != evidence.Accepted {
+			t.Errorf("%s: %s %s", name, r.Verdict, r.Reason)
+		}
+	}
+}
+
+// TestGatherBounded: a copy is a copy under every contract.
+func TestGatherBounded(t *testing.T) {
+	n := 0
+	l := bounded(def.Order{}, changing(&n, otherNaN(num.F16)))
+	expectRejected(t, target(embedding.ForwardDefinition, num.F16, l), "special/Q=70,V=9,D=13", "differs", evidence.Set)
+	if n == 0 {
+		t.Error("nothing was changed")
+	}
+}
+
+// TestTiersOfBounded lists what is asked of a kernel that promises no bits.
+func TestTiersOfBounded(t *testing.T) {
+	r := run(t, target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))), verify.Options{Seed: 1}).Report
+	var asked []string
+	for _, tier := range r.Tiers {
+		if tier.Checks > 0 {
+			asked = append(asked, tier.Name)
+		}
+	}
+	want := slices.DeleteFunc(slices.Clone(evidence.TierNames), func(s string) bool { return s == evidence.Bits })
+	if !slices.Equal(asked, want) {
+		t.Errorf("tiers %v, want %v", asked, want)
+	}
+	if got := fmt.Sprint(r.Model, r.Contract); got != "lanes(16)bounded" {
+		t.Errorf("model and contract %s", got)
+	}
+}

@@ -1,0 +1,182 @@
+package verify_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tokitai/def"
+	"tokitai/device/cpu"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+type panicking struct{}
+
+func (panicking) Do(_, item int) {
+	if item == 3 {
+		panic("boom in a worker")
+	}
+}
+
+// TestKernelEndsInAnError: nothing was decided, the reason says why, and few cases
+// are enough.
+func TestKernelEndsInAnError(t *testing.T) {
+	plain := func() *engine.Lowering { return bitwise(honest) }
+	for _, test := range []struct {
+		what, text string
+		lowering   func() *engine.Lowering
+	}{
+		{"panic in Launch", "boom in a launch", func() *engine.Lowering {
+			return bitwise(func(*def.Definition, *engine.Launch) error { panic("boom in a launch") })
+		}},
+		{"panic in Compile", "boom in compile", func() *engine.Lowering {
+			l := plain()
+			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { panic("boom in compile") }
+			return l
+		}},
+		{"panic in Class", "boom in class", func() *engine.Lowering {
+			l := plain()
+			l.Class = func(*def.Definition, []engine.Operand) int { panic("boom in class") }
+			return l
+		}},
+		{"panic in a worker", "boom in a worker", func() *engine.Lowering {
+			return bitwise(func(_ *def.Definition, l *engine.Launch) error {
+				return l.Device.(*cpu.Device).Pool().Run(l.Context, 5, panicking{})
+			})
+		}},
+		{"error of Launch", "no luck today", func() *engine.Lowering {
+			return bitwise(func(*def.Definition, *engine.Launch) error { return errors.New("no luck today\nand a second line") })
+		}},
+		{"error of Compile", "does not compile", func() *engine.Lowering {
+			l := plain()
+			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, errors.New("does not compile") }
+			return l
+		}},
+		{"nothing compiled", "", func() *engine.Lowering {
+			l := plain()
+			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, nil }
+			return l
+		}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			last := 0
+			r := run(t, target(softmax.ForwardDefinition, num.F16, test.lowering()), verify.Options{Progress: func(done, _ int) { last = done }}).Report
+			if r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, test.text) || strings.Contains(r.Reason, "\n") {
+				t.Errorf("%s: %q, want inadmissible with %q in one line", r.Verdict, r.Reason, test.text)
+			}
+			if last != 3 || r.Cases != 0 || r.Failure != nil {
+				t.Errorf("stopped after %d cases, %d listed, failure %v; want 3, none, none", last, r.Cases, r.Failure)
+			}
+		})
+	}
+}
+
+// TestErrorInACheck: the first run is right, a further one fails.
+func TestErrorInACheck(t *testing.T) {
+	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
+		if l.Operands[0].Rows == 1 {
+			return errors.New("one row is too few")
+		}
+		return honest(d, l)
+	})
+	r := run(t, target(softmax.ForwardDefinition, num.F16, k), verify.Options{Case: "split-R:normal/R=5,C=33"}).Report
+	if r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, "one row is too few") {
+		t.Errorf("%s: %q, want inadmissible for one row", r.Verdict, r.Reason)
+	}
+}
+
+// TestRejectedDespiteErrors: a case that is wrong outweighs others that end in errors.
+func TestRejectedDespiteErrors(t *testing.T) {
+	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
+		if l.Operands[0].Rows == 1 {
+			panic("one row is too few")
+		}
+		out[1].SetBits(1, 0, out[1].Bits(1, 0)^1)
+	}))
+	r := run(t, target(softmax.ForwardDefinition, num.F16, k), verify.Options{})
+	if r.Report.Verdict != evidence.Rejected || r.Report.Failure.Place != "y[1,0]" {
+		t.Errorf("%s: %s, %+v; want rejected at y[1,0]", r.Report.Verdict, r.Report.Reason, r.Report.Failure)
+	}
+}
+
+// TestHang gives up on a launch, and the next target finds everything as usual.
+func TestHang(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	hanging := bitwise(func(d *def.Definition, l *engine.Launch) error {
+		if l.Operands[0].Cols == 9 {
+			<-release
+		}
+		return honest(d, l)
+	})
+	began := time.Now()
+	r := run(t, target(softmax.ForwardDefinition, num.F16, hanging), verify.Options{Deadline: 100 * time.Millisecond}).Report
+	if r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, "did not return in time") || !strings.Contains(r.Reason, "C=9") {
+		t.Errorf("%s: %q, want inadmissible for a hang with C=9", r.Verdict, r.Reason)
+	}
+	if r.Failure != nil || r.Cases == 0 {
+		t.Errorf("failure %v, %d cases; want none, and those before the hang", r.Failure, r.Cases)
+	}
+	if time.Since(began) > 30*time.Second {
+		t.Errorf("it took %v to give up", time.Since(began))
+	}
+	next := run(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{}).Report
+	if next.Verdict != evidence.Accepted {
+		t.Errorf("the next target: %s: %s", next.Verdict, next.Reason)
+	}
+}
+
+// TestTargetsThatAreNone are refused with an error.
+func TestTargetsThatAreNone(t *testing.T) {
+	nameless := bitwise(honest)
+	nameless.Name = ""
+	hollow := bitwise(honest)
+	hollow.Compile = nil
+	disorder := bounded(def.Order{Kind: def.Lanes}, honest)
+	for _, test := range []struct {
+		text string
+		x    *verify.Target
+		o    verify.Options
+	}{
+		{"no definition", nil, verify.Options{}},
+		{"no definition", &verify.Target{Lowering: bitwise(honest)}, verify.Options{}},
+		{"no definition", &verify.Target{Definition: &def.Definition{}, Lowering: bitwise(honest)}, verify.Options{}},
+		{"no lowering", target(softmax.ForwardDefinition, num.F16, nil), verify.Options{}},
+		{"no lowering", target(softmax.ForwardDefinition, num.F16, hollow), verify.Options{}},
+		{"no name", target(softmax.ForwardDefinition, num.F16, nameless), verify.Options{}},
+		{"names none of its formats", target(softmax.ForwardDefinition, num.I32, bitwise(honest)), verify.Options{}},
+		{"width of at least 1", target(softmax.ForwardDefinition, num.F16, disorder), verify.Options{}},
+		{"unknown level", target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Level: 4}},
+		{"there is no pattern", target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Case: "what/R=1,C=1"}},
+	} {
+		if _, err := verify.Run(t.Context(), test.x, test.o); err == nil || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("got %v, want an error with %q", err, test.text)
+		}
+	}
+	// A device that there is not is a matter of the report.
+	r := run(t, target(softmax.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Device: "cuda:0"}).Report
+	if r.Verdict != evidence.Inadmissible || r.Cases != 0 {
+		t.Errorf("%s: %s, %d cases; want inadmissible without cases", r.Verdict, r.Reason, r.Cases)
+	}
+	elsewhere := bitwise(honest)
+	elsewhere.Device = "cuda"
+	if r := run(t, target(softmax.ForwardDefinition, num.F16, elsewhere), verify.Options{}).Report; r.Verdict != evidence.Inadmissible {
+		t.Errorf("a lowering for another device: %s, want inadmissible", r.Verdict)
+	}
+}
+
+func TestLevelNames(t *testing.T) {
+	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
+		if got, err := verify.ParseLevel(l.String()); err != nil || got != l {
+			t.Errorf("%s: got %v, %v", l, got, err)
+		}
+	}
+	if _, err := verify.ParseLevel("quickly"); err == nil || err.Error() != `unknown level "quickly"` {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package verify_test
+
+import (
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/gemm"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+// flipWhere flips the last bit of elements of the last output.
+func flipWhere(is func(l *engine.Launch, r, c int) bool) *engine.Lowering {
+	return bitwise(damaged(func(l *engine.Launch, out []num.Array) {
+		a := out[len(out)-1]
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if is(l, r, c) {
+					a.SetBits(r, c, a.Bits(r, c)^1)
+				}
+			}
+		}
+	}))
+}
+
+// TestShrink gives each fault the smallest case that shows it.
+func TestShrink(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		d    *def.Definition
+		l    *engine.Lowering
+		want string
+	}{
+		{"everything", softmax.ForwardDefinition, flipWhere(func(*engine.Launch, int, int) bool { return true }), "ones/R=1,C=1"},
+		{"columns from 1000 on", softmax.ForwardDefinition, flipWhere(func(_ *engine.Launch, _, c int) bool { return c >= 1000 }), "ones/R=1,C=1001"},
+		{"the last column of more than 512", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, c int) bool { return c >= 512 && c == l.Operands[0].Cols-1 }), "ones/R=1,C=513"},
+		{"rows from 200 on", softmax.ForwardDefinition, flipWhere(func(_ *engine.Launch, r, _ int) bool { return r >= 200 }), "ones/R=201,C=1"},
+		{"a second row", softmax.ForwardDefinition, flipWhere(func(_ *engine.Launch, r, _ int) bool { return r == 1 }), "ones/R=2,C=1"},
+		{"rows apart", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return l.Operands[0].Stride > l.Operands[0].Cols }), "ones/R=2,C=1/gap="},
+		{"in place", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return &l.Operands[0].Host[0] == &l.Operands[1].Host[0] }), "ones/R=1,C=1/y=x"},
+		{"NaN becomes a number", softmax.ForwardDefinition, bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+			for r := range out[1].Rows {
+				if num.IsNaN(num.F16, out[1].Bits(r, 0)) {
+					out[1].Set(r, 0, 0)
+				}
+			}
+		})), "masked-rows/R=1@1,C=1"},
+		{"outside y", softmax.ForwardDefinition, bitwise(func(d *def.Definition, l *engine.Launch) error {
+			store(d, l, answer(d, l), nil)
+			poke(l, 1, -1)
+			return nil
+		}), "ones/R=1,C=1"},
+		{"one element not written", softmax.ForwardDefinition, bitwise(func(d *def.Definition, l *engine.Launch) error {
+			store(d, l, answer(d, l), func(_, r, c int) bool { return r == 2 && c == 4 })
+			return nil
+		}), "ones/R=3,C=5"},
+		{"a long sum", gemm.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return l.Operands[0].Cols > 64 }), "ones/M=1,K=65,N=1"},
+		{"the second row of a split", softmax.ForwardDefinition, bitwise(damaged(func(l *engine.Launch, out []num.Array) {
+			if out[0].Rows == 1 && out[0].At(0, 0) == 0.5 { // which no input is
+				out[1].Set(0, 0, 0)
+			}
+		})), ""},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			x := target(test.d, num.F16, test.l)
+			r := run(t, x, verify.Options{Seed: 1}).Report
+			if test.want == "" {
+				if r.Verdict != evidence.Accepted {
+					t.Errorf("%s: %s", r.Verdict, r.Reason)
+				}
+				return
+			}
+			if r.Failure == nil || !strings.HasPrefix(r.Failure.Case, test.want) {
+				t.Fatalf("%s %s: smallest case %+v, want %s", r.Verdict, r.Reason, r.Failure, test.want)
+			}
+			if !strings.HasSuffix(r.Failure.Replay, "--seed 1 --case '"+r.Failure.Case+"'") || r.Failure.Note != "" {
+				t.Errorf("replay %q, note %q", r.Failure.Replay, r.Failure.Note)
+			}
+			again := run(t, x, verify.Options{Case: r.Failure.Case, Seed: r.Failure.Seed}).Report
+			if again.Failure == nil {
+				t.Fatalf("%s passes when it is run again", r.Failure.Case)
+			}
+			a, b := r.Failure, again.Failure
+			if a.Place != b.Place || a.Got != b.Got || a.Want != b.Want || a.Tier != b.Tier || a.Message != b.Message || a.Truth != b.Truth {
+				t.Errorf("the replay gives\n%+v\nafter\n%+v", b, a)
+			}
+		})
+	}
+}
+
+// TestShrinkKeepsPlaces: a fault that depends on values alone is shown in one element,
+// at the place that has these values.
+func TestShrinkKeepsPlaces(t *testing.T) {
+	var chosen float32 // the largest element of the last rows of a large case
+	l := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+		if out[0].Rows == 257 && chosen == 0 {
+			for r := 200; r < 257; r++ {
+				chosen = max(chosen, out[0].At(r, 0))
+			}
+		}
+		for r := range out[0].Rows {
+			for c := range out[0].Cols {
+				if chosen != 0 && out[0].At(r, c) == chosen {
+					out[1].SetBits(r, c, out[1].Bits(r, c)^1)
+				}
+			}
+		}
+	}))
+	r := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Seed: 1}).Report
+	if r.Failure == nil || !strings.Contains(r.Failure.Case, "R=1@2") || !strings.HasSuffix(r.Failure.Case, "C=1") {
+		t.Fatalf("%s: %+v, want one element of a later row", r.Verdict, r.Failure)
+	}
+	again := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Seed: 1, Case: r.Failure.Case}).Report
+	if again.Failure == nil || again.Failure.Place != r.Failure.Place || again.Failure.Inputs[0] != r.Failure.Inputs[0] {
+		t.Errorf("the replay gives %+v, want %+v", again.Failure, r.Failure)
+	}
+}
+
+// TestStateful: a kernel that fails after ten calls cannot be shown by one case alone;
+// the whole run is what reproduces it.
+func TestStateful(t *testing.T) {
+	l := bitwise(honest)
+	l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		var calls atomic.Int64
+		return engine.KernelFunc(func(l *engine.Launch) error {
+			out := answer(d, l)
+			if calls.Add(1) == 11 {
+				out[1].SetBits(0, 0, out[1].Bits(0, 0)^1)
+			}
+			store(d, l, out, nil)
+			return nil
+		}), nil
+	}
+	x := target(softmax.ForwardDefinition, num.F16, l)
+	first := run(t, x, verify.Options{Seed: 1}).Report
+	if first.Failure == nil || first.Verdict != evidence.Rejected {
+		t.Fatalf("%s %s", first.Verdict, first.Reason)
+	}
+	if want := "--seed 1 --level smoke"; !strings.HasSuffix(first.Failure.Replay, want) || !strings.Contains(first.Failure.Note, "passes alone") {
+		t.Errorf("replay %q, note %q; want %s, and that it passes alone", first.Failure.Replay, first.Failure.Note, want)
+	}
+	if alone := run(t, x, verify.Options{Seed: 1, Case: first.Failure.Case}).Report; alone.Verdict != evidence.Accepted {
+		t.Errorf("alone: %s, want accepted", alone.Verdict)
+	}
+	again := run(t, x, verify.Options{Seed: 1}).Report
+	if !reflect.DeepEqual(again.Failure, first.Failure) {
+		t.Errorf("the whole run again gives\n%+v\nafter\n%+v", again.Failure, first.Failure)
+	}
+}
