@@ -11,10 +11,12 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/truth"
 	"tokitai/verify"
 )
 
@@ -60,11 +62,11 @@ func scatterAdd(sum func([]float32) float32) kernelFunc {
 // accepted under what they declare.
 func TestHonestOrders(t *testing.T) {
 	for _, o := range orders {
-		for _, declared := range o.declared {
-			for _, d := range []*def.Definition{gemm.ForwardDefinition, gemm.GradADefinition, gemm.GradBAccumulateDefinition} {
-				for _, dtype := range num.FloatDTypes {
-					expectAllAccepted(t, target(d, dtype, bounded(declared, plainProduct(o.sum))), o.name)
-				}
+		for turn, declared := range o.declared {
+			for i, d := range []*def.Definition{gemm.ForwardDefinition, gemm.GradADefinition, gemm.GradBAccumulateDefinition} {
+				dtype := num.FloatDTypes[(i+turn)%3]
+				x := brief(target(d, dtype, bounded(declared, plainProduct(o.sum))))
+				expectAllAccepted(t, x, o.name)
 			}
 			for _, dtype := range num.FloatDTypes {
 				l := bounded(declared, softmaxOf(o.sum))
@@ -78,6 +80,24 @@ func TestHonestOrders(t *testing.T) {
 			}
 		}
 	}
+}
+
+// brief leaves out the longer sums of products, unless a level asks for more.
+func brief(x *verify.Target) *verify.Target {
+	if testLevel() == verify.Smoke && x.Definition.Kind == def.KindContraction {
+		o := *x.Operation
+		o.Data = slices.DeleteFunc(slices.Clone(o.Data), func(d op.Data) bool { return d.Definition == x.Definition && work(d.Sizes) > 1<<18 })
+		x.Operation = &o
+	}
+	return x
+}
+
+func work(sizes map[string]int) int {
+	n := 1
+	for _, size := range sizes {
+		n *= size
+	}
+	return n
 }
 
 func expectAllAccepted(t *testing.T, x *verify.Target, what string) *evidence.Report {
@@ -98,7 +118,7 @@ func TestAnswerIsAdmissible(t *testing.T) {
 		}
 		free := *x.Lowering
 		free.IsBounded = true
-		r := expectAllAccepted(t, &verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}, "the definition's own")
+		r := expectAllAccepted(t, brief(&verify.Target{Operation: x.Operation, Definition: x.Definition, DType: x.DType, Lowering: &free}), "the definition's own")
 		if r.Contract != evidence.ContractBounded || r.Model != "any order" {
 			t.Errorf("%s: contract %s, model %s", x.ID(), r.Contract, r.Model)
 		}
@@ -142,21 +162,26 @@ func TestStatisticsBite(t *testing.T) {
 			}
 		})
 	}
-	// In 16 bits the errors of a rowwise kernel are those of the store: one that cuts off shows.
-	cut := bounded(def.Order{}, func(d *def.Definition, l *engine.Launch) error {
+	// A rowwise kernel that gives the least admissible value everywhere: few columns
+	// leave one, many leave two or three.
+	order := def.Order{}
+	least := bounded(order, func(d *def.Definition, l *engine.Launch) error {
+		rounded, err := truth.Enclose(d, l.Arrays(), truth.Options{Mode: truth.Rounded, Order: &order})
+		if err != nil {
+			return err
+		}
 		out := answer(d, l)
 		for r := range out[1].Rows {
 			for c := range out[1].Cols {
-				if c%3 == 0 {
-					out[1].SetBits(r, c, out[1].Bits(r, c)&^1)
-				}
+				bits, _ := rounded.Between(1, r, c)
+				out[1].SetBits(r, c, bits)
 			}
 		}
 		store(d, l, out, nil)
 		return nil
 	})
-	cut.FunctionULP = 40000 // so large that the set hides what is done here
-	expectRejected(t, target(softmax.ForwardDefinition, num.F16, cut), "normal/R=16,C=256", "biased", evidence.Statistics)
+	expectRejected(t, target(softmax.ForwardDefinition, num.F16, least), "normal/R=2,C=2000", "outputs are biased", evidence.Statistics)
+	expectAccepted(t, target(softmax.ForwardDefinition, num.F16, least), "normal/R=64,C=9")
 }
 
 // TestNoFalseAlarms repeats honest kernels on many seeds.
@@ -201,7 +226,7 @@ func TestNoFalseAlarms(t *testing.T) {
 
 // TestReplayIsNoStricter: a case that passes in a verification passes by its name.
 func TestReplayIsNoStricter(t *testing.T) {
-	x := target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))
+	x := brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
 	for _, c := range verify.CasesOf(x, verify.Smoke) {
 		name := verify.CaseName(x, c)
 		if strings.Contains(name, "concurrent:") || strings.Contains(name, "workers:") {
@@ -225,7 +250,7 @@ func TestGatherBounded(t *testing.T) {
 
 // TestTiersOfBounded lists what is asked of a kernel that promises no bits.
 func TestTiersOfBounded(t *testing.T) {
-	r := run(t, target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))), verify.Options{Seed: 1}).Report
+	r := run(t, brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))), verify.Options{Seed: 1}).Report
 	var asked []string
 	for _, tier := range r.Tiers {
 		if tier.Checks > 0 {

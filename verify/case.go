@@ -152,16 +152,19 @@ func (t *Target) parseCase(name string) (*Case, error) {
 		}
 		c.Sizes = append(c.Sizes, s)
 	}
-	for _, o := range t.Definition.Operands {
-		rows, cols := o.Matrix(c.sizes())
-		if int64(rows) > maxCaseElements/int64(cols) {
-			return refuse("%s would have %d×%d elements", o.Name, rows, cols)
-		}
-	}
 	for _, option := range parts[2:] {
 		if err := t.parseOption(c, option); err != "" {
 			return refuse("%s", err)
 		}
+	}
+	for _, o := range t.Definition.Operands {
+		rows, cols := o.Matrix(c.sizes())
+		if stride := cols + c.Gap; int64(rows) > maxCaseElements/int64(stride) {
+			return refuse("%s would have %d×%d elements", o.Name, rows, stride)
+		}
+	}
+	if out, in, ok := strings.Cut(c.InPlace, "="); ok && c.Formats[t.Definition.Operand(out)] != c.Formats[t.Definition.Operand(in)] {
+		return refuse("%s may not be %s, which is stored in another format", out, in)
 	}
 	if !slices.ContainsFunc(t.formats(), func(f []num.DType) bool { return slices.Equal(f, c.Formats) }) {
 		return refuse("%s has no such formats", t.Definition.Name)

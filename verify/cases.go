@@ -27,7 +27,7 @@ type plan struct {
 
 var plans = [...]plan{
 	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17},
-	Quick:      {small: 40, edges: 131073, others: 65537, outputs: 70_000, shapes: 3, random: 150, accuracy: 1 << 16, checks: 2, macs: 1 << 22, large: 1 << 18, every: true},
+	Quick:      {small: 40, edges: 131073, others: 65537, outputs: 70_000, shapes: 3, random: 120, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 17, every: true},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true},
 }
@@ -159,6 +159,11 @@ func (l *lister) sizes() {
 					s.N = n
 				}
 				c.Sizes = append(c.Sizes, s)
+			}
+			for i := range c.Sizes {
+				if i != axis && !l.isWithin(c) {
+					c.Sizes[i].N = 1
+				}
 			}
 			if l.isWithin(c) {
 				l.add(c)
@@ -382,12 +387,14 @@ func (t *Target) Cases(level Level) int { return len(t.cases(level)) }
 
 // caseNames are the names of the quick cases, for messages about one that is unknown.
 func (t *Target) caseNames() []string {
-	var names []string
-	for _, c := range t.cases(Quick) {
-		names = append(names, c.name(t))
-	}
-	return names
+	return t.nameList.get(func() []string {
+		var names []string
+		for _, c := range t.cases(Quick) {
+			names = append(names, c.name(t))
+		}
+		return names
+	})
 }
 
 // exampleCase is a name as it should look.
-func (t *Target) exampleCase() string { return t.cases(Smoke)[0].name(t) }
+func (t *Target) exampleCase() string { return t.caseNames()[0] }

@@ -29,12 +29,12 @@ type trialRun struct {
 }
 
 // checks lists the checks of the target, in the order in which they run.
-func (t *Target) checks() []*check {
-	if t.checkList != nil {
-		return t.checkList
-	}
+func (t *Target) checks() []*check { return t.checkList.get(t.makeChecks) }
+
+func (t *Target) makeChecks() []*check {
+	var list []*check
 	add := func(tier, name string, run func(*trialRun) (int64, *finding, error)) {
-		t.checkList = append(t.checkList, &check{name: name, tier: tier, run: run})
+		list = append(list, &check{name: name, tier: tier, run: run})
 	}
 	d := t.Definition
 	if t.Operation != nil {
@@ -70,7 +70,7 @@ func (t *Target) checks() []*check {
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
-	return t.checkList
+	return list
 }
 
 func (t *Target) checkNamed(name string) *check {

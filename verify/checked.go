@@ -82,7 +82,7 @@ func (r *CallReport) Before(call *engine.Record) error {
 		l.taken = append(l.taken, -1)
 	}
 	o.target = &Target{Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
-	o.target.formatList = append([][]num.DType{formats}, o.target.formats()...)
+	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
 	l.target = o.target
 	o.l = l
 	call.State = o

@@ -127,3 +127,22 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 	f.Text = string(text)
 	return f, err
 }
+
+// GlueWithout glues the tiles of a case's outputs, one of them left out; -1 leaves out
+// none.
+func GlueWithout(t *Target, name string, most int64, left int) error {
+	c, err := t.parseCase(name)
+	if err != nil {
+		return err
+	}
+	operands := t.load(c, 1).inputs()
+	tiles := tilesOf(t.Definition, operands, most)
+	if left >= 0 {
+		tiles = append(tiles[:left:left], tiles[left+1:]...)
+	}
+	found := make([]*judgement, len(tiles))
+	for i := range found {
+		found[i] = &judgement{}
+	}
+	return glue(t.Definition, operands, tiles, found)
+}

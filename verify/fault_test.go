@@ -54,7 +54,9 @@ func TestKernelEndsInAnError(t *testing.T) {
 		}},
 		{"error of Compile", "does not compile", func() *engine.Lowering {
 			l := plain()
-			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, errors.New("does not compile") }
+			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+				return nil, errors.New("does not compile")
+			}
 			return l
 		}},
 		{"nothing compiled", "", func() *engine.Lowering {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -54,7 +55,7 @@ type judgement struct {
 	Undefined     int64 `json:"undefined,omitempty"` // not finite, where the truth is
 	WorstError    worst `json:"worst_error"`
 
-	Bias moments `json:"bias"` // of the error in ulps, with the sign of the truth
+	Bias moments `json:"bias"` // steps from the correct rounding away from zero
 
 	Tiles int64 `json:"tiles"`
 	first *finding
@@ -111,15 +112,15 @@ func (t *Target) judge(l *loaded, out *outcome, m manner) (*judgement, error) {
 		total.add(found[i])
 	}
 	if len(tiles) > 1 {
-		if reason, err := glue(d, out.operands, tiles, found); err != nil || reason != "" {
-			return nil, fmt.Errorf("%s: %s%w", d.Name, reason, err)
+		if err := glue(d, out.operands, tiles, found); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
 	return total, nil
 }
 
 // glue holds the tiles' parts of every output to the gluing condition.
-func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) (reason string, err error) {
+func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) error {
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
 			continue
@@ -129,15 +130,15 @@ func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) 
 		for k, tile := range tiles {
 			s, err := g.Section(tile.operands[i], window(got[i], tile.operands[i]), found[k].Mismatches)
 			if err != nil {
-				return "", err
+				return err
 			}
 			sections = append(sections, s)
 		}
 		if whole := g.Glue(sections); !whole.IsWhole() {
-			return whole.Reason(), nil
+			return errors.New(whole.Reason())
 		}
 	}
-	return "", nil
+	return nil
 }
 
 // judgeTile judges one tile. The answer is computed in memory that the kernel never
@@ -181,6 +182,7 @@ type view struct {
 	inputs, got, answer []num.Array
 	exact               *truth.Result
 	rounded             *truth.Result // bounded: what its arithmetic may give
+	ordinary            *truth.Result // the same, with 1 for every input that is no number
 	correct             map[int]*truth.Rounding
 }
 
@@ -194,6 +196,11 @@ func (v *view) enclose(m manner) error {
 	if t.Lowering.IsBounded {
 		o.Mode, o.Order, o.FunctionULP, o.IsIEEE = truth.Rounded, &t.Lowering.Order, t.Lowering.FunctionULP, t.Lowering.IsIEEE
 		if v.rounded, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+			return err
+		}
+		if inputs, hasSpecial := withoutSpecial(t.Definition, v.inputs); !hasSpecial {
+			v.ordinary = v.rounded
+		} else if v.ordinary, err = truth.Enclose(t.Definition, inputs, o); err != nil {
 			return err
 		}
 	}
@@ -223,6 +230,30 @@ func (t *Target) isMeasured(formats []num.DType, output int) bool {
 		}
 	}
 	return true
+}
+
+// withoutSpecial has 1 in the place of every NaN and infinity, and tells whether there
+// was one.
+func withoutSpecial(d *def.Definition, inputs []num.Array) (ordinary []num.Array, hasSpecial bool) {
+	for i, a := range inputs {
+		isCopy := false
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if !d.Operands[i].IsIn || d.Operands[i].IsIndex {
+					break
+				}
+				if x := a.At(r, c); x-x == 0 {
+					continue
+				}
+				if !isCopy {
+					a, isCopy, hasSpecial = a.Clone(), true, true
+				}
+				a.Set(r, c, 1)
+			}
+		}
+		ordinary = append(ordinary, a)
+	}
+	return ordinary, hasSpecial
 }
 
 // output judges every element of one output.
@@ -267,11 +298,12 @@ func (v *view) isWithin(d num.DType, x, lo, hi uint32) bool {
 
 // admissible is the set of values that an honest bounded kernel may give. Where an
 // input that is no number reaches the element, only its class is known: NaN, an
-// infinity, or some finite number. Where arithmetic may overflow on the way, nothing
-// is, and it is reported as unspecified.
+// infinity, or some finite number. Where arithmetic may overflow on the way, be it of
+// the other inputs alone, nothing is, and it is reported as unspecified: an infinity
+// that one order makes meets another.
 func (v *view) admissible(j *judgement, i, r, c int) (lo, hi uint32, isKnown bool) {
 	d := v.got[i].DType
-	if v.l.isGrid() {
+	if v.l.isGrid() || v.target.Definition.Kind == def.KindGather {
 		j.Admissible.count(1)
 		y := v.answer[i].Bits(r, c)
 		return y, y, true
@@ -283,7 +315,7 @@ func (v *view) admissible(j *judgement, i, r, c int) (lo, hi uint32, isKnown boo
 	}
 	y := v.answer[i].Bits(r, c)
 	switch {
-	case v.exact.At(i, r, c).Known():
+	case v.exact.At(i, r, c).Known() || !v.ordinary.At(i, r, c).Known():
 		j.Unspecified++
 		return 0, 0, false
 	case num.IsNaN(d, y) || math.IsInf(float64(num.Widen(d, y)), 0):
@@ -326,10 +358,9 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 	if math.Abs(b.Mid) < num.ULP(d, 0)/num.ULP(d, 1) {
 		return
 	}
-	if e := (value - b.Mid) / ulp; b.Mid < 0 {
-		j.Bias.count(-e)
-	} else {
-		j.Bias.count(e)
+	if v.correct[i].State[k] != truth.Undecided {
+		steps := float64(num.Index(d, x) - num.Index(d, v.correct[i].Bits[k]))
+		j.Bias.count(math.Copysign(steps, steps*b.Mid))
 	}
 }
 

@@ -23,8 +23,7 @@ type pattern struct {
 }
 
 // generic are the patterns of every definition. Those with all set fill every
-// input; the others leave inputs alone for which the operation has values of its own,
-// such as a variance that is never below zero.
+// input; the others leave inputs alone whose usual values are never below zero.
 var generic = []struct {
 	name  string
 	all   bool
@@ -93,15 +92,15 @@ func (t *Target) pattern(name string) *pattern {
 }
 
 // patterns lists the patterns of the target, each name once.
-func (t *Target) patterns() []*pattern {
-	if t.patternList != nil {
-		return t.patternList
-	}
+func (t *Target) patterns() []*pattern { return t.patternList.get(t.makePatterns) }
+
+func (t *Target) makePatterns() []*pattern {
+	var list []*pattern
 	seen := map[string]bool{}
 	add := func(p *pattern) {
 		if !seen[p.name] {
 			seen[p.name] = true
-			t.patternList = append(t.patternList, p)
+			list = append(list, p)
 		}
 	}
 	for _, data := range t.data() {
@@ -119,7 +118,7 @@ func (t *Target) patterns() []*pattern {
 	for _, g := range generic {
 		values := map[string]op.Element{}
 		for i := range t.Definition.Operands {
-			if in := &t.Definition.Operands[i]; in.IsIn && !in.IsIndex && (g.all || t.usualValue(in.Name) == nil) {
+			if in := &t.Definition.Operands[i]; in.IsIn && !in.IsIndex && (g.all || !t.isPositive(in.Name)) {
 				values[in.Name] = g.value
 			}
 		}
@@ -140,7 +139,7 @@ func (t *Target) patterns() []*pattern {
 		counting.counts = i + 1
 		add(counting)
 	}
-	return t.patternList
+	return list
 }
 
 // data are the operation's kinds of data for the definition.
@@ -180,17 +179,32 @@ func (t *Target) newPattern(name string, params []float64, values map[string]op.
 	}
 }
 
-// usualValue is what the operation's first kind of data that names an operand fills it
-// with; nil if none does.
+// usualValue is what the operation's first kind of data fills an operand with; nil if it
+// does not name it. A definition without data of its own takes the operation's.
 func (t *Target) usualValue(operand string) op.Element {
-	if t.Operation != nil {
-		for _, data := range t.Operation.Data {
-			if e := data.Values[operand]; e != nil {
-				return e
-			}
-		}
+	if list := t.data(); len(list) > 0 {
+		return list[0].Values[operand]
+	}
+	if t.Operation != nil && len(t.Operation.Data) > 0 {
+		return t.Operation.Data[0].Values[operand]
 	}
 	return nil
+}
+
+// isPositive reports whether an operand's usual values are never below zero, as a
+// variance or a probability: then generic values would only lead to NaN.
+func (t *Target) isPositive(operand string) bool {
+	usual := t.usualValue(operand)
+	if usual == nil {
+		return false
+	}
+	var g gen.Generator
+	for i := range 64 {
+		if g.Place(0, i, i); usual(&g, i, i) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // usualParams are those of the definition's first kind of data, or first pattern, or

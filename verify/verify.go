@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"tokitai/def"
@@ -47,9 +48,22 @@ type Target struct {
 	Lowering   *engine.Lowering
 	DType      num.DType
 
-	formatList  [][]num.DType
-	patternList []*pattern
-	checkList   []*check
+	formatList  once[[][]num.DType]
+	patternList once[[]*pattern]
+	checkList   once[[]*check]
+	nameList    once[[]string]
+}
+
+// once is a value that whoever asks for it first makes: verifications of one target
+// may run at the same time.
+type once[T any] struct {
+	made  sync.Once
+	value T
+}
+
+func (o *once[T]) get(build func() T) T {
+	o.made.Do(func() { o.value = build() })
+	return o.value
 }
 
 // Targets lists what there is to verify of operations on a kind of device: every
@@ -77,15 +91,16 @@ func Targets(operations []*op.Operation, device string) []*Target {
 }
 
 // formats lists the choices of formats that the target's format names, the usual first.
-func (t *Target) formats() [][]num.DType {
-	if t.formatList == nil {
-		for _, f := range t.Definition.Formats() {
-			if t.Definition.Format(f) == t.DType {
-				t.formatList = append(t.formatList, f)
-			}
+func (t *Target) formats() [][]num.DType { return t.formatList.get(t.namedFormats) }
+
+func (t *Target) namedFormats() [][]num.DType {
+	var list [][]num.DType
+	for _, f := range t.Definition.Formats() {
+		if t.Definition.Format(f) == t.DType {
+			list = append(list, f)
 		}
 	}
-	return t.formatList
+	return list
 }
 
 // ID is the lowering's id.
@@ -282,7 +297,9 @@ func (s *session) run(ctx context.Context, list []*Case) {
 			r = s.runCase(c)
 			r.Name = name
 			r.Listings = s.newListings()
-			s.o.Journal.add(s.key(), r)
+			if r.First == nil || !r.First.IsCause { // an error may have passed by the next time
+				s.o.Journal.add(s.key(), r)
+			}
 		}
 		s.take(c, r)
 		if s.o.Progress != nil {

@@ -1,8 +1,21 @@
 package verify_test
 
 import (
+	"context"
+	"maps"
 	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
 
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
+	"tokitai/op/softmax"
 	"tokitai/verify"
 )
 
@@ -13,4 +26,136 @@ func testLevel() verify.Level {
 		return verify.Smoke
 	}
 	return l
+}
+
+// same compares two reports in all that does not depend on the machine and the moment.
+func same(t *testing.T, what string, a, b *evidence.Report) {
+	t.Helper()
+	if x, y := a.Stable(), b.Stable(); !reflect.DeepEqual(x, y) {
+		one, _ := x.JSON()
+		two, _ := y.JSON()
+		lines, others := strings.Split(string(one), "\n"), strings.Split(string(two), "\n")
+		for i := range lines {
+			if i >= len(others) || lines[i] != others[i] {
+				t.Errorf("%s: reports differ at line %d: %s", what, i, lines[i])
+				return
+			}
+		}
+		t.Errorf("%s: reports differ", what)
+	}
+}
+
+// reported are targets with every verdict that a run can have.
+func reported(t *testing.T) map[string]*verify.Target {
+	list := map[string]*verify.Target{}
+	for _, x := range cpuTargets() {
+		if x.Definition == softmax.ForwardDefinition && x.DType == num.F16 || x.Definition == layernorm.BackwardDefinition && x.DType == num.BF16 {
+			list[x.ID()] = x
+		}
+	}
+	if len(list) != 2 {
+		t.Fatalf("%d targets, want 2", len(list))
+	}
+	list["rejected"] = target(softmax.BackwardDefinition, num.F16, flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 2 && c > 3 }))
+	list["bounded"] = brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16)))))
+	list["inadmissible"] = target(softmax.ForwardDefinition, num.F32, bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+		if out[0].Cols == 9 {
+			panic("nine")
+		}
+	})))
+	return list
+}
+
+// TestDeterminism: a verification gives the same report again, also beside others, of
+// the same target too.
+func TestDeterminism(t *testing.T) {
+	targets, again := reported(t), reported(t)
+	first := map[string]*evidence.Report{}
+	for name, x := range targets {
+		first[name] = run(t, x, verify.Options{Seed: 3}).Report
+	}
+	want := map[string]evidence.Verdict{"rejected": evidence.Rejected, "inadmissible": evidence.Inadmissible, "bounded": evidence.Accepted}
+	for name, verdict := range want {
+		if first[name].Verdict != verdict {
+			t.Errorf("%s: %s %s", name, first[name].Verdict, first[name].Reason)
+		}
+	}
+	var group sync.WaitGroup
+	for name, x := range again {
+		for range 2 {
+			group.Go(func() { same(t, name, run(t, x, verify.Options{Seed: 3}).Report, first[name]) })
+		}
+	}
+	group.Wait()
+	other := run(t, targets["bounded"], verify.Options{Seed: 4}).Report
+	if other.DigestSHA256 == first["bounded"].DigestSHA256 {
+		t.Error("another seed gives the same inputs")
+	}
+}
+
+// TestInterrupted: what was done is reported, and decides nothing; a rejection stands.
+func TestInterrupted(t *testing.T) {
+	x := reported(t)["softmax.forward/cpu.rowwise"]
+	for _, after := range []int{0, 1, 40} {
+		ctx, cancel := context.WithCancel(context.Background())
+		if after == 0 {
+			cancel()
+		}
+		r := runUnder(t, ctx, x, verify.Options{Seed: 1, Progress: func(done, total int) {
+			if done == after {
+				cancel()
+			}
+		}}).Report
+		if r.Verdict != evidence.Inadmissible || r.Cases != after || !strings.HasPrefix(r.Reason, "interrupted: ") {
+			t.Errorf("after %d: %s %q, %d cases", after, r.Verdict, r.Reason, r.Cases)
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	wrong := target(softmax.ForwardDefinition, num.F16, flipWhere(func(*engine.Launch, int, int) bool { return true }))
+	r := runUnder(t, ctx, wrong, verify.Options{Seed: 1, Progress: func(int, int) { cancel() }}).Report
+	if r.Verdict != evidence.Rejected || r.Cases != 1 || r.Failure.Case != r.Failure.OriginalCase {
+		t.Errorf("%s after %d cases: %+v; want rejected after one, unshrunk", r.Verdict, r.Cases, r.Failure)
+	}
+}
+
+// TestProgress counts every case once.
+func TestProgress(t *testing.T) {
+	x := reported(t)["softmax.forward/cpu.rowwise"]
+	want := len(verify.CasesOf(x, verify.Smoke))
+	calls := 0
+	run(t, x, verify.Options{Progress: func(done, total int) {
+		if calls++; done != calls || total != want {
+			t.Errorf("call %d: %d of %d, want %d of %d", calls, done, total, calls, want)
+		}
+	}})
+	if calls != want {
+		t.Errorf("%d calls, want %d", calls, want)
+	}
+}
+
+// TestTargets: every definition once in every format that it allows, with every
+// lowering.
+func TestTargets(t *testing.T) {
+	got := map[string]int{}
+	for _, x := range verify.Targets(all.Operations, "cpu") {
+		got[x.ID()+" "+x.DType.String()]++
+	}
+	want := map[string]int{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for _, f := range d.Formats() {
+				for _, l := range engine.Lowerings("cpu", d) {
+					want[l.ID(d)+" "+d.Format(f).String()] = 1
+				}
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if none := verify.Targets(all.Operations, "abacus"); len(none) != 0 {
+		t.Errorf("%d targets on a device that there is not", len(none))
+	}
 }

@@ -106,6 +106,8 @@ func TestJSON(t *testing.T) {
 	for _, line := range []string{
 		"version", "doctor", "explain", "explain crossentropy", "explain adamw.step_all --emit reference,cpu",
 		"run softmax.forward --in x.safetensors --out y.safetensors",
+		"run softmax.forward --in x.safetensors --out y.safetensors --report evidence",
+		"verify softmax.forward --dtype f16 --level smoke --out evidence",
 	} {
 		code, stdout, _ := program(t.Context(), append(strings.Fields(line), "--json")...)
 		var v map[string]any

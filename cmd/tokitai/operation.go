@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
@@ -77,11 +79,11 @@ var deviceNames = []string{"auto", "cpu"}
 // checkDevice refuses what no device can be called.
 func checkDevice(name string) error {
 	_, _, err := device.ParseName(name)
-	if hint := didYouMean(name, deviceNames); err != nil && hint != "" {
+	if err == nil {
+		return nil
+	}
+	if hint := didYouMean(name, deviceNames); hint != "" && !strings.Contains(name, ":") {
 		return wrongUse("unknown device %q%s", name, hint)
 	}
-	if err != nil {
-		return wrongUse("%v", err)
-	}
-	return nil
+	return wrongUse("%v", err)
 }

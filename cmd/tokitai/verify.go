@@ -58,7 +58,8 @@ definition is: the column worst ulp. docs/verification.md tells more.
   --level smoke       seconds: some shapes, for a first look
           quick       a minute: every pattern of values, every boundary of sizes
           full        minutes: more of everything
-          exhaustive  hours: every 32-bit argument, every pair of 16-bit arguments
+          exhaustive  hours: of elementwise operations every 32-bit argument, and
+                      every pair of 16-bit arguments
 
 A kernel that is wrong is shown with the smallest case that was found, its inputs,
 and the command that shows it again. A case's name and the seed say everything.
@@ -479,6 +480,7 @@ type verifyProgress struct {
 	progress
 	mu    sync.Mutex
 	began time.Time
+	told  time.Time
 	done  int
 	total int
 }
@@ -495,12 +497,16 @@ func (v *verification) newProgress(w io.Writer) *verifyProgress {
 	return p
 }
 
-// of is told of each case of a target.
+// of is told of each case of a target. A person reads no more than a few lines a second.
 func (p *verifyProgress) of(t *verify.Target) func(done, total int) {
+	const pause = 100 * time.Millisecond
 	return func(int, int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.done++
+		if p.done++; time.Since(p.told) < pause {
+			return
+		}
+		p.told = time.Now()
 		p.say("%d of %d cases, %s %s, %v", p.done, p.total, t.ID(), t.DType, time.Since(p.began).Round(time.Second))
 	}
 }

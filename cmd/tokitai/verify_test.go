@@ -251,6 +251,11 @@ func TestVerifyResume(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	whole := launches.Load()
+	for _, file := range files {
+		if i := slices.IndexFunc(readReport(t, file).Fingerprints, func(f evidence.Fingerprint) bool { return f.Of == "source" && f.SHA256 != "" }); i < 0 {
+			t.Errorf("%s has no fingerprint of the kernels' programs", file)
+		}
+	}
 
 	for _, at := range []int64{1, 60, whole / 2, whole - 60} {
 		dir := fmt.Sprintf("part%d", at)

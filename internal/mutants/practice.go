@@ -1,0 +1,315 @@
+package mutants
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/device/cpu"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/adamw"
+	"tokitai/op/crossentropy"
+	"tokitai/op/gelu"
+	"tokitai/op/layernorm"
+	"tokitai/op/norm"
+	"tokitai/op/softmax"
+	"tokitai/reference"
+)
+
+// Practice is what the checks in use today say of a kernel: whether each accepts it.
+type Practice struct {
+	AllClose  bool // |got - want| <= 1e-2 + 1e-2·|want|, as KernelBench and BackendBench have it
+	Defaults  bool // torch.testing.assert_close with its defaults for the format
+	TwicePeer bool // the largest error is at most twice that of a plain kernel in the same format, as FlashAttention has it
+}
+
+// Such a check takes five random inputs, here with 16 rows.
+const (
+	trials = 5
+	rows   = 16
+)
+
+// Practitioner checks kernels as such a test does: five random inputs of one usual
+// size, rows without gaps, fresh outputs of zeros, one call each. It may be used from
+// several goroutines.
+type Practitioner struct {
+	device *cpu.Device
+	mu     sync.Mutex
+	known  map[subject]*experiment
+}
+
+type subject struct {
+	d     *def.Definition
+	dtype num.DType
+}
+
+// experiment is what a check compares with.
+type experiment struct {
+	once   sync.Once
+	trials [trials]struct {
+		operands []num.Array
+		params   []float64
+		outputs  []expected // nil for what is an input only
+	}
+	err error
+}
+
+// expected is an output as it should be: stored, before it was stored, and how far a
+// peer's largest error reaches.
+type expected struct {
+	want, wide []float64
+	worstPeer  float64
+}
+
+// NewPractitioner opens a device for kernels that ask for the number of workers.
+func NewPractitioner() (*Practitioner, error) {
+	device, err := cpu.New(cpu.Options{Workers: 2})
+	return &Practitioner{device: device, known: map[subject]*experiment{}}, err
+}
+
+// Close closes the device.
+func (p *Practitioner) Close() error { return p.device.Close() }
+
+// Check says what the checks say of m. A call that fails is rejected by all.
+func (p *Practitioner) Check(m *Mutant) (Practice, error) {
+	p.mu.Lock()
+	key := subject{m.Definition, m.DType}
+	if p.known[key] == nil {
+		p.known[key] = &experiment{}
+	}
+	x := p.known[key]
+	p.mu.Unlock()
+	if x.once.Do(func() { x.err = x.prepare(m, p.device) }); x.err != nil {
+		return Practice{}, x.err
+	}
+	k, err := m.Lowering.Compile(m.Definition, m.formats(), 0)
+	if err != nil {
+		return Practice{}, err
+	}
+	verdict := Practice{AllClose: true, Defaults: true, TwicePeer: true}
+	for i := range x.trials {
+		t := &x.trials[i]
+		got := roomyClones(t.operands)
+		if launch(k, launchOf(p.device, got, t.params)) != nil {
+			return Practice{}, nil
+		}
+		for i, e := range t.outputs {
+			if e.want != nil {
+				verdict.compare(got[i], e)
+			}
+		}
+	}
+	return verdict, nil
+}
+
+func (x *experiment) prepare(m *Mutant, device *cpu.Device) error {
+	for i := range x.trials {
+		t := &x.trials[i]
+		t.operands, t.params = m.inputs(i)
+		want, wide, peer := clones(t.operands), widened(t.operands), clones(t.operands)
+		for _, run := range [][]num.Array{want, wide} {
+			if err := reference.Run(m.Definition, run, reference.Options{Params: t.params}); err != nil {
+				return err
+			}
+		}
+		if err := m.peer().run(newCall(m.Definition, launchOf(device, peer, t.params))); err != nil {
+			return err
+		}
+		t.outputs = make([]expected, len(want))
+		for i, o := range m.Definition.Operands {
+			if o.IsOut {
+				t.outputs[i] = expected{want: values(want[i]), wide: values(wide[i])}
+				for k, v := range values(peer[i]) {
+					t.outputs[i].worstPeer = nanMax(t.outputs[i].worstPeer, math.Abs(v-t.outputs[i].wide[k]))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// values are the elements of a contiguous array.
+func values(a num.Array) []float64 {
+	list := make([]float64, 0, a.Rows*a.Cols)
+	for r := range a.Rows {
+		for c := range a.Cols {
+			list = append(list, float64(a.At(r, c)))
+		}
+	}
+	return list
+}
+
+func launchOf(device *cpu.Device, operands []num.Array, params []float64) *engine.Launch {
+	l := &engine.Launch{Context: context.Background(), Device: device, Params: params}
+	for _, a := range operands {
+		l.Operands = append(l.Operands, engine.Operand{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride, Host: a.Data})
+	}
+	return l
+}
+
+// launch turns a panic into an error.
+func launch(k engine.Kernel, l *engine.Launch) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return k.Launch(l)
+}
+
+// The defaults of torch.testing.assert_close.
+var defaults = map[num.DType]struct{ rtol, atol float64 }{
+	num.F16: {1e-3, 1e-5}, num.BF16: {1.6e-2, 1e-5}, num.F32: {1.3e-6, 1e-5},
+}
+
+// compare takes one output.
+func (p *Practice) compare(got num.Array, e expected) {
+	worst, tolerance := 0.0, defaults[got.DType]
+	for i, g := range values(got) {
+		p.AllClose = p.AllClose && isClose(g, e.want[i], 1e-2, 1e-2)
+		p.Defaults = p.Defaults && isClose(g, e.want[i], tolerance.rtol, tolerance.atol)
+		worst = nanMax(worst, math.Abs(g-e.wide[i]))
+	}
+	p.TwicePeer = p.TwicePeer && worst <= 2*e.worstPeer
+}
+
+func isClose(got, want, rtol, atol float64) bool {
+	return got == want || math.Abs(got-want) <= atol+rtol*math.Abs(want)
+}
+
+func nanMax(a, b float64) float64 {
+	if a != a || b != b {
+		return math.NaN()
+	}
+	return max(a, b)
+}
+
+// formats are the usual ones: as much as possible in the mutant's format.
+func (m *Mutant) formats() []num.DType {
+	for _, f := range m.Definition.Formats() {
+		if m.Definition.Format(f) == m.DType {
+			return f
+		}
+	}
+	panic(fmt.Sprintf("mutants: %s: no formats named %s", m.Name, m.DType))
+}
+
+// inputs are random data as an author's test has them.
+func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
+	d, data, dtypes := m.Definition, usualData(m.Definition), m.formats()
+	var operands []num.Array
+	for i, o := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(data.Sizes)
+		a := num.NewArray(dtypes[i], rows, cols)
+		g := gen.New(fmt.Sprintf("practice/%s/%s/%d", d.Name, o.Name, trial))
+		element := data.Values[o.Name]
+		if element == nil {
+			element = op.Normal
+		}
+		for r := range rows {
+			for c := range cols {
+				switch {
+				case o.IsIndex:
+					a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+				case o.IsIn:
+					a.Set(r, c, element(g, r, c))
+				}
+			}
+		}
+		operands = append(operands, a)
+	}
+	return operands, data.Params
+}
+
+// roomyClones have memory behind their end, as a device's allocator gives.
+func roomyClones(a []num.Array) []num.Array {
+	list := clones(a)
+	for i := range list {
+		n := len(list[i].Data)
+		list[i].Data = append(list[i].Data, make([]byte, 64)...)[:n]
+	}
+	return list
+}
+
+// usualData is the operation's first kind of data, fitted to the definition.
+func usualData(d *def.Definition) op.Data {
+	data := op.Data{Sizes: map[string]int{"R": rows, "C": 1024}}
+	if o := operationOf(d); len(o.Data) > 0 {
+		data = o.Data[0]
+	}
+	data.Sizes = maps.Clone(data.Sizes)
+	if data.Sizes["R"] > rows {
+		data.Sizes["R"] = rows
+	}
+	if d.Kind == def.KindContraction {
+		for _, letter := range d.Sizes() {
+			data.Sizes[letter] = 64
+		}
+		data.Sizes[d.SummedOver()] = 256
+	}
+	for n := len(data.Params); n < len(d.Params); n++ {
+		data.Params = append(data.Params[:n:n], 1) // seed, tensor and step
+	}
+	return data
+}
+
+func clones(a []num.Array) []num.Array {
+	list := make([]num.Array, len(a))
+	for i := range a {
+		list[i] = a[i].Clone()
+	}
+	return list
+}
+
+// widened are the operands in binary32, so that results can be seen before they are
+// stored.
+func widened(a []num.Array) []num.Array {
+	list := clones(a)
+	for i, x := range a {
+		if x.DType.IsFloat() {
+			list[i] = num.NewArray(num.F32, x.Rows, x.Cols)
+			for r := range x.Rows {
+				for c := range x.Cols {
+					list[i].Set(r, c, x.At(r, c))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// peer is a plain kernel in the mutant's format: every step of an expression is
+// rounded to it, sums and products of matrices are binary32 inside.
+func (m *Mutant) peer() plain {
+	switch m.Definition.Kind {
+	case def.KindContraction:
+		return plain{body: contraction(products(ascending))}
+	case def.KindGather:
+		return gather(rowOf)
+	case def.KindScatterAdd:
+		return plain{body: scatter(ascending)}
+	}
+	p := ordered(ascending)
+	p.step = to(m.DType)
+	return plain{body: map[*def.Definition]func(*call){
+		softmax.ForwardDefinition:    softmaxForward(p),
+		softmax.BackwardDefinition:   softmaxBackward(p),
+		crossentropy.Definition:      crossEntropy(p, p.loss),
+		gelu.ForwardDefinition:       geluForward(p),
+		gelu.BackwardDefinition:      geluBackward(p),
+		layernorm.ForwardDefinition:  layernormForward(p, rstd),
+		layernorm.BackwardDefinition: layernormBackward(p),
+		adamw.InPlaceDefinition:      adam(adamStep.step),
+		adamw.MasterDefinition:       adam(adamStep.step),
+		adamw.StochasticDefinition:   adam(adamStep.step),
+		norm.SquareSumDefinition:     squareSum(ascending),
+		norm.TotalDefinition:         rowTotal(ascending),
+		norm.ClipDefinition:          clip(clipFactor),
+	}[m.Definition]}
+}

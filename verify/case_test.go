@@ -1,0 +1,335 @@
+package verify_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/op/embedding"
+	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+// cpuTargets are what a verification of the CPU is of.
+func cpuTargets() []*verify.Target {
+	return slices.DeleteFunc(verify.Targets(all.Operations, "cpu"), func(x *verify.Target) bool { return x.Lowering.Name == "cpu.reference" })
+}
+
+// TestCaseNames: every case of every target has a name of its own, which means that
+// case.
+func TestCaseNames(t *testing.T) {
+	levels := []verify.Level{verify.Smoke, verify.Quick, verify.Full}
+	for _, x := range cpuTargets() {
+		for _, level := range levels {
+			seen := map[string]bool{}
+			for _, c := range verify.CasesOf(x, level) {
+				name := verify.CaseName(x, c)
+				if seen[name] {
+					t.Errorf("%s %s %s: two cases are named %s", x.ID(), x.DType, level, name)
+				}
+				seen[name] = true
+				if strings.ContainsAny(name, " \t\n'") {
+					t.Errorf("%s: the name %q cannot be given on a command line", x.ID(), name)
+				}
+				parsed, err := verify.ParseCase(x, name)
+				if err != nil {
+					t.Fatalf("%s %s: %v", x.ID(), x.DType, err)
+				}
+				if again := verify.CaseName(x, parsed); again != name {
+					t.Errorf("%s %s: %s reads back as %s", x.ID(), x.DType, name, again)
+				}
+				if parsed.Check != c.Check || parsed.Pattern != c.Pattern || parsed.Gap != c.Gap || parsed.Offset != c.Offset || parsed.InPlace != c.InPlace ||
+					!slices.Equal(parsed.Sizes, c.Sizes) || !slices.Equal(parsed.Formats, c.Formats) {
+					t.Errorf("%s %s: %s is\n%+v\nwant\n%+v", x.ID(), x.DType, name, parsed, c)
+				}
+			}
+		}
+	}
+}
+
+func TestParseCaseRefuses(t *testing.T) {
+	x := target(softmax.ForwardDefinition, num.F16, bitwise(honest))
+	y := target(layernorm.ForwardDefinition, num.F16, bitwise(honest))
+	wider := def.Must(def.Rowwise("copy", func(b *def.Builder) { b.Out("y", b.In("x"), def.Like("x").Or(num.F32)) }))
+	z := &verify.Target{Definition: wider, DType: num.F16, Lowering: bitwise(honest)}
+	for _, test := range []struct {
+		x          *verify.Target
+		name, text string
+	}{
+		{x, "", "want pattern/sizes, such as normal/R=5,C=33"},
+		{x, "normal", "want pattern/sizes"},
+		{x, "nothing/R=1,C=1", `there is no pattern "nothing"`},
+		{x, "what:normal/R=1,C=1", `there is no check "what"`},
+		{x, "normal/R=1", "size C is missing"},
+		{x, "normal/R=1,C=1,M=1", `"M=1" is no size of softmax.forward, which has R, C`},
+		{x, "normal/R=0,C=1", `"R=0" is no size`},
+		{x, "normal/R=-1,C=1", `"R=-1" is no size`},
+		{x, "normal/R=1@-1,C=1", `"R=1@-1" is no size`},
+		{x, "normal/R=x,C=1", `"R=x" is no size`},
+		{x, "normal/R,C=1", `"R" is no size`},
+		{x, "normal/R=100000,C=100000", "x would have 100000×100000 elements"},
+		{x, "normal/R=8589934593,C=1", `is no size`},
+		{x, "normal/R=8000000000,C=1/gap=1000000", "x would have 8000000000×1000001 elements"},
+		{x, "normal/R=1,C=1/gap", `"gap" is no option`},
+		{x, "normal/R=1,C=1/gap=-1", `gap is "-1", want 0 to 1048576`},
+		{x, "normal/R=1,C=1/offset=x", `offset is "x"`},
+		{x, "normal/R=1,C=1/z=x", `"z" is neither an operand nor gap or offset`},
+		{x, "normal/R=1,C=1/y=q", `y is "q", want a format or an operand`},
+		{x, "normal/R=1,C=1/x=y", "x may not be y"},
+		{x, "normal/R=1,C=1/y=y", "y may not be y"},
+		{x, "normal/R=1,C=1/y=bf16", "softmax.forward has no such formats"},
+		{z, "normal/R=1,C=1/y=x/y=f32", "y may not be x, which is stored in another format"},
+		{y, "normal/R=1,C=1/gamma=bf16", "layernorm.forward has no such formats"},
+	} {
+		_, err := verify.ParseCase(test.x, test.name)
+		unknown, ok := err.(*verify.UnknownError)
+		if !ok || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%s: got %v, want an UnknownError with %q", test.name, err, test.text)
+			continue
+		}
+		if unknown.What != "case" || len(unknown.Known) == 0 {
+			t.Errorf("%s: %+v, want the cases that there are", test.name, unknown)
+		}
+	}
+}
+
+// FuzzParseCase: no name makes it panic, and one that is accepted means what it prints.
+func FuzzParseCase(f *testing.F) {
+	targets := []*verify.Target{
+		target(softmax.BackwardDefinition, num.F16, bitwise(honest)), target(gemm.ForwardDefinition, num.BF16, bitwise(honest)),
+		target(embedding.BackwardDefinition, num.F16, bitwise(honest)), target(layernorm.ForwardDefinition, num.F16, bitwise(honest)),
+	}
+	for _, x := range targets {
+		for i, c := range verify.CasesOf(x, verify.Smoke) {
+			if i%9 == 0 {
+				f.Add(verify.CaseName(x, c))
+			}
+		}
+	}
+	for _, s := range []string{"/", "normal/", ":/R=1", "normal/R=1,C=1/", "normal/R=1@4,C=1025/gap=3/offset=1/dx=dy", "normal/R=01,C=+1/gap=007", "normal/R=1,R=2,C=3/dx=y/dx=dy"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		for _, x := range targets {
+			c, err := verify.ParseCase(x, name)
+			if err != nil {
+				continue
+			}
+			printed := verify.CaseName(x, c)
+			again, err := verify.ParseCase(x, printed)
+			if err != nil {
+				t.Fatalf("%q is %s, which is refused: %v", name, printed, err)
+			}
+			if !reflect.DeepEqual(c, again) {
+				t.Errorf("%q is %s\n%+v\nand that is\n%+v", name, printed, c, again)
+			}
+		}
+	})
+}
+
+// TestSmokeIsSmall bounds what emulators and sanitizers have to do.
+func TestSmokeIsSmall(t *testing.T) {
+	for _, x := range cpuTargets() {
+		r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke}).Report
+		if r.Verdict != evidence.Accepted {
+			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)
+		}
+		if r.Elements > 200_000 || r.Cases < 100 {
+			t.Errorf("%s %s: %d outputs in %d cases, want at most 200,000 in at least 100", x.ID(), x.DType, r.Elements, r.Cases)
+		}
+		_, grids := verify.PatternNames(x)
+		for _, tier := range r.Tiers {
+			applies := tier.Name != evidence.Set && tier.Name != evidence.Statistics && (tier.Name != evidence.Grid || len(grids) > 0) &&
+				(tier.Name != evidence.Relations || len(verify.ChecksOf(x)[evidence.Relations]) > 0)
+			if (tier.Checks > 0) != applies || tier.Failed > 0 || applies != (tier.Note == "") {
+				t.Errorf("%s %s: tier %+v, applies %t", x.ID(), x.DType, tier, applies)
+			}
+		}
+	}
+}
+
+// TestLevelsGrow: each level has at least so many cases of every target, and more than
+// the one before.
+func TestLevelsGrow(t *testing.T) {
+	least := map[verify.Level]int{verify.Smoke: 100, verify.Quick: 330, verify.Full: 1900}
+	for _, x := range cpuTargets() {
+		before := 0
+		for _, level := range slices.Sorted(maps.Keys(least)) {
+			n := len(verify.CasesOf(x, level))
+			if n < least[level] || n <= before {
+				t.Errorf("%s %s %s: %d cases after %d, want at least %d", x.ID(), x.DType, level, n, before, least[level])
+			}
+			before = n
+		}
+	}
+}
+
+// lengths collects how long an axis is in the cases of a level, without checks.
+func lengths(x *verify.Target, level verify.Level, letter string) map[int]bool {
+	found := map[int]bool{}
+	for _, c := range verify.CasesOf(x, level) {
+		for _, s := range c.Sizes {
+			if s.Letter == letter && c.Check == "" {
+				found[s.N] = true
+			}
+		}
+	}
+	return found
+}
+
+// upTo lists 1 to n.
+func upTo(n int) []int {
+	var list []int
+	for i := range n {
+		list = append(list, i+1)
+	}
+	return list
+}
+
+// around lists each size with its neighbours.
+func around(sizes ...int) []int {
+	var list []int
+	for _, n := range sizes {
+		list = append(list, n-1, n, n+1)
+	}
+	return list
+}
+
+// TestSuiteReaches is the closed list of what level quick must reach: nobody thins it
+// out unnoticed.
+func TestSuiteReaches(t *testing.T) {
+	rowwise := map[string][]int{
+		"C": slices.Concat(upTo(40), around(64, 128, 256, 512, 1024, 2048, 8192)), // lanes of 256, 1024, 8192; chunks of 512
+		"R": slices.Concat(upTo(9), around(64, 256, 1024)),
+	}
+	product := map[string][]int{"M": around(64, 128, 256), "N": around(64, 128, 256), "K": around(64, 128, 256)}
+	table := map[string][]int{"Q": slices.Concat(upTo(40), around(64, 128, 1024)), "V": upTo(40), "D": slices.Concat(upTo(40), around(64, 256))}
+	for _, x := range cpuTargets() {
+		reach := map[def.Kind]map[string][]int{def.KindRowwise: rowwise, def.KindContraction: product, def.KindGather: table, def.KindScatterAdd: table}[x.Definition.Kind]
+		for _, letter := range x.Definition.Sizes() {
+			found := lengths(x, verify.Quick, letter)
+			for _, n := range reach[letter] {
+				if !found[n] {
+					t.Errorf("%s %s: no case with %s=%d", x.ID(), x.DType, letter, n)
+				}
+			}
+		}
+		gaps, offsets, inPlace, formats, accuracy := 0, map[int]bool{}, map[string]bool{}, map[string]bool{}, 0
+		patterns, checks := map[string]bool{}, map[string]bool{}
+		for _, c := range verify.CasesOf(x, verify.Quick) {
+			if c.Gap > 0 {
+				gaps++
+			}
+			offsets[c.Offset] = true
+			inPlace[c.InPlace] = true
+			formats[fmt.Sprint(c.Formats)] = true
+			patterns[c.Pattern] = true
+			checks[c.Check] = true
+			if verify.IsAccuracy(c) {
+				accuracy++
+			}
+		}
+		if gaps < 20 || len(offsets) < 10 {
+			t.Errorf("%s %s: %d cases with gaps, %d offsets; want at least 20, 10", x.ID(), x.DType, gaps, len(offsets))
+		}
+		want := 0
+		for _, f := range x.Definition.Formats() {
+			if x.Definition.Format(f) == x.DType {
+				want++
+				if !formats[fmt.Sprint(f)] {
+					t.Errorf("%s %s: no case with formats %v", x.ID(), x.DType, f)
+				}
+			}
+		}
+		if len(formats) != want {
+			t.Errorf("%s %s: %d choices of formats, want %d", x.ID(), x.DType, len(formats), want)
+		}
+		usual, _ := verify.ParseCase(x, verify.CaseName(x, verify.CasesOf(x, verify.Smoke)[0]))
+		for i := range x.Definition.Operands {
+			for _, partner := range x.Definition.InPlacePartners(&x.Definition.Operands[i]) {
+				name := x.Definition.Operands[i].Name + "=" + partner
+				if isSame := usual.Formats[i] == usual.Formats[x.Definition.Operand(partner)]; isSame != inPlace[name] {
+					t.Errorf("%s %s: in place %s: %t, want %t", x.ID(), x.DType, name, inPlace[name], isSame)
+				}
+			}
+		}
+		for _, tier := range verify.ChecksOf(x) {
+			for _, name := range tier {
+				if !checks[name] {
+					t.Errorf("%s %s: check %s is never made", x.ID(), x.DType, name)
+				}
+			}
+		}
+		names, _ := verify.PatternNames(x)
+		for _, name := range names {
+			if !patterns[name] && !strings.HasPrefix(name, "every") {
+				t.Errorf("%s %s: pattern %s is never used", x.ID(), x.DType, name)
+			}
+		}
+		kinds := 0
+		for _, data := range x.Operation.Data {
+			if data.Definition == x.Definition {
+				kinds++
+			}
+		}
+		if accuracy < kinds {
+			t.Errorf("%s %s: %d cases are compared with the truth, want at least the %d kinds of data", x.ID(), x.DType, accuracy, kinds)
+		}
+	}
+}
+
+// TestEveryPattern: level quick runs through all values of 16 bits where a definition
+// has no sums.
+func TestEveryPattern(t *testing.T) {
+	for _, x := range cpuTargets() {
+		cases := verify.CasesOf(x, verify.Quick)
+		has := slices.ContainsFunc(cases, func(c *verify.Case) bool { return c.Pattern == "every" })
+		if want := x.Definition.IsFlat() && cases[0].Formats[0].Size() == 2; want && !has {
+			t.Errorf("%s %s: not every pattern is tried", x.ID(), x.DType)
+		}
+	}
+}
+
+// TestDuplicates: some index occurs at least three times, others never; some cases
+// have more than two chunks of one index.
+func TestDuplicates(t *testing.T) {
+	for _, d := range []*def.Definition{embedding.ForwardDefinition, embedding.BackwardDefinition, embedding.AccumulateDefinition} {
+		x := target(d, num.F16, bitwise(honest))
+		for _, level := range []verify.Level{verify.Smoke, verify.Quick} {
+			cases, most, outside := 0, 0, 0
+			for _, c := range verify.CasesOf(x, level) {
+				count, rows := map[int32]int{}, int32(0)
+				for _, s := range c.Sizes {
+					if s.Letter == "V" {
+						rows = int32(s.N)
+					}
+				}
+				worst := 0
+				for _, i := range verify.Indices(x, c, "index") {
+					if i < 0 || i >= rows {
+						outside++
+						continue
+					}
+					count[i]++
+					worst = max(worst, count[i])
+				}
+				if worst >= 3 {
+					cases++
+				}
+				most = max(most, worst)
+			}
+			if cases < 20 || most < 129 || outside == 0 {
+				t.Errorf("%s %s: %d cases with three of an index, at most %d, %d outside; want 20, 129, some", d.Name, level, cases, most, outside)
+			}
+		}
+	}
+}
