@@ -3,6 +3,7 @@ module tokitai
 go 1.26.0
 
 require (
+	github.com/ebitengine/purego v0.11.2
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.2

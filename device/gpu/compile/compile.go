@@ -1,0 +1,154 @@
+// Package compile turns source text into programs for a device, at run time: NVRTC makes
+// code for NVIDIA's GPUs (OpenNVRTC), the host's g++ or clang++ makes a shared library
+// for the simulator (OpenHost). A Cache keeps what was compiled.
+//
+// It knows nothing of kernels but their text, which is complete with its headers: no file
+// is looked for but the system's, by the host's compiler.
+// Start with Cache.Compile.
+package compile
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Source is the complete text of a program. Name stands in the compiler's messages,
+// unless a #line in the text says otherwise.
+type Source struct {
+	Name, Text string
+	Headers    []Header // what the text includes, and what they do
+}
+
+// Header is a file that a source includes by its name, which is a single word such as
+// prelude.h.
+type Header struct {
+	Name, Text string
+}
+
+// Program is what a compiler made.
+type Program struct {
+	Image     []byte // CUBIN, or a shared library
+	Log       string // what the compiler said
+	Usage     []Usage
+	FromCache bool
+}
+
+// Usage is what a kernel takes, where the compiler tells.
+type Usage struct {
+	Entry           string `json:"entry"`
+	Registers       int    `json:"registers"` // per thread
+	StackBytes      int    `json:"stack_bytes"`
+	SpillStoreBytes int    `json:"spill_store_bytes"`
+	SpillLoadBytes  int    `json:"spill_load_bytes"`
+	SharedBytes     int    `json:"shared_bytes"` // static
+	Barriers        int    `json:"barriers"`
+}
+
+// Compiler makes programs.
+type Compiler interface {
+	// Identity is the compiler to the bit: what it makes of a source, with options, is
+	// always the same.
+	Identity() (Identity, error)
+
+	// Options are all options for an architecture.
+	Options(architecture string) []string
+
+	// Compile makes a program, or gives an *Error with the compiler's messages.
+	Compile(architecture string, s Source) (*Program, error)
+}
+
+// Identity is a compiler.
+type Identity struct {
+	Name string            // "NVRTC 13.4", for people
+	Hash [sha256.Size]byte // of its files
+}
+
+// Error is a source that does not compile: the first message, with the place in the
+// source. Log has them all.
+type Error struct {
+	Compiler string
+	File     string
+	Line     int // 0 where the compiler names none
+	Message  string
+	Log      string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.File, e.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message)
+}
+
+// messages of NVRTC (file(12): error: text; with a number where it is an error by
+// configuration) and of g++ and clang++ (file:12:5: error: text), fatal or not.
+var messages = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.*)$`),
+	regexp.MustCompile(`(?m)^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$`),
+}
+
+// otherMessages name no line of the source: of ptxas, of linkers.
+var otherMessages = regexp.MustCompile(`(?mi)^.*\berror\b[^\w\n]*(.*)$`)
+
+// newError finds the first message in a log.
+func newError(compiler string, s Source, log string) *Error {
+	e := &Error{Compiler: compiler, File: s.Name, Log: log}
+	first := len(log) + 1
+	for _, pattern := range messages {
+		if at := pattern.FindStringSubmatchIndex(log); at != nil && at[0] < first {
+			first = at[0]
+			part := func(i int) string { return log[at[2*i]:at[2*i+1]] }
+			e.File = part(1)
+			e.Line, _ = strconv.Atoi(part(2))
+			e.Message = strings.TrimSpace(part(3))
+		}
+	}
+	if e.Message != "" {
+		return e
+	}
+	if found := otherMessages.FindString(log); found != "" {
+		e.Message = strings.TrimSpace(found)
+	} else if e.Message, _, _ = strings.Cut(strings.TrimSpace(log), "\n"); e.Message == "" {
+		e.Message = compiler + " failed without a message"
+	}
+	return e
+}
+
+var (
+	usageEntry     = regexp.MustCompile(`Compiling entry function '([^']+)'`)
+	usageStack     = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	usageRegisters = regexp.MustCompile(`Used (\d+) registers`)
+	usageBarriers  = regexp.MustCompile(`used (\d+) barriers`)
+	usageShared    = regexp.MustCompile(`(\d+) bytes smem`)
+)
+
+// parseUsage reads what ptxas -v prints, by entry.
+func parseUsage(log string) []Usage {
+	var list []Usage
+	number := func(p *regexp.Regexp, line string, into ...*int) {
+		if m := p.FindStringSubmatch(line); m != nil {
+			for i := range into {
+				*into[i], _ = strconv.Atoi(m[i+1])
+			}
+		}
+	}
+	for line := range strings.Lines(log) {
+		if m := usageEntry.FindStringSubmatch(line); m != nil {
+			list = append(list, Usage{Entry: m[1]})
+		}
+		if len(list) == 0 {
+			continue
+		}
+		u := &list[len(list)-1]
+		number(usageStack, line, &u.StackBytes, &u.SpillStoreBytes, &u.SpillLoadBytes)
+		number(usageRegisters, line, &u.Registers)
+		number(usageBarriers, line, &u.Barriers)
+		number(usageShared, line, &u.SharedBytes)
+	}
+	slices.SortFunc(list, func(a, b Usage) int { return strings.Compare(a.Entry, b.Entry) })
+	return list
+}

@@ -1,0 +1,279 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"tokitai/internal/dl"
+)
+
+// NVRTC is NVIDIA's run-time compiler. Make it with OpenNVRTC; it is safe from any
+// goroutine.
+type NVRTC struct {
+	library  *dl.Library
+	builtins []string // libraries that it opens itself
+	major    int
+	minor    int
+
+	version, errorString, create, destroy, compile, cubinSize, cubin, logSize, log, archCount, archs dl.Proc
+
+	identity func() (Identity, error)
+}
+
+var nvrtcs struct {
+	sync.Mutex
+	byMajor map[int]*NVRTC
+}
+
+// OpenNVRTC opens the compiler: that of the driver's major version where it is found, as
+// its code surely fits the driver, else another. TOKITAI_NVRTC names a file or a folder.
+func OpenNVRTC(driverMajor int) (*NVRTC, error) {
+	nvrtcs.Lock()
+	defer nvrtcs.Unlock()
+	if c, ok := nvrtcs.byMajor[driverMajor]; ok {
+		return c, nil
+	}
+	c, err := openNVRTC(driverMajor)
+	if err != nil {
+		return nil, err
+	}
+	if nvrtcs.byMajor == nil {
+		nvrtcs.byMajor = map[int]*NVRTC{}
+	}
+	nvrtcs.byMajor[driverMajor] = c
+	return c, nil
+}
+
+// nvrtcFiles are the library's names, newest first.
+var nvrtcFiles = map[int]string{13: "libnvrtc.so.13", 12: "libnvrtc.so.12"}
+
+func nvrtcRequest(driverMajor int) dl.Request {
+	majors := []int{13, 12}
+	if driverMajor == 12 {
+		slices.Reverse(majors)
+	}
+	var files []string
+	for _, m := range majors {
+		files = append(files, nvrtcFiles[m])
+	}
+	return dl.Request{
+		What:  "NVRTC, the compiler for NVIDIA's GPUs",
+		Env:   "TOKITAI_NVRTC",
+		Files: append(files, "libnvrtc.so"),
+		Dirs:  append(dl.PythonDirs("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"), dl.CUDADirs()...),
+		Hint:  "pip install nvidia-cuda-nvrtc (for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12), or install a CUDA toolkit",
+	}
+}
+
+func openNVRTC(driverMajor int) (*NVRTC, error) {
+	request := nvrtcRequest(driverMajor)
+	// The compiler opens a second library by name, and some of its packages do not say
+	// where that lies. It finds one that is open already.
+	request.Before = func(path string) {
+		for _, builtins := range builtinsBeside(path) {
+			dl.Preload(builtins) // one that does not open is for the compiler to report
+		}
+	}
+	library, err := dl.Open(request)
+	if err != nil {
+		return nil, err
+	}
+	c := &NVRTC{library: library, builtins: builtinsBeside(library.Path())}
+	for name, proc := range map[string]*dl.Proc{
+		"nvrtcVersion": &c.version, "nvrtcGetErrorString": &c.errorString, "nvrtcCreateProgram": &c.create,
+		"nvrtcDestroyProgram": &c.destroy, "nvrtcCompileProgram": &c.compile, "nvrtcGetCUBINSize": &c.cubinSize,
+		"nvrtcGetCUBIN": &c.cubin, "nvrtcGetProgramLogSize": &c.logSize, "nvrtcGetProgramLog": &c.log,
+		"nvrtcGetNumSupportedArchs": &c.archCount, "nvrtcGetSupportedArchs": &c.archs,
+	} {
+		if *proc, err = library.Proc(name); err != nil {
+			return nil, fmt.Errorf("NVRTC is too old: %w", err)
+		}
+	}
+	f := new(nvrtcFrame)
+	f.args[0], f.args[1] = f.at(0), f.at(1)
+	if err := c.call("nvrtcVersion", c.version, f, 2); err != nil {
+		return nil, err
+	}
+	c.major, c.minor = int(int32(f.out[0])), int(int32(f.out[1]))
+	c.identity = sync.OnceValues(func() (Identity, error) {
+		hash := sha256.New()
+		for _, path := range append([]string{library.Path()}, c.builtins...) {
+			h, err := fileHash(path)
+			if err != nil {
+				return Identity{}, fmt.Errorf("NVRTC: %w", err)
+			}
+			hash.Write(h[:])
+		}
+		return Identity{Name: c.String(), Hash: [sha256.Size]byte(hash.Sum(nil))}, nil
+	})
+	return c, nil
+}
+
+func builtinsBeside(library string) []string {
+	if !filepath.IsAbs(library) {
+		return nil
+	}
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(library), "libnvrtc-builtins.so.*"))
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(paths, func(p string) bool { return filepath.Ext(p) == ".alt" })
+}
+
+// String is the compiler with its version.
+func (c *NVRTC) String() string { return fmt.Sprintf("NVRTC %d.%d", c.major, c.minor) }
+
+// Path is the library's file.
+func (c *NVRTC) Path() string { return c.library.Path() }
+
+// Identity hashes the library's files.
+func (c *NVRTC) Identity() (Identity, error) { return c.identity() }
+
+// Options are those without which bits would differ between devices, and that code be
+// made for a real architecture, not for the driver to translate.
+func (c *NVRTC) Options(architecture string) []string {
+	return []string{"--gpu-architecture=" + architecture, "--std=c++17",
+		"--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-Xptxas", "-v"}
+}
+
+// Architectures are the compute capabilities that the compiler knows: 75, 80, …
+func (c *NVRTC) Architectures() ([]int, error) {
+	f := new(nvrtcFrame)
+	f.args[0] = f.at(0)
+	if err := c.call("nvrtcGetNumSupportedArchs", c.archCount, f, 1); err != nil {
+		return nil, err
+	}
+	list := make([]int32, int32(f.out[0]))
+	if len(list) == 0 {
+		return nil, nil
+	}
+	f.args[0] = f.hold(unsafe.Pointer(&list[0]))
+	if err := c.call("nvrtcGetSupportedArchs", c.archs, f, 1); err != nil {
+		return nil, err
+	}
+	var known []int
+	for _, a := range list {
+		known = append(known, int(a))
+	}
+	return known, nil
+}
+
+// nvrtcFrame is the memory of one call, in the heap: arguments, results, and what must
+// live as long.
+type nvrtcFrame struct {
+	args [8]uintptr
+	out  [2]uint64
+	held []unsafe.Pointer
+}
+
+func (f *nvrtcFrame) at(i int) uintptr {
+	f.out[i] = 0
+	return uintptr(unsafe.Pointer(&f.out[i]))
+}
+
+func (f *nvrtcFrame) hold(p unsafe.Pointer) uintptr {
+	f.held = append(f.held, p)
+	return uintptr(p)
+}
+
+// text holds a string as C wants it.
+func (f *nvrtcFrame) text(s string) uintptr {
+	b := append([]byte(s), 0)
+	return f.hold(unsafe.Pointer(&b[0]))
+}
+
+func (c *NVRTC) call(name string, p dl.Proc, f *nvrtcFrame, n int) error {
+	if code := int32(p.Call(f.args[:n])); code != 0 {
+		text := goString(c.errorString.Call([]uintptr{uintptr(uint32(code))}))
+		return fmt.Errorf("%s: %s: %s", c, name, text)
+	}
+	return nil
+}
+
+// goString copies a C string of the library's.
+func goString(address uintptr) string {
+	if address == 0 {
+		return ""
+	}
+	const most = 1 << 10
+	p := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&address))), most)
+	for i := range most {
+		if p[i] == 0 {
+			return string(p[:i])
+		}
+	}
+	return string(p)
+}
+
+// Compile makes a CUBIN.
+func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
+	f := new(nvrtcFrame)
+	f.args = [8]uintptr{f.at(0), f.text(s.Text), f.text(s.Name)}
+	if n := len(s.Headers); n > 0 {
+		texts, names := make([]uintptr, n), make([]uintptr, n)
+		for i, header := range s.Headers {
+			texts[i], names[i] = f.text(header.Text), f.text(header.Name)
+		}
+		f.args[3], f.args[4], f.args[5] = uintptr(n), f.hold(unsafe.Pointer(&texts[0])), f.hold(unsafe.Pointer(&names[0]))
+	}
+	if err := c.call("nvrtcCreateProgram", c.create, f, 6); err != nil {
+		return nil, err
+	}
+	handle := uintptr(f.out[0])
+	defer func() {
+		f.out[0] = uint64(handle)
+		f.args[0] = uintptr(unsafe.Pointer(&f.out[0]))
+		c.destroy.Call(f.args[:1])
+	}()
+
+	options := c.Options(architecture)
+	list := make([]uintptr, len(options))
+	for i, o := range options {
+		list[i] = f.text(o)
+	}
+	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(list)), f.hold(unsafe.Pointer(&list[0]))
+	failed := c.call("nvrtcCompileProgram", c.compile, f, 3)
+	log, err := c.bytes(handle, "nvrtcGetProgramLog", c.logSize, c.log)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(log); n > 0 && log[n-1] == 0 {
+		log = log[:n-1]
+	}
+	if failed != nil {
+		if len(log) == 0 {
+			log = []byte(failed.Error())
+		}
+		return nil, newError(c.String(), s, string(log))
+	}
+	image, err := c.bytes(handle, "nvrtcGetCUBIN", c.cubinSize, c.cubin)
+	if err != nil {
+		return nil, err
+	}
+	if len(image) == 0 {
+		return nil, fmt.Errorf("%s made no code for %s: want a real architecture such as sm_90a", c, architecture)
+	}
+	return &Program{Image: image, Log: string(log), Usage: parseUsage(string(log))}, nil
+}
+
+// bytes asks for a size, then for that many bytes.
+func (c *NVRTC) bytes(handle uintptr, name string, size, get dl.Proc) ([]byte, error) {
+	f := new(nvrtcFrame)
+	f.args[0], f.args[1] = handle, f.at(0)
+	if err := c.call(name+"Size", size, f, 2); err != nil {
+		return nil, err
+	}
+	if f.out[0] == 0 {
+		return nil, nil
+	}
+	b := make([]byte, f.out[0])
+	f.args[1] = f.hold(unsafe.Pointer(&b[0]))
+	if err := c.call(name, get, f, 2); err != nil {
+		return nil, err
+	}
+	return b, nil
+}

@@ -1,0 +1,92 @@
+// What is used of libcuda, with the host as the device. Each function checks its arguments
+// and answers code 1 where they are not what the caller must give.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#define API extern "C" int
+#define DEVICES 2
+#define VERSION 13000
+#define INIT 0
+typedef unsigned long long u64;
+
+static void* const context = (void*)0x1234;
+static void* current;
+static char* last; // allocated last: where the kernel writes
+static int shared_limit;
+static int check(bool ok) { return !current || !ok; }
+
+API cuInit(unsigned flags) { return flags ? 1 : INIT; }
+API cuDriverGetVersion(int* v) { *v = VERSION; return 0; }
+API cuGetErrorName(int code, const char** s) { static char b[64]; snprintf(b, sizeof b, "CUDA_ERROR_%d", code); *s = b; return 0; }
+API cuGetErrorString(int code, const char** s) { static char b[64]; snprintf(b, sizeof b, "description of %d", code); *s = b; return 0; }
+
+API cuDeviceGetCount(int* n) { *n = DEVICES; return 0; }
+API cuDeviceGet(int* d, int i) { *d = 10 + i; return i < 0 || i >= DEVICES; }
+API cuDeviceGetName(char* s, int n, int d) { snprintf(s, n, "stub %d", d - 10); return 0; }
+API cuDeviceTotalMem_v2(size_t* n, int d) { *n = 1ull << 37; return d < 10; }
+API cuDeviceGetAttribute(int* v, int which, int d) {
+	if (d < 10) return 1;
+	switch (which) {
+	case 1: *v = 1024; return 0;
+	case 8: *v = 49152; return 0;
+	case 10: *v = 32; return 0;
+	case 13: *v = 2000000; return 0;
+	case 16: *v = 132; return 0;
+	case 36: *v = 3000000; return 0;
+	case 37: *v = 5120; return 0;
+	case 38: *v = 1 << 26; return 0;
+	case 75: *v = 9; return 0;
+	case 76: *v = 0; return 0;
+	case 97: *v = 232448; return 0;
+	}
+	return 1;
+}
+
+API cuDevicePrimaryCtxRetain(void** c, int d) { *c = context; return d < 10; }
+API cuDevicePrimaryCtxRelease_v2(int d) { return d < 10; }
+API cuCtxSetCurrent(void* c) { current = c; return c != context; }
+
+API cuMemAlloc_v2(u64* p, size_t n) {
+	if (n > 1ull << 37) return 2;
+	*p = (u64)(last = (char*)malloc(n));
+	return check(true);
+}
+API cuMemFree_v2(u64 p) { free((void*)p); return check(true); }
+API cuMemGetInfo_v2(size_t* f, size_t* t) { *f = 1ull << 36; *t = 1ull << 37; return check(true); }
+API cuMemAllocHost_v2(void** p, size_t n) { *p = malloc(n); return check(true); }
+API cuMemFreeHost(void* p) { free(p); return check(true); }
+API cuMemcpyHtoDAsync_v2(u64 d, const void* s, size_t n, void* stream) { memcpy((void*)d, s, n); return check(stream == (void*)5); }
+API cuMemcpyDtoHAsync_v2(void* d, u64 s, size_t n, void* stream) { memcpy(d, (void*)s, n); return check(stream == (void*)5); }
+API cuMemcpyDtoDAsync_v2(u64 d, u64 s, size_t n, void* stream) { memcpy((void*)d, (void*)s, n); return check(stream == (void*)5); }
+API cuMemsetD8Async(u64 d, unsigned char v, size_t n, void* stream) { memset((void*)d, v, n); return check(stream == (void*)5); }
+
+API cuStreamCreate(void** s, unsigned flags) { *s = (void*)5; return check(flags == 1); }
+API cuStreamDestroy_v2(void* s) { return check(s == (void*)5); }
+API cuStreamSynchronize(void* s) { return check(s == (void*)5); }
+API cuStreamQuery(void* s) { return check(s == (void*)5); }
+API cuStreamWaitEvent(void* s, void* e, unsigned flags) { return check(s == (void*)5 && e && !flags); }
+
+API cuEventCreate(void** e, unsigned flags) { *e = (void*)(u64)(100 + flags); return check(flags == 0 || flags == 2); }
+API cuEventDestroy_v2(void* e) { return check(e >= (void*)100); }
+API cuEventRecord(void* e, void* s) { return check(e >= (void*)100 && s == (void*)5); }
+API cuEventSynchronize(void* e) { return check(e >= (void*)100); }
+API cuEventQuery(void* e) { return e == (void*)102 ? 600 : check(e == (void*)100); }
+API cuEventElapsedTime(float* ms, void* a, void* b) { *ms = 1.5; return check(a == (void*)100 && b == (void*)102); }
+
+API cuModuleLoadData(void** m, const void* image) { *m = (void*)7; return check(!memcmp(image, "image", 5)); }
+API cuModuleUnload(void* m) { return check(m == (void*)7); }
+API cuModuleGetFunction(void** f, void* m, const char* name) { *f = (void*)9; return strcmp(name, "kernel") ? 500 : check(m == (void*)7); }
+API cuFuncSetAttribute(void* f, int which, int v) { shared_limit = v; return check(f == (void*)9 && which == 8 && v == 100000); }
+API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* s, void** params, void** extra) {
+	if (gx >= 700) return gx;
+	if (check(f == (void*)9 && s == (void*)5 && !params)) return 1;
+	if (!extra) return 0;
+	if (extra[0] != (void*)1 || extra[2] != (void*)2 || extra[4]) return 1;
+	const unsigned char* p = (const unsigned char*)extra[1];
+	unsigned values[] = {gx, gy, gz, bx, by, bz, shared};
+	for (int i = 0; i < 7; i++) last[i] = values[i];
+	last[7] = 0;
+	for (size_t i = 0; i < *(size_t*)extra[3]; i++) last[7] += p[i];
+	last[8] = *(size_t*)extra[3];
+	return 0;
+}

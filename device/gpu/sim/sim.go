@@ -1,0 +1,375 @@
+// Package sim fills device/gpu's table of driver calls with the host's memory and
+// processor. A program is a shared library that the host's compiler makes; a kernel runs
+// to its end in the call that launches it, so every stream is always done.
+//
+// The library exports
+//
+//	int tokitai_sim_launch(const char* entry, const unsigned grid[3], const unsigned block[3],
+//	                       unsigned shared_bytes, const void* params, unsigned long params_bytes,
+//	                       unsigned warp, char* message, unsigned long message_bytes);
+//
+// which returns 0, or a kernel's fault with a message. For an entry that is not in the
+// library the message begins with "no kernel", also when no threads are asked for, which
+// runs nothing: so entries are looked up.
+//
+// Memory is that of the C library, so that an address sanitizer can watch it.
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"tokitai/device"
+	"tokitai/device/cpu"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/driver"
+	"tokitai/internal/dl"
+)
+
+// The simulated device. What fits here fits on the GPUs whose warps are as wide.
+const (
+	multiprocessors = 4
+	threadsPerBlock = 1024
+	alignment       = 256
+	sharedBytes32   = 99 << 10
+	sharedBytes64   = 64 << 10
+)
+
+// Table opens the C library and fills the table for a warp width, 32 or 64, which is
+// also the index of its one device.
+func Table(width int) (*driver.Table, error) {
+	if width != 32 && width != 64 {
+		return nil, &device.NoDeviceError{Name: name(width), Known: []string{"sim", "sim:64"}, Reason: "the warp width is 32 or 64"}
+	}
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return s.table(width), nil
+}
+
+var open = sync.OnceValues(func() (*simulator, error) {
+	libc, err := dl.Open(dl.Request{What: "the C library", Files: []string{"libc.so.6"}, Hint: "the simulator needs glibc"})
+	if err != nil {
+		return nil, &device.NoDeviceError{Name: "sim", Reason: err.Error()}
+	}
+	host, err := cpu.New(cpu.Options{})
+	if err != nil {
+		return nil, &device.NoDeviceError{Name: "sim", Reason: err.Error()}
+	}
+	s := &simulator{
+		limit:     host.Usage().LimitBytes,
+		processor: host.Describe().Name,
+		blocks:    map[driver.Pointer]int64{},
+		modules:   map[driver.Module]*dl.Library{},
+		functions: map[driver.Function]*kernel{},
+		events:    map[driver.Event]time.Time{},
+		frames:    sync.Pool{New: func() any { return new(frame) }},
+	}
+	host.Close()
+	for name, proc := range map[string]*dl.Proc{"aligned_alloc": &s.alignedAlloc, "free": &s.free} {
+		if *proc, err = libc.Proc(name); err != nil {
+			return nil, &device.NoDeviceError{Name: "sim", Reason: err.Error()}
+		}
+	}
+	return s, nil
+})
+
+type simulator struct {
+	limit              int64
+	processor          string
+	alignedAlloc, free dl.Proc
+	frames             sync.Pool
+
+	mu        sync.Mutex
+	next      uintptr // the last handle given
+	used      int64
+	blocks    map[driver.Pointer]int64
+	modules   map[driver.Module]*dl.Library
+	functions map[driver.Function]*kernel
+	events    map[driver.Event]time.Time
+}
+
+type kernel struct {
+	module driver.Module
+	entry  []byte // ends in 0
+	launch dl.Proc
+}
+
+// frame is the memory of one launch, in the heap.
+type frame struct {
+	args        [9]uintptr
+	grid, block [3]uint32
+	keep        [2]unsafe.Pointer
+	message     [1024]byte
+}
+
+func name(index int) string {
+	if index == 32 {
+		return "sim"
+	}
+	return fmt.Sprintf("sim:%d", index)
+}
+
+func (s *simulator) properties(width int) driver.Properties {
+	p := driver.Properties{
+		Name: "simulator", Architecture: fmt.Sprintf("sim%d", width), MemoryBytes: s.limit, Multiprocessors: multiprocessors,
+		WarpWidth: width, ThreadsPerBlock: threadsPerBlock, SharedBytes: sharedBytes32,
+	}
+	if width == 64 {
+		p.SharedBytes = sharedBytes64
+	}
+	p.SharedUnasked = p.SharedBytes
+	if s.processor != "" {
+		p.Name += " on " + s.processor
+	}
+	return p
+}
+
+func (s *simulator) handle() uintptr {
+	s.next++
+	return s.next
+}
+
+// view is memory of the C library's as bytes.
+func view(p driver.Pointer, bytes int64) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), bytes)
+}
+
+func nothing[T any](T) error { return nil }
+
+func (s *simulator) table(width int) *driver.Table {
+	return &driver.Table{
+		Kind:       "sim",
+		Name:       name,
+		Version:    "simulator",
+		Count:      func() (int, error) { return 1, nil },
+		Properties: func(int) (driver.Properties, error) { return s.properties(width), nil },
+
+		Retain:     func(int) (driver.Context, error) { return driver.Context(width), nil },
+		Release:    nothing[int],
+		SetCurrent: nothing[driver.Context],
+		Compile:    build,
+
+		Alloc:      s.alloc,
+		Free:       s.freeBlock,
+		MemoryInfo: s.memoryInfo,
+		AllocHost:  func(bytes int) ([]byte, error) { return make([]byte, bytes), nil },
+		FreeHost:   nothing[[]byte],
+
+		CopyIn: func(dst driver.Pointer, src []byte, _ driver.Stream) error {
+			copy(view(dst, int64(len(src))), src)
+			return nil
+		},
+		CopyOut: func(dst []byte, src driver.Pointer, _ driver.Stream) error {
+			copy(dst, view(src, int64(len(dst))))
+			return nil
+		},
+		Copy: func(dst, src driver.Pointer, bytes int64, _ driver.Stream) error {
+			copy(view(dst, bytes), view(src, bytes))
+			return nil
+		},
+		Fill: func(dst driver.Pointer, value byte, bytes int64, _ driver.Stream) error {
+			memory := view(dst, bytes)
+			if value == 0 {
+				clear(memory)
+				return nil
+			}
+			for i := range memory {
+				memory[i] = value
+			}
+			return nil
+		},
+
+		NewStream:     s.newStream,
+		DestroyStream: nothing[driver.Stream],
+		SyncStream:    nothing[driver.Stream],
+		StreamDone:    func(driver.Stream) (bool, error) { return true, nil },
+
+		NewEvent:     s.newEvent,
+		DestroyEvent: s.destroyEvent,
+		Record:       s.record,
+		SyncEvent:    nothing[driver.Event],
+		EventDone:    func(driver.Event) (bool, error) { return true, nil },
+		WaitEvent:    func(driver.Stream, driver.Event) error { return nil },
+		Elapsed:      s.elapsed,
+
+		Load:      s.load,
+		Unload:    s.unload,
+		Lookup:    s.lookup,
+		SetShared: func(driver.Function, int) error { return nil },
+		Launch: func(f driver.Function, grid, block [3]uint32, shared uint32, _ driver.Stream, params []byte) error {
+			return s.launch(width, f, grid, block, shared, params)
+		},
+	}
+}
+
+func build(_ int, source compile.Source) (*compile.Program, error) {
+	compiler, err := compile.OpenHost()
+	if err != nil {
+		return nil, err
+	}
+	return compile.Default().Compile(compiler, "sim", source)
+}
+
+func (s *simulator) alloc(bytes int64) (driver.Pointer, error) {
+	failed := &driver.Error{Call: "aligned_alloc", Text: "out of memory", Class: driver.OutOfMemory}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes > s.limit-s.used {
+		return 0, failed
+	}
+	size := (bytes + alignment - 1) / alignment * alignment
+	p := driver.Pointer(s.alignedAlloc.Call([]uintptr{alignment, uintptr(size)}))
+	if p == 0 {
+		return 0, failed
+	}
+	s.blocks[p] = bytes
+	s.used += bytes
+	return p, nil
+}
+
+func (s *simulator) freeBlock(p driver.Pointer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes, ok := s.blocks[p]
+	if !ok {
+		return &driver.Error{Call: "free", Text: fmt.Sprintf("%#x was not allocated", uint64(p))}
+	}
+	delete(s.blocks, p)
+	s.used -= bytes
+	s.free.Call([]uintptr{uintptr(p)})
+	return nil
+}
+
+func (s *simulator) memoryInfo() (free, total int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limit - s.used, s.limit, nil
+}
+
+func (s *simulator) newStream() (driver.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return driver.Stream(s.handle()), nil
+}
+
+func (s *simulator) newEvent(bool) (driver.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := driver.Event(s.handle())
+	s.events[e] = time.Time{}
+	return e, nil
+}
+
+func (s *simulator) destroyEvent(e driver.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.events, e)
+	return nil
+}
+
+func (s *simulator) record(e driver.Event, _ driver.Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events[e] = time.Now()
+	return nil
+}
+
+func (s *simulator) elapsed(start, end driver.Event) (float64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.events[end].Sub(s.events[start])) / float64(time.Millisecond), nil
+}
+
+// load opens a program from a file of a new name: the loader takes two files of one name
+// for one library.
+func (s *simulator) load(image []byte) (driver.Module, error) {
+	f, err := os.CreateTemp("", "tokitai-sim-*.so")
+	if err != nil {
+		return 0, fmt.Errorf("load: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(image)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return 0, fmt.Errorf("load: %w", err)
+	}
+	library, err := dl.Open(dl.Request{What: "the program", Files: []string{f.Name()}})
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := driver.Module(s.handle())
+	s.modules[m] = library
+	return m, nil
+}
+
+func (s *simulator) unload(m driver.Module) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	library := s.modules[m]
+	delete(s.modules, m)
+	for f, k := range s.functions {
+		if k.module == m {
+			delete(s.functions, f)
+		}
+	}
+	return library.Close()
+}
+
+func (s *simulator) lookup(m driver.Module, entry string) (driver.Function, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	library := s.modules[m]
+	launch, err := library.Proc("tokitai_sim_launch")
+	if err != nil {
+		return 0, errors.New("the program lacks the simulator's runtime: it has no tokitai_sim_launch")
+	}
+	k := &kernel{module: m, entry: append([]byte(entry), 0), launch: launch}
+	if err := s.run(k, 32, [3]uint32{}, [3]uint32{}, 0, nil); err != nil && strings.HasPrefix(err.Message, "no kernel") {
+		return 0, &driver.Error{Call: "lookup", Text: fmt.Sprintf("the program has no kernel %q", entry)}
+	}
+	f := driver.Function(s.handle())
+	s.functions[f] = k
+	return f, nil
+}
+
+// launch runs a kernel to its end.
+func (s *simulator) launch(width int, fn driver.Function, grid, block [3]uint32, shared uint32, params []byte) error {
+	s.mu.Lock()
+	k := s.functions[fn]
+	s.mu.Unlock()
+	if err := s.run(k, width, grid, block, shared, params); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *simulator) run(k *kernel, width int, grid, block [3]uint32, shared uint32, params []byte) *driver.LaunchError {
+	f := s.frames.Get().(*frame)
+	f.grid, f.block = grid, block
+	f.message[0] = 0
+	f.keep[0] = unsafe.Pointer(&k.entry[0])
+	f.keep[1] = unsafe.Pointer(unsafe.SliceData(params))
+	f.args = [9]uintptr{uintptr(f.keep[0]), uintptr(unsafe.Pointer(&f.grid)), uintptr(unsafe.Pointer(&f.block)), uintptr(shared),
+		uintptr(f.keep[1]), uintptr(len(params)), uintptr(width), uintptr(unsafe.Pointer(&f.message)), uintptr(len(f.message))}
+	code := int32(k.launch.Call(f.args[:]))
+	var err *driver.LaunchError
+	if code != 0 {
+		text, _, _ := bytes.Cut(f.message[:], []byte{0})
+		err = &driver.LaunchError{Entry: string(k.entry[:len(k.entry)-1]), Message: string(text)}
+	}
+	f.keep = [2]unsafe.Pointer{}
+	s.frames.Put(f)
+	return err
+}

@@ -1,0 +1,37 @@
+//go:build !linux || !(amd64 || arm64) || nogpu
+
+package dl
+
+import (
+	"fmt"
+	"runtime"
+)
+
+const supported = false
+
+var unsupportedReason = fmt.Sprintf("GPUs are supported on linux/amd64 and linux/arm64, without the build tag nogpu; this is %s/%s",
+	runtime.GOOS, runtime.GOARCH)
+
+// Library is an open shared library; this build has none.
+type Library struct {
+	path string
+}
+
+func open(string) (*Library, error) { return nil, ErrUnsupported }
+
+// Preload is refused in this build.
+func Preload(string) error { return ErrUnsupported }
+
+// Proc finds nothing in this build.
+func (l *Library) Proc(name string) (Proc, error) {
+	return 0, &SymbolError{Library: l.path, Symbol: name}
+}
+
+// Close has nothing to give back.
+func (l *Library) Close() error { return nil }
+
+// Proc is a C function; this build has none.
+type Proc uintptr
+
+// Call panics: no Proc can come from this build.
+func (p Proc) Call([]uintptr) uintptr { panic("dl: " + ErrUnsupported.Error()) }

@@ -1,0 +1,64 @@
+package dl
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// PythonDirs are the folders below every site-packages that pip may have filled, such
+// as nvidia/cu13/lib: those of the active environment first, then the user's, then the
+// system's. Patterns that match nothing give nothing.
+func PythonDirs(below ...string) []string {
+	var roots []string
+	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+		if prefix := os.Getenv(name); prefix != "" {
+			roots = append(roots, prefix)
+		}
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		roots = append(roots, filepath.Join(home, ".local"), filepath.Join(home, ".pyenv/versions/*"),
+			filepath.Join(home, "miniconda3"), filepath.Join(home, "anaconda3"))
+	}
+	if root := os.Getenv("PYENV_ROOT"); root != "" {
+		roots = append(roots, filepath.Join(root, "versions/*"))
+	}
+	roots = append(roots, "/usr/local", "/usr", "/opt/conda", "/opt/venv")
+	var dirs []string
+	for _, folder := range below {
+		for _, root := range roots {
+			for _, packages := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages"} {
+				dirs = append(dirs, newestFirst(filepath.Join(root, packages, folder))...)
+			}
+		}
+	}
+	return dirs
+}
+
+// CUDADirs are the folders of CUDA toolkits and of the system's libraries, for
+// libraries that the loader's own configuration does not name.
+func CUDADirs() []string {
+	var dirs []string
+	for _, name := range []string{"CUDA_HOME", "CUDA_PATH"} {
+		if root := os.Getenv(name); root != "" {
+			dirs = append(dirs, filepath.Join(root, "lib64"), filepath.Join(root, "lib"))
+		}
+	}
+	dirs = append(dirs, "/usr/local/cuda/lib64")
+	for _, pattern := range []string{"/usr/local/cuda-*/lib64", "/opt/cuda*/lib64", "/usr/local/cuda*/targets/*-linux/lib"} {
+		dirs = append(dirs, newestFirst(pattern)...)
+	}
+	return append(dirs, "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+		"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/lib", "/run/opengl-driver/lib")
+}
+
+// newestFirst orders what a pattern matches by name, descending.
+func newestFirst(pattern string) []string {
+	matches, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(matches)
+	slices.Reverse(matches)
+	return matches
+}

@@ -1,0 +1,250 @@
+package gpu_test
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/lower/gpu"
+	"tokitai/lower/gpu/internal/simtest"
+	"tokitai/num"
+	"tokitai/op/gemm"
+	"tokitai/reference"
+)
+
+// tables is a program of hand-written kernels, and calls of it. Every operand has a
+// buffer of its own, which ends with its last element, so that AddressSanitizer sees
+// its bounds; gaps between rows and the space before the first are compared too.
+type tables struct {
+	source  strings.Builder
+	kernels int
+	calls   []*tableCall
+	limits  gpu.Limits
+}
+
+type tableCall struct {
+	label    string
+	d        *def.Definition
+	kernel   *gpu.Kernel
+	limits   gpu.Limits
+	operands []num.Array
+	lead     int // bytes before the first element
+	buffers  [][]byte
+	want     []num.Array
+}
+
+var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
+
+// compile adds a kernel to the program, in a namespace of its own.
+func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Kernel {
+	t.Helper()
+	p.kernels++
+	k := gpu.CompileTable(d, dtypes, fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels))
+	fmt.Fprintf(&p.source, "namespace kernel_%d {\n%s}\n", p.kernels, k.Source.Text)
+	for _, m := range macroName.FindAllStringSubmatch(k.Source.Text, -1) {
+		fmt.Fprintf(&p.source, "#undef %s\n", m[1])
+	}
+	return k
+}
+
+// add makes a call. Rows lie gap elements apart; the first element lies after lead
+// bytes, of which multiples of 16 leave it aligned.
+func (p *tables) add(t testing.TB, label string, d *def.Definition, k *gpu.Kernel, operands []num.Array, lead, gap int) {
+	t.Helper()
+	c := &tableCall{label: label, d: d, kernel: k, lead: lead, limits: p.limits}
+	for i, a := range operands {
+		placed := num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Cols + gap}
+		size := a.DType.Size()
+		start := lead
+		if a.DType == num.I32 {
+			start = lead / 4 * 4
+		}
+		buffer := make([]byte, start+((a.Rows-1)*placed.Stride+a.Cols)*size)
+		for j := range buffer {
+			buffer[j] = guardByte
+		}
+		placed.Data = buffer[start:]
+		copyValues(placed, a)
+		c.operands, c.buffers = append(c.operands, placed), append(c.buffers, buffer)
+		if operands[i].DType.IsFloat() && d.Operands[i].IsOut && !d.Operands[i].IsIn {
+			for r := range a.Rows {
+				for j := range a.Cols {
+					placed.SetBits(r, j, 0xa5a5a5a5)
+				}
+			}
+		}
+	}
+	for _, a := range operands {
+		c.want = append(c.want, a.Clone())
+	}
+	if err := reference.Run(d, c.want, reference.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	p.calls = append(p.calls, c)
+}
+
+// run makes all calls and returns what is wrong, if anything.
+func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, change ...string) string {
+	t.Helper()
+	run := simtest.Run{Warp: warp, Seed: seed}
+	for _, c := range p.calls {
+		var operands []gpu.Operand
+		for i, a := range c.operands {
+			start := len(c.buffers[i]) - len(a.Data)
+			operands = append(operands, gpu.Operand{Pointer: simtest.Pointer(len(run.Buffers)) + uint64(start), DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
+			run.Buffers = append(run.Buffers, append([]byte(nil), c.buffers[i]...))
+		}
+		limits := c.limits
+		limits.WarpWidth, limits.Scratch = warp, simtest.Pointer(len(run.Buffers))
+		launches, scratch, err := c.kernel.Launches(operands, nil, limits)
+		if err != nil {
+			t.Fatalf("%s: %v", c.label, err)
+		}
+		memory := make([]byte, scratch)
+		for i := range memory {
+			memory[i] = 0xff
+		}
+		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, launches...)
+	}
+	source := p.source.String()
+	for i := 0; i < len(change); i += 2 {
+		if !strings.Contains(source, change[i]) {
+			t.Fatalf("the source does not contain %q", change[i])
+		}
+		source = strings.ReplaceAll(source, change[i], change[i+1])
+	}
+	start := time.Now()
+	program := simtest.Compile(t, source, build)
+	compiled := time.Now()
+	if err := program.Run(run); err != nil {
+		return err.Error()
+	}
+	t.Logf("%d kernels compiled in %.1f s, %d launches in %.1f s", p.kernels, compiled.Sub(start).Seconds(), len(run.Launches), time.Since(compiled).Seconds())
+	for _, c := range p.calls {
+		if text := c.compare(run.Buffers[:len(c.operands)]); text != "" {
+			return c.label + ": " + text
+		}
+		run.Buffers = run.Buffers[len(c.operands)+1:]
+	}
+	return ""
+}
+
+func (c *tableCall) compare(got [][]byte) string {
+	for i, a := range c.operands {
+		start := len(c.buffers[i]) - len(a.Data)
+		g := a
+		g.Data = got[i][start:]
+		if c.d.Operands[i].IsOut {
+			for r := range a.Rows {
+				for j := range a.Cols {
+					x, y := g.Bits(r, j), c.want[i].Bits(r, j)
+					if c.d.Kind != def.KindGather {
+						x, y = num.Canonical(a.DType, x), num.Canonical(a.DType, y)
+					}
+					if x != y {
+						return fmt.Sprintf("%s[%d,%d] of [%d %d] %s: got 0x%x, want 0x%x", c.d.Operands[i].Name, r, j, a.Rows, a.Cols, a.DType, x, y)
+					}
+					g.SetBits(r, j, a.Bits(r, j))
+				}
+			}
+		}
+		if string(got[i]) != string(c.buffers[i]) {
+			return fmt.Sprintf("memory of %s beside its elements has changed", c.d.Operands[i].Name)
+		}
+	}
+	return ""
+}
+
+var negativeZero = float32(math.Copysign(0, -1))
+
+// valueKinds are what operands are filled with.
+var valueKinds = []func(g *gen.Generator) float32{
+	func(g *gen.Generator) float32 { return g.Ordinary() },
+	func(g *gen.Generator) float32 { return g.Exponents(-24, -12) }, // subnormal in f16
+	func(g *gen.Generator) float32 { // signed zeros, and now and then something else
+		switch g.Below(8) {
+		case 0:
+			return g.Ordinary()
+		case 1, 2, 3:
+			return 0
+		}
+		return negativeZero
+	},
+	func(g *gen.Generator) float32 {
+		if g.Below(12) == 0 {
+			return g.Special()
+		}
+		return g.Ordinary()
+	},
+	func(g *gen.Generator) float32 { return g.Exponents(-75, -60) }, // products underflow
+	func(g *gen.Generator) float32 { return g.Exponents(60, 66) },   // products overflow
+}
+
+func filled(g *gen.Generator, d num.DType, rows, cols int, value func(*gen.Generator) float32) num.Array {
+	a := num.NewArray(d, rows, cols)
+	for r := range rows {
+		for c := range cols {
+			a.Set(r, c, value(g))
+		}
+	}
+	return a
+}
+
+// gemmOperands fills the operands of a product of m×n, summed over k.
+func gemmOperands(g *gen.Generator, d *def.Definition, dtypes []num.DType, m, n, k int, value func(*gen.Generator) float32) []num.Array {
+	left, right := [2]int{m, k}, [2]int{k, n}
+	if d.TransposeLeft {
+		left = [2]int{k, m}
+	}
+	if d.TransposeRight {
+		right = [2]int{n, k}
+	}
+	return []num.Array{filled(g, dtypes[0], left[0], left[1], value), filled(g, dtypes[1], right[0], right[1], value), filled(g, dtypes[2], m, n, value)}
+}
+
+var gemms = []*def.Definition{
+	gemm.ForwardDefinition, gemm.ForwardAccumulateDefinition, gemm.GradADefinition,
+	gemm.GradAAccumulateDefinition, gemm.GradBDefinition, gemm.GradBAccumulateDefinition,
+}
+
+var gemmShapes = [][3]int{{1, 1, 1}, {1, 3, 2}, {5, 65, 33}, {63, 9, 32}, {64, 64, 31}, {66, 7, 64}, {129, 5, 17}, {3, 129, 16}, {127, 128, 15}, {2, 2, 100}}
+
+func addGemms(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType, shapes [][3]int) {
+	k := p.compile(t, d, dtypes)
+	g := gen.New(fmt.Sprint(d.Name, dtypes))
+	for i, s := range shapes {
+		// Tiles of both sizes, aligned and not.
+		p.limits.Multiprocessors = 1 + i%2*1000
+		lead, gap := []int{0, 16, 4}[i%3], []int{0, 8, 3}[i%3]
+		value := valueKinds[i%len(valueKinds)]
+		p.add(t, fmt.Sprint(d.Name, dtypes, s, i), d, k, gemmOperands(g, d, dtypes, s[0], s[1], s[2], value), lead, gap)
+	}
+	// Only negative zeros: when accumulating, so is every result.
+	operands := gemmOperands(g, d, dtypes, 5, 6, 7, func(*gen.Generator) float32 { return 1 })
+	operands[0] = filled(g, dtypes[0], operands[0].Rows, operands[0].Cols, func(*gen.Generator) float32 { return negativeZero })
+	operands[2] = filled(g, dtypes[2], 5, 6, func(*gen.Generator) float32 { return negativeZero })
+	p.add(t, fmt.Sprint(d.Name, dtypes, "negative zeros"), d, k, operands, 0, 1)
+}
+
+// TestContractions: every form, every format, sizes around the tiles, bit for bit.
+func TestContractions(t *testing.T) {
+	for i, d := range gemms {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			p := &tables{}
+			for j, dtypes := range d.Formats() {
+				if j%2 == i%2 || i == 0 || isFull() {
+					addGemms(t, p, d, dtypes, gemmShapes)
+				}
+			}
+			if text := p.run(t, simtest.Plain, 32, uint64(i)); text != "" {
+				t.Fatal(text)
+			}
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package gpu
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+//go:embed kernels/gather.cu
+var gatherText string
+
+// gather plans the launches of kernels/gather.cu.
+type gather struct {
+	d               *def.Definition
+	vector, element string // entries
+}
+
+func compileGather(d *def.Definition, dtypes []num.DType, name string) *Kernel {
+	p := &gather{d: d, vector: name + "_vector", element: name + "_element"}
+	var b strings.Builder
+	heading(&b, d, dtypes)
+	fmt.Fprintf(&b, "typedef u%d Element;\n\n", width(dtypes[1]))
+	b.WriteString(named(gatherText, "ENTRY_VECTOR", p.vector, "ENTRY_ELEMENT", p.element))
+	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: []string{p.vector, p.element}}, plan: p}
+}
+
+// columnBlock is a block of 256 threads that lie along the columns of a row as far
+// as it has any; the others take further rows.
+func columnBlock(columns int) [3]uint32 {
+	x := 256
+	if columns < 256 {
+		x = 1 << bits.Len(uint(max(columns, 1)-1))
+	}
+	return [3]uint32{uint32(x), uint32(256 / x), 1}
+}
+
+func (p *gather) launches(operands []Operand, _ []float64, _ Limits) ([]Launch, int64, error) {
+	index, table, out := &operands[0], &operands[1], &operands[2]
+	const rowsPerThread = 4
+	entry, perWord := p.element, 1
+	if isVector(table) && isVector(out) {
+		entry, perWord = p.vector, 16/table.DType.Size()
+	}
+	block := columnBlock(tiles(out.Cols, perWord))
+	blocks := tiles(out.Rows, rowsPerThread*int(block[1]))
+	if blocks > math.MaxInt32 {
+		return nil, 0, fmt.Errorf("%s: %d rows are too many: they need more than 2^31 blocks", p.d.Name, out.Rows)
+	}
+	return []Launch{{
+		Entry: entry, Grid: [3]uint32{uint32(blocks), 1, 1}, Block: block,
+		Params: words(index.Pointer, table.Pointer, out.Pointer, index.Stride, table.Stride, out.Stride, out.Rows, table.Rows, out.Cols),
+	}}, 0, nil
+}

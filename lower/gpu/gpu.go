@@ -1,0 +1,132 @@
+// Package gpu lowers definitions to kernels in one dialect of C++ that NVRTC, HIP's
+// clang and the host's own compiler accept, and says how to launch them. The
+// results have the bits of the reference for every shape, stride, alignment, grid
+// and warp width.
+//
+// A rowwise definition becomes one source with a handful of kernels. rowwise.go
+// decides which kernels there are, rows.go writes the one that walks over rows, emit.go
+// holds the expressions, launch.go turns operands into grids and packed parameters. prelude.h is what every kernel stands
+// on; sim.h and sim.cc run kernels without a GPU.
+//
+// The package knows neither devices nor compilers: sources are text, addresses are
+// numbers, and a launch plan is a pure function. Start at [Compile] and
+// [Kernel.Launches].
+package gpu
+
+import (
+	_ "embed"
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Prelude is what is put before every source.
+//
+//go:embed prelude.h
+var Prelude string
+
+// Source is the text of a definition's kernels, without the prelude.
+type Source struct {
+	Name    string // an identifier, with which the names of all entries begin
+	Text    string
+	Entries []string
+}
+
+// Variant is a way of access to operands.
+type Variant uint8
+
+const (
+	// Element takes operands at any address, element by element.
+	Element Variant = iota
+	// Vector moves 16 bytes at a time: all operands begin at multiples of 16 bytes,
+	// and so do the rows of those with a value per element.
+	Vector
+)
+
+func (v Variant) String() string { return [...]string{"element", "vector"}[v] }
+
+// Operand is a matrix in the device's memory: a value per column is one row, a
+// value per row one column.
+type Operand struct {
+	Pointer    uint64
+	DType      num.DType
+	Rows, Cols int
+	Stride     int // elements from one row to the next
+}
+
+// Limits are what a launch plan needs to know of a device, and the address of
+// scratch memory, aligned to 256 bytes. A plan that is made to learn the size of the
+// scratch memory may leave its address zero.
+type Limits struct {
+	WarpWidth       int // 32 or 64
+	Multiprocessors int
+	SharedBytes     int // that a block may have
+	Scratch         uint64
+}
+
+// Launch is one launch of an entry. Launches of a plan run one after another.
+type Launch struct {
+	Entry       string
+	Grid, Block [3]uint32
+	Shared      uint32 // bytes of dynamic shared memory
+	Params      []byte // the kernel's one parameter, a struct
+}
+
+// Kernel is a definition lowered for one choice of storage formats.
+type Kernel struct {
+	Source Source
+	plan   planner
+}
+
+// planner makes the launch plan of one kind of kernel.
+type planner interface {
+	launches(operands []Operand, params []float64, limits Limits) (launches []Launch, scratchBytes int64, err error)
+}
+
+// Launches is what has to be launched, in this order, to compute the definition on
+// its operands, in the order of the definition, whose sizes have been checked; and
+// the bytes of scratch memory that the launches use.
+func (k *Kernel) Launches(operands []Operand, params []float64, limits Limits) ([]Launch, int64, error) {
+	return k.plan.launches(operands, params, limits)
+}
+
+// Compile lowers a definition for operands stored in the given formats.
+func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) {
+	if len(dtypes) != len(d.Operands) {
+		return nil, fmt.Errorf("%s: got %d formats, want %d", d.Name, len(dtypes), len(d.Operands))
+	}
+	switch d.Kind {
+	case def.KindRowwise:
+		return compileRowwise(d, dtypes, v, identifier(d.Name)), nil
+	case def.KindContraction:
+		return compileContraction(d, dtypes, identifier(d.Name)), nil
+	case def.KindGather:
+		return compileGather(d, dtypes, identifier(d.Name)), nil
+	case def.KindScatterAdd:
+		return compileScatter(d, dtypes, identifier(d.Name)), nil
+	}
+	return nil, fmt.Errorf("%s: no lowering for kind %s", d.Name, d.Kind)
+}
+
+// VariantOf is the fastest variant that the operands allow.
+func VariantOf(d *def.Definition, operands []Operand) Variant {
+	for i := range operands {
+		if !isAligned(&d.Operands[i], &operands[i]) {
+			return Element
+		}
+	}
+	return Vector
+}
+
+// isAligned reports whether an operand can be moved 16 bytes at a time. Values per
+// row and single values are never moved in groups.
+func isAligned(o *def.Operand, a *Operand) bool {
+	switch {
+	case o.Extent&def.PerColumn == 0:
+		return true
+	case a.Pointer%16 != 0:
+		return false
+	}
+	return a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0
+}

@@ -1,0 +1,204 @@
+// Package simtest runs kernels in the simulator, as programs of their own: nothing
+// is loaded into the test, so that sanitizers work and a crash is an error.
+package simtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"tokitai/lower/gpu"
+)
+
+// Build says what a program checks besides barriers and shuffles.
+type Build uint8
+
+const (
+	Plain   Build = iota
+	Address       // bounds, by AddressSanitizer
+	Race          // order of accesses, by the simulator's race detector
+)
+
+func (b Build) String() string { return [...]string{"plain", "address", "race"}[b] }
+
+// flags of the kernel and of the runtime.
+func (b Build) flags() (kernel, runtime []string) {
+	common := []string{"-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-DTOKITAI_SIM", "-I."}
+	switch b {
+	case Address:
+		common = append(common, "-O1", "-g1", "-fsanitize=address")
+		return common, common
+	case Race:
+		return append(common[:len(common):len(common)], "-O1", "-g1", "-fsanitize=thread"), append(common, "-O2")
+	}
+	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function"), append(common, "-O2")
+}
+
+// Compiler returns the C++ compiler, or skips the test where there is none.
+func Compiler(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"g++", "clang++"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no C++ compiler: install g++ or clang++ to run the simulator")
+	return ""
+}
+
+// runtime objects, one for each build, live as long as the process.
+var runtimes [3]struct {
+	once   sync.Once
+	folder string
+	err    error
+}
+
+// Clean removes the runtime objects; TestMain calls it.
+func Clean() {
+	for i := range runtimes {
+		if runtimes[i].folder != "" {
+			os.RemoveAll(runtimes[i].folder)
+		}
+	}
+}
+
+func compile(folder, compiler string, arguments ...string) error {
+	command := exec.Command(compiler, arguments...)
+	command.Dir = folder
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", compiler, arguments, err, out)
+	}
+	return nil
+}
+
+// runtimeOf returns a folder that holds sim.h, prelude.h and the runtime as sim.o.
+func runtimeOf(compiler string, b Build) (string, error) {
+	r := &runtimes[b]
+	r.once.Do(func() {
+		if r.folder, r.err = os.MkdirTemp("", "tokitai-sim-"); r.err != nil {
+			return
+		}
+		for name, text := range map[string]string{"sim.h": gpu.SimHeader, "sim.cc": gpu.SimRuntime, "prelude.h": gpu.Prelude} {
+			if r.err = os.WriteFile(filepath.Join(r.folder, name), []byte(text), 0o600); r.err != nil {
+				return
+			}
+		}
+		_, flags := b.flags()
+		r.err = compile(r.folder, compiler, append(flags, "-DTOKITAI_SIM_MAIN", "-c", "sim.cc", "-o", "sim.o")...)
+	})
+	return r.folder, r.err
+}
+
+// Program is a compiled source.
+type Program struct {
+	path  string
+	build Build
+}
+
+// Compile builds a source, which is called kernel.cu in messages.
+func Compile(t testing.TB, source string, b Build) *Program {
+	t.Helper()
+	compiler := Compiler(t)
+	runtime, err := runtimeOf(compiler, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	p := &Program{path: filepath.Join(folder, "program"), build: b}
+	text := "#include \"prelude.h\"\n#line 1 \"kernel.cu\"\n" + source
+	if err := os.WriteFile(filepath.Join(folder, "kernel.cc"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags, _ := b.flags()
+	flags = append(flags, "-I"+runtime, "kernel.cc", filepath.Join(runtime, "sim.o"), "-o", "program", "-lpthread", "-ldl")
+	if err := compile(folder, compiler, flags...); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Run is what a program is given.
+type Run struct {
+	Warp     int    // 32 or 64; 0 stands for 32
+	Seed     uint64 // of the order of blocks, warps and lanes; 0 is ascending
+	Buffers  [][]byte
+	Launches []gpu.Launch
+}
+
+// Pointer is the address of a buffer in parameters of a launch.
+func Pointer(buffer int) uint64 { return uint64(buffer+1) << 40 }
+
+// timeout is how long a program may run before it counts as hanging.
+const timeout = 60 * time.Second
+
+// Run runs the launches in order and writes the buffers back. The error holds what
+// the program said.
+func (p *Program) Run(r Run) error {
+	folder := filepath.Dir(p.path)
+	in, err := os.CreateTemp(folder, "in-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(in.Name())
+	out := in.Name() + ".out"
+	defer os.Remove(out)
+	_, err = in.Write(r.encode())
+	if err := errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, p.path, in.Name(), out)
+	command.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0")
+	said, err := command.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("the program hangs: %w", ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	results, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	for _, b := range r.Buffers {
+		results = results[copy(b, results):]
+	}
+	return nil
+}
+
+func (r *Run) encode() []byte {
+	var b bytes.Buffer
+	word := func(w uint64) { b.Write(binary.LittleEndian.AppendUint64(nil, w)) }
+	warp := r.Warp
+	if warp == 0 {
+		warp = 32
+	}
+	word(uint64(warp))
+	word(r.Seed)
+	word(uint64(len(r.Buffers)))
+	for _, buffer := range r.Buffers {
+		word(uint64(len(buffer)))
+		b.Write(buffer)
+	}
+	word(uint64(len(r.Launches)))
+	for _, l := range r.Launches {
+		word(uint64(len(l.Entry)))
+		b.WriteString(l.Entry)
+		for _, n := range append(l.Grid[:], l.Block[:]...) {
+			word(uint64(n))
+		}
+		word(uint64(l.Shared))
+		word(uint64(len(l.Params)))
+		b.Write(l.Params)
+	}
+	return b.Bytes()
+}

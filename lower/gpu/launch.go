@@ -1,0 +1,243 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// field is one member of the struct of parameters.
+type field struct {
+	typeName, name, note string
+	bytes                int
+	value                func(b *binding) uint64
+}
+
+// binding is what a launch's parameters are made of.
+type binding struct {
+	operands   []Operand
+	params     []float64
+	rows, cols int
+
+	rowValues, columnLanes uint64
+	lanes, laneStep        int
+	totalsIn, totalsOut    uint64
+	totalLength            int // sums that are added up
+	totalCount             int // sums that come of it
+}
+
+// padded is the number of columns in a lane of scratch memory.
+func (b *binding) padded() int { return (b.cols + 7) / 8 * 8 }
+
+// layout lists the fields: eight bytes each first, then four.
+func (k *rowwise) layout() {
+	add := func(bytes int, typeName, name, note string, value func(b *binding) uint64) {
+		if note != "" {
+			note = " // " + note
+		}
+		k.fields = append(k.fields, field{typeName, name, note, bytes, value})
+	}
+	for i := range k.d.Operands {
+		o := &k.d.Operands[i]
+		pointer := k.dtypes[i].String() + "*"
+		if !o.IsOut {
+			pointer = "const " + pointer
+		}
+		add(8, pointer, k.operands[i], "", func(b *binding) uint64 { return b.operands[i].Pointer })
+		if o.Extent&def.PerRow != 0 {
+			add(8, "i64", k.operands[i]+"_stride", "", func(b *binding) uint64 { return uint64(b.operands[i].Stride) })
+		}
+	}
+	add(8, "i64", "rows", "", func(b *binding) uint64 { return uint64(b.rows) })
+	if len(k.rowValues) > 0 {
+		add(8, "float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) uint64 { return b.rowValues })
+	}
+	if len(k.columnSums) > 0 {
+		add(8, "float*", "column_lanes", "scratch: lanes of column sums, padded columns each", func(b *binding) uint64 { return b.columnLanes })
+		add(8, "i64", "lanes", "that are not empty", func(b *binding) uint64 { return uint64(b.lanes) })
+		add(8, "i64", "lane_step", "", func(b *binding) uint64 { return uint64(b.laneStep) })
+		add(8, "i64", "padded", "", func(b *binding) uint64 { return uint64(b.padded()) })
+	}
+	if len(k.totalSums) > 0 {
+		add(8, "const float*", "totals_in", "scratch: sums of flat rows, total_length for each total", func(b *binding) uint64 { return b.totalsIn })
+		add(8, "float*", "totals_out", "their sums, total_count for each total", func(b *binding) uint64 { return b.totalsOut })
+		add(8, "i64", "total_length", "", func(b *binding) uint64 { return uint64(b.totalLength) })
+		add(8, "i64", "total_count", "", func(b *binding) uint64 { return uint64(b.totalCount) })
+	}
+	words := 3
+	add(4, "u32", "cols", "", func(b *binding) uint64 { return uint64(b.cols) })
+	add(4, "float", "column_count", "cols as a number", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.cols))) })
+	add(4, "float", "row_count", "", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.rows))) })
+	for i, p := range k.d.Params {
+		words++
+		if p.IsInt {
+			add(4, "i32", k.params[i], "", func(b *binding) uint64 { return uint64(uint32(int32(b.params[i]))) })
+		} else {
+			add(4, "float", k.params[i], "", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.params[i]))) })
+		}
+	}
+	if words%2 == 1 {
+		add(4, "u32", "pad", "", func(*binding) uint64 { return 0 })
+	}
+}
+
+// pack lays the parameters out as the kernel's struct has them.
+func (k *rowwise) pack(b *binding) []byte {
+	var packed []byte
+	for _, f := range k.fields {
+		if v := f.value(b); f.bytes == 8 {
+			packed = binary.LittleEndian.AppendUint64(packed, v)
+		} else {
+			packed = binary.LittleEndian.AppendUint32(packed, uint32(v))
+		}
+	}
+	return packed
+}
+
+// maxColumns is the longest row: columns are counted in 32 bits.
+const maxColumns = 1 << 31
+
+// maxGrid is the most blocks that a launch asks for; kernels walk over the rest.
+const maxGrid = 1 << 30
+
+// bind finds the sizes of a call, and refuses operands that the kernels are not made for.
+func (k *rowwise) bind(operands []Operand, params []float64) (*binding, error) {
+	if len(operands) != len(k.d.Operands) || len(params) != len(k.d.Params) {
+		return nil, fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(operands), len(params), len(k.d.Operands), len(k.d.Params))
+	}
+	b := &binding{operands: operands, params: params}
+	for i := range operands {
+		o, a := &k.d.Operands[i], &operands[i]
+		if o.Extent == def.PerElement {
+			b.rows, b.cols = a.Rows, a.Cols
+		}
+		if a.DType != k.dtypes[i] {
+			return nil, fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
+		}
+		if k.variant == Vector && !isAligned(o, a) {
+			return nil, fmt.Errorf("%s: %s does not begin at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
+		}
+	}
+	switch {
+	case b.rows < 1 || b.cols < 1:
+		return nil, fmt.Errorf("%s: got %d rows and %d columns, want at least one of each", k.d.Name, b.rows, b.cols)
+	case b.cols > maxColumns:
+		return nil, fmt.Errorf("%s: got %d columns, want at most %d", k.d.Name, b.cols, maxColumns)
+	}
+	return b, nil
+}
+
+// launches implements planner.
+func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) ([]Launch, int64, error) {
+	b, err := k.bind(operands, params)
+	if err != nil {
+		return nil, 0, err
+	}
+	var scratch int64
+	allocate := func(floats int) uint64 {
+		at := limits.Scratch + uint64(scratch)
+		scratch += (int64(floats)*4 + 255) / 256 * 256
+		return at
+	}
+	var list []Launch
+	launch := func(entry string, blocks, y, threads, shared int) {
+		list = append(list, Launch{
+			Entry: entry, Grid: [3]uint32{uint32(max(1, min(blocks, maxGrid))), uint32(y), 1}, Block: [3]uint32{uint32(threads), 1, 1},
+			Shared: uint32(shared), Params: k.pack(b),
+		})
+	}
+	blocksOf := func(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
+	groups := b.padded() / 8
+	rows := func() {
+		e, bytes := k.chooseRows(b.cols, limits.SharedBytes)
+		blocks := blocksOf(b.rows, e.rows)
+		if e.isAhead && limits.Multiprocessors > 0 {
+			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
+		}
+		launch(e.name, blocks, 1, e.threads*e.rows, bytes)
+	}
+
+	if len(k.rowValues) > 0 {
+		b.rowValues = allocate(len(k.rowValues) * b.rows)
+	}
+	if k.hasRows && k.isSplit {
+		rows()
+	}
+	if len(k.columnSums) > 0 {
+		b.laneStep = num.ColLanes(b.cols)
+		b.lanes = min(b.rows, b.laneStep)
+		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
+		launch(k.base+"_column_lanes", blocksOf(b.lanes*groups, 256), 1, 256, 0)
+	}
+	isContiguous := k.isContiguous(b)
+	if n := len(k.totalSums); n > 0 {
+		b.totalCount = blocksOf(b.rows*b.cols, num.FlatRow)
+		b.totalsOut = allocate(n * b.totalCount)
+		entry := "_total_rows"
+		if isContiguous {
+			entry = "_total_flat"
+		}
+		launch(k.base+entry, b.totalCount, 1, 1024, 0)
+		for b.totalCount > 1 {
+			b.totalsIn, b.totalLength = b.totalsOut, b.totalCount
+			b.totalCount = blocksOf(b.totalLength, num.FlatRow)
+			b.totalsOut = allocate(n * b.totalCount)
+			launch(k.base+"_total_next", b.totalCount, n, 1024, 0)
+		}
+		b.totalsIn = b.totalsOut
+	}
+	if k.hasRows && !k.isSplit {
+		rows()
+	}
+	if k.storesElements() {
+		if isContiguous {
+			launch(k.base+"_flat", blocksOf(blocksOf(b.rows*b.cols, 8), 256), 1, 256, 0)
+		} else {
+			launch(k.base+"_elements", blocksOf(b.rows*groups, 256), 1, 256, 0)
+		}
+	}
+	if len(k.columnOutputs) > 0 {
+		launch(k.base+"_columns", blocksOf(b.cols, 32), 1, 256, 0)
+	}
+	if len(k.scalarOutputs) > 0 {
+		launch(k.base+"_scalars", 1, 1, 32, 0)
+	}
+	return list, scratch, nil
+}
+
+// isContiguous reports whether the division into rows does not matter: all elements
+// of an operand are neighbours, and the definition looks at nothing else.
+func (k *rowwise) isContiguous(b *binding) bool {
+	if !k.d.IsFlat() {
+		return false
+	}
+	for i, a := range b.operands {
+		if k.d.Operands[i].Extent == def.PerElement && a.Rows > 1 && a.Stride != a.Cols {
+			return false
+		}
+	}
+	return true
+}
+
+// chooseRows is the instance of the rows kernel for rows of that many columns, and
+// the dynamic shared memory that it takes.
+func (k *rowwise) chooseRows(cols, sharedBytes int) (e rowEntry, bytes int) {
+	threads := num.RowLanes(cols) / lanesPerThread
+	for _, e := range k.rowEntries {
+		groups := (cols + threads*8 - 1) / (threads * 8)
+		bytes := 0
+		if e.storage == shared {
+			bytes = groups * k.words * threads * 4
+		}
+		if e.threads == threads && (e.storage != registers || groups <= e.groups) && bytes+staticShared <= sharedBytes || e.threads == threads && e.storage == reread {
+			return e, bytes
+		}
+	}
+	panic("gpu: no kernel for rows of this length")
+}
+
+// staticShared is more than the rows kernel's scratch memory ever takes.
+const staticShared = 16 << 10

@@ -1,0 +1,169 @@
+package gpu_test
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/lower/gpu"
+	"tokitai/num"
+	"tokitai/op/crossentropy"
+	"tokitai/op/layernorm"
+	"tokitai/op/norm"
+	"tokitai/op/softmax"
+)
+
+// limits are those of an H200.
+var limits = gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10, Scratch: 1 << 40}
+
+// operandsOf are contiguous operands of R×C.
+func operandsOf(d *def.Definition, dtypes []num.DType, r, c int) []gpu.Operand {
+	var all []gpu.Operand
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(map[string]int{"R": r, "C": c})
+		all = append(all, gpu.Operand{Pointer: uint64(i+1) << 44, DType: dtypes[i], Rows: rows, Cols: cols, Stride: cols})
+	}
+	return all
+}
+
+func compileVector(t *testing.T, d *def.Definition) (*gpu.Kernel, []num.DType) {
+	t.Helper()
+	dtypes := onePerFormat(d, d.Formats())[0]
+	k, err := gpu.Compile(d, dtypes, gpu.Vector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, dtypes
+}
+
+// TestRowStorage follows softmax from short rows to rows that fit nowhere.
+func TestRowStorage(t *testing.T) {
+	d := softmax.ForwardDefinition
+	k, dtypes := compileVector(t, d)
+	for _, x := range []struct {
+		rows, cols  int
+		sharedBytes int
+		entry       string
+		grid, block uint32
+		shared      uint32
+	}{
+		{1000, 8, 227 << 10, "rows32_registers1", 125, 256, 0},
+		{1001, 256, 227 << 10, "rows32_registers1", 126, 256, 0},
+		{1000, 264, 227 << 10, "rows32_registers4", 125, 256, 0},
+		{1000, 2048, 227 << 10, "rows32_registers8", 125, 256, 0},
+		{1000, 2056, 227 << 10, "rows128_registers4", 1000, 128, 0},
+		{1000, 8192, 227 << 10, "rows128_registers8", 1000, 128, 0},
+		{1000, 8200, 227 << 10, "rows1024_registers2", 132, 1024, 0},
+		{100, 32768, 227 << 10, "rows1024_registers4", 100, 1024, 0},
+		{1000, 32776, 227 << 10, "rows1024_shared", 1000, 1024, 5 * 8 * 1024 * 4},
+		{1000, 32776, 99 << 10, "rows1024_reread", 1000, 1024, 0},
+		{1000, 65536, 227 << 10, "rows1024_reread", 1000, 1024, 0},
+		{3, 1 << 31, 227 << 10, "rows1024_reread", 3, 1024, 0},
+		{1 << 33, 8, 227 << 10, "rows32_registers1", 1 << 30, 256, 0},
+	} {
+		l := limits
+		l.SharedBytes = x.sharedBytes
+		launches, scratch, err := k.Launches(operandsOf(d, dtypes, x.rows, x.cols), nil, l)
+		if err != nil || len(launches) != 1 || scratch != 0 {
+			t.Fatalf("%+v: got %d launches, %d bytes of scratch memory, error %v; want one launch", x, len(launches), scratch, err)
+		}
+		got := launches[0]
+		if got.Entry != "softmax_forward_"+x.entry || got.Grid != [3]uint32{x.grid, 1, 1} || got.Block != [3]uint32{x.block, 1, 1} || got.Shared != x.shared {
+			t.Errorf("%+v: got %s, grid %v, block %v, %d bytes shared", x, got.Entry, got.Grid, got.Block, got.Shared)
+		}
+	}
+}
+
+// TestLaunchOrder shows which kernels run, and that sums are taken before what they
+// read is replaced.
+func TestLaunchOrder(t *testing.T) {
+	for _, x := range []struct {
+		d       *def.Definition
+		r, c    int
+		want    string
+		scratch int64
+	}{
+		{layernorm.BackwardDefinition, 600, 1024, "column_lanes rows32_registers4 columns", 2 * 512 * 1024 * 4},
+		{layernorm.BackwardDefinition, 5, 1024, "column_lanes rows32_registers4 columns", 2 * 5 * 1024 * 4},
+		{sums, 5, 1000, "rows32_registers4 column_lanes total_rows elements columns scalars", 256 + (5*1000*4 + 224) + 256},
+		{norm.SquareSumDefinition, 3, 1 << 31, "total_flat total_next total_next scalars", 98304*4 + 256 + 256},
+		{norm.SquareSumDefinition, 1, 1, "total_flat scalars", 256},
+		{norm.ClipDefinition, 1, 1, "flat", 0},
+	} {
+		k, dtypes := compileVector(t, x.d)
+		launches, scratch, err := k.Launches(operandsOf(x.d, dtypes, x.r, x.c), make([]float64, len(x.d.Params)), limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, l := range launches {
+			names = append(names, strings.TrimPrefix(l.Entry, k.Source.Name+"_"))
+		}
+		if got := strings.Join(names, " "); got != x.want || scratch != x.scratch {
+			t.Errorf("%s %d×%d: got %s, %d bytes of scratch memory, want %s, %d", x.d.Name, x.r, x.c, got, scratch, x.want, x.scratch)
+		}
+	}
+}
+
+// TestPackedParameters reads the struct of a launch as the kernel does.
+func TestPackedParameters(t *testing.T) {
+	d := crossentropy.Definition
+	k, dtypes := compileVector(t, d)
+	operands := operandsOf(d, dtypes, 3, 1000)
+	operands[0].Stride = 1024
+	launches, _, err := k.Launches(operands, []float64{-100, 0.1}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := launches[0].Params
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }
+	half := func(i int) uint32 { return binary.LittleEndian.Uint32(p[8*9+4*i:]) }
+	for i, want := range []uint64{1 << 44, 1024, 2 << 44, 1, 3 << 44, 1, 4 << 44, 1000, 3} {
+		if word(i) != want {
+			t.Errorf("word %d: got %d, want %d", i, word(i), want)
+		}
+	}
+	minus := int32(-100)
+	for i, want := range []uint32{1000, math.Float32bits(1000), math.Float32bits(3), uint32(minus), math.Float32bits(0.1), 0} {
+		if half(i) != want {
+			t.Errorf("half word %d: got 0x%x, want 0x%x", i, half(i), want)
+		}
+	}
+	if len(p) != 8*9+4*6 {
+		t.Errorf("got %d bytes, want %d", len(p), 8*9+4*6)
+	}
+}
+
+// TestRefusedOperands names what a kernel is not made for.
+func TestRefusedOperands(t *testing.T) {
+	d := softmax.ForwardDefinition
+	k, dtypes := compileVector(t, d)
+	for _, x := range []struct {
+		name   string
+		change func(o []gpu.Operand) []gpu.Operand
+		want   string
+	}{
+		{"too few", func(o []gpu.Operand) []gpu.Operand { return o[:1] }, "got 1 operands"},
+		{"another format", func(o []gpu.Operand) []gpu.Operand { o[0].DType = num.F32; return o }, "x is stored as f32"},
+		{"unaligned base", func(o []gpu.Operand) []gpu.Operand { o[1].Pointer += 2; return o }, "y does not begin at multiples of 16 bytes"},
+		{"unaligned rows", func(o []gpu.Operand) []gpu.Operand { o[0].Stride++; return o }, "x does not begin at multiples of 16 bytes"},
+		{"no rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 0, 8) }, "got 0 rows"},
+		{"long rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
+	} {
+		operands := x.change(operandsOf(d, dtypes, 4, 64))
+		if _, _, err := k.Launches(operands, nil, limits); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: got %v, want an error with %q", x.name, err, x.want)
+		}
+		if strings.HasPrefix(x.name, "unaligned") && gpu.VariantOf(d, operands) != gpu.Element {
+			t.Errorf("%s: the vector variant is chosen", x.name)
+		}
+	}
+	if gpu.VariantOf(d, operandsOf(d, dtypes, 4, 64)) != gpu.Vector {
+		t.Error("aligned operands: the element variant is chosen")
+	}
+	if _, err := gpu.Compile(d, dtypes[:1], gpu.Element); err == nil {
+		t.Error("a format too few is not refused")
+	}
+}

@@ -1,0 +1,519 @@
+// What every kernel stands on: the names in which CUDA, HIP and the simulator
+// differ, storage formats, and the arithmetic of definitions to the bit. It is put
+// before a kernel's source. No vendor header is used.
+//
+// Platform: NVRTC and other CUDA compilers; HIP where __HIP__ is defined; the
+// simulator where TOKITAI_SIM is. Compiled without contraction, without flushing
+// subnormals, with correctly rounded division.
+#ifndef TOKITAI_PRELUDE_H
+#define TOKITAI_PRELUDE_H
+
+// ---- platforms ----
+
+#if defined(TOKITAI_SIM)
+
+#include "sim.h"
+#define UNROLL
+#define MAY_ALIAS __attribute__((may_alias))
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wtautological-compare"
+
+#else
+
+#if defined(__HIP__)
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __launch_bounds__(BOUND) __attribute__((launch_bounds(BOUND)))
+#define __forceinline__ inline __attribute__((always_inline))
+#define MAY_ALIAS __attribute__((may_alias))
+
+struct dim3 {
+    unsigned x, y, z;
+};
+#define threadIdx (dim3{__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()})
+#define blockIdx (dim3{__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()})
+#define blockDim (dim3{__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()})
+#define gridDim                                                                       \
+    (dim3{__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(),       \
+          __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y(),       \
+          __builtin_amdgcn_grid_size_z() / __builtin_amdgcn_workgroup_size_z()})
+#define warpSize ((int)__builtin_amdgcn_wavefrontsize())
+
+#define BARRIER()                                                   \
+    do {                                                            \
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");      \
+        __builtin_amdgcn_s_barrier();                               \
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");      \
+    } while (0)
+#define WARP_BARRIER()                                              \
+    do {                                                            \
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");      \
+        __builtin_amdgcn_wave_barrier();                            \
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");      \
+    } while (0)
+
+static __device__ __forceinline__ int lane_index() {
+    return (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+}
+
+// The value of another lane, four bytes at a time.
+template <class V>
+static __device__ __forceinline__ V from_lane(V value, int lane) {
+    static_assert(sizeof(V) == 4 || sizeof(V) == 8, "a shuffle moves four or eight bytes");
+    int words[sizeof(V) / 4];
+    __builtin_memcpy(words, &value, sizeof(V));
+    for (unsigned i = 0; i < sizeof(V) / 4; i++) words[i] = __builtin_amdgcn_ds_bpermute(lane * 4, words[i]);
+    __builtin_memcpy(&value, words, sizeof(V));
+    return value;
+}
+
+template <class V>
+static __device__ __forceinline__ V shuffle_down(V value, int distance, int width) {
+    int lane = lane_index();
+    return from_lane(value, lane % width + distance < width ? lane + distance : lane);
+}
+
+template <class V>
+static __device__ __forceinline__ V shuffle_up(V value, int distance, int width) {
+    int lane = lane_index();
+    return from_lane(value, lane % width >= distance ? lane - distance : lane);
+}
+
+#define SHFL_DOWN(VALUE, DISTANCE, WIDTH) shuffle_down(VALUE, DISTANCE, WIDTH)
+#define SHFL_UP(VALUE, DISTANCE, WIDTH) shuffle_up(VALUE, DISTANCE, WIDTH)
+#define SHFL_XOR(VALUE, DISTANCE, WIDTH) from_lane(VALUE, lane_index() ^ (DISTANCE))
+#define SHFL_IDX(VALUE, LANE, WIDTH) from_lane(VALUE, lane_index() / (WIDTH) * (WIDTH) + (LANE))
+#define ATOMIC_ADD(POINTER, VALUE) __atomic_fetch_add(POINTER, VALUE, __ATOMIC_RELAXED)
+
+#else // CUDA
+
+#define MAY_ALIAS
+#define BARRIER() __syncthreads()
+#define WARP_BARRIER() __syncwarp()
+#define SHFL_DOWN(VALUE, DISTANCE, WIDTH) __shfl_down_sync(0xffffffffu, VALUE, DISTANCE, WIDTH)
+#define SHFL_UP(VALUE, DISTANCE, WIDTH) __shfl_up_sync(0xffffffffu, VALUE, DISTANCE, WIDTH)
+#define SHFL_XOR(VALUE, DISTANCE, WIDTH) __shfl_xor_sync(0xffffffffu, VALUE, DISTANCE, WIDTH)
+#define SHFL_IDX(VALUE, LANE, WIDTH) __shfl_sync(0xffffffffu, VALUE, LANE, WIDTH)
+#define ATOMIC_ADD(POINTER, VALUE) atomicAdd(POINTER, VALUE)
+
+#endif
+
+#define UNROLL _Pragma("unroll")
+#define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND) NAME
+#define SHARED(TYPE, NAME, COUNT) alignas(16) __shared__ TYPE NAME[COUNT]
+#define SHARED_DYN(TYPE, NAME)                                       \
+    extern __shared__ uint4_aligned dynamic_shared_memory[];         \
+    TYPE* const NAME = reinterpret_cast<TYPE*>(dynamic_shared_memory)
+
+#endif
+
+#define DEVICE __device__ __forceinline__
+
+typedef unsigned short f16;  // a binary16 pattern
+typedef unsigned short bf16; // the upper half of a binary32 pattern
+typedef float f32;
+typedef int i32;
+typedef unsigned u32;
+typedef unsigned short u16;
+typedef long long i64;
+typedef unsigned long long u64;
+
+// Sixteen bytes that move in one access.
+struct alignas(16) uint4_aligned {
+    u32 x, y, z, w;
+} MAY_ALIAS;
+
+// ---- patterns ----
+
+#define INFINITE float_of(0x7f800000u)
+
+#if defined(TOKITAI_SIM) || defined(__HIP__)
+
+DEVICE u32 bits_of(float x) {
+    u32 b;
+    __builtin_memcpy(&b, &x, 4);
+    return b;
+}
+
+DEVICE float float_of(u32 b) {
+    float x;
+    __builtin_memcpy(&x, &b, 4);
+    return x;
+}
+
+#else
+
+DEVICE u32 bits_of(float x) { return __float_as_uint(x); }
+DEVICE float float_of(u32 b) { return __uint_as_float(b); }
+
+#endif
+
+// ---- arithmetic, each correctly rounded ----
+
+#if defined(TOKITAI_SIM)
+
+DEVICE float divide(float a, float b) { return a / b; }
+DEVICE float square_root(float x) { return __builtin_sqrtf(x); }
+DEVICE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE float round_to_integral(float x) { return __builtin_rintf(x); }
+
+#elif defined(__HIP__)
+
+DEVICE float divide(float a, float b) { return a / b; }
+DEVICE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+DEVICE float round_to_integral(float x) { return __builtin_rintf(x); }
+
+// The instruction is good to one unit in the last place: of it and its neighbours,
+// the residuals tell which is nearest. Small arguments are scaled up, so that no
+// residual is lost to underflow.
+DEVICE float square_root(float x) {
+    bool is_small = x < 0x1p-96f;
+    float a = is_small ? x * 0x1p32f : x;
+    float s = __builtin_amdgcn_sqrtf(a);
+    float below = float_of(bits_of(s) - 1), above = float_of(bits_of(s) + 1);
+    float r = s;
+    r = fused(-below, s, a) <= 0.0f ? below : r;
+    r = fused(-above, s, a) > 0.0f ? above : r;
+    r = is_small ? r * 0x1p-16f : r;
+    return a == 0.0f || a == INFINITE ? x : r;
+}
+
+#else
+
+DEVICE float divide(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE float square_root(float x) { return __fsqrt_rn(x); }
+DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE float round_to_integral(float x) { return rintf(x); }
+
+#endif
+
+// ---- exact ----
+
+DEVICE float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+
+// NaN if either is NaN; −0 < +0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
+
+DEVICE float larger(float a, float b) {
+    float m;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+    return m;
+}
+
+DEVICE float smaller(float a, float b) {
+    float m;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+    return m;
+}
+
+#else
+
+DEVICE float larger(float a, float b) {
+    if (a > b) return a;
+    if (b > a) return b;
+    return a == b ? float_of(bits_of(a) & bits_of(b)) : a + b;
+}
+
+DEVICE float smaller(float a, float b) {
+    if (a < b) return a;
+    if (b < a) return b;
+    return a == b ? float_of(bits_of(a) | bits_of(b)) : a + b;
+}
+
+#endif
+
+// (x·2^a)·2^(n−a), a = ⌊n/2⌋; n is rounded to integral and clamped.
+DEVICE float scale(float x, float n) {
+    if (n != n) return n;
+    float m = round_to_integral(n);
+    int k = (int)(m < -252.0f ? -252.0f : m > 254.0f ? 254.0f : m);
+    int a = k >> 1;
+    float half = x * float_of((u32)(a + 127) << 23);
+    return half * float_of((u32)(k - a + 127) << 23);
+}
+
+// ---- int32, wrapping ----
+
+DEVICE i32 int_add(i32 a, i32 b) { return (i32)((u32)a + (u32)b); }
+DEVICE i32 int_sub(i32 a, i32 b) { return (i32)((u32)a - (u32)b); }
+DEVICE i32 shift_left(i32 a, i32 n) { return (i32)((u32)a << (n & 31)); }
+DEVICE i32 shift_right(i32 a, i32 n) { return a >> (n & 31); }
+
+// Toward zero, saturating; NaN gives 0.
+DEVICE i32 int_of(float x) {
+    if (x != x) return 0;
+    if (x >= 2147483648.0f) return 2147483647;
+    if (x < -2147483648.0f) return -2147483647 - 1;
+    return (i32)x;
+}
+
+// ---- storage formats: read exactly, written with one rounding to nearest even ----
+
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+
+DEVICE float widen_f16(u32 h) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((u16)h));
+    return x;
+}
+
+DEVICE u32 narrow_f16(float x) {
+    u16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+#else
+
+DEVICE float widen_f16(u32 h) {
+    u32 sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u) return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest >= 0x400u) return float_of(sign | ((rest << 13) + (112u << 23)));
+    return float_of(sign | bits_of((float)rest * 0x1p-24f));
+}
+
+// One addition rounds what becomes subnormal: the last bit of 0.5 + |x| is that of
+// binary16's subnormals.
+DEVICE u32 narrow_f16(float x) {
+    u32 sign = bits_of(x) >> 16 & 0x8000u, rest = bits_of(x) & 0x7fffffffu;
+    if (rest > 0x7f800000u) return sign | 0x7e00u;
+    if (rest >= 0x477ff000u) return sign | 0x7c00u;
+    if (rest < 0x38800000u) return sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000u);
+    return sign | (rest - (112u << 23) + 0xfffu + (rest >> 13 & 1u)) >> 13;
+}
+
+#endif
+
+DEVICE float widen_bf16(u32 h) { return float_of(h << 16); }
+
+DEVICE u32 narrow_bf16(float x) {
+    u32 b = bits_of(x);
+    if ((b & 0x7fffffffu) > 0x7f800000u) return b >> 16 | 0x40u;
+    return (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+}
+
+DEVICE float widen_f32(u32 b) { return float_of(b); }
+DEVICE u32 narrow_f32(float x) { return bits_of(x); }
+
+DEVICE float load_f16(const f16* at) { return widen_f16(*at); }
+DEVICE float load_bf16(const bf16* at) { return widen_bf16(*at); }
+DEVICE float load_f32(const f32* at) { return *at; }
+DEVICE void store_f16(f16* at, float x) { *at = (f16)narrow_f16(x); }
+DEVICE void store_bf16(bf16* at, float x) { *at = (bf16)narrow_bf16(x); }
+DEVICE void store_f32(f32* at, float x) { *at = x; }
+
+DEVICE float round_f16(float x) { return widen_f16(narrow_f16(x)); }
+DEVICE float round_bf16(float x) { return widen_bf16(narrow_bf16(x)); }
+DEVICE float round_f32(float x) { return x; }
+
+// Stochastic rounding: of the neighbours lo <= |x| < hi, hi if word < q, where
+// q = floor((|x|-lo) / (hi-lo) · 2^32).
+DEVICE float sround_f16(float x, i32 word) {
+    u32 sign = bits_of(x) & 0x80000000u, rest = bits_of(x) & 0x7fffffffu;
+    if (rest > 0x477fe000u) return round_f16(x); // beyond 65504, or NaN
+    if (rest >= 0x38800000u) {
+        u32 lo = rest & ~0x1fffu, q = rest << 19;
+        return float_of(sign | ((u32)word < q ? lo + 0x2000u : lo));
+    }
+    float units = float_of(rest) * 0x1p24f; // of 2^-24, exactly
+    u32 lo = (u32)units, q = (u32)((units - (float)lo) * 0x1p32f);
+    return float_of(sign | bits_of((float)((u32)word < q ? lo + 1u : lo) * 0x1p-24f));
+}
+
+DEVICE float sround_bf16(float x, i32 word) {
+    u32 sign = bits_of(x) & 0x80000000u, rest = bits_of(x) & 0x7fffffffu;
+    if (rest > 0x7f7f0000u) return round_bf16(x);
+    u32 lo = rest & 0xffff0000u, q = rest << 16;
+    return float_of(sign | ((u32)word < q ? lo + 0x10000u : lo));
+}
+
+DEVICE float sround_f32(float x, i32) { return x; }
+
+// ---- groups: eight neighbouring elements of a row, which one thread owns ----
+
+struct Group16 {
+    u32 w[4]; // two patterns each
+};
+
+struct Group32 {
+    u32 w[8];
+};
+
+DEVICE float get_f16(const Group16& g, int j) { return widen_f16(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
+DEVICE float get_bf16(const Group16& g, int j) { return widen_bf16(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
+DEVICE float get_f32(const Group32& g, int j) { return float_of(g.w[j]); }
+
+// The first n of eight elements, the others zero. Each element is an access of its
+// own; the vector forms move whole groups in accesses of 16 bytes.
+DEVICE Group16 fetch16(const u16* at, int n) {
+    Group16 g;
+    UNROLL for (int i = 0; i < 4; i++)
+        g.w[i] = (2 * i < n ? (u32)at[2 * i] : 0u) | (2 * i + 1 < n ? (u32)at[2 * i + 1] << 16 : 0u);
+    return g;
+}
+
+DEVICE Group32 fetch32(const f32* at, int n) {
+    Group32 g;
+    UNROLL for (int i = 0; i < 8; i++) g.w[i] = i < n ? bits_of(at[i]) : 0u;
+    return g;
+}
+
+// renew makes a compiler forget what it knows of a kept group: else it keeps the
+// widened elements too, which takes twice the registers that are there.
+#if defined(TOKITAI_SIM)
+#define RENEW(WORD)
+#elif defined(__HIP__)
+#define RENEW(WORD) asm volatile("" : "+v"(WORD))
+#else
+#define RENEW(WORD) asm volatile("" : "+r"(WORD))
+#endif
+
+DEVICE void renew(Group16& g) {
+    UNROLL for (int i = 0; i < 4; i++) RENEW(g.w[i]);
+}
+
+// A whole group, or zeros where fewer than eight elements are inside: one access that
+// nothing branches around, so that those of several groups overlap.
+DEVICE Group16 fetch16_whole(const u16* at, int n) {
+    uint4_aligned a = {0, 0, 0, 0};
+    if (n == 8) a = *reinterpret_cast<const uint4_aligned*>(at);
+    return Group16{{a.x, a.y, a.z, a.w}};
+}
+
+DEVICE Group32 fetch32_whole(const f32* at, int n) {
+    uint4_aligned a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
+    if (n == 8) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
+    return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+DEVICE Group16 fetch16_vector(const u16* at, int n) {
+    if (n < 8) return fetch16(at, n);
+    uint4_aligned a = *reinterpret_cast<const uint4_aligned*>(at);
+    return Group16{{a.x, a.y, a.z, a.w}};
+}
+
+DEVICE Group32 fetch32_vector(const f32* at, int n) {
+    if (n < 8) return fetch32(at, n);
+    uint4_aligned a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
+    return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+// A group of results, narrowed.
+DEVICE void set_f16(Group16& g, int j, float x) { g.w[j >> 1] = j & 1 ? g.w[j >> 1] | narrow_f16(x) << 16 : narrow_f16(x); }
+DEVICE void set_bf16(Group16& g, int j, float x) { g.w[j >> 1] = j & 1 ? g.w[j >> 1] | narrow_bf16(x) << 16 : narrow_bf16(x); }
+DEVICE void set_f32(Group32& g, int j, float x) { g.w[j] = bits_of(x); }
+
+DEVICE void put16(u16* at, int n, const Group16& g) {
+    UNROLL for (int i = 0; i < 8; i++)
+        if (i < n) at[i] = (u16)(g.w[i >> 1] >> 16 * (i & 1));
+}
+
+DEVICE void put32(f32* at, int n, const Group32& g) {
+    UNROLL for (int i = 0; i < 8; i++)
+        if (i < n) at[i] = float_of(g.w[i]);
+}
+
+DEVICE void put16_vector(u16* at, int n, const Group16& g) {
+    if (n < 8) return put16(at, n, g);
+    *reinterpret_cast<uint4_aligned*>(at) = uint4_aligned{g.w[0], g.w[1], g.w[2], g.w[3]};
+}
+
+DEVICE void put32_vector(f32* at, int n, const Group32& g) {
+    if (n < 8) return put32(at, n, g);
+    reinterpret_cast<uint4_aligned*>(at)[0] = uint4_aligned{g.w[0], g.w[1], g.w[2], g.w[3]};
+    reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
+}
+
+// How many of the eight elements from column c on are inside a row.
+DEVICE int inside(u32 c, u32 columns) { return c >= columns ? 0 : columns - c < 8u ? (int)(columns - c) : 8; }
+
+// ---- sums have a shape: lanes that start at +0, then neighbours ----
+
+DEVICE void fill(float* s, float v) {
+    UNROLL for (int j = 0; j < 8; j++) s[j] = v;
+}
+
+// Eight neighbouring lanes.
+DEVICE float tree(const float* s) { return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])); }
+
+DEVICE float largest(const float* s) {
+    return larger(larger(larger(s[0], s[1]), larger(s[2], s[3])), larger(larger(s[4], s[5]), larger(s[6], s[7])));
+}
+
+DEVICE float smallest(const float* s) {
+    return smaller(smaller(smaller(s[0], s[1]), smaller(s[2], s[3])), smaller(smaller(s[4], s[5]), smaller(s[6], s[7])));
+}
+
+// N neighbouring threads, N at most 32; every one of them gets the result. The
+// groups of a butterfly are the nodes of the adjacent tree, and a sum of two does not
+// depend on their order.
+template <int N>
+DEVICE float threads_sum(float v) {
+    UNROLL for (int d = 1; d < N; d *= 2) v = v + SHFL_XOR(v, d, 32);
+    return v;
+}
+
+template <int N>
+DEVICE float threads_max(float v) {
+    UNROLL for (int d = 1; d < N; d *= 2) v = larger(v, SHFL_XOR(v, d, 32));
+    return v;
+}
+
+template <int N>
+DEVICE float threads_min(float v) {
+    UNROLL for (int d = 1; d < N; d *= 2) v = smaller(v, SHFL_XOR(v, d, 32));
+    return v;
+}
+
+// The one value that a thread holds where all others hold +0, its pattern unchanged.
+template <int N>
+DEVICE float threads_one(float v) {
+    u32 b = bits_of(v);
+    UNROLL for (int d = 1; d < N; d *= 2) b |= SHFL_XOR(b, d, 32);
+    return float_of(b);
+}
+
+// ---- random words: Philox 4x32-10 ----
+
+DEVICE void philox(u32 word[4], u32 key0, u32 key1, u32 c0, u32 c1, u32 c2, u32 c3) {
+    UNROLL for (int round = 0; round < 10; round++) {
+        u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
+        c0 = (u32)(p1 >> 32) ^ c1 ^ key0;
+        c1 = (u32)p1;
+        c2 = (u32)(p0 >> 32) ^ c3 ^ key1;
+        c3 = (u32)p0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    word[0] = c0;
+    word[1] = c1;
+    word[2] = c2;
+    word[3] = c3;
+}
+
+// The word of element e, a flat index.
+DEVICE i32 random_word(i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
+    u32 w[4];
+    philox(w, (u32)seed_low, (u32)seed_high, (u32)(e >> 2), (u32)(e >> 34), (u32)tensor, (u32)step);
+    u32 low = e & 1 ? w[1] : w[0], high = e & 1 ? w[3] : w[2];
+    return (i32)(e & 2 ? high : low);
+}
+
+// The words of eight neighbouring elements from e on: two blocks of four, or three.
+DEVICE void random_words(i32 word[8], i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
+    u32 w[12];
+    u64 block = e >> 2;
+    int skip = (int)(e & 3);
+    UNROLL for (int i = 0; i < 3; i++)
+        if (i < 2 || skip > 0) philox(w + 4 * i, (u32)seed_low, (u32)seed_high, (u32)(block + i), (u32)((block + i) >> 32), (u32)tensor, (u32)step);
+        else w[8] = w[9] = w[10] = w[11] = 0;
+    UNROLL for (int j = 0; j < 8; j++) {
+        u32 a = skip & 1 ? w[j + 1] : w[j], b = skip & 1 ? w[j + 3 < 12 ? j + 3 : 11] : w[j + 2];
+        word[j] = (i32)(skip & 2 ? b : a);
+    }
+}
+
+#endif

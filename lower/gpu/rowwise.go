@@ -1,0 +1,691 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/num"
+)
+
+// rowwise is a rowwise definition as a handful of kernels, launched in this order:
+//
+//	rows           row reductions, what is stored per row and, unless sums need them first, per element
+//	column_lanes   the lanes of column sums
+//	total_flat     the sums of flat rows of 65,536 elements (total_rows where rows lie apart); total_next adds those up
+//	rows           here, if no sum depends on a row reduction: sums read what this replaces
+//	flat, elements what is stored per element, where it is not stored by rows
+//	columns        lanes are added up; what is stored per column
+//	scalars        what is stored once
+type rowwise struct {
+	d       *def.Definition
+	dtypes  []num.DType
+	variant Variant
+	base    string
+
+	operands []string // identifiers of operands and parameters
+	params   []string
+
+	schedule   lower.Schedule
+	columnSums []*def.Node
+	totalSums  []*def.Node
+	rowValues  []*def.Node // row reductions that later kernels read from scratch memory
+
+	elementOutputs, rowOutputs, columnOutputs, scalarOutputs []def.Output
+
+	hasRows    bool // there are row reductions
+	isSplit    bool // sums depend on row reductions: rows stores nothing per element
+	kept       []*keptValue
+	words      int // that are kept of each group between passes
+	rowEntries []rowEntry
+	fields     []field
+	source     Source
+}
+
+// rowEntry is one instance of the rows kernel.
+type rowEntry struct {
+	name    string
+	storage storage
+	threads int  // of a row
+	rows    int  // of a block
+	groups  int  // of eight elements that a thread keeps; 0 if any number
+	isAhead bool // the next row is read before this one is finished
+}
+
+// storage is where a row's values are kept between passes.
+type storage uint8
+
+const (
+	registers storage = iota
+	shared
+	reread // nowhere: inputs are read and values computed again
+)
+
+func (s storage) String() string { return [...]string{"registers", "shared", "reread"}[s] }
+
+// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
+const lanesPerThread = 8
+
+// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
+// sums up and the operands it has groups of. They leave enough for everything else,
+// so that compilers spill nothing.
+const (
+	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
+	longRegisters  = 52  // in blocks of 1,024, which may have 64
+	aheadRegisters = 16  // of a row that is read while another is at work
+)
+
+const (
+	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
+	worthKeeping = 6        // nodes: what costs less is computed again
+)
+
+func isElement(n *def.Node) bool   { return n.Extent == def.PerElement && !n.Late }
+func isColumn(n *def.Node) bool    { return n.Extent == def.PerColumn && !n.Late }
+func isRow(n *def.Node) bool       { return n.Extent == def.PerRow && !n.Late }
+func isScalar(n *def.Node) bool    { return n.Extent == def.Scalar && !n.Late }
+func isReduction(n *def.Node) bool { return n.Op.IsRowReduction() }
+func isSum(n *def.Node) bool       { return n.Op == def.OpColSum || n.Op == def.OpTotalSum }
+
+func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
+	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base, schedule: lower.NewSchedule(d)}
+	k.nameOperands()
+	k.classify()
+	k.layout()
+	k.source.Name = base
+	var s text
+	k.header(&s)
+	if k.hasRows {
+		k.rows(&s)
+	}
+	if len(k.columnSums) > 0 {
+		k.columnLanes(&s)
+	}
+	if len(k.totalSums) > 0 {
+		if d.IsFlat() {
+			k.totals(&s, true)
+		}
+		k.totals(&s, false)
+		k.totalNext(&s)
+	}
+	if k.storesElements() {
+		if d.IsFlat() {
+			k.elements(&s, true)
+		}
+		k.elements(&s, false)
+	}
+	if len(k.columnOutputs) > 0 {
+		k.columns(&s)
+	}
+	if len(k.scalarOutputs) > 0 {
+		k.scalars(&s)
+	}
+	k.source.Text = s.String()
+	return &Kernel{Source: k.source, plan: k}
+}
+
+func (k *rowwise) nameOperands() {
+	var names []string
+	for _, o := range k.d.Operands {
+		names = append(names, o.Name)
+	}
+	for _, p := range k.d.Params {
+		names = append(names, p.Name)
+	}
+	ids := uniqueIdentifiers(names, "_stride")
+	k.operands, k.params = ids[:len(k.d.Operands)], ids[len(k.d.Operands):]
+}
+
+// classify finds out which kernels the definition needs.
+func (k *rowwise) classify() {
+	for _, o := range k.d.Exec.Outputs {
+		switch o.Value.Extent {
+		case def.PerElement:
+			k.elementOutputs = append(k.elementOutputs, o)
+		case def.PerRow:
+			k.rowOutputs = append(k.rowOutputs, o)
+		case def.PerColumn:
+			k.columnOutputs = append(k.columnOutputs, o)
+		default:
+			k.scalarOutputs = append(k.scalarOutputs, o)
+		}
+	}
+	var sumArgs []*def.Node
+	for _, n := range k.d.Exec.Nodes {
+		switch {
+		case n.Op == def.OpColSum:
+			k.columnSums = append(k.columnSums, n)
+			sumArgs = append(sumArgs, n.Args[0])
+		case n.Op == def.OpTotalSum:
+			k.totalSums = append(k.totalSums, n)
+			sumArgs = append(sumArgs, n.Args[0])
+		case isReduction(n):
+			k.hasRows = true
+		}
+	}
+	k.isSplit = slices.ContainsFunc(closure(sumArgs, isReduction), isReduction)
+	if k.isSplit {
+		later := append(sumArgs, values(k.elementOutputs)...)
+		for _, n := range closure(later, isReduction) {
+			if isReduction(n) {
+				k.rowValues = append(k.rowValues, n)
+			}
+		}
+	}
+}
+
+// storesElements reports whether what is stored per element, or per row without a
+// reduction, has a kernel of its own.
+func (k *rowwise) storesElements() bool {
+	if k.hasRows {
+		return k.isSplit && len(k.elementOutputs) > 0
+	}
+	return len(k.elementOutputs)+len(k.rowOutputs) > 0
+}
+
+func values(outputs []def.Output) []*def.Node {
+	var nodes []*def.Node
+	for _, o := range outputs {
+		nodes = append(nodes, o.Value)
+	}
+	return nodes
+}
+
+// closure is all that the roots are computed from, arguments first. What stops it is
+// part of it, its arguments are not.
+func closure(roots []*def.Node, stop func(*def.Node) bool) []*def.Node {
+	seen := map[*def.Node]bool{}
+	var all []*def.Node
+	var visit func(n *def.Node)
+	visit = func(n *def.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		all = append(all, n)
+		if stop == nil || !stop(n) {
+			for _, a := range n.Args {
+				visit(a)
+			}
+		}
+	}
+	for _, n := range roots {
+		visit(n)
+	}
+	slices.SortFunc(all, func(a, b *def.Node) int { return a.ID - b.ID })
+	return all
+}
+
+// header writes the comment on top and the struct of parameters.
+func (k *rowwise) header(s *text) {
+	s.line("// %s, %s access", k.d.Name, k.variant)
+	for _, f := range k.d.Contract().Formula {
+		s.line("//   %s", f)
+	}
+	s.line("//")
+	var stored []string
+	for i, o := range k.d.Operands {
+		stored = append(stored, o.Name+" "+k.dtypes[i].String())
+	}
+	s.line("// Operands    %s", strings.Join(stored, ", "))
+	s.line("// Definition  sha256 %s", k.d.Hash())
+	s.line("")
+	s.open("struct %s_params {", k.base)
+	for _, f := range k.fields {
+		s.line("%s %s;%s", f.typeName, f.name, f.note)
+	}
+	s.close("};")
+}
+
+// entry begins a kernel.
+func (k *rowwise) entry(s *text, suffix string, threads int) {
+	name := k.base + "_" + suffix
+	k.source.Entries = append(k.source.Entries, name)
+	s.open("KERNEL(%s, %d)(const %s_params p) {", name, threads, k.base)
+}
+
+// scalarsOf declares the single values that nodes need, known before the first row.
+func (k *rowwise) scalarsOf(s *text, nodes []*def.Node) {
+	for _, n := range nodes {
+		if isScalar(n) && !isInline(n) {
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// rowsOf declares the values per row that nodes need, reductions read from scratch memory.
+func (k *rowwise) rowsOf(s *text, nodes []*def.Node) {
+	for _, n := range nodes {
+		switch {
+		case !isRow(n):
+		case isReduction(n):
+			k.declare(s, n, fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.rowValues, n)))
+		default:
+			k.declare(s, n, k.rowExpression(n))
+		}
+	}
+}
+
+func (k *rowwise) rowExpression(n *def.Node) string {
+	if n.Op == def.OpInput {
+		return k.load(n.Operand, fmt.Sprintf("row * p.%s_stride", k.operands[n.Operand]))
+	}
+	return k.expression(n)
+}
+
+// fetchGroups reads the groups of the inputs that nodes need, but those that are at hand.
+func (k *rowwise) fetchGroups(s *text, nodes []*def.Node, at func(operand int) string, flat string) {
+	for _, n := range nodes {
+		switch {
+		case n.Op == def.OpInput && (isElement(n) || isColumn(n)):
+			d := k.dtypes[n.Operand]
+			s.line("const %s %s_group = %s;", groupType(d), k.operands[n.Operand], k.fetch(d, at(n.Operand), "n"))
+		case n.Op == def.OpRandom:
+			s.line("i32 %s_group[8];", name(n))
+			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
+		}
+	}
+}
+
+func (k *rowwise) arguments(n *def.Node) string {
+	var args []string
+	for _, a := range n.Args {
+		args = append(args, k.value(a))
+	}
+	return strings.Join(args, ", ")
+}
+
+// elementsOf declares the values of element j that nodes need.
+func (k *rowwise) elementsOf(s *text, nodes []*def.Node, column string) {
+	for _, n := range nodes {
+		switch {
+		case !isElement(n) && !isColumn(n):
+		case n.Op == def.OpInput:
+			k.get(s, n, k.operands[n.Operand]+"_group")
+		case n.Op == def.OpRandom:
+			k.declare(s, n, name(n)+"_group[j]")
+		case n.Op == def.OpCol:
+			k.declare(s, n, "(i32)("+column+")")
+		default:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// get declares element j of a group.
+func (k *rowwise) get(s *text, n *def.Node, group string) {
+	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
+}
+
+// elements writes the kernel of what is stored per element: over groups of eight in
+// flat order where all operands are contiguous, row by row otherwise.
+func (k *rowwise) elements(s *text, isFlat bool) {
+	roots := values(k.elementOutputs)
+	if !k.hasRows {
+		roots = append(roots, values(k.rowOutputs)...)
+	}
+	nodes := closure(roots, isReduction)
+	s.line("")
+	if isFlat {
+		s.line("// Every element, in flat order: operands without gaps between their rows.")
+		k.entry(s, "flat", 256)
+	} else {
+		s.line("// Every element, in groups of eight neighbours of a row.")
+		k.entry(s, "elements", 256)
+	}
+	k.scalarsOf(s, nodes)
+	at := func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
+	flat := "c"
+	if isFlat {
+		s.line("const i64 count = p.rows * p.cols, groups = (count + 7) / 8;")
+		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {")
+		s.line("const i64 c = q * 8;")
+		s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
+	} else {
+		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
+		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
+		s.line("const i64 row = q / groups;")
+		s.line("const u32 c = (u32)(q %% groups) * 8;")
+		s.line("const int n = inside(c, p.cols);")
+		at, flat = k.atRow, "row * p.cols + c"
+		k.rowsOf(s, nodes)
+	}
+	k.fetchGroups(s, nodes, at, flat)
+	k.storeGroups(s, nodes, at)
+	if !k.hasRows {
+		k.storeRows(s, "c == 0")
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// atRow is the address of a group of an operand.
+func (k *rowwise) atRow(operand int) string {
+	if k.d.Operands[operand].Extent == def.PerColumn {
+		return fmt.Sprintf("p.%s + c", k.operands[operand])
+	}
+	return fmt.Sprintf("p.%[1]s + row * p.%[1]s_stride + c", k.operands[operand])
+}
+
+// storeGroups computes the elements of a group and stores those that are outputs.
+func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) string) {
+	if len(k.elementOutputs) == 0 {
+		return
+	}
+	for _, o := range k.elementOutputs {
+		s.line("%s %s_out;", groupType(k.dtypes[o.Operand]), k.operands[o.Operand])
+	}
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	k.elementsOf(s, nodes, "c + j")
+	for _, o := range k.elementOutputs {
+		s.line("set_%s(%s_out, j, %s);", k.dtypes[o.Operand], k.operands[o.Operand], k.value(o.Value))
+	}
+	s.close("}")
+	for _, o := range k.elementOutputs {
+		k.put(s, k.dtypes[o.Operand], at(o.Operand), "n", k.operands[o.Operand]+"_out")
+	}
+}
+
+// storeRows stores what is an output per row.
+func (k *rowwise) storeRows(s *text, condition string) {
+	for _, o := range k.rowOutputs {
+		at := fmt.Sprintf("row * p.%s_stride", k.operands[o.Operand])
+		s.line("if (%s) %s", condition, k.store(o.Operand, at, k.value(o.Value)))
+	}
+}
+
+// columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
+// l + step, … in ascending order.
+func (k *rowwise) columnLanes(s *text) {
+	var args []*def.Node
+	for _, n := range k.columnSums {
+		args = append(args, n.Args[0])
+	}
+	nodes := closure(args, isReduction)
+	s.line("")
+	s.line("// Lanes of column sums: row r is in lane r mod %d, %d or %d, each lane summed in", num.ColLanes(1), num.ColLanes(257), num.ColLanes(2049))
+	s.line("// ascending order by the thread that owns eight of its columns.")
+	k.entry(s, "column_lanes", 256)
+	k.scalarsOf(s, nodes)
+	s.line("const i64 groups = p.padded / 8;")
+	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {")
+	s.line("const i64 lane = q / groups;")
+	s.line("const u32 c = (u32)(q %% groups) * 8;")
+	s.line("const int n = inside(c, p.cols);")
+	for _, n := range k.columnSums {
+		k.lanes(s, n, "0.0f")
+	}
+	s.open("for (i64 row = lane; row < p.rows; row += p.lane_step) {")
+	k.rowsOf(s, nodes)
+	k.fetchGroups(s, nodes, k.atRow, "row * p.cols + c")
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	k.elementsOf(s, nodes, "c + j")
+	for _, n := range k.columnSums {
+		s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+	}
+	s.close("}")
+	s.close("}")
+	for i, n := range k.columnSums {
+		s.line("UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(%d * p.lanes + lane) * p.padded + c + j] = %s_lane[j];", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// lanes declares the eight lanes of a reduction that a thread owns.
+func (k *rowwise) lanes(s *text, n *def.Node, start string) {
+	s.line("float %s_lane[8];", name(n))
+	s.line("fill(%s_lane, %s);", name(n), start)
+}
+
+// totals writes the kernel of the sums of flat rows.
+func (k *rowwise) totals(s *text, isFlat bool) {
+	var args []*def.Node
+	for _, n := range k.totalSums {
+		args = append(args, n.Args[0])
+	}
+	nodes := closure(args, isReduction)
+	s.line("")
+	s.line("// Sums of flat rows of %d elements, the last one shorter: each is a row sum.", num.FlatRow)
+	suffix := "total_rows"
+	if isFlat {
+		suffix = "total_flat"
+	}
+	k.entry(s, suffix, 1024)
+	k.scalarsOf(s, nodes)
+	k.openFlatRows(s, len(k.totalSums), "p.rows * p.cols")
+	for _, n := range k.totalSums {
+		k.lanes(s, n, "0.0f")
+	}
+	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+	s.line("const int n = inside(at, length);")
+	if isFlat {
+		s.line("const i64 c = start + at;")
+		k.fetchGroups(s, nodes, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
+		s.open("UNROLL for (int j = 0; j < 8; j++) {")
+		k.elementsOf(s, nodes, "c + j")
+		for _, n := range k.totalSums {
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
+		}
+	} else {
+		s.open("for (int j = 0; j < n; j++) {")
+		s.line("const i64 e = start + at + j, row = e / p.cols;")
+		s.line("const u32 c = (u32)(e - row * p.cols);")
+		k.rowsOf(s, nodes)
+		k.singleElement(s, nodes)
+		for _, n := range k.totalSums {
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+		}
+	}
+	s.close("}")
+	s.close("}")
+	for _, n := range k.totalSums {
+		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
+	}
+	k.acrossWarps(s, k.totalSums, "1024", "1")
+	for i, n := range k.totalSums {
+		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// openFlatRows begins the loop over flat rows, one a block.
+func (k *rowwise) openFlatRows(s *text, sums int, count string) {
+	s.line("SHARED(float, scratch, %d);", 2*sums*32)
+	s.line("const u32 t = threadIdx.x;")
+	s.line("const i64 count = %s;", count)
+	s.line("int turn = 0;")
+	s.open("for (i64 flat = blockIdx.x; flat < p.total_count; flat += gridDim.x) {")
+	s.line("const i64 start = flat * %d;", num.FlatRow)
+	s.line("const u32 length = (u32)(count - start < %[1]d ? count - start : %[1]d);", num.FlatRow)
+	s.line("const u32 threads = length <= 2048 ? 32 : length <= 8192 ? 128 : 1024; // eight lanes each")
+}
+
+// singleElement declares the values of the element in row and column c.
+func (k *rowwise) singleElement(s *text, nodes []*def.Node) {
+	for _, n := range nodes {
+		switch {
+		case !isElement(n) && !isColumn(n):
+		case n.Op == def.OpInput && isColumn(n):
+			k.declare(s, n, k.load(n.Operand, "c"))
+		case n.Op == def.OpInput:
+			k.declare(s, n, k.load(n.Operand, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
+		case n.Op == def.OpRandom:
+			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
+		case n.Op == def.OpCol:
+			k.declare(s, n, "(i32)c")
+		default:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// totalNext writes the kernel that adds up the sums of flat rows.
+func (k *rowwise) totalNext(s *text) {
+	s.line("")
+	s.line("// Sums of flat rows form rows of %d themselves; a column of blocks for each sum.", num.FlatRow)
+	k.entry(s, "total_next", 1024)
+	k.openFlatRows(s, 1, "p.total_length")
+	s.line("const float* const in = p.totals_in + blockIdx.y * count + start;")
+	s.line("float lane[8];")
+	s.line("fill(lane, 0.0f);")
+	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+	s.line("const int n = inside(at, length);")
+	s.line("UNROLL for (int j = 0; j < 8; j++) lane[j] = lane[j] + (j < n ? in[at + j] : 0.0f);")
+	s.close("}")
+	s.line("float sum = threads_sum<32>(tree(lane));")
+	s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = sum;")
+	s.line("BARRIER(); // all parts are there")
+	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
+	s.line("turn ^= 1;")
+	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
+	s.close("}")
+	s.close("}")
+}
+
+// acrossWarps joins what groups of 32 threads have found, in shared memory. Parts of
+// one pass and of the next lie in different halves of it, so that one barrier a pass
+// is enough.
+func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string) {
+	parts := threads + " / 32"
+	slot := " + slot"
+	if rows == "1" {
+		slot = ""
+	}
+	s.line("const int parts = %s;", parts)
+	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, k.mostReductions(nodes))
+	for i, n := range nodes {
+		s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", i, name(n))
+	}
+	s.line("BARRIER(); // all parts are there")
+	for i, n := range nodes {
+		s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], i)
+	}
+	s.line("turn ^= 1;")
+}
+
+// joins names how the parts of a reduction are joined.
+var joins = map[def.Op]string{
+	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
+}
+
+// mostReductions is the room in scratch memory: all total sums, or the most
+// reductions of any pass.
+func (k *rowwise) mostReductions(nodes []*def.Node) int {
+	if len(nodes) > 0 && nodes[0].Op == def.OpTotalSum {
+		return len(nodes)
+	}
+	most := 0
+	for _, p := range k.schedule.Passes {
+		most = max(most, len(p.Reductions))
+	}
+	return most
+}
+
+// columns writes the kernel that adds up lanes and stores what is known per column.
+func (k *rowwise) columns(s *text) {
+	nodes := closure(values(k.columnOutputs), isSum)
+	s.line("")
+	s.line("// Every column, 32 a block: lanes are added up as neighbours, then what follows is")
+	s.line("// computed and stored.")
+	k.entry(s, "columns", 256)
+	k.lateScalars(s, nodes)
+	hasSums := slices.ContainsFunc(nodes, func(n *def.Node) bool { return n.Op == def.OpColSum })
+	if hasSums {
+		s.line("SHARED(float, part, 256 * 32);")
+		s.line("const u32 chunks = (u32)((p.lanes + 7) / 8);")
+		s.line("u32 all = 1;")
+		s.line("while (all < chunks) all *= 2;")
+	}
+	s.line("const u32 x = threadIdx.x %% 32, y = threadIdx.x / 32;")
+	s.open("for (i64 first = blockIdx.x * 32LL; first < p.cols; first += gridDim.x * 32LL) {")
+	s.line("const u32 c = (u32)first + x;")
+	s.line("const bool here = c < p.cols;")
+	for i, n := range k.columnSums {
+		if !slices.Contains(nodes, n) {
+			continue
+		}
+		s.line("// %s: eight neighbouring lanes each, then pairs of neighbours", k.describe(n))
+		s.open("for (u32 i = y; i < all; i += 8) {")
+		s.line("float lane[8];")
+		s.line("UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", i)
+		s.line("part[i * 32 + x] = tree(lane);")
+		s.close("}")
+		s.line("BARRIER(); // all chunks are there")
+		s.open("for (u32 d = 1; d < all; d *= 2) {")
+		s.line("for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];")
+		s.line("BARRIER(); // this level is complete")
+		s.close("}")
+		s.line("const float %s = part[x];", name(n))
+		s.line("BARRIER(); // everybody has the sum, part may be written again")
+	}
+	for _, n := range nodes {
+		switch {
+		case n.Extent != def.PerColumn || n.Op == def.OpColSum:
+		case n.Op == def.OpInput:
+			k.declare(s, n, fmt.Sprintf("here ? %s : 0.0f", k.load(n.Operand, "c")))
+		default:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+	s.open("if (here && y == 0) {")
+	for _, o := range k.columnOutputs {
+		s.line("%s", k.store(o.Operand, "c", k.value(o.Value)))
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+}
+
+// lateScalars declares the single values that nodes need, total sums among them.
+func (k *rowwise) lateScalars(s *text, nodes []*def.Node) {
+	for _, n := range nodes {
+		switch {
+		case n.Extent != def.Scalar || isInline(n):
+		case n.Op == def.OpTotalSum:
+			k.declare(s, n, fmt.Sprintf("p.totals_in[%d]", slices.Index(k.totalSums, n)))
+		default:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// scalars writes the kernel of what is stored once.
+func (k *rowwise) scalars(s *text) {
+	nodes := closure(values(k.scalarOutputs), isSum)
+	s.line("")
+	s.line("// What there is one of.")
+	k.entry(s, "scalars", 32)
+	k.lateScalars(s, nodes)
+	s.open("if (threadIdx.x == 0) {")
+	for _, o := range k.scalarOutputs {
+		s.line("%s", k.store(o.Operand, "0", k.value(o.Value)))
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// describe shows a node in a comment: max = rowmax(x).
+func (k *rowwise) describe(n *def.Node) string {
+	var args []string
+	for _, a := range n.Args {
+		switch {
+		case a.Op == def.OpConst:
+			args = append(args, a.Real.String())
+		case a.Op == def.OpInt:
+			args = append(args, fmt.Sprint(a.Int))
+		case a.Name != "":
+			args = append(args, a.Name)
+		default:
+			args = append(args, name(a))
+		}
+	}
+	text := fmt.Sprintf("%s(%s)", n.Op, strings.Join(args, ", "))
+	if n.Name != "" {
+		text = n.Name + " = " + text
+	}
+	return text
+}

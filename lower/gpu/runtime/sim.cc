@@ -1,0 +1,884 @@
+// The simulator's scheduler: blocks one after another, the threads of a block as
+// fibers on stacks of their own. A fiber runs until it has to wait for others; what
+// it waits for is resolved here. Whatever a GPU leaves undefined is an error: a
+// barrier or a shuffle that not all threads reach, memory that two threads use
+// without order between them (if the kernel is compiled with -fsanitize=thread, whose
+// hooks stand at the end; the sanitizer's own library is not linked).
+//
+// TOKITAI_SIM_SEED other than 0 shuffles the order of blocks, warps and lanes.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <unordered_map>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIM_ASAN 1
+#endif
+#endif
+#ifdef SIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+extern "C" void __asan_unpoison_memory_region(void const volatile*, size_t);
+#endif
+
+#include "sim.h" // after the system's headers: it hides what follows
+
+#define SIM_EXPORT extern "C" __attribute__((visibility("default")))
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+int warpSize;
+
+namespace sim {
+
+// ---- switching stacks ----
+
+// sim_switch keeps what a function call must keep, leaves the stack's address in
+// *save and goes on at the stack `to`.
+extern "C" SIM_INTERNAL void sim_switch(void** save, void* to);
+extern "C" SIM_INTERNAL void sim_start();
+
+#if defined(__x86_64__)
+__asm__(R"(
+    .text
+    .globl sim_switch
+    .hidden sim_switch
+    .type sim_switch, @function
+sim_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size sim_switch, .-sim_switch
+)");
+const int SAVED_WORDS = 7; // six registers and the address to return to
+const int RETURN_WORD = 6;
+#elif defined(__aarch64__)
+__asm__(R"(
+    .text
+    .globl sim_switch
+    .hidden sim_switch
+    .type sim_switch, %function
+sim_switch:
+    sub sp, sp, #160
+    stp x19, x20, [sp, #0]
+    stp x21, x22, [sp, #16]
+    stp x23, x24, [sp, #32]
+    stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]
+    stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp, #0]
+    ldp x21, x22, [sp, #16]
+    ldp x23, x24, [sp, #32]
+    ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]
+    ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+    .size sim_switch, .-sim_switch
+)");
+const int SAVED_WORDS = 20;
+const int RETURN_WORD = 11; // x30
+#else
+#error "the simulator knows x86-64 and arm64"
+#endif
+
+// ---- fibers ----
+
+const int MAX_THREADS = 1024;
+const int MAX_WARPS = MAX_THREADS / 32;
+#ifdef SIM_ASAN
+const size_t STACK = 256 << 10;
+#else
+const size_t STACK = 64 << 10;
+#endif
+
+enum State : unsigned char { READY, AT_BARRIER, AT_WARP_BARRIER, AT_SHUFFLE, AT_BALLOT, DONE };
+
+// Place is where a thread waits.
+struct Place {
+    const char* file;
+    int line;
+    bool operator==(const Place& o) const { return line == o.line && (file == o.file || strcmp(file, o.file) == 0); }
+    bool operator!=(const Place& o) const { return !(*this == o); }
+};
+
+struct Fiber {
+    void* sp;
+    dim3 index;
+    State state;
+    Place place;
+    uint64_t mask;  // lanes that take part, of those that exist
+    uint64_t value; // brought to a shuffle, and taken away
+    Shuffle kind;
+    int distance, width;
+};
+
+static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
+static Fiber fibers[MAX_THREADS];
+static char* stacks; // of all fibers, in one piece
+static int built;    // fibers that have a stack with a beginning on it
+static void* scheduler;
+static int current;
+static int threads, warps;
+
+static const Entry* entry;
+static Bytes parameters;
+static unsigned char* dynamic;
+static size_t dynamic_bytes;
+
+static bool failed;
+static char* message;
+static size_t message_bytes;
+
+static uint64_t block_serial; // counts all blocks of this process, from 1
+
+// Times of the race detector: two accesses of a block with a barrier between them
+// have different epochs, two of a warp with a warp barrier different warp epochs.
+static uint32_t epoch, launch_epoch;
+static uint32_t warp_epoch[MAX_WARPS];
+
+static Entry* entries;
+
+Entry::Entry(const char* name, unsigned bound, void (*run)(Bytes)) : name(name), bound(bound), run(run), next(entries) { entries = this; }
+
+#ifdef SIM_ASAN
+static const void* caller_bottom;
+static size_t caller_size;
+#endif
+
+static void to_scheduler() {
+#ifdef SIM_ASAN
+    void* fake;
+    __sanitizer_start_switch_fiber(&fake, caller_bottom, caller_size);
+    sim_switch(&fibers[current].sp, scheduler);
+    __sanitizer_finish_switch_fiber(fake, &caller_bottom, &caller_size);
+#else
+    sim_switch(&fibers[current].sp, scheduler);
+#endif
+}
+
+static void to_fiber(int thread) {
+    current = thread;
+    threadIdx = fibers[thread].index;
+#ifdef SIM_ASAN
+    void* fake;
+    __sanitizer_start_switch_fiber(&fake, stacks + thread * STACK, STACK);
+    sim_switch(&scheduler, fibers[thread].sp);
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#else
+    sim_switch(&scheduler, fibers[thread].sp);
+#endif
+}
+
+static void say(const char* format, va_list arguments) {
+    if (!failed && message_bytes > 0) {
+        vsnprintf(message, message_bytes, format, arguments);
+    }
+    failed = true;
+}
+
+// report fails the launch, from the scheduler.
+__attribute__((format(printf, 1, 2))) static void report(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+// stop fails the launch, from a fiber, which is never resumed.
+__attribute__((format(printf, 1, 2), noreturn)) static void stop(const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    to_scheduler();
+    abort();
+}
+
+// sim_start is where every fiber begins: it runs the kernel, block after block.
+extern "C" void sim_start() {
+#ifdef SIM_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &caller_bottom, &caller_size);
+#endif
+    for (;;) {
+        entry->run(parameters);
+        fibers[current].state = DONE;
+        to_scheduler();
+    }
+}
+
+static bool build_fibers(int count) {
+    if (stacks == nullptr) {
+        void* all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (all == MAP_FAILED) {
+            report("no memory for the stacks of the simulator");
+            return false;
+        }
+        stacks = static_cast<char*>(all);
+    }
+    for (; built < count; built++) {
+        char* low = stacks + built * STACK;
+        mprotect(low, getpagesize(), PROT_NONE); // a stack that overflows stops the process
+#ifdef SIM_ASAN
+        __asan_unpoison_memory_region(low, STACK);
+#endif
+        void** sp = reinterpret_cast<void**>(low + STACK - 64) - SAVED_WORDS - 1 + (SAVED_WORDS + 1) % 2;
+        memset(sp, 0, SAVED_WORDS * sizeof(void*));
+        sp[RETURN_WORD] = reinterpret_cast<void*>(sim_start);
+        fibers[built].sp = sp;
+    }
+    return true;
+}
+
+// ---- what kernels call ----
+
+void check_size(unsigned long got, unsigned long want) {
+    if (got != want) {
+        stop("%s: got %lu bytes of parameters, want %lu", entry->name, got, want);
+    }
+}
+
+static void wait(State state, const char* file, int line) {
+    fibers[current].state = state;
+    fibers[current].place = {file, line};
+    to_scheduler();
+}
+
+void barrier(const char* file, int line) { wait(AT_BARRIER, file, line); }
+
+// existing_lanes of a warp: the last one may be cut off.
+static uint64_t existing_lanes(int warp) {
+    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
+    return n == 64 ? ~0ull : (1ull << n) - 1;
+}
+
+static void wait_in_warp(State state, uint64_t mask, const char* file, int line) {
+    Fiber& f = fibers[current];
+    int warp = current / warpSize, lane = current % warpSize;
+    if (!(mask >> lane & 1)) {
+        stop("%s:%d: lane %d is not in its own mask %llx (warp of %d)", file, line, lane, (unsigned long long)mask, warpSize);
+    }
+    f.mask = mask & existing_lanes(warp);
+    wait(state, file, line);
+}
+
+void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, file, line); }
+
+unsigned long long shuffle(Shuffle kind, unsigned long long mask, unsigned long long value, int distance, int width, const char* file, int line) {
+    if (width < 1 || width > warpSize || (width & (width - 1)) != 0) {
+        stop("%s:%d: shuffle of width %d in a warp of %d", file, line, width, warpSize);
+    }
+    Fiber& f = fibers[current];
+    f.kind = kind, f.value = value, f.distance = distance, f.width = width;
+    wait_in_warp(AT_SHUFFLE, mask, file, line);
+    return f.value;
+}
+
+unsigned long long ballot(unsigned long long mask, bool predicate, const char* file, int line) {
+    fibers[current].value = predicate;
+    wait_in_warp(AT_BALLOT, mask, file, line);
+    return fibers[current].value;
+}
+
+static void forget(const void* at, size_t bytes);
+
+void fresh(void* array, unsigned long bytes, unsigned long* block) {
+    if (*block != block_serial) {
+        *block = block_serial;
+        memset(array, 0xff, bytes);
+        forget(array, bytes);
+    }
+}
+
+void* dynamic_shared() { return dynamic; }
+
+// ---- the scheduler ----
+
+// Order visits 0..n-1 in an order that the seed decides; seed 0 leaves it.
+struct Order {
+    uint64_t n, step, first;
+    static uint64_t seed;
+    static bool is_set;
+
+    static void set(uint64_t s) {
+        seed = s * 0x9e3779b97f4a7c15u;
+        is_set = true;
+    }
+    static uint64_t random() {
+        seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+        return seed >> 8;
+    }
+    explicit Order(uint64_t n) : n(n), step(1), first(0) {
+        if (seed == 0 || n < 2) {
+            return;
+        }
+        first = random() % n;
+        for (step = random() % n; gcd(step, n) != 1;) {
+            step = (step + 1) % n;
+        }
+    }
+    static uint64_t gcd(uint64_t a, uint64_t b) { return b == 0 ? a : gcd(b, a % b); }
+    uint64_t operator[](uint64_t i) const { return step == 1 ? (i + first) % n : (uint64_t)(((unsigned __int128)i * step + first) % n); }
+};
+uint64_t Order::seed;
+bool Order::is_set;
+
+static const char* verb(const Fiber& f) {
+    switch (f.state) {
+    case AT_BARRIER: return "waits at the barrier";
+    case AT_WARP_BARRIER: return "waits at the warp barrier";
+    case AT_SHUFFLE: return "waits at the shuffle";
+    case AT_BALLOT: return "waits at the ballot";
+    default: return "has ended";
+    }
+}
+
+static const char* noun(State s) { return s == AT_SHUFFLE ? "shuffle" : s == AT_BALLOT ? "ballot" : "warp barrier"; }
+
+// exchange gives every lane of a shuffle its value. A lane whose source lies outside
+// its group keeps its own.
+static void exchange(Fiber* lanes, uint64_t mask) {
+    uint64_t given[64];
+    for (int i = 0; i < warpSize; i++) {
+        given[i] = mask >> i & 1 ? lanes[i].value : 0;
+    }
+    for (int i = 0; i < warpSize; i++) {
+        if (!(mask >> i & 1)) {
+            continue;
+        }
+        Fiber& f = lanes[i];
+        int base = i & ~(f.width - 1), from = i;
+        switch (f.kind) {
+        case DOWN: from = i + f.distance; break;
+        case UP: from = i - f.distance; break;
+        case XOR: from = i ^ f.distance; break;
+        case IDX: from = base + (f.distance & (f.width - 1)); break;
+        }
+        if (from < base || from >= base + f.width) {
+            from = i;
+        }
+        if (!(mask >> from & 1)) {
+            report("divergent shuffle at %s:%d: lane %d reads lane %d, which takes no part", f.place.file, f.place.line, i, from);
+            return;
+        }
+        f.value = given[from];
+    }
+}
+
+// resolve completes what the lanes of a warp wait for together, and reports whether a
+// lane can go on.
+static bool resolve(int warp) {
+    Fiber* lanes = &fibers[warp * warpSize];
+    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
+    bool moved = false;
+    for (int i = 0; i < n && !failed; i++) {
+        Fiber& f = lanes[i];
+        if (f.state == READY || f.state == AT_BARRIER || f.state == DONE) {
+            continue;
+        }
+        uint64_t present = 0, votes = 0;
+        for (int j = 0; j < n; j++) {
+            if (lanes[j].state == f.state && lanes[j].mask == f.mask && lanes[j].place == f.place) {
+                present |= 1ull << j;
+                votes |= (uint64_t)(lanes[j].value & 1) << j;
+            }
+        }
+        if ((present & f.mask) != f.mask) {
+            continue;
+        }
+        if (f.state == AT_SHUFFLE) {
+            exchange(lanes, f.mask);
+        }
+        if (f.state == AT_WARP_BARRIER) {
+            warp_epoch[warp]++;
+        }
+        bool is_ballot = f.state == AT_BALLOT;
+        for (int j = 0; j < n; j++) {
+            if (f.mask >> j & 1) {
+                lanes[j].state = READY;
+                if (is_ballot) {
+                    lanes[j].value = votes;
+                }
+            }
+        }
+        moved = true;
+    }
+    return moved;
+}
+
+// check_warp reports lanes that wait for lanes of their warp that will not come.
+static void check_warp(int warp) {
+    Fiber* lanes = &fibers[warp * warpSize];
+    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
+    for (int i = 0; i < n; i++) {
+        Fiber& f = lanes[i];
+        if (f.state == AT_BARRIER || f.state == DONE) {
+            continue;
+        }
+        uint64_t present = 0;
+        int other = -1;
+        for (int j = 0; j < n; j++) {
+            if (lanes[j].state == f.state && lanes[j].place == f.place && lanes[j].mask == f.mask) {
+                present |= 1ull << j;
+            } else if (f.mask >> j & 1 && other < 0) {
+                other = j;
+            }
+        }
+        const Fiber& o = lanes[other];
+        const char* what = o.state == DONE || o.state == AT_BARRIER ? "divergent" : "deadlock:";
+        if (o.state == DONE) {
+            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d has ended", what, noun(f.state), f.place.file, f.place.line,
+                   (unsigned long long)present, (unsigned long long)f.mask, other);
+        } else {
+            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d %s at %s:%d", what, noun(f.state), f.place.file, f.place.line,
+                   (unsigned long long)present, (unsigned long long)f.mask, other, verb(o), o.place.file, o.place.line);
+        }
+        return;
+    }
+}
+
+// run_warp runs the lanes of a warp until each is at a barrier or has ended.
+static void run_warp(int warp) {
+    int begin = warp * warpSize, n = threads - begin < warpSize ? threads - begin : warpSize;
+    Order order(n);
+    do {
+        for (int i = 0; i < n; i++) {
+            int thread = begin + (int)order[i];
+            if (fibers[thread].state == READY) {
+                to_fiber(thread);
+                if (failed) {
+                    return;
+                }
+            }
+        }
+    } while (resolve(warp));
+    if (!failed) {
+        check_warp(warp);
+    }
+}
+
+// open_barrier lets all threads pass, if all have come to the same barrier, and reports
+// whether any has.
+static bool open_barrier() {
+    int waiting = 0, ended = 0, first = -1, elsewhere = -1;
+    for (int i = 0; i < threads; i++) {
+        if (fibers[i].state == DONE) {
+            ended++;
+            continue;
+        }
+        waiting++;
+        if (first < 0) {
+            first = i;
+        } else if (elsewhere < 0 && fibers[i].place != fibers[first].place) {
+            elsewhere = i;
+        }
+    }
+    if (waiting == 0) {
+        return false;
+    }
+    const Place& p = fibers[first].place;
+    if (elsewhere >= 0) {
+        const Place& q = fibers[elsewhere].place;
+        report("barrier divergence: thread %d waits at %s:%d, thread %d at %s:%d", first, p.file, p.line, elsewhere, q.file, q.line);
+        return false;
+    }
+    if (ended > 0) {
+        report("barrier divergence at %s:%d: %d threads wait, %d have ended", p.file, p.line, waiting, ended);
+        return false;
+    }
+    for (int i = 0; i < threads; i++) {
+        fibers[i].state = READY;
+    }
+    epoch++;
+    return true;
+}
+
+static void run_block() {
+    block_serial++;
+    epoch++;
+    if (dynamic_bytes > 0) {
+        memset(dynamic, 0xff, dynamic_bytes);
+        forget(dynamic, dynamic_bytes);
+    }
+    for (int i = 0; i < threads; i++) {
+        fibers[i].state = READY;
+    }
+    do {
+        Order order(warps);
+        for (int w = 0; w < warps; w++) {
+            run_warp((int)order[w]);
+            if (failed) {
+                return;
+            }
+        }
+    } while (open_barrier());
+}
+
+static void run_grid(const unsigned grid[3]) {
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    Order order(blocks);
+    for (uint64_t i = 0; i < blocks && !failed; i++) {
+        uint64_t b = order[i];
+        blockIdx = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]), (unsigned)(b / grid[0] / grid[1])};
+        run_block();
+    }
+}
+
+static int launch(const char* name, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, Bytes bytes, unsigned warp) {
+    uint64_t count = (uint64_t)block[0] * block[1] * block[2];
+    for (entry = entries; entry != nullptr && strcmp(entry->name, name) != 0; entry = entry->next) {
+    }
+    if (entry == nullptr) {
+        report("no kernel named %s", name);
+    } else if (warp != 32 && warp != 64) {
+        report("%s: got a warp of %u lanes, want 32 or 64", name, warp);
+    } else if (count == 0 || count > MAX_THREADS || count > entry->bound) {
+        report("%s: got a block of %u×%u×%u threads, want 1 to %u", name, block[0], block[1], block[2], entry->bound);
+    } else if ((uint64_t)grid[0] * grid[1] * grid[2] == 0) {
+        report("%s: got a grid of %u×%u×%u blocks, want 1 at least", name, grid[0], grid[1], grid[2]);
+    }
+    if (failed || !build_fibers((int)count)) {
+        return 1;
+    }
+    threads = (int)count, warpSize = (int)warp, warps = (threads + warpSize - 1) / warpSize;
+    for (unsigned i = 0; i < count; i++) {
+        fibers[i].index = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+    }
+    gridDim = {grid[0], grid[1], grid[2]}, blockDim = {block[0], block[1], block[2]};
+    parameters = bytes;
+    dynamic = nullptr, dynamic_bytes = shared_bytes;
+    if (shared_bytes > 0) {
+        dynamic = static_cast<unsigned char*>(malloc(shared_bytes));
+        if (dynamic == nullptr) {
+            report("%s: no memory for %u bytes of shared memory", name, shared_bytes);
+            return 1;
+        }
+    }
+    launch_epoch = ++epoch;
+    run_grid(grid);
+    free(dynamic);
+    dynamic = nullptr;
+    if (failed) {
+        built = 0; // fibers that never ended are begun anew
+    }
+    return failed;
+}
+
+} // namespace sim
+
+// tokitai_sim_launch runs a kernel to its end and returns 0, or writes what went
+// wrong to message. Launches of one library exclude each other.
+SIM_EXPORT int tokitai_sim_launch(const char* name, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, const void* parameters,
+                                  unsigned long parameter_bytes, unsigned warp, char* message, unsigned long message_bytes) {
+    pthread_mutex_lock(&sim::one_launch);
+    if (!sim::Order::is_set) {
+        const char* seed = getenv("TOKITAI_SIM_SEED");
+        sim::Order::set(seed == nullptr ? 0 : strtoull(seed, nullptr, 10));
+    }
+    sim::failed = false, sim::message = message, sim::message_bytes = message_bytes;
+    int result = sim::launch(name, grid, block, shared_bytes, sim::Bytes{parameters, parameter_bytes}, warp);
+    pthread_mutex_unlock(&sim::one_launch);
+    return result;
+}
+
+// tokitai_sim_order sets the seed of the order of blocks, warps and lanes; the
+// environment no longer counts then.
+SIM_EXPORT void tokitai_sim_order(unsigned long seed) {
+    pthread_mutex_lock(&sim::one_launch);
+    sim::Order::set(seed);
+    pthread_mutex_unlock(&sim::one_launch);
+}
+
+// ---- the race detector ----
+
+namespace sim {
+
+// Cells are two bytes, the smallest element: neighbours of a word may have different
+// owners. A cell remembers its last write and its last reads.
+enum Spread : unsigned char { NOBODY, THREAD, WARP, BLOCK, GRID };
+
+struct Access {
+    const void* pc;
+    uint64_t block;
+    uint32_t epoch, warp_epoch;
+    short thread; // the latest
+    Spread spread; // who else has done so, in order with this one or not
+    bool atomic;
+    int line; // of an atomic access, which has no pc
+};
+
+struct Cell {
+    Access write, read;
+};
+
+const int PAGE = 4096;
+struct Page {
+    Cell cells[PAGE / 2];
+};
+
+static std::unordered_map<uintptr_t, Page*> pages;
+static uintptr_t last_key = ~(uintptr_t)0;
+static Page* last_page;
+
+static Cell* cell_at(uintptr_t at) {
+    uintptr_t key = at / PAGE;
+    if (key != last_key) {
+        Page*& p = pages[key];
+        if (p == nullptr) {
+            p = static_cast<Page*>(calloc(1, sizeof(Page)));
+        }
+        last_key = key, last_page = p;
+    }
+    return &last_page->cells[at % PAGE / 2];
+}
+
+// forget drops what is known of memory that begins anew.
+static void forget(const void* at, size_t bytes) {
+    if (pages.empty()) {
+        return;
+    }
+    for (uintptr_t a = reinterpret_cast<uintptr_t>(at) & ~(uintptr_t)1, end = reinterpret_cast<uintptr_t>(at) + bytes; a < end; a += 2) {
+        memset(cell_at(a), 0, sizeof(Cell));
+    }
+}
+
+// is_ordered reports whether an earlier access, with all it stands for, comes before the
+// present one in every order of execution.
+static bool is_ordered(const Access& was, const Access& now) {
+    if (was.spread == NOBODY || was.epoch < launch_epoch) {
+        return true;
+    }
+    if (was.block != now.block || was.spread == GRID) {
+        return false;
+    }
+    if (was.epoch != now.epoch) {
+        return true;
+    }
+    if (was.spread == BLOCK) {
+        return false;
+    }
+    bool same_warp = was.thread / warpSize == now.thread / warpSize;
+    if (was.spread == THREAD && was.thread == now.thread) {
+        return true;
+    }
+    return same_warp && was.warp_epoch != now.warp_epoch;
+}
+
+// merge lets an access stand for an earlier one of its kind too.
+static void merge(Access& was, const Access& now) {
+    Spread spread = THREAD;
+    if (!is_ordered(was, now)) {
+        if (was.block != now.block || was.spread == GRID) {
+            spread = GRID;
+        } else {
+            spread = was.spread == BLOCK || was.thread / warpSize != now.thread / warpSize ? BLOCK : WARP;
+        }
+    }
+    was = now;
+    was.spread = spread;
+}
+
+static bool in_race; // a race is being reported
+
+// line_of names the source line of an instruction.
+static void line_of(const Access& a, char* text, size_t size);
+
+static void race(const Access& was, const char* earlier, const Access& now, const char* later, const void* at) {
+    char first[256], second[256];
+    in_race = true;
+    line_of(was, first, sizeof(first));
+    line_of(now, second, sizeof(second));
+    in_race = false;
+    stop("race at %p: %s by thread %d at %s, %s by thread %d%s at %s", at, earlier, was.thread, first, later, now.thread,
+         was.block != now.block ? " of another block" : "", second);
+}
+
+static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, const void* pc, int line) {
+    uintptr_t a = reinterpret_cast<uintptr_t>(at);
+    if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_THREADS) {
+        return;
+    }
+    Access now{pc, block_serial, epoch, warp_epoch[current / warpSize], (short)current, THREAD, is_atomic, line};
+    for (uintptr_t end = a + bytes, i = a & ~(uintptr_t)1; i < end; i += 2) {
+        Cell* c = cell_at(i);
+        if (!(is_atomic && c->write.atomic) && !is_ordered(c->write, now)) {
+            race(c->write, c->write.atomic ? "atomic update" : "written", now, is_atomic ? "atomic update" : is_write ? "written" : "read", at);
+        }
+        if (is_write && !is_ordered(c->read, now)) {
+            race(c->read, "read", now, is_atomic ? "atomic update" : "written", at);
+        }
+        merge(is_write ? c->write : c->read, now);
+    }
+}
+
+static bool instrumented; // the kernel file calls the hooks below
+
+void atomic_access(const void* at, unsigned bytes, const char* file, int line) {
+    if (instrumented) {
+        access(at, bytes, true, true, file, line);
+    }
+}
+
+} // namespace sim
+
+#define SIM_HOOK SIM_INTERNAL __attribute__((used)) void
+#define SIM_PC __builtin_return_address(0)
+#define SIM_HOOKS(BYTES)                                                                                                 \
+    SIM_HOOK __tsan_read##BYTES(void* at) { sim::access(at, BYTES, false, false, SIM_PC, 0); }                           \
+    SIM_HOOK __tsan_write##BYTES(void* at) { sim::access(at, BYTES, true, false, SIM_PC, 0); }                           \
+    SIM_HOOK __tsan_unaligned_read##BYTES(void* at) { sim::access(at, BYTES, false, false, SIM_PC, 0); }                 \
+    SIM_HOOK __tsan_unaligned_write##BYTES(void* at) { sim::access(at, BYTES, true, false, SIM_PC, 0); }
+extern "C" {
+SIM_HOOKS(1)
+SIM_HOOKS(2)
+SIM_HOOKS(4)
+SIM_HOOKS(8)
+SIM_HOOKS(16)
+SIM_HOOK __tsan_read_range(void* at, unsigned long bytes) { sim::access(at, bytes, false, false, SIM_PC, 0); }
+SIM_HOOK __tsan_write_range(void* at, unsigned long bytes) { sim::access(at, bytes, true, false, SIM_PC, 0); }
+SIM_HOOK __tsan_func_entry(void*) {}
+SIM_HOOK __tsan_func_exit() {}
+SIM_HOOK __tsan_init() { sim::instrumented = true; }
+}
+
+static void sim::line_of(const Access& a, char* text, size_t size) {
+    if (a.atomic) {
+        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
+        return;
+    }
+    snprintf(text, size, "an unknown line");
+    Dl_info module;
+    if (dladdr(a.pc, &module) == 0 || module.dli_fname == nullptr) {
+        return;
+    }
+    char command[1024];
+    uintptr_t at = reinterpret_cast<uintptr_t>(a.pc) - 1 - reinterpret_cast<uintptr_t>(module.dli_fbase);
+    snprintf(command, sizeof(command), "addr2line -e '%s' 0x%lx 2>&1", module.dli_fname, (unsigned long)at);
+    FILE* pipe = popen(command, "r");
+    if (pipe == nullptr) {
+        return;
+    }
+    if (fgets(text, (int)size, pipe) != nullptr) {
+        text[strcspn(text, " \n")] = 0;
+        char* name = strrchr(text, '/');
+        if (name != nullptr) {
+            memmove(text, name + 1, strlen(name));
+        }
+    }
+    pclose(pipe);
+}
+
+// ---- a program of its own ----
+
+#ifdef TOKITAI_SIM_MAIN
+
+// main runs the launches of a file and writes the buffers to another. Integers are
+// little-endian words of eight bytes. The file holds the warp width, the seed of the order
+// and the number of buffers; each buffer's size and bytes; the number of launches; and
+// each launch's length of name, name, grid, block, shared bytes, size of parameters and
+// parameters. Buffer i counts as if it lay at (i+1)·2^40: words of the parameters that
+// point there are moved.
+static FILE* input;
+
+static uint64_t word() {
+    uint64_t w = 0;
+    if (fread(&w, sizeof(w), 1, input) != 1) {
+        fprintf(stderr, "sim: the description ends too early\n");
+        exit(2);
+    }
+    return w;
+}
+
+static void* bytes(uint64_t n) {
+    void* b = malloc(n);
+    if (n > 0 && (b == nullptr || fread(b, 1, n, input) != n)) {
+        fprintf(stderr, "sim: the description ends too early\n");
+        exit(2);
+    }
+    return b;
+}
+
+int main(int argc, char** argv) {
+    if (argc != 3 || (input = fopen(argv[1], "rb")) == nullptr) {
+        fprintf(stderr, "usage: %s description results\n", argv[0]);
+        return 2;
+    }
+    unsigned warp = (unsigned)word();
+    tokitai_sim_order(word());
+    uint64_t buffers = word();
+    uint64_t* sizes = static_cast<uint64_t*>(malloc(buffers * sizeof(uint64_t)));
+    char** data = static_cast<char**>(malloc(buffers * sizeof(char*)));
+    for (uint64_t i = 0; i < buffers; i++) {
+        sizes[i] = word();
+        data[i] = static_cast<char*>(bytes(sizes[i]));
+    }
+    for (uint64_t launches = word(); launches > 0; launches--) {
+        uint64_t length = word();
+        char* name = static_cast<char*>(malloc(length + 1));
+        char* text = static_cast<char*>(bytes(length));
+        memcpy(name, text, length);
+        name[length] = 0;
+        unsigned grid[3], block[3];
+        for (unsigned& g : grid) {
+            g = (unsigned)word();
+        }
+        for (unsigned& b : block) {
+            b = (unsigned)word();
+        }
+        unsigned shared = (unsigned)word();
+        uint64_t size = word();
+        char* parameters = static_cast<char*>(bytes(size));
+        for (uint64_t at = 0; at + 8 <= size; at += 8) {
+            uint64_t w;
+            memcpy(&w, parameters + at, 8);
+            uint64_t buffer = (w >> 40) - 1, offset = w & ((1ull << 40) - 1);
+            if (w >> 40 != 0 && buffer < buffers && offset <= sizes[buffer]) {
+                w = reinterpret_cast<uint64_t>(data[buffer]) + offset;
+                memcpy(parameters + at, &w, 8);
+            }
+        }
+        char message[1024];
+        if (tokitai_sim_launch(name, grid, block, shared, parameters, size, warp, message, sizeof(message)) != 0) {
+            fprintf(stderr, "sim: %s\n", message);
+            return 3;
+        }
+        free(text), free(name), free(parameters);
+    }
+    FILE* output = fopen(argv[2], "wb");
+    for (uint64_t i = 0; output != nullptr && i < buffers; i++) {
+        fwrite(data[i], 1, sizes[i], output);
+    }
+    return output != nullptr && fclose(output) == 0 ? 0 : 2;
+}
+
+#endif

@@ -1,0 +1,133 @@
+package gpu_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	"tokitai/lower/gpu"
+	"tokitai/lower/gpu/internal/simtest"
+	"tokitai/num"
+	"tokitai/op/adamw"
+	"tokitai/op/crossentropy"
+	"tokitai/op/gelu"
+	"tokitai/op/layernorm"
+	"tokitai/op/norm"
+	"tokitai/op/softmax"
+)
+
+// shipped are the rowwise definitions of the project.
+var shipped = []*def.Definition{
+	softmax.ForwardDefinition, softmax.BackwardDefinition,
+	crossentropy.Definition,
+	gelu.ForwardDefinition, gelu.BackwardDefinition,
+	layernorm.ForwardDefinition, layernorm.BackwardDefinition,
+	adamw.InPlaceDefinition, adamw.MasterDefinition, adamw.StochasticDefinition,
+	norm.SquareSumDefinition, norm.TotalDefinition, norm.ClipDefinition,
+}
+
+// shapes reach every kernel: rows of every number of lanes in every storage, and the
+// tails of groups, lanes and blocks.
+var shapes = [][2]int{{3, 1}, {40, 7}, {5, 255}, {2, 257}, {9, 1030}, {4, 2048}, {3, 2049}, {2, 8200}, {1, 8192}, {2, 20_000}, {1, 33_001}, {1, 70_000}}
+
+// allShapes are those of the thorough levels.
+var allShapes = func() (all [][2]int) {
+	for _, c := range []int{1, 7, 8, 255, 257, 1030, 2047, 4100, 8200, 20_000, 33_001, 70_000} {
+		for _, r := range []int{1, 2, 3, 4, 5, 40} {
+			if r*c <= 350_000 {
+				all = append(all, [2]int{r, c})
+			}
+		}
+	}
+	return append(all, [2]int{5000, 3}, [2]int{1100, 260}, [2]int{600, 2049})
+}()
+
+// TestShippedDefinitions holds every rowwise definition, in every choice of formats
+// and both variants, against the reference: with gaps between rows, in place, with
+// special values.
+func TestShippedDefinitions(t *testing.T) {
+	for _, d := range shipped {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			var b batch
+			b.source.WriteString(plainly)
+			g := gen.New(d.Name)
+			formats := d.Formats()
+			if !isFull() {
+				formats = onePerFormat(d, formats)
+			}
+			for f, dtypes := range formats {
+				for _, v := range variants {
+					k := b.compile(d, dtypes, v)
+					list := shapes
+					if isFull() {
+						list = allShapes
+					}
+					for i, s := range list {
+						if !isFull() && s[1] > 10_000 && (i+f+int(v))%2 == 0 {
+							continue
+						}
+						l := layout{variant: v, gap: i % 2 * 3, inPlace: i%4 > 1}
+						c := randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]})
+						b.add(t, fmt.Sprintf("%s %s %s %v %+v", d.Name, dtypes, v, s, l), k, c, l)
+					}
+				}
+			}
+			b.run(t, simtest.Plain, 32, 1)
+		})
+	}
+}
+
+// onePerFormat takes one choice for each format that names it.
+func onePerFormat(d *def.Definition, formats [][]num.DType) [][]num.DType {
+	var chosen [][]num.DType
+	for _, f := range num.FloatDTypes {
+		if i := slices.IndexFunc(formats, func(c []num.DType) bool { return d.Format(c) == f }); i >= 0 {
+			chosen = append(chosen, formats[i])
+		}
+	}
+	return chosen
+}
+
+// TestWarpsOf64 runs rows of 32 threads on warps that hold two of them.
+func TestWarpsOf64(t *testing.T) {
+	t.Parallel()
+	var b batch
+	b.source.WriteString(plainly)
+	g := gen.New("warps of 64")
+	for _, d := range shipped {
+		dtypes := onePerFormat(d, d.Formats())[0]
+		k := b.compile(d, dtypes, gpu.Vector)
+		for i, s := range [][2]int{{5, 7}, {11, 257}, {2, 2048}, {3, 2500}, {1, 8300}} {
+			l := layout{variant: gpu.Vector, gap: i % 2, inPlace: i%2 == 1}
+			b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]}), l)
+		}
+	}
+	b.run(t, simtest.Plain, 64, 3)
+}
+
+// TestSanitizers looks for races and for accesses out of bounds, in place where it can be.
+func TestSanitizers(t *testing.T) {
+	for _, build := range []simtest.Build{simtest.Race, simtest.Address} {
+		t.Run(build.String(), func(t *testing.T) {
+			t.Parallel()
+			var b batch
+			b.source.WriteString(plainly)
+			g := gen.New("sanitizers")
+			for _, d := range append(shipped, sums, firstReplaced) {
+				dtypes := onePerFormat(d, d.Formats())[0]
+				for _, v := range variants {
+					k := b.compile(d, dtypes, v)
+					for i, s := range [][2]int{{9, 261}, {2, 2500}, {2, 8201}} {
+						l := layout{variant: v, gap: i % 2, inPlace: true}
+						b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]}), l)
+					}
+				}
+			}
+			b.run(t, build, 32, 11)
+		})
+	}
+}

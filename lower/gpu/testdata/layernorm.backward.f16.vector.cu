@@ -1,0 +1,425 @@
+// layernorm.backward, vector access
+//   xhat[r,c] = (x[r,c] - mean[r]) * rstd[r],  t[r,c] = dy[r,c] * gamma[c]
+//   dx[r,c]   = (t[r,c] - sum t[r,c]/C - xhat[r,c] * sum t[r,c]*xhat[r,c]/C) * rstd[r]
+//   dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]
+//
+// Operands    dy f16, x f16, gamma f16, mean f32, rstd f32, dx f16, dgamma f16, dbeta f16
+// Definition  sha256 44bcc395d7ecda5b3e5ac6f8744d05c2455274b4223b0507b26d0a2a53fa2908
+
+struct layernorm_backward_params {
+    const f16* dy;
+    i64 dy_stride;
+    const f16* x;
+    i64 x_stride;
+    const f16* gamma;
+    const f32* mean;
+    i64 mean_stride;
+    const f32* rstd;
+    i64 rstd_stride;
+    f16* dx;
+    i64 dx_stride;
+    f16* dgamma;
+    f16* dbeta;
+    i64 rows;
+    float* column_lanes; // scratch: lanes of column sums, padded columns each
+    i64 lanes; // that are not empty
+    i64 lane_step;
+    i64 padded;
+    u32 cols;
+    float column_count; // cols as a number
+    float row_count;
+    u32 pad;
+};
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
+// thread. With AHEAD, the next row is read during the last pass over this one.
+template <int T, int ROWS, int G, bool AHEAD>
+DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    Group16 dy_kept[G];
+    Group16 x_kept[G];
+    if constexpr (AHEAD) {
+        const i64 row = blockIdx.x;
+        const u32 columns = row < p.rows ? p.cols : 0;
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
+            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
+        }
+        if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
+            const u32 c = p.cols / 8 * 8;
+            const int n = inside(c, columns);
+            const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
+            UNROLL for (u32 g = 0; g < G; g++) {
+                if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
+            }
+            const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
+            UNROLL for (u32 g = 0; g < G; g++) {
+                if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
+            }
+        }
+    }
+    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
+        const bool here = ROWS == 1 || first + slot < p.rows;
+        const i64 row = here ? first + slot : first;
+        const u32 columns = here ? p.cols : 0;
+        const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+
+        // pass 1: rowsum(t), rowsum(t12)
+        if constexpr (!AHEAD) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                const int n = inside(c, columns);
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
+            }
+            if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
+                const u32 c = p.cols / 8 * 8;
+                const int n = inside(c, columns);
+                const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
+                UNROLL for (u32 g = 0; g < G; g++) {
+                    if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
+                }
+                const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
+                UNROLL for (u32 g = 0; g < G; g++) {
+                    if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
+                }
+            }
+        }
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_kept[g], j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float x_7 = get_f16(x_kept[g], j);
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t12 = t_2 * xhat_11;
+                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
+                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+            }
+        }
+        float t3 = threads_sum<32>(tree(t3_lane));
+        float t13 = threads_sum<32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: store dx
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            renew(dy_kept[g]);
+            renew(x_kept[g]);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            Group16 dx_out;
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_kept[g], j);
+                const float x_7 = get_f16(x_kept[g], j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float t6 = t_2 - a_5;
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t15 = xhat_11 * c_14;
+                const float t16 = t6 - t15;
+                const float t17 = t16 * rstd_10;
+                set_f16(dx_out, j, t17);
+            }
+            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
+            if constexpr (AHEAD) {
+                const i64 row = first + gridDim.x;
+                const u32 columns = row < p.rows ? p.cols : 0;
+                const int n = inside(c, columns);
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
+            }
+        }
+        if constexpr (AHEAD) {
+            const i64 row = first + gridDim.x;
+            const u32 columns = row < p.rows ? p.cols : 0;
+            if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
+                const u32 c = p.cols / 8 * 8;
+                const int n = inside(c, columns);
+                const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
+                UNROLL for (u32 g = 0; g < G; g++) {
+                    if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
+                }
+                const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
+                UNROLL for (u32 g = 0; g < G; g++) {
+                    if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
+                }
+            }
+        }
+    }
+}
+
+KERNEL(layernorm_backward_rows32_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 1, false>(p); }
+KERNEL(layernorm_backward_rows32_registers4, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 4, false>(p); }
+KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8, false>(p); }
+KERNEL(layernorm_backward_rows128_registers4, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 4, false>(p); }
+KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8, false>(p); }
+KERNEL(layernorm_backward_rows1024_registers2, 1024)(const layernorm_backward_params p) { layernorm_backward_registers<1024, 1, 2, true>(p); }
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
+// thread's own.
+template <int T, int ROWS>
+DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    SHARED_DYN(u32, kept);
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
+        const bool here = ROWS == 1 || first + slot < p.rows;
+        const i64 row = here ? first + slot : first;
+        const u32 columns = here ? p.cols : 0;
+        const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+
+        // pass 1: rowsum(t), rowsum(t12)
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        for (u32 g = 0; g * T * 8 < p.cols; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
+            UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = dy_group.w[i];
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+            UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 4 + i) * T + t] = x_group.w[i];
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_group, j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float x_7 = get_f16(x_group, j);
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t12 = t_2 * xhat_11;
+                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
+                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+            }
+        }
+        float t3 = threads_sum<32>(tree(t3_lane));
+        float t13 = threads_sum<32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: store dx
+        for (u32 g = 0; g * T * 8 < p.cols; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            Group16 dy_group;
+            UNROLL for (int i = 0; i < 4; i++) dy_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
+            Group16 x_group;
+            UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 4 + i) * T + t];
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            Group16 dx_out;
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_group, j);
+                const float x_7 = get_f16(x_group, j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float t6 = t_2 - a_5;
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t15 = xhat_11 * c_14;
+                const float t16 = t6 - t15;
+                const float t17 = t16 * rstd_10;
+                set_f16(dx_out, j, t17);
+            }
+            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
+        }
+    }
+}
+
+KERNEL(layernorm_backward_rows1024_shared, 1024)(const layernorm_backward_params p) { layernorm_backward_shared<1024, 1>(p); }
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. Every pass reads the row.
+template <int T, int ROWS>
+DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
+        const bool here = ROWS == 1 || first + slot < p.rows;
+        const i64 row = here ? first + slot : first;
+        const u32 columns = here ? p.cols : 0;
+        const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+
+        // pass 1: rowsum(t), rowsum(t12)
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        for (u32 g = 0; g * T * 8 < p.cols; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_group, j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float x_7 = get_f16(x_group, j);
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t12 = t_2 * xhat_11;
+                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
+                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+            }
+        }
+        float t3 = threads_sum<32>(tree(t3_lane));
+        float t13 = threads_sum<32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: store dx
+        for (u32 g = 0; g * T * 8 < p.cols; g++) {
+            const u32 c = (g * T + t) * 8;
+            const int n = inside(c, columns);
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+            Group16 dx_out;
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_group, j);
+                const float gamma_1 = get_f16(gamma_group, j);
+                const float t_2 = dy_0 * gamma_1;
+                const float t6 = t_2 - a_5;
+                const float x_7 = get_f16(x_group, j);
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t15 = xhat_11 * c_14;
+                const float t16 = t6 - t15;
+                const float t17 = t16 * rstd_10;
+                set_f16(dx_out, j, t17);
+            }
+            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
+        }
+    }
+}
+
+KERNEL(layernorm_backward_rows1024_reread, 1024)(const layernorm_backward_params p) { layernorm_backward_reread<1024, 1>(p); }
+
+// Lanes of column sums: row r is in lane r mod 2048, 512 or 256, each lane summed in
+// ascending order by the thread that owns eight of its columns.
+KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) {
+    const i64 groups = p.padded / 8;
+    for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {
+        const i64 lane = q / groups;
+        const u32 c = (u32)(q % groups) * 8;
+        const int n = inside(c, p.cols);
+        float t19_lane[8];
+        fill(t19_lane, 0.0f);
+        float t20_lane[8];
+        fill(t20_lane, 0.0f);
+        for (i64 row = lane; row < p.rows; row += p.lane_step) {
+            const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+            const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+            UNROLL for (int j = 0; j < 8; j++) {
+                const float dy_0 = get_f16(dy_group, j);
+                const float x_7 = get_f16(x_group, j);
+                const float t9 = x_7 - mean_8;
+                const float xhat_11 = t9 * rstd_10;
+                const float t18 = dy_0 * xhat_11;
+                t19_lane[j] = t19_lane[j] + t18;
+                t20_lane[j] = t20_lane[j] + dy_0;
+            }
+        }
+        UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(0 * p.lanes + lane) * p.padded + c + j] = t19_lane[j];
+        UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(1 * p.lanes + lane) * p.padded + c + j] = t20_lane[j];
+    }
+}
+
+// Every column, 32 a block: lanes are added up as neighbours, then what follows is
+// computed and stored.
+KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
+    SHARED(float, part, 256 * 32);
+    const u32 chunks = (u32)((p.lanes + 7) / 8);
+    u32 all = 1;
+    while (all < chunks) all *= 2;
+    const u32 x = threadIdx.x % 32, y = threadIdx.x / 32;
+    for (i64 first = blockIdx.x * 32LL; first < p.cols; first += gridDim.x * 32LL) {
+        const u32 c = (u32)first + x;
+        const bool here = c < p.cols;
+        // colsum(t18): eight neighbouring lanes each, then pairs of neighbours
+        for (u32 i = y; i < all; i += 8) {
+            float lane[8];
+            UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(0 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
+            part[i * 32 + x] = tree(lane);
+        }
+        BARRIER(); // all chunks are there
+        for (u32 d = 1; d < all; d *= 2) {
+            for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];
+            BARRIER(); // this level is complete
+        }
+        const float t19 = part[x];
+        BARRIER(); // everybody has the sum, part may be written again
+        // colsum(dy): eight neighbouring lanes each, then pairs of neighbours
+        for (u32 i = y; i < all; i += 8) {
+            float lane[8];
+            UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(1 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
+            part[i * 32 + x] = tree(lane);
+        }
+        BARRIER(); // all chunks are there
+        for (u32 d = 1; d < all; d *= 2) {
+            for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];
+            BARRIER(); // this level is complete
+        }
+        const float t20 = part[x];
+        BARRIER(); // everybody has the sum, part may be written again
+        if (here && y == 0) {
+            store_f16(p.dgamma + c, t19);
+            store_f16(p.dbeta + c, t20);
+        }
+    }
+}
