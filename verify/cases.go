@@ -253,7 +253,7 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
 		}
 		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance {
-			rows, cols := 24, 9 // enough for several workers
+			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
 				rows, cols = 64, 67
 			}
