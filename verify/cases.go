@@ -117,7 +117,21 @@ func (l *lister) patterns() {
 		for _, n := range shapes[:min(l.p.shapes, len(shapes))] {
 			l.add(&Case{Pattern: p.name, Sizes: l.shape(n...)})
 		}
+		if c := (&Case{Pattern: p.name, Sizes: l.shape(l.longShape()...)}); p.isGrid && l.isWithin(c) {
+			l.add(c) // a sum that is long enough for what it is to find
+		}
 	}
+}
+
+// longShape has sums over about a thousand terms.
+func (l *lister) longShape() []int {
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		return []int{2, 1029, 3}
+	case def.KindGather, def.KindScatterAdd:
+		return []int{1000, 3, 5}
+	}
+	return []int{2, 1030}
 }
 
 // edges are sizes at which loops, lanes, chunks and tiles end.

@@ -39,6 +39,8 @@ type worst struct {
 	Col     int     `json:"col,omitempty"`
 	Got     uint32  `json:"got,omitempty"`
 	Truth   string  `json:"truth,omitempty"`
+
+	DType num.DType `json:"dtype,omitempty"` // of the output
 }
 
 // judgement is what was found on outputs; those of tiles add up.
@@ -351,7 +353,7 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 	ulp := num.ULP(d, b.Mid)
 	if e := max(hi-value, value-lo) / ulp; e > j.WorstError.Value || !j.WorstError.IsSeen {
 		f := v.finding(i, r, c, x, x, x)
-		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, IsSeen: true}
+		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, DType: d, IsSeen: true}
 	}
 	// Among subnormals, and where results underflow, honest errors are biased: the
 	// numbers there are not many ulps large, so that fewer lie just above than below.
