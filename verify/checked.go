@@ -190,7 +190,12 @@ func (o *observed) fill(s *session, r *evidence.Report, result caseResult) {
 	r.CaseList = []evidence.Case{listed}
 	r.Cases, r.Elements, r.Mismatches = 1, j.Elements, j.Mismatches
 	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
-	r.Coverage = evidence.Coverage{Produced: j.Elements, Judged: j.Elements, Tiles: j.Tiles}
+	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles}
+	for i, b := range o.l.blocks {
+		if d.Operands[i].IsOut {
+			r.Coverage.Produced += int64(b.array.Rows) * int64(b.array.Cols)
+		}
+	}
 	s.setFigures(r, j)
 	if w := j.WorstError; w.IsSeen {
 		r.WorstCases = append(r.WorstCases, o.l.worstCase(w, result.Name))

@@ -39,13 +39,14 @@ func (s *session) report(ctx context.Context) *evidence.Report {
 		if c.Outputs == "" {
 			continue // it ended in an error: there is nothing to list
 		}
-		r.CaseList = append(r.CaseList, s.listed(c))
+		listed, produced := s.listed(c)
+		r.CaseList = append(r.CaseList, listed)
 		before := total.WorstError
 		total.add(&c.Found)
 		if total.WorstError != before {
 			worstCase = c.Name
 		}
-		r.Coverage.Produced += c.Found.Elements
+		r.Coverage.Produced += produced
 		r.Coverage.Judged += c.Found.Elements
 	}
 	r.Coverage.Tiles = total.Tiles
@@ -153,9 +154,9 @@ func (s *session) source() evidence.Fingerprint {
 	return f
 }
 
-// listed is a case as the report lists it.
-func (s *session) listed(c caseResult) evidence.Case {
-	listed := evidence.Case{
+// listed is a case as the report lists it, and how many outputs one run of it has.
+func (s *session) listed(c caseResult) (listed evidence.Case, produced int64) {
+	listed = evidence.Case{
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
 	}
@@ -168,7 +169,7 @@ func (s *session) listed(c caseResult) evidence.Case {
 		rows, cols := o.Matrix(parsed.sizes())
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
 	}
-	listed.Params = paramTexts(s.t.Definition, s.t.pattern(parsed.Pattern).params)
+	listed.Params = paramTexts(s.t.Definition, s.t.params(parsed))
 	for _, name := range evidence.TierNames {
 		if t, ok := c.Tiers[name]; ok {
 			listed.Tiers = append(listed.Tiers, name)
@@ -177,7 +178,7 @@ func (s *session) listed(c caseResult) evidence.Case {
 			}
 		}
 	}
-	return listed
+	return listed, parsed.outputs(s.t.Definition)
 }
 
 // paramTexts reads eps=1e-05.
@@ -277,7 +278,7 @@ func (s *session) failure(r *evidence.Report) *evidence.Failure {
 	fail.Replay = s.replay(small.c)
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
-		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it"
+		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"
 	}
 	return fail
 }

@@ -282,6 +282,9 @@ const mostCauses = 3
 
 func (s *session) run(ctx context.Context, list []*Case) {
 	s.total = len(list)
+	if s.openErr = engine.CheckReference(s.t.Definition, s.t.formats()[0]); s.openErr != nil {
+		return
+	}
 	if s.bench, s.openErr = s.t.newBench(s.o, 0); s.openErr != nil {
 		return
 	}

@@ -126,7 +126,7 @@ func selfTests(q *engine.Queue, operations []*op.Operation) []selfTestResult {
 			}
 			seen[definition] = true
 			for _, dtype := range num.FloatDTypes {
-				if dtypes := formatsIn(definition, dtype); dtypes != nil {
+				if dtypes := formatsIn(definition, dtype); definition.Format(dtypes) == dtype {
 					results = append(results, selfTest(q, definition, dtypes))
 				}
 			}

@@ -285,9 +285,6 @@ func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
 		return []emission{{Of: of, Listing: strings.Join(d.Exec.Lines(d), "\n") + "\n"}}, nil
 	}
 	dtypes := formatsIn(d, t)
-	if dtypes == nil {
-		dtypes = d.Formats()[0]
-	}
 	var names []string
 	for i, o := range d.Operands {
 		names = append(names, o.Name+" "+dtypes[i].String())

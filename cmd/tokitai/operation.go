@@ -71,10 +71,10 @@ func operationNames(operations []*op.Operation) (names []string) {
 	return names
 }
 
-// unknownOperation is a word that means no operation. A definition is told from a
-// misspelling.
-func unknownOperation(name string) error {
-	var known []string
+// unknownOperation is a word that means no operation, and none of the others that would
+// do. A definition is told from a misspelling.
+func unknownOperation(name string, others ...string) error {
+	known := slices.Clone(others)
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
 			if d.Name == name {
@@ -110,15 +110,22 @@ func completeOperations(*cobra.Command, []string, string) ([]cobra.Completion, c
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// formatsIn is the usual choice of formats that t names, or nil: not every definition
-// can be stored in every format.
-func formatsIn(d *def.Definition, t num.DType) []num.DType {
+// formatsIn is the choice of formats that stores the most operands in t, the first of
+// equals. The definition cannot be stored in t if the choice's format is another.
+func formatsIn(d *def.Definition, t num.DType) (best []num.DType) {
+	most := -1
 	for _, choice := range d.Formats() {
-		if d.Format(choice) == t {
-			return choice
+		n := 0
+		for _, format := range choice {
+			if format == t {
+				n++
+			}
+		}
+		if n > most {
+			best, most = choice, n
 		}
 	}
-	return nil
+	return best
 }
 
 func dtypeNames() []string {
