@@ -31,7 +31,7 @@ type plan struct {
 
 var plans = [...]plan{
 	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17, params: 6, endurance: 100},
-	Quick:      {small: 40, edges: 131073, others: 16385, outputs: 140_000, shapes: 3, random: 120, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 17, every: true, params: 40, pairs: true, endurance: 3000},
+	Quick:      {small: 40, edges: 65537, others: 16385, outputs: 66_000, shapes: 3, random: 120, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},
 }
@@ -212,7 +212,7 @@ func (l *lister) pairs() {
 	case def.KindScatterAdd:
 		shapes = [][]int{{4200, 1, 5}, {20_002, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
 	default:
-		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {65_537, 1}}
+		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {65_537, 1}, {1, 131_073}}
 	}
 	if !l.p.pairs {
 		return
@@ -246,7 +246,7 @@ func (l *lister) specials() {
 		for n := 1; n <= l.p.small; n++ {
 			widths = append(widths, n)
 		}
-		widths = append(widths, 65, 129, 257, 520, 1033)
+		widths = append(widths, 65, 129, 257, 520)
 	}
 	for _, n := range widths {
 		if n > 16 {
@@ -393,7 +393,7 @@ func (l *lister) checks() {
 		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance {
 			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
-				rows, cols = 64, 67
+				rows, cols = 40, 67
 			}
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
 		}
