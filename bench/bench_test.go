@@ -461,3 +461,15 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// Bytes counts every operand twice, and does not overflow.
+func TestCaseBytes(t *testing.T) {
+	plan := &Plan{Device: "cpu", DTypes: []num.DType{num.F16}, Sizes: map[string]int{"Q": 3, "V": 5, "D": 7}}
+	if got, want := plan.Cases(embedding.Operations[0])[0].Bytes(), int64(2*(3*4+5*7*2+3*7*2)); got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+	plan.Sizes = map[string]int{"R": math.MaxInt, "C": math.MaxInt}
+	if got := plan.Cases(softmax.Operations[0])[0].Bytes(); got != math.MaxInt64 {
+		t.Errorf("got %d, want the most", got)
+	}
+}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -132,6 +133,23 @@ func (c *Case) Shape() string {
 
 func (c *Case) String() string {
 	return fmt.Sprintf("%s %v %s", c.Lowering.ID(c.Data.Definition), c.DType, c.Shape())
+}
+
+// Bytes is the memory that measuring takes at the least: the operands on the device, and
+// as many bytes beside it. It is math.MaxInt64 where they cannot be counted.
+func (c *Case) Bytes() int64 {
+	d, total := c.Data.Definition, 0.0
+	for i := range d.Operands {
+		bytes := 2 * float64(c.DTypes[i].Size())
+		for _, letter := range d.Operands[i].Dims {
+			bytes *= float64(c.Data.Sizes[letter])
+		}
+		total += bytes
+	}
+	if total >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(total)
 }
 
 // flops counts the operations of a contraction, a product and a sum each; 0 for every

@@ -1,6 +1,7 @@
 package def
 
 import (
+	"cmp"
 	"slices"
 
 	"tokitai/num"
@@ -34,8 +35,8 @@ func (d *Definition) Sizes() []string {
 }
 
 // Formats lists every choice of storage formats that a definition allows, operand by
-// operand; a choice that stores as much as possible in the format of the first
-// operand that leaves a choice comes before the others with that format.
+// operand, in the order of the format that names it (Format); the choice that stores
+// most operands in that format comes first among those of its name.
 func (d *Definition) Formats() [][]num.DType {
 	choices := [][]num.DType{nil}
 	for i := range d.Operands {
@@ -47,7 +48,22 @@ func (d *Definition) Formats() [][]num.DType {
 		}
 		choices = longer
 	}
-	return slices.DeleteFunc(choices, func(c []num.DType) bool { return !d.isConsistent(c) })
+	choices = slices.DeleteFunc(choices, func(c []num.DType) bool { return !d.isConsistent(c) })
+	slices.SortStableFunc(choices, func(a, b []num.DType) int {
+		x, y := d.Format(a), d.Format(b)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(countOf(y, b), countOf(x, a)))
+	})
+	return choices
+}
+
+func countOf(f num.DType, choice []num.DType) int {
+	n := 0
+	for _, c := range choice {
+		if c == f {
+			n++
+		}
+	}
+	return n
 }
 
 // isConsistent reports whether operands that are stored like a later one are.

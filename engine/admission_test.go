@@ -247,12 +247,12 @@ func TestOtherModelsHaveNoKnownAnswers(t *testing.T) {
 // each in the class that it is of, and no other.
 func TestSelfTestsAreComplete(t *testing.T) {
 	rowwise := []string{
-		"C=1", "C=7", "C=255", "C=257", "C=515", "C=1027", "C=2049", "special", "rarely-special", "strided", "in-place", "tall", "long",
+		"C=1", "C=7", "C=255", "C=257", "C=515", "C=1027", "C=2049", "special", "rarely-special", "strided", "strided-others", "in-place", "tall", "long",
 	}
-	table := []string{"one", "duplicates", "wide", "special", "rarely-special", "strided"}
+	table := []string{"one", "duplicates", "wide", "special", "rarely-special", "strided", "strided-others"}
 	want := map[def.Kind][]string{
 		def.KindRowwise: rowwise, def.KindGather: table, def.KindScatterAdd: table,
-		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided"},
+		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others"},
 	}
 	defer engine.SetCorrupt(nil)
 	for _, d := range definitions() {
@@ -377,7 +377,7 @@ func TestBadLowerings(t *testing.T) {
 				y.SetBits(0, y.Cols, 0)
 			}
 			return right(d, l)
-		}), "strided", "it writes between the rows of y", nil},
+		}), "strided-others", "it writes between the rows of y", nil},
 		{"it ignores the stride", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
 			operands := l.Arrays()
 			for i := range operands {

@@ -24,7 +24,8 @@ type Lowering struct {
 
 	// IsBounded says that the lowering does not promise the reference's bits, but a
 	// result that honest binary32 arithmetic could give when it adds up in Order.
-	// Policy Same does not take it. Self-tests ask for the bits all the same.
+	// Policy Same does not take it. Self-tests hold every element to that set; where a
+	// NaN or an infinity takes part, to the reference's class.
 	IsBounded bool
 
 	// Order is how a bounded lowering adds up; the zero Order is any.

@@ -174,6 +174,7 @@ func (f *faults) figures(r *Report) {
 	f.unless(r.ErrorUndefined <= r.TruthElements, "error_undefined is %d of %d truth_elements", r.ErrorUndefined, r.TruthElements)
 	f.unless((r.Misrounded != nil) == (r.TruthElements > 0), "misrounded is %v with %d truth_elements: null if and only if there are none", value(r.Misrounded), r.TruthElements)
 	f.unless(r.Misrounded == nil || *r.Misrounded <= 1, "misrounded is %v, want at most 1", value(r.Misrounded))
+	f.unless((r.ErrorDType != "") == (r.WorstErrorULP != nil), "error_dtype is %q and worst_error_ulp %v: empty if and only if that is null", r.ErrorDType, value(r.WorstErrorULP))
 	f.unless((r.WorstErrorULP != nil) == (r.TruthElements > r.ErrorUndefined), "worst_error_ulp is %v with %d truth_elements, of which %d have no error: null if and only if none has one",
 		value(r.WorstErrorULP), r.TruthElements, r.ErrorUndefined)
 }

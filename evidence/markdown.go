@@ -135,7 +135,7 @@ func (p *page) figures(r *Report) {
 		{"worst", figure(r.WorstAdmissible)},
 		{"share of outputs with more than one", figure(r.ShareOverOne)},
 		{"outputs compared with the truth", integer(r.TruthElements)},
-		{"worst error in ulp of " + escape(r.DType), figure(r.WorstErrorULP)},
+		{"worst error in ulp of " + escape(cmp.Or(r.ErrorDType, r.DType)), figure(r.WorstErrorULP)},
 		{"share not correctly rounded", figure(r.Misrounded)},
 		{"correct rounding not known", integer(r.Undecided)},
 		{"no distance to the truth", integer(r.ErrorUndefined)},
@@ -180,7 +180,11 @@ func (p *page) made(r *Report, file string) {
 
 func (p *page) cases(r *Report) {
 	p.heading("Cases")
-	p.line("%s from the generator %s, seed %d. SHA-256 of the list: %s.", count(int64(len(r.CaseList)), "case"), code(r.Generator.Name), r.Generator.Seed, code(r.DigestSHA256))
+	from := code(r.Generator.Name)
+	if r.Generator.Seed != nil {
+		from = fmt.Sprintf("the generator %s, seed %d", from, *r.Generator.Seed)
+	}
+	p.line("%s from %s. SHA-256 of the list: %s.", count(int64(len(r.CaseList)), "case"), from, code(r.DigestSHA256))
 	if len(r.CaseList) == 0 {
 		return
 	}

@@ -74,11 +74,14 @@ const (
 // Contracts, Levels and DTypes are the values that fields of their names may have.
 var (
 	Contracts = []string{ContractBits, ContractBounded}
-	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCall}
+	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCase, levelCall}
 	DTypes    = []string{"f16", "bf16", "f32", "i32"}
 )
 
-const levelCall = "call" // on the caller's own data
+const (
+	levelCase = "case" // one case alone
+	levelCall = "call" // on the caller's own data
+)
 
 // Summary is one line of a verification: one lowering of one definition, in one
 // storage format. These are the results that the program prints as JSON.
@@ -101,7 +104,8 @@ type Summary struct {
 	ShareOverOne     *float64 `json:"share_over_one"` // of outputs for which more than one value would have been accepted
 
 	TruthElements  int64    `json:"truth_elements"`  // outputs that were also compared with the truth
-	WorstErrorULP  *float64 `json:"worst_error_ulp"` // of the storage dtype, against truth
+	WorstErrorULP  *float64 `json:"worst_error_ulp"` // of the storage format, against truth
+	ErrorDType     string   `json:"error_dtype"`     // whose ulps these are: DType, or that of the outputs where none is stored in it
 	Misrounded     *float64 `json:"misrounded"`      // share of those that are not the correctly rounded truth
 	Undecided      int64    `json:"undecided"`       // of those, the ones whose correct rounding is not known
 	ErrorUndefined int64    `json:"error_undefined"` // of those, the ones with no distance to the truth
@@ -205,14 +209,15 @@ type Definition struct {
 
 // Generator is how inputs were made.
 type Generator struct {
-	Name string `json:"name"`
-	Seed uint64 `json:"seed"`
+	Name string  `json:"name"`
+	Seed *uint64 `json:"seed"` // null for a caller's own data
 }
 
 // Case is one run of the kernel on one set of inputs.
 type Case struct {
 	Name          string   `json:"name"`   // without white space; with the seed it says everything
 	Shapes        []string `json:"shapes"` // x f16[4,4097], operand by operand
+	Params        []string `json:"params"` // eps=1e-05, in the order of the definition
 	Tiers         []string `json:"tiers"`
 	Elements      int64    `json:"elements"`
 	Mismatches    int64    `json:"mismatches"`

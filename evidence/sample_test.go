@@ -37,7 +37,7 @@ func base() *Report {
 			{Of: "artifact", SHA256: hash("program"), Note: "the program"},
 		},
 		Definition:    Definition{Name: "softmax.forward", SHA256: hash(sampleText), Text: sampleText},
-		Generator:     Generator{Name: "splitmix64", Seed: 1<<64 - 1},
+		Generator:     Generator{Name: "splitmix64", Seed: new(uint64(1<<64 - 1))},
 		KernelSeconds: new(0.125),
 		Evidence:      []string{"every output of 2 cases has the reference's bits"},
 		NonClaims:     []string{"inputs other than those listed", "speed"},
@@ -45,7 +45,7 @@ func base() *Report {
 	}
 	for _, name := range []string{"normal/R=2,C=8", "tail/R=2,C=8"} {
 		r.CaseList = append(r.CaseList, Case{
-			Name: name, Shapes: []string{"x f16[2,8]", "y f16[2,8]"}, Tiers: []string{Structure, Bits}, Elements: 16,
+			Name: name, Shapes: []string{"x f16[2,8]", "y f16[2,8]"}, Params: []string{}, Tiers: []string{Structure, Bits}, Elements: 16,
 			InputsSHA256: hash("inputs " + name), OutputsSHA256: hash("outputs " + name),
 		})
 	}
@@ -68,6 +68,7 @@ func inBounded(r *Report) {
 		r.CaseList[i].Tiers = []string{Structure, Set}
 	}
 	r.TruthElements, r.WorstErrorULP, r.Misrounded, r.Undecided, r.ErrorUndefined = 30, new(0.501953125), new(0.1), 1, 2
+	r.ErrorDType = "bf16"
 	r.WorstCases = []WorstCase{
 		{Figure: FigureErrorULP, Value: 0.501953125, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)", Truth: "1.0117493", Inputs: []string{"a[1,0] = 0x3f80 (1)", "b[0,7] = 0x3f81 (1.0078125)"}},
 		{Figure: FigureAdmissible, Value: 2, Case: "normal/R=2,C=8", Place: "c[0,0]", Got: "0x0000 (0)"},

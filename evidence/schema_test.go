@@ -172,6 +172,8 @@ func everything() *Report {
 	b := samples()["bounded"]
 	r.Contract = ContractBounded
 	r.TruthElements, r.WorstErrorULP, r.Misrounded, r.WorstCases = b.TruthElements, b.WorstErrorULP, b.Misrounded, b.WorstCases
+	r.ErrorDType = b.ErrorDType
+	r.CaseList[0].Params = []string{"eps=1e-05"}
 	r.WorstAdmissible, r.MeanAdmissible = b.WorstAdmissible, b.MeanAdmissible
 	r.Failure.Note = "shrunk in 3 steps"
 	return r

@@ -12,8 +12,12 @@ import (
 )
 
 // FileName is the name of the report's files, without their ending: definition,
-// lowering and dtype.
+// lowering and dtype. That of one case alone does not take the place of a whole one.
 func (r *Report) FileName() string {
+	name := r.Lowering + "_" + r.DType
+	if r.Level == levelCase {
+		name += "_case"
+	}
 	return strings.Map(func(c rune) rune {
 		switch {
 		case c == '/':
@@ -22,7 +26,7 @@ func (r *Report) FileName() string {
 			return c
 		}
 		return '-'
-	}, r.Lowering+"_"+r.DType)
+	}, name)
 }
 
 // Write checks the reports and puts each into dir as JSON and as Markdown, and after

@@ -15,19 +15,22 @@ import (
 //
 //	spread/R=3,C=257
 //	one-huge/R=1@4,C=1025/gap=3/offset=1/y=x
-//	permute-rows:normal/R=8,C=65/gamma=f32
+//	reverse-R:normal/R=8,C=65/gamma=f32/params=3
 //
 // First comes the check, if it is not the plain comparison; then the pattern of
 // values and the sizes, where R=1@4 is one row of what would be row 4 of a larger
 // tensor; then, in any order, elements between rows, elements before the first, an
-// output in the place of an input, and operands whose format is not the target's.
+// output in the place of an input, operands whose format is not the target's, and the
+// number of a variation of the parameters.
 type Case struct {
 	Check   string // "" compares every output; otherwise the name of a relation or invariance
 	Pattern string
 	Sizes   []Size // in the order of Definition.Sizes
 	Gap     int    // elements between rows
 	Offset  int    // elements before the first: another alignment
+	Uneven  int    // 0: gap and offset are every operand's; 1: the first's, third's, …; 2: the others'
 	InPlace string // "y=x", or ""
+	Params  int    // 0: the pattern's own; otherwise a variation of them
 	Formats []num.DType
 
 	isAccuracy   bool // compared with the truth as well
@@ -66,6 +69,9 @@ func (c *Case) name(t *Target) string {
 	if c.Offset > 0 {
 		fmt.Fprintf(&b, "/offset=%d", c.Offset)
 	}
+	if c.Uneven > 0 {
+		fmt.Fprintf(&b, "/uneven=%d", c.Uneven)
+	}
 	if c.InPlace != "" {
 		b.WriteString("/" + c.InPlace)
 	}
@@ -74,6 +80,9 @@ func (c *Case) name(t *Target) string {
 		if f != usual[i] {
 			fmt.Fprintf(&b, "/%s=%s", t.Definition.Operands[i].Name, f)
 		}
+	}
+	if c.Params > 0 {
+		fmt.Fprintf(&b, "/params=%d", c.Params)
 	}
 	return b.String()
 }
@@ -86,6 +95,14 @@ func (c *Case) size(letter string) (n, from int) {
 		}
 	}
 	return 1, 0
+}
+
+// layout is the gap and the offset of an operand, by its position.
+func (c *Case) layout(operand int) (gap, offset int) {
+	if c.Uneven > 0 && operand%2 != c.Uneven-1 {
+		return 0, 0
+	}
+	return c.Gap, c.Offset
 }
 
 func (c *Case) sizes() map[string]int {
@@ -142,6 +159,9 @@ func (t *Target) parseCase(name string) (*Case, error) {
 		s, ok := parseSize(text)
 		if !ok || !slices.Contains(t.Definition.Sizes(), s.Letter) {
 			return refuse("%q is no size of %s, which has %s", text, t.Definition.Name, strings.Join(t.Definition.Sizes(), ", "))
+		}
+		if _, isTwice := given[s.Letter]; isTwice {
+			return refuse("size %s is given twice", s.Letter)
 		}
 		given[s.Letter] = s
 	}
@@ -203,22 +223,25 @@ func (t *Target) parseOption(c *Case, option string) string {
 	if !ok {
 		return fmt.Sprintf("%q is no option", option)
 	}
-	if left == "gap" || left == "offset" {
+	if number := map[string]*int{"gap": &c.Gap, "offset": &c.Offset, "uneven": &c.Uneven, "params": &c.Params}[left]; number != nil {
 		n, err := strconv.Atoi(right)
-		if err != nil || n < 0 || n > most {
+		switch {
+		case err != nil || n < 0 || n > most:
 			return fmt.Sprintf("%s is %q, want 0 to %d", left, right, most)
+		case *number != 0:
+			return fmt.Sprintf("%s is given twice", left)
+		case left == "uneven" && n > 2:
+			return fmt.Sprintf("uneven is %d, want 1 or 2", n)
+		case left == "params" && len(t.Definition.Params) == 0:
+			return t.Definition.Name + " has no parameters"
 		}
-		if left == "gap" {
-			c.Gap = n
-		} else {
-			c.Offset = n
-		}
+		*number = n
 		return ""
 	}
 	d := t.Definition
 	i := d.Operand(left)
 	if i < 0 {
-		return fmt.Sprintf("%q is neither an operand nor gap or offset", left)
+		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven or params", left)
 	}
 	if k := d.Operand(right); k >= 0 {
 		if !d.MayReplace(&d.Operands[i], &d.Operands[k]) {

@@ -224,7 +224,7 @@ func TestSuiteReaches(t *testing.T) {
 			}
 		}
 		gaps, offsets, inPlace, formats, accuracy := 0, map[int]bool{}, map[string]bool{}, map[string]bool{}, 0
-		patterns, checks := map[string]bool{}, map[string]bool{}
+		patterns, checks, formatPatterns := map[string]bool{}, map[string]bool{}, map[string]bool{}
 		for _, c := range verify.CasesOf(x, verify.Quick) {
 			if c.Gap > 0 {
 				gaps++
@@ -232,6 +232,9 @@ func TestSuiteReaches(t *testing.T) {
 			offsets[c.Offset] = true
 			inPlace[c.InPlace] = true
 			formats[fmt.Sprint(c.Formats)] = true
+			if c.Check == "" {
+				formatPatterns[fmt.Sprint(c.Formats, " ", c.Pattern)] = true
+			}
 			patterns[c.Pattern] = true
 			checks[c.Check] = true
 			if verify.IsAccuracy(c) {
@@ -270,6 +273,13 @@ func TestSuiteReaches(t *testing.T) {
 			}
 		}
 		names, _ := verify.PatternNames(x)
+		for _, pattern := range []string{"normal", "special", "rarely-special"} {
+			for f := range formats {
+				if slices.Contains(names, pattern) && !formatPatterns[f+" "+pattern] {
+					t.Errorf("%s %s: no case with formats %s and pattern %s", x.ID(), x.DType, f, pattern)
+				}
+			}
+		}
 		for _, name := range names {
 			if !patterns[name] && !strings.HasPrefix(name, "every") {
 				t.Errorf("%s %s: pattern %s is never used", x.ID(), x.DType, name)

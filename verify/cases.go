@@ -19,17 +19,21 @@ type plan struct {
 	random   int   // cases of random shape, pattern and layout
 	accuracy int64 // outputs of a kind of data, at least
 	checks   int   // shapes on which each relation and invariance is tried
+	params   int   // variations of the parameters
+	pairs    bool  // axes that are long together
 	macs     int64 // multiply-adds of one contraction, at most
 	large    int64 // outputs of one large case
 	every    bool  // every pattern of the first input's format, if it has 16 bits
 	all      bool  // every pattern of 32 bits, every pair of 16
+
+	endurance int // times that a kernel runs again on a tiny case
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17},
-	Quick:      {small: 40, edges: 131073, others: 65537, outputs: 70_000, shapes: 3, random: 120, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 17, every: true},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true},
+	Smoke:      {small: 9, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 16, accuracy: 0, checks: 1, macs: 1 << 17, params: 6, endurance: 100},
+	Quick:      {small: 40, edges: 65537, others: 16385, outputs: 66_000, shapes: 3, random: 120, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},
 }
 
 // cases lists the cases of a level.
@@ -37,8 +41,11 @@ func (t *Target) cases(level Level) []*Case {
 	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
 	l.patterns()
 	l.sizes()
+	l.pairs()
+	l.specials()
 	l.inPlace()
 	l.formats()
+	l.params()
 	l.random()
 	l.checks()
 	l.accuracy()
@@ -117,16 +124,34 @@ func (l *lister) patterns() {
 		for _, n := range shapes[:min(l.p.shapes, len(shapes))] {
 			l.add(&Case{Pattern: p.name, Sizes: l.shape(n...)})
 		}
+		if c := (&Case{Pattern: p.name, Sizes: l.shape(l.longShape()...)}); p.isGrid && l.isWithin(c) {
+			l.add(c) // a sum that is long enough for what it is to find
+		}
 	}
+}
+
+// longShape has sums over about a thousand terms.
+func (l *lister) longShape() []int {
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		return []int{2, 1029, 3}
+	case def.KindGather, def.KindScatterAdd:
+		return []int{1000, 3, 5}
+	}
+	return []int{2, 1030}
 }
 
 // edges are sizes at which loops, lanes, chunks and tiles end.
 func edges(most int) []int {
-	list := []int{45, 48, 50, 61, 96, 97, 100, 199, 251, 384, 509, 768, 1000, 1021, 1536, 3000, 3072, 5000, 6144, 10007, 12289, 40009, 50257}
+	list := []int{45, 50, 61, 97, 100, 199, 251, 509, 1000, 1021, 1600, 3000, 5000, 10007, 40009, 50257}
 	for p := 32; p <= 1<<24; p *= 2 {
 		list = append(list, p-1, p, p+1)
+		if p <= 1<<13 { // widths of models: three, five and seven of a power of two
+			list = append(list, 3*p/2, 3*p/2+1, 5*p/4, 7*p/4, 7*p/4+1)
+		}
 	}
 	slices.Sort(list)
+	list = slices.Compact(list)
 	return slices.DeleteFunc(list, func(n int) bool { return n > most })
 }
 
@@ -147,8 +172,11 @@ func (l *lister) sizes() {
 				lengths = append(lengths, n)
 			}
 		}
-		for turn, n := range lengths {
+		for turn, n := range slices.Concat(lengths, lengths[:l.p.small]) {
 			others := [...]int{1, 3, 2}[turn%3]
+			if turn >= len(lengths) { // the small ones again, with other rows
+				others = [...]int{2, 1, 5}[n%3]
+			}
 			if int64(3*n) > l.p.outputs {
 				others = 1
 			}
@@ -172,6 +200,91 @@ func (l *lister) sizes() {
 	}
 }
 
+// pairs tries axes that are long together: loops over both, and stages that only many
+// rows of many columns need.
+func (l *lister) pairs() {
+	var shapes [][]int
+	switch l.t.Definition.Kind {
+	case def.KindContraction:
+		shapes = [][]int{{16, 16, 16}, {24, 24, 24}, {32, 32, 32}, {64, 64, 64}, {136, 80, 140}, {130, 130, 130}, {12, 2100, 5}, {5, 2100, 12}, {9, 40, 1100}, {1100, 40, 9}, {4100, 5, 6}, {6, 5, 4100}, {40, 1030, 20}}
+	case def.KindGather:
+		shapes = [][]int{{300, 70_000, 3}, {4100, 300, 9}, {70, 9000, 17}, {1100, 1100, 40}}
+	case def.KindScatterAdd:
+		shapes = [][]int{{4200, 1, 5}, {20_002, 1, 1}, {50, 9000, 3}, {300, 40_000, 2}, {1100, 300, 40}, {9000, 3, 4}}
+	default:
+		shapes = [][]int{{260, 257}, {1030, 70}, {1100, 40}, {5, 8200}, {7, 4200}, {5, 5120}, {4, 16_400}, {65_537, 1}, {1, 131_073}}
+	}
+	if !l.p.pairs {
+		return
+	}
+	if name := "barely-above-a-tie"; l.t.pattern(name) != nil {
+		l.add(&Case{Pattern: name, Sizes: l.shape(20_002, 1, 1)})
+		for _, f := range l.t.formats()[1:] {
+			l.add(&Case{Pattern: name, Sizes: l.shape(20_002, 1, 1), Formats: f})
+		}
+	}
+	for i, n := range shapes {
+		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...)})
+		if i%2 == 0 {
+			l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...)})
+		}
+	}
+	if l.t.Definition.Kind == def.KindRowwise && divisible(l.t.Definition) == "" { // sums over all: outputs are few
+		l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(600, 1030)})
+	}
+}
+
+// specials puts extreme values at the ends of rows of every length, and every pair of
+// them into every pair of inputs.
+func (l *lister) specials() {
+	d := l.t.Definition
+	inputs := len(realInputs(d))
+	rows := 4 * len(extremes) * inputs
+	widths := []int{1, 9, 16}
+	if l.p.pairs {
+		widths = nil
+		for n := 1; n <= l.p.small; n++ {
+			widths = append(widths, n)
+		}
+		widths = append(widths, 65, 129, 257, 520)
+	}
+	for _, n := range widths {
+		if n > 16 {
+			rows = 4 * len(extremes) // the first input's alone
+		}
+		c := &Case{Pattern: "special-ends", Sizes: l.shape(rows, n, 3)}
+		if d.Kind == def.KindGather || d.Kind == def.KindScatterAdd {
+			c.Sizes = l.shape(rows, 7, n)
+		}
+		if l.p.pairs || l.isWithin(c) {
+			l.add(c)
+		}
+	}
+	count := len(extremes) * len(extremes) * max(1, inputs*(inputs-1)/2)
+	if d.Kind == def.KindRowwise && (l.p.pairs || count <= 1000) {
+		l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count, 1)})
+		if !d.IsFlat() {
+			l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count/2, 2)})
+		}
+	}
+}
+
+// params varies the parameters.
+func (l *lister) params() {
+	d := l.t.Definition
+	if len(d.Params) == 0 {
+		return
+	}
+	usual := l.t.patterns()[0].name
+	for n := 1; n <= l.p.params; n++ {
+		name := usual
+		if n%2 == 0 {
+			name = l.nextPattern()
+		}
+		l.add(&Case{Pattern: name, Sizes: l.shape(9, 1+7*n%40, 5), Params: n})
+	}
+}
+
 // inPlace puts each output into the place of each input that allows it.
 func (l *lister) inPlace() {
 	d := l.t.Definition
@@ -180,8 +293,18 @@ func (l *lister) inPlace() {
 			if l.usual[i] != l.usual[d.Operand(partner)] {
 				continue
 			}
+			where := d.Operands[i].Name + "=" + partner
 			for k, n := range l.usualShapes()[:3] {
-				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Gap: 3 * k, Offset: k, InPlace: d.Operands[i].Name + "=" + partner})
+				l.add(&Case{Pattern: l.nextPattern(), Sizes: l.shape(n...), Gap: 3 * k, Offset: k, InPlace: where})
+			}
+			usual := l.t.patterns()[0].name
+			for n := 1; n <= l.p.small; n++ {
+				l.add(&Case{Pattern: usual, Sizes: l.shape(2, n), InPlace: where})
+			}
+			for _, n := range [][]int{{2, 23}, {2, 39}, {9, 70}, {13, 300}, {3, 5000}} {
+				if c := (&Case{Pattern: usual, Sizes: l.shape(n...), InPlace: where}); l.isWithin(c) {
+					l.add(c)
+				}
 			}
 		}
 	}
@@ -189,6 +312,11 @@ func (l *lister) inPlace() {
 
 // formats tries the other choices of formats.
 func (l *lister) formats() {
+	for uneven := 1; uneven <= 2; uneven++ { // some operands with gaps, the others without
+		for _, n := range l.usualShapes()[:2] {
+			l.add(&Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(n...), Gap: 5, Offset: 3, Uneven: uneven})
+		}
+	}
 	for _, f := range l.t.formats()[1:] {
 		for k, n := range l.usualShapes()[:3] {
 			if name := []string{"normal", "special", "rarely-special"}[k]; l.t.pattern(name) != nil {
@@ -211,7 +339,7 @@ func (l *lister) random() {
 	for range l.p.random {
 		c := &Case{Pattern: l.nextPattern(), Formats: l.t.formats()[g.Below(len(l.t.formats()))]}
 		for _, letter := range d.Sizes() {
-			most := [...]int{9, 33, 70, 150, 9, 20, 600}[g.Below(7)]
+			most := [...]int{9, 33, 70, 150, 9, 20, 600, 2000}[g.Below(8)]
 			if l.p.outputs < 4000 {
 				most = min(most, 33)
 			}
@@ -222,6 +350,9 @@ func (l *lister) random() {
 		}
 		if g.Below(2) == 0 {
 			c.Offset = g.Below(16)
+		}
+		if c.Gap+c.Offset > 0 {
+			c.Uneven = g.Below(3)
 		}
 		if l.isWithin(c) {
 			l.add(c)
@@ -249,13 +380,20 @@ func (l *lister) checks() {
 	shapes := l.usualShapes()
 	usual := l.t.patterns()[0].name
 	for _, k := range l.t.checks() {
+		if k.name == "endure" {
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
+			continue
+		}
+		if k.name == "concurrent" || k.name == "repeat" {
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
+		}
 		for i := range l.p.checks {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
 		}
 		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance {
-			rows, cols := 24, 9 // enough for several workers
+			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
-				rows, cols = 64, 67
+				rows, cols = 40, 67
 			}
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(rows, cols)})
 		}
@@ -330,8 +468,10 @@ func (l *lister) large() {
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
 	case def.KindScatterAdd:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
-		if most := 1<<22 + 70; n > most { // more terms than one machine word holds exactly
-			l.add(&Case{Pattern: usual, Sizes: l.shape(most, 1, 2)})
+		for _, name := range []string{usual, "barely-above-a-tie"} { // more terms than one machine word holds exactly
+			if most := 1<<23 + 70; n > most && l.t.pattern(name) != nil {
+				l.add(&Case{Pattern: name, Sizes: l.shape(most, 1, 2)})
+			}
 		}
 	default:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/1024, 1024)})

@@ -65,6 +65,7 @@ func (t *Target) makeChecks() []*check {
 		}
 	}
 	add(evidence.Invariance, "repeat", repeated)
+	add(evidence.Invariance, "endure", endured)
 	add(evidence.Invariance, "layout", laidOut)
 	if t.Lowering.Device == "cpu" {
 		add(evidence.Invariance, "workers", byWorkers)
@@ -384,18 +385,32 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 // repeats is more than the ten calls after which a known kernel went wrong.
 const repeats = 14
 
-// repeated runs the same inputs many times, with other inputs in between.
-func repeated(x *trialRun) (int64, *finding, error) {
-	t := x.l.target
-	other := t.load(x.c, x.s.o.Seed+1)
+// repeated runs the same inputs many times, with other inputs in between, in the same
+// memory: a kernel that remembers by address has it wrong.
+func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
+
+// endured runs a kernel as often as the level has patience for.
+func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
+
+func (x *trialRun) repeat(times int) (int64, *finding, error) {
+	other := x.l.target.load(x.c, x.s.o.Seed+1)
+	p, err := x.s.bench.place(x.l)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer p.close()
 	var compared int64
-	for n := 2; n <= repeats; n++ {
+	for n := 2; n <= times; n++ {
 		if n%3 == 0 {
-			if _, err := x.s.bench.run(other, x.s.o.deadline(), 1); err != nil {
+			if _, err := p.run(other, x.s.o.deadline(), 1); err != nil {
 				return compared, nil, err
 			}
 		}
-		m, f, err := x.again(x.l, evidence.Invariance, fmt.Sprintf("run again, time %d", n), x.same)
+		out, err := p.run(x.l, x.s.o.deadline(), 0)
+		if err != nil {
+			return compared, nil, err
+		}
+		m, f, err := compare(x.l, out, evidence.Invariance, fmt.Sprintf("run again, time %d", n), x.same)
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -407,10 +422,13 @@ func repeated(x *trialRun) (int64, *finding, error) {
 func laidOut(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	var compared int64
-	for _, at := range [][2]int{{1, 0}, {3, 1}, {8, 16}, {7, 5}, {0, 64}} {
+	for _, at := range [][3]int{{1, 0, 0}, {3, 1, 0}, {8, 16, 0}, {7, 5, 0}, {0, 64, 0}, {3, 5, 1}, {3, 5, 2}} {
 		c := x.c.clone()
-		c.Offset, c.Gap = at[0], at[1]
+		c.Offset, c.Gap, c.Uneven = at[0], at[1], at[2]
 		what := fmt.Sprintf("with %d elements before the first and %d between rows", c.Offset, c.Gap)
+		if c.Uneven > 0 {
+			what += " of every other operand"
+		}
 		m, f, err := x.again(t.load(c, x.s.o.Seed), evidence.Invariance, what, x.same)
 		if compared += m; f != nil || err != nil {
 			return compared, f, err

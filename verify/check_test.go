@@ -115,14 +115,14 @@ func TestInvarianceBites(t *testing.T) {
 	const shape = "R=5,C=133"
 	workers := func(l *engine.Launch) int { return l.Device.(*cpu.Device).Pool().Workers() }
 	own := runtime.GOMAXPROCS(0)
-	calls := 0 // of one target: its checks run one after the other
+	var calls atomic.Int64 // of one target: its checks run one after the other
 	for _, test := range []struct {
 		what string
 		is   func(l *engine.Launch) bool
 		want []string
 	}{
 		{"never", func(*engine.Launch) bool { return false }, nil},
-		{"every seventh call", func(*engine.Launch) bool { calls++; return calls%7 == 0 }, nil},
+		{"every seventh call", func(*engine.Launch) bool { return calls.Add(1)%7 == 0 }, nil},
 		{"rows lie apart", func(l *engine.Launch) bool { return l.Operands[0].Stride > l.Operands[0].Cols }, []string{"layout"}},
 		{"outputs lie apart", func(l *engine.Launch) bool { return l.Operands[1].Stride == 133+64 }, []string{"layout"}},
 		{"an odd address", func(l *engine.Launch) bool { return l.Operands[0].Offset%8 != 0 }, []string{"layout"}},
@@ -131,7 +131,7 @@ func TestInvarianceBites(t *testing.T) {
 		{"eight workers", func(l *engine.Launch) bool { return own != 8 && workers(l) == 8 }, []string{"workers"}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			calls = 0
+			calls.Store(0)
 			got := rejecting(t, target(softmax.ForwardDefinition, num.F32, eitherSoftmax(test.is)), shape, evidence.Invariance)
 			if test.what == "every seventh call" {
 				if !slices.Contains(got, "repeat") {

@@ -2,7 +2,9 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,6 +20,9 @@ type CallReport struct {
 	// Tool, Version and Program stand in the reports, as those of Options do. Replay
 	// is a command that makes the call again; "" says that only the caller can.
 	Tool, Version, Program, Replay string
+
+	// Op is the operation that the caller asked for; "" takes the definition's name.
+	Op string
 
 	mu    sync.Mutex
 	parts []*evidence.Report
@@ -115,6 +120,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program}
 	r := newReport(t, options)
 	r.Level = "call"
+	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
 	r.Machine = machineOf(call.Queue.Device().Describe())
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
@@ -125,6 +131,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 		r.NonClaims = []string{"this report decides nothing: the call did not come to its end"}
 		r.Seconds = time.Since(o.began).Seconds()
 		finish(r)
+		maps.Copy(r.Obtained, obtainedOfCall)
 		return r
 	}
 	if callErr != nil {
@@ -152,8 +159,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	}
 	s := &session{t: t, o: options, tiers: map[string]*evidence.Tier{}}
 	result := caseResult{Name: "call", Found: *j, Tiers: map[string]evidence.Tier{}}
-	result.Inputs = fmt.Sprintf("%x", hashOperands(d, o.l.inputs(), false))
-	result.Outputs = fmt.Sprintf("%x", hashOperands(d, out.operands, true))
+	result.Inputs, result.Outputs = hashInputs(d, o.l.inputs(), o.l.params), hashOutputs(d, out.operands)
 	result.count(evidence.Structure, 1, 0)
 	if breach != "" {
 		result.Tiers[evidence.Structure] = evidence.Tier{}
@@ -167,6 +173,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	o.fill(s, r, result)
 	r.Seconds = time.Since(o.began).Seconds()
 	finish(r)
+	maps.Copy(r.Obtained, obtainedOfCall)
 	return r
 }
 
@@ -175,7 +182,7 @@ func (o *observed) fill(s *session, r *evidence.Report, result caseResult) {
 	t, d, j := o.target, o.target.Definition, &result.Found
 	listed := evidence.Case{
 		Name: result.Name, Elements: j.Elements, Mismatches: j.Mismatches, InputsSHA256: result.Inputs, OutputsSHA256: result.Outputs,
-		Tiers: []string{evidence.Structure, t.mainTier()},
+		Tiers: []string{evidence.Structure, t.mainTier()}, Params: paramTexts(d, o.l.params),
 	}
 	for i, b := range o.l.blocks {
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", d.Operands[i].Name, b.array.DType, b.array.Rows, b.array.Cols))
@@ -183,7 +190,12 @@ func (o *observed) fill(s *session, r *evidence.Report, result caseResult) {
 	r.CaseList = []evidence.Case{listed}
 	r.Cases, r.Elements, r.Mismatches = 1, j.Elements, j.Mismatches
 	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
-	r.Coverage = evidence.Coverage{Produced: j.Elements, Judged: j.Elements, Tiles: j.Tiles}
+	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles}
+	for i, b := range o.l.blocks {
+		if d.Operands[i].IsOut {
+			r.Coverage.Produced += int64(b.array.Rows) * int64(b.array.Cols)
+		}
+	}
 	s.setFigures(r, j)
 	if w := j.WorstError; w.IsSeen {
 		r.WorstCases = append(r.WorstCases, o.l.worstCase(w, result.Name))

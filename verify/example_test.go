@@ -70,7 +70,7 @@ func Example() {
 	// Output:
 	// softmax.forward/mine.f32-sum bounded sequential: accepted []
 	// softmax.forward/mine.bf16-sum bounded sequential: rejected [set grid statistics]
-	//   normal/R=1,C=6: y[0,0] is 0x3f7e (0.9921875), want 0x3f7d (0.98828125)
+	//   integers/R=1,C=3: y[0,1] is 0x3f14 (0.578125), want 0x3f13 (0.57421875)
 }
 
 // A checked call computes as always, and reports on what it computed.

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,17 +93,19 @@ func TestErrorInACheck(t *testing.T) {
 	}
 }
 
-// TestRejectedDespiteErrors: a case that is wrong outweighs others that end in errors.
+// TestRejectedDespiteErrors: a case that is wrong outweighs one that ended in an error
+// before it.
 func TestRejectedDespiteErrors(t *testing.T) {
+	var launches atomic.Int64
 	k := bitwise(damaged(func(l *engine.Launch, out []num.Array) {
-		if l.Operands[0].Rows == 1 {
-			panic("one row is too few")
+		if launches.Add(1) == 1 {
+			panic("not yet")
 		}
-		out[1].SetBits(1, 0, out[1].Bits(1, 0)^1)
+		out[1].SetBits(0, 0, out[1].Bits(0, 0)^1)
 	}))
-	r := run(t, target(softmax.ForwardDefinition, num.F16, k), verify.Options{})
-	if r.Report.Verdict != evidence.Rejected || r.Report.Failure.Place != "y[1,0]" {
-		t.Errorf("%s: %s, %+v; want rejected at y[1,0]", r.Report.Verdict, r.Report.Reason, r.Report.Failure)
+	r := run(t, target(softmax.ForwardDefinition, num.F16, k), verify.Options{}).Report
+	if r.Verdict != evidence.Rejected || r.Failure.Place != "y[0,0]" || r.Failure.Case != "ones/R=1,C=1" {
+		t.Errorf("%s: %s, %+v; want rejected at y[0,0] of one element", r.Verdict, r.Reason, r.Failure)
 	}
 }
 
@@ -110,8 +113,10 @@ func TestRejectedDespiteErrors(t *testing.T) {
 func TestHang(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
+	var hangs atomic.Int64
 	hanging := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		if l.Operands[0].Cols == 9 {
+			hangs.Add(1)
 			<-release
 		}
 		return honest(d, l)
@@ -123,6 +128,9 @@ func TestHang(t *testing.T) {
 	}
 	if r.Failure != nil || r.Cases == 0 {
 		t.Errorf("failure %v, %d cases; want none, and those before the hang", r.Failure, r.Cases)
+	}
+	if n := hangs.Load(); n != 2 {
+		t.Errorf("it hung %d times, want twice: the device is not used again, and the case is tried once on another", n)
 	}
 	if time.Since(began) > 30*time.Second {
 		t.Errorf("it took %v to give up", time.Since(began))

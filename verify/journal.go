@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"tokitai/evidence"
 )
 
 // Journal remembers the cases that a verification has done, so that one that was
@@ -18,27 +20,39 @@ type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
 	known map[string]map[string]caseResult
+	lines int // read
+	taken int // of these, used
 	err   error
 }
 
+// journalLine is the result of a case, with its SHA-256: what was changed since is not
+// to be taken for a result.
 type journalLine struct {
-	Key    string     `json:"key"`
-	Result caseResult `json:"result"`
+	Key    string          `json:"key"`
+	SHA256 string          `json:"sha256"`
+	Result json.RawMessage `json:"result"`
+}
+
+func lineHash(key string, result []byte) string {
+	return evidence.FingerprintOf(append([]byte(key+"\n"), result...))
 }
 
 // OpenJournal opens or creates a journal. What is in it is used only if resume is set;
 // otherwise it begins anew.
 func OpenJournal(path string, resume bool) (*Journal, error) {
-	flags := os.O_RDWR | os.O_CREATE
-	if !resume {
-		flags |= os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, flags, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	j := &Journal{file: f, known: map[string]map[string]caseResult{}}
-	end, err := j.read()
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: another verification is writing there: %w", path, err)
+	}
+	end := int64(0)
+	if resume {
+		end, err = j.read()
+	}
 	if err == nil {
 		if err = f.Truncate(end); err == nil {
 			_, err = f.Seek(end, io.SeekStart)
@@ -62,16 +76,49 @@ func (j *Journal) read() (end int64, err error) {
 		if err != nil {
 			return end, err
 		}
-		var l journalLine
-		if err := json.Unmarshal(line, &l); err != nil {
-			return end, fmt.Errorf("%s: byte %d: %w", j.file.Name(), end, err)
+		if err := j.take(line); err != nil {
+			return end, fmt.Errorf("%s: byte %d: %w; begin anew without --resume", j.file.Name(), end, err)
 		}
-		if j.known[l.Key] == nil {
-			j.known[l.Key] = map[string]caseResult{}
-		}
-		j.known[l.Key][l.Result.Name] = l.Result
 		end += int64(len(line))
 	}
+}
+
+func (j *Journal) take(line []byte) error {
+	var l journalLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return err
+	}
+	if l.SHA256 != lineHash(l.Key, l.Result) {
+		return errors.New("a result is not what was written")
+	}
+	var r caseResult
+	if err := json.Unmarshal(l.Result, &r); err != nil {
+		return err
+	}
+	if j.known[l.Key] == nil {
+		j.known[l.Key] = map[string]caseResult{}
+	}
+	j.known[l.Key][r.Name] = r
+	j.lines++
+	return nil
+}
+
+// Known is how many results of earlier runs the journal has.
+func (j *Journal) Known() int {
+	if j == nil {
+		return 0
+	}
+	return j.lines
+}
+
+// Taken is how many of them have been used so far.
+func (j *Journal) Taken() int {
+	if j == nil {
+		return 0
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.taken
 }
 
 func (j *Journal) find(key, name string) (caseResult, bool) {
@@ -81,6 +128,9 @@ func (j *Journal) find(key, name string) (caseResult, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r, ok := j.known[key][name]
+	if ok {
+		j.taken++
+	}
 	return r, ok
 }
 
@@ -89,7 +139,11 @@ func (j *Journal) add(key string, r caseResult) {
 	if j == nil {
 		return
 	}
-	line, err := json.Marshal(journalLine{key, r})
+	result, err := json.Marshal(r)
+	line := []byte(nil)
+	if err == nil {
+		line, err = json.Marshal(journalLine{key, lineHash(key, result), result})
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err == nil && j.err == nil {

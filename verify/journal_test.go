@@ -182,6 +182,23 @@ func TestDamagedJournal(t *testing.T) {
 	}
 	closeJournal(t, openJournal(t, path, true))
 
+	// A piece of a line that is longer than what is written over it.
+	if err := os.WriteFile(path, append(bytes.Clone(whole), bytes.Repeat([]byte("x"), 1<<16)...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j = openJournal(t, path, true)
+	run(t, x, verify.Options{Case: "normal/R=2,C=5", Journal: j})
+	closeJournal(t, j)
+	j = openJournal(t, path, true)
+	launches = 0
+	if run(t, x, verify.Options{Case: "normal/R=2,C=5", Journal: j}); launches != 0 {
+		t.Error("what was written after a piece of a line was not used")
+	}
+	closeJournal(t, j)
+	if rest, err := os.ReadFile(path); err != nil || bytes.Contains(rest, []byte("xx")) || bytes.Count(rest, []byte("\n")) != 3 {
+		t.Errorf("%v, %d lines; want 3 and nothing else", err, bytes.Count(rest, []byte("\n")))
+	}
+
 	damaged := bytes.Replace(whole, []byte(`"result"`), []byte(`"result`), 1)
 	if err := os.WriteFile(path, damaged, 0o644); err != nil {
 		t.Fatal(err)

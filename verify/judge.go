@@ -39,6 +39,8 @@ type worst struct {
 	Col     int     `json:"col,omitempty"`
 	Got     uint32  `json:"got,omitempty"`
 	Truth   string  `json:"truth,omitempty"`
+
+	DType num.DType `json:"dtype,omitempty"` // of the output
 }
 
 // judgement is what was found on outputs; those of tiles add up.
@@ -87,11 +89,14 @@ type manner struct {
 	withBig   bool // what float64 leaves open is decided with more digits
 }
 
+// divide makes the tiles; tests replace it, to show that a gap is noticed.
+var divide = tilesOf
+
 // judge compares the outputs of a run with what they must be, tile by tile.
 func (t *Target) judge(l *loaded, out *outcome, m manner) (*judgement, error) {
 	d := t.Definition
 	inputs := l.inputs()
-	tiles := tilesOf(d, inputs, tileElements)
+	tiles := divide(d, inputs, tileElements)
 	found, errs := make([]*judgement, len(tiles)), make([]error, len(tiles))
 	var group sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -111,7 +116,7 @@ func (t *Target) judge(l *loaded, out *outcome, m manner) (*judgement, error) {
 		}
 		total.add(found[i])
 	}
-	if len(tiles) > 1 {
+	if len(tiles) > 1 || tiles[0].operands[outputOf(d)] != (Rect{Rows: inputs[outputOf(d)].Rows, Cols: inputs[outputOf(d)].Cols}) {
 		if err := glue(d, out.operands, tiles, found); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -351,7 +356,7 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 	ulp := num.ULP(d, b.Mid)
 	if e := max(hi-value, value-lo) / ulp; e > j.WorstError.Value || !j.WorstError.IsSeen {
 		f := v.finding(i, r, c, x, x, x)
-		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, IsSeen: true}
+		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, DType: d, IsSeen: true}
 	}
 	// Among subnormals, and where results underflow, honest errors are biased: the
 	// numbers there are not many ulps large, so that fewer lie just above than below.

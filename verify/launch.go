@@ -81,10 +81,11 @@ func (t *Target) load(c *Case, seed uint64) *loaded {
 // newLoaded lays a case out without values.
 func (t *Target) newLoaded(c *Case) *loaded {
 	d := t.Definition
-	l := &loaded{target: t, c: c, params: t.pattern(c.Pattern).params}
+	l := &loaded{target: t, c: c, params: t.params(c)}
 	sizes := c.sizes()
 	for i := range d.Operands {
-		l.blocks = append(l.blocks, newBlock(&d.Operands[i], c.Formats[i], sizes, c.Gap, c.Offset))
+		gap, offset := c.layout(i)
+		l.blocks = append(l.blocks, newBlock(&d.Operands[i], c.Formats[i], sizes, gap, offset))
 		l.taken = append(l.taken, -1)
 	}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
@@ -115,26 +116,34 @@ type outcome struct {
 	breach   *finding // of structure: a guard disturbed, an input changed
 }
 
-// run launches the kernel once on freshly poisoned outputs, and reads everything back.
+// run launches the kernel once, in memory of its own, and reads everything back.
 func (b *bench) run(l *loaded, deadline time.Duration, poison int) (*outcome, error) {
-	d := l.target.Definition
-	wholes, tensors := make([]*tensor.Tensor, len(l.blocks)), make([]*tensor.Tensor, len(l.blocks))
-	defer func() {
-		for _, w := range wholes {
-			if !b.isHung.Load() {
-				w.Close()
-			}
-		}
-	}()
+	p, err := b.place(l)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	return p.run(l, deadline, poison)
+}
+
+// placed is memory on a device for the operands of a case, bound to a kernel.
+type placed struct {
+	bench    *bench
+	wholes   []*tensor.Tensor // with guards; nil for what takes another's place
+	prepared *engine.Prepared
+}
+
+// place allocates, checks the call, and compiles.
+func (b *bench) place(l *loaded) (*placed, error) {
+	p := &placed{bench: b, wholes: make([]*tensor.Tensor, len(l.blocks))}
+	tensors := make([]*tensor.Tensor, len(l.blocks))
+	var err error
 	for i, block := range l.blocks {
 		if l.taken[i] >= 0 {
 			continue
 		}
-		if o := &d.Operands[i]; o.IsOut && !o.IsIn {
-			block.poison(poison)
-		}
-		var err error
-		if wholes[i], tensors[i], err = block.upload(b.device); err != nil {
+		if p.wholes[i], tensors[i], err = block.upload(b.device); err != nil {
+			p.close()
 			return nil, err
 		}
 	}
@@ -143,12 +152,38 @@ func (b *bench) run(l *loaded, deadline time.Duration, poison int) (*outcome, er
 			tensors[i] = tensors[in]
 		}
 	}
-	prepared, err := b.prepare(tensors, l.params)
-	if err != nil {
+	if p.prepared, err = b.prepare(tensors, l.params); err != nil {
+		p.close()
 		return nil, err
 	}
+	return p, nil
+}
+
+func (p *placed) close() {
+	for _, w := range p.wholes {
+		if !p.bench.isHung.Load() {
+			w.Close()
+		}
+	}
+}
+
+// run writes the inputs of a case of the same layout, poisons the outputs, launches the
+// kernel, and reads everything back.
+func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, error) {
+	d := l.target.Definition
+	for i, block := range l.blocks {
+		if l.taken[i] >= 0 {
+			continue
+		}
+		if o := &d.Operands[i]; o.IsOut && !o.IsIn {
+			block.poison(poison)
+		}
+		if err := p.wholes[i].SetBytes(block.image); err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
-	if err := b.launch(prepared, deadline); err != nil {
+	if err := p.bench.launch(p.prepared, deadline); err != nil {
 		return nil, err
 	}
 	out := &outcome{seconds: time.Since(began).Seconds(), operands: make([]num.Array, len(l.blocks))}
@@ -156,7 +191,7 @@ func (b *bench) run(l *loaded, deadline time.Duration, poison int) (*outcome, er
 		if l.taken[i] >= 0 {
 			continue
 		}
-		raw, err := wholes[i].Bytes()
+		raw, err := p.wholes[i].Bytes()
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -20,6 +21,9 @@ type pattern struct {
 	index  func(o *def.Operand) op.Index
 	counts int  // how many inputs run through all patterns of their formats, as a counter does
 	isRaw  bool // inputs are random bits: every exponent, every NaN
+
+	// place, if not nil, writes what depends on the sizes, after all else.
+	place func(d *def.Definition, c *Case, operands []num.Array)
 }
 
 // generic are the patterns of every definition. Those with all set fill every
@@ -35,6 +39,7 @@ var generic = []struct {
 	{"rarely-special", false, rarelySpecial},
 	{"one-special", false, oneSpecial},
 	{"subnormal", false, subnormal},
+	{"tiny", false, func(g *gen.Generator, _, _ int) float32 { return g.Exponents(-78, -60) }},
 	{"large", false, func(g *gen.Generator, _, _ int) float32 { return g.Exponents(12, 18) }},
 	{"extreme", true, func(g *gen.Generator, _, _ int) float32 { return g.Exponents(100, 128) }},
 	{"zeros", true, func(g *gen.Generator, _, _ int) float32 { return signed(g, 0) }},
@@ -134,6 +139,14 @@ func (t *Target) makePatterns() []*pattern {
 	raw := t.newPattern("any-bits", nil, nil, nil)
 	raw.isRaw = true
 	add(raw)
+	for _, placed := range []struct {
+		name  string
+		place func(*def.Definition, *Case, []num.Array)
+	}{{"special-ends", specialEnds}, {"special-pairs", specialPairs}, {"zero-lines", zeroLines}} {
+		p := t.newPattern(placed.name, nil, nil, nil)
+		p.place = placed.place
+		add(p)
+	}
 	for i, name := range []string{"every", "every-pair"} {
 		counting := t.newPattern(name, nil, nil, nil)
 		counting.counts = i + 1
@@ -243,6 +256,112 @@ func anyIndex(g *gen.Generator, _, bound int) int {
 	return g.Below(bound)
 }
 
+// extremes are the values around which formats and functions have their limits.
+var extremes = []float32{
+	0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+	0x1p-149, -0x1p-149, 0x1p-133, 0x1p-126, -0x1p-126, 0x1p-24, -0x1p-24, 0x1.ff8p-15, 0x1p-14, -0x1p-14,
+	1, -1, 65504, -65504, 65520, 0x1p127, -0x1p127, math.MaxFloat32, -math.MaxFloat32, 88, -88, -104, 11,
+}
+
+// realInputs are the inputs that are no indices.
+func realInputs(d *def.Definition) []int {
+	var list []int
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsIn && !o.IsIndex {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// specialEnds has one extreme value in a row of one input: in the first column, the
+// last, the last but one, or in the middle; every value and place, row after row.
+func specialEnds(d *def.Definition, c *Case, operands []num.Array) {
+	inputs := realInputs(d)
+	for _, i := range inputs {
+		a := operands[i]
+		from, _ := c.origin(&d.Operands[i])
+		for r := range a.Rows {
+			n := r + from
+			at := [...]int{0, a.Cols - 1, a.Cols / 2, max(a.Cols-2, 0)}[n%4]
+			n /= 4
+			value := extremes[n%len(extremes)]
+			if n /= len(extremes); a.Rows == 1 || inputs[n%len(inputs)] == i {
+				a.Set(r, at, value)
+			}
+		}
+	}
+}
+
+// specialPairs has every pair of extreme values in every pair of inputs, element after
+// element; the other inputs keep their values.
+func specialPairs(d *def.Definition, c *Case, operands []num.Array) {
+	inputs := realInputs(d)
+	var pairs [][2]int
+	for i, first := range inputs {
+		for _, second := range inputs[i+1:] {
+			pairs = append(pairs, [2]int{first, second})
+		}
+	}
+	if len(pairs) == 0 {
+		pairs = [][2]int{{inputs[0], inputs[0]}}
+	}
+	for k, pair := range pairs {
+		for side, i := range pair {
+			a := operands[i]
+			from, _ := c.origin(&d.Operands[i])
+			for e := range a.Rows * a.Cols {
+				n := e + from*a.Cols
+				value := [2]int{n / len(extremes) % len(extremes), n % len(extremes)}[side]
+				if n/(len(extremes)*len(extremes))%len(pairs) == k {
+					a.Set(e/a.Cols, e%a.Cols, extremes[value])
+				}
+			}
+		}
+	}
+}
+
+// zeroLines has rows of nothing but zeros in the first input, among ordinary ones, and
+// extreme values here and there in the others: zeros are multiplied like everything else.
+func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
+	for n, i := range realInputs(d) {
+		a := operands[i]
+		for r := range a.Rows {
+			for c := range a.Cols {
+				switch {
+				case n == 0 && r%2 == 0:
+					a.Set(r, c, 0)
+				case n > 0 && (5*r+3*c)%11 == 0:
+					a.Set(r, c, extremes[(r+c)%len(extremes)])
+				}
+			}
+		}
+	}
+}
+
+// params are the parameters of a case: those of its pattern, or a variation in which
+// each is kept, scaled, negated, made tiny, huge, or something between 0 and 1.
+func (t *Target) params(c *Case) []float64 {
+	usual := t.pattern(c.Pattern).params
+	if c.Params == 0 {
+		return usual
+	}
+	varied := slices.Clone(usual)
+	var g gen.Generator
+	for i, p := range t.Definition.Params {
+		g.Place(gen.New(p.Name).Next(), c.Params, i)
+		if p.IsInt {
+			integers := [...]float64{0, 1, 2, 3, 7, 127, 128, 255, 256, 300, 65535, 65537, 1 << 24, math.MaxInt32, -1, -2, -100, math.MinInt32, usual[i]}
+			varied[i] = integers[g.Below(len(integers))]
+			continue
+		}
+		fraction := float64(g.Uniform(0, 1))
+		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
+		varied[i] = choices[g.Below(len(choices))]
+	}
+	return varied
+}
+
 // fill writes the inputs of a case. Each value depends on the seed, the operand's name
 // and the place alone, so that a part of a tensor keeps its values.
 func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
@@ -260,9 +379,13 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 		case o.IsIndex:
 			index := p.index(o)
 			bound, _ := c.size(o.Bound)
+			except := t.params(c)
 			for r := range a.Rows {
 				g.Place(key, r+rowFrom, 0)
 				a.SetBits(r, 0, uint32(int32(index(&g, r+rowFrom, bound))))
+				if c.Params > 0 && o.Except != "" && r%3 == 1 {
+					a.SetBits(r, 0, uint32(int32(except[t.Definition.Param(o.Except)])))
+				}
 			}
 		case counted < p.counts:
 			bits := 8 * a.DType.Size()
@@ -289,6 +412,9 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 				}
 			}
 		}
+	}
+	if p.place != nil {
+		p.place(t.Definition, c, operands)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"hash"
+	"math"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -91,7 +93,8 @@ func (b *block) upload(dev device.Device) (whole, operand *tensor.Tensor, err er
 	return whole, operand, nil
 }
 
-// hashArray adds an operand to a hash: format and sizes, then the elements row by row,
+// hashArray adds an operand to a hash: its name and a zero byte, its format and a zero
+// byte, rows and columns as 64-bit integers, then the elements row by row, everything
 // little-endian; if canonical, every NaN is one NaN.
 func hashArray(h hash.Hash, name string, a num.Array, canonical bool) {
 	h.Write([]byte(name))
@@ -118,14 +121,30 @@ func hashArray(h hash.Hash, name string, a num.Array, canonical bool) {
 	}
 }
 
-// hashOperands hashes the inputs, or the outputs, of a definition.
-func hashOperands(d *def.Definition, operands []num.Array, outputs bool) [sha256.Size]byte {
+// hashInputs hashes the inputs of a definition, then its parameters: each its name and
+// a zero byte, and the binary64 value, little-endian.
+func hashInputs(d *def.Definition, operands []num.Array, params []float64) string {
 	h := sha256.New()
 	for i := range d.Operands {
-		o := &d.Operands[i]
-		if outputs && o.IsOut || !outputs && o.IsIn {
-			hashArray(h, o.Name, operands[i], outputs && d.Kind != def.KindGather)
+		if o := &d.Operands[i]; o.IsIn {
+			hashArray(h, o.Name, operands[i], false)
 		}
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	for i, p := range d.Params {
+		h.Write([]byte(p.Name + "\x00"))
+		h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(params[i])))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashOutputs hashes the outputs of a definition. Every NaN counts as one, unless bits
+// are copied.
+func hashOutputs(d *def.Definition, operands []num.Array) string {
+	h := sha256.New()
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsOut {
+			hashArray(h, o.Name, operands[i], d.Kind != def.KindGather)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

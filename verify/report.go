@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,10 @@ func (s *session) report(ctx context.Context) *evidence.Report {
 	t := s.t
 	r := newReport(t, s.o)
 	r.Level = s.o.Level.String()
-	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: s.o.Seed}
+	if s.o.Case != "" {
+		r.Level = "case"
+	}
+	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
 		r.Machine = machineOf(*s.machine)
 	}
@@ -35,13 +39,14 @@ func (s *session) report(ctx context.Context) *evidence.Report {
 		if c.Outputs == "" {
 			continue // it ended in an error: there is nothing to list
 		}
-		r.CaseList = append(r.CaseList, s.listed(c))
+		listed, produced := s.listed(c)
+		r.CaseList = append(r.CaseList, listed)
 		before := total.WorstError
 		total.add(&c.Found)
 		if total.WorstError != before {
 			worstCase = c.Name
 		}
-		r.Coverage.Produced += c.Found.Elements
+		r.Coverage.Produced += produced
 		r.Coverage.Judged += c.Found.Elements
 	}
 	r.Coverage.Tiles = total.Tiles
@@ -149,9 +154,9 @@ func (s *session) source() evidence.Fingerprint {
 	return f
 }
 
-// listed is a case as the report lists it.
-func (s *session) listed(c caseResult) evidence.Case {
-	listed := evidence.Case{
+// listed is a case as the report lists it, and how many outputs one run of it has.
+func (s *session) listed(c caseResult) (listed evidence.Case, produced int64) {
+	listed = evidence.Case{
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
 	}
@@ -164,6 +169,7 @@ func (s *session) listed(c caseResult) evidence.Case {
 		rows, cols := o.Matrix(parsed.sizes())
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", o.Name, parsed.Formats[i], rows, cols))
 	}
+	listed.Params = paramTexts(s.t.Definition, s.t.params(parsed))
 	for _, name := range evidence.TierNames {
 		if t, ok := c.Tiers[name]; ok {
 			listed.Tiers = append(listed.Tiers, name)
@@ -172,7 +178,16 @@ func (s *session) listed(c caseResult) evidence.Case {
 			}
 		}
 	}
-	return listed
+	return listed, parsed.outputs(s.t.Definition)
+}
+
+// paramTexts reads eps=1e-05.
+func paramTexts(d *def.Definition, params []float64) []string {
+	texts := []string{}
+	for i, p := range d.Params {
+		texts = append(texts, p.Name+"="+strconv.FormatFloat(params[i], 'g', -1, 64))
+	}
+	return texts
 }
 
 // setFigures says how tight the check was, and how good the answer is.
@@ -189,7 +204,7 @@ func (s *session) setFigures(r *evidence.Report, total *judgement) {
 		r.Misrounded = new(float64(total.Misrounded) / float64(total.TruthElements))
 	}
 	if w := total.WorstError; w.IsSeen {
-		r.WorstErrorULP = new(w.Value)
+		r.WorstErrorULP, r.ErrorDType = new(w.Value), w.DType.String()
 	}
 }
 
@@ -238,7 +253,7 @@ func (s *session) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(s.openErr.Error())
 	case s.causes > 0:
 		r.Verdict = evidence.Inadmissible
-		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.lastErr, s.causes, s.total, s.replay(s.first.c))
+		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.firstErr, s.causes, s.total, s.replay(s.first.c))
 	case ctx.Err() != nil:
 		r.Verdict, r.Reason = evidence.Inadmissible, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
 	case r.Elements == 0:
@@ -263,7 +278,7 @@ func (s *session) failure(r *evidence.Report) *evidence.Failure {
 	fail.Replay = s.replay(small.c)
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
-		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it"
+		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"
 	}
 	return fail
 }
@@ -324,7 +339,7 @@ func (s *session) claims(r *evidence.Report) (claims, nonClaims []string) {
 			how = fmt.Sprintf("is one of the values that binary32 arithmetic gives when it adds up in %s", r.Model)
 		}
 		claims = append(claims,
-			fmt.Sprintf("every one of %d outputs in %d cases %s", r.Elements, r.Cases, how),
+			fmt.Sprintf("every one of the %d outputs that %d cases first gave %s", r.Coverage.Judged, r.Cases, how),
 			"every output element was written, nothing beside the outputs was, and no input changed, in every case",
 			"the cases of case_list, which its digest fixes, can be run again one by one by their names and the seed")
 		for _, t := range r.Tiers {

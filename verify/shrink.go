@@ -95,8 +95,14 @@ func (s *session) smaller(best *shrunk) []*Case {
 			add(func(c *Case) { c.Sizes[i].From = 0 })
 		}
 	}
+	if best.c.Params > 0 {
+		add(func(c *Case) { c.Params = 0 })
+	}
 	if best.c.Gap > 0 {
 		add(func(c *Case) { c.Gap = 0 })
+	}
+	if best.c.Uneven > 0 {
+		add(func(c *Case) { c.Uneven = 0 })
 	}
 	if best.c.Offset > 0 {
 		add(func(c *Case) { c.Offset = 0 })

@@ -245,14 +245,14 @@ type session struct {
 	bench *bench
 	tiers map[string]*evidence.Tier
 
-	total   int // cases
-	done    []caseResult
-	first   *failedCase // what is reported
-	causes  int         // cases in which the kernel ended in an error
-	lastErr string      // of these
-	began   time.Time
-	openErr error
-	shrunk  *shrunk
+	total    int // cases
+	done     []caseResult
+	first    *failedCase // what is reported
+	causes   int         // cases in which the kernel ended in an error
+	firstErr string      // of these
+	began    time.Time
+	openErr  error
+	shrunk   *shrunk
 
 	machine  *device.Description
 	listings []string // of the programs that ran, each once
@@ -282,6 +282,9 @@ const mostCauses = 3
 
 func (s *session) run(ctx context.Context, list []*Case) {
 	s.total = len(list)
+	if s.openErr = engine.CheckReference(s.t.Definition, s.t.formats()[0]); s.openErr != nil {
+		return
+	}
 	if s.bench, s.openErr = s.t.newBench(s.o, 0); s.openErr != nil {
 		return
 	}
@@ -327,7 +330,7 @@ func (s *session) take(c *Case, r caseResult) {
 	}
 	if r.First.IsCause {
 		s.causes++
-		s.lastErr = fmt.Sprintf("%s: %s", r.Name, r.First.Message)
+		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
 	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
 		s.first = &failedCase{c, r.First}
@@ -344,8 +347,7 @@ func (s *session) newListings() []string {
 func (s *session) runCase(c *Case) caseResult {
 	r := caseResult{Tiers: map[string]evidence.Tier{}}
 	l := s.t.load(c, s.o.Seed)
-	in := hashOperands(s.t.Definition, l.inputs(), false)
-	r.Inputs = fmt.Sprintf("%x", in)
+	r.Inputs = hashInputs(s.t.Definition, l.inputs(), l.params)
 	x := &trialRun{s: s, c: c, l: l}
 	var err error
 	if x.base, err = s.bench.run(l, s.o.deadline(), 0); err != nil {
@@ -353,7 +355,7 @@ func (s *session) runCase(c *Case) caseResult {
 		return r
 	}
 	r.Kernel = x.base.seconds
-	r.Outputs = fmt.Sprintf("%x", hashOperands(s.t.Definition, x.base.operands, true))
+	r.Outputs = hashOutputs(s.t.Definition, x.base.operands)
 	if err := s.judgeBase(x, &r); err != nil {
 		r.First = cause(err)
 		return r

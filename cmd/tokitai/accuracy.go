@@ -9,7 +9,6 @@ import (
 
 	"tokitai/accuracy"
 	"tokitai/op"
-	"tokitai/op/all"
 )
 
 func newAccuracy() *cobra.Command {
@@ -21,23 +20,16 @@ func newAccuracy() *cobra.Command {
 its definition promises, how far the answer is from the truth, which is enclosed by
 proven bounds, and how often it is not the correctly rounded one. Figures are in
 units in the last place of the output's format. A result outside its promise is an
-error.
+error. OP may be a group: softmax is softmax.forward and softmax.backward.
 
 With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 		Example: `  tokitai accuracy norm.clip
   tokitai accuracy gelu.forward --json`,
-		ValidArgsFunction: completeOperation,
+		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
-			operations := all.Operations
-			if len(args) > 0 {
-				operations = nil
-			}
-			for _, name := range args {
-				o, err := findOperation(name)
-				if err != nil {
-					return err
-				}
-				operations = append(operations, o)
+			operations, err := chosenOperations(args)
+			if err != nil {
+				return err
 			}
 			switch {
 			case asMarkdown && len(args) > 0:

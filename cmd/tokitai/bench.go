@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,7 +19,6 @@ import (
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/op"
-	"tokitai/op/all"
 )
 
 // benchFlags are what the command line of bench says.
@@ -37,7 +37,8 @@ func newBench() *cobra.Command {
 		Use:   "bench [OP]...",
 		Short: "how fast operations are, as a share of a copy",
 		Long: `Measures every operation, or those that are named, in every format and with every
-lowering that a call may choose. A time is the median of at least 5 calls, which
+lowering that a call may choose. OP may be a group: softmax is softmax.forward and
+softmax.backward. Sizes that --shape does not name have a default. A time is the median of at least 5 calls, which
 take 0.2 seconds, or 1 with the copies between them. Before each call memory is
 copied by the same workers, so that the caches hold other data than the operands.
 
@@ -52,16 +53,16 @@ Results are compared with the reference, bit for bit on a sample of rows, before
 and after they are timed. Exits with 3 if one is wrong, and with 4 if a lowering
 fails its self-test, or after an interrupt; what was measured is printed all the
 same.`,
-		Example: `  tokitai bench softmax.forward --quick
+		Example: `  tokitai bench softmax --quick
   tokitai bench gemm.forward --dtype f16 --workers 1 --quick
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
-		ValidArgsFunction: completeOperation,
+		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
-			cases, err := f.cases(args)
+			cases, leftOut, err := f.cases(args)
 			if err != nil {
 				return err
 			}
-			return f.run(c, cases)
+			return f.run(c, cases, leftOut)
 		},
 	}
 	flags := c.Flags()
@@ -69,7 +70,7 @@ same.`,
 	flags.StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto or cpu")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure `DTYPE` alone: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' tells them")
-	flags.IntVar(&f.workers, "workers", 0, "use `N` workers (default one per processor)")
+	flags.IntVar(&f.workers, "workers", 0, "use `N` workers; 0 is one per processor")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -77,51 +78,66 @@ same.`,
 	return c
 }
 
-// cases lists what to measure. An operation that is named has to have some.
-func (f *benchFlags) cases(names []string) ([]*bench.Case, error) {
+// cases lists what to measure. Every name has to mean some; leftOut are the operations
+// of a group that have none in the formats that are asked for.
+func (f *benchFlags) cases(names []string) (cases []*bench.Case, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	operations, err := chosenOperations(names)
+	if err != nil {
+		return nil, nil, err
 	}
 	plan := &bench.Plan{Device: cpu.Name, IsQuick: f.quick, DTypes: dtypes}
-	operations := all.Operations
-	if len(names) > 0 {
-		operations = nil
-	}
-	for _, name := range names {
-		o, err := findOperation(name)
-		if err != nil {
-			return nil, err
-		}
-		operations = append(operations, o)
-	}
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var cases []*bench.Case
+	var without []string
 	for _, o := range operations {
 		found := plan.Cases(o)
-		switch {
-		case len(found) > 0 || len(names) == 0:
-			cases = append(cases, found...)
-		case len(o.Data) == 0:
-			return nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
-		default:
-			return nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
+		cases = append(cases, found...)
+		switch isNamed := slices.Contains(names, o.Name); {
+		case len(found) > 0:
+			if !hasSize(o, plan.Sizes) {
+				without = append(without, o.Name)
+			}
+		case len(o.Data) == 0 && isNamed:
+			return nil, nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
+		case isNamed:
+			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
+		case len(o.Data) > 0 && len(names) > 0:
+			leftOut = append(leftOut, o.Name)
 		}
 	}
-	return cases, nil
+	switch {
+	case len(cases) == 0:
+		return nil, nil, wrongUse("%s cannot be stored in %s", allOf(leftOut), strings.Join(f.dtypes, " or "))
+	case len(names) > 0 && len(plan.Sizes) > 0 && len(without) > 0:
+		return nil, nil, wrongUse("--shape %q: none of these sizes is one of %s", f.shape, allOf(without))
+	}
+	return cases, leftOut, nil
+}
+
+// sizesOf are the letters of what is measured of an operation.
+func sizesOf(o *op.Operation) []string {
+	if len(o.Data) == 0 {
+		return nil
+	}
+	return o.Data[0].Definition.Sizes()
+}
+
+func hasSize(o *op.Operation, sizes map[string]int) bool {
+	return slices.ContainsFunc(sizesOf(o), func(letter string) bool { return sizes[letter] > 0 })
 }
 
 // parseSizes reads R=4096,C=1024. Every letter belongs to one of the operations.
 func parseSizes(text string, operations []*op.Operation) (map[string]int, error) {
 	var letters []string
 	for _, o := range operations {
-		for _, data := range o.Data[:min(1, len(o.Data))] {
-			for _, letter := range data.Definition.Sizes() {
-				if !slices.Contains(letters, letter) {
-					letters = append(letters, letter)
-				}
+		for _, letter := range sizesOf(o) {
+			if !slices.Contains(letters, letter) {
+				letters = append(letters, letter)
 			}
 		}
 	}
@@ -134,6 +150,8 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 		n, err := strconv.Atoi(digits)
 		_, isRepeated := sizes[letter]
 		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return nil, wrongUse("--shape %q: %s is out of range", text, part)
 		case !ok || err != nil || n < 1:
 			return nil, wrongUse("--shape %q: %q is no size, want one such as R=4096", text, part)
 		case !slices.Contains(letters, letter):
@@ -151,6 +169,9 @@ func (f *benchFlags) open() (device.Device, error) {
 	if err := checkDevice(f.device); err != nil {
 		return nil, err
 	}
+	if f.workers < 0 {
+		return nil, wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", f.workers)
+	}
 	if !slices.Contains(deviceNames, f.device) {
 		return engine.Open(f.device)
 	}
@@ -161,12 +182,34 @@ func (f *benchFlags) open() (device.Device, error) {
 	return dev, nil
 }
 
-func (f *benchFlags) run(c *cobra.Command, cases []*bench.Case) error {
+// checkMemory refuses a shape that the device cannot hold.
+func (f *benchFlags) checkMemory(dev device.Device, cases []*bench.Case) error {
+	limit, of := dev.Describe().MemoryBytes, "can be addressed"
+	if limit > 0 {
+		of = fmt.Sprintf("the %.1f GiB of %s", float64(limit)/(1<<30), dev.Name())
+	} else {
+		limit = math.MaxInt64 - 1
+	}
+	for _, one := range cases {
+		if needs := one.Bytes(); f.shape != "" && needs > limit {
+			return wrongUse("--shape %q is too large: %v takes %.1f GiB or more, which is more than %s", f.shape, one, float64(needs)/(1<<30), of)
+		}
+	}
+	return nil
+}
+
+func (f *benchFlags) run(c *cobra.Command, cases []*bench.Case, leftOut []string) error {
 	dev, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
+	if err := f.checkMemory(dev, cases); err != nil {
+		return err
+	}
+	if len(leftOut) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
+	}
 	q, err := engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
 	if err != nil {
 		return err

@@ -32,7 +32,8 @@ func newExplain() *cobra.Command {
 		Long: `What an operation computes: its formula, operands, parameters and promises, its
 definition with every rounding and the order of every sum, the SHA-256 of that
 text, the functions in it with the largest error that was proven, and its accuracy:
-what is promised and what was measured. Without OP, a list of all operations.
+what is promised and what was measured. OP may be a group: softmax is softmax.forward
+and softmax.backward. Without OP, a list of all operations.
 
 With --emit, what is executed instead: reference is the definition with its
 functions expanded, a line a node; cpu is the program that the CPU runs, for
@@ -48,16 +49,17 @@ format.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: completeOperation,
+		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeOperations(c, args, word)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return f.list(c)
 			}
-			o, err := findOperation(args[0])
-			if err != nil {
-				return err
-			}
-			return f.explain(c.OutOrStdout(), o)
+			return f.explainNamed(c.OutOrStdout(), args[0])
 		},
 	}
 	flags := c.Flags()
@@ -160,20 +162,62 @@ type emission struct {
 	Listing string   `json:"listing"`
 }
 
-func (f *explainFlags) explain(w io.Writer, o *op.Operation) error {
+// explainedGroup is what explain prints for machines about a group.
+type explainedGroup struct {
+	Group      string        `json:"group"`
+	Operations []explanation `json:"operations"`
+}
+
+// explainNamed explains an operation, or those of a group one after the other.
+func (f *explainFlags) explainNamed(w io.Writer, name string) error {
+	operations, err := operationsNamed(name)
+	if err != nil {
+		return err
+	}
+	group := explainedGroup{Group: name}
+	for _, o := range operations {
+		x, err := f.explain(o)
+		if err != nil {
+			return err
+		}
+		group.Operations = append(group.Operations, *x)
+	}
+	switch {
+	case f.json && operations[0].Name == name:
+		return printJSON(w, group.Operations[0])
+	case f.json:
+		return printJSON(w, group)
+	}
+	for i := range group.Operations {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		x := &group.Operations[i]
+		write := x.print
+		if len(f.emit) > 0 {
+			write = x.printEmitted
+		}
+		if err := write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	dtype, err := num.ParseDType(f.dtype)
 	if err != nil || !dtype.IsFloat() {
-		return wrongUse("--dtype %q: want %s", f.dtype, oneOf(dtypeNames()))
+		return nil, wrongUse("--dtype %q: want %s", f.dtype, oneOf(dtypeNames()))
 	}
 	for _, e := range f.emit {
 		switch {
 		case e == "cuda" || e == "hip":
-			return wrongUse("--emit %s: this build generates no source for %s, want %s", e, e, oneOf(emitted))
+			return nil, wrongUse("--emit %s: this build generates no source for %s, want %s", e, e, oneOf(emitted))
 		case !slices.Contains(emitted, e):
-			return wrongUse("--emit %q: want %s", e, oneOf(emitted))
+			return nil, wrongUse("--emit %q: want %s", e, oneOf(emitted))
 		}
 	}
-	x := explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
+	x := &explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
 	for _, p := range o.Params {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
@@ -182,7 +226,7 @@ func (f *explainFlags) explain(w io.Writer, o *op.Operation) error {
 		for _, e := range f.emit {
 			listings, err := emit(d, e, dtype)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			v.Emitted = append(v.Emitted, listings...)
 		}
@@ -194,13 +238,7 @@ func (f *explainFlags) explain(w io.Writer, o *op.Operation) error {
 		x.Definitions = append(x.Definitions, v)
 		x.contracts = append(x.contracts, d.Contract())
 	}
-	switch {
-	case f.json:
-		return printJSON(w, x)
-	case len(f.emit) > 0:
-		return x.printEmitted(w)
-	}
-	return x.print(w)
+	return x, nil
 }
 
 func explainDefinition(d *def.Definition) explainedVariant {
@@ -246,7 +284,7 @@ func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
 		}
 		return []emission{{Of: of, Listing: strings.Join(d.Exec.Lines(d), "\n") + "\n"}}, nil
 	}
-	dtypes := formats(d, t)
+	dtypes := formatsIn(d, t)
 	var names []string
 	for i, o := range d.Operands {
 		names = append(names, o.Name+" "+dtypes[i].String())

@@ -26,6 +26,7 @@ func newHelp() *cobra.Command {
 				return unknownCommand(topic, rest[0])
 			}
 			topic.InitDefaultHelpFlag()
+			topic.InitDefaultVersionFlag()
 			return topic.Help()
 		},
 	}

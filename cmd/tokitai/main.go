@@ -40,7 +40,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
+	misspelt := refuseHelpOfNothing(root)
 	command, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
+	if err == nil {
+		err = *misspelt
+	}
 	if flushed := out.Flush(); err == nil && flushed != nil {
 		err = fmt.Errorf("writing the result: %w", flushed)
 	}
@@ -52,6 +56,22 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "see '%s --help'\n", command.CommandPath())
 	}
 	return code
+}
+
+// refuseHelpOfNothing makes --help after an unknown command an error, which is there when
+// the command has ended: help itself can return none.
+func refuseHelpOfNothing(root *cobra.Command) *error {
+	var misspelt error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if c == root {
+			misspelt = noArguments(c, c.Flags().Args())
+		}
+		if misspelt == nil {
+			help(c, args)
+		}
+	})
+	return &misspelt
 }
 
 // argsKey is where a context has the arguments of the program.
@@ -105,6 +125,8 @@ Exit codes
 		Args:          noArguments,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return refuseEmptyFlags(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
 			c.SetOut(c.ErrOrStderr())
 			c.Help()
@@ -216,6 +238,23 @@ func flagError(c *cobra.Command, err error) error {
 	})
 	name := "--" + unknown.GetSpecifiedName()
 	return wrongUse("unknown flag %s%s", name, didYouMean(name, names))
+}
+
+// refuseEmptyFlags refuses a flag that is given with nothing, which would be taken for
+// one that is not given.
+func refuseEmptyFlags(flags *pflag.FlagSet) error {
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if err == nil && (len(values) == 0 || slices.Contains(values, "")) {
+			want, _ := pflag.UnquoteUsage(f)
+			err = wrongUse("--%s has an empty value, want %s", f.Name, want)
+		}
+	})
+	return err
 }
 
 // printJSON writes v for machines.

@@ -104,7 +104,7 @@ func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	for _, line := range []string{
-		"version", "doctor", "explain", "explain crossentropy", "explain adamw.step_all --emit reference,cpu",
+		"version", "doctor", "explain", "explain crossentropy", "explain softmax", "explain adamw.step_all --emit reference,cpu",
 		"run softmax.forward --in x.safetensors --out y.safetensors",
 		"run softmax.forward --in x.safetensors --out y.safetensors --report evidence",
 		"verify softmax.forward --dtype f16 --level smoke --out evidence",
@@ -155,7 +155,11 @@ func TestExplainFunctions(t *testing.T) {
 		}
 	}
 	var s strings.Builder
-	if err := (&explainFlags{dtype: "f16"}).explain(&s, o); err != nil {
+	x, err := (&explainFlags{dtype: "f16"}).explain(o)
+	if err == nil {
+		err = x.print(&s)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, _ := strings.Cut(s.String(), "\nfunctions\n")
@@ -224,7 +228,7 @@ func TestDoctorFails(t *testing.T) {
 		},
 	}
 	q := engine.CPU().With(engine.WithLog(warnings(t.Output())))
-	good, bad := selfTest(q, softmax.ForwardDefinition, num.F16), selfTest(q, softmax.ForwardDefinition, num.BF16, engine.Using(broken))
+	good, bad := selfTest(q, softmax.ForwardDefinition, []num.DType{num.F16, num.F16}), selfTest(q, softmax.ForwardDefinition, []num.DType{num.BF16, num.BF16}, engine.Using(broken))
 	d := &diagnosis{SelfTests: []selfTestResult{good}}
 	if err := d.report(io.Discard, false); err != nil {
 		t.Errorf("a good kernel failed: %v", err)

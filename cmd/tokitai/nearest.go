@@ -69,10 +69,15 @@ func distance(a, b string) int {
 }
 
 // oneOf reads "a", "a or b", "a, b or c".
-func oneOf(words []string) string {
+func oneOf(words []string) string { return listed(words, "or") }
+
+// allOf reads "a", "a and b", "a, b and c".
+func allOf(words []string) string { return listed(words, "and") }
+
+func listed(words []string, last string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
 	}
 	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " or " + words[n]
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }

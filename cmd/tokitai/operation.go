@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,15 +13,78 @@ import (
 	"tokitai/op/all"
 )
 
-func findOperation(name string) (*op.Operation, error) {
+// operationsNamed are the operations that a word means: the one of that name, or those
+// of a group, as softmax is softmax.forward and softmax.backward.
+func operationsNamed(name string) ([]*op.Operation, error) {
 	if o := all.Find(name); o != nil {
-		return o, nil
+		return []*op.Operation{o}, nil
 	}
-	var names []string
+	var members []*op.Operation
 	for _, o := range all.Operations {
+		if group, _, ok := strings.Cut(o.Name, "."); ok && group == name {
+			members = append(members, o)
+		}
+	}
+	if members == nil {
+		return nil, unknownOperation(name)
+	}
+	return members, nil
+}
+
+// chosenOperations are those that one of the names means, each once, in the order of the
+// names. No names mean all.
+func chosenOperations(names []string) ([]*op.Operation, error) {
+	if len(names) == 0 {
+		return all.Operations, nil
+	}
+	var chosen []*op.Operation
+	for _, name := range names {
+		meant, err := operationsNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range meant {
+			if !slices.Contains(chosen, o) {
+				chosen = append(chosen, o)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// findOperation is for a command that takes one operation and no group.
+func findOperation(name string) (*op.Operation, error) {
+	meant, err := operationsNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	if meant[0].Name != name {
+		return nil, wrongUse("%s is a group of operations, want %s", name, oneOf(operationNames(meant)))
+	}
+	return meant[0], nil
+}
+
+func operationNames(operations []*op.Operation) (names []string) {
+	for _, o := range operations {
 		names = append(names, o.Name)
 	}
-	return nil, unknownName("operation", name, names)
+	return names
+}
+
+// unknownOperation is a word that means no operation, and none of the others that would
+// do. A definition is told from a misspelling.
+func unknownOperation(name string, others ...string) error {
+	known := slices.Clone(others)
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if d.Name == name {
+				return wrongUse("%s is a definition of the operation %s: name that", name, o.Name)
+			}
+		}
+		group, _, _ := strings.Cut(o.Name, ".")
+		known = append(known, group, o.Name)
+	}
+	return unknownName("operation", name, known)
 }
 
 // completeOperation offers the operations as the first argument.
@@ -34,22 +98,34 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// formats are the formats of a definition's operands: t where the contract leaves
-// a choice that t is in, else the first of the choice.
-func formats(d *def.Definition, t num.DType) []num.DType {
-	all := make([]num.DType, len(d.Operands))
-	for i := range d.Operands {
-		o := &d.Operands[i]
-		for o.DTypes.Like != "" {
-			o = &d.Operands[d.Operand(o.DTypes.Like)]
+// completeOperations offers the operations and their groups, any number of them.
+func completeOperations(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, o := range all.Operations {
+		if group, _, ok := strings.Cut(o.Name, "."); ok && !slices.Contains(names, group) {
+			names = append(names, group)
 		}
-		for k, allowed := range o.DTypes.Allowed {
-			if k == 0 || allowed == t {
-				all[i] = allowed
+		names = append(names, cobra.CompletionWithDesc(o.Name, o.Summary))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// formatsIn is the choice of formats that stores the most operands in t, the first of
+// equals. The definition cannot be stored in t if the choice's format is another.
+func formatsIn(d *def.Definition, t num.DType) (best []num.DType) {
+	most := -1
+	for _, choice := range d.Formats() {
+		n := 0
+		for _, format := range choice {
+			if format == t {
+				n++
 			}
 		}
+		if n > most {
+			best, most = choice, n
+		}
 	}
-	return all
+	return best
 }
 
 func dtypeNames() []string {

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is one line that says what is going on, on a terminal; elsewhere nothing.
+// progress is one line that says what is going on, on a terminal that can erase it;
+// elsewhere nothing. It has no colours, so that NO_COLOR changes nothing.
 type progress struct{ w io.Writer }
 
 func progressOn(w io.Writer) progress {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
 		return progress{w}
 	}
 	return progress{io.Discard}

@@ -66,8 +66,9 @@ definitions and this program. A line for each output is printed.
 
 With --report every kernel that runs is checked on these very tensors: each output
 is compared with the reference, and with the real numbers for its accuracy, and a
-report of each kernel is written into DIR, those of one name numbered. It takes the
-reference's time. The reports are written first: if they cannot be, --out stays as
+report of each kernel is written into DIR, those of one name numbered in the order in
+which the operation runs its kernels: adamw.step_all and the norms take the tensors
+sorted by name. It takes the reference's time. The reports are written first: if they cannot be, --out stays as
 it was. If a kernel is rejected the outputs are written all the same, a warning is
 given, and the exit code is 3; it is 4 if a kernel ended in an error or could not
 be judged. --out is then not the file of --in, so that the command can be given
@@ -160,11 +161,16 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	}
 	var used usedLowerings
 	options = append(options, engine.WithLowering(lowering), engine.WithObserver(&used), engine.WithLog(warnings(c.ErrOrStderr())))
-	checked, err := f.checked(c)
+	checked, err := f.checked(c, o)
 	if err != nil {
 		return err
 	}
 	if checked != nil {
+		undo, err := prepareFolder(f.report)
+		if err != nil {
+			return err
+		}
+		defer undo()
 		options = append(options, verify.Checked(checked))
 	}
 	q, err := engine.NewQueue(dev, options...)
@@ -203,9 +209,8 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	return f.verdict(checked)
 }
 
-// checked is what --report asks for, or nil. Whatever is in its way is found out before
-// anything is computed.
-func (f *runFlags) checked(c *cobra.Command) (*verify.CallReport, error) {
+// checked is what --report asks for, or nil.
+func (f *runFlags) checked(c *cobra.Command, o *op.Operation) (*verify.CallReport, error) {
 	if f.report == "" {
 		return nil, nil
 	}
@@ -220,10 +225,7 @@ func (f *runFlags) checked(c *cobra.Command) (*verify.CallReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareFolder(f.report); err != nil {
-		return nil, err
-	}
-	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: commandLine(c.Context())}, nil
+	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: commandLine(c.Context()), Op: o.Name}, nil
 }
 
 // failed is a run that ended in an error. If that was a checked kernel's, or one before

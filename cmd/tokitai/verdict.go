@@ -212,7 +212,8 @@ func (v *verification) printWorst(w io.Writer) {
 	if len(worst) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "worst errors of %s outputs against the real numbers; a sum that cancels may be many ulp off, see docs/accuracy.md\n", rounded(compared))
+	fmt.Fprintf(w, "worst errors of %s outputs against the real numbers: they rate the definitions, and reject nothing.\n", rounded(compared))
+	fmt.Fprintf(w, "Where terms cancel a result is near zero, and its error in ulps large by nature: docs/accuracy.md.\n")
 	for _, dtype := range dtypeNames() {
 		r := worst[dtype]
 		if r == nil {

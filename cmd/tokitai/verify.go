@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,6 +25,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/verify"
 )
@@ -53,7 +56,8 @@ Memory around the operands is watched, outputs are poisoned before each run. Bes
 the plain comparison, results of related inputs have to be related, and none may
 depend on repetition, layout, workers or what runs at the same time. Outputs on
 ordinary data are also held against the real numbers, which says how good the
-definition is: the column worst ulp. docs/verification.md tells more.
+definition is, not the kernel: the column worst ulp, with - where no case was compared
+so. docs/verification.md tells more.
 
   --level smoke       seconds: some shapes, for a first look
           quick       a minute: every pattern of values, every boundary of sizes
@@ -67,16 +71,17 @@ and the command that shows it again. A case's name and the seed say everything.
 With --out a report of each lowering and format is written, as JSON and Markdown,
 with an index; what is in the way of that is found out before anything runs. While
 it runs, finished cases are kept in DIR/journal.jsonl, with which --resume goes on
-after an interrupt: the reports are the same as without one.
+after an interrupt: the reports are the same as without one. Reports of earlier runs
+stay in DIR where none of this run has their name; a note counts them.
 
 Exits with 0 if all are accepted, with 3 if one is rejected, and with 4 if none is but
 something is undecided: a kernel that ended in an error or not at all, or an
 interrupt.`,
 		Example: `  tokitai verify softmax --level smoke
-  tokitai verify gelu.forward --dtype f16 --level smoke --out evidence
+  tokitai verify gelu.forward --dtype f16 --level smoke --out evidence/gelu
   tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json
   tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7`,
-		ValidArgsFunction: completeTargets,
+		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	flags := c.Flags()
@@ -107,18 +112,6 @@ func levelNames() (names []string) {
 		names = append(names, l.String())
 	}
 	return names
-}
-
-// completeTargets offers the operations and their groups, any number of them.
-func completeTargets(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var names []cobra.Completion
-	for _, o := range all.Operations {
-		if group, _, ok := strings.Cut(o.Name, "."); ok && !slices.Contains(names, group) {
-			names = append(names, group)
-		}
-		names = append(names, cobra.CompletionWithDesc(o.Name, o.Summary))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeVerifiedLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -155,7 +148,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	device, kind := dev.Name(), dev.Kind()
 	dev.Close()
-	targets, err := f.targets(kind, names)
+	targets, leftOut, err := f.targets(kind, names)
 	if err != nil {
 		return err
 	}
@@ -163,9 +156,20 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	journal, err := f.openJournal(c.ErrOrStderr())
+	if f.out != "" {
+		undo, err := prepareFolder(f.out)
+		if err != nil {
+			return err
+		}
+		defer undo()
+	}
+	notes := c.ErrOrStderr()
+	journal, err := f.openJournal(notes)
 	if err != nil {
 		return err
+	}
+	if len(names) > 0 && f.only == "" && len(leftOut) > 0 {
+		fmt.Fprintf(notes, "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
 	}
 	v := &verification{targets: targets, options: verify.Options{
 		Device: device, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
@@ -181,7 +185,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	verdict, failure := v.verdict(), both(journal.Close(), f.write(v))
+	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
+	f.tellTaken(journal, notes)
 	if f.json {
 		err = v.printJSON(c.OutOrStdout())
 	} else {
@@ -207,16 +212,9 @@ func both(a, b error) error {
 // journalFile remembers finished cases in the folder of --out while a run lasts.
 const journalFile = "journal.jsonl"
 
-// openJournal makes the folder of --out and sees that it can be written to. A single
-// case has no journal.
+// openJournal begins the journal of --out, or goes on with it. A single case has none.
 func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
-	if f.out == "" {
-		return nil, nil
-	}
-	if err := prepareFolder(f.out); err != nil {
-		return nil, err
-	}
-	if f.only != "" {
+	if f.out == "" || f.only != "" {
 		return nil, nil
 	}
 	path := filepath.Join(f.out, journalFile)
@@ -226,32 +224,95 @@ func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	return verify.OpenJournal(path, f.resume)
 }
 
-// write puts the reports into the folder of --out. When all is done and written there
-// is nothing left to go on with.
-func (f *verifyFlags) write(v *verification) error {
+// tellTaken says what --resume had of the journal.
+func (f *verifyFlags) tellTaken(j *verify.Journal, notes io.Writer) {
+	path := filepath.Join(f.out, journalFile)
+	switch {
+	case !f.resume || j.Known() == 0:
+	case j.Taken() == 0:
+		fmt.Fprintf(notes, "nothing of %s could be used: it is of other lowerings, another seed, level or program\n", path)
+	default:
+		fmt.Fprintf(notes, "%s taken over from %s\n", counted(j.Taken(), "case"), path)
+	}
+}
+
+// write puts the reports into the folder of --out, and tells of others that are there.
+// When all is done and written there is nothing left to go on with.
+func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 	if f.out == "" {
 		return nil
 	}
 	if err := evidence.Write(f.out, v.reports()); err != nil {
 		return err
 	}
-	if v.isInterrupted || f.only != "" {
-		return nil
-	}
-	return os.Remove(filepath.Join(f.out, journalFile))
-}
-
-// prepareFolder makes a folder, and a file in it for a moment: better now than when all
-// is computed.
-func prepareFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	probe, err := os.CreateTemp(dir, ".probe-*")
+	others, err := otherReports(f.out)
 	if err != nil {
 		return err
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	if others > 0 {
+		fmt.Fprintf(notes, "%s in %s: of no report of this run, and not in its index\n", counted(others, "other file"), f.out)
+	}
+	if v.isInterrupted || f.only != "" {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(f.out, journalFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// otherReports counts the files of a folder that look like reports and are not in its
+// index.
+func otherReports(dir string) (n int, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		return 0, err
+	}
+	var index evidence.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(dir, "index.json"), err)
+	}
+	known := map[string]bool{"index.json": true, "index.md": true}
+	for _, r := range index.Reports {
+		known[r.JSON], known[r.Markdown] = true, true
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if ending := filepath.Ext(e.Name()); (ending == ".json" || ending == ".md") && !known[e.Name()] {
+			n++
+		}
+	}
+	return n, err
+}
+
+// prepareFolder makes a folder, and a file in it for a moment: better now than when all
+// is computed. undo removes what it made, if nothing has come into it.
+func prepareFolder(dir string) (undo func(), err error) {
+	var made []string // the innermost first
+	for path := filepath.Clean(dir); ; path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, path)
+	}
+	undo = func() {
+		for _, path := range made {
+			os.Remove(path) // refused where it is not empty
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		undo()
+		return nil, err
+	}
+	probe, err := os.CreateTemp(dir, ".probe-*")
+	if err == nil {
+		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
+	}
+	if err != nil {
+		undo()
+		return nil, err
+	}
+	return undo, nil
 }
 
 // programSHA256 is the fingerprint of the running program.
@@ -272,18 +333,22 @@ func programSHA256() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// targets lists what the command line names.
-func (f *verifyFlags) targets(kind string, names []string) ([]*verify.Target, error) {
+// targets lists what the command line names, and the definitions of it that --dtype
+// leaves nothing of.
+func (f *verifyFlags) targets(kind string, names []string) (chosen []*verify.Target, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	chosen, err := namedTargets(verifyTargets(kind), names)
-	if err != nil {
-		return nil, err
+	every := verifyTargets(kind)
+	if chosen, err = namedTargets(every, names); err != nil {
+		return nil, nil, err
 	}
 	if known := loweringsOf(chosen); f.lowering != "" && !slices.Contains(known, f.lowering) {
-		return nil, unknownName("lowering", f.lowering, known)
+		if slices.Contains(loweringsOf(every), f.lowering) {
+			return nil, nil, wrongUse("lowering %q exists, but not for %s, want %s", f.lowering, oneOf(names), oneOf(loweringNamesOf(chosen)))
+		}
+		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
 		if f.lowering == "" { // the reference says nothing about itself
@@ -292,40 +357,51 @@ func (f *verifyFlags) targets(kind string, names []string) ([]*verify.Target, er
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
 	})
 	if len(dtypes) > 0 {
-		before := chosen[0].ID()
+		before := slices.Clone(chosen)
 		chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool { return !slices.Contains(dtypes, t.DType) })
 		if len(chosen) == 0 {
-			return nil, wrongUse("%s cannot be stored in %s", before, strings.Join(f.dtypes, " or "))
+			return nil, nil, wrongUse("%s cannot be stored in %s", before[0].ID(), strings.Join(f.dtypes, " or "))
+		}
+		for _, t := range before {
+			isLeft := slices.ContainsFunc(chosen, func(c *verify.Target) bool { return c.Definition == t.Definition })
+			if !isLeft && !slices.Contains(leftOut, t.Definition.Name) {
+				leftOut = append(leftOut, t.Definition.Name)
+			}
 		}
 	}
 	if f.only == "" {
-		return chosen, nil
+		return chosen, leftOut, nil
 	}
 	one, err := targetOfCase(chosen, f.only)
-	return []*verify.Target{one}, err
+	return []*verify.Target{one}, leftOut, err
 }
 
-// namedTargets are those of all, in their order, that one of the names means. No names
-// mean all.
+// namedTargets are those of all, in their order, that one of the names means: the
+// definition of that name, or those of an operation or of a group. No names mean all.
 func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error) {
 	if len(names) == 0 {
 		return slices.Clone(all), nil
 	}
 	isChosen := make([]bool, len(all))
 	for _, name := range names {
+		operations, err := operationsNamed(name)
 		isKnown := false
 		for i, t := range all {
-			if isNamed(t, name) {
+			runs := func(o *op.Operation) bool { return slices.Contains(o.Definitions, t.Definition) }
+			if name == t.Definition.Name || slices.ContainsFunc(operations, runs) {
 				isKnown, isChosen[i] = true, true
 			}
 		}
-		if !isKnown {
-			var known []string
+		switch {
+		case isKnown:
+		case err != nil:
+			var definitions []string
 			for _, t := range all {
-				group, _, _ := strings.Cut(operationName(t), ".")
-				known = append(known, group, operationName(t), t.Definition.Name)
+				definitions = append(definitions, t.Definition.Name)
 			}
-			return nil, unknownName("operation", name, known)
+			return nil, unknownOperation(name, definitions...)
+		default:
+			return nil, wrongUse("there is no kernel of %s to verify", name)
 		}
 	}
 	var chosen []*verify.Target
@@ -337,31 +413,22 @@ func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error
 	return chosen, nil
 }
 
-// isNamed reports whether name is the target's definition, its operation or another one
-// that runs the definition, or a group of operations.
-func isNamed(t *verify.Target, name string) bool {
-	if o := all.Find(name); o != nil && slices.Contains(o.Definitions, t.Definition) {
-		return true
+// loweringNamesOf are the names of the targets' lowerings, each once.
+func loweringNamesOf(targets []*verify.Target) (names []string) {
+	for _, t := range targets {
+		names = append(names, t.Lowering.Name)
 	}
-	operation := operationName(t)
-	return name == t.Definition.Name || name == operation || strings.HasPrefix(operation, name+".")
-}
-
-func operationName(t *verify.Target) string {
-	if t.Operation == nil {
-		return t.Definition.Name
-	}
-	return t.Operation.Name
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // loweringsOf are the names and the ids of the targets' lowerings, each once.
 func loweringsOf(targets []*verify.Target) []string {
-	var names, ids []string
+	var ids []string
 	for _, t := range targets {
-		names, ids = append(names, t.Lowering.Name), append(ids, t.ID())
+		ids = append(ids, t.ID())
 	}
-	slices.Sort(names)
-	return append(slices.Compact(names), slices.Compact(ids)...)
+	return append(loweringNamesOf(targets), slices.Compact(ids)...)
 }
 
 // targetOfCase is the one target that has the case.

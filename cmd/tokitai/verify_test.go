@@ -30,7 +30,7 @@ import (
 func target(t *testing.T, operation, definition string, after func(d *def.Definition, l *engine.Launch) error) *verify.Target {
 	t.Helper()
 	for _, found := range verify.Targets(all.Operations, "cpu") {
-		if operationName(found) != operation || found.Definition.Name != definition || found.DType != num.F16 {
+		if found.Operation.Name != operation || found.Definition.Name != definition || found.DType != num.F16 {
 			continue
 		}
 		if after != nil {
@@ -281,7 +281,9 @@ func TestVerifyResume(t *testing.T) {
 
 		limit.Store(-1)
 		launches.Store(0)
-		if code, _, stderr := verifyInto(t.Context(), dir, "--resume"); code != exitRejected {
+		code, _, stderr = verifyInto(t.Context(), dir, "--resume")
+		var taken int
+		if _, err := fmt.Sscanf(stderr, "%d cases taken over from "+dir+"/journal.jsonl\n", &taken); code != exitRejected || (err == nil && taken > 0) != (at > 1) {
 			t.Errorf("%d: resumed, exit code %d, %q", at, code, stderr)
 		}
 		if n := launches.Load(); at > 60 && n >= whole {
@@ -301,6 +303,50 @@ func TestVerifyResume(t *testing.T) {
 	// Without --resume a run begins anew.
 	if code, _, stderr := verifyInto(t.Context(), "absent", "--resume"); code != exitRejected || !strings.Contains(stderr, "there is no absent/journal.jsonl to go on with: starting from the beginning\n") {
 		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// What a journal has of another seed is of no use, and that is said.
+func TestVerifyResumeOther(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	var launches atomic.Int64
+	useTargets(t, target(t, "softmax.forward", "softmax.forward", func(*def.Definition, *engine.Launch) error {
+		if launches.Add(1) == 200 {
+			cancel()
+		}
+		return nil
+	}))
+	args := []string{"verify", "--level", "smoke", "--out", "evidence"}
+	if code, _, stderr := program(ctx, args...); code != exitUndecided {
+		t.Fatalf("exit code %d, %q", code, stderr)
+	}
+	code, _, stderr := program(t.Context(), append(args, "--seed", "2", "--resume")...)
+	if want := "nothing of evidence/journal.jsonl could be used: it is of other lowerings, another seed, level or program\n"; code != exitOK || stderr != want {
+		t.Errorf("exit code %d, %q, want %q", code, stderr, want)
+	}
+}
+
+// A folder that another run writes to is left alone; a journal that is gone at the end
+// is what was wanted.
+func TestVerifyJournalOfOthers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	useTargets(t, target(t, "softmax.forward", "softmax.forward", func(*def.Definition, *engine.Launch) error {
+		os.Remove("evidence/" + journalFile)
+		return nil
+	}))
+	args := []string{"verify", "--level", "smoke", "--out", "evidence"}
+	if code, _, stderr := program(t.Context(), args...); code != exitOK || stderr != "" {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	other, err := verify.OpenJournal("evidence/"+journalFile, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	code, stdout, stderr := program(t.Context(), args...)
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "tokitai verify: evidence/journal.jsonl: another verification is writing there") {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
 

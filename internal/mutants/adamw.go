@@ -47,7 +47,7 @@ func adamwMutants() []Mutant {
 		return w - (a.stepSize*(nm/d) + a.decay*w), nm, nv
 	}))
 	l.add("uphill", "the step goes up, not down", bits, adamWith(func(a *adamStep) { a.stepSize = -a.stepSize }))
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("eps-inside", "eps is added under the root", anyOrder, stepping(func(a adamStep, w, m, v, g float32) (float32, float32, float32) {
 		_, nm, nv := a.step(w, m, v, g)
 		d := num.Sqrt(nv*a.inverse*a.inverse + a.eps)
@@ -69,13 +69,12 @@ func adamwMutants() []Mutant {
 		return storeTowardZero(d, v)
 	}})
 	l.of(adamw.InPlaceDefinition, num.F32)
-	l.from("ancestor 4")
+	l.from("prototype 4")
 	l.add("six-digits", "m and v pass through text with six digits", anyOrder, plain{body: adam(adamStep.step), store: storeText})
-	l.from("numerics, AdamW")
+	l.from(practice)
 	l.add("rest-in-binary32", "1-beta is computed from the rounded beta", anyOrder, adamWith(func(a *adamStep) {
 		a.rest1, a.rest2 = 1-a.beta1, 1-a.beta2
 	}))
-	l.from(practice)
 	l.add("decay-after", "the decay is that of the new weight", bits, stepping(func(a adamStep, w, m, v, g float32) (float32, float32, float32) {
 		decay := a.decay
 		a.decay = 0
@@ -113,7 +112,7 @@ func adamwMutants() []Mutant {
 	l.add("copy-tail", "the copy's last row is not written", bits, plain{body: answer, puts: func(c *call, i, r, _ int) bool {
 		return i != c.position("copy") || r < c.a[i].Rows-1
 	}})
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("copy-via-8-bits", "the copy is rounded to 8 bits first", anyOrder, plain{body: answer, edit: func(c *call) {
 		inCopy(c, func(m matrix) {
 			for i, v := range m.v {

@@ -91,11 +91,10 @@ func crossentropyMutants() []Mutant {
 			}
 			k.put(c, i, v)
 		}})
-	l.from("numerics, pitfalls")
+	l.from(practice)
 	l.of(crossentropy.Definition, num.F32)
 	l.add("loss-cancels", "the maximum is added to the logarithm before the label's logit is subtracted", lanes16, plain{body: crossEntropy(honest,
 		func(m, sum, x float32) float32 { return m + log32(sum) - x })})
-	l.from(practice)
 	l.add("f16-inside", "logits are taken as f16", anyOrder, plain{body: answer, load: func(a num.Array, r, c int) float32 { return num.Round(num.F16, a.At(r, c)) }})
 	l.of(crossentropy.Definition, num.BF16)
 	l.add("whole-vectors", "columns after the last multiple of 4 are not written", anyOrder, plain{body: crossEntropy(honest, honest.loss),

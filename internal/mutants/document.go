@@ -71,6 +71,10 @@ from the result before it is stored.
 
 Contract "bits" promises the reference's bits, an order promises a result that binary32 arithmetic could give in that order
 of additions. "Rejected by" lists every tier of the verifier that failed.
+
+"Known from" says who made the mistake: prototype NN is mistake number NN of the prototype from which this project grew, and
+simulation is a fault whose detection was studied by simulation before this code existed. Kernel practice is what many have
+done; all others are other projects, with the number in their public tracker where there is one.
 `, trials, rows)
 	fmt.Fprintf(b, "\n## Mutants\n\n| operation | dtype | contract | fault | known from | rejected by | allclose 1e-2 | PyTorch default | 2× peer |\n|---|---|---|---|---|---|---|---|---|\n")
 	for i := range mutants {

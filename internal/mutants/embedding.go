@@ -50,13 +50,13 @@ func embeddingMutants() []Mutant {
 	isBad := func(c *call, q int) bool { return rowOf(int(c.index[q]), c.a[1].Rows) < 0 }
 
 	l.of(embedding.ForwardDefinition, num.F16)
-	l.from("ancestor 9")
+	l.from("prototype 9")
 	l.add("bad-index-not-written", "the row of a bad index keeps what was there", bits, changed(func(k *plain) {
 		k.puts = func(c *call, _, q, _ int) bool { return !isBad(c, q) }
 	}))
-	l.from("ancestor 10")
+	l.from("prototype 10")
 	l.add("write-beyond", "one element behind the last is written", bits, changed(func(k *plain) { k.after = writesBeyond }))
-	l.from("ancestor 12")
+	l.from("prototype 12")
 	l.add("short-offsets", "rows of the table are counted in 8 bits", bits, gather(func(v, rows int) int { return rowOf(int(int8(v)), rows) }))
 	l.from(practice)
 	l.add("bad-index-wraps", "a bad index is taken modulo the rows", bits, gather(func(v, rows int) int { return ((v % rows) + rows) % rows }))
@@ -94,7 +94,7 @@ func embeddingMutants() []Mutant {
 
 	scattered := func(sum func([]float32) float32) plain { return plain{body: scatter(sum)} }
 	l.of(embedding.BackwardDefinition, num.F16)
-	l.from("ancestor 8")
+	l.from("prototype 8")
 	l.add("f16-atomics", "every addition rounds to f16", anyOrder, scattered(rounding(to(num.F16))))
 	l.from(practice)
 	l.add("f32-sum", "the sum is kept in f32, not exact", bits, scattered(ascending))
@@ -112,7 +112,7 @@ func embeddingMutants() []Mutant {
 	l.add("mean", "the mean is taken, not the sum", anyOrder, scattered(func(x []float32) float32 { return inDouble(x) / float32(len(x)) }))
 	l.add("saturates", "a sum too large is 65504", bits, plain{body: exactly, store: func(d num.DType, v float32) uint32 { return storeSaturated(d, v) }})
 	l.of(embedding.BackwardDefinition, num.BF16)
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("bf16-atomics", "every addition rounds to bf16", anyOrder, scattered(rounding(to(num.BF16))))
 	l.of(embedding.BackwardDefinition, num.F32)
 	l.from(practice)
@@ -134,7 +134,7 @@ func embeddingMutants() []Mutant {
 			}
 		}
 	}})
-	l.from("ancestor 8")
+	l.from("prototype 8")
 	l.add("f16-atomics", "every addition rounds to f16", anyOrder, scattered(rounding(to(num.F16))))
 	l.of(embedding.AccumulateDefinition, num.F32)
 	l.from("unsloth, gradient accumulation")

@@ -45,9 +45,9 @@ func geluMutants() []Mutant {
 	l.add("needs-alignment", "right only where operands begin at multiples of 16 bytes", bits, plain{body: answer, edit: needsAlignment})
 	l.add("refuses-one-row", "a single row is an error", anyOrder, refusesWhere(func(c *call) bool { return c.a[0].Rows == 1 }))
 	l.add("panics-on-odd-columns", "an odd number of columns indexes out of range", bits, panicsWhere(func(c *call) bool { return c.a[0].Cols%2 == 1 }))
-	l.from("ancestor 22")
+	l.from("prototype 22")
 	l.add("smallest-is-two", "2^-14 is stored as 2", bits, plain{body: answer, store: storeSmallestAsTwo})
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("tanh-approx", "tanh has a relative error of 2^-11", anyOrder, form(func(x float32) float32 {
 		t := math.Sqrt(2/math.Pi) * (float64(x) + cubic*float64(x)*float64(x)*float64(x))
 		return float32(0.5 * float64(x) * (1 + float64(keepBits(11)(math.Tanh(t)))))
@@ -74,19 +74,19 @@ func geluMutants() []Mutant {
 		return 0.5*(1+t) + 0.5*x*sech2(t)*k*(1+3*cubic*x*x)
 	}
 	l.of(gelu.BackwardDefinition, num.F32)
-	l.from("ancestor 24")
+	l.from("prototype 24")
 	l.add("tanh-cancels", "1 - tanh² cancels in the tails", anyOrder, grad(func(dy, x float32) float32 {
 		return dy * float32(derivative(float64(x), func(t float64) float64 {
 			f := float32(t)
 			return float64(1 - float32(f*f))
 		}))
 	}))
-	l.from("ancestor 12")
+	l.from("prototype 12")
 	l.level = Quick // no case of level smoke has that many elements
 	l.add("short-offsets", "offsets are counted in 16 bits", bits, plain{body: answer, load: loadShort})
 	l.level = Smoke
 	l.of(gelu.BackwardDefinition, num.F16)
-	l.from("ancestor 22")
+	l.from("prototype 22")
 	l.add("subnormals-flushed", "results below 2^-14 become zero", anyOrder, plain{body: answer, store: storeFlushed})
 	l.add("smallest-is-two", "2^-14 is stored as 2", bits, plain{body: answer, store: storeSmallestAsTwo})
 	l.from(zerosPass)
@@ -102,7 +102,7 @@ func geluMutants() []Mutant {
 	l.add("nan-is-zero", "NaN is stored as zero", bits, plain{body: answer, store: storeNaNAsZero})
 	l.add("half-written", "the second half of the rows is not written", bits, plain{body: answer, puts: writesHalf})
 	l.add("store-via-bf16", "results are rounded to bf16, then to f16", anyOrder, plain{body: geluBackward(ordered(nil)), store: storeVia(to(num.BF16))})
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("derivative-rounded", "the derivative is rounded to f16 before it is multiplied by dy", anyOrder, plain{body: geluBackward(
 		replaced(ordered(nil), func(p *parts) { p.step = to(num.F16) }))})
 	l.of(gelu.BackwardDefinition, num.BF16)

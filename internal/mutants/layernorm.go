@@ -14,7 +14,7 @@ func layernormMutants() []Mutant {
 	forward := func(inv inverse) plain { return plain{body: layernormForward(honest, inv)} }
 
 	l.of(layernorm.ForwardDefinition, num.F16)
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("unbiased-variance", "the variance is divided by C-1", lanes16, forward(func(q, n, eps float32) float32 {
 		return rstd(q, max(1, n-1), eps)
 	}))

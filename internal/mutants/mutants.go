@@ -66,7 +66,7 @@ func Variants() []Mutant {
 // Origins that many mutants share.
 const (
 	practice   = "kernel practice"
-	faultTable = "numerics, fault table"
+	simulated  = "simulation"
 	zerosPass  = "KernelBench#165"
 	tenCalls   = "llm.c#852"
 	twiceWrong = "rocm-libraries#8043"

@@ -31,7 +31,7 @@ func normMutants() []Mutant {
 		}
 		c.in("total").v[0] = num.LaneSum(terms, 256)
 	}})
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("f16-accumulator", "the sum is kept in f16", anyOrder, plain{body: squareSum(rounding(to(num.F16)))})
 	l.add("last-dropped", "the last element is missing", lanes128, plain{body: squareSum(func(x []float32) float32 { return num.LaneSum(x[:max(1, len(x)-1)], 128) })})
 	l.from(practice)

@@ -17,10 +17,10 @@ func softmaxMutants() []Mutant {
 	}
 
 	l.of(softmax.ForwardDefinition, num.F16)
-	l.from("ancestor 5")
+	l.from("prototype 5")
 	l.add("exp-rounded", "exponentials are rounded to f16 before they are divided", lanes16,
 		forward(replaced(ordered(inLanes(16)), func(p *parts) { p.exp = func(x float32) float32 { return num.Round(num.F16, exp32(x)) } })))
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("sum-rounded", "the sum is rounded to f16", lanes16,
 		forward(replaced(ordered(inLanes(16)), func(p *parts) { p.sum = func(x []float32) float32 { return num.Round(num.F16, num.LaneSum(x, 16)) } })))
 	l.add("column-dropped", "the last column is missing in the sum", lanes16,
@@ -124,16 +124,16 @@ func softmaxMutants() []Mutant {
 	}))
 
 	l.of(softmax.ForwardDefinition, num.BF16)
-	l.from("ancestor 5")
+	l.from("prototype 5")
 	l.add("exp-rounded", "exponentials are rounded to bf16 before they are divided", anyOrder,
 		forward(replaced(ordered(ascending), func(p *parts) { p.exp = func(x float32) float32 { return num.Round(num.BF16, exp32(x)) } })))
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("bf16-accumulator", "the sum is kept in bf16", lanes16, forward(ordered(rounding(to(num.BF16)))))
 	l.from(practice)
 	l.add("identity", "the input is returned", anyOrder, plain{body: identity})
 
 	l.of(softmax.ForwardDefinition, num.F32)
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("short-polynomial", "exponentials have a relative error of 2^-18: one term too few", pairwise,
 		forward(replaced(ordered(inPairs), func(p *parts) { p.exp = expTaylor5 })))
 	l.add("rough-reciprocal", "the reciprocal of the sum has 16 bits", pairwise,
@@ -149,9 +149,9 @@ func softmaxMutants() []Mutant {
 
 	backward := func(p parts) plain { return plain{body: softmaxBackward(p)} }
 	l.of(softmax.BackwardDefinition, num.F16)
-	l.from("ancestor 6")
+	l.from("prototype 6")
 	l.add("zeros", "every gradient is zero", anyOrder, edited(zeros))
-	l.from(faultTable)
+	l.from(simulated)
 	l.add("dot-rounded", "the row's sum is rounded to f16", lanes16,
 		backward(replaced(ordered(inLanes(16)), func(p *parts) { p.sum = func(x []float32) float32 { return num.Round(num.F16, num.LaneSum(x, 16)) } })))
 	l.add("products-rounded", "products are rounded to f16 before they are added", lanes16, plain{body: func(c *call) {

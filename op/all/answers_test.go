@@ -142,3 +142,14 @@ func lines(sections []answers.Section) map[string]answers.Answer {
 	}
 	return found
 }
+
+// TestReferenceIsChecked: a reference that computes otherwise here is found out.
+func TestReferenceIsChecked(t *testing.T) {
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if err := engine.CheckReference(d, d.Formats()[0]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

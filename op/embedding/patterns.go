@@ -38,6 +38,15 @@ func frequent(g *gen.Generator, _, bound int) int {
 	return g.Below(bound)
 }
 
+// barelyAbove is the largest f16, but the smallest once: an odd number of the former is
+// in the middle between two binary32 numbers from 8,197 on, and the latter decides.
+func barelyAbove(_ *gen.Generator, r, _ int) float32 {
+	if r == 0 {
+		return 0x1p-24
+	}
+	return 65504
+}
+
 var forwardPatterns = func() (list []op.Pattern) {
 	for _, i := range indices {
 		list = append(list, op.Pattern{Name: i.name, Definition: ForwardDefinition, Index: map[string]op.Index{"index": i.at}})
@@ -58,6 +67,7 @@ var sums = []struct {
 	{name: "wide-three-of-each", dout: op.Wide, at: threeOfEach},
 	{name: "wide-bursts", dout: op.Wide, at: burst},
 	{name: "cancellation", dout: nearlyOpposite, at: one},
+	{name: "barely-above-a-tie", dout: barelyAbove, at: one},
 	{name: "cancellation-across-chunks", dout: hugeInChunks, at: one},
 	{name: "integers", dout: integers, isGrid: true},
 	{name: "integers-three-of-each", dout: integers, at: threeOfEach, isGrid: true},

@@ -34,6 +34,10 @@ var fillings = []filling{
 	{name: "same-sign", left: everywhere(op.Positive), right: everywhere(op.Positive)},
 	{name: "f32-underflow", left: everywhere(exponents(-78, -72)), right: everywhere(exponents(-78, -72))},
 	{name: "f32-overflow", left: cycle(-0x1p63, 0x1p64, -0x1p64), right: cycle(0x1p63, 0x1p64, 0x1.8p63)},
+	{name: "delicate-row", left: delicateRow, right: delicate},
+	{name: "delicate-column", left: delicate, right: delicateRow},
+	{name: "fused-ties", left: nearOne(0x1p-24), right: nearOne(1), old: nearOne(1)},
+	{name: "fused-subnormals", left: nearOne(0x1p-75), right: nearOne(0x1p-75), old: subnormal},
 	{name: "f16-underflow", left: everywhere(exponents(-14, -10)), right: everywhere(exponents(-14, -10))},
 	{name: "zeros-against-infinities", left: zeroSometimes, right: infiniteSometimes},
 
@@ -68,6 +72,39 @@ var fillings = []filling{
 // -2^126: fused they are finite, rounded on its own the product is not.
 func cycle(values ...float32) factor {
 	return func(_ *gen.Generator, k, _ int) float32 { return values[k%len(values)] }
+}
+
+// delicate are factors whose products are not exact in binary32, at four places of the
+// sum alone; 1 elsewhere. In delicateRow it is one row in three, with zeros elsewhere: a
+// kernel that looks at factors before it decides how to multiply has to see these.
+func delicate(_ *gen.Generator, k, _ int) float32 {
+	switch k {
+	case 0, 128:
+		return 0x1.04p-68
+	case 1, 129:
+		return 0x1.02p-68
+	}
+	return 1
+}
+
+func delicateRow(g *gen.Generator, k, i int) float32 {
+	switch d := delicate(g, k, i); {
+	case i%3 != 2:
+		return 1
+	case d == 1:
+		return 0
+	}
+	return 0x1.02p-68
+}
+
+// nearOne is a few units in the last place from 1, times a scale: products end close to
+// the middle between two binary32 numbers, on which rounding twice goes wrong.
+func nearOne(scale float32) factor {
+	return func(g *gen.Generator, _, _ int) float32 { return (1 + float32(g.Below(9)-4)*0x1p-23) * scale }
+}
+
+func subnormal(g *gen.Generator, _, _ int) float32 {
+	return math.Float32frombits(uint32(g.Below(1 << 23)))
 }
 
 func patterns(definitions ...*def.Definition) []op.Pattern {

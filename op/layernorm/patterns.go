@@ -27,7 +27,8 @@ var forwardPatterns = []op.Pattern{
 	forwardPattern("ascending", DefaultEps, func(_ *gen.Generator, _, c int) float32 { return 0x1p-4 * float32(c) }),
 	forwardPattern("variance-overflow", DefaultEps, op.Scaled(0x1p66)), // infinities in f16
 	forwardPattern("gamma-zero-or-negative", DefaultEps, op.Normal, with("gamma", zeroOrNegative)),
-	forwardPattern("passes-through", DefaultEps, op.Normal, with("gamma", constant(0)), with("beta", func(g *gen.Generator, _, _ int) float32 { return float32(math.Ldexp(1, g.Below(42)-25)) })), // y is beta
+	forwardPattern("passes-through", DefaultEps, op.Normal, with("gamma", constant(0)), with("beta", func(g *gen.Generator, _, _ int) float32 { return float32(math.Ldexp(1, g.Below(42)-25)) })),                     // y is beta
+	forwardPattern("signed-zero-beta", DefaultEps, func(_ *gen.Generator, r, _ int) float32 { return gen.Seeded(uint64(r)).Normal() }, with("beta", func(_ *gen.Generator, _, c int) float32 { return 0 * sign(c) })), // constant rows
 	forwardPattern("beta-dominates", DefaultEps, op.Normal, with("beta", op.Around(1000))),
 	forwardPattern("beta-cancels", DefaultEps, func(_ *gen.Generator, _, c int) float32 { return 3 * sign(c) }, with("gamma", constant(1)), with("beta", func(_ *gen.Generator, _, c int) float32 { return -sign(c) })),
 
