@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
@@ -213,7 +214,7 @@ type fault struct {
 func (f fault) lowering() *engine.Lowering {
 	return &engine.Lowering{
 		Name: "cpu.faulty", Device: "cpu",
-		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			calls := 0
 			return engine.KernelFunc(func(l *engine.Launch) error {
 				calls++

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/answers"
 	"tokitai/num"
@@ -316,7 +317,7 @@ func TestAdmissionNamesTheSelfTest(t *testing.T) {
 func lowering(name string, launch func(d *def.Definition, l *engine.Launch) error) *engine.Lowering {
 	return &engine.Lowering{
 		Name: name, Device: "cpu",
-		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return engine.KernelFunc(func(l *engine.Launch) error { return launch(d, l) }), nil
 		},
 	}
@@ -419,13 +420,13 @@ func TestBadLowerings(t *testing.T) {
 			return err
 		}), "special", "is 0x0000, want 0x7", nil},
 
-		{"it does not compile", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+		{"it does not compile", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 			return nil, failure
 		}}, "", "it does not compile: no such instruction", failure},
-		{"its compilation panics", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+		{"its compilation panics", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 			panic("broken")
 		}}, "", "its compilation panicked: broken", nil},
-		{"it compiles to nothing", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+		{"it compiles to nothing", &engine.Lowering{Name: "bad", Device: "cpu", Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 			return nil, nil
 		}}, "", "its compilation gave no kernel", nil},
 		{"no self-test reaches it", &engine.Lowering{Name: "bad", Device: "cpu",
@@ -435,7 +436,7 @@ func TestBadLowerings(t *testing.T) {
 				}
 				return 0
 			},
-			Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 				return engine.KernelFunc(func(*engine.Launch) error { return nil }), nil
 			}}, "", "no self-test reaches its class 1", nil},
 	} {
@@ -620,8 +621,13 @@ func TestLowerings(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", kind.Name, got, want)
 		}
 	}
-	if got := engine.Lowerings("cuda", softmax.ForwardDefinition); len(got) != 0 {
-		t.Errorf("cuda: got %v, want none", got)
+	for _, kind := range []string{"cuda", "sim"} {
+		if got := engine.Lowerings(kind, softmax.ForwardDefinition); len(got) != 1 || got[0].Name != kind+".rowwise" {
+			t.Errorf("%s: got %v, want its rowwise lowering", kind, got)
+		}
+	}
+	if got := engine.Lowerings("hip", softmax.ForwardDefinition); len(got) != 0 {
+		t.Errorf("hip: got %v, want none", got)
 	}
 	first := engine.Lowerings("cpu", softmax.ForwardDefinition)
 	first[0], first[1] = nil, nil
@@ -635,7 +641,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	var compiled, launched atomic.Int32
 	once := &engine.Lowering{
 		Name: "cpu.once", Device: "cpu",
-		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			compiled.Add(1)
 			return engine.KernelFunc(func(l *engine.Launch) error {
 				launched.Add(1)

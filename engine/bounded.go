@@ -77,7 +77,7 @@ func pattern(d num.DType, bits uint32) string { return fmt.Sprintf("0x%0*x", 2*d
 func (c *selfTestCase) pureOutputs(d *def.Definition) []int {
 	var pure []int
 	for i := range d.Operands {
-		if o := &d.Operands[i]; o.IsOut && !o.IsIn && &c.operands[i].Host[0] == &c.memory[i][guardBytes] {
+		if o := &d.Operands[i]; o.IsOut && !o.IsIn && c.places[i] == i {
 			pure = append(pure, i)
 		}
 	}

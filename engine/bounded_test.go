@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/gemm"
@@ -19,7 +20,7 @@ func edge(beyond int64) *engine.Lowering {
 	l := lowering("cpu.edge", nil)
 	l.IsBounded = true
 	l.Order = def.Order{Kind: def.Pairwise}
-	l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+	l.Compile = func(dev device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(launch *engine.Launch) error {
 			operands := launch.Arrays()
 			options := truth.Options{Params: launch.Params, Mode: truth.Rounded, Order: &l.Order, FunctionULP: l.FunctionULP}
@@ -150,7 +151,7 @@ func TestUnwrittenElements(t *testing.T) {
 	lazy := func(replace func(old uint32) uint32) *engine.Lowering {
 		l := lowering("cpu.lazy", nil)
 		l.IsBounded = true
-		l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		l.Compile = func(dev device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return engine.KernelFunc(func(launch *engine.Launch) error {
 				operands := clones(launch.Arrays())
 				exact, err := truth.Enclose(d, operands, truth.Options{})

@@ -11,7 +11,8 @@ import (
 )
 
 // check holds a call against its definition, and fills l with the operands and
-// parameters. It writes nothing, and allocates only to refuse.
+// parameters. It writes nothing, and allocates only to refuse, and to look at
+// indices on a device.
 func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
 	if len(tensors) != len(d.Operands) {
 		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
@@ -54,7 +55,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	}
 	l.Params = append(l.Params, params...)
 	if s.badIndex == Reject {
-		return checkIndices(d, l)
+		return checkIndices(d, l, tensors)
 	}
 	return nil
 }
@@ -217,14 +218,22 @@ func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// checkIndices looks for the first index without a row.
-func checkIndices(d *def.Definition, l *Launch) error {
+// checkIndices looks for the first index without a row. It waits for indices that the
+// host cannot address, and copies them.
+func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error {
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		if !o.IsIndex {
 			continue
 		}
 		a := l.Operands[i].Array()
+		if a.Data == nil {
+			raw, err := tensors[i].Bytes()
+			if err != nil {
+				return fmt.Errorf("%s: %w", d.Name, err)
+			}
+			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: 1, Stride: 1, Data: raw}
+		}
 		bound := 0
 		for k := range d.Operands {
 			for n, letter := range d.Operands[k].Dims {

@@ -129,8 +129,8 @@ func TestKernelThatCalls(t *testing.T) {
 	q := newQueue(t)
 	nested := &engine.Lowering{
 		Name: "cpu.nested", Device: "cpu",
-		Compile: func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-			inner, err := engine.Lowerings("cpu", d)[0].Compile(d, dtypes, class)
+		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+			inner, err := engine.Lowerings("cpu", d)[0].Compile(dev, d, dtypes, class)
 			return engine.KernelFunc(func(l *engine.Launch) error {
 				if err := engine.Run(q, probe, valid(t, q)[probe], engine.WithParams(probeParams)); err != nil {
 					return err
@@ -151,9 +151,9 @@ func TestAdmitReachesEveryClass(t *testing.T) {
 	usual := engine.Lowerings("cpu", probe)[0]
 	watched := *usual
 	watched.Name = "cpu.watched"
-	watched.Compile = func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+	watched.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 		classes[class] = true
-		return usual.Compile(d, dtypes, class)
+		return usual.Compile(dev, d, dtypes, class)
 	}
 	dtypes := make([]num.DType, len(probe.Operands))
 	for i, o := range probe.Operands {

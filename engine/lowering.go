@@ -16,7 +16,7 @@ type Lowering struct {
 	// lowering's id in reports is the definition's name, a slash and this name.
 	Name string
 
-	// Device is the kind of device: cpu.
+	// Device is the kind of device: cpu, cuda, sim.
 	Device string
 
 	// Model is how a contraction's sums round; the reference answers for it.
@@ -44,9 +44,9 @@ type Lowering struct {
 	// all into class 0.
 	Class func(d *def.Definition, operands []Operand) int
 
-	// Compile makes the kernel of a class. It fails where the lowering does not
-	// apply.
-	Compile func(d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
+	// Compile makes the kernel of a class for a device. It fails where the lowering does
+	// not apply.
+	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
 }
 
 // ID names the lowering of a definition.

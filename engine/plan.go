@@ -159,7 +159,7 @@ func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, clas
 			k, err = nil, inadmissible(nil, fmt.Sprintf("its compilation panicked: %v", r))
 		}
 	}()
-	if k, err = l.Compile(d, dtypes, class); err != nil {
+	if k, err = l.Compile(q.device, d, dtypes, class); err != nil {
 		return nil, inadmissible(err, "it does not compile: "+err.Error())
 	}
 	if k == nil {

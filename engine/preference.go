@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
@@ -24,6 +25,16 @@ var preferenceTable = []struct {
 	{"cpu", def.KindContraction, []*Lowering{cpuLowering("cpu.packed")}},
 	{"cpu", def.KindGather, []*Lowering{cpuLowering("cpu.gather")}},
 	{"cpu", def.KindScatterAdd, []*Lowering{cpuLowering("cpu.scatter")}},
+
+	{"cuda", def.KindRowwise, []*Lowering{gpuLowering("cuda", "rowwise")}},
+	{"cuda", def.KindContraction, []*Lowering{gpuLowering("cuda", "fma")}},
+	{"cuda", def.KindGather, []*Lowering{gpuLowering("cuda", "gather")}},
+	{"cuda", def.KindScatterAdd, []*Lowering{gpuLowering("cuda", "scatter")}},
+
+	{"sim", def.KindRowwise, []*Lowering{gpuLowering("sim", "rowwise")}},
+	{"sim", def.KindContraction, []*Lowering{gpuLowering("sim", "fma")}},
+	{"sim", def.KindGather, []*Lowering{gpuLowering("sim", "gather")}},
+	{"sim", def.KindScatterAdd, []*Lowering{gpuLowering("sim", "scatter")}},
 }
 
 // onDemand are lowerings that only a name chooses.
@@ -77,7 +88,7 @@ func cpuLowering(name string) *Lowering {
 			}
 			return int(lowercpu.ClassOf(d, cols))
 		},
-		Compile: func(d *def.Definition, dtypes []num.DType, class int) (Kernel, error) {
+		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error) {
 			p, err := lowercpu.Compile(d, dtypes, lowercpu.Class(class))
 			if err != nil {
 				return nil, err
@@ -114,7 +125,7 @@ func (k cpuKernel) String() string { return k.program.String() }
 // referenceLowering is the interpreter itself.
 var referenceLowering = &Lowering{
 	Name: "cpu.reference", Device: "cpu",
-	Compile: func(d *def.Definition, _ []num.DType, _ int) (Kernel, error) {
+	Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (Kernel, error) {
 		return KernelFunc(func(l *Launch) error {
 			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params})
 		}), nil

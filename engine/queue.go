@@ -139,23 +139,38 @@ func CheckOnly() Option { return func(s *settings) { s.checkOnly = true } }
 // WithLog sends warnings to a logger instead of the default one.
 func WithLog(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
-// Open opens a device by name: cpu, or auto for the best there is.
+// deviceForms are the names that Open takes.
+var deviceForms = []string{"auto", "cpu", "cuda:<index>", "sim", "sim:64"}
+
+// Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, sim for a
+// simulated one, or auto for the best there is: the first GPU for which programs can be
+// compiled, else the CPU.
 func Open(name string) (device.Device, error) {
-	kind, _, err := device.ParseName(name)
+	kind, index, err := device.ParseName(name)
 	if err != nil {
 		return nil, err
 	}
 	switch kind {
-	case "cpu", "auto":
+	case "auto":
+		if dev, err := openGPU("cuda", 0); err == nil {
+			if probe(dev) == nil {
+				return dev, nil
+			}
+			dev.Close()
+		}
 		return cpu.New(cpu.Options{})
+	case "cpu":
+		return cpu.New(cpu.Options{})
+	case "cuda", "sim":
+		return openGPU(kind, index)
 	}
-	return nil, &device.NoDeviceError{Name: name, Known: []string{"cpu"}, Reason: "this build has no support for " + kind}
+	return nil, &device.NoDeviceError{Name: name, Known: deviceForms, Reason: "this build has no support for " + kind}
 }
 
 // NewQueue makes a queue on a device.
 func NewQueue(dev device.Device, opts ...Option) (*Queue, error) {
 	if dev == nil {
-		return nil, &device.NoDeviceError{Name: "nil", Known: []string{"cpu"}}
+		return nil, &device.NoDeviceError{Name: "nil", Known: deviceForms}
 	}
 	dq, err := dev.NewQueue()
 	if err != nil {

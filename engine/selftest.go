@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device"
+	"tokitai/device/cpu"
 	"tokitai/internal/answers"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -180,12 +182,14 @@ type selfTestCase struct {
 	dtypes   []num.DType
 	operands []Operand
 	memory   [][]byte // of the operands, with a guard at both ends
+	places   []int    // by operand: the one in whose memory it lies, mostly itself
 	taken    []bool   // inputs whose place an output has taken
 	before   []num.Array
 	params   []float64
 }
 
-// guardBytes lie before and after each operand; nothing may disturb them.
+// guardBytes lie before and after each operand; nothing may disturb them. A multiple of
+// every alignment that a lowering looks for.
 const (
 	guardBytes = 64
 	guardByte  = 0xa5
@@ -206,17 +210,19 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 		n := rows * stride * dtypes[i].Size()
 		memory := make([]byte, guardBytes+n+guardBytes)
 		host := memory[guardBytes : guardBytes+n : guardBytes+n]
+		place := i
 		if test.inPlace {
 			for k := range i {
 				if in := &d.Operands[k]; d.MayReplace(o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
-					c.taken[k] = true
+					c.taken[k], place = true, k
 					host = c.operands[k].Host
 					break
 				}
 			}
 		}
 		c.memory = append(c.memory, memory)
-		c.operands = append(c.operands, Operand{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Host: host})
+		c.places = append(c.places, place)
+		c.operands = append(c.operands, Operand{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Offset: guardBytes, Host: host})
 	}
 	for i, p := range d.Params {
 		v := float64(i+1) * 0.171875
@@ -406,8 +412,47 @@ func hashOutputs(d *def.Definition, operands []num.Array) answers.Hash {
 	return h.Sum()
 }
 
+// launchCase runs the kernel to its end. Where the host cannot address the device's
+// memory, the operands are taken there with their guards, and back.
 func (q *Queue) launchCase(k Kernel, c *selfTestCase) error {
-	return launchRecovering(k, &Launch{Context: context.Background(), Device: q.device, Queue: q.queue, Operands: slices.Clone(c.operands), Params: slices.Clone(c.params)})
+	l := &Launch{Context: context.Background(), Device: q.device, Queue: q.queue, Operands: slices.Clone(c.operands), Params: slices.Clone(c.params)}
+	if _, isHost := q.device.(*cpu.Device); isHost {
+		return launchRecovering(k, l)
+	}
+	buffers := make([]device.Buffer, len(c.memory))
+	defer func() {
+		for _, b := range buffers {
+			if b != nil {
+				b.Close()
+			}
+		}
+	}()
+	for i, m := range c.memory {
+		if c.places[i] == i {
+			var err error
+			if buffers[i], err = q.device.Alloc(int64(len(m))); err != nil {
+				return err
+			}
+			if err := buffers[i].CopyIn(0, m); err != nil {
+				return err
+			}
+		}
+		l.Operands[i].Buffer, l.Operands[i].Host = buffers[c.places[i]], nil
+	}
+	if err := launchRecovering(k, l); err != nil {
+		return err
+	}
+	if err := q.queue.Wait(context.Background()); err != nil {
+		return err
+	}
+	for i, m := range c.memory {
+		if c.places[i] == i {
+			if err := buffers[i].CopyOut(0, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // launchRecovering turns a kernel's panic into an error: an untested kernel may

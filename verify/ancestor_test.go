@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -19,7 +20,7 @@ import (
 func changed(spoil func(d *def.Definition, operands []num.Array)) *engine.Lowering {
 	return &engine.Lowering{
 		Name: "cpu.changed", Device: "cpu",
-		Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 			return engine.KernelFunc(func(l *engine.Launch) error {
 				if err := reference.Run(d, l.Arrays(), reference.Options{Params: l.Params}); err != nil {
 					return err

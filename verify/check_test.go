@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -151,7 +152,7 @@ func TestInvarianceBites(t *testing.T) {
 func TestRepeatFindsTheEleventhCall(t *testing.T) {
 	l := bounded(def.Order{}, nil)
 	l.FunctionULP = 1
-	l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		var calls atomic.Int64
 		return engine.KernelFunc(func(l *engine.Launch) error {
 			if calls.Add(1) > 10 {

@@ -123,6 +123,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
 	r.Machine = machineOf(call.Queue.Device().Describe())
+	setCompiler(r, call.Queue.Device())
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
 	r.KernelSeconds = nil
 	fail := func(reason string) *evidence.Report {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/softmax"
@@ -46,7 +47,9 @@ func lowering(name string, keep func(float32) float32) *engine.Lowering {
 	return &engine.Lowering{
 		Name: name, Device: "cpu",
 		IsBounded: true, Order: def.Sequential, FunctionULP: 1,
-		Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) { return mySoftmax(keep), nil },
+		Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
+			return mySoftmax(keep), nil
+		},
 	}
 }
 

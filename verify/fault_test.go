@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -37,7 +38,9 @@ func TestKernelEndsInAnError(t *testing.T) {
 		}},
 		{"panic in Compile", "boom in compile", func() *engine.Lowering {
 			l := plain()
-			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { panic("boom in compile") }
+			l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
+				panic("boom in compile")
+			}
 			return l
 		}},
 		{"panic in Class", "boom in class", func() *engine.Lowering {
@@ -55,14 +58,14 @@ func TestKernelEndsInAnError(t *testing.T) {
 		}},
 		{"error of Compile", "does not compile", func() *engine.Lowering {
 			l := plain()
-			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 				return nil, errors.New("does not compile")
 			}
 			return l
 		}},
 		{"nothing compiled", "", func() *engine.Lowering {
 			l := plain()
-			l.Compile = func(*def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, nil }
+			l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, nil }
 			return l
 		}},
 	} {

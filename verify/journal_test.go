@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -35,8 +36,8 @@ func closeJournal(t *testing.T, j *verify.Journal) {
 // counting counts launches of a lowering.
 func counting(l *engine.Lowering, launches *int) *engine.Lowering {
 	c := *l
-	c.Compile = func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-		k, err := l.Compile(d, dtypes, class)
+	c.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+		k, err := l.Compile(dev, d, dtypes, class)
 		if err != nil {
 			return nil, err
 		}

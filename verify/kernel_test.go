@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -24,7 +25,7 @@ type kernelFunc func(d *def.Definition, l *engine.Launch) error
 
 // bitwise makes a lowering that promises bits.
 func bitwise(run kernelFunc) *engine.Lowering {
-	return &engine.Lowering{Name: "test.kernel", Device: "cpu", Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+	return &engine.Lowering{Name: "test.kernel", Device: "cpu", Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(l *engine.Launch) error { return run(d, l) }), nil
 	}}
 }

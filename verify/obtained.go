@@ -34,7 +34,7 @@ var obtained = map[string]string{
 	"seconds":           "the host's monotonic clock; after a resumption, of what was left to do",
 	"formats":           "the choices that the definition allows for dtype",
 	"machine":           "asked of the device",
-	"toolchain":         "what the program says about its own build",
+	"toolchain":         "what the program says about its own build; where kernels are compiled at run time, what that compiler says about itself",
 	"fingerprints":      "computed while the verification ran; each says of what",
 	"definition":        "printed from the definition that the reference interpreted",
 	"generator":         "each input's bits depend on the seed, the pattern, the operand's name and the place alone",

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/cpu"
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/truth"
@@ -29,6 +31,7 @@ func (s *session) report(ctx context.Context) *evidence.Report {
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
 		r.Machine = machineOf(*s.machine)
+		setCompiler(r, s.device)
 	}
 	r.Fingerprints[1] = s.source()
 
@@ -141,6 +144,28 @@ func toolchain() evidence.Toolchain {
 		t.Options = strings.Join(options, " ")
 	}
 	return t
+}
+
+// setCompiler names what compiles kernels for the device at run time, if anything does.
+func setCompiler(r *evidence.Report, dev device.Device) {
+	c, err := engine.CompilerOf(dev)
+	if c == nil || err != nil {
+		return
+	}
+	identity, err := c.Identity()
+	if err != nil {
+		return
+	}
+	name, version, _ := strings.Cut(identity.Name, " ")
+	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(c.Options(dev.Describe().Architecture), " ")}
+	for i := range r.Fingerprints {
+		switch f := &r.Fingerprints[i]; f.Of {
+		case "compiler":
+			f.SHA256, f.Note = hex.EncodeToString(identity.Hash[:]), "the files of the compiler"
+		case "artifact":
+			f.Note = "compiled on the machine from the source, by the compiler; not kept"
+		}
+	}
 }
 
 // source is the fingerprint of the programs that ran.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -134,7 +135,7 @@ func TestShrinkKeepsPlaces(t *testing.T) {
 // the whole run is what reproduces it.
 func TestStateful(t *testing.T) {
 	l := bitwise(honest)
-	l.Compile = func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+	l.Compile = func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		var calls atomic.Int64
 		return engine.KernelFunc(func(l *engine.Launch) error {
 			out := answer(d, l)

@@ -255,7 +255,8 @@ type session struct {
 	shrunk   *shrunk
 
 	machine  *device.Description
-	listings []string // of the programs that ran, each once
+	device   device.Device // perhaps closed
+	listings []string      // of the programs that ran, each once
 }
 
 // caseResult is what one case found. It is what a journal keeps.
@@ -288,7 +289,7 @@ func (s *session) run(ctx context.Context, list []*Case) {
 	if s.bench, s.openErr = s.t.newBench(s.o, 0); s.openErr != nil {
 		return
 	}
-	s.machine = new(s.bench.device.Describe())
+	s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
 	defer s.bench.close()
 	for _, c := range list {
 		if ctx.Err() != nil || s.causes >= mostCauses || s.bench.isHung.Load() {

@@ -73,7 +73,7 @@ same.`,
 	flags.IntVar(&f.workers, "workers", 0, "use `N` workers; 0 is one per processor")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(benchDevices, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -164,6 +164,9 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 	return sizes, nil
 }
 
+// benchDevices are those that can be measured; auto is the CPU.
+var benchDevices = []string{"auto", "cpu"}
+
 // open is engine.Open with a number of workers.
 func (f *benchFlags) open() (device.Device, error) {
 	if err := checkDevice(f.device); err != nil {
@@ -172,8 +175,13 @@ func (f *benchFlags) open() (device.Device, error) {
 	if f.workers < 0 {
 		return nil, wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", f.workers)
 	}
-	if !slices.Contains(deviceNames, f.device) {
-		return engine.Open(f.device)
+	if !slices.Contains(benchDevices, f.device) {
+		dev, err := engine.Open(f.device)
+		if err != nil {
+			return nil, err
+		}
+		dev.Close()
+		return nil, wrongUse("--device %s: so far only the CPU is measured", f.device)
 	}
 	dev, err := cpu.New(cpu.Options{Workers: f.workers})
 	if err != nil {

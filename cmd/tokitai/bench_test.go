@@ -13,6 +13,7 @@ import (
 
 	"tokitai/bench"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
@@ -46,7 +47,7 @@ func benchmark(t *testing.T, admission engine.Admission, kernels map[int]testKer
 	for at, kernel := range kernels {
 		cases[at].Lowering = &engine.Lowering{
 			Name: "cpu.broken", Device: "cpu",
-			Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+			Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 				return engine.KernelFunc(func(l *engine.Launch) error { return kernel(l, cancel) }), nil
 			},
 		}

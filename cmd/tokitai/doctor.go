@@ -20,28 +20,36 @@ import (
 
 func newDoctor() *cobra.Command {
 	var asJSON bool
+	var device string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "what is here, and does it work",
 		Long: `What this program found: its build, the processor with the instruction sets that
-matter, memory, workers and devices. Then the kernels of every operation, in each of
-f16, bf16 and f32 that it can be stored in, have to reproduce the reference's answers
-on this machine. Exits with 4 if one does not.
+matter, memory, workers and devices, with what compiles kernels for them. Then the
+kernels of every operation for DEVICE, in each of f16, bf16 and f32 that it can be
+stored in, have to reproduce the reference's answers on this machine. Exits with 4 if
+one does not.
 
 These are the few answers without which no kernel runs. 'tokitai verify' checks
 kernels thoroughly, and leaves reports.`,
 		Example: `  tokitai doctor
+  tokitai doctor --device cpu
   tokitai doctor --json`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			d, err := examine(c)
+			if err := checkDevice(device); err != nil {
+				return err
+			}
+			d, err := examine(c, device)
 			if err != nil {
 				return err
 			}
 			return d.report(c.OutOrStdout(), asJSON)
 		},
 	}
+	c.Flags().StringVar(&device, "device", "auto", "test the kernels for `DEVICE`: auto, cpu, cuda:0 or sim")
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	jsonFlag(c, &asJSON)
 	return c
 }
@@ -55,13 +63,22 @@ type diagnosis struct {
 	Workers     int              `json:"workers"`
 	MemoryBytes int64            `json:"memory_bytes,omitempty"`
 	Devices     []foundDevice    `json:"devices"`
+	Tested      string           `json:"tested"` // the device of the self-tests
 	SelfTests   []selfTestResult `json:"self_tests"`
 }
 
+// foundDevice is available if kernels can run on it.
 type foundDevice struct {
-	Name      string `json:"name"`
-	Available bool   `json:"available"`
-	Reason    string `json:"reason,omitempty"` // why it is not available
+	Name         string `json:"name"`
+	Available    bool   `json:"available"`
+	Reason       string `json:"reason,omitempty"` // why it is not available
+	Description  string `json:"description,omitempty"`
+	Architecture string `json:"architecture,omitempty"`
+	Units        int    `json:"units,omitempty"`
+	MemoryBytes  int64  `json:"memory_bytes,omitempty"`
+	Driver       string `json:"driver,omitempty"`
+	Compiler     string `json:"compiler,omitempty"`
+	CompilerPath string `json:"compiler_path,omitempty"`
 }
 
 type selfTestResult struct {
@@ -72,19 +89,24 @@ type selfTestResult struct {
 	err      error
 }
 
-func examine(c *cobra.Command) (*diagnosis, error) {
+func examine(c *cobra.Command, tested string) (*diagnosis, error) {
 	host, err := engine.Open("cpu")
 	if err != nil {
 		return nil, err
 	}
 	defer host.Close()
 	about := host.Describe()
+	dev, err := engine.Open(tested)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
 	d := &diagnosis{
 		build: thisBuild(), CPU: about.Name, Features: append([]string{}, about.Features...),
 		Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
-		Devices: findDevices(),
+		Devices: findDevices(), Tested: dev.Name(),
 	}
-	q, err := engine.NewQueue(host, engine.WithLog(warnings(io.Discard)))
+	q, err := engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
 	if err != nil {
 		return nil, err
 	}
@@ -94,25 +116,45 @@ func examine(c *cobra.Command) (*diagnosis, error) {
 	return d, nil
 }
 
-// findDevices tries the first device of every kind.
+// findDevices tries the devices that may be here.
 func findDevices() []foundDevice {
 	var found []foundDevice
-	for _, name := range []string{"cpu", "cuda:0", "hip:0", "sim"} {
+	for _, name := range engine.DeviceNames() {
 		f := foundDevice{Name: name}
-		dev, err := engine.Open(name)
-		var none *device.NoDeviceError
-		switch {
-		case err == nil:
-			f.Available = true
-			dev.Close()
-		case errors.As(err, &none):
-			f.Reason = none.Reason
-		default:
+		if err := f.examine(); err != nil {
 			f.Reason = err.Error()
+			var none *device.NoDeviceError
+			if errors.As(err, &none) {
+				f.Reason = none.Reason
+			}
 		}
+		f.Available = f.Reason == ""
 		found = append(found, f)
 	}
 	return found
+}
+
+// examine opens the device, and what compiles for it.
+func (f *foundDevice) examine() error {
+	dev, err := engine.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if dev.Kind() == "cpu" {
+		return nil // the lines above tell
+	}
+	about := dev.Describe()
+	f.Description, f.Architecture, f.Units, f.MemoryBytes, f.Driver = about.Name, about.Architecture, about.Units, about.MemoryBytes, about.Driver
+	compiler, err := engine.CompilerOf(dev)
+	if err != nil {
+		return fmt.Errorf("no compiler: %w", err)
+	}
+	f.Compiler = fmt.Sprint(compiler)
+	if file, ok := compiler.(interface{ Path() string }); ok {
+		f.CompilerPath = file.Path()
+	}
+	return nil
 }
 
 // selfTests admits every definition in every format that it can be stored in.
@@ -194,10 +236,16 @@ func (d *diagnosis) print(w io.Writer) error {
 			state = dev.Reason
 		}
 		fmt.Fprintf(table, "  %s\t%s\n", dev.Name, state)
+		if dev.Description != "" {
+			fmt.Fprintf(table, "  \t%s, %s, %d multiprocessors, %.1f GiB, %s\n", dev.Description, dev.Architecture, dev.Units, float64(dev.MemoryBytes)/(1<<30), dev.Driver)
+		}
+		if dev.Compiler != "" {
+			fmt.Fprintf(table, "  \t%s, %s\n", dev.Compiler, dev.CompilerPath)
+		}
 	}
 	table.Flush()
 
-	fmt.Fprint(w, "\nself-test: the reference's bits, on this device\n")
+	fmt.Fprintf(w, "\nself-test: the reference's bits, on %s\n", d.Tested)
 	for i := 0; i < len(d.SelfTests); {
 		lowering := d.SelfTests[i].Lowering
 		fmt.Fprintf(table, "  %s", lowering)

@@ -291,7 +291,7 @@ func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
 	}
 	var all []emission
 	for class, rows := range []string{lowercpu.Short: "short", lowercpu.Long: "long"} {
-		kernel, err := engine.Lowerings(of, d)[0].Compile(d, dtypes, class)
+		kernel, err := engine.Lowerings(of, d)[0].Compile(nil, d, dtypes, class)
 		if err != nil {
 			return nil, err
 		}

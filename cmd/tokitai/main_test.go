@@ -77,6 +77,7 @@ func TestHelp(t *testing.T) {
 // Every example in the help runs.
 func TestExamples(t *testing.T) {
 	t.Chdir(t.TempDir())
+	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache")) // not the user's, which an example clears
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	writeFile(t, "logits.safetensors", "logits:f16:2x3=1", "label:i32:2=1")
 	writeFile(t, "ab.safetensors", "A:f16:2x3=1", "B:f16:3x2=1")
@@ -223,7 +224,7 @@ func TestExitCode(t *testing.T) {
 func TestDoctorFails(t *testing.T) {
 	broken := &engine.Lowering{
 		Name: "cpu.broken", Device: "cpu",
-		Compile: func(*def.Definition, []num.DType, int) (engine.Kernel, error) {
+		Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
 			return engine.KernelFunc(func(*engine.Launch) error { return nil }), nil
 		},
 	}

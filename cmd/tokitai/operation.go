@@ -149,8 +149,16 @@ func parseDTypes(names []string) ([]num.DType, error) {
 	return list, nil
 }
 
-// deviceNames are the devices that this build has.
-var deviceNames = []string{"auto", "cpu"}
+// deviceNames are devices that a machine may have, to be completed.
+var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64"}
+
+// kindOf is the kind of device that a flag names; of what names none, cpu.
+func kindOf(name string) string {
+	if kind, _, err := device.ParseName(name); err == nil && kind != "auto" {
+		return kind
+	}
+	return "cpu"
+}
 
 // checkDevice refuses what no device can be called.
 func checkDevice(name string) error {

@@ -103,7 +103,7 @@ policy, bad_index and admission can also be given with --param.`,
 	flags.StringVar(&f.out, "out", "", "write tensors to `FILE`")
 	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports into the folder `DIR`")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
-	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto or cpu")
+	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringVar(&f.lowering, "lowering", "", "use this `LOWERING` alone, such as cpu.rowwise")
 	for i, o := range runOptions {
 		flags.StringVar(&f.options[i], o.flag, "", o.help)
@@ -114,16 +114,16 @@ policy, bad_index and admission can also be given with --param.`,
 	c.MarkFlagFilename("out", "safetensors")
 	c.MarkFlagDirname("report")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
-	c.RegisterFlagCompletionFunc("lowering", completeLowering)
+	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
 	c.RegisterFlagCompletionFunc("param", completeParam)
 	return c
 }
 
-func completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (f *runFlags) completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 || all.Find(args[0]) == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return loweringNames("cpu", all.Find(args[0])), cobra.ShellCompDirectiveNoFileComp
+	return loweringNames(kindOf(f.device), all.Find(args[0])), cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeParam(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -86,7 +86,7 @@ interrupt.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto or cpu")
+	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify `DTYPE` alone: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much is checked: `LEVEL` smoke, quick, full or exhaustive")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` alone: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
@@ -100,7 +100,7 @@ interrupt.`,
 	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames()} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	c.RegisterFlagCompletionFunc("lowering", completeVerifiedLowering)
+	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
 	for _, name := range []string{"case", "seed", "deadline"} {
 		c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
@@ -114,10 +114,10 @@ func levelNames() (names []string) {
 	return names
 }
 
-func completeVerifiedLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	targets, err := namedTargets(verifyTargets("cpu"), args)
+func (f *verifyFlags) completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	targets, err := namedTargets(verifyTargets(kindOf(f.device)), args)
 	if err != nil {
-		targets = verifyTargets("cpu")
+		targets = verifyTargets(kindOf(f.device))
 	}
 	return loweringsOf(targets), cobra.ShellCompDirectiveNoFileComp
 }
@@ -146,8 +146,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
+	defer dev.Close() // not before: whoever opens a GPU first waits for it
 	device, kind := dev.Name(), dev.Kind()
-	dev.Close()
 	targets, leftOut, err := f.targets(kind, names)
 	if err != nil {
 		return err

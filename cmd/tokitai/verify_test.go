@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -35,8 +36,8 @@ func target(t *testing.T, operation, definition string, after func(d *def.Defini
 		}
 		if after != nil {
 			changed, usual := *found.Lowering, found.Lowering.Compile
-			changed.Compile = func(d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-				k, err := usual(d, dtypes, class)
+			changed.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+				k, err := usual(dev, d, dtypes, class)
 				return changedKernel{k, func(l *engine.Launch) error { return after(d, l) }}, err
 			}
 			found.Lowering = &changed

@@ -23,9 +23,19 @@ func PythonDirs(below ...string) []string {
 	if root := os.Getenv("PYENV_ROOT"); root != "" {
 		roots = append(roots, filepath.Join(root, "versions/*"))
 	}
-	roots = append(roots, "/usr/local", "/usr", "/opt/conda", "/opt/venv")
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) { // an environment may be in use without a name
+		if _, err := os.Stat(filepath.Join(dir, "python3")); err == nil && filepath.IsAbs(dir) {
+			roots = append(roots, filepath.Dir(dir))
+		}
+	}
+	roots = append(roots, "/usr/local", "/usr", "/opt/conda", "/opt/venv", "/opt/*")
 	var dirs []string
 	for _, folder := range below {
+		for _, path := range filepath.SplitList(os.Getenv("PYTHONPATH")) {
+			if filepath.IsAbs(path) {
+				dirs = append(dirs, newestFirst(filepath.Join(path, folder))...)
+			}
+		}
 		for _, root := range roots {
 			for _, packages := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages"} {
 				dirs = append(dirs, newestFirst(filepath.Join(root, packages, folder))...)

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -135,7 +136,7 @@ func (l *list) add(name, fault string, c contract, k kernel) {
 		Lowering: &engine.Lowering{
 			Name: "mutant." + name, Device: "cpu",
 			IsBounded: c.isBounded, Order: c.order, IsIEEE: c.isIEEE,
-			Compile: func(d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+			Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 				run := k.start()
 				return engine.KernelFunc(func(l *engine.Launch) error { return run(newCall(d, l)) }), nil
 			},

@@ -88,7 +88,7 @@ func (p *Practitioner) Check(m *Mutant) (Practice, error) {
 	if x.once.Do(func() { x.err = x.prepare(m, p.device) }); x.err != nil {
 		return Practice{}, x.err
 	}
-	k, err := m.Lowering.Compile(m.Definition, m.formats(), 0)
+	k, err := m.Lowering.Compile(p.device, m.Definition, m.formats(), 0)
 	if err != nil {
 		return Practice{}, err
 	}

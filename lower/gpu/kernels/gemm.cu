@@ -101,6 +101,13 @@ DEVICE void multiply(const Params& p) {
     i64 first_row = tile_row * ROWS, first_col = tile_col * COLS;
     int row = threadIdx.x / (COLS / WIDE) * 4, col = threadIdx.x % (COLS / WIDE) * 4;
 
+    Reader left_reader = reader_of<ROWS, DEPTH, !TRANSPOSE_LEFT>(p.left, p.left_stride, first_row, p.rows);
+    Reader right_reader = reader_of<COLS, DEPTH, TRANSPOSE_RIGHT>(p.right, p.right_stride, first_col, p.cols);
+    float next_left[8], next_right[8];
+    fetch<!TRANSPOSE_LEFT>(next_left, left_reader, p.left_vector, p.depth);
+    fetch<TRANSPOSE_RIGHT>(next_right, right_reader, p.right_vector, p.depth);
+    put<ROWS, DEPTH, LEFT_PITCH, !TRANSPOSE_LEFT>(left, next_left);
+    put<COLS, DEPTH, RIGHT_PITCH, TRANSPOSE_RIGHT>(right, next_right);
     // The thread's first result, and how many rows and columns there are from it on.
     Output* result = p.result + (first_row + row) * p.result_stride + first_col + col;
     int rows = p.rows - first_row < ROWS ? (int)(p.rows - first_row) - row : ROWS;
@@ -112,14 +119,6 @@ DEVICE void multiply(const Params& p) {
             acc[i][j] = ACCUMULATE && r < rows && c < cols ? LOAD_OUTPUT(result + r * p.result_stride + c) : 0.0f;
         }
     }
-
-    Reader left_reader = reader_of<ROWS, DEPTH, !TRANSPOSE_LEFT>(p.left, p.left_stride, first_row, p.rows);
-    Reader right_reader = reader_of<COLS, DEPTH, TRANSPOSE_RIGHT>(p.right, p.right_stride, first_col, p.cols);
-    float next_left[8], next_right[8];
-    fetch<!TRANSPOSE_LEFT>(next_left, left_reader, p.left_vector, p.depth);
-    fetch<TRANSPOSE_RIGHT>(next_right, right_reader, p.right_vector, p.depth);
-    put<ROWS, DEPTH, LEFT_PITCH, !TRANSPOSE_LEFT>(left, next_left);
-    put<COLS, DEPTH, RIGHT_PITCH, TRANSPOSE_RIGHT>(right, next_right);
     BARRIER();
     int half = 0; // of shared memory, which holds the present step
     for (i64 remaining = p.depth; remaining > 0; remaining -= DEPTH) {

@@ -237,6 +237,14 @@ extern "C" void sim_start() {
     }
 }
 
+const int WATCHED = 64;
+
+// drop_stacks runs when the program is unloaded.
+__attribute__((destructor)) static void drop_stacks() {
+    if (stacks != nullptr) munmap(stacks, STACK * MAX_THREADS);
+    stacks = nullptr;
+}
+
 static bool build_fibers(int count) {
     if (stacks == nullptr) {
         void* all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -248,7 +256,9 @@ static bool build_fibers(int count) {
     }
     for (; built < count; built++) {
         char* low = stacks + built * STACK;
-        mprotect(low, getpagesize(), PROT_NONE); // a stack that overflows stops the process
+        // A stack that overflows stops the process. All threads run one program, so it is
+        // enough to watch some: a process may have few mappings, and many programs.
+        if (built < WATCHED) mprotect(low, getpagesize(), PROT_NONE);
 #ifdef SIM_ASAN
         __asan_unpoison_memory_region(low, STACK);
 #endif
