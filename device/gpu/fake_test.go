@@ -104,7 +104,7 @@ func (f *fake) table() *driver.Table {
 		Count: func() (int, error) { return 2, nil },
 		Properties: func(int) (driver.Properties, error) {
 			return driver.Properties{Name: "fake", Architecture: "sm_00", MemoryBytes: f.limit, Multiprocessors: 2, WarpWidth: 32,
-				SharedBytes: 100 << 10, SharedUnasked: 48 << 10, ThreadsPerBlock: 1024}, nil
+				SharedBytes: 100 << 10, ThreadsPerBlock: 1024}, nil
 		},
 		Retain: func(int) (driver.Context, error) {
 			defer f.mu.Unlock()

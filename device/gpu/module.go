@@ -63,7 +63,7 @@ func (d *Device) LoadProgram(name string, program *compile.Program, entries ...s
 				d.table.Unload(m.handle)
 				return err
 			}
-			m.functions[entry] = &Function{module: m, entry: entry, handle: handle, shared: d.properties.SharedUnasked}
+			m.functions[entry] = &Function{module: m, entry: entry, handle: handle}
 		}
 		return nil
 	})

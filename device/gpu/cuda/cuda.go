@@ -298,7 +298,6 @@ func (l *library) properties(index int) (driver.Properties, error) {
 		Multiprocessors:   attribute(attributeMultiprocessors),
 		WarpWidth:         attribute(attributeWarpSize),
 		SharedBytes:       attribute(attributeSharedOptIn),
-		SharedUnasked:     attribute(attributeSharedPerBlock),
 		ThreadsPerBlock:   attribute(attributeThreadsPerBlock),
 		CacheBytes:        attribute(attributeCacheBytes),
 		ClockHz:           1e3 * float64(attribute(attributeClockKHz)),

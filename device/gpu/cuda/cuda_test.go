@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	p, err := table.Properties(1)
 	must(err)
 	want := driver.Properties{Name: "stub 1", Architecture: "sm_90a", MemoryBytes: 1 << 37, Multiprocessors: 132, WarpWidth: 32, SharedBytes: 232448,
-		SharedUnasked: 49152, ThreadsPerBlock: 1024, CacheBytes: 1 << 26, ClockHz: 2e9, MemoryBytesPerSec: 2 * 3e9 * 640}
+		ThreadsPerBlock: 1024, CacheBytes: 1 << 26, ClockHz: 2e9, MemoryBytesPerSec: 2 * 3e9 * 640}
 	if p != want {
 		t.Errorf("properties %+v, want %+v", p, want)
 	}

@@ -87,7 +87,6 @@ type Properties struct {
 	Multiprocessors   int
 	WarpWidth         int
 	SharedBytes       int // per block, the most it may ask for
-	SharedUnasked     int // per block, the most without SetShared
 	ThreadsPerBlock   int
 	CacheBytes        int // of the last cache before memory; 0 where unknown
 	MemoryBytesPerSec float64

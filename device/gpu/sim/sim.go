@@ -125,7 +125,6 @@ func (s *simulator) properties(width int) driver.Properties {
 	if width == 64 {
 		p.SharedBytes = sharedBytes64
 	}
-	p.SharedUnasked = p.SharedBytes
 	if s.processor != "" {
 		p.Name += " on " + s.processor
 	}
