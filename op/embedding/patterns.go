@@ -89,8 +89,11 @@ func backwardPatterns(d *def.Definition) (list []op.Pattern) {
 		if s.at != nil {
 			p.Index = map[string]op.Index{"index": s.at}
 		}
-		if d.Accumulate && s.isGrid {
+		switch {
+		case d.Accumulate && s.isGrid:
 			p.Values["dweight"] = evenInteger
+		case d.Accumulate && s.name == "barely-above-a-tie":
+			p.Values["dweight"] = constant(0)
 		}
 		list = append(list, p)
 	}
