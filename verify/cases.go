@@ -143,7 +143,7 @@ func (l *lister) longShape() []int {
 
 // edges are sizes at which loops, lanes, chunks and tiles end.
 func edges(most int) []int {
-	list := []int{45, 50, 61, 97, 100, 199, 251, 509, 1000, 1021, 1600, 3000, 5000, 10007, 40009, 50257}
+	list := []int{45, 61, 97, 100, 251, 1000, 1600, 3000, 5000, 10007, 40009, 50257}
 	for p := 32; p <= 1<<24; p *= 2 {
 		list = append(list, p-1, p, p+1)
 		if p <= 1<<13 && most > 3000 { // widths of models: three, five and seven of a power of two
