@@ -246,6 +246,7 @@ func TestRoundedLimits(t *testing.T) {
 	}{
 		{"2x within range", double, 0x1.fffffcp126, true},
 		{"2x beyond", double, 0x1p127, false},
+		{"2x within half a unit of the largest", double, 0x1.fffffep126, false},
 		{"exp_nonpositive inside", bounded(fn.ExpNonPositiveFunction), 44, true},
 		{"exp_nonpositive outside", bounded(fn.ExpNonPositiveFunction), 44.00001, false},
 		{"recip_bounded inside", bounded(fn.RecipBoundedFunction), -0x1p-125, true},
@@ -266,6 +267,20 @@ func TestRoundedLimits(t *testing.T) {
 	huge := row(0x1p127, 0x1p127, -0x1p127, -0x1p127)
 	if enclose(t, sum, truth.Rounded, nil, huge, num.NewArray(num.F32, 1, 1)).At(1, 0, 0).Known() {
 		t.Error("a sum whose parts overflow is known")
+	}
+}
+
+// No rounding crosses zero: what is below it stays below, however small.
+func TestRoundedSigns(t *testing.T) {
+	halved := unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Const(0.375)) })
+	for _, x := range []float32{0x1p-149, 0x1p-148, 0x1.8p-147, 0x1p-140} {
+		for _, sign := range []float32{1, -1} {
+			in := row(sign * x)
+			lo, hi := enclose(t, halved, truth.Rounded, nil, in, like(in)).At(1, 0, 0).Bounds()
+			if sign > 0 && lo < 0 || sign < 0 && hi > 0 {
+				t.Errorf("3/8 of %v is between %v and %v, across zero", sign*x, lo, hi)
+			}
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func TestParseCaseRefuses(t *testing.T) {
 		{x, "normal/R=1,C=1/gap", `"gap" is no option`},
 		{x, "normal/R=1,C=1/gap=-1", `gap is "-1", want 0 to 1048576`},
 		{x, "normal/R=1,C=1/offset=x", `offset is "x"`},
-		{x, "normal/R=1,C=1/z=x", `"z" is neither an operand nor gap or offset`},
+		{x, "normal/R=1,C=1/z=x", `"z" is neither an operand nor gap, offset, uneven or params`},
 		{x, "normal/R=1,C=1/y=q", `y is "q", want a format or an operand`},
 		{x, "normal/R=1,C=1/x=y", "x may not be y"},
 		{x, "normal/R=1,C=1/y=y", "y may not be y"},

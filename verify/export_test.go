@@ -146,3 +146,18 @@ func GlueWithout(t *Target, name string, most int64, left int) error {
 	}
 	return glue(t.Definition, operands, tiles, found)
 }
+
+// SetDivide replaces how cases are divided into tiles, until the returned function is
+// called.
+func SetDivide(f func(n int) bool) (undo func()) {
+	divide = func(d *def.Definition, operands []num.Array, most int64) []tile {
+		var kept []tile
+		for i, t := range tilesOf(d, operands, most) {
+			if f(i) {
+				kept = append(kept, t)
+			}
+		}
+		return kept
+	}
+	return func() { divide = tilesOf }
+}

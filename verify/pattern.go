@@ -259,7 +259,7 @@ func anyIndex(g *gen.Generator, _, bound int) int {
 // extremes are the values around which formats and functions have their limits.
 var extremes = []float32{
 	0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
-	0x1p-149, -0x1p-149, 0x1p-133, 0x1p-126, -0x1p-126, 0x1p-24, -0x1p-24, 0x1.ff8p-15, 0x1p-14, -0x1p-14,
+	0x1p-149, -0x1p-149, 0x1p-133, 0x1.8p-127, -0x1.8p-128, 0x1p-126, -0x1p-126, 0x1p-24, -0x1p-24, 0x1.ff8p-15, 0x1p-14, -0x1p-14,
 	1, -1, 65504, -65504, 65520, 0x1p127, -0x1p127, math.MaxFloat32, -math.MaxFloat32, 88, -88, -104, 11,
 }
 

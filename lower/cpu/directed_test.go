@@ -191,3 +191,33 @@ func TestOverwrittenInput(t *testing.T) {
 		b.Out("z", x)
 	})), sizes)
 }
+
+// TestInfiniteRows takes the extremes of rows of nothing but one infinity, and indices
+// just outside: a reduction starts at the infinity itself, not at the largest number.
+func TestInfiniteRows(t *testing.T) {
+	d := def.Must(def.Rowwise("extremes", func(b *def.Builder) {
+		x, index := b.In("x", def.Only(num.F32)), b.InIndex("index")
+		b.OutRow("most", def.RowMax(x), def.Only(num.F32))
+		b.OutRow("least", def.RowMin(x), def.Only(num.F32))
+		b.Out("inside", def.Select(index.Inside(), x, def.Zero), def.Like("x"))
+	}))
+	for _, cols := range []int{1, 7, 513, 2050} {
+		for _, class := range []lowercpu.Class{lowercpu.Short, lowercpu.Long} {
+			dtypes := d.Formats()[0]
+			c := randdef.NewCase(gen.New("infinite"), d, dtypes, map[string]int{"R": 4, "C": cols})
+			for r := range 4 {
+				for k := range cols {
+					c.Operands[0].SetBits(r, k, []uint32{0xff800000, 0x7f800000}[r%2])
+				}
+				c.Operands[1].SetBits(r, 0, uint32(int32([]int{cols, cols - 1, -1, 0}[r])))
+			}
+			want, got := answer(t, c), c.Clone()
+			p, err := lowercpu.Compile(d, dtypes, class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			execute(p, got, 2, gen.New("infinite"))
+			report(t, got, want, p, "%d columns, class %d", cols, class)
+		}
+	}
+}

@@ -38,8 +38,8 @@ func frequent(g *gen.Generator, _, bound int) int {
 	return g.Below(bound)
 }
 
-// barelyAbove is the largest f16, but the smallest once: an odd number of the former is
-// in the middle between two binary32 numbers from 8,197 on, and the latter decides.
+// barelyAbove is the largest f16, but the smallest once: 8,199 of the former are in the
+// middle between two binary32 numbers, of which the lower is even, and the latter decides.
 func barelyAbove(_ *gen.Generator, r, _ int) float32 {
 	if r == 0 {
 		return 0x1p-24
@@ -89,8 +89,11 @@ func backwardPatterns(d *def.Definition) (list []op.Pattern) {
 		if s.at != nil {
 			p.Index = map[string]op.Index{"index": s.at}
 		}
-		if d.Accumulate && s.isGrid {
+		switch {
+		case d.Accumulate && s.isGrid:
 			p.Values["dweight"] = evenInteger
+		case d.Accumulate && s.name == "barely-above-a-tie":
+			p.Values["dweight"] = constant(0)
 		}
 		list = append(list, p)
 	}

@@ -34,8 +34,10 @@ var fillings = []filling{
 	{name: "same-sign", left: everywhere(op.Positive), right: everywhere(op.Positive)},
 	{name: "f32-underflow", left: everywhere(exponents(-78, -72)), right: everywhere(exponents(-78, -72))},
 	{name: "f32-overflow", left: cycle(-0x1p63, 0x1p64, -0x1p64), right: cycle(0x1p63, 0x1p64, 0x1.8p63)},
-	{name: "delicate-row", left: delicateRow, right: delicate},
-	{name: "delicate-column", left: delicate, right: delicateRow},
+	{name: "delicate-row", left: delicateRow(0), right: delicate(0)},
+	{name: "delicate-column", left: delicate(0), right: delicateRow(0)},
+	{name: "delicate-late-row", left: delicateRow(200), right: delicate(200)},
+	{name: "delicate-late-column", left: delicate(200), right: delicateRow(200)},
 	{name: "fused-ties", left: nearOne(0x1p-24), right: nearOne(1), old: nearOne(1)},
 	{name: "fused-subnormals", left: nearOne(0x1p-75), right: nearOne(0x1p-75), old: subnormal},
 	{name: "f16-underflow", left: everywhere(exponents(-14, -10)), right: everywhere(exponents(-14, -10))},
@@ -74,27 +76,31 @@ func cycle(values ...float32) factor {
 	return func(_ *gen.Generator, k, _ int) float32 { return values[k%len(values)] }
 }
 
-// delicate are factors whose products are not exact in binary32, at four places of the
+// delicate are factors whose products are not exact in binary32, at two places of the
 // sum alone; 1 elsewhere. In delicateRow it is one row in three, with zeros elsewhere: a
 // kernel that looks at factors before it decides how to multiply has to see these.
-func delicate(_ *gen.Generator, k, _ int) float32 {
-	switch k {
-	case 0, 128:
-		return 0x1.04p-68
-	case 1, 129:
-		return 0x1.02p-68
+func delicate(at int) factor {
+	return func(_ *gen.Generator, k, _ int) float32 {
+		switch k {
+		case at:
+			return 0x1.04p-68
+		case at + 1:
+			return 0x1.02p-68
+		}
+		return 1
 	}
-	return 1
 }
 
-func delicateRow(g *gen.Generator, k, i int) float32 {
-	switch d := delicate(g, k, i); {
-	case i%3 != 2:
-		return 1
-	case d == 1:
+func delicateRow(at int) factor {
+	return func(_ *gen.Generator, k, i int) float32 {
+		switch {
+		case i%3 != 2:
+			return 1
+		case k == at || k == at+1:
+			return 0x1.02p-68
+		}
 		return 0
 	}
-	return 0x1.02p-68
 }
 
 // nearOne is a few units in the last place from 1, times a scale: products end close to

@@ -1,0 +1,37 @@
+package verify_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/gelu"
+	"tokitai/verify"
+)
+
+// TestLostTile: a run whose tiles do not cover its outputs decides nothing.
+func TestLostTile(t *testing.T) {
+	target := &verify.Target{
+		Operation: gelu.Operations[0], Definition: gelu.ForwardDefinition,
+		Lowering: engine.Lowerings("cpu", gelu.ForwardDefinition)[0], DType: num.F16,
+	}
+	options := verify.Options{Seed: 1, Case: "normal/R=1024,C=1024"}
+	for _, lost := range []int{-1, 0, 2, 3} {
+		undo := verify.SetDivide(func(n int) bool { return n != lost })
+		r, err := verify.Run(context.Background(), target, options)
+		undo()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := evidence.Inadmissible
+		if lost < 0 {
+			want = evidence.Accepted
+		}
+		if r.Report.Verdict != want || lost >= 0 && !strings.Contains(r.Report.Reason, "cover") {
+			t.Errorf("tile %d lost: %s, %q; want %s", lost, r.Report.Verdict, r.Report.Reason, want)
+		}
+	}
+}
