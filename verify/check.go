@@ -195,7 +195,7 @@ func pow2(n int) float64 {
 }
 
 // scaleBits multiplies a value by 2^n, and tells whether it is a normal number before
-// and after.
+// and after, above the smallest: that one may have been rounded as subnormals are.
 func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	v := float64(a.At(r, c))
 	if isNegated {
@@ -203,7 +203,7 @@ func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	}
 	w := v * pow2(n)
 	least := num.ULP(a.DType, 0) / num.ULP(a.DType, 1) // the smallest normal number
-	isNormal := func(x float64) bool { return max(x, -x) >= least && max(x, -x) <= num.MaxFinite(a.DType) }
+	isNormal := func(x float64) bool { return max(x, -x) > least && max(x, -x) <= num.MaxFinite(a.DType) }
 	return num.NarrowF64(a.DType, w), isNormal(v) && isNormal(w)
 }
 
