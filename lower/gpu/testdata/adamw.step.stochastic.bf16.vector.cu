@@ -4,7 +4,7 @@
 //   weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
 //   bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t
 //
-// Operands    weight bf16, m f32, v f32, grad f16
+// Operands    weight bf16, m f32, v f32, grad bf16
 // Definition  sha256 36e816642e221f8e97b089057495504c011a22516fa3fd2d6d6106d688a81abc
 
 struct adamw_step_stochastic_params {
@@ -14,7 +14,7 @@ struct adamw_step_stochastic_params {
     i64 m_stride;
     f32* v;
     i64 v_stride;
-    const f16* grad;
+    const bf16* grad;
     i64 grad_stride;
     i64 rows;
     u32 cols;
@@ -53,7 +53,7 @@ KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
         UNROLL for (int j = 0; j < 8; j++) {
             const float m_1 = get_f32(m_group, j);
             const float t2 = p.beta1 * m_1;
-            const float grad_4 = get_f16(grad_group, j);
+            const float grad_4 = get_bf16(grad_group, j);
             const float t5 = p.one_minus_beta1 * grad_4;
             const float new_m_6 = t2 + t5;
             const float v_8 = get_f32(v_group, j);
@@ -101,7 +101,7 @@ KERNEL(adamw_step_stochastic_elements, 256)(const adamw_step_stochastic_params p
         UNROLL for (int j = 0; j < 8; j++) {
             const float m_1 = get_f32(m_group, j);
             const float t2 = p.beta1 * m_1;
-            const float grad_4 = get_f16(grad_group, j);
+            const float grad_4 = get_bf16(grad_group, j);
             const float t5 = p.one_minus_beta1 * grad_4;
             const float new_m_6 = t2 + t5;
             const float v_8 = get_f32(v_group, j);
