@@ -22,7 +22,7 @@ type check struct {
 
 // trialRun is a case that has run once.
 type trialRun struct {
-	s    *session
+	s    *verification
 	c    *Case
 	l    *loaded
 	base *outcome

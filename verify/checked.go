@@ -158,7 +158,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	if err != nil {
 		return fail(err.Error())
 	}
-	s := &session{t: t, o: options, tiers: map[string]*evidence.Tier{}}
+	s := &verification{t: t, o: options, tiers: map[string]*evidence.Tier{}}
 	result := caseResult{Name: "call", Found: *j, Tiers: map[string]evidence.Tier{}}
 	result.Inputs, result.Outputs = hashInputs(d, o.l.inputs(), o.l.params), hashOutputs(d, out.operands)
 	result.count(evidence.Structure, 1, 0)
@@ -179,7 +179,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 }
 
 // fill puts what was found into the report.
-func (o *observed) fill(s *session, r *evidence.Report, result caseResult) {
+func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) {
 	t, d, j := o.target, o.target.Definition, &result.Found
 	listed := evidence.Case{
 		Name: result.Name, Elements: j.Elements, Mismatches: j.Mismatches, InputsSHA256: result.Inputs, OutputsSHA256: result.Outputs,

@@ -20,8 +20,8 @@ import (
 	"tokitai/truth"
 )
 
-// report writes down what a session found.
-func (s *session) report(ctx context.Context) *evidence.Report {
+// report writes down what a verification found.
+func (s *verification) report(ctx context.Context) *evidence.Report {
 	t := s.t
 	r := newReport(t, s.o)
 	r.Level = s.o.Level.String()
@@ -169,7 +169,7 @@ func setCompiler(r *evidence.Report, dev device.Device) {
 }
 
 // source is the fingerprint of the programs that ran.
-func (s *session) source() evidence.Fingerprint {
+func (s *verification) source() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
 	slices.Sort(s.listings)
 	if len(s.listings) > 0 {
@@ -180,7 +180,7 @@ func (s *session) source() evidence.Fingerprint {
 }
 
 // listed is a case as the report lists it, and how many outputs one run of it has.
-func (s *session) listed(c caseResult) (listed evidence.Case, produced int64) {
+func (s *verification) listed(c caseResult) (listed evidence.Case, produced int64) {
 	listed = evidence.Case{
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
 		InputsSHA256: c.Inputs, OutputsSHA256: c.Outputs,
@@ -216,7 +216,7 @@ func paramTexts(d *def.Definition, params []float64) []string {
 }
 
 // setFigures says how tight the check was, and how good the answer is.
-func (s *session) setFigures(r *evidence.Report, total *judgement) {
+func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 	if r.Elements > 0 && !s.t.Lowering.IsBounded {
 		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.0), new(1.0), new(int64(1)), new(0.0)
 	}
@@ -243,7 +243,7 @@ func (l *loaded) worstCase(w worst, name string) evidence.WorstCase {
 }
 
 // listTiers lists every tier, and says of those that did not apply why.
-func (s *session) listTiers(r *evidence.Report) {
+func (s *verification) listTiers(r *evidence.Report) {
 	bounded := s.t.Lowering.IsBounded
 	notes := map[string]string{}
 	if bounded {
@@ -268,7 +268,7 @@ func (s *session) listTiers(r *evidence.Report) {
 }
 
 // decide states the verdict.
-func (s *session) decide(ctx context.Context, r *evidence.Report) {
+func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 	switch {
 	case slices.ContainsFunc(r.Tiers, func(t evidence.Tier) bool { return t.Failed > 0 }):
 		r.Verdict = evidence.Rejected
@@ -290,7 +290,7 @@ func (s *session) decide(ctx context.Context, r *evidence.Report) {
 }
 
 // failure describes the first rejection in its smallest form.
-func (s *session) failure(r *evidence.Report) *evidence.Failure {
+func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	small := s.shrunk
 	if small == nil {
 		small = &shrunk{c: s.first.c, original: s.first.c, found: s.first.found, isAlone: true}
@@ -339,7 +339,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 }
 
 // replay is the command that runs a case again, or the whole verification.
-func (s *session) replay(c *Case) string {
+func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
 	op := t.Definition.Name
 	if t.Operation != nil {
@@ -357,7 +357,7 @@ func (s *session) replay(c *Case) string {
 }
 
 // claims are what a report shows, and what it does not.
-func (s *session) claims(r *evidence.Report) (claims, nonClaims []string) {
+func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Verdict == evidence.Accepted {
 		how := "has the reference's bits under model " + r.Model
 		if s.t.Lowering.IsBounded {

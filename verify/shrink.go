@@ -19,7 +19,7 @@ const mostAttempts = 120
 
 // shrink looks for a smaller case that fails too. Every attempt runs on a kernel
 // compiled afresh, so that nothing depends on what ran before.
-func (s *session) shrink(f *failedCase) *shrunk {
+func (s *verification) shrink(f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
 	found := s.alone(f.c)
 	if found == nil {
@@ -53,18 +53,18 @@ func (s *session) shrink(f *failedCase) *shrunk {
 }
 
 // alone runs a case on a device and a kernel of its own, and returns what fails.
-func (s *session) alone(c *Case) *finding {
+func (s *verification) alone(c *Case) *finding {
 	b, err := s.t.newBench(s.o, 0)
 	if err != nil {
 		return nil
 	}
 	defer b.close()
-	fresh := &session{t: s.t, o: s.o, bench: b}
+	fresh := &verification{t: s.t, o: s.o, bench: b}
 	return fresh.runCase(c).First
 }
 
 // smaller lists cases to try instead, the boldest first.
-func (s *session) smaller(best *shrunk) []*Case {
+func (s *verification) smaller(best *shrunk) []*Case {
 	var list []*Case
 	add := func(change func(c *Case)) {
 		c := best.c.clone()

@@ -27,7 +27,7 @@ func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 
 // statistics looks at the errors of a bounded kernel together: each may be small
 // enough, and all of them point in one direction.
-func (s *session) statistics(x *trialRun, j *judgement, r *caseResult) {
+func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	d := s.t.Definition
 	fail := func(format string, args ...any) {
 		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
@@ -68,7 +68,7 @@ func (s *session) statistics(x *trialRun, j *judgement, r *caseResult) {
 
 // contractionStatistics compares the errors of products with what their order lets one
 // expect.
-func (s *session) contractionStatistics(x *trialRun, judgeBias func(moments, string), fail func(string, ...any), r *caseResult) {
+func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments, string), fail func(string, ...any), r *caseResult) {
 	l := s.t.Lowering
 	got := x.base.operands[2]
 	terms := productsOf(s.t.Definition, x.l.inputs())

@@ -199,7 +199,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if int(o.Level) >= len(plans) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
 	}
-	s := &session{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
+	s := &verification{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
 	list := t.cases(o.Level)
 	if o.Case != "" {
 		c, err := t.parseCase(o.Case)
@@ -238,8 +238,8 @@ func (t *Target) check() error {
 	return nil
 }
 
-// session is one verification under way.
-type session struct {
+// verification is a target under trial, and what has been found so far.
+type verification struct {
 	t     *Target
 	o     *Options
 	bench *bench
@@ -281,7 +281,7 @@ type failedCase struct {
 // mostCauses is how many errors of a kernel are enough.
 const mostCauses = 3
 
-func (s *session) run(ctx context.Context, list []*Case) {
+func (s *verification) run(ctx context.Context, list []*Case) {
 	s.total = len(list)
 	if s.openErr = engine.CheckReference(s.t.Definition, s.t.formats()[0]); s.openErr != nil {
 		return
@@ -316,7 +316,7 @@ func (s *session) run(ctx context.Context, list []*Case) {
 }
 
 // take adds a case to what has been found.
-func (s *session) take(c *Case, r caseResult) {
+func (s *verification) take(c *Case, r caseResult) {
 	s.done = append(s.done, r)
 	s.listings = append(s.listings, r.Listings...)
 	for name, t := range r.Tiers {
@@ -340,12 +340,12 @@ func (s *session) take(c *Case, r caseResult) {
 
 // newListings are programs that no case before was run by. They are kept with the
 // case: a verification that goes on by its journal does not compile them again.
-func (s *session) newListings() []string {
+func (s *verification) newListings() []string {
 	return slices.DeleteFunc(slices.Compact(s.bench.trial.Listings()), func(text string) bool { return slices.Contains(s.listings, text) })
 }
 
-// runCase runs one case on the session's bench.
-func (s *session) runCase(c *Case) caseResult {
+// runCase runs one case on the verification's bench.
+func (s *verification) runCase(c *Case) caseResult {
 	r := caseResult{Tiers: map[string]evidence.Tier{}}
 	l := s.t.load(c, s.o.Seed)
 	r.Inputs = hashInputs(s.t.Definition, l.inputs(), l.params)
@@ -379,7 +379,7 @@ func (s *session) runCase(c *Case) caseResult {
 }
 
 // judgeBase judges a case's first run.
-func (s *session) judgeBase(x *trialRun, r *caseResult) error {
+func (s *verification) judgeBase(x *trialRun, r *caseResult) error {
 	switch breach, err := s.breach(x); {
 	case err != nil:
 		return err
@@ -441,7 +441,7 @@ func cause(err error) *finding {
 
 // breach says what is wrong with a run's structure, or nil. An output that still holds
 // the poison is run again with another: a kernel may write any NaN.
-func (s *session) breach(x *trialRun) (*finding, error) {
+func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil
 	}
