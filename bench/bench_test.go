@@ -102,8 +102,8 @@ func TestOptions(t *testing.T) {
 	if r.Repetitions < 5 {
 		t.Errorf("%d repetitions, want at least 5", r.Repetitions)
 	}
-	if m := newTestMeter(t, Options{}); m.copier.traffic() != 128<<20 || m.options.Time != 200*time.Millisecond || m.Copies().Count != 5 {
-		t.Errorf("defaults: a copy moves %d bytes, %v", m.copier.traffic(), m.options)
+	if m := newTestMeter(t, Options{}); m.Copies().Bytes != 128<<20 || m.options.Time != 200*time.Millisecond || m.Copies().Count != 5 {
+		t.Errorf("defaults: a copy moves %d bytes, %v", m.Copies().Bytes, m.options)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestSample(t *testing.T) {
 					fill(operands[i], &d.Operands[i], c.Data)
 				}
 			}
-			s, err := newSample(d, operands, c.Data.Params, def.FMAChain)
+			s, err := newSample(t.Context(), d, operands, c.Data.Params, def.FMAChain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -443,12 +443,12 @@ func TestFill(t *testing.T) {
 // The copy copies everything, also what is no whole number of pieces.
 func TestCopy(t *testing.T) {
 	m := newTestMeter(t, Options{CopyBytes: 2*pieceBytes + 3, Repetitions: 1})
-	c := m.copier.(*hostCopier)
+	c := m.track.(*hostTrack)
 	if !slices.Equal(c.from, c.to) {
 		t.Error("the copy is not equal")
 	}
-	if c.traffic() != 2*(2*pieceBytes+3) {
-		t.Errorf("the copy moves %d bytes", c.traffic())
+	if _, moves, _ := c.copying(1); moves != 2*(2*pieceBytes+3) {
+		t.Errorf("the copy moves %d bytes", moves)
 	}
 }
 

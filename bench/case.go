@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -86,33 +87,41 @@ func formats(d *def.Definition, t num.DType) []num.DType {
 //     vocabulary of 32,768, in as many elements
 //   - matrix products of 256×256×512, because they take most operations per byte
 //   - tables of 32,768 rows, of which 8,192 are looked up or added to
+//
+// A GPU gets more: 2²⁷ elements, matrix products of 4096×4096×4096, and 65,536 rows of
+// tables.
 func (p *Plan) sizes(d *def.Definition) map[string]int {
 	sizes := map[string]int{}
-	set := func(large, quick int, letter string) {
-		sizes[letter] = large
-		if p.IsQuick {
+	isGPU := p.Device != cpu.Name
+	set := func(onGPU, large, quick int, letter string) {
+		switch {
+		case p.IsQuick:
 			sizes[letter] = quick
+		case isGPU:
+			sizes[letter] = onGPU
+		default:
+			sizes[letter] = large
 		}
 	}
 	switch d.Kind {
 	case def.KindRowwise:
-		set(4096, 256, "R")
-		set(1024, 1024, "C")
+		set(131072, 4096, 256, "R")
+		set(1024, 1024, 1024, "C")
 		for i := range d.Operands {
 			if o := &d.Operands[i]; o.IsIndex && o.Bound == "C" {
-				set(128, 8, "R")
-				set(32768, 32768, "C")
+				set(4096, 128, 8, "R")
+				set(32768, 32768, 32768, "C")
 			}
 		}
 	case def.KindContraction:
 		for _, letter := range d.Operands[2].Dims {
-			set(256, 64, letter)
+			set(4096, 256, 64, letter)
 		}
-		set(512, 128, d.SummedOver())
+		set(4096, 512, 128, d.SummedOver())
 	default:
-		set(8192, 1024, "Q")
-		set(32768, 4096, "V")
-		set(1024, 256, "D")
+		set(65536, 8192, 1024, "Q")
+		set(32768, 32768, 4096, "V")
+		set(1024, 1024, 256, "D")
 	}
 	for letter := range sizes {
 		if n, ok := p.Sizes[letter]; ok {

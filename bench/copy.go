@@ -2,57 +2,190 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 
 	"tokitai/device"
 	"tokitai/device/cpu"
+	"tokitai/device/gpu"
+	"tokitai/engine"
+	"tokitai/internal/gen"
 )
 
-// copier copies memory on a device, from one place to another.
-type copier interface {
-	// copy moves everything once.
-	copy() error
-	// traffic is the number of bytes that it reads and writes.
-	traffic() int64
+// track is how work is timed on a device, and what it is compared with.
+type track interface {
+	// time is how long the device takes for work that is handed to it, in seconds, with
+	// caches that hold none of its operands.
+	time(work func() error) (float64, error)
+
+	// copying is a copy of memory to compare with work that moves that many bytes in
+	// all, and how many it moves itself.
+	copying(bytes int64) (work func() error, moves int64, err error)
+
+	// move copies a whole buffer to another of the same size.
+	move(to, from device.Buffer) error
+
+	close()
 }
 
-func newCopier(dev device.Device, bytes int) (copier, error) {
-	host, ok := dev.(*cpu.Device)
-	if !ok {
-		return nil, &device.NoDeviceError{Name: dev.Name(), Known: []string{cpu.Name}, Reason: "there is no copy to compare with"}
+func newTrack(q *engine.Queue, copyBytes int) (track, error) {
+	switch dev := q.Device().(type) {
+	case *cpu.Device:
+		return newHostTrack(q, dev, copyBytes), nil
+	case *gpu.Device:
+		return newGPUTrack(q, dev)
+	default:
+		return nil, &device.NoDeviceError{Name: dev.Name(), Known: []string{"cpu", "cuda:0", "sim"}, Reason: "there is no copy to compare with"}
 	}
-	c := &hostCopier{pool: host.Pool(), from: make([]byte, bytes), to: make([]byte, bytes)}
-	for i := range c.from {
-		c.from[i] = byte(i) // memory that was never written may all be one page
-	}
-	return c, nil
 }
 
-// hostCopier copies with the workers that calls use. Pieces are large, so that Go's
-// own copy writes past the caches where it knows how to.
-type hostCopier struct {
+// hostTrack copies with the workers that calls use, a fixed amount that is more than
+// most caches hold. The copy before a call also fills the caches with other data.
+// Pieces are large, so that Go's own copy writes past the caches where it knows how to.
+type hostTrack struct {
+	queue    *engine.Queue
 	pool     *cpu.Pool
 	from, to []byte
 }
 
 const pieceBytes = 4 << 20
 
-func (c *hostCopier) copy() error {
-	return c.pool.Run(context.Background(), (len(c.from)+pieceBytes-1)/pieceBytes, c)
+func newHostTrack(q *engine.Queue, dev *cpu.Device, bytes int) *hostTrack {
+	h := &hostTrack{queue: q, pool: dev.Pool(), from: make([]byte, bytes), to: make([]byte, bytes)}
+	for i := range h.from {
+		h.from[i] = byte(i) // memory that was never written may all be one page
+	}
+	return h
 }
 
-func (c *hostCopier) traffic() int64 { return int64(len(c.from)) + int64(len(c.to)) }
-
-// Do implements cpu.Task.
-func (c *hostCopier) Do(_, item int) {
-	lo := item * pieceBytes
-	hi := min(lo+pieceBytes, len(c.from))
-	copy(c.to[lo:hi], c.from[lo:hi])
-}
-
-// timed is how long work takes, in seconds.
-func timed(work func() error) (float64, error) {
+func (h *hostTrack) time(work func() error) (float64, error) {
 	start := time.Now()
 	err := work()
+	if err == nil {
+		err = h.queue.Wait()
+	}
 	return time.Since(start).Seconds(), err
+}
+
+func (h *hostTrack) copying(int64) (work func() error, moves int64, err error) {
+	return h.copy, int64(len(h.from)) + int64(len(h.to)), nil
+}
+
+func (h *hostTrack) copy() error {
+	return h.pool.Run(context.Background(), (len(h.from)+pieceBytes-1)/pieceBytes, h)
+}
+
+// Do implements cpu.Task.
+func (h *hostTrack) Do(_, item int) {
+	lo := item * pieceBytes
+	hi := min(lo+pieceBytes, len(h.from))
+	copy(h.to[lo:hi], h.from[lo:hi])
+}
+
+func (h *hostTrack) move(to, from device.Buffer) error {
+	copy(to.(device.HostBuffer).Memory(), from.(device.HostBuffer).Memory())
+	return nil
+}
+
+func (h *hostTrack) close() {}
+
+// gpuTrack times by the device's own clock. Filling a buffer that is larger than the
+// caches empties them, and keeps the device busy while the host prepares the work.
+type gpuTrack struct {
+	queue    *gpu.Queue
+	timer    *gpu.Timer
+	flush    *gpu.Buffer
+	from, to *gpu.Buffer // nil until there is something to copy
+}
+
+const flushBytes = 256 << 20
+
+func newGPUTrack(q *engine.Queue, dev *gpu.Device) (*gpuTrack, error) {
+	g := &gpuTrack{queue: q.DeviceQueue().(*gpu.Queue)}
+	var err error
+	if g.timer, err = g.queue.NewTimer(); err != nil {
+		return nil, err
+	}
+	if g.flush, err = dev.AllocScratch(flushBytes); err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *gpuTrack) time(work func() error) (float64, error) {
+	if err := g.queue.Fill(g.flush, 0, flushBytes, 0x5a); err != nil {
+		return 0, err
+	}
+	if err := g.timer.Start(); err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	if err := g.timer.Stop(); err != nil {
+		return 0, err
+	}
+	elapsed, err := g.timer.Elapsed(context.Background())
+	return elapsed.Seconds(), err
+}
+
+// copying copies half of the bytes: what is read and what is written count.
+func (g *gpuTrack) copying(bytes int64) (work func() error, moves int64, err error) {
+	half := max(bytes/2, 1)
+	if g.from == nil || g.from.Bytes() < half {
+		if err := g.grow(half); err != nil {
+			return nil, 0, err
+		}
+	}
+	return func() error { return g.queue.Copy(g.to, 0, g.from, 0, half) }, 2 * half, nil
+}
+
+// grow makes room for a copy of that many bytes, of numbers that look like data: what
+// is all alike may move faster.
+func (g *gpuTrack) grow(bytes int64) error {
+	dev := g.queue.Device().(*gpu.Device)
+	g.closeCopies()
+	var err error
+	if g.from, err = dev.AllocScratch(bytes); err != nil {
+		return err
+	}
+	if g.to, err = dev.AllocScratch(bytes); err != nil {
+		return err
+	}
+	pattern := make([]byte, min(bytes, 16<<20))
+	words := gen.New("bench/copy")
+	for i := 0; i+8 <= len(pattern); i += 8 {
+		binary.LittleEndian.PutUint64(pattern[i:], words.Next())
+	}
+	if err := g.from.CopyIn(0, pattern); err != nil {
+		return err
+	}
+	for done := int64(len(pattern)); done < bytes; done *= 2 {
+		if err := g.queue.Copy(g.from, done, g.from, 0, min(done, bytes-done)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *gpuTrack) move(to, from device.Buffer) error {
+	return g.queue.Copy(to.(*gpu.Buffer), 0, from.(*gpu.Buffer), 0, from.Bytes())
+}
+
+func (g *gpuTrack) closeCopies() {
+	for _, b := range []*gpu.Buffer{g.from, g.to} {
+		if b != nil {
+			b.Close()
+		}
+	}
+	g.from, g.to = nil, nil
+}
+
+func (g *gpuTrack) close() {
+	g.closeCopies()
+	if g.flush != nil {
+		g.flush.Close()
+	}
+	g.timer.Close()
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -26,7 +27,7 @@ import (
 
 // Options say how long to measure. The zero value is the default.
 type Options struct {
-	CopyBytes   int           // that one copy reads, and writes; 0 is 64 MiB, more than most caches
+	CopyBytes   int           // that one copy reads, and writes; 0 is 64 MiB, on a GPU 1 GiB: more than caches hold
 	Repetitions int           // at least; 0 is 5
 	Time        time.Duration // at least, in timed calls, or five times that with the copies between; 0 is 0.2 s
 }
@@ -35,14 +36,18 @@ type Options struct {
 type Meter struct {
 	queue   *engine.Queue
 	options Options
-	copier  copier
-	copies  []float64 // GB/s of every copy so far
+	track   track
+	copies  []float64 // GB/s of every copy of CopyBytes so far
 }
 
 // NewMeter measures the copy for the first time.
 func NewMeter(q *engine.Queue, o Options) (*Meter, error) {
+	_, isHost := q.Device().(*cpu.Device)
 	if o.CopyBytes == 0 {
 		o.CopyBytes = 64 << 20
+		if !isHost {
+			o.CopyBytes = 1 << 30
+		}
 	}
 	if o.Repetitions == 0 {
 		o.Repetitions = 5
@@ -50,20 +55,26 @@ func NewMeter(q *engine.Queue, o Options) (*Meter, error) {
 	if o.Time == 0 {
 		o.Time = 200 * time.Millisecond
 	}
-	c, err := newCopier(q.Device(), o.CopyBytes)
+	t, err := newTrack(q, o.CopyBytes)
 	if err != nil {
 		return nil, err
 	}
-	m := &Meter{queue: q, options: o, copier: c}
-	if err := c.copy(); err != nil { // a first one, which also gets the memory
-		return nil, err
-	}
-	for range o.Repetitions {
-		if _, err := m.timeCopy(); err != nil {
+	m := &Meter{queue: q, options: o, track: t}
+	for range o.Repetitions + 1 {
+		if _, err := m.timeCopy(2 * int64(o.CopyBytes)); err != nil {
+			m.Close()
 			return nil, err
 		}
 	}
+	m.copies = m.copies[1:] // the first one also got the memory
 	return m, nil
+}
+
+// Close gives back the memory of copies. Closing nothing is allowed.
+func (m *Meter) Close() {
+	if m != nil {
+		m.track.close()
+	}
 }
 
 // Copies summarises the copies of a run.
@@ -77,15 +88,22 @@ type Copies struct {
 // machine.
 func (m *Meter) Copies() Copies {
 	return Copies{
-		Bytes: m.copier.traffic(), Count: len(m.copies),
+		Bytes: 2 * int64(m.options.CopyBytes), Count: len(m.copies),
 		Median: median(m.copies), Least: slices.Min(m.copies), Most: slices.Max(m.copies),
 	}
 }
 
-func (m *Meter) timeCopy() (gbps float64, err error) {
-	seconds, err := timed(m.copier.copy)
-	gbps = rate(float64(m.copier.traffic()), seconds) * 1e-9
-	m.copies = append(m.copies, gbps)
+// timeCopy is the speed of a copy to compare with work that moves that many bytes.
+func (m *Meter) timeCopy(bytes int64) (gbps float64, err error) {
+	work, moves, err := m.track.copying(bytes)
+	if err != nil {
+		return 0, err
+	}
+	seconds, err := m.track.time(work)
+	gbps = rate(float64(moves), seconds) * 1e-9
+	if moves == 2*int64(m.options.CopyBytes) {
+		m.copies = append(m.copies, gbps)
+	}
 	return gbps, err
 }
 
@@ -147,9 +165,8 @@ func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
 	return r, nil
 }
 
-// time alternates copies and calls. The copy before a call leaves the caches full of
-// other data, and tells how fast the machine is just then. A call refuses to start
-// after an interrupt.
+// time alternates copies and calls: the copy before a call tells how fast the machine
+// is just then. A call refuses to start after an interrupt.
 func (m *Meter) time(s *setting, r *Result) error {
 	runtime.GC() // rather now than later
 	var seconds, copies []float64
@@ -161,11 +178,11 @@ func (m *Meter) time(s *setting, r *Result) error {
 		if err := s.restore(); err != nil {
 			return err
 		}
-		gbps, err := m.timeCopy()
+		gbps, err := m.timeCopy(s.bytes)
 		if err != nil {
 			return err
 		}
-		t, err := timed(s.call)
+		t, err := m.track.time(s.submit)
 		if err != nil {
 			return err
 		}
@@ -181,8 +198,9 @@ func (m *Meter) time(s *setting, r *Result) error {
 type setting struct {
 	c       *Case
 	queue   *engine.Queue
+	track   track
 	tensors []*tensor.Tensor
-	before  [][]byte // of what a call updates in place
+	before  []*tensor.Tensor // of what a call updates in place
 	sample  *sample
 	bytes   int64
 }
@@ -190,7 +208,7 @@ type setting struct {
 // set generates the operands, and computes the answer.
 func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	d := c.Data.Definition
-	s = &setting{c: c, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([][]byte, len(d.Operands))}
+	s = &setting{c: c, track: m.track, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([]*tensor.Tensor, len(d.Operands))}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -198,15 +216,21 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	}()
 	// The device's memory first: it knows its limit, and refuses sizes that overflow.
 	for i := range d.Operands {
+		o := &d.Operands[i]
 		var shape []int
-		for _, letter := range d.Operands[i].Dims {
+		for _, letter := range o.Dims {
 			shape = append(shape, c.Data.Sizes[letter])
 		}
 		t, err := tensor.New(m.queue.Device(), c.DTypes[i], shape...)
 		if err != nil {
-			return s, fmt.Errorf("operand %s: %w", d.Operands[i].Name, err)
+			return s, fmt.Errorf("operand %s: %w", o.Name, err)
 		}
 		s.tensors = append(s.tensors, t)
+		if o.IsIn && o.IsOut {
+			if s.before[i], err = tensor.New(m.queue.Device(), c.DTypes[i], shape...); err != nil {
+				return s, fmt.Errorf("operand %s: %w", o.Name, err)
+			}
+		}
 	}
 	operands := make([]num.Array, len(d.Operands))
 	for i := range d.Operands {
@@ -224,11 +248,13 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 			return s, err
 		}
 		if o.IsOut {
-			s.before[i] = operands[i].Data
+			if err := s.before[i].SetBytes(operands[i].Data); err != nil {
+				return s, err
+			}
 		}
 	}
 	s.bytes = traffic(d, operands)
-	s.sample, err = newSample(d, operands, c.Data.Params, c.Lowering.Model)
+	s.sample, err = newSample(ctx, d, operands, c.Data.Params, c.Lowering.Model)
 	return s, err
 }
 
@@ -264,28 +290,25 @@ func fill(a num.Array, o *def.Operand, data op.Data) {
 }
 
 func (s *setting) close() {
-	for _, t := range s.tensors {
+	for _, t := range append(s.tensors, s.before...) {
 		t.Close()
 	}
 }
 
-// call is the path of every typed call, with its plan made beforehand.
-func (s *setting) call() error {
-	if err := engine.Call(s.queue, s.c.Data.Definition, s.tensors, s.c.Data.Params); err != nil {
-		return err
-	}
-	return s.queue.Wait()
+// submit is the path of every typed call, with its plan made beforehand.
+func (s *setting) submit() error {
+	return engine.Call(s.queue, s.c.Data.Definition, s.tensors, s.c.Data.Params)
 }
 
 // restore gives what a call updates in place its old values. So every repetition
 // computes the same, its result can be checked, and a state that is stepped again and
 // again with one gradient cannot drift to where numbers are subnormal or infinite.
 func (s *setting) restore() error {
-	for i, bytes := range s.before {
-		if bytes == nil {
+	for i, t := range s.before {
+		if t == nil {
 			continue
 		}
-		if err := s.tensors[i].SetBytes(bytes); err != nil {
+		if err := s.track.move(s.tensors[i].Buffer(), t.Buffer()); err != nil {
 			return err
 		}
 	}
@@ -311,7 +334,10 @@ func (s *setting) checkCall(when string) error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("%v: %w", s.c, err)
 	}
-	if err := s.call(); err != nil {
+	if err := s.submit(); err != nil {
+		return fmt.Errorf("%v: %w", s.c, err)
+	}
+	if err := s.queue.Wait(); err != nil {
 		return fmt.Errorf("%v: %w", s.c, err)
 	}
 	return s.check(when)

@@ -1,13 +1,16 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/tensor"
 )
 
 // sample is the reference's answer for some rows of the outputs.
@@ -19,14 +22,19 @@ type sample struct {
 
 // newSample computes the answer from operands as they are before a call. Rows are
 // drawn at random, the first and the last among them, where a row does not depend on
-// others; sums over all rows need the whole answer.
-func newSample(d *def.Definition, operands []num.Array, params []float64, model def.Model) (*sample, error) {
+// others; sums over all rows need the whole answer, which comes from the CPU's lowering
+// where the reference would take minutes.
+func newSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*sample, error) {
 	s := &sample{d: d, want: slices.Clone(operands)}
 	if canSample(d) {
 		s.rows = someRows(d, operands)
 	}
 	s.restrict()
-	if err := reference.Run(d, s.want, reference.Options{Params: params, Model: model}); err != nil {
+	if s.rows == nil && steps(d, operands) > mostSteps {
+		if err := runOnCPU(ctx, d, s.want, params); err != nil {
+			return nil, fmt.Errorf("the CPU refused: %w", err)
+		}
+	} else if err := reference.Run(d, s.want, reference.Options{Params: params, Model: model}); err != nil {
 		return nil, fmt.Errorf("the reference refused: %w", err)
 	}
 	for i := range d.Operands {
@@ -35,6 +43,60 @@ func newSample(d *def.Definition, operands []num.Array, params []float64, model 
 		}
 	}
 	return s, nil
+}
+
+// mostSteps is what the reference computes within some ten seconds.
+const mostSteps = 1 << 30
+
+// steps is how many the reference takes for a whole answer.
+func steps(d *def.Definition, operands []num.Array) int {
+	most := 1
+	for _, a := range operands {
+		most = max(most, a.Rows*a.Cols)
+	}
+	return most * max(1, len(d.Exec.Nodes))
+}
+
+// runOnCPU computes a definition in place of the reference.
+func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) error {
+	q := engine.CPU().WithContext(ctx)
+	tensors := make([]*tensor.Tensor, len(operands))
+	for i, a := range operands {
+		t, err := tensor.New(q.Device(), a.DType, shapeOf(&d.Operands[i], a)...)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		if err := t.SetBytes(a.Data); err != nil {
+			return err
+		}
+		tensors[i] = t
+	}
+	if err := engine.Call(q, d, tensors, params); err != nil {
+		return err
+	}
+	for i, t := range tensors {
+		if !d.Operands[i].IsOut {
+			continue
+		}
+		data, err := t.Bytes()
+		if err != nil {
+			return err
+		}
+		copy(operands[i].Data, data)
+	}
+	return nil
+}
+
+// shapeOf is the shape of the tensor that an operand's matrix was.
+func shapeOf(o *def.Operand, a num.Array) []int {
+	switch len(o.Dims) {
+	case 0:
+		return nil
+	case 1:
+		return []int{a.Rows * a.Cols}
+	}
+	return []int{a.Rows, a.Cols}
 }
 
 // canSample reports whether some rows of the outputs can be computed without the

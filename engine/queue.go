@@ -226,6 +226,14 @@ func (q *Queue) Device() device.Device {
 	return q.device
 }
 
+// DeviceQueue is the device's queue below it; nil for a nil queue.
+func (q *Queue) DeviceQueue() device.Queue {
+	if q == nil {
+		return nil
+	}
+	return q.queue
+}
+
 // Wait returns when every call on the queue is done.
 func (q *Queue) Wait() error {
 	if q == nil || q.queue == nil || q.ctx == nil {

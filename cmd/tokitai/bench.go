@@ -58,29 +58,34 @@ same.`,
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
 		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
-			cases, leftOut, err := f.cases(args)
+			dev, err := f.open()
 			if err != nil {
 				return err
 			}
-			return f.run(c, cases, leftOut)
+			defer dev.Close()
+			cases, leftOut, err := f.cases(dev, args)
+			if err != nil {
+				return err
+			}
+			return f.run(c, dev, cases, leftOut)
 		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto or cpu")
+	flags.StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu, cuda:0, sim")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure `DTYPE` alone: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' tells them")
 	flags.IntVar(&f.workers, "workers", 0, "use `N` workers; 0 is one per processor")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
-	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(benchDevices, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // cases lists what to measure. Every name has to mean some; leftOut are the operations
 // of a group that have none in the formats that are asked for.
-func (f *benchFlags) cases(names []string) (cases []*bench.Case, leftOut []string, err error) {
+func (f *benchFlags) cases(dev device.Device, names []string) (cases []*bench.Case, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +94,7 @@ func (f *benchFlags) cases(names []string) (cases []*bench.Case, leftOut []strin
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &bench.Plan{Device: cpu.Name, IsQuick: f.quick, DTypes: dtypes}
+	plan := &bench.Plan{Device: dev.Kind(), IsQuick: f.quick, DTypes: dtypes}
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
 		return nil, nil, err
 	}
@@ -164,9 +169,6 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 	return sizes, nil
 }
 
-// benchDevices are those that can be measured; auto is the CPU.
-var benchDevices = []string{"auto", "cpu"}
-
 // open is engine.Open with a number of workers.
 func (f *benchFlags) open() (device.Device, error) {
 	if err := checkDevice(f.device); err != nil {
@@ -175,13 +177,11 @@ func (f *benchFlags) open() (device.Device, error) {
 	if f.workers < 0 {
 		return nil, wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", f.workers)
 	}
-	if !slices.Contains(benchDevices, f.device) {
-		dev, err := engine.Open(f.device)
-		if err != nil {
-			return nil, err
-		}
-		dev.Close()
-		return nil, wrongUse("--device %s: so far only the CPU is measured", f.device)
+	if f.device != cpu.Name && f.workers == 0 {
+		return engine.Open(f.device)
+	}
+	if f.device != cpu.Name && f.device != "auto" {
+		return nil, wrongUse("--workers %d: %s has no workers, only the CPU has", f.workers, f.device)
 	}
 	dev, err := cpu.New(cpu.Options{Workers: f.workers})
 	if err != nil {
@@ -206,12 +206,7 @@ func (f *benchFlags) checkMemory(dev device.Device, cases []*bench.Case) error {
 	return nil
 }
 
-func (f *benchFlags) run(c *cobra.Command, cases []*bench.Case, leftOut []string) error {
-	dev, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer dev.Close()
+func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Case, leftOut []string) error {
 	if err := f.checkMemory(dev, cases); err != nil {
 		return err
 	}
@@ -231,6 +226,7 @@ func (f *benchFlags) run(c *cobra.Command, cases []*bench.Case, leftOut []string
 	if err != nil {
 		return err
 	}
+	defer meter.Close()
 	report := newBenchReport(dev)
 	failure := report.measure(c, meter, cases)
 	report.Copy = copiesOf(meter)
