@@ -170,7 +170,7 @@ func TestSumShapes(t *testing.T) {
 				if i%2 != int(v) && s[0]*s[1] > 1<<13 && !isFull() {
 					continue
 				}
-				c := randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]})
+				c := randdef.NewCase(g, d, dtypes, sized(d, v, s))
 				b.add(t, fmt.Sprintf("%s %v %s", d.Name, s, v), k, c, layout{variant: v, gap: i % 3 / 2 * 8, inPlace: i%2 == 0})
 			}
 		}
@@ -215,7 +215,7 @@ func TestOverwrittenInput(t *testing.T) {
 			for _, v := range variants {
 				k := b.compile(d, dtypes, v)
 				for _, s := range [][2]int{{3, 513}, {30, 1300}, {2, 5000}, {2, 9001}} {
-					c := randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]})
+					c := randdef.NewCase(g, d, dtypes, sized(d, v, s))
 					b.add(t, fmt.Sprintf("%s %v %v %s", d.Name, dtypes, s, v), k, c, layout{variant: v, gap: 1, inPlace: true})
 				}
 			}

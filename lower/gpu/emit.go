@@ -166,12 +166,32 @@ func (k *rowwise) expression(n *def.Node) string {
 		return fmt.Sprintf("round_%s(%s)", k.storage(n.Storage), a[0])
 	case def.OpSRound:
 		return fmt.Sprintf("sround_%s(%s, %s)", k.storage(n.Storage), a[0], a[1])
+	case def.OpSelect:
+		if limit := clamp(n); limit != "" {
+			return fmt.Sprintf("%s(%s, %s)", limit, a[2], a[1])
+		}
 	}
 	form, ok := forms[n.Op]
 	if !ok {
 		panic("gpu: no expression for " + n.Op.String())
 	}
 	return fmt.Sprintf(form, a...)
+}
+
+// clamp names the function that holds a value at a constant, if that is what a selection
+// does: x < c ? c : x, or c < x ? c : x.
+func clamp(n *def.Node) string {
+	test, c, x := n.Args[0], n.Args[1], n.Args[2]
+	if test.Op != def.OpLess || c.Op != def.OpConst || c.Real.F32() == 0 || x.Type != def.Float {
+		return ""
+	}
+	switch {
+	case test.Args[0] == x && test.Args[1] == c:
+		return "at_least"
+	case test.Args[0] == c && test.Args[1] == x:
+		return "at_most"
+	}
+	return ""
 }
 
 var forms = map[def.Op]string{
@@ -199,8 +219,10 @@ func (k *rowwise) fetch(d num.DType, at, n string) string {
 	return fmt.Sprintf("fetch%d%s(%s, %s)", 8*d.Size(), k.suffix(), at, n)
 }
 
-func (k *rowwise) put(s *text, d num.DType, at, n, group string) {
-	s.line("put%d%s(%s, %s, %s);", 8*d.Size(), k.suffix(), at, n, group)
+// put narrows and stores a group of results of an operand.
+func (k *rowwise) put(s *text, operand int, at, n string) {
+	d := k.dtypes[operand]
+	s.line("put%d%s(%s, %s, group_%s(%s_out));", 8*d.Size(), k.suffix(), at, n, d, k.operands[operand])
 }
 
 func (k *rowwise) suffix() string {

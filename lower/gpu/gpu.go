@@ -40,7 +40,8 @@ const (
 	// Element takes operands at any address, element by element.
 	Element Variant = iota
 	// Vector moves 16 bytes at a time: all operands begin at multiples of 16 bytes,
-	// and so do the rows of those with a value per element.
+	// and so do the rows of those with a value per element. Where rows matter, their
+	// length is a multiple of eight.
 	Vector
 )
 
@@ -112,20 +113,22 @@ func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) 
 // VariantOf is the fastest variant that the operands allow.
 func VariantOf(d *def.Definition, operands []Operand) Variant {
 	for i := range operands {
-		if !isAligned(&d.Operands[i], &operands[i]) {
+		if !isAligned(d, &d.Operands[i], &operands[i]) {
 			return Element
 		}
 	}
 	return Vector
 }
 
-// isAligned reports whether an operand can be moved 16 bytes at a time. Values per
-// row and single values are never moved in groups.
-func isAligned(o *def.Operand, a *Operand) bool {
+// isAligned reports whether an operand can be moved 16 bytes at a time, in groups of
+// eight elements. Values per row and single values are never moved in groups.
+func isAligned(d *def.Definition, o *def.Operand, a *Operand) bool {
 	switch {
 	case o.Extent&def.PerColumn == 0:
 		return true
 	case a.Pointer%16 != 0:
+		return false
+	case !d.IsFlat() && a.Cols%8 != 0:
 		return false
 	}
 	return a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0

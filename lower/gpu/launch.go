@@ -117,8 +117,8 @@ func (k *rowwise) bind(operands []Operand, params []float64) (*binding, error) {
 		if a.DType != k.dtypes[i] {
 			return nil, fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
 		}
-		if k.variant == Vector && !isAligned(o, a) {
-			return nil, fmt.Errorf("%s: %s does not begin at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
+		if k.variant == Vector && !isAligned(k.d, o, a) {
+			return nil, fmt.Errorf("%s: %s does not consist of rows of whole groups at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
 		}
 	}
 	switch {
@@ -152,7 +152,7 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 	blocksOf := func(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
 	groups := b.padded() / 8
 	rows := func() {
-		e, bytes := k.chooseRows(b.cols, limits.SharedBytes)
+		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
 		blocks := blocksOf(b.rows, e.rows)
 		if e.isAhead && limits.Multiprocessors > 0 {
 			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
@@ -160,6 +160,16 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		launch(e.name, blocks, 1, e.threads*e.rows, bytes)
 	}
 
+	if len(k.columnSums) > 0 {
+		b.laneStep = num.ColLanes(b.cols)
+		b.lanes = min(b.rows, b.laneStep)
+		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
+		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
+			launch(e.name, blocksOf(b.lanes, e.rows), 1, e.threads*e.rows, bytes)
+			launch(k.base+"_columns", blocksOf(b.cols, 32), 1, 256, 0)
+			return list, scratch, nil
+		}
+	}
 	if len(k.rowValues) > 0 {
 		b.rowValues = allocate(len(k.rowValues) * b.rows)
 	}
@@ -167,9 +177,6 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		rows()
 	}
 	if len(k.columnSums) > 0 {
-		b.laneStep = num.ColLanes(b.cols)
-		b.lanes = min(b.rows, b.laneStep)
-		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
 		launch(k.base+"_column_lanes", blocksOf(b.lanes*groups, 256), 1, 256, 0)
 	}
 	isContiguous := k.isContiguous(b)
@@ -223,20 +230,23 @@ func (k *rowwise) isContiguous(b *binding) bool {
 }
 
 // chooseRows is the instance of the rows kernel for rows of that many columns, and
-// the dynamic shared memory that it takes.
-func (k *rowwise) chooseRows(cols, sharedBytes int) (e rowEntry, bytes int) {
+// the dynamic shared memory that it takes; nil if there is none that keeps lanes of
+// column sums, or that does not. Instances are in the order of preference.
+func (k *rowwise) chooseRows(cols, sharedBytes int, isFused bool) (chosen *rowEntry, bytes int) {
 	threads := num.RowLanes(cols) / lanesPerThread
-	for _, e := range k.rowEntries {
-		groups := (cols + threads*8 - 1) / (threads * 8)
-		bytes := 0
-		if e.storage == shared {
-			bytes = groups * k.words * threads * 4
-		}
-		if e.threads == threads && (e.storage != registers || groups <= e.groups) && bytes+staticShared <= sharedBytes || e.threads == threads && e.storage == reread {
+	for i := range k.rowEntries {
+		e := &k.rowEntries[i]
+		groups := (cols + e.threads*8 - 1) / (e.threads * 8)
+		bytes := max(groups, e.groups) * e.sharedWords * 4 * e.threads * e.rows
+		switch {
+		case isFused != (e.storage == fused):
+		case e.threads != threads && (e.threads > threads || groups > 1): // lanes of other threads would not be empty
+		case e.groups > 0 && groups > e.groups:
+		case bytes+staticShared <= sharedBytes || bytes == 0:
 			return e, bytes
 		}
 	}
-	panic("gpu: no kernel for rows of this length")
+	return nil, 0
 }
 
 // staticShared is more than the rows kernel's scratch memory ever takes.

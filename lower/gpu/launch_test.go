@@ -49,7 +49,9 @@ func TestRowStorage(t *testing.T) {
 		grid, block uint32
 		shared      uint32
 	}{
-		{1000, 8, 227 << 10, "rows32_registers1", 125, 256, 0},
+		{1000, 8, 227 << 10, "rows16_registers1", 63, 256, 0},
+		{1000, 128, 227 << 10, "rows16_registers1", 63, 256, 0},
+		{1000, 136, 227 << 10, "rows32_registers1", 125, 256, 0},
 		{1001, 256, 227 << 10, "rows32_registers1", 126, 256, 0},
 		{1000, 264, 227 << 10, "rows32_registers4", 125, 256, 0},
 		{1000, 2048, 227 << 10, "rows32_registers8", 125, 256, 0},
@@ -58,10 +60,12 @@ func TestRowStorage(t *testing.T) {
 		{1000, 8200, 227 << 10, "rows1024_registers2", 132, 1024, 0},
 		{100, 32768, 227 << 10, "rows1024_registers4", 100, 1024, 0},
 		{1000, 32776, 227 << 10, "rows1024_shared", 1000, 1024, 5 * 8 * 1024 * 4},
-		{1000, 32776, 99 << 10, "rows1024_reread", 1000, 1024, 0},
-		{1000, 65536, 227 << 10, "rows1024_reread", 1000, 1024, 0},
+		{1000, 32776, 99 << 10, "rows1024_inputs", 1000, 1024, 5 * 4 * 1024 * 4},
+		{1000, 65536, 227 << 10, "rows1024_inputs", 1000, 1024, 8 * 4 * 1024 * 4},
+		{1000, 65536, 99 << 10, "rows1024_reread", 1000, 1024, 0},
+		{1000, 131072, 227 << 10, "rows1024_reread", 1000, 1024, 0},
 		{3, 1 << 31, 227 << 10, "rows1024_reread", 3, 1024, 0},
-		{1 << 33, 8, 227 << 10, "rows32_registers1", 1 << 30, 256, 0},
+		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 30, 256, 0},
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
@@ -85,8 +89,9 @@ func TestLaunchOrder(t *testing.T) {
 		want    string
 		scratch int64
 	}{
-		{layernorm.BackwardDefinition, 600, 1024, "column_lanes rows32_registers4 columns", 2 * 512 * 1024 * 4},
-		{layernorm.BackwardDefinition, 5, 1024, "column_lanes rows32_registers4 columns", 2 * 5 * 1024 * 4},
+		{layernorm.BackwardDefinition, 600, 1024, "rows32_fused4 columns", 2 * 512 * 1024 * 4},
+		{layernorm.BackwardDefinition, 5, 1024, "rows32_fused4 columns", 2 * 5 * 1024 * 4},
+		{layernorm.BackwardDefinition, 5, 32768, "column_lanes rows1024_shared columns", 2 * 5 * 32768 * 4},
 		{sums, 5, 1000, "rows32_registers4 column_lanes total_rows elements columns scalars", 256 + (5*1000*4 + 224) + 256},
 		{norm.SquareSumDefinition, 3, 1 << 31, "total_flat total_next total_next scalars", 98304*4 + 256 + 256},
 		{norm.SquareSumDefinition, 1, 1, "total_flat scalars", 256},
@@ -147,8 +152,8 @@ func TestRefusedOperands(t *testing.T) {
 	}{
 		{"too few", func(o []gpu.Operand) []gpu.Operand { return o[:1] }, "got 1 operands"},
 		{"another format", func(o []gpu.Operand) []gpu.Operand { o[0].DType = num.F32; return o }, "x is stored as f32"},
-		{"unaligned base", func(o []gpu.Operand) []gpu.Operand { o[1].Pointer += 2; return o }, "y does not begin at multiples of 16 bytes"},
-		{"unaligned rows", func(o []gpu.Operand) []gpu.Operand { o[0].Stride++; return o }, "x does not begin at multiples of 16 bytes"},
+		{"unaligned base", func(o []gpu.Operand) []gpu.Operand { o[1].Pointer += 2; return o }, "y does not consist of rows of whole groups"},
+		{"unaligned rows", func(o []gpu.Operand) []gpu.Operand { o[0].Stride++; return o }, "x does not consist of rows of whole groups"},
 		{"no rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 0, 8) }, "got 0 rows"},
 		{"long rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
 	} {

@@ -225,6 +225,15 @@ DEVICE float smaller(float a, float b) {
 
 #endif
 
+// x held at a limit that is neither NaN nor zero; NaN passes.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
+DEVICE float at_least(float x, float limit) { return larger(x, limit); }
+DEVICE float at_most(float x, float limit) { return smaller(x, limit); }
+#else
+DEVICE float at_least(float x, float limit) { return x < limit ? limit : x; }
+DEVICE float at_most(float x, float limit) { return limit < x ? limit : x; }
+#endif
+
 // (x·2^a)·2^(n−a), a = ⌊n/2⌋; n is rounded to integral and clamped.
 DEVICE float scale(float x, float n) {
     if (n != n) return n;
@@ -289,11 +298,60 @@ DEVICE u32 narrow_f16(float x) {
 
 DEVICE float widen_bf16(u32 h) { return float_of(h << 16); }
 
+// Pairs lie in one word, the first in its lower half.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
+
+DEVICE u32 narrow_bf16(float x) {
+    u16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+DEVICE u32 narrow_pair_f16(float low, float high) {
+    u32 pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+DEVICE u32 narrow_pair_bf16(float low, float high) {
+    u32 pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+DEVICE u32 larger_pair_f16(u32 a, u32 b) {
+    u32 m;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+    return m;
+}
+
+DEVICE u32 larger_pair_bf16(u32 a, u32 b) {
+    u32 m;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+    return m;
+}
+
+#else
+
 DEVICE u32 narrow_bf16(float x) {
     u32 b = bits_of(x);
     if ((b & 0x7fffffffu) > 0x7f800000u) return b >> 16 | 0x40u;
     return (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
 }
+
+DEVICE u32 narrow_pair_f16(float low, float high) { return narrow_f16(low) | narrow_f16(high) << 16; }
+DEVICE u32 narrow_pair_bf16(float low, float high) { return narrow_bf16(low) | narrow_bf16(high) << 16; }
+
+// Storage values have the order of numbers: the larger one needs no rounding.
+DEVICE u32 larger_pair_f16(u32 a, u32 b) {
+    return narrow_pair_f16(larger(widen_f16(a & 0xffffu), widen_f16(b & 0xffffu)), larger(widen_f16(a >> 16), widen_f16(b >> 16)));
+}
+
+DEVICE u32 larger_pair_bf16(u32 a, u32 b) {
+    return narrow_pair_bf16(larger(widen_bf16(a & 0xffffu), widen_bf16(b & 0xffffu)), larger(widen_bf16(a >> 16), widen_bf16(b >> 16)));
+}
+
+#endif
 
 DEVICE float widen_f32(u32 b) { return float_of(b); }
 DEVICE u32 narrow_f32(float x) { return bits_of(x); }
@@ -375,17 +433,17 @@ DEVICE void renew(Group16& g) {
     UNROLL for (int i = 0; i < 4; i++) RENEW(g.w[i]);
 }
 
-// A whole group, or zeros where fewer than eight elements are inside: one access that
-// nothing branches around, so that those of several groups overlap.
-DEVICE Group16 fetch16_whole(const u16* at, int n) {
+// A whole group, or zeros where it is not inside: accesses that nothing branches
+// around, so that those of several groups overlap.
+DEVICE Group16 fetch16_whole(const u16* at, bool is_inside) {
     uint4_aligned a = {0, 0, 0, 0};
-    if (n == 8) a = *reinterpret_cast<const uint4_aligned*>(at);
+    if (is_inside) a = *reinterpret_cast<const uint4_aligned*>(at);
     return Group16{{a.x, a.y, a.z, a.w}};
 }
 
-DEVICE Group32 fetch32_whole(const f32* at, int n) {
+DEVICE Group32 fetch32_whole(const f32* at, bool is_inside) {
     uint4_aligned a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
-    if (n == 8) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
+    if (is_inside) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
@@ -402,9 +460,23 @@ DEVICE Group32 fetch32_vector(const f32* at, int n) {
 }
 
 // A group of results, narrowed.
-DEVICE void set_f16(Group16& g, int j, float x) { g.w[j >> 1] = j & 1 ? g.w[j >> 1] | narrow_f16(x) << 16 : narrow_f16(x); }
-DEVICE void set_bf16(Group16& g, int j, float x) { g.w[j >> 1] = j & 1 ? g.w[j >> 1] | narrow_bf16(x) << 16 : narrow_bf16(x); }
-DEVICE void set_f32(Group32& g, int j, float x) { g.w[j] = bits_of(x); }
+DEVICE Group16 group_f16(const float* x) {
+    Group16 g;
+    UNROLL for (int i = 0; i < 4; i++) g.w[i] = narrow_pair_f16(x[2 * i], x[2 * i + 1]);
+    return g;
+}
+
+DEVICE Group16 group_bf16(const float* x) {
+    Group16 g;
+    UNROLL for (int i = 0; i < 4; i++) g.w[i] = narrow_pair_bf16(x[2 * i], x[2 * i + 1]);
+    return g;
+}
+
+DEVICE Group32 group_f32(const float* x) {
+    Group32 g;
+    UNROLL for (int i = 0; i < 8; i++) g.w[i] = bits_of(x[i]);
+    return g;
+}
 
 DEVICE void put16(u16* at, int n, const Group16& g) {
     UNROLL for (int i = 0; i < 8; i++)
@@ -427,6 +499,20 @@ DEVICE void put32_vector(f32* at, int n, const Group32& g) {
     reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
 }
 
+// Four values that move in one access.
+struct alignas(16) Quad {
+    float v[4];
+} MAY_ALIAS;
+
+// Eight values are added to as many lanes, in two quads that lie a step apart.
+DEVICE void add_lanes(Quad* lanes, u32 step, const float* x) {
+    UNROLL for (int q = 0; q < 2; q++) {
+        Quad a = lanes[q * step];
+        UNROLL for (int i = 0; i < 4; i++) a.v[i] = a.v[i] + x[4 * q + i];
+        lanes[q * step] = a;
+    }
+}
+
 // How many of the eight elements from column c on are inside a row.
 DEVICE int inside(u32 c, u32 columns) { return c >= columns ? 0 : columns - c < 8u ? (int)(columns - c) : 8; }
 
@@ -445,6 +531,33 @@ DEVICE float largest(const float* s) {
 
 DEVICE float smallest(const float* s) {
     return smaller(smaller(smaller(s[0], s[1]), smaller(s[2], s[3])), smaller(smaller(s[4], s[5]), smaller(s[6], s[7])));
+}
+
+// The largest of pairs of storage values, which is exact before they are widened.
+DEVICE void lowest_f16(u32* pairs) {
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = 0xfc00fc00u;
+}
+
+DEVICE void lowest_bf16(u32* pairs) {
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = 0xff80ff80u;
+}
+
+DEVICE void enlarge_f16(u32* pairs, const Group16& g) {
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = larger_pair_f16(pairs[i], g.w[i]);
+}
+
+DEVICE void enlarge_bf16(u32* pairs, const Group16& g) {
+    UNROLL for (int i = 0; i < 4; i++) pairs[i] = larger_pair_bf16(pairs[i], g.w[i]);
+}
+
+DEVICE float largest_f16(const u32* pairs) {
+    u32 m = larger_pair_f16(larger_pair_f16(pairs[0], pairs[1]), larger_pair_f16(pairs[2], pairs[3]));
+    return larger(widen_f16(m & 0xffffu), widen_f16(m >> 16));
+}
+
+DEVICE float largest_bf16(const u32* pairs) {
+    u32 m = larger_pair_bf16(larger_pair_bf16(pairs[0], pairs[1]), larger_pair_bf16(pairs[2], pairs[3]));
+    return larger(widen_bf16(m & 0xffffu), widen_bf16(m >> 16));
 }
 
 // N neighbouring threads, N at most 32; every one of them gets the result. The

@@ -9,210 +9,147 @@ import (
 	"tokitai/lower"
 )
 
-// keptValue is an element value that is kept from the pass that computes it to the
-// last that reads it: an input as it is stored, anything else as 32 bits.
-type keptValue struct {
-	node        *def.Node
-	first, last int // passes
-	slot        int // kept values whose lives do not meet share a slot of shared memory
-	offset      int // of the slot, in words of a group
+// rowEntry is one instance of the rows kernel.
+type rowEntry struct {
+	name        string
+	storage     storage
+	threads     int  // of a row
+	rows        int  // of a block
+	groups      int  // of eight elements that a thread keeps; 0 if any number
+	sharedWords int  // of dynamic shared memory that a group takes
+	isAhead     bool // the next row is read before this one is finished
 }
 
-func (v *keptValue) isInput() bool { return v.node.Op == def.OpInput }
+// columns is the length of the longest row that an instance can take; 0 if any.
+func (e *rowEntry) columns() int { return e.threads * e.groups * 8 }
 
-// rowPass is one walk over a row by the rows kernel.
-type rowPass struct {
-	roots      []*def.Node
-	reductions []*def.Node
-	stores     bool
-	nodes      []*def.Node // that are computed, inputs and values per column among them
-	takes      []*keptValue
-	keeps      []*keptValue
-	after      []*def.Node
+// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
+const lanesPerThread = 8
+
+// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
+// sums up and the operands it has groups of. They leave enough for everything else,
+// so that compilers spill nothing.
+const (
+	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
+	longRegisters  = 56  // in blocks of 1,024, which may have 64
+	aheadRegisters = 16  // of a row that is read while values of another are kept
+)
+
+const (
+	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
+	worthKeeping = 6        // nodes: what costs less is computed again
+)
+
+type rowShape struct {
+	threads, rows, fusedRows, budget int
+	groups                           []int
+	longest                          int // groups of the longest row
 }
 
-// rowPasses are the passes of the rows kernel. With keep, what is worth it is kept
-// between passes.
-func (k *rowwise) rowPasses(keep bool) (passes []rowPass, start []*def.Node) {
-	roots := append(values(k.rowOutputs), k.rowValues...)
-	if !k.isSplit {
-		roots = append(roots, values(k.elementOutputs)...)
-	}
-	needed := map[*def.Node]bool{}
-	for _, n := range closure(roots, nil) {
-		needed[n] = true
-	}
-	only := func(nodes []*def.Node) []*def.Node {
-		return slices.DeleteFunc(slices.Clone(nodes), func(n *def.Node) bool { return !needed[n] })
-	}
-	for i := range k.schedule.Passes {
-		plan := &k.schedule.Passes[i]
-		p := rowPass{reductions: only(plan.Reductions), after: only(plan.After)}
-		p.stores = !k.isSplit && len(plan.Stores) > 0
-		for _, n := range p.reductions {
-			p.roots = append(p.roots, n.Args[0])
-		}
-		if p.stores {
-			p.roots = append(p.roots, values(plan.Stores)...)
-		}
-		passes = append(passes, p)
-	}
-	k.kept = nil
-	kept := map[*def.Node]*keptValue{}
-	computed := map[*def.Node]int{}
-	for i := range passes {
-		p := &passes[i]
-		seen := map[*def.Node]bool{}
-		var need func(n *def.Node)
-		need = func(n *def.Node) {
-			if seen[n] || !isElement(n) && !isColumn(n) {
-				return
-			}
-			seen[n] = true
-			first, isOld := computed[n]
-			if keep && isOld && isElement(n) && k.isWorthKeeping(n, kept) {
-				v := kept[n]
-				if v == nil {
-					v = &keptValue{node: n, first: first}
-					kept[n] = v
-					k.kept = append(k.kept, v)
-				}
-				v.last = i
-				p.takes = append(p.takes, v)
-				return
-			}
-			p.nodes = append(p.nodes, n)
-			for _, a := range n.Args {
-				need(a)
-			}
-		}
-		for _, n := range p.roots {
-			need(n)
-		}
-		byID := func(a, b *def.Node) int { return a.ID - b.ID }
-		slices.SortFunc(p.nodes, byID)
-		slices.SortFunc(p.takes, func(a, b *keptValue) int { return byID(a.node, b.node) })
-		for _, n := range p.nodes {
-			if _, ok := computed[n]; !ok {
-				computed[n] = i
-			}
-		}
-	}
-	slices.SortFunc(k.kept, func(a, b *keptValue) int { return (a.first-b.first)*len(k.d.Exec.Nodes) + a.node.ID - b.node.ID })
-	for _, v := range k.kept {
-		passes[v.first].keeps = append(passes[v.first].keeps, v)
-	}
-	k.assignSlots()
-	return passes, only(k.schedule.Start)
+// rowShapes are the threads of a row, how many rows share a block (fewer where every
+// row belongs to a lane of column sums, and there are as many as lanes), and the
+// groups of instances that keep a row in registers.
+var rowShapes = []rowShape{
+	{16, 16, 8, shortRegisters, []int{1}, 0},
+	{32, 8, 4, shortRegisters, []int{1, 4, 8}, 8},
+	{128, 1, 1, shortRegisters, []int{4, 8}, 8},
+	{1024, 1, 1, longRegisters, []int{2, 4}, 1 << 30},
 }
 
-// isWorthKeeping reports whether a value that an earlier pass has computed is kept
-// rather than computed again.
-func (k *rowwise) isWorthKeeping(n *def.Node, kept map[*def.Node]*keptValue) bool {
-	if n.Op == def.OpInput {
-		return true
-	}
-	if n.Type == def.Bool {
-		return false
-	}
-	cost := 0
-	for _, a := range closure([]*def.Node{n}, func(a *def.Node) bool { return a != n && (!isElement(a) || kept[a] != nil) }) {
-		switch {
-		case a.Op == def.OpRandom:
-			cost += worthKeeping
-		case isElement(a) && len(a.Args) > 0 && kept[a] == nil:
-			cost++
-		}
-	}
-	return cost >= worthKeeping
-}
-
-// assignSlots lets kept values share slots. A value may take the slot of one that is
-// read for the last time in the pass that computes it: a thread reads an element of
-// the one before it writes that of the other, and an input before all elements.
-func (k *rowwise) assignSlots() {
-	var slots [][]*keptValue
-	for _, v := range k.kept {
-		v.slot = slices.IndexFunc(slots, func(others []*keptValue) bool {
-			return !slices.ContainsFunc(others, func(o *keptValue) bool {
-				return o.last > v.first || o.last == v.first && v.isInput()
-			})
-		})
-		if v.slot < 0 {
-			v.slot = len(slots)
-			slots = append(slots, nil)
-		}
-		slots[v.slot] = append(slots[v.slot], v)
-	}
-	k.words = 0
-	for _, sharing := range slots {
-		size := 0
-		for _, v := range sharing {
-			v.offset = k.words
-			size = max(size, k.wordsOf(v))
-		}
-		k.words += size
-	}
-}
-
-// wordsOf is how many 32-bit words a group of a kept value takes.
-func (k *rowwise) wordsOf(v *keptValue) int {
-	if v.isInput() {
-		return 2 * k.dtypes[v.node.Operand].Size()
-	}
-	return 8
-}
-
-// planRows lists the instances of the rows kernel.
-func (k *rowwise) planRows(passes []rowPass) {
-	nodes := 0
-	for _, p := range passes {
-		nodes += len(p.nodes)
-	}
-	add := func(st storage, threads, rows, groups int) {
-		e := rowEntry{storage: st, threads: threads, rows: rows, groups: groups}
-		ahead := 0
-		for _, v := range k.readFirst() {
-			ahead += groups * k.wordsOf(v)
-		}
-		e.isAhead = threads == 1024 && st == registers && ahead > 0 && ahead <= aheadRegisters
-		e.name = fmt.Sprintf("%s_rows%d_%s", k.base, threads, st)
-		if st == registers {
-			e.name += fmt.Sprint(groups)
-		}
-		k.rowEntries = append(k.rowEntries, e)
-	}
-	for _, c := range []struct {
-		threads, rows, budget int
-		groups                []int
-		longest               int // groups of the longest row
-	}{
-		{32, 8, shortRegisters, []int{1, 4, 8}, 8},
-		{128, 1, shortRegisters, []int{4, 8}, 8},
-		{1024, 1, longRegisters, []int{2, 4}, 1 << 30},
-	} {
-		reached := 0
-		for _, g := range c.groups {
-			kept := g*k.words + lanesPerThread*k.mostReductions(nil) + k.accessRegisters()
-			if k.words > 0 && kept <= c.budget && nodes*lanesPerThread*g <= maxUnrolled {
-				add(registers, c.threads, c.rows, g)
-				reached = g
-			}
-		}
-		if reached >= c.longest {
+// rows writes the rows kernel in all its instances.
+func (k *rowwise) rows(s *text) {
+	for _, st := range []storage{fused, registers, shared, inputs, reread} {
+		w := k.newWalk(st)
+		entries := w.entries()
+		if len(entries) == 0 {
 			continue
 		}
-		if k.words > 0 && c.rows == 1 {
-			add(shared, c.threads, c.rows, 0)
+		w.function(s)
+		s.line("")
+		for _, e := range entries {
+			w.instance(s, e)
 		}
-		add(reread, c.threads, c.rows, 0)
+		k.rowEntries = append(k.rowEntries, entries...)
 	}
 }
 
-// accessRegisters is what a thread needs to move groups of operands: addresses, and
-// room to take 16-bit elements apart.
-func (k *rowwise) accessRegisters() int {
-	count := 0
+// entries lists the instances of a walk: those that keep rows in registers, and for
+// longer rows the others. Where lanes of column sums are kept too, the instances without
+// are for devices that have less shared memory, and one does.
+func (w *walk) entries() (list []rowEntry) {
+	k := w.k
+	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
+	switch {
+	case w.storage == fused && !isFused:
+		return nil
+	case w.storage == inputs && !slices.ContainsFunc(k.newWalk(shared).kept, isComputed):
+		return nil
+	}
+	inRegisters := k.newWalk(registers)
+	for _, shape := range rowShapes {
+		add := func(groups, sharedWords int) {
+			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
+			e.name = fmt.Sprintf("%s_rows%d_%s", k.base, shape.threads, w.storage)
+			if groups > 0 {
+				e.name += fmt.Sprint(groups)
+			}
+			if w.storage == fused {
+				e.rows = shape.fusedRows
+			}
+			e.isAhead = w.storage == fused || w.storage == registers && shape.threads == 1024 && w.canBeAhead(groups)
+			list = append(list, e)
+		}
+		longest := inRegisters.groups(shape)
+		switch w.storage {
+		case fused:
+			for _, g := range w.groups(shape) {
+				add(g, 8*len(w.sums))
+			}
+		case registers:
+			if isFused {
+				longest = longest[max(0, len(longest)-1):]
+			}
+			for _, g := range longest {
+				add(g, 0)
+			}
+		default:
+			isNeeded := len(longest) == 0 || longest[len(longest)-1] < shape.longest
+			if isNeeded && (w.storage == reread || w.words > 0 && shape.rows == 1) {
+				add(0, w.words)
+			}
+		}
+	}
+	return list
+}
+
+// groups are the numbers of groups for which a thread has enough registers.
+func (w *walk) groups(shape rowShape) []int {
+	if w.words == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
+		return g*w.words+w.otherRegisters(g) > shape.budget || w.cost()*g > maxUnrolled
+	})
+}
+
+// canBeAhead reports whether reading the next row in the place of this one takes few
+// registers more, if any.
+func (w *walk) canBeAhead(groups int) bool {
+	words := 0
+	for _, v := range w.readFirst() {
+		words += groups * w.wordsOf(v)
+	}
+	return words > 0 && (words <= aheadRegisters || !slices.ContainsFunc(w.kept, isComputed))
+}
+
+func isComputed(v *keptValue) bool { return !v.isInput() }
+
+// otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
+// reductions and, to move groups of operands, addresses and room to take 16-bit elements
+// apart.
+func (w *walk) otherRegisters(g int) int {
+	k := w.k
+	count := lanesPerThread * k.mostReductions(nil)
 	for i, o := range k.d.Operands {
 		switch {
 		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
@@ -222,96 +159,75 @@ func (k *rowwise) accessRegisters() int {
 			count += 4
 		}
 	}
+	if slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }) {
+		count += 12 // an input is not gone at once when what is computed from it takes its place
+	}
+	if w.storage == fused {
+		count += lanesPerThread
+		for _, n := range w.columnInputs() {
+			count += g * 2 * k.dtypes[n.Operand].Size()
+		}
+	}
 	return count
 }
 
-// readFirst are the inputs that are read for the first pass and kept.
-func (k *rowwise) readFirst() (inputs []*keptValue) {
-	for _, v := range k.kept {
-		if v.isInput() && v.first == 0 {
-			inputs = append(inputs, v)
-		}
+// instance writes one kernel.
+func (w *walk) instance(s *text, e rowEntry) {
+	k := w.k
+	arguments := fmt.Sprintf("%d, %d", e.threads, e.rows)
+	if w.storage.isInRegisters() {
+		arguments += fmt.Sprintf(", %d, %t", e.groups, e.isAhead)
 	}
-	return inputs
+	k.source.Entries = append(k.source.Entries, e.name)
+	s.line("KERNEL(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, k.base, w.storage, arguments)
 }
 
-// rows writes the rows kernel in all its instances.
-func (k *rowwise) rows(s *text) {
-	passes, start := k.rowPasses(true)
-	k.planRows(passes)
-	for _, st := range []storage{registers, shared, reread} {
-		if !slices.ContainsFunc(k.rowEntries, func(e rowEntry) bool { return e.storage == st }) {
-			continue
-		}
-		if st == reread && k.words > 0 {
-			saved, words := k.kept, k.words
-			passes, start = k.rowPasses(false)
-			k.kept, k.words = saved, words
-		}
-		k.rowFunction(s, st, passes, start)
-		s.line("")
-		for _, e := range k.rowEntries {
-			if e.storage != st {
-				continue
-			}
-			arguments := fmt.Sprintf("%d, %d", e.threads, e.rows)
-			if st == registers {
-				arguments += fmt.Sprintf(", %d, %t", e.groups, e.isAhead)
-			}
-			k.source.Entries = append(k.source.Entries, e.name)
-			s.line("KERNEL(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, k.base, st, arguments)
-		}
-	}
+var storageNotes = [...][]string{
+	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread. With AHEAD, the next row is read during the last pass over this one."},
+	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. The rows of a",
+		"slot are those of one lane of column sums, which grows in shared memory, in words of", "the thread's own."},
+	shared: {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
+	inputs: {"Inputs that a later pass needs are kept in shared memory, in words of", "the thread's own."},
+	reread: {"Every pass reads the row."},
 }
 
-var storageNotes = map[storage]string{
-	registers: "What a later pass needs is kept in registers, G groups of eight elements a\n// thread. With AHEAD, the next row is read during the last pass over this one.",
-	shared:    "What a later pass needs is kept in shared memory, in words of the\n// thread's own.",
-	reread:    "Every pass reads the row.",
-}
-
-// rowFunction writes the function of which the instances for one storage are made.
-func (k *rowwise) rowFunction(s *text, st storage, passes []rowPass, start []*def.Node) {
+// function writes the function of which the instances of a walk are made.
+func (w *walk) function(s *text) {
+	k := w.k
 	s.line("")
 	s.line("// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with")
-	s.line("// c / 8 mod T = t. %s", storageNotes[st])
-	if st == registers {
+	s.line("// c / 8 mod T = t. %s", strings.Join(storageNotes[w.storage], "\n// "))
+	if w.storage.isInRegisters() {
 		s.line("template <int T, int ROWS, int G, bool AHEAD>")
 	} else {
 		s.line("template <int T, int ROWS>")
 	}
-	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, st, k.base)
+	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, w.storage, k.base)
 	if most := k.mostReductions(nil); most > 0 {
 		s.line("SHARED(float, scratch, 2 * %d * ROWS * T / 32);", most)
 		s.line("int turn = 0;")
 	}
-	if st == shared {
+	if w.storage.isInShared() {
 		s.line("SHARED_DYN(u32, kept);")
 	}
 	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
 	var all []*def.Node
-	for _, p := range passes {
+	for _, p := range w.passes {
 		all = append(append(all, p.roots...), p.after...)
 	}
-	k.scalarsOf(s, closure(append(append(all, start...), values(k.rowOutputs)...), nil))
-	first := k.readFirst()
-	if st == registers && len(first) > 0 {
-		for _, v := range first {
-			s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
-		}
-		s.open("if constexpr (AHEAD) {")
-		s.line("const i64 row = blockIdx.x;")
-		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
-		k.loadKept(s, first)
-		s.close("}")
+	k.scalarsOf(s, closure(append(append(all, w.start...), values(k.rowOutputs)...), nil))
+	if w.storage == fused {
+		w.beginLanes(s)
 	}
+	w.readAhead(s)
 	s.open("for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {")
 	s.line("const bool here = ROWS == 1 || first + slot < p.rows;")
 	s.line("const i64 row = here ? first + slot : first;")
 	s.line("const u32 columns = here ? p.cols : 0;")
-	k.rowNodes(s, start)
-	if st == registers {
-		for _, v := range k.kept {
+	k.rowNodes(s, w.start, w.isAheadInput)
+	if w.storage.isInRegisters() {
+		first := w.readFirst()
+		for _, v := range w.kept {
 			if slices.Contains(first, v) {
 				continue
 			}
@@ -322,15 +238,88 @@ func (k *rowwise) rowFunction(s *text, st storage, passes []rowPass, start []*de
 			}
 		}
 	}
-	for i := range passes {
-		k.rowPass(s, st, &passes[i], i, passes)
+	for i := range w.passes {
+		w.pass(s, &w.passes[i], i)
 	}
 	k.storeRows(s, "here && t == 0")
-	for i, n := range k.rowValues {
-		s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, name(n))
+	if w.storage != fused {
+		for i, n := range k.rowValues {
+			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, name(n))
+		}
+	}
+	s.close("}")
+	if w.storage == fused {
+		w.endLanes(s)
+	}
+	s.close("}")
+}
+
+// beginLanes makes the thread's lanes of column sums empty, and reads what is stored per
+// column once for all rows.
+func (w *walk) beginLanes(s *text) {
+	k := w.k
+	s.line("SHARED_DYN(Quad, lanes_of_block);")
+	s.line("Quad* const lanes = lanes_of_block + slot * (%d * G * 2 * T) + t;", len(w.sums))
+	s.line("UNROLL for (u32 i = 0; i < %d * G * 2; i++) lanes[i * T] = Quad{0.0f, 0.0f, 0.0f, 0.0f};", len(w.sums))
+	for _, n := range w.columnInputs() {
+		s.line("%s %s_kept[G];", groupType(k.dtypes[n.Operand]), k.operands[n.Operand])
+	}
+	if len(w.columnInputs()) == 0 {
+		return
+	}
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	for _, n := range w.columnInputs() {
+		w.loadGroup(s, n, k.operands[n.Operand]+"_kept", "p.cols")
+	}
+	s.close("}")
+}
+
+// endLanes stores the lanes, for the kernel that adds them up.
+func (w *walk) endLanes(s *text) {
+	s.line("const i64 lane = (i64)blockIdx.x * ROWS + slot;")
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	s.open("if (lane < p.lanes && c < p.cols) {")
+	for i := range w.sums {
+		s.line("Quad* const at%d = reinterpret_cast<Quad*>(p.column_lanes + (%d * p.lanes + lane) * p.padded + c);", i, i)
+		s.line("at%[1]d[0] = lanes[(%[1]d * G + g) * 2 * T];", i)
+		s.line("at%[1]d[1] = lanes[((%[1]d * G + g) * 2 + 1) * T];", i)
 	}
 	s.close("}")
 	s.close("}")
+}
+
+// isAheadInput reports whether a value per row is read before its row is begun.
+func (w *walk) isAheadInput(n *def.Node) bool {
+	return w.storage == fused && n.Op == def.OpInput
+}
+
+// readAhead reads the first row, where rows are read ahead.
+func (w *walk) readAhead(s *text) {
+	k := w.k
+	first, perRow := w.readFirst(), w.aheadInputs()
+	if !w.storage.isInRegisters() || len(first)+len(perRow) == 0 {
+		return
+	}
+	for _, v := range first {
+		s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+	}
+	for _, n := range perRow {
+		s.line("%s %s_next = 0;", typeName(n.Type), name(n))
+	}
+	s.open("if constexpr (AHEAD) {")
+	s.line("const i64 row = (i64)blockIdx.x * ROWS + slot;")
+	s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+	w.loadKept(s, first)
+	w.loadRowInputs(s)
+	s.close("}")
+}
+
+func (w *walk) loadRowInputs(s *text) {
+	for _, n := range w.aheadInputs() {
+		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
+	}
 }
 
 func (k *rowwise) keptName(v *keptValue) string {
@@ -340,8 +329,9 @@ func (k *rowwise) keptName(v *keptValue) string {
 	return name(v.node) + "_kept"
 }
 
-// rowNodes declares values per row; elements of inputs at an index are read here.
-func (k *rowwise) rowNodes(s *text, nodes []*def.Node) {
+// rowNodes declares values per row; elements of inputs at an index are read here. Those
+// that may have been read ahead are taken from there.
+func (k *rowwise) rowNodes(s *text, nodes []*def.Node, isAhead func(*def.Node) bool) {
 	for _, n := range nodes {
 		switch {
 		case lower.IsRowLoad(n):
@@ -349,17 +339,25 @@ func (k *rowwise) rowNodes(s *text, nodes []*def.Node) {
 			at := fmt.Sprintf("row * p.%s_stride + %s", k.operands[x], i)
 			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(x, at)))
 		case isReduction(n):
+		case isAhead(n):
+			k.declare(s, n, fmt.Sprintf("AHEAD ? %s_next : %s", name(n), k.rowExpression(n)))
 		default:
 			k.declare(s, n, k.rowExpression(n))
 		}
 	}
 }
 
-// rowPass writes one pass over a row and what is known after it.
-func (k *rowwise) rowPass(s *text, st storage, p *rowPass, i int, passes []rowPass) {
+func never(*def.Node) bool { return false }
+
+// pass writes one pass over a row and what is known after it.
+func (w *walk) pass(s *text, p *rowPass, i int) {
+	k := w.k
 	if len(p.roots) > 0 {
 		var does []string
 		for _, n := range p.reductions {
+			does = append(does, k.describe(n))
+		}
+		for _, n := range p.sums {
 			does = append(does, k.describe(n))
 		}
 		if p.stores {
@@ -373,70 +371,92 @@ func (k *rowwise) rowPass(s *text, st storage, p *rowPass, i int, passes []rowPa
 			s.line("if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced")
 			s.line("else WARP_BARRIER();")
 		}
-		if st == registers {
-			k.readRow(s, p)
+		if w.storage.isInRegisters() {
+			w.readRow(s, p)
 		}
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
 		}
-		k.openGroups(s, st)
-		k.rowGroup(s, st, p)
-		isLast := st == registers && i == lastPass(passes)
-		if isLast {
-			k.readNext(s, true)
+		w.openGroups(s)
+		w.group(s, p)
+		w.closeInside(s)
+		if w.storage.isInRegisters() && i == w.lastPass() {
+			w.readNext(s)
 		}
 		s.close("}")
-		if isLast {
-			k.readNext(s, false)
-		}
 	}
 	for _, n := range p.reductions {
-		switch n.Op {
-		case def.OpRowSum:
-			s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
-		case def.OpRowMax:
-			s.line("float %[1]s = threads_max<32>(largest(%[1]s_lane));", name(n))
-		case def.OpRowMin:
-			s.line("float %[1]s = threads_min<32>(smallest(%[1]s_lane));", name(n))
-		case def.OpAt:
-			s.line("float %[1]s = threads_one<32>(%[1]s_part);", name(n))
-		}
+		s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
 	}
 	if len(p.reductions) > 0 {
 		s.open("if constexpr (T > 32) {")
 		k.acrossWarps(s, p.reductions, "T", "ROWS")
 		s.close("}")
 	}
-	k.rowNodes(s, p.after)
+	k.rowNodes(s, p.after, never)
 }
 
-// lastPass is the last pass that walks over the row.
-func lastPass(passes []rowPass) int {
-	last := 0
-	for i := range passes {
-		if len(passes[i].roots) > 0 {
-			last = i
-		}
+// threadsPart is what a thread has found for a reduction.
+func (k *rowwise) threadsPart(n *def.Node) string {
+	switch {
+	case k.isPaired(n):
+		return fmt.Sprintf("largest_%s(%s_pairs)", k.dtypes[n.Args[0].Operand], name(n))
+	case n.Op == def.OpRowSum:
+		return fmt.Sprintf("tree(%s_lane)", name(n))
+	case n.Op == def.OpRowMax:
+		return fmt.Sprintf("largest(%s_lane)", name(n))
+	case n.Op == def.OpRowMin:
+		return fmt.Sprintf("smallest(%s_lane)", name(n))
 	}
-	return last
+	return name(n) + "_part"
 }
 
 func (k *rowwise) hasRowLoads() bool {
 	return slices.ContainsFunc(k.d.Exec.Nodes, lower.IsRowLoad)
 }
 
-func (k *rowwise) openGroups(s *text, st storage) {
-	if st == registers {
+// openGroups begins the walk over a thread's groups, columns c to c + 7 each. What
+// comes before closeInside concerns groups that are inside the row, n of whose elements
+// are: with vector access, all eight.
+func (w *walk) openGroups(s *text) {
+	if w.storage.isInRegisters() {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+		s.line("const u32 c = (g * T + t) * 8;")
 	} else {
-		s.open("for (u32 g = 0; g * T * 8 < p.cols; g++) {")
+		s.open("for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {")
 	}
-	s.line("const u32 c = (g * T + t) * 8;")
-	s.line("const int n = inside(c, columns);")
+	switch {
+	case w.k.variant == Element:
+		s.line("const int n = inside(c, columns);")
+	case w.storage.isInRegisters():
+		s.open("if (c < columns) {")
+	}
+}
+
+func (w *walk) closeInside(s *text) {
+	if w.k.variant == Vector && w.storage.isInRegisters() {
+		s.close("}")
+	}
+}
+
+// count is how many elements of a group that is inside a row are.
+func (k *rowwise) count() string {
+	if k.variant == Vector {
+		return "8"
+	}
+	return "n"
+}
+
+// only is an element's value where it is inside the row, else an identity.
+func (k *rowwise) only(value, identity string) string {
+	if k.variant == Vector {
+		return value
+	}
+	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
 }
 
 // readRow reads the inputs that are kept from this pass on.
-func (k *rowwise) readRow(s *text, p *rowPass) {
+func (w *walk) readRow(s *text, p *rowPass) {
 	var early, late []*keptValue
 	for _, v := range p.keeps {
 		switch {
@@ -446,70 +466,61 @@ func (k *rowwise) readRow(s *text, p *rowPass) {
 			late = append(late, v)
 		}
 	}
-	if len(late) > 0 {
-		k.loadKept(s, late)
-	}
+	w.loadKept(s, late)
 	if len(early) > 0 {
 		s.open("if constexpr (!AHEAD) {")
-		k.loadKept(s, early)
+		w.loadKept(s, early)
 		s.close("}")
 	}
 }
 
-// readNext reads a group of the next row in the place of one that is done with; after
-// the last group, what is left of the row.
-func (k *rowwise) readNext(s *text, isGroup bool) {
-	first := k.readFirst()
-	if len(first) == 0 || !isGroup && k.variant == Element {
+// readNext reads a group of the next row in the place of one that is done with.
+func (w *walk) readNext(s *text) {
+	first := w.readFirst()
+	if len(first)+len(w.aheadInputs()) == 0 {
 		return
 	}
 	s.open("if constexpr (AHEAD) {")
-	s.line("const i64 row = first + gridDim.x;")
+	s.line("const i64 row = first + (i64)gridDim.x * ROWS + slot;")
 	s.line("const u32 columns = row < p.rows ? p.cols : 0;")
-	if isGroup {
-		s.line("const int n = inside(c, columns);")
-		k.loadGroups(s, first)
-	} else {
-		k.loadTail(s, first)
+	for _, v := range first {
+		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
 	}
-	s.close("}")
-}
-
-// loadKept reads inputs into registers: whole groups first, so that all accesses are
-// under way at once, then what is left of the row.
-func (k *rowwise) loadKept(s *text, inputs []*keptValue) {
-	k.openGroups(s, registers)
-	k.loadGroups(s, inputs)
-	s.close("}")
-	if k.variant == Vector {
-		k.loadTail(s, inputs)
-	}
-}
-
-func (k *rowwise) loadGroups(s *text, inputs []*keptValue) {
-	suffix := ""
-	if k.variant == Vector {
-		suffix = "_whole"
-	}
-	for _, v := range inputs {
-		s.line("%s[g] = fetch%d%s(%s, n);", k.keptName(v), 8*k.dtypes[v.node.Operand].Size(), suffix, k.atRow(v.node.Operand))
-	}
-}
-
-// loadTail reads the last elements of a row whose length is no multiple of eight. One
-// thread has them, in one of its groups.
-func (k *rowwise) loadTail(s *text, inputs []*keptValue) {
-	s.open("if (p.cols %% 8 != 0 && p.cols / 8 %% T == t) {")
-	s.line("const u32 c = p.cols / 8 * 8;")
-	s.line("const int n = inside(c, columns);")
-	for _, v := range inputs {
-		d := k.dtypes[v.node.Operand]
-		s.line("const %s %s_tail = fetch%d(%s, n);", groupType(d), k.operands[v.node.Operand], 8*d.Size(), k.atRow(v.node.Operand))
-		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-		s.line("if (g * T + t == p.cols / 8) %s[g] = %s_tail;", k.keptName(v), k.operands[v.node.Operand])
+	if len(w.aheadInputs()) > 0 {
+		s.open("if (g == 0) {")
+		w.loadRowInputs(s)
 		s.close("}")
 	}
 	s.close("}")
+}
+
+// loadKept reads inputs into registers, so that all accesses are under way at once.
+func (w *walk) loadKept(s *text, kept []*keptValue) {
+	if len(kept) == 0 {
+		return
+	}
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	for _, v := range kept {
+		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+	}
+	s.close("}")
+}
+
+// loadGroup reads group g of an input, of rows with that many columns.
+func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
+	form := "%s[g] = fetch%d_whole(%s, c < %s);"
+	if w.k.variant == Element {
+		form = "%s[g] = fetch%d(%s, inside(c, %s));"
+	}
+	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.k.atRow(n.Operand), columns)
+}
+
+// isPaired reports whether a reduction is the largest of a 16-bit input, which need
+// not be widened for that.
+func (k *rowwise) isPaired(n *def.Node) bool {
+	x := n.Args[0]
+	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && isElement(x) && k.dtypes[x.Operand].Size() == 2
 }
 
 func (k *rowwise) beginReduction(s *text, n *def.Node) {
@@ -517,6 +528,11 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	case def.OpRowSum:
 		k.lanes(s, n, "0.0f")
 	case def.OpRowMax:
+		if k.isPaired(n) {
+			s.line("u32 %s_pairs[4];", name(n))
+			s.line("lowest_%s(%s_pairs);", k.dtypes[n.Args[0].Operand], name(n))
+			return
+		}
 		k.lanes(s, n, "-INFINITE")
 	case def.OpRowMin:
 		k.lanes(s, n, "INFINITE")
@@ -525,70 +541,119 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	}
 }
 
-// rowGroup writes what a pass does with one group.
-func (k *rowwise) rowGroup(s *text, st storage, p *rowPass) {
-	find := func(list []*keptValue, n *def.Node) *keptValue {
-		if st == reread {
-			return nil
+// word is a kept word of shared memory.
+func (w *walk) word(v *keptValue, j string) string {
+	return fmt.Sprintf("kept[(g * %d + %d + %s) * T + t]", w.words, v.offset, j)
+}
+
+func find(list []*keptValue, n *def.Node) *keptValue {
+	for _, v := range list {
+		if v.node == n {
+			return v
 		}
-		for _, v := range list {
-			if v.node == n {
-				return v
-			}
+	}
+	return nil
+}
+
+// group writes what a pass does with one group.
+func (w *walk) group(s *text, p *rowPass) {
+	k := w.k
+	groups := w.groupsOf(s, p)
+	if p.stores {
+		for _, o := range k.elementOutputs {
+			s.line("float %s_out[8];", k.operands[o.Operand])
 		}
-		return nil
 	}
-	word := func(v *keptValue, j string) string {
-		return fmt.Sprintf("kept[(g * %d + %d + %s) * T + t]", k.words, v.offset, j)
+	for _, n := range p.sums {
+		s.line("float %s_terms[8];", name(n))
 	}
+	for _, n := range p.reductions {
+		if k.isPaired(n) {
+			s.line("enlarge_%s(%s_pairs, %s);", k.dtypes[n.Args[0].Operand], name(n), groups[n.Args[0]])
+		}
+	}
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	w.elements(s, p, groups)
+	k.reduce(s, p.reductions)
+	for _, n := range p.sums {
+		s.line("%s_terms[j] = %s;", name(n), k.value(n.Args[0]))
+	}
+	if p.stores {
+		for _, o := range k.elementOutputs {
+			s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
+		}
+	}
+	s.close("}")
+	if p.stores {
+		for _, o := range k.elementOutputs {
+			k.put(s, o.Operand, k.atRow(o.Operand), k.count())
+		}
+	}
+	for i, n := range p.sums {
+		form := "add_lanes(lanes + (%d * G + g) * 2 * T, T, %s_terms);"
+		if k.variant == Element {
+			form = "if (c < columns) " + form
+		}
+		s.line(form, i, name(n))
+	}
+}
+
+// groupsOf declares the groups of inputs that a pass needs, and says how they are called.
+// All are read before anything is written.
+func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
+	k := w.k
 	groups := map[*def.Node]string{}
-	// Inputs first: all are read before anything is written.
 	for _, v := range p.takes {
 		if !v.isInput() {
 			continue
 		}
-		if groups[v.node] = k.keptName(v) + "[g]"; st == registers && k.dtypes[v.node.Operand].Size() == 2 {
-			s.line("renew(%s);", groups[v.node])
-		}
-		if st == shared {
+		if w.storage.isInShared() {
 			groups[v.node] = k.operands[v.node.Operand] + "_group"
 			s.line("%s %s;", groupType(k.dtypes[v.node.Operand]), groups[v.node])
-			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", k.wordsOf(v), groups[v.node], word(v, "i"))
+			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.node], w.word(v, "i"))
+			continue
+		}
+		groups[v.node] = k.keptName(v) + "[g]"
+		if k.dtypes[v.node.Operand].Size() == 2 {
+			s.line("renew(%s);", groups[v.node])
 		}
 	}
 	for _, n := range p.nodes {
 		v := find(p.keeps, n)
 		switch {
-		case n.Op == def.OpInput && v != nil && st == registers:
+		case n.Op == def.OpInput && v != nil && w.storage.isInRegisters():
 			groups[n] = k.keptName(v) + "[g]"
+		case n.Op == def.OpInput && isColumn(n) && w.storage == fused:
+			groups[n] = k.operands[n.Operand] + "_kept[g]"
 		case n.Op == def.OpInput:
 			d := k.dtypes[n.Operand]
 			groups[n] = k.operands[n.Operand] + "_group"
-			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, k.atRow(n.Operand), "n"))
+			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, k.atRow(n.Operand), k.count()))
 			if v != nil {
-				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", k.wordsOf(v), word(v, "i"), groups[n])
+				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
 			}
 		case n.Op == def.OpRandom:
 			s.line("i32 %s_group[8];", name(n))
 			s.line("random_words(%s_group, %s, (u64)(row * p.cols + c));", name(n), k.arguments(n))
 		}
 	}
-	if p.stores {
-		for _, o := range k.elementOutputs {
-			s.line("%s %s_out;", groupType(k.dtypes[o.Operand]), k.operands[o.Operand])
-		}
-	}
-	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	return groups
+}
+
+// elements declares the values of element j: those that were kept, and those that the
+// pass computes, of which it keeps some.
+func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
+	k := w.k
 	for _, v := range p.takes {
 		switch {
 		case v.isInput():
 			k.get(s, v.node, groups[v.node])
-		case st == registers:
+		case w.storage.isInRegisters():
 			k.declare(s, v.node, k.keptName(v)+"[g][j]")
 		case v.node.Type == def.Float:
-			k.declare(s, v.node, "float_of("+word(v, "j")+")")
+			k.declare(s, v.node, "float_of("+w.word(v, "j")+")")
 		default:
-			k.declare(s, v.node, "(i32)"+word(v, "j"))
+			k.declare(s, v.node, "(i32)"+w.word(v, "j"))
 		}
 	}
 	for _, n := range p.nodes {
@@ -599,36 +664,30 @@ func (k *rowwise) rowGroup(s *text, st storage, p *rowPass) {
 		k.elementsOf(s, []*def.Node{n}, "c + j")
 		switch v := find(p.keeps, n); {
 		case v == nil:
-		case st == registers:
+		case w.storage.isInRegisters():
 			s.line("%s[g][j] = %s;", k.keptName(v), name(n))
 		case n.Type == def.Float:
-			s.line("%s = bits_of(%s);", word(v, "j"), name(n))
+			s.line("%s = bits_of(%s);", w.word(v, "j"), name(n))
 		default:
-			s.line("%s = (u32)%s;", word(v, "j"), name(n))
+			s.line("%s = (u32)%s;", w.word(v, "j"), name(n))
 		}
 	}
-	for _, n := range p.reductions {
+}
+
+// reduce takes element j into row reductions.
+func (k *rowwise) reduce(s *text, reductions []*def.Node) {
+	for _, n := range reductions {
 		x := k.value(n.Args[0])
-		switch n.Op {
-		case def.OpRowSum:
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), x)
-		case def.OpRowMax:
-			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], j < n ? %[2]s : -INFINITE);", name(n), x)
-		case def.OpRowMin:
-			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], j < n ? %[2]s : INFINITE);", name(n), x)
-		case def.OpAt:
-			s.line("if (j < n && c + j == (u32)%s) %s_part = %s;", k.value(n.Args[1]), name(n), x)
-		}
-	}
-	if p.stores {
-		for _, o := range k.elementOutputs {
-			s.line("set_%s(%s_out, j, %s);", k.dtypes[o.Operand], k.operands[o.Operand], k.value(o.Value))
-		}
-	}
-	s.close("}")
-	if p.stores {
-		for _, o := range k.elementOutputs {
-			k.put(s, k.dtypes[o.Operand], k.atRow(o.Operand), "n", k.operands[o.Operand]+"_out")
+		switch {
+		case k.isPaired(n):
+		case n.Op == def.OpRowSum:
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.only(x, "0.0f"))
+		case n.Op == def.OpRowMax:
+			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "-INFINITE"))
+		case n.Op == def.OpRowMin:
+			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "INFINITE"))
+		case n.Op == def.OpAt:
+			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
 		}
 	}
 }

@@ -37,50 +37,10 @@ type rowwise struct {
 
 	hasRows    bool // there are row reductions
 	isSplit    bool // sums depend on row reductions: rows stores nothing per element
-	kept       []*keptValue
-	words      int // that are kept of each group between passes
 	rowEntries []rowEntry
 	fields     []field
 	source     Source
 }
-
-// rowEntry is one instance of the rows kernel.
-type rowEntry struct {
-	name    string
-	storage storage
-	threads int  // of a row
-	rows    int  // of a block
-	groups  int  // of eight elements that a thread keeps; 0 if any number
-	isAhead bool // the next row is read before this one is finished
-}
-
-// storage is where a row's values are kept between passes.
-type storage uint8
-
-const (
-	registers storage = iota
-	shared
-	reread // nowhere: inputs are read and values computed again
-)
-
-func (s storage) String() string { return [...]string{"registers", "shared", "reread"}[s] }
-
-// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
-const lanesPerThread = 8
-
-// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
-// sums up and the operands it has groups of. They leave enough for everything else,
-// so that compilers spill nothing.
-const (
-	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
-	longRegisters  = 52  // in blocks of 1,024, which may have 64
-	aheadRegisters = 16  // of a row that is read while another is at work
-)
-
-const (
-	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
-	worthKeeping = 6        // nodes: what costs less is computed again
-)
 
 func isElement(n *def.Node) bool   { return n.Extent == def.PerElement && !n.Late }
 func isColumn(n *def.Node) bool    { return n.Extent == def.PerColumn && !n.Late }
@@ -375,16 +335,16 @@ func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) s
 		return
 	}
 	for _, o := range k.elementOutputs {
-		s.line("%s %s_out;", groupType(k.dtypes[o.Operand]), k.operands[o.Operand])
+		s.line("float %s_out[8];", k.operands[o.Operand])
 	}
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
 	k.elementsOf(s, nodes, "c + j")
 	for _, o := range k.elementOutputs {
-		s.line("set_%s(%s_out, j, %s);", k.dtypes[o.Operand], k.operands[o.Operand], k.value(o.Value))
+		s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
 	}
 	s.close("}")
 	for _, o := range k.elementOutputs {
-		k.put(s, k.dtypes[o.Operand], at(o.Operand), "n", k.operands[o.Operand]+"_out")
+		k.put(s, o.Operand, at(o.Operand), "n")
 	}
 }
 
@@ -399,11 +359,7 @@ func (k *rowwise) storeRows(s *text, condition string) {
 // columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
 // l + step, … in ascending order.
 func (k *rowwise) columnLanes(s *text) {
-	var args []*def.Node
-	for _, n := range k.columnSums {
-		args = append(args, n.Args[0])
-	}
-	nodes := closure(args, isReduction)
+	nodes := closure(arguments(k.columnSums), isReduction)
 	s.line("")
 	s.line("// Lanes of column sums: row r is in lane r mod %d, %d or %d, each lane summed in", num.ColLanes(1), num.ColLanes(257), num.ColLanes(2049))
 	s.line("// ascending order by the thread that owns eight of its columns.")
@@ -442,11 +398,7 @@ func (k *rowwise) lanes(s *text, n *def.Node, start string) {
 
 // totals writes the kernel of the sums of flat rows.
 func (k *rowwise) totals(s *text, isFlat bool) {
-	var args []*def.Node
-	for _, n := range k.totalSums {
-		args = append(args, n.Args[0])
-	}
-	nodes := closure(args, isReduction)
+	nodes := closure(arguments(k.totalSums), isReduction)
 	s.line("")
 	s.line("// Sums of flat rows of %d elements, the last one shorter: each is a row sum.", num.FlatRow)
 	suffix := "total_rows"

@@ -71,7 +71,7 @@ func TestShippedDefinitions(t *testing.T) {
 							continue
 						}
 						l := layout{variant: v, gap: i % 2 * 3, inPlace: i%4 > 1}
-						c := randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]})
+						c := randdef.NewCase(g, d, dtypes, sized(d, v, s))
 						b.add(t, fmt.Sprintf("%s %s %s %v %+v", d.Name, dtypes, v, s, l), k, c, l)
 					}
 				}
@@ -103,7 +103,7 @@ func TestWarpsOf64(t *testing.T) {
 		k := b.compile(d, dtypes, gpu.Vector)
 		for i, s := range [][2]int{{5, 7}, {11, 257}, {2, 2048}, {3, 2500}, {1, 8300}} {
 			l := layout{variant: gpu.Vector, gap: i % 2, inPlace: i%2 == 1}
-			b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]}), l)
+			b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, sized(d, gpu.Vector, s)), l)
 		}
 	}
 	b.run(t, simtest.Plain, 64, 3)
@@ -123,7 +123,7 @@ func TestSanitizers(t *testing.T) {
 					k := b.compile(d, dtypes, v)
 					for i, s := range [][2]int{{9, 261}, {2, 2500}, {2, 8201}} {
 						l := layout{variant: v, gap: i % 2, inPlace: true}
-						b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, map[string]int{"R": s[0], "C": s[1]}), l)
+						b.add(t, fmt.Sprintf("%s %s %v", d.Name, dtypes, s), k, randdef.NewCase(g, d, dtypes, sized(d, v, s)), l)
 					}
 				}
 			}

@@ -54,6 +54,14 @@ type layout struct {
 	inPlace bool // element outputs take the place of element inputs
 }
 
+// sized are the sizes of rows and columns, of which vector access takes whole groups.
+func sized(d *def.Definition, v gpu.Variant, shape [2]int) map[string]int {
+	if v == gpu.Vector && !d.IsFlat() {
+		shape[1] = (shape[1] + 7) / 8 * 8
+	}
+	return map[string]int{"R": shape[0], "C": shape[1]}
+}
+
 const guardByte = 0xa5
 
 // add makes a call on operands with the given values.
@@ -293,6 +301,7 @@ func TestRandomDefinitions(t *testing.T) {
 				}
 				for n := range 3 {
 					sizes := randdef.Sizes(g, d, work)
+					sizes = sized(d, v, [2]int{sizes["R"], sizes["C"]})
 					l := layout{variant: v, gap: g.Below(3) * 3, inPlace: n%2 == 1}
 					b.add(t, fmt.Sprintf("seed %d, %s, sizes %v, %+v\n%s", seed, dtypes, sizes, l, d.Text()), k, randdef.NewCase(g, d, dtypes, sizes), l)
 				}

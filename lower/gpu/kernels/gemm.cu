@@ -61,10 +61,6 @@ DEVICE void put(float* step, const float* values) {
     }
 }
 
-struct alignas(16) Quad {
-    float v[4];
-} MAY_ALIAS;
-
 template <int ROWS, int COLS, int TALL, int WIDE>
 DEVICE void step(float (*acc)[WIDE], const float* left, const float* right, int row, int col) {
     float a[TALL], b[WIDE];

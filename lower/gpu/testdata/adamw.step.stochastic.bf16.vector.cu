@@ -47,9 +47,9 @@ KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
         const Group16 weight_group = fetch16_vector(p.weight + c, n);
         i32 word_31_group[8];
         random_words(word_31_group, p.seed_low, p.seed_high, p.tensor, p.t, (u64)(c));
-        Group32 m_out;
-        Group32 v_out;
-        Group16 weight_out;
+        float m_out[8];
+        float v_out[8];
+        float weight_out[8];
         UNROLL for (int j = 0; j < 8; j++) {
             const float m_1 = get_f32(m_group, j);
             const float t2 = p.beta1 * m_1;
@@ -72,13 +72,13 @@ KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
             const float new_weight_26 = weight_14 - t25;
             const i32 word_31 = word_31_group[j];
             const float t32 = sround_bf16(new_weight_26, word_31);
-            set_f32(m_out, j, new_m_6);
-            set_f32(v_out, j, new_v_13);
-            set_bf16(weight_out, j, t32);
+            m_out[j] = new_m_6;
+            v_out[j] = new_v_13;
+            weight_out[j] = t32;
         }
-        put32_vector(p.m + c, n, m_out);
-        put32_vector(p.v + c, n, v_out);
-        put16_vector(p.weight + c, n, weight_out);
+        put32_vector(p.m + c, n, group_f32(m_out));
+        put32_vector(p.v + c, n, group_f32(v_out));
+        put16_vector(p.weight + c, n, group_bf16(weight_out));
     }
 }
 
@@ -95,9 +95,9 @@ KERNEL(adamw_step_stochastic_elements, 256)(const adamw_step_stochastic_params p
         const Group16 weight_group = fetch16_vector(p.weight + row * p.weight_stride + c, n);
         i32 word_31_group[8];
         random_words(word_31_group, p.seed_low, p.seed_high, p.tensor, p.t, (u64)(row * p.cols + c));
-        Group32 m_out;
-        Group32 v_out;
-        Group16 weight_out;
+        float m_out[8];
+        float v_out[8];
+        float weight_out[8];
         UNROLL for (int j = 0; j < 8; j++) {
             const float m_1 = get_f32(m_group, j);
             const float t2 = p.beta1 * m_1;
@@ -120,12 +120,12 @@ KERNEL(adamw_step_stochastic_elements, 256)(const adamw_step_stochastic_params p
             const float new_weight_26 = weight_14 - t25;
             const i32 word_31 = word_31_group[j];
             const float t32 = sround_bf16(new_weight_26, word_31);
-            set_f32(m_out, j, new_m_6);
-            set_f32(v_out, j, new_v_13);
-            set_bf16(weight_out, j, t32);
+            m_out[j] = new_m_6;
+            v_out[j] = new_v_13;
+            weight_out[j] = t32;
         }
-        put32_vector(p.m + row * p.m_stride + c, n, m_out);
-        put32_vector(p.v + row * p.v_stride + c, n, v_out);
-        put16_vector(p.weight + row * p.weight_stride + c, n, weight_out);
+        put32_vector(p.m + row * p.m_stride + c, n, group_f32(m_out));
+        put32_vector(p.v + row * p.v_stride + c, n, group_f32(v_out));
+        put16_vector(p.weight + row * p.weight_stride + c, n, group_bf16(weight_out));
     }
 }

@@ -33,6 +33,151 @@ struct layernorm_backward_params {
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
+// thread, and the next row is read during the last pass over this one. The rows of a
+// slot are those of one lane of column sums, which grows in shared memory, in words of
+// the thread's own.
+template <int T, int ROWS, int G, bool AHEAD>
+DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    SHARED_DYN(Quad, lanes_of_block);
+    Quad* const lanes = lanes_of_block + slot * (2 * G * 2 * T) + t;
+    UNROLL for (u32 i = 0; i < 2 * G * 2; i++) lanes[i * T] = Quad{0.0f, 0.0f, 0.0f, 0.0f};
+    Group16 gamma_kept[G];
+    UNROLL for (u32 g = 0; g < G; g++) {
+        const u32 c = (g * T + t) * 8;
+        gamma_kept[g] = fetch16_whole(p.gamma + c, c < p.cols);
+    }
+    Group16 dy_kept[G];
+    Group16 x_kept[G];
+    float mean_8_next = 0;
+    float rstd_10_next = 0;
+    if constexpr (AHEAD) {
+        const i64 row = (i64)blockIdx.x * ROWS + slot;
+        const u32 columns = row < p.rows ? p.cols : 0;
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+        }
+        if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
+        if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
+    }
+    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
+        const bool here = ROWS == 1 || first + slot < p.rows;
+        const i64 row = here ? first + slot : first;
+        const u32 columns = here ? p.cols : 0;
+        const float mean_8 = AHEAD ? mean_8_next : load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = AHEAD ? rstd_10_next : load_f32(p.rstd + row * p.rstd_stride);
+
+        // pass 1: rowsum(t), rowsum(t12)
+        if constexpr (!AHEAD) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+            }
+        }
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_kept[g], j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float x_7 = get_f16(x_kept[g], j);
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t12 = t_2 * xhat_11;
+                    t3_lane[j] = t3_lane[j] + t_2;
+                    t13_lane[j] = t13_lane[j] + t12;
+                }
+            }
+        }
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: colsum(t18), colsum(dy), store dx
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                renew(dy_kept[g]);
+                renew(x_kept[g]);
+                float dx_out[8];
+                float t19_terms[8];
+                float t20_terms[8];
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_kept[g], j);
+                    const float x_7 = get_f16(x_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_kept[g], j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float t6 = t_2 - a_5;
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t15 = xhat_11 * c_14;
+                    const float t16 = t6 - t15;
+                    const float t17 = t16 * rstd_10;
+                    const float t18 = dy_0 * xhat_11;
+                    t19_terms[j] = t18;
+                    t20_terms[j] = dy_0;
+                    dx_out[j] = t17;
+                }
+                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+                add_lanes(lanes + (0 * G + g) * 2 * T, T, t19_terms);
+                add_lanes(lanes + (1 * G + g) * 2 * T, T, t20_terms);
+            }
+            if constexpr (AHEAD) {
+                const i64 row = first + (i64)gridDim.x * ROWS + slot;
+                const u32 columns = row < p.rows ? p.cols : 0;
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+                if (g == 0) {
+                    if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
+                    if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
+                }
+            }
+        }
+    }
+    const i64 lane = (i64)blockIdx.x * ROWS + slot;
+    UNROLL for (u32 g = 0; g < G; g++) {
+        const u32 c = (g * T + t) * 8;
+        if (lane < p.lanes && c < p.cols) {
+            Quad* const at0 = reinterpret_cast<Quad*>(p.column_lanes + (0 * p.lanes + lane) * p.padded + c);
+            at0[0] = lanes[(0 * G + g) * 2 * T];
+            at0[1] = lanes[((0 * G + g) * 2 + 1) * T];
+            Quad* const at1 = reinterpret_cast<Quad*>(p.column_lanes + (1 * p.lanes + lane) * p.padded + c);
+            at1[0] = lanes[(1 * G + g) * 2 * T];
+            at1[1] = lanes[((1 * G + g) * 2 + 1) * T];
+        }
+    }
+}
+
+KERNEL(layernorm_backward_rows16_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, true>(p); }
+KERNEL(layernorm_backward_rows32_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 1, true>(p); }
+KERNEL(layernorm_backward_rows32_fused4, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 4, true>(p); }
+KERNEL(layernorm_backward_rows32_fused8, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 8, true>(p); }
+KERNEL(layernorm_backward_rows128_fused4, 128)(const layernorm_backward_params p) { layernorm_backward_fused<128, 1, 4, true>(p); }
+KERNEL(layernorm_backward_rows128_fused8, 128)(const layernorm_backward_params p) { layernorm_backward_fused<128, 1, 8, true>(p); }
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
 // thread. With AHEAD, the next row is read during the last pass over this one.
 template <int T, int ROWS, int G, bool AHEAD>
 DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
@@ -42,25 +187,12 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     Group16 dy_kept[G];
     Group16 x_kept[G];
     if constexpr (AHEAD) {
-        const i64 row = blockIdx.x;
+        const i64 row = (i64)blockIdx.x * ROWS + slot;
         const u32 columns = row < p.rows ? p.cols : 0;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
-            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
-        }
-        if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
-            const u32 c = p.cols / 8 * 8;
-            const int n = inside(c, columns);
-            const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
-            UNROLL for (u32 g = 0; g < G; g++) {
-                if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
-            }
-            const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
-            UNROLL for (u32 g = 0; g < G; g++) {
-                if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
-            }
+            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
         }
     }
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
@@ -74,21 +206,8 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
         if constexpr (!AHEAD) {
             UNROLL for (u32 g = 0; g < G; g++) {
                 const u32 c = (g * T + t) * 8;
-                const int n = inside(c, columns);
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
-            }
-            if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
-                const u32 c = p.cols / 8 * 8;
-                const int n = inside(c, columns);
-                const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
-                UNROLL for (u32 g = 0; g < G; g++) {
-                    if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
-                }
-                const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
-                UNROLL for (u32 g = 0; g < G; g++) {
-                    if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
-                }
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
             }
         }
         float t3_lane[8];
@@ -97,22 +216,23 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float dy_0 = get_f16(dy_kept[g], j);
-                const float gamma_1 = get_f16(gamma_group, j);
-                const float t_2 = dy_0 * gamma_1;
-                const float x_7 = get_f16(x_kept[g], j);
-                const float t9 = x_7 - mean_8;
-                const float xhat_11 = t9 * rstd_10;
-                const float t12 = t_2 * xhat_11;
-                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
-                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+            if (c < columns) {
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float x_7 = get_f16(x_kept[g], j);
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t12 = t_2 * xhat_11;
+                    t3_lane[j] = t3_lane[j] + t_2;
+                    t13_lane[j] = t13_lane[j] + t12;
+                }
             }
         }
-        float t3 = threads_sum<32>(tree(t3_lane));
-        float t13 = threads_sum<32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -129,56 +249,38 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
         // pass 2: store dx
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            renew(dy_kept[g]);
-            renew(x_kept[g]);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            Group16 dx_out;
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float dy_0 = get_f16(dy_kept[g], j);
-                const float x_7 = get_f16(x_kept[g], j);
-                const float gamma_1 = get_f16(gamma_group, j);
-                const float t_2 = dy_0 * gamma_1;
-                const float t6 = t_2 - a_5;
-                const float t9 = x_7 - mean_8;
-                const float xhat_11 = t9 * rstd_10;
-                const float t15 = xhat_11 * c_14;
-                const float t16 = t6 - t15;
-                const float t17 = t16 * rstd_10;
-                set_f16(dx_out, j, t17);
+            if (c < columns) {
+                renew(dy_kept[g]);
+                renew(x_kept[g]);
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                float dx_out[8];
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_kept[g], j);
+                    const float x_7 = get_f16(x_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float t6 = t_2 - a_5;
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t15 = xhat_11 * c_14;
+                    const float t16 = t6 - t15;
+                    const float t17 = t16 * rstd_10;
+                    dx_out[j] = t17;
+                }
+                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
             }
-            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
             if constexpr (AHEAD) {
-                const i64 row = first + gridDim.x;
+                const i64 row = first + (i64)gridDim.x * ROWS + slot;
                 const u32 columns = row < p.rows ? p.cols : 0;
-                const int n = inside(c, columns);
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, n);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, n);
-            }
-        }
-        if constexpr (AHEAD) {
-            const i64 row = first + gridDim.x;
-            const u32 columns = row < p.rows ? p.cols : 0;
-            if (p.cols % 8 != 0 && p.cols / 8 % T == t) {
-                const u32 c = p.cols / 8 * 8;
-                const int n = inside(c, columns);
-                const Group16 dy_tail = fetch16(p.dy + row * p.dy_stride + c, n);
-                UNROLL for (u32 g = 0; g < G; g++) {
-                    if (g * T + t == p.cols / 8) dy_kept[g] = dy_tail;
-                }
-                const Group16 x_tail = fetch16(p.x + row * p.x_stride + c, n);
-                UNROLL for (u32 g = 0; g < G; g++) {
-                    if (g * T + t == p.cols / 8) x_kept[g] = x_tail;
-                }
+                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
             }
         }
     }
 }
 
-KERNEL(layernorm_backward_rows32_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 1, false>(p); }
-KERNEL(layernorm_backward_rows32_registers4, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 4, false>(p); }
+KERNEL(layernorm_backward_rows16_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1, false>(p); }
 KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8, false>(p); }
-KERNEL(layernorm_backward_rows128_registers4, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 4, false>(p); }
 KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8, false>(p); }
 KERNEL(layernorm_backward_rows1024_registers2, 1024)(const layernorm_backward_params p) { layernorm_backward_registers<1024, 1, 2, true>(p); }
 
@@ -203,13 +305,11 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
-        for (u32 g = 0; g * T * 8 < p.cols; g++) {
-            const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
+        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = dy_group.w[i];
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 4 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -219,12 +319,12 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
                 const float t9 = x_7 - mean_8;
                 const float xhat_11 = t9 * rstd_10;
                 const float t12 = t_2 * xhat_11;
-                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
-                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+                t3_lane[j] = t3_lane[j] + t_2;
+                t13_lane[j] = t13_lane[j] + t12;
             }
         }
-        float t3 = threads_sum<32>(tree(t3_lane));
-        float t13 = threads_sum<32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -239,15 +339,13 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
-        for (u32 g = 0; g * T * 8 < p.cols; g++) {
-            const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
+        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 dy_group;
             UNROLL for (int i = 0; i < 4; i++) dy_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 4 + i) * T + t];
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            Group16 dx_out;
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+            float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
                 const float x_7 = get_f16(x_group, j);
@@ -259,9 +357,9 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
                 const float t15 = xhat_11 * c_14;
                 const float t16 = t6 - t15;
                 const float t17 = t16 * rstd_10;
-                set_f16(dx_out, j, t17);
+                dx_out[j] = t17;
             }
-            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
+            put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
         }
     }
 }
@@ -287,12 +385,10 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
-        for (u32 g = 0; g * T * 8 < p.cols; g++) {
-            const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
+        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
                 const float gamma_1 = get_f16(gamma_group, j);
@@ -301,12 +397,12 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
                 const float t9 = x_7 - mean_8;
                 const float xhat_11 = t9 * rstd_10;
                 const float t12 = t_2 * xhat_11;
-                t3_lane[j] = t3_lane[j] + (j < n ? t_2 : 0.0f);
-                t13_lane[j] = t13_lane[j] + (j < n ? t12 : 0.0f);
+                t3_lane[j] = t3_lane[j] + t_2;
+                t13_lane[j] = t13_lane[j] + t12;
             }
         }
-        float t3 = threads_sum<32>(tree(t3_lane));
-        float t13 = threads_sum<32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -321,13 +417,11 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
-        for (u32 g = 0; g * T * 8 < p.cols; g++) {
-            const u32 c = (g * T + t) * 8;
-            const int n = inside(c, columns);
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, n);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, n);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, n);
-            Group16 dx_out;
+        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
+            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
+            float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
                 const float gamma_1 = get_f16(gamma_group, j);
@@ -339,9 +433,9 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
                 const float t15 = xhat_11 * c_14;
                 const float t16 = t6 - t15;
                 const float t17 = t16 * rstd_10;
-                set_f16(dx_out, j, t17);
+                dx_out[j] = t17;
             }
-            put16_vector(p.dx + row * p.dx_stride + c, n, dx_out);
+            put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
         }
     }
 }
