@@ -154,7 +154,7 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 	rows := func() {
 		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
 		blocks := blocksOf(b.rows, e.rows)
-		if e.isAhead && limits.Multiprocessors > 0 {
+		if e.storage == staged && limits.Multiprocessors > 0 {
 			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
 		}
 		launch(e.name, blocks, 1, e.threads*e.rows, bytes)
@@ -165,7 +165,7 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		b.lanes = min(b.rows, b.laneStep)
 		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
 		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
-			launch(e.name, blocksOf(b.lanes, e.rows), 1, e.threads*e.rows, bytes)
+			launch(e.name, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
 			launch(k.base+"_columns", blocksOf(b.cols, 32), 1, 256, 0)
 			return list, scratch, nil
 		}
@@ -251,3 +251,6 @@ func (k *rowwise) chooseRows(cols, sharedBytes int, isFused bool) (chosen *rowEn
 
 // staticShared is more than the rows kernel's scratch memory ever takes.
 const staticShared = 16 << 10
+
+// mostShared is what a block has on the devices that have the most.
+const mostShared = 227 << 10

@@ -504,13 +504,50 @@ struct alignas(16) Quad {
     float v[4];
 } MAY_ALIAS;
 
-// Eight values are added to as many lanes, in two quads that lie a step apart.
-DEVICE void add_lanes(Quad* lanes, u32 step, const float* x) {
-    UNROLL for (int q = 0; q < 2; q++) {
-        Quad a = lanes[q * step];
-        UNROLL for (int i = 0; i < 4; i++) a.v[i] = a.v[i] + x[4 * q + i];
-        lanes[q * step] = a;
-    }
+// Eight values in two quads that lie a step apart.
+DEVICE void put_terms(Quad* at, u32 step, const float* x) {
+    at[0] = Quad{{x[0], x[1], x[2], x[3]}};
+    at[step] = Quad{{x[4], x[5], x[6], x[7]}};
+}
+
+DEVICE void add_terms(float* lane, const Quad* at, u32 step) {
+    Quad low = at[0], high = at[step];
+    UNROLL for (int j = 0; j < 4; j++) lane[j] = lane[j] + low.v[j], lane[4 + j] = lane[4 + j] + high.v[j];
+}
+
+// A thread has groups copied from global to shared memory, or zeros where they are not
+// inside, and waits for all of them before it reads what it has sent for.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
+
+DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
+    u32 at = (u32)__cvta_generic_to_shared(to), bytes = is_inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+}
+
+DEVICE void staging_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+#else
+
+DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
+    *to = is_inside ? *static_cast<const uint4_aligned*>(from) : uint4_aligned{0, 0, 0, 0};
+}
+
+DEVICE void staging_done() {}
+
+#endif
+
+DEVICE void send16(uint4_aligned* to, u32, const u16* from, bool is_inside) { send_quad(to, from, is_inside); }
+
+DEVICE void send32(uint4_aligned* to, u32 step, const f32* from, bool is_inside) {
+    send_quad(to, from, is_inside);
+    send_quad(to + step, from + 4, is_inside);
+}
+
+DEVICE Group16 staged16(const uint4_aligned* at, u32) { return Group16{{at->x, at->y, at->z, at->w}}; }
+
+DEVICE Group32 staged32(const uint4_aligned* at, u32 step) {
+    uint4_aligned a = at[0], b = at[step];
+    return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
 // How many of the eight elements from column c on are inside a row.

@@ -13,15 +13,12 @@ import (
 type rowEntry struct {
 	name        string
 	storage     storage
-	threads     int  // of a row
-	rows        int  // of a block
-	groups      int  // of eight elements that a thread keeps; 0 if any number
-	sharedWords int  // of dynamic shared memory that a group takes
-	isAhead     bool // the next row is read before this one is finished
+	threads     int // of a row
+	rows        int // of a block
+	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
+	groups      int // of eight elements that a thread keeps; 0 if any number
+	sharedWords int // of dynamic shared memory that a group takes
 }
-
-// columns is the length of the longest row that an instance can take; 0 if any.
-func (e *rowEntry) columns() int { return e.threads * e.groups * 8 }
 
 // Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
 const lanesPerThread = 8
@@ -31,8 +28,8 @@ const lanesPerThread = 8
 // so that compilers spill nothing.
 const (
 	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
+	fusedRegisters = 120 // in blocks of up to 512, which may have 128
 	longRegisters  = 56  // in blocks of 1,024, which may have 64
-	aheadRegisters = 16  // of a row that is read while values of another are kept
 )
 
 const (
@@ -40,25 +37,35 @@ const (
 	worthKeeping = 6        // nodes: what costs less is computed again
 )
 
+// rowShape is a number of threads for a row.
 type rowShape struct {
-	threads, rows, fusedRows, budget int
-	groups                           []int
-	longest                          int // groups of the longest row
+	threads, rows, budget int
+	groups                []int // of instances that keep a row in registers
+	longest               int   // groups of the longest row
 }
 
-// rowShapes are the threads of a row, how many rows share a block (fewer where every
-// row belongs to a lane of column sums, and there are as many as lanes), and the
-// groups of instances that keep a row in registers.
 var rowShapes = []rowShape{
-	{16, 16, 8, shortRegisters, []int{1}, 0},
-	{32, 8, 4, shortRegisters, []int{1, 4, 8}, 8},
-	{128, 1, 1, shortRegisters, []int{4, 8}, 8},
-	{1024, 1, 1, longRegisters, []int{2, 4}, 1 << 30},
+	{16, 16, shortRegisters, []int{1}, 0},
+	{32, 8, shortRegisters, []int{1, 4, 8}, 8},
+	{128, 1, shortRegisters, []int{4, 8}, 8},
+	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
+}
+
+// fusedRows is how many rows a block has whose terms of column sums meet in shared
+// memory, and how many of them follow each other in a lane; none for the longest rows.
+func fusedRows(threads, groups int) (rows, steps int) {
+	switch {
+	case threads < 128:
+		return 256 / threads, 4
+	case threads == 128:
+		return 16 / groups, 16 / groups
+	}
+	return 0, 0
 }
 
 // rows writes the rows kernel in all its instances.
 func (k *rowwise) rows(s *text) {
-	for _, st := range []storage{fused, registers, shared, inputs, reread} {
+	for _, st := range []storage{fused, staged, registers, shared, inputs, reread} {
 		w := k.newWalk(st)
 		entries := w.entries()
 		if len(entries) == 0 {
@@ -80,7 +87,7 @@ func (w *walk) entries() (list []rowEntry) {
 	k := w.k
 	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
 	switch {
-	case w.storage == fused && !isFused:
+	case w.storage == fused && !isFused, w.storage == staged && (k.variant != Vector || w.stagedWords() == 0):
 		return nil
 	case w.storage == inputs && !slices.ContainsFunc(k.newWalk(shared).kept, isComputed):
 		return nil
@@ -94,9 +101,8 @@ func (w *walk) entries() (list []rowEntry) {
 				e.name += fmt.Sprint(groups)
 			}
 			if w.storage == fused {
-				e.rows = shape.fusedRows
+				e.rows, e.steps = fusedRows(shape.threads, groups)
 			}
-			e.isAhead = w.storage == fused || w.storage == registers && shape.threads == 1024 && w.canBeAhead(groups)
 			list = append(list, e)
 		}
 		longest := inRegisters.groups(shape)
@@ -105,8 +111,19 @@ func (w *walk) entries() (list []rowEntry) {
 			for _, g := range w.groups(shape) {
 				add(g, 8*len(w.sums))
 			}
+		case staged:
+			if shape.threads == 1024 {
+				for _, g := range w.groups(shape) {
+					if g*w.stagedWords()*4*shape.threads+staticShared <= mostShared {
+						add(g, w.stagedWords())
+					}
+				}
+			}
 		case registers:
-			if isFused {
+			switch {
+			case shape.threads == 1024 && len(k.newWalk(staged).entries()) > 0:
+				longest = nil
+			case isFused:
 				longest = longest[max(0, len(longest)-1):]
 			}
 			for _, g := range longest {
@@ -124,22 +141,19 @@ func (w *walk) entries() (list []rowEntry) {
 
 // groups are the numbers of groups for which a thread has enough registers.
 func (w *walk) groups(shape rowShape) []int {
-	if w.words == 0 {
+	if w.words+w.stagedWords() == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
-		return g*w.words+w.otherRegisters(g) > shape.budget || w.cost()*g > maxUnrolled
-	})
-}
-
-// canBeAhead reports whether reading the next row in the place of this one takes few
-// registers more, if any.
-func (w *walk) canBeAhead(groups int) bool {
-	words := 0
-	for _, v := range w.readFirst() {
-		words += groups * w.wordsOf(v)
+	budget := shape.budget
+	if w.storage == fused {
+		budget = min(budget, fusedRegisters)
 	}
-	return words > 0 && (words <= aheadRegisters || !slices.ContainsFunc(w.kept, isComputed))
+	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
+		if rows, _ := fusedRows(shape.threads, g); rows == 0 && w.storage == fused {
+			return true
+		}
+		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
+	})
 }
 
 func isComputed(v *keptValue) bool { return !v.isInput() }
@@ -147,7 +161,7 @@ func isComputed(v *keptValue) bool { return !v.isInput() }
 // otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
 // reductions and, to move groups of operands, addresses and room to take 16-bit elements
 // apart.
-func (w *walk) otherRegisters(g int) int {
+func (w *walk) otherRegisters(threads, g int) int {
 	k := w.k
 	count := lanesPerThread * k.mostReductions(nil)
 	for i, o := range k.d.Operands {
@@ -159,14 +173,12 @@ func (w *walk) otherRegisters(g int) int {
 			count += 4
 		}
 	}
-	if slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }) {
+	switch {
+	case w.storage == fused:
+		_, steps := fusedRows(threads, g)
+		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
+	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
 		count += 12 // an input is not gone at once when what is computed from it takes its place
-	}
-	if w.storage == fused {
-		count += lanesPerThread
-		for _, n := range w.columnInputs() {
-			count += g * 2 * k.dtypes[n.Operand].Size()
-		}
 	}
 	return count
 }
@@ -175,20 +187,25 @@ func (w *walk) otherRegisters(g int) int {
 func (w *walk) instance(s *text, e rowEntry) {
 	k := w.k
 	arguments := fmt.Sprintf("%d, %d", e.threads, e.rows)
-	if w.storage.isInRegisters() {
-		arguments += fmt.Sprintf(", %d, %t", e.groups, e.isAhead)
+	if w.storage.isUnrolled() {
+		arguments += fmt.Sprintf(", %d", e.groups)
+	}
+	if w.storage == fused {
+		arguments += fmt.Sprintf(", %d", e.steps)
 	}
 	k.source.Entries = append(k.source.Entries, e.name)
 	s.line("KERNEL(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, k.base, w.storage, arguments)
 }
 
 var storageNotes = [...][]string{
-	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread. With AHEAD, the next row is read during the last pass over this one."},
-	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. The rows of a",
-		"slot are those of one lane of column sums, which grows in shared memory, in words of", "the thread's own."},
-	shared: {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
-	inputs: {"Inputs that a later pass needs are kept in shared memory, in words of", "the thread's own."},
-	reread: {"Every pass reads the row."},
+	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. STEPS rows of a",
+		"block follow each other in a lane of column sums: their terms meet in shared memory,", "where the thread that owns a column of the lane adds them in their order."},
+	staged: {"Inputs are in shared memory, in words of the thread's own, G groups of eight", "elements; where they are read for the last time, the next row's are sent for. What is",
+		"computed and needed later is kept in registers."},
+	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread."},
+	shared:    {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
+	inputs:    {"Inputs that a later pass needs are kept in shared memory, in words of", "the thread's own."},
+	reread:    {"Every pass reads the row."},
 }
 
 // function writes the function of which the instances of a walk are made.
@@ -197,9 +214,12 @@ func (w *walk) function(s *text) {
 	s.line("")
 	s.line("// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with")
 	s.line("// c / 8 mod T = t. %s", strings.Join(storageNotes[w.storage], "\n// "))
-	if w.storage.isInRegisters() {
-		s.line("template <int T, int ROWS, int G, bool AHEAD>")
-	} else {
+	switch {
+	case w.storage == fused:
+		s.line("template <int T, int ROWS, int G, int STEPS>")
+	case w.storage.isUnrolled():
+		s.line("template <int T, int ROWS, int G>")
+	default:
 		s.line("template <int T, int ROWS>")
 	}
 	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, w.storage, k.base)
@@ -207,8 +227,13 @@ func (w *walk) function(s *text) {
 		s.line("SHARED(float, scratch, 2 * %d * ROWS * T / 32);", most)
 		s.line("int turn = 0;")
 	}
-	if w.storage.isInShared() {
+	switch w.storage {
+	case shared, inputs:
 		s.line("SHARED_DYN(u32, kept);")
+	case staged:
+		s.line("SHARED_DYN(uint4_aligned, stage);")
+	case fused:
+		s.line("SHARED_DYN(Quad, terms);")
 	}
 	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
 	var all []*def.Node
@@ -216,27 +241,20 @@ func (w *walk) function(s *text) {
 		all = append(append(all, p.roots...), p.after...)
 	}
 	k.scalarsOf(s, closure(append(append(all, w.start...), values(k.rowOutputs)...), nil))
-	if w.storage == fused {
-		w.beginLanes(s)
-	}
-	w.readAhead(s)
-	s.open("for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {")
-	s.line("const bool here = ROWS == 1 || first + slot < p.rows;")
-	s.line("const i64 row = here ? first + slot : first;")
-	s.line("const u32 columns = here ? p.cols : 0;")
+	w.beginRows(s)
 	k.rowNodes(s, w.start, w.isAheadInput)
-	if w.storage.isInRegisters() {
-		first := w.readFirst()
+	if w.storage.isUnrolled() {
 		for _, v := range w.kept {
-			if slices.Contains(first, v) {
-				continue
-			}
-			if v.isInput() {
+			switch {
+			case v.isInput() && (v.first > 0 || w.storage == registers):
 				s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
-			} else {
+			case !v.isInput():
 				s.line("%s %s[G][8];", typeName(v.node.Type), k.keptName(v))
 			}
 		}
+	}
+	if w.storage == staged {
+		s.line("staging_done();")
 	}
 	for i := range w.passes {
 		w.pass(s, &w.passes[i], i)
@@ -247,45 +265,97 @@ func (w *walk) function(s *text) {
 			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, name(n))
 		}
 	}
+	if w.storage == fused {
+		w.addTerms(s)
+	}
 	s.close("}")
 	if w.storage == fused {
-		w.endLanes(s)
+		w.storeLanes(s)
 	}
 	s.close("}")
 }
 
-// beginLanes makes the thread's lanes of column sums empty, and reads what is stored per
-// column once for all rows.
-func (w *walk) beginLanes(s *text) {
+// beginRows opens the loop over rows, and reads the first one where rows are read ahead.
+func (w *walk) beginRows(s *text) {
 	k := w.k
-	s.line("SHARED_DYN(Quad, lanes_of_block);")
-	s.line("Quad* const lanes = lanes_of_block + slot * (%d * G * 2 * T) + t;", len(w.sums))
-	s.line("UNROLL for (u32 i = 0; i < %d * G * 2; i++) lanes[i * T] = Quad{0.0f, 0.0f, 0.0f, 0.0f};", len(w.sums))
-	for _, n := range w.columnInputs() {
-		s.line("%s %s_kept[G];", groupType(k.dtypes[n.Operand]), k.operands[n.Operand])
+	switch w.storage {
+	case fused:
+		s.line("const u32 owned = G >= STEPS ? G / STEPS : 1; // groups of columns of a lane")
+		for _, n := range w.sums {
+			s.line("float %s_lane[owned][8];", name(n))
+			s.line("UNROLL for (u32 o = 0; o < owned; o++) fill(%s_lane[o], 0.0f);", name(n))
+		}
+		for _, v := range w.readFirst() {
+			s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+		}
+		for _, n := range w.aheadInputs() {
+			s.line("%s %s_next = 0;", typeName(n.Type), name(n))
+		}
+		s.line("const i64 of_slot = slot / STEPS + slot %% STEPS * p.lane_step;")
+		s.open("{")
+		s.line("const i64 row = (i64)blockIdx.x * (ROWS / STEPS) + of_slot;")
+		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.loadKept(s, w.readFirst())
+		w.loadRowInputs(s)
+		s.close("}")
+		s.open("for (i64 first = (i64)blockIdx.x * (ROWS / STEPS); first < p.rows; first += STEPS * p.lane_step) {")
+		s.line("const bool here = first + of_slot < p.rows;")
+		s.line("const i64 row = here ? first + of_slot : first;")
+	case staged:
+		s.open("{")
+		s.line("const i64 row = blockIdx.x;")
+		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+		s.line("const u32 c = (g * T + t) * 8;")
+		for _, v := range w.readFirst() {
+			w.send(s, v)
+		}
+		s.close("}")
+		s.close("}")
+		s.open("for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {")
+		s.line("const bool here = true;")
+		s.line("const i64 row = first;")
+	default:
+		s.open("for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {")
+		s.line("const bool here = ROWS == 1 || first + slot < p.rows;")
+		s.line("const i64 row = here ? first + slot : first;")
 	}
-	if len(w.columnInputs()) == 0 {
-		return
-	}
-	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
-	for _, n := range w.columnInputs() {
-		w.loadGroup(s, n, k.operands[n.Operand]+"_kept", "p.cols")
-	}
-	s.close("}")
+	s.line("const u32 columns = here ? p.cols : 0;")
 }
 
-// endLanes stores the lanes, for the kernel that adds them up.
-func (w *walk) endLanes(s *text) {
-	s.line("const i64 lane = (i64)blockIdx.x * ROWS + slot;")
-	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
-	s.open("if (lane < p.lanes && c < p.cols) {")
-	for i := range w.sums {
-		s.line("Quad* const at%d = reinterpret_cast<Quad*>(p.column_lanes + (%d * p.lanes + lane) * p.padded + c);", i, i)
-		s.line("at%[1]d[0] = lanes[(%[1]d * G + g) * 2 * T];", i)
-		s.line("at%[1]d[1] = lanes[((%[1]d * G + g) * 2 + 1) * T];", i)
+// addTerms adds the terms of the block's rows to lanes of column sums.
+func (w *walk) addTerms(s *text) {
+	s.line("BARRIER(); // all terms are there")
+	w.openOwned(s)
+	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
+	s.open("if (first + lane + step * p.lane_step < p.rows) {")
+	for i, n := range w.sums {
+		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
 	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.line("BARRIER(); // everybody has added them, they may be replaced")
+}
+
+// openOwned begins the walk over the groups of lanes that a thread owns.
+func (w *walk) openOwned(s *text) {
+	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
+	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
+	s.line("const u32 c = (g * T + of) * 8;")
+	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
+}
+
+// storeLanes stores the lanes, for the kernel that adds them up.
+func (w *walk) storeLanes(s *text) {
+	w.openOwned(s)
+	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
+	s.open("if (at < p.lanes) {")
+	for i, n := range w.sums {
+		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
+	}
+	s.close("}")
 	s.close("}")
 	s.close("}")
 }
@@ -295,31 +365,27 @@ func (w *walk) isAheadInput(n *def.Node) bool {
 	return w.storage == fused && n.Op == def.OpInput
 }
 
-// readAhead reads the first row, where rows are read ahead.
-func (w *walk) readAhead(s *text) {
-	k := w.k
-	first, perRow := w.readFirst(), w.aheadInputs()
-	if !w.storage.isInRegisters() || len(first)+len(perRow) == 0 {
-		return
-	}
-	for _, v := range first {
-		s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
-	}
-	for _, n := range perRow {
-		s.line("%s %s_next = 0;", typeName(n.Type), name(n))
-	}
-	s.open("if constexpr (AHEAD) {")
-	s.line("const i64 row = (i64)blockIdx.x * ROWS + slot;")
-	s.line("const u32 columns = row < p.rows ? p.cols : 0;")
-	w.loadKept(s, first)
-	w.loadRowInputs(s)
-	s.close("}")
-}
-
 func (w *walk) loadRowInputs(s *text) {
 	for _, n := range w.aheadInputs() {
 		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
 	}
+}
+
+// stage is where a group of an input lies in shared memory.
+func (w *walk) stage(v *keptValue) string {
+	quads := 0
+	for _, o := range w.readFirst() {
+		if o == v {
+			break
+		}
+		quads += w.wordsOf(o) / 4
+	}
+	return fmt.Sprintf("stage + (%d * G + g * %d) * T + t", quads, w.wordsOf(v)/4)
+}
+
+// send has a group of an input copied to shared memory.
+func (w *walk) send(s *text, v *keptValue) {
+	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.k.atRow(v.node.Operand))
 }
 
 func (k *rowwise) keptName(v *keptValue) string {
@@ -340,7 +406,7 @@ func (k *rowwise) rowNodes(s *text, nodes []*def.Node, isAhead func(*def.Node) b
 			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(x, at)))
 		case isReduction(n):
 		case isAhead(n):
-			k.declare(s, n, fmt.Sprintf("AHEAD ? %s_next : %s", name(n), k.rowExpression(n)))
+			k.declare(s, n, name(n)+"_next")
 		default:
 			k.declare(s, n, k.rowExpression(n))
 		}
@@ -366,23 +432,22 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 			}
 		}
 		s.line("")
-		s.line("// pass %d: %s", i+1, strings.Join(does, ", "))
+		s.line("// pass %d: %s", p.number, strings.Join(does, ", "))
 		if p.stores && k.hasRowLoads() {
 			s.line("if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced")
 			s.line("else WARP_BARRIER();")
 		}
-		if w.storage.isInRegisters() {
+		if w.storage.isUnrolled() {
 			w.readRow(s, p)
 		}
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
 		}
+		w.fetchFirst(s, p)
 		w.openGroups(s)
 		w.group(s, p)
 		w.closeInside(s)
-		if w.storage.isInRegisters() && i == w.lastPass() {
-			w.readNext(s)
-		}
+		w.readNext(s, i)
 		s.close("}")
 	}
 	for _, n := range p.reductions {
@@ -419,7 +484,7 @@ func (k *rowwise) hasRowLoads() bool {
 // comes before closeInside concerns groups that are inside the row, n of whose elements
 // are: with vector access, all eight.
 func (w *walk) openGroups(s *text) {
-	if w.storage.isInRegisters() {
+	if w.storage.isUnrolled() {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		s.line("const u32 c = (g * T + t) * 8;")
 	} else {
@@ -428,13 +493,13 @@ func (w *walk) openGroups(s *text) {
 	switch {
 	case w.k.variant == Element:
 		s.line("const int n = inside(c, columns);")
-	case w.storage.isInRegisters():
+	case w.storage.isUnrolled():
 		s.open("if (c < columns) {")
 	}
 }
 
 func (w *walk) closeInside(s *text) {
-	if w.k.variant == Vector && w.storage.isInRegisters() {
+	if w.k.variant == Vector && w.storage.isUnrolled() {
 		s.close("}")
 	}
 }
@@ -455,43 +520,45 @@ func (k *rowwise) only(value, identity string) string {
 	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
 }
 
-// readRow reads the inputs that are kept from this pass on.
+// readRow reads the inputs that are kept in registers from this pass on.
 func (w *walk) readRow(s *text, p *rowPass) {
-	var early, late []*keptValue
-	for _, v := range p.keeps {
-		switch {
-		case v.isInput() && v.first == 0:
-			early = append(early, v)
-		case v.isInput():
-			late = append(late, v)
-		}
-	}
-	w.loadKept(s, late)
-	if len(early) > 0 {
-		s.open("if constexpr (!AHEAD) {")
-		w.loadKept(s, early)
-		s.close("}")
-	}
+	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
+		return !v.isInput() || v.first == 0 && w.storage != registers
+	}))
 }
 
-// readNext reads a group of the next row in the place of one that is done with.
-func (w *walk) readNext(s *text) {
-	first := w.readFirst()
-	if len(first)+len(w.aheadInputs()) == 0 {
-		return
-	}
-	s.open("if constexpr (AHEAD) {")
-	s.line("const i64 row = first + (i64)gridDim.x * ROWS + slot;")
-	s.line("const u32 columns = row < p.rows ? p.cols : 0;")
-	for _, v := range first {
-		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
-	}
-	if len(w.aheadInputs()) > 0 {
-		s.open("if (g == 0) {")
-		w.loadRowInputs(s)
+// readNext reads, or sends for, a group of the next row in the place of one that is done
+// with after pass i.
+func (w *walk) readNext(s *text, i int) {
+	switch w.storage {
+	case fused:
+		if i != w.lastPass() || len(w.readFirst())+len(w.aheadInputs()) == 0 {
+			return
+		}
+		s.open("{")
+		s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
+		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		for _, v := range w.readFirst() {
+			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+		}
+		if len(w.aheadInputs()) > 0 {
+			s.open("if (g == 0) {")
+			w.loadRowInputs(s)
+			s.close("}")
+		}
+		s.close("}")
+	case staged:
+		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
+		if len(done) == 0 {
+			return
+		}
+		s.open("if (first + gridDim.x < p.rows) {")
+		s.line("const i64 row = first + gridDim.x;")
+		for _, v := range done {
+			w.send(s, v)
+		}
 		s.close("}")
 	}
-	s.close("}")
 }
 
 // loadKept reads inputs into registers, so that all accesses are under way at once.
@@ -590,11 +657,7 @@ func (w *walk) group(s *text, p *rowPass) {
 		}
 	}
 	for i, n := range p.sums {
-		form := "add_lanes(lanes + (%d * G + g) * 2 * T, T, %s_terms);"
-		if k.variant == Element {
-			form = "if (c < columns) " + form
-		}
-		s.line(form, i, name(n))
+		s.line("put_terms(terms + ((slot * %d + %d) * G + g) * 2 * T + t, T, %s_terms);", len(p.sums), i, name(n))
 	}
 }
 
@@ -607,7 +670,11 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		if !v.isInput() {
 			continue
 		}
-		if w.storage.isInShared() {
+		switch {
+		case w.isStaged(v):
+			groups[v.node] = w.takeStaged(s, v)
+			continue
+		case w.storage.isInShared():
 			groups[v.node] = k.operands[v.node.Operand] + "_group"
 			s.line("%s %s;", groupType(k.dtypes[v.node.Operand]), groups[v.node])
 			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.node], w.word(v, "i"))
@@ -621,14 +688,19 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	for _, n := range p.nodes {
 		v := find(p.keeps, n)
 		switch {
-		case n.Op == def.OpInput && v != nil && w.storage.isInRegisters():
+		case w.isStaged(v):
+			groups[n] = w.takeStaged(s, v)
+		case n.Op == def.OpInput && v != nil && w.storage.isUnrolled():
 			groups[n] = k.keptName(v) + "[g]"
-		case n.Op == def.OpInput && isColumn(n) && w.storage == fused:
-			groups[n] = k.operands[n.Operand] + "_kept[g]"
 		case n.Op == def.OpInput:
 			d := k.dtypes[n.Operand]
 			groups[n] = k.operands[n.Operand] + "_group"
-			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, k.atRow(n.Operand), k.count()))
+			if w.isFetchedAhead() {
+				s.line("const %s %s = %s;", groupType(d), groups[n], w.nextName(p, n))
+				w.fetchNext(s, p, n, "c + T * 8")
+			} else {
+				s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, k.atRow(n.Operand), k.count()))
+			}
 			if v != nil {
 				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
 			}
@@ -640,6 +712,38 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	return groups
 }
 
+// isFetchedAhead reports whether a loop over groups reads each while the one before is at
+// work.
+func (w *walk) isFetchedAhead() bool { return !w.storage.isUnrolled() && w.k.variant == Vector }
+
+// fetchFirst reads the first groups of the inputs that a pass reads in a loop.
+func (w *walk) fetchFirst(s *text, p *rowPass) {
+	if !w.isFetchedAhead() {
+		return
+	}
+	for _, n := range p.nodes {
+		if n.Op == def.OpInput {
+			s.line("%s %s;", groupType(w.k.dtypes[n.Operand]), w.nextName(p, n))
+			w.fetchNext(s, p, n, "t * 8")
+		}
+	}
+}
+
+func (w *walk) nextName(p *rowPass, n *def.Node) string {
+	return fmt.Sprintf("%s_next%d", w.k.operands[n.Operand], p.number)
+}
+
+func (w *walk) fetchNext(s *text, p *rowPass, n *def.Node, c string) {
+	s.line("%s = fetch%d_whole(%s, %s < columns);", w.nextName(p, n), 8*w.k.dtypes[n.Operand].Size(), w.k.atColumn(n.Operand, c), c)
+}
+
+// takeStaged reads a group of an input from shared memory.
+func (w *walk) takeStaged(s *text, v *keptValue) string {
+	group := w.k.operands[v.node.Operand] + "_group"
+	s.line("const %s %s = staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, 4*w.wordsOf(v), w.stage(v))
+	return group
+}
+
 // elements declares the values of element j: those that were kept, and those that the
 // pass computes, of which it keeps some.
 func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
@@ -648,7 +752,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 		switch {
 		case v.isInput():
 			k.get(s, v.node, groups[v.node])
-		case w.storage.isInRegisters():
+		case w.storage.isUnrolled():
 			k.declare(s, v.node, k.keptName(v)+"[g][j]")
 		case v.node.Type == def.Float:
 			k.declare(s, v.node, "float_of("+w.word(v, "j")+")")
@@ -664,7 +768,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 		k.elementsOf(s, []*def.Node{n}, "c + j")
 		switch v := find(p.keeps, n); {
 		case v == nil:
-		case w.storage.isInRegisters():
+		case w.storage.isUnrolled():
 			s.line("%s[g][j] = %s;", k.keptName(v), name(n))
 		case n.Type == def.Float:
 			s.line("%s = bits_of(%s);", w.word(v, "j"), name(n))

@@ -321,12 +321,14 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 	s.close("}")
 }
 
-// atRow is the address of a group of an operand.
-func (k *rowwise) atRow(operand int) string {
+// atRow is the address of a group of an operand, from column c on.
+func (k *rowwise) atRow(operand int) string { return k.atColumn(operand, "c") }
+
+func (k *rowwise) atColumn(operand int, c string) string {
 	if k.d.Operands[operand].Extent == def.PerColumn {
-		return fmt.Sprintf("p.%s + c", k.operands[operand])
+		return fmt.Sprintf("p.%s + %s", k.operands[operand], c)
 	}
-	return fmt.Sprintf("p.%[1]s + row * p.%[1]s_stride + c", k.operands[operand])
+	return fmt.Sprintf("p.%[1]s + row * p.%[1]s_stride + %[2]s", k.operands[operand], c)
 }
 
 // storeGroups computes the elements of a group and stores those that are outputs.

@@ -10,19 +10,20 @@ import (
 type storage uint8
 
 const (
-	registers storage = iota
-	fused             // registers, while the lanes of column sums grow in shared memory
+	fused  storage = iota // in registers, with the lanes of column sums
+	staged                // inputs in shared memory, where the next row's arrive meanwhile; others in registers
+	registers
 	shared
 	inputs // of all values only inputs, in shared memory
 	reread // nowhere: inputs are read and values computed again
 )
 
-var storageNames = [...]string{"registers", "fused", "shared", "inputs", "reread"}
+var storageNames = [...]string{"fused", "staged", "registers", "shared", "inputs", "reread"}
 
 func (s storage) String() string { return storageNames[s] }
 
-func (s storage) isInRegisters() bool { return s == registers || s == fused }
-func (s storage) isInShared() bool    { return s == shared || s == inputs }
+func (s storage) isUnrolled() bool { return s == fused || s == staged || s == registers }
+func (s storage) isInShared() bool { return s == shared || s == inputs }
 
 // walk is how the rows kernel goes over a row, for one way of keeping values.
 type walk struct {
@@ -37,6 +38,7 @@ type walk struct {
 
 // rowPass is one walk over a row by the rows kernel.
 type rowPass struct {
+	number     int // from 1 on
 	roots      []*def.Node
 	reductions []*def.Node
 	sums       []*def.Node
@@ -82,7 +84,7 @@ func (k *rowwise) newWalk(st storage) *walk {
 	w.start = only(k.schedule.Start)
 	for i := range k.schedule.Passes {
 		plan := &k.schedule.Passes[i]
-		p := rowPass{reductions: only(plan.Reductions), after: only(plan.After)}
+		p := rowPass{number: i + 1, reductions: only(plan.Reductions), after: only(plan.After)}
 		p.stores = stores && len(plan.Stores) > 0
 		p.roots = arguments(p.reductions)
 		if p.stores {
@@ -189,7 +191,7 @@ func (w *walk) assignSlots() {
 	for _, v := range w.kept {
 		v.slot = slices.IndexFunc(slots, func(others []*keptValue) bool {
 			return !slices.ContainsFunc(others, func(o *keptValue) bool {
-				return o.last > v.first || o.last == v.first && v.isInput()
+				return o.last > v.first || o.last == v.first && v.isInput() || w.isStaged(o) || w.isStaged(v)
 			})
 		})
 		if v.slot < 0 {
@@ -199,6 +201,9 @@ func (w *walk) assignSlots() {
 		slots[v.slot] = append(slots[v.slot], v)
 	}
 	for _, sharing := range slots {
+		if w.storage == staged {
+			sharing = slices.DeleteFunc(sharing, w.isStaged)
+		}
 		size := 0
 		for _, v := range sharing {
 			v.offset = w.words
@@ -217,25 +222,24 @@ func (w *walk) wordsOf(v *keptValue) int {
 }
 
 // readFirst are the inputs that are read for the first pass and kept.
-func (w *walk) readFirst() (first []*keptValue) {
-	for _, v := range w.kept {
-		if v.isInput() && v.first == 0 {
-			first = append(first, v)
-		}
-	}
-	return first
+func (w *walk) readFirst() []*keptValue {
+	return slices.DeleteFunc(slices.Clone(w.kept), func(v *keptValue) bool { return !v.isInput() || v.first != 0 })
 }
 
-// columnInputs are the inputs per column that a pass reads.
-func (w *walk) columnInputs() (nodes []*def.Node) {
-	for _, p := range w.passes {
-		for _, n := range p.nodes {
-			if n.Op == def.OpInput && isColumn(n) && !slices.Contains(nodes, n) {
-				nodes = append(nodes, n)
-			}
+// isStaged reports whether a kept value is among those that are in shared memory before
+// their row is begun.
+func (w *walk) isStaged(v *keptValue) bool {
+	return w.storage == staged && v != nil && v.isInput() && v.first == 0
+}
+
+// stagedWords are those of a group of all inputs that are staged.
+func (w *walk) stagedWords() (words int) {
+	for _, v := range w.kept {
+		if w.isStaged(v) {
+			words += w.wordsOf(v)
 		}
 	}
-	return nodes
+	return words
 }
 
 // aheadInputs are the inputs per row that are read before their row is begun.

@@ -33,28 +33,27 @@ struct layernorm_backward_params {
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread, and the next row is read during the last pass over this one. The rows of a
-// slot are those of one lane of column sums, which grows in shared memory, in words of
-// the thread's own.
-template <int T, int ROWS, int G, bool AHEAD>
+// thread, and the next row is read during the last pass over this one. STEPS rows of a
+// block follow each other in a lane of column sums: their terms meet in shared memory,
+// where the thread that owns a column of the lane adds them in their order.
+template <int T, int ROWS, int G, int STEPS>
 DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
+    SHARED_DYN(Quad, terms);
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    SHARED_DYN(Quad, lanes_of_block);
-    Quad* const lanes = lanes_of_block + slot * (2 * G * 2 * T) + t;
-    UNROLL for (u32 i = 0; i < 2 * G * 2; i++) lanes[i * T] = Quad{0.0f, 0.0f, 0.0f, 0.0f};
-    Group16 gamma_kept[G];
-    UNROLL for (u32 g = 0; g < G; g++) {
-        const u32 c = (g * T + t) * 8;
-        gamma_kept[g] = fetch16_whole(p.gamma + c, c < p.cols);
-    }
+    const u32 owned = G >= STEPS ? G / STEPS : 1; // groups of columns of a lane
+    float t19_lane[owned][8];
+    UNROLL for (u32 o = 0; o < owned; o++) fill(t19_lane[o], 0.0f);
+    float t20_lane[owned][8];
+    UNROLL for (u32 o = 0; o < owned; o++) fill(t20_lane[o], 0.0f);
     Group16 dy_kept[G];
     Group16 x_kept[G];
     float mean_8_next = 0;
     float rstd_10_next = 0;
-    if constexpr (AHEAD) {
-        const i64 row = (i64)blockIdx.x * ROWS + slot;
+    const i64 of_slot = slot / STEPS + slot % STEPS * p.lane_step;
+    {
+        const i64 row = (i64)blockIdx.x * (ROWS / STEPS) + of_slot;
         const u32 columns = row < p.rows ? p.cols : 0;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
@@ -64,21 +63,14 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
         if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
     }
-    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
-        const bool here = ROWS == 1 || first + slot < p.rows;
-        const i64 row = here ? first + slot : first;
+    for (i64 first = (i64)blockIdx.x * (ROWS / STEPS); first < p.rows; first += STEPS * p.lane_step) {
+        const bool here = first + of_slot < p.rows;
+        const i64 row = here ? first + of_slot : first;
         const u32 columns = here ? p.cols : 0;
-        const float mean_8 = AHEAD ? mean_8_next : load_f32(p.mean + row * p.mean_stride);
-        const float rstd_10 = AHEAD ? rstd_10_next : load_f32(p.rstd + row * p.rstd_stride);
+        const float mean_8 = mean_8_next;
+        const float rstd_10 = rstd_10_next;
 
         // pass 1: rowsum(t), rowsum(t12)
-        if constexpr (!AHEAD) {
-            UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
-            }
-        }
         float t3_lane[8];
         fill(t3_lane, 0.0f);
         float t13_lane[8];
@@ -86,9 +78,10 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
-                    const float gamma_1 = get_f16(gamma_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_group, j);
                     const float t_2 = dy_0 * gamma_1;
                     const float x_7 = get_f16(x_kept[g], j);
                     const float t9 = x_7 - mean_8;
@@ -120,13 +113,14 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
             if (c < columns) {
                 renew(dy_kept[g]);
                 renew(x_kept[g]);
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
                 float dx_out[8];
                 float t19_terms[8];
                 float t20_terms[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
                     const float x_7 = get_f16(x_kept[g], j);
-                    const float gamma_1 = get_f16(gamma_kept[g], j);
+                    const float gamma_1 = get_f16(gamma_group, j);
                     const float t_2 = dy_0 * gamma_1;
                     const float t6 = t_2 - a_5;
                     const float t9 = x_7 - mean_8;
@@ -140,11 +134,11 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                     dx_out[j] = t17;
                 }
                 put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
-                add_lanes(lanes + (0 * G + g) * 2 * T, T, t19_terms);
-                add_lanes(lanes + (1 * G + g) * 2 * T, T, t20_terms);
+                put_terms(terms + ((slot * 2 + 0) * G + g) * 2 * T + t, T, t19_terms);
+                put_terms(terms + ((slot * 2 + 1) * G + g) * 2 * T + t, T, t20_terms);
             }
-            if constexpr (AHEAD) {
-                const i64 row = first + (i64)gridDim.x * ROWS + slot;
+            {
+                const i64 row = first + STEPS * p.lane_step + of_slot;
                 const u32 columns = row < p.rows ? p.cols : 0;
                 dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
                 x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
@@ -154,61 +148,162 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                 }
             }
         }
+        BARRIER(); // all terms are there
+        UNROLL for (u32 o = 0; o < owned; o++) {
+            const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
+            const u32 c = (g * T + of) * 8;
+            if (lane < ROWS / STEPS && c < p.cols) {
+                UNROLL for (u32 step = 0; step < STEPS; step++) {
+                    if (first + lane + step * p.lane_step < p.rows) {
+                        add_terms(t19_lane[o], terms + (((lane * STEPS + step) * 2 + 0) * G + g) * 2 * T + of, T);
+                        add_terms(t20_lane[o], terms + (((lane * STEPS + step) * 2 + 1) * G + g) * 2 * T + of, T);
+                    }
+                }
+            }
+        }
+        BARRIER(); // everybody has added them, they may be replaced
     }
-    const i64 lane = (i64)blockIdx.x * ROWS + slot;
-    UNROLL for (u32 g = 0; g < G; g++) {
-        const u32 c = (g * T + t) * 8;
-        if (lane < p.lanes && c < p.cols) {
-            Quad* const at0 = reinterpret_cast<Quad*>(p.column_lanes + (0 * p.lanes + lane) * p.padded + c);
-            at0[0] = lanes[(0 * G + g) * 2 * T];
-            at0[1] = lanes[((0 * G + g) * 2 + 1) * T];
-            Quad* const at1 = reinterpret_cast<Quad*>(p.column_lanes + (1 * p.lanes + lane) * p.padded + c);
-            at1[0] = lanes[(1 * G + g) * 2 * T];
-            at1[1] = lanes[((1 * G + g) * 2 + 1) * T];
+    UNROLL for (u32 o = 0; o < owned; o++) {
+        const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
+        const u32 c = (g * T + of) * 8;
+        if (lane < ROWS / STEPS && c < p.cols) {
+            const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;
+            if (at < p.lanes) {
+                put32_vector(p.column_lanes + (0 * p.lanes + at) * p.padded + c, 8, group_f32(t19_lane[o]));
+                put32_vector(p.column_lanes + (1 * p.lanes + at) * p.padded + c, 8, group_f32(t20_lane[o]));
+            }
         }
     }
 }
 
-KERNEL(layernorm_backward_rows16_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, true>(p); }
-KERNEL(layernorm_backward_rows32_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 1, true>(p); }
-KERNEL(layernorm_backward_rows32_fused4, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 4, true>(p); }
-KERNEL(layernorm_backward_rows32_fused8, 128)(const layernorm_backward_params p) { layernorm_backward_fused<32, 4, 8, true>(p); }
-KERNEL(layernorm_backward_rows128_fused4, 128)(const layernorm_backward_params p) { layernorm_backward_fused<128, 1, 4, true>(p); }
-KERNEL(layernorm_backward_rows128_fused8, 128)(const layernorm_backward_params p) { layernorm_backward_fused<128, 1, 8, true>(p); }
+KERNEL(layernorm_backward_rows16_fused1, 256)(const layernorm_backward_params p) { layernorm_backward_fused<16, 16, 1, 4>(p); }
+KERNEL(layernorm_backward_rows32_fused1, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
+KERNEL(layernorm_backward_rows32_fused4, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
+KERNEL(layernorm_backward_rows128_fused4, 512)(const layernorm_backward_params p) { layernorm_backward_fused<128, 4, 4, 4>(p); }
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
+// elements; where they are read for the last time, the next row's are sent for. What is
+// computed and needed later is kept in registers.
+template <int T, int ROWS, int G>
+DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    SHARED_DYN(uint4_aligned, stage);
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    {
+        const i64 row = blockIdx.x;
+        const u32 columns = row < p.rows ? p.cols : 0;
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            send16(stage + (0 * G + g * 1) * T + t, T, p.dy + row * p.dy_stride + c, c < columns);
+            send16(stage + (1 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+        }
+    }
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+        const bool here = true;
+        const i64 row = first;
+        const u32 columns = here ? p.cols : 0;
+        const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+        staging_done();
+
+        // pass 1: rowsum(t), rowsum(t12)
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                const Group16 dy_group = staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                const Group16 x_group = staged16(stage + (1 * G + g * 1) * T + t, T);
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_group, j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float x_7 = get_f16(x_group, j);
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t12 = t_2 * xhat_11;
+                    t3_lane[j] = t3_lane[j] + t_2;
+                    t13_lane[j] = t13_lane[j] + t12;
+                }
+            }
+        }
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: store dx
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                const Group16 dy_group = staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = staged16(stage + (1 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                float dx_out[8];
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_group, j);
+                    const float x_7 = get_f16(x_group, j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float t6 = t_2 - a_5;
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t15 = xhat_11 * c_14;
+                    const float t16 = t6 - t15;
+                    const float t17 = t16 * rstd_10;
+                    dx_out[j] = t17;
+                }
+                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+            }
+            if (first + gridDim.x < p.rows) {
+                const i64 row = first + gridDim.x;
+                send16(stage + (0 * G + g * 1) * T + t, T, p.dy + row * p.dy_stride + c, c < columns);
+                send16(stage + (1 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+            }
+        }
+    }
+}
+
+KERNEL(layernorm_backward_rows1024_staged2, 1024)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2>(p); }
+KERNEL(layernorm_backward_rows1024_staged4, 1024)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread. With AHEAD, the next row is read during the last pass over this one.
-template <int T, int ROWS, int G, bool AHEAD>
+// thread.
+template <int T, int ROWS, int G>
 DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    Group16 dy_kept[G];
-    Group16 x_kept[G];
-    if constexpr (AHEAD) {
-        const i64 row = (i64)blockIdx.x * ROWS + slot;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
-        }
-    }
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+        Group16 dy_kept[G];
+        Group16 x_kept[G];
 
         // pass 1: rowsum(t), rowsum(t12)
-        if constexpr (!AHEAD) {
-            UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
-            }
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
+            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
         }
         float t3_lane[8];
         fill(t3_lane, 0.0f);
@@ -269,20 +364,13 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
                 }
                 put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
             }
-            if constexpr (AHEAD) {
-                const i64 row = first + (i64)gridDim.x * ROWS + slot;
-                const u32 columns = row < p.rows ? p.cols : 0;
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
-            }
         }
     }
 }
 
-KERNEL(layernorm_backward_rows16_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1, false>(p); }
-KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8, false>(p); }
-KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8, false>(p); }
-KERNEL(layernorm_backward_rows1024_registers2, 1024)(const layernorm_backward_params p) { layernorm_backward_registers<1024, 1, 2, true>(p); }
+KERNEL(layernorm_backward_rows16_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1>(p); }
+KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8>(p); }
+KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
@@ -305,11 +393,20 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
+        Group16 dy_next1;
+        dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
+        Group16 gamma_next1;
+        gamma_next1 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
+        Group16 x_next1;
+        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
         for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
+            const Group16 dy_group = dy_next1;
+            dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = dy_group.w[i];
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
+            const Group16 gamma_group = gamma_next1;
+            gamma_next1 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
+            const Group16 x_group = x_next1;
+            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 4 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -339,12 +436,15 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
+        Group16 gamma_next2;
+        gamma_next2 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
         for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 dy_group;
             UNROLL for (int i = 0; i < 4; i++) dy_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 4 + i) * T + t];
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+            const Group16 gamma_group = gamma_next2;
+            gamma_next2 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
             float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -385,10 +485,19 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
+        Group16 dy_next1;
+        dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
+        Group16 gamma_next1;
+        gamma_next1 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
+        Group16 x_next1;
+        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
         for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
+            const Group16 dy_group = dy_next1;
+            dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
+            const Group16 gamma_group = gamma_next1;
+            gamma_next1 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
+            const Group16 x_group = x_next1;
+            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
                 const float gamma_1 = get_f16(gamma_group, j);
@@ -417,10 +526,19 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
+        Group16 dy_next2;
+        dy_next2 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
+        Group16 gamma_next2;
+        gamma_next2 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
+        Group16 x_next2;
+        x_next2 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
         for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = fetch16_vector(p.dy + row * p.dy_stride + c, 8);
-            const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
-            const Group16 x_group = fetch16_vector(p.x + row * p.x_stride + c, 8);
+            const Group16 dy_group = dy_next2;
+            dy_next2 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
+            const Group16 gamma_group = gamma_next2;
+            gamma_next2 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
+            const Group16 x_group = x_next2;
+            x_next2 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
             float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);

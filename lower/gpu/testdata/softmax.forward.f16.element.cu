@@ -18,33 +18,23 @@ struct softmax_forward_params {
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread. With AHEAD, the next row is read during the last pass over this one.
-template <int T, int ROWS, int G, bool AHEAD>
+// thread.
+template <int T, int ROWS, int G>
 DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    Group16 x_kept[G];
-    if constexpr (AHEAD) {
-        const i64 row = (i64)blockIdx.x * ROWS + slot;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            x_kept[g] = fetch16(p.x + row * p.x_stride + c, inside(c, columns));
-        }
-    }
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        Group16 x_kept[G];
         float e_32_kept[G][8];
 
         // pass 1: max = rowmax(x)
-        if constexpr (!AHEAD) {
-            UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                x_kept[g] = fetch16(p.x + row * p.x_stride + c, inside(c, columns));
-            }
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            x_kept[g] = fetch16(p.x + row * p.x_stride + c, inside(c, columns));
         }
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
@@ -118,23 +108,18 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
                 y_out[j] = t36;
             }
             put16(p.y + row * p.y_stride + c, n, group_f16(y_out));
-            if constexpr (AHEAD) {
-                const i64 row = first + (i64)gridDim.x * ROWS + slot;
-                const u32 columns = row < p.rows ? p.cols : 0;
-                x_kept[g] = fetch16(p.x + row * p.x_stride + c, inside(c, columns));
-            }
         }
     }
 }
 
-KERNEL(softmax_forward_rows16_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<16, 16, 1, false>(p); }
-KERNEL(softmax_forward_rows32_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 1, false>(p); }
-KERNEL(softmax_forward_rows32_registers4, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 4, false>(p); }
-KERNEL(softmax_forward_rows32_registers8, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 8, false>(p); }
-KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4, false>(p); }
-KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8, false>(p); }
-KERNEL(softmax_forward_rows1024_registers2, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2, true>(p); }
-KERNEL(softmax_forward_rows1024_registers4, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 4, true>(p); }
+KERNEL(softmax_forward_rows16_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<16, 16, 1>(p); }
+KERNEL(softmax_forward_rows32_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 1>(p); }
+KERNEL(softmax_forward_rows32_registers4, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 4>(p); }
+KERNEL(softmax_forward_rows32_registers8, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 8>(p); }
+KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
+KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
+KERNEL(softmax_forward_rows1024_registers2, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }
+KERNEL(softmax_forward_rows1024_registers4, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
