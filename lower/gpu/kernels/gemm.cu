@@ -129,6 +129,7 @@ struct Fragment {
 
 const int DOWN = 4, ACROSS = 8; // the threads of a part, which are as many as a warp of 32 has
 
+// Of four neighbouring lanes, two each read the same of either operand.
 DEVICE int lane_down(int lane) { return (lane >> 1 & 1) | (lane >> 3 & 2); }
 DEVICE int lane_across(int lane) { return (lane & 1) | (lane >> 1 & 6); }
 
@@ -138,31 +139,50 @@ DEVICE void multiply_add(float (*acc)[WIDE], const Fragment<TALL, DOWN * 4>& a, 
         UNROLL for (int j = 0; j < WIDE; j++) acc[i][j] = fused(a.v[i], b.v[j], acc[i][j]);
 }
 
-// Four results side by side.
 struct alignas(4 * sizeof(Output)) OutputQuad {
     Output v[4];
 } MAY_ALIAS;
 
-// n is how many of the four exist.
-DEVICE void load_quad(float* values, const Output* at, bool is_vector, int n) {
-    if (is_vector && n >= 4) {
-        OutputQuad quad = *reinterpret_cast<const OutputQuad*>(at);
-        UNROLL for (int j = 0; j < 4; j++) values[j] = LOAD_OUTPUT(&quad.v[j]);
-    } else {
-        UNROLL for (int j = 0; j < 4; j++) values[j] = j < n ? LOAD_OUTPUT(at + j) : 0.0f;
-    }
-}
+// The results of a thread, of which the first lies at row and col of its tile.
+struct Results {
+    Output* at;
+    i64 stride;
+    i64 rows, cols; // how many there are from the first on
+    bool is_vector;
 
-DEVICE void store_quad(Output* at, const float* values, bool is_vector, int n) {
-    if (is_vector && n >= 4) {
-        OutputQuad quad;
-        UNROLL for (int j = 0; j < 4; j++) STORE_OUTPUT(&quad.v[j], values[j]);
-        *reinterpret_cast<OutputQuad*>(at) = quad;
-    } else {
-        UNROLL for (int j = 0; j < 4; j++)
-            if (j < n) STORE_OUTPUT(at + j, values[j]);
+    DEVICE Results(const Params& p, i64 first_row, i64 first_col, int row, int col) {
+        at = p.result + (first_row + row) * p.result_stride + first_col + col;
+        stride = p.result_stride;
+        rows = p.rows - first_row - row;
+        cols = p.cols - first_col - col;
+        is_vector = p.result_vector;
     }
-}
+
+    // Four side by side, from the thread's row i and column j on.
+    DEVICE void load(float* values, int i, int j) {
+        int r = i / 4 * (DOWN * 4) + i % 4, c = j * ACROSS;
+        const Output* from = at + r * stride + c;
+        if (is_vector && r < rows && c + 4 <= cols) {
+            OutputQuad quad = *reinterpret_cast<const OutputQuad*>(from);
+            UNROLL for (int n = 0; n < 4; n++) values[n] = LOAD_OUTPUT(&quad.v[n]);
+        } else {
+            UNROLL for (int n = 0; n < 4; n++) values[n] = r < rows && c + n < cols ? LOAD_OUTPUT(from + n) : 0.0f;
+        }
+    }
+
+    DEVICE void store(const float* values, int i, int j) {
+        int r = i / 4 * (DOWN * 4) + i % 4, c = j * ACROSS;
+        Output* to = at + r * stride + c;
+        if (is_vector && r < rows && c + 4 <= cols) {
+            OutputQuad quad;
+            UNROLL for (int n = 0; n < 4; n++) STORE_OUTPUT(&quad.v[n], values[n]);
+            *reinterpret_cast<OutputQuad*>(to) = quad;
+        } else {
+            UNROLL for (int n = 0; n < 4; n++)
+                if (r < rows && c + n < cols) STORE_OUTPUT(to + n, values[n]);
+        }
+    }
+};
 
 // Tiles are taken in bands of eight rows of tiles, down each column of a band, so
 // that blocks that run together share their operands in the cache.
@@ -190,26 +210,21 @@ DEVICE void multiply(const Params& p) {
     RightReader right_reader(p.right, p.right_stride, first_col, p.cols, p.right_vector);
     left_reader.fetch(p.depth);
     right_reader.fetch(p.depth);
+    left_reader.put(left);
+    right_reader.put(right);
 
-    // The thread's first result, and how many rows and columns there are from it on.
     int part = threadIdx.x / (DOWN * ACROSS), lane = threadIdx.x % (DOWN * ACROSS);
     int row = part / (COLS / (WIDE * ACROSS)) * (TALL * DOWN) + lane_down(lane) * 4;
     int col = part % (COLS / (WIDE * ACROSS)) * (WIDE * ACROSS) + lane_across(lane) * 4;
-    Output* result = p.result + (first_row + row) * p.result_stride + first_col + col;
-    int rows = (p.rows - first_row < ROWS ? (int)(p.rows - first_row) : ROWS) - row;
-    int cols = (p.cols - first_col < COLS ? (int)(p.cols - first_col) : COLS) - col;
     float acc[TALL][WIDE];
-    UNROLL for (int i = 0; i < TALL; i++) {
-        int r = i / 4 * (DOWN * 4) + i % 4;
-        UNROLL for (int j = 0; j < WIDE; j += 4) {
-            int c = j * ACROSS;
-            if (ACCUMULATE) load_quad(&acc[i][j], result + r * p.result_stride + c, p.result_vector, r < rows ? cols - c : 0);
-            else acc[i][j] = acc[i][j + 1] = acc[i][j + 2] = acc[i][j + 3] = 0.0f;
-        }
+    if (ACCUMULATE) {
+        Results results(p, first_row, first_col, row, col);
+        UNROLL for (int i = 0; i < TALL; i++)
+            UNROLL for (int j = 0; j < WIDE; j += 4) results.load(&acc[i][j], i, j);
+    } else {
+        UNROLL for (int i = 0; i < TALL; i++)
+            UNROLL for (int j = 0; j < WIDE; j++) acc[i][j] = 0.0f;
     }
-
-    left_reader.put(left);
-    right_reader.put(right);
     BARRIER(); // the first step is complete
     const float* l = left + row; // in the half that holds the present step
     const float* r = right + col;
@@ -248,15 +263,13 @@ DEVICE void multiply(const Params& p) {
         multiply_add<TALL, WIDE>(acc, a[0], b[0]);
     }
 
-    UNROLL for (int i = 0; i < TALL; i++) {
-        int r = i / 4 * (DOWN * 4) + i % 4;
-        UNROLL for (int j = 0; j < WIDE; j += 4) {
-            int c = j * ACROSS;
-            store_quad(result + r * p.result_stride + c, &acc[i][j], p.result_vector, r < rows ? cols - c : 0);
-        }
-    }
+    RENEW(row); // else what belongs to the results takes registers all the time
+    RENEW(col);
+    Results results(p, first_row, first_col, row, col);
+    UNROLL for (int i = 0; i < TALL; i++)
+        UNROLL for (int j = 0; j < WIDE; j += 4) results.store(&acc[i][j], i, j);
 }
 
-KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<128, 128, 16, 16, 8>(p); }
+KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<128, 128, 2 * PIECE, 16, 8>(p); }
 
-KERNEL(ENTRY_SMALL, 128)(const Params p) { multiply<64, 64, 16, 8, 4>(p); }
+KERNEL(ENTRY_SMALL, 128)(const Params p) { multiply<64, 64, 4 * PIECE, 8, 4>(p); }
