@@ -26,7 +26,7 @@ const int THREADS = 128;
 
 // ---- from memory to shared memory ----
 
-const int PIECE = 16 / sizeof(Input);
+const int PER_WORD = 4 / sizeof(Input), PIECE = 4 * PER_WORD;
 
 // Neighbours in memory, as they are stored.
 struct alignas(16) Piece {
@@ -41,17 +41,14 @@ DEVICE u32 pattern_of(float x) { return bits_of(x); }
 DEVICE u32 pattern_of(u16 x) { return x; }
 
 DEVICE float element(const Piece& piece, int j) {
-    return sizeof(Input) == 4 ? WIDEN(piece.w[j]) : WIDEN(piece.w[j / 2] >> 16 * (j % 2) & 0xffffu);
+    u32 pattern = piece.w[j / PER_WORD] >> 16 * (j % PER_WORD);
+    return WIDEN(PER_WORD == 1 ? pattern : pattern & 0xffffu);
 }
 
 // The first n elements of a piece, the others zero.
 DEVICE Piece partial(const Input* at, int n) {
     Piece piece = {{0, 0, 0, 0}};
-    UNROLL for (int j = 0; j < PIECE; j++) {
-        u32 pattern = j < n ? pattern_of(at[j]) : 0u;
-        if (sizeof(Input) == 4) piece.w[j] = pattern;
-        else piece.w[j / 2] |= pattern << 16 * (j % 2);
-    }
+    UNROLL for (int j = 0; j < PIECE; j++) piece.w[j / PER_WORD] |= (j < n ? pattern_of(at[j]) : 0u) << 16 * (j % PER_WORD);
     return piece;
 }
 
