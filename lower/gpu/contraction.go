@@ -58,11 +58,9 @@ func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Ker
 	in, out := dtypes[0], dtypes[2]
 	var b strings.Builder
 	heading(&b, d, dtypes)
-	fmt.Fprintf(&b, "typedef %s Input;\ntypedef %s Output;\ntypedef Group%d InputGroup;\n", in, out, width(in))
+	fmt.Fprintf(&b, "typedef %s Input;\ntypedef %s Output;\n", in, out)
 	macros(&b,
-		"FETCH(AT, N)", fmt.Sprintf("fetch%d(AT, N)", width(in)),
-		"FETCH_VECTOR(AT, N)", fmt.Sprintf("fetch%d_vector(AT, N)", width(in)),
-		"GET(GROUP, J)", fmt.Sprintf("get_%s(GROUP, J)", in),
+		"WIDEN(PATTERN)", fmt.Sprintf("widen_%s(PATTERN)", in),
 		"LOAD_OUTPUT(AT)", fmt.Sprintf("load_%s(AT)", out),
 		"STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out),
 		"TRANSPOSE_LEFT", truth(d.TransposeLeft),
@@ -122,8 +120,8 @@ func (p *contraction) launches(operands []Operand, _ []float64, limits Limits) (
 	}
 	return []Launch{{
 		Entry: entry,
-		Grid:  [3]uint32{uint32(rows * cols), 1, 1}, Block: [3]uint32{256, 1, 1},
+		Grid:  [3]uint32{uint32(rows * cols), 1, 1}, Block: [3]uint32{128, 1, 1},
 		Params: words(left.Pointer, right.Pointer, result.Pointer, left.Stride, right.Stride, result.Stride,
-			result.Rows, result.Cols, depth, rows, cols, isVector(left), isVector(right)),
+			result.Rows, result.Cols, depth, rows, cols, isVector(left), isVector(right), isVector(result), false),
 	}}, 0, nil
 }

@@ -212,17 +212,35 @@ var gemms = []*def.Definition{
 	gemm.GradAAccumulateDefinition, gemm.GradBDefinition, gemm.GradBAccumulateDefinition,
 }
 
-var gemmShapes = [][3]int{{1, 1, 1}, {1, 3, 2}, {5, 65, 33}, {63, 9, 32}, {64, 64, 31}, {66, 7, 64}, {129, 5, 17}, {3, 129, 16}, {127, 128, 15}, {2, 2, 100}}
+// gemmShape is a product of m×n, summed over k, in tiles of one size. lead and gap are
+// as in add: rows begin at multiples of 16 bytes if lead and stride allow.
+type gemmShape struct {
+	m, n, k   int
+	isSmall   bool
+	lead, gap int
+}
 
-func addGemms(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType, shapes [][3]int) {
+var gemmShapes = []gemmShape{
+	{1, 1, 1, false, 0, 0}, {1, 3, 2, true, 16, 8}, {5, 65, 33, false, 4, 3}, {63, 9, 32, true, 0, 0}, {64, 64, 31, false, 16, 8},
+	{66, 7, 64, true, 4, 3}, {129, 5, 17, false, 0, 0}, {3, 129, 16, true, 16, 8}, {127, 128, 15, false, 4, 3}, {2, 2, 100, true, 0, 0},
+	// Whole tiles whose rows are aligned, then with a last step that is not full.
+	{128, 128, 48, false, 0, 0}, {64, 128, 32, true, 16, 8}, {128, 128, 24, false, 0, 0}, {64, 64, 56, true, 16, 8}, {128, 128, 8, false, 16, 8},
+	// Aligned, with tiles at the edges beside whole ones.
+	{136, 264, 32, false, 0, 0}, {72, 136, 40, true, 16, 8}, {133, 130, 22, false, 16, 2}, {130, 67, 19, true, 0, 5},
+	// Whole tiles that are not aligned.
+	{128, 128, 33, false, 4, 0}, {128, 64, 16, true, 0, 3},
+}
+
+func addGemms(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType, shapes []gemmShape) {
 	k := p.compile(t, d, dtypes)
 	g := gen.New(fmt.Sprint(d.Name, dtypes))
 	for i, s := range shapes {
-		// Tiles of both sizes, aligned and not.
-		p.limits.Multiprocessors = 1 + i%2*1000
-		lead, gap := []int{0, 16, 4}[i%3], []int{0, 8, 3}[i%3]
+		p.limits.Multiprocessors = 1
+		if s.isSmall {
+			p.limits.Multiprocessors = 1000
+		}
 		value := valueKinds[i%len(valueKinds)]
-		p.add(t, fmt.Sprint(d.Name, dtypes, s, i), d, k, gemmOperands(g, d, dtypes, s[0], s[1], s[2], value), lead, gap)
+		p.add(t, fmt.Sprint(d.Name, dtypes, s), d, k, gemmOperands(g, d, dtypes, s.m, s.n, s.k, value), s.lead, s.gap)
 	}
 	// Only negative zeros: when accumulating, so is every result.
 	operands := gemmOperands(g, d, dtypes, 5, 6, 7, func(*gen.Generator) float32 { return 1 })

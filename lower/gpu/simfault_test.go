@@ -192,7 +192,9 @@ func TestTableFaults(t *testing.T) {
 	f16 := []num.DType{num.F16, num.F16, num.F16}
 	indexed := []num.DType{num.I32, num.F16, num.F16}
 	addGemm := func(t testing.TB, p *tables) {
-		addGemms(t, p, gemm.ForwardAccumulateDefinition, f16, [][3]int{{3, 5, 70}, {130, 3, 33}, {67, 5, 33}})
+		addGemms(t, p, gemm.ForwardAccumulateDefinition, f16, []gemmShape{
+			{3, 5, 70, false, 0, 0}, {130, 3, 33, true, 16, 8}, {67, 5, 33, false, 4, 3}, {64, 64, 24, true, 0, 0}, {120, 9, 25, false, 0, 7},
+		})
 	}
 	addBackward := func(d *def.Definition) func(t testing.TB, p *tables) {
 		return func(t testing.TB, p *tables) {
@@ -218,11 +220,16 @@ func TestTableFaults(t *testing.T) {
 	}{
 		{"gemm", addGemm, simtest.Race, "", "", ""},
 		{"gemm", addGemm, simtest.Address, "", "", ""},
-		{"gemm without a barrier", addGemm, simtest.Race, "next_right);\n            BARRIER();", "next_right);", "race"},
+		{"gemm without a barrier", addGemm, simtest.Race, "BARRIER(); // the next step", "// the next step", "race"},
 		{"gemm with one half of shared memory", addGemm, simtest.Race, "half ^= 1;", "", "race"},
-		{"gemm with a padded step", addGemm, simtest.Plain, "i < (int)remaining", "i < DEPTH", "want 0x8000"},
-		{"gemm reading beyond a row", addGemm, simtest.Address, "k_left < 8 ? (int)k_left : 8", "8", "buffer-overflow"},
-		{"gemm rounding products", addGemm, simtest.Plain, "acc[i][j] = fused(a[i], b[j], acc[i][j])", "acc[i][j] = acc[i][j] + round_f16(a[i] * b[j])", "want 0x"},
+		{"gemm with a padded step", addGemm, simtest.Plain, "k < (int)remaining", "k < DEPTH", "want 0x8000"},
+		{"gemm reading beyond a row", addGemm, simtest.Address, "(left < DEPTH ? (int)left : DEPTH) - k", "DEPTH - k", "buffer-overflow"},
+		{"gemm reading whole pieces beyond a row", addGemm, simtest.Address, "is_whole && left >= DEPTH", "is_whole", "buffer-overflow"},
+		{"gemm reading beyond the last row", addGemm, simtest.Address, "(left < LINES ? (int)left : LINES) - line", "LINES - line", "buffer-overflow"},
+		{"gemm reading whole pieces beyond the last row", addGemm, simtest.Address, "is_vector && left >= LINES", "is_vector", "buffer-overflow"},
+		{"gemm writing beyond the last row", addGemm, simtest.Address, "if (r < rows && c + n < cols) STORE", "if (c + n < cols) STORE", "buffer-overflow"},
+		{"gemm writing four results beyond a row", addGemm, simtest.Plain, "c + 4 <= cols) {\n            OutputQuad quad;", "c < cols) {\n            OutputQuad quad;", "beside its elements"},
+		{"gemm rounding products", addGemm, simtest.Plain, "acc[i][j] = fused(a.v[i], b.v[j], acc[i][j])", "acc[i][j] = acc[i][j] + round_f16(a.v[i] * b.v[j])", "want 0x"},
 		{"scatter", addBackward(embedding.BackwardDefinition), simtest.Race, "", "", ""},
 		{"scatter", addBackward(embedding.AccumulateDefinition), simtest.Address, "", "", ""},
 		{"sums shared between teams", addBackward(embedding.BackwardDefinition), simtest.Race, "sums[(team * N + j)", "sums[(j)", "race"},

@@ -1,9 +1,15 @@
-// A block computes a tile of the result. It walks along the summed index in steps
-// of DEPTH: the step's lines of both operands lie in shared memory, widened, while
-// the next step's are on their way into registers. A thread owns TALL × WIDE results,
-// in groups of 4×4, each with one accumulator that meets its products in ascending
-// order. A last step that is not full ends early: there is no padding along the
-// summed index, because fma(0, 0, −0) is +0.
+// A block of 128 threads computes a tile of the result. It walks along the summed
+// index in steps of DEPTH. The lines of a step, which are rows of the left operand or
+// columns of the right one, lie widened in one half of shared memory; the next step's
+// come from memory into registers meanwhile, and go into the other half at the end.
+//
+// A warp's worth of threads, four down and eight across, computes a part of the tile.
+// A thread owns TALL × WIDE of its results, in groups of 4×4, each with one accumulator
+// that meets its products in ascending order. It reads the values of index k + 1 from
+// shared memory while it multiplies those of k.
+//
+// A last step that is not full ends early: there is no padding along the summed
+// index, because fma(0, 0, −0) is +0.
 
 struct Params {
     const Input* left;
@@ -12,69 +18,164 @@ struct Params {
     i64 left_stride, right_stride, result_stride;
     i64 rows, cols, depth;     // of the product
     i64 tile_rows, tile_cols;  // how many tiles there are
-    i32 left_vector, right_vector; // rows begin at multiples of 16 bytes
+    i32 left_vector, right_vector, result_vector; // rows begin at multiples of 16 bytes
+    i32 pad;
 };
 
-const int THREADS = 256;
+const int THREADS = 128;
 
-// Lines are rows of the left operand or columns of the right one. A thread fetches
-// eight neighbours in memory: eight of one line where lines are contiguous, else one
-// of each of eight lines.
-struct Reader {
-    const Input* at;
-    i64 advance; // from one step to the next
-    int k;       // the first, within a step
-    int lines;   // how many exist of those that the thread fetches
-};
+// ---- from memory to shared memory ----
 
+const int PER_WORD = 4 / sizeof(Input), PIECE = 4 * PER_WORD;
+
+// Neighbours in memory, as they are stored.
+struct alignas(16) Piece {
+    u32 w[4];
+} MAY_ALIAS;
+
+DEVICE u32 pattern_of(float x) { return bits_of(x); }
+DEVICE u32 pattern_of(u16 x) { return x; }
+
+DEVICE float element(const Piece& piece, int j) {
+    u32 pattern = piece.w[j / PER_WORD] >> 16 * (j % PER_WORD);
+    return WIDEN(PER_WORD == 1 ? pattern : pattern & 0xffffu);
+}
+
+// The first n elements of a piece, the others zero.
+DEVICE Piece partial(const Input* at, int n) {
+    Piece piece = {{0, 0, 0, 0}};
+    UNROLL for (int j = 0; j < PIECE; j++) piece.w[j / PER_WORD] |= (j < n ? pattern_of(at[j]) : 0u) << 16 * (j % PER_WORD);
+    return piece;
+}
+
+// What a thread brings of each step: COUNT pieces, each of one line where lines are
+// CONTIGUOUS, else of one k and PIECE lines.
 template <int LINES, int DEPTH, bool CONTIGUOUS>
-DEVICE Reader reader_of(const Input* operand, i64 stride, i64 first_line, i64 lines) {
-    int line = CONTIGUOUS ? threadIdx.x % LINES : threadIdx.x % (LINES / 8) * 8;
-    Reader r;
-    r.k = CONTIGUOUS ? threadIdx.x / LINES * 8 : threadIdx.x / (LINES / 8);
-    i64 left = lines - first_line - line;
-    r.lines = left <= 0 ? 0 : left < 8 ? (int)left : 8;
-    r.advance = CONTIGUOUS ? DEPTH : DEPTH * stride;
-    r.at = CONTIGUOUS ? operand + (first_line + line) * stride + r.k : operand + r.k * stride + first_line + line;
-    return r;
-}
+struct Reader {
+    static const int COUNT = LINES * DEPTH / PIECE / THREADS;
+    static const int ACROSS = (CONTIGUOUS ? DEPTH : LINES) / PIECE; // pieces side by side in memory
+    static const int APART = THREADS / ACROSS;                      // from a thread's piece to its next, in lines or k
+    static const int PITCH = LINES + 4;                             // a step has the lines of each k side by side
+    static_assert(THREADS % ACROSS == 0 && COUNT * APART * ACROSS * PIECE == LINES * DEPTH, "the work is not divided evenly");
 
-// left is how much of the summed index is left from this step on.
-template <bool CONTIGUOUS>
-DEVICE void fetch(float* values, Reader& r, bool vector, i64 left) {
-    i64 k_left = left - r.k;
-    int n = k_left <= 0 || r.lines == 0 ? 0 : !CONTIGUOUS ? r.lines : k_left < 8 ? (int)k_left : 8;
-    InputGroup g = vector ? FETCH_VECTOR(r.at, n) : FETCH(r.at, n);
-    UNROLL for (int j = 0; j < 8; j++) values[j] = GET(g, j);
-    r.at += r.advance;
-}
+    const Input* at;
+    i64 apart, advance; // to the thread's next piece, and to the next step
+    int line, k;        // of the first piece
+    int lines;          // how many there are from line on
+    bool is_whole;      // all lines of the tile exist, and pieces begin at multiples of 16 bytes
+    Piece pieces[COUNT];
 
-// A step in shared memory has the lines of each k side by side.
-template <int LINES, int DEPTH, int PITCH, bool CONTIGUOUS>
-DEVICE void put(float* step, const float* values) {
-    if (CONTIGUOUS) {
-        int line = threadIdx.x % LINES, k = threadIdx.x / LINES * 8;
-        UNROLL for (int j = 0; j < 8; j++) step[(k + j) * PITCH + line] = values[j];
-    } else {
-        int line = threadIdx.x % (LINES / 8) * 8, k = threadIdx.x / (LINES / 8);
-        UNROLL for (int j = 0; j < 8; j++) step[k * PITCH + line + j] = values[j];
+    DEVICE Reader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, bool is_vector) {
+        int across = threadIdx.x % ACROSS * PIECE, down = threadIdx.x / ACROSS;
+        line = CONTIGUOUS ? down : across;
+        k = CONTIGUOUS ? across : down;
+        at = operand + (CONTIGUOUS ? (first_line + line) * stride + k : k * stride + first_line + line);
+        apart = APART * stride;
+        advance = CONTIGUOUS ? DEPTH : DEPTH * stride;
+        i64 left = all_lines - first_line;
+        is_whole = is_vector && left >= LINES;
+        lines = (left < LINES ? (int)left : LINES) - line;
     }
-}
 
-template <int ROWS, int COLS, int TALL, int WIDE>
-DEVICE void step(float (*acc)[WIDE], const float* left, const float* right, int row, int col) {
-    float a[TALL], b[WIDE];
-    UNROLL for (int q = 0; q < TALL / 4; q++) {
-        Quad quad = *reinterpret_cast<const Quad*>(left + row + q * (ROWS * 4 / TALL));
-        UNROLL for (int i = 0; i < 4; i++) a[q * 4 + i] = quad.v[i];
+    // left is how much of the summed index is left from this step on.
+    DEVICE void fetch(i64 left) {
+        if (is_whole && left >= DEPTH) {
+            UNROLL for (int i = 0; i < COUNT; i++) pieces[i] = *reinterpret_cast<const Piece*>(at + i * apart);
+        } else {
+            int k_left = (left < DEPTH ? (int)left : DEPTH) - k;
+            UNROLL for (int i = 0; i < COUNT; i++) {
+                int n = CONTIGUOUS ? (i * APART < lines ? k_left : 0) : (i * APART < k_left ? lines : 0);
+                pieces[i] = partial(at + i * apart, n);
+            }
+        }
+        at += advance;
     }
-    UNROLL for (int q = 0; q < WIDE / 4; q++) {
-        Quad quad = *reinterpret_cast<const Quad*>(right + col + q * (COLS * 4 / WIDE));
-        UNROLL for (int j = 0; j < 4; j++) b[q * 4 + j] = quad.v[j];
+
+    DEVICE void put(float* step) {
+        float* to = step + k * PITCH + line;
+        UNROLL for (int i = 0; i < COUNT; i++) {
+            if (CONTIGUOUS) {
+                UNROLL for (int j = 0; j < PIECE; j++) to[j * PITCH + i * APART] = element(pieces[i], j);
+            } else {
+                UNROLL for (int j = 0; j < PIECE; j += 4)
+                    *reinterpret_cast<Quad*>(to + i * APART * PITCH + j) =
+                        Quad{{element(pieces[i], j), element(pieces[i], j + 1), element(pieces[i], j + 2), element(pieces[i], j + 3)}};
+            }
+        }
     }
+};
+
+// ---- from shared memory to results ----
+
+// The values of COUNT lines of one k, in quads that lie APART.
+template <int COUNT, int APART>
+struct Fragment {
+    float v[COUNT];
+
+    DEVICE void load(const float* from) {
+        UNROLL for (int q = 0; q < COUNT / 4; q++) {
+            Quad quad = *reinterpret_cast<const Quad*>(from + q * APART);
+            UNROLL for (int i = 0; i < 4; i++) v[q * 4 + i] = quad.v[i];
+        }
+    }
+};
+
+const int DOWN = 4, ACROSS = 8; // the threads of a part, which are as many as a warp of 32 has
+
+// Of four neighbouring lanes, two each read the same of either operand.
+DEVICE int lane_down(int lane) { return (lane >> 1 & 1) | (lane >> 3 & 2); }
+DEVICE int lane_across(int lane) { return (lane & 1) | (lane >> 1 & 6); }
+
+template <int TALL, int WIDE>
+DEVICE void multiply_add(float (*acc)[WIDE], const Fragment<TALL, DOWN * 4>& a, const Fragment<WIDE, ACROSS * 4>& b) {
     UNROLL for (int i = 0; i < TALL; i++)
-        UNROLL for (int j = 0; j < WIDE; j++) acc[i][j] = fused(a[i], b[j], acc[i][j]);
+        UNROLL for (int j = 0; j < WIDE; j++) acc[i][j] = fused(a.v[i], b.v[j], acc[i][j]);
 }
+
+struct alignas(4 * sizeof(Output)) OutputQuad {
+    Output v[4];
+} MAY_ALIAS;
+
+// The results of a thread, of which the first lies at row and col of its tile.
+struct Results {
+    Output* at;
+    i64 stride;
+    i64 rows, cols; // how many there are from the first on
+    bool is_vector;
+
+    DEVICE Results(const Params& p, i64 first_row, i64 first_col, int row, int col) {
+        at = p.result + (first_row + row) * p.result_stride + first_col + col;
+        stride = p.result_stride;
+        rows = p.rows - first_row - row;
+        cols = p.cols - first_col - col;
+        is_vector = p.result_vector;
+    }
+
+    // Four side by side, from the thread's row i and column j on.
+    DEVICE void load(float* values, int i, int j) {
+        int r = i / 4 * (DOWN * 4) + i % 4, c = j * ACROSS;
+        const Output* from = at + r * stride + c;
+        if (is_vector && r < rows && c + 4 <= cols) {
+            OutputQuad quad = *reinterpret_cast<const OutputQuad*>(from);
+            UNROLL for (int n = 0; n < 4; n++) values[n] = LOAD_OUTPUT(&quad.v[n]);
+        } else {
+            UNROLL for (int n = 0; n < 4; n++) values[n] = r < rows && c + n < cols ? LOAD_OUTPUT(from + n) : 0.0f;
+        }
+    }
+
+    DEVICE void store(const float* values, int i, int j) {
+        int r = i / 4 * (DOWN * 4) + i % 4, c = j * ACROSS;
+        Output* to = at + r * stride + c;
+        if (is_vector && r < rows && c + 4 <= cols) {
+            OutputQuad quad;
+            UNROLL for (int n = 0; n < 4; n++) STORE_OUTPUT(&quad.v[n], values[n]);
+            *reinterpret_cast<OutputQuad*>(to) = quad;
+        } else {
+            UNROLL for (int n = 0; n < 4; n++)
+                if (r < rows && c + n < cols) STORE_OUTPUT(to + n, values[n]);
+        }
+    }
+};
 
 // Tiles are taken in bands of eight rows of tiles, down each column of a band, so
 // that blocks that run together share their operands in the cache.
@@ -87,69 +188,81 @@ DEVICE void tile_of(const Params& p, i64 index, i64* tile_row, i64* tile_col) {
 
 template <int ROWS, int COLS, int DEPTH, int TALL, int WIDE>
 DEVICE void multiply(const Params& p) {
-    static_assert(ROWS / TALL * (COLS / WIDE) == THREADS && ROWS * DEPTH == 8 * THREADS && COLS * DEPTH == 8 * THREADS, "the work is not divided evenly");
-    const int LEFT_PITCH = ROWS + 4, RIGHT_PITCH = COLS + 4;
+    static_assert(ROWS / TALL * (COLS / WIDE) == THREADS && ROWS % (TALL * DOWN) == 0 && COLS % (WIDE * ACROSS) == 0 && DEPTH % 2 == 0,
+                  "the work is not divided evenly");
+    typedef Reader<ROWS, DEPTH, !TRANSPOSE_LEFT> LeftReader;
+    typedef Reader<COLS, DEPTH, TRANSPOSE_RIGHT> RightReader;
+    const int LEFT_PITCH = LeftReader::PITCH, RIGHT_PITCH = RightReader::PITCH;
     SHARED(float, left, 2 * DEPTH * LEFT_PITCH);
     SHARED(float, right, 2 * DEPTH * RIGHT_PITCH);
 
     i64 tile_row, tile_col;
     tile_of(p, blockIdx.x, &tile_row, &tile_col);
     i64 first_row = tile_row * ROWS, first_col = tile_col * COLS;
-    int row = threadIdx.x / (COLS / WIDE) * 4, col = threadIdx.x % (COLS / WIDE) * 4;
+    LeftReader left_reader(p.left, p.left_stride, first_row, p.rows, p.left_vector);
+    RightReader right_reader(p.right, p.right_stride, first_col, p.cols, p.right_vector);
+    left_reader.fetch(p.depth);
+    right_reader.fetch(p.depth);
+    left_reader.put(left);
+    right_reader.put(right);
 
-    Reader left_reader = reader_of<ROWS, DEPTH, !TRANSPOSE_LEFT>(p.left, p.left_stride, first_row, p.rows);
-    Reader right_reader = reader_of<COLS, DEPTH, TRANSPOSE_RIGHT>(p.right, p.right_stride, first_col, p.cols);
-    float next_left[8], next_right[8];
-    fetch<!TRANSPOSE_LEFT>(next_left, left_reader, p.left_vector, p.depth);
-    fetch<TRANSPOSE_RIGHT>(next_right, right_reader, p.right_vector, p.depth);
-    put<ROWS, DEPTH, LEFT_PITCH, !TRANSPOSE_LEFT>(left, next_left);
-    put<COLS, DEPTH, RIGHT_PITCH, TRANSPOSE_RIGHT>(right, next_right);
-    // The thread's first result, and how many rows and columns there are from it on.
-    Output* result = p.result + (first_row + row) * p.result_stride + first_col + col;
-    int rows = p.rows - first_row < ROWS ? (int)(p.rows - first_row) - row : ROWS;
-    int cols = p.cols - first_col < COLS ? (int)(p.cols - first_col) - col : COLS;
+    int part = threadIdx.x / (DOWN * ACROSS), lane = threadIdx.x % (DOWN * ACROSS);
+    int row = part / (COLS / (WIDE * ACROSS)) * (TALL * DOWN) + lane_down(lane) * 4;
+    int col = part % (COLS / (WIDE * ACROSS)) * (WIDE * ACROSS) + lane_across(lane) * 4;
     float acc[TALL][WIDE];
-    UNROLL for (int i = 0; i < TALL; i++) {
-        UNROLL for (int j = 0; j < WIDE; j++) {
-            int r = i / 4 * (ROWS * 4 / TALL) + i % 4, c = j / 4 * (COLS * 4 / WIDE) + j % 4;
-            acc[i][j] = ACCUMULATE && r < rows && c < cols ? LOAD_OUTPUT(result + r * p.result_stride + c) : 0.0f;
-        }
+    if (ACCUMULATE) {
+        Results results(p, first_row, first_col, row, col);
+        UNROLL for (int i = 0; i < TALL; i++)
+            UNROLL for (int j = 0; j < WIDE; j += 4) results.load(&acc[i][j], i, j);
+    } else {
+        UNROLL for (int i = 0; i < TALL; i++)
+            UNROLL for (int j = 0; j < WIDE; j++) acc[i][j] = 0.0f;
     }
-    BARRIER();
-    int half = 0; // of shared memory, which holds the present step
-    for (i64 remaining = p.depth; remaining > 0; remaining -= DEPTH) {
+    BARRIER(); // the first step is complete
+    const float* l = left + row; // in the half that holds the present step
+    const float* r = right + col;
+    int half = 0;
+    Fragment<TALL, DOWN * 4> a[2]; // of k and k + 1, in turns
+    Fragment<WIDE, ACROSS * 4> b[2];
+    a[0].load(l);
+    b[0].load(r);
+    i64 remaining = p.depth;
+    for (; remaining >= DEPTH; remaining -= DEPTH) {
         bool more = remaining > DEPTH;
         if (more) {
-            fetch<!TRANSPOSE_LEFT>(next_left, left_reader, p.left_vector, remaining - DEPTH);
-            fetch<TRANSPOSE_RIGHT>(next_right, right_reader, p.right_vector, remaining - DEPTH);
+            left_reader.fetch(remaining - DEPTH);
+            right_reader.fetch(remaining - DEPTH);
         }
-        const float* l = left + half * DEPTH * LEFT_PITCH;
-        const float* r = right + half * DEPTH * RIGHT_PITCH;
-        if (remaining >= DEPTH) {
-            for (int i = 0; i < DEPTH; i += 8) {
-                UNROLL for (int j = 0; j < 8; j++)
-                    step<ROWS, COLS, TALL, WIDE>(acc, l + (i + j) * LEFT_PITCH, r + (i + j) * RIGHT_PITCH, row, col);
-            }
-        } else {
-            for (int i = 0; i < (int)remaining; i++)
-                step<ROWS, COLS, TALL, WIDE>(acc, l + i * LEFT_PITCH, r + i * RIGHT_PITCH, row, col);
+        UNROLL for (int k = 0; k < DEPTH - 1; k++) {
+            a[(k + 1) % 2].load(l + (k + 1) * LEFT_PITCH);
+            b[(k + 1) % 2].load(r + (k + 1) * RIGHT_PITCH);
+            multiply_add<TALL, WIDE>(acc, a[k % 2], b[k % 2]);
         }
         half ^= 1;
         if (more) {
-            put<ROWS, DEPTH, LEFT_PITCH, !TRANSPOSE_LEFT>(left + half * DEPTH * LEFT_PITCH, next_left);
-            put<COLS, DEPTH, RIGHT_PITCH, TRANSPOSE_RIGHT>(right + half * DEPTH * RIGHT_PITCH, next_right);
-            BARRIER();
+            left_reader.put(left + half * DEPTH * LEFT_PITCH);
+            right_reader.put(right + half * DEPTH * RIGHT_PITCH);
+            BARRIER(); // the next step is complete, and nobody reads this one any more
+            l = left + half * DEPTH * LEFT_PITCH + row;
+            r = right + half * DEPTH * RIGHT_PITCH + col;
+            a[0].load(l);
+            b[0].load(r);
         }
+        multiply_add<TALL, WIDE>(acc, a[1], b[1]);
+    }
+    for (int k = 0; k < (int)remaining; k++) {
+        a[0].load(l + k * LEFT_PITCH);
+        b[0].load(r + k * RIGHT_PITCH);
+        multiply_add<TALL, WIDE>(acc, a[0], b[0]);
     }
 
-    UNROLL for (int i = 0; i < TALL; i++) {
-        UNROLL for (int j = 0; j < WIDE; j++) {
-            int r = i / 4 * (ROWS * 4 / TALL) + i % 4, c = j / 4 * (COLS * 4 / WIDE) + j % 4;
-            if (r < rows && c < cols) STORE_OUTPUT(result + r * p.result_stride + c, acc[i][j]);
-        }
-    }
+    RENEW(row); // else what belongs to the results takes registers all the time
+    RENEW(col);
+    Results results(p, first_row, first_col, row, col);
+    UNROLL for (int i = 0; i < TALL; i++)
+        UNROLL for (int j = 0; j < WIDE; j += 4) results.store(&acc[i][j], i, j);
 }
 
-KERNEL(ENTRY_LARGE, 256)(const Params p) { multiply<128, 128, 16, 8, 8>(p); }
+KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<128, 128, 2 * PIECE, 16, 8>(p); }
 
-KERNEL(ENTRY_SMALL, 256)(const Params p) { multiply<64, 64, 32, 4, 4>(p); }
+KERNEL(ENTRY_SMALL, 128)(const Params p) { multiply<64, 64, 4 * PIECE, 8, 4>(p); }
