@@ -238,20 +238,24 @@ DEVICE u32 pattern_at(const Stored<N>& s, int j) {
     return sizeof(Input) == 4 ? s.w[j] : s.w[j >> 1] >> 16 * (j & 1);
 }
 
-// Patterns of N columns of the result.
+// One access of 16 bytes, which compilers else take apart.
+DEVICE void store_vector(void* at, u32 x, u32 y, u32 z, u32 w) {
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+#else
+    *reinterpret_cast<uint4_aligned*>(at) = uint4_aligned{x, y, z, w};
+#endif
+}
+
+// Words of N columns of the result.
 template <int N>
-DEVICE void store(Output* at, const u32* pattern) {
+DEVICE void store(Output* at, const u32* w) {
     if (N == 1) {
-        *at = OUTPUT_OF(pattern[0]);
+        *at = OUTPUT_OF(w[0]);
         return;
     }
-    const int PER_WORD = 4 / sizeof(Output);
-    UNROLL for (int j = 0; j < N; j += 4 * PER_WORD) {
-        u32 w[4];
-        UNROLL for (int i = 0; i < 4; i++)
-            w[i] = PER_WORD == 1 ? pattern[j + i] : (pattern[j + 2 * i] & 0xffffu) | pattern[j + 2 * i + 1] << 16;
-        *reinterpret_cast<uint4_aligned*>(at + j) = uint4_aligned{w[0], w[1], w[2], w[3]};
-    }
+    UNROLL for (int i = 0; i < N * (int)sizeof(Output) / 4; i += 4)
+        store_vector(at + i * (int)(4 / sizeof(Output)), w[i], w[i + 1], w[i + 2], w[i + 3]);
 }
 
 template <int N>
@@ -487,30 +491,48 @@ struct Sums {
 
     // Stores the sums, with one rounding, unless a term was not finite.
     DEVICE bool finish(Output* at) const {
-        u32 pattern[N];
-        if (ACCUMULATE) load_result<N>(at, pattern);
+        double s[N];
         bool is_done = is_finite();
+        u32 old[N];
+        if (ACCUMULATE) load_result<N>(at, old);
         UNROLL for (int j = 0; j < N; j++) {
-            double s = value[j];
-            if (ACCUMULATE) {
-                is_done = is_done && (pattern[j] & INFINITY_PATTERN) != INFINITY_PATTERN;
-                s = OUTPUT_IS_F16 ? widened(s, pattern[j] << 16) : plus_odd(s, (double)float_of(pattern[j]));
-            }
-            pattern[j] = OUTPUT_IS_F16 ? narrowed(s) : bits_of((float)s);
+            s[j] = value[j];
+            if (!ACCUMULATE) continue;
+            is_done = is_done && (old[j] & INFINITY_PATTERN) != INFINITY_PATTERN;
+            s[j] = OUTPUT_IS_F16 ? widened(s[j], old[j] << 16) : plus_odd(s[j], (double)float_of(old[j]));
         }
-        if (is_done) store<N>(at, pattern);
-        return is_done;
+        if (!is_done) return false;
+        u32 w[N];
+        if (OUTPUT_IS_F16) {
+            UNROLL for (int j = 0; j < N; j += 2) w[j / 2] = narrowed_pair(s[j], N > 1 ? s[j + 1] : 0);
+        } else {
+            UNROLL for (int j = 0; j < N; j++) w[j] = bits_of((float)s[j]);
+        }
+        store<N>(at, w);
+        return true;
     }
 
-    // To binary16. Adding 1.5·2^(e+42) leaves no bit below 2^(e-10), the last one of a
-    // result with the exponent e; subnormal ones have no such bit.
+    // Rounded to binary16, as the high word of a binary64 that is 2^1008 times less: the
+    // pattern 10 bits to the left, exponents beyond the largest included. Adding
+    // 1.5·2^(e+42) leaves no bit below 2^(e-10), the last one of a result with the
+    // exponent e; subnormal ones have no such bit.
     DEVICE static u32 narrowed(double s) {
         u32 e = (u32)(bits_of_double(s) >> 32) & 0x7ff00000u;
         if (e < (1023u - 14u) << 20) e = (1023u - 14u) << 20;
-        double shift = double_of((u64)((e + (42u << 20)) | 0x80000u) << 32);
-        u32 high = (u32)(bits_of_double((s + shift - shift) * 0x1p-1008) >> 32);
-        u32 rest = high >> 10 & 0x1fffffu;
-        return (high >> 16 & 0x8000u) | (rest < INFINITY_PATTERN ? rest : INFINITY_PATTERN);
+        double shift = double_of((u64)(e + (42u << 20) + 0x80000u) << 32);
+        return (u32)(bits_of_double((s + shift - shift) * 0x1p-1008) >> 32);
+    }
+
+    DEVICE static u32 below_infinity(u32 high) {
+        u32 rest = high & 0x7fffffffu;
+        return rest < 0x7c00u << 10 ? rest : 0x7c00u << 10;
+    }
+
+    // Two patterns in a word.
+    DEVICE static u32 narrowed_pair(double a, double b) {
+        u32 low = narrowed(a), high = narrowed(b);
+        u32 signs = (low >> 16 | (high & 0xffff0000u)) & 0x80008000u;
+        return signs | (below_infinity(low) >> 10) | below_infinity(high) << 6;
     }
 
     // The sum of a and b, rounded to odd: of the two neighbours of an inexact sum, the
@@ -579,10 +601,14 @@ struct Sums {
     }
 
     DEVICE bool finish(Output* at) const {
-        u32 pattern[N];
-        if (ACCUMULATE) load_result<N>(at, pattern);
-        UNROLL for (int j = 0; j < N; j++) pattern[j] = NARROW_OUTPUT(ACCUMULATE ? WIDEN_OUTPUT(pattern[j]) + value[j] : value[j]);
-        store<N>(at, pattern);
+        u32 old[N], w[N];
+        if (ACCUMULATE) load_result<N>(at, old);
+        UNROLL for (int j = 0; j < N; j++) {
+            u32 pattern = NARROW_OUTPUT(ACCUMULATE ? WIDEN_OUTPUT(old[j]) + value[j] : value[j]);
+            if (sizeof(Output) == 4) w[j] = pattern;
+            else w[j / 2] = j % 2 == 0 ? pattern : w[j / 2] | pattern << 16;
+        }
+        store<N>(at, w);
         return true;
     }
 
@@ -665,7 +691,7 @@ DEVICE void sum_rows(const SumParams& p, i64 column) {
     u64 waiting = 0; // sixteen bits for each row: which it is, and its count below
     UNROLL for (int i = GROUP - 1; i >= 0; i--) {
         if (count[i] == 0) {
-            const u32 zeros[N] = {};
+            const u32 zeros[N] = {}; // more words than are stored
             if (!ACCUMULATE && first_row + i < p.rows) store<N>(result + i * p.result_stride, zeros);
         } else if (count[i] <= CHUNK) {
             waiting = waiting << 16 | (u32)i << 8 | count[i];
