@@ -239,7 +239,7 @@ func TestTableFaults(t *testing.T) {
 		{"columns beyond a row", addBackward(embedding.BackwardDefinition, num.F16), simtest.Address, "threadIdx.x) * N; column < p.cols;", "threadIdx.x) * N; column <= p.cols;", "buffer-overflow"},
 		{"untouched rows are written", addBackward(embedding.AccumulateDefinition, num.F16), simtest.Plain, "(!ACCUMULATE && first_row + i < p.rows)", "(first_row + i < p.rows)", "want 0x8000"},
 		{"gather", addGather, simtest.Address, "", "", ""},
-		{"gather by one row too many", addGather, simtest.Address, "v < p.rows", "v <= p.rows", "buffer-overflow"},
+		{"gather by one row too many", addGather, simtest.Address, "row[i] >= p.rows", "row[i] > p.rows", "buffer-overflow"},
 		{"gather of whole words", addGather, simtest.Address, "i64 words = p.cols / PER_WORD;", "i64 words = (p.cols + PER_WORD - 1) / PER_WORD;", "buffer-overflow"},
 	} {
 		t.Run(strings.ReplaceAll(x.name, " ", "_")+"/"+x.build.String(), func(t *testing.T) {
