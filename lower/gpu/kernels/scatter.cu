@@ -633,7 +633,7 @@ DEVICE void finish(Output* at, const Total& t) { *at = OUTPUT_OF(NARROW_OUTPUT(t
 
 // ---- adding ----
 
-const int AHEAD = 4; // rows on their way at once, as far as registers allow
+const int AHEAD = EXACT && ACCUMULATE ? 3 : 4; // rows on their way at once, as far as registers allow
 
 // Rows of the list from t on are on their way, positions one step further.
 template <int N>
@@ -658,7 +658,7 @@ struct Reader {
 };
 
 template <int N>
-DEVICE void sum_chunks(const SumParams& p, i64 column) {
+DEVICE void sum_chunks(const SumParams& p, u32 column) {
     u32 chunks = (u32)(p.counters->frequent >> 32);
     for (i64 c = (i64)blockIdx.x * blockDim.y + threadIdx.y; c < chunks; c += p.chunk_blocks * blockDim.y) {
         u32 row = p.chunk_rows[c];
@@ -678,21 +678,22 @@ DEVICE void sum_chunks(const SumParams& p, i64 column) {
     }
 }
 
+DEVICE Output* result_at(const SumParams& p, u32 row, u32 column) { return p.result + row * p.result_stride + column; }
+
 // The list runs over GROUP rows, so that short ones are on their way together.
 template <int N>
-DEVICE void sum_rows(const SumParams& p, i64 column) {
-    i64 first_row = ((blockIdx.x - p.chunk_blocks) * blockDim.y + threadIdx.y) * GROUP;
+DEVICE void sum_rows(const SumParams& p, u32 column) {
+    u32 first_row = ((blockIdx.x - (u32)p.chunk_blocks) * blockDim.y + threadIdx.y) * GROUP;
     if (first_row >= p.rows) return;
     uint4_aligned counts = *reinterpret_cast<const uint4_aligned*>(p.counts + first_row);
     uint4_aligned firsts = *reinterpret_cast<const uint4_aligned*>(p.first + first_row);
     const u32 count[GROUP] = {counts.x, counts.y, counts.z, counts.w}, first[GROUP] = {firsts.x, firsts.y, firsts.z, firsts.w};
-    Output* result = p.result + first_row * p.result_stride + column;
     u32 begin = 0, n = 0;
     u64 waiting = 0; // sixteen bits for each row: which it is, and its count below
     UNROLL for (int i = GROUP - 1; i >= 0; i--) {
         if (count[i] == 0) {
             const u32 zeros[N] = {}; // more words than are stored
-            if (!ACCUMULATE && first_row + i < p.rows) store<N>(result + i * p.result_stride, zeros);
+            if (!ACCUMULATE && first_row + i < p.rows) store<N>(result_at(p, first_row + i, column), zeros);
         } else if (count[i] <= CHUNK) {
             waiting = waiting << 16 | (u32)i << 8 | count[i];
             begin = first[i];
@@ -711,21 +712,21 @@ DEVICE void sum_rows(const SumParams& p, i64 column) {
             sums.add(r.row[k]);
             if (t + k + 1 != end) continue;
             u32 i = (u32)waiting >> 8 & 255u;
-            if (!sums.finish(result + i * p.result_stride)) special |= 1u << i;
+            if (!sums.finish(result_at(p, first_row + i, column))) special |= 1u << i;
             sums.clear();
             waiting >>= 16;
             end += (u32)waiting & 255u;
         }
     }
     for (int i = 0; special >> i != 0; i++)
-        if (special >> i & 1u) finish_special(p, result + i * p.result_stride, p.positions + p.first[first_row + i], p.counts[first_row + i], column, N);
+        if (special >> i & 1u) finish_special(p, result_at(p, first_row + i, column), p.positions + p.first[first_row + i], p.counts[first_row + i], column, N);
 }
 
 template <int N>
 DEVICE void sum(const SumParams& p) {
     for (i64 column = ((i64)blockIdx.y * blockDim.x + threadIdx.x) * N; column < p.cols; column += (i64)gridDim.y * blockDim.x * N) {
-        if (blockIdx.x < p.chunk_blocks) sum_chunks<N>(p, column);
-        else sum_rows<N>(p, column);
+        if (blockIdx.x < p.chunk_blocks) sum_chunks<N>(p, (u32)column);
+        else sum_rows<N>(p, (u32)column);
     }
 }
 
