@@ -633,7 +633,7 @@ DEVICE void finish(Output* at, const Total& t) { *at = OUTPUT_OF(NARROW_OUTPUT(t
 
 // ---- adding ----
 
-const int AHEAD = EXACT && ACCUMULATE ? 3 : 4; // rows on their way at once, as far as registers allow
+const int AHEAD = EXACT && ACCUMULATE && OUTPUT_IS_F16 ? 3 : 4; // rows on their way at once, as far as registers allow
 
 // Rows of the list from t on are on their way, positions one step further.
 template <int N>
