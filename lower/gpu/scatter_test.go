@@ -2,6 +2,7 @@ package gpu_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"tokitai/def"
@@ -39,6 +40,22 @@ func counted(g *gen.Generator, v int) num.Array {
 	return num.IndexArray(list...)
 }
 
+// zipf are indices of which row v occurs in proportion to 1/(v+1).
+func zipf(g *gen.Generator, n, v int) num.Array {
+	var sums []float64
+	sum := 0.0
+	for i := range v {
+		sum += 1 / float64(i+1)
+		sums = append(sums, sum)
+	}
+	a := num.NewArray(num.I32, n, 1)
+	for q := range n {
+		i, _ := slices.BinarySearch(sums, sum*float64(g.Below(1<<30))/(1<<30))
+		a.SetBits(q, 0, uint32(i))
+	}
+	return a
+}
+
 func addScatters(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType) {
 	k := p.compile(t, d, dtypes)
 	g := gen.New(fmt.Sprint(d.Name, dtypes))
@@ -55,11 +72,17 @@ func addScatters(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType)
 		{skewed(g, 2049, 70000), 70000, 1},
 		{skewed(g, 700, 5), 5, 300},
 		{indices(g, 60, 4, true), 4, 16},
+		{zipf(g, 3000, 900), 900, 9},
+		{indices(g, 700, 1, false), 1, 17},
+		{indices(g, 9000, 2, true), 2, 2}, // too many for one sort by comparing
+		{indices(g, 64, 1, false), 1, 24},
+		{indices(g, 65, 1, false), 1, 24},
+		{zipf(g, 140000, 6), 6, 1}, // more than one window of bits
 	}
 	for i, c := range cases {
 		value := valueKinds[i%len(valueKinds)]
-		if c.v > 10000 && (dtypes[1] != num.F16 || d.Accumulate) {
-			continue // three passes of the sort, once
+		if c.index.Rows > 100000 && (dtypes[1] != num.F32 || d.Accumulate) {
+			continue // sorted in one way, once
 		}
 		operands := []num.Array{c.index, filled(g, dtypes[1], c.index.Rows, c.c, value), filled(g, dtypes[2], c.v, c.c, valueKinds[(i+i/2)%len(valueKinds)])}
 		lead, gap := 0, (8-c.c%8)%8

@@ -196,13 +196,14 @@ func TestTableFaults(t *testing.T) {
 			{3, 5, 70, false, 0, 0}, {130, 3, 33, true, 16, 8}, {67, 5, 33, false, 4, 3}, {64, 64, 24, true, 0, 0}, {120, 9, 25, false, 0, 7},
 		})
 	}
-	addBackward := func(d *def.Definition) func(t testing.TB, p *tables) {
+	addBackward := func(d *def.Definition, format num.DType) func(t testing.TB, p *tables) {
 		return func(t testing.TB, p *tables) {
-			k := p.compile(t, d, indexed)
+			k := p.compile(t, d, []num.DType{num.I32, format, format})
 			g := gen.New("faults")
 			p.limits.Multiprocessors = 2
-			p.add(t, "many", d, k, []num.Array{skewed(g, 1100, 300), filled(g, num.F16, 1100, 9, valueKinds[0]), filled(g, num.F16, 300, 9, valueKinds[2])}, 0, 7)
-			p.add(t, "few", d, k, []num.Array{counted(g, 70), filled(g, num.F16, 70*69/2, 3, valueKinds[0]), filled(g, num.F16, 70, 3, valueKinds[0])}, 4, 1)
+			p.add(t, "many", d, k, []num.Array{skewed(g, 1100, 300), filled(g, format, 1100, 9, valueKinds[0]), filled(g, format, 300, 9, valueKinds[2])}, 0, 7)
+			p.add(t, "few", d, k, []num.Array{counted(g, 70), filled(g, format, 70*69/2, 3, valueKinds[3]), filled(g, format, 70, 3, valueKinds[0])}, 4, 1)
+			p.add(t, "very many", d, k, []num.Array{skewed(g, 8800, 3), filled(g, format, 8800, 1, valueKinds[0]), filled(g, format, 3, 1, valueKinds[0])}, 0, 0)
 		}
 	}
 	addGather := func(t testing.TB, p *tables) {
@@ -230,14 +231,22 @@ func TestTableFaults(t *testing.T) {
 		{"gemm writing beyond the last row", addGemm, simtest.Address, "if (r < rows && c + n < cols) STORE", "if (c + n < cols) STORE", "buffer-overflow"},
 		{"gemm writing four results beyond a row", addGemm, simtest.Plain, "c + 4 <= cols) {\n            OutputQuad quad;", "c < cols) {\n            OutputQuad quad;", "beside its elements"},
 		{"gemm rounding products", addGemm, simtest.Plain, "acc[i][j] = fused(a.v[i], b.v[j], acc[i][j])", "acc[i][j] = acc[i][j] + round_f16(a.v[i] * b.v[j])", "want 0x"},
-		{"scatter", addBackward(embedding.BackwardDefinition), simtest.Race, "", "", ""},
-		{"scatter", addBackward(embedding.AccumulateDefinition), simtest.Address, "", "", ""},
-		{"sums shared between teams", addBackward(embedding.BackwardDefinition), simtest.Race, "sums[(team * N + j)", "sums[(j)", "race"},
-		{"sums read too early", addBackward(embedding.BackwardDefinition), simtest.Race, "= sum[j];\n                BARRIER();", "= sum[j];", "race"},
-		{"columns beyond a row", addBackward(embedding.BackwardDefinition), simtest.Address, "p.cols - column < N ? (int)(p.cols - column) : N", "N", "buffer-overflow"},
-		{"untouched rows are written", addBackward(embedding.AccumulateDefinition), simtest.Plain, "(ACCUMULATE && begin == end)", "false", "want 0x8000"},
+		{"scatter", addBackward(embedding.BackwardDefinition, num.F16), simtest.Race, "", "", ""},
+		{"scatter in order", addBackward(embedding.BackwardDefinition, num.F32), simtest.Race, "", "", ""},
+		{"scatter", addBackward(embedding.AccumulateDefinition, num.F16), simtest.Address, "", "", ""},
+		{"scatter in order", addBackward(embedding.AccumulateDefinition, num.F32), simtest.Address, "", "", ""},
+		{"places read too early", addBackward(embedding.BackwardDefinition, num.F16), simtest.Race, "BARRIER();\n    at += begin[0];", "at += begin[0];", "race"},
+		{"compared too early", addBackward(embedding.BackwardDefinition, num.F32), simtest.Race, "? b : a;\n            }\n            BARRIER();", "? b : a;\n            }", "race"},
+		{"positions out of order", addBackward(embedding.BackwardDefinition, num.F32), simtest.Plain, "p.ordered[first + less]", "p.ordered[first + count - 1 - less]", "want 0x"},
+		{"chunks out of order", addBackward(embedding.BackwardDefinition, num.F32), simtest.Plain, "to[i] = shared[i];", "to[n - 1 - i] = shared[i];", "want 0x"},
+		{"bits counted too early", addBackward(embedding.BackwardDefinition, num.F32), simtest.Race, "bits[i] = 0;\n    BARRIER();", "bits[i] = 0;", "race"},
+		{"bits from the wrong end", addBackward(embedding.BackwardDefinition, num.F32), simtest.Plain, "1u << q % 32", "1u << (31 - q % 32)", "want 0x"},
+		{"infinities added as numbers", addBackward(embedding.BackwardDefinition, num.F16), simtest.Plain, "(s.w[i] & 0x7c007c00u)", "(s.w[i] & 0x3c003c00u)", "want 0x"},
+		{"one bit too few", addBackward(embedding.BackwardDefinition, num.F16), simtest.Plain, "(42u << 20)", "(43u << 20)", "want 0x"},
+		{"columns beyond a row", addBackward(embedding.BackwardDefinition, num.F16), simtest.Address, "threadIdx.x) * N; column < p.cols;", "threadIdx.x) * N; column <= p.cols;", "buffer-overflow"},
+		{"untouched rows are written", addBackward(embedding.AccumulateDefinition, num.F16), simtest.Plain, "(!ACCUMULATE && first_row + i < p.rows)", "(first_row + i < p.rows)", "want 0x8000"},
 		{"gather", addGather, simtest.Address, "", "", ""},
-		{"gather by one row too many", addGather, simtest.Address, "v < p.rows", "v <= p.rows", "buffer-overflow"},
+		{"gather by one row too many", addGather, simtest.Address, "row[i] >= p.rows", "row[i] > p.rows", "buffer-overflow"},
 		{"gather of whole words", addGather, simtest.Address, "i64 words = p.cols / PER_WORD;", "i64 words = (p.cols + PER_WORD - 1) / PER_WORD;", "buffer-overflow"},
 	} {
 		t.Run(strings.ReplaceAll(x.name, " ", "_")+"/"+x.build.String(), func(t *testing.T) {

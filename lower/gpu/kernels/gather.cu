@@ -11,36 +11,46 @@ struct Params {
 
 const int ROWS = 4;
 
+// What is written leaves caches first, so that rows of the table stay: some are read again.
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+DEVICE void write(uint4_aligned* at, uint4_aligned w) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
+}
+#else
+DEVICE void write(uint4_aligned* at, uint4_aligned w) { *at = w; }
+#endif
+DEVICE void write(Element* at, Element w) { *at = w; }
+
 // Columns in units of Word; the last ones, which do not fill a word, one by one.
 template <class Word>
 DEVICE void copy_rows(const Params& p) {
     const int PER_WORD = sizeof(Word) / sizeof(Element);
     i64 first = (i64)blockIdx.x * ROWS * blockDim.y + threadIdx.y;
     i64 step = blockDim.y * p.out_stride; // from one of a thread's rows to the next
-    const Element* from[ROWS]; // null for an index without a row
     Element* to = p.out + first * p.out_stride;
-    int rows = 0; // how many there are
+    i32 row[ROWS]; // negative for an index without a row
+    int left = 0;  // rows that there are
     UNROLL for (int i = 0; i < ROWS; i++) {
         i64 q = first + (i64)i * blockDim.y;
-        from[i] = nullptr;
+        row[i] = -1;
         if (q >= p.queries) continue;
-        rows = i + 1;
-        i32 v = p.index[q * p.index_stride];
-        if (v >= 0 && v < p.rows) from[i] = p.table + v * p.table_stride;
+        left = i + 1;
+        row[i] = p.index[q * p.index_stride];
+        if (row[i] >= p.rows) row[i] = -1;
     }
     i64 words = p.cols / PER_WORD;
     for (i64 c = threadIdx.x; c < words; c += blockDim.x) {
         Word w[ROWS];
         UNROLL for (int i = 0; i < ROWS; i++) {
             w[i] = Word{};
-            if (from[i] != nullptr) w[i] = reinterpret_cast<const Word*>(from[i])[c];
+            if (row[i] >= 0) w[i] = reinterpret_cast<const Word*>(p.table + row[i] * p.table_stride)[c];
         }
         UNROLL for (int i = 0; i < ROWS; i++)
-            if (i < rows) reinterpret_cast<Word*>(to + i * step)[c] = w[i];
+            if (i < left) write(reinterpret_cast<Word*>(to + i * step) + c, w[i]);
     }
     for (i64 c = words * PER_WORD + threadIdx.x; c < p.cols; c += blockDim.x) {
         UNROLL for (int i = 0; i < ROWS; i++)
-            if (i < rows) to[i * step + c] = from[i] != nullptr ? from[i][c] : Element{};
+            if (i < left) to[i * step + c] = row[i] >= 0 ? p.table[row[i] * p.table_stride + c] : Element{};
     }
 }
 

@@ -1,63 +1,73 @@
-// Sums of rows by index, in three steps:
-//  1. the queries are sorted by index, stably: a radix sort, eight bits a pass, each
-//     pass of three kernels (count, scan, place);
-//  2. bounds finds where the queries of each row of the result begin;
-//  3. sum adds the rows of every index that occurs at most CHUNK times, long those
-//     that occur more often.
-// Nothing depends on the order in which blocks run: the only atomic operations count.
+// Sums of rows by index. The queries of each row are gathered by counting:
+//  1. clear sets all counters to zero;
+//  2. count counts the queries of each row, and numbers them as they come;
+//  3. allocate gives each row its place in the list of positions;
+//  4. place writes the positions of the queries there;
+//  5. order, where sums are not exact, sorts the positions of each row;
+//  6. sum adds and stores the rows whose index occurs at most CHUNK times; of all
+//     others it adds each chunk by itself;
+//  7. combine adds the chunks.
+// Blocks run in any order: the places of rows in the lists depend on it, sums do not.
 
-struct SortParams {
-    const i32* index;     // in the first pass: the keys; else null
-    const u32* keys;      // in later passes
-    const u32* positions; // of the keys among the queries
-    u32* sorted_keys;
-    u32* sorted_positions;
-    u32* counts; // [blocks][256]: digits of a block's tile
-    u32* begins; // [256]: where a digit begins among all queries
-    i64 index_stride;
-    i64 queries, rows;
-    i64 blocks;
-    i32 shift, unused;
+const int THREADS = 256;
+const int CHUNK = 64;
+const int GROUP = 4; // neighbouring rows that are listed one after another
+
+struct Counters {
+    u64 frequent; // rows of more than CHUNK queries, and 2^32 times their chunks
+    u32 listed;   // queries of all other rows
+    u32 large;    // rows of more than SORTED queries
 };
 
-struct BoundsParams {
-    const u32* keys;
-    u32* first; // [rows+1]: where the queries of a row begin
+struct ListParams {
+    const i32* index;
+    Counters* counters;
+    u32* counts;        // [rows], up to a multiple of GROUP
+    u32* first;         // [rows]: where a row's positions begin, or the first of its chunks
+    u32* numbers;       // [queries]: of a query among those of its row
+    u32* positions;     // [queries] of infrequent rows, then [chunks][CHUNK]
+    u32* ordered;       // the same, ascending within a row
+    u32* frequent_rows; // in no order
+    u32* large_rows;
+    u32* chunk_rows; // [chunks]
+    i64 index_stride;
     i64 queries, rows;
 };
 
 struct SumParams {
-    const u32* positions;
+    const Counters* counters;
+    const u32* counts;
     const u32* first;
+    const u32* positions;
+    const u32* frequent_rows;
+    const u32* chunk_rows;
     const Input* in;
     Output* result;
-    i64 in_stride, result_stride;
-    i64 rows, cols;
+    Partial* partial; // [chunks][partial_stride]
+    i64 in_stride, result_stride, partial_stride;
+    i64 queries, rows, cols;
+    i64 chunk_blocks; // the first blocks add chunks, the others rows
 };
 
-// ---- sorting ----
+// ---- lists ----
 
-const int TILE = 1024; // queries a block sorts
-const int THREADS = 256;
-const int OWN = TILE / THREADS;
-
-// An index without a row comes after all others.
-DEVICE u32 key_at(const SortParams& p, i64 q) {
-    if (p.index == nullptr) return p.keys[q];
+// The row of a query, or -1.
+DEVICE i64 row_of(const ListParams& p, i64 q) {
     i32 v = p.index[q * p.index_stride];
-    return v >= 0 && v < p.rows ? (u32)v : (u32)p.rows;
+    return v >= 0 && v < p.rows ? v : -1;
 }
 
-KERNEL(ENTRY_COUNT, 256)(const SortParams p) {
-    SHARED(u32, count, 256);
-    count[threadIdx.x] = 0;
-    BARRIER();
-    for (int i = 0; i < OWN; i++) {
-        i64 q = (i64)blockIdx.x * TILE + i * THREADS + threadIdx.x;
-        if (q < p.queries) ATOMIC_ADD(&count[key_at(p, q) >> p.shift & 255u], 1u);
-    }
-    BARRIER();
-    p.counts[(i64)blockIdx.x * 256 + threadIdx.x] = count[threadIdx.x];
+KERNEL(ENTRY_CLEAR, 256)(const ListParams p) {
+    i64 v = (i64)blockIdx.x * THREADS + threadIdx.x;
+    if (v < (p.rows + GROUP - 1) / GROUP * GROUP) p.counts[v] = 0;
+    if (v == 0) *p.counters = Counters{0, 0, 0};
+}
+
+KERNEL(ENTRY_COUNT, 256)(const ListParams p) {
+    i64 q = (i64)blockIdx.x * THREADS + threadIdx.x;
+    if (q >= p.queries) return;
+    i64 v = row_of(p, q);
+    if (v >= 0) p.numbers[q] = ATOMIC_ADD(&p.counts[v], 1u);
 }
 
 // The sum of all earlier threads' values.
@@ -74,98 +84,195 @@ DEVICE u32 scan_block(u32 value, u32* sums) {
     return sums[t] - value;
 }
 
-// One block, a thread for each digit: counts become the sums of all earlier tiles'.
-KERNEL(ENTRY_SCAN, 256)(const SortParams p) {
-    SHARED(u32, sums, 256);
-    const int AHEAD = 8; // loads on their way at once
-    u32 before = 0;
-    for (i64 first = 0; first < p.blocks; first += AHEAD) {
-        u32 n[AHEAD];
-        UNROLL for (int i = 0; i < AHEAD; i++) n[i] = first + i < p.blocks ? p.counts[(first + i) * 256 + threadIdx.x] : 0;
-        UNROLL for (int i = 0; i < AHEAD; i++) {
-            if (first + i < p.blocks) p.counts[(first + i) * 256 + threadIdx.x] = before;
-            before += n[i];
+const u32 SORTED = 4096; // queries that a block sorts by comparing them
+
+// A block's infrequent rows lie one after another.
+KERNEL(ENTRY_ALLOCATE, 256)(const ListParams p) {
+    SHARED(u32, sums, THREADS);
+    SHARED(u32, begin, 1);
+    i64 row = ((i64)blockIdx.x * THREADS + threadIdx.x) * GROUP;
+    u32 count[GROUP], sum = 0;
+    UNROLL for (int i = 0; i < GROUP; i++) {
+        count[i] = row + i < p.rows ? p.counts[row + i] : 0;
+        if (count[i] <= CHUNK) {
+            sum += count[i];
+            continue;
+        }
+        u64 before = ATOMIC_ADD(&p.counters->frequent, (u64)((count[i] + CHUNK - 1) / CHUNK) << 32 | 1u);
+        p.frequent_rows[(u32)before] = (u32)(row + i);
+        p.first[row + i] = (u32)(before >> 32);
+        if (count[i] > SORTED) p.large_rows[ATOMIC_ADD(&p.counters->large, 1u)] = (u32)(row + i);
+    }
+    u32 at = scan_block(sum, sums);
+    if (threadIdx.x == THREADS - 1) begin[0] = ATOMIC_ADD(&p.counters->listed, at + sum);
+    BARRIER();
+    at += begin[0];
+    UNROLL for (int i = 0; i < GROUP; i++) {
+        if (row + i >= p.rows || count[i] > CHUNK) continue;
+        p.first[row + i] = at;
+        at += count[i];
+    }
+}
+
+KERNEL(ENTRY_PLACE, 256)(const ListParams p) {
+    i64 q = (i64)blockIdx.x * THREADS + threadIdx.x;
+    if (q >= p.queries) return;
+    i64 v = row_of(p, q);
+    if (v < 0) return;
+    u32 number = p.numbers[q], first = p.first[v];
+    if (p.counts[v] <= CHUNK) {
+        p.positions[first + number] = (u32)q;
+        return;
+    }
+    p.positions[p.queries + (i64)first * CHUNK + number] = (u32)q;
+    if (number % CHUNK == 0) p.chunk_rows[first + number / CHUNK] = (u32)v;
+}
+
+#if !EXACT
+
+// Up to SORTED positions, by a bitonic network.
+DEVICE void sort_by_comparing(const u32* from, u32* to, u32 n, u32* shared) {
+    u32 size = 1;
+    while (size < n) size *= 2;
+    for (u32 i = threadIdx.x; i < size; i += THREADS) shared[i] = i < n ? from[i] : ~0u;
+    BARRIER();
+    for (u32 run = 2; run <= size; run *= 2) {
+        for (u32 d = run / 2; d > 0; d /= 2) {
+            for (u32 i = threadIdx.x; i < size / 2; i += THREADS) {
+                u32 low = i / d * 2 * d + i % d, high = low + d;
+                u32 a = shared[low], b = shared[high];
+                bool is_ascending = (low & run) == 0;
+                shared[low] = (a < b) == is_ascending ? a : b;
+                shared[high] = (a < b) == is_ascending ? b : a;
+            }
+            BARRIER();
         }
     }
-    p.begins[threadIdx.x] = scan_block(before, sums);
-}
-
-// Sorts a tile stably by four bits of its keys. counters are [16][THREADS]: how often
-// a digit occurs among a thread's own, neighbouring, items; their sums in this order
-// are where the items go.
-DEVICE void sort_tile(u32* keys, u32* positions, u32* counters, u32* sums, int shift) {
-    int t = threadIdx.x;
-    u32 key[OWN], position[OWN];
-    for (int d = 0; d < 16; d++) counters[d * THREADS + t] = 0;
-    for (int i = 0; i < OWN; i++) {
-        key[i] = keys[t * OWN + i];
-        position[i] = positions[t * OWN + i];
-        counters[(key[i] >> shift & 15u) * THREADS + t]++;
-    }
-    BARRIER();
-    u32 sum = 0;
-    for (int d = 0; d < 16; d++) sum += counters[t * 16 + d];
-    u32 before = scan_block(sum, sums);
-    for (int d = 0; d < 16; d++) {
-        u32 n = counters[t * 16 + d];
-        counters[t * 16 + d] = before;
-        before += n;
-    }
-    BARRIER();
-    for (int i = 0; i < OWN; i++) {
-        u32 to = counters[(key[i] >> shift & 15u) * THREADS + t]++;
-        keys[to] = key[i];
-        positions[to] = position[i];
-    }
+    for (u32 i = threadIdx.x; i < n; i += THREADS) to[i] = shared[i];
     BARRIER();
 }
 
-KERNEL(ENTRY_PLACE, 256)(const SortParams p) {
-    SHARED(u32, keys, TILE);
-    SHARED(u32, positions, TILE);
-    SHARED(u32, counters, 16 * THREADS);
-    SHARED(u32, sums, 256);
-    SHARED(u32, begin, 257); // of each digit within the tile
-    int t = threadIdx.x;
-    i64 first = (i64)blockIdx.x * TILE;
-    int n = p.queries - first < TILE ? (int)(p.queries - first) : TILE;
-    for (int i = t; i < TILE; i += THREADS) {
-        keys[i] = i < n ? key_at(p, first + i) : ~0u; // what is missing stays at the end
-        positions[i] = i >= n ? 0u : p.index == nullptr ? p.positions[first + i] : (u32)(first + i);
-    }
-    BARRIER();
-    sort_tile(keys, positions, counters, sums, p.shift);
-    sort_tile(keys, positions, counters, sums, p.shift + 4);
+const u32 WINDOW = 32 * SORTED; // queries whose bits fit the same memory
 
-    counters[t] = p.begins[t] + p.counts[(i64)blockIdx.x * 256 + t]; // where the tile's digits go
-    for (int i = t; i < n; i += THREADS) {
-        u32 digit = keys[i] >> p.shift & 255u;
-        if (i == 0 || (keys[i - 1] >> p.shift & 255u) != digit) begin[digit] = i;
+DEVICE u32 ones(u32 w) {
+    w -= w >> 1 & 0x55555555u;
+    w = (w & 0x33333333u) + (w >> 2 & 0x33333333u);
+    return ((w + (w >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+
+// Those of any number of positions that lie in a window: each becomes a bit.
+DEVICE void sort_by_bits(const u32* from, u32* to, u32 n, u32 window, u32* bits, u32* sums) {
+    const u32 OWN = SORTED / THREADS;
+    u32 earlier = 0;
+    for (u32 i = threadIdx.x; i < SORTED; i += THREADS) bits[i] = 0;
+    BARRIER();
+    for (u32 i = threadIdx.x; i < n; i += THREADS) {
+        u32 q = from[i];
+        if (q / WINDOW < window) earlier++;
+        if (q / WINDOW == window) ATOMIC_ADD(&bits[q % WINDOW / 32], 1u << q % 32); // no position occurs twice
+    }
+    scan_block(earlier, sums);
+    u32 at = sums[THREADS - 1], sum = 0;
+    BARRIER();
+    for (u32 i = 0; i < OWN; i++) sum += ones(bits[threadIdx.x * OWN + i]);
+    at += scan_block(sum, sums);
+    for (u32 i = 0; i < OWN; i++) {
+        u32 w = bits[threadIdx.x * OWN + i];
+        for (u32 q = window * WINDOW + (threadIdx.x * OWN + i) * 32; w != 0; w >>= 1, q++)
+            if (w & 1u) to[at++] = q;
     }
     BARRIER();
-    for (int i = t; i < n; i += THREADS) {
-        u32 digit = keys[i] >> p.shift & 255u;
-        u32 to = counters[digit] + i - begin[digit];
-        p.sorted_keys[to] = keys[i];
-        p.sorted_positions[to] = positions[i];
+}
+
+// The positions of an infrequent row are few: each is as far behind as others are less.
+KERNEL(ENTRY_ORDER, 256)(const ListParams p) {
+    SHARED(u32, shared, SORTED);
+    SHARED(u32, sums, THREADS);
+    const u32* from = p.positions + p.queries;
+    u32* to = p.ordered + p.queries;
+    u32 windows = (u32)((p.queries + WINDOW - 1) / WINDOW);
+    u64 items = (u64)p.counters->large * windows;
+    for (u64 i = blockIdx.x; i < items; i += gridDim.x) {
+        u32 row = p.large_rows[i / windows];
+        i64 at = (i64)p.first[row] * CHUNK;
+        sort_by_bits(from + at, to + at, p.counts[row], (u32)(i % windows), shared, sums);
+    }
+    u32 frequent = (u32)p.counters->frequent;
+    for (u32 i = blockIdx.x; i < frequent; i += gridDim.x) {
+        u32 row = p.frequent_rows[i];
+        i64 at = (i64)p.first[row] * CHUNK;
+        if (p.counts[row] <= SORTED) sort_by_comparing(from + at, to + at, p.counts[row], shared);
+    }
+    for (i64 q = (i64)blockIdx.x * THREADS + threadIdx.x; q < p.queries; q += (i64)gridDim.x * THREADS) {
+        i64 v = row_of(p, q);
+        if (v < 0) continue;
+        u32 count = p.counts[v], first = p.first[v], less = 0;
+        if (count > CHUNK) continue;
+        for (u32 i = 0; i < count; i++) less += p.positions[first + i] < (u32)q ? 1u : 0u;
+        p.ordered[first + less] = (u32)q;
     }
 }
 
-KERNEL(ENTRY_BOUNDS, 256)(const BoundsParams p) {
-    i64 v = (i64)blockIdx.x * 256 + threadIdx.x;
-    if (v > p.rows) return;
-    i64 low = 0, high = p.queries; // keys before low are less than v, those from high on are not
-    while (low < high) {
-        i64 middle = (low + high) / 2;
-        if (p.keys[middle] < (u32)v) low = middle + 1;
-        else high = middle;
-    }
-    p.first[v] = (u32)low;
+#endif
+
+// ---- a thread's columns ----
+
+const int VECTOR = 16 / sizeof(Input); // columns of 16 bytes
+
+// N columns of a row as they are stored: one, or 16 bytes.
+template <int N>
+struct Stored {
+    u32 w[4];
+};
+
+template <int N>
+DEVICE Stored<N> load(const Input* at) {
+    if (N == 1) return Stored<N>{{INPUT_PATTERN(*at), 0, 0, 0}};
+    uint4_aligned a = *reinterpret_cast<const uint4_aligned*>(at);
+    return Stored<N>{{a.x, a.y, a.z, a.w}};
 }
 
-// ---- adding ----
+// The pattern of column j, and above it what does not matter.
+template <int N>
+DEVICE u32 pattern_at(const Stored<N>& s, int j) {
+    return sizeof(Input) == 4 ? s.w[j] : s.w[j >> 1] >> 16 * (j & 1);
+}
 
-const int CHUNK = 64;
+// One access of 16 bytes, which compilers else take apart.
+DEVICE void store_vector(void* at, u32 x, u32 y, u32 z, u32 w) {
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+#else
+    *reinterpret_cast<uint4_aligned*>(at) = uint4_aligned{x, y, z, w};
+#endif
+}
+
+// Words of N columns of the result.
+template <int N>
+DEVICE void store(Output* at, const u32* w) {
+    if (N == 1) {
+        *at = OUTPUT_OF(w[0]);
+        return;
+    }
+    UNROLL for (int i = 0; i < N * (int)sizeof(Output) / 4; i += 4)
+        store_vector(at + i * (int)(4 / sizeof(Output)), w[i], w[i + 1], w[i + 2], w[i + 3]);
+}
+
+template <int N>
+DEVICE void load_result(const Output* at, u32* pattern) {
+    if (N == 1) {
+        pattern[0] = OUTPUT_PATTERN(*at);
+        return;
+    }
+    const int PER_WORD = 4 / sizeof(Output);
+    UNROLL for (int j = 0; j < N; j += 4 * PER_WORD) {
+        uint4_aligned a = *reinterpret_cast<const uint4_aligned*>(at + j);
+        const u32 w[4] = {a.x, a.y, a.z, a.w};
+        UNROLL for (int i = 0; i < 4 * PER_WORD; i++) pattern[j + i] = PER_WORD == 1 ? w[i] : w[i >> 1] >> 16 * (i & 1) & 0xffffu;
+    }
+}
+
+// ---- sums ----
 
 #if EXACT
 
@@ -325,124 +432,326 @@ DEVICE void finish(Output* at, const Total& t) {
 #endif
 }
 
-#else // a chunk is added in ascending order from +0, and the chunks to the old value
+// ---- exact sums of few terms, in binary64 ----
 
-struct Sum {
-    float value;
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+
+DEVICE u64 bits_of_double(double x) { return (u64)__double_as_longlong(x); }
+DEVICE double double_of(u64 b) { return __longlong_as_double((i64)b); }
+DEVICE double scaled_plus(double x, double scale, double sum) { return __fma_rn(x, scale, sum); }
+
+#else
+
+DEVICE u64 bits_of_double(double x) {
+    u64 b;
+    __builtin_memcpy(&b, &x, 8);
+    return b;
+}
+
+DEVICE double double_of(u64 b) {
+    double x;
+    __builtin_memcpy(&x, &b, 8);
+    return x;
+}
+
+DEVICE double scaled_plus(double x, double scale, double sum) { return sum + x * scale; } // the product is exact
+
+#endif
+
+// Finite values are multiples of 2^-24 below 2^16. So are the sums of n of them, below
+// n·2^16, and all that come before: with n up to 2^13 they have 53 bits, and binary64
+// adds them without rounding. Chunks have 64, and the old value is one more.
+//
+// A pattern becomes a binary64 by moving its 15 bits so that the fields meet: exponents
+// then mean 2^1008 times less, in subnormals too, and the multiplication by it is exact.
+template <int N>
+struct Sums {
+    double value[N];
+    u32 exponents; // bits 15 and 31 tell whether any exponent was the largest
+
+    DEVICE void clear() {
+        UNROLL for (int j = 0; j < N; j++) value[j] = 0;
+        exponents = 0;
+    }
+
+    DEVICE static double widened(double sum, u32 pattern_above) {
+        u32 high = (u32)((i32)pattern_above >> 6) & 0x81fffc00u;
+        return scaled_plus(double_of((u64)high << 32), 0x1p1008, sum);
+    }
+
+    DEVICE void add(const Stored<N>& s) {
+        UNROLL for (int i = 0; i < (N + 1) / 2; i++) {
+            exponents |= (s.w[i] & 0x7c007c00u) + 0x04000400u;
+            value[2 * i] = widened(value[2 * i], s.w[i] << 16);
+            if (N > 1) value[N > 1 ? 2 * i + 1 : 0] = widened(value[N > 1 ? 2 * i + 1 : 0], s.w[i]);
+        }
+    }
+
+    DEVICE bool is_finite() const { return (exponents & 0x80008000u) == 0; }
+
+    // Stores the sums, with one rounding, unless a term was not finite.
+    DEVICE bool finish(Output* at) const {
+        double s[N];
+        bool is_done = is_finite();
+        u32 old[N];
+        if (ACCUMULATE) load_result<N>(at, old);
+        UNROLL for (int j = 0; j < N; j++) {
+            s[j] = value[j];
+            if (!ACCUMULATE) continue;
+            is_done = is_done && (old[j] & INFINITY_PATTERN) != INFINITY_PATTERN;
+            s[j] = OUTPUT_IS_F16 ? widened(s[j], old[j] << 16) : plus_odd(s[j], (double)float_of(old[j]));
+        }
+        if (!is_done) return false;
+        u32 w[N];
+        if (OUTPUT_IS_F16) {
+            UNROLL for (int j = 0; j < N; j += 2) w[j / 2] = narrowed_pair(s[j], N > 1 ? s[j + 1] : 0);
+        } else {
+            UNROLL for (int j = 0; j < N; j++) w[j] = bits_of((float)s[j]);
+        }
+        store<N>(at, w);
+        return true;
+    }
+
+    // Rounded to binary16, as the high word of a binary64 that is 2^1008 times less: the
+    // pattern 10 bits to the left, exponents beyond the largest included. Adding
+    // 1.5·2^(e+42) leaves no bit below 2^(e-10), the last one of a result with the
+    // exponent e; subnormal ones have no such bit.
+    DEVICE static u32 narrowed(double s) {
+        u32 e = (u32)(bits_of_double(s) >> 32) & 0x7ff00000u;
+        if (e < (1023u - 14u) << 20) e = (1023u - 14u) << 20;
+        double shift = double_of((u64)(e + (42u << 20) + 0x80000u) << 32);
+        return (u32)(bits_of_double((s + shift - shift) * 0x1p-1008) >> 32);
+    }
+
+    DEVICE static u32 below_infinity(u32 high) {
+        u32 rest = high & 0x7fffffffu;
+        return rest < 0x7c00u << 10 ? rest : 0x7c00u << 10;
+    }
+
+    // Two patterns in a word.
+    DEVICE static u32 narrowed_pair(double a, double b) {
+        u32 low = narrowed(a), high = narrowed(b);
+        u32 signs = (low >> 16 | (high & 0xffff0000u)) & 0x80008000u;
+        return signs | (below_infinity(low) >> 10) | below_infinity(high) << 6;
+    }
+
+    // The sum of a and b, rounded to odd: of the two neighbours of an inexact sum, the
+    // odd one. Rounding it to binary32 gives what rounding the sum itself does.
+    DEVICE static double plus_odd(double a, double b) {
+        double sum = a + b, of_b = sum - a;
+        double error = (a - (sum - of_b)) + (b - of_b);
+        u64 bits = bits_of_double(sum);
+        if (error != 0 && (bits & 1) == 0) bits += (error > 0) == (sum > 0) ? 1 : ~(u64)0;
+        return double_of(bits);
+    }
+
+    DEVICE bool keep(Partial* at) const {
+        if (is_finite()) {
+            UNROLL for (int j = 0; j < N; j++) at[j] = bits_of_double(value[j]);
+        }
+        return is_finite();
+    }
 };
+
+// A chunk's sum, or what is special of it in the last bits of a NaN.
+const u64 SPECIAL = (u64)0x7ff8 << 48;
+
+DEVICE Sum sum_of(const SumParams& p, const u32* positions, u32 n, i64 column) {
+    Sum sum = empty_sum();
+    for (u32 i = 0; i < n; i++) add_term(sum, p.in[(i64)positions[i] * p.in_stride + column]);
+    return sum;
+}
+
+// Again, column by column, with values that are not finite.
+DEVICE void finish_special(const SumParams& p, Output* at, const u32* positions, u32 n, i64 column, int columns) {
+    for (int j = 0; j < columns; j++) {
+        Total total = empty_total();
+        add_sum(total, sum_of(p, positions, n, column + j));
+        finish(at + j, total);
+    }
+}
+
+DEVICE void keep_special(const SumParams& p, Partial* at, const u32* positions, u32 n, i64 column, int columns) {
+    for (int j = 0; j < columns; j++) {
+        Sum sum = sum_of(p, positions, n, column + j);
+        at[j] = sum.special != 0 ? SPECIAL | sum.special : bits_of_double((double)sum.units * 0x1p-24);
+    }
+}
+
+DEVICE Total begin_total(const Output*) { return empty_total(); }
+
+DEVICE void add_partial(Total& t, Partial b) {
+    if ((b & SPECIAL) == SPECIAL) t.special |= (u32)b;
+    else add_sum(t, Sum{(i64)(double_of(b) * 0x1p24), 0, 0});
+}
+
+#else
+
+// A chunk is added in ascending order from +0, and the chunks to the old value.
+template <int N>
+struct Sums {
+    float value[N];
+
+    DEVICE void clear() {
+        UNROLL for (int j = 0; j < N; j++) value[j] = 0.0f;
+    }
+
+    DEVICE void add(const Stored<N>& s) {
+        UNROLL for (int j = 0; j < N; j++) value[j] = value[j] + WIDEN_INPUT(pattern_at(s, j));
+    }
+
+    DEVICE bool finish(Output* at) const {
+        u32 old[N], w[N];
+        if (ACCUMULATE) load_result<N>(at, old);
+        UNROLL for (int j = 0; j < N; j++) {
+            u32 pattern = NARROW_OUTPUT(ACCUMULATE ? WIDEN_OUTPUT(old[j]) + value[j] : value[j]);
+            if (sizeof(Output) == 4) w[j] = pattern;
+            else w[j / 2] = j % 2 == 0 ? pattern : w[j / 2] | pattern << 16;
+        }
+        store<N>(at, w);
+        return true;
+    }
+
+    DEVICE bool keep(Partial* at) const {
+        UNROLL for (int j = 0; j < N; j++) at[j] = value[j];
+        return true;
+    }
+};
+
+DEVICE void finish_special(const SumParams&, Output*, const u32*, u32, i64, int) {}
+DEVICE void keep_special(const SumParams&, Partial*, const u32*, u32, i64, int) {}
 
 struct Total {
     float value;
 };
 
-DEVICE Sum empty_sum() { return Sum{0.0f}; }
-DEVICE void add_term(Sum& s, float x) { s.value = s.value + x; }
+DEVICE Total begin_total(const Output* at) { return Total{ACCUMULATE ? WIDEN_OUTPUT(OUTPUT_PATTERN(*at)) : 0.0f}; }
+DEVICE void add_partial(Total& t, Partial b) { t.value = t.value + b; }
+DEVICE void finish(Output* at, const Total& t) { *at = OUTPUT_OF(NARROW_OUTPUT(t.value)); }
 
 #endif
 
-// One column of the group that a thread owns: a pattern of binary16, or a value.
-#if EXACT
-#define TERM(GROUP, J) (GROUP.w[(J) >> 1] >> 16 * ((J) & 1) & 0xffffu)
-#else
-#define TERM(GROUP, J) GET(GROUP, J)
-#endif
+// ---- adding ----
 
-// add_rows adds the rows of queries begin to end to N columns, in order.
+const int AHEAD = EXACT && ACCUMULATE && OUTPUT_IS_F16 ? 3 : 4; // rows on their way at once, as far as registers allow
+
+// Rows of the list from t on are on their way, positions one step further.
 template <int N>
-DEVICE void add_rows(Sum* sum, const SumParams& p, u32 begin, u32 end, i64 column, int n) {
-    const int AHEAD = EXACT && ACCUMULATE ? 2 : 4; // rows on their way at once, as far as registers allow
-    for (u32 i = begin; i < end; i += AHEAD) {
-        InputGroup g[AHEAD];
-        UNROLL for (int k = 0; k < AHEAD; k++) {
-            if (i + k < end) {
-                const Input* at = p.in + (i64)p.positions[i + k] * p.in_stride + column;
-                g[k] = N == 8 ? FETCH_VECTOR(at, n) : FETCH(at, n);
-            }
+struct Reader {
+    const u32* list;
+    u32 n;
+    const Input* in;
+    i64 stride;
+    u32 position[AHEAD];
+    Stored<N> row[AHEAD];
+
+    DEVICE void look(u32 t) {
+        UNROLL for (int k = 0; k < AHEAD; k++)
+            if (t + k < n) position[k] = list[t + k];
+    }
+
+    DEVICE void read(u32 t) {
+        UNROLL for (int k = 0; k < AHEAD; k++)
+            if (t + k < n) row[k] = load<N>(in + (i64)position[k] * stride);
+        look(t + AHEAD);
+    }
+};
+
+template <int N>
+DEVICE void sum_chunks(const SumParams& p, u32 column) {
+    u32 chunks = (u32)(p.counters->frequent >> 32);
+    for (i64 c = (i64)blockIdx.x * blockDim.y + threadIdx.y; c < chunks; c += p.chunk_blocks * blockDim.y) {
+        u32 row = p.chunk_rows[c];
+        u32 n = p.counts[row] - (u32)(c - p.first[row]) * CHUNK;
+        if (n > CHUNK) n = CHUNK;
+        Reader<N> r{p.positions + p.queries + c * CHUNK, n, p.in + column, p.in_stride, {}, {}};
+        Sums<N> sums;
+        sums.clear();
+        r.look(0);
+        for (u32 t = 0; t < n; t += AHEAD) {
+            r.read(t);
+            UNROLL for (int k = 0; k < AHEAD; k++)
+                if (t + k < n) sums.add(r.row[k]);
         }
-        UNROLL for (int k = 0; k < AHEAD; k++) {
-            if (i + k < end) {
-                UNROLL for (int j = 0; j < N; j++) add_term(sum[j], TERM(g[k], j));
-            }
-        }
+        Partial* at = p.partial + c * p.partial_stride + column;
+        if (!sums.keep(at)) keep_special(p, at, r.list, n, column, N);
     }
 }
 
+DEVICE Output* result_at(const SumParams& p, u32 row, u32 column) { return p.result + row * p.result_stride + column; }
+
+// The list runs over GROUP rows, so that short ones are on their way together.
 template <int N>
-DEVICE int columns_from(const SumParams& p, i64 column) {
-    return column >= p.cols ? 0 : p.cols - column < N ? (int)(p.cols - column) : N;
+DEVICE void sum_rows(const SumParams& p, u32 column) {
+    u32 first_row = ((blockIdx.x - (u32)p.chunk_blocks) * blockDim.y + threadIdx.y) * GROUP;
+    if (first_row >= p.rows) return;
+    uint4_aligned counts = *reinterpret_cast<const uint4_aligned*>(p.counts + first_row);
+    uint4_aligned firsts = *reinterpret_cast<const uint4_aligned*>(p.first + first_row);
+    const u32 count[GROUP] = {counts.x, counts.y, counts.z, counts.w}, first[GROUP] = {firsts.x, firsts.y, firsts.z, firsts.w};
+    u32 begin = 0, n = 0;
+    u64 waiting = 0; // sixteen bits for each row: which it is, and its count below
+    UNROLL for (int i = GROUP - 1; i >= 0; i--) {
+        if (count[i] == 0) {
+            const u32 zeros[N] = {}; // more words than are stored
+            if (!ACCUMULATE && first_row + i < p.rows) store<N>(result_at(p, first_row + i, column), zeros);
+        } else if (count[i] <= CHUNK) {
+            waiting = waiting << 16 | (u32)i << 8 | count[i];
+            begin = first[i];
+            n += count[i];
+        }
+    }
+    Reader<N> r{p.positions + begin, n, p.in + column, p.in_stride, {}, {}};
+    Sums<N> sums;
+    sums.clear();
+    u32 end = (u32)waiting & 255u, special = 0;
+    r.look(0);
+    for (u32 t = 0; t < n; t += AHEAD) {
+        r.read(t);
+        UNROLL for (int k = 0; k < AHEAD; k++) {
+            if (t + k >= n) continue;
+            sums.add(r.row[k]);
+            if (t + k + 1 != end) continue;
+            u32 i = (u32)waiting >> 8 & 255u;
+            if (!sums.finish(result_at(p, first_row + i, column))) special |= 1u << i;
+            sums.clear();
+            waiting >>= 16;
+            end += (u32)waiting & 255u;
+        }
+    }
+    for (int i = 0; special >> i != 0; i++)
+        if (special >> i & 1u) finish_special(p, result_at(p, first_row + i, column), p.positions + p.first[first_row + i], p.counts[first_row + i], column, N);
 }
 
-#if EXACT
-DEVICE Total begin_total(const Output*, bool) { return empty_total(); }
-DEVICE void store_total(Output* at, const Total& t) { finish(at, t); }
-#else
-DEVICE void add_sum(Total& t, const Sum& s) { t.value = t.value + s.value; }
-DEVICE Total begin_total(const Output* at, bool exists) { return Total{ACCUMULATE && exists ? LOAD_OUTPUT(at) : 0.0f}; }
-DEVICE void store_total(Output* at, const Total& t) { STORE_OUTPUT(at, t.value); }
-#endif
-
-// Rows whose index occurs at most CHUNK times: a thread adds N columns.
 template <int N>
-DEVICE void sum_short(const SumParams& p) {
-    i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;
-    if (row >= p.rows) return;
-    u32 begin = p.first[row], end = p.first[row + 1];
-    if (end - begin > CHUNK || (ACCUMULATE && begin == end)) return;
-    for (i64 column = (i64)threadIdx.x * N; column < p.cols; column += (i64)blockDim.x * N) {
-        int n = columns_from<N>(p, column);
-        Sum sum[N];
-        UNROLL for (int j = 0; j < N; j++) sum[j] = empty_sum();
-        add_rows<N>(sum, p, begin, end, column, n);
-        Output* at = p.result + row * p.result_stride + column;
-        UNROLL for (int j = 0; j < N; j++) {
-            if (j >= n) continue;
-            Total total = begin_total(at + j, true);
-            add_sum(total, sum[j]);
-            store_total(at + j, total);
-        }
+DEVICE void sum(const SumParams& p) {
+    for (i64 column = ((i64)blockIdx.y * blockDim.x + threadIdx.x) * N; column < p.cols; column += (i64)gridDim.y * blockDim.x * N) {
+        if (blockIdx.x < p.chunk_blocks) sum_chunks<N>(p, (u32)column);
+        else sum_rows<N>(p, (u32)column);
     }
 }
 
-// Rows whose index occurs more often: each of eight teams of 32 threads adds a chunk;
-// then the first team adds the eight sums in ascending order.
-template <int N>
-DEVICE void sum_long(const SumParams& p) {
-    const int TEAM = 32, TEAMS = 8;
-    SHARED(Sum, sums, TEAM * TEAMS * N);
-    int lane = threadIdx.x % TEAM, team = threadIdx.x / TEAM;
-    for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
-        u32 begin = p.first[row], end = p.first[row + 1];
-        if (end - begin <= CHUNK) continue;
-        for (i64 first = (i64)blockIdx.y * TEAM * N; first < p.cols; first += (i64)gridDim.y * TEAM * N) {
-            i64 column = first + lane * N;
-            int n = columns_from<N>(p, column);
+KERNEL(ENTRY_SUM_VECTOR, 256)(const SumParams p) { sum<VECTOR>(p); }
+
+KERNEL(ENTRY_SUM_ELEMENT, 256)(const SumParams p) { sum<1>(p); }
+
+KERNEL(ENTRY_COMBINE, 256)(const SumParams p) {
+    const u32 BATCH = 16; // chunks on their way at once
+    u32 frequent = (u32)p.counters->frequent;
+    for (u32 l = blockIdx.x; l < frequent; l += gridDim.x) {
+        u32 row = p.frequent_rows[l];
+        u32 chunks = (p.counts[row] + CHUNK - 1) / CHUNK;
+        for (i64 column = (i64)blockIdx.y * blockDim.x + threadIdx.x; column < p.cols; column += (i64)gridDim.y * blockDim.x) {
+            const Partial* from = p.partial + p.first[row] * p.partial_stride + column;
             Output* at = p.result + row * p.result_stride + column;
-            Total total[N];
-            UNROLL for (int j = 0; j < N; j++) total[j] = begin_total(at + j, j < n);
-            for (u32 round = begin; round < end; round += TEAMS * CHUNK) {
-                u32 from = round + team * CHUNK, to = from + CHUNK < end ? from + CHUNK : end;
-                Sum sum[N];
-                UNROLL for (int j = 0; j < N; j++) sum[j] = empty_sum();
-                if (n > 0 && from < end) add_rows<N>(sum, p, from, to, column, n);
-                UNROLL for (int j = 0; j < N; j++) sums[(team * N + j) * TEAM + lane] = sum[j];
-                BARRIER();
-                if (team == 0) {
-                    for (int k = 0; k < TEAMS && round + k * CHUNK < end; k++) {
-                        UNROLL for (int j = 0; j < N; j++) add_sum(total[j], sums[(k * N + j) * TEAM + lane]);
-                    }
-                }
-                BARRIER();
+            Total total = begin_total(at);
+            for (u32 c = 0; c < chunks; c += BATCH) {
+                Partial b[BATCH];
+                UNROLL for (u32 k = 0; k < BATCH; k++)
+                    if (c + k < chunks) b[k] = from[(c + k) * p.partial_stride];
+                UNROLL for (u32 k = 0; k < BATCH; k++)
+                    if (c + k < chunks) add_partial(total, b[k]);
             }
-            UNROLL for (int j = 0; j < N; j++)
-                if (team == 0 && j < n) store_total(at + j, total[j]);
+            finish(at, total);
         }
     }
 }
-
-KERNEL(ENTRY_SUM_VECTOR, 256)(const SumParams p) { sum_short<8>(p); }
-
-KERNEL(ENTRY_SUM_ELEMENT, 256)(const SumParams p) { sum_short<1>(p); }
-
-KERNEL(ENTRY_LONG_VECTOR, 256)(const SumParams p) { sum_long<8>(p); }
-
-KERNEL(ENTRY_LONG_ELEMENT, 256)(const SumParams p) { sum_long<1>(p); }
