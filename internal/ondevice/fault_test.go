@@ -77,7 +77,7 @@ func TestIllegalAccess(t *testing.T) {
 	if isSimulated() {
 		t.Skip("needs a GPU: in the simulator such a store would end this process")
 	}
-	gputest.Needs(t)
+	dev := gputest.Needs(t)
 	for _, c := range []struct {
 		mode     string
 		settings []string
@@ -90,6 +90,7 @@ func TestIllegalAccess(t *testing.T) {
 			t.Logf("%s", out)
 		})
 	}
+	must(t, checkSoftmax(dev)) // other processes go on
 }
 
 func init() { roles["fault"] = fault }

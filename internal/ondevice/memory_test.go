@@ -182,7 +182,10 @@ func TestFirstCallWithoutMemory(t *testing.T) {
 // fit.
 func TestMemoryLimit(t *testing.T) {
 	dev, _, _ := limited(t, choose(int64(4<<20), 1<<30))
-	eachOf(t, choose(someShipped()[:2], inF16()), func(s shipped) error { return repeat(dev, s, middling(), 2) })
+	eachOf(t, choose(someShipped()[:2], inF16()), func(s shipped) error {
+		_, err := repeat(dev, s, middling(), 2)
+		return err
+	})
 	if u := dev.Usage(); u.HeldBytes > u.LimitBytes || u.PeakBytes == 0 {
 		t.Errorf("%+v", u)
 	}
