@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -108,7 +109,9 @@ func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, operands []
 		p = q.plans.add(key)
 	}
 	if !p.isMade.Load() {
-		q.makePlan(p, key, s, operands)
+		if err := q.makePlan(p, key, s, operands); err != nil {
+			return &plan{lowering: l, err: err}
+		}
 	}
 	return p
 }
@@ -128,25 +131,34 @@ func (c *planCache) add(key planKey) *plan {
 }
 
 // makePlan compiles and admits, once; calls that need the same plan wait. No other
-// plan is held up, so that a kernel may itself make calls.
-func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) {
+// plan is held up, so that a kernel may itself make calls. For lack of memory it
+// returns an error, and is tried again by the next call.
+func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) error {
 	p.making.Lock()
 	defer p.making.Unlock()
 	if p.isMade.Load() {
-		return
+		return nil
 	}
 	dtypes := make([]num.DType, len(operands))
 	for i := range operands {
 		dtypes[i] = operands[i].DType
 	}
-	p.kernel, p.err = q.compile(key.lowering, key.definition, dtypes, key.class)
-	if p.err == nil && key.admission == SelfTest {
-		p.err = q.admit(p, key.definition, dtypes, key.class)
+	var err error
+	if p.kernel == nil { // not compiled by a call that then lacked memory
+		p.kernel, err = q.compile(key.lowering, key.definition, dtypes, key.class)
 	}
-	if p.err != nil {
-		s.warn("lowering not admitted", "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", p.err.Error())
+	if err == nil && key.admission == SelfTest {
+		err = q.admit(p, key.definition, dtypes, key.class)
 	}
+	if err != nil {
+		s.warn("lowering not admitted", "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", err.Error())
+	}
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return err
+	}
+	p.err = err
 	p.isMade.Store(true)
+	return nil
 }
 
 // compile makes a kernel, or says why there is none.

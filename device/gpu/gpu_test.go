@@ -535,25 +535,28 @@ func TestLostDevice(t *testing.T) {
 	}
 }
 
-// A queue that waits after each call knows the culprit.
+// A device that waits after each call knows the culprit, whatever came before.
 func TestSyncIsExact(t *testing.T) {
 	t.Setenv("TOKITAI_SYNC", "1")
-	f := newFake()
-	d := openFake(t, f, Options{})
-	q, a := queue(t, d), alloc(t, d, 64)
-	if err := a.CopyOut(0, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	good, bad := load(t, d, "good"), load(t, d, "bad")
-	if err := runMix(q, good, a, a, 1); err != nil {
-		t.Fatal(err)
-	}
-	f.isLenient = true
-	f.set("SyncStream", errFault)
-	err := runMix(q, bad, a, a, 1)
-	fault, ok := errors.AsType[*FaultError](err)
-	if !ok || !fault.IsExact() || fault.Calls[0] != "bad" || strings.Contains(err.Error(), "TOKITAI_SYNC") {
-		t.Errorf("got %v, want the fault of bad alone", err)
+	for what, before := range map[string]func(d *Device, b *Buffer) error{
+		"kernels":      func(*Device, *Buffer) error { return nil },
+		"a new buffer": func(d *Device, _ *Buffer) error { _, err := d.Alloc(64); return err },
+		"a copy in":    func(_ *Device, b *Buffer) error { return b.CopyIn(0, []byte{1}) },
+	} {
+		f := newFake()
+		d := openFake(t, f, Options{})
+		q, a := queue(t, d), alloc(t, d, 64)
+		good, bad := load(t, d, "good"), load(t, d, "bad")
+		if err := errors.Join(runMix(q, good, a, a, 1), before(d, a)); err != nil {
+			t.Fatal(err)
+		}
+		f.isLenient = true
+		f.set("SyncStream", errFault)
+		err := runMix(q, bad, a, a, 1)
+		fault, ok := errors.AsType[*FaultError](err)
+		if !ok || !fault.IsExact() || fault.Calls[0] != "bad" || strings.Contains(err.Error(), "TOKITAI_SYNC") {
+			t.Errorf("after %s: got %v, want the fault of bad alone", what, err)
+		}
 	}
 }
 

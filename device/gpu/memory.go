@@ -114,7 +114,7 @@ func (d *Device) alloc(what string, bytes int64, isZero bool) (*Buffer, error) {
 		}
 		q.note("zeros of a new buffer")
 		q.mark(taken, true)
-		return nil
+		return q.settle()
 	})
 	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		return nil, oom

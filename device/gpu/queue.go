@@ -125,13 +125,22 @@ func (q *Queue) launch(launches []Launch) error {
 		if err := d.table.Launch(f.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}
-		if q.isSync {
-			if err := d.table.SyncStream(q.stream); err != nil {
-				return err
-			}
-			q.completed = q.submitted
+		if err := q.settle(); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// settle waits for the work just given to a queue that waits after each call.
+func (q *Queue) settle() error {
+	if !q.isSync {
+		return nil
+	}
+	if err := q.device.table.SyncStream(q.stream); err != nil {
+		return err
+	}
+	q.completed = q.submitted
 	return nil
 }
 
@@ -302,13 +311,7 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 		for _, u := range uses {
 			q.mark(u.Buffer.lease.block, u.IsWrite)
 		}
-		if q.isSync {
-			if err := d.table.SyncStream(q.stream); err != nil {
-				return err
-			}
-			q.completed = q.submitted
-		}
-		return nil
+		return q.settle()
 	})
 }
 

@@ -107,7 +107,10 @@ func (t *transfers) travel(what string, b *Buffer, isWrite bool, c *chunk, copy 
 		t.queue.note(what)
 		t.queue.mark(b.lease.block, isWrite)
 		c.sequence = t.queue.submitted
-		return d.table.Record(c.event, t.queue.stream)
+		if err := d.table.Record(c.event, t.queue.stream); err != nil {
+			return err
+		}
+		return t.queue.settle()
 	})
 }
 

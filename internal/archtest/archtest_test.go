@@ -73,6 +73,7 @@ var rooms = []room{
 	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "internal/optest"},
 	{path: "internal/mutants"},
+	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},
 	{path: "cmd/tokitai"},

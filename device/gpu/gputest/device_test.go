@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -31,13 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// saxpy is one kernel, y = a·x + y, that stores beyond the end where the parameter wild
-// is not 0.
+// saxpy is one kernel, y = a·x + y.
 const saxpyCUDA = `struct Params { float* y; const float* x; long long n; float a; int wild; };
 extern "C" __global__ void __launch_bounds__(256) saxpy(const Params p) {
 	for (long long i = blockIdx.x * 256ll + threadIdx.x; i < p.n; i += gridDim.x * 256ll)
 		p.y[i] = p.a * p.x[i] + p.y[i];
-	if (p.wild) *(volatile float*)(16) = 1;
 }
 extern "C" __global__ void __launch_bounds__(256) spin(const Params p) {
 	long long start = clock64();
@@ -45,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(256) spin(const Params p) {
 }
 `
 
-// saxpySim is the same without a simulator's runtime: the entry point is written out.
+// saxpySim is the same without a simulator's runtime: the entry point is written out, and
+// fails where the parameter wild is not 0.
 const saxpySim = `#include <cstdio>
 #include <cstring>
 struct Params { float* y; const float* x; long long n; float a; int wild; };
@@ -207,18 +205,6 @@ func TestCUDA(t *testing.T) {
 		t.Error("what came out is not what went in")
 	}
 
-	q, err := d.NewQueueWith(gpu.QueueOptions{})
-	must(t, err)
-	if err := q.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, uint32(d.Limits().SharedBytes), params(0, 0, 0, 0, 0)); err != nil {
-		t.Errorf("with all the shared memory there is: %v", err)
-	}
-	must(t, q.Wait(t.Context()))
-	if _, err := d.Load(compile.Source{Name: "saxpy.cu", Text: saxpyCUDA}, "absent"); err == nil || !strings.Contains(err.Error(), `no kernel "absent"`) {
-		t.Errorf("a kernel that is not there: %v", err)
-	}
-	if _, err := gpu.OpenNamed("cuda", 4096); !errors.Is(err, device.ErrNoDevice) || !strings.Contains(err.Error(), "cuda:0") {
-		t.Errorf("wrong index: %v", err)
-	}
 }
 
 // A wait gives up with its context while the kernel runs on.
@@ -250,56 +236,6 @@ func TestCUDATimer(t *testing.T) {
 		t.Fatalf("%v, %v", took, err)
 	}
 	t.Logf("a copy of %d MiB takes %v, %.0f GB/s read and written", size>>20, took, 2*size/took.Seconds()/1e9)
-}
-
-func TestCUDAOutOfMemory(t *testing.T) {
-	d := NeedsCUDA(t)
-	_, err := d.Alloc(1 << 50)
-	oom, ok := errors.AsType[*device.OutOfMemoryError](err)
-	if !ok || oom.Asked != 1<<50 || oom.Free <= 0 {
-		t.Fatalf("a petabyte: %v", err)
-	}
-	// Nearly all there is, twice: the first must make room for the second, of another size.
-	for _, share := range []int64{8, 9} {
-		b, err := d.AllocScratch(oom.Free / 10 * share)
-		must(t, err)
-		must(t, b.Close())
-	}
-	runSaxpy(t, d, function(t, d, "saxpy.cu", saxpyCUDA, "saxpy"))
-}
-
-// A fault ends the device for its process, so it happens in another.
-func TestCUDAFault(t *testing.T) {
-	d := NeedsCUDA(t)
-	if os.Getenv("TOKITAI_TEST_FAULT") == "" {
-		for _, sync := range []string{"0", "1"} {
-			command := exec.Command(os.Args[0], "-test.run=^TestCUDAFault$", "-test.v")
-			command.Env = append(os.Environ(), "TOKITAI_TEST_FAULT=1", "TOKITAI_SYNC="+sync)
-			if out, err := command.CombinedOutput(); err != nil {
-				t.Errorf("TOKITAI_SYNC=%s: %v\n%s", sync, err, out)
-			}
-		}
-		return
-	}
-	f := function(t, d, "saxpy.cu", saxpyCUDA, "saxpy")
-	q, err := d.NewQueueWith(gpu.QueueOptions{})
-	must(t, err)
-	b := buffer(t, d, 4)
-	err = q.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{1, 1, 1}, 0, params(b.Pointer(), b.Pointer(), 1, 1, 1))
-	if err == nil {
-		err = q.Wait(context.Background())
-	}
-	fault, ok := errors.AsType[*gpu.FaultError](err)
-	if !errors.Is(err, device.ErrLost) || !ok || fault.Calls[len(fault.Calls)-1] != "saxpy" {
-		t.Fatalf("an illegal address gave %v", err)
-	}
-	t.Log(err)
-	if _, err := d.Alloc(1); !errors.Is(err, device.ErrLost) {
-		t.Errorf("a later call: %v", err)
-	}
-	if err := d.Close(); !errors.Is(err, device.ErrLost) {
-		t.Errorf("Close: %v", err)
-	}
 }
 
 // Without the driver's library the program runs and says what is missing.

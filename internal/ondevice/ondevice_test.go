@@ -1,0 +1,307 @@
+// Package ondevice tests everything at once on one device: operations, definitions of
+// users, memory, faults and errors, as a program meets them. The device is the one that
+// TOKITAI_DEVICE names (cuda:0, sim, sim:64); without it NVIDIA's first where
+// TOKITAI_REQUIRE lists cuda, else the simulator, in small sizes. The package's test
+// binary needs neither Go nor the sources: docs/gpu.md tells how to run it on a machine
+// with a GPU.
+package ondevice
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/device/gpu/gputest"
+	"tokitai/engine"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+	"tokitai/tensor"
+)
+
+// roleEnv makes the test binary a child of one of its tests; roles says what a child does.
+const roleEnv = "TOKITAI_TEST_ROLE"
+
+var roles = map[string]func(args []string, in io.Reader, out io.Writer) error{}
+
+// TestMain keeps compiled kernels in a folder of their own, unless the user names one.
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		if err := roles[role](os.Args[1:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv("TOKITAI_CACHE") == "" {
+		dir, err := os.MkdirTemp("", "tokitai-cache-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		os.Setenv("TOKITAI_CACHE", dir)
+	}
+	return m.Run()
+}
+
+// child is this program again, in a role. Settings are NAME=value.
+func child(t *testing.T, role string, args []string, settings ...string) *exec.Cmd {
+	t.Helper()
+	if roles[role] == nil {
+		t.Fatalf("no role %s", role)
+	}
+	program, err := os.Executable()
+	must(t, err)
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Env = append(append(os.Environ(), roleEnv+"="+role), settings...)
+	return c
+}
+
+// isSimulated reports whether tests run on the CPU after all, and should be small.
+func isSimulated() bool { return strings.HasPrefix(gputest.Chosen(), "sim") }
+
+// choose is small in the simulator and large on a GPU.
+func choose[T any](small, large T) T {
+	if isSimulated() {
+		return small
+	}
+	return large
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func got[T any](t testing.TB) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
+
+func newQueue(t testing.TB, dev device.Device, opts ...engine.Option) *engine.Queue {
+	t.Helper()
+	q, err := engine.NewQueue(dev, opts...)
+	must(t, err)
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
+// eachOf runs work for every item, on all processors: most of the time goes into
+// compilers. Errors name the item and end nothing else.
+func eachOf[T fmt.Stringer](t *testing.T, items []T, work func(item T) error) {
+	t.Helper()
+	next := make(chan T)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for item := range next {
+				if err := work(item); err != nil {
+					t.Errorf("%v: %v", item, err)
+				}
+			}
+		})
+	}
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	workers.Wait()
+}
+
+// shipped is a shipped definition in one choice of formats.
+type shipped struct {
+	operation *op.Operation
+	d         *def.Definition
+	formats   []num.DType
+}
+
+func (s shipped) String() string { return fmt.Sprintf("%s %v", s.d.Name, s.formats) }
+
+// allShipped lists every definition once, in every choice of formats.
+func allShipped() []shipped {
+	var list []shipped
+	isListed := map[*def.Definition]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if isListed[d] {
+				continue
+			}
+			isListed[d] = true
+			for _, f := range d.Formats() {
+				list = append(list, shipped{o, d, f})
+			}
+		}
+	}
+	return list
+}
+
+// inF16 is every definition once, with most operands in f16 where it has that.
+func inF16() []shipped {
+	var list []shipped
+	for _, s := range allShipped() {
+		if n := len(list); n == 0 || list[n-1].d != s.d {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// someShipped is one of each kind of kernel.
+func someShipped() []shipped {
+	return slices.DeleteFunc(inF16(), func(s shipped) bool {
+		return !slices.Contains([]string{"gemm.forward", "softmax.forward", "embedding.backward", "norm.square_sum"}, s.d.Name)
+	})
+}
+
+// call is the arguments of one call, in host memory.
+type call struct {
+	d        *def.Definition
+	operands []num.Array // in the order of the definition
+	params   []float64   // likewise
+}
+
+// newCall fills operands with what the operation's own data look like.
+func (s shipped) newCall(sizes map[string]int) (*call, error) {
+	data := op.Data{}
+	hasData := false
+	for _, x := range s.operation.Data {
+		if x.Definition == s.d && !hasData {
+			data, hasData = x, true
+		}
+	}
+	for _, p := range s.operation.Patterns {
+		if p.Definition == s.d && len(p.Params) == len(s.d.Params) && !hasData {
+			data, hasData = op.Data{Params: p.Params, Values: p.Values}, true
+		}
+	}
+	if len(data.Params) != len(s.d.Params) {
+		return nil, fmt.Errorf("the operation has no data for %s", s.d.Name)
+	}
+	c := &call{d: s.d, params: data.Params}
+	for i := range s.d.Operands {
+		o := &s.d.Operands[i]
+		rows, cols := o.Matrix(sizes)
+		a := num.NewArray(s.formats[i], rows, cols)
+		g := gen.New(s.d.Name + "/" + o.Name)
+		element := data.Values[o.Name]
+		if element == nil {
+			element = op.Normal
+		}
+		for r := range rows {
+			for k := range cols {
+				switch {
+				case !o.IsIn:
+				case o.IsIndex:
+					a.SetBits(r, k, uint32(g.Below(sizes[o.Bound])))
+				default:
+					a.Set(r, k, element(g, r, k))
+				}
+			}
+		}
+		c.operands = append(c.operands, a)
+	}
+	return c, nil
+}
+
+// shapeOf is the shape of a tensor for an operand that is folded into a matrix.
+func shapeOf(o *def.Operand, a num.Array) []int {
+	switch len(o.Dims) {
+	case 0:
+		return nil
+	case 1:
+		return []int{a.Rows * a.Cols}
+	}
+	return []int{a.Rows, a.Cols}
+}
+
+// tensors puts operands on a device: those of before where they are only read, and
+// tensors of their own for the others.
+func (c *call) tensors(dev device.Device, before []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	var list []*tensor.Tensor
+	for i := range c.operands {
+		o, a := &c.d.Operands[i], c.operands[i]
+		if before != nil && !o.IsOut {
+			list = append(list, before[i])
+			continue
+		}
+		x, err := tensor.FromBytes(dev, a.DType, a.Data, shapeOf(o, a)...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
+}
+
+// outputs are the bytes of the results, one after the other.
+func (c *call) outputs(tensors []*tensor.Tensor) ([]byte, error) {
+	var list []byte
+	for i, x := range tensors {
+		if !c.d.Operands[i].IsOut {
+			continue
+		}
+		raw, err := x.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if c.d.Kind != def.KindGather { // which copies every NaN as it is
+			canonical(x.DType(), raw)
+		}
+		list = append(list, raw...)
+	}
+	return list, nil
+}
+
+// canonical makes all NaN one: they have no other bits that count.
+func canonical(d num.DType, raw []byte) {
+	if !d.IsFloat() {
+		return
+	}
+	a := num.Array{DType: d, Rows: 1, Cols: len(raw) / d.Size(), Stride: len(raw) / d.Size(), Data: raw}
+	for c := range a.Cols {
+		if bits := a.Bits(0, c); num.IsNaN(d, bits) {
+			a.SetBits(0, c, num.Canonical(d, bits))
+		}
+	}
+}
+
+// hashOn computes on a queue and hashes the results.
+func (c *call) hashOn(q *engine.Queue) (hash [sha256.Size]byte, err error) {
+	tensors, err := c.tensors(q.Device(), nil)
+	if err != nil {
+		return hash, err
+	}
+	defer closeAll(tensors)
+	if err := engine.Call(q, c.d, tensors, c.params); err != nil {
+		return hash, err
+	}
+	out, err := c.outputs(tensors)
+	return sha256.Sum256(out), err
+}
+
+func closeAll(tensors []*tensor.Tensor) {
+	for _, x := range tensors {
+		x.Close()
+	}
+}
