@@ -166,7 +166,7 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
 		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
 			launch(e.name, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
-			launch(k.base+"_columns", blocksOf(b.cols, 32), 1, 256, 0)
+			launch(k.base+"_columns", blocksOf(b.cols, 8), 1, 256, 0)
 			return list, scratch, nil
 		}
 	}
@@ -207,7 +207,7 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		}
 	}
 	if len(k.columnOutputs) > 0 {
-		launch(k.base+"_columns", blocksOf(b.cols, 32), 1, 256, 0)
+		launch(k.base+"_columns", blocksOf(b.cols, 8), 1, 256, 0)
 	}
 	if len(k.scalarOutputs) > 0 {
 		launch(k.base+"_scalars", 1, 1, 32, 0)

@@ -14,6 +14,9 @@
 
 #include "sim.h"
 #define UNROLL
+#define ROLLED
+#define UNROLL_TWICE
+#define KERNEL_IN_PAIRS(NAME, BOUND) KERNEL(NAME, BOUND)
 #define MAY_ALIAS __attribute__((may_alias))
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -26,7 +29,7 @@
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
-#define __launch_bounds__(BOUND) __attribute__((amdgpu_flat_work_group_size(1, BOUND)))
+#define __launch_bounds__(BOUND, BLOCKS) __attribute__((amdgpu_flat_work_group_size(1, BOUND)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define MAY_ALIAS __attribute__((may_alias))
 
@@ -102,7 +105,11 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #endif
 
 #define UNROLL _Pragma("unroll")
-#define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND) NAME
+#define ROLLED _Pragma("unroll 1")
+#define UNROLL_TWICE _Pragma("unroll 2")
+#define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND, 1) NAME
+// Two blocks share a multiprocessor.
+#define KERNEL_IN_PAIRS(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND, 2) NAME
 #define SHARED(TYPE, NAME, COUNT) alignas(16) __shared__ TYPE NAME[COUNT]
 #define SHARED_DYN(TYPE, NAME)                                       \
     extern __shared__ uint4_aligned dynamic_shared_memory[];         \
@@ -433,16 +440,16 @@ DEVICE void renew(Group16& g) {
     UNROLL for (int i = 0; i < 4; i++) RENEW(g.w[i]);
 }
 
-// A whole group, or zeros where it is not inside: accesses that nothing branches
-// around, so that those of several groups overlap.
+// A whole group, if it is inside: accesses that nothing branches around, so that those
+// of several groups overlap.
 DEVICE Group16 fetch16_whole(const u16* at, bool is_inside) {
-    uint4_aligned a = {0, 0, 0, 0};
+    uint4_aligned a;
     if (is_inside) a = *reinterpret_cast<const uint4_aligned*>(at);
     return Group16{{a.x, a.y, a.z, a.w}};
 }
 
 DEVICE Group32 fetch32_whole(const f32* at, bool is_inside) {
-    uint4_aligned a = {0, 0, 0, 0}, b = {0, 0, 0, 0};
+    uint4_aligned a, b;
     if (is_inside) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
@@ -516,12 +523,12 @@ DEVICE void add_terms(float* lane, const Quad* at, u32 step) {
 }
 
 // A thread has groups copied from global to shared memory, or zeros where they are not
-// inside, and waits for all of them before it reads what it has sent for.
+// inside (through the first cache: the halves of a group of 32 bits are one sector), and waits for all of them before it reads what it has sent for.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
 
 DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
     u32 at = (u32)__cvta_generic_to_shared(to), bytes = is_inside ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
 }
 
 DEVICE void staging_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }

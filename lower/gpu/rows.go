@@ -30,6 +30,7 @@ const (
 	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
 	fusedRegisters = 120 // in blocks of up to 512, which may have 128
 	longRegisters  = 56  // in blocks of 1,024, which may have 64
+	takenRegisters = 16  // of these, for inputs that have arrived in shared memory
 )
 
 const (
@@ -56,7 +57,7 @@ var rowShapes = []rowShape{
 func fusedRows(threads, groups int) (rows, steps int) {
 	switch {
 	case threads < 128:
-		return 256 / threads, 4
+		return 8, 4
 	case threads == 128:
 		return 16 / groups, 16 / groups
 	}
@@ -149,7 +150,7 @@ func (w *walk) groups(shape rowShape) []int {
 		budget = min(budget, fusedRegisters)
 	}
 	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
-		if rows, _ := fusedRows(shape.threads, g); rows == 0 && w.storage == fused {
+		if rows, _ := fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
 			return true
 		}
 		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
@@ -173,6 +174,9 @@ func (w *walk) otherRegisters(threads, g int) int {
 			count += 4
 		}
 	}
+	if k.variant == Element {
+		count += lanesPerThread // elements that are moved one by one
+	}
 	switch {
 	case w.storage == fused:
 		_, steps := fusedRows(threads, g)
@@ -181,6 +185,21 @@ func (w *walk) otherRegisters(threads, g int) int {
 		count += 12 // an input is not gone at once when what is computed from it takes its place
 	}
 	return count
+}
+
+// isInPairs reports whether few enough registers are needed that two blocks share a
+// multiprocessor: one computes while the other waits for memory.
+func (w *walk) isInPairs() bool {
+	words := lanesPerThread * w.k.mostReductions(nil)
+	for i, o := range w.k.d.Operands {
+		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
+			words += 2 * w.k.dtypes[i].Size()
+		}
+		if w.isWalked(i) && w.k.dtypes[i].Size() > 2 {
+			return false
+		}
+	}
+	return w.storage == reread && w.k.variant == Vector && words <= 12
 }
 
 // instance writes one kernel.
@@ -194,7 +213,11 @@ func (w *walk) instance(s *text, e rowEntry) {
 		arguments += fmt.Sprintf(", %d", e.steps)
 	}
 	k.source.Entries = append(k.source.Entries, e.name)
-	s.line("KERNEL(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, k.base, w.storage, arguments)
+	kernel := "KERNEL"
+	if w.isInPairs() {
+		kernel = "KERNEL_IN_PAIRS"
+	}
+	s.line("%s(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", kernel, e.name, e.threads*e.rows, k.base, k.base, w.storage, arguments)
 }
 
 var storageNotes = [...][]string{
@@ -232,6 +255,11 @@ func (w *walk) function(s *text) {
 		s.line("SHARED_DYN(u32, kept);")
 	case staged:
 		s.line("SHARED_DYN(uint4_aligned, stage);")
+		taken := 0
+		if !slices.ContainsFunc(w.kept, isComputed) {
+			taken = takenRegisters
+		}
+		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they are there", w.stagedWords(), taken)
 	case fused:
 		s.line("SHARED_DYN(Quad, terms);")
 	}
@@ -241,6 +269,11 @@ func (w *walk) function(s *text) {
 		all = append(append(all, p.roots...), p.after...)
 	}
 	k.scalarsOf(s, closure(append(append(all, w.start...), values(k.rowOutputs)...), nil))
+	for i := range k.d.Operands {
+		if w.isWalked(i) && k.d.Operands[i].Extent == def.PerColumn {
+			w.declareAt(s, i)
+		}
+	}
 	w.beginRows(s)
 	k.rowNodes(s, w.start, w.isAheadInput)
 	if w.storage.isUnrolled() {
@@ -254,7 +287,7 @@ func (w *walk) function(s *text) {
 		}
 	}
 	if w.storage == staged {
-		s.line("staging_done();")
+		w.takeAll(s)
 	}
 	for i := range w.passes {
 		w.pass(s, &w.passes[i], i)
@@ -295,6 +328,7 @@ func (w *walk) beginRows(s *text) {
 		s.open("{")
 		s.line("const i64 row = (i64)blockIdx.x * (ROWS / STEPS) + of_slot;")
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.declareReadFirst(s)
 		w.loadKept(s, w.readFirst())
 		w.loadRowInputs(s)
 		s.close("}")
@@ -305,6 +339,7 @@ func (w *walk) beginRows(s *text) {
 		s.open("{")
 		s.line("const i64 row = blockIdx.x;")
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.declareReadFirst(s)
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		s.line("const u32 c = (g * T + t) * 8;")
 		for _, v := range w.readFirst() {
@@ -321,6 +356,51 @@ func (w *walk) beginRows(s *text) {
 		s.line("const i64 row = here ? first + slot : first;")
 	}
 	s.line("const u32 columns = here ? p.cols : 0;")
+	for i := range w.k.d.Operands {
+		if w.isWalked(i) && w.k.d.Operands[i].Extent == def.PerElement {
+			w.declareAt(s, i)
+		}
+	}
+}
+
+// isWalked reports whether the walk moves groups of an operand.
+func (w *walk) isWalked(operand int) bool {
+	o := &w.k.d.Operands[operand]
+	if o.Extent&def.PerColumn == 0 {
+		return false
+	}
+	for i := range w.passes {
+		p := &w.passes[i]
+		if slices.ContainsFunc(p.nodes, func(n *def.Node) bool { return n.Op == def.OpInput && n.Operand == operand }) {
+			return true
+		}
+		if p.stores && slices.ContainsFunc(w.k.elementOutputs, func(o def.Output) bool { return o.Operand == operand }) {
+			return true
+		}
+	}
+	return false
+}
+
+// declareAt declares where the thread's first group of an operand is, in this row.
+func (w *walk) declareAt(s *text, operand int) {
+	k := w.k
+	pointer := k.dtypes[operand].String() + "*"
+	if !k.d.Operands[operand].IsOut {
+		pointer = "const " + pointer
+	}
+	s.line("%s const %s_at = %s;", pointer, k.operands[operand], k.atColumn(operand, "t * 8"))
+}
+
+// declareReadFirst declares where the inputs are that are read before their row is begun.
+func (w *walk) declareReadFirst(s *text) {
+	for _, v := range w.readFirst() {
+		w.declareAt(s, v.node.Operand)
+	}
+}
+
+// at is where group g of an operand is.
+func (w *walk) at(operand int) string {
+	return fmt.Sprintf("%s_at + g * (T * 8)", w.k.operands[operand])
 }
 
 // addTerms adds the terms of the block's rows to lanes of column sums.
@@ -385,7 +465,7 @@ func (w *walk) stage(v *keptValue) string {
 
 // send has a group of an input copied to shared memory.
 func (w *walk) send(s *text, v *keptValue) {
-	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.k.atRow(v.node.Operand))
+	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.node.Operand))
 }
 
 func (k *rowwise) keptName(v *keptValue) string {
@@ -443,12 +523,17 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
 		}
-		w.fetchFirst(s, p)
+		if i == 0 {
+			w.fetchFirst(s, p)
+		}
 		w.openGroups(s)
 		w.group(s, p)
 		w.closeInside(s)
 		w.readNext(s, i)
 		s.close("}")
+	}
+	if i+1 < len(w.passes) {
+		w.fetchFirst(s, &w.passes[i+1]) // while the reductions of this one are joined
 	}
 	for _, n := range p.reductions {
 		s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
@@ -488,7 +573,11 @@ func (w *walk) openGroups(s *text) {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		s.line("const u32 c = (g * T + t) * 8;")
 	} else {
-		s.open("for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {")
+		unroll := "ROLLED"
+		if w.storage == reread && !w.isInPairs() {
+			unroll = "UNROLL_TWICE" // the accesses of two groups overlap
+		}
+		s.open("%s for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {", unroll)
 	}
 	switch {
 	case w.k.variant == Element:
@@ -538,6 +627,7 @@ func (w *walk) readNext(s *text, i int) {
 		s.open("{")
 		s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.declareReadFirst(s)
 		for _, v := range w.readFirst() {
 			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
 		}
@@ -549,16 +639,38 @@ func (w *walk) readNext(s *text, i int) {
 		s.close("}")
 	case staged:
 		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
-		if len(done) == 0 {
-			return
+		if len(done) > 0 {
+			w.sendNext(s, "!TAKE && ", done)
 		}
-		s.open("if (first + gridDim.x < p.rows) {")
-		s.line("const i64 row = first + gridDim.x;")
-		for _, v := range done {
-			w.send(s, v)
-		}
-		s.close("}")
 	}
+}
+
+// sendNext sends for a group of the next row.
+func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
+	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
+	s.line("const i64 row = first + gridDim.x;")
+	for _, v := range done {
+		w.declareAt(s, v.node.Operand)
+		w.send(s, v)
+	}
+	s.close("}")
+}
+
+// takeAll waits for the row's inputs, and takes them to registers if there is room.
+func (w *walk) takeAll(s *text) {
+	s.line("staging_done();")
+	for _, v := range w.readFirst() {
+		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.node.Operand]), w.k.keptName(v))
+	}
+	s.open("if constexpr (TAKE) {")
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	for _, v := range w.readFirst() {
+		s.line("%s[g] = staged%d(%s, T);", w.k.keptName(v), 4*w.wordsOf(v), w.stage(v))
+	}
+	w.sendNext(s, "", w.readFirst())
+	s.close("}")
+	s.close("}")
 }
 
 // loadKept reads inputs into registers, so that all accesses are under way at once.
@@ -580,7 +692,7 @@ func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
 	if w.k.variant == Element {
 		form = "%s[g] = fetch%d(%s, inside(c, %s));"
 	}
-	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.k.atRow(n.Operand), columns)
+	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
 }
 
 // isPaired reports whether a reduction is the largest of a 16-bit input, which need
@@ -653,7 +765,7 @@ func (w *walk) group(s *text, p *rowPass) {
 	s.close("}")
 	if p.stores {
 		for _, o := range k.elementOutputs {
-			k.put(s, o.Operand, k.atRow(o.Operand), k.count())
+			k.put(s, o.Operand, w.at(o.Operand), k.count())
 		}
 	}
 	for i, n := range p.sums {
@@ -695,11 +807,11 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		case n.Op == def.OpInput:
 			d := k.dtypes[n.Operand]
 			groups[n] = k.operands[n.Operand] + "_group"
-			if w.isFetchedAhead() {
+			if w.isFetchedAhead(n) {
 				s.line("const %s %s = %s;", groupType(d), groups[n], w.nextName(p, n))
-				w.fetchNext(s, p, n, "c + T * 8")
+				w.fetchNext(s, p, n, " + (g + 1) * (T * 8)", "c + T * 8")
 			} else {
-				s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, k.atRow(n.Operand), k.count()))
+				s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
 			}
 			if v != nil {
 				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
@@ -712,19 +824,18 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	return groups
 }
 
-// isFetchedAhead reports whether a loop over groups reads each while the one before is at
-// work.
-func (w *walk) isFetchedAhead() bool { return !w.storage.isUnrolled() && w.k.variant == Vector }
+// isFetchedAhead reports whether a pass reads the groups of an input while the one before
+// is at work. Where many blocks share a multiprocessor they do that for each other.
+func (w *walk) isFetchedAhead(n *def.Node) bool {
+	return n.Op == def.OpInput && isElement(n) && w.k.variant == Vector && w.storage.isInShared() && w.k.dtypes[n.Operand].Size() == 2
+}
 
-// fetchFirst reads the first groups of the inputs that a pass reads in a loop.
+// fetchFirst reads the first groups of the inputs that a pass reads ahead.
 func (w *walk) fetchFirst(s *text, p *rowPass) {
-	if !w.isFetchedAhead() {
-		return
-	}
 	for _, n := range p.nodes {
-		if n.Op == def.OpInput {
+		if w.isFetchedAhead(n) {
 			s.line("%s %s;", groupType(w.k.dtypes[n.Operand]), w.nextName(p, n))
-			w.fetchNext(s, p, n, "t * 8")
+			w.fetchNext(s, p, n, "", "t * 8")
 		}
 	}
 }
@@ -733,14 +844,18 @@ func (w *walk) nextName(p *rowPass, n *def.Node) string {
 	return fmt.Sprintf("%s_next%d", w.k.operands[n.Operand], p.number)
 }
 
-func (w *walk) fetchNext(s *text, p *rowPass, n *def.Node, c string) {
-	s.line("%s = fetch%d_whole(%s, %s < columns);", w.nextName(p, n), 8*w.k.dtypes[n.Operand].Size(), w.k.atColumn(n.Operand, c), c)
+func (w *walk) fetchNext(s *text, p *rowPass, n *def.Node, offset, c string) {
+	s.line("%s = fetch%d_whole(%s_at%s, %s < p.cols);", w.nextName(p, n), 8*w.k.dtypes[n.Operand].Size(), w.k.operands[n.Operand], offset, c)
 }
 
-// takeStaged reads a group of an input from shared memory.
+// takeStaged reads a group of an input from where it has arrived, or from registers.
 func (w *walk) takeStaged(s *text, v *keptValue) string {
+	kept := w.k.keptName(v) + "[TAKE ? g : 0]"
+	if w.wordsOf(v) == 4 {
+		s.line("renew(%s);", kept)
+	}
 	group := w.k.operands[v.node.Operand] + "_group"
-	s.line("const %s %s = staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, 4*w.wordsOf(v), w.stage(v))
+	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
 	return group
 }
 

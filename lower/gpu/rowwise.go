@@ -543,38 +543,43 @@ func (k *rowwise) mostReductions(nodes []*def.Node) int {
 func (k *rowwise) columns(s *text) {
 	nodes := closure(values(k.columnOutputs), isSum)
 	s.line("")
-	s.line("// Every column, 32 a block: lanes are added up as neighbours, then what follows is")
+	s.line("// Every column, eight a block: lanes are added up as neighbours, then what follows is")
 	s.line("// computed and stored.")
 	k.entry(s, "columns", 256)
 	k.lateScalars(s, nodes)
-	hasSums := slices.ContainsFunc(nodes, func(n *def.Node) bool { return n.Op == def.OpColSum })
-	if hasSums {
-		s.line("SHARED(float, part, 256 * 32);")
+	sums := slices.DeleteFunc(slices.Clone(k.columnSums), func(n *def.Node) bool { return !slices.Contains(nodes, n) })
+	if len(sums) > 0 {
+		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
 		s.line("const u32 chunks = (u32)((p.lanes + 7) / 8);")
 		s.line("u32 all = 1;")
 		s.line("while (all < chunks) all *= 2;")
 	}
-	s.line("const u32 x = threadIdx.x %% 32, y = threadIdx.x / 32;")
-	s.open("for (i64 first = blockIdx.x * 32LL; first < p.cols; first += gridDim.x * 32LL) {")
+	s.line("const u32 x = threadIdx.x %% 8, y = threadIdx.x / 8;")
+	s.open("for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {")
 	s.line("const u32 c = (u32)first + x;")
 	s.line("const bool here = c < p.cols;")
-	for i, n := range k.columnSums {
-		if !slices.Contains(nodes, n) {
-			continue
+	if len(sums) > 0 {
+		s.line("// eight neighbouring lanes each, then pairs of neighbours")
+		s.open("for (u32 i = y; i < all; i += 32) {")
+		for j, n := range sums {
+			s.line("float %s_lane[8]; // %s", name(n), k.describe(n))
+			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", name(n), slices.Index(k.columnSums, n))
+			s.line("part[(%d * 256 + i) * 8 + x] = tree(%s_lane);", j, name(n))
 		}
-		s.line("// %s: eight neighbouring lanes each, then pairs of neighbours", k.describe(n))
-		s.open("for (u32 i = y; i < all; i += 8) {")
-		s.line("float lane[8];")
-		s.line("UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", i)
-		s.line("part[i * 32 + x] = tree(lane);")
 		s.close("}")
 		s.line("BARRIER(); // all chunks are there")
 		s.open("for (u32 d = 1; d < all; d *= 2) {")
-		s.line("for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];")
+		s.open("for (u32 i = 2 * d * y; i < all; i += 64 * d) {")
+		for j := range sums {
+			s.line("part[(%[1]d * 256 + i) * 8 + x] = part[(%[1]d * 256 + i) * 8 + x] + part[(%[1]d * 256 + i + d) * 8 + x];", j)
+		}
+		s.close("}")
 		s.line("BARRIER(); // this level is complete")
 		s.close("}")
-		s.line("const float %s = part[x];", name(n))
-		s.line("BARRIER(); // everybody has the sum, part may be written again")
+		for j, n := range sums {
+			s.line("const float %s = part[%d * 256 * 8 + x];", name(n), j)
+		}
+		s.line("BARRIER(); // everybody has the sums, part may be written again")
 	}
 	for _, n := range nodes {
 		switch {

@@ -32,19 +32,23 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
+    const bool TAKE = G * 8 <= 0; // inputs go to registers as soon as they are there
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     {
         const i64 row = blockIdx.x;
         const u32 columns = row < p.rows ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            send32(stage + (0 * G + g * 2) * T + t, T, p.logits + row * p.logits_stride + c, c < columns);
+            send32(stage + (0 * G + g * 2) * T + t, T, logits_at + g * (T * 8), c < columns);
         }
     }
     for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
@@ -53,6 +57,18 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
         const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
         float e_37_kept[G][8];
         staging_done();
+        Group32 logits_kept[TAKE ? G : 1];
+        if constexpr (TAKE) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                logits_kept[g] = staged32(stage + (0 * G + g * 2) * T + t, T);
+                if (first + gridDim.x < p.rows) {
+                    const i64 row = first + gridDim.x;
+                    const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+                    send32(stage + (0 * G + g * 2) * T + t, T, logits_at + g * (T * 8), c < columns);
+                }
+            }
+        }
 
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
@@ -60,7 +76,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group32 logits_group = staged32(stage + (0 * G + g * 2) * T + t, T);
+                const Group32 logits_group = TAKE ? logits_kept[TAKE ? g : 0] : staged32(stage + (0 * G + g * 2) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float logits_5 = get_f32(logits_group, j);
                     max_6_lane[j] = larger(max_6_lane[j], logits_5);
@@ -84,7 +100,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group32 logits_group = staged32(stage + (0 * G + g * 2) * T + t, T);
+                const Group32 logits_group = TAKE ? logits_kept[TAKE ? g : 0] : staged32(stage + (0 * G + g * 2) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float logits_5 = get_f32(logits_group, j);
                     const float t7 = logits_5 - max_6;
@@ -108,9 +124,10 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
                     sum_38_lane[j] = sum_38_lane[j] + e_37;
                 }
             }
-            if (first + gridDim.x < p.rows) {
+            if (!TAKE && first + gridDim.x < p.rows) {
                 const i64 row = first + gridDim.x;
-                send32(stage + (0 * G + g * 2) * T + t, T, p.logits + row * p.logits_stride + c, c < columns);
+                const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+                send32(stage + (0 * G + g * 2) * T + t, T, logits_at + g * (T * 8), c < columns);
             }
         }
         float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
@@ -181,7 +198,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
                     const float t112 = t101 ? 0.0f : t111;
                     dlogits_out[j] = t112;
                 }
-                put32_vector(p.dlogits + row * p.dlogits_stride + c, 8, group_f32(dlogits_out));
+                put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
             }
         }
         if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
@@ -203,6 +220,8 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
@@ -215,7 +234,7 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
         // pass 1: max = rowmax(logits)
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            logits_kept[g] = fetch32_whole(p.logits + row * p.logits_stride + c, c < columns);
+            logits_kept[g] = fetch32_whole(logits_at + g * (T * 8), c < columns);
         }
         float max_6_lane[8];
         fill(max_6_lane, -INFINITE);
@@ -337,7 +356,7 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
                     const float t112 = t101 ? 0.0f : t111;
                     dlogits_out[j] = t112;
                 }
-                put32_vector(p.dlogits + row * p.dlogits_stride + c, 8, group_f32(dlogits_out));
+                put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
             }
         }
         if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
@@ -364,6 +383,8 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
@@ -374,11 +395,8 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
         fill(max_6_lane, -INFINITE);
-        Group32 logits_next1;
-        logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = logits_next1;
-            logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + c + T * 8, c + T * 8 < columns);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int i = 0; i < 8; i++) kept[(g * 8 + 0 + i) * T + t] = logits_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
@@ -399,7 +417,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_38_lane[8];
         fill(sum_38_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group32 logits_group;
             UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -477,7 +495,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
         else WARP_BARRIER();
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             float dlogits_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float e_37 = float_of(kept[(g * 8 + 0 + j) * T + t]);
@@ -491,7 +509,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
                 const float t112 = t101 ? 0.0f : t111;
                 dlogits_out[j] = t112;
             }
-            put32_vector(p.dlogits + row * p.dlogits_stride + c, 8, group_f32(dlogits_out));
+            put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
         }
         if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
     }
@@ -512,6 +530,8 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
@@ -522,11 +542,8 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
         fill(max_6_lane, -INFINITE);
-        Group32 logits_next1;
-        logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = logits_next1;
-            logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + c + T * 8, c + T * 8 < columns);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int i = 0; i < 8; i++) kept[(g * 8 + 0 + i) * T + t] = logits_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
@@ -547,7 +564,7 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_38_lane[8];
         fill(sum_38_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group32 logits_group;
             UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -624,7 +641,7 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
         else WARP_BARRIER();
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group32 logits_group;
             UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             float dlogits_out[8];
@@ -657,7 +674,7 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
                 const float t112 = t101 ? 0.0f : t111;
                 dlogits_out[j] = t112;
             }
-            put32_vector(p.dlogits + row * p.dlogits_stride + c, 8, group_f32(dlogits_out));
+            put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
         }
         if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
     }
@@ -676,6 +693,8 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
+        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
@@ -686,11 +705,8 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
         fill(max_6_lane, -INFINITE);
-        Group32 logits_next1;
-        logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = logits_next1;
-            logits_next1 = fetch32_whole(p.logits + row * p.logits_stride + c + T * 8, c + T * 8 < columns);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
                 max_6_lane[j] = larger(max_6_lane[j], logits_5);
@@ -710,11 +726,8 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_38_lane[8];
         fill(sum_38_lane, 0.0f);
-        Group32 logits_next2;
-        logits_next2 = fetch32_whole(p.logits + row * p.logits_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = logits_next2;
-            logits_next2 = fetch32_whole(p.logits + row * p.logits_stride + c + T * 8, c + T * 8 < columns);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
                 const float t7 = logits_5 - max_6;
@@ -789,11 +802,8 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
         else WARP_BARRIER();
-        Group32 logits_next3;
-        logits_next3 = fetch32_whole(p.logits + row * p.logits_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = logits_next3;
-            logits_next3 = fetch32_whole(p.logits + row * p.logits_stride + c + T * 8, c + T * 8 < columns);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             float dlogits_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
@@ -824,7 +834,7 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
                 const float t112 = t101 ? 0.0f : t111;
                 dlogits_out[j] = t112;
             }
-            put32_vector(p.dlogits + row * p.dlogits_stride + c, 8, group_f32(dlogits_out));
+            put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
         }
         if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
     }

@@ -42,6 +42,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     int turn = 0;
     SHARED_DYN(Quad, terms);
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
     const u32 owned = G >= STEPS ? G / STEPS : 1; // groups of columns of a lane
     float t19_lane[owned][8];
     UNROLL for (u32 o = 0; o < owned; o++) fill(t19_lane[o], 0.0f);
@@ -55,10 +56,12 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     {
         const i64 row = (i64)blockIdx.x * (ROWS / STEPS) + of_slot;
         const u32 columns = row < p.rows ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+            dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
+            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
         }
         if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
         if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
@@ -67,6 +70,9 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         const bool here = first + of_slot < p.rows;
         const i64 row = here ? first + of_slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = mean_8_next;
         const float rstd_10 = rstd_10_next;
 
@@ -78,7 +84,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
                     const float gamma_1 = get_f16(gamma_group, j);
@@ -113,7 +119,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
             if (c < columns) {
                 renew(dy_kept[g]);
                 renew(x_kept[g]);
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 float t19_terms[8];
                 float t20_terms[8];
@@ -133,15 +139,17 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                     t20_terms[j] = dy_0;
                     dx_out[j] = t17;
                 }
-                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+                put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
                 put_terms(terms + ((slot * 2 + 0) * G + g) * 2 * T + t, T, t19_terms);
                 put_terms(terms + ((slot * 2 + 1) * G + g) * 2 * T + t, T, t20_terms);
             }
             {
                 const i64 row = first + STEPS * p.lane_step + of_slot;
                 const u32 columns = row < p.rows ? p.cols : 0;
-                dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-                x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
+                x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
                 if (g == 0) {
                     if (row < p.rows) mean_8_next = load_f32(p.mean + row * p.mean_stride);
                     if (row < p.rows) rstd_10_next = load_f32(p.rstd + row * p.rstd_stride);
@@ -176,7 +184,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows16_fused1, 256)(const layernorm_backward_params p) { layernorm_backward_fused<16, 16, 1, 4>(p); }
+KERNEL(layernorm_backward_rows16_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4>(p); }
 KERNEL(layernorm_backward_rows32_fused1, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
 KERNEL(layernorm_backward_rows32_fused4, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
 KERNEL(layernorm_backward_rows128_fused4, 512)(const layernorm_backward_params p) { layernorm_backward_fused<128, 4, 4, 4>(p); }
@@ -190,23 +198,46 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
+    const bool TAKE = G * 8 <= 16; // inputs go to registers as soon as they are there
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
     {
         const i64 row = blockIdx.x;
         const u32 columns = row < p.rows ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, p.dy + row * p.dy_stride + c, c < columns);
-            send16(stage + (1 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+            send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+            send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
         }
     }
     for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
         staging_done();
+        Group16 dy_kept[TAKE ? G : 1];
+        Group16 x_kept[TAKE ? G : 1];
+        if constexpr (TAKE) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                dy_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
+                x_kept[g] = staged16(stage + (1 * G + g * 1) * T + t, T);
+                if (first + gridDim.x < p.rows) {
+                    const i64 row = first + gridDim.x;
+                    const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                    send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+                }
+            }
+        }
 
         // pass 1: rowsum(t), rowsum(t12)
         float t3_lane[8];
@@ -216,9 +247,11 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 dy_group = staged16(stage + (0 * G + g * 1) * T + t, T);
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
-                const Group16 x_group = staged16(stage + (1 * G + g * 1) * T + t, T);
+                renew(dy_kept[TAKE ? g : 0]);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
+                renew(x_kept[TAKE ? g : 0]);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (1 * G + g * 1) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_group, j);
                     const float gamma_1 = get_f16(gamma_group, j);
@@ -251,9 +284,11 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 dy_group = staged16(stage + (0 * G + g * 1) * T + t, T);
-                const Group16 x_group = staged16(stage + (1 * G + g * 1) * T + t, T);
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                renew(dy_kept[TAKE ? g : 0]);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                renew(x_kept[TAKE ? g : 0]);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (1 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_group, j);
@@ -268,12 +303,14 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
                     const float t17 = t16 * rstd_10;
                     dx_out[j] = t17;
                 }
-                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+                put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
             }
-            if (first + gridDim.x < p.rows) {
+            if (!TAKE && first + gridDim.x < p.rows) {
                 const i64 row = first + gridDim.x;
-                send16(stage + (0 * G + g * 1) * T + t, T, p.dy + row * p.dy_stride + c, c < columns);
-                send16(stage + (1 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+                const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
             }
         }
     }
@@ -290,10 +327,14 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
         Group16 dy_kept[G];
@@ -302,8 +343,8 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
         // pass 1: rowsum(t), rowsum(t12)
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            dy_kept[g] = fetch16_whole(p.dy + row * p.dy_stride + c, c < columns);
-            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+            dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
+            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
         }
         float t3_lane[8];
         fill(t3_lane, 0.0f);
@@ -312,7 +353,7 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
                     const float gamma_1 = get_f16(gamma_group, j);
@@ -347,7 +388,7 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
             if (c < columns) {
                 renew(dy_kept[g]);
                 renew(x_kept[g]);
-                const Group16 gamma_group = fetch16_vector(p.gamma + c, 8);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
@@ -362,7 +403,7 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
                     const float t17 = t16 * rstd_10;
                     dx_out[j] = t17;
                 }
-                put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+                put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
             }
         }
     }
@@ -381,10 +422,14 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
     int turn = 0;
     SHARED_DYN(u32, kept);
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
 
@@ -394,19 +439,16 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         float t13_lane[8];
         fill(t13_lane, 0.0f);
         Group16 dy_next1;
-        dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
-        Group16 gamma_next1;
-        gamma_next1 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
+        dy_next1 = fetch16_whole(dy_at, t * 8 < p.cols);
         Group16 x_next1;
-        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        x_next1 = fetch16_whole(x_at, t * 8 < p.cols);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group16 dy_group = dy_next1;
-            dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
+            dy_next1 = fetch16_whole(dy_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = dy_group.w[i];
-            const Group16 gamma_group = gamma_next1;
-            gamma_next1 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
+            const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
             const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+            x_next1 = fetch16_whole(x_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 4 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -436,15 +478,12 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
-        Group16 gamma_next2;
-        gamma_next2 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 dy_group;
             UNROLL for (int i = 0; i < 4; i++) dy_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 4 + i) * T + t];
-            const Group16 gamma_group = gamma_next2;
-            gamma_next2 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
+            const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
             float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -459,7 +498,7 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
                 const float t17 = t16 * rstd_10;
                 dx_out[j] = t17;
             }
-            put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+            put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
         }
     }
 }
@@ -473,10 +512,14 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
 
@@ -485,19 +528,10 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
-        Group16 dy_next1;
-        dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
-        Group16 gamma_next1;
-        gamma_next1 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
-        Group16 x_next1;
-        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = dy_next1;
-            dy_next1 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
-            const Group16 gamma_group = gamma_next1;
-            gamma_next1 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
-            const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(dy_at + g * (T * 8), 8);
+            const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
                 const float gamma_1 = get_f16(gamma_group, j);
@@ -526,19 +560,10 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
-        Group16 dy_next2;
-        dy_next2 = fetch16_whole(p.dy + row * p.dy_stride + t * 8, t * 8 < columns);
-        Group16 gamma_next2;
-        gamma_next2 = fetch16_whole(p.gamma + t * 8, t * 8 < columns);
-        Group16 x_next2;
-        x_next2 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = dy_next2;
-            dy_next2 = fetch16_whole(p.dy + row * p.dy_stride + c + T * 8, c + T * 8 < columns);
-            const Group16 gamma_group = gamma_next2;
-            gamma_next2 = fetch16_whole(p.gamma + c + T * 8, c + T * 8 < columns);
-            const Group16 x_group = x_next2;
-            x_next2 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(dy_at + g * (T * 8), 8);
+            const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             float dx_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -553,7 +578,7 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
                 const float t17 = t16 * rstd_10;
                 dx_out[j] = t17;
             }
-            put16_vector(p.dx + row * p.dx_stride + c, 8, group_f16(dx_out));
+            put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
         }
     }
 }
@@ -592,43 +617,37 @@ KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) 
     }
 }
 
-// Every column, 32 a block: lanes are added up as neighbours, then what follows is
+// Every column, eight a block: lanes are added up as neighbours, then what follows is
 // computed and stored.
 KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
-    SHARED(float, part, 256 * 32);
+    SHARED(float, part, 2 * 256 * 8);
     const u32 chunks = (u32)((p.lanes + 7) / 8);
     u32 all = 1;
     while (all < chunks) all *= 2;
-    const u32 x = threadIdx.x % 32, y = threadIdx.x / 32;
-    for (i64 first = blockIdx.x * 32LL; first < p.cols; first += gridDim.x * 32LL) {
+    const u32 x = threadIdx.x % 8, y = threadIdx.x / 8;
+    for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {
         const u32 c = (u32)first + x;
         const bool here = c < p.cols;
-        // colsum(t18): eight neighbouring lanes each, then pairs of neighbours
-        for (u32 i = y; i < all; i += 8) {
-            float lane[8];
-            UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(0 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
-            part[i * 32 + x] = tree(lane);
+        // eight neighbouring lanes each, then pairs of neighbours
+        for (u32 i = y; i < all; i += 32) {
+            float t19_lane[8]; // colsum(t18)
+            UNROLL for (u32 j = 0; j < 8; j++) t19_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(0 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
+            part[(0 * 256 + i) * 8 + x] = tree(t19_lane);
+            float t20_lane[8]; // colsum(dy)
+            UNROLL for (u32 j = 0; j < 8; j++) t20_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(1 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
+            part[(1 * 256 + i) * 8 + x] = tree(t20_lane);
         }
         BARRIER(); // all chunks are there
         for (u32 d = 1; d < all; d *= 2) {
-            for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];
+            for (u32 i = 2 * d * y; i < all; i += 64 * d) {
+                part[(0 * 256 + i) * 8 + x] = part[(0 * 256 + i) * 8 + x] + part[(0 * 256 + i + d) * 8 + x];
+                part[(1 * 256 + i) * 8 + x] = part[(1 * 256 + i) * 8 + x] + part[(1 * 256 + i + d) * 8 + x];
+            }
             BARRIER(); // this level is complete
         }
-        const float t19 = part[x];
-        BARRIER(); // everybody has the sum, part may be written again
-        // colsum(dy): eight neighbouring lanes each, then pairs of neighbours
-        for (u32 i = y; i < all; i += 8) {
-            float lane[8];
-            UNROLL for (u32 j = 0; j < 8; j++) lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(1 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
-            part[i * 32 + x] = tree(lane);
-        }
-        BARRIER(); // all chunks are there
-        for (u32 d = 1; d < all; d *= 2) {
-            for (u32 i = 2 * d * y; i < all; i += 16 * d) part[i * 32 + x] = part[i * 32 + x] + part[(i + d) * 32 + x];
-            BARRIER(); // this level is complete
-        }
-        const float t20 = part[x];
-        BARRIER(); // everybody has the sum, part may be written again
+        const float t19 = part[0 * 256 * 8 + x];
+        const float t20 = part[1 * 256 * 8 + x];
+        BARRIER(); // everybody has the sums, part may be written again
         if (here && y == 0) {
             store_f16(p.dgamma + c, t19);
             store_f16(p.dbeta + c, t20);

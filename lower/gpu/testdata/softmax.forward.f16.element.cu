@@ -28,13 +28,15 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
         Group16 x_kept[G];
         float e_32_kept[G][8];
 
         // pass 1: max = rowmax(x)
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            x_kept[g] = fetch16(p.x + row * p.x_stride + c, inside(c, columns));
+            x_kept[g] = fetch16(x_at + g * (T * 8), inside(c, columns));
         }
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
@@ -107,7 +109,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16(p.y + row * p.y_stride + c, n, group_f16(y_out));
+            put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
     }
 }
@@ -119,7 +121,6 @@ KERNEL(softmax_forward_rows32_registers8, 256)(const softmax_forward_params p) {
 KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
 KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
 KERNEL(softmax_forward_rows1024_registers2, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }
-KERNEL(softmax_forward_rows1024_registers4, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
@@ -134,13 +135,15 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
-            const Group16 x_group = fetch16(p.x + row * p.x_stride + c, n);
+            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
@@ -160,7 +163,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
@@ -199,7 +202,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -207,7 +210,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16(p.y + row * p.y_stride + c, n, group_f16(y_out));
+            put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
     }
 }
@@ -227,13 +230,15 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
-            const Group16 x_group = fetch16(p.x + row * p.x_stride + c, n);
+            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 4 + 0 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
@@ -253,7 +258,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
@@ -291,7 +296,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
@@ -318,7 +323,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16(p.y + row * p.y_stride + c, n, group_f16(y_out));
+            put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
     }
 }
@@ -336,13 +341,15 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
-            const Group16 x_group = fetch16(p.x + row * p.x_stride + c, n);
+            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
                 max_1_lane[j] = larger(max_1_lane[j], (j < n ? x_0 : -INFINITE));
@@ -361,9 +368,9 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
-            const Group16 x_group = fetch16(p.x + row * p.x_stride + c, n);
+            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
                 const float t2 = x_0 - max_1;
@@ -398,9 +405,9 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
-            const Group16 x_group = fetch16(p.x + row * p.x_stride + c, n);
+            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
@@ -424,7 +431,7 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16(p.y + row * p.y_stride + c, n, group_f16(y_out));
+            put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
     }
 }

@@ -25,21 +25,37 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
+    const bool TAKE = G * 4 <= 0; // inputs go to registers as soon as they are there
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     {
         const i64 row = blockIdx.x;
         const u32 columns = row < p.rows ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+            send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
         }
     }
     for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
         float e_32_kept[G][8];
         staging_done();
+        Group16 x_kept[TAKE ? G : 1];
+        if constexpr (TAKE) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                x_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
+                if (first + gridDim.x < p.rows) {
+                    const i64 row = first + gridDim.x;
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+                }
+            }
+        }
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
@@ -47,7 +63,8 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 x_group = staged16(stage + (0 * G + g * 1) * T + t, T);
+                renew(x_kept[TAKE ? g : 0]);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
                 enlarge_f16(max_1_pairs, x_group);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
@@ -70,7 +87,8 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
-                const Group16 x_group = staged16(stage + (0 * G + g * 1) * T + t, T);
+                renew(x_kept[TAKE ? g : 0]);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
                     const float t2 = x_0 - max_1;
@@ -94,9 +112,10 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
                     sum_34_lane[j] = sum_34_lane[j] + e_32;
                 }
             }
-            if (first + gridDim.x < p.rows) {
+            if (!TAKE && first + gridDim.x < p.rows) {
                 const i64 row = first + gridDim.x;
-                send16(stage + (0 * G + g * 1) * T + t, T, p.x + row * p.x_stride + c, c < columns);
+                const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
             }
         }
         float sum_34 = threads_sum<T < 32 ? T : 32>(tree(sum_34_lane));
@@ -120,7 +139,7 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
                     const float t36 = e_32 * t35;
                     y_out[j] = t36;
                 }
-                put16_vector(p.y + row * p.y_stride + c, 8, group_f16(y_out));
+                put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
             }
         }
     }
@@ -141,13 +160,15 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
         Group16 x_kept[G];
         float e_32_kept[G][8];
 
         // pass 1: max = rowmax(x)
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
-            x_kept[g] = fetch16_whole(p.x + row * p.x_stride + c, c < columns);
+            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
         }
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
@@ -222,7 +243,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
                     const float t36 = e_32 * t35;
                     y_out[j] = t36;
                 }
-                put16_vector(p.y + row * p.y_stride + c, 8, group_f16(y_out));
+                put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
             }
         }
     }
@@ -248,15 +269,17 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
         Group16 x_next1;
-        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        x_next1 = fetch16_whole(x_at, t * 8 < p.cols);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+            x_next1 = fetch16_whole(x_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = x_group.w[i];
             enlarge_f16(max_1_pairs, x_group);
             UNROLL for (int j = 0; j < 8; j++) {
@@ -276,7 +299,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -314,14 +337,14 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float e_32 = float_of(kept[(g * 8 + 0 + j) * T + t]);
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16_vector(p.y + row * p.y_stride + c, 8, group_f16(y_out));
+            put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
         }
     }
 }
@@ -341,15 +364,17 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
         Group16 x_next1;
-        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        x_next1 = fetch16_whole(x_at, t * 8 < p.cols);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+            x_next1 = fetch16_whole(x_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 4 + 0 + i) * T + t] = x_group.w[i];
             enlarge_f16(max_1_pairs, x_group);
             UNROLL for (int j = 0; j < 8; j++) {
@@ -369,7 +394,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -406,7 +431,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
             float y_out[8];
@@ -432,7 +457,7 @@ DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16_vector(p.y + row * p.y_stride + c, 8, group_f16(y_out));
+            put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
         }
     }
 }
@@ -450,15 +475,14 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         const bool here = ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const y_at = p.y + row * p.y_stride + t * 8;
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
-        Group16 x_next1;
-        x_next1 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             enlarge_f16(max_1_pairs, x_group);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
@@ -477,11 +501,8 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        Group16 x_next2;
-        x_next2 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 x_group = x_next2;
-            x_next2 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
                 const float t2 = x_0 - max_1;
@@ -516,11 +537,8 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        Group16 x_next3;
-        x_next3 = fetch16_whole(p.x + row * p.x_stride + t * 8, t * 8 < columns);
-        for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 x_group = x_next3;
-            x_next3 = fetch16_whole(p.x + row * p.x_stride + c + T * 8, c + T * 8 < columns);
+        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_group, j);
@@ -544,9 +562,9 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
                 const float t36 = e_32 * t35;
                 y_out[j] = t36;
             }
-            put16_vector(p.y + row * p.y_stride + c, 8, group_f16(y_out));
+            put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
         }
     }
 }
 
-KERNEL(softmax_forward_rows1024_reread, 1024)(const softmax_forward_params p) { softmax_forward_reread<1024, 1>(p); }
+KERNEL_IN_PAIRS(softmax_forward_rows1024_reread, 1024)(const softmax_forward_params p) { softmax_forward_reread<1024, 1>(p); }
