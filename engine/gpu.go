@@ -50,9 +50,10 @@ func gpuLowering(kind, name string) *Lowering {
 // variantOf is the way in which a kernel may access the operands. Buffers begin at
 // multiples of more bytes than any variant asks for, so that offsets tell.
 func variantOf(d *def.Definition, operands []Operand) int {
-	list := make([]lowergpu.Operand, len(operands))
+	var few [8]lowergpu.Operand // on the stack
+	list := few[:0]
 	for i := range operands {
-		list[i] = operands[i].onGPU(0)
+		list = append(list, operands[i].onGPU(0))
 	}
 	return int(lowergpu.VariantOf(d, list))
 }
@@ -66,7 +67,7 @@ func (o *Operand) onGPU(buffer uint64) lowergpu.Operand {
 type gpuKernel struct {
 	d         *def.Definition
 	kernel    *lowergpu.Kernel
-	functions map[string]*gpu.Function
+	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
 }
 
@@ -82,13 +83,15 @@ func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowerg
 	}
 	p := dev.Limits()
 	k := &gpuKernel{
-		d: d, kernel: kernel, functions: map[string]*gpu.Function{},
+		d: d, kernel: kernel,
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
 	for _, entry := range kernel.Source.Entries {
-		if k.functions[entry], err = module.Entry(entry); err != nil {
+		f, err := module.Entry(entry)
+		if err != nil {
 			return nil, err
 		}
+		k.functions = append(k.functions, f)
 	}
 	return k, nil
 }
@@ -116,8 +119,8 @@ func programOf(kind string, s lowergpu.Source, file string) compile.Source {
 // gpuCall is the memory of one launch.
 type gpuCall struct {
 	operands []lowergpu.Operand
-	uses     []gpu.Use
-	launches []gpu.Launch
+	plan     lowergpu.Plan
+	call     gpu.Call
 }
 
 var gpuCalls = sync.Pool{New: func() any { return new(gpuCall) }}
@@ -126,48 +129,32 @@ var gpuCalls = sync.Pool{New: func() any { return new(gpuCall) }}
 func (k *gpuKernel) Launch(l *Launch) error {
 	c := gpuCalls.Get().(*gpuCall)
 	err := k.launch(c, l)
-	clear(c.uses)
-	clear(c.launches)
+	clear(c.call.Uses)
+	clear(c.call.Launches)
 	gpuCalls.Put(c)
 	return err
 }
 
 func (k *gpuKernel) launch(c *gpuCall, l *Launch) error {
-	c.operands, c.uses, c.launches = c.operands[:0], c.uses[:0], c.launches[:0]
+	call := &c.call
+	c.operands, call.Uses, call.Launches = c.operands[:0], call.Uses[:0], call.Launches[:0]
 	for i := range l.Operands {
 		b, ok := l.Operands[i].Buffer.(*gpu.Buffer)
 		if !ok {
 			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
 		}
 		c.operands = append(c.operands, l.Operands[i].onGPU(b.Pointer()))
-		c.uses = append(c.uses, gpu.Use{Buffer: b, IsWrite: k.d.Operands[i].IsOut})
+		call.Uses = append(call.Uses, gpu.Use{Buffer: b, IsWrite: k.d.Operands[i].IsOut})
 	}
-	limits := k.limits
-	plan, scratchBytes, err := k.kernel.Launches(c.operands, l.Params, limits)
-	if err != nil {
+	if err := k.kernel.Plan(&c.plan, c.operands, l.Params, k.limits); err != nil {
 		return err
 	}
-	if scratchBytes > 0 {
-		scratch, err := l.Device.(*gpu.Device).AllocScratch(scratchBytes)
-		if err != nil {
-			return err
-		}
-		defer scratch.Close() // what uses the memory next waits for this call
-		c.uses = append(c.uses, gpu.Use{Buffer: scratch, IsWrite: true})
-		limits.Scratch = scratch.Pointer()
-		if plan, _, err = k.kernel.Launches(c.operands, l.Params, limits); err != nil {
-			return err
-		}
+	for i := range c.plan.Launches {
+		p := &c.plan.Launches[i]
+		call.Launches = append(call.Launches, gpu.Launch{Function: k.functions[p.Entry], Grid: p.Grid, Block: p.Block, Shared: p.Shared, Params: p.Params})
 	}
-	for i := range plan {
-		p := &plan[i]
-		f := k.functions[p.Entry]
-		if f == nil {
-			return fmt.Errorf("%s has no kernel %s", k.kernel.Source.Name, p.Entry)
-		}
-		c.launches = append(c.launches, gpu.Launch{Function: f, Grid: p.Grid, Block: p.Block, Shared: p.Shared, Params: p.Params})
-	}
-	return l.Queue.(*gpu.Queue).Run(c.uses, c.launches)
+	call.ScratchBytes = c.plan.ScratchBytes
+	return l.Queue.(*gpu.Queue).Run(call, &c.plan)
 }
 
 // String lists the source, and what it stands on by its hash.

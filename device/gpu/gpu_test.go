@@ -70,8 +70,8 @@ var (
 // runMix launches dst = 31·dst + src + k.
 func runMix(q *Queue, f *Function, dst, src *Buffer, k int) error {
 	n := int(min(dst.Bytes(), src.Bytes()))
-	return q.Run([]Use{{dst, true}, {src, false}},
-		[]Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), src.Pointer(), n, k)}})
+	return q.Run(&Call{Uses: []Use{{dst, true}, {src, false}},
+		Launches: []Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), src.Pointer(), n, k)}}}, nil)
 }
 
 func TestDevice(t *testing.T) {
@@ -238,9 +238,8 @@ func TestAllocIsZeroAlsoWhenUsedAgain(t *testing.T) {
 	if err := again.CopyOut(0, got); err != nil || !bytes.Equal(got, make([]byte, 990)) {
 		t.Errorf("used again: not zero, %v", err)
 	}
-	scratch, err := d.AllocScratch(100)
-	if err != nil || scratch.Bytes() != 100 || scratch.Device() != device.Device(d) {
-		t.Errorf("scratch: %v, %v", scratch, err)
+	if again.Bytes() != 990 || again.Device() != device.Device(d) {
+		t.Errorf("%d bytes on %s", again.Bytes(), again.Device().Name())
 	}
 }
 
@@ -444,7 +443,7 @@ func TestRunRefuses(t *testing.T) {
 		{nil, with(func(l *Launch) { l.Params = make([]byte, 4097) }), "4097 bytes of parameters"},
 	} {
 		before := d.sequence
-		err := q.Run(c.uses, c.launches)
+		err := q.Run(&Call{Uses: c.uses, Launches: c.launches}, nil)
 		if !errors.Is(err, device.ErrBadArgument) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("got %v, want %q", err, c.text)
 		}
@@ -707,8 +706,7 @@ func noop() *driver.Table {
 
 type launching struct {
 	q, other *Queue
-	uses     []Use
-	launches []Launch
+	call     Call
 }
 
 func newLaunching(t testing.TB) *launching {
@@ -718,9 +716,9 @@ func newLaunching(t testing.TB) *launching {
 	}
 	l := &launching{q: queue(t, d), other: queue(t, d)}
 	for i := range 4 {
-		l.uses = append(l.uses, Use{alloc(t, d, 64), i == 0})
+		l.call.Uses = append(l.call.Uses, Use{alloc(t, d, 64), i == 0})
 	}
-	l.launches = []Launch{{Function: load(t, d, "mix"), Grid: one, Block: warp, Params: make([]byte, 96)}}
+	l.call.Launches = []Launch{{Function: load(t, d, "mix"), Grid: one, Block: warp, Params: make([]byte, 96)}}
 	return l
 }
 
@@ -728,9 +726,9 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 	l := newLaunching(t)
 	var err error
 	for what, run := range map[string]func(){
-		"one queue":  func() { err = l.q.Run(l.uses, l.launches) },
-		"two queues": func() { err = errors.Join(l.q.Run(l.uses, l.launches), l.other.Run(l.uses, l.launches)) },
-		"Launch":     func() { err = l.q.Launch(l.launches[0].Function, one, warp, 0, l.launches[0].Params) },
+		"one queue":  func() { err = l.q.Run(&l.call, nil) },
+		"two queues": func() { err = errors.Join(l.q.Run(&l.call, nil), l.other.Run(&l.call, nil)) },
+		"Launch":     func() { err = l.q.Launch(l.call.Launches[0].Function, one, warp, 0, l.call.Launches[0].Params) },
 	} {
 		if n := testing.AllocsPerRun(1000, run); n != 0 || err != nil {
 			t.Errorf("%s: %v allocations, %v", what, n, err)
@@ -744,7 +742,7 @@ func BenchmarkLaunch(b *testing.B) {
 	l := newLaunching(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.q.Run(l.uses, l.launches); err != nil {
+		if err := l.q.Run(&l.call, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -754,7 +752,7 @@ func BenchmarkLaunchAlternating(b *testing.B) {
 	l := newLaunching(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := errors.Join(l.q.Run(l.uses, l.launches), l.other.Run(l.uses, l.launches)); err != nil {
+		if err := errors.Join(l.q.Run(&l.call, nil), l.other.Run(&l.call, nil)); err != nil {
 			b.Fatal(err)
 		}
 	}

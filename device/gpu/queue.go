@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -27,6 +28,7 @@ type Queue struct {
 	submitted uint64            // sequence of the last work
 	completed uint64            // sequence up to which all is known done
 	waited    map[*Queue]uint64 // sequence of other queues that this one is ordered after
+	scratch   *block            // of all its calls, which run one after another; nil if there is none yet
 	trail     trail
 }
 
@@ -76,38 +78,90 @@ type Launch struct {
 	Params      []byte // the kernel's one struct
 }
 
-// Run hands a call to the device: its kernels in order, after whatever other queues do
-// with its buffers. Everything that the kernels touch must be among the uses, and
-// whatever is used must be a whole call's. It returns before the work is done (unless
-// the queue waits), allocates nothing, and keeps neither slice. On an error of the
-// arguments nothing has run.
-func (q *Queue) Run(uses []Use, launches []Launch) error {
+// Call is some kernels, in order, with what they use.
+type Call struct {
+	// Uses are everything that the kernels touch, scratch memory excepted.
+	Uses     []Use
+	Launches []Launch
+
+	// ScratchBytes of memory, with anything in it, are the call's until its last kernel
+	// is done.
+	ScratchBytes int64
+}
+
+// Placer completes the parameters of a call's launches with the address of its scratch
+// memory, a multiple of Alignment.
+type Placer interface{ Place(scratch uint64) }
+
+// Run hands a call to the device, after whatever other queues do with its buffers. A call
+// without scratch memory needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
+// is enough scratch memory, and keeps nothing of the call. On an error of the arguments
+// nothing has run.
+func (q *Queue) Run(c *Call, p Placer) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := q.checkCall(uses, launches); err != nil {
+	if err := q.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
-	return d.submit("launch", func() error {
-		for i := range uses {
-			if err := q.orderAfter(uses[i].Buffer.lease.block, uses[i].IsWrite); err != nil {
+	err := d.submit("launch", func() error {
+		if c.ScratchBytes > 0 {
+			if err := q.takeScratch(c.ScratchBytes); err != nil {
+				return err
+			}
+			if err := q.orderAfter(q.scratch, true); err != nil {
+				return err
+			}
+			p.Place(uint64(q.scratch.pointer))
+		}
+		for i := range c.Uses {
+			if err := q.orderAfter(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite); err != nil {
 				return err
 			}
 		}
-		err := q.launch(launches)
-		// What did start uses the buffers, also when not everything did.
-		for i := range uses {
-			q.mark(uses[i].Buffer.lease.block, uses[i].IsWrite)
+		err := q.launch(c.Launches)
+		// What did start uses the memory, also when not everything did.
+		for i := range c.Uses {
+			q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
+		}
+		if c.ScratchBytes > 0 {
+			q.mark(q.scratch, true)
 		}
 		return err
 	})
+	if err != nil {
+		if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
+			return oom
+		}
+	}
+	return err
+}
+
+// takeScratch sees to it that the queue has that much scratch memory.
+func (q *Queue) takeScratch(bytes int64) error {
+	if q.scratch != nil && q.scratch.size >= bytes {
+		return nil
+	}
+	q.dropScratch() // it may make room
+	b, err := q.device.takeBlock(bytes)
+	q.scratch = b
+	return err
+}
+
+// dropScratch gives the scratch memory back; what uses it next is ordered after the calls
+// that did.
+func (q *Queue) dropScratch() {
+	if q.scratch != nil {
+		q.device.memory.put(q.scratch)
+		q.scratch = nil
+	}
 }
 
 // Launch is Run of one kernel whose memory no other queue uses and that stays open until
 // the queue has been waited for.
 func (q *Queue) Launch(f *Function, grid, block [3]uint32, shared uint32, params []byte) error {
 	launches := [1]Launch{{Function: f, Grid: grid, Block: block, Shared: shared, Params: params}}
-	return q.Run(nil, launches[:])
+	return q.Run(&Call{Launches: launches[:]}, nil)
 }
 
 func (q *Queue) launch(launches []Launch) error {
@@ -390,6 +444,7 @@ func (q *Queue) Close() error {
 	if err == nil {
 		q.completed = q.submitted
 	}
+	q.dropScratch()
 	delete(d.queues, q)
 	for other := range d.queues {
 		delete(other.waited, q)

@@ -42,6 +42,7 @@ type rowwise struct {
 	rowEntries []rowEntry
 	fields     []field
 	source     Source
+	entries    rowwiseEntries
 }
 
 // rowEntry is one instance of the rows kernel.
@@ -123,7 +124,8 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 		k.scalars(&s)
 	}
 	k.source.Text = s.String()
-	return &Kernel{Source: k.source, plan: k}
+	k.number()
+	return &Kernel{Source: k.source, planner: k}
 }
 
 func (k *rowwise) nameOperands() {

@@ -15,19 +15,29 @@ import (
 var scatterText string
 
 // scatter plans the launches of kernels/scatter.cu.
-type scatter struct {
-	d       *def.Definition
-	entries map[string]string // by their names in the text
-}
+type scatter struct{ d *def.Definition }
+
+// The entries of kernels/scatter.cu, in their order.
+const (
+	scatterCount = iota
+	scatterScan
+	scatterPlace
+	scatterBounds
+	scatterSumVector
+	scatterSumElement
+	scatterLongVector
+	scatterLongElement
+)
+
+// scatterEntries are their names in the text.
+var scatterEntries = [...]string{"COUNT", "SCAN", "PLACE", "BOUNDS", "SUM_VECTOR", "SUM_ELEMENT", "LONG_VECTOR", "LONG_ELEMENT"}
 
 func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	p := &scatter{d: d, entries: map[string]string{}}
-	k := &Kernel{Source: Source{Name: name}, plan: p}
+	k := &Kernel{Source: Source{Name: name}, planner: &scatter{d}}
 	var pairs []string
-	for _, entry := range []string{"COUNT", "SCAN", "PLACE", "BOUNDS", "SUM_VECTOR", "SUM_ELEMENT", "LONG_VECTOR", "LONG_ELEMENT"} {
-		p.entries[entry] = name + "_" + strings.ToLower(entry)
-		pairs = append(pairs, "ENTRY_"+entry, p.entries[entry])
-		k.Source.Entries = append(k.Source.Entries, p.entries[entry])
+	for i, entry := range scatterEntries {
+		k.Source.Entries = append(k.Source.Entries, name+"_"+strings.ToLower(entry))
+		pairs = append(pairs, "ENTRY_"+entry, k.Source.Entries[i])
 	}
 	in, out := dtypes[1], dtypes[2]
 	var b strings.Builder
@@ -63,35 +73,19 @@ const (
 	longAbove = def.ScatterChunk
 )
 
-// scratchMemory hands out pieces that begin at multiples of 256 bytes.
-type scratchMemory struct {
-	base uint64
-	used int64
-}
-
-func (s *scratchMemory) words(n int) uint64 {
-	at := s.base + uint64(s.used)
-	s.used += (4*int64(n) + 255) / 256 * 256
-	return at
-}
-
-func (p *scatter) launches(operands []Operand, _ []float64, limits Limits) ([]Launch, int64, error) {
+// launches implements planner.
+func (k *scatter) launches(p *Plan, operands []Operand, _ []float64, limits Limits) error {
 	index, in, result := &operands[0], &operands[1], &operands[2]
 	queries, rows, cols := index.Rows, result.Rows, result.Cols
 	if queries > math.MaxInt32 || rows >= math.MaxInt32 {
-		return nil, 0, fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", p.d.Name, queries, rows)
+		return fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", k.d.Name, queries, rows)
 	}
 	blocks := tiles(queries, sortTile)
-	scratch := scratchMemory{base: limits.Scratch}
-	counts, begins := scratch.words(256*blocks), scratch.words(256)
-	first := scratch.words(rows + 1)
-	keys := [2]uint64{scratch.words(queries), scratch.words(queries)}
-	positions := [2]uint64{scratch.words(queries), scratch.words(queries)}
+	counts, begins := p.reserve(256*blocks), p.reserve(256)
+	first := p.reserve(rows + 1)
+	keys := [2]int64{p.reserve(queries), p.reserve(queries)}
+	positions := [2]int64{p.reserve(queries), p.reserve(queries)}
 
-	var plan []Launch
-	launch := func(entry string, grid, block [3]uint32, params []byte) {
-		plan = append(plan, Launch{Entry: p.entries[entry], Grid: grid, Block: block, Params: params})
-	}
 	block := [3]uint32{256, 1, 1}
 	passes := tiles(bits.Len(uint(rows)), sortDigit) // keys are 0 to rows: the last stands for no row
 	from, to := 0, 1
@@ -100,25 +94,33 @@ func (p *scatter) launches(operands []Operand, _ []float64, limits Limits) ([]La
 		if pass > 0 {
 			indexAt = 0
 		}
-		params := words(indexAt, keys[from], positions[from], keys[to], positions[to], counts, begins,
-			index.Stride, queries, rows, blocks, sortDigit*pass) // the shift's neighbour is not used
-		launch("COUNT", [3]uint32{uint32(blocks), 1, 1}, block, params)
-		launch("SCAN", [3]uint32{1, 1, 1}, block, params)
-		launch("PLACE", [3]uint32{uint32(blocks), 1, 1}, block, params)
+		for _, step := range [...]struct{ entry, blocks int }{{scatterCount, blocks}, {scatterScan, 1}, {scatterPlace, blocks}} {
+			p.launch(step.entry, [3]uint32{uint32(step.blocks), 1, 1}, block, 0)
+			p.pointers(indexAt)
+			p.scratches(keys[from], positions[from], keys[to], positions[to], counts, begins)
+			p.ints(index.Stride, queries, rows, blocks, sortDigit*pass) // the shift's neighbour is not used
+		}
 		from, to = to, from
 	}
-	launch("BOUNDS", [3]uint32{uint32(tiles(rows+1, 256)), 1, 1}, block, words(keys[from], first, queries, rows))
+	p.launch(scatterBounds, [3]uint32{uint32(tiles(rows+1, 256)), 1, 1}, block, 0)
+	p.scratches(keys[from], first)
+	p.ints(queries, rows)
 
-	variant, perThread := "ELEMENT", 1
+	sum, long, perThread := scatterSumElement, scatterLongElement, 1
 	if isVector(in) {
-		variant, perThread = "VECTOR", 8
+		sum, long, perThread = scatterSumVector, scatterLongVector, 8
 	}
-	params := words(positions[from], first, in.Pointer, result.Pointer, in.Stride, result.Stride, rows, cols)
+	sums := func(entry int, grid, block [3]uint32) {
+		p.launch(entry, grid, block, 0)
+		p.scratches(positions[from], first)
+		p.pointers(in.Pointer, result.Pointer)
+		p.ints(in.Stride, result.Stride, rows, cols)
+	}
 	short := columnBlock(tiles(cols, perThread))
-	launch("SUM_"+variant, [3]uint32{uint32(tiles(rows, int(short[1]))), 1, 1}, short, params)
+	sums(sum, [3]uint32{uint32(tiles(rows, int(short[1]))), 1, 1}, short)
 	if queries > longAbove { // else no index can occur so often
 		slabs := tiles(cols, 32*perThread)
-		launch("LONG_"+variant, [3]uint32{uint32(min(rows, 4*limits.Multiprocessors)), uint32(min(slabs, 64)), 1}, block, params)
+		sums(long, [3]uint32{uint32(min(rows, 4*limits.Multiprocessors)), uint32(min(slabs, 64)), 1}, block)
 	}
-	return plan, scratch.used, nil
+	return nil
 }

@@ -127,8 +127,8 @@ func runSaxpy(t *testing.T, d *gpu.Device, f *gpu.Function) {
 		queues[i] = q
 	}
 	for i := range rounds {
-		must(t, queues[i%2].Run([]gpu.Use{{Buffer: y, IsWrite: true}, {Buffer: x}},
-			[]gpu.Launch{{Function: f, Grid: [3]uint32{40, 1, 1}, Block: [3]uint32{256, 1, 1}, Params: params(y.Pointer(), x.Pointer(), n, 1.5, 0)}}))
+		must(t, queues[i%2].Run(&gpu.Call{Uses: []gpu.Use{{Buffer: y, IsWrite: true}, {Buffer: x}},
+			Launches: []gpu.Launch{{Function: f, Grid: [3]uint32{40, 1, 1}, Block: [3]uint32{256, 1, 1}, Params: params(y.Pointer(), x.Pointer(), n, 1.5, 0)}}}, nil))
 	}
 	must(t, y.CopyOut(0, got))
 	if !bytes.Equal(got, floats(want)) {
@@ -180,7 +180,8 @@ func TestSimReload(t *testing.T) {
 		must(t, err)
 		f, err := m.Entry("saxpy")
 		must(t, err)
-		must(t, q.Run([]gpu.Use{{Buffer: b, IsWrite: true}}, []gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params(b.Pointer(), 0, 1, 0, 0)}}))
+		must(t, q.Run(&gpu.Call{Uses: []gpu.Use{{Buffer: b, IsWrite: true}},
+			Launches: []gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params(b.Pointer(), 0, 1, 0, 0)}}}, nil))
 		got := make([]byte, 4)
 		must(t, b.CopyOut(0, got))
 		if !bytes.Equal(got, floats([]float32{float32(value[0] - '0')})) {
@@ -261,7 +262,7 @@ func TestCUDAOutOfMemory(t *testing.T) {
 	}
 	// Nearly all there is, twice: the first must make room for the second, of another size.
 	for _, share := range []int64{8, 9} {
-		b, err := d.AllocScratch(oom.Free / 10 * share)
+		b, err := d.Alloc(oom.Free / 10 * share)
 		must(t, err)
 		must(t, b.Close())
 	}
