@@ -44,11 +44,10 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	for i, t := range tensors {
-		o, err := operandOf(d, i, t)
-		if err != nil {
+		l.Operands = append(l.Operands, Operand{})
+		if err := l.Operands[i].set(d, i, t); err != nil {
 			return err
 		}
-		l.Operands = append(l.Operands, o)
 	}
 	if err := checkOverlap(d, tensors); err != nil {
 		return err
@@ -170,9 +169,9 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// operandOf folds a checked tensor into the matrix that its definition sees.
-func operandOf(d *def.Definition, i int, t *tensor.Tensor) (Operand, error) {
-	o := Operand{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.RowStride(), Buffer: t.Buffer(), Offset: t.Offset()}
+// set folds a checked tensor into the matrix that its definition sees.
+func (o *Operand) set(d *def.Definition, i int, t *tensor.Tensor) error {
+	o.DType, o.Rows, o.Cols, o.Stride, o.Buffer, o.Offset = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Buffer(), t.Offset()
 	if a, ok := t.Array(); ok {
 		o.Host = a.Data
 	}
@@ -181,10 +180,10 @@ func operandOf(d *def.Definition, i int, t *tensor.Tensor) (Operand, error) {
 		case t.IsContiguous():
 			o.Rows, o.Cols, o.Stride = t.Len(), 1, 1
 		case t.Cols() != 1:
-			return o, bad(d, d.Operands[i].Name, fmt.Sprintf("has row stride %d", t.RowStride()), "its elements without gaps")
+			return bad(d, d.Operands[i].Name, fmt.Sprintf("has row stride %d", t.RowStride()), "its elements without gaps")
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // checkOverlap refuses outputs that share memory with anything, unless an element

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -116,22 +115,20 @@ func programOf(kind string, s lowergpu.Source, file string) compile.Source {
 	return p
 }
 
-// gpuCall is the memory of one launch.
+// gpuCall is memory that launches use again.
 type gpuCall struct {
 	operands []lowergpu.Operand
 	plan     lowergpu.Plan
 	call     gpu.Call
 }
 
-var gpuCalls = sync.Pool{New: func() any { return new(gpuCall) }}
-
 // Launch implements Kernel. It returns before the work is done.
 func (k *gpuKernel) Launch(l *Launch) error {
-	c := gpuCalls.Get().(*gpuCall)
-	err := k.launch(c, l)
-	clear(c.call.Uses)
-	clear(c.call.Launches)
-	gpuCalls.Put(c)
+	if l.gpu == nil {
+		l.gpu = new(gpuCall)
+	}
+	err := k.launch(l.gpu, l)
+	clear(l.gpu.call.Uses) // buffers must not live for the sake of memory
 	return err
 }
 

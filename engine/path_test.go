@@ -93,9 +93,10 @@ func BenchmarkLaunch(b *testing.B) {
 	calls := typedCalls(b, noOpQueue(b, engine.WithBadIndex(engine.Skip)))
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		b.Run("op="+name, func(b *testing.B) {
+			call := calls[name]
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := calls[name](); err != nil {
+				if err := call(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -91,15 +92,16 @@ func (k *rowwise) layout() {
 
 // pack lays the parameters out as the kernel's struct has them.
 func (k *rowwise) pack(p *Plan) {
+	l := p.last()
 	for i := range k.fields {
 		f := &k.fields[i]
 		switch v := f.value(&p.binding); {
 		case f.isScratch:
 			p.scratch(int64(v))
 		case f.bytes == 8:
-			p.word(v)
+			l.Params = binary.LittleEndian.AppendUint64(l.Params, v)
 		default:
-			p.half(uint32(v))
+			l.Params = binary.LittleEndian.AppendUint32(l.Params, uint32(v))
 		}
 	}
 }
