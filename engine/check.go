@@ -11,8 +11,8 @@ import (
 )
 
 // check holds a call against its definition, and fills l with the operands and
-// parameters. It writes nothing, and allocates only to refuse, and to look at
-// indices on a device.
+// parameters. It writes nothing, and allocates only to refuse. Indices that the host
+// cannot address are left to rejectOnDevice.
 func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
 	if len(tensors) != len(d.Operands) {
 		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
@@ -53,9 +53,22 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	l.Params = append(l.Params, params...)
-	if s.badIndex == Reject {
+	if s.badIndex == Reject && l.Operands[0].Host != nil {
 		return checkIndices(d, l, tensors)
 	}
+	return nil
+}
+
+// rejectOnDevice sees to it that a bad index, in memory that the host cannot address, is
+// rejected: by the kernel itself where it can and nobody asks for an answer now.
+func rejectOnDevice(l *Launch, k Kernel, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
+	if s.badIndex != Reject || l.Operands[0].Host != nil {
+		return nil
+	}
+	if _, ok := k.(*gpuKernel); !ok || s.checkOnly || len(s.observers) > 0 {
+		return checkIndices(d, l, tensors)
+	}
+	l.rejects = true
 	return nil
 }
 
@@ -250,11 +263,7 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}
-			err := &IndexError{Op: d.Name, Operand: o.Name, Position: r, Value: v, Bound: bound}
-			if hasExcept {
-				err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
-			}
-			return err
+			return newIndexError(d, i, r, v, bound, except)
 		}
 	}
 	return nil

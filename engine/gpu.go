@@ -143,15 +143,29 @@ func (k *gpuKernel) launch(c *gpuCall, l *Launch) error {
 		c.operands = append(c.operands, l.Operands[i].onGPU(b.Pointer()))
 		call.Uses = append(call.Uses, gpu.Use{Buffer: b, IsWrite: k.d.Operands[i].IsOut})
 	}
-	if err := k.kernel.Plan(&c.plan, c.operands, l.Params, k.limits); err != nil {
+	var err error
+	if l.rejects {
+		err = k.kernel.PlanChecked(&c.plan, c.operands, l.Params, k.limits)
+	} else {
+		err = k.kernel.Plan(&c.plan, c.operands, l.Params, k.limits)
+	}
+	if err != nil {
 		return err
 	}
 	for i := range c.plan.Launches {
 		p := &c.plan.Launches[i]
 		call.Launches = append(call.Launches, gpu.Launch{Function: k.functions[p.Entry], Grid: p.Grid, Block: p.Block, Shared: p.Shared, Params: p.Params})
 	}
-	call.ScratchBytes = c.plan.ScratchBytes
+	call.ScratchBytes, call.Checks = c.plan.ScratchBytes, call.Checks[:0]
+	for _, check := range c.plan.Checks {
+		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [3]int64{int64(check.Operand), int64(check.Bound), int64(check.Except)}})
+	}
 	return l.Queue.(*gpu.Queue).Run(call, &c.plan)
+}
+
+// Refusal implements gpu.Checker: a call was given an index without a row.
+func (k *gpuKernel) Refusal(word uint64, facts [3]int64) error {
+	return newIndexError(k.d, int(facts[0]), int(word>>32), int32(word), int(facts[1]), int32(facts[2]))
 }
 
 // String lists the source, and what it stands on by its hash.

@@ -53,14 +53,14 @@ func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
 }
 
 // noOpQueue is a queue on a GPU that does nothing.
-func noOpQueue(t testing.TB, opts ...engine.Option) *engine.Queue {
+func noOpQueue(t testing.TB) *engine.Queue {
 	t.Helper()
 	dev, err := gpu.Open(gputest.NoOp(), 0, gpu.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	q, err := engine.NewQueue(dev, append(opts, engine.WithAdmission(engine.Off))...) // there are no answers to be right
+	q, err := engine.NewQueue(dev, engine.WithAdmission(engine.Off)) // there are no answers to be right
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 		t.Skip("the race detector makes pools forget")
 	}
 	for device, q := range map[string]*engine.Queue{
-		"cpu": newQueue(t), "gpu": noOpQueue(t, engine.WithBadIndex(engine.Skip)),
+		"cpu": newQueue(t), "gpu": noOpQueue(t),
 	} {
 		for name, call := range typedCalls(t, q) {
 			for range 3 { // the plan, then the memory that calls keep
@@ -90,7 +90,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 
 // BenchmarkLaunch is what a call on a GPU costs in Go: its driver's functions do nothing.
 func BenchmarkLaunch(b *testing.B) {
-	calls := typedCalls(b, noOpQueue(b, engine.WithBadIndex(engine.Skip)))
+	calls := typedCalls(b, noOpQueue(b))
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		b.Run("op="+name, func(b *testing.B) {
 			call := calls[name]

@@ -3,6 +3,7 @@ package gpu
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -260,6 +261,80 @@ func TestUsage(t *testing.T) {
 	}
 	if got, want := d.Usage(), (Usage{PeakBytes: 130, LimitBytes: 1 << 20}); got != want {
 		t.Errorf("all closed, trimmed: %+v, want %+v", got, want)
+	}
+}
+
+// scratchCall is a call of one kernel, which writes to its scratch memory.
+type scratchCall struct {
+	call Call
+	at   uint64
+}
+
+func (c *scratchCall) Place(scratch, _ uint64) {
+	c.at = scratch
+	binary.LittleEndian.PutUint64(c.call.Launches[0].Params, scratch)
+}
+
+// TestScratch belongs to a queue as long as it is enough, and is ordered when it is used
+// for something else.
+func TestScratch(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f, Options{MemoryLimit: 1 << 20})
+	q, other, late := queue(t, d), queue(t, d), queue(t, d)
+	kernel, src := load(t, d, "mix"), alloc(t, d, 64)
+	run := func(q *Queue, bytes int64) uint64 {
+		t.Helper()
+		c := &scratchCall{call: Call{Uses: []Use{{src, false}}, ScratchBytes: bytes,
+			Launches: []Launch{{Function: kernel, Grid: one, Block: warp, Params: mixParams(0, src.Pointer(), 64, 1)}}}}
+		if err := q.Run(&c.call, c); err != nil {
+			t.Fatal(err)
+		}
+		return c.at
+	}
+	first := run(q, 512)
+	if run(q, 200) != first || run(q, 512) != first {
+		t.Error("a queue's calls use different memory")
+	}
+	if run(late, 512) == first {
+		t.Error("two queues use the same memory")
+	}
+	if run(q, 4096) == first {
+		t.Error("too little memory is used")
+	}
+	b := alloc(t, d, 512)
+	if b.Pointer() != first {
+		t.Fatal("memory that the queue no longer needs is not used again")
+	}
+	for range 2 {
+		got := make([]byte, 512)
+		if err := b.CopyOut(0, got); err != nil || !bytes.Equal(got, make([]byte, 512)) {
+			t.Errorf("a call still writes to a buffer: %v", err)
+		}
+		if err := q.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := d.Usage().HeldBytes
+	if err := d.Trim(); err != nil || d.Usage().HeldBytes != held-4096-512 {
+		t.Errorf("trimmed: %d bytes are held, were %d before, %v", d.Usage().HeldBytes, held, err)
+	}
+	run(q, 600<<10)
+	run(late, 700<<10) // the first queue's makes room
+	large := &scratchCall{call: Call{ScratchBytes: 2 << 20}}
+	if oom, ok := q.Run(&large.call, large).(*device.OutOfMemoryError); !ok || oom.Asked != 2<<20 {
+		t.Errorf("too much: got %v", oom)
+	}
+	second := run(other, 1024)
+	run(other, 8192)
+	if run(late, 1024) != second {
+		t.Fatal("memory that another queue no longer needs is not used again")
+	}
+	if err := late.Wait(context.Background()); err != nil || f.streams[other.stream].done == 0 {
+		t.Errorf("the other queue's call was not waited for: %v", err)
+	}
+	cached := d.Usage().CachedBytes
+	if err := other.Close(); err != nil || d.Usage().CachedBytes != cached+8192 {
+		t.Errorf("a closed queue keeps its memory: %+v, %v", d.Usage(), err)
 	}
 }
 

@@ -29,6 +29,7 @@ type Queue struct {
 	completed uint64            // sequence up to which all is known done
 	waited    map[*Queue]uint64 // sequence of other queues that this one is ordered after
 	scratch   *block            // of all its calls, which run one after another; nil if there is none yet
+	checks    checks
 	trail     trail
 }
 
@@ -87,14 +88,20 @@ type Call struct {
 	// ScratchBytes of memory, with anything in it, are the call's until its last kernel
 	// is done.
 	ScratchBytes int64
+
+	// Checks are words by which the kernels may refuse the call. That is an error of
+	// Wait; and of every Run from when it is known until Wait has returned it. It is
+	// known when an event after the call is seen to be done, and, as far as the device
+	// has come, every 16 checks.
+	Checks []Check
 }
 
 // Placer completes the parameters of a call's launches with the address of its scratch
-// memory, a multiple of Alignment.
-type Placer interface{ Place(scratch uint64) }
+// memory, a multiple of Alignment, and of the words of its checks, which are neighbours.
+type Placer interface{ Place(scratch, words uint64) }
 
 // Run hands a call to the device, after whatever other queues do with its buffers. A call
-// without scratch memory needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
+// without scratch memory and checks needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
 // is enough scratch memory, and keeps nothing of the call. On an error of the arguments
 // nothing has run.
 func (q *Queue) Run(c *Call, p Placer) error {
@@ -104,34 +111,61 @@ func (q *Queue) Run(c *Call, p Placer) error {
 	if err := q.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
-	err := d.submit("launch", func() error {
-		if c.ScratchBytes > 0 {
-			if err := q.takeScratch(c.ScratchBytes); err != nil {
-				return err
-			}
-			if err := q.orderAfter(q.scratch, true); err != nil {
-				return err
-			}
-			p.Place(uint64(q.scratch.pointer))
-		}
-		for i := range c.Uses {
-			if err := q.orderAfter(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite); err != nil {
-				return err
-			}
-		}
-		err := q.launch(c.Launches)
-		// What did start uses the memory, also when not everything did.
-		for i := range c.Uses {
-			q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
-		}
-		if c.ScratchBytes > 0 {
-			q.mark(q.scratch, true)
-		}
+	if err := q.checks.refused; err != nil {
 		return err
-	})
-	if err != nil {
-		if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
-			return oom
+	}
+	err := d.submit("launch", func() error { return q.run(c, p) })
+	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
+		return oom
+	}
+	if err == nil && q.isSync {
+		return q.checks.take()
+	}
+	return err
+}
+
+// run is Run with mu held, on a usable queue; the context is current.
+func (q *Queue) run(c *Call, p Placer) error {
+	var scratch, words driver.Pointer
+	if c.ScratchBytes > 0 {
+		if err := q.takeScratch(c.ScratchBytes); err != nil {
+			return err
+		}
+		if err := q.orderAfter(q.scratch, true); err != nil {
+			return err
+		}
+		scratch = q.scratch.pointer
+	}
+	if len(c.Checks) > 0 {
+		var err error
+		if words, err = q.give(c.Checks); err != nil {
+			return err
+		}
+	}
+	if p != nil {
+		p.Place(uint64(scratch), uint64(words))
+	}
+	for i := range c.Uses {
+		if err := q.orderAfter(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite); err != nil {
+			return err
+		}
+	}
+	err := q.launch(c.Launches)
+	// What did start uses the memory, also when not everything did.
+	for i := range c.Uses {
+		q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
+	}
+	if c.ScratchBytes > 0 {
+		q.mark(q.scratch, true)
+	}
+	if len(c.Checks) > 0 {
+		q.mark(q.checks.words, true)
+		switch {
+		case err != nil:
+		case q.isSync:
+			err = q.learn()
+		default:
+			err = q.look()
 		}
 	}
 	return err
@@ -367,11 +401,15 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 }
 
 // Wait returns when everything given to the queue so far is done, or when the context
-// is. It reports what went wrong in that work.
+// is. It reports what went wrong in that work; calls that were refused it reports once,
+// and the queue goes on.
 func (q *Queue) Wait(ctx context.Context) error {
 	d := q.device
 	d.mu.Lock()
-	if err := q.usable("wait"); err != nil || q.completed == q.submitted {
+	if err := q.usable("wait"); err != nil || q.isIdle() {
+		if err == nil {
+			err = q.checks.take()
+		}
 		d.mu.Unlock()
 		return err
 	}
@@ -382,6 +420,9 @@ func (q *Queue) Wait(ctx context.Context) error {
 	}
 	return e.Wait(ctx)
 }
+
+// isIdle reports whether all work is known to be done, and what came of it; mu is held.
+func (q *Queue) isIdle() bool { return q.completed == q.submitted && !q.checks.isUnknown() }
 
 // Record marks the present end of the queue.
 func (q *Queue) Record() (device.Event, error) {
@@ -401,11 +442,15 @@ func (q *Queue) Record() (device.Event, error) {
 func (q *Queue) record() (*Event, error) {
 	d := q.device
 	e := &Event{queue: q, sequence: q.submitted, claim: &eventClaim{}}
-	if q.completed == q.submitted {
+	if q.isIdle() {
 		e.claim.isDone = true
 		return e, nil
 	}
 	err := d.submit("record", func() (err error) {
+		if err := q.sendChecks(); err != nil {
+			return err
+		}
+		e.sequence, e.checks = q.submitted, q.checks.next
 		if e.claim.event, err = d.takeEvent(); err != nil {
 			return err
 		}
@@ -421,7 +466,7 @@ func (q *Queue) record() (*Event, error) {
 	return e, nil
 }
 
-// Close waits for the queue's work and ends it.
+// Close waits for the queue's work and ends it. It tells of refused calls as Wait does.
 func (q *Queue) Close() error {
 	d := q.device
 	d.mu.Lock()
@@ -430,6 +475,9 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	err := q.usable("close queue")
+	if err == nil {
+		err = d.submit("close queue", q.sendChecks)
+	}
 	q.isClosed = true // no work comes after what is waited for
 	stream := q.stream
 	d.mu.Unlock()
@@ -443,15 +491,19 @@ func (q *Queue) Close() error {
 	}
 	if err == nil {
 		q.completed = q.submitted
+		q.checks.read(q.checks.next)
 	}
 	q.dropScratch()
 	delete(d.queues, q)
 	for other := range d.queues {
 		delete(other.waited, q)
 	}
-	destroyed := d.call(func() error { return d.table.DestroyStream(stream) })
+	destroyed := d.call(func() error { return errors.Join(d.table.DestroyStream(stream), q.checks.free(d)) })
 	if err == nil && destroyed != nil {
 		err = d.failed("close queue", destroyed)
+	}
+	if err == nil {
+		err = q.checks.take()
 	}
 	return err
 }
@@ -460,6 +512,7 @@ func (q *Queue) Close() error {
 type Event struct {
 	queue    *Queue
 	sequence uint64
+	checks   uint64 // up to which word of the queue's checks
 	claim    *eventClaim
 	cleanup  runtime.Cleanup
 }
@@ -513,6 +566,7 @@ func (e *Event) reach() {
 	}
 	e.claim.isDone = true
 	e.queue.complete(e.sequence)
+	e.queue.checks.read(e.checks)
 	e.queue.device.putEvent(e.claim.event)
 	e.cleanup.Stop()
 }
@@ -524,12 +578,17 @@ func (e *Event) Done() bool {
 	return isDone || err != nil
 }
 
-// Wait returns when the mark is reached, or when the context is done.
+// Wait returns when the mark is reached, or when the context is done. It tells of calls
+// on the queue that were refused, as the queue's Wait does.
 func (e *Event) Wait(ctx context.Context) error {
 	d := e.queue.device
 	for attempt := 0; ; attempt++ {
-		if isDone, err := e.poll(); isDone || err != nil {
+		if isDone, err := e.poll(); err != nil {
 			return err
+		} else if isDone {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return e.queue.checks.take()
 		}
 		if ctx.Done() == nil {
 			break
@@ -545,9 +604,9 @@ func (e *Event) Wait(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	e.reach()
-	d.mu.Unlock()
-	return nil
+	return e.queue.checks.take()
 }
 
 // pause waits between two questions: not at all at first, as most work is short, then

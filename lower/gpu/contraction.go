@@ -72,7 +72,7 @@ func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Ker
 	)
 	b.WriteByte('\n')
 	b.WriteString(named(gemmText, "ENTRY_LARGE", entries[gemmLarge], "ENTRY_SMALL", entries[gemmSmall]))
-	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, planner: &contraction{d}}
+	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &contraction{d}}
 }
 
 // named gives the entries of a source their names.

@@ -105,7 +105,7 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		if err := c.kernel.Plan(&plan, operands, nil, limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
-		plan.Place(simtest.Pointer(len(run.Buffers)))
+		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
 		memory := make([]byte, plan.ScratchBytes)
 		for i := range memory {
 			memory[i] = 0xff

@@ -21,15 +21,17 @@ type gather struct{ d *def.Definition }
 const (
 	gatherVector = iota
 	gatherElement
+	gatherCheck
 )
 
 func compileGather(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	entries := []string{name + "_vector", name + "_element"}
+	entries := []string{name + "_vector", name + "_element", name + "_check"}
 	var b strings.Builder
 	heading(&b, d, dtypes)
 	fmt.Fprintf(&b, "typedef u%d Element;\n\n", width(dtypes[1]))
-	b.WriteString(named(gatherText, "ENTRY_VECTOR", entries[gatherVector], "ENTRY_ELEMENT", entries[gatherElement]))
-	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, planner: &gather{d}}
+	b.WriteString(checkSource(d, name) + "\n")
+	b.WriteString(named(gatherText, "ENTRY_VECTOR", entries[gatherVector], "ENTRY_ELEMENT", entries[gatherElement], "IS_REFUSED", name+"_is_refused"))
+	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &gather{d}, check: gatherCheck}
 }
 
 // columnBlock is a block of 256 threads that lie along the columns of a row as far
@@ -57,6 +59,7 @@ func (k *gather) launches(p *Plan, operands []Operand, _ []float64, _ Limits) er
 	}
 	p.launch(entry, [3]uint32{uint32(blocks), 1, 1}, block, 0)
 	p.pointers(index.Pointer, table.Pointer, out.Pointer)
+	p.refused()
 	p.ints(index.Stride, table.Stride, out.Stride, out.Rows, table.Rows, out.Cols)
 	return nil
 }

@@ -66,7 +66,9 @@ type Limits struct {
 // Kernel is a definition lowered for one choice of storage formats.
 type Kernel struct {
 	Source  Source
+	d       *def.Definition
 	planner planner
+	check   int // the entry of the checking pass, where the definition has indices
 }
 
 // planner makes the launch plan of one kind of kernel.

@@ -14,9 +14,18 @@ import (
 type field struct {
 	typeName, name, note string
 	bytes                int
-	isScratch            bool // the value is an offset in scratch memory
+	kind                 fieldKind
 	value                func(b *binding) uint64
 }
+
+// fieldKind is what a field's value means.
+type fieldKind uint8
+
+const (
+	plainField   fieldKind = iota
+	scratchField           // an offset in scratch memory
+	refusedField           // none: the words of the checks
+)
 
 // binding is what a launch's parameters are made of.
 type binding struct {
@@ -40,11 +49,11 @@ func (k *rowwise) layout() {
 		if note != "" {
 			note = " // " + note
 		}
-		k.fields = append(k.fields, field{typeName, name, note, bytes, false, value})
+		k.fields = append(k.fields, field{typeName, name, note, bytes, plainField, value})
 	}
 	addScratch := func(typeName, name, note string, offset func(b *binding) int64) {
 		add(8, typeName, name, note, func(b *binding) uint64 { return uint64(offset(b)) })
-		k.fields[len(k.fields)-1].isScratch = true
+		k.fields[len(k.fields)-1].kind = scratchField
 	}
 	for i := range k.d.Operands {
 		o := &k.d.Operands[i]
@@ -58,6 +67,10 @@ func (k *rowwise) layout() {
 		}
 	}
 	add(8, "i64", "rows", "", func(b *binding) uint64 { return uint64(b.rows) })
+	if hasIndex(k.d) {
+		add(8, "const u64*", "refused", "null, or what the checking pass found", func(*binding) uint64 { return 0 })
+		k.fields[len(k.fields)-1].kind = refusedField
+	}
 	if len(k.rowValues) > 0 {
 		addScratch("float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) int64 { return b.rowValues })
 	}
@@ -96,8 +109,10 @@ func (k *rowwise) pack(p *Plan) {
 	for i := range k.fields {
 		f := &k.fields[i]
 		switch v := f.value(&p.binding); {
-		case f.isScratch:
+		case f.kind == scratchField:
 			p.scratch(int64(v))
+		case f.kind == refusedField:
+			p.refused()
 		case f.bytes == 8:
 			l.Params = binary.LittleEndian.AppendUint64(l.Params, v)
 		default:
@@ -106,11 +121,11 @@ func (k *rowwise) pack(p *Plan) {
 	}
 }
 
-// rowwiseEntries are where the kernels stand among the source's entries; those that a
-// definition has none of are -1.
+// rowwiseEntries are where the kernels stand among the source's entries, those for rows
+// excepted; -1 for what a definition does not need.
 type rowwiseEntries struct {
-	rows                                                                           []int // as rowEntries
 	columnLanes, totalRows, totalFlat, totalNext, flat, elements, columns, scalars int
+	check                                                                          int
 }
 
 // number finds the entries.
@@ -118,10 +133,10 @@ func (k *rowwise) number() {
 	at := func(suffix string) int { return slices.Index(k.source.Entries, k.base+"_"+suffix) }
 	k.entries = rowwiseEntries{
 		columnLanes: at("column_lanes"), totalRows: at("total_rows"), totalFlat: at("total_flat"), totalNext: at("total_next"),
-		flat: at("flat"), elements: at("elements"), columns: at("columns"), scalars: at("scalars"),
+		flat: at("flat"), elements: at("elements"), columns: at("columns"), scalars: at("scalars"), check: at("check"),
 	}
-	for _, e := range k.rowEntries {
-		k.entries.rows = append(k.entries.rows, slices.Index(k.source.Entries, e.name))
+	for i := range k.rowEntries {
+		k.rowEntries[i].index = slices.Index(k.source.Entries, k.rowEntries[i].name)
 	}
 }
 
@@ -171,13 +186,12 @@ func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits
 	blocksOf := func(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
 	groups := b.padded() / 8
 	rows := func() {
-		i, bytes := k.chooseRows(b.cols, limits.SharedBytes)
-		e := &k.rowEntries[i]
+		e, bytes := k.chooseRows(b.cols, limits.SharedBytes)
 		blocks := blocksOf(b.rows, e.rows)
 		if e.isAhead && limits.Multiprocessors > 0 {
 			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
 		}
-		launch(k.entries.rows[i], blocks, 1, e.threads*e.rows, bytes)
+		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
 
 	if len(k.rowValues) > 0 {
@@ -245,7 +259,7 @@ func (k *rowwise) isContiguous(b *binding) bool {
 
 // chooseRows is the instance of the rows kernel for rows of that many columns, and
 // the dynamic shared memory that it takes.
-func (k *rowwise) chooseRows(cols, sharedBytes int) (instance, bytes int) {
+func (k *rowwise) chooseRows(cols, sharedBytes int) (chosen *rowEntry, bytes int) {
 	threads := num.RowLanes(cols) / lanesPerThread
 	for i := range k.rowEntries {
 		e := &k.rowEntries[i]
@@ -255,7 +269,7 @@ func (k *rowwise) chooseRows(cols, sharedBytes int) (instance, bytes int) {
 			bytes = groups * k.words * threads * 4
 		}
 		if e.threads == threads && (e.storage != registers || groups <= e.groups) && bytes+staticShared <= sharedBytes || e.threads == threads && e.storage == reread {
-			return i, bytes
+			return e, bytes
 		}
 	}
 	panic("gpu: no kernel for rows of this length")

@@ -122,8 +122,8 @@ func TestPackedParameters(t *testing.T) {
 	}
 	p := plan.Launches[0].Params
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }
-	half := func(i int) uint32 { return binary.LittleEndian.Uint32(p[8*9+4*i:]) }
-	for i, want := range []uint64{1 << 44, 1024, 2 << 44, 1, 3 << 44, 1, 4 << 44, 1000, 3} {
+	half := func(i int) uint32 { return binary.LittleEndian.Uint32(p[8*10+4*i:]) }
+	for i, want := range []uint64{1 << 44, 1024, 2 << 44, 1, 3 << 44, 1, 4 << 44, 1000, 3, 0} {
 		if word(i) != want {
 			t.Errorf("word %d: got %d, want %d", i, word(i), want)
 		}
@@ -134,8 +134,8 @@ func TestPackedParameters(t *testing.T) {
 			t.Errorf("half word %d: got 0x%x, want 0x%x", i, half(i), want)
 		}
 	}
-	if len(p) != 8*9+4*6 {
-		t.Errorf("got %d bytes, want %d", len(p), 8*9+4*6)
+	if len(p) != 8*10+4*6 {
+		t.Errorf("got %d bytes, want %d", len(p), 8*10+4*6)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestPlace(t *testing.T) {
 		without[i] = slices.Clone(l.Params)
 	}
 	for _, scratch := range []uint64{1 << 50, 1 << 51} {
-		plan.Place(scratch)
+		plan.Place(scratch, 1<<60)
 		for i, l := range plan.Launches {
 			found := 0
 			for at := 0; at+8 <= len(l.Params); at += 8 {
@@ -178,7 +178,7 @@ func TestPlanAllocatesNothing(t *testing.T) {
 		operands, params := operandsOf(d, dtypes, 100, 70000), make([]float64, len(d.Params))
 		var plan gpu.Plan
 		var err error
-		if n := testing.AllocsPerRun(100, func() { err = k.Plan(&plan, operands, params, limits); plan.Place(1 << 40) }); n != 0 || err != nil {
+		if n := testing.AllocsPerRun(100, func() { err = k.Plan(&plan, operands, params, limits); plan.Place(1<<40, 0) }); n != 0 || err != nil {
 			t.Errorf("%s: %v allocations, error %v", d.Name, n, err)
 		}
 	}

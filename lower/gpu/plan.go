@@ -9,7 +9,8 @@ import (
 // Plan that is used again keeps its memory, so that planning allocates nothing.
 type Plan struct {
 	Launches     []Launch
-	ScratchBytes int64 // that the launches use, from a multiple of 256 bytes on
+	ScratchBytes int64   // that the launches use, from a multiple of 256 bytes on
+	Checks       []Check // of the checking pass, if there is one: a word of eight bytes each
 
 	places  []place
 	binding binding
@@ -23,22 +24,29 @@ type Launch struct {
 	Params      []byte // the kernel's one parameter, a struct
 }
 
-// place is an address in scratch memory among the parameters of a launch.
+// place is an address among the parameters of a launch, in scratch memory or among the
+// words of the checks.
 type place struct {
 	launch, at int
+	isWord     bool
 	offset     int64
 }
 
-// Place completes the parameters, once the address of the scratch memory is known.
-func (p *Plan) Place(scratch uint64) {
+// Place completes the parameters, once it is known where the scratch memory and the words
+// of the checks lie.
+func (p *Plan) Place(scratch, words uint64) {
 	for i := range p.places {
 		at := &p.places[i]
-		binary.LittleEndian.PutUint64(p.Launches[at.launch].Params[at.at:], scratch+uint64(at.offset))
+		base := scratch
+		if at.isWord {
+			base = words
+		}
+		binary.LittleEndian.PutUint64(p.Launches[at.launch].Params[at.at:], base+uint64(at.offset))
 	}
 }
 
 func (p *Plan) reset() {
-	p.Launches, p.places, p.ScratchBytes = p.Launches[:0], p.places[:0], 0
+	p.Launches, p.places, p.Checks, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], 0
 }
 
 // reserve sets aside scratch memory, and returns where it begins.
@@ -71,8 +79,23 @@ func (p *Plan) half(v uint32) {
 
 // scratch is the address of what was reserved at an offset.
 func (p *Plan) scratch(offset int64) {
-	p.places = append(p.places, place{len(p.Launches) - 1, len(p.last().Params), offset})
+	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), offset: offset})
 	p.word(0)
+}
+
+// status is the address of a check's word.
+func (p *Plan) status(check int) {
+	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), isWord: true, offset: 8 * int64(check)})
+	p.word(0)
+}
+
+// refused is the address of the words, or null where no checking pass was made.
+func (p *Plan) refused() {
+	if len(p.Checks) > 0 {
+		p.status(0)
+	} else {
+		p.word(0)
+	}
 }
 
 func (p *Plan) pointers(values ...uint64) {

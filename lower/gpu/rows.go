@@ -259,7 +259,11 @@ func (k *rowwise) rows(s *text) {
 				arguments += fmt.Sprintf(", %d, %t", e.groups, e.isAhead)
 			}
 			k.source.Entries = append(k.source.Entries, e.name)
-			s.line("KERNEL(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, k.base, st, arguments)
+			unless := ""
+			if hasIndex(k.d) {
+				unless = fmt.Sprintf("if (!%s_is_refused(p.refused)) ", k.base)
+			}
+			s.line("KERNEL(%s, %d)(const %s_params p) { %s%s_%s<%s>(p); }", e.name, e.threads*e.rows, k.base, unless, k.base, st, arguments)
 		}
 	}
 }

@@ -48,6 +48,7 @@ type rowwise struct {
 // rowEntry is one instance of the rows kernel.
 type rowEntry struct {
 	name    string
+	index   int // among the source's entries
 	storage storage
 	threads int  // of a row
 	rows    int  // of a block
@@ -98,6 +99,10 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 	k.source.Name = base
 	var s text
 	k.header(&s)
+	if hasIndex(d) {
+		s.WriteString("\n" + checkSource(d, base))
+		k.source.Entries = append(k.source.Entries, base+"_check")
+	}
 	if k.hasRows {
 		k.rows(&s)
 	}
@@ -125,7 +130,7 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 	}
 	k.source.Text = s.String()
 	k.number()
-	return &Kernel{Source: k.source, planner: k}
+	return &Kernel{Source: k.source, d: d, planner: k, check: k.entries.check}
 }
 
 func (k *rowwise) nameOperands() {
@@ -246,6 +251,9 @@ func (k *rowwise) entry(s *text, suffix string, threads int) {
 	name := k.base + "_" + suffix
 	k.source.Entries = append(k.source.Entries, name)
 	s.open("KERNEL(%s, %d)(const %s_params p) {", name, threads, k.base)
+	if hasIndex(k.d) {
+		s.line("if (%s_is_refused(p.refused)) return;", k.base)
+	}
 }
 
 // scalarsOf declares the single values that nodes need, known before the first row.

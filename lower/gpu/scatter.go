@@ -27,18 +27,21 @@ const (
 	scatterSumElement
 	scatterLongVector
 	scatterLongElement
+	scatterCheck
 )
 
 // scatterEntries are their names in the text.
 var scatterEntries = [...]string{"COUNT", "SCAN", "PLACE", "BOUNDS", "SUM_VECTOR", "SUM_ELEMENT", "LONG_VECTOR", "LONG_ELEMENT"}
 
 func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	k := &Kernel{Source: Source{Name: name}, planner: &scatter{d}}
+	k := &Kernel{Source: Source{Name: name}, d: d, planner: &scatter{d}, check: scatterCheck}
 	var pairs []string
 	for i, entry := range scatterEntries {
 		k.Source.Entries = append(k.Source.Entries, name+"_"+strings.ToLower(entry))
 		pairs = append(pairs, "ENTRY_"+entry, k.Source.Entries[i])
 	}
+	k.Source.Entries = append(k.Source.Entries, name+"_check")
+	pairs = append(pairs, "IS_REFUSED", name+"_is_refused")
 	in, out := dtypes[1], dtypes[2]
 	var b strings.Builder
 	heading(&b, d, dtypes)
@@ -54,6 +57,7 @@ func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel 
 		"STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out),
 	)
 	b.WriteByte('\n')
+	b.WriteString(checkSource(d, name) + "\n")
 	b.WriteString(named(scatterText, pairs...))
 	k.Source.Text = b.String()
 	return k
@@ -114,6 +118,7 @@ func (k *scatter) launches(p *Plan, operands []Operand, _ []float64, limits Limi
 		p.launch(entry, grid, block, 0)
 		p.scratches(positions[from], first)
 		p.pointers(in.Pointer, result.Pointer)
+		p.refused()
 		p.ints(in.Stride, result.Stride, rows, cols)
 	}
 	short := columnBlock(tiles(cols, perThread))

@@ -159,7 +159,7 @@ func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64,
 		if err := c.kernel.Plan(&plan, operands, c.params, limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
-		plan.Place(base + uint64(c.scratch))
+		plan.Place(base+uint64(c.scratch), 0)
 		// Scratch memory begins as NaN and ends in a guard.
 		buffer := slices.Clone(c.buffer)
 		for range plan.ScratchBytes {

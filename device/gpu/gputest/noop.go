@@ -8,8 +8,8 @@ import (
 )
 
 // NoOp is a driver of kind cuda, with an H200's properties, whose device does nothing: no
-// kernel is compiled or run, memory has addresses and no contents. Against it the host's
-// own work is measured.
+// kernel is compiled or run, memory has addresses, and is read as ones. Against it the
+// host's own work is measured.
 func NoOp() *driver.Table {
 	next := uintptr(0)
 	handle := func() uintptr {
@@ -35,12 +35,17 @@ func NoOp() *driver.Table {
 			address += driver.Pointer(bytes+255) / 256 * 256
 			return at, nil
 		},
-		Free:          nothing[driver.Pointer],
-		MemoryInfo:    func() (int64, int64, error) { return 140 << 30, 140 << 30, nil },
-		AllocHost:     func(bytes int) ([]byte, error) { return make([]byte, bytes), nil },
-		FreeHost:      nothing[[]byte],
-		CopyIn:        func(driver.Pointer, []byte, driver.Stream) error { return nil },
-		CopyOut:       func([]byte, driver.Pointer, driver.Stream) error { return nil },
+		Free:       nothing[driver.Pointer],
+		MemoryInfo: func() (int64, int64, error) { return 140 << 30, 140 << 30, nil },
+		AllocHost:  func(bytes int) ([]byte, error) { return make([]byte, bytes), nil },
+		FreeHost:   nothing[[]byte],
+		CopyIn:     func(driver.Pointer, []byte, driver.Stream) error { return nil },
+		CopyOut: func(dst []byte, _ driver.Pointer, _ driver.Stream) error {
+			for i := range dst {
+				dst[i] = 0xff
+			}
+			return nil
+		},
 		Copy:          func(driver.Pointer, driver.Pointer, int64, driver.Stream) error { return nil },
 		Fill:          func(driver.Pointer, byte, int64, driver.Stream) error { return nil },
 		NewStream:     func() (driver.Stream, error) { return driver.Stream(handle()), nil },

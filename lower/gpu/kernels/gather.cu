@@ -5,6 +5,7 @@ struct Params {
     const i32* index;
     const Element* table;
     Element* out;
+    const u64* refused;
     i64 index_stride, table_stride, out_stride;
     i64 queries, rows, cols;
 };
@@ -28,6 +29,7 @@ DEVICE void copy_rows(const Params& p) {
         i32 v = p.index[q * p.index_stride];
         if (v >= 0 && v < p.rows) from[i] = p.table + v * p.table_stride;
     }
+    if (IS_REFUSED(p.refused)) return; // asked now: on its way together with the indices
     i64 words = p.cols / PER_WORD;
     for (i64 c = threadIdx.x; c < words; c += blockDim.x) {
         Word w[ROWS];

@@ -31,6 +31,7 @@ struct SumParams {
     const u32* first;
     const Input* in;
     Output* result;
+    const u64* refused;
     i64 in_stride, result_stride;
     i64 rows, cols;
 };
@@ -387,6 +388,7 @@ DEVICE void sum_short(const SumParams& p) {
     i64 row = (i64)blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= p.rows) return;
     u32 begin = p.first[row], end = p.first[row + 1];
+    if (IS_REFUSED(p.refused)) return;
     if (end - begin > CHUNK || (ACCUMULATE && begin == end)) return;
     for (i64 column = (i64)threadIdx.x * N; column < p.cols; column += (i64)blockDim.x * N) {
         int n = columns_from<N>(p, column);
@@ -409,6 +411,7 @@ template <int N>
 DEVICE void sum_long(const SumParams& p) {
     const int TEAM = 32, TEAMS = 8;
     SHARED(Sum, sums, TEAM * TEAMS * N);
+    if (IS_REFUSED(p.refused)) return;
     int lane = threadIdx.x % TEAM, team = threadIdx.x / TEAM;
     for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
         u32 begin = p.first[row], end = p.first[row + 1];
