@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device/gpu"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -43,8 +44,8 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	if err := checkShapes(d, tensors); err != nil {
 		return err
 	}
+	l.Operands = resized(l.Operands, len(tensors))
 	for i, t := range tensors {
-		l.Operands = append(l.Operands, Operand{})
 		if err := l.Operands[i].set(d, i, t); err != nil {
 			return err
 		}
@@ -185,7 +186,9 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 // set folds a checked tensor into the matrix that its definition sees.
 func (o *Operand) set(d *def.Definition, i int, t *tensor.Tensor) error {
 	o.DType, o.Rows, o.Cols, o.Stride, o.Buffer, o.Offset = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Buffer(), t.Offset()
-	if a, ok := t.Array(); ok {
+	o.Host = nil
+	if _, isGPU := o.Buffer.(*gpu.Buffer); !isGPU {
+		a, _ := t.Array()
 		o.Host = a.Data
 	}
 	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {

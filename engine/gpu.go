@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tokitai/def"
@@ -50,17 +51,23 @@ func gpuLowering(kind, name string) *Lowering {
 // multiples of more bytes than any variant asks for, so that offsets tell.
 func variantOf(d *def.Definition, operands []Operand) int {
 	var few [8]lowergpu.Operand // on the stack
-	list := few[:0]
+	list := resized(few[:0], len(operands))
 	for i := range operands {
-		list = append(list, operands[i].onGPU(0))
+		operands[i].onGPU(&list[i], 0)
 	}
 	return int(lowergpu.VariantOf(d, list))
 }
 
-// onGPU is the operand as lower/gpu sees it, in a buffer that begins at an address.
-func (o *Operand) onGPU(buffer uint64) lowergpu.Operand {
-	return lowergpu.Operand{Pointer: buffer + uint64(o.Offset), DType: o.DType, Rows: o.Rows, Cols: o.Cols, Stride: o.Stride}
+// onGPU sets to the operand as lower/gpu sees it, in a buffer that begins at an address.
+// Here and below, structs are filled in place, field by field: what is written in pieces
+// and then copied as a whole costs more than all the rest.
+func (o *Operand) onGPU(to *lowergpu.Operand, buffer uint64) {
+	to.Pointer, to.DType, to.Rows, to.Cols, to.Stride = buffer+uint64(o.Offset), o.DType, o.Rows, o.Cols, o.Stride
 }
+
+// resized is a list of n elements with anything in them, in the memory of s if that is
+// enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // gpuKernel is a program of lower/gpu that is loaded on a device.
 type gpuKernel struct {
@@ -134,14 +141,14 @@ func (k *gpuKernel) Launch(l *Launch) error {
 
 func (k *gpuKernel) launch(c *gpuCall, l *Launch) error {
 	call := &c.call
-	c.operands, call.Uses, call.Launches = c.operands[:0], call.Uses[:0], call.Launches[:0]
+	c.operands, call.Uses = resized(c.operands, len(l.Operands)), resized(call.Uses, len(l.Operands))
 	for i := range l.Operands {
 		b, ok := l.Operands[i].Buffer.(*gpu.Buffer)
 		if !ok {
 			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
 		}
-		c.operands = append(c.operands, l.Operands[i].onGPU(b.Pointer()))
-		call.Uses = append(call.Uses, gpu.Use{Buffer: b, IsWrite: k.d.Operands[i].IsOut})
+		l.Operands[i].onGPU(&c.operands[i], b.Pointer())
+		call.Uses[i].Buffer, call.Uses[i].IsWrite = b, k.d.Operands[i].IsOut
 	}
 	var err error
 	if l.rejects {
@@ -152,9 +159,10 @@ func (k *gpuKernel) launch(c *gpuCall, l *Launch) error {
 	if err != nil {
 		return err
 	}
+	call.Launches = resized(call.Launches, len(c.plan.Launches))
 	for i := range c.plan.Launches {
-		p := &c.plan.Launches[i]
-		call.Launches = append(call.Launches, gpu.Launch{Function: k.functions[p.Entry], Grid: p.Grid, Block: p.Block, Shared: p.Shared, Params: p.Params})
+		p, to := &c.plan.Launches[i], &call.Launches[i]
+		to.Function, to.Grid, to.Block, to.Shared, to.Params = k.functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
 	}
 	call.ScratchBytes, call.Checks = c.plan.ScratchBytes, call.Checks[:0]
 	for _, check := range c.plan.Checks {

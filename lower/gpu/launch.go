@@ -151,7 +151,8 @@ func (k *rowwise) bind(b *binding, operands []Operand, params []float64) error {
 	if len(operands) != len(k.d.Operands) || len(params) != len(k.d.Params) {
 		return fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(operands), len(params), len(k.d.Operands), len(k.d.Params))
 	}
-	*b = binding{operands: operands, params: params}
+	*b = binding{}
+	b.operands, b.params = operands, params
 	for i := range operands {
 		o, a := &k.d.Operands[i], &operands[i]
 		if o.Extent == def.PerElement {

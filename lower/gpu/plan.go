@@ -61,7 +61,7 @@ func (p *Plan) launch(entry int, grid, block [3]uint32, shared int) {
 	n := len(p.Launches)
 	p.Launches = slices.Grow(p.Launches, 1)[:n+1]
 	l := &p.Launches[n]
-	*l = Launch{Entry: entry, Grid: grid, Block: block, Shared: uint32(shared), Params: l.Params[:0]}
+	l.Entry, l.Grid, l.Block, l.Shared, l.Params = entry, grid, block, uint32(shared), l.Params[:0]
 }
 
 // last is the launch that parameters belong to.
