@@ -106,11 +106,19 @@ func newGPUTrack(q *engine.Queue, dev *gpu.Device) (*gpuTrack, error) {
 	if g.timer, err = g.queue.NewTimer(); err != nil {
 		return nil, err
 	}
-	if g.flush, err = dev.AllocScratch(flushBytes); err != nil {
+	if g.flush, err = alloc(dev, flushBytes); err != nil {
 		g.close()
 		return nil, err
 	}
 	return g, nil
+}
+
+func alloc(dev *gpu.Device, bytes int64) (*gpu.Buffer, error) {
+	b, err := dev.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	return b.(*gpu.Buffer), nil
 }
 
 func (g *gpuTrack) time(work func() error) (float64, error) {
@@ -147,10 +155,10 @@ func (g *gpuTrack) grow(bytes int64) error {
 	dev := g.queue.Device().(*gpu.Device)
 	g.closeCopies()
 	var err error
-	if g.from, err = dev.AllocScratch(bytes); err != nil {
+	if g.from, err = alloc(dev, bytes); err != nil {
 		return err
 	}
-	if g.to, err = dev.AllocScratch(bytes); err != nil {
+	if g.to, err = alloc(dev, bytes); err != nil {
 		return err
 	}
 	pattern := make([]byte, min(bytes, 16<<20))

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device/gpu"
 	"tokitai/num"
 	"tokitai/tensor"
 )
 
 // check holds a call against its definition, and fills l with the operands and
-// parameters. It writes nothing, and allocates only to refuse, and to look at
-// indices on a device.
+// parameters. It writes nothing, and allocates only to refuse. Indices that the host
+// cannot address are left to rejectOnDevice.
 func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
 	if len(tensors) != len(d.Operands) {
 		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
@@ -43,20 +44,32 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	if err := checkShapes(d, tensors); err != nil {
 		return err
 	}
+	l.Operands = resized(l.Operands, len(tensors))
 	for i, t := range tensors {
-		o, err := operandOf(d, i, t)
-		if err != nil {
+		if err := l.Operands[i].set(d, i, t); err != nil {
 			return err
 		}
-		l.Operands = append(l.Operands, o)
 	}
 	if err := checkOverlap(d, tensors); err != nil {
 		return err
 	}
 	l.Params = append(l.Params, params...)
-	if s.badIndex == Reject {
+	if s.badIndex == Reject && l.Operands[0].Host != nil {
 		return checkIndices(d, l, tensors)
 	}
+	return nil
+}
+
+// rejectOnDevice sees to it that a bad index, in memory that the host cannot address, is
+// rejected: by the kernel itself where it can and nobody asks for an answer now.
+func rejectOnDevice(l *Launch, k Kernel, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
+	if s.badIndex != Reject || l.Operands[0].Host != nil {
+		return nil
+	}
+	if _, ok := k.(*gpuKernel); !ok || s.checkOnly || len(s.observers) > 0 {
+		return checkIndices(d, l, tensors)
+	}
+	l.rejects = true
 	return nil
 }
 
@@ -170,10 +183,12 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// operandOf folds a checked tensor into the matrix that its definition sees.
-func operandOf(d *def.Definition, i int, t *tensor.Tensor) (Operand, error) {
-	o := Operand{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.RowStride(), Buffer: t.Buffer(), Offset: t.Offset()}
-	if a, ok := t.Array(); ok {
+// set folds a checked tensor into the matrix that its definition sees.
+func (o *Operand) set(d *def.Definition, i int, t *tensor.Tensor) error {
+	o.DType, o.Rows, o.Cols, o.Stride, o.Buffer, o.Offset = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Buffer(), t.Offset()
+	o.Host = nil
+	if _, isGPU := o.Buffer.(*gpu.Buffer); !isGPU {
+		a, _ := t.Array()
 		o.Host = a.Data
 	}
 	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {
@@ -181,10 +196,10 @@ func operandOf(d *def.Definition, i int, t *tensor.Tensor) (Operand, error) {
 		case t.IsContiguous():
 			o.Rows, o.Cols, o.Stride = t.Len(), 1, 1
 		case t.Cols() != 1:
-			return o, bad(d, d.Operands[i].Name, fmt.Sprintf("has row stride %d", t.RowStride()), "its elements without gaps")
+			return bad(d, d.Operands[i].Name, fmt.Sprintf("has row stride %d", t.RowStride()), "its elements without gaps")
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // checkOverlap refuses outputs that share memory with anything, unless an element
@@ -251,11 +266,7 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}
-			err := &IndexError{Op: d.Name, Operand: o.Name, Position: r, Value: v, Bound: bound}
-			if hasExcept {
-				err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
-			}
-			return err
+			return newIndexError(d, i, r, v, bound, except)
 		}
 	}
 	return nil

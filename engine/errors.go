@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tokitai/def"
 	"tokitai/tensor"
 )
 
@@ -45,7 +46,12 @@ func (e *LaunchError) Error() string { return e.Op + ": " + e.Cause.Error() }
 // Unwrap returns what went wrong.
 func (e *LaunchError) Unwrap() error { return e.Cause }
 
-// IndexError is a bad index that was rejected. Nothing has been written.
+// IndexError is a bad index that was rejected. Nothing has been written. On the CPU the
+// call returns it. On a GPU, whose calls are asynchronous, waiting for the queue or for an
+// event does, once. Later calls on the queue return it too, from when the host knows until
+// it has been returned by waiting; calls that were accepted before run. The host knows
+// when an event recorded after the call is seen to be done, and looks without waiting at
+// every sixteenth index operand that is checked.
 type IndexError struct {
 	Op       string
 	Operand  string
@@ -53,6 +59,15 @@ type IndexError struct {
 	Value    int32
 	Bound    int
 	Except   string // one more value that is allowed, said in words, or ""
+}
+
+func newIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
+	o := &d.Operands[operand]
+	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound}
+	if o.Except != "" {
+		err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
+	}
+	return err
 }
 
 // Is makes errors.Is(err, tensor.ErrBadArgument) true.

@@ -3,8 +3,8 @@ package engine
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -50,23 +50,30 @@ func gpuLowering(kind, name string) *Lowering {
 // variantOf is the way in which a kernel may access the operands. Buffers begin at
 // multiples of more bytes than any variant asks for, so that offsets tell.
 func variantOf(d *def.Definition, operands []Operand) int {
-	list := make([]lowergpu.Operand, len(operands))
+	var few [8]lowergpu.Operand // on the stack
+	list := resized(few[:0], len(operands))
 	for i := range operands {
-		list[i] = operands[i].onGPU(0)
+		operands[i].onGPU(&list[i], 0)
 	}
 	return int(lowergpu.VariantOf(d, list))
 }
 
-// onGPU is the operand as lower/gpu sees it, in a buffer that begins at an address.
-func (o *Operand) onGPU(buffer uint64) lowergpu.Operand {
-	return lowergpu.Operand{Pointer: buffer + uint64(o.Offset), DType: o.DType, Rows: o.Rows, Cols: o.Cols, Stride: o.Stride}
+// onGPU sets to the operand as lower/gpu sees it, in a buffer that begins at an address.
+// Here and below, structs are filled in place, field by field: what is written in pieces
+// and then copied as a whole costs more than all the rest.
+func (o *Operand) onGPU(to *lowergpu.Operand, buffer uint64) {
+	to.Pointer, to.DType, to.Rows, to.Cols, to.Stride = buffer+uint64(o.Offset), o.DType, o.Rows, o.Cols, o.Stride
 }
+
+// resized is a list of n elements with anything in them, in the memory of s if that is
+// enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 // gpuKernel is a program of lower/gpu that is loaded on a device.
 type gpuKernel struct {
 	d         *def.Definition
 	kernel    *lowergpu.Kernel
-	functions map[string]*gpu.Function
+	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
 }
 
@@ -82,13 +89,15 @@ func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowerg
 	}
 	p := dev.Limits()
 	k := &gpuKernel{
-		d: d, kernel: kernel, functions: map[string]*gpu.Function{},
+		d: d, kernel: kernel,
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
 	for _, entry := range kernel.Source.Entries {
-		if k.functions[entry], err = module.Entry(entry); err != nil {
+		f, err := module.Entry(entry)
+		if err != nil {
 			return nil, err
 		}
+		k.functions = append(k.functions, f)
 	}
 	return k, nil
 }
@@ -113,61 +122,58 @@ func programOf(kind string, s lowergpu.Source, file string) compile.Source {
 	return p
 }
 
-// gpuCall is the memory of one launch.
+// gpuCall is memory that launches use again.
 type gpuCall struct {
 	operands []lowergpu.Operand
-	uses     []gpu.Use
-	launches []gpu.Launch
+	plan     lowergpu.Plan
+	call     gpu.Call
 }
-
-var gpuCalls = sync.Pool{New: func() any { return new(gpuCall) }}
 
 // Launch implements Kernel. It returns before the work is done.
 func (k *gpuKernel) Launch(l *Launch) error {
-	c := gpuCalls.Get().(*gpuCall)
-	err := k.launch(c, l)
-	clear(c.uses)
-	clear(c.launches)
-	gpuCalls.Put(c)
+	if l.gpu == nil {
+		l.gpu = new(gpuCall)
+	}
+	err := k.launch(l.gpu, l)
+	clear(l.gpu.call.Uses) // buffers must not live for the sake of memory
 	return err
 }
 
 func (k *gpuKernel) launch(c *gpuCall, l *Launch) error {
-	c.operands, c.uses, c.launches = c.operands[:0], c.uses[:0], c.launches[:0]
+	call := &c.call
+	c.operands, call.Uses = resized(c.operands, len(l.Operands)), resized(call.Uses, len(l.Operands))
 	for i := range l.Operands {
 		b, ok := l.Operands[i].Buffer.(*gpu.Buffer)
 		if !ok {
 			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
 		}
-		c.operands = append(c.operands, l.Operands[i].onGPU(b.Pointer()))
-		c.uses = append(c.uses, gpu.Use{Buffer: b, IsWrite: k.d.Operands[i].IsOut})
+		l.Operands[i].onGPU(&c.operands[i], b.Pointer())
+		call.Uses[i].Buffer, call.Uses[i].IsWrite = b, k.d.Operands[i].IsOut
 	}
-	limits := k.limits
-	plan, scratchBytes, err := k.kernel.Launches(c.operands, l.Params, limits)
+	var err error
+	if l.rejects {
+		err = k.kernel.PlanChecked(&c.plan, c.operands, l.Params, k.limits)
+	} else {
+		err = k.kernel.Plan(&c.plan, c.operands, l.Params, k.limits)
+	}
 	if err != nil {
 		return err
 	}
-	if scratchBytes > 0 {
-		scratch, err := l.Device.(*gpu.Device).AllocScratch(scratchBytes)
-		if err != nil {
-			return err
-		}
-		defer scratch.Close() // what uses the memory next waits for this call
-		c.uses = append(c.uses, gpu.Use{Buffer: scratch, IsWrite: true})
-		limits.Scratch = scratch.Pointer()
-		if plan, _, err = k.kernel.Launches(c.operands, l.Params, limits); err != nil {
-			return err
-		}
+	call.Launches = resized(call.Launches, len(c.plan.Launches))
+	for i := range c.plan.Launches {
+		p, to := &c.plan.Launches[i], &call.Launches[i]
+		to.Function, to.Grid, to.Block, to.Shared, to.Params = k.functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
 	}
-	for i := range plan {
-		p := &plan[i]
-		f := k.functions[p.Entry]
-		if f == nil {
-			return fmt.Errorf("%s has no kernel %s", k.kernel.Source.Name, p.Entry)
-		}
-		c.launches = append(c.launches, gpu.Launch{Function: f, Grid: p.Grid, Block: p.Block, Shared: p.Shared, Params: p.Params})
+	call.ScratchBytes, call.Checks = c.plan.ScratchBytes, call.Checks[:0]
+	for _, check := range c.plan.Checks {
+		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [3]int64{int64(check.Operand), int64(check.Bound), int64(check.Except)}})
 	}
-	return l.Queue.(*gpu.Queue).Run(c.uses, c.launches)
+	return l.Queue.(*gpu.Queue).Run(call, &c.plan)
+}
+
+// Refusal implements gpu.Checker: a call was given an index without a row.
+func (k *gpuKernel) Refusal(word uint64, facts [3]int64) error {
+	return newIndexError(k.d, int(facts[0]), int(word>>32), int32(word), int(facts[1]), int32(facts[2]))
 }
 
 // String lists the source, and what it stands on by its hash.

@@ -73,6 +73,8 @@ type Launch struct {
 	Operands []Operand // in the order of the definition
 	Params   []float64 // in the order of the definition
 	arrays   []num.Array
+	gpu      *gpuCall
+	rejects  bool // bad indices, before anything is written
 }
 
 // Operand is a checked tensor, folded into a matrix as its definition sees it.

@@ -2,10 +2,14 @@ package engine_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"tokitai/device"
+	"tokitai/device/gpu"
+	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/adamw"
@@ -48,20 +52,55 @@ func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
 	}
 }
 
+// noOpQueue is a queue on a GPU that does nothing.
+func noOpQueue(t testing.TB) *engine.Queue {
+	t.Helper()
+	dev, err := gpu.Open(gputest.NoOp(), 0, gpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	q, err := engine.NewQueue(dev, engine.WithAdmission(engine.Off)) // there are no answers to be right
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
 // TestCallsAllocateNothing holds once a plan exists.
 func TestCallsAllocateNothing(t *testing.T) {
 	if isRaceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}
-	for name, call := range typedCalls(t, newQueue(t)) {
-		for range 3 { // the plan, then the memory that calls keep
-			if err := call(); err != nil {
-				t.Fatal(err)
+	for device, q := range map[string]*engine.Queue{
+		"cpu": newQueue(t), "gpu": noOpQueue(t),
+	} {
+		for name, call := range typedCalls(t, q) {
+			for range 3 { // the plan, then the memory that calls keep
+				if err := call(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := testing.AllocsPerRun(100, func() { call() }); n != 0 {
+				t.Errorf("%s: %s: %v allocations a call, want none", device, name, n)
 			}
 		}
-		if n := testing.AllocsPerRun(100, func() { call() }); n != 0 {
-			t.Errorf("%s: %v allocations a call, want none", name, n)
-		}
+	}
+}
+
+// BenchmarkLaunch is what a call on a GPU costs in Go: its driver's functions do nothing.
+func BenchmarkLaunch(b *testing.B) {
+	calls := typedCalls(b, noOpQueue(b))
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		b.Run("op="+name, func(b *testing.B) {
+			call := calls[name]
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

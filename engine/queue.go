@@ -35,7 +35,7 @@ func ParsePolicy(s string) (Policy, error) { return parseName[Policy]("policy", 
 type BadIndex uint8
 
 const (
-	// Reject refuses the call before anything is written.
+	// Reject refuses the call before anything is written, with an IndexError.
 	Reject BadIndex = iota
 	// Skip gives a row of zeros, and no contribution.
 	Skip
@@ -234,7 +234,8 @@ func (q *Queue) DeviceQueue() device.Queue {
 	return q.queue
 }
 
-// Wait returns when every call on the queue is done.
+// Wait returns when every call on the queue is done. On a GPU it tells of bad indices
+// that were rejected (see IndexError), of several calls all at once, and the queue goes on.
 func (q *Queue) Wait() error {
 	if q == nil || q.queue == nil || q.ctx == nil {
 		return &tensor.BadArgument{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}

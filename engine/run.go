@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -101,7 +102,10 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 	if err := Run(q, d, all, opts...); err != nil {
 		return nil, err
 	}
-	return results, q.Wait()
+	if err := q.Wait(); err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // Call is Run with everything in the order of the definition. It is what typed
@@ -166,17 +170,30 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		return err
 	}
 	p, err := q.plan(d, s, l.Operands)
-	if err != nil || s.checkOnly {
+	if err != nil {
+		return err
+	}
+	l.rejects = false
+	if err := rejectOnDevice(l, p.kernel, d, tensors, s); err != nil || s.checkOnly {
 		return err
 	}
 	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
 	if len(s.observers) > 0 {
 		return q.observed(l, p, d, tensors, s)
 	}
-	if err := p.kernel.Launch(l); err != nil {
-		return &LaunchError{Op: d.Name, Cause: err}
+	return launchError(d, p.kernel.Launch(l))
+}
+
+// launchError says which operation failed to launch. What an earlier call on the queue
+// was refused for names its own.
+func launchError(d *def.Definition, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	if _, ok := errors.AsType[*IndexError](err); ok {
+		return err
+	}
+	return &LaunchError{Op: d.Name, Cause: err}
 }
 
 func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
@@ -194,10 +211,7 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 	for i, o := range s.observers {
 		o.After(records[i], err)
 	}
-	if err != nil {
-		return &LaunchError{Op: d.Name, Cause: err}
-	}
-	return nil
+	return launchError(d, err)
 }
 
 // newOutput allocates an output as its definition and the other operands demand.

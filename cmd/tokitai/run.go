@@ -183,7 +183,11 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	outputs, err := o.Run(q.WithContext(c.Context()), in, params)
+	q = q.WithContext(c.Context())
+	outputs, err := o.Run(q, in, params)
+	if err == nil {
+		err = q.Wait()
+	}
 	if err != nil {
 		return f.failed(checked, withTensorHint(err, o, in))
 	}

@@ -224,6 +224,7 @@ func (d *Device) Close() error {
 		}
 		for q := range d.queues {
 			keep(d.table.DestroyStream(q.stream))
+			keep(q.checks.free(d))
 			q.isClosed = true
 		}
 		keep(d.transfers.free(d.table))

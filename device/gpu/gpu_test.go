@@ -3,6 +3,7 @@ package gpu
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -70,8 +71,8 @@ var (
 // runMix launches dst = 31·dst + src + k.
 func runMix(q *Queue, f *Function, dst, src *Buffer, k int) error {
 	n := int(min(dst.Bytes(), src.Bytes()))
-	return q.Run([]Use{{dst, true}, {src, false}},
-		[]Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), src.Pointer(), n, k)}})
+	return q.Run(&Call{Uses: []Use{{dst, true}, {src, false}},
+		Launches: []Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), src.Pointer(), n, k)}}}, nil)
 }
 
 func TestDevice(t *testing.T) {
@@ -238,9 +239,8 @@ func TestAllocIsZeroAlsoWhenUsedAgain(t *testing.T) {
 	if err := again.CopyOut(0, got); err != nil || !bytes.Equal(got, make([]byte, 990)) {
 		t.Errorf("used again: not zero, %v", err)
 	}
-	scratch, err := d.AllocScratch(100)
-	if err != nil || scratch.Bytes() != 100 || scratch.Device() != device.Device(d) {
-		t.Errorf("scratch: %v, %v", scratch, err)
+	if again.Bytes() != 990 || again.Device() != device.Device(d) {
+		t.Errorf("%d bytes on %s", again.Bytes(), again.Device().Name())
 	}
 }
 
@@ -261,6 +261,80 @@ func TestUsage(t *testing.T) {
 	}
 	if got, want := d.Usage(), (Usage{PeakBytes: 130, LimitBytes: 1 << 20}); got != want {
 		t.Errorf("all closed, trimmed: %+v, want %+v", got, want)
+	}
+}
+
+// scratchCall is a call of one kernel, which writes to its scratch memory.
+type scratchCall struct {
+	call Call
+	at   uint64
+}
+
+func (c *scratchCall) Place(scratch, _ uint64) {
+	c.at = scratch
+	binary.LittleEndian.PutUint64(c.call.Launches[0].Params, scratch)
+}
+
+// TestScratch belongs to a queue as long as it is enough, and is ordered when it is used
+// for something else.
+func TestScratch(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f, Options{MemoryLimit: 1 << 20})
+	q, other, late := queue(t, d), queue(t, d), queue(t, d)
+	kernel, src := load(t, d, "mix"), alloc(t, d, 64)
+	run := func(q *Queue, bytes int64) uint64 {
+		t.Helper()
+		c := &scratchCall{call: Call{Uses: []Use{{src, false}}, ScratchBytes: bytes,
+			Launches: []Launch{{Function: kernel, Grid: one, Block: warp, Params: mixParams(0, src.Pointer(), 64, 1)}}}}
+		if err := q.Run(&c.call, c); err != nil {
+			t.Fatal(err)
+		}
+		return c.at
+	}
+	first := run(q, 512)
+	if run(q, 200) != first || run(q, 512) != first {
+		t.Error("a queue's calls use different memory")
+	}
+	if run(late, 512) == first {
+		t.Error("two queues use the same memory")
+	}
+	if run(q, 4096) == first {
+		t.Error("too little memory is used")
+	}
+	b := alloc(t, d, 512)
+	if b.Pointer() != first {
+		t.Fatal("memory that the queue no longer needs is not used again")
+	}
+	for range 2 {
+		got := make([]byte, 512)
+		if err := b.CopyOut(0, got); err != nil || !bytes.Equal(got, make([]byte, 512)) {
+			t.Errorf("a call still writes to a buffer: %v", err)
+		}
+		if err := q.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := d.Usage().HeldBytes
+	if err := d.Trim(); err != nil || d.Usage().HeldBytes != held-4096-512 {
+		t.Errorf("trimmed: %d bytes are held, were %d before, %v", d.Usage().HeldBytes, held, err)
+	}
+	run(q, 600<<10)
+	run(late, 700<<10) // the first queue's makes room
+	large := &scratchCall{call: Call{ScratchBytes: 2 << 20}}
+	if oom, ok := q.Run(&large.call, large).(*device.OutOfMemoryError); !ok || oom.Asked != 2<<20 {
+		t.Errorf("too much: got %v", oom)
+	}
+	second := run(other, 1024)
+	run(other, 8192)
+	if run(late, 1024) != second {
+		t.Fatal("memory that another queue no longer needs is not used again")
+	}
+	if err := late.Wait(context.Background()); err != nil || f.streams[other.stream].done == 0 {
+		t.Errorf("the other queue's call was not waited for: %v", err)
+	}
+	cached := d.Usage().CachedBytes
+	if err := other.Close(); err != nil || d.Usage().CachedBytes != cached+8192 {
+		t.Errorf("a closed queue keeps its memory: %+v, %v", d.Usage(), err)
 	}
 }
 
@@ -444,7 +518,7 @@ func TestRunRefuses(t *testing.T) {
 		{nil, with(func(l *Launch) { l.Params = make([]byte, 4097) }), "4097 bytes of parameters"},
 	} {
 		before := d.sequence
-		err := q.Run(c.uses, c.launches)
+		err := q.Run(&Call{Uses: c.uses, Launches: c.launches}, nil)
 		if !errors.Is(err, device.ErrBadArgument) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("got %v, want %q", err, c.text)
 		}
@@ -710,8 +784,7 @@ func noop() *driver.Table {
 
 type launching struct {
 	q, other *Queue
-	uses     []Use
-	launches []Launch
+	call     Call
 }
 
 func newLaunching(t testing.TB) *launching {
@@ -721,9 +794,9 @@ func newLaunching(t testing.TB) *launching {
 	}
 	l := &launching{q: queue(t, d), other: queue(t, d)}
 	for i := range 4 {
-		l.uses = append(l.uses, Use{alloc(t, d, 64), i == 0})
+		l.call.Uses = append(l.call.Uses, Use{alloc(t, d, 64), i == 0})
 	}
-	l.launches = []Launch{{Function: load(t, d, "mix"), Grid: one, Block: warp, Params: make([]byte, 96)}}
+	l.call.Launches = []Launch{{Function: load(t, d, "mix"), Grid: one, Block: warp, Params: make([]byte, 96)}}
 	return l
 }
 
@@ -731,9 +804,9 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 	l := newLaunching(t)
 	var err error
 	for what, run := range map[string]func(){
-		"one queue":  func() { err = l.q.Run(l.uses, l.launches) },
-		"two queues": func() { err = errors.Join(l.q.Run(l.uses, l.launches), l.other.Run(l.uses, l.launches)) },
-		"Launch":     func() { err = l.q.Launch(l.launches[0].Function, one, warp, 0, l.launches[0].Params) },
+		"one queue":  func() { err = l.q.Run(&l.call, nil) },
+		"two queues": func() { err = errors.Join(l.q.Run(&l.call, nil), l.other.Run(&l.call, nil)) },
+		"Launch":     func() { err = l.q.Launch(l.call.Launches[0].Function, one, warp, 0, l.call.Launches[0].Params) },
 	} {
 		if n := testing.AllocsPerRun(1000, run); n != 0 || err != nil {
 			t.Errorf("%s: %v allocations, %v", what, n, err)
@@ -747,7 +820,7 @@ func BenchmarkLaunch(b *testing.B) {
 	l := newLaunching(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.q.Run(l.uses, l.launches); err != nil {
+		if err := l.q.Run(&l.call, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -757,7 +830,7 @@ func BenchmarkLaunchAlternating(b *testing.B) {
 	l := newLaunching(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := errors.Join(l.q.Run(l.uses, l.launches), l.other.Run(l.uses, l.launches)); err != nil {
+		if err := errors.Join(l.q.Run(&l.call, nil), l.other.Run(&l.call, nil)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -20,7 +20,7 @@ type Usage struct {
 	PeakBytes   int64 // the most that LiveBytes has been
 	Blocks      int   // number of buffers that are open
 	CachedBytes int64 // held for buffers to come
-	HeldBytes   int64 // taken from the driver: live, rounded up, and cached
+	HeldBytes   int64 // taken from the driver: live, rounded up, cached, and the queues' scratch memory
 	LimitBytes  int64
 }
 
@@ -78,30 +78,19 @@ func blockSize(bytes int64) int64 {
 	return (bytes + step - 1) / step * step
 }
 
-// Alloc returns a buffer of zeros.
-func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
-	b, err := d.alloc("alloc", bytes, true)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// AllocScratch returns a buffer of anything.
-func (d *Device) AllocScratch(bytes int64) (*Buffer, error) { return d.alloc("alloc", bytes, false) }
-
 // maxBytes keeps roundings from overflowing.
 const maxBytes = 1 << 60
 
-func (d *Device) alloc(what string, bytes int64, isZero bool) (*Buffer, error) {
+// Alloc returns a buffer of zeros.
+func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 1 {
-		return nil, &device.ArgumentError{Call: d.name + ": " + what, Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
+		return nil, &device.ArgumentError{Call: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var taken *block
-	err := d.submit(what, func() (err error) {
-		if taken, err = d.takeBlock(bytes); err != nil || !isZero {
+	err := d.submit("alloc", func() (err error) {
+		if taken, err = d.takeBlock(bytes); err != nil {
 			return err
 		}
 		q := d.transfers.queue
@@ -150,7 +139,7 @@ func (d *Device) takeBlock(bytes int64) (*block, error) {
 		if err := d.drain(); err != nil {
 			return nil, err
 		}
-		if err := m.trim(d.table); err != nil {
+		if err := d.trim(); err != nil {
 			return nil, err
 		}
 		b, err = d.newBlock(size)
@@ -217,8 +206,16 @@ func (d *Device) Trim() error {
 		if err := d.drain(); err != nil {
 			return err
 		}
-		return d.memory.trim(d.table)
+		return d.trim()
 	})
+}
+
+// trim gives back what is kept for later, when no work is under way; mu is held.
+func (d *Device) trim() error {
+	for q := range d.queues {
+		q.dropScratch()
+	}
+	return d.memory.trim(d.table)
 }
 
 func (m *memory) put(b *block) {

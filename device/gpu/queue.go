@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -27,6 +28,8 @@ type Queue struct {
 	submitted uint64            // sequence of the last work
 	completed uint64            // sequence up to which all is known done
 	waited    map[*Queue]uint64 // sequence of other queues that this one is ordered after
+	scratch   *block            // of all its calls, which run one after another; nil if there is none yet
+	checks    checks
 	trail     trail
 }
 
@@ -76,38 +79,123 @@ type Launch struct {
 	Params      []byte // the kernel's one struct
 }
 
-// Run hands a call to the device: its kernels in order, after whatever other queues do
-// with its buffers. Everything that the kernels touch must be among the uses, and
-// whatever is used must be a whole call's. It returns before the work is done (unless
-// the queue waits), allocates nothing, and keeps neither slice. On an error of the
-// arguments nothing has run.
-func (q *Queue) Run(uses []Use, launches []Launch) error {
+// Call is some kernels, in order, with what they use.
+type Call struct {
+	// Uses are everything that the kernels touch, scratch memory excepted.
+	Uses     []Use
+	Launches []Launch
+
+	// ScratchBytes of memory, with anything in it, are the call's until its last kernel
+	// is done.
+	ScratchBytes int64
+
+	// Checks are words by which the kernels may refuse the call. That is an error of
+	// Wait; and of every Run from when it is known until Wait has returned it. It is
+	// known when an event after the call is seen to be done, and, as far as the device
+	// has come, every 16 checks.
+	Checks []Check
+}
+
+// Placer completes the parameters of a call's launches with the address of its scratch
+// memory, a multiple of Alignment, and of the words of its checks, which are neighbours.
+type Placer interface{ Place(scratch, words uint64) }
+
+// Run hands a call to the device, after whatever other queues do with its buffers. A call
+// without scratch memory and checks needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
+// is enough scratch memory, and keeps nothing of the call. On an error of the arguments
+// nothing has run.
+func (q *Queue) Run(c *Call, p Placer) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := q.checkCall(uses, launches); err != nil {
+	if err := q.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
-	return d.submit("launch", func() error {
-		for i := range uses {
-			if err := q.orderAfter(uses[i].Buffer.lease.block, uses[i].IsWrite); err != nil {
-				return err
-			}
-		}
-		err := q.launch(launches)
-		// What did start uses the buffers, also when not everything did.
-		for i := range uses {
-			q.mark(uses[i].Buffer.lease.block, uses[i].IsWrite)
-		}
+	if err := q.checks.refused; err != nil {
 		return err
-	})
+	}
+	err := d.submit("launch", func() error { return q.run(c, p) })
+	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
+		return oom
+	}
+	if err == nil && q.isSync {
+		return q.checks.take()
+	}
+	return err
+}
+
+// run is Run with mu held, on a usable queue; the context is current.
+func (q *Queue) run(c *Call, p Placer) error {
+	var scratch, words driver.Pointer
+	if c.ScratchBytes > 0 {
+		if err := q.takeScratch(c.ScratchBytes); err != nil {
+			return err
+		}
+		if err := q.orderAfter(q.scratch, true); err != nil {
+			return err
+		}
+		scratch = q.scratch.pointer
+	}
+	if len(c.Checks) > 0 {
+		var err error
+		if words, err = q.give(c.Checks); err != nil {
+			return err
+		}
+	}
+	if p != nil {
+		p.Place(uint64(scratch), uint64(words))
+	}
+	for i := range c.Uses {
+		if err := q.orderAfter(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite); err != nil {
+			return err
+		}
+	}
+	err := q.launch(c.Launches)
+	// What did start uses the memory, also when not everything did.
+	for i := range c.Uses {
+		q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
+	}
+	if c.ScratchBytes > 0 {
+		q.mark(q.scratch, true)
+	}
+	if len(c.Checks) > 0 {
+		q.mark(q.checks.words, true)
+		switch {
+		case err != nil:
+		case q.isSync:
+			err = q.learn()
+		default:
+			err = q.look()
+		}
+	}
+	return err
+}
+
+// takeScratch sees to it that the queue has that much scratch memory.
+func (q *Queue) takeScratch(bytes int64) error {
+	if q.scratch != nil && q.scratch.size >= bytes {
+		return nil
+	}
+	q.dropScratch() // it may make room
+	b, err := q.device.takeBlock(bytes)
+	q.scratch = b
+	return err
+}
+
+// dropScratch gives the scratch memory back; what uses it next is ordered after the calls
+// that did.
+func (q *Queue) dropScratch() {
+	if q.scratch != nil {
+		q.device.memory.put(q.scratch)
+		q.scratch = nil
+	}
 }
 
 // Launch is Run of one kernel whose memory no other queue uses and that stays open until
 // the queue has been waited for.
 func (q *Queue) Launch(f *Function, grid, block [3]uint32, shared uint32, params []byte) error {
 	launches := [1]Launch{{Function: f, Grid: grid, Block: block, Shared: shared, Params: params}}
-	return q.Run(nil, launches[:])
+	return q.Run(&Call{Launches: launches[:]}, nil)
 }
 
 func (q *Queue) launch(launches []Launch) error {
@@ -316,11 +404,15 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 }
 
 // Wait returns when everything given to the queue so far is done, or when the context
-// is. It reports what went wrong in that work.
+// is. It reports what went wrong in that work; calls that were refused it reports once,
+// and the queue goes on.
 func (q *Queue) Wait(ctx context.Context) error {
 	d := q.device
 	d.mu.Lock()
-	if err := q.usable("wait"); err != nil || q.completed == q.submitted {
+	if err := q.usable("wait"); err != nil || q.isIdle() {
+		if err == nil {
+			err = q.checks.take()
+		}
 		d.mu.Unlock()
 		return err
 	}
@@ -331,6 +423,9 @@ func (q *Queue) Wait(ctx context.Context) error {
 	}
 	return e.Wait(ctx)
 }
+
+// isIdle reports whether all work is known to be done, and what came of it; mu is held.
+func (q *Queue) isIdle() bool { return q.completed == q.submitted && !q.checks.isUnknown() }
 
 // Record marks the present end of the queue.
 func (q *Queue) Record() (device.Event, error) {
@@ -350,11 +445,15 @@ func (q *Queue) Record() (device.Event, error) {
 func (q *Queue) record() (*Event, error) {
 	d := q.device
 	e := &Event{queue: q, sequence: q.submitted, claim: &eventClaim{}}
-	if q.completed == q.submitted {
+	if q.isIdle() {
 		e.claim.isDone = true
 		return e, nil
 	}
 	err := d.submit("record", func() (err error) {
+		if err := q.sendChecks(); err != nil {
+			return err
+		}
+		e.sequence, e.checks = q.submitted, q.checks.next
 		if e.claim.event, err = d.takeEvent(); err != nil {
 			return err
 		}
@@ -370,7 +469,7 @@ func (q *Queue) record() (*Event, error) {
 	return e, nil
 }
 
-// Close waits for the queue's work and ends it.
+// Close waits for the queue's work and ends it. It tells of refused calls as Wait does.
 func (q *Queue) Close() error {
 	d := q.device
 	d.mu.Lock()
@@ -379,6 +478,9 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	err := q.usable("close queue")
+	if err == nil {
+		err = d.submit("close queue", q.sendChecks)
+	}
 	q.isClosed = true // no work comes after what is waited for
 	stream := q.stream
 	d.mu.Unlock()
@@ -392,14 +494,19 @@ func (q *Queue) Close() error {
 	}
 	if err == nil {
 		q.completed = q.submitted
+		q.checks.read(q.checks.next)
 	}
+	q.dropScratch()
 	delete(d.queues, q)
 	for other := range d.queues {
 		delete(other.waited, q)
 	}
-	destroyed := d.call(func() error { return d.table.DestroyStream(stream) })
+	destroyed := d.call(func() error { return errors.Join(d.table.DestroyStream(stream), q.checks.free(d)) })
 	if err == nil && destroyed != nil {
 		err = d.failed("close queue", destroyed)
+	}
+	if err == nil {
+		err = q.checks.take()
 	}
 	return err
 }
@@ -408,6 +515,7 @@ func (q *Queue) Close() error {
 type Event struct {
 	queue    *Queue
 	sequence uint64
+	checks   uint64 // up to which word of the queue's checks
 	claim    *eventClaim
 	cleanup  runtime.Cleanup
 }
@@ -461,6 +569,7 @@ func (e *Event) reach() {
 	}
 	e.claim.isDone = true
 	e.queue.complete(e.sequence)
+	e.queue.checks.read(e.checks)
 	e.queue.device.putEvent(e.claim.event)
 	e.cleanup.Stop()
 }
@@ -472,12 +581,17 @@ func (e *Event) Done() bool {
 	return isDone || err != nil
 }
 
-// Wait returns when the mark is reached, or when the context is done.
+// Wait returns when the mark is reached, or when the context is done. It tells of calls
+// on the queue that were refused, as the queue's Wait does.
 func (e *Event) Wait(ctx context.Context) error {
 	d := e.queue.device
 	for attempt := 0; ; attempt++ {
-		if isDone, err := e.poll(); isDone || err != nil {
+		if isDone, err := e.poll(); err != nil {
 			return err
+		} else if isDone {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return e.queue.checks.take()
 		}
 		if ctx.Done() == nil {
 			break
@@ -493,9 +607,9 @@ func (e *Event) Wait(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	e.reach()
-	d.mu.Unlock()
-	return nil
+	return e.queue.checks.take()
 }
 
 // pause waits between two questions: not at all at first, as most work is short, then

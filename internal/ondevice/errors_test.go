@@ -126,7 +126,7 @@ func TestForeignAndClosed(t *testing.T) {
 	k, theirs := got[*kernels](t)(loadKernels(dev)), got[*kernels](t)(loadKernels(foreign))
 	q := got[*gpu.Queue](t)(dev.NewQueueWith(gpu.QueueOptions{}))
 	for what, err := range map[string]error{
-		"a buffer of another handle":   q.Run([]gpu.Use{{Buffer: theirs.buffer}}, nil),
+		"a buffer of another handle":   q.Run(&gpu.Call{Uses: []gpu.Use{{Buffer: theirs.buffer}}}, nil),
 		"a function of another handle": theirs.run(q, k.tame),
 		"a fill of another's buffer":   q.Fill(theirs.buffer, 0, 1, 1),
 		"a part beyond the end":        q.Fill(k.buffer, 120, 16, 1),

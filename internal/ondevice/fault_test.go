@@ -53,13 +53,14 @@ func loadKernels(dev *gpu.Device) (*kernels, error) {
 		return nil, err
 	}
 	k := &kernels{module: m}
-	var err2, err3 error
+	var err2 error
 	k.tame, err = m.Entry("tame")
 	k.wild, err2 = m.Entry("wild")
-	k.buffer, err3 = dev.AllocScratch(32 * 4)
+	buffer, err3 := dev.Alloc(32 * 4)
 	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
+	k.buffer = buffer.(*gpu.Buffer)
 	k.params = binary.LittleEndian.AppendUint64(nil, k.buffer.Pointer())
 	k.params = binary.LittleEndian.AppendUint64(k.params, unmapped)
 	return k, nil
@@ -67,8 +68,10 @@ func loadKernels(dev *gpu.Device) (*kernels, error) {
 
 // run launches one of the kernels.
 func (k *kernels) run(q *gpu.Queue, f *gpu.Function) error {
-	return q.Run([]gpu.Use{{Buffer: k.buffer, IsWrite: true}},
-		[]gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: k.params}})
+	return q.Run(&gpu.Call{
+		Uses:     []gpu.Use{{Buffer: k.buffer, IsWrite: true}},
+		Launches: []gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: k.params}},
+	}, nil)
 }
 
 // TestIllegalAccess has a kernel store to an address that is not there. That ends the
@@ -169,7 +172,6 @@ func fault(args []string, _ io.Reader, out io.Writer) error {
 		"call": engine.Call(calls, c.d, tensors, c.params), "wait for calls": calls.Wait(),
 	}
 	_, later["alloc"] = dev.Alloc(1)
-	_, later["scratch"] = dev.AllocScratch(1)
 	_, later["new queue"] = dev.NewQueue()
 	_, later["load"] = dev.Load(program("cuda", "kernels.cu", kernelText), "tame")
 	_, later["record"] = q.Record()

@@ -210,8 +210,8 @@ func TestTwoHandles(t *testing.T) {
 	table, index := gputest.NeedsTable(t)
 	one, other := gputest.NeedsWith(t, table, index, gpu.Options{}), gputest.NeedsWith(t, table, index, gpu.Options{})
 	free := freeBytes(t, table, index)
-	held := got[*gpu.Buffer](t)(one.AllocScratch(free / 10 * 6))
-	_, err := other.AllocScratch(free / 10 * 6)
+	held := got[device.Buffer](t)(one.Alloc(free / 10 * 6))
+	_, err := other.Alloc(free / 10 * 6)
 	oom, ok := errors.AsType[*device.OutOfMemoryError](err)
 	if !ok || oom.Asked != free/10*6 || oom.Free > free-held.Bytes() || oom.Free <= 0 {
 		t.Errorf("60%% twice: %v", err)
@@ -221,7 +221,7 @@ func TestTwoHandles(t *testing.T) {
 	}
 	must(t, checkSoftmax(other))
 	must(t, one.Close())
-	b := got[*gpu.Buffer](t)(other.AllocScratch(free / 10 * 6))
+	b := got[device.Buffer](t)(other.Alloc(free / 10 * 6))
 	must(t, b.Close())
 	must(t, checkSoftmax(other))
 }

@@ -192,7 +192,7 @@ func neighbour(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	held, err := dev.(*gpu.Device).AllocScratch(hold)
+	held, err := dev.Alloc(hold)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	_ "embed"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -15,11 +14,13 @@ import (
 var gemmText string
 
 // contraction plans the launches of kernels/gemm.cu.
-type contraction struct {
-	d     *def.Definition
-	large string // entry with tiles of 128×128
-	small string // entry with tiles of 64×64
-}
+type contraction struct{ d *def.Definition }
+
+// The entries of kernels/gemm.cu, in their order.
+const (
+	gemmLarge = iota // tiles of 128×128
+	gemmSmall        // tiles of 64×64
+)
 
 // macros writes one #define a line.
 func macros(b *strings.Builder, pairs ...string) {
@@ -54,7 +55,7 @@ func truth(b bool) string {
 func width(d num.DType) int { return 8 * d.Size() }
 
 func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	p := &contraction{d: d, large: name + "_large", small: name + "_small"}
+	entries := []string{name + "_large", name + "_small"}
 	in, out := dtypes[0], dtypes[2]
 	var b strings.Builder
 	heading(&b, d, dtypes)
@@ -68,8 +69,8 @@ func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Ker
 		"ACCUMULATE", truth(d.Accumulate),
 	)
 	b.WriteByte('\n')
-	b.WriteString(named(gemmText, "ENTRY_LARGE", p.large, "ENTRY_SMALL", p.small))
-	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: []string{p.large, p.small}}, plan: p}
+	b.WriteString(named(gemmText, "ENTRY_LARGE", entries[gemmLarge], "ENTRY_SMALL", entries[gemmSmall]))
+	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &contraction{d}}
 }
 
 // named gives the entries of a source their names.
@@ -80,48 +81,26 @@ func isVector(o *Operand) bool {
 	return o.Pointer%16 == 0 && (o.Rows <= 1 || o.Stride*o.DType.Size()%16 == 0)
 }
 
-// words packs values of eight bytes.
-func words(values ...any) []byte {
-	var b []byte
-	for _, v := range values {
-		switch v := v.(type) {
-		case uint64:
-			b = binary.LittleEndian.AppendUint64(b, v)
-		case int:
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
-		case bool: // an int32, which has a neighbour
-			n := uint32(0)
-			if v {
-				n = 1
-			}
-			b = binary.LittleEndian.AppendUint32(b, n)
-		default:
-			panic(fmt.Sprintf("gpu: no packing for %T", v))
-		}
-	}
-	return b
-}
-
 func tiles(n, size int) int { return (n + size - 1) / size }
 
-func (p *contraction) launches(operands []Operand, _ []float64, limits Limits) ([]Launch, int64, error) {
+// launches implements planner.
+func (k *contraction) launches(p *Plan, operands []Operand, _ []float64, limits Limits) error {
 	left, right, result := &operands[0], &operands[1], &operands[2]
 	depth := left.Cols
-	if p.d.TransposeLeft {
+	if k.d.TransposeLeft {
 		depth = left.Rows
 	}
-	entry, size := p.large, 128
+	entry, size := gemmLarge, 128
 	if tiles(result.Rows, size)*tiles(result.Cols, size) < limits.Multiprocessors {
-		entry, size = p.small, 64 // more blocks, so that all have work
+		entry, size = gemmSmall, 64 // more blocks, so that all have work
 	}
 	rows, cols := tiles(result.Rows, size), tiles(result.Cols, size)
 	if rows > math.MaxInt32/cols {
-		return nil, 0, fmt.Errorf("%s: %d×%d is too large: it has more than 2^31 tiles", p.d.Name, result.Rows, result.Cols)
+		return fmt.Errorf("%s: %d×%d is too large: it has more than 2^31 tiles", k.d.Name, result.Rows, result.Cols)
 	}
-	return []Launch{{
-		Entry: entry,
-		Grid:  [3]uint32{uint32(rows * cols), 1, 1}, Block: [3]uint32{128, 1, 1},
-		Params: words(left.Pointer, right.Pointer, result.Pointer, left.Stride, right.Stride, result.Stride,
-			result.Rows, result.Cols, depth, rows, cols, isVector(left), isVector(right), isVector(result), false),
-	}}, 0, nil
+	p.launch(entry, [3]uint32{uint32(rows * cols), 1, 1}, [3]uint32{128, 1, 1}, 0)
+	p.pointers(left.Pointer, right.Pointer, result.Pointer)
+	p.ints(left.Stride, right.Stride, result.Stride, result.Rows, result.Cols, depth, rows, cols)
+	p.bools(isVector(left), isVector(right), isVector(result), false)
+	return nil
 }

@@ -92,6 +92,7 @@ func (p *tables) add(t testing.TB, label string, d *def.Definition, k *gpu.Kerne
 func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, change ...string) string {
 	t.Helper()
 	run := simtest.Run{Warp: warp, Seed: seed}
+	var plan gpu.Plan
 	for _, c := range p.calls {
 		var operands []gpu.Operand
 		for i, a := range c.operands {
@@ -100,16 +101,16 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 			run.Buffers = append(run.Buffers, append([]byte(nil), c.buffers[i]...))
 		}
 		limits := c.limits
-		limits.WarpWidth, limits.Scratch = warp, simtest.Pointer(len(run.Buffers))
-		launches, scratch, err := c.kernel.Launches(operands, nil, limits)
-		if err != nil {
+		limits.WarpWidth = warp
+		if err := c.kernel.Plan(&plan, operands, nil, limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
-		memory := make([]byte, scratch)
+		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
+		memory := make([]byte, plan.ScratchBytes)
 		for i := range memory {
 			memory[i] = 0xff
 		}
-		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, launches...)
+		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
 	source := p.source.String()
 	for i := 0; i < len(change); i += 2 {

@@ -77,7 +77,7 @@ func TestPlantedFaults(t *testing.T) {
 // 128 threads a second row, with another 128.
 func twoRows(b *batch, fault string, change ...string) *strings.Replacer {
 	if strings.Contains(fault, "between rows") {
-		b.adjust = func(l *gpu.Launch) { l.Block[0], l.Grid[0] = 256, (l.Grid[0]+1)/2 }
+		b.adjust = func(l *simtest.Launch) { l.Block[0], l.Grid[0] = 256, (l.Grid[0]+1)/2 }
 		change = append(change, "<128, 1, ", "<128, 2, ", "_registers4, 128)", "_registers4, 256)")
 	}
 	return strings.NewReplacer(change...)

@@ -15,18 +15,23 @@ import (
 var gatherText string
 
 // gather plans the launches of kernels/gather.cu.
-type gather struct {
-	d               *def.Definition
-	vector, element string // entries
-}
+type gather struct{ d *def.Definition }
+
+// The entries of kernels/gather.cu, in their order.
+const (
+	gatherVector = iota
+	gatherElement
+	gatherCheck
+)
 
 func compileGather(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	p := &gather{d: d, vector: name + "_vector", element: name + "_element"}
+	entries := []string{name + "_vector", name + "_element", name + "_check"}
 	var b strings.Builder
 	heading(&b, d, dtypes)
 	fmt.Fprintf(&b, "typedef u%d Element;\n\n", width(dtypes[1]))
-	b.WriteString(named(gatherText, "ENTRY_VECTOR", p.vector, "ENTRY_ELEMENT", p.element))
-	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: []string{p.vector, p.element}}, plan: p}
+	b.WriteString(checkSource(d, name) + "\n")
+	b.WriteString(named(gatherText, "ENTRY_VECTOR", entries[gatherVector], "ENTRY_ELEMENT", entries[gatherElement], "IS_REFUSED", name+"_is_refused"))
+	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &gather{d}, check: gatherCheck}
 }
 
 // columnBlock is a block of 256 threads that lie along the columns of a row as far
@@ -39,20 +44,22 @@ func columnBlock(columns int) [3]uint32 {
 	return [3]uint32{uint32(x), uint32(256 / x), 1}
 }
 
-func (p *gather) launches(operands []Operand, _ []float64, _ Limits) ([]Launch, int64, error) {
+// launches implements planner.
+func (k *gather) launches(p *Plan, operands []Operand, _ []float64, _ Limits) error {
 	index, table, out := &operands[0], &operands[1], &operands[2]
 	const rowsPerThread = 4
-	entry, perWord := p.element, 1
+	entry, perWord := gatherElement, 1
 	if isVector(table) && isVector(out) {
-		entry, perWord = p.vector, 16/table.DType.Size()
+		entry, perWord = gatherVector, 16/table.DType.Size()
 	}
 	block := columnBlock(tiles(out.Cols, perWord))
 	blocks := tiles(out.Rows, rowsPerThread*int(block[1]))
 	if blocks > math.MaxInt32 {
-		return nil, 0, fmt.Errorf("%s: %d rows are too many: they need more than 2^31 blocks", p.d.Name, out.Rows)
+		return fmt.Errorf("%s: %d rows are too many: they need more than 2^31 blocks", k.d.Name, out.Rows)
 	}
-	return []Launch{{
-		Entry: entry, Grid: [3]uint32{uint32(blocks), 1, 1}, Block: block,
-		Params: words(index.Pointer, table.Pointer, out.Pointer, index.Stride, table.Stride, out.Stride, out.Rows, table.Rows, out.Cols),
-	}}, 0, nil
+	p.launch(entry, [3]uint32{uint32(blocks), 1, 1}, block, 0)
+	p.pointers(index.Pointer, table.Pointer, out.Pointer)
+	p.refused()
+	p.ints(index.Stride, table.Stride, out.Stride, out.Rows, table.Rows, out.Cols)
+	return nil
 }

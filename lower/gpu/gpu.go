@@ -5,12 +5,13 @@
 //
 // A rowwise definition becomes one source with a handful of kernels. rowwise.go
 // decides which kernels there are, rows.go writes the one that walks over rows, emit.go
-// holds the expressions, launch.go turns operands into grids and packed parameters. prelude.h is what every kernel stands
-// on; sim.h and sim.cc run kernels without a GPU.
+// holds the expressions, launch.go turns operands into grids and packed parameters, of
+// which plan.go makes a plan. prelude.h is what every kernel stands on; sim.h and sim.cc
+// run kernels without a GPU.
 //
 // The package knows neither devices nor compilers: sources are text, addresses are
 // numbers, and a launch plan is a pure function. Start at [Compile] and
-// [Kernel.Launches].
+// [Kernel.Plan].
 package gpu
 
 import (
@@ -56,40 +57,31 @@ type Operand struct {
 	Stride     int // elements from one row to the next
 }
 
-// Limits are what a launch plan needs to know of a device, and the address of
-// scratch memory, aligned to 256 bytes. A plan that is made to learn the size of the
-// scratch memory may leave its address zero.
+// Limits are what a launch plan needs to know of a device.
 type Limits struct {
 	WarpWidth       int // 32 or 64
 	Multiprocessors int
 	SharedBytes     int // that a block may have
-	Scratch         uint64
-}
-
-// Launch is one launch of an entry. Launches of a plan run one after another.
-type Launch struct {
-	Entry       string
-	Grid, Block [3]uint32
-	Shared      uint32 // bytes of dynamic shared memory
-	Params      []byte // the kernel's one parameter, a struct
 }
 
 // Kernel is a definition lowered for one choice of storage formats.
 type Kernel struct {
-	Source Source
-	plan   planner
+	Source  Source
+	d       *def.Definition
+	planner planner
+	check   int // the entry of the checking pass, where the definition has indices
 }
 
 // planner makes the launch plan of one kind of kernel.
 type planner interface {
-	launches(operands []Operand, params []float64, limits Limits) (launches []Launch, scratchBytes int64, err error)
+	launches(p *Plan, operands []Operand, params []float64, limits Limits) error
 }
 
-// Launches is what has to be launched, in this order, to compute the definition on
-// its operands, in the order of the definition, whose sizes have been checked; and
-// the bytes of scratch memory that the launches use.
-func (k *Kernel) Launches(operands []Operand, params []float64, limits Limits) ([]Launch, int64, error) {
-	return k.plan.launches(operands, params, limits)
+// Plan replaces p by what computes the definition on its operands, in the order of the
+// definition, whose sizes have been checked.
+func (k *Kernel) Plan(p *Plan, operands []Operand, params []float64, limits Limits) error {
+	p.reset()
+	return k.planner.launches(p, operands, params, limits)
 }
 
 // Compile lowers a definition for operands stored in the given formats.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -13,8 +14,18 @@ import (
 type field struct {
 	typeName, name, note string
 	bytes                int
+	kind                 fieldKind
 	value                func(b *binding) uint64
 }
+
+// fieldKind is what a field's value means.
+type fieldKind uint8
+
+const (
+	plainField   fieldKind = iota
+	scratchField           // an offset in scratch memory
+	refusedField           // none: the words of the checks
+)
 
 // binding is what a launch's parameters are made of.
 type binding struct {
@@ -22,9 +33,9 @@ type binding struct {
 	params     []float64
 	rows, cols int
 
-	rowValues, columnLanes uint64
+	rowValues, columnLanes int64 // in scratch memory
+	totalsIn, totalsOut    int64
 	lanes, laneStep        int
-	totalsIn, totalsOut    uint64
 	totalLength            int // sums that are added up
 	totalCount             int // sums that come of it
 }
@@ -38,7 +49,11 @@ func (k *rowwise) layout() {
 		if note != "" {
 			note = " // " + note
 		}
-		k.fields = append(k.fields, field{typeName, name, note, bytes, value})
+		k.fields = append(k.fields, field{typeName, name, note, bytes, plainField, value})
+	}
+	addScratch := func(typeName, name, note string, offset func(b *binding) int64) {
+		add(8, typeName, name, note, func(b *binding) uint64 { return uint64(offset(b)) })
+		k.fields[len(k.fields)-1].kind = scratchField
 	}
 	for i := range k.d.Operands {
 		o := &k.d.Operands[i]
@@ -52,18 +67,22 @@ func (k *rowwise) layout() {
 		}
 	}
 	add(8, "i64", "rows", "", func(b *binding) uint64 { return uint64(b.rows) })
+	if hasIndex(k.d) {
+		add(8, "const u64*", "refused", "null, or what the checking pass found", func(*binding) uint64 { return 0 })
+		k.fields[len(k.fields)-1].kind = refusedField
+	}
 	if len(k.rowValues) > 0 {
-		add(8, "float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) uint64 { return b.rowValues })
+		addScratch("float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) int64 { return b.rowValues })
 	}
 	if len(k.columnSums) > 0 {
-		add(8, "float*", "column_lanes", "scratch: lanes of column sums, padded columns each", func(b *binding) uint64 { return b.columnLanes })
+		addScratch("float*", "column_lanes", "scratch: lanes of column sums, padded columns each", func(b *binding) int64 { return b.columnLanes })
 		add(8, "i64", "lanes", "that are not empty", func(b *binding) uint64 { return uint64(b.lanes) })
 		add(8, "i64", "lane_step", "", func(b *binding) uint64 { return uint64(b.laneStep) })
 		add(8, "i64", "padded", "", func(b *binding) uint64 { return uint64(b.padded()) })
 	}
 	if len(k.totalSums) > 0 {
-		add(8, "const float*", "totals_in", "scratch: sums of flat rows, total_length for each total", func(b *binding) uint64 { return b.totalsIn })
-		add(8, "float*", "totals_out", "their sums, total_count for each total", func(b *binding) uint64 { return b.totalsOut })
+		addScratch("const float*", "totals_in", "scratch: sums of flat rows, total_length for each total", func(b *binding) int64 { return b.totalsIn })
+		addScratch("float*", "totals_out", "their sums, total_count for each total", func(b *binding) int64 { return b.totalsOut })
 		add(8, "i64", "total_length", "", func(b *binding) uint64 { return uint64(b.totalLength) })
 		add(8, "i64", "total_count", "", func(b *binding) uint64 { return uint64(b.totalCount) })
 	}
@@ -85,16 +104,40 @@ func (k *rowwise) layout() {
 }
 
 // pack lays the parameters out as the kernel's struct has them.
-func (k *rowwise) pack(b *binding) []byte {
-	var packed []byte
-	for _, f := range k.fields {
-		if v := f.value(b); f.bytes == 8 {
-			packed = binary.LittleEndian.AppendUint64(packed, v)
-		} else {
-			packed = binary.LittleEndian.AppendUint32(packed, uint32(v))
+func (k *rowwise) pack(p *Plan) {
+	l := p.last()
+	for i := range k.fields {
+		f := &k.fields[i]
+		switch v := f.value(&p.binding); {
+		case f.kind == scratchField:
+			p.scratch(int64(v))
+		case f.kind == refusedField:
+			p.refused()
+		case f.bytes == 8:
+			l.Params = binary.LittleEndian.AppendUint64(l.Params, v)
+		default:
+			l.Params = binary.LittleEndian.AppendUint32(l.Params, uint32(v))
 		}
 	}
-	return packed
+}
+
+// rowwiseEntries are where the kernels stand among the source's entries, those for rows
+// excepted; -1 for what a definition does not need.
+type rowwiseEntries struct {
+	columnLanes, totalRows, totalFlat, totalNext, flat, elements, columns, scalars int
+	check                                                                          int
+}
+
+// number finds the entries.
+func (k *rowwise) number() {
+	at := func(suffix string) int { return slices.Index(k.source.Entries, k.base+"_"+suffix) }
+	k.entries = rowwiseEntries{
+		columnLanes: at("column_lanes"), totalRows: at("total_rows"), totalFlat: at("total_flat"), totalNext: at("total_next"),
+		flat: at("flat"), elements: at("elements"), columns: at("columns"), scalars: at("scalars"), check: at("check"),
+	}
+	for i := range k.rowEntries {
+		k.rowEntries[i].index = slices.Index(k.source.Entries, k.rowEntries[i].name)
+	}
 }
 
 // maxColumns is the longest row: columns are counted in 32 bits.
@@ -104,50 +147,42 @@ const maxColumns = 1 << 31
 const maxGrid = 1 << 30
 
 // bind finds the sizes of a call, and refuses operands that the kernels are not made for.
-func (k *rowwise) bind(operands []Operand, params []float64) (*binding, error) {
+func (k *rowwise) bind(b *binding, operands []Operand, params []float64) error {
 	if len(operands) != len(k.d.Operands) || len(params) != len(k.d.Params) {
-		return nil, fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(operands), len(params), len(k.d.Operands), len(k.d.Params))
+		return fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(operands), len(params), len(k.d.Operands), len(k.d.Params))
 	}
-	b := &binding{operands: operands, params: params}
+	*b = binding{}
+	b.operands, b.params = operands, params
 	for i := range operands {
 		o, a := &k.d.Operands[i], &operands[i]
 		if o.Extent == def.PerElement {
 			b.rows, b.cols = a.Rows, a.Cols
 		}
 		if a.DType != k.dtypes[i] {
-			return nil, fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
+			return fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
 		}
 		if k.variant == Vector && !isAligned(k.d, o, a) {
-			return nil, fmt.Errorf("%s: %s does not consist of rows of whole groups at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
+			return fmt.Errorf("%s: %s does not consist of rows of whole groups at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
 		}
 	}
 	switch {
 	case b.rows < 1 || b.cols < 1:
-		return nil, fmt.Errorf("%s: got %d rows and %d columns, want at least one of each", k.d.Name, b.rows, b.cols)
+		return fmt.Errorf("%s: got %d rows and %d columns, want at least one of each", k.d.Name, b.rows, b.cols)
 	case b.cols > maxColumns:
-		return nil, fmt.Errorf("%s: got %d columns, want at most %d", k.d.Name, b.cols, maxColumns)
+		return fmt.Errorf("%s: got %d columns, want at most %d", k.d.Name, b.cols, maxColumns)
 	}
-	return b, nil
+	return nil
 }
 
 // launches implements planner.
-func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) ([]Launch, int64, error) {
-	b, err := k.bind(operands, params)
-	if err != nil {
-		return nil, 0, err
+func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits Limits) error {
+	b := &p.binding
+	if err := k.bind(b, operands, params); err != nil {
+		return err
 	}
-	var scratch int64
-	allocate := func(floats int) uint64 {
-		at := limits.Scratch + uint64(scratch)
-		scratch += (int64(floats)*4 + 255) / 256 * 256
-		return at
-	}
-	var list []Launch
-	launch := func(entry string, blocks, y, threads, shared int) {
-		list = append(list, Launch{
-			Entry: entry, Grid: [3]uint32{uint32(max(1, min(blocks, maxGrid))), uint32(y), 1}, Block: [3]uint32{uint32(threads), 1, 1},
-			Shared: uint32(shared), Params: k.pack(b),
-		})
+	launch := func(entry, blocks, y, threads, shared int) {
+		p.launch(entry, [3]uint32{uint32(max(1, min(blocks, maxGrid))), uint32(y), 1}, [3]uint32{uint32(threads), 1, 1}, shared)
+		k.pack(p)
 	}
 	blocksOf := func(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
 	groups := b.padded() / 8
@@ -157,42 +192,42 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 		if e.storage == staged && limits.Multiprocessors > 0 {
 			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
 		}
-		launch(e.name, blocks, 1, e.threads*e.rows, bytes)
+		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
 
 	if len(k.columnSums) > 0 {
 		b.laneStep = num.ColLanes(b.cols)
 		b.lanes = min(b.rows, b.laneStep)
-		b.columnLanes = allocate(len(k.columnSums) * b.lanes * b.padded())
+		b.columnLanes = p.reserve(len(k.columnSums) * b.lanes * b.padded())
 		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
-			launch(e.name, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
-			launch(k.base+"_columns", blocksOf(b.cols, 8), 1, 256, 0)
-			return list, scratch, nil
+			launch(e.index, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
+			launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
+			return nil
 		}
 	}
 	if len(k.rowValues) > 0 {
-		b.rowValues = allocate(len(k.rowValues) * b.rows)
+		b.rowValues = p.reserve(len(k.rowValues) * b.rows)
 	}
 	if k.hasRows && k.isSplit {
 		rows()
 	}
 	if len(k.columnSums) > 0 {
-		launch(k.base+"_column_lanes", blocksOf(b.lanes*groups, 256), 1, 256, 0)
+		launch(k.entries.columnLanes, blocksOf(b.lanes*groups, 256), 1, 256, 0)
 	}
 	isContiguous := k.isContiguous(b)
 	if n := len(k.totalSums); n > 0 {
 		b.totalCount = blocksOf(b.rows*b.cols, num.FlatRow)
-		b.totalsOut = allocate(n * b.totalCount)
-		entry := "_total_rows"
+		b.totalsOut = p.reserve(n * b.totalCount)
+		entry := k.entries.totalRows
 		if isContiguous {
-			entry = "_total_flat"
+			entry = k.entries.totalFlat
 		}
-		launch(k.base+entry, b.totalCount, 1, 1024, 0)
+		launch(entry, b.totalCount, 1, 1024, 0)
 		for b.totalCount > 1 {
 			b.totalsIn, b.totalLength = b.totalsOut, b.totalCount
 			b.totalCount = blocksOf(b.totalLength, num.FlatRow)
-			b.totalsOut = allocate(n * b.totalCount)
-			launch(k.base+"_total_next", b.totalCount, n, 1024, 0)
+			b.totalsOut = p.reserve(n * b.totalCount)
+			launch(k.entries.totalNext, b.totalCount, n, 1024, 0)
 		}
 		b.totalsIn = b.totalsOut
 	}
@@ -201,18 +236,18 @@ func (k *rowwise) launches(operands []Operand, params []float64, limits Limits) 
 	}
 	if k.storesElements() {
 		if isContiguous {
-			launch(k.base+"_flat", blocksOf(blocksOf(b.rows*b.cols, 8), 256), 1, 256, 0)
+			launch(k.entries.flat, blocksOf(blocksOf(b.rows*b.cols, 8), 256), 1, 256, 0)
 		} else {
-			launch(k.base+"_elements", blocksOf(b.rows*groups, 256), 1, 256, 0)
+			launch(k.entries.elements, blocksOf(b.rows*groups, 256), 1, 256, 0)
 		}
 	}
 	if len(k.columnOutputs) > 0 {
-		launch(k.base+"_columns", blocksOf(b.cols, 8), 1, 256, 0)
+		launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
 	}
 	if len(k.scalarOutputs) > 0 {
-		launch(k.base+"_scalars", 1, 1, 32, 0)
+		launch(k.entries.scalars, 1, 1, 32, 0)
 	}
-	return list, scratch, nil
+	return nil
 }
 
 // isContiguous reports whether the division into rows does not matter: all elements
@@ -221,7 +256,8 @@ func (k *rowwise) isContiguous(b *binding) bool {
 	if !k.d.IsFlat() {
 		return false
 	}
-	for i, a := range b.operands {
+	for i := range b.operands {
+		a := &b.operands[i]
 		if k.d.Operands[i].Extent == def.PerElement && a.Rows > 1 && a.Stride != a.Cols {
 			return false
 		}

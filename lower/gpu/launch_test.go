@@ -3,12 +3,14 @@ package gpu_test
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/lower/gpu"
 	"tokitai/num"
+	"tokitai/op/adamw"
 	"tokitai/op/crossentropy"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
@@ -16,7 +18,7 @@ import (
 )
 
 // limits are those of an H200.
-var limits = gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10, Scratch: 1 << 40}
+var limits = gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10}
 
 // operandsOf are contiguous operands of R×C.
 func operandsOf(d *def.Definition, dtypes []num.DType, r, c int) []gpu.Operand {
@@ -42,6 +44,7 @@ func compileVector(t *testing.T, d *def.Definition) (*gpu.Kernel, []num.DType) {
 func TestRowStorage(t *testing.T) {
 	d := softmax.ForwardDefinition
 	k, dtypes := compileVector(t, d)
+	var plan gpu.Plan
 	for _, x := range []struct {
 		rows, cols  int
 		sharedBytes int
@@ -69,13 +72,13 @@ func TestRowStorage(t *testing.T) {
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
-		launches, scratch, err := k.Launches(operandsOf(d, dtypes, x.rows, x.cols), nil, l)
-		if err != nil || len(launches) != 1 || scratch != 0 {
-			t.Fatalf("%+v: got %d launches, %d bytes of scratch memory, error %v; want one launch", x, len(launches), scratch, err)
+		err := k.Plan(&plan, operandsOf(d, dtypes, x.rows, x.cols), nil, l)
+		if err != nil || len(plan.Launches) != 1 || plan.ScratchBytes != 0 {
+			t.Fatalf("%+v: got %d launches, %d bytes of scratch memory, error %v; want one launch", x, len(plan.Launches), plan.ScratchBytes, err)
 		}
-		got := launches[0]
-		if got.Entry != "softmax_forward_"+x.entry || got.Grid != [3]uint32{x.grid, 1, 1} || got.Block != [3]uint32{x.block, 1, 1} || got.Shared != x.shared {
-			t.Errorf("%+v: got %s, grid %v, block %v, %d bytes shared", x, got.Entry, got.Grid, got.Block, got.Shared)
+		got := plan.Launches[0]
+		if entry := k.Source.Entries[got.Entry]; entry != "softmax_forward_"+x.entry || got.Grid != [3]uint32{x.grid, 1, 1} || got.Block != [3]uint32{x.block, 1, 1} || got.Shared != x.shared {
+			t.Errorf("%+v: got %s, grid %v, block %v, %d bytes shared", x, entry, got.Grid, got.Block, got.Shared)
 		}
 	}
 }
@@ -83,6 +86,7 @@ func TestRowStorage(t *testing.T) {
 // TestLaunchOrder shows which kernels run, and that sums are taken before what they
 // read is replaced.
 func TestLaunchOrder(t *testing.T) {
+	var plan gpu.Plan // one for all: nothing is left of the plan before
 	for _, x := range []struct {
 		d       *def.Definition
 		r, c    int
@@ -98,16 +102,15 @@ func TestLaunchOrder(t *testing.T) {
 		{norm.ClipDefinition, 1, 1, "flat", 0},
 	} {
 		k, dtypes := compileVector(t, x.d)
-		launches, scratch, err := k.Launches(operandsOf(x.d, dtypes, x.r, x.c), make([]float64, len(x.d.Params)), limits)
-		if err != nil {
+		if err := k.Plan(&plan, operandsOf(x.d, dtypes, x.r, x.c), make([]float64, len(x.d.Params)), limits); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, l := range launches {
-			names = append(names, strings.TrimPrefix(l.Entry, k.Source.Name+"_"))
+		for _, l := range plan.Launches {
+			names = append(names, strings.TrimPrefix(k.Source.Entries[l.Entry], k.Source.Name+"_"))
 		}
-		if got := strings.Join(names, " "); got != x.want || scratch != x.scratch {
-			t.Errorf("%s %d×%d: got %s, %d bytes of scratch memory, want %s, %d", x.d.Name, x.r, x.c, got, scratch, x.want, x.scratch)
+		if got := strings.Join(names, " "); got != x.want || plan.ScratchBytes != x.scratch {
+			t.Errorf("%s %d×%d: got %s, %d bytes of scratch memory, want %s, %d", x.d.Name, x.r, x.c, got, plan.ScratchBytes, x.want, x.scratch)
 		}
 	}
 }
@@ -118,14 +121,14 @@ func TestPackedParameters(t *testing.T) {
 	k, dtypes := compileVector(t, d)
 	operands := operandsOf(d, dtypes, 3, 1000)
 	operands[0].Stride = 1024
-	launches, _, err := k.Launches(operands, []float64{-100, 0.1}, limits)
-	if err != nil {
+	var plan gpu.Plan
+	if err := k.Plan(&plan, operands, []float64{-100, 0.1}, limits); err != nil {
 		t.Fatal(err)
 	}
-	p := launches[0].Params
+	p := plan.Launches[0].Params
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }
-	half := func(i int) uint32 { return binary.LittleEndian.Uint32(p[8*9+4*i:]) }
-	for i, want := range []uint64{1 << 44, 1024, 2 << 44, 1, 3 << 44, 1, 4 << 44, 1000, 3} {
+	half := func(i int) uint32 { return binary.LittleEndian.Uint32(p[8*10+4*i:]) }
+	for i, want := range []uint64{1 << 44, 1024, 2 << 44, 1, 3 << 44, 1, 4 << 44, 1000, 3, 0} {
 		if word(i) != want {
 			t.Errorf("word %d: got %d, want %d", i, word(i), want)
 		}
@@ -136,8 +139,73 @@ func TestPackedParameters(t *testing.T) {
 			t.Errorf("half word %d: got 0x%x, want 0x%x", i, half(i), want)
 		}
 	}
-	if len(p) != 8*9+4*6 {
-		t.Errorf("got %d bytes, want %d", len(p), 8*9+4*6)
+	if len(p) != 8*10+4*6 {
+		t.Errorf("got %d bytes, want %d", len(p), 8*10+4*6)
+	}
+}
+
+// TestPlace puts scratch memory at an address, and then at another.
+func TestPlace(t *testing.T) {
+	d := layernorm.BackwardDefinition
+	k, dtypes := compileVector(t, d)
+	operands := operandsOf(d, dtypes, 5, 1000)
+	var plan gpu.Plan
+	if err := k.Plan(&plan, operands, nil, limits); err != nil {
+		t.Fatal(err)
+	}
+	without := make([][]byte, len(plan.Launches))
+	for i, l := range plan.Launches {
+		without[i] = slices.Clone(l.Params)
+	}
+	for _, scratch := range []uint64{1 << 50, 1 << 51} {
+		plan.Place(scratch, 1<<60)
+		for i, l := range plan.Launches {
+			found := 0
+			for at := 0; at+8 <= len(l.Params); at += 8 {
+				got, was := binary.LittleEndian.Uint64(l.Params[at:]), binary.LittleEndian.Uint64(without[i][at:])
+				if got >= scratch && got < scratch+uint64(plan.ScratchBytes) {
+					found++
+				} else if got != was {
+					t.Errorf("launch %d, byte %d: got %#x, want %#x or an address in scratch memory", i, at, got, was)
+				}
+			}
+			if found != 1 {
+				t.Errorf("launch %d has %d addresses in scratch memory, want that of the column lanes", i, found)
+			}
+		}
+	}
+}
+
+// TestPlanAllocatesNothing holds for a plan that is used again.
+func TestPlanAllocatesNothing(t *testing.T) {
+	for _, d := range []*def.Definition{softmax.ForwardDefinition, layernorm.BackwardDefinition, norm.SquareSumDefinition} {
+		k, dtypes := compileVector(t, d)
+		operands, params := operandsOf(d, dtypes, 100, 70000), make([]float64, len(d.Params))
+		var plan gpu.Plan
+		var err error
+		if n := testing.AllocsPerRun(100, func() { err = k.Plan(&plan, operands, params, limits); plan.Place(1<<40, 0) }); n != 0 || err != nil {
+			t.Errorf("%s: %v allocations, error %v", d.Name, n, err)
+		}
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, d := range []*def.Definition{softmax.ForwardDefinition, layernorm.BackwardDefinition, adamw.InPlaceDefinition} {
+		b.Run("op="+d.Name, func(b *testing.B) {
+			dtypes := onePerFormat(d, d.Formats())[0]
+			k, err := gpu.Compile(d, dtypes, gpu.Vector)
+			if err != nil {
+				b.Fatal(err)
+			}
+			operands, params := operandsOf(d, dtypes, 100, 1024), make([]float64, len(d.Params))
+			var plan gpu.Plan
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := k.Plan(&plan, operands, params, limits); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
@@ -145,6 +213,7 @@ func TestPackedParameters(t *testing.T) {
 func TestRefusedOperands(t *testing.T) {
 	d := softmax.ForwardDefinition
 	k, dtypes := compileVector(t, d)
+	var plan gpu.Plan
 	for _, x := range []struct {
 		name   string
 		change func(o []gpu.Operand) []gpu.Operand
@@ -158,7 +227,7 @@ func TestRefusedOperands(t *testing.T) {
 		{"long rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
 	} {
 		operands := x.change(operandsOf(d, dtypes, 4, 64))
-		if _, _, err := k.Launches(operands, nil, limits); err == nil || !strings.Contains(err.Error(), x.want) {
+		if err := k.Plan(&plan, operands, nil, limits); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: got %v, want an error with %q", x.name, err, x.want)
 		}
 		if strings.HasPrefix(x.name, "unaligned") && gpu.VariantOf(d, operands) != gpu.Element {

@@ -90,6 +90,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define SHFL_XOR(VALUE, DISTANCE, WIDTH) from_lane(VALUE, lane_index() ^ (DISTANCE))
 #define SHFL_IDX(VALUE, LANE, WIDTH) from_lane(VALUE, lane_index() / (WIDTH) * (WIDTH) + (LANE))
 #define ATOMIC_ADD(POINTER, VALUE) __atomic_fetch_add(POINTER, VALUE, __ATOMIC_RELAXED)
+#define ATOMIC_MIN(POINTER, VALUE) __atomic_fetch_min(POINTER, VALUE, __ATOMIC_RELAXED)
 
 #else // CUDA
 
@@ -101,6 +102,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define SHFL_XOR(VALUE, DISTANCE, WIDTH) __shfl_xor_sync(0xffffffffu, VALUE, DISTANCE, WIDTH)
 #define SHFL_IDX(VALUE, LANE, WIDTH) __shfl_sync(0xffffffffu, VALUE, LANE, WIDTH)
 #define ATOMIC_ADD(POINTER, VALUE) atomicAdd(POINTER, VALUE)
+#define ATOMIC_MIN(POINTER, VALUE) atomicMin(POINTER, VALUE)
 
 #endif
 

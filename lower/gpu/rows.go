@@ -12,6 +12,7 @@ import (
 // rowEntry is one instance of the rows kernel.
 type rowEntry struct {
 	name        string
+	index       int // among the source's entries
 	storage     storage
 	threads     int // of a row
 	rows        int // of a block
@@ -217,7 +218,11 @@ func (w *walk) instance(s *text, e rowEntry) {
 	if w.isInPairs() {
 		kernel = "KERNEL_IN_PAIRS"
 	}
-	s.line("%s(%s, %d)(const %s_params p) { %s_%s<%s>(p); }", kernel, e.name, e.threads*e.rows, k.base, k.base, w.storage, arguments)
+	unless := ""
+	if hasIndex(k.d) {
+		unless = fmt.Sprintf("if (!%s_is_refused(p.refused)) ", k.base)
+	}
+	s.line("%s(%s, %d)(const %s_params p) { %s%s_%s<%s>(p); }", kernel, e.name, e.threads*e.rows, k.base, unless, k.base, w.storage, arguments)
 }
 
 var storageNotes = [...][]string{

@@ -40,6 +40,7 @@ type rowwise struct {
 	rowEntries []rowEntry
 	fields     []field
 	source     Source
+	entries    rowwiseEntries
 }
 
 func isElement(n *def.Node) bool   { return n.Extent == def.PerElement && !n.Late }
@@ -57,6 +58,10 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 	k.source.Name = base
 	var s text
 	k.header(&s)
+	if hasIndex(d) {
+		s.WriteString("\n" + checkSource(d, base))
+		k.source.Entries = append(k.source.Entries, base+"_check")
+	}
 	if k.hasRows {
 		k.rows(&s)
 	}
@@ -83,7 +88,8 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 		k.scalars(&s)
 	}
 	k.source.Text = s.String()
-	return &Kernel{Source: k.source, plan: k}
+	k.number()
+	return &Kernel{Source: k.source, d: d, planner: k, check: k.entries.check}
 }
 
 func (k *rowwise) nameOperands() {
@@ -204,6 +210,9 @@ func (k *rowwise) entry(s *text, suffix string, threads int) {
 	name := k.base + "_" + suffix
 	k.source.Entries = append(k.source.Entries, name)
 	s.open("KERNEL(%s, %d)(const %s_params p) {", name, threads, k.base)
+	if hasIndex(k.d) {
+		s.line("if (%s_is_refused(p.refused)) return;", k.base)
+	}
 }
 
 // scalarsOf declares the single values that nodes need, known before the first row.

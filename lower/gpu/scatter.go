@@ -16,21 +16,37 @@ var scatterText string
 // scatter plans the launches of kernels/scatter.cu.
 type scatter struct {
 	d       *def.Definition
-	isExact bool              // the sum does not depend on the order of its terms
-	entries map[string]string // by their names in the text
+	isExact bool // the sum does not depend on the order of its terms
 }
 
+// The entries of kernels/scatter.cu, in their order.
+const (
+	scatterClear = iota
+	scatterCount
+	scatterAllocate
+	scatterPlace
+	scatterSumVector
+	scatterSumElement
+	scatterCombine
+	scatterCheck
+	scatterOrder // where the sum depends on the order
+)
+
+// scatterEntries are their names in the text.
+var scatterEntries = [...]string{"CLEAR", "COUNT", "ALLOCATE", "PLACE", "SUM_VECTOR", "SUM_ELEMENT", "COMBINE", "CHECK", "ORDER"}
+
 func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	p := &scatter{d: d, isExact: dtypes[1] == num.F16, entries: map[string]string{}}
-	k := &Kernel{Source: Source{Name: name}, plan: p}
+	p := &scatter{d: d, isExact: dtypes[1] == num.F16}
+	k := &Kernel{Source: Source{Name: name}, d: d, planner: p, check: scatterCheck}
 	var pairs []string
-	for _, entry := range []string{"CLEAR", "COUNT", "ALLOCATE", "PLACE", "ORDER", "SUM_VECTOR", "SUM_ELEMENT", "COMBINE"} {
-		p.entries[entry] = name + "_" + strings.ToLower(entry)
-		pairs = append(pairs, "ENTRY_"+entry, p.entries[entry])
-		if entry != "ORDER" || !p.isExact {
-			k.Source.Entries = append(k.Source.Entries, p.entries[entry])
+	for i, entry := range scatterEntries {
+		if p.isExact && i == scatterOrder {
+			break
 		}
+		k.Source.Entries = append(k.Source.Entries, name+"_"+strings.ToLower(entry))
+		pairs = append(pairs, "ENTRY_"+entry, k.Source.Entries[i])
 	}
+	pairs = append(pairs, "IS_REFUSED", name+"_is_refused")
 	in, out := dtypes[1], dtypes[2]
 	partial, output := "float", "(Output)(PATTERN)"
 	if p.isExact {
@@ -54,6 +70,7 @@ func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel 
 		"NARROW_OUTPUT(X)", fmt.Sprintf("narrow_%s(X)", out),
 	)
 	b.WriteByte('\n')
+	b.WriteString(checkSource(d, name) + "\n")
 	b.WriteString(named(scatterText, pairs...))
 	k.Source.Text = b.String()
 	return k
@@ -82,66 +99,60 @@ const (
 	combinedColumns = 64   // of a block
 )
 
-// scratchMemory hands out pieces that begin at multiples of 256 bytes.
-type scratchMemory struct {
-	base uint64
-	used int64
-}
-
-func (s *scratchMemory) words(n int) uint64 {
-	at := s.base + uint64(s.used)
-	s.used += (4*int64(n) + 255) / 256 * 256
-	return at
-}
-
-func (p *scatter) launches(operands []Operand, _ []float64, limits Limits) ([]Launch, int64, error) {
+// launches implements planner.
+func (k *scatter) launches(p *Plan, operands []Operand, _ []float64, limits Limits) error {
 	index, in, result := &operands[0], &operands[1], &operands[2]
 	queries, rows, cols := index.Rows, result.Rows, result.Cols
 	if queries > math.MaxInt32 || rows >= math.MaxInt32 {
-		return nil, 0, fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", p.d.Name, queries, rows)
+		return fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", k.d.Name, queries, rows)
 	}
 	chunk := def.ScatterChunk
 	frequent := queries / (chunk + 1)  // rows that have more queries than a chunk, at most
 	chunks := queries/chunk + frequent // of those rows, at most
 	listed := queries + chunk*chunks   // positions
 	partialWords := 1
-	if p.isExact {
+	if k.isExact {
 		partialWords = 2
 	}
-	scratch := scratchMemory{base: limits.Scratch}
-	counters := scratch.words(4)
-	counts, first := scratch.words(scatterGroup*tiles(rows, scatterGroup)), scratch.words(scatterGroup*tiles(rows, scatterGroup))
-	numbers, positions := scratch.words(queries), scratch.words(listed)
+	counters := p.reserve(4)
+	counts, first := p.reserve(scatterGroup*tiles(rows, scatterGroup)), p.reserve(scatterGroup*tiles(rows, scatterGroup))
+	numbers, positions := p.reserve(queries), p.reserve(listed)
 	ordered := positions
-	if !p.isExact {
-		ordered = scratch.words(listed)
+	if !k.isExact {
+		ordered = p.reserve(listed)
 	}
-	frequentRows, largeRows, chunkRows := scratch.words(frequent), scratch.words(queries/(sortedQueries+1)), scratch.words(chunks)
-	partial := scratch.words(partialWords * chunks * cols)
+	frequentRows, largeRows, chunkRows := p.reserve(frequent), p.reserve(queries/(sortedQueries+1)), p.reserve(chunks)
+	partial := p.reserve(partialWords * chunks * cols)
 
-	var plan []Launch
-	launch := func(entry string, x, y int, block [3]uint32, params []byte) {
-		plan = append(plan, Launch{Entry: p.entries[entry], Grid: [3]uint32{uint32(x), uint32(y), 1}, Block: block, Params: params})
+	list := func(entry, blocks int) {
+		p.launch(entry, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{256, 1, 1}, 0)
+		p.pointers(index.Pointer)
+		p.scratches(counters, counts, first, numbers, positions, ordered, frequentRows, largeRows, chunkRows)
+		p.ints(index.Stride, queries, rows)
 	}
-	block := [3]uint32{256, 1, 1}
-	lists := words(index.Pointer, counters, counts, first, numbers, positions, ordered, frequentRows, largeRows, chunkRows, index.Stride, queries, rows)
-	launch("CLEAR", tiles(rows+scatterGroup, 256), 1, block, lists)
-	launch("COUNT", tiles(queries, 256), 1, block, lists)
-	launch("ALLOCATE", tiles(rows, allocatedRows), 1, block, lists)
-	launch("PLACE", tiles(queries, 256), 1, block, lists)
-	if !p.isExact {
-		launch("ORDER", min(tiles(queries, 256), 8*limits.Multiprocessors), 1, block, lists)
+	list(scatterClear, tiles(rows+scatterGroup, 256))
+	list(scatterCount, tiles(queries, 256))
+	list(scatterAllocate, tiles(rows, allocatedRows))
+	list(scatterPlace, tiles(queries, 256))
+	if !k.isExact {
+		list(scatterOrder, min(tiles(queries, 256), 8*limits.Multiprocessors))
 	}
 
-	// sum adds up columns from one on, which a thread owns by so many.
-	sum := func(entry string, from, columns, perThread int) {
+	// sums adds up columns from one on.
+	sums := func(entry, from, columns, chunkBlocks int, grid, block [3]uint32) {
+		p.launch(entry, grid, block, 0)
+		p.scratches(counters, counts, first, ordered, frequentRows, chunkRows)
+		p.pointers(in.Pointer+uint64(from*in.DType.Size()), result.Pointer+uint64(from*result.DType.Size()))
+		p.scratches(partial + int64(4*partialWords*from))
+		p.refused()
+		p.ints(in.Stride, result.Stride, cols, queries, rows, columns, chunkBlocks)
+	}
+	sum := func(entry, from, columns, perThread int) { // which a thread owns by so many
 		block := columnBlock(tiles(columns, perThread))
 		chunkBlocks := min(tiles(chunks, int(block[1])), 4*limits.Multiprocessors)
 		rowBlocks := tiles(tiles(rows, scatterGroup), int(block[1]))
 		slabs := tiles(columns, perThread*int(block[0]))
-		launch(entry, chunkBlocks+rowBlocks, min(slabs, maxSlabs), block, words(counters, counts, first, ordered, frequentRows, chunkRows,
-			in.Pointer+uint64(from*in.DType.Size()), result.Pointer+uint64(from*result.DType.Size()), partial+uint64(4*partialWords*from),
-			in.Stride, result.Stride, cols, queries, rows, columns, chunkBlocks))
+		sums(entry, from, columns, chunkBlocks, [3]uint32{uint32(chunkBlocks + rowBlocks), uint32(min(slabs, maxSlabs)), 1}, block)
 	}
 	perThread := 16 / in.DType.Size()
 	vector := 0 // columns that are moved 16 bytes at a time
@@ -149,16 +160,15 @@ func (p *scatter) launches(operands []Operand, _ []float64, limits Limits) ([]La
 		vector = cols / perThread * perThread
 	}
 	if vector > 0 {
-		sum("SUM_VECTOR", 0, vector, perThread)
+		sum(scatterSumVector, 0, vector, perThread)
 	}
 	if vector < cols {
-		sum("SUM_ELEMENT", vector, cols-vector, 1)
+		sum(scatterSumElement, vector, cols-vector, 1)
 	}
 	if frequent > 0 {
-		launch("COMBINE", min(frequent, limits.Multiprocessors), min(tiles(cols, combinedColumns), maxSlabs), [3]uint32{combinedColumns, 1, 1},
-			words(counters, counts, first, ordered, frequentRows, chunkRows, in.Pointer, result.Pointer, partial, in.Stride, result.Stride, cols, queries, rows, cols, 0))
+		sums(scatterCombine, 0, cols, 0, [3]uint32{uint32(min(frequent, limits.Multiprocessors)), uint32(min(tiles(cols, combinedColumns), maxSlabs)), 1}, [3]uint32{combinedColumns, 1, 1})
 	}
-	return plan, scratch.used, nil
+	return nil
 }
 
 // maxSlabs is the most blocks that a launch has along the columns; kernels walk over the rest.

@@ -21,7 +21,7 @@ type batch struct {
 	source  strings.Builder
 	kernels int
 	calls   []*call
-	adjust  func(l *gpu.Launch) // changes launches, if there is one
+	adjust  func(l *simtest.Launch) // changes launches, if there is one
 }
 
 // call is one execution of a kernel: operands in one buffer, with guards around them
@@ -155,6 +155,7 @@ func (b *batch) run(t testing.TB, build simtest.Build, warp int, seed uint64) {
 func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64, change *strings.Replacer) string {
 	t.Helper()
 	run := simtest.Run{Warp: warp, Seed: seed}
+	var plan gpu.Plan
 	for i, c := range b.calls {
 		base := simtest.Pointer(i)
 		var operands []gpu.Operand
@@ -162,21 +163,21 @@ func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64,
 			operands = append(operands, gpu.Operand{Pointer: base + uint64(c.starts[o]), DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
 		}
 		limits := c.limits
-		limits.WarpWidth, limits.Scratch = warp, base+uint64(c.scratch)
-		launches, scratch, err := c.kernel.Launches(operands, c.params, limits)
-		if err != nil {
+		limits.WarpWidth = warp
+		if err := c.kernel.Plan(&plan, operands, c.params, limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
+		plan.Place(base+uint64(c.scratch), 0)
 		// Scratch memory begins as NaN and ends in a guard.
 		buffer := slices.Clone(c.buffer)
-		for range scratch {
+		for range plan.ScratchBytes {
 			buffer = append(buffer, 0xff)
 		}
 		for range 64 {
 			buffer = append(buffer, guardByte)
 		}
 		run.Buffers = append(run.Buffers, buffer)
-		run.Launches = append(run.Launches, launches...)
+		run.Launches = append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
 	for i := range run.Launches {
 		if b.adjust != nil {
@@ -201,7 +202,7 @@ func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64,
 
 // withoutUnused leaves out instances of the rows kernel that nothing launches: they
 // take most of the compiler's time.
-func withoutUnused(source string, launches []gpu.Launch) string {
+func withoutUnused(source string, launches []simtest.Launch) string {
 	used := map[string]bool{}
 	for _, l := range launches {
 		used[l.Entry] = true

@@ -7,7 +7,6 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/op/embedding"
@@ -105,9 +104,9 @@ func TestSimulator(t *testing.T) {
 		programs[b] = simtest.Compile(t, smallKernels, simtest.Build(b))
 	}
 	const n = 512
-	launch := func(entry string, blocks, threads uint32) gpu.Launch {
+	launch := func(entry string, blocks, threads uint32) simtest.Launch {
 		params := binary.LittleEndian.AppendUint64(nil, simtest.Pointer(0))
-		return gpu.Launch{Entry: entry, Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{threads, 1, 1}, Shared: 512, Params: binary.LittleEndian.AppendUint64(params, n)}
+		return simtest.Launch{Entry: entry, Grid: [3]uint32{blocks, 1, 1}, Block: [3]uint32{threads, 1, 1}, Shared: 512, Params: binary.LittleEndian.AppendUint64(params, n)}
 	}
 	for _, x := range []struct {
 		entry  string
@@ -139,7 +138,7 @@ func TestSimulator(t *testing.T) {
 		{"right_mask", simtest.Plain, 64, 1, []string{"lane 32 is not in its own mask"}},
 		{"no_such_kernel", simtest.Plain, 32, 1, []string{"no kernel named no_such_kernel"}},
 	} {
-		run := simtest.Run{Warp: x.warp, Buffers: [][]byte{make([]byte, 4*n)}, Launches: []gpu.Launch{launch(x.entry, x.blocks, 128)}}
+		run := simtest.Run{Warp: x.warp, Buffers: [][]byte{make([]byte, 4*n)}, Launches: []simtest.Launch{launch(x.entry, x.blocks, 128)}}
 		err := programs[x.build].Run(run)
 		if (err != nil) != (x.says != nil) {
 			t.Errorf("%s, %s, warp of %d: got %v, want %v", x.entry, x.build, x.warp, err, x.says)
@@ -153,19 +152,19 @@ func TestSimulator(t *testing.T) {
 	}
 
 	// Bad launches.
-	for says, l := range map[string]gpu.Launch{
+	for says, l := range map[string]simtest.Launch{
 		"want 1 to 128":                    launch("right_reversal", 1, 129),
 		"blocks, want 1 at least":          launch("right_reversal", 0, 128),
 		"got 8 bytes of parameters, want ": {Entry: "right_reversal", Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: make([]byte, 8)},
 	} {
-		if err := programs[simtest.Plain].Run(simtest.Run{Launches: []gpu.Launch{l}}); err == nil || !strings.Contains(err.Error(), says) {
+		if err := programs[simtest.Plain].Run(simtest.Run{Launches: []simtest.Launch{l}}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("bad launch: got %v, want %q", err, says)
 		}
 	}
 
 	// Shared memory begins as NaN in every block, and the seed decides the order of blocks.
 	words := make([]byte, 4*n)
-	run := simtest.Run{Buffers: [][]byte{words}, Launches: []gpu.Launch{launch("left_over", 3, 128)}}
+	run := simtest.Run{Buffers: [][]byte{words}, Launches: []simtest.Launch{launch("left_over", 3, 128)}}
 	if err := programs[simtest.Plain].Run(run); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +174,7 @@ func TestSimulator(t *testing.T) {
 	var orders [2]string
 	for seed := range orders {
 		clear(words)
-		run := simtest.Run{Seed: uint64(seed), Buffers: [][]byte{words}, Launches: []gpu.Launch{launch("block_order", 97, 128)}}
+		run := simtest.Run{Seed: uint64(seed), Buffers: [][]byte{words}, Launches: []simtest.Launch{launch("block_order", 97, 128)}}
 		if err := programs[simtest.Plain].Run(run); err != nil {
 			t.Fatal(err)
 		}

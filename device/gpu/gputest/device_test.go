@@ -125,8 +125,8 @@ func runSaxpy(t *testing.T, d *gpu.Device, f *gpu.Function) {
 		queues[i] = q
 	}
 	for i := range rounds {
-		must(t, queues[i%2].Run([]gpu.Use{{Buffer: y, IsWrite: true}, {Buffer: x}},
-			[]gpu.Launch{{Function: f, Grid: [3]uint32{40, 1, 1}, Block: [3]uint32{256, 1, 1}, Params: params(y.Pointer(), x.Pointer(), n, 1.5, 0)}}))
+		must(t, queues[i%2].Run(&gpu.Call{Uses: []gpu.Use{{Buffer: y, IsWrite: true}, {Buffer: x}},
+			Launches: []gpu.Launch{{Function: f, Grid: [3]uint32{40, 1, 1}, Block: [3]uint32{256, 1, 1}, Params: params(y.Pointer(), x.Pointer(), n, 1.5, 0)}}}, nil))
 	}
 	must(t, y.CopyOut(0, got))
 	if !bytes.Equal(got, floats(want)) {
@@ -178,7 +178,8 @@ func TestSimReload(t *testing.T) {
 		must(t, err)
 		f, err := m.Entry("saxpy")
 		must(t, err)
-		must(t, q.Run([]gpu.Use{{Buffer: b, IsWrite: true}}, []gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params(b.Pointer(), 0, 1, 0, 0)}}))
+		must(t, q.Run(&gpu.Call{Uses: []gpu.Use{{Buffer: b, IsWrite: true}},
+			Launches: []gpu.Launch{{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: params(b.Pointer(), 0, 1, 0, 0)}}}, nil))
 		got := make([]byte, 4)
 		must(t, b.CopyOut(0, got))
 		if !bytes.Equal(got, floats([]float32{float32(value[0] - '0')})) {

@@ -5,6 +5,7 @@ struct Params {
     const i32* index;
     const Element* table;
     Element* out;
+    const u64* refused;
     i64 index_stride, table_stride, out_stride;
     i64 queries, rows, cols;
 };
@@ -38,6 +39,7 @@ DEVICE void copy_rows(const Params& p) {
         row[i] = p.index[q * p.index_stride];
         if (row[i] >= p.rows) row[i] = -1;
     }
+    if (IS_REFUSED(p.refused)) return; // asked now: on its way together with the indices
     i64 words = p.cols / PER_WORD;
     for (i64 c = threadIdx.x; c < words; c += blockDim.x) {
         Word w[ROWS];

@@ -44,6 +44,7 @@ struct SumParams {
     const Input* in;
     Output* result;
     Partial* partial; // [chunks][partial_stride]
+    const u64* refused;
     i64 in_stride, result_stride, partial_stride;
     i64 queries, rows, cols;
     i64 chunk_blocks; // the first blocks add chunks, the others rows
@@ -724,6 +725,7 @@ DEVICE void sum_rows(const SumParams& p, u32 column) {
 
 template <int N>
 DEVICE void sum(const SumParams& p) {
+    if (IS_REFUSED(p.refused)) return;
     for (i64 column = ((i64)blockIdx.y * blockDim.x + threadIdx.x) * N; column < p.cols; column += (i64)gridDim.y * blockDim.x * N) {
         if (blockIdx.x < p.chunk_blocks) sum_chunks<N>(p, (u32)column);
         else sum_rows<N>(p, (u32)column);
@@ -735,6 +737,7 @@ KERNEL(ENTRY_SUM_VECTOR, 256)(const SumParams p) { sum<VECTOR>(p); }
 KERNEL(ENTRY_SUM_ELEMENT, 256)(const SumParams p) { sum<1>(p); }
 
 KERNEL(ENTRY_COMBINE, 256)(const SumParams p) {
+    if (IS_REFUSED(p.refused)) return;
     const u32 BATCH = 16; // chunks on their way at once
     u32 frequent = (u32)p.counters->frequent;
     for (u32 l = blockIdx.x; l < frequent; l += gridDim.x) {

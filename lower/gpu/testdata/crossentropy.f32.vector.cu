@@ -15,6 +15,7 @@ struct crossentropy_params {
     f32* dlogits;
     i64 dlogits_stride;
     i64 rows;
+    const u64* refused; // null, or what the checking pass found
     u32 cols;
     float column_count; // cols as a number
     float row_count;
@@ -22,6 +23,35 @@ struct crossentropy_params {
     float scale;
     u32 pad;
 };
+
+// The checking pass: the first index without a row, before the operation runs. Each
+// operand of indices has a word, which begins as ones: the position of the first bad
+// index in its upper half, the value there in its lower.
+
+struct crossentropy_check_params {
+    const i32* index;
+    u64* found;
+    i64 stride, count, bound;
+    i32 except, has_except; // one more value that is allowed
+};
+
+KERNEL(crossentropy_check, 256)(const crossentropy_check_params p) {
+    for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
+        i32 v = p.index[i * p.stride];
+        if ((v >= 0 && v < p.bound) || (p.has_except && v == p.except)) continue;
+        ATOMIC_MIN(p.found, (u64)i << 32 | (u32)v);
+        return; // the thread's other positions come later
+    }
+}
+
+// Whether the call was refused: then nothing is written. Without a checking pass there
+// are no words.
+DEVICE bool crossentropy_is_refused(const u64* found) {
+    if (found == nullptr) return false;
+    for (int i = 0; i < 1; i++)
+        if (found[i] != ~(u64)0) return true;
+    return false;
+}
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
@@ -205,8 +235,8 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_staged2, 1024)(const crossentropy_params p) { crossentropy_staged<1024, 1, 2>(p); }
-KERNEL(crossentropy_rows1024_staged4, 1024)(const crossentropy_params p) { crossentropy_staged<1024, 1, 4>(p); }
+KERNEL(crossentropy_rows1024_staged2, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 2>(p); }
+KERNEL(crossentropy_rows1024_staged4, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
@@ -363,12 +393,12 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows16_registers1, 256)(const crossentropy_params p) { crossentropy_registers<16, 16, 1>(p); }
-KERNEL(crossentropy_rows32_registers1, 256)(const crossentropy_params p) { crossentropy_registers<32, 8, 1>(p); }
-KERNEL(crossentropy_rows32_registers4, 256)(const crossentropy_params p) { crossentropy_registers<32, 8, 4>(p); }
-KERNEL(crossentropy_rows32_registers8, 256)(const crossentropy_params p) { crossentropy_registers<32, 8, 8>(p); }
-KERNEL(crossentropy_rows128_registers4, 128)(const crossentropy_params p) { crossentropy_registers<128, 1, 4>(p); }
-KERNEL(crossentropy_rows128_registers8, 128)(const crossentropy_params p) { crossentropy_registers<128, 1, 8>(p); }
+KERNEL(crossentropy_rows16_registers1, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<16, 16, 1>(p); }
+KERNEL(crossentropy_rows32_registers1, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 1>(p); }
+KERNEL(crossentropy_rows32_registers4, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 4>(p); }
+KERNEL(crossentropy_rows32_registers8, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 8>(p); }
+KERNEL(crossentropy_rows128_registers4, 128)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<128, 1, 4>(p); }
+KERNEL(crossentropy_rows128_registers8, 128)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<128, 1, 8>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
@@ -515,7 +545,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_shared, 1024)(const crossentropy_params p) { crossentropy_shared<1024, 1>(p); }
+KERNEL(crossentropy_rows1024_shared, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_shared<1024, 1>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs that a later pass needs are kept in shared memory, in words of
@@ -680,7 +710,7 @@ DEVICE void crossentropy_inputs(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_inputs, 1024)(const crossentropy_params p) { crossentropy_inputs<1024, 1>(p); }
+KERNEL(crossentropy_rows1024_inputs, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_inputs<1024, 1>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
@@ -840,4 +870,4 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_reread, 1024)(const crossentropy_params p) { crossentropy_reread<1024, 1>(p); }
+KERNEL(crossentropy_rows1024_reread, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_reread<1024, 1>(p); }

@@ -130,7 +130,24 @@ type Run struct {
 	Warp     int    // 32 or 64; 0 stands for 32
 	Seed     uint64 // of the order of blocks, warps and lanes; 0 is ascending
 	Buffers  [][]byte
-	Launches []gpu.Launch
+	Launches []Launch
+}
+
+// Launch is one launch of an entry, by its name.
+type Launch struct {
+	Entry       string
+	Grid, Block [3]uint32
+	Shared      uint32
+	Params      []byte
+}
+
+// LaunchesOf are the launches of a kernel's plan, which may be used again.
+func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
+	var list []Launch
+	for _, l := range p.Launches {
+		list = append(list, Launch{k.Source.Entries[l.Entry], l.Grid, l.Block, l.Shared, bytes.Clone(l.Params)})
+	}
+	return list
 }
 
 // Pointer is the address of a buffer in parameters of a launch.

@@ -1,0 +1,128 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Plan is what has to be launched, one after another, to compute a definition once. A
+// Plan that is used again keeps its memory, so that planning allocates nothing.
+type Plan struct {
+	Launches     []Launch
+	ScratchBytes int64   // that the launches use, from a multiple of 256 bytes on
+	Checks       []Check // of the checking pass, if there is one: a word of eight bytes each
+
+	places  []place
+	binding binding
+}
+
+// Launch is one launch of an entry.
+type Launch struct {
+	Entry       int // of the source's
+	Grid, Block [3]uint32
+	Shared      uint32 // bytes of dynamic shared memory
+	Params      []byte // the kernel's one parameter, a struct
+}
+
+// place is an address among the parameters of a launch, in scratch memory or among the
+// words of the checks.
+type place struct {
+	launch, at int
+	isWord     bool
+	offset     int64
+}
+
+// Place completes the parameters, once it is known where the scratch memory and the words
+// of the checks lie.
+func (p *Plan) Place(scratch, words uint64) {
+	for i := range p.places {
+		at := &p.places[i]
+		base := scratch
+		if at.isWord {
+			base = words
+		}
+		binary.LittleEndian.PutUint64(p.Launches[at.launch].Params[at.at:], base+uint64(at.offset))
+	}
+}
+
+func (p *Plan) reset() {
+	p.Launches, p.places, p.Checks, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], 0
+}
+
+// reserve sets aside scratch memory, and returns where it begins.
+func (p *Plan) reserve(words int) int64 {
+	at := p.ScratchBytes
+	p.ScratchBytes += (4*int64(words) + 255) / 256 * 256
+	return at
+}
+
+// launch begins a launch. Its parameters follow, in the order of the kernel's struct.
+func (p *Plan) launch(entry int, grid, block [3]uint32, shared int) {
+	n := len(p.Launches)
+	p.Launches = slices.Grow(p.Launches, 1)[:n+1]
+	l := &p.Launches[n]
+	l.Entry, l.Grid, l.Block, l.Shared, l.Params = entry, grid, block, uint32(shared), l.Params[:0]
+}
+
+// last is the launch that parameters belong to.
+func (p *Plan) last() *Launch { return &p.Launches[len(p.Launches)-1] }
+
+func (p *Plan) word(v uint64) {
+	l := p.last()
+	l.Params = binary.LittleEndian.AppendUint64(l.Params, v)
+}
+
+func (p *Plan) half(v uint32) {
+	l := p.last()
+	l.Params = binary.LittleEndian.AppendUint32(l.Params, v)
+}
+
+// scratch is the address of what was reserved at an offset.
+func (p *Plan) scratch(offset int64) {
+	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), offset: offset})
+	p.word(0)
+}
+
+// status is the address of a check's word.
+func (p *Plan) status(check int) {
+	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), isWord: true, offset: 8 * int64(check)})
+	p.word(0)
+}
+
+// refused is the address of the words, or null where no checking pass was made.
+func (p *Plan) refused() {
+	if len(p.Checks) > 0 {
+		p.status(0)
+	} else {
+		p.word(0)
+	}
+}
+
+func (p *Plan) pointers(values ...uint64) {
+	for _, v := range values {
+		p.word(v)
+	}
+}
+
+func (p *Plan) scratches(offsets ...int64) {
+	for _, o := range offsets {
+		p.scratch(o)
+	}
+}
+
+func (p *Plan) ints(values ...int) {
+	for _, v := range values {
+		p.word(uint64(v))
+	}
+}
+
+// bools are int32s, each of which needs a neighbour.
+func (p *Plan) bools(values ...bool) {
+	for _, v := range values {
+		n := uint32(0)
+		if v {
+			n = 1
+		}
+		p.half(n)
+	}
+}
