@@ -117,9 +117,11 @@ func Compile(t testing.TB, source string, b Build) *Program {
 	if err := os.WriteFile(filepath.Join(folder, "kernel.cc"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags, _ := b.flags()
-	flags = append(flags, "-I"+runtime, "kernel.cc", filepath.Join(runtime, "sim.o"), "-o", "program", "-lpthread", "-ldl")
-	if err := compile(folder, compiler, flags...); err != nil {
+	flags, linkFlags := b.flags()
+	if err := compile(folder, compiler, append(flags, "-I"+runtime, "-c", "kernel.cc", "-o", "kernel.o")...); err != nil {
+		t.Fatal(err)
+	}
+	if err := compile(folder, compiler, append(linkFlags, "kernel.o", filepath.Join(runtime, "sim.o"), "-o", "program", "-pthread", "-ldl")...); err != nil {
 		t.Fatal(err)
 	}
 	return p
