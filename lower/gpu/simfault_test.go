@@ -2,6 +2,7 @@ package gpu_test
 
 import (
 	"encoding/binary"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -94,7 +95,23 @@ KERNEL(left_over, 128)(const Params p) {
 KERNEL(block_order, 128)(const Params p) {
     if (threadIdx.x == 0) p.x[blockIdx.x] = (float)ATOMIC_ADD(reinterpret_cast<int*>(p.x) + 511, 1);
 }
+KERNEL(written_by_a_reader, 128)(const Params p) {
+    p.x[1 + threadIdx.x] = p.x[0];
+    if (threadIdx.x == 127) p.x[0] = 1;
+}
+template <int N>
+DEVICE void fill_shared(const Params& p) {
+    SHARED(float, s, N);
+    s[threadIdx.x + 1] = 1;
+    p.x[threadIdx.x] = s[threadIdx.x];
+}
+KERNEL(shared_of_a_template, 128)(const Params p) { fill_shared<128>(p); }
+KERNEL(divergent_ballot, 128)(const Params p) {
+    if (threadIdx.x != 5) p.x[threadIdx.x] = (float)__ballot_sync(~0ull, true);
+}
 `
+
+var raceBetween = regexp.MustCompile(`by thread (\d+) .*by thread (\d+) `)
 
 // TestSimulator: each fault is found by the check that is made for it, with the line;
 // what is right is accepted.
@@ -120,23 +137,34 @@ func TestSimulator(t *testing.T) {
 		{"right_reversal", simtest.Address, 32, 4, nil},
 		{"right_reversal", simtest.Race, 64, 4, nil},
 		{"missing_barrier", simtest.Race, 32, 1, []string{"race", "written by thread", "kernel.cu:10", "kernel.cu:11"}},
+		{"missing_barrier", simtest.Race, 64, 1, []string{"race", "written by thread", "kernel.cu:10", "kernel.cu:11"}},
 		{"right_exchange", simtest.Race, 32, 1, nil},
-		{"missing_warp_barrier", simtest.Race, 32, 1, []string{"race", "kernel.cu:21"}},
+		{"right_exchange", simtest.Race, 64, 1, nil},
+		{"missing_warp_barrier", simtest.Race, 32, 1, []string{"race", "kernel.cu:21", "kernel.cu:22"}},
+		{"missing_warp_barrier", simtest.Race, 64, 1, []string{"race", "kernel.cu:21", "kernel.cu:22"}},
 		{"wrong_warp_width", simtest.Race, 32, 1, []string{"race", "kernel.cu:28"}},
 		{"wrong_warp_width", simtest.Race, 64, 1, nil},
 		{"race_between_blocks", simtest.Race, 32, 4, []string{"race", "another block", "kernel.cu:31"}},
+		{"race_between_blocks", simtest.Race, 64, 4, []string{"race", "another block", "kernel.cu:31"}},
+		{"written_by_a_reader", simtest.Race, 32, 1, []string{"race", "kernel.cu:81", "kernel.cu:82"}},
+		{"written_by_a_reader", simtest.Race, 64, 1, []string{"race", "kernel.cu:81", "kernel.cu:82"}},
 		{"right_counting", simtest.Race, 32, 4, nil},
-		{"count_read_too_early", simtest.Race, 32, 1, []string{"race", "atomic update", "kernel.cu:35"}},
+		{"count_read_too_early", simtest.Race, 32, 1, []string{"race", "atomic update", "kernel.cu:35", "kernel.cu:36"}},
 		{"divergent_barrier", simtest.Plain, 32, 1, []string{"barrier divergence at kernel.cu:39", "100 threads wait, 28 have ended"}},
+		{"divergent_barrier", simtest.Plain, 64, 1, []string{"barrier divergence at kernel.cu:39", "100 threads wait, 28 have ended"}},
 		{"two_barriers", simtest.Plain, 32, 1, []string{"barrier divergence", "kernel.cu:44", "kernel.cu:46"}},
+		{"two_barriers", simtest.Plain, 64, 1, []string{"barrier divergence", "kernel.cu:44", "kernel.cu:46"}},
 		{"divergent_shuffle", simtest.Plain, 32, 1, []string{"divergent shuffle at kernel.cu:52", "lanes eeeeeeee of ffffffff", "lane 0 has ended"}},
 		{"divergent_shuffle", simtest.Plain, 64, 1, []string{"divergent shuffle at kernel.cu:52", "lanes eeeeeeeeeeeeeeee of"}},
+		{"divergent_ballot", simtest.Plain, 32, 1, []string{"divergent ballot at kernel.cu:92", "lanes ffffffdf of ffffffff", "lane 5 has ended"}},
 		{"deadlock", simtest.Plain, 32, 1, []string{"deadlock", "kernel.cu:55", "kernel.cu:56"}},
-		{"shared_out_of_bounds", simtest.Address, 32, 1, []string{"global-buffer-overflow", "kernel.cu:60"}},
+		{"shared_out_of_bounds", simtest.Address, 32, 1, []string{"heap-buffer-overflow", "kernel.cu:60"}},
+		{"shared_of_a_template", simtest.Address, 32, 1, []string{"heap-buffer-overflow", "kernel.cu:87"}},
 		{"dynamic_out_of_bounds", simtest.Address, 32, 1, []string{"heap-buffer-overflow", "kernel.cu:65"}},
 		{"global_out_of_bounds", simtest.Address, 32, 1, []string{"heap-buffer-overflow", "kernel.cu:68"}},
+		{"global_out_of_bounds", simtest.Address, 64, 1, []string{"heap-buffer-overflow", "kernel.cu:68"}},
 		{"right_mask", simtest.Plain, 32, 1, nil},
-		{"right_mask", simtest.Plain, 64, 1, []string{"lane 32 is not in its own mask"}},
+		{"right_mask", simtest.Plain, 64, 1, []string{"kernel.cu:69: lane 32 is not in its own mask"}},
 		{"no_such_kernel", simtest.Plain, 32, 1, []string{"no kernel named no_such_kernel"}},
 	} {
 		run := simtest.Run{Warp: x.warp, Buffers: [][]byte{make([]byte, 4*n)}, Launches: []gpu.Launch{launch(x.entry, x.blocks, 128)}}
@@ -144,6 +172,11 @@ func TestSimulator(t *testing.T) {
 		if (err != nil) != (x.says != nil) {
 			t.Errorf("%s, %s, warp of %d: got %v, want %v", x.entry, x.build, x.warp, err, x.says)
 			continue
+		}
+		if err != nil {
+			if who := raceBetween.FindStringSubmatch(err.Error()); who != nil && who[1] == who[2] && !strings.Contains(err.Error(), "another block") {
+				t.Errorf("%s, warp of %d: a race of a thread with itself: %v", x.entry, x.warp, err)
+			}
 		}
 		for _, part := range x.says {
 			if !strings.Contains(err.Error(), part) {
@@ -186,29 +219,53 @@ func TestSimulator(t *testing.T) {
 	}
 }
 
-// TestTableFaults changes hand-written kernels; each change must be found by the check
-// that is made for it. The kernels as they are pass the same calls in the same build.
-func TestTableFaults(t *testing.T) {
-	f16 := []num.DType{num.F16, num.F16, num.F16}
-	indexed := []num.DType{num.I32, num.F16, num.F16}
-	addGemm := func(t testing.TB, p *tables) {
-		addGemms(t, p, gemm.ForwardAccumulateDefinition, f16, [][3]int{{3, 5, 70}, {130, 3, 33}, {67, 5, 33}})
-	}
-	addBackward := func(d *def.Definition) func(t testing.TB, p *tables) {
-		return func(t testing.TB, p *tables) {
-			k := p.compile(t, d, indexed)
-			g := gen.New("faults")
+var (
+	f16Matrices = []num.DType{num.F16, num.F16, num.F16}
+	f16Table    = []num.DType{num.I32, num.F16, num.F16}
+)
+
+// addTable adds calls of a table's kernel that reach all of its paths.
+func addTable(d *def.Definition) func(t testing.TB, p *tables) {
+	return func(t testing.TB, p *tables) {
+		g := gen.New("faults")
+		switch d.Kind {
+		case def.KindContraction:
+			addGemms(t, p, d, f16Matrices, [][3]int{{3, 5, 70}, {130, 3, 33}, {67, 5, 33}})
+		case def.KindGather:
+			k := p.compile(t, d, f16Table)
+			p.add(t, "gather", d, k, []num.Array{indices(g, 17, 9, true), randomBits(g, num.F16, 9, 33), num.NewArray(num.F16, 17, 33)}, 0, 7)
+		default:
+			k := p.compile(t, d, f16Table)
 			p.limits.Multiprocessors = 2
 			p.add(t, "many", d, k, []num.Array{skewed(g, 1100, 300), filled(g, num.F16, 1100, 9, valueKinds[0]), filled(g, num.F16, 300, 9, valueKinds[2])}, 0, 7)
 			p.add(t, "few", d, k, []num.Array{counted(g, 70), filled(g, num.F16, 70*69/2, 3, valueKinds[0]), filled(g, num.F16, 70, 3, valueKinds[0])}, 4, 1)
 		}
 	}
-	addGather := func(t testing.TB, p *tables) {
-		d := embedding.ForwardDefinition
-		k := p.compile(t, d, indexed)
-		g := gen.New("faults")
-		p.add(t, "gather", d, k, []num.Array{indices(g, 17, 9, true), randomBits(g, num.F16, 9, 33), num.NewArray(num.F16, 17, 33)}, 0, 7)
+}
+
+// TestTableSanitizers looks for races and for accesses out of bounds in every
+// hand-written kernel.
+func TestTableSanitizers(t *testing.T) {
+	for _, build := range []simtest.Build{simtest.Race, simtest.Address} {
+		t.Run(build.String(), func(t *testing.T) {
+			t.Parallel()
+			p := &tables{}
+			p.source.WriteString(plainly)
+			for _, d := range tableDefinitions {
+				addTable(d)(t, p)
+			}
+			if text := p.run(t, build, 64, 0); text != "" {
+				t.Error(text)
+			}
+		})
 	}
+}
+
+// TestTableFaults changes hand-written kernels; each change must be found by the check
+// that is made for it. TestTableSanitizers and others make the same calls of the kernels as
+// they are.
+func TestTableFaults(t *testing.T) {
+	addGemm, addGather := addTable(gemm.ForwardAccumulateDefinition), addTable(embedding.ForwardDefinition)
 	for _, x := range []struct {
 		name     string
 		add      func(t testing.TB, p *tables)
@@ -216,20 +273,15 @@ func TestTableFaults(t *testing.T) {
 		from, to string
 		says     string
 	}{
-		{"gemm", addGemm, simtest.Race, "", "", ""},
-		{"gemm", addGemm, simtest.Address, "", "", ""},
 		{"gemm without a barrier", addGemm, simtest.Race, "next_right);\n            BARRIER();", "next_right);", "race"},
 		{"gemm with one half of shared memory", addGemm, simtest.Race, "half ^= 1;", "", "race"},
 		{"gemm with a padded step", addGemm, simtest.Plain, "i < (int)remaining", "i < DEPTH", "want 0x8000"},
 		{"gemm reading beyond a row", addGemm, simtest.Address, "k_left < 8 ? (int)k_left : 8", "8", "buffer-overflow"},
 		{"gemm rounding products", addGemm, simtest.Plain, "acc[i][j] = fused(a[i], b[j], acc[i][j])", "acc[i][j] = acc[i][j] + round_f16(a[i] * b[j])", "want 0x"},
-		{"scatter", addBackward(embedding.BackwardDefinition), simtest.Race, "", "", ""},
-		{"scatter", addBackward(embedding.AccumulateDefinition), simtest.Address, "", "", ""},
-		{"sums shared between teams", addBackward(embedding.BackwardDefinition), simtest.Race, "sums[(team * N + j)", "sums[(j)", "race"},
-		{"sums read too early", addBackward(embedding.BackwardDefinition), simtest.Race, "= sum[j];\n                BARRIER();", "= sum[j];", "race"},
-		{"columns beyond a row", addBackward(embedding.BackwardDefinition), simtest.Address, "p.cols - column < N ? (int)(p.cols - column) : N", "N", "buffer-overflow"},
-		{"untouched rows are written", addBackward(embedding.AccumulateDefinition), simtest.Plain, "(ACCUMULATE && begin == end)", "false", "want 0x8000"},
-		{"gather", addGather, simtest.Address, "", "", ""},
+		{"sums shared between teams", addTable(embedding.BackwardDefinition), simtest.Race, "sums[(team * N + j)", "sums[(j)", "race"},
+		{"sums read too early", addTable(embedding.BackwardDefinition), simtest.Race, "= sum[j];\n                BARRIER();", "= sum[j];", "race"},
+		{"columns beyond a row", addTable(embedding.BackwardDefinition), simtest.Address, "p.cols - column < N ? (int)(p.cols - column) : N", "N", "buffer-overflow"},
+		{"untouched rows are written", addTable(embedding.AccumulateDefinition), simtest.Plain, "(ACCUMULATE && begin == end)", "false", "want 0x8000"},
 		{"gather by one row too many", addGather, simtest.Address, "v < p.rows", "v <= p.rows", "buffer-overflow"},
 		{"gather of whole words", addGather, simtest.Address, "i64 words = p.cols / PER_WORD;", "i64 words = (p.cols + PER_WORD - 1) / PER_WORD;", "buffer-overflow"},
 	} {
@@ -237,12 +289,7 @@ func TestTableFaults(t *testing.T) {
 			t.Parallel()
 			p := &tables{}
 			x.add(t, p)
-			var change []string
-			if x.from != "" {
-				change = []string{x.from, x.to}
-			}
-			got := p.run(t, x.build, 64, 0, change...)
-			if (got == "") != (x.says == "") || !strings.Contains(got, x.says) {
+			if got := p.run(t, x.build, 64, 0, x.from, x.to); got == "" || !strings.Contains(got, x.says) {
 				t.Errorf("got %q, want %q", got, x.says)
 			}
 		})

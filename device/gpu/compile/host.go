@@ -132,7 +132,7 @@ func (h *Host) Options(architecture string) []string {
 func (h *Host) textOptions(architecture string) []string {
 	options := append(h.commonOptions(), "-O1")
 	if architecture == Races {
-		options = append(options, "-fsanitize=thread", "-g1")
+		options = append(options, "-fsanitize=thread", "-g1", "-gdwarf-4") // older binutils take lines of version 5 for another file's
 	}
 	return options
 }

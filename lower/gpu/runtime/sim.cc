@@ -128,6 +128,7 @@ enum State : unsigned char { READY, AT_BARRIER, AT_WARP_BARRIER, AT_SHUFFLE, AT_
 struct Place {
     const char* file;
     int line;
+    const void* pc;
     bool operator==(const Place& o) const { return line == o.line && (file == o.file || strcmp(file, o.file) == 0); }
     bool operator!=(const Place& o) const { return !(*this == o); }
 };
@@ -168,6 +169,7 @@ static uint32_t epoch, launch_epoch;
 static uint32_t warp_epoch[MAX_WARPS];
 
 static Entry* entries;
+static Array* arrays; // that have memory
 
 Entry::Entry(const char* name, unsigned bound, void (*run)(Bytes)) : name(name), bound(bound), run(run), next(entries) { entries = this; }
 
@@ -246,6 +248,9 @@ static void shrink_pages();
 __attribute__((destructor)) static void drop_memory() {
     if (stacks != nullptr) munmap(stacks, STACK * MAX_THREADS);
     stacks = nullptr;
+    for (; arrays != nullptr; arrays = arrays->next) {
+        free(arrays->memory);
+    }
     drop_pages();
 }
 
@@ -282,13 +287,30 @@ void check_size(unsigned long got, unsigned long want) {
     }
 }
 
-static void wait(State state, const char* file, int line) {
+static bool line_of(const void* pc, char* text, size_t size);
+
+// Text is a place in words. The prelude's functions are inlined: the line of the kernel
+// that calls them says more, if it can be found.
+struct Text {
+    char text[256];
+    explicit Text(const Place& p) {
+        const char* name = strrchr(p.file, '/');
+        name = name == nullptr ? p.file : name + 1;
+        if (strcmp(name, "prelude.h") != 0 || !line_of(p.pc, text, sizeof(text))) {
+            snprintf(text, sizeof(text), "%s:%d", name, p.line);
+        }
+    }
+};
+
+static void wait(State state, const Place& place) {
     fibers[current].state = state;
-    fibers[current].place = {file, line};
+    fibers[current].place = place;
     to_scheduler();
 }
 
-void barrier(const char* file, int line) { wait(AT_BARRIER, file, line); }
+#define SIM_PC __builtin_return_address(0)
+
+void barrier(const char* file, int line) { wait(AT_BARRIER, {file, line, SIM_PC}); }
 
 // existing_lanes of a warp: the last one may be cut off.
 static uint64_t existing_lanes(int warp) {
@@ -296,42 +318,50 @@ static uint64_t existing_lanes(int warp) {
     return n == 64 ? ~0ull : (1ull << n) - 1;
 }
 
-static void wait_in_warp(State state, uint64_t mask, const char* file, int line) {
+static void wait_in_warp(State state, uint64_t mask, const Place& place) {
     Fiber& f = fibers[current];
     int warp = current / warpSize, lane = current % warpSize;
     if (!(mask >> lane & 1)) {
-        stop("%s:%d: lane %d is not in its own mask %llx (warp of %d)", file, line, lane, (unsigned long long)mask, warpSize);
+        stop("%s: lane %d is not in its own mask %llx (warp of %d)", Text(place).text, lane, (unsigned long long)mask, warpSize);
     }
     f.mask = mask & existing_lanes(warp);
-    wait(state, file, line);
+    wait(state, place);
 }
 
-void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, file, line); }
+void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, {file, line, SIM_PC}); }
 
 unsigned long long shuffle(Shuffle kind, unsigned long long mask, unsigned long long value, int distance, int width, const char* file, int line) {
     if (width < 1 || width > warpSize || (width & (width - 1)) != 0) {
-        stop("%s:%d: shuffle of width %d in a warp of %d", file, line, width, warpSize);
+        stop("%s: shuffle of width %d in a warp of %d", Text({file, line, SIM_PC}).text, width, warpSize);
     }
     Fiber& f = fibers[current];
     f.kind = kind, f.value = value, f.distance = distance, f.width = width;
-    wait_in_warp(AT_SHUFFLE, mask, file, line);
+    wait_in_warp(AT_SHUFFLE, mask, {file, line, SIM_PC});
     return f.value;
 }
 
 unsigned long long ballot(unsigned long long mask, bool predicate, const char* file, int line) {
     fibers[current].value = predicate;
-    wait_in_warp(AT_BALLOT, mask, file, line);
+    wait_in_warp(AT_BALLOT, mask, {file, line, SIM_PC});
     return fibers[current].value;
 }
 
 static void forget(const void* at, size_t bytes);
 
-void fresh(void* array, unsigned long bytes, unsigned long* block) {
-    if (*block != block_serial) {
-        *block = block_serial;
-        memset(array, 0xff, bytes);
-        forget(array, bytes);
+void* shared_array(Array* array, unsigned long bytes) {
+    if (array->memory == nullptr) {
+        array->memory = malloc(bytes);
+        if (array->memory == nullptr) {
+            stop("%s: no memory for %lu bytes of shared memory", entry->name, bytes);
+        }
+        array->next = arrays, arrays = array;
     }
+    if (array->block != block_serial) {
+        array->block = block_serial;
+        memset(array->memory, 0xff, bytes);
+        forget(array->memory, bytes);
+    }
+    return array->memory;
 }
 
 void* dynamic_shared() { return dynamic; }
@@ -396,7 +426,7 @@ static void exchange(Fiber* lanes, uint64_t mask) {
             from = i;
         }
         if (!(mask >> from & 1)) {
-            report("divergent shuffle at %s:%d: lane %d reads lane %d, which takes no part", f.place.file, f.place.line, i, from);
+            report("divergent shuffle at %s: lane %d reads lane %d, which takes no part", Text(f.place).text, i, from);
             return;
         }
         f.value = given[from];
@@ -465,11 +495,11 @@ static void check_warp(int warp) {
         const Fiber& o = lanes[other];
         const char* what = o.state == DONE || o.state == AT_BARRIER ? "divergent" : "deadlock:";
         if (o.state == DONE) {
-            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d has ended", what, noun(f.state), f.place.file, f.place.line,
+            report("%s %s at %s: lanes %llx of %llx arrived, lane %d has ended", what, noun(f.state), Text(f.place).text,
                    (unsigned long long)present, (unsigned long long)f.mask, other);
         } else {
-            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d %s at %s:%d", what, noun(f.state), f.place.file, f.place.line,
-                   (unsigned long long)present, (unsigned long long)f.mask, other, verb(o), o.place.file, o.place.line);
+            report("%s %s at %s: lanes %llx of %llx arrived, lane %d %s at %s", what, noun(f.state), Text(f.place).text,
+                   (unsigned long long)present, (unsigned long long)f.mask, other, verb(o), Text(o.place).text);
         }
         return;
     }
@@ -516,12 +546,11 @@ static bool open_barrier() {
     }
     const Place& p = fibers[first].place;
     if (elsewhere >= 0) {
-        const Place& q = fibers[elsewhere].place;
-        report("barrier divergence: thread %d waits at %s:%d, thread %d at %s:%d", first, p.file, p.line, elsewhere, q.file, q.line);
+        report("barrier divergence: thread %d waits at %s, thread %d at %s", first, Text(p).text, elsewhere, Text(fibers[elsewhere].place).text);
         return false;
     }
     if (ended > 0) {
-        report("barrier divergence at %s:%d: %d threads wait, %d have ended", p.file, p.line, waiting, ended);
+        report("barrier divergence at %s: %d threads wait, %d have ended", Text(p).text, waiting, ended);
         return false;
     }
     for (int i = 0; i < threads; i++) {
@@ -748,8 +777,13 @@ static void add(History& h, const Access& now) {
 
 static bool in_race; // a race is being reported
 
-// line_of names the source line of an access.
-static void line_of(const Access& a, char* text, size_t size);
+static void line_of(const Access& a, char* text, size_t size) {
+    if (a.atomic) {
+        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
+    } else if (!line_of(a.pc, text, size)) {
+        snprintf(text, size, "an unknown line");
+    }
+}
 
 // race reports an access that has no order with earlier ones, and names one of them.
 static void race(const History& was, const char* earlier, const Access& now, const char* later, const void* at) {
@@ -801,7 +835,6 @@ void atomic_access(const void* at, unsigned bytes, const char* file, int line) {
 } // namespace sim
 
 #define SIM_HOOK SIM_INTERNAL __attribute__((used)) void
-#define SIM_PC __builtin_return_address(0)
 #define SIM_HOOKS(BYTES)                                                                                                 \
     SIM_HOOK __tsan_read##BYTES(void* at) { sim::access(at, BYTES, false, false, SIM_PC, 0); }                           \
     SIM_HOOK __tsan_write##BYTES(void* at) { sim::access(at, BYTES, true, false, SIM_PC, 0); }                           \
@@ -829,31 +862,30 @@ SIM_HOOK __tsan_func_exit() {}
 SIM_HOOK __tsan_init() { sim::instrumented = true; }
 }
 
-static void sim::line_of(const Access& a, char* text, size_t size) {
-    if (a.atomic) {
-        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
-        return;
-    }
-    snprintf(text, size, "an unknown line");
+// line_of finds the source line of a call, of those that are inlined into each other the
+// first of the kernel's own.
+static bool sim::line_of(const void* pc, char* text, size_t size) {
     Dl_info module;
-    if (dladdr(a.pc, &module) == 0 || module.dli_fname == nullptr) {
-        return;
+    if (dladdr(pc, &module) == 0 || module.dli_fname == nullptr) {
+        return false;
     }
     char command[1024];
-    uintptr_t at = reinterpret_cast<uintptr_t>(a.pc) - 1 - reinterpret_cast<uintptr_t>(module.dli_fbase);
-    snprintf(command, sizeof(command), "addr2line -e '%s' 0x%lx 2>/dev/null", module.dli_fname, (unsigned long)at);
+    uintptr_t at = reinterpret_cast<uintptr_t>(pc) - 1 - reinterpret_cast<uintptr_t>(module.dli_fbase);
+    snprintf(command, sizeof(command), "addr2line -i -e '%s' 0x%lx 2>/dev/null", module.dli_fname, (unsigned long)at);
     FILE* pipe = popen(command, "r");
     if (pipe == nullptr) {
-        return;
+        return false;
     }
-    if (fgets(text, (int)size, pipe) != nullptr) {
-        text[strcspn(text, " \n")] = 0;
-        char* name = strrchr(text, '/');
-        if (name != nullptr) {
-            memmove(text, name + 1, strlen(name));
-        }
+    bool is_found = false;
+    for (char found[512]; !is_found && fgets(found, sizeof(found), pipe) != nullptr;) {
+        found[strcspn(found, " \n")] = 0;
+        const char* name = strrchr(found, '/');
+        name = name == nullptr ? found : name + 1;
+        is_found = name[0] != '?' && strncmp(name, "prelude.h:", 10) != 0 && strncmp(name, "sim.h:", 6) != 0;
+        snprintf(text, size, "%s", name);
     }
     pclose(pipe);
+    return is_found;
 }
 
 // ---- a program of its own ----

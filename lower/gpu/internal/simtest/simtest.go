@@ -31,21 +31,26 @@ func (b Build) String() string { return [...]string{"plain", "address", "race"}[
 
 // flags of the kernel and of the runtime.
 func (b Build) flags() (kernel, runtime []string) {
-	common := []string{"-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-DTOKITAI_SIM", "-I."}
+	common := []string{"-g1", "-gdwarf-4", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-DTOKITAI_SIM", "-I."}
 	switch b {
 	case Address:
-		common = append(common, "-O1", "-g1", "-fsanitize=address")
+		common = append(common, "-O1", "-fsanitize=address")
 		return common, common
 	case Race:
-		return append(common[:len(common):len(common)], "-O1", "-g1", "-fsanitize=thread"), append(common, "-O2")
+		return append(common[:len(common):len(common)], "-O1", "-fsanitize=thread"), append(common, "-O2")
 	}
-	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function"), append(common, "-O2")
+	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas"), append(common, "-O2")
 }
 
-// Compiler returns the C++ compiler, or skips the test where there is none.
+// Compiler returns the C++ compiler, that of TOKITAI_CXX if it is set, or skips the test
+// where there is none.
 func Compiler(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"g++", "clang++"} {
+	names := []string{"g++", "clang++"}
+	if named := os.Getenv("TOKITAI_CXX"); named != "" {
+		names = []string{named}
+	}
+	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
