@@ -141,11 +141,11 @@ func (h *Host) unitOptions() []string { return append(h.commonOptions(), "-O2") 
 
 func (h *Host) commonOptions() []string {
 	options := []string{"-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-fno-strict-aliasing", "-fPIC", "-pthread", "-DTOKITAI_SIM=1"}
-	if !h.isClang {
-		// Otherwise the loader keeps a library for ever, and takes the next for it.
-		options = append(options, "-fno-gnu-unique")
+	if h.isClang {
+		return append(options, "-Wno-unknown-warning-option")
 	}
-	return options
+	// Otherwise the loader keeps a library for ever, and takes the next for it.
+	return append(options, "-fno-gnu-unique")
 }
 
 var linkOptions = []string{"-shared", "-pthread"}

@@ -25,7 +25,8 @@
 #endif
 #endif
 #ifdef SIM_ASAN
-#include <sanitizer/common_interface_defs.h>
+extern "C" void __sanitizer_start_switch_fiber(void** fake, const void* bottom, size_t size);
+extern "C" void __sanitizer_finish_switch_fiber(void* fake, const void** bottom, size_t* size);
 extern "C" void __asan_unpoison_memory_region(void const volatile*, size_t);
 #endif
 

@@ -39,7 +39,7 @@ func (b Build) flags() (kernel, runtime []string) {
 	case Race:
 		return append(common[:len(common):len(common)], "-O1", "-fsanitize=thread"), append(common, "-O2")
 	}
-	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas"), append(common, "-O2")
+	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas", "-Wno-unknown-warning-option"), append(common, "-O2")
 }
 
 // Compiler returns the C++ compiler, that of TOKITAI_CXX if it is set, or skips the test
@@ -73,6 +73,16 @@ func Clean() {
 			os.RemoveAll(runtimes[i].folder)
 		}
 	}
+}
+
+// hasAddressSanitizer tries it: clang++ has its library in a package of its own.
+func hasAddressSanitizer(t testing.TB, compiler string) bool {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "empty.cc")
+	if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
 }
 
 func compile(folder, compiler string, arguments ...string) error {
@@ -112,6 +122,9 @@ type Program struct {
 func Compile(t testing.TB, source string, b Build) *Program {
 	t.Helper()
 	compiler := Compiler(t)
+	if b == Address && !hasAddressSanitizer(t, compiler) {
+		t.Skip("no AddressSanitizer: the C++ compiler lacks its library")
+	}
 	runtime, err := runtimeOf(compiler, b)
 	if err != nil {
 		t.Fatal(err)
