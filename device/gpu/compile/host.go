@@ -185,32 +185,29 @@ func (h *Host) Compile(architecture string, s Source) (*Program, error) {
 // units are those compiled in this process: many programs are linked with the same.
 var units struct {
 	sync.Mutex
-	made map[Key]func() ([]byte, error)
+	made map[Key][]byte
 }
 
-// unit is a unit as an object.
+// unit is a unit as an object. Whoever needs it too waits.
 func (h *Host) unit(b *hostBuild, unit Header) ([]byte, error) {
-	identity, err := h.Identity()
-	if err != nil {
+	key := keyOf(Identity{}, append(h.unitOptions(), h.path), "", Source{Name: unit.Name, Text: unit.Text, Headers: b.source.Headers})
+	units.Lock()
+	defer units.Unlock()
+	if image, ok := units.made[key]; ok {
+		return image, nil
+	}
+	if err := b.object(h.unitOptions(), unit, "unit.o"); err != nil {
 		return nil, err
 	}
-	key := keyOf(identity, h.unitOptions(), "", Source{Name: unit.Name, Text: unit.Text, Headers: b.source.Headers})
-	units.Lock()
+	image, err := os.ReadFile(filepath.Join(b.dir, "unit.o"))
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", unit.Name, err)
+	}
 	if units.made == nil {
-		units.made = map[Key]func() ([]byte, error){}
+		units.made = map[Key][]byte{}
 	}
-	make, ok := units.made[key]
-	if !ok {
-		make = sync.OnceValues(func() ([]byte, error) {
-			if err := b.object(h.unitOptions(), unit, "unit.o"); err != nil {
-				return nil, err
-			}
-			return os.ReadFile(filepath.Join(b.dir, "unit.o"))
-		})
-		units.made[key] = make
-	}
-	units.Unlock()
-	return make()
+	units.made[key] = image
+	return image, nil
 }
 
 // hostBuild is the making of one program, in a folder of its own.
