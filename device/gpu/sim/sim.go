@@ -7,8 +7,9 @@
 //	int tokitai_sim_launch(const char* entry, const unsigned grid[3], const unsigned block[3],
 //	                       unsigned shared_bytes, const void* params, unsigned long params_bytes,
 //	                       unsigned warp, char* message, unsigned long message_bytes);
+//	void tokitai_sim_order(unsigned long seed);
 //
-// which returns 0, or a kernel's fault with a message. For an entry that is not in the
+// The first returns 0, or a kernel's fault with a message. For an entry that is not in the
 // library the message begins with "no kernel", also when no threads are asked for, which
 // runs nothing: so entries are looked up.
 //
