@@ -70,3 +70,8 @@ func GPUProgram(kind string, d *def.Definition, dtypes []num.DType, class int) (
 	}
 	return programOf(kind, k.Source, fileName(k.Source.Name, dtypes, lowergpu.Variant(class))), nil
 }
+
+// SimProgram is a kernel of a test's own for the simulator.
+func SimProgram(file, text string) compile.Source {
+	return programOf("sim", lowergpu.Source{Text: text}, file)
+}

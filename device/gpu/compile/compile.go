@@ -21,6 +21,7 @@ import (
 type Source struct {
 	Name, Text string
 	Headers    []Header // what the text includes, and what they do
+	Units      []Header // texts that are compiled on their own and linked with it, where a compiler links
 }
 
 // Header is a file that a source includes by its name, which is a single word such as

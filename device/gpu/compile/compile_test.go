@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
+	"tokitai/internal/dl"
 )
 
 // TestMain keeps the user's own cache out of the tests.
@@ -128,6 +130,43 @@ func TestHost(t *testing.T) {
 	if err != nil || identity.Name == "" || identity.Hash == [32]byte{} {
 		t.Errorf("identity %+v, %v", identity, err)
 	}
+}
+
+// TestHostUnits: units are linked with the text, include the same headers, and
+// their errors name them.
+func TestHostUnits(t *testing.T) {
+	h := host(t)
+	headers := []compile.Header{{Name: "both.h", Text: "int from_unit();\n"}}
+	source := compile.Source{Name: "text.cc", Text: "#include \"both.h\"\nextern \"C\" int two() { return from_unit() + 1; }\n", Headers: headers}
+	for _, architecture := range []string{"sim", compile.Races} {
+		s := source
+		s.Units = []compile.Header{{Name: "unit.cc", Text: "#include \"both.h\"\nint from_unit() { return 1; }\nextern \"C\" void __tsan_init() {}\nextern \"C\" void __tsan_func_entry(void*) {}\nextern \"C\" void __tsan_func_exit() {}\n"}}
+		p, err := h.Compile(architecture, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "program.so")
+		if err := os.WriteFile(file, p.Image, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		library, err := dl.Open(dl.Request{What: "the program", Files: []string{file}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := library.Proc("two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := int32(two.Call(nil)); got != 2 {
+			t.Errorf("%s: got %d, want 2", architecture, got)
+		}
+		if err := library.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	source.Units = []compile.Header{{Name: "unit.cc", Text: "\nint a = nowhere;\n"}}
+	_, err := h.Compile("sim", source)
+	checkError(t, err, "unit.cc:2: ", "nowhere")
 }
 
 func TestHostMissing(t *testing.T) {
