@@ -26,7 +26,7 @@
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
-#define __launch_bounds__(BOUND) __attribute__((launch_bounds(BOUND)))
+#define __launch_bounds__(BOUND) __attribute__((amdgpu_flat_work_group_size(1, BOUND)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define MAY_ALIAS __attribute__((may_alias))
 
