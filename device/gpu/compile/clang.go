@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -105,12 +106,35 @@ func (c *Clang) Assemble(architecture string, s Source) (*Program, error) {
 }
 
 func (c *Clang) compile(options []string, s Source) (*Program, error) {
-	p, err := compileByProcess(c.path, c.version, options, s)
+	dir, err := os.MkdirTemp("", "tokitai-compile-")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 	}
-	p.Usage = parseRemarks(p.Log)
-	return p, nil
+	defer os.RemoveAll(dir)
+	for _, header := range s.Headers {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(header.Name)), []byte(header.Text), 0o600); err != nil {
+			return nil, fmt.Errorf("compile %s: %w", s.Name, err)
+		}
+	}
+	made := filepath.Join(dir, "made")
+	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, c.path, slices.Concat(options, []string{"-I.", "-", "-o", made})...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
+	command.Stdin = strings.NewReader(fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text))
+	log, err := command.CombinedOutput()
+	if err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok || len(log) == 0 || ctx.Err() != nil {
+			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, c.path, err, log)
+		}
+		return nil, newError(c.version, s, string(log))
+	}
+	image, err := os.ReadFile(made)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
+	}
+	return &Program{Image: image, Log: string(log), Usage: parseRemarks(string(log))}, nil
 }
 
 var remark = regexp.MustCompile(`remark:\s+([^:]+): (\S+) \[-Rpass-analysis=kernel-resource-usage\]`)

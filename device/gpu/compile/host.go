@@ -138,11 +138,6 @@ func (h *Host) Compile(architecture string, s Source) (*Program, error) {
 
 // CompileWith makes what other options ask for: an executable, one with sanitizers.
 func (h *Host) CompileWith(options []string, s Source) (*Program, error) {
-	return compileByProcess(h.path, h.version, slices.Concat(options, []string{"-x", "c++"}), s)
-}
-
-// compileByProcess runs a compiler that takes g++'s options.
-func compileByProcess(path, version string, options []string, s Source) (*Program, error) {
 	dir, err := os.MkdirTemp("", "tokitai-compile-")
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
@@ -159,7 +154,7 @@ func compileByProcess(path, version string, options []string, s Source) (*Progra
 	made := filepath.Join(dir, "program")
 	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
 	defer cancel()
-	command := exec.CommandContext(ctx, path, slices.Concat(options, []string{"-I.", "-", "-o", made})...)
+	command := exec.CommandContext(ctx, h.path, slices.Concat(options, []string{"-I.", "-x", "c++", "-", "-o", made})...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
 	command.Stdin = strings.NewReader(fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text))
@@ -167,9 +162,9 @@ func compileByProcess(path, version string, options []string, s Source) (*Progra
 	command.Stdout, command.Stderr = &log, &log
 	if err := command.Run(); err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); !ok || log.Len() == 0 || ctx.Err() != nil {
-			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, path, err, log.String())
+			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, h.path, err, log.String())
 		}
-		return nil, newError(version, s, log.String())
+		return nil, newError(h.version, s, log.String())
 	}
 	image, err := os.ReadFile(made)
 	if err != nil {
