@@ -2,8 +2,6 @@ package engine
 
 import (
 	"tokitai/def"
-	"tokitai/device/gpu/compile"
-	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 )
 
@@ -60,13 +58,4 @@ func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }
 func HoldMaking(q *Queue) (release func()) {
 	q.plans.adding.Lock()
 	return q.plans.adding.Unlock
-}
-
-// GPUProgram is the text that is compiled for a kind of GPU.
-func GPUProgram(kind string, d *def.Definition, dtypes []num.DType, class int) (compile.Source, error) {
-	k, err := lowergpu.Compile(d, dtypes, lowergpu.Variant(class))
-	if err != nil {
-		return compile.Source{}, err
-	}
-	return programOf(kind, k.Source, fileName(k.Source.Name, dtypes, lowergpu.Variant(class))), nil
 }

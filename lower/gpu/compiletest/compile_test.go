@@ -1,0 +1,242 @@
+// Package compiletest compiles the kernels of the shipped operations for GPUs that
+// need not be there, and holds them to what they may take: nothing is spilled, and
+// blocks fit into the registers there are. docs/kernels.md keeps what was seen.
+//
+// Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: one
+// choice of formats with vector access for one architecture of each maker; with full
+// every source for sm_90a and that choice for all architectures; with exhaustive every
+// source for all. What was compiled before is taken from the cache.
+package compiletest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/gputest"
+	"tokitai/lower/gpu"
+	"tokitai/num"
+	"tokitai/op/all"
+)
+
+// architecture is one that kernels are compiled for.
+type architecture struct {
+	name     string
+	compiler func(testing.TB) compile.Compiler
+	level    int // from which on it is compiled for
+	all      int // from which on all sources are
+	limit    func(threads int) int
+}
+
+func nvrtc(t testing.TB) compile.Compiler { return gputest.NeedsNVRTC(t) }
+func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
+
+// Levels of TOKITAI_LEVEL.
+const (
+	quick = iota
+	full
+	exhaustive
+)
+
+func level() int {
+	return max(quick, slices.Index([]string{quick: "quick", full: "full", exhaustive: "exhaustive"}, os.Getenv("TOKITAI_LEVEL")))
+}
+
+var architectures = []architecture{
+	{"sm_80", nvrtc, full, exhaustive, nvidiaLimit},
+	{"sm_90a", nvrtc, quick, full, nvidiaLimit},
+	{"sm_100", nvrtc, full, exhaustive, nvidiaLimit},
+	{"gfx942", clang, quick, exhaustive, func(threads int) int { return amdLimit(threads, 64, 512, 512) }},
+	{"gfx1101", clang, full, exhaustive, func(threads int) int { return amdLimit(threads, 32, 1536, 256) }},
+}
+
+// nvidiaLimit is how many registers a thread can have so that a block of so many threads
+// runs: 65,536 a multiprocessor, given out in eights, 255 at most.
+func nvidiaLimit(threads int) int { return min(65_536/threads/8*8, 255) }
+
+// amdLimit is the same for AMD's four SIMDs, over which the waves of a block are spread:
+// each has so many registers for a lane, of which an instruction reaches the first few.
+func amdLimit(threads, wave, registers, reached int) int {
+	waves := (threads + wave - 1) / wave
+	return min(registers/((waves+3)/4), reached)
+}
+
+// program is a source of a shipped definition.
+type program struct {
+	d       *def.Definition
+	dtypes  []num.DType
+	variant gpu.Variant
+	source  gpu.Source
+	isFirst bool // the first choice of formats, with vector access
+}
+
+// programs are all sources, each once.
+func programs(t testing.TB) []program {
+	t.Helper()
+	var list []program
+	seen := map[string]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for i, dtypes := range d.Formats() {
+				for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
+					k, err := gpu.Compile(d, dtypes, v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !seen[k.Source.Text] {
+						seen[k.Source.Text] = true
+						list = append(list, program{d, dtypes, v, k.Source, i == 0 && v == gpu.Vector})
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// String names the program as compilers do.
+func (p *program) String() string {
+	name := p.d.Name
+	for _, t := range p.dtypes {
+		name += "." + t.String()
+	}
+	if p.d.Kind == def.KindRowwise {
+		name += "." + p.variant.String()
+	}
+	return name
+}
+
+func (p *program) text() compile.Source { return complete(p.String(), p.source.Text) }
+
+// complete is a source with its prelude.
+func complete(name, text string) compile.Source {
+	return compile.Source{
+		Name: name, Text: fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", name, text),
+		Headers: []compile.Header{{Name: "prelude.h", Text: gpu.Prelude}},
+	}
+}
+
+var bound = regexp.MustCompile(`(?m)^KERNEL\((\w+), (\d+)\)`)
+
+// bounds are the launch bounds of a source's entries.
+func (p *program) bounds(t testing.TB) map[string]int {
+	t.Helper()
+	threads := map[string]int{}
+	for _, m := range bound.FindAllStringSubmatch(p.source.Text, -1) {
+		threads[m[1]], _ = strconv.Atoi(m[2])
+	}
+	for _, entry := range p.source.Entries {
+		if threads[entry] == 0 {
+			t.Fatalf("%s: %s has no launch bound", p, entry)
+		}
+	}
+	return threads
+}
+
+// TestKernels compiles and compares.
+func TestKernels(t *testing.T) {
+	list := programs(t)
+	t.Logf("%d sources", len(list))
+	for _, a := range architectures {
+		if level() < a.level {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			c := a.compiler(t)
+			for i := range list {
+				if p := &list[i]; p.isFirst || level() >= a.all {
+					t.Run(p.String(), func(t *testing.T) {
+						t.Parallel()
+						check(t, p, &a, usage(t, c, &a, p))
+					})
+				}
+			}
+		})
+	}
+}
+
+// usage compiles a source, or finds it in the cache.
+func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []compile.Usage {
+	t.Helper()
+	made, err := compile.Default().Compile(c, a.name, p.text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Usage
+}
+
+// check wants every entry, with nothing spilled, in registers that a block can have.
+func check(t testing.TB, p *program, a *architecture, list []compile.Usage) {
+	t.Helper()
+	threads := p.bounds(t)
+	var found []string
+	for _, u := range list {
+		found = append(found, u.Entry)
+		if u.SpillStoreBytes > 0 || u.SpillLoadBytes > 0 {
+			t.Errorf("%s, %s: spills %d bytes and loads %d, with %d registers", u.Entry, a.name, u.SpillStoreBytes, u.SpillLoadBytes, u.Registers)
+		}
+		if most := a.limit(threads[u.Entry]); u.Registers == 0 || u.Registers > most {
+			t.Errorf("%s, %s: got %d registers, want at most %d for blocks of %d threads", u.Entry, a.name, u.Registers, most, threads[u.Entry])
+		}
+	}
+	if want := slices.Sorted(slices.Values(p.source.Entries)); !slices.Equal(found, want) {
+		t.Errorf("%s: got entries %v, want %v", a.name, found, want)
+	}
+}
+
+// A spill, too many registers and a missing entry are each seen.
+func TestCheckFinds(t *testing.T) {
+	p := &programs(t)[0]
+	a := &architectures[1]
+	good := func() (list []compile.Usage) {
+		for _, e := range slices.Sorted(slices.Values(p.source.Entries)) {
+			list = append(list, compile.Usage{Entry: e, Registers: 64})
+		}
+		return list
+	}
+	for name, plant := range map[string]func(list []compile.Usage) []compile.Usage{
+		"a spill":            func(l []compile.Usage) []compile.Usage { l[0].SpillStoreBytes = 4; return l },
+		"too many registers": func(l []compile.Usage) []compile.Usage { l[1].Registers = 256; return l },
+		"no registers":       func(l []compile.Usage) []compile.Usage { l[1].Registers = 0; return l },
+		"an entry missing":   func(l []compile.Usage) []compile.Usage { return l[1:] },
+		"nothing":            func(l []compile.Usage) []compile.Usage { return l },
+	} {
+		seen := &recorder{TB: t}
+		check(seen, p, a, plant(good()))
+		if got, want := len(seen.errors) > 0, name != "nothing"; got != want {
+			t.Errorf("%s: found %q", name, seen.errors)
+		}
+	}
+}
+
+// recorder keeps what a check finds.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func TestLimits(t *testing.T) {
+	for _, x := range []struct {
+		architecture  string
+		threads, want int
+	}{
+		{"sm_90a", 1024, 64}, {"sm_90a", 256, 255}, {"sm_90a", 768, 80},
+		{"gfx942", 1024, 128}, {"gfx942", 256, 512}, {"gfx942", 128, 512},
+		{"gfx1101", 1024, 192}, {"gfx1101", 256, 256},
+	} {
+		i := slices.IndexFunc(architectures, func(a architecture) bool { return a.name == x.architecture })
+		if got := architectures[i].limit(x.threads); got != x.want {
+			t.Errorf("%s, blocks of %d: got %d registers, want %d", x.architecture, x.threads, got, x.want)
+		}
+	}
+}
