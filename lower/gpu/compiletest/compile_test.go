@@ -1,6 +1,7 @@
 // Package compiletest compiles the kernels of the shipped operations for GPUs that
-// need not be there, and holds them to what they may take: nothing is spilled, and
-// blocks fit into the registers there are. docs/kernels.md keeps what was seen.
+// need not be there, and holds them to what they may take: nothing is spilled but what
+// is known, and blocks fit into the registers there are. docs/kernels.md keeps what was
+// seen.
 //
 // Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: one
 // choice of formats with vector access for one architecture of each maker; with full
@@ -10,6 +11,7 @@ package compiletest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -171,6 +173,17 @@ func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []comp
 	return made.Usage
 }
 
+// knownSpills are kernels that spill, with how many bytes. The list may only become
+// shorter: one that spills no more has to be taken off it.
+var knownSpills = map[string]int{
+	"sm_80 crossentropy.f16.i32.f32.f16.vector crossentropy_rows1024_registers4":  8,
+	"sm_100 crossentropy.f16.i32.f32.f16.vector crossentropy_rows1024_registers4": 16,
+	"sm_90a gemm.forward.accumulate.bf16.bf16.bf16 gemm_forward_accumulate_small": 16,
+	"sm_90a gemm.grad_a.accumulate.bf16.bf16.bf16 gemm_grad_a_accumulate_small":   16,
+	"sm_90a gemm.grad_b.accumulate.bf16.bf16.bf16 gemm_grad_b_accumulate_small":   20,
+	"sm_100 gemm.forward.accumulate.f16.f16.f16 gemm_forward_accumulate_small":    12,
+}
+
 // check wants every entry, with nothing spilled, in registers that a block can have.
 func check(t testing.TB, p *program, a *architecture, list []compile.Usage) {
 	t.Helper()
@@ -178,8 +191,12 @@ func check(t testing.TB, p *program, a *architecture, list []compile.Usage) {
 	var found []string
 	for _, u := range list {
 		found = append(found, u.Entry)
-		if u.SpillStoreBytes > 0 || u.SpillLoadBytes > 0 {
-			t.Errorf("%s, %s: spills %d bytes and loads %d, with %d registers", u.Entry, a.name, u.SpillStoreBytes, u.SpillLoadBytes, u.Registers)
+		spilled, known := max(u.SpillStoreBytes, u.SpillLoadBytes), knownSpills[fmt.Sprintf("%s %s %s", a.name, p, u.Entry)]
+		if spilled > known {
+			t.Errorf("%s, %s: spills %d bytes, want %d, with %d registers", u.Entry, a.name, spilled, known, u.Registers)
+		}
+		if spilled == 0 && known > 0 {
+			t.Errorf("%s, %s: spills nothing: take it off knownSpills", u.Entry, a.name)
 		}
 		if most := a.limit(threads[u.Entry]); u.Registers == 0 || u.Registers > most {
 			t.Errorf("%s, %s: got %d registers, want at most %d for blocks of %d threads", u.Entry, a.name, u.Registers, most, threads[u.Entry])
@@ -187,6 +204,21 @@ func check(t testing.TB, p *program, a *architecture, list []compile.Usage) {
 	}
 	if want := slices.Sorted(slices.Values(p.source.Entries)); !slices.Equal(found, want) {
 		t.Errorf("%s: got entries %v, want %v", a.name, found, want)
+	}
+}
+
+// Spills that are known are of kernels that exist.
+func TestKnownSpills(t *testing.T) {
+	unseen := maps.Clone(knownSpills)
+	for _, p := range programs(t) {
+		for _, a := range architectures {
+			for _, entry := range p.source.Entries {
+				delete(unseen, fmt.Sprintf("%s %s %s", a.name, &p, entry))
+			}
+		}
+	}
+	for name := range unseen {
+		t.Errorf("no kernel %s", name)
 	}
 }
 

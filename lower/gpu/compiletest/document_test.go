@@ -73,26 +73,29 @@ func compileAll(t *testing.T, list []program) (names []string, seen map[compiled
 
 const documentHead = `# What the kernels take
 
-Registers of a thread, as %s gave them
-out; another version may give others. Written by
+Registers of a thread, as %s gave them out;
+another version may give others. Written by
 ` + "`TOKITAI_LEVEL=full go test ./lower/gpu/compiletest -run TestDocument -update`" + `.
 
-No kernel spills a register to memory, and none has more than a block of its size can have; tests hold every one of the
-%d sources to that. *+32 B* is memory of a thread's own, for an array that is indexed by what is known at run time only.
-*12 s* are scalar registers of AMD's that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints the sources.
+No kernel spills a register to memory but where *spills* says how many bytes, and none has more than a block of its size can
+have; tests hold the %d sources to that. *+32 B* is memory of a thread's own, for an array that is indexed by what is known at run
+time only. *12 s* are scalar registers of AMD's that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints
+the sources.
 
 ## All formats and both ways of access, for sm_90a
 
-The most registers of any kernel with blocks of up to 256 threads, which may have 255, and with larger blocks, which may have 64.
+The most registers of any kernel with blocks of up to 256 threads, which may have 255, and with larger blocks, which may have 64; the most bytes
+that any of them spills.
 
-| definition | sources | to 256 threads | above |
-|---|--:|--:|--:|
+| definition | sources | to 256 threads | above | spills |
+|---|--:|--:|--:|--:|
 `
 
 func writeSummary(b *strings.Builder, t testing.TB, list []program, seen map[compiled][]compile.Usage) {
 	for i := 0; i < len(list); {
 		d, first := list[i].d, i
 		most := [2]int{}
+		spilled := 0
 		for ; i < len(list) && list[i].d == d; i++ {
 			threads := list[i].bounds(t)
 			for _, u := range seen[compiled{"sm_90a", list[i].String()}] {
@@ -101,9 +104,10 @@ func writeSummary(b *strings.Builder, t testing.TB, list []program, seen map[com
 					size = 1
 				}
 				most[size] = max(most[size], u.Registers)
+				spilled = max(spilled, u.SpillStoreBytes, u.SpillLoadBytes)
 			}
 		}
-		fmt.Fprintf(b, "| %s | %d | %s | %s |\n", d.Name, i-first, orNothing(most[0]), orNothing(most[1]))
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %s |\n", d.Name, i-first, orNothing(most[0]), orNothing(most[1]), orNothing(spilled))
 	}
 }
 
@@ -145,7 +149,9 @@ func taken(u compile.Usage) string {
 	if u.ScalarSpills > 0 {
 		s += fmt.Sprintf(", %d s", u.ScalarSpills)
 	}
-	if u.StackBytes > 0 {
+	if spilled := max(u.SpillStoreBytes, u.SpillLoadBytes); spilled > 0 {
+		s += fmt.Sprintf(", spills %d B", spilled)
+	} else if u.StackBytes > 0 {
 		s += fmt.Sprintf(" +%d B", u.StackBytes)
 	}
 	return s
