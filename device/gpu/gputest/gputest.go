@@ -1,6 +1,6 @@
 // Package gputest says what tests of GPU code need: a skip that can be seen where it is
 // missing, and a failure where the environment variable TOKITAI_REQUIRE lists it (cuda,
-// nvrtc, clang, sim, separated by commas), so that a green run cannot mean that nothing ran.
+// nvrtc, sim, separated by commas), so that a green run cannot mean that nothing ran.
 package gputest
 
 import (
@@ -50,16 +50,6 @@ func NeedsNVRTC(t testing.TB) *compile.NVRTC {
 	c, err := compile.OpenNVRTC(0)
 	if err != nil {
 		missing(t, "nvrtc", err)
-	}
-	return c
-}
-
-// NeedsClang opens the compiler for AMD's GPUs.
-func NeedsClang(t testing.TB) *compile.Clang {
-	t.Helper()
-	c, err := compile.OpenClang()
-	if err != nil {
-		missing(t, "clang", err)
 	}
 	return c
 }
