@@ -222,7 +222,8 @@ func TestKnownSpills(t *testing.T) {
 	}
 }
 
-// A spill, too many registers and a missing entry are each seen.
+// A spill, one less or more than is known, too many registers and a missing entry are
+// each seen.
 func TestCheckFinds(t *testing.T) {
 	p := &programs(t)[0]
 	a := &architectures[1]
@@ -243,6 +244,19 @@ func TestCheckFinds(t *testing.T) {
 		check(seen, p, a, plant(good()))
 		if got, want := len(seen.errors) > 0, name != "nothing"; got != want {
 			t.Errorf("%s: found %q", name, seen.errors)
+		}
+	}
+	known := fmt.Sprintf("%s %s %s", a.name, p, good()[0].Entry)
+	knownSpills[known] = 8
+	defer delete(knownSpills, known)
+	for _, x := range []struct {
+		spilled int
+		isFound bool
+	}{{0, true}, {8, false}, {9, true}} {
+		seen, list := &recorder{TB: t}, good()
+		list[0].SpillLoadBytes = x.spilled
+		if check(seen, p, a, list); (len(seen.errors) > 0) != x.isFound {
+			t.Errorf("%d bytes spilled where 8 are known: found %q", x.spilled, seen.errors)
 		}
 	}
 }
