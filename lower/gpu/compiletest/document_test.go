@@ -78,8 +78,8 @@ another version may give others. Written by
 ` + "`TOKITAI_LEVEL=full go test ./lower/gpu/compiletest -run TestDocument -update`" + `.
 
 No kernel spills a register to memory but where *spills* says how many bytes, and none has more than a block of its size can
-have; tests hold the %d sources to that. *+32 B* is memory of a thread's own, for an array that is indexed by what is known at run
-time only. *12 s* are scalar registers of AMD's that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints
+have. Tests hold all %d sources to that on sm_90a, and those below on the other architectures;
+` + "`TOKITAI_LEVEL=exhaustive`" + ` compiles everything for all of them. *+32 B* is memory of a thread's own, for an array that is indexed by what is known at run time only. *12 s* are scalar registers of AMD's that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints
 the sources.
 
 ## All formats and both ways of access, for sm_90a
