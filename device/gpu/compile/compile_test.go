@@ -105,6 +105,61 @@ func host(t testing.TB) *compile.Host {
 	return h
 }
 
+// hipKernel has 160 values live at once: they fit into registers only where blocks are small.
+const hipKernel = `extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(1, BOUND))) many(float* y, const float* x) {
+	__attribute__((shared)) static float s[64];
+	float a[160];
+	_Pragma("unroll") for (int i = 0; i < 160; i++) a[i] = x[i * 977];
+	asm volatile("" ::: "memory");
+	s[__builtin_amdgcn_workitem_id_x() % 64] = a[0];
+	__builtin_amdgcn_s_barrier();
+	_Pragma("unroll") for (int i = 0; i < 160; i++) y[i * 31] = a[159 - i] * a[i] + s[i % 64];
+}
+extern "C" __attribute__((global)) void none(float* y) { *y = 1; }
+`
+
+func TestClang(t *testing.T) {
+	c := gputest.NeedsClang(t)
+	t.Log(c)
+	for _, x := range []struct {
+		bound  string
+		spills bool
+	}{{"64", false}, {"1024", true}} {
+		source := compile.Source{Name: "many.hip", Text: "#define BOUND " + x.bound + "\n" + hipKernel}
+		p, err := c.Compile("gfx942", source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(p.Image, []byte("\x7fELF")) {
+			t.Errorf("%d bytes that are no code", len(p.Image))
+		}
+		if len(p.Usage) != 2 || p.Usage[0].Entry != "many" || p.Usage[1].Entry != "none" {
+			t.Fatalf("usage %+v from\n%s", p.Usage, p.Log)
+		}
+		u := p.Usage[0]
+		if u.Registers < 64 || u.SharedBytes != 256 || (u.StackBytes > 0) != x.spills || (u.SpillStoreBytes > 0) != x.spills || u.SpillLoadBytes != u.SpillStoreBytes {
+			t.Errorf("blocks of %s: %+v", x.bound, u)
+		}
+		text, err := c.Assemble("gfx942", source)
+		if err != nil || !bytes.Contains(text.Image, []byte("\nmany:")) || !bytes.Contains(text.Image, []byte("v_mul_f32")) || bytes.Contains(text.Image, []byte("v_fma")) {
+			t.Errorf("no assembly with a product of its own: %v in\n%s", err, text.Image)
+		}
+	}
+	_, err := c.Compile("gfx942", compile.Source{Name: "bad.hip", Text: "#define __device__\n#include \"a.h\"\n", Headers: badHeaders})
+	checkError(t, err, "b.h:2: ", "nowhere")
+	identity, err := c.Identity()
+	if err != nil || identity.Name == "" || identity.Hash == [32]byte{} {
+		t.Errorf("identity %+v, %v", identity, err)
+	}
+}
+
+func TestClangMissing(t *testing.T) {
+	t.Setenv("TOKITAI_CLANG", "/nowhere/clang")
+	if _, err := compile.OpenClang(); !errors.Is(err, compile.ErrNoClang) || !strings.Contains(err.Error(), "/nowhere/clang") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHost(t *testing.T) {
 	h := host(t)
 	p, err := h.Compile("sim", compile.Source{Name: "one.cc", Text: "extern \"C\" int one() { return 1; }\n"})
