@@ -47,7 +47,7 @@ var reserved = strings.Fields(`
 	goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
 	register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
 	thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-	KERNEL KERNEL_IN_PAIRS SHARED SHARED_DYN BARRIER WARP_BARRIER SHFL_DOWN SHFL_UP SHFL_XOR SHFL_IDX ATOMIC_ADD ATOMIC_MIN UNROLL UNROLL_TWICE ROLLED MAY_ALIAS DEVICE
+	KERNEL KERNEL_BLOCKS SHARED SHARED_DYN BARRIER WARP_BARRIER SHFL_DOWN SHFL_UP SHFL_XOR SHFL_IDX ATOMIC_ADD ATOMIC_MIN UNROLL UNROLL_TWICE ROLLED MAY_ALIAS DEVICE
 	SIM_INTERNAL TOKITAI_SIM INFINITE RENEW threadIdx blockIdx blockDim gridDim warpSize linux unix assert errno
 	rows cols row_count column_count row_values column_lanes lanes lane_step padded totals_in totals_out total_count total_length refused pad`)
 

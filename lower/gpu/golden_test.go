@@ -84,7 +84,7 @@ func TestSourcesAreStable(t *testing.T) {
 					t.Errorf("%s %v %s: two compilations give two sources", d.Name, dtypes, v)
 				}
 				for _, e := range a.Source.Entries {
-					if !strings.HasPrefix(e, a.Source.Name) || !strings.Contains(a.Source.Text, "KERNEL("+e+",") && !strings.Contains(a.Source.Text, "KERNEL_IN_PAIRS("+e+",") {
+					if !strings.HasPrefix(e, a.Source.Name) || !strings.Contains(a.Source.Text, "KERNEL("+e+",") && !strings.Contains(a.Source.Text, "KERNEL_BLOCKS("+e+",") {
 						t.Errorf("%s: entry %s is not in the source, or does not begin with %s", d.Name, e, a.Source.Name)
 					}
 				}

@@ -189,7 +189,7 @@ func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits
 	rows := func() {
 		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
 		blocks := blocksOf(b.rows, e.rows)
-		if e.storage == staged && limits.Multiprocessors > 0 {
+		if e.storage.isStaged() && limits.Multiprocessors > 0 {
 			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
 		}
 		launch(e.index, blocks, 1, e.threads*e.rows, bytes)

@@ -16,7 +16,7 @@
 #define UNROLL
 #define ROLLED
 #define UNROLL_TWICE
-#define KERNEL_IN_PAIRS(NAME, BOUND) KERNEL(NAME, BOUND)
+#define KERNEL_BLOCKS(NAME, BOUND, BLOCKS) KERNEL(NAME, BOUND)
 #define MAY_ALIAS __attribute__((may_alias))
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -29,7 +29,7 @@
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
-#define __launch_bounds__(BOUND, BLOCKS) __attribute__((amdgpu_flat_work_group_size(1, BOUND)))
+#define __launch_bounds__(BOUND, ...) __attribute__((amdgpu_flat_work_group_size(1, BOUND)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define MAY_ALIAS __attribute__((may_alias))
 
@@ -109,9 +109,9 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define UNROLL_TWICE _Pragma("unroll 2")
-#define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND, 1) NAME
-// Two blocks share a multiprocessor.
-#define KERNEL_IN_PAIRS(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND, 2) NAME
+#define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND) NAME
+// As many blocks as that share a multiprocessor.
+#define KERNEL_BLOCKS(NAME, BOUND, BLOCKS) extern "C" __global__ void __launch_bounds__(BOUND, BLOCKS) NAME
 #define SHARED(TYPE, NAME, COUNT) alignas(16) __shared__ TYPE NAME[COUNT]
 #define SHARED_DYN(TYPE, NAME)                                       \
     extern __shared__ uint4_aligned dynamic_shared_memory[];         \

@@ -9,230 +9,15 @@ import (
 	"tokitai/lower"
 )
 
-// rowEntry is one instance of the rows kernel.
-type rowEntry struct {
-	name        string
-	index       int // among the source's entries
-	storage     storage
-	threads     int // of a row
-	rows        int // of a block
-	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
-	groups      int // of eight elements that a thread keeps; 0 if any number
-	sharedWords int // of dynamic shared memory that a group takes
-}
-
-// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
-const lanesPerThread = 8
-
-// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
-// sums up and the operands it has groups of. They leave enough for everything else,
-// so that compilers spill nothing.
-const (
-	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
-	fusedRegisters = 120 // in blocks of up to 512, which may have 128
-	longRegisters  = 56  // in blocks of 1,024, which may have 64
-	takenRegisters = 16  // of these, for inputs that have arrived in shared memory
-)
-
-const (
-	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
-	worthKeeping = 6        // nodes: what costs less is computed again
-)
-
-// rowShape is a number of threads for a row.
-type rowShape struct {
-	threads, rows, budget int
-	groups                []int // of instances that keep a row in registers
-	longest               int   // groups of the longest row
-}
-
-var rowShapes = []rowShape{
-	{16, 16, shortRegisters, []int{1}, 0},
-	{32, 8, shortRegisters, []int{1, 4, 8}, 8},
-	{128, 1, shortRegisters, []int{4, 8}, 8},
-	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
-}
-
-// fusedRows is how many rows a block has whose terms of column sums meet in shared
-// memory, and how many of them follow each other in a lane; none for the longest rows.
-func fusedRows(threads, groups int) (rows, steps int) {
-	switch {
-	case threads < 128:
-		return 8, 4
-	case threads == 128:
-		return 16 / groups, 16 / groups
-	}
-	return 0, 0
-}
-
-// rows writes the rows kernel in all its instances.
-func (k *rowwise) rows(s *text) {
-	for _, st := range []storage{fused, staged, registers, shared, inputs, reread} {
-		w := k.newWalk(st)
-		entries := w.entries()
-		if len(entries) == 0 {
-			continue
-		}
-		w.function(s)
-		s.line("")
-		for _, e := range entries {
-			w.instance(s, e)
-		}
-		k.rowEntries = append(k.rowEntries, entries...)
-	}
-}
-
-// entries lists the instances of a walk: those that keep rows in registers, and for
-// longer rows the others. Where lanes of column sums are kept too, the instances without
-// are for devices that have less shared memory, and one does.
-func (w *walk) entries() (list []rowEntry) {
-	k := w.k
-	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
-	switch {
-	case w.storage == fused && !isFused, w.storage == staged && (k.variant != Vector || w.stagedWords() == 0):
-		return nil
-	case w.storage == inputs && !slices.ContainsFunc(k.newWalk(shared).kept, isComputed):
-		return nil
-	}
-	inRegisters := k.newWalk(registers)
-	for _, shape := range rowShapes {
-		add := func(groups, sharedWords int) {
-			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
-			e.name = fmt.Sprintf("%s_rows%d_%s", k.base, shape.threads, w.storage)
-			if groups > 0 {
-				e.name += fmt.Sprint(groups)
-			}
-			if w.storage == fused {
-				e.rows, e.steps = fusedRows(shape.threads, groups)
-			}
-			list = append(list, e)
-		}
-		longest := inRegisters.groups(shape)
-		switch w.storage {
-		case fused:
-			for _, g := range w.groups(shape) {
-				add(g, 8*len(w.sums))
-			}
-		case staged:
-			if shape.threads == 1024 {
-				for _, g := range w.groups(shape) {
-					if g*w.stagedWords()*4*shape.threads+staticShared <= mostShared {
-						add(g, w.stagedWords())
-					}
-				}
-			}
-		case registers:
-			switch {
-			case shape.threads == 1024 && len(k.newWalk(staged).entries()) > 0:
-				longest = nil
-			case isFused:
-				longest = longest[max(0, len(longest)-1):]
-			}
-			for _, g := range longest {
-				add(g, 0)
-			}
-		default:
-			isNeeded := len(longest) == 0 || longest[len(longest)-1] < shape.longest
-			if isNeeded && (w.storage == reread || w.words > 0 && shape.rows == 1) {
-				add(0, w.words)
-			}
-		}
-	}
-	return list
-}
-
-// groups are the numbers of groups for which a thread has enough registers.
-func (w *walk) groups(shape rowShape) []int {
-	if w.words+w.stagedWords() == 0 {
-		return nil
-	}
-	budget := shape.budget
-	if w.storage == fused {
-		budget = min(budget, fusedRegisters)
-	}
-	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
-		if rows, _ := fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
-			return true
-		}
-		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
-	})
-}
-
-func isComputed(v *keptValue) bool { return !v.isInput() }
-
-// otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
-// reductions and, to move groups of operands, addresses and room to take 16-bit elements
-// apart.
-func (w *walk) otherRegisters(threads, g int) int {
-	k := w.k
-	count := lanesPerThread * k.mostReductions(nil)
-	for i, o := range k.d.Operands {
-		switch {
-		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
-		case k.dtypes[i].Size() == 2:
-			count += 5
-		default:
-			count += 4
-		}
-	}
-	if k.variant == Element {
-		count += lanesPerThread // elements that are moved one by one
-	}
-	switch {
-	case w.storage == fused:
-		_, steps := fusedRows(threads, g)
-		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
-	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
-		count += 12 // an input is not gone at once when what is computed from it takes its place
-	}
-	return count
-}
-
-// isInPairs reports whether few enough registers are needed that two blocks share a
-// multiprocessor: one computes while the other waits for memory.
-func (w *walk) isInPairs() bool {
-	words := lanesPerThread * w.k.mostReductions(nil)
-	for i, o := range w.k.d.Operands {
-		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
-			words += 2 * w.k.dtypes[i].Size()
-		}
-		if w.isWalked(i) && w.k.dtypes[i].Size() > 2 {
-			return false
-		}
-	}
-	return w.storage == reread && w.k.variant == Vector && words <= 12
-}
-
-// instance writes one kernel.
-func (w *walk) instance(s *text, e rowEntry) {
-	k := w.k
-	arguments := fmt.Sprintf("%d, %d", e.threads, e.rows)
-	if w.storage.isUnrolled() {
-		arguments += fmt.Sprintf(", %d", e.groups)
-	}
-	if w.storage == fused {
-		arguments += fmt.Sprintf(", %d", e.steps)
-	}
-	k.source.Entries = append(k.source.Entries, e.name)
-	kernel := "KERNEL"
-	if w.isInPairs() {
-		kernel = "KERNEL_IN_PAIRS"
-	}
-	unless := ""
-	if hasIndex(k.d) {
-		unless = fmt.Sprintf("if (!%s_is_refused(p.refused)) ", k.base)
-	}
-	s.line("%s(%s, %d)(const %s_params p) { %s%s_%s<%s>(p); }", kernel, e.name, e.threads*e.rows, k.base, unless, k.base, w.storage, arguments)
-}
-
 var storageNotes = [...][]string{
 	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. STEPS rows of a",
 		"block follow each other in a lane of column sums: their terms meet in shared memory,", "where the thread that owns a column of the lane adds them in their order."},
 	staged: {"Inputs are in shared memory, in words of the thread's own, G groups of eight", "elements; where they are read for the last time, the next row's are sent for. What is",
 		"computed and needed later is kept in registers."},
+	partly: {"Inputs for which there is room are in shared memory, in words of the thread's", "own, G groups of eight elements; where they are read for the last time, the next row's",
+		"are sent for. All else is read and computed again."},
 	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread."},
 	shared:    {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
-	inputs:    {"Inputs that a later pass needs are kept in shared memory, in words of", "the thread's own."},
 	reread:    {"Every pass reads the row."},
 }
 
@@ -256,9 +41,9 @@ func (w *walk) function(s *text) {
 		s.line("int turn = 0;")
 	}
 	switch w.storage {
-	case shared, inputs:
+	case shared:
 		s.line("SHARED_DYN(u32, kept);")
-	case staged:
+	case staged, partly:
 		s.line("SHARED_DYN(uint4_aligned, stage);")
 		taken := 0
 		if !slices.ContainsFunc(w.kept, isComputed) {
@@ -291,7 +76,7 @@ func (w *walk) function(s *text) {
 			}
 		}
 	}
-	if w.storage == staged {
+	if w.storage.isStaged() {
 		w.takeAll(s)
 	}
 	for i := range w.passes {
@@ -340,7 +125,7 @@ func (w *walk) beginRows(s *text) {
 		s.open("for (i64 first = (i64)blockIdx.x * (ROWS / STEPS); first < p.rows; first += STEPS * p.lane_step) {")
 		s.line("const bool here = first + of_slot < p.rows;")
 		s.line("const i64 row = here ? first + of_slot : first;")
-	case staged:
+	case staged, partly:
 		s.open("{")
 		s.line("const i64 row = blockIdx.x;")
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
@@ -408,71 +193,6 @@ func (w *walk) at(operand int) string {
 	return fmt.Sprintf("%s_at + g * (T * 8)", w.k.operands[operand])
 }
 
-// addTerms adds the terms of the block's rows to lanes of column sums.
-func (w *walk) addTerms(s *text) {
-	s.line("BARRIER(); // all terms are there")
-	w.openOwned(s)
-	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
-	s.open("if (first + lane + step * p.lane_step < p.rows) {")
-	for i, n := range w.sums {
-		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
-	}
-	s.close("}")
-	s.close("}")
-	s.close("}")
-	s.close("}")
-	s.line("BARRIER(); // everybody has added them, they may be replaced")
-}
-
-// openOwned begins the walk over the groups of lanes that a thread owns.
-func (w *walk) openOwned(s *text) {
-	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
-	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
-	s.line("const u32 c = (g * T + of) * 8;")
-	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
-}
-
-// storeLanes stores the lanes, for the kernel that adds them up.
-func (w *walk) storeLanes(s *text) {
-	w.openOwned(s)
-	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
-	s.open("if (at < p.lanes) {")
-	for i, n := range w.sums {
-		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
-	}
-	s.close("}")
-	s.close("}")
-	s.close("}")
-}
-
-// isAheadInput reports whether a value per row is read before its row is begun.
-func (w *walk) isAheadInput(n *def.Node) bool {
-	return w.storage == fused && n.Op == def.OpInput
-}
-
-func (w *walk) loadRowInputs(s *text) {
-	for _, n := range w.aheadInputs() {
-		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
-	}
-}
-
-// stage is where a group of an input lies in shared memory.
-func (w *walk) stage(v *keptValue) string {
-	quads := 0
-	for _, o := range w.readFirst() {
-		if o == v {
-			break
-		}
-		quads += w.wordsOf(o) / 4
-	}
-	return fmt.Sprintf("stage + (%d * G + g * %d) * T + t", quads, w.wordsOf(v)/4)
-}
-
-// send has a group of an input copied to shared memory.
-func (w *walk) send(s *text, v *keptValue) {
-	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.node.Operand))
-}
-
 func (k *rowwise) keptName(v *keptValue) string {
 	if v.isInput() {
 		return k.operands[v.node.Operand] + "_kept"
@@ -528,17 +248,11 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
 		}
-		if i == 0 {
-			w.fetchFirst(s, p)
-		}
 		w.openGroups(s)
 		w.group(s, p)
 		w.closeInside(s)
 		w.readNext(s, i)
 		s.close("}")
-	}
-	if i+1 < len(w.passes) {
-		w.fetchFirst(s, &w.passes[i+1]) // while the reductions of this one are joined
 	}
 	for _, n := range p.reductions {
 		s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
@@ -578,9 +292,9 @@ func (w *walk) openGroups(s *text) {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		s.line("const u32 c = (g * T + t) * 8;")
 	} else {
-		unroll := "ROLLED"
-		if w.storage == reread && !w.isInPairs() {
-			unroll = "UNROLL_TWICE" // the accesses of two groups overlap
+		unroll := "UNROLL_TWICE" // the accesses of two groups overlap
+		if w.isInPairs() {
+			unroll = "ROLLED"
 		}
 		s.open("%s for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {", unroll)
 	}
@@ -612,92 +326,6 @@ func (k *rowwise) only(value, identity string) string {
 		return value
 	}
 	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
-}
-
-// readRow reads the inputs that are kept in registers from this pass on.
-func (w *walk) readRow(s *text, p *rowPass) {
-	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
-		return !v.isInput() || v.first == 0 && w.storage != registers
-	}))
-}
-
-// readNext reads, or sends for, a group of the next row in the place of one that is done
-// with after pass i.
-func (w *walk) readNext(s *text, i int) {
-	switch w.storage {
-	case fused:
-		if i != w.lastPass() || len(w.readFirst())+len(w.aheadInputs()) == 0 {
-			return
-		}
-		s.open("{")
-		s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
-		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
-		w.declareReadFirst(s)
-		for _, v := range w.readFirst() {
-			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
-		}
-		if len(w.aheadInputs()) > 0 {
-			s.open("if (g == 0) {")
-			w.loadRowInputs(s)
-			s.close("}")
-		}
-		s.close("}")
-	case staged:
-		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
-		if len(done) > 0 {
-			w.sendNext(s, "!TAKE && ", done)
-		}
-	}
-}
-
-// sendNext sends for a group of the next row.
-func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
-	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
-	s.line("const i64 row = first + gridDim.x;")
-	for _, v := range done {
-		w.declareAt(s, v.node.Operand)
-		w.send(s, v)
-	}
-	s.close("}")
-}
-
-// takeAll waits for the row's inputs, and takes them to registers if there is room.
-func (w *walk) takeAll(s *text) {
-	s.line("staging_done();")
-	for _, v := range w.readFirst() {
-		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.node.Operand]), w.k.keptName(v))
-	}
-	s.open("if constexpr (TAKE) {")
-	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
-	for _, v := range w.readFirst() {
-		s.line("%s[g] = staged%d(%s, T);", w.k.keptName(v), 4*w.wordsOf(v), w.stage(v))
-	}
-	w.sendNext(s, "", w.readFirst())
-	s.close("}")
-	s.close("}")
-}
-
-// loadKept reads inputs into registers, so that all accesses are under way at once.
-func (w *walk) loadKept(s *text, kept []*keptValue) {
-	if len(kept) == 0 {
-		return
-	}
-	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
-	for _, v := range kept {
-		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
-	}
-	s.close("}")
-}
-
-// loadGroup reads group g of an input, of rows with that many columns.
-func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
-	form := "%s[g] = fetch%d_whole(%s, c < %s);"
-	if w.k.variant == Element {
-		form = "%s[g] = fetch%d(%s, inside(c, %s));"
-	}
-	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
 }
 
 // isPaired reports whether a reduction is the largest of a 16-bit input, which need
@@ -791,7 +419,7 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		case w.isStaged(v):
 			groups[v.node] = w.takeStaged(s, v)
 			continue
-		case w.storage.isInShared():
+		case w.storage == shared:
 			groups[v.node] = k.operands[v.node.Operand] + "_group"
 			s.line("%s %s;", groupType(k.dtypes[v.node.Operand]), groups[v.node])
 			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.node], w.word(v, "i"))
@@ -812,12 +440,7 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		case n.Op == def.OpInput:
 			d := k.dtypes[n.Operand]
 			groups[n] = k.operands[n.Operand] + "_group"
-			if w.isFetchedAhead(n) {
-				s.line("const %s %s = %s;", groupType(d), groups[n], w.nextName(p, n))
-				w.fetchNext(s, p, n, " + (g + 1) * (T * 8)", "c + T * 8")
-			} else {
-				s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
-			}
+			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
 			if v != nil {
 				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
 			}
@@ -827,41 +450,6 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		}
 	}
 	return groups
-}
-
-// isFetchedAhead reports whether a pass reads the groups of an input while the one before
-// is at work. Where many blocks share a multiprocessor they do that for each other.
-func (w *walk) isFetchedAhead(n *def.Node) bool {
-	return n.Op == def.OpInput && isElement(n) && w.k.variant == Vector && w.storage.isInShared() && w.k.dtypes[n.Operand].Size() == 2
-}
-
-// fetchFirst reads the first groups of the inputs that a pass reads ahead.
-func (w *walk) fetchFirst(s *text, p *rowPass) {
-	for _, n := range p.nodes {
-		if w.isFetchedAhead(n) {
-			s.line("%s %s;", groupType(w.k.dtypes[n.Operand]), w.nextName(p, n))
-			w.fetchNext(s, p, n, "", "t * 8")
-		}
-	}
-}
-
-func (w *walk) nextName(p *rowPass, n *def.Node) string {
-	return fmt.Sprintf("%s_next%d", w.k.operands[n.Operand], p.number)
-}
-
-func (w *walk) fetchNext(s *text, p *rowPass, n *def.Node, offset, c string) {
-	s.line("%s = fetch%d_whole(%s_at%s, %s < p.cols);", w.nextName(p, n), 8*w.k.dtypes[n.Operand].Size(), w.k.operands[n.Operand], offset, c)
-}
-
-// takeStaged reads a group of an input from where it has arrived, or from registers.
-func (w *walk) takeStaged(s *text, v *keptValue) string {
-	kept := w.k.keptName(v) + "[TAKE ? g : 0]"
-	if w.wordsOf(v) == 4 {
-		s.line("renew(%s);", kept)
-	}
-	group := w.k.operands[v.node.Operand] + "_group"
-	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
-	return group
 }
 
 // elements declares the values of element j: those that were kept, and those that the
@@ -914,4 +502,41 @@ func (k *rowwise) reduce(s *text, reductions []*def.Node) {
 			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
 		}
 	}
+}
+
+// addTerms adds the terms of the block's rows to lanes of column sums.
+func (w *walk) addTerms(s *text) {
+	s.line("BARRIER(); // all terms are there")
+	w.openOwned(s)
+	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
+	s.open("if (first + lane + step * p.lane_step < p.rows) {")
+	for i, n := range w.sums {
+		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.line("BARRIER(); // everybody has added them, they may be replaced")
+}
+
+// openOwned begins the walk over the groups of lanes that a thread owns.
+func (w *walk) openOwned(s *text) {
+	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
+	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
+	s.line("const u32 c = (g * T + of) * 8;")
+	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
+}
+
+// storeLanes stores the lanes, for the kernel that adds them up.
+func (w *walk) storeLanes(s *text) {
+	w.openOwned(s)
+	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
+	s.open("if (at < p.lanes) {")
+	for i, n := range w.sums {
+		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
 }

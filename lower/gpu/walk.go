@@ -12,18 +12,18 @@ type storage uint8
 const (
 	fused  storage = iota // in registers, with the lanes of column sums
 	staged                // inputs in shared memory, where the next row's arrive meanwhile; others in registers
+	partly                // the same for as many inputs as there is room for; others are read and computed again
 	registers
 	shared
-	inputs // of all values only inputs, in shared memory
 	reread // nowhere: inputs are read and values computed again
 )
 
-var storageNames = [...]string{"fused", "staged", "registers", "shared", "inputs", "reread"}
+var storageNames = [...]string{"fused", "staged", "partly", "registers", "shared", "reread"}
 
 func (s storage) String() string { return storageNames[s] }
 
-func (s storage) isUnrolled() bool { return s == fused || s == staged || s == registers }
-func (s storage) isInShared() bool { return s == shared || s == inputs }
+func (s storage) isUnrolled() bool { return s == fused || s.isStaged() || s == registers }
+func (s storage) isStaged() bool   { return s == staged || s == partly }
 
 // walk is how the rows kernel goes over a row, for one way of keeping values.
 type walk struct {
@@ -167,8 +167,8 @@ func (w *walk) isWorthKeeping(n *def.Node, kept map[*def.Node]*keptValue) bool {
 	case w.storage == reread:
 		return false
 	case n.Op == def.OpInput:
-		return true
-	case n.Type == def.Bool || w.storage == inputs:
+		return w.storage != partly || kept[n] != nil || w.hasRoom(n)
+	case n.Type == def.Bool || w.storage == partly:
 		return false
 	}
 	cost := 0
@@ -181,6 +181,25 @@ func (w *walk) isWorthKeeping(n *def.Node, kept map[*def.Node]*keptValue) bool {
 		}
 	}
 	return cost >= worthKeeping
+}
+
+// partlyGroups is how many groups a thread has of rows that are staged partly.
+func (k *rowwise) partlyGroups() int {
+	for i, o := range k.d.Operands {
+		if o.Extent == def.PerElement && o.IsIn && k.dtypes[i].Size() > 2 {
+			return 4
+		}
+	}
+	return 8
+}
+
+// hasRoom reports whether one more input fits into shared memory.
+func (w *walk) hasRoom(n *def.Node) bool {
+	words := 2 * w.k.dtypes[n.Operand].Size()
+	for _, v := range w.kept {
+		words += w.wordsOf(v)
+	}
+	return w.k.partlyGroups()*words*4*1024+staticShared <= mostShared
 }
 
 // assignSlots lets kept values share slots. A value may take the slot of one that is
@@ -201,7 +220,7 @@ func (w *walk) assignSlots() {
 		slots[v.slot] = append(slots[v.slot], v)
 	}
 	for _, sharing := range slots {
-		if w.storage == staged {
+		if w.storage.isStaged() {
 			sharing = slices.DeleteFunc(sharing, w.isStaged)
 		}
 		size := 0
@@ -229,7 +248,7 @@ func (w *walk) readFirst() []*keptValue {
 // isStaged reports whether a kept value is among those that are in shared memory before
 // their row is begun.
 func (w *walk) isStaged(v *keptValue) bool {
-	return w.storage == staged && v != nil && v.isInput() && v.first == 0
+	return w.storage.isStaged() && v != nil && v.isInput() && v.first == 0
 }
 
 // stagedWords are those of a group of all inputs that are staged.
@@ -245,6 +264,15 @@ func (w *walk) stagedWords() (words int) {
 // aheadInputs are the inputs per row that are read before their row is begun.
 func (w *walk) aheadInputs() []*def.Node {
 	return slices.DeleteFunc(slices.Clone(w.start), func(n *def.Node) bool { return !w.isAheadInput(n) })
+}
+
+// rowValues is how many values per row there are.
+func (w *walk) rowValues() int {
+	count := len(w.start)
+	for _, p := range w.passes {
+		count += len(p.after)
+	}
+	return count
 }
 
 // cost is how many nodes one group of a row takes.

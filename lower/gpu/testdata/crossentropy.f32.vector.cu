@@ -235,8 +235,8 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_staged2, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 2>(p); }
-KERNEL(crossentropy_rows1024_staged4, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 4>(p); }
+KERNEL_BLOCKS(crossentropy_rows1024_staged2, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 2>(p); }
+KERNEL_BLOCKS(crossentropy_rows1024_staged4, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
@@ -393,8 +393,8 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows16_registers1, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<16, 16, 1>(p); }
-KERNEL(crossentropy_rows32_registers1, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 1>(p); }
+KERNEL_BLOCKS(crossentropy_rows16_registers1, 256, 2)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<16, 16, 1>(p); }
+KERNEL_BLOCKS(crossentropy_rows32_registers1, 256, 2)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 1>(p); }
 KERNEL(crossentropy_rows32_registers4, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 4>(p); }
 KERNEL(crossentropy_rows32_registers8, 256)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<32, 8, 8>(p); }
 KERNEL(crossentropy_rows128_registers4, 128)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<128, 1, 4>(p); }
@@ -425,7 +425,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
         fill(max_6_lane, -INFINITE);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int i = 0; i < 8; i++) kept[(g * 8 + 0 + i) * T + t] = logits_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -447,7 +447,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_38_lane[8];
         fill(sum_38_lane, 0.0f);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group32 logits_group;
             UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -525,7 +525,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
         else WARP_BARRIER();
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             float dlogits_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float e_37 = float_of(kept[(g * 8 + 0 + j) * T + t]);
@@ -545,172 +545,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_shared, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_shared<1024, 1>(p); }
-
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs that a later pass needs are kept in shared memory, in words of
-// the thread's own.
-template <int T, int ROWS>
-DEVICE void crossentropy_inputs(const crossentropy_params& p) {
-    SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
-    int turn = 0;
-    SHARED_DYN(u32, kept);
-    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
-        const bool here = ROWS == 1 || first + slot < p.rows;
-        const i64 row = here ? first + slot : first;
-        const u32 columns = here ? p.cols : 0;
-        const f32* const logits_at = p.logits + row * p.logits_stride + t * 8;
-        f32* const dlogits_at = p.dlogits + row * p.dlogits_stride + t * 8;
-        const i32 label_0 = p.label[row * p.label_stride];
-        const bool t2 = label_0 == p.ignore;
-        const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
-        const float t96 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
-        const bool t101 = label_0 == p.ignore;
-        const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
-
-        // pass 1: max = rowmax(logits)
-        float max_6_lane[8];
-        fill(max_6_lane, -INFINITE);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
-            UNROLL for (int i = 0; i < 8; i++) kept[(g * 8 + 0 + i) * T + t] = logits_group.w[i];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float logits_5 = get_f32(logits_group, j);
-                max_6_lane[j] = larger(max_6_lane[j], logits_5);
-            }
-        }
-        float max_6 = threads_max<T < 32 ? T : 32>(largest(max_6_lane));
-        if constexpr (T > 32) {
-            const int parts = T / 32;
-            float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = max_6;
-            BARRIER(); // all parts are there
-            max_6 = threads_max<parts>(part[0 * parts + t % parts]);
-            turn ^= 1;
-        }
-        const float t97 = t96 - max_6;
-
-        // pass 2: sum = rowsum(e)
-        float sum_38_lane[8];
-        fill(sum_38_lane, 0.0f);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            Group32 logits_group;
-            UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float logits_5 = get_f32(logits_group, j);
-                const float t7 = logits_5 - max_6;
-                const bool t10 = t7 < (-104.0f);
-                const float xc_12 = t10 ? (-104.0f) : t7;
-                const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                const float n_16 = t_15 - 1.2583103e+07f;
-                const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                const float t26 = fused(t24, r_20, 9.03494e-21f);
-                const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                const float t30 = fused(t28, r_20, 5.421011e-20f);
-                const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                const i32 t33 = (i32)bits_of(t_15);
-                const i32 t35 = shift_left(t33, 23);
-                const float s_36 = float_of((u32)t35);
-                const float e_37 = p_32 * s_36;
-                sum_38_lane[j] = sum_38_lane[j] + e_37;
-            }
-        }
-        float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
-        if constexpr (T > 32) {
-            const int parts = T / 32;
-            float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_38;
-            BARRIER(); // all parts are there
-            sum_38 = threads_sum<parts>(part[0 * parts + t % parts]);
-            turn ^= 1;
-        }
-        const bool t40 = sum_38 < float_of(0x7f800000u);
-        const bool t41 = 0.0f < sum_38;
-        const bool small_43 = sum_38 < 1.1754944e-38f;
-        const float t45 = sum_38 * 8.388608e+06f;
-        const float xn_46 = small_43 ? t45 : sum_38;
-        const i32 t47 = (i32)bits_of(xn_46);
-        const i32 t49 = int_sub(t47, 1060439283);
-        const i32 k_51 = shift_right(t49, 23);
-        const i32 shift_54 = small_43 ? (-23) : 0;
-        const i32 t55 = int_add(k_51, shift_54);
-        const float kf_56 = (float)t55;
-        const float a_58 = kf_56 * 0.69314575f;
-        const i32 t60 = shift_left(k_51, 23);
-        const i32 t61 = int_sub(t47, t60);
-        const float t62 = float_of((u32)t61);
-        const float f_64 = t62 - 1.0f;
-        const float hi_65 = a_58 + f_64;
-        const float t66 = f_64 * f_64;
-        const float t69 = fused((-0.07619054f), f_64, 0.12912945f);
-        const float t71 = fused(t69, f_64, (-0.1324807f));
-        const float t73 = fused(t71, f_64, 0.14180854f);
-        const float t75 = fused(t73, f_64, (-0.16608411f));
-        const float t77 = fused(t75, f_64, 0.20002005f);
-        const float t79 = fused(t77, f_64, (-0.2500161f));
-        const float t81 = fused(t79, f_64, 0.33333325f);
-        const float q_83 = fused(t81, f_64, (-0.49999988f));
-        const float t85 = a_58 - hi_65;
-        const float lo_86 = t85 + f_64;
-        const float t87 = fused(kf_56, 1.4286068e-06f, lo_86);
-        const float t88 = fused(t66, q_83, t87);
-        const float y_89 = hi_65 + t88;
-        const bool t90 = sum_38 == 0.0f;
-        const float t93 = t90 ? float_of(0xff800000u) : float_of(0x7fc00000u);
-        const float t94 = t41 ? y_89 : t93;
-        const float t95 = t40 ? t94 : sum_38;
-        const float nll_98 = t95 - t97;
-        const float t99 = t4 ? nll_98 : 0.0f;
-        const float t100 = t2 ? 0.0f : t99;
-        const float t104 = divide(1.0f, sum_38);
-
-        // pass 3: store dlogits
-        if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
-        else WARP_BARRIER();
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            Group32 logits_group;
-            UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
-            float dlogits_out[8];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float logits_5 = get_f32(logits_group, j);
-                const float t7 = logits_5 - max_6;
-                const bool t10 = t7 < (-104.0f);
-                const float xc_12 = t10 ? (-104.0f) : t7;
-                const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                const float n_16 = t_15 - 1.2583103e+07f;
-                const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                const float t26 = fused(t24, r_20, 9.03494e-21f);
-                const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                const float t30 = fused(t28, r_20, 5.421011e-20f);
-                const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                const i32 t33 = (i32)bits_of(t_15);
-                const i32 t35 = shift_left(t33, 23);
-                const float s_36 = float_of((u32)t35);
-                const float e_37 = p_32 * s_36;
-                const float p_105 = e_37 * t104;
-                const i32 t106 = (i32)(c + j);
-                const bool t107 = t106 == label_0;
-                const float onehot_108 = t107 ? 1.0f : 0.0f;
-                const float t109 = p_105 - onehot_108;
-                const float t110 = p.scale * t109;
-                const float t111 = t102 ? t110 : 0.0f;
-                const float t112 = t101 ? 0.0f : t111;
-                dlogits_out[j] = t112;
-            }
-            put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
-        }
-        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
-    }
-}
-
-KERNEL(crossentropy_rows1024_inputs, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_inputs<1024, 1>(p); }
+KERNEL_BLOCKS(crossentropy_rows1024_shared, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_shared<1024, 1>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
@@ -870,4 +705,4 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
     }
 }
 
-KERNEL(crossentropy_rows1024_reread, 1024)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_reread<1024, 1>(p); }
+KERNEL_BLOCKS(crossentropy_rows1024_reread, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_reread<1024, 1>(p); }

@@ -184,10 +184,10 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows16_fused1, 128)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4>(p); }
-KERNEL(layernorm_backward_rows32_fused1, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
-KERNEL(layernorm_backward_rows32_fused4, 256)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
-KERNEL(layernorm_backward_rows128_fused4, 512)(const layernorm_backward_params p) { layernorm_backward_fused<128, 4, 4, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows16_fused1, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused1, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows32_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 512, 1)(const layernorm_backward_params p) { layernorm_backward_fused<128, 4, 4, 4>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
@@ -316,8 +316,127 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows1024_staged2, 1024)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2>(p); }
-KERNEL(layernorm_backward_rows1024_staged4, 1024)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged2, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged4, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4>(p); }
+
+// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs for which there is room are in shared memory, in words of the thread's
+// own, G groups of eight elements; where they are read for the last time, the next row's
+// are sent for. All else is read and computed again.
+template <int T, int ROWS, int G>
+DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
+    SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
+    int turn = 0;
+    SHARED_DYN(uint4_aligned, stage);
+    const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they are there
+    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
+    const f16* const gamma_at = p.gamma + t * 8;
+    {
+        const i64 row = blockIdx.x;
+        const u32 columns = row < p.rows ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+        }
+    }
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+        const bool here = true;
+        const i64 row = first;
+        const u32 columns = here ? p.cols : 0;
+        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+        const f16* const x_at = p.x + row * p.x_stride + t * 8;
+        f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
+        const float mean_8 = load_f32(p.mean + row * p.mean_stride);
+        const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
+        staging_done();
+        Group16 dy_kept[TAKE ? G : 1];
+        if constexpr (TAKE) {
+            UNROLL for (u32 g = 0; g < G; g++) {
+                const u32 c = (g * T + t) * 8;
+                dy_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
+                if (first + gridDim.x < p.rows) {
+                    const i64 row = first + gridDim.x;
+                    const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                    send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+                }
+            }
+        }
+
+        // pass 1: rowsum(t), rowsum(t12)
+        float t3_lane[8];
+        fill(t3_lane, 0.0f);
+        float t13_lane[8];
+        fill(t13_lane, 0.0f);
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                renew(dy_kept[TAKE ? g : 0]);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
+                const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_group, j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float x_7 = get_f16(x_group, j);
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t12 = t_2 * xhat_11;
+                    t3_lane[j] = t3_lane[j] + t_2;
+                    t13_lane[j] = t13_lane[j] + t12;
+                }
+            }
+        }
+        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        if constexpr (T > 32) {
+            const int parts = T / 32;
+            float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
+            if (t % 32 == 0) part[0 * parts + t / 32] = t3;
+            if (t % 32 == 0) part[1 * parts + t / 32] = t13;
+            BARRIER(); // all parts are there
+            t3 = threads_sum<parts>(part[0 * parts + t % parts]);
+            t13 = threads_sum<parts>(part[1 * parts + t % parts]);
+            turn ^= 1;
+        }
+        const float a_5 = divide(t3, p.column_count);
+        const float c_14 = divide(t13, p.column_count);
+
+        // pass 2: store dx
+        UNROLL for (u32 g = 0; g < G; g++) {
+            const u32 c = (g * T + t) * 8;
+            if (c < columns) {
+                renew(dy_kept[TAKE ? g : 0]);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
+                const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
+                float dx_out[8];
+                UNROLL for (int j = 0; j < 8; j++) {
+                    const float dy_0 = get_f16(dy_group, j);
+                    const float gamma_1 = get_f16(gamma_group, j);
+                    const float t_2 = dy_0 * gamma_1;
+                    const float t6 = t_2 - a_5;
+                    const float x_7 = get_f16(x_group, j);
+                    const float t9 = x_7 - mean_8;
+                    const float xhat_11 = t9 * rstd_10;
+                    const float t15 = xhat_11 * c_14;
+                    const float t16 = t6 - t15;
+                    const float t17 = t16 * rstd_10;
+                    dx_out[j] = t17;
+                }
+                put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
+            }
+            if (!TAKE && first + gridDim.x < p.rows) {
+                const i64 row = first + gridDim.x;
+                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+            }
+        }
+    }
+}
+
+KERNEL_BLOCKS(layernorm_backward_rows1024_partly8, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_partly<1024, 1, 8>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
@@ -409,7 +528,7 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows16_registers1, 256)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows16_registers1, 256, 4)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1>(p); }
 KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8>(p); }
 KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8>(p); }
 
@@ -438,17 +557,11 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
-        Group16 dy_next1;
-        dy_next1 = fetch16_whole(dy_at, t * 8 < p.cols);
-        Group16 x_next1;
-        x_next1 = fetch16_whole(x_at, t * 8 < p.cols);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const Group16 dy_group = dy_next1;
-            dy_next1 = fetch16_whole(dy_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+            const Group16 dy_group = fetch16_vector(dy_at + g * (T * 8), 8);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = dy_group.w[i];
             const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
-            const Group16 x_group = x_next1;
-            x_next1 = fetch16_whole(x_at + (g + 1) * (T * 8), c + T * 8 < p.cols);
+            const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 4 + i) * T + t] = x_group.w[i];
             UNROLL for (int j = 0; j < 8; j++) {
                 const float dy_0 = get_f16(dy_group, j);
@@ -478,7 +591,7 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
         const float c_14 = divide(t13, p.column_count);
 
         // pass 2: store dx
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group16 dy_group;
             UNROLL for (int i = 0; i < 4; i++) dy_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
             Group16 x_group;
@@ -503,7 +616,7 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows1024_shared, 1024)(const layernorm_backward_params p) { layernorm_backward_shared<1024, 1>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_shared, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_shared<1024, 1>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
@@ -583,7 +696,7 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL(layernorm_backward_rows1024_reread, 1024)(const layernorm_backward_params p) { layernorm_backward_reread<1024, 1>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_reread, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_reread<1024, 1>(p); }
 
 // Lanes of column sums: row r is in lane r mod 2048, 512 or 256, each lane summed in
 // ascending order by the thread that owns eight of its columns.

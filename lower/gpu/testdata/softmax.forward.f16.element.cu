@@ -120,7 +120,7 @@ KERNEL(softmax_forward_rows32_registers4, 256)(const softmax_forward_params p) {
 KERNEL(softmax_forward_rows32_registers8, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 8>(p); }
 KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
 KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
-KERNEL(softmax_forward_rows1024_registers2, 1024)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_registers2, 1024, 1)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
@@ -141,7 +141,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         // pass 1: max = rowmax(x)
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             const Group16 x_group = fetch16(x_at + g * (T * 8), n);
             UNROLL for (int i = 0; i < 4; i++) kept[(g * 8 + 0 + i) * T + t] = x_group.w[i];
@@ -163,7 +163,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_34_lane[8];
         fill(sum_34_lane, 0.0f);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             Group16 x_group;
             UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
@@ -202,7 +202,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         const float t35 = divide(1.0f, sum_34);
 
         // pass 3: store y
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
+        UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -215,120 +215,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
     }
 }
 
-KERNEL(softmax_forward_rows1024_shared, 1024)(const softmax_forward_params p) { softmax_forward_shared<1024, 1>(p); }
-
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs that a later pass needs are kept in shared memory, in words of
-// the thread's own.
-template <int T, int ROWS>
-DEVICE void softmax_forward_inputs(const softmax_forward_params& p) {
-    SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
-    int turn = 0;
-    SHARED_DYN(u32, kept);
-    const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
-        const bool here = ROWS == 1 || first + slot < p.rows;
-        const i64 row = here ? first + slot : first;
-        const u32 columns = here ? p.cols : 0;
-        const f16* const x_at = p.x + row * p.x_stride + t * 8;
-        f16* const y_at = p.y + row * p.y_stride + t * 8;
-
-        // pass 1: max = rowmax(x)
-        float max_1_lane[8];
-        fill(max_1_lane, -INFINITE);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const int n = inside(c, columns);
-            const Group16 x_group = fetch16(x_at + g * (T * 8), n);
-            UNROLL for (int i = 0; i < 4; i++) kept[(g * 4 + 0 + i) * T + t] = x_group.w[i];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float x_0 = get_f16(x_group, j);
-                max_1_lane[j] = larger(max_1_lane[j], (j < n ? x_0 : -INFINITE));
-            }
-        }
-        float max_1 = threads_max<T < 32 ? T : 32>(largest(max_1_lane));
-        if constexpr (T > 32) {
-            const int parts = T / 32;
-            float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
-            max_1 = threads_max<parts>(part[0 * parts + t % parts]);
-            turn ^= 1;
-        }
-
-        // pass 2: sum = rowsum(e)
-        float sum_34_lane[8];
-        fill(sum_34_lane, 0.0f);
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const int n = inside(c, columns);
-            Group16 x_group;
-            UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float x_0 = get_f16(x_group, j);
-                const float t2 = x_0 - max_1;
-                const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                sum_34_lane[j] = sum_34_lane[j] + (j < n ? e_32 : 0.0f);
-            }
-        }
-        float sum_34 = threads_sum<T < 32 ? T : 32>(tree(sum_34_lane));
-        if constexpr (T > 32) {
-            const int parts = T / 32;
-            float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_34;
-            BARRIER(); // all parts are there
-            sum_34 = threads_sum<parts>(part[0 * parts + t % parts]);
-            turn ^= 1;
-        }
-        const float t35 = divide(1.0f, sum_34);
-
-        // pass 3: store y
-        ROLLED for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
-            const int n = inside(c, columns);
-            Group16 x_group;
-            UNROLL for (int i = 0; i < 4; i++) x_group.w[i] = kept[(g * 4 + 0 + i) * T + t];
-            float y_out[8];
-            UNROLL for (int j = 0; j < 8; j++) {
-                const float x_0 = get_f16(x_group, j);
-                const float t2 = x_0 - max_1;
-                const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                const float t36 = e_32 * t35;
-                y_out[j] = t36;
-            }
-            put16(y_at + g * (T * 8), n, group_f16(y_out));
-        }
-    }
-}
-
-KERNEL(softmax_forward_rows1024_inputs, 1024)(const softmax_forward_params p) { softmax_forward_inputs<1024, 1>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_shared, 1024, 1)(const softmax_forward_params p) { softmax_forward_shared<1024, 1>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
@@ -436,4 +323,4 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
     }
 }
 
-KERNEL(softmax_forward_rows1024_reread, 1024)(const softmax_forward_params p) { softmax_forward_reread<1024, 1>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_reread, 1024, 1)(const softmax_forward_params p) { softmax_forward_reread<1024, 1>(p); }

@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+)
+
+// Rows that are read before they are begun, and where they wait.
+
+// readRow reads the inputs that are kept in registers from this pass on.
+func (w *walk) readRow(s *text, p *rowPass) {
+	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
+		return !v.isInput() || v.first == 0 && w.storage != registers
+	}))
+}
+
+// readNext reads, or sends for, a group of the next row in the place of one that is done
+// with after pass i.
+func (w *walk) readNext(s *text, i int) {
+	switch w.storage {
+	case fused:
+		if i != w.lastPass() || len(w.readFirst())+len(w.aheadInputs()) == 0 {
+			return
+		}
+		s.open("{")
+		s.line("const i64 row = first + STEPS * p.lane_step + of_slot;")
+		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		w.declareReadFirst(s)
+		for _, v := range w.readFirst() {
+			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+		}
+		if len(w.aheadInputs()) > 0 {
+			s.open("if (g == 0) {")
+			w.loadRowInputs(s)
+			s.close("}")
+		}
+		s.close("}")
+	case staged, partly:
+		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
+		if len(done) > 0 {
+			w.sendNext(s, "!TAKE && ", done)
+		}
+	}
+}
+
+// loadKept reads inputs into registers, so that all accesses are under way at once.
+func (w *walk) loadKept(s *text, kept []*keptValue) {
+	if len(kept) == 0 {
+		return
+	}
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	for _, v := range kept {
+		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+	}
+	s.close("}")
+}
+
+// loadGroup reads group g of an input, of rows with that many columns.
+func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
+	form := "%s[g] = fetch%d_whole(%s, c < %s);"
+	if w.k.variant == Element {
+		form = "%s[g] = fetch%d(%s, inside(c, %s));"
+	}
+	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
+}
+
+// isAheadInput reports whether a value per row is read before its row is begun.
+func (w *walk) isAheadInput(n *def.Node) bool {
+	return w.storage == fused && n.Op == def.OpInput
+}
+
+func (w *walk) loadRowInputs(s *text) {
+	for _, n := range w.aheadInputs() {
+		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
+	}
+}
+
+// takeAll waits for the row's inputs, and takes them to registers if there is room.
+func (w *walk) takeAll(s *text) {
+	s.line("staging_done();")
+	for _, v := range w.readFirst() {
+		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.node.Operand]), w.k.keptName(v))
+	}
+	s.open("if constexpr (TAKE) {")
+	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+	s.line("const u32 c = (g * T + t) * 8;")
+	for _, v := range w.readFirst() {
+		s.line("%s[g] = staged%d(%s, T);", w.k.keptName(v), 4*w.wordsOf(v), w.stage(v))
+	}
+	w.sendNext(s, "", w.readFirst())
+	s.close("}")
+	s.close("}")
+}
+
+// takeStaged reads a group of an input from where it has arrived, or from registers.
+func (w *walk) takeStaged(s *text, v *keptValue) string {
+	kept := w.k.keptName(v) + "[TAKE ? g : 0]"
+	if w.wordsOf(v) == 4 {
+		s.line("renew(%s);", kept)
+	}
+	group := w.k.operands[v.node.Operand] + "_group"
+	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
+	return group
+}
+
+// sendNext sends for a group of the next row.
+func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
+	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
+	s.line("const i64 row = first + gridDim.x;")
+	for _, v := range done {
+		w.declareAt(s, v.node.Operand)
+		w.send(s, v)
+	}
+	s.close("}")
+}
+
+// send has a group of an input copied to shared memory.
+func (w *walk) send(s *text, v *keptValue) {
+	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.node.Operand))
+}
+
+// stage is where a group of an input lies in shared memory.
+func (w *walk) stage(v *keptValue) string {
+	quads := 0
+	for _, o := range w.readFirst() {
+		if o == v {
+			break
+		}
+		quads += w.wordsOf(o) / 4
+	}
+	return fmt.Sprintf("stage + (%d * G + g * %d) * T + t", quads, w.wordsOf(v)/4)
+}

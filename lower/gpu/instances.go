@@ -1,0 +1,258 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+)
+
+// rowEntry is one instance of the rows kernel.
+type rowEntry struct {
+	name        string
+	index       int // among the source's entries
+	storage     storage
+	threads     int // of a row
+	rows        int // of a block
+	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
+	groups      int // of eight elements that a thread keeps; 0 if any number
+	sharedWords int // of dynamic shared memory that a group takes
+}
+
+// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
+const lanesPerThread = 8
+
+// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
+// sums up and the operands it has groups of. They leave enough for everything else,
+// so that compilers spill nothing.
+const (
+	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
+	fusedRegisters = 120 // in blocks of up to 512, which may have 128
+	longRegisters  = 56  // in blocks of 1,024, which may have 64
+	takenRegisters = 16  // of these, for inputs that have arrived in shared memory
+)
+
+const (
+	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
+	worthKeeping = 6        // nodes: what costs less is computed again
+)
+
+// rowShape is a number of threads for a row.
+type rowShape struct {
+	threads, rows, budget int
+	groups                []int // of instances that keep a row in registers
+	longest               int   // groups of the longest row
+}
+
+var rowShapes = []rowShape{
+	{16, 16, shortRegisters, []int{1}, 0},
+	{32, 8, shortRegisters, []int{1, 4, 8}, 8},
+	{128, 1, shortRegisters, []int{4, 8}, 8},
+	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
+}
+
+// fusedRows is how many rows a block has whose terms of column sums meet in shared
+// memory, and how many of them follow each other in a lane; none for the longest rows.
+func fusedRows(threads, groups int) (rows, steps int) {
+	switch {
+	case threads < 128:
+		return 8, 4
+	case threads == 128:
+		return 16 / groups, 16 / groups
+	}
+	return 0, 0
+}
+
+// rows writes the rows kernel in all its instances.
+func (k *rowwise) rows(s *text) {
+	for _, st := range []storage{fused, staged, partly, registers, shared, reread} {
+		w := k.newWalk(st)
+		entries := w.entries()
+		if len(entries) == 0 {
+			continue
+		}
+		w.function(s)
+		s.line("")
+		for _, e := range entries {
+			w.instance(s, e)
+		}
+		k.rowEntries = append(k.rowEntries, entries...)
+	}
+}
+
+// entries lists the instances of a walk: those that keep rows in registers, and for
+// longer rows the others. Where lanes of column sums are kept too, the instances without
+// are for devices that have less shared memory, and one does.
+func (w *walk) entries() (list []rowEntry) {
+	k := w.k
+	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
+	switch {
+	case w.storage == fused && !isFused, w.storage.isStaged() && (k.variant != Vector || w.stagedWords() == 0):
+		return nil
+	}
+	inRegisters := k.newWalk(registers)
+	for _, shape := range rowShapes {
+		add := func(groups, sharedWords int) {
+			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
+			e.name = fmt.Sprintf("%s_rows%d_%s", k.base, shape.threads, w.storage)
+			if groups > 0 {
+				e.name += fmt.Sprint(groups)
+			}
+			if w.storage == fused {
+				e.rows, e.steps = fusedRows(shape.threads, groups)
+			}
+			list = append(list, e)
+		}
+		longest := inRegisters.groups(shape)
+		switch w.storage {
+		case fused:
+			for _, g := range w.groups(shape) {
+				add(g, 8*len(w.sums))
+			}
+		case staged:
+			if shape.threads == 1024 {
+				for _, g := range w.groups(shape) {
+					if g*w.stagedWords()*4*shape.threads+staticShared <= mostShared {
+						add(g, w.stagedWords())
+					}
+				}
+			}
+		case partly:
+			g := k.partlyGroups()
+			if shape.threads == 1024 && slices.Contains(w.groups(shape), g) && !k.newWalk(staged).hasInstance(g) {
+				add(g, w.stagedWords())
+			}
+		case registers:
+			switch {
+			case shape.threads == 1024 && len(k.newWalk(staged).entries()) > 0:
+				longest = nil
+			case isFused:
+				longest = longest[max(0, len(longest)-1):]
+			}
+			for _, g := range longest {
+				add(g, 0)
+			}
+		default:
+			isNeeded := len(longest) == 0 || longest[len(longest)-1] < shape.longest
+			if isNeeded && (w.storage == reread || w.words > 0 && shape.rows == 1) {
+				add(0, w.words)
+			}
+		}
+	}
+	return list
+}
+
+// hasInstance reports whether there is one that keeps so many groups.
+func (w *walk) hasInstance(groups int) bool {
+	return slices.ContainsFunc(w.entries(), func(e rowEntry) bool { return e.groups == groups })
+}
+
+// groups are the numbers of groups for which a thread has enough registers.
+func (w *walk) groups(shape rowShape) []int {
+	if w.words+w.stagedWords() == 0 {
+		return nil
+	}
+	budget := shape.budget
+	if w.storage == fused {
+		budget = min(budget, fusedRegisters)
+	}
+	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
+		if rows, _ := fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
+			return true
+		}
+		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
+	})
+}
+
+func isComputed(v *keptValue) bool { return !v.isInput() }
+
+// otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
+// reductions and, to move groups of operands, addresses and room to take 16-bit elements
+// apart.
+func (w *walk) otherRegisters(threads, g int) int {
+	k := w.k
+	count := lanesPerThread * k.mostReductions(nil)
+	for i, o := range k.d.Operands {
+		switch {
+		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
+		case k.dtypes[i].Size() == 2:
+			count += 5
+		default:
+			count += 4
+		}
+	}
+	if k.variant == Element {
+		count += lanesPerThread // elements that are moved one by one
+	}
+	switch {
+	case w.storage == fused:
+		_, steps := fusedRows(threads, g)
+		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
+	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
+		count += 12 // an input is not gone at once when what is computed from it takes its place
+	}
+	return count
+}
+
+// isInPairs reports whether few enough registers are needed that two blocks share a
+// multiprocessor: one computes while the other waits for memory.
+func (w *walk) isInPairs() bool {
+	words := lanesPerThread * w.k.mostReductions(nil)
+	for i, o := range w.k.d.Operands {
+		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
+			words += 2 * w.k.dtypes[i].Size()
+		}
+		if w.isWalked(i) && w.k.dtypes[i].Size() > 2 {
+			return false
+		}
+	}
+	return w.storage == reread && w.k.variant == Vector && words <= 12
+}
+
+// blocks is how many blocks of an instance are to share a multiprocessor: as many as have
+// registers enough; 0 if the compiler may decide.
+func (w *walk) blocks(e *rowEntry) int {
+	threads := e.threads * e.rows
+	switch need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues(); {
+	case w.isInPairs():
+		return 2
+	case e.threads == 1024:
+		return 1
+	case w.k.variant == Element && w.storage == fused:
+		return 1
+	case w.k.variant == Element || w.storage == reread:
+		return 0
+	case w.storage == fused:
+		return 512 / threads
+	case need <= 54: // of 64
+		return 1024 / threads
+	case need <= 66: // of 80
+		return 768 / threads
+	case need <= 88: // of 128
+		return 512 / threads
+	}
+	return 0
+}
+
+// instance writes one kernel.
+func (w *walk) instance(s *text, e rowEntry) {
+	k := w.k
+	arguments := fmt.Sprintf("%d, %d", e.threads, e.rows)
+	if w.storage.isUnrolled() {
+		arguments += fmt.Sprintf(", %d", e.groups)
+	}
+	if w.storage == fused {
+		arguments += fmt.Sprintf(", %d", e.steps)
+	}
+	k.source.Entries = append(k.source.Entries, e.name)
+	threads := e.threads * e.rows
+	kernel := fmt.Sprintf("KERNEL(%s, %d)", e.name, threads)
+	if blocks := w.blocks(&e); blocks > 0 {
+		kernel = fmt.Sprintf("KERNEL_BLOCKS(%s, %d, %d)", e.name, threads, blocks)
+	}
+	unless := ""
+	if hasIndex(k.d) {
+		unless = fmt.Sprintf("if (!%s_is_refused(p.refused)) ", k.base)
+	}
+	s.line("%s(const %s_params p) { %s%s_%s<%s>(p); }", kernel, k.base, unless, k.base, w.storage, arguments)
+}
