@@ -257,7 +257,7 @@ func (b *batch) plan(t testing.TB, warp int, isApart bool) (run simtest.Run, rea
 }
 
 // instance is a kernel in one line, an instance of a function template.
-var instance = regexp.MustCompile(`^KERNEL(?:_IN_PAIRS)?\((\w+), .*}\n$`)
+var instance = regexp.MustCompile(`^KERNEL(?:_BLOCKS)?\((\w+), .*}\n$`)
 
 // withoutUnused leaves out instances of the rows kernel that nothing launches: they
 // take most of the compiler's time.

@@ -123,7 +123,7 @@ func complete(name, text string) compile.Source {
 	}
 }
 
-var bound = regexp.MustCompile(`(?m)^KERNEL(_IN_PAIRS)?\((\w+), (\d+)\)`)
+var bound = regexp.MustCompile(`(?m)^KERNEL(?:_BLOCKS)?\((\w+), (\d+)(?:, (\d+))?\)`)
 
 // bounds are what a kernel is launched with at most: threads of a block, and how many
 // such blocks a multiprocessor of NVIDIA's has to run at once.
@@ -134,11 +134,12 @@ func (p *program) bounds(t testing.TB) map[string]bounds {
 	t.Helper()
 	found := map[string]bounds{}
 	for _, m := range bound.FindAllStringSubmatch(p.source.Text, -1) {
-		threads, _ := strconv.Atoi(m[3])
-		found[m[2]] = bounds{threads, 1}
-		if m[1] != "" {
-			found[m[2]] = bounds{threads, 2}
+		threads, _ := strconv.Atoi(m[2])
+		blocks := 1
+		if m[3] != "" {
+			blocks, _ = strconv.Atoi(m[3])
 		}
+		found[m[1]] = bounds{threads, blocks}
 	}
 	for _, entry := range p.source.Entries {
 		if found[entry].threads == 0 {

@@ -84,8 +84,8 @@ the sources.
 
 ## All formats and both ways of access, for sm_90a
 
-The most registers of any kernel with blocks of up to 256 threads, which may have 255, and with larger blocks, which may have 128 (512 threads),
-64 (1,024) or 32 (two blocks of 1,024 at once); the most bytes that any of them spills.
+The most registers of any kernel with blocks of up to 256 threads, and with larger blocks; the most bytes that any of them spills. A multiprocessor has
+65,536 registers for the blocks that run together, *2 × 256* threads for instance; a thread has 255 at most.
 
 | definition | sources | to 256 threads | above | spills |
 |---|--:|--:|--:|--:|
