@@ -101,13 +101,17 @@ type Call struct {
 type Placer interface{ Place(scratch, words uint64) }
 
 // Run hands a call to the device, after whatever other queues do with its buffers. A call
-// without scratch memory and checks needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
-// is enough scratch memory, and keeps nothing of the call. On an error of the arguments
-// nothing has run.
+// without scratch memory and checks needs no Placer, and a nil one runs nothing. Run returns
+// before the work is done (unless the queue waits), allocates nothing once there is enough
+// scratch memory, and keeps nothing of the call. On an error of the arguments nothing has
+// run.
 func (q *Queue) Run(c *Call, p Placer) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if c == nil {
+		c = &Call{}
+	}
 	if err := q.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
