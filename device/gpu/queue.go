@@ -51,9 +51,11 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := &Queue{device: d, isSync: o.Sync || d.options.Sync, waited: map[*Queue]uint64{}}
-	err := d.submit("new queue", func() (err error) {
-		q.stream, err = d.table.NewStream()
-		return err
+	err := d.submit("new queue", func() error {
+		return d.makingRoom(0, func() (err error) {
+			q.stream, err = d.table.NewStream()
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
