@@ -62,11 +62,7 @@ func HoldMaking(q *Queue) (release func()) {
 	return q.plans.adding.Unlock
 }
 
-// GPUProgram is the text that is compiled for a kind of GPU.
-func GPUProgram(kind string, d *def.Definition, dtypes []num.DType, class int) (compile.Source, error) {
-	k, err := lowergpu.Compile(d, dtypes, lowergpu.Variant(class))
-	if err != nil {
-		return compile.Source{}, err
-	}
-	return programOf(kind, k.Source, fileName(k.Source.Name, dtypes, lowergpu.Variant(class))), nil
+// SimProgram is a kernel of a test's own for the simulator.
+func SimProgram(file, text string) compile.Source {
+	return programOf("sim", lowergpu.Source{Text: text}, file)
 }

@@ -115,10 +115,10 @@ func fileName(name string, dtypes []num.DType, v lowergpu.Variant) string {
 func programOf(kind string, s lowergpu.Source, file string) compile.Source {
 	p := compile.Source{Name: file, Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}}
 	if kind == "sim" {
-		p.Text = "#include \"sim.cc\"\n"
-		p.Headers = append(p.Headers, compile.Header{Name: "sim.h", Text: lowergpu.SimHeader}, compile.Header{Name: "sim.cc", Text: lowergpu.SimRuntime})
+		p.Headers = append(p.Headers, compile.Header{Name: "sim.h", Text: lowergpu.SimHeader})
+		p.Units = []compile.Header{{Name: "sim.cc", Text: lowergpu.SimRuntime}}
 	}
-	p.Text += fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", file, s.Text)
+	p.Text = fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", file, s.Text)
 	return p
 }
 

@@ -10,18 +10,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/def"
+	"tokitai/device/gpu/compile"
 	"tokitai/docs"
 	"tokitai/engine"
 	lowercpu "tokitai/lower/cpu"
+	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
 )
 
 type explainFlags struct {
-	emit  []string
-	dtype string
-	json  bool
+	emit    []string
+	dtype   string
+	access  string
+	prelude bool
+	json    bool
 }
 
 func newExplain() *cobra.Command {
@@ -36,13 +40,20 @@ what is promised and what was measured. OP may be a group: softmax is softmax.fo
 and softmax.backward. Without OP, a list of all operations.
 
 With --emit, what is executed instead: reference is the definition with its
-functions expanded, a line a node; cpu is the program that the CPU runs, for
-operands stored in --dtype. An operand that cannot be stored so has its own
-format.`,
+functions expanded, a line a node; cpu is the program that the CPU runs; cuda and
+hip are the sources that are compiled for GPUs of NVIDIA's and AMD's. All but the
+reference are for operands stored in --dtype; an operand that cannot be stored so has
+its own format. OP may then be one definition of an operation.
+
+Sources come complete, as files that compile as they are; --prelude=false leaves out
+what all kernels have in common. They have the kernels for rows of every length, with
+operands that begin at multiples of 16 bytes (--access vector) or anywhere (element).`,
 		Example: `  tokitai explain
   tokitai explain softmax.forward
   tokitai explain layernorm.backward --json
-  tokitai explain gelu.forward --emit reference,cpu --dtype bf16`,
+  tokitai explain gelu.forward --emit reference,cpu --dtype bf16
+  tokitai explain softmax.forward --emit cuda
+  tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return wrongUse("unexpected argument %q", args[1])
@@ -64,16 +75,22 @@ format.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of reference,cpu")
+	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16 or f32")
+	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda and hip, how operands are read and written: `WAY` vector or element")
+	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("access", cobra.FixedCompletions(accessNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // emitted are the values of --emit.
-var emitted = []string{"reference", "cpu"}
+var emitted = []string{"reference", "cpu", "cuda", "hip"}
+
+// accessNames are the values of --access.
+var accessNames = []string{lowergpu.Element: lowergpu.Element.String(), lowergpu.Vector: lowergpu.Vector.String()}
 
 // operationList is what explain without an operation prints for machines.
 type operationList struct {
@@ -86,8 +103,10 @@ type operationSummary struct {
 }
 
 func (f *explainFlags) list(c *cobra.Command) error {
-	if c.Flags().Changed("emit") || c.Flags().Changed("dtype") {
-		return wrongUse("--emit and --dtype need an operation")
+	for _, name := range []string{"emit", "dtype", "access", "prelude"} {
+		if c.Flags().Changed(name) {
+			return wrongUse("--%s needs an operation", name)
+		}
 	}
 	var list operationList
 	for _, o := range all.Operations {
@@ -156,9 +175,10 @@ type explainedFunction struct {
 
 // emission is a listing of what is executed.
 type emission struct {
-	Of      string   `json:"of"`              // reference or cpu
-	DTypes  []string `json:"dtypes,omitzero"` // of the operands
-	Rows    string   `json:"rows,omitempty"`  // which rows the program is for, where that matters
+	Of      string   `json:"of"`               // one of --emit
+	DTypes  []string `json:"dtypes,omitzero"`  // of the operands
+	Rows    string   `json:"rows,omitempty"`   // which rows the program is for, where that matters
+	Access  string   `json:"access,omitempty"` // one of --access, where that matters
 	Listing string   `json:"listing"`
 }
 
@@ -171,6 +191,12 @@ type explainedGroup struct {
 // explainNamed explains an operation, or those of a group one after the other.
 func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 	operations, err := operationsNamed(name)
+	isGroup := err == nil && operations[0].Name != name
+	if err != nil && len(f.emit) > 0 {
+		if o := onlyDefinition(name); o != nil {
+			operations, err = []*op.Operation{o}, nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -183,10 +209,10 @@ func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 		group.Operations = append(group.Operations, *x)
 	}
 	switch {
-	case f.json && operations[0].Name == name:
-		return printJSON(w, group.Operations[0])
-	case f.json:
+	case f.json && isGroup:
 		return printJSON(w, group)
+	case f.json:
+		return printJSON(w, group.Operations[0])
 	}
 	for i := range group.Operations {
 		if i > 0 {
@@ -204,18 +230,34 @@ func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 	return nil
 }
 
+// onlyDefinition is an operation with none of its definitions but the one of a name,
+// or nil.
+func onlyDefinition(name string) *op.Operation {
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if d.Name == name {
+				only := *o
+				only.Definitions = []*def.Definition{d}
+				return &only
+			}
+		}
+	}
+	return nil
+}
+
 func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	dtype, err := num.ParseDType(f.dtype)
 	if err != nil || !dtype.IsFloat() {
 		return nil, wrongUse("--dtype %q: want %s", f.dtype, oneOf(dtypeNames()))
 	}
 	for _, e := range f.emit {
-		switch {
-		case e == "cuda" || e == "hip":
-			return nil, wrongUse("--emit %s: this build generates no source for %s, want %s", e, e, oneOf(emitted))
-		case !slices.Contains(emitted, e):
+		if !slices.Contains(emitted, e) {
 			return nil, wrongUse("--emit %q: want %s", e, oneOf(emitted))
 		}
+	}
+	access := lowergpu.Variant(slices.Index(accessNames, f.access))
+	if !slices.Contains(accessNames, f.access) {
+		return nil, wrongUse("--access %q: want %s", f.access, oneOf(accessNames))
 	}
 	x := &explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
 	for _, p := range o.Params {
@@ -224,7 +266,16 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	for _, d := range o.Definitions {
 		v := explainDefinition(d)
 		for _, e := range f.emit {
-			listings, err := emit(d, e, dtype)
+			var listings []emission
+			var err error
+			switch e {
+			case "reference":
+				listings = emitReference(d)
+			case "cpu":
+				listings, err = emitCPU(d, dtype)
+			default:
+				listings, err = f.emitSource(d, e, dtype, access)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -276,22 +327,21 @@ func functionsOf(d *def.Definition) []explainedFunction {
 	return functions
 }
 
-// emit lists what is executed for a definition.
-func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
-	if of == "reference" {
-		if d.Kind != def.KindRowwise { // the definition's own lines are what is executed
-			return []emission{{Of: of, Listing: d.Text()}}, nil
-		}
-		return []emission{{Of: of, Listing: strings.Join(d.Exec.Lines(d), "\n") + "\n"}}, nil
+// emitReference lists a definition's lines, functions expanded.
+func emitReference(d *def.Definition) []emission {
+	listing := d.Text() // the definition's own lines are what is executed
+	if d.Kind == def.KindRowwise {
+		listing = strings.Join(d.Exec.Lines(d), "\n") + "\n"
 	}
+	return []emission{{Of: "reference", Listing: listing}}
+}
+
+// emitCPU lists the programs for short and for long rows, or one if they are the same.
+func emitCPU(d *def.Definition, t num.DType) ([]emission, error) {
 	dtypes := formatsIn(d, t)
-	var names []string
-	for i, o := range d.Operands {
-		names = append(names, o.Name+" "+dtypes[i].String())
-	}
 	var all []emission
 	for class, rows := range []string{lowercpu.Short: "short", lowercpu.Long: "long"} {
-		kernel, err := engine.Lowerings(of, d)[0].Compile(nil, d, dtypes, class)
+		kernel, err := engine.Lowerings("cpu", d)[0].Compile(nil, d, dtypes, class)
 		if err != nil {
 			return nil, err
 		}
@@ -300,9 +350,42 @@ func emit(d *def.Definition, of string, t num.DType) ([]emission, error) {
 			all[0].Rows = ""
 			continue
 		}
-		all = append(all, emission{Of: of, DTypes: names, Rows: rows, Listing: listing})
+		all = append(all, emission{Of: "cpu", DTypes: storedAs(d, dtypes), Rows: rows, Listing: listing})
 	}
 	return all, nil
+}
+
+// storedAs tells the formats of operands.
+func storedAs(d *def.Definition, dtypes []num.DType) (names []string) {
+	for i, o := range d.Operands {
+		names = append(names, o.Name+" "+dtypes[i].String())
+	}
+	return names
+}
+
+// sourceNotes tell how a source is compiled to the right bits.
+var sourceNotes = map[string]string{
+	"cuda": "// For NVRTC: " + strings.Join(new(compile.NVRTC).Options("sm_90a"), " ") + "\n",
+	"hip": "// The text is that for CUDA: the prelude tells them apart, by __HIP__.\n" +
+		"// For clang: " + strings.Join(new(compile.Clang).Options("gfx942"), " ") + "\n",
+}
+
+// emitSource lists the source that is compiled for a GPU.
+func (f *explainFlags) emitSource(d *def.Definition, of string, t num.DType, access lowergpu.Variant) ([]emission, error) {
+	dtypes := formatsIn(d, t)
+	kernel, err := lowergpu.Compile(d, dtypes, access)
+	if err != nil {
+		return nil, err
+	}
+	prelude := "#include \"prelude.h\"\n"
+	if f.prelude {
+		prelude = lowergpu.Prelude
+	}
+	e := emission{Of: of, DTypes: storedAs(d, dtypes), Listing: sourceNotes[of] + "\n" + prelude + "\n" + kernel.Source.Text}
+	if d.Kind == def.KindRowwise { // other kinds have the kernels for both in one source
+		e.Access = access.String()
+	}
+	return []emission{e}, nil
 }
 
 func (x *explanation) printEmitted(w io.Writer) error {
@@ -311,12 +394,16 @@ func (x *explanation) printEmitted(w io.Writer) error {
 			if i > 0 || k > 0 {
 				fmt.Fprintln(w)
 			}
-			fmt.Fprintf(w, "# %s, %s", v.Name, e.Of)
-			if e.Of != "reference" {
-				fmt.Fprintf(w, ", %s", strings.Join(e.DTypes, ", "))
+			comment := "#"
+			if e.Of == "cuda" || e.Of == "hip" {
+				comment = "//"
 			}
+			fmt.Fprintf(w, "%s %s, %s", comment, v.Name, strings.Join(append([]string{e.Of}, e.DTypes...), ", "))
 			if e.Rows != "" {
 				fmt.Fprintf(w, ", %s rows", e.Rows)
+			}
+			if e.Access != "" {
+				fmt.Fprintf(w, ", %s access", e.Access)
 			}
 			fmt.Fprintf(w, "\n%s", e.Listing)
 		}

@@ -20,8 +20,11 @@ import (
 
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/fn"
+	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -105,7 +108,7 @@ func TestJSON(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	for _, line := range []string{
-		"version", "doctor", "explain", "explain crossentropy", "explain softmax", "explain adamw.step_all --emit reference,cpu",
+		"version", "doctor", "explain", "explain crossentropy", "explain softmax", "explain adamw.step_all --emit reference,cpu,cuda,hip",
 		"run softmax.forward --in x.safetensors --out y.safetensors",
 		"run softmax.forward --in x.safetensors --out y.safetensors --report evidence",
 		"verify softmax.forward --dtype f16 --level smoke --out evidence",
@@ -156,7 +159,7 @@ func TestExplainFunctions(t *testing.T) {
 		}
 	}
 	var s strings.Builder
-	x, err := (&explainFlags{dtype: "f16"}).explain(o)
+	x, err := (&explainFlags{dtype: "f16", access: "vector"}).explain(o)
 	if err == nil {
 		err = x.print(&s)
 	}
@@ -176,16 +179,50 @@ func TestExplainFunctions(t *testing.T) {
 func TestExplainEmit(t *testing.T) {
 	for _, o := range all.Operations {
 		for _, dtype := range num.FloatDTypes {
-			code, stdout, stderr := program(t.Context(), "explain", o.Name, "--emit", "reference,cpu", "--dtype", dtype.String())
+			code, stdout, stderr := program(t.Context(), "explain", o.Name, "--emit", "reference,cpu,cuda,hip", "--dtype", dtype.String())
 			for _, d := range o.Definitions {
-				if !strings.Contains(stdout, "# "+d.Name+", reference\n") || !strings.Contains(stdout, "# "+d.Name+", cpu, ") {
-					t.Errorf("%s %v: no listing of %s", o.Name, dtype, d.Name)
+				for _, heading := range []string{"# " + d.Name + ", reference\n", "# " + d.Name + ", cpu, ", "// " + d.Name + ", cuda, ", "// " + d.Name + ", hip, "} {
+					if !strings.Contains(stdout, heading) {
+						t.Errorf("%s %v: no %q", o.Name, dtype, heading)
+					}
 				}
 			}
 			if code != 0 || stderr != "" {
 				t.Errorf("%s %v: exit code %d, %s", o.Name, dtype, code, stderr)
 			}
 		}
+	}
+}
+
+// What is printed for a definition compiles as it is, and so do the kernels alone beside
+// the prelude.
+func TestExplainedSourcesCompile(t *testing.T) {
+	for of, needs := range map[string]struct {
+		architecture string
+		compiler     func(testing.TB) compile.Compiler
+	}{
+		"cuda": {"sm_80", func(t testing.TB) compile.Compiler { return gputest.NeedsNVRTC(t) }},
+		"hip":  {"gfx942", func(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }},
+	} {
+		t.Run(of, func(t *testing.T) {
+			c := needs.compiler(t)
+			for _, line := range []string{
+				"explain gelu.forward", "explain embedding.forward --dtype f32", "explain adamw.step.stochastic --access element",
+				"explain gelu.backward --dtype bf16 --prelude=false",
+			} {
+				code, stdout, stderr := program(t.Context(), append(strings.Fields(line), "--emit", of)...)
+				if code != 0 {
+					t.Fatalf("%s: exit code %d, %s", line, code, stderr)
+				}
+				source := compile.Source{Name: of, Text: stdout}
+				if strings.HasSuffix(line, "--prelude=false") {
+					source.Headers = []compile.Header{{Name: "prelude.h", Text: gpu.Prelude}}
+				}
+				if _, err := c.Compile(needs.architecture, source); err != nil {
+					t.Errorf("%s --emit %s: %v", line, of, err)
+				}
+			}
+		})
 	}
 }
 

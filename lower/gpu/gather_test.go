@@ -79,7 +79,7 @@ func TestTableSources(t *testing.T) {
 				t.Errorf("%s %v: the source depends on more than definition and formats", d.Name, dtypes)
 			}
 			for _, entry := range k.Source.Entries {
-				if !strings.Contains(k.Source.Text, "KERNEL("+entry+", ") {
+				if !strings.Contains(k.Source.Text, "("+entry+", ") {
 					t.Errorf("%s %v: no kernel named %s", d.Name, dtypes, entry)
 				}
 			}

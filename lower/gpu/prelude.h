@@ -270,7 +270,12 @@ DEVICE i32 int_of(float x) {
 
 // ---- storage formats: read exactly, written with one rounding to nearest even ----
 
-#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+#if defined(__HIP__)
+
+DEVICE float widen_f16(u32 h) { return (float)__builtin_bit_cast(_Float16, (u16)h); }
+DEVICE u32 narrow_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
+
+#elif defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
 
 DEVICE float widen_f16(u32 h) {
     float x;

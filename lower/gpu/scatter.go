@@ -40,11 +40,11 @@ func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel 
 	k := &Kernel{Source: Source{Name: name}, d: d, planner: p, check: scatterCheck}
 	var pairs []string
 	for i, entry := range scatterEntries {
-		if p.isExact && i == scatterOrder {
-			break
+		full := name + "_" + strings.ToLower(entry)
+		pairs = append(pairs, "ENTRY_"+entry, full)
+		if i != scatterOrder || !p.isExact {
+			k.Source.Entries = append(k.Source.Entries, full)
 		}
-		k.Source.Entries = append(k.Source.Entries, name+"_"+strings.ToLower(entry))
-		pairs = append(pairs, "ENTRY_"+entry, k.Source.Entries[i])
 	}
 	pairs = append(pairs, "IS_REFUSED", name+"_is_refused")
 	in, out := dtypes[1], dtypes[2]

@@ -69,17 +69,24 @@ enum Shuffle { DOWN, UP, XOR, IDX };
 SIM_INTERNAL unsigned long long shuffle(Shuffle kind, unsigned long long mask, unsigned long long value, int distance, int width, const char* file, int line);
 SIM_INTERNAL unsigned long long ballot(unsigned long long mask, bool predicate, const char* file, int line);
 
-// fresh fills an array of shared memory with ones the first time a block meets
-// it: NaN in every format, so that nothing is left over from another block.
-SIM_INTERNAL void fresh(void* array, unsigned long bytes, unsigned long* block);
+// shared_array is the memory of a SHARED array. It lies on the heap, where
+// AddressSanitizer sees its bounds. The first time a block meets it, it is filled with
+// ones: NaN in every format, so that nothing is left over from another block.
+struct SIM_INTERNAL Array {
+    void* memory;
+    unsigned long block; // that has met it
+    Array* next;
+};
+SIM_INTERNAL void* shared_array(Array* array, unsigned long bytes);
 SIM_INTERNAL void* dynamic_shared();
 
 SIM_INTERNAL void atomic_access(const void* at, unsigned bytes, const char* file, int line);
 
 const unsigned long long ALL_LANES = ~0ull;
 
+// Inlined, so that the call of shuffle tells where it stands.
 template <class T>
-T shuffled(Shuffle kind, unsigned long long mask, T value, int distance, int width, const char* file, int line) {
+__forceinline__ T shuffled(Shuffle kind, unsigned long long mask, T value, int distance, int width, const char* file, int line) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most eight bytes");
     unsigned long long bits = 0;
     __builtin_memcpy(&bits, &value, sizeof(T));
@@ -121,10 +128,9 @@ __attribute__((noinline, no_sanitize("thread"))) T atomic_min(T* at, T value, co
     static sim::Entry NAME##_entry(#NAME, BOUND, NAME##_run<NAME##_tag>);                                 \
     extern "C" __global__ void NAME
 
-#define SHARED(TYPE, NAME, COUNT)                        \
-    alignas(16) static TYPE NAME[COUNT];                 \
-    static unsigned long NAME##_block;                   \
-    sim::fresh(NAME, sizeof(NAME), &NAME##_block)
+#define SHARED(TYPE, NAME, COUNT)   \
+    static sim::Array NAME##_array; \
+    TYPE* const NAME = static_cast<TYPE*>(sim::shared_array(&NAME##_array, sizeof(TYPE) * (COUNT)))
 #define SHARED_DYN(TYPE, NAME) TYPE* const NAME = static_cast<TYPE*>(sim::dynamic_shared())
 
 #define BARRIER() sim::barrier(__FILE__, __LINE__)

@@ -1,8 +1,10 @@
 package gpu_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,7 +64,10 @@ func sized(d *def.Definition, v gpu.Variant, shape [2]int) map[string]int {
 	return map[string]int{"R": shape[0], "C": shape[1]}
 }
 
-const guardByte = 0xa5
+const (
+	guardByte  = 0xa5
+	guardBytes = 64 // after scratch memory
+)
 
 // add makes a call on operands with the given values.
 func (b *batch) add(t testing.TB, label string, k *gpu.Kernel, c *randdef.Case, l layout) {
@@ -146,37 +151,86 @@ func copyValues(to, from num.Array) {
 // run compiles the program and makes all calls, then compares every byte.
 func (b *batch) run(t testing.TB, build simtest.Build, warp int, seed uint64) {
 	t.Helper()
-	if text := b.tryRun(t, build, warp, seed, nil); text != "" {
+	if text := b.tryRun(t, build, warp, seed); text != "" {
 		t.Fatal(text)
 	}
 }
 
-// tryRun returns what is wrong, if anything, with a program whose source was changed.
-func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64, change *strings.Replacer) string {
+// tryRun returns what is wrong, if anything.
+func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64) string {
 	t.Helper()
-	run := simtest.Run{Warp: warp, Seed: seed}
+	return b.tryProgram(t, simtest.Compile(t, b.text(t), build), build, warp, seed)
+}
+
+// text is the program's source, as far as it is launched.
+func (b *batch) text(t testing.TB) string {
+	t.Helper()
+	run, _ := b.plan(t, 32, false)
+	return withoutUnused(b.source.String(), run.Launches)
+}
+
+// tryProgram makes all calls of a program.
+func (b *batch) tryProgram(t testing.TB, program *simtest.Program, build simtest.Build, warp int, seed uint64) string {
+	t.Helper()
+	run, readBack := b.plan(t, warp, build == simtest.Address)
+	run.Seed = seed
+	if err := program.Run(run); err != nil {
+		return err.Error()
+	}
+	for i, c := range b.calls {
+		if text := c.compare(readBack(i)); text != "" {
+			return c.label + ": " + text
+		}
+	}
+	return ""
+}
+
+// plan lists the launches. A call has one buffer, or one for each operand, which ends
+// with its last element so that AddressSanitizer sees its bounds. readBack is the one
+// buffer of a call, after it was run.
+func (b *batch) plan(t testing.TB, warp int, isApart bool) (run simtest.Run, readBack func(call int) []byte) {
+	t.Helper()
+	run.Warp = warp
+	type piece struct{ call, start, end, buffer int } // of a call's buffer
+	var pieces []piece
 	var plan gpu.Plan
 	for i, c := range b.calls {
-		base := simtest.Pointer(i)
+		at := map[int]uint64{} // where an operand that starts there lies
+		add := func(start, end int) uint64 {
+			pieces = append(pieces, piece{i, start, end, len(run.Buffers)})
+			run.Buffers = append(run.Buffers, slices.Clone(c.buffer[start:end]))
+			return simtest.Pointer(len(run.Buffers) - 1)
+		}
+		if isApart {
+			for o, a := range c.operands {
+				if start := c.starts[o]; at[start] == 0 {
+					aligned := start / 16 * 16
+					at[start] = add(aligned, start+((a.Rows-1)*a.Stride+a.Cols)*a.DType.Size()) + uint64(start-aligned)
+				}
+			}
+		} else {
+			base := add(0, len(c.buffer))
+			for _, start := range c.starts {
+				at[start] = base + uint64(start)
+			}
+		}
 		var operands []gpu.Operand
 		for o, a := range c.operands {
-			operands = append(operands, gpu.Operand{Pointer: base + uint64(c.starts[o]), DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
+			operands = append(operands, gpu.Operand{Pointer: at[c.starts[o]], DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
 		}
+		// Scratch memory begins as NaN and ends in a guard, or in nothing.
 		limits := c.limits
 		limits.WarpWidth = warp
 		if err := c.kernel.Plan(&plan, operands, c.params, limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
-		plan.Place(base+uint64(c.scratch), 0)
-		// Scratch memory begins as NaN and ends in a guard.
-		buffer := slices.Clone(c.buffer)
-		for range plan.ScratchBytes {
-			buffer = append(buffer, 0xff)
+		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
+		memory := bytes.Repeat([]byte{0xff}, int(plan.ScratchBytes))
+		if !isApart {
+			memory = append(memory, bytes.Repeat([]byte{guardByte}, guardBytes)...)
 		}
-		for range 64 {
-			buffer = append(buffer, guardByte)
-		}
-		run.Buffers = append(run.Buffers, buffer)
+		pieces = append(pieces, piece{i, len(c.buffer), len(c.buffer) + len(memory), len(run.Buffers)})
+		run.Buffers = append(run.Buffers, memory)
 		run.Launches = append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
 	for i := range run.Launches {
@@ -184,21 +238,26 @@ func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64,
 			b.adjust(&run.Launches[i])
 		}
 	}
-	source := withoutUnused(b.source.String(), run.Launches)
-	if change != nil {
-		source = change.Replace(source)
-	}
-	program := simtest.Compile(t, source, build)
-	if err := program.Run(run); err != nil {
-		return err.Error()
-	}
-	for i, c := range b.calls {
-		if text := c.compare(run.Buffers[i]); text != "" {
-			return c.label + ": " + text
+	return run, func(call int) []byte {
+		buffer := slices.Clone(b.calls[call].buffer)
+		for _, p := range pieces {
+			switch {
+			case p.call != call:
+			case p.start == len(buffer):
+				buffer = append(buffer, run.Buffers[p.buffer]...)
+			default:
+				copy(buffer[p.start:], run.Buffers[p.buffer])
+			}
 		}
+		if isApart {
+			buffer = append(buffer, bytes.Repeat([]byte{guardByte}, guardBytes)...)
+		}
+		return buffer
 	}
-	return ""
 }
+
+// instance is a kernel in one line, an instance of a function template.
+var instance = regexp.MustCompile(`^KERNEL(?:_BLOCKS)?\((\w+), .*}\n$`)
 
 // withoutUnused leaves out instances of the rows kernel that nothing launches: they
 // take most of the compiler's time.
@@ -209,8 +268,7 @@ func withoutUnused(source string, launches []simtest.Launch) string {
 	}
 	var kept []string
 	for line := range strings.Lines(source) {
-		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "KERNEL("), ",")
-		if !ok || !strings.HasPrefix(line, "KERNEL(") || !strings.HasSuffix(rest, "}\n") || used[name] {
+		if m := instance.FindStringSubmatch(line); m == nil || used[m[1]] {
 			kept = append(kept, line)
 		}
 	}
@@ -245,9 +303,9 @@ func (c *call) compare(got []byte) string {
 			return fmt.Sprintf("byte %d, which is no output, is 0x%02x, want 0x%02x", i, got[i], c.want[i])
 		}
 	}
-	for i := len(got) - 64; i < len(got); i++ {
+	for i := len(got) - guardBytes; i < len(got); i++ {
 		if got[i] != guardByte {
-			return fmt.Sprintf("byte %d after scratch memory has changed", i-len(got)+64)
+			return fmt.Sprintf("byte %d after scratch memory has changed", i-len(got)+guardBytes)
 		}
 	}
 	return ""

@@ -169,6 +169,11 @@ func keyOf(identity Identity, options []string, architecture string, s Source) K
 		part(header.Name)
 		part(header.Text)
 	}
+	fmt.Fprintf(h, "%d units;", len(s.Units))
+	for _, unit := range s.Units {
+		part(unit.Name)
+		part(unit.Text)
+	}
 	return Key(h.Sum(nil))
 }
 

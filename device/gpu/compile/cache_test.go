@@ -90,6 +90,9 @@ func TestCacheKeeps(t *testing.T) {
 		"header": func() (*compile.Program, error) {
 			return c.Compile(count(&n), "sm_1", compile.Source{Name: "a.cu", Text: "some text", Headers: []compile.Header{{Name: "a.h"}}})
 		},
+		"unit": func() (*compile.Program, error) {
+			return c.Compile(count(&n), "sm_1", compile.Source{Name: "a.cu", Text: "some text", Units: []compile.Header{{Name: "a.h"}}})
+		},
 		"split": func() (*compile.Program, error) {
 			return c.Compile(count(&n), "sm_1", compile.Source{Name: "a.cus", Text: "ome text"})
 		},

@@ -1,6 +1,7 @@
 // Package compile turns source text into programs for a device, at run time: NVRTC makes
-// code for NVIDIA's GPUs (OpenNVRTC), the host's g++ or clang++ makes a shared library
-// for the simulator (OpenHost). A Cache keeps what was compiled.
+// code for NVIDIA's GPUs (OpenNVRTC), clang for AMD's (OpenClang), the host's g++ or
+// clang++ makes a shared library for the simulator (OpenHost). A Cache keeps what was
+// compiled.
 //
 // It knows nothing of kernels but their text, which is complete with its headers: no file
 // is looked for but the system's, by the host's compiler.
@@ -21,6 +22,7 @@ import (
 type Source struct {
 	Name, Text string
 	Headers    []Header // what the text includes, and what they do
+	Units      []Header // texts that are compiled on their own and linked with it, where a compiler links
 }
 
 // Header is a file that a source includes by its name, which is a single word such as
@@ -31,7 +33,7 @@ type Header struct {
 
 // Program is what a compiler made.
 type Program struct {
-	Image     []byte // CUBIN, or a shared library
+	Image     []byte // CUBIN, code object, or a shared library
 	Log       string // what the compiler said
 	Usage     []Usage
 	FromCache bool
@@ -46,6 +48,7 @@ type Usage struct {
 	SpillLoadBytes  int    `json:"spill_load_bytes"`
 	SharedBytes     int    `json:"shared_bytes"` // static
 	Barriers        int    `json:"barriers"`
+	ScalarSpills    int    `json:"scalar_spills,omitzero"` // AMD: scalar registers kept in lanes of vector registers
 }
 
 // Compiler makes programs.
@@ -102,7 +105,7 @@ func newError(compiler string, s Source, log string) *Error {
 		if at := pattern.FindStringSubmatchIndex(log); at != nil && at[0] < first {
 			first = at[0]
 			part := func(i int) string { return log[at[2*i]:at[2*i+1]] }
-			e.File = part(1)
+			e.File = strings.TrimPrefix(part(1), "./") // clang's name for a header
 			e.Line, _ = strconv.Atoi(part(2))
 			e.Message = strings.TrimSpace(part(3))
 		}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
+	"tokitai/internal/dl"
 )
 
 // TestMain keeps the user's own cache out of the tests.
@@ -103,6 +105,61 @@ func host(t testing.TB) *compile.Host {
 	return h
 }
 
+// hipKernel has 160 values live at once: they fit into registers only where blocks are small.
+const hipKernel = `extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(1, BOUND))) many(float* y, const float* x) {
+	__attribute__((shared)) static float s[64];
+	float a[160];
+	_Pragma("unroll") for (int i = 0; i < 160; i++) a[i] = x[i * 977];
+	asm volatile("" ::: "memory");
+	s[__builtin_amdgcn_workitem_id_x() % 64] = a[0];
+	__builtin_amdgcn_s_barrier();
+	_Pragma("unroll") for (int i = 0; i < 160; i++) y[i * 31] = a[159 - i] * a[i] + s[i % 64];
+}
+extern "C" __attribute__((global)) void none(float* y) { *y = 1; }
+`
+
+func TestClang(t *testing.T) {
+	c := gputest.NeedsClang(t)
+	t.Log(c)
+	for _, x := range []struct {
+		bound  string
+		spills bool
+	}{{"64", false}, {"1024", true}} {
+		source := compile.Source{Name: "many.hip", Text: "#define BOUND " + x.bound + "\n" + hipKernel}
+		p, err := c.Compile("gfx942", source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.HasPrefix(p.Image, []byte("\x7fELF")) {
+			t.Errorf("%d bytes that are no code", len(p.Image))
+		}
+		if len(p.Usage) != 2 || p.Usage[0].Entry != "many" || p.Usage[1].Entry != "none" {
+			t.Fatalf("usage %+v from\n%s", p.Usage, p.Log)
+		}
+		u := p.Usage[0]
+		if u.Registers < 64 || u.SharedBytes != 256 || (u.StackBytes > 0) != x.spills || (u.SpillStoreBytes > 0) != x.spills || u.SpillLoadBytes != u.SpillStoreBytes {
+			t.Errorf("blocks of %s: %+v", x.bound, u)
+		}
+		text, err := c.Assemble("gfx942", source)
+		if err != nil || !bytes.Contains(text.Image, []byte("\nmany:")) || !bytes.Contains(text.Image, []byte("v_mul_f32")) || bytes.Contains(text.Image, []byte("v_fma")) {
+			t.Errorf("no assembly with a product of its own: %v in\n%s", err, text.Image)
+		}
+	}
+	_, err := c.Compile("gfx942", compile.Source{Name: "bad.hip", Text: "#define __device__\n#include \"a.h\"\n", Headers: badHeaders})
+	checkError(t, err, "b.h:2: ", "nowhere")
+	identity, err := c.Identity()
+	if err != nil || identity.Name == "" || identity.Hash == [32]byte{} {
+		t.Errorf("identity %+v, %v", identity, err)
+	}
+}
+
+func TestClangMissing(t *testing.T) {
+	t.Setenv("TOKITAI_CLANG", "/nowhere/clang")
+	if _, err := compile.OpenClang(); !errors.Is(err, compile.ErrNoClang) || !strings.Contains(err.Error(), "/nowhere/clang") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHost(t *testing.T) {
 	h := host(t)
 	p, err := h.Compile("sim", compile.Source{Name: "one.cc", Text: "extern \"C\" int one() { return 1; }\n"})
@@ -128,6 +185,43 @@ func TestHost(t *testing.T) {
 	if err != nil || identity.Name == "" || identity.Hash == [32]byte{} {
 		t.Errorf("identity %+v, %v", identity, err)
 	}
+}
+
+// TestHostUnits: units are linked with the text, include the same headers, and
+// their errors name them.
+func TestHostUnits(t *testing.T) {
+	h := host(t)
+	headers := []compile.Header{{Name: "both.h", Text: "int from_unit();\n"}}
+	source := compile.Source{Name: "text.cc", Text: "#include \"both.h\"\nextern \"C\" int two() { return from_unit() + 1; }\n", Headers: headers}
+	for _, architecture := range []string{"sim", compile.Races} {
+		s := source
+		s.Units = []compile.Header{{Name: "unit.cc", Text: "#include \"both.h\"\nint from_unit() { return 1; }\nextern \"C\" void __tsan_init() {}\nextern \"C\" void __tsan_func_entry(void*) {}\nextern \"C\" void __tsan_func_exit() {}\n"}}
+		p, err := h.Compile(architecture, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "program.so")
+		if err := os.WriteFile(file, p.Image, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		library, err := dl.Open(dl.Request{What: "the program", Files: []string{file}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := library.Proc("two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := int32(two.Call(nil)); got != 2 {
+			t.Errorf("%s: got %d, want 2", architecture, got)
+		}
+		if err := library.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	source.Units = []compile.Header{{Name: "unit.cc", Text: "\nint a = nowhere;\n"}}
+	_, err := h.Compile("sim", source)
+	checkError(t, err, "unit.cc:2: ", "nowhere")
 }
 
 func TestHostMissing(t *testing.T) {

@@ -118,57 +118,148 @@ func (h *Host) Path() string { return h.path }
 // Identity hashes the compiler's files.
 func (h *Host) Identity() (Identity, error) { return h.identity() }
 
+// Races is the architecture of programs that tell of races: each access of the text, but
+// none of the units, calls the hooks of ThreadSanitizer, which a unit defines.
+const Races = "sim-races"
+
 // Options are those without which bits would differ from a GPU's. Floating point has no
-// excess precision on 64-bit processors. The architecture is the simulator's and changes
-// nothing here.
-func (h *Host) Options(string) []string {
-	options := []string{"-O2", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-fno-strict-aliasing",
-		"-fPIC", "-shared", "-pthread", "-DTOKITAI_SIM=1"}
-	if !h.isClang {
-		// Otherwise the loader keeps a library for ever, and takes the next for it.
-		options = append(options, "-fno-gnu-unique")
+// excess precision on 64-bit processors. Little is optimised: compilers take longer than
+// most launches.
+func (h *Host) Options(architecture string) []string {
+	return slices.Concat(h.textOptions(architecture), h.unitOptions(), linkOptions)
+}
+
+func (h *Host) textOptions(architecture string) []string {
+	options := append(h.commonOptions(), "-O1")
+	if architecture == Races {
+		options = append(options, "-fsanitize=thread", "-g1", "-gdwarf-4") // older binutils take lines of version 5 for another file's
 	}
 	return options
 }
 
-// Compile makes a shared library.
-func (h *Host) Compile(architecture string, s Source) (*Program, error) {
-	return h.CompileWith(h.Options(architecture), s)
+func (h *Host) unitOptions() []string { return append(h.commonOptions(), "-O2") }
+
+func (h *Host) commonOptions() []string {
+	options := []string{"-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-fno-strict-aliasing", "-fPIC", "-pthread", "-DTOKITAI_SIM=1"}
+	if h.isClang {
+		return append(options, "-Wno-unknown-warning-option")
+	}
+	// Otherwise the loader keeps a library for ever, and takes the next for it.
+	return append(options, "-fno-gnu-unique")
 }
 
-// CompileWith makes what other options ask for: an executable, one with sanitizers.
-func (h *Host) CompileWith(options []string, s Source) (*Program, error) {
-	dir, err := os.MkdirTemp("", "tokitai-compile-")
-	if err != nil {
+var linkOptions = []string{"-shared", "-pthread"}
+
+// Compile makes a shared library.
+func (h *Host) Compile(architecture string, s Source) (*Program, error) {
+	b := &hostBuild{host: h, source: s}
+	defer b.close()
+	if err := b.open(); err != nil {
 		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 	}
-	defer os.RemoveAll(dir)
-	for _, header := range s.Headers {
-		if header.Name != filepath.Base(header.Name) || header.Name == "program" {
-			return nil, fmt.Errorf("compile %s: got a header named %q, want a single word", s.Name, header.Name)
+	objects := []string{"text.o"}
+	if err := b.object(h.textOptions(architecture), Header{s.Name, s.Text}, "text.o"); err != nil {
+		return nil, err
+	}
+	for i, unit := range s.Units {
+		image, err := h.unit(b, unit)
+		if err != nil {
+			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(dir, header.Name), []byte(header.Text), 0o600); err != nil {
+		name := fmt.Sprintf("unit%d.o", i)
+		if err := os.WriteFile(filepath.Join(b.dir, name), image, 0o600); err != nil {
 			return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 		}
+		objects = append(objects, name)
 	}
-	made := filepath.Join(dir, "program")
-	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
-	defer cancel()
-	command := exec.CommandContext(ctx, h.path, slices.Concat(options, []string{"-I.", "-x", "c++", "-", "-o", made})...)
-	command.Dir = dir
-	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
-	command.Stdin = strings.NewReader(fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text))
-	var log bytes.Buffer
-	command.Stdout, command.Stderr = &log, &log
-	if err := command.Run(); err != nil {
-		if _, ok := errors.AsType[*exec.ExitError](err); !ok || log.Len() == 0 || ctx.Err() != nil {
-			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, h.path, err, log.String())
-		}
-		return nil, newError(h.version, s, log.String())
+	if err := b.run("", slices.Concat(objects, linkOptions, []string{"-o", "program"})...); err != nil {
+		return nil, err
 	}
-	image, err := os.ReadFile(made)
+	image, err := os.ReadFile(filepath.Join(b.dir, "program"))
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 	}
-	return &Program{Image: image, Log: log.String()}, nil
+	return &Program{Image: image, Log: b.log.String()}, nil
+}
+
+// units are those compiled in this process: many programs are linked with the same.
+var units struct {
+	sync.Mutex
+	made map[Key][]byte
+}
+
+// unit is a unit as an object. Whoever needs it too waits.
+func (h *Host) unit(b *hostBuild, unit Header) ([]byte, error) {
+	key := keyOf(Identity{}, append(h.unitOptions(), h.path), "", Source{Name: unit.Name, Text: unit.Text, Headers: b.source.Headers})
+	units.Lock()
+	defer units.Unlock()
+	if image, ok := units.made[key]; ok {
+		return image, nil
+	}
+	if err := b.object(h.unitOptions(), unit, "unit.o"); err != nil {
+		return nil, err
+	}
+	image, err := os.ReadFile(filepath.Join(b.dir, "unit.o"))
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", unit.Name, err)
+	}
+	if units.made == nil {
+		units.made = map[Key][]byte{}
+	}
+	units.made[key] = image
+	return image, nil
+}
+
+// hostBuild is the making of one program, in a folder of its own.
+type hostBuild struct {
+	host   *Host
+	source Source
+	dir    string
+	log    bytes.Buffer
+}
+
+// open makes the folder, with the headers.
+func (b *hostBuild) open() (err error) {
+	if b.dir, err = os.MkdirTemp("", "tokitai-compile-"); err != nil {
+		return err
+	}
+	for _, header := range b.source.Headers {
+		if header.Name != filepath.Base(header.Name) || filepath.Ext(header.Name) == ".o" || header.Name == "program" {
+			return fmt.Errorf("got a header named %q, want a single word", header.Name)
+		}
+		if err := os.WriteFile(filepath.Join(b.dir, header.Name), []byte(header.Text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *hostBuild) close() {
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
+}
+
+// object compiles a text.
+func (b *hostBuild) object(options []string, text Header, made string) error {
+	return b.run(fmt.Sprintf("#line 1 %q\n%s", text.Name, text.Text), slices.Concat(options, []string{"-I.", "-c", "-x", "c++", "-", "-o", made})...)
+}
+
+// run calls the compiler.
+func (b *hostBuild) run(input string, arguments ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, b.host.path, arguments...)
+	command.Dir = b.dir
+	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+b.dir)
+	command.Stdin = strings.NewReader(input)
+	command.Stdout, command.Stderr = &b.log, &b.log
+	err := command.Run()
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok || b.log.Len() == 0 || ctx.Err() != nil {
+		return fmt.Errorf("compile %s: %s: %w\n%s", b.source.Name, b.host.path, err, b.log.String())
+	}
+	return newError(b.host.version, b.source, b.log.String())
 }

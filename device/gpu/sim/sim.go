@@ -7,19 +7,28 @@
 //	int tokitai_sim_launch(const char* entry, const unsigned grid[3], const unsigned block[3],
 //	                       unsigned shared_bytes, const void* params, unsigned long params_bytes,
 //	                       unsigned warp, char* message, unsigned long message_bytes);
+//	void tokitai_sim_order(unsigned long seed);
 //
-// which returns 0, or a kernel's fault with a message. For an entry that is not in the
+// The first returns 0, or a kernel's fault with a message. For an entry that is not in the
 // library the message begins with "no kernel", also when no threads are asked for, which
 // runs nothing: so entries are looked up.
 //
-// Memory is that of the C library, so that an address sanitizer can watch it.
+// Memory is that of the C library.
+//
+// Two variables of the environment choose checks beyond those that are always made; they
+// are read when a device is opened.
+//
+//	TOKITAI_SIM_SEED   an integer: blocks, warps and lanes run in an order drawn from it; 0 is ascending
+//	TOKITAI_SIM_CHECK  races: two threads that use a word of memory without order between them are a fault
 package sim
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,11 +56,34 @@ func Table(width int) (*driver.Table, error) {
 	if width != 32 && width != 64 {
 		return nil, &device.NoDeviceError{Name: name(width), Known: []string{"sim", "sim:64"}, Reason: "the warp width is 32 or 64"}
 	}
+	checks, err := readChecks()
+	if err != nil {
+		return nil, &device.NoDeviceError{Name: name(width), Reason: err.Error()}
+	}
 	s, err := open()
 	if err != nil {
 		return nil, err
 	}
-	return s.table(width), nil
+	return s.table(width, checks), nil
+}
+
+// checks are what the environment asks for.
+type checks struct {
+	seed  uint64 // of the order of blocks, warps and lanes
+	races bool
+}
+
+func readChecks() (c checks, err error) {
+	if text := os.Getenv("TOKITAI_SIM_SEED"); text != "" {
+		if c.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return c, fmt.Errorf("TOKITAI_SIM_SEED is %q, want an integer from 0 to %d", text, uint64(math.MaxUint64))
+		}
+	}
+	text := os.Getenv("TOKITAI_SIM_CHECK")
+	if c.races = text == "races"; !c.races && text != "" {
+		return c, fmt.Errorf("TOKITAI_SIM_CHECK is %q, want races", text)
+	}
+	return c, nil
 }
 
 var open = sync.OnceValues(func() (*simulator, error) {
@@ -67,7 +99,7 @@ var open = sync.OnceValues(func() (*simulator, error) {
 		limit:     host.Usage().LimitBytes,
 		processor: host.Describe().Name,
 		blocks:    map[driver.Pointer]int64{},
-		modules:   map[driver.Module]*dl.Library{},
+		modules:   map[driver.Module]*program{},
 		functions: map[driver.Function]*kernel{},
 		events:    map[driver.Event]time.Time{},
 		frames:    sync.Pool{New: func() any { return new(frame) }},
@@ -91,9 +123,14 @@ type simulator struct {
 	next      uintptr // the last handle given
 	used      int64
 	blocks    map[driver.Pointer]int64
-	modules   map[driver.Module]*dl.Library
+	modules   map[driver.Module]*program
 	functions map[driver.Function]*kernel
 	events    map[driver.Event]time.Time
+}
+
+type program struct {
+	library *dl.Library
+	file    string // that messages of races take lines from
 }
 
 type kernel struct {
@@ -143,7 +180,7 @@ func view(p driver.Pointer, bytes int64) []byte {
 
 func nothing[T any](T) error { return nil }
 
-func (s *simulator) table(width int) *driver.Table {
+func (s *simulator) table(width int, c checks) *driver.Table {
 	return &driver.Table{
 		Kind:       "sim",
 		Name:       name,
@@ -154,7 +191,7 @@ func (s *simulator) table(width int) *driver.Table {
 		Retain:     func(int) (driver.Context, error) { return driver.Context(width), nil },
 		Release:    nothing[int],
 		SetCurrent: nothing[driver.Context],
-		Compile:    build,
+		Compile:    c.build,
 
 		Alloc:      s.alloc,
 		Free:       s.freeBlock,
@@ -199,7 +236,7 @@ func (s *simulator) table(width int) *driver.Table {
 		WaitEvent:    func(driver.Stream, driver.Event) error { return nil },
 		Elapsed:      s.elapsed,
 
-		Load:      s.load,
+		Load:      func(image []byte) (driver.Module, error) { return s.load(image, c) },
 		Unload:    s.unload,
 		Lookup:    s.lookup,
 		SetShared: func(driver.Function, int) error { return nil },
@@ -209,12 +246,16 @@ func (s *simulator) table(width int) *driver.Table {
 	}
 }
 
-func build(_ int, source compile.Source) (*compile.Program, error) {
+func (c checks) build(_ int, source compile.Source) (*compile.Program, error) {
 	compiler, err := compile.OpenHost()
 	if err != nil {
 		return nil, err
 	}
-	return compile.Default().Compile(compiler, "sim", source)
+	architecture := "sim"
+	if c.races {
+		architecture = compile.Races
+	}
+	return compile.Default().Compile(compiler, architecture, source)
 }
 
 func (s *simulator) alloc(bytes int64) (driver.Pointer, error) {
@@ -289,50 +330,66 @@ func (s *simulator) elapsed(start, end driver.Event) (float64, error) {
 
 // load opens a program from a file of a new name: the loader takes two files of one name
 // for one library.
-func (s *simulator) load(image []byte) (driver.Module, error) {
+func (s *simulator) load(image []byte, c checks) (driver.Module, error) {
 	f, err := os.CreateTemp("", "tokitai-sim-*.so")
 	if err != nil {
 		return 0, fmt.Errorf("load: %w", err)
 	}
-	defer os.Remove(f.Name())
+	p := &program{file: f.Name()}
 	_, err = f.Write(image)
-	if closed := f.Close(); err == nil {
-		err = closed
+	if err = errors.Join(err, f.Close()); err == nil {
+		p.library, err = dl.Open(dl.Request{What: "the program", Files: []string{p.file}})
+	}
+	if err != nil || !c.races {
+		os.Remove(p.file)
+		p.file = ""
 	}
 	if err != nil {
 		return 0, fmt.Errorf("load: %w", err)
 	}
-	library, err := dl.Open(dl.Request{What: "the program", Files: []string{f.Name()}})
-	if err != nil {
-		return 0, err
+	if c.seed != 0 {
+		order, err := p.library.Proc("tokitai_sim_order")
+		if err != nil {
+			return 0, errors.Join(errNoRuntime, p.close())
+		}
+		order.Call([]uintptr{uintptr(c.seed)})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := driver.Module(s.handle())
-	s.modules[m] = library
+	s.modules[m] = p
 	return m, nil
+}
+
+var errNoRuntime = errors.New("the program lacks the simulator's runtime, tokitai_sim_launch and tokitai_sim_order")
+
+func (p *program) close() error {
+	err := p.library.Close()
+	if p.file != "" {
+		err = errors.Join(err, os.Remove(p.file))
+	}
+	return err
 }
 
 func (s *simulator) unload(m driver.Module) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	library := s.modules[m]
+	p := s.modules[m]
 	delete(s.modules, m)
 	for f, k := range s.functions {
 		if k.module == m {
 			delete(s.functions, f)
 		}
 	}
-	return library.Close()
+	return p.close()
 }
 
 func (s *simulator) lookup(m driver.Module, entry string) (driver.Function, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	library := s.modules[m]
-	launch, err := library.Proc("tokitai_sim_launch")
+	launch, err := s.modules[m].library.Proc("tokitai_sim_launch")
 	if err != nil {
-		return 0, errors.New("the program lacks the simulator's runtime: it has no tokitai_sim_launch")
+		return 0, errNoRuntime
 	}
 	k := &kernel{module: m, entry: append([]byte(entry), 0), launch: launch}
 	if err := s.run(k, 32, [3]uint32{}, [3]uint32{}, 0, nil); err != nil && strings.HasPrefix(err.Message, "no kernel") {

@@ -24,6 +24,13 @@ struct Params {
 
 const int THREADS = 128;
 
+// AMD's compiler would load all values of a step before it multiplies any, and spill them.
+#if defined(__HIP__)
+#define UNROLL_STEP ROLLED
+#else
+#define UNROLL_STEP UNROLL
+#endif
+
 // ---- from memory to shared memory ----
 
 const int PER_WORD = 4 / sizeof(Input), PIECE = 4 * PER_WORD;
@@ -233,11 +240,17 @@ DEVICE void multiply(const Params& p) {
             left_reader.fetch(remaining - DEPTH);
             right_reader.fetch(remaining - DEPTH);
         }
-        UNROLL for (int k = 0; k < DEPTH - 1; k++) {
-            a[(k + 1) % 2].load(l + (k + 1) * LEFT_PITCH);
-            b[(k + 1) % 2].load(r + (k + 1) * RIGHT_PITCH);
-            multiply_add<TALL, WIDE>(acc, a[k % 2], b[k % 2]);
+        UNROLL_STEP for (int k = 0; k < DEPTH - 2; k += 2) {
+            a[1].load(l + (k + 1) * LEFT_PITCH);
+            b[1].load(r + (k + 1) * RIGHT_PITCH);
+            multiply_add<TALL, WIDE>(acc, a[0], b[0]);
+            a[0].load(l + (k + 2) * LEFT_PITCH);
+            b[0].load(r + (k + 2) * RIGHT_PITCH);
+            multiply_add<TALL, WIDE>(acc, a[1], b[1]);
         }
+        a[1].load(l + (DEPTH - 1) * LEFT_PITCH);
+        b[1].load(r + (DEPTH - 1) * RIGHT_PITCH);
+        multiply_add<TALL, WIDE>(acc, a[0], b[0]);
         half ^= 1;
         if (more) {
             left_reader.put(left + half * DEPTH * LEFT_PITCH);

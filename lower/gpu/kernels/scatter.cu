@@ -732,7 +732,7 @@ DEVICE void sum(const SumParams& p) {
     }
 }
 
-KERNEL(ENTRY_SUM_VECTOR, 256)(const SumParams p) { sum<VECTOR>(p); }
+KERNEL_BLOCKS(ENTRY_SUM_VECTOR, 256, 3)(const SumParams p) { sum<VECTOR>(p); }
 
 KERNEL(ENTRY_SUM_ELEMENT, 256)(const SumParams p) { sum<1>(p); }
 

@@ -2,10 +2,10 @@
 // fibers on stacks of their own. A fiber runs until it has to wait for others; what
 // it waits for is resolved here. Whatever a GPU leaves undefined is an error: a
 // barrier or a shuffle that not all threads reach, memory that two threads use
-// without order between them (if the kernel is compiled with -fsanitize=thread, whose
-// hooks stand at the end; the sanitizer's own library is not linked).
+// without order between them (if the kernel, but not this file, is compiled with
+// -fsanitize=thread, whose hooks stand at the end; the sanitizer's own library is not linked).
 //
-// TOKITAI_SIM_SEED other than 0 shuffles the order of blocks, warps and lanes.
+// tokitai_sim_order shuffles the order of blocks, warps and lanes.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@
 #endif
 #endif
 #ifdef SIM_ASAN
-#include <sanitizer/common_interface_defs.h>
+extern "C" void __sanitizer_start_switch_fiber(void** fake, const void* bottom, size_t size);
+extern "C" void __sanitizer_finish_switch_fiber(void* fake, const void** bottom, size_t* size);
 extern "C" void __asan_unpoison_memory_region(void const volatile*, size_t);
 #endif
 
@@ -128,6 +129,7 @@ enum State : unsigned char { READY, AT_BARRIER, AT_WARP_BARRIER, AT_SHUFFLE, AT_
 struct Place {
     const char* file;
     int line;
+    const void* pc;
     bool operator==(const Place& o) const { return line == o.line && (file == o.file || strcmp(file, o.file) == 0); }
     bool operator!=(const Place& o) const { return !(*this == o); }
 };
@@ -168,6 +170,7 @@ static uint32_t epoch, launch_epoch;
 static uint32_t warp_epoch[MAX_WARPS];
 
 static Entry* entries;
+static Array* arrays; // that have memory
 
 Entry::Entry(const char* name, unsigned bound, void (*run)(Bytes)) : name(name), bound(bound), run(run), next(entries) { entries = this; }
 
@@ -239,10 +242,17 @@ extern "C" void sim_start() {
 
 const int WATCHED = 64;
 
-// drop_stacks runs when the program is unloaded.
-__attribute__((destructor)) static void drop_stacks() {
+static void drop_pages();
+static void shrink_pages();
+
+// drop_memory runs when the program is unloaded.
+__attribute__((destructor)) static void drop_memory() {
     if (stacks != nullptr) munmap(stacks, STACK * MAX_THREADS);
     stacks = nullptr;
+    for (; arrays != nullptr; arrays = arrays->next) {
+        free(arrays->memory);
+    }
+    drop_pages();
 }
 
 static bool build_fibers(int count) {
@@ -278,13 +288,30 @@ void check_size(unsigned long got, unsigned long want) {
     }
 }
 
-static void wait(State state, const char* file, int line) {
+static bool line_of(const void* pc, char* text, size_t size);
+
+// Text is a place in words. The prelude's functions are inlined: the line of the kernel
+// that calls them says more, if it can be found.
+struct Text {
+    char text[256];
+    explicit Text(const Place& p) {
+        const char* name = strrchr(p.file, '/');
+        name = name == nullptr ? p.file : name + 1;
+        if (strcmp(name, "prelude.h") != 0 || !line_of(p.pc, text, sizeof(text))) {
+            snprintf(text, sizeof(text), "%s:%d", name, p.line);
+        }
+    }
+};
+
+static void wait(State state, const Place& place) {
     fibers[current].state = state;
-    fibers[current].place = {file, line};
+    fibers[current].place = place;
     to_scheduler();
 }
 
-void barrier(const char* file, int line) { wait(AT_BARRIER, file, line); }
+#define SIM_PC __builtin_return_address(0)
+
+void barrier(const char* file, int line) { wait(AT_BARRIER, {file, line, SIM_PC}); }
 
 // existing_lanes of a warp: the last one may be cut off.
 static uint64_t existing_lanes(int warp) {
@@ -292,42 +319,50 @@ static uint64_t existing_lanes(int warp) {
     return n == 64 ? ~0ull : (1ull << n) - 1;
 }
 
-static void wait_in_warp(State state, uint64_t mask, const char* file, int line) {
+static void wait_in_warp(State state, uint64_t mask, const Place& place) {
     Fiber& f = fibers[current];
     int warp = current / warpSize, lane = current % warpSize;
     if (!(mask >> lane & 1)) {
-        stop("%s:%d: lane %d is not in its own mask %llx (warp of %d)", file, line, lane, (unsigned long long)mask, warpSize);
+        stop("%s: lane %d is not in its own mask %llx (warp of %d)", Text(place).text, lane, (unsigned long long)mask, warpSize);
     }
     f.mask = mask & existing_lanes(warp);
-    wait(state, file, line);
+    wait(state, place);
 }
 
-void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, file, line); }
+void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, {file, line, SIM_PC}); }
 
 unsigned long long shuffle(Shuffle kind, unsigned long long mask, unsigned long long value, int distance, int width, const char* file, int line) {
     if (width < 1 || width > warpSize || (width & (width - 1)) != 0) {
-        stop("%s:%d: shuffle of width %d in a warp of %d", file, line, width, warpSize);
+        stop("%s: shuffle of width %d in a warp of %d", Text({file, line, SIM_PC}).text, width, warpSize);
     }
     Fiber& f = fibers[current];
     f.kind = kind, f.value = value, f.distance = distance, f.width = width;
-    wait_in_warp(AT_SHUFFLE, mask, file, line);
+    wait_in_warp(AT_SHUFFLE, mask, {file, line, SIM_PC});
     return f.value;
 }
 
 unsigned long long ballot(unsigned long long mask, bool predicate, const char* file, int line) {
     fibers[current].value = predicate;
-    wait_in_warp(AT_BALLOT, mask, file, line);
+    wait_in_warp(AT_BALLOT, mask, {file, line, SIM_PC});
     return fibers[current].value;
 }
 
 static void forget(const void* at, size_t bytes);
 
-void fresh(void* array, unsigned long bytes, unsigned long* block) {
-    if (*block != block_serial) {
-        *block = block_serial;
-        memset(array, 0xff, bytes);
-        forget(array, bytes);
+void* shared_array(Array* array, unsigned long bytes) {
+    if (array->memory == nullptr) {
+        array->memory = malloc(bytes);
+        if (array->memory == nullptr) {
+            stop("%s: no memory for %lu bytes of shared memory", entry->name, bytes);
+        }
+        array->next = arrays, arrays = array;
     }
+    if (array->block != block_serial) {
+        array->block = block_serial;
+        memset(array->memory, 0xff, bytes);
+        forget(array->memory, bytes);
+    }
+    return array->memory;
 }
 
 void* dynamic_shared() { return dynamic; }
@@ -338,12 +373,7 @@ void* dynamic_shared() { return dynamic; }
 struct Order {
     uint64_t n, step, first;
     static uint64_t seed;
-    static bool is_set;
 
-    static void set(uint64_t s) {
-        seed = s * 0x9e3779b97f4a7c15u;
-        is_set = true;
-    }
     static uint64_t random() {
         seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
         return seed >> 8;
@@ -361,7 +391,6 @@ struct Order {
     uint64_t operator[](uint64_t i) const { return step == 1 ? (i + first) % n : (uint64_t)(((unsigned __int128)i * step + first) % n); }
 };
 uint64_t Order::seed;
-bool Order::is_set;
 
 static const char* verb(const Fiber& f) {
     switch (f.state) {
@@ -398,7 +427,7 @@ static void exchange(Fiber* lanes, uint64_t mask) {
             from = i;
         }
         if (!(mask >> from & 1)) {
-            report("divergent shuffle at %s:%d: lane %d reads lane %d, which takes no part", f.place.file, f.place.line, i, from);
+            report("divergent shuffle at %s: lane %d reads lane %d, which takes no part", Text(f.place).text, i, from);
             return;
         }
         f.value = given[from];
@@ -467,11 +496,11 @@ static void check_warp(int warp) {
         const Fiber& o = lanes[other];
         const char* what = o.state == DONE || o.state == AT_BARRIER ? "divergent" : "deadlock:";
         if (o.state == DONE) {
-            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d has ended", what, noun(f.state), f.place.file, f.place.line,
+            report("%s %s at %s: lanes %llx of %llx arrived, lane %d has ended", what, noun(f.state), Text(f.place).text,
                    (unsigned long long)present, (unsigned long long)f.mask, other);
         } else {
-            report("%s %s at %s:%d: lanes %llx of %llx arrived, lane %d %s at %s:%d", what, noun(f.state), f.place.file, f.place.line,
-                   (unsigned long long)present, (unsigned long long)f.mask, other, verb(o), o.place.file, o.place.line);
+            report("%s %s at %s: lanes %llx of %llx arrived, lane %d %s at %s", what, noun(f.state), Text(f.place).text,
+                   (unsigned long long)present, (unsigned long long)f.mask, other, verb(o), Text(o.place).text);
         }
         return;
     }
@@ -518,12 +547,11 @@ static bool open_barrier() {
     }
     const Place& p = fibers[first].place;
     if (elsewhere >= 0) {
-        const Place& q = fibers[elsewhere].place;
-        report("barrier divergence: thread %d waits at %s:%d, thread %d at %s:%d", first, p.file, p.line, elsewhere, q.file, q.line);
+        report("barrier divergence: thread %d waits at %s, thread %d at %s", first, Text(p).text, elsewhere, Text(fibers[elsewhere].place).text);
         return false;
     }
     if (ended > 0) {
-        report("barrier divergence at %s:%d: %d threads wait, %d have ended", p.file, p.line, waiting, ended);
+        report("barrier divergence at %s: %d threads wait, %d have ended", Text(p).text, waiting, ended);
         return false;
     }
     for (int i = 0; i < threads; i++) {
@@ -588,6 +616,7 @@ static int launch(const char* name, const unsigned grid[3], const unsigned block
     parameters = bytes;
     dynamic = nullptr, dynamic_bytes = shared_bytes;
     if (shared_bytes > 0) {
+        // Aligned to 16 bytes, as on a GPU: kernels move four words at once.
         dynamic = static_cast<unsigned char*>(malloc(shared_bytes));
         if (dynamic == nullptr) {
             report("%s: no memory for %u bytes of shared memory", name, shared_bytes);
@@ -598,6 +627,7 @@ static int launch(const char* name, const unsigned grid[3], const unsigned block
     run_grid(grid);
     free(dynamic);
     dynamic = nullptr;
+    shrink_pages();
     if (failed) {
         built = 0; // fibers that never ended are begun anew
     }
@@ -611,21 +641,17 @@ static int launch(const char* name, const unsigned grid[3], const unsigned block
 SIM_EXPORT int tokitai_sim_launch(const char* name, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, const void* parameters,
                                   unsigned long parameter_bytes, unsigned warp, char* message, unsigned long message_bytes) {
     pthread_mutex_lock(&sim::one_launch);
-    if (!sim::Order::is_set) {
-        const char* seed = getenv("TOKITAI_SIM_SEED");
-        sim::Order::set(seed == nullptr ? 0 : strtoull(seed, nullptr, 10));
-    }
     sim::failed = false, sim::message = message, sim::message_bytes = message_bytes;
     int result = sim::launch(name, grid, block, shared_bytes, sim::Bytes{parameters, parameter_bytes}, warp);
     pthread_mutex_unlock(&sim::one_launch);
     return result;
 }
 
-// tokitai_sim_order sets the seed of the order of blocks, warps and lanes; the
-// environment no longer counts then.
+// tokitai_sim_order sets the seed of the order of blocks, warps and lanes; with 0 it is
+// ascending.
 SIM_EXPORT void tokitai_sim_order(unsigned long seed) {
     pthread_mutex_lock(&sim::one_launch);
-    sim::Order::set(seed);
+    sim::Order::seed = seed * 0x9e3779b97f4a7c15u;
     pthread_mutex_unlock(&sim::one_launch);
 }
 
@@ -641,14 +667,22 @@ struct Access {
     const void* pc;
     uint64_t block;
     uint32_t epoch, warp_epoch;
-    short thread; // the latest
-    Spread spread; // who else has done so, in order with this one or not
+    short thread;
     bool atomic;
     int line; // of an atomic access, which has no pc
+
+    bool is_same_thread(const Access& o) const { return thread == o.thread && block == o.block; }
+};
+
+// History is what is remembered of the accesses of one kind. They may have been many,
+// with no order between them; two are remembered.
+struct History {
+    Spread spread; // of those that have no order with the latest, and of that one
+    Access latest, other;
 };
 
 struct Cell {
-    Access write, read;
+    History write, read;
 };
 
 const int PAGE = 4096;
@@ -656,14 +690,18 @@ struct Page {
     Cell cells[PAGE / 2];
 };
 
-static std::unordered_map<uintptr_t, Page*> pages;
+static std::unordered_map<uintptr_t, Page*>* pages; // of any order of construction
+static const size_t KEPT_PAGES = 64;                // after a launch
 static uintptr_t last_key = ~(uintptr_t)0;
 static Page* last_page;
 
 static Cell* cell_at(uintptr_t at) {
     uintptr_t key = at / PAGE;
     if (key != last_key) {
-        Page*& p = pages[key];
+        if (pages == nullptr) {
+            pages = new std::unordered_map<uintptr_t, Page*>;
+        }
+        Page*& p = (*pages)[key];
         if (p == nullptr) {
             p = static_cast<Page*>(calloc(1, sizeof(Page)));
         }
@@ -674,7 +712,7 @@ static Cell* cell_at(uintptr_t at) {
 
 // forget drops what is known of memory that begins anew.
 static void forget(const void* at, size_t bytes) {
-    if (pages.empty()) {
+    if (pages == nullptr) {
         return;
     }
     for (uintptr_t a = reinterpret_cast<uintptr_t>(at) & ~(uintptr_t)1, end = reinterpret_cast<uintptr_t>(at) + bytes; a < end; a += 2) {
@@ -682,55 +720,90 @@ static void forget(const void* at, size_t bytes) {
     }
 }
 
-// is_ordered reports whether an earlier access, with all it stands for, comes before the
-// present one in every order of execution.
-static bool is_ordered(const Access& was, const Access& now) {
-    if (was.spread == NOBODY || was.epoch < launch_epoch) {
+static void drop_pages() {
+    if (pages != nullptr) {
+        for (auto& page : *pages) {
+            free(page.second);
+        }
+    }
+    delete pages;
+    pages = nullptr, last_key = ~(uintptr_t)0;
+}
+
+// shrink_pages gives memory back when a launch, after which nothing matters, took much.
+static void shrink_pages() {
+    if (pages != nullptr && pages->size() > KEPT_PAGES) {
+        drop_pages();
+    }
+}
+
+// is_ordered reports whether an earlier access comes before the present one in every
+// order of execution. spread is who else has done the same at that time.
+static bool is_ordered(const Access& was, Spread spread, const Access& now) {
+    if (spread == NOBODY || was.epoch < launch_epoch) {
         return true;
     }
-    if (was.block != now.block || was.spread == GRID) {
+    if (was.block != now.block || spread == GRID) {
         return false;
     }
     if (was.epoch != now.epoch) {
         return true;
     }
-    if (was.spread == BLOCK) {
+    if (spread == BLOCK) {
         return false;
     }
-    bool same_warp = was.thread / warpSize == now.thread / warpSize;
-    if (was.spread == THREAD && was.thread == now.thread) {
+    if (spread == THREAD && was.thread == now.thread) {
         return true;
     }
-    return same_warp && was.warp_epoch != now.warp_epoch;
+    return was.thread / warpSize == now.thread / warpSize && was.warp_epoch != now.warp_epoch;
 }
 
-// merge lets an access stand for an earlier one of its kind too.
-static void merge(Access& was, const Access& now) {
+static bool is_ordered(const History& was, const Access& now) { return is_ordered(was.latest, was.spread, now); }
+
+// add lets an access stand for the earlier ones too. Of these it remembers one of
+// another thread, from as far away as there was any.
+static void add(History& h, const Access& now) {
     Spread spread = THREAD;
-    if (!is_ordered(was, now)) {
-        if (was.block != now.block || was.spread == GRID) {
+    if (!is_ordered(h, now)) {
+        if (h.latest.block != now.block || h.spread == GRID) {
             spread = GRID;
         } else {
-            spread = was.spread == BLOCK || was.thread / warpSize != now.thread / warpSize ? BLOCK : WARP;
+            spread = h.spread == BLOCK || h.latest.thread / warpSize != now.thread / warpSize ? BLOCK : WARP;
+        }
+        if (spread > h.spread || h.other.is_same_thread(now)) {
+            h.other = h.latest;
         }
     }
-    was = now;
-    was.spread = spread;
+    h.spread = spread, h.latest = now;
 }
 
 static bool in_race; // a race is being reported
 
-// line_of names the source line of an instruction.
-static void line_of(const Access& a, char* text, size_t size);
+static void line_of(const Access& a, char* text, size_t size) {
+    if (a.atomic) {
+        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
+    } else if (!line_of(a.pc, text, size)) {
+        snprintf(text, size, "an unknown line");
+    }
+}
 
-static void race(const Access& was, const char* earlier, const Access& now, const char* later, const void* at) {
-    char first[256], second[256];
+// race reports an access that has no order with earlier ones, and names one of them.
+static void race(const History& was, const char* earlier, const Access& now, const char* later, const void* at) {
+    const Access* named = nullptr;
+    if (!is_ordered(was.latest, THREAD, now)) {
+        named = &was.latest;
+    } else if (was.spread > THREAD && !is_ordered(was.other, THREAD, now)) {
+        named = &was.other;
+    }
+    char who[300] = "by other threads", line[256];
     in_race = true;
-    line_of(was, first, sizeof(first));
-    line_of(now, second, sizeof(second));
+    if (named != nullptr) {
+        line_of(*named, line, sizeof(line));
+        snprintf(who, sizeof(who), "by thread %d%s at %s", named->thread, named->block != now.block ? " of another block" : "", line);
+    }
+    line_of(now, line, sizeof(line));
     in_race = false;
-    stop("race at %p: %s by thread %d at %s, %s by thread %d%s at %s", at, earlier, was.thread, first, later, now.thread,
-         was.block != now.block ? " of another block" : "", second);
+    stop("race at %p: %s %s, %s by thread %d at %s", at, earlier, who, later, now.thread, line);
 }
 
 static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, const void* pc, int line) {
@@ -738,16 +811,18 @@ static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, 
     if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_THREADS) {
         return;
     }
-    Access now{pc, block_serial, epoch, warp_epoch[current / warpSize], (short)current, THREAD, is_atomic, line};
+    Access now{pc, block_serial, epoch, warp_epoch[current / warpSize], (short)current, is_atomic, line};
+    const char* what = is_atomic ? "atomic update" : is_write ? "written" : "read";
     for (uintptr_t end = a + bytes, i = a & ~(uintptr_t)1; i < end; i += 2) {
         Cell* c = cell_at(i);
-        if (!(is_atomic && c->write.atomic) && !is_ordered(c->write, now)) {
-            race(c->write, c->write.atomic ? "atomic update" : "written", now, is_atomic ? "atomic update" : is_write ? "written" : "read", at);
+        bool was_atomic = c->write.latest.atomic;
+        if (!(is_atomic && was_atomic) && !is_ordered(c->write, now)) {
+            race(c->write, was_atomic ? "atomic update" : "written", now, what, at);
         }
         if (is_write && !is_ordered(c->read, now)) {
-            race(c->read, "read", now, is_atomic ? "atomic update" : "written", at);
+            race(c->read, "read", now, what, at);
         }
-        merge(is_write ? c->write : c->read, now);
+        add(is_write ? c->write : c->read, now);
     }
 }
 
@@ -762,7 +837,6 @@ void atomic_access(const void* at, unsigned bytes, const char* file, int line) {
 } // namespace sim
 
 #define SIM_HOOK SIM_INTERNAL __attribute__((used)) void
-#define SIM_PC __builtin_return_address(0)
 #define SIM_HOOKS(BYTES)                                                                                                 \
     SIM_HOOK __tsan_read##BYTES(void* at) { sim::access(at, BYTES, false, false, SIM_PC, 0); }                           \
     SIM_HOOK __tsan_write##BYTES(void* at) { sim::access(at, BYTES, true, false, SIM_PC, 0); }                           \
@@ -776,36 +850,44 @@ SIM_HOOKS(8)
 SIM_HOOKS(16)
 SIM_HOOK __tsan_read_range(void* at, unsigned long bytes) { sim::access(at, bytes, false, false, SIM_PC, 0); }
 SIM_HOOK __tsan_write_range(void* at, unsigned long bytes) { sim::access(at, bytes, true, false, SIM_PC, 0); }
+SIM_HOOK* __tsan_memcpy(void* to, const void* from, unsigned long bytes) {
+    sim::access(from, bytes, false, false, SIM_PC, 0);
+    sim::access(to, bytes, true, false, SIM_PC, 0);
+    return memcpy(to, from, bytes);
+}
+SIM_HOOK* __tsan_memset(void* to, int value, unsigned long bytes) {
+    sim::access(to, bytes, true, false, SIM_PC, 0);
+    return memset(to, value, bytes);
+}
 SIM_HOOK __tsan_func_entry(void*) {}
 SIM_HOOK __tsan_func_exit() {}
 SIM_HOOK __tsan_init() { sim::instrumented = true; }
 }
 
-static void sim::line_of(const Access& a, char* text, size_t size) {
-    if (a.atomic) {
-        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
-        return;
-    }
-    snprintf(text, size, "an unknown line");
+// line_of finds the source line of a call, of those that are inlined into each other the
+// first of the kernel's own.
+static bool sim::line_of(const void* pc, char* text, size_t size) {
     Dl_info module;
-    if (dladdr(a.pc, &module) == 0 || module.dli_fname == nullptr) {
-        return;
+    if (dladdr(pc, &module) == 0 || module.dli_fname == nullptr) {
+        return false;
     }
     char command[1024];
-    uintptr_t at = reinterpret_cast<uintptr_t>(a.pc) - 1 - reinterpret_cast<uintptr_t>(module.dli_fbase);
-    snprintf(command, sizeof(command), "addr2line -e '%s' 0x%lx 2>&1", module.dli_fname, (unsigned long)at);
+    uintptr_t at = reinterpret_cast<uintptr_t>(pc) - 1 - reinterpret_cast<uintptr_t>(module.dli_fbase);
+    snprintf(command, sizeof(command), "addr2line -i -e '%s' 0x%lx 2>/dev/null", module.dli_fname, (unsigned long)at);
     FILE* pipe = popen(command, "r");
     if (pipe == nullptr) {
-        return;
+        return false;
     }
-    if (fgets(text, (int)size, pipe) != nullptr) {
-        text[strcspn(text, " \n")] = 0;
-        char* name = strrchr(text, '/');
-        if (name != nullptr) {
-            memmove(text, name + 1, strlen(name));
-        }
+    bool is_found = false;
+    for (char found[512]; !is_found && fgets(found, sizeof(found), pipe) != nullptr;) {
+        found[strcspn(found, " \n")] = 0;
+        const char* name = strrchr(found, '/');
+        name = name == nullptr ? found : name + 1;
+        is_found = name[0] != '?' && strncmp(name, "prelude.h:", 10) != 0 && strncmp(name, "sim.h:", 6) != 0;
+        snprintf(text, size, "%s", name);
     }
     pclose(pipe);
+    return is_found;
 }
 
 // ---- a program of its own ----

@@ -31,21 +31,26 @@ func (b Build) String() string { return [...]string{"plain", "address", "race"}[
 
 // flags of the kernel and of the runtime.
 func (b Build) flags() (kernel, runtime []string) {
-	common := []string{"-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-DTOKITAI_SIM", "-I."}
+	common := []string{"-g1", "-gdwarf-4", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-DTOKITAI_SIM", "-I."}
 	switch b {
 	case Address:
-		common = append(common, "-O1", "-g1", "-fsanitize=address")
+		common = append(common, "-O1", "-fsanitize=address")
 		return common, common
 	case Race:
-		return append(common[:len(common):len(common)], "-O1", "-g1", "-fsanitize=thread"), append(common, "-O2")
+		return append(common[:len(common):len(common)], "-O1", "-fsanitize=thread"), append(common, "-O2")
 	}
-	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function"), append(common, "-O2")
+	return append(common[:len(common):len(common)], "-O1", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas", "-Wno-unknown-warning-option"), append(common, "-O2")
 }
 
-// Compiler returns the C++ compiler, or skips the test where there is none.
+// Compiler returns the C++ compiler, that of TOKITAI_CXX if it is set, or skips the test
+// where there is none.
 func Compiler(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"g++", "clang++"} {
+	names := []string{"g++", "clang++"}
+	if named := os.Getenv("TOKITAI_CXX"); named != "" {
+		names = []string{named}
+	}
+	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -68,6 +73,16 @@ func Clean() {
 			os.RemoveAll(runtimes[i].folder)
 		}
 	}
+}
+
+// hasAddressSanitizer tries it: clang++ has its library in a package of its own.
+func hasAddressSanitizer(t testing.TB, compiler string) bool {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "empty.cc")
+	if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
 }
 
 func compile(folder, compiler string, arguments ...string) error {
@@ -107,6 +122,9 @@ type Program struct {
 func Compile(t testing.TB, source string, b Build) *Program {
 	t.Helper()
 	compiler := Compiler(t)
+	if b == Address && !hasAddressSanitizer(t, compiler) {
+		t.Skip("no AddressSanitizer: the C++ compiler lacks its library")
+	}
 	runtime, err := runtimeOf(compiler, b)
 	if err != nil {
 		t.Fatal(err)
@@ -117,9 +135,11 @@ func Compile(t testing.TB, source string, b Build) *Program {
 	if err := os.WriteFile(filepath.Join(folder, "kernel.cc"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags, _ := b.flags()
-	flags = append(flags, "-I"+runtime, "kernel.cc", filepath.Join(runtime, "sim.o"), "-o", "program", "-lpthread", "-ldl")
-	if err := compile(folder, compiler, flags...); err != nil {
+	flags, linkFlags := b.flags()
+	if err := compile(folder, compiler, append(flags, "-I"+runtime, "-c", "kernel.cc", "-o", "kernel.o")...); err != nil {
+		t.Fatal(err)
+	}
+	if err := compile(folder, compiler, append(linkFlags, "kernel.o", filepath.Join(runtime, "sim.o"), "-o", "program", "-pthread", "-ldl")...); err != nil {
 		t.Fatal(err)
 	}
 	return p

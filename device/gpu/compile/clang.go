@@ -1,0 +1,170 @@
+package compile
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Clang is clang as a compiler for AMD's GPUs: it makes code objects, on machines without
+// any GPU or library of AMD's. Make it with OpenClang; it is safe from any goroutine.
+type Clang struct {
+	path    string // of the program
+	version string // first line of what it says
+
+	identity func() (Identity, error)
+}
+
+// ErrNoClang is a machine without clang, or without its linker.
+var ErrNoClang = errors.New("no clang for AMD's GPUs")
+
+// clangName is the version that the kernels are held against.
+const clangName = "clang-22"
+
+// OpenClang finds the compiler: TOKITAI_CLANG, else clang-22.
+func OpenClang() (*Clang, error) {
+	name := os.Getenv("TOKITAI_CLANG")
+	if name == "" {
+		name = clangName
+	}
+	c, err := newClang(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; install %s and its lld, or set TOKITAI_CLANG", ErrNoClang, err, clangName)
+	}
+	return c, nil
+}
+
+func newClang(name string) (*Clang, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, err
+	}
+	said, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", path, err)
+	}
+	linker, err := exec.Command(path, "-print-prog-name=ld.lld").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s -print-prog-name=ld.lld: %w", path, err)
+	}
+	files := []string{path, strings.TrimSpace(string(linker))}
+	for i := range files {
+		if files[i], err = exec.LookPath(files[i]); err != nil {
+			return nil, err
+		}
+		if files[i], err = filepath.EvalSymlinks(files[i]); err != nil {
+			return nil, err
+		}
+	}
+	c := &Clang{path: path}
+	c.version, _, _ = strings.Cut(string(said), "\n")
+	c.identity = sync.OnceValues(func() (Identity, error) {
+		hash := sha256.New()
+		hash.Write(said)
+		for _, file := range files {
+			sum, err := fileHash(file)
+			if err != nil {
+				return Identity{}, err
+			}
+			hash.Write(sum[:])
+		}
+		return Identity{Name: c.version, Hash: [sha256.Size]byte(hash.Sum(nil))}, nil
+	})
+	return c, nil
+}
+
+// String is the compiler with its version.
+func (c *Clang) String() string { return c.version }
+
+// Identity hashes the compiler's files.
+func (c *Clang) Identity() (Identity, error) { return c.identity() }
+
+// Options are those without which bits would differ between devices, and that no
+// header or library of AMD's be looked for.
+func (c *Clang) Options(architecture string) []string {
+	return []string{"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
+		"-nogpuinc", "-nogpulib", "-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-Rpass-analysis=kernel-resource-usage"}
+}
+
+// Compile makes a code object.
+func (c *Clang) Compile(architecture string, s Source) (*Program, error) {
+	return c.compile(c.Options(architecture), s)
+}
+
+// Assemble makes assembly text instead.
+func (c *Clang) Assemble(architecture string, s Source) (*Program, error) {
+	return c.compile(append(c.Options(architecture), "-S"), s)
+}
+
+func (c *Clang) compile(options []string, s Source) (*Program, error) {
+	dir, err := os.MkdirTemp("", "tokitai-compile-")
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
+	}
+	defer os.RemoveAll(dir)
+	for _, header := range s.Headers {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(header.Name)), []byte(header.Text), 0o600); err != nil {
+			return nil, fmt.Errorf("compile %s: %w", s.Name, err)
+		}
+	}
+	made := filepath.Join(dir, "made")
+	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, c.path, slices.Concat(options, []string{"-I.", "-", "-o", made})...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
+	command.Stdin = strings.NewReader(fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text))
+	log, err := command.CombinedOutput()
+	if err != nil {
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok || len(log) == 0 || ctx.Err() != nil {
+			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, c.path, err, log)
+		}
+		return nil, newError(c.version, s, string(log))
+	}
+	image, err := os.ReadFile(made)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
+	}
+	return &Program{Image: image, Log: string(log), Usage: parseRemarks(string(log))}, nil
+}
+
+var remark = regexp.MustCompile(`remark:\s+([^:]+): (\S+) \[-Rpass-analysis=kernel-resource-usage\]`)
+
+// parseRemarks reads what clang says of kernels, by entry.
+func parseRemarks(log string) []Usage {
+	var list []Usage
+	for _, m := range remark.FindAllStringSubmatch(log, -1) {
+		if m[1] == "Function Name" {
+			list = append(list, Usage{Entry: m[2]})
+			continue
+		}
+		if len(list) == 0 {
+			continue
+		}
+		u := &list[len(list)-1]
+		n, _ := strconv.Atoi(m[2])
+		switch m[1] {
+		case "VGPRs", "AGPRs":
+			u.Registers += n
+		case "ScratchSize [bytes/lane]":
+			u.StackBytes = n
+		case "VGPRs Spill":
+			u.SpillStoreBytes, u.SpillLoadBytes = 4*n, 4*n
+		case "SGPRs Spill":
+			u.ScalarSpills = n
+		case "LDS Size [bytes/block]":
+			u.SharedBytes = n
+		}
+	}
+	slices.SortFunc(list, func(a, b Usage) int { return strings.Compare(a.Entry, b.Entry) })
+	return list
+}

@@ -1,0 +1,17 @@
+package gputest
+
+import (
+	"testing"
+
+	"tokitai/device/gpu/compile"
+)
+
+// NeedsClang opens the compiler for AMD's GPUs, which TOKITAI_REQUIRE calls clang.
+func NeedsClang(t testing.TB) *compile.Clang {
+	t.Helper()
+	c, err := compile.OpenClang()
+	if err != nil {
+		missing(t, "clang", err)
+	}
+	return c
+}

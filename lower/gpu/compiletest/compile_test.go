@@ -1,0 +1,291 @@
+// Package compiletest compiles the kernels of the shipped operations for GPUs that
+// need not be there, and holds them to what they may take: nothing is spilled but what
+// is known, and blocks fit into the registers there are. docs/kernels.md keeps what was
+// seen.
+//
+// Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: one
+// choice of formats with vector access for one architecture of each maker; with full
+// every source for sm_90a and that choice for all architectures; with exhaustive every
+// source for all. What was compiled before is taken from the cache.
+package compiletest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/gputest"
+	"tokitai/lower/gpu"
+	"tokitai/num"
+	"tokitai/op/all"
+)
+
+// architecture is one that kernels are compiled for.
+type architecture struct {
+	name     string
+	compiler func(testing.TB) compile.Compiler
+	level    int              // from which on it is compiled for
+	all      int              // from which on all sources are
+	limit    func(bounds) int // registers of a thread
+}
+
+func nvrtc(t testing.TB) compile.Compiler { return gputest.NeedsNVRTC(t) }
+func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
+
+// Levels of TOKITAI_LEVEL.
+const (
+	quick = iota
+	full
+	exhaustive
+)
+
+func level() int {
+	return max(quick, slices.Index([]string{quick: "quick", full: "full", exhaustive: "exhaustive"}, os.Getenv("TOKITAI_LEVEL")))
+}
+
+var architectures = []architecture{
+	{"sm_80", nvrtc, full, exhaustive, nvidiaLimit},
+	{"sm_90a", nvrtc, quick, full, nvidiaLimit},
+	{"sm_100", nvrtc, full, exhaustive, nvidiaLimit},
+	{"gfx942", clang, quick, exhaustive, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
+	{"gfx1101", clang, full, exhaustive, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
+}
+
+// nvidiaLimit is how many registers a thread can have so that the blocks run: 65,536 a
+// multiprocessor, given out in eights, 255 at most.
+func nvidiaLimit(b bounds) int { return min(65_536/(b.threads*b.blocks)/8*8, 255) }
+
+// amdLimit is the same for one block on AMD's four SIMDs, over which its waves are spread:
+// each has so many registers for a lane, of which an instruction reaches the first few.
+func amdLimit(threads, wave, registers, reached int) int {
+	waves := (threads + wave - 1) / wave
+	return min(registers/((waves+3)/4), reached)
+}
+
+// program is a source of a shipped definition.
+type program struct {
+	d       *def.Definition
+	dtypes  []num.DType
+	variant gpu.Variant
+	source  gpu.Source
+	isFirst bool // the first choice of formats, with vector access
+}
+
+// programs are all sources, each once.
+func programs(t testing.TB) []program {
+	t.Helper()
+	var list []program
+	seen := map[string]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for i, dtypes := range d.Formats() {
+				for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
+					k, err := gpu.Compile(d, dtypes, v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !seen[k.Source.Text] {
+						seen[k.Source.Text] = true
+						list = append(list, program{d, dtypes, v, k.Source, i == 0 && v == gpu.Vector})
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// String names the program as compilers do.
+func (p *program) String() string {
+	name := p.d.Name
+	for _, t := range p.dtypes {
+		name += "." + t.String()
+	}
+	if p.d.Kind == def.KindRowwise {
+		name += "." + p.variant.String()
+	}
+	return name
+}
+
+func (p *program) text() compile.Source { return complete(p.String(), p.source.Text) }
+
+// complete is a source with its prelude.
+func complete(name, text string) compile.Source {
+	return compile.Source{
+		Name: name, Text: fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", name, text),
+		Headers: []compile.Header{{Name: "prelude.h", Text: gpu.Prelude}},
+	}
+}
+
+var bound = regexp.MustCompile(`(?m)^KERNEL(?:_BLOCKS)?\((\w+), (\d+)(?:, (\d+))?\)`)
+
+// bounds are what a kernel is launched with at most: threads of a block, and how many
+// such blocks a multiprocessor of NVIDIA's has to run at once.
+type bounds struct{ threads, blocks int }
+
+// bounds finds those of a source's entries.
+func (p *program) bounds(t testing.TB) map[string]bounds {
+	t.Helper()
+	found := map[string]bounds{}
+	for _, m := range bound.FindAllStringSubmatch(p.source.Text, -1) {
+		threads, _ := strconv.Atoi(m[2])
+		blocks := 1
+		if m[3] != "" {
+			blocks, _ = strconv.Atoi(m[3])
+		}
+		found[m[1]] = bounds{threads, blocks}
+	}
+	for _, entry := range p.source.Entries {
+		if found[entry].threads == 0 {
+			t.Fatalf("%s: %s has no launch bound", p, entry)
+		}
+	}
+	return found
+}
+
+// TestKernels compiles and compares.
+func TestKernels(t *testing.T) {
+	list := programs(t)
+	t.Logf("%d sources", len(list))
+	for _, a := range architectures {
+		if level() < a.level {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			c := a.compiler(t)
+			for i := range list {
+				if p := &list[i]; p.isFirst || level() >= a.all {
+					t.Run(p.String(), func(t *testing.T) {
+						t.Parallel()
+						check(t, p, &a, usage(t, c, &a, p))
+					})
+				}
+			}
+		})
+	}
+}
+
+// usage compiles a source, or finds it in the cache.
+func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []compile.Usage {
+	t.Helper()
+	made, err := compile.Default().Compile(c, a.name, p.text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Usage
+}
+
+// knownSpills are kernels that spill, with how many bytes. The list may only become
+// shorter: one that spills no more has to be taken off it.
+var knownSpills = map[string]int{}
+
+// check wants every entry, with nothing spilled, in registers that a block can have.
+func check(t testing.TB, p *program, a *architecture, list []compile.Usage) {
+	t.Helper()
+	limits := p.bounds(t)
+	var found []string
+	for _, u := range list {
+		found = append(found, u.Entry)
+		spilled, known := max(u.SpillStoreBytes, u.SpillLoadBytes), knownSpills[fmt.Sprintf("%s %s %s", a.name, p, u.Entry)]
+		if spilled > known {
+			t.Errorf("%s, %s: spills %d bytes, want %d, with %d registers", u.Entry, a.name, spilled, known, u.Registers)
+		}
+		if spilled == 0 && known > 0 {
+			t.Errorf("%s, %s: spills nothing: take it off knownSpills", u.Entry, a.name)
+		}
+		if most := a.limit(limits[u.Entry]); u.Registers == 0 || u.Registers > most {
+			t.Errorf("%s, %s: got %d registers, want at most %d for %+v", u.Entry, a.name, u.Registers, most, limits[u.Entry])
+		}
+	}
+	if want := slices.Sorted(slices.Values(p.source.Entries)); !slices.Equal(found, want) {
+		t.Errorf("%s: got entries %v, want %v", a.name, found, want)
+	}
+}
+
+// Spills that are known are of kernels that exist.
+func TestKnownSpills(t *testing.T) {
+	unseen := maps.Clone(knownSpills)
+	for _, p := range programs(t) {
+		for _, a := range architectures {
+			for _, entry := range p.source.Entries {
+				delete(unseen, fmt.Sprintf("%s %s %s", a.name, &p, entry))
+			}
+		}
+	}
+	for name := range unseen {
+		t.Errorf("no kernel %s", name)
+	}
+}
+
+// A spill, one less or more than is known, too many registers and a missing entry are
+// each seen.
+func TestCheckFinds(t *testing.T) {
+	p := &programs(t)[0]
+	a := &architectures[1]
+	good := func() (list []compile.Usage) {
+		for _, e := range slices.Sorted(slices.Values(p.source.Entries)) {
+			list = append(list, compile.Usage{Entry: e, Registers: 64})
+		}
+		return list
+	}
+	for name, plant := range map[string]func(list []compile.Usage) []compile.Usage{
+		"a spill":            func(l []compile.Usage) []compile.Usage { l[0].SpillStoreBytes = 4; return l },
+		"too many registers": func(l []compile.Usage) []compile.Usage { l[1].Registers = 256; return l },
+		"no registers":       func(l []compile.Usage) []compile.Usage { l[1].Registers = 0; return l },
+		"an entry missing":   func(l []compile.Usage) []compile.Usage { return l[1:] },
+		"nothing":            func(l []compile.Usage) []compile.Usage { return l },
+	} {
+		seen := &recorder{TB: t}
+		check(seen, p, a, plant(good()))
+		if got, want := len(seen.errors) > 0, name != "nothing"; got != want {
+			t.Errorf("%s: found %q", name, seen.errors)
+		}
+	}
+	known := fmt.Sprintf("%s %s %s", a.name, p, good()[0].Entry)
+	knownSpills[known] = 8
+	defer delete(knownSpills, known)
+	for _, x := range []struct {
+		spilled int
+		isFound bool
+	}{{0, true}, {8, false}, {9, true}} {
+		seen, list := &recorder{TB: t}, good()
+		list[0].SpillLoadBytes = x.spilled
+		if check(seen, p, a, list); (len(seen.errors) > 0) != x.isFound {
+			t.Errorf("%d bytes spilled where 8 are known: found %q", x.spilled, seen.errors)
+		}
+	}
+}
+
+// recorder keeps what a check finds.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func TestLimits(t *testing.T) {
+	for _, x := range []struct {
+		architecture string
+		bounds       bounds
+		want         int
+	}{
+		{"sm_90a", bounds{1024, 1}, 64}, {"sm_90a", bounds{256, 1}, 255}, {"sm_90a", bounds{768, 1}, 80}, {"sm_90a", bounds{1024, 2}, 32},
+		{"gfx942", bounds{1024, 1}, 128}, {"gfx942", bounds{256, 1}, 512}, {"gfx942", bounds{128, 1}, 512}, {"gfx942", bounds{1024, 2}, 128},
+		{"gfx1101", bounds{1024, 1}, 192}, {"gfx1101", bounds{256, 1}, 256},
+	} {
+		i := slices.IndexFunc(architectures, func(a architecture) bool { return a.name == x.architecture })
+		if got := architectures[i].limit(x.bounds); got != x.want {
+			t.Errorf("%s, %+v: got %d registers, want %d", x.architecture, x.bounds, got, x.want)
+		}
+	}
+}
