@@ -57,6 +57,9 @@ type OutOfMemoryError struct {
 }
 
 func (e *OutOfMemoryError) Error() string {
+	if e.Asked == 0 {
+		return fmt.Sprintf("%s: out of memory: a driver's call needs some, %d bytes are free", e.Device, e.Free)
+	}
 	return fmt.Sprintf("%s: out of memory: asked for %d bytes, %d are free", e.Device, e.Asked, e.Free)
 }
 

@@ -410,6 +410,30 @@ func TestOutOfMemoryDrains(t *testing.T) {
 	f.check(t) // the kernel would have met memory that is gone
 }
 
+// Queues and programs take memory too, which the driver alone knows of: what is cached is
+// given back for them, and what they do not get is out of memory.
+func TestDriverOutOfMemory(t *testing.T) {
+	for _, call := range []string{"NewStream", "Load"} {
+		f := newFake()
+		d := openFake(t, f, Options{})
+		alloc(t, d, 600<<10).Close()
+		f.fail[call] = &driver.Error{Call: call, Class: driver.OutOfMemory}
+		_, err := d.NewQueue()
+		if call == "Load" {
+			_, err = d.Load(compile.Source{Name: "mix.cu", Text: "mix"}, "mix")
+		}
+		if !errors.Is(err, device.ErrOutOfMemory) || !strings.Contains(err.Error(), "out of memory") {
+			t.Errorf("%s: %v", call, err)
+		}
+		if u := d.Usage(); u.CachedBytes != 0 {
+			t.Errorf("%s: %d bytes are cached still", call, u.CachedBytes)
+		}
+		delete(f.fail, call)
+		queue(t, d)
+		load(t, d, "mix")
+	}
+}
+
 func TestCloseGivesEverythingBack(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f, Options{})

@@ -120,8 +120,27 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// takeBlock finds or makes a block. When there is no room it waits for all work, gives
-// back what is cached, and tries once more.
+// makingRoom makes a driver call that takes so many bytes, or 0 if the driver alone knows.
+// When there is no room it waits for all work, gives back what is cached, and tries once
+// more.
+func (d *Device) makingRoom(bytes int64, f func() error) error {
+	err := f()
+	if isOutOfMemory(err) {
+		if err := d.drain(); err != nil {
+			return err
+		}
+		if err := d.trim(); err != nil {
+			return err
+		}
+		err = f()
+	}
+	if isOutOfMemory(err) {
+		return d.outOfMemory(bytes)
+	}
+	return err
+}
+
+// takeBlock finds or makes a block.
 func (d *Device) takeBlock(bytes int64) (*block, error) {
 	m := &d.memory
 	if bytes > maxBytes {
@@ -134,19 +153,11 @@ func (d *Device) takeBlock(bytes int64) (*block, error) {
 		m.usage.CachedBytes -= size
 		return b, nil
 	}
-	b, err := d.newBlock(size)
-	if isOutOfMemory(err) {
-		if err := d.drain(); err != nil {
-			return nil, err
-		}
-		if err := d.trim(); err != nil {
-			return nil, err
-		}
+	var b *block
+	err := d.makingRoom(bytes, func() (err error) {
 		b, err = d.newBlock(size)
-	}
-	if isOutOfMemory(err) {
-		return nil, d.outOfMemory(bytes)
-	}
+		return err
+	})
 	return b, err
 }
 

@@ -53,8 +53,12 @@ func (d *Device) LoadProgram(name string, program *compile.Program, entries ...s
 	m := &Module{device: d, name: name, functions: map[string]*Function{}, program: program}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.submit("load "+name, func() (err error) {
-		if m.handle, err = d.table.Load(program.Image); err != nil {
+	err := d.submit("load "+name, func() error {
+		err := d.makingRoom(int64(len(program.Image)), func() (err error) {
+			m.handle, err = d.table.Load(program.Image)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		for _, entry := range entries {

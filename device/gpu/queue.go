@@ -51,9 +51,11 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := &Queue{device: d, isSync: o.Sync || d.options.Sync, waited: map[*Queue]uint64{}}
-	err := d.submit("new queue", func() (err error) {
-		q.stream, err = d.table.NewStream()
-		return err
+	err := d.submit("new queue", func() error {
+		return d.makingRoom(0, func() (err error) {
+			q.stream, err = d.table.NewStream()
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -101,13 +103,17 @@ type Call struct {
 type Placer interface{ Place(scratch, words uint64) }
 
 // Run hands a call to the device, after whatever other queues do with its buffers. A call
-// without scratch memory and checks needs no Placer. Run returns before the work is done (unless the queue waits), allocates nothing once there
-// is enough scratch memory, and keeps nothing of the call. On an error of the arguments
-// nothing has run.
+// without scratch memory and checks needs no Placer, and a nil one runs nothing. Run returns
+// before the work is done (unless the queue waits), allocates nothing once there is enough
+// scratch memory, and keeps nothing of the call. On an error of the arguments nothing has
+// run.
 func (q *Queue) Run(c *Call, p Placer) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if c == nil {
+		c = &Call{}
+	}
 	if err := q.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}

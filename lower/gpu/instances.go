@@ -53,10 +53,14 @@ var rowShapes = []rowShape{
 
 // fusedRows is how many rows a block has whose terms of column sums meet in shared
 // memory, and how many of them follow each other in a lane; none for the longest rows.
-func fusedRows(threads, groups int) (rows, steps int) {
+// Small blocks are better, as two share a multiprocessor, but own more columns a thread,
+// which takes registers.
+func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 	switch {
 	case threads < 128:
 		return 8, 4
+	case threads == 128 && w.words <= 8:
+		return 8 / groups, 8 / groups
 	case threads == 128:
 		return 16 / groups, 16 / groups
 	}
@@ -99,7 +103,7 @@ func (w *walk) entries() (list []rowEntry) {
 				e.name += fmt.Sprint(groups)
 			}
 			if w.storage == fused {
-				e.rows, e.steps = fusedRows(shape.threads, groups)
+				e.rows, e.steps = w.fusedRows(shape.threads, groups)
 			}
 			list = append(list, e)
 		}
@@ -157,7 +161,7 @@ func (w *walk) groups(shape rowShape) []int {
 		budget = min(budget, fusedRegisters)
 	}
 	return slices.DeleteFunc(slices.Clone(shape.groups), func(g int) bool {
-		if rows, _ := fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
+		if rows, _ := w.fusedRows(shape.threads, g); w.storage == fused && (rows == 0 || w.k.variant == Element && shape.threads > 32) {
 			return true
 		}
 		return g*w.words+w.otherRegisters(shape.threads, g) > budget || w.cost()*g > maxUnrolled
@@ -186,7 +190,7 @@ func (w *walk) otherRegisters(threads, g int) int {
 	}
 	switch {
 	case w.storage == fused:
-		_, steps := fusedRows(threads, g)
+		_, steps := w.fusedRows(threads, g)
 		count += lanesPerThread * len(w.sums) * max(1, g/max(1, steps))
 	case w.storage == registers && slices.ContainsFunc(w.kept, isComputed) && slices.ContainsFunc(w.kept, func(v *keptValue) bool { return v.isInput() && w.wordsOf(v) == 8 }):
 		count += 12 // an input is not gone at once when what is computed from it takes its place

@@ -184,8 +184,31 @@ func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits
 		p.launch(entry, [3]uint32{uint32(max(1, min(blocks, maxGrid))), uint32(y), 1}, [3]uint32{uint32(threads), 1, 1}, shared)
 		k.pack(p)
 	}
-	blocksOf := func(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
-	groups := b.padded() / 8
+	isFused := false
+	if len(k.columnSums) > 0 {
+		b.laneStep = num.ColLanes(b.cols)
+		b.lanes = min(b.rows, b.laneStep)
+		b.columnLanes = p.reserve(len(k.columnSums) * b.lanes * b.padded())
+		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
+			isFused = true
+			launch(e.index, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
+		}
+	}
+	if !isFused {
+		k.launchApart(p, limits, launch)
+	}
+	if len(k.columnOutputs) > 0 {
+		launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
+	}
+	if len(k.scalarOutputs) > 0 {
+		launch(k.entries.scalars, 1, 1, 32, 0)
+	}
+	return nil
+}
+
+// launchApart launches what takes a kernel each: rows, sums, elements.
+func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks, y, threads, shared int)) {
+	b := &p.binding
 	rows := func() {
 		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
 		blocks := blocksOf(b.rows, e.rows)
@@ -194,17 +217,7 @@ func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits
 		}
 		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
-
-	if len(k.columnSums) > 0 {
-		b.laneStep = num.ColLanes(b.cols)
-		b.lanes = min(b.rows, b.laneStep)
-		b.columnLanes = p.reserve(len(k.columnSums) * b.lanes * b.padded())
-		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
-			launch(e.index, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
-			launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
-			return nil
-		}
-	}
+	groups := b.padded() / 8
 	if len(k.rowValues) > 0 {
 		b.rowValues = p.reserve(len(k.rowValues) * b.rows)
 	}
@@ -241,14 +254,9 @@ func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits
 			launch(k.entries.elements, blocksOf(b.rows*groups, 256), 1, 256, 0)
 		}
 	}
-	if len(k.columnOutputs) > 0 {
-		launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
-	}
-	if len(k.scalarOutputs) > 0 {
-		launch(k.entries.scalars, 1, 1, 32, 0)
-	}
-	return nil
 }
+
+func blocksOf(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
 
 // isContiguous reports whether the division into rows does not matter: all elements
 // of an operand are neighbours, and the definition looks at nothing else.

@@ -187,7 +187,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
 KERNEL_BLOCKS(layernorm_backward_rows16_fused1, 128, 4)(const layernorm_backward_params p) { layernorm_backward_fused<16, 8, 1, 4>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows32_fused1, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 1, 4>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows32_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
-KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 512, 1)(const layernorm_backward_params p) { layernorm_backward_fused<128, 4, 4, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<128, 2, 4, 2>(p); }
 
 // Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
