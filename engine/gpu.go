@@ -75,6 +75,7 @@ type gpuKernel struct {
 	kernel    *lowergpu.Kernel
 	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
+	image     string // the SHA-256 of the compiled program, in hexadecimal
 }
 
 func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowergpu.Variant) (Kernel, error) {
@@ -89,7 +90,7 @@ func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowerg
 	}
 	p := dev.Limits()
 	k := &gpuKernel{
-		d: d, kernel: kernel,
+		d: d, kernel: kernel, image: fmt.Sprintf("%x", sha256.Sum256(module.Program().Image)),
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
 	for _, entry := range kernel.Source.Entries {

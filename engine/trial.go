@@ -97,3 +97,25 @@ func (t *Trial) Listings() []string {
 	slices.Sort(list)
 	return list
 }
+
+// Artifacts are the SHA-256 of what was compiled at run time for the kernels so far, each
+// once, sorted.
+func (t *Trial) Artifacts() []string {
+	var list []string
+	for _, k := range t.kernels {
+		if a := artifactOf(k); a != "" {
+			list = append(list, a)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// artifactOf is the SHA-256 of a kernel's program, in hexadecimal; empty if it is part of
+// this one.
+func artifactOf(k Kernel) string {
+	if g, ok := k.(*gpuKernel); ok {
+		return g.image
+	}
+	return ""
+}

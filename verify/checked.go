@@ -123,7 +123,11 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
 	r.Machine = machineOf(call.Queue.Device().Describe())
-	setCompiler(r, call.Queue.Device())
+	var artifacts []string
+	if call.Artifact != "" {
+		artifacts = []string{call.Artifact}
+	}
+	setCompiler(r, call.Queue.Device(), artifacts)
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
 	r.KernelSeconds = nil
 	fail := func(reason string) *evidence.Report {

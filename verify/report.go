@@ -31,7 +31,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
 		r.Machine = machineOf(*s.machine)
-		setCompiler(r, s.device)
+		setCompiler(r, s.device, s.artifacts)
 	}
 	r.Fingerprints[1] = s.source()
 
@@ -147,7 +147,7 @@ func toolchain() evidence.Toolchain {
 }
 
 // setCompiler names what compiles kernels for the device at run time, if anything does.
-func setCompiler(r *evidence.Report, dev device.Device) {
+func setCompiler(r *evidence.Report, dev device.Device, artifacts []string) {
 	c, err := engine.CompilerOf(dev)
 	if c == nil || err != nil {
 		return
@@ -163,7 +163,12 @@ func setCompiler(r *evidence.Report, dev device.Device) {
 		case "compiler":
 			f.SHA256, f.Note = hex.EncodeToString(identity.Hash[:]), "the files of the compiler"
 		case "artifact":
-			f.Note = "compiled on the machine from the source, by the compiler; not kept"
+			f.Note = "nothing was compiled"
+			if len(artifacts) > 0 {
+				slices.Sort(artifacts)
+				f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
+				f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
+			}
 		}
 	}
 }

@@ -254,9 +254,9 @@ type verification struct {
 	openErr  error
 	shrunk   *shrunk
 
-	machine  *device.Description
-	device   device.Device // perhaps closed
-	listings []string      // of the programs that ran, each once
+	machine             *device.Description
+	device              device.Device // perhaps closed
+	listings, artifacts []string      // of the programs that ran, each once
 }
 
 // caseResult is what one case found. It is what a journal keeps.
@@ -270,7 +270,8 @@ type caseResult struct {
 	First   *finding                 `json:"first,omitempty"`
 	Kernel  float64                  `json:"kernel"` // seconds
 
-	Listings []string `json:"listings,omitempty"` // of programs that were first compiled for this case
+	Listings  []string `json:"listings,omitempty"`  // of programs that were first compiled for this case
+	Artifacts []string `json:"artifacts,omitempty"` // their SHA-256, where they were compiled at run time
 }
 
 type failedCase struct {
@@ -300,7 +301,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		if !isKnown {
 			r = s.runCase(c)
 			r.Name = name
-			r.Listings = s.newListings()
+			r.Listings, r.Artifacts = s.newPrograms()
 			if r.First == nil || !r.First.IsCause { // an error may have passed by the next time
 				s.o.Journal.add(s.key(), r)
 			}
@@ -319,6 +320,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 func (s *verification) take(c *Case, r caseResult) {
 	s.done = append(s.done, r)
 	s.listings = append(s.listings, r.Listings...)
+	s.artifacts = append(s.artifacts, r.Artifacts...)
 	for name, t := range r.Tiers {
 		if s.tiers[name] == nil {
 			s.tiers[name] = &evidence.Tier{Name: name}
@@ -338,10 +340,13 @@ func (s *verification) take(c *Case, r caseResult) {
 	}
 }
 
-// newListings are programs that no case before was run by. They are kept with the
-// case: a verification that goes on by its journal does not compile them again.
-func (s *verification) newListings() []string {
-	return slices.DeleteFunc(slices.Compact(s.bench.trial.Listings()), func(text string) bool { return slices.Contains(s.listings, text) })
+// newPrograms are those that no case before was run by. They are kept with the case: a
+// verification that goes on by its journal does not compile them again.
+func (s *verification) newPrograms() (listings, artifacts []string) {
+	without := func(all, known []string) []string {
+		return slices.DeleteFunc(slices.Compact(all), func(x string) bool { return slices.Contains(known, x) })
+	}
+	return without(s.bench.trial.Listings(), s.listings), without(s.bench.trial.Artifacts(), s.artifacts)
 }
 
 // runCase runs one case on the verification's bench.

@@ -130,7 +130,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("all is closed, the account says %+v", u)
 	}
 	// Nearly all at once: what is cached has to make room.
-	whole := got[device.Buffer](t)(dev.Alloc(live / 10 * 9))
+	whole := got[device.Buffer](t)(dev.Alloc(live / 100 * 98))
 	if u := dev.Usage(); u.LiveBytes != whole.Bytes() || u.CachedBytes != 0 {
 		t.Errorf("one buffer, the account says %+v", u)
 	}
