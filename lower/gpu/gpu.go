@@ -3,11 +3,16 @@
 // results have the bits of the reference for every shape, stride, alignment, grid
 // and warp width.
 //
-// A rowwise definition becomes one source with a handful of kernels. rowwise.go
-// decides which kernels there are, rows.go writes the one that walks over rows, emit.go
-// holds the expressions, launch.go turns operands into grids and packed parameters, of
-// which plan.go makes a plan. prelude.h is what every kernel stands on; sim.h and sim.cc
-// run kernels without a GPU.
+// A rowwise definition becomes one source with a handful of kernels: rowwise.go decides
+// which. The one that matters walks over rows, in passes. walk.go plans the passes and
+// what is kept between them, and where: in registers, in shared memory, or nowhere.
+// instances.go lists the instances, by the length of a row; rows.go writes them, and
+// ahead.go how rows are read before they are begun. emit.go holds the expressions,
+// launch.go turns operands into grids and parameters, and check.go looks at indices.
+// Products of matrices and tables are written by hand, in kernels.
+//
+// prelude.h is what every kernel stands on; sim.h and runtime/sim.cc run kernels without a
+// GPU.
 //
 // The package knows neither devices nor compilers: sources are text, addresses are
 // numbers, and a launch plan is a pure function. Start at [Compile] and

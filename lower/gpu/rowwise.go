@@ -10,7 +10,9 @@ import (
 	"tokitai/num"
 )
 
-// rowwise is a rowwise definition as a handful of kernels, launched in this order:
+// rowwise is a rowwise definition as a handful of kernels. Where the rows kernel adds up
+// lanes of column sums as it goes, it is followed by columns and scalars; otherwise they are
+// launched in this order:
 //
 //	rows           row reductions, what is stored per row and, unless sums need them first, per element
 //	column_lanes   the lanes of column sums
