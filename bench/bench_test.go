@@ -366,6 +366,20 @@ func TestSample(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			onCPU := make([]num.Array, len(operands))
+			for i := range operands {
+				onCPU[i] = operands[i].Clone()
+			}
+			if err := runOnCPU(t.Context(), d, onCPU, c.Data.Params); err != nil {
+				t.Fatal(err)
+			}
+			for i, a := range onCPU {
+				if d.Operands[i].IsOut {
+					if text := s.differs(i, a); text != "" {
+						t.Errorf("%v: the CPU's own lowering: %s", c, text)
+					}
+				}
+			}
 			if err := reference.Run(d, operands, reference.Options{Params: c.Data.Params}); err != nil {
 				t.Fatal(err)
 			}
