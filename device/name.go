@@ -13,7 +13,7 @@ var nameForms = []string{"auto", "cpu", "cuda:<index>", "hip:<index>", "sim", "s
 const defaultSimWidth = 32
 
 // ParseName splits a device's name into its kind and the number behind it:
-// which device of a kind (cuda, hip) or the warp width (sim, 32 when left out).
+// which device of a kind (cuda, hip; the first when left out) or the warp width (sim, 32 when left out).
 // auto and cpu take no number and give 0. A well-formed name need not lead to a
 // device that is there. The error is a NoDeviceError.
 func ParseName(name string) (kind string, index int, err error) {
@@ -33,7 +33,7 @@ func ParseName(name string) (kind string, index int, err error) {
 		}
 	case "cuda", "hip":
 		if !hasNumber {
-			return refuse("the index is missing")
+			return kind, 0, nil
 		}
 	default:
 		return refuse("unknown kind")

@@ -75,6 +75,10 @@ func newCacheList() *cobra.Command {
 			if err := table.Flush(); err != nil {
 				return err
 			}
+			if err := cache.Problem(); err != nil {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "no program is kept: %v\n", err)
+				return err
+			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, %.1f MiB in %s\n", counted(len(programs), "program"), float64(bytes)/(1<<20), cache.Dir())
 			return err
 		},

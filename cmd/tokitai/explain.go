@@ -43,7 +43,8 @@ With --emit, what is executed instead: reference is the definition with its
 functions expanded, a line a node; cpu is the program that the CPU runs; cuda and
 hip are the sources that are compiled for GPUs of NVIDIA's and AMD's. All but the
 reference are for operands stored in --dtype; an operand that cannot be stored so has
-its own format. OP may then be one definition of an operation.
+its own format. OP may then be one definition of an operation; of several, the first
+is the one whose source is printed.
 
 Sources come complete, as files that compile as they are; --prelude=false leaves out
 what all kernels have in common. They have the kernels for rows of every length, with
@@ -263,17 +264,17 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	for _, p := range o.Params {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
-	for _, d := range o.Definitions {
+	for i, d := range o.Definitions {
 		v := explainDefinition(d)
 		for _, e := range f.emit {
 			var listings []emission
 			var err error
-			switch e {
-			case "reference":
+			switch {
+			case e == "reference":
 				listings = emitReference(d)
-			case "cpu":
+			case e == "cpu":
 				listings, err = emitCPU(d, dtype)
-			default:
+			case i == 0: // two sources are no file that compiles
 				listings, err = f.emitSource(d, e, dtype, access)
 			}
 			if err != nil {

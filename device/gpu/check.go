@@ -22,7 +22,7 @@ type Checker interface {
 
 const (
 	checkWords = 1024 // that the calls of a queue may have on their way
-	watchWords = 16   // after which the host asks, without waiting, what became of them
+	watchCalls = 16   // after which the host asks, without waiting, what became of them
 	wordBytes  = 8
 	passed     = ^uint64(0)
 )
@@ -43,7 +43,7 @@ type checks struct {
 	isWatching    bool
 	watchEnd      uint64 // up to which word
 	watchSequence uint64
-	nextLook      uint64 // the word at which it is asked
+	calls         int // since it was last asked
 
 	refused error // what was found and nobody has been told by Wait
 }
@@ -115,7 +115,7 @@ func (q *Queue) prepareChecks() error {
 		d.memory.put(words)
 		return err
 	}
-	c.watch, c.nextLook = watch, watchWords
+	c.watch = watch
 	c.words, c.ring = words, make([]sentCheck, checkWords)
 	return nil
 }
@@ -146,10 +146,10 @@ func (q *Queue) sendChecks() error {
 // waits for are told; mu is held and the context is current.
 func (q *Queue) look() error {
 	c, d := &q.checks, q.device
-	if c.next < c.nextLook {
+	if c.calls++; c.calls < watchCalls {
 		return nil
 	}
-	c.nextLook = c.next + watchWords
+	c.calls = 0
 	if c.isWatching {
 		isDone, err := d.table.EventDone(c.watch)
 		if err != nil || !isDone {

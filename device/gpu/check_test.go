@@ -180,17 +180,17 @@ func TestRefusedUnwaited(t *testing.T) {
 	x := newChecking(t, Options{})
 	q := queue(t, x.d)
 	x.must(t, x.run(q, 1, 1, 0))
-	for i := range 3 * watchWords { // the device is slow
+	for i := range 3 * watchCalls { // the device is slow
 		x.must(t, x.run(q, 2+i, 1, -1))
 	}
 	x.f.streams[q.stream].runTo(len(x.f.streams[q.stream].work))
 	var err error
-	for i := 0; err == nil && i <= watchWords; i++ {
+	for i := 0; err == nil && i <= watchCalls; i++ {
 		err = x.run(q, 100+i, 1, -1)
 	}
 	wantError(t, "a later call", err, "call 1, check 0")
 	wantError(t, "waiting", q.Wait(context.Background()), "call 1, check 0")
-	for i := range 3 * watchWords {
+	for i := range 3 * watchCalls {
 		x.must(t, x.run(q, 200+i, 1, -1))
 		if i == 5 {
 			x.must(t, q.Wait(context.Background()))
@@ -208,6 +208,19 @@ func TestRefusedUnwaited(t *testing.T) {
 	}
 	x.must(t, x.d.Close())
 	x.f.checkEmpty(t)
+}
+
+// TestRefusedUnchecked: calls that have nothing to check tell of others too.
+func TestRefusedUnchecked(t *testing.T) {
+	x := newChecking(t, Options{})
+	q := queue(t, x.d)
+	x.must(t, x.run(q, 1, 1, 0))
+	var err error
+	for i := 0; err == nil && i <= 3*watchCalls; i++ {
+		x.f.streams[q.stream].runTo(len(x.f.streams[q.stream].work))
+		err = x.run(q, 2+i, 0, -1)
+	}
+	wantError(t, "a later call", err, "call 1, check 0")
 }
 
 // TestRefusedAtOnce: a queue that waits after each call tells by the call itself.

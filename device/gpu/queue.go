@@ -94,7 +94,7 @@ type Call struct {
 	// Checks are words by which the kernels may refuse the call. That is an error of
 	// Wait; and of every Run from when it is known until Wait has returned it. It is
 	// known when an event after the call is seen to be done, and, as far as the device
-	// has come, every 16 checks.
+	// has come, every 16 calls.
 	Checks []Check
 }
 
@@ -166,13 +166,13 @@ func (q *Queue) run(c *Call, p Placer) error {
 	}
 	if len(c.Checks) > 0 {
 		q.mark(q.checks.words, true)
-		switch {
-		case err != nil:
-		case q.isSync:
-			err = q.learn()
-		default:
-			err = q.look()
-		}
+	}
+	switch {
+	case err != nil || !q.checks.isUnknown():
+	case q.isSync:
+		err = q.learn()
+	default:
+		err = q.look()
 	}
 	return err
 }

@@ -114,7 +114,7 @@ func prepareDir(dir string) error {
 
 // Dir is the folder; empty when programs are kept in memory only.
 func (c *Cache) Dir() string {
-	if c.degraded() != nil {
+	if c.Problem() != nil {
 		return ""
 	}
 	return c.dir
@@ -133,7 +133,8 @@ func (c *Cache) degrade(err error) {
 	}
 }
 
-func (c *Cache) degraded() error {
+// Problem is why programs are kept in memory only; nil if they are kept in the folder.
+func (c *Cache) Problem() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.broken
@@ -204,7 +205,7 @@ func (c *Cache) get(key Key, about about, build func() (*Program, error)) (*Prog
 	if a := c.find(key); a != nil {
 		return a.program(true), nil
 	}
-	if c.degraded() == nil {
+	if c.Problem() == nil {
 		unlock, err := lockFile(filepath.Join(c.dir, key.String()+".lock"), c.lockLimit)
 		switch {
 		case errors.Is(err, errLockTimeout):
@@ -264,7 +265,7 @@ func (c *Cache) find(key Key) *artifact {
 
 // store keeps a program, in memory where the folder fails. The key's lock is held.
 func (c *Cache) store(key Key, a *artifact) {
-	if c.degraded() == nil {
+	if c.Problem() == nil {
 		err := c.save(key, a)
 		if err == nil {
 			return
