@@ -35,7 +35,11 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 			return err
 		}
 		if t.Device() != q.device {
-			return bad(d, o.Name, "is on "+t.Device().Name(), q.device.Name()+", the queue's device")
+			name := t.Device().Name()
+			if name == q.device.Name() {
+				name = "another opening of " + name
+			}
+			return bad(d, o.Name, "is on "+name, q.device.Name()+", the queue's device")
 		}
 		if !allows(d, o.DTypes, t.DType(), tensors) {
 			return bad(d, o.Name, "is "+t.DType().String(), wantDType(d, o.DTypes, tensors))

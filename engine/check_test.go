@@ -124,7 +124,7 @@ func TestRefusedCalls(t *testing.T) {
 			whole.Close()
 		}, "flat: x is closed"},
 		{"an empty tensor", flat, func(a engine.Args) { a["x"] = &tensor.Tensor{} }, "flat: x is closed"},
-		{"another device", probe, func(a engine.Args) { a["r"] = matrix(t, other, num.F32, 2) }, "probe: r is on cpu, want cpu, the queue's device"},
+		{"another device", probe, func(a engine.Args) { a["r"] = matrix(t, other, num.F32, 2) }, "probe: r is on another opening of cpu, want cpu, the queue's device"},
 		{"an unknown operand", probe, func(a engine.Args) { a["q"] = a["x"] },
 			"probe: q is no operand, want x, z, c, r, label, w, y, v, first, columns or total"},
 

@@ -71,8 +71,12 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 		return nil, &device.ArgumentError{Call: name + ": open", Got: fmt.Sprintf("a memory limit of %d bytes", o.MemoryLimit),
 			Want: "at least 1, or 0 for the device's memory"}
 	}
-	if os.Getenv("TOKITAI_SYNC") == "1" {
+	switch value := os.Getenv("TOKITAI_SYNC"); value {
+	case "", "0":
+	case "1":
 		o.Sync = true
+	default:
+		return nil, &device.ArgumentError{Call: name + ": open", Got: fmt.Sprintf("TOKITAI_SYNC=%q", value), Want: "0 or 1"}
 	}
 	properties, err := table.Properties(index)
 	if err != nil {

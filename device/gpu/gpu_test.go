@@ -355,6 +355,20 @@ func TestDroppedBufferIsGivenBack(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// TestSyncVariable: a value that means nothing is refused, not ignored.
+func TestSyncVariable(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv("TOKITAI_SYNC", value)
+		if d := openFake(t, newFake(), Options{}); d.options.Sync != want {
+			t.Errorf("TOKITAI_SYNC=%q: waits after each call: %t", value, d.options.Sync)
+		}
+	}
+	t.Setenv("TOKITAI_SYNC", "yes")
+	if _, err := Open(newFake().table(), 0, Options{}); !errors.Is(err, device.ErrBadArgument) || !strings.Contains(err.Error(), `TOKITAI_SYNC="yes", want 0 or 1`) {
+		t.Errorf("TOKITAI_SYNC=yes: %v", err)
+	}
+}
+
 func TestOutOfMemory(t *testing.T) {
 	for _, limited := range []bool{false, true} {
 		f := newFake()
