@@ -141,6 +141,15 @@ var sums = def.Must(def.Rowwise("sums", func(b *def.Builder) {
 	b.OutScalar("total", def.TotalSum(x.Sub(top)), def.Only(num.F32))
 }))
 
+// besideSums has a value that is stored once beside column sums that the rows kernel takes
+// with it.
+var besideSums = def.Must(def.Rowwise("beside_sums", func(b *def.Builder) {
+	x, p := b.In("x"), b.Param("p")
+	b.Out("y", x.Sub(def.RowMax(x)), def.Like("x"))
+	b.OutCol("col", def.ColSum(x), def.Only(num.F32))
+	b.OutScalar("twice", p.Add(p), def.Only(num.F32))
+}))
+
 var flatSum = def.Must(def.Rowwise("flat_sum", func(b *def.Builder) {
 	b.OutScalar("total", def.TotalSum(b.In("x")), def.Only(num.F32))
 }))
@@ -161,7 +170,7 @@ func TestSumShapes(t *testing.T) {
 	}
 	shapes = append(shapes, [2]int{2*num.ColLanes(7) + 3, 7}, [2]int{num.FlatRow + 1, 1}, [2]int{3, 2 * num.FlatRow / 3})
 	var b batch
-	for _, d := range []*def.Definition{sums, flatSum} {
+	for _, d := range []*def.Definition{sums, besideSums, flatSum} {
 		dtypes := onePerFormat(d, d.Formats())[0]
 		g := gen.New("sum shapes")
 		for _, v := range variants {

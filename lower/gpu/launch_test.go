@@ -97,6 +97,7 @@ func TestLaunchOrder(t *testing.T) {
 		{layernorm.BackwardDefinition, 600, 1024, "rows32_fused4 columns", 2 * 512 * 1024 * 4},
 		{layernorm.BackwardDefinition, 5, 1024, "rows32_fused4 columns", 2 * 5 * 1024 * 4},
 		{layernorm.BackwardDefinition, 5, 32768, "column_lanes rows1024_staged4 columns", 2 * 5 * 32768 * 4},
+		{besideSums, 5, 1024, "rows32_fused4 columns scalars", 5 * 1024 * 4},
 		{sums, 5, 1000, "rows32_registers4 column_lanes total_rows elements columns scalars", 256 + (5*1000*4 + 224) + 256},
 		{norm.SquareSumDefinition, 3, 1 << 31, "total_flat total_next total_next scalars", 98304*4 + 256 + 256},
 		{norm.SquareSumDefinition, 1, 1, "total_flat scalars", 256},
