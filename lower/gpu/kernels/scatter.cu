@@ -23,7 +23,7 @@ struct ListParams {
     const i32* index;
     Counters* counters;
     u32* counts;        // [rows], up to a multiple of GROUP
-    u32* first;         // [rows]: where a row's positions begin, or the first of its chunks
+    u32* first;         // likewise: where a row's positions begin, or the first of its chunks
     u32* numbers;       // [queries]: of a query among those of its row
     u32* positions;     // [queries] of infrequent rows, then [chunks][CHUNK]
     u32* ordered;       // the same, ascending within a row
@@ -108,8 +108,9 @@ KERNEL(ENTRY_ALLOCATE, 256)(const ListParams p) {
     if (threadIdx.x == THREADS - 1) begin[0] = ATOMIC_ADD(&p.counters->listed, at + sum);
     BARRIER();
     at += begin[0];
+    if (row >= p.rows) return;
     UNROLL for (int i = 0; i < GROUP; i++) {
-        if (row + i >= p.rows || count[i] > CHUNK) continue;
+        if (count[i] > CHUNK) continue;
         p.first[row + i] = at;
         at += count[i];
     }
