@@ -34,7 +34,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		if err := tensor.Check(d.Name, o.Name, t); err != nil {
 			return err
 		}
-		if t.Device() != q.device {
+		if !q.reaches(t.Device(), s) {
 			name := t.Device().Name()
 			if name == q.device.Name() {
 				name = "another opening of " + name
@@ -58,7 +58,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	l.Params = append(l.Params, params...)
-	if s.badIndex == Reject && l.Operands[0].Host != nil {
+	if s.badIndex == Reject && s.caller == nil && l.Operands[0].Host != nil {
 		return checkIndices(d, l, tensors)
 	}
 	return nil

@@ -99,6 +99,7 @@ type settings struct {
 	params    Params
 	observers []Observer
 	checkOnly bool
+	caller    Caller
 	log       *slog.Logger
 }
 
@@ -177,6 +178,7 @@ func NewQueue(dev device.Device, opts ...Option) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{ctx: context.Background(), device: dev, queue: dq, plans: plansOf(dev), closed: new(atomic.Bool)}
+	q.settings.caller, _ = dev.(Caller)
 	q.settings.apply(opts)
 	return q, nil
 }

@@ -170,6 +170,9 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	if err := q.check(l, d, tensors, params, s); err != nil {
 		return err
 	}
+	if s.caller != nil {
+		return q.callRemotely(d, tensors, params, s)
+	}
 	p, err := q.plan(d, s, l.Operands)
 	if err != nil {
 		return err

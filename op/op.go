@@ -29,6 +29,10 @@ type Operation struct {
 	Patterns    []Pattern
 	Scalings    []Scaling
 
+	// Derive gives the parameters of one of the definitions, where they are not the numbers
+	// that people give, from those; nil where they are the same.
+	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)
+
 	// Run computes on tensors by name, and returns the outputs. Tensors that are
 	// updated in place are inputs and outputs; the inputs are not changed.
 	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.Option) (engine.Args, error)

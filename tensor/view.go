@@ -1,6 +1,40 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+
+	"tokitai/device"
+	"tokitai/num"
+)
+
+// At returns a tensor in a part of a buffer, of which it owns nothing: it begins offset
+// bytes behind the buffer's first, and its rows lie stride elements apart.
+func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*Tensor, error) {
+	const op = "tensor.At"
+	if b == nil {
+		return nil, &BadArgument{Op: op, Operand: "buffer", Got: "is nil"}
+	}
+	elems, err := countElements(op, d, shape)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tensor{buffer: b, dtype: d, offset: offset, isView: true}
+	t.host, _ = b.(device.HostBuffer)
+	t.setShape(elems, shape)
+	switch size := int64(d.Size()); {
+	case offset < 0 || offset%size != 0:
+		return nil, &BadArgument{Op: op, Operand: "offset", Got: fmt.Sprintf("is %d", offset), Want: fmt.Sprintf("a multiple of %d, the size of %v", size, d)}
+	case stride < t.cols:
+		return nil, &BadArgument{Op: op, Operand: "stride", Got: fmt.Sprintf("is %d", stride), Want: fmt.Sprintf("at least %d columns", t.cols)}
+	case offset > b.Bytes() || int64(t.cols) > (b.Bytes()-offset)/size || int64(t.rows-1) > ((b.Bytes()-offset)/size-int64(t.cols))/int64(stride):
+		return nil, &BadArgument{Op: op, Operand: "buffer", Got: fmt.Sprintf("has %d bytes", b.Bytes()),
+			Want: fmt.Sprintf("room for %v %v with rows %d apart, %d bytes from its beginning", d, t.shape, stride, offset)}
+	}
+	if t.rows > 1 {
+		t.stride = stride
+	}
+	return t, nil
+}
 
 // Slice returns rows rowLo to rowHi and columns colLo to colHi, the upper ends
 // not included, of a tensor of rank 2. The view shares the memory and does not

@@ -69,6 +69,22 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
+// Adopt returns a buffer that is the caller's memory, which the account does not count. It
+// must stay valid until the buffer is closed, and all calls that use it are done. It begins
+// at a multiple of Alignment.
+func (d *Device) Adopt(memory []byte) (device.Buffer, error) {
+	if d.isClosed() {
+		return nil, fmt.Errorf("cpu: adopt: device %w", device.ErrClosed)
+	}
+	if len(memory) == 0 || uintptr(unsafe.Pointer(&memory[0]))%Alignment != 0 {
+		return nil, &device.ArgumentError{Call: "cpu: adopt", Got: fmt.Sprintf("%d bytes, perhaps not aligned", len(memory)), Want: fmt.Sprintf("at least 1, from a multiple of %d on", Alignment)}
+	}
+	b := &Buffer{device: d, block: &block{account: &d.memory, bytes: int64(len(memory))}}
+	b.block.closed.Store(true) // for the account
+	b.memory.Store(&memory)
+	return b, nil
+}
+
 // take enters an allocation that is about to be made. Memory of closed buffers
 // stays with the runtime until it is collected; when that is what stands in the
 // way, it is collected now, so that the process keeps to the limit too.

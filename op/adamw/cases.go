@@ -33,7 +33,7 @@ var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
-		Params:      params, Run: runStep,
+		Params:      params, Run: runStep, Derive: derive,
 		Data: []op.Data{
 			data("step 10", 10), data("step 1", 1),
 		},
@@ -69,6 +69,54 @@ func data(name string, t int) op.Data {
 			"weight": op.Scaled(0.02), "m": op.Scaled(0x1p-8), "v": op.AbsScaled(0x1p-14), "grad": op.Scaled(0x1p-7),
 		},
 	}
+}
+
+// derive computes the parameters of a definition from lr, beta1, beta2, eps, weight_decay and
+// t; those of the random words pass as they are.
+func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
+	rest := maps.Clone(given)
+	number := func(name string) float64 {
+		v, ok := given[name]
+		if !ok {
+			v = math.NaN() // which the check refuses
+		}
+		delete(rest, name)
+		return v
+	}
+	h := Hyper{LR: number("lr"), Beta1: number("beta1"), Beta2: number("beta2"), Eps: number("eps"), WeightDecay: number("weight_decay")}
+	step := number("t")
+	t := int(step)
+	if float64(t) != step {
+		t = 0 // which the check refuses
+	}
+	for m := InPlace; m <= Stochastic; m++ {
+		if m.Definition() == d {
+			if err := h.check(d.Name, m, t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all := engine.Params{}
+	p := h.params(t)
+	for i, param := range d.Params {
+		switch {
+		case i < len(p):
+			all[param.Name] = p[i]
+		case param.Name == "t":
+			all["t"] = step
+		default:
+			v, ok := rest[param.Name]
+			if !ok {
+				return nil, &tensor.BadArgument{Op: d.Name, Operand: param.Name, Got: "is missing", Want: "a number"}
+			}
+			all[param.Name] = v
+			delete(rest, param.Name)
+		}
+	}
+	for name := range rest {
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: "lr, beta1, beta2, eps, weight_decay and t"}
+	}
+	return all, nil
 }
 
 // settings are what the parameters of a step say.

@@ -1,0 +1,182 @@
+package protocol
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/tensor"
+)
+
+// Code is the kind of an error.
+type Code uint32
+
+// The codes.
+const (
+	CodeMalformed Code = 1 + iota
+	CodeBadArgument
+	CodeNoDevice
+	CodeOutOfMemory
+	CodeInadmissible
+	CodeLost
+	CodeCanceled
+	CodeNoHandle
+	CodeTooLong
+	CodeUnsupported
+	CodeInternal
+	CodeVersion
+)
+
+// ErrNoHandle is a handle or an arena that the process does not have.
+var ErrNoHandle = errors.New("no such handle or arena")
+
+// ErrUnsupported is a request that the process does not understand.
+var ErrUnsupported = errors.New("not supported")
+
+// Detail is a part of an error, by name.
+type Detail struct{ Name, Value string }
+
+// Failure is the error reply.
+type Failure struct {
+	Code    Code
+	Message string
+	Details []Detail
+
+	cause error // what Go has for it, where there is something
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap is the error that was sent, as far as its details tell: a *tensor.BadArgument,
+// a *device.OutOfMemoryError and so on.
+func (f *Failure) Unwrap() error { return f.cause }
+
+// Detail is the value of a detail, "" if there is none.
+func (f *Failure) Detail(name string) string {
+	for _, d := range f.Details {
+		if d.Name == name {
+			return d.Value
+		}
+	}
+	return ""
+}
+
+// Append adds the body to b.
+func (f *Failure) Append(b []byte) []byte {
+	b = appendU32(b, uint32(f.Code))
+	b = appendString(b, clipped(f.Message))
+	b = appendU32(b, uint32(len(f.Details)))
+	for _, d := range f.Details {
+		b = appendString(appendString(b, clipped(d.Name)), clipped(d.Value))
+	}
+	return b
+}
+
+// ParseFailure is the inverse of Append, and finds the cause.
+func ParseFailure(body []byte) (*Failure, error) {
+	r := reader{rest: body}
+	f := &Failure{Code: Code(r.u32("code")), Message: r.string("message")}
+	f.Details = make([]Detail, r.count("details", 8))
+	for i := range f.Details {
+		f.Details[i] = Detail{Name: r.string("detail"), Value: r.string("value")}
+	}
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	f.cause = f.goError()
+	return f, nil
+}
+
+// FailureOf is what a server sends for an error.
+func FailureOf(err error) *Failure {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f
+	}
+	f := &Failure{Code: CodeInternal, Message: err.Error(), cause: err}
+	add := func(name, value string) {
+		if value != "" {
+			f.Details = append(f.Details, Detail{name, value})
+		}
+	}
+	integer := func(name string, value int64) { add(name, strconv.FormatInt(value, 10)) }
+	if e, ok := errors.AsType[*engine.InadmissibleError](err); ok {
+		f.Code = CodeInadmissible
+		add("lowering", e.Lowering)
+		add("device", e.Device)
+		add("test", e.Test)
+		add("reason", e.Reason)
+	} else if e, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
+		f.Code = CodeOutOfMemory
+		add("device", e.Device)
+		integer("asked", e.Asked)
+		integer("free", e.Free)
+	} else if e, ok := errors.AsType[*device.LostError](err); ok {
+		f.Code = CodeLost
+		add("device", e.Device)
+	} else if e, ok := errors.AsType[*engine.IndexError](err); ok {
+		f.Code = CodeBadArgument
+		add("op", e.Op)
+		add("operand", e.Operand)
+		integer("position", int64(e.Position))
+		integer("value", int64(e.Value))
+		integer("bound", int64(e.Bound))
+		add("except", e.Except)
+	} else if e, ok := errors.AsType[*tensor.BadArgument](err); ok {
+		f.Code = CodeBadArgument
+		add("op", e.Op)
+		add("operand", e.Operand)
+		add("clause", e.Clause)
+		add("got", e.Got)
+		add("want", e.Want)
+	} else {
+		for _, k := range [...]struct {
+			is   error
+			code Code
+		}{
+			{device.ErrBadArgument, CodeBadArgument}, {device.ErrNoDevice, CodeNoDevice}, {context.Canceled, CodeCanceled},
+			{context.DeadlineExceeded, CodeCanceled}, {ErrNoHandle, CodeNoHandle}, {ErrUnsupported, CodeUnsupported},
+		} {
+			if errors.Is(err, k.is) {
+				f.Code = k.code
+				break
+			}
+		}
+	}
+	return f
+}
+
+// goError is the inverse of FailureOf, as far as details go.
+func (f *Failure) goError() error {
+	integer := func(name string) int64 {
+		v, _ := strconv.ParseInt(f.Detail(name), 10, 64)
+		return v
+	}
+	switch f.Code {
+	case CodeBadArgument:
+		switch {
+		case f.Detail("bound") != "":
+			return &engine.IndexError{Op: f.Detail("op"), Operand: f.Detail("operand"), Position: int(integer("position")),
+				Value: int32(integer("value")), Bound: int(integer("bound")), Except: f.Detail("except")}
+		case f.Detail("op") != "":
+			return &tensor.BadArgument{Op: f.Detail("op"), Operand: f.Detail("operand"), Clause: f.Detail("clause"), Got: f.Detail("got"), Want: f.Detail("want")}
+		}
+		return device.ErrBadArgument
+	case CodeNoDevice:
+		return device.ErrNoDevice
+	case CodeOutOfMemory:
+		return &device.OutOfMemoryError{Device: f.Detail("device"), Asked: integer("asked"), Free: integer("free")}
+	case CodeInadmissible:
+		return &engine.InadmissibleError{Lowering: f.Detail("lowering"), Device: f.Detail("device"), Test: f.Detail("test"), Reason: f.Detail("reason")}
+	case CodeLost:
+		return &device.LostError{Device: f.Detail("device"), Cause: errors.New(f.Message)}
+	case CodeCanceled:
+		return context.Canceled
+	case CodeNoHandle:
+		return ErrNoHandle
+	case CodeUnsupported:
+		return ErrUnsupported
+	}
+	return nil
+}

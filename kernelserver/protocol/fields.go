@@ -1,0 +1,137 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"tokitai/num"
+)
+
+// maxString is the longest string.
+const maxString = 4096
+
+// dtypes are the formats by their number.
+var dtypes = [...]num.DType{1: num.F16, 2: num.BF16, 3: num.F32, 4: num.I32}
+
+func appendString(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
+	return append(b, s...)
+}
+
+func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
+func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
+
+// clipped is s as a string of the protocol can have it.
+func clipped(s string) string {
+	if len(s) > maxString {
+		s = s[:maxString]
+	}
+	for !utf8.ValidString(s) { // no more than what was cut, where s was valid
+		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
+			s = s[:len(s)-1]
+			continue
+		}
+		return fmt.Sprintf("%q", s)[:min(len(s), maxString)]
+	}
+	return s
+}
+
+// reader takes a body apart. The first thing wrong with it is remembered, and from then
+// on everything reads as zero.
+type reader struct {
+	rest []byte
+	at   int
+	err  error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = &Failure{Code: CodeMalformed, Message: fmt.Sprintf("byte %d: ", r.at) + fmt.Sprintf(format, args...)}
+	}
+	r.rest = nil
+}
+
+func (r *reader) take(n int, what string) []byte {
+	if r.err == nil && n > len(r.rest) {
+		r.fail("%s takes %d bytes, %d are left", what, n, len(r.rest))
+	}
+	if r.err != nil {
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	r.at += n
+	return b
+}
+
+func (r *reader) u8(what string) uint8 {
+	if b := r.take(1, what); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) u32(what string) uint32 {
+	if b := r.take(4, what); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (r *reader) u64(what string) uint64 {
+	if b := r.take(8, what); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) f64(what string) float64 { return math.Float64frombits(r.u64(what)) }
+
+// size is a u64 that Go can count with.
+func (r *reader) size(what string) int64 {
+	v := r.u64(what)
+	if v > math.MaxInt64 {
+		r.fail("%s is %d, want less than 2^63", what, v)
+		return 0
+	}
+	return int64(v)
+}
+
+func (r *reader) string(what string) string {
+	n := r.u32(what)
+	if n > maxString {
+		r.fail("%s has %d bytes, want at most %d", what, n, maxString)
+		return ""
+	}
+	b := r.take(int(n), what)
+	if !utf8.Valid(b) {
+		r.fail("%s is no UTF-8", what)
+		return ""
+	}
+	return string(b)
+}
+
+// count is the length of a list, of which each element takes at least so many bytes.
+func (r *reader) count(what string, least int) int {
+	n := r.u32(what)
+	if r.err == nil && uint64(n)*uint64(least) > uint64(len(r.rest)) {
+		r.fail("%d %s take at least %d bytes, %d are left", n, what, uint64(n)*uint64(least), len(r.rest))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// remaining is everything that is left.
+func (r *reader) remaining() []byte { return r.take(len(r.rest), "data") }
+
+// end refuses bytes that are left over.
+func (r *reader) end() error {
+	if r.err == nil && len(r.rest) > 0 {
+		r.fail("%d bytes too many", len(r.rest))
+	}
+	return r.err
+}

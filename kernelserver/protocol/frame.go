@@ -1,0 +1,86 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Kind says what a frame is.
+type Kind uint32
+
+// The requests, and the two replies.
+const (
+	KindHello Kind = 1 + iota
+	KindCall
+	KindNew
+	KindWrite
+	KindRead
+	KindFree
+	KindArena
+	KindDrop
+	KindCancel
+	KindList
+	KindStats
+	KindDefine
+
+	KindOK    Kind = 256
+	KindError Kind = 257
+)
+
+var kindNames = [...]string{
+	KindHello: "HELLO", KindCall: "CALL", KindNew: "NEW", KindWrite: "WRITE", KindRead: "READ", KindFree: "FREE",
+	KindArena: "ARENA", KindDrop: "DROP", KindCancel: "CANCEL", KindList: "LIST", KindStats: "STATS", KindDefine: "DEFINE",
+	KindOK: "OK", KindError: "ERROR",
+}
+
+func (k Kind) String() string {
+	if int64(k) < int64(len(kindNames)) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint32(k))
+}
+
+// HeaderBytes is the size of a Header.
+const HeaderBytes = 24
+
+// MaxLength is the longest body that can be meant.
+const MaxLength = 1 << 48
+
+// Header begins a frame.
+type Header struct {
+	Length      uint64
+	Request     uint64
+	Kind        Kind
+	Descriptors uint32
+}
+
+// Append adds the header's bytes to b.
+func (h Header) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, h.Length)
+	b = binary.LittleEndian.AppendUint64(b, h.Request)
+	b = binary.LittleEndian.AppendUint32(b, uint32(h.Kind))
+	return binary.LittleEndian.AppendUint32(b, h.Descriptors)
+}
+
+// ParseHeader reads HeaderBytes bytes.
+func ParseHeader(b []byte) Header {
+	_ = b[HeaderBytes-1]
+	return Header{
+		Length:      binary.LittleEndian.Uint64(b),
+		Request:     binary.LittleEndian.Uint64(b[8:]),
+		Kind:        Kind(binary.LittleEndian.Uint32(b[16:])),
+		Descriptors: binary.LittleEndian.Uint32(b[20:]),
+	}
+}
+
+// AppendFrame adds a whole frame to b: body adds what the frame carries, or is nil for
+// an empty one. More bytes may be promised that follow on the stream.
+func AppendFrame(b []byte, request uint64, kind Kind, following int64, body func([]byte) []byte) []byte {
+	start := len(b)
+	b = Header{Request: request, Kind: kind}.Append(b)
+	if body != nil {
+		b = body(b)
+	}
+	binary.LittleEndian.PutUint64(b[start:], uint64(int64(len(b)-start-HeaderBytes)+following))
+	return b
+}
