@@ -7,7 +7,7 @@ import (
 )
 
 // nameForms are the names ParseName takes, as an error lists them.
-var nameForms = []string{"auto", "cpu", "cuda:<index>", "hip:<index>", "sim", "sim:32", "sim:64"}
+var nameForms = []string{"auto", "cpu", "cuda:<index>", "sim", "sim:32", "sim:64"}
 
 // defaultSimWidth is the warp width of "sim" without a number.
 const defaultSimWidth = 32

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -153,7 +154,10 @@ func Open(name string) (device.Device, error) {
 	}
 	switch kind {
 	case "auto":
-		if dev, err := openGPU("cuda", 0); err == nil {
+		switch dev, err := openGPU("cuda", 0); {
+		case errors.Is(err, device.ErrBadArgument): // a setting that is wrong for any GPU
+			return nil, err
+		case err == nil:
 			if probe(dev) == nil {
 				return dev, nil
 			}

@@ -81,6 +81,9 @@ func newTable() (*driver.Table, error) {
 	if err != nil {
 		return nil, noDevice("cuda", "%v", err)
 	}
+	if _, err := opened.Proc("cuInit"); err != nil {
+		return nil, noDevice("cuda", "this is no CUDA driver: %v", err)
+	}
 	l := &library{frames: sync.Pool{New: func() any { return new(frame) }}}
 	if err := l.api.fill(opened); err != nil {
 		var missing *dl.SymbolError

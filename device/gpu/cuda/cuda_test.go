@@ -155,6 +155,7 @@ func TestNoDevice(t *testing.T) {
 		{[]string{"DEVICES 2", "DEVICES 0"}, 0, "the driver sees no GPU"},
 		{[]string{"VERSION 13000", "VERSION 11080"}, 0, "the driver is too old: it is for CUDA 11.8, want 12.0 or newer"},
 		{[]string{"cuEventRecord(", "cuEventRecordNot("}, 0, "too old"},
+		{[]string{"cuInit(", "cuInitNot("}, 0, "this is no CUDA driver"},
 		{[]string{"INIT 0", "INIT 803"}, 0, "CUDA_ERROR_803, code 803"},
 		{[]string{"INIT 0", "INIT 100"}, 0, "CUDA_ERROR_100"},
 	} {
