@@ -623,13 +623,20 @@ func TestDeadlines(t *testing.T) {
 	if _, err := b.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Read: got %v, want a deadline", err)
 	}
-	a.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	if n, err := a.Write(make([]byte, 64<<20), r.FD()); n == 64<<20 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("Write: got %d bytes, %v, want a deadline", n, err)
+	frame := make([]byte, 64<<20)
+	a.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	sent, err := a.Write(frame, r.FD())
+	if sent == len(frame) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Write: got %d bytes, %v, want a deadline", sent, err)
 	}
-	b.SetReadDeadline(time.Time{})
-	if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("Read without deadline: got %d bytes, %v", n, err)
+	b.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := io.ReadFull(b, frame[:sent]); err != nil {
+		t.Errorf("Read with a later deadline: got %d bytes, %v, want %d", n, err, sent)
+	}
+	if fd, ok := b.TakeFD(); ok {
+		unix.Close(fd)
+	} else if sent > 0 {
+		t.Error("the descriptor did not come with the first byte")
 	}
 }
 
