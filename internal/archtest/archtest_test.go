@@ -70,6 +70,7 @@ var rooms = []room{
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "kernelserver/ancestor"},
 	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "internal/optest"},
 	{path: "internal/mutants"},
