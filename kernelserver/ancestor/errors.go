@@ -67,7 +67,8 @@ func failed(err error) *Error {
 	if _, ok := errors.AsType[*cpu.PanicError](err); ok {
 		code = CodeInternal
 	}
-	return &Error{Code: code, Reason: oneLine(err.Error()), Cause: err}
+	reason, _, _ := strings.Cut(err.Error(), "\n") // without the stack of a panic
+	return &Error{Code: code, Reason: oneLine(reason), Cause: err}
 }
 
 // isLost says whether the device will not answer again.
