@@ -74,7 +74,7 @@ Exit codes, with one line ERR CODE REASON on standard error
 	flags.BoolVar(&f.server, "server", false, "serve frames until the input ends")
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringVar(&f.policy, "policy", "fast", "`POLICY` fast, or same for the same bits on every device")
-	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default the memory limit, at most 4294967295)")
+	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the most a length can say)")
 	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a quarter of the memory of the machine or the device, whichever has less)")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"fast", "same"}, cobra.ShellCompDirectiveNoFileComp))

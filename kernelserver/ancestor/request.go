@@ -216,8 +216,9 @@ func (q *Request) AppendTo(b []byte) ([]byte, error) {
 func appendValues(b []byte, d num.DType, values []byte, separator byte) []byte {
 	switch d {
 	case num.F16:
+		b = slices.Grow(b, len(values)/2*len("65535 "))
 		for i := 0; i+2 <= len(values); i += 2 {
-			b = append(strconv.AppendUint(b, uint64(binary.LittleEndian.Uint16(values[i:])), 10), separator)
+			b = append(appendU16(b, binary.LittleEndian.Uint16(values[i:])), separator)
 		}
 	case num.I32:
 		for i := 0; i+4 <= len(values); i += 4 {
@@ -232,6 +233,23 @@ func appendValues(b []byte, d num.DType, values []byte, separator byte) []byte {
 		b = b[:len(b)-1]
 	}
 	return b
+}
+
+// appendU16 is strconv.AppendUint for five digits at most.
+func appendU16(b []byte, v uint16) []byte {
+	top, rest := v/10000, v%10000
+	digits := [5]byte{byte(top) + '0', byte(rest/1000) + '0', byte(rest/100%10) + '0', byte(rest/10%10) + '0', byte(rest%10) + '0'}
+	switch {
+	case v >= 10000:
+		return append(b, digits[:]...)
+	case v >= 1000:
+		return append(b, digits[1:]...)
+	case v >= 100:
+		return append(b, digits[2:]...)
+	case v >= 10:
+		return append(b, digits[3:]...)
+	}
+	return append(b, digits[4])
 }
 
 // appendF32 writes what C writes for %.9g: enough digits to give the number again.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -122,13 +123,13 @@ func (s *scanner) integer() (int64, error) {
 	return v, nil
 }
 
-// real reads a real number in decimal; bits is 32 or 64.
-func (s *scanner) real(bits int) (float64, error) {
+// real reads a real number in decimal; of width 32 or 64.
+func (s *scanner) real(width int) (float64, error) {
 	t, err := s.token()
 	if err != nil {
 		return 0, err
 	}
-	return parseReal(t, bits)
+	return parseReal(t, width)
 }
 
 // isDecimal says whether t is digits, perhaps after a minus sign.
@@ -175,7 +176,7 @@ func isReal(t []byte) bool {
 
 // parseReal rounds a number correctly; what is too small becomes subnormal or zero, what
 // is too large is refused.
-func parseReal(t []byte, bits int) (float64, error) {
+func parseReal(t []byte, width int) (float64, error) {
 	if !isReal(t) {
 		switch string(t) {
 		case "nan", "-nan":
@@ -187,9 +188,9 @@ func parseReal(t []byte, bits int) (float64, error) {
 		}
 		return 0, fmt.Errorf("is %s, want a number", quoted(t))
 	}
-	v, err := strconv.ParseFloat(string(t), bits)
+	v, err := strconv.ParseFloat(string(t), width)
 	if err != nil {
-		return 0, fmt.Errorf("is %s, too large for a float of %d bits", quoted(t), bits)
+		return 0, fmt.Errorf("is %s, too large for a float of %d bits", quoted(t), width)
 	}
 	return v, nil
 }
@@ -252,11 +253,11 @@ func (s *scanner) f32s(n int) ([]byte, error) {
 		if err != nil {
 			return nil, &elementError{i, err}
 		}
-		bits, err := f32Bits(t)
+		v, err := f32Bits(t)
 		if err != nil {
 			return nil, &elementError{i, err}
 		}
-		list = binary.LittleEndian.AppendUint32(room(list, 4*n), bits)
+		list = binary.LittleEndian.AppendUint32(room(list, 4*n), v)
 	}
 	return list, nil
 }
@@ -264,41 +265,60 @@ func (s *scanner) f32s(n int) ([]byte, error) {
 // integers reads decimal integers from 0 to the limit, of size 2 or 4.
 func (s *scanner) integers(n, size int, limit uint32) ([]byte, error) {
 	var list []byte
-	for i := 0; i < n; i++ {
-		v, ok := s.quick(limit)
-		if !ok {
-			var err error
-			if v, err = s.unsigned(limit); err != nil {
-				return nil, &elementError{i, err}
-			}
+	for len(list) < size*n {
+		list = room(list, size*n)
+		if list = s.quick(list, min(cap(list), size*n), size, limit); len(list) == min(cap(list), size*n) {
+			continue
 		}
-		if list = room(list, size*n); size == 2 {
-			list = binary.LittleEndian.AppendUint16(list, uint16(v))
-		} else {
-			list = binary.LittleEndian.AppendUint32(list, v)
+		v, err := s.unsigned(limit)
+		if err != nil {
+			return nil, &elementError{len(list) / size, err}
 		}
+		list = appendInteger(list, size, v)
 	}
 	return list, nil
 }
 
-// quick reads an integer of at most nine digits that lies in the buffer with the white
-// space after it. It reads nothing where it is not sure.
-func (s *scanner) quick(limit uint32) (uint32, bool) {
-	rest := s.buf[s.pos:s.end]
-	p := 0
-	for p < len(rest) && isSpace(rest[p]) {
-		p++
+func appendInteger(list []byte, size int, v uint32) []byte {
+	if size == 2 {
+		return binary.LittleEndian.AppendUint16(list, uint16(v))
 	}
-	v, begin := uint32(0), p
-	for p < len(rest) && rest[p]-'0' <= 9 {
-		v = v*10 + uint32(rest[p]-'0')
-		p++
+	return binary.LittleEndian.AppendUint32(list, v)
+}
+
+// quick reads integers until the list has most bytes, or the next one needs a closer look:
+// it is wrong, or has more than seven digits, or does not lie in the buffer with what
+// follows it. Eight bytes are taken at a time, as one word.
+func (s *scanner) quick(list []byte, most, size int, limit uint32) []byte {
+	const (
+		zeros = 0x3030303030303030 // "00000000"
+		tops  = 0x8080808080808080 // the top bit of every byte
+		nines = 0x7676767676767676 // what carries 10 and more, not 9, into the top bit
+	)
+	buf, p := s.buf[:s.end], s.pos
+	for len(list) < most && p+8 <= len(buf) {
+		word := binary.LittleEndian.Uint64(buf[p:]) ^ zeros // digits are 0 to 9 now
+		n := bits.TrailingZeros64((word+nines|word)&tops) / 8
+		if n == 0 && isSpace(buf[p]) {
+			p++
+			continue
+		}
+		if n == 0 || n == 8 || !isSpace(buf[p+n]) {
+			break
+		}
+		// The digits, the last in the highest byte; then pairs, fours, and all eight.
+		v := word << (64 - 8*n)
+		v = (v*10 + v>>8) & 0x00ff00ff00ff00ff
+		v = (v*100 + v>>16) & 0x0000ffff0000ffff
+		v = (v*10000 + v>>32) & 0xffffffff
+		if v > uint64(limit) {
+			break
+		}
+		p += n + 1
+		list = appendInteger(list, size, uint32(v))
 	}
-	if p == len(rest) || p == begin || p-begin > 9 || v > limit || !isSpace(rest[p]) {
-		return 0, false
-	}
-	s.pos += p + 1
-	return v, true
+	s.pos = p
+	return list
 }
 
 // unsigned reads an integer wherever it lies, or says what is wrong with it.

@@ -20,8 +20,8 @@ type Options struct {
 	// is read, computed and printed.
 	MemoryLimit int64
 
-	// MaxFrame is the most bytes that a frame may have; 0 is MemoryLimit, or 2³²−1 where
-	// that is less.
+	// MaxFrame is the most bytes that a frame may have; 0 is 2³²−1, the most that its length
+	// can say. The memory that a frame takes depends on what its header says alone.
 	MaxFrame int64
 }
 
@@ -69,7 +69,7 @@ func NewProcess(kernel string, q *engine.Queue, o Options) (*Process, error) {
 		p.memoryLimit = DefaultMemoryLimit(description)
 	}
 	if p.maxFrame == 0 {
-		p.maxFrame = min(p.memoryLimit, math.MaxUint32)
+		p.maxFrame = math.MaxUint32
 	}
 	return p, nil
 }
