@@ -135,15 +135,27 @@ func (q *Request) hyperReason() string {
 
 // integer is one of the header's integers by name.
 func (q *Request) integer(k *kernel, name string) int64 {
-	return q.Integers[slices.Index(k.integerNames(), name)]
+	i := 0
+	for field := range strings.FieldsSeq(k.header) {
+		if field == name {
+			break
+		}
+		if value, _ := hyperField(&q.Hyper, field); value == nil {
+			i++
+		}
+	}
+	return q.Integers[i]
 }
 
-// integerNames are the tokens of the header that are integers.
-func (k *kernel) integerNames() []string {
-	return slices.DeleteFunc(strings.Fields(k.header), func(name string) bool {
-		value, _ := hyperField(new(adamw.Hyper), name)
-		return value != nil
-	})
+// countIntegers is how many integers the header has.
+func (k *kernel) countIntegers() int {
+	n := 0
+	for field := range strings.FieldsSeq(k.header) {
+		if value, _ := hyperField(new(adamw.Hyper), field); value == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // hyperField is the hyper-parameter of that name and what it stays below, or nil.
@@ -162,7 +174,7 @@ func (q *Request) form(memoryLimit int64) (*kernel, *form, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if want := len(k.integerNames()); len(q.Integers) != want {
+	if want := k.countIntegers(); len(q.Integers) != want {
 		return nil, nil, refuse(CodeHeader, "the header has %d integers, want %d", len(q.Integers), want)
 	}
 	for _, h := range hyperFields {
