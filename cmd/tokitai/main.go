@@ -24,6 +24,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/kernelserver/ancestor"
 	"tokitai/tensor"
 )
 
@@ -49,6 +50,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("writing the result: %w", flushed)
 	}
 	code := exitCode(err)
+	if process, ok := errors.AsType[*ancestor.Error](err); ok {
+		fmt.Fprintln(stderr, process)
+		return code
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), oneLine(err.Error()))
 	}
@@ -116,7 +121,8 @@ Exit codes
   2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
   3  rejected: a kernel whose results are not what its definition says
   4  undecided: no such device, no kernel that passes its self-test, a kernel that
-     ended in an error or not at all, a verification that was interrupted`,
+     ended in an error or not at all, a verification that was interrupted
+The command kernel has codes of its own.`,
 		Example: `  tokitai verify softmax --level smoke
   tokitai doctor
   tokitai explain softmax.forward
@@ -137,7 +143,7 @@ Exit codes
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newCache(), newKernel(), newVersion(), newCompletion())
 	return root
 }
 
@@ -154,9 +160,12 @@ const (
 func exitCode(err error) int {
 	var usage *usageError
 	var verdict *verdictError
+	var process *ancestor.Error
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &process):
+		return process.Code
 	case errors.As(err, &verdict):
 		return verdict.code
 	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):

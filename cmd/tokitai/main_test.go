@@ -84,6 +84,11 @@ func TestExamples(t *testing.T) {
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	writeFile(t, "logits.safetensors", "logits:f16:2x3=1", "label:i32:2=1")
 	writeFile(t, "ab.safetensors", "A:f16:2x3=1", "B:f16:3x2=1")
+	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ran := 0
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
@@ -91,6 +96,15 @@ func TestExamples(t *testing.T) {
 			if words[0] != "tokitai" {
 				t.Errorf("%s: the example %q is no call of tokitai", path, line)
 				continue
+			}
+			if n := len(words); words[n-2] == "<" {
+				input, err := os.Open(words[n-1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer input.Close()
+				defer func(stdin *os.File) { os.Stdin = stdin }(os.Stdin)
+				os.Stdin, words = input, words[:n-2]
 			}
 			if code, stdout, stderr := program(t.Context(), words[1:]...); code != 0 || stdout == "" || stderr != "" {
 				t.Errorf("%s: exit code %d, %q, %q", strings.TrimSpace(line), code, stdout, stderr)

@@ -70,6 +70,7 @@ var rooms = []room{
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "kernelserver/ancestor"},
 	{path: "kernelserver/protocol", mustNot: []ban{{"op", "messages name definitions, and know none"}}},
 	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
 	{path: "kernelserver/process", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},

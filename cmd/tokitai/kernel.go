@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"tokitai/device/cpu"
+	"tokitai/engine"
+	"tokitai/kernelserver/ancestor"
+)
+
+// kernelFlags are what the command line of kernel says.
+type kernelFlags struct {
+	server                bool
+	device, policy        string
+	maxFrame, memoryLimit int64
+}
+
+func newKernel() *cobra.Command {
+	var f kernelFlags
+	c := &cobra.Command{
+		Use:   "kernel NAME",
+		Short: "one operation as a process, on standard input and output",
+		Long: `Read a request on standard input, compute it, and write the response to standard
+output. NAME is embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm or gelu. A
+request is numbers between white space, a response lines KEY=value; storage is
+fp16, as bit patterns in decimal. adamw has a binary format besides.
+docs/kernel-processes.md has them all, byte by byte.
+
+With --server requests come in frames, each after its length in four bytes,
+little-endian, and so do the responses, until the input ends. An error is a
+response too, ERR CODE REASON, and the next request is served.
+
+Exit codes, with one line ERR CODE REASON on standard error
+  2       a header that cannot be read, a hyper-parameter that is none
+  3 to 9  a size, a choice or a list of NAME's that cannot be used
+  10      the device failed, or has no memory left
+  20, 21  the input ended within the length of a frame, or within the frame
+  30-34   a binary request of adamw that is none
+  64      an unknown NAME or flag
+  70      a fault of this program`,
+		Example: `  tokitai kernel softmax < request.txt
+  tokitai kernel softmax --server --device cpu --max-frame 1000000 < frames.bin`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return kernelUsage(wrongUse("no kernel given, want %s", oneOf(ancestor.Kernels())))
+			case len(args) > 1:
+				return kernelUsage(wrongUse("unexpected argument %q", args[1]))
+			case !slices.Contains(ancestor.Kernels(), args[0]):
+				return kernelUsage(unknownName("kernel", args[0], ancestor.Kernels()))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return ancestor.Kernels(), cobra.ShellCompDirectiveNoFileComp
+		},
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return kernelUsage(refuseEmptyFlags(c.Flags())) },
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return kernelUsage(flagError(c, err)) })
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.server, "server", false, "serve frames until the input ends")
+	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
+	flags.StringVar(&f.policy, "policy", "fast", "`POLICY` fast, or same for the same bits on every device")
+	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the most a length can say)")
+	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a quarter of the memory of the machine or the device, whichever has less)")
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"fast", "same"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("max-frame", cobra.NoFileCompletions)
+	c.RegisterFlagCompletionFunc("memory-limit", cobra.NoFileCompletions)
+	return c
+}
+
+// kernelUsage is wrong use as a kernel process tells of it.
+func kernelUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ancestor.Error{Code: ancestor.CodeUsage, Reason: oneLine(err.Error()), Cause: err}
+}
+
+// kernelDevice is a device that cannot be used.
+func kernelDevice(err error) error {
+	return &ancestor.Error{Code: ancestor.CodeDevice, Reason: oneLine(err.Error()), Cause: err}
+}
+
+func (f *kernelFlags) run(c *cobra.Command, name string) error {
+	policy, err := engine.ParsePolicy(f.policy)
+	if err = errors.Join(err, checkDevice(f.device)); err != nil {
+		return kernelUsage(err)
+	}
+	for flag, value := range map[string]int64{"max-frame": f.maxFrame, "memory-limit": f.memoryLimit} {
+		if c.Flags().Changed(flag) && value < 1 {
+			return kernelUsage(wrongUse("--%s is %d, want at least 1", flag, value))
+		}
+	}
+	// Reading cannot be interrupted: a signal ends this command as it ends any filter.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+
+	dev, err := engine.Open(f.device)
+	if err != nil {
+		return kernelDevice(err)
+	}
+	defer dev.Close()
+	q, err := engine.NewQueue(dev, engine.WithPolicy(policy), engine.WithLog(warnings(c.ErrOrStderr())))
+	if err != nil {
+		return kernelDevice(err)
+	}
+	defer q.Close()
+	if f.memoryLimit == 0 {
+		host, err := cpu.New(cpu.Options{})
+		if err != nil {
+			return kernelDevice(err)
+		}
+		f.memoryLimit = min(ancestor.DefaultMemoryLimit(host.Describe()), ancestor.DefaultMemoryLimit(dev.Describe()))
+		host.Close()
+	}
+	p, err := ancestor.NewProcess(name, q, ancestor.Options{MemoryLimit: f.memoryLimit, MaxFrame: f.maxFrame})
+	if err != nil {
+		return err
+	}
+	if stdin, ok := c.InOrStdin().(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {
+		what := fmt.Sprintf("a request, %q and its lists, to the end of the input", ancestor.Header(name))
+		if f.server {
+			what = "requests in frames, each after its length in four bytes, to the end of the input"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "tokitai kernel %s: awaiting %s\n", name, what)
+	}
+	if f.server {
+		return p.Serve(c.InOrStdin(), c.OutOrStdout())
+	}
+	return p.RunOnce(c.InOrStdin(), c.OutOrStdout())
+}

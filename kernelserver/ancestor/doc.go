@@ -1,0 +1,26 @@
+// Package ancestor speaks the wire formats of tokitai's ancestor: one kernel a process, a
+// request as text on its standard input, the response as text on its standard output.
+// It serves them (Process), and drives any program that serves them (Client).
+//
+// Seven kernels have these formats: embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm and
+// gelu. They are rows of one table (kernels.go), from which everything else is derived:
+// what a request has to say, what its errors are called, what is computed and how the
+// response reads. docs/kernel-processes.md has the formats and the codes of errors.
+//
+// A request is numbers between white space; u16 are bit patterns of fp16 in decimal. The
+// softmax of one row of 0 and 0 is asked for by the 10 bytes
+//
+//	0 1 2\n0 0\n
+//
+// and answered by lines KEY=value, of which the last is OUTPUT=14336,14336 (0x3800, one
+// half). A server takes requests in frames, a length of four bytes, little-endian, before
+// each,
+//
+//	0a 00 00 00  30 20 31 20 32 0a  30 20 30 0a
+//
+// and frames its responses likewise. An error is the response ERR <code> <reason>.
+//
+// Requests are parsed as they arrive: nothing is allocated because a length or a size was
+// announced. The package starts no process and knows no pipe: it is given a reader and a
+// writer.
+package ancestor

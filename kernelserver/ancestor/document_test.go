@@ -1,0 +1,71 @@
+package ancestor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/op/adamw"
+)
+
+// The table of docs/kernel-processes.md says what the table of kernels says.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kernel-processes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range kernels {
+		k := &kernels[i]
+		var lists, codes []string
+		var keys string
+		choice := slices.IndexFunc(k.checks, func(c check) bool { return strings.Contains("OP MODE ID", c.names) })
+		for _, c := range k.checks {
+			codes = append(codes, fmt.Sprintf("%d %s", c.code, c.names))
+		}
+		chosen := func(name string, value int64) form {
+			return k.form(func(of string) int {
+				if of == name {
+					return int(value)
+				}
+				return 1
+			}, adamw.Hyper{})
+		}
+		listed := func(f form) string {
+			var all []string
+			for _, l := range f.lists {
+				all = append(all, fmt.Sprintf("%s %d", l.name, l.code))
+			}
+			keys = "DEVICE_NAME GFX"
+			if f.backend != "" {
+				keys = "BACKEND " + keys
+			}
+			for _, l := range f.lines {
+				keys += " " + l.key
+			}
+			keys += " KERNEL_TIME_MS"
+			for _, r := range f.results {
+				keys += " " + r.name
+			}
+			return strings.Join(all, ", ")
+		}
+		if choice < 0 {
+			lists = append(lists, listed(chosen("", 0)))
+		} else {
+			for c, v := k.checks[choice], k.checks[choice].min; v <= c.max; v++ {
+				lists = append(lists, fmt.Sprintf("%s %d: %s", c.names, v, listed(chosen(c.names, v))))
+			}
+		}
+		between := map[byte]string{' ': "space", ',': "comma"}[k.separator]
+		row := fmt.Sprintf("| %s | `%s` | %s | %s | %s | %s |\n", k.name, k.header, strings.Join(lists, "; "), strings.Join(codes, ", "), keys, between)
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/kernel-processes.md has no row\n%s", row)
+		}
+	}
+	for reason, code := range binaryReasons {
+		if !strings.Contains(string(text), "`ERR "+reason+"`") || !strings.Contains(string(text), fmt.Sprintf("\n| %d | ", code)) {
+			t.Errorf("docs/kernel-processes.md does not name %q", reason)
+		}
+	}
+}
