@@ -30,12 +30,16 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/kernelserver/process"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 )
@@ -50,6 +54,11 @@ type Options struct {
 	MemoryLimit int64        // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
 	Build       string       // what the program is, for the client; "" is what the build recorded
 	Log         *slog.Logger // nil is the default one
+
+	// OwnsProcess says that the process does nothing else. Descriptors that it inherited are
+	// then closed, but for 0 to 2 and the socket; interrupts are left to the parent; and the
+	// collector keeps garbage within the memory limit.
+	OwnsProcess bool
 
 	wait func() // in tests: after everything has been given back
 }
@@ -94,13 +103,32 @@ func FD(fd int, o Options) error {
 	if err != nil {
 		return &ExitError{Code: ExitRefused, Cause: err}
 	}
+	if o.OwnsProcess {
+		if err := ownProcess(); err != nil {
+			return &ExitError{Code: ExitRefused, Cause: err}
+		}
+	}
 	return run(transport{in: conn, out: socketWriter{conn}, socket: conn, gone: gone}, o)
 }
 
 // Pipes serves on two streams, without shared memory. At the end of the input it first
 // answers what it has read.
 func Pipes(in io.Reader, out io.Writer, o Options) error {
+	if o.OwnsProcess {
+		if err := ownProcess(); err != nil {
+			return &ExitError{Code: ExitRefused, Cause: err}
+		}
+	}
 	return run(transport{in: in, out: out}, o)
+}
+
+// ownProcess closes what was inherited, which what Go has opened never looks like, and
+// sets signals: the terminal interrupts parent and child alike, and it is the parent that
+// decides; a pipe that nobody reads is an error of writing.
+func ownProcess() error {
+	signal.Ignore(os.Interrupt, syscall.SIGPIPE)
+	signal.Reset(syscall.SIGTERM)
+	return process.CloseOthers(2)
 }
 
 // socketWriter writes without descriptors.
@@ -209,6 +237,9 @@ func (s *server) open() error {
 		host.Close()
 	}
 	s.memory.init(s.MemoryLimit)
+	if s.OwnsProcess {
+		debug.SetMemoryLimit(s.MemoryLimit)
+	}
 	if s.device != nil {
 		s.memory.device = s.device.Name()
 	}
