@@ -143,7 +143,11 @@ The command kernel has codes of its own.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
+<<<<<<< HEAD
 	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newCache(), newKernel(), newVersion(), newCompletion())
+=======
+	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newServe(), newCache(), newVersion(), newCompletion())
+>>>>>>> serve
 	return root
 }
 
