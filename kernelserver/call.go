@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"tokitai/def"
@@ -207,6 +208,10 @@ func (k *core) finish(ctx context.Context, c *child, r *request, rc *engine.Remo
 		}
 	} else if errors.Is(err, ErrDied) || errors.Is(err, device.ErrClosed) {
 		err = k.halfway(rc, err)
+	} else if f, ok := errors.AsType[*protocol.Failure](err); ok && f.Detail("call") != "" && f.Code != protocol.CodeBadArgument {
+		begun := *f
+		begun.Message = strings.TrimPrefix(f.Message, operation+": ")
+		err = &engine.LaunchError{Op: operation, Cause: &begun}
 	}
 	k.giveBack(&r.held)
 	c.conn.recycle(r)

@@ -415,9 +415,10 @@ func (r *request) parse(kind protocol.Kind) error {
 	return nil
 }
 
-// goError is the error that the process sent, as a call in this process would give it.
+// goError is the error that the process sent, as a call in this process would give it. That
+// of a kernel that had begun stays what it is, for finish.
 func goError(f *protocol.Failure) error {
-	if cause := f.Unwrap(); cause != nil && cause.Error() == f.Message {
+	if cause := f.Unwrap(); cause != nil && cause.Error() == f.Message && (f.Detail("call") == "" || f.Code == protocol.CodeBadArgument) {
 		return cause
 	}
 	return f

@@ -61,15 +61,15 @@ func ask(ctx context.Context, d *Device, first float32, n int) error {
 	for i := range values {
 		values[i] = first + float32(i)
 	}
-	x, err := tensor.FromFloat32(engine.CPU().Device(), num.F32, values, n)
+	x, err := tensor.FromFloat32(engine.CPU().Device(), num.F32, values, 1, n)
 	if err != nil {
 		return err
 	}
-	y, err := tensor.New(engine.CPU().Device(), num.F32, n)
+	y, err := tensor.New(engine.CPU().Device(), num.F32, 1, n)
 	if err != nil {
 		return err
 	}
-	if err := softmax.Forward(engine.CPU().WithContext(ctx), x, y, Isolated(d)); err != nil {
+	if err := softmax.Forward(engine.CPU().WithContext(ctx), y, x, Isolated(d)); err != nil {
 		return err
 	}
 	got, err := y.Float32s()
@@ -253,7 +253,7 @@ func TestAbandonedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := tensor.New(d, num.F32, 1000)
+	x, err := tensor.New(d, num.F32, 1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestAbandonedMemory(t *testing.T) {
 		t.Fatalf("got %v, want a LaunchError: the process may still write", err)
 	}
 	x.Close()
-	y, err := tensor.New(d, num.F32, 1000)
+	y, err := tensor.New(d, num.F32, 1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestAbandonedMemory(t *testing.T) {
 	}
 	waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 })
 	waitFor(t, "the memory is free", func() bool {
-		z, err := tensor.New(d, num.F32, 1000)
+		z, err := tensor.New(d, num.F32, 1, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +365,7 @@ func TestRetry(t *testing.T) {
 	})
 	t.Run("in place", func(t *testing.T) {
 		d := dieOnce(t, Options{Retries: 1})
-		x, err := tensor.New(d, num.F32, 4)
+		x, err := tensor.New(d, num.F32, 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,18 +375,18 @@ func TestRetry(t *testing.T) {
 	})
 	t.Run("handle", func(t *testing.T) {
 		d := dieOnce(t, Options{Retries: 1})
-		x, err := tensor.New(d.Resident(), num.F32, 4)
+		x, err := tensor.New(d.Resident(), num.F32, 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := tensor.New(d, num.F32, 4)
+		y, err := tensor.New(d, num.F32, 1, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := softmax.Forward(engine.CPU(), x, y, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
+		if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
 			t.Errorf("got %v, want a death and no retry", err)
 		}
-		if err := softmax.Forward(engine.CPU(), x, y, Isolated(d)); !errors.Is(err, ErrStateLost) {
+		if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); !errors.Is(err, ErrStateLost) {
 			t.Errorf("got %v, want %v", err, ErrStateLost)
 		}
 		if _, err := x.Float32s(); !errors.Is(err, ErrStateLost) {
