@@ -75,6 +75,7 @@ var rooms = []room{
 	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
 	{path: "kernelserver/process", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},
 	{path: "kernelserver/serve"},
+	{path: "kernelserver"},
 	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "internal/optest"},
 	{path: "internal/mutants"},

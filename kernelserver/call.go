@@ -1,0 +1,388 @@
+package kernelserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/kernelserver/protocol"
+	"tokitai/tensor"
+)
+
+// call is the memory in which a call becomes a frame.
+type call struct {
+	list   [1]protocol.Call
+	copied []copied // operands that are not the process's own, in their order
+}
+
+// copied is an operand that is sent, fetched, or both.
+type copied struct {
+	tensor *tensor.Tensor
+	bytes  int64
+	isOut  bool
+	extent extent // none where it is in the frames
+}
+
+func (c *call) clear() {
+	p := &c.list[0]
+	clear(p.Params)
+	clear(p.Operands)
+	clear(c.copied)
+	p.Params, p.Operands, c.copied = p.Params[:0], p.Operands[:0], c.copied[:0]
+}
+
+// holdings are what a request keeps from being given to others.
+type holdings struct {
+	blocks  []*block
+	staged  []extent
+	hasSlot bool
+}
+
+func (h holdings) emptied() holdings {
+	clear(h.blocks)
+	clear(h.staged)
+	return holdings{blocks: h.blocks[:0], staged: h.staged[:0]}
+}
+
+// giveBack ends what a request holds, but for its slot.
+func (k *core) giveBack(h *holdings) {
+	for _, b := range h.blocks {
+		b.leave()
+	}
+	for _, e := range h.staged {
+		k.memory.giveBack(e)
+	}
+	*h = h.emptied()
+}
+
+// settled counts a request that has been answered, or never will be.
+func (k *core) settled(r *request, isAbandoned bool) {
+	k.stats.requests.Add(1)
+	if r.err != nil {
+		k.stats.errors.Add(1)
+	}
+	if r.kind == protocol.KindCall {
+		kernel := int64(r.results.KernelNanoseconds)
+		k.stats.kernelNS.Add(kernel)
+		k.stats.wireNS.Add(max(0, r.tookNS-kernel))
+	}
+	if r.held.hasSlot {
+		k.slots.release()
+	}
+	if isAbandoned {
+		k.giveBack(&r.held)
+	}
+}
+
+// Call computes in the process: see [engine.Caller]. What a canceled call wrote to the
+// process's own memory, or may yet write, is not known.
+func (d *Device) Call(ctx context.Context, c *engine.RemoteCall) error {
+	k := d.core
+	retries := k.options.Retries
+	if retries > 0 && !isPure(k, c) {
+		retries = 0
+	}
+	for {
+		err := k.call(ctx, c)
+		switch {
+		case err == nil:
+			return nil
+		case retries > 0 && errors.Is(err, ErrDied) && !errors.Is(err, ErrRefused):
+			retries--
+			k.stats.retries.Add(1)
+			continue
+		}
+		return err
+	}
+}
+
+// isPure reports whether a call can be made twice: it writes nothing that it reads, and
+// uses nothing that is lost with a process.
+func isPure(k *core, c *engine.RemoteCall) bool {
+	for i, t := range c.Tensors {
+		if b := k.own(t); b != nil && b.extent.isNone() {
+			return false
+		}
+		if !c.Definition.Operands[i].IsOut {
+			continue
+		}
+		for j, u := range c.Tensors {
+			if c.Definition.Operands[j].IsIn && tensor.Overlap(t, u) != tensor.Disjoint {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// own is the block of a tensor that is the process's own, else nil.
+func (k *core) own(t *tensor.Tensor) *block {
+	var b *buffer
+	switch x := t.Buffer().(type) {
+	case *sharedBuffer:
+		b = &x.buffer
+	case *buffer:
+		b = x
+	}
+	if b == nil || b.device.core != k {
+		return nil
+	}
+	return b.block
+}
+
+func (k *core) call(ctx context.Context, rc *engine.RemoteCall) error {
+	operation := rc.Definition.Name
+	began := time.Now()
+	if k.isClosed.Load() {
+		return inOperation(operation, k.closedError())
+	}
+	if err := k.slots.acquire(ctx); err != nil {
+		return inOperation(operation, err)
+	}
+	for {
+		c, err := k.processFor(ctx, rc)
+		if err != nil {
+			k.slots.release()
+			return inOperation(operation, err)
+		}
+		r := newRequest(protocol.KindCall)
+		err = k.prepare(ctx, c, r, rc)
+		if err == nil {
+			k.stats.queueNS.Add(int64(time.Since(began)))
+			r.held.hasSlot = true
+			err = c.conn.send(r, -1)
+		}
+		if err != nil {
+			r.held.hasSlot = false
+			k.giveBack(&r.held)
+			if errors.Is(err, errNotSent) {
+				continue // to the next process, or to find that memory is lost
+			}
+			k.slots.release()
+			return inOperation(operation, err)
+		}
+		return k.finish(ctx, c, r, rc)
+	}
+}
+
+// processFor is the process that has the call's memory, or any.
+func (k *core) processFor(ctx context.Context, rc *engine.RemoteCall) (*child, error) {
+	var c *child
+	for _, t := range rc.Tensors {
+		b := k.own(t)
+		if b == nil || b.child == nil {
+			continue
+		}
+		if b.isLost() {
+			return nil, b.lost()
+		}
+		c = b.child // there is one at a time that is not lost
+	}
+	if c != nil {
+		return c, nil
+	}
+	return k.running(ctx)
+}
+
+// finish waits for the answer.
+func (k *core) finish(ctx context.Context, c *child, r *request, rc *engine.RemoteCall) error {
+	operation := rc.Definition.Name
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if c.conn.abandon(r, k.options.HangAfter) {
+			return k.halfway(rc, ctx.Err())
+		}
+		<-r.done
+	}
+	err := r.err
+	if err == nil {
+		err = fetch(r)
+		if err != nil {
+			err = &engine.LaunchError{Op: operation, Cause: err}
+		}
+	} else if errors.Is(err, ErrDied) || errors.Is(err, device.ErrClosed) {
+		err = k.halfway(rc, err)
+	} else if f, ok := errors.AsType[*protocol.Failure](err); ok && f.Detail("call") != "" && f.Code != protocol.CodeBadArgument {
+		begun := *f
+		begun.Message = strings.TrimPrefix(f.Message, operation+": ")
+		err = &engine.LaunchError{Op: operation, Cause: &begun}
+	}
+	k.giveBack(&r.held)
+	c.conn.recycle(r)
+	return err
+}
+
+// halfway is the error of a call that may have begun: what it writes in place may be
+// written in part.
+func (k *core) halfway(rc *engine.RemoteCall, err error) error {
+	for i, t := range rc.Tensors {
+		if rc.Definition.Operands[i].IsOut && k.own(t) != nil {
+			return &engine.LaunchError{Op: rc.Definition.Name, Cause: err}
+		}
+	}
+	return inOperation(rc.Definition.Name, err)
+}
+
+func inOperation(operation string, err error) error {
+	if _, namesIt := errors.AsType[*tensor.BadArgument](err); namesIt {
+		return err
+	}
+	return fmt.Errorf("%s: %w", operation, err)
+}
+
+// prepare turns a call into a frame, and holds what it uses.
+func (k *core) prepare(ctx context.Context, c *child, r *request, rc *engine.RemoteCall) error {
+	p := &r.call.list[0]
+	p.Definition, p.Lowering = rc.Definition.Name, rc.Lowering
+	p.Policy, p.BadIndex, p.Admission = uint8(rc.Policy), uint8(rc.BadIndex), uint8(rc.Admission)
+	for i, v := range rc.Params {
+		p.Params = append(p.Params, protocol.Param{Name: rc.Definition.Params[i].Name, Value: v})
+	}
+	var inline, shared int64
+	for i, t := range rc.Tensors {
+		o := &rc.Definition.Operands[i]
+		placed, err := k.place(ctx, c, r, rc.Definition.Name, o, t)
+		if err != nil {
+			return err
+		}
+		bytes := int64(t.Len()) * int64(t.DType().Size())
+		switch placed.Place {
+		case protocol.InFrame:
+			inline += bytes
+			if o.IsOut {
+				r.replyBytes += bytes
+			}
+		case protocol.InArena:
+			shared += bytes
+		}
+		p.Operands = append(p.Operands, protocol.Operand{Name: o.Name, Tensor: placed})
+	}
+	r.frame = protocol.AppendCalls(r.frame, r.call.list[:])
+	for i, t := range rc.Tensors {
+		if p.Operands[i].Tensor.Place == protocol.InFrame && rc.Definition.Operands[i].IsIn {
+			var err error
+			if r.frame, err = appendElements(r.frame, t); err != nil {
+				return err
+			}
+		}
+	}
+	k.stats.inlineBytes.Add(inline)
+	k.stats.sharedBytes.Add(shared)
+	return k.checkFrame(c, r)
+}
+
+// checkFrame refuses what the process, or this side, would not read.
+func (k *core) checkFrame(c *child, r *request) error {
+	longest := max(int64(len(r.frame)-protocol.HeaderBytes), r.replyBytes)
+	most := c.welcome.MaxFrame
+	if own := k.options.MaxFrame; own > 0 {
+		most = min(most, own)
+	}
+	if longest > most {
+		return &device.ArgumentError{Call: k.name, Got: fmt.Sprintf("a frame of %d bytes", longest), Want: fmt.Sprintf("at most %d", most)}
+	}
+	return nil
+}
+
+// place decides where the process finds an operand.
+func (k *core) place(ctx context.Context, c *child, r *request, operation string, o *def.Operand, t *tensor.Tensor) (protocol.Tensor, error) {
+	placed := protocol.Tensor{DType: t.DType(), Shape: t.Shape()}
+	if b := k.own(t); b != nil {
+		if !b.use() {
+			return placed, &tensor.BadArgument{Op: operation, Operand: o.Name, Got: "is closed", Cause: device.ErrClosed}
+		}
+		r.held.blocks = append(r.held.blocks, b)
+		placed.Offset, placed.Stride = t.Offset(), t.RowStride()
+		if b.extent.isNone() {
+			placed.Place, placed.Handle = protocol.InHandle, b.handle
+			return placed, nil
+		}
+		if c.welcome.HasArenas {
+			placed.Place, placed.Arena = protocol.InArena, b.extent.arena.id
+			placed.Offset += b.extent.offset
+			return placed, k.announce(ctx, c, b.extent.arena)
+		}
+		placed.Offset, placed.Stride = 0, 0
+	}
+	x := copied{tensor: t, bytes: int64(t.Len()) * int64(t.DType().Size()), isOut: o.IsOut}
+	if x.bytes > inlineBytes && c.welcome.HasArenas {
+		if e, err := k.stage(ctx, c, x.bytes); err == nil {
+			r.held.staged = append(r.held.staged, e)
+			x.extent = e
+			placed.Place, placed.Arena, placed.Offset, placed.Stride = protocol.InArena, e.arena.id, e.offset, t.Cols()
+			if o.IsIn {
+				if _, err := appendElements(e.slice(x.bytes)[:0], t); err != nil {
+					return placed, err
+				}
+			}
+		} else if ctx.Err() != nil || errors.Is(err, errNotSent) || errors.Is(err, ErrDied) {
+			return placed, err
+		}
+	}
+	if x.extent.isNone() {
+		if o.IsIn {
+			placed.Carried |= protocol.WithRequest
+		}
+		if o.IsOut {
+			placed.Carried |= protocol.WithReply
+		}
+	}
+	if x.isOut {
+		r.call.copied = append(r.call.copied, x)
+	}
+	return placed, nil
+}
+
+// stage finds shared memory for a copy. Where there is no room the copy goes in a frame.
+func (k *core) stage(ctx context.Context, c *child, bytes int64) (extent, error) {
+	e, err := k.memory.take(bytes, false)
+	if err != nil {
+		return extent{}, err
+	}
+	if err := k.announce(ctx, c, e.arena); err != nil {
+		k.memory.giveBack(e)
+		return extent{}, err
+	}
+	return e, nil
+}
+
+// appendElements adds a tensor's elements, without gaps.
+func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
+	a, ok := t.Array()
+	if !ok {
+		raw, err := t.Bytes()
+		return append(b, raw...), err
+	}
+	size := a.DType.Size()
+	if a.Stride == a.Cols {
+		return append(b, a.Data[:a.Rows*a.Cols*size]...), nil
+	}
+	for row := range a.Rows {
+		b = append(b, a.Data[row*a.Stride*size:][:a.Cols*size]...)
+	}
+	return b, nil
+}
+
+// fetch writes the results of a good reply to the tensors that they are for.
+func fetch(r *request) error {
+	data := r.results.Data
+	for i := range r.call.copied {
+		x := &r.call.copied[i]
+		var raw []byte
+		if x.extent.isNone() {
+			raw, data = data[:x.bytes], data[x.bytes:]
+		} else {
+			raw = x.extent.slice(x.bytes)
+		}
+		if err := x.tensor.SetBytes(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}

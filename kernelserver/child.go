@@ -1,0 +1,387 @@
+package kernelserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"tokitai/device"
+	"tokitai/kernelserver/process"
+	"tokitai/kernelserver/protocol"
+	"tokitai/kernelserver/shm"
+)
+
+const (
+	// lastRepliesWait is how long the replies of a process that has ended are read. Only
+	// a process that it started and that lives on can make it so long.
+	lastRepliesWait = time.Second
+
+	// exitWait is how long a process may live that has closed its stream.
+	exitWait = time.Second
+)
+
+// child is one kernel process, from its start to its death.
+type child struct {
+	conn      *conn
+	process   *process.Child
+	welcome   protocol.Welcome // once it is ready
+	isReady   bool             // under the core's mutex
+	isBuried  chan struct{}    // closed when its death is known to everybody
+	death     error            // once buried
+	beginning time.Time
+}
+
+// attempt is a start that others wait for too.
+type attempt struct {
+	done  chan struct{}
+	child *child
+	err   error
+}
+
+// running returns the process, and starts one where there is none.
+func (k *core) running(ctx context.Context) (*child, error) {
+	for {
+		k.mu.Lock()
+		switch {
+		case k.isClosed.Load():
+			k.mu.Unlock()
+			return nil, k.closedError()
+		case k.child != nil && k.child.conn.cause() == nil:
+			c := k.child
+			k.mu.Unlock()
+			return c, nil
+		case k.child != nil: // it is dying
+			dying := k.child.isBuried
+			k.mu.Unlock()
+			select {
+			case <-dying:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			continue
+		case k.isRefused:
+			err := &RefusedError{Device: k.name, Deaths: len(k.deaths), Within: k.options.DeathWindow, Last: k.lastDeath}
+			k.mu.Unlock()
+			return nil, err
+		}
+		a := k.attempt
+		if a == nil {
+			a = &attempt{done: make(chan struct{})}
+			k.attempt = a
+			k.starts.Go(func() { k.start(a) })
+		}
+		k.mu.Unlock()
+		select {
+		case <-a.done:
+			return a.child, a.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// start makes an attempt when its time has come.
+func (k *core) start(a *attempt) {
+	k.mu.Lock()
+	delay := time.Until(k.notBefore())
+	k.mu.Unlock()
+	select {
+	case <-time.After(delay):
+		a.child, a.err = k.launch()
+	case <-k.closing:
+		a.err = k.closedError()
+	}
+	k.mu.Lock()
+	k.attempt = nil
+	k.mu.Unlock()
+	close(a.done)
+}
+
+// notBefore is when a process may be started: the more have died of late, the later.
+func (k *core) notBefore() time.Time {
+	if len(k.deaths) == 0 {
+		return time.Time{}
+	}
+	last := k.deaths[len(k.deaths)-1]
+	delay := k.options.Backoff
+	for _, d := range k.deaths[:len(k.deaths)-1] {
+		if last.Sub(d) <= k.options.DeathWindow {
+			delay = min(2*delay, k.options.MaxBackoff)
+		}
+	}
+	return last.Add(delay)
+}
+
+// launch starts a process and asks it what it is.
+func (k *core) launch() (*child, error) {
+	spec := process.Spec{Program: k.pool.program, Args: k.pool.args, Stderr: k.options.Stderr}
+	spec.Args = append(spec.Args[:len(spec.Args):len(spec.Args)], "--device", k.device)
+	flag := func(name string, value int64) {
+		if value > 0 {
+			spec.Args = append(spec.Args, name, strconv.FormatInt(value, 10))
+		}
+	}
+	flag("--max-frame", k.options.MaxFrame)
+	flag("--memory-limit", k.options.MemoryLimit)
+
+	socket, file, err := shm.Pair()
+	switch {
+	case err == nil:
+		spec.Socket, spec.Host = file, socket
+		spec.Args = append(spec.Args, "--fd", "3")
+	case errors.Is(err, shm.ErrUnsupported):
+		spec.HasPipes = true
+		spec.Args = append(spec.Args, "--stdio")
+	default:
+		return nil, k.notStarted(err)
+	}
+	p, err := process.Start(spec)
+	if err != nil {
+		if socket != nil && spec.Host != nil {
+			socket.Close()
+		}
+		return nil, k.notStarted(err)
+	}
+	var s stream = pipes{p}
+	if spec.Host != nil {
+		s = socket
+	}
+	c := &child{process: p, conn: newConn(s, k.settled), isBuried: make(chan struct{}), beginning: time.Now()}
+	k.starts.Go(func() { k.supervise(c) })
+
+	hello := newRequest(protocol.KindHello)
+	hello.frame = (&protocol.Hello{Lowest: protocol.Version, Highest: protocol.Version, Client: "tokitai kernelserver"}).Append(hello.frame)
+	if c.conn.send(hello, -1) == nil {
+		select {
+		case <-hello.done:
+		case <-time.After(k.options.StartTimeout):
+			c.conn.fail(fmt.Errorf("%w: got nothing within %v", errSilent, k.options.StartTimeout))
+			<-hello.done
+		case <-k.closing:
+			c.conn.fail(device.ErrClosed)
+			<-hello.done
+		}
+		if err = hello.err; err == nil {
+			c.welcome, err = protocol.ParseWelcome(hello.body)
+		}
+		if err == nil && c.welcome.Version != protocol.Version {
+			err = misbehaved(fmt.Sprint(protocol.Version), "version %d", c.welcome.Version)
+		}
+		if err == nil && k.enter(c) {
+			return c, nil
+		}
+	}
+	if err == nil { // the host is closing, unless the process has failed already
+		err = device.ErrClosed
+	}
+	c.conn.fail(err)
+	<-c.isBuried
+	return nil, c.death
+}
+
+// enter makes a process that has said what it is the one to use.
+func (k *core) enter(c *child) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.isClosed.Load() || c.conn.cause() != nil {
+		return false
+	}
+	c.isReady = true
+	k.child = c
+	k.description = c.welcome
+	k.stats.starts.Add(1)
+	return true
+}
+
+// notStarted counts a process that did not even come to life as dead.
+func (k *core) notStarted(err error) error {
+	death := &DiedError{Device: k.name, Group: k.group, Program: k.pool.program, Cause: err, InStart: true}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.count(death)
+	return death
+}
+
+// supervise waits for the process's end, sees to it where it must be, and tells
+// everybody.
+func (k *core) supervise(c *child) {
+	defer close(c.isBuried)
+	select {
+	case <-c.conn.failed:
+	case <-c.process.Done():
+		select {
+		case <-c.conn.readerDone:
+		case <-time.After(lastRepliesWait):
+		}
+		c.conn.fail(io.EOF)
+	}
+	cause := c.conn.cause()
+	grace := time.Duration(0)
+	switch {
+	case errors.Is(cause, device.ErrClosed):
+		grace = k.options.CloseGrace
+	case isEnd(cause):
+		cause = nil
+		select {
+		case <-c.process.Done():
+		case <-time.After(exitWait):
+			cause = errClosedStream
+		}
+	}
+	c.conn.stream.Close()
+	c.process.Close(grace)
+	<-c.conn.readerDone
+	<-c.conn.writerDone
+
+	status := c.process.Status()
+	death := &DiedError{Device: k.name, Group: k.group, Program: k.pool.program, PID: status.PID,
+		Exit: exitText(status), LastWords: strings.Join(status.LastWords, " | "), Cause: cause}
+	k.mu.Lock()
+	death.InStart = !c.isReady
+	switch {
+	case errors.Is(cause, device.ErrClosed):
+		c.death = k.closedError()
+	default:
+		c.death = death
+		k.count(death)
+	}
+	if k.child == c {
+		k.child = nil
+	}
+	k.mu.Unlock()
+	c.conn.bury(c.death)
+}
+
+// count remembers a death, and refuses to go on after too many.
+func (k *core) count(death *DiedError) {
+	now := time.Now()
+	recent := k.deaths[:0]
+	for _, d := range k.deaths {
+		if now.Sub(d) <= k.options.DeathWindow {
+			recent = append(recent, d)
+		}
+	}
+	k.deaths = append(recent, now)
+	k.lastDeath = death
+	k.isRefused = len(k.deaths) >= k.options.MaxDeaths
+	k.stats.deaths.Add(1)
+	k.options.Log.Warn("kernel process died", "device", k.device, "group", k.group, "pid", death.PID, "exit", death.Exit,
+		"cause", death.Cause, "last_words", death.LastWords, "refused", k.isRefused)
+}
+
+// isEnd reports whether a stream's failure is that the other side is gone.
+func isEnd(err error) bool {
+	if _, is := errors.AsType[*net.OpError](err); is { // of a socket
+		return true
+	}
+	if _, is := errors.AsType[*fs.PathError](err); is { // of a pipe
+		return true
+	}
+	return errors.Is(err, io.EOF)
+}
+
+func exitText(status *process.ExitError) string {
+	switch {
+	case status.Cause != nil:
+		return status.Cause.Error()
+	case status.Signal != nil:
+		return "signal: " + status.Signal.String()
+	}
+	return fmt.Sprintf("exit status %d", status.Code)
+}
+
+// pipes are a process's standard input and output as a stream.
+type pipes struct{ process *process.Child }
+
+func (p pipes) Read(b []byte) (int, error) { return p.process.Stdout().Read(b) }
+
+func (p pipes) Write(b []byte, fds ...int) (int, error) { return p.process.Stdin().Write(b) }
+
+func (p pipes) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error) {
+	for _, b := range buffers {
+		written, err := p.process.Stdin().Write(b)
+		if n += int64(written); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (p pipes) Close() error { return p.process.Stdin().Close() }
+
+// announcement is an arena that the process has been told of, or is being told of.
+type announcement struct {
+	done chan struct{}
+	err  error
+}
+
+// announce makes sure that the process knows an arena.
+func (k *core) announce(ctx context.Context, c *child, a *arena) error {
+	c.conn.mu.Lock()
+	n, isKnown := c.conn.arenas[a.id]
+	if !isKnown {
+		n = &announcement{done: make(chan struct{})}
+		c.conn.arenas[a.id] = n
+	}
+	c.conn.mu.Unlock()
+	if !isKnown {
+		k.memory.hold(a)
+		go func() {
+			defer k.memory.letGo(a)
+			defer close(n.done)
+			if n.err = k.tellArena(c, a); n.err != nil {
+				c.conn.mu.Lock()
+				delete(c.conn.arenas, a.id) // so that the next call tries again
+				c.conn.mu.Unlock()
+			}
+		}()
+	}
+	select {
+	case <-n.done:
+		return n.err
+	default:
+	}
+	select {
+	case <-n.done:
+		return n.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (k *core) tellArena(c *child, a *arena) error {
+	r := newRequest(protocol.KindArena)
+	r.frame = (&protocol.ArenaBody{Arena: a.id, Bytes: int64(len(a.bytes))}).Append(r.frame)
+	if err := c.conn.send(r, a.region.FD()); err != nil {
+		return err
+	}
+	<-r.done
+	err := r.err
+	c.conn.recycle(r)
+	return err
+}
+
+// dropArena tells the process that an arena is gone, if it knows it.
+func (k *core) dropArena(id uint32) {
+	k.mu.Lock()
+	c := k.child
+	k.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.conn.mu.Lock()
+	_, isKnown := c.conn.arenas[id]
+	delete(c.conn.arenas, id)
+	c.conn.mu.Unlock()
+	if isKnown {
+		r := newRequest(protocol.KindDrop)
+		r.frame = protocol.AppendDrop(r.frame, id)
+		c.conn.post(r)
+	}
+}

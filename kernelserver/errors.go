@@ -1,0 +1,108 @@
+package kernelserver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What can go wrong beyond what calls in this process can give, for errors.Is.
+var (
+	// ErrDied is a kernel process that ended while it was needed: see [DiedError].
+	ErrDied = errors.New("kernel process died")
+
+	// ErrRefused is a kernel process that is not started again: see [RefusedError].
+	ErrRefused = errors.New("kernel process is not started again")
+
+	// ErrStateLost is memory that ended with its kernel process: see [StateLostError].
+	ErrStateLost = errors.New("memory was lost with its kernel process")
+
+	// ErrNoProgram is that there is no program to start: see [Options.Program].
+	ErrNoProgram = errors.New("no program for kernel processes")
+)
+
+// Why the host ends a kernel process: causes of a [DiedError].
+var (
+	errHung         = errors.New("hung: an abandoned request was not answered")
+	errClosedStream = errors.New("it closed its connection and went on")
+	errSilent       = errors.New("it did not say what it is in time")
+)
+
+// DiedError is a kernel process that ended before it answered.
+type DiedError struct {
+	Device    string // process:cpu
+	Group     string
+	Program   string
+	PID       int    // 0 where it could not be started
+	Exit      string // how it ended: "signal: killed", "exit status 2"; "" where it was not started
+	LastWords string // the end of what it wrote to its standard error
+	Cause     error  // why it was ended or could not be used; nil where it ended by itself
+	InStart   bool   // it had not yet said what it is
+}
+
+func (e *DiedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: kernel process died", e.Device)
+	if e.InStart {
+		fmt.Fprintf(&b, " at its start (%s)", e.Program)
+	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	if e.Exit != "" {
+		fmt.Fprintf(&b, " (%s)", e.Exit)
+	}
+	if e.LastWords != "" {
+		fmt.Fprintf(&b, "; its last words: %s", e.LastWords)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrDied) true.
+func (e *DiedError) Is(target error) bool { return target == ErrDied }
+
+func (e *DiedError) Unwrap() error { return e.Cause }
+
+// RefusedError is a call for which no process is started, as too many have died. It lasts
+// until [Device.Reset].
+type RefusedError struct {
+	Device string
+	Deaths int
+	Within time.Duration
+	Last   error // the last death
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s: refused after %d deaths within %v: %v", e.Device, e.Deaths, e.Within, e.Last)
+}
+
+// Is makes errors.Is(err, ErrRefused) true.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+func (e *RefusedError) Unwrap() error { return e.Last }
+
+// StateLostError is the use of memory that a process held which has ended.
+type StateLostError struct {
+	Device string
+	Cause  error // the process's end
+}
+
+func (e *StateLostError) Error() string {
+	return fmt.Sprintf("%s: %v: %v", e.Device, ErrStateLost, e.Cause)
+}
+
+// Is makes errors.Is(err, ErrStateLost) true.
+func (e *StateLostError) Is(target error) bool { return target == ErrStateLost }
+
+func (e *StateLostError) Unwrap() error { return e.Cause }
+
+// MisbehavedError is a reply that the protocol does not allow. The process that sent it is
+// killed: nothing that it says can be trusted.
+type MisbehavedError struct {
+	Got, Want string
+}
+
+func (e *MisbehavedError) Error() string {
+	return fmt.Sprintf("it misbehaved: got %s, want %s", e.Got, e.Want)
+}

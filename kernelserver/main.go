@@ -1,0 +1,56 @@
+package kernelserver
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"tokitai/kernelserver/serve"
+)
+
+// serveArgument, in the place of a first argument, says that a program was started as a
+// kernel process by itself.
+const serveArgument = "tokitai-serve"
+
+// hasMain is set when this program can be its own kernel process.
+var hasMain atomic.Bool
+
+// Main makes a program its own kernel process: call it first thing in main, or in
+// TestMain. Where the program was started as one it serves, and never returns.
+func Main() {
+	hasMain.Store(true)
+	if len(os.Args) < 2 || os.Args[1] != serveArgument {
+		return
+	}
+	os.Exit(serveMain(os.Args[2:]))
+}
+
+func serveMain(args []string) int {
+	flags := flag.NewFlagSet(serveArgument, flag.ContinueOnError)
+	o := serve.Options{OwnsProcess: true}
+	fd := flags.Int("fd", -1, "")
+	isStdio := flags.Bool("stdio", false, "")
+	flags.StringVar(&o.Device, "device", "auto", "")
+	flags.Int64Var(&o.MaxFrame, "max-frame", 0, "")
+	flags.Int64Var(&o.MemoryLimit, "memory-limit", 0, "")
+	if err := flags.Parse(args); err != nil || *fd < 0 == !*isStdio {
+		fmt.Fprintln(os.Stderr, "kernelserver: got no --fd or --stdio, want one of them")
+		return serve.ExitRefused
+	}
+	var err error
+	if *isStdio {
+		err = serve.Pipes(os.Stdin, os.Stdout, o)
+	} else {
+		err = serve.FD(*fd, o)
+	}
+	if err == nil {
+		return serve.ExitEnd
+	}
+	fmt.Fprintln(os.Stderr, err)
+	if exit, ok := errors.AsType[*serve.ExitError](err); ok {
+		return exit.Code
+	}
+	return 1
+}
