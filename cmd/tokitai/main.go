@@ -143,11 +143,7 @@ The command kernel has codes of its own.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-<<<<<<< HEAD
-	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newCache(), newKernel(), newVersion(), newCompletion())
-=======
-	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newServe(), newCache(), newVersion(), newCompletion())
->>>>>>> serve
+	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
 	return root
 }
 
