@@ -1,0 +1,60 @@
+// Command benchmark measures the ways to a kernel in another process, each against the
+// same call in this one and in the same run:
+//
+//	go run ./kernelserver/benchmark             # the table
+//	go run ./kernelserver/benchmark -model 8e8  # a step of AdamW on a whole model, once
+//
+// Every result is compared with that of this process, bit for bit. The program is its own
+// kernel process, by both the new protocol and the ancestor's formats.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"tokitai/engine"
+	"tokitai/kernelserver"
+	"tokitai/kernelserver/ancestor"
+)
+
+func main() {
+	kernelserver.Main()
+	if len(os.Args) > 2 && os.Args[1] == ancestorRole {
+		os.Exit(serveAncestor(os.Args[2], len(os.Args) > 3))
+	}
+	model := flag.Float64("model", 0, "take steps of AdamW on a model of so many `parameters` instead, in 808 tensors")
+	budget := flag.Duration("time", time.Second, "for each way")
+	quick := flag.Bool("quick", false, "smaller tensors")
+	flag.Parse()
+	var err error
+	if *model > 0 {
+		err = stepModel(int(*model))
+	} else {
+		err = table(*budget, *quick)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmark:", err)
+		os.Exit(1)
+	}
+}
+
+// ancestorRole is the first argument of a process that speaks the ancestor's formats.
+const ancestorRole = "ancestor"
+
+func serveAncestor(kernel string, isServer bool) int {
+	p, err := ancestor.NewProcess(kernel, engine.CPU(), ancestor.Options{})
+	if err == nil {
+		if isServer {
+			err = p.Serve(os.Stdin, os.Stdout)
+		} else {
+			err = p.RunOnce(os.Stdin, os.Stdout)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

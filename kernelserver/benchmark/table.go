@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"tokitai/device"
+	"tokitai/device/cpu"
+	"tokitai/engine"
+)
+
+// caller is a call that can be made again and again.
+type caller interface {
+	run() error
+	result() ([]byte, error)
+	close()
+}
+
+// way is a way to a kernel.
+type way struct {
+	name    string
+	callers int
+	open    func() (caller, error)
+}
+
+// table measures all ways, tiny and large, and prints them.
+func table(budget time.Duration, isQuick bool) error {
+	p, err := openPools()
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	host := engine.CPU()
+	softmaxBy := func(q *engine.Queue, on func() device.Device, rows, cols int) func() (caller, error) {
+		return func() (caller, error) { return newSoftmax(q, on(), rows, cols) }
+	}
+	hostDevice := func() device.Device { return host.Device() }
+	sharedDevice := func() device.Device { return p.shared }
+	description := host.Device().(*cpu.Device).Describe()
+	fmt.Printf("%s, %d processors, %s\n\n", description.Name, runtime.GOMAXPROCS(0), runtime.Version())
+
+	fmt.Printf("Tiny requests: softmax.forward of 16 values in f16.\n\n")
+	if err := rates(budget, []way{
+		{"in this process", 1, softmaxBy(host, hostDevice, 1, 16)},
+		{"ancestor's text, a process each", 1, func() (caller, error) { return newAncestorSoftmax(false, 1, 16) }},
+		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorSoftmax(true, 1, 16) }},
+		{"protocol, in frames", 1, softmaxBy(p.inlined, hostDevice, 1, 16)},
+		{"protocol, in frames", 16, softmaxBy(p.inlined, hostDevice, 1, 16)},
+		{"protocol, shared memory", 1, softmaxBy(p.sharedQueue, sharedDevice, 1, 16)},
+		{"protocol, shared memory", 16, softmaxBy(p.sharedQueue, sharedDevice, 1, 16)},
+	}); err != nil {
+		return err
+	}
+
+	mebi := 64
+	if isQuick {
+		mebi = 4
+	}
+	rows, cols := mebi<<20/2/1024, 1024
+	fmt.Printf("\nLarge tensors: softmax.forward of %d rows of %d columns in f16, %d MiB in and as much out.\n\n", rows, cols, mebi)
+	if err := speeds(budget, 4*float64(rows)*float64(cols), []way{
+		{"in this process", 1, softmaxBy(host, hostDevice, rows, cols)},
+		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorSoftmax(true, rows, cols) }},
+		{"protocol, in frames", 1, softmaxBy(p.inlined, hostDevice, rows, cols)},
+		{"protocol, copied by shared memory", 1, softmaxBy(p.isolated, hostDevice, rows, cols)},
+		{"protocol, in shared memory", 1, softmaxBy(p.sharedQueue, sharedDevice, rows, cols)},
+	}); err != nil {
+		return err
+	}
+
+	n := mebi << 20 / 4
+	fmt.Printf("\nState: adamw.step of %d weights in f16, of which the moments take %d MiB each.\n\n", n, mebi)
+	return speeds(budget, 22*float64(n), []way{
+		{"in this process", 1, func() (caller, error) { return newAdamW(host, host.Device(), host.Device(), n) }},
+		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorAdamW(n, false) }},
+		{"ancestor's binary, server", 1, func() (caller, error) { return newAncestorAdamW(n, true) }},
+		{"protocol, in frames", 1, func() (caller, error) { return newAdamW(p.inlined, host.Device(), host.Device(), n) }},
+		{"protocol, copied by shared memory", 1, func() (caller, error) { return newAdamW(p.isolated, host.Device(), host.Device(), n) }},
+		{"protocol, in shared memory", 1, func() (caller, error) { return newAdamW(p.sharedQueue, p.shared, p.shared, n) }},
+		{"protocol, state in the process, gradient shared", 1, func() (caller, error) { return newAdamW(p.sharedQueue, p.shared.Resident(), p.shared, n) }},
+	})
+}
+
+// rates prints requests per second.
+func rates(budget time.Duration, ways []way) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "way\tcallers\trequests/s")
+	var want []byte
+	for _, one := range ways {
+		callers := make([]caller, one.callers)
+		for i := range callers {
+			c, err := one.open()
+			if err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
+			}
+			defer c.close()
+			callers[i] = c
+		}
+		if _, err := rate(callers, 0); err != nil { // which admits the lowering
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+		rate, err := rate(callers, budget)
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+		for _, c := range callers {
+			if err := compare(c, &want); err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.0f\n", one.name, one.callers, rate)
+	}
+	return w.Flush()
+}
+
+func rate(callers []caller, budget time.Duration) (float64, error) {
+	var count atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	begin := time.Now()
+	for _, c := range callers {
+		all.Go(func() {
+			for {
+				if err := c.run(); err != nil {
+					failed.Store(&err)
+					return
+				}
+				count.Add(1)
+				if time.Since(begin) >= budget {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(count.Load()) / time.Since(begin).Seconds(), nil
+}
+
+// compare holds a result against that of the first way, or makes it that.
+func compare(c caller, want *[]byte) error {
+	got, err := c.result()
+	switch {
+	case err != nil:
+		return err
+	case *want == nil:
+		*want = bytes.Clone(got)
+	case !bytes.Equal(got, *want):
+		return errors.New("its result is not that of the call in this process")
+	}
+	return nil
+}
+
+// speeds prints the speed of the least traffic, as a median of rounds in which all ways
+// take turns, and its share of the first way's. A way that has spent its budget is left
+// out of further rounds.
+func speeds(budget time.Duration, traffic float64, ways []way) error {
+	const rounds = 10
+	callers := make([]caller, len(ways))
+	for i, one := range ways {
+		c, err := one.open()
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+		defer c.close()
+		callers[i] = c
+	}
+	times := make([][]float64, len(ways)) // in seconds; not of the first round, which admits the lowering
+	spent := make([]time.Duration, len(ways))
+	for round := range rounds {
+		var want []byte
+		for i, c := range callers {
+			if round > 1 && spent[i] > 5*budget {
+				continue
+			}
+			begin := time.Now()
+			if err := c.run(); err != nil {
+				return fmt.Errorf("%s: %w", ways[i].name, err)
+			}
+			took := time.Since(begin)
+			if spent[i] += took; round > 0 {
+				times[i] = append(times[i], took.Seconds())
+			}
+			if err := compare(c, &want); err != nil {
+				return fmt.Errorf("%s: %w", ways[i].name, err)
+			}
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "way\tms\tGB/s\tshare")
+	first := median(times[0])
+	for i, one := range ways {
+		m := median(times[i])
+		fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.3f\n", one.name, 1e3*m, traffic/m/1e9, first/m)
+	}
+	return w.Flush()
+}
+
+func median(times []float64) float64 {
+	slices.Sort(times)
+	return times[len(times)/2]
+}

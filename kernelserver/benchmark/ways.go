@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/kernelserver"
+	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/process"
+	"tokitai/num"
+	"tokitai/op/adamw"
+	"tokitai/op/softmax"
+	"tokitai/tensor"
+)
+
+// noise is n values of f16, of magnitudes from 2^-4 to 2^-3.
+func noise(n int, seed uint64) []byte {
+	raw := make([]byte, 2*n)
+	fillNoise(raw, seed)
+	return raw
+}
+
+func fillNoise(raw []byte, seed uint64) {
+	for i := 0; i+1 < len(raw); i += 2 {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		v := uint16(seed>>48)&0x83ff | 0x2c00
+		raw[i], raw[i+1] = byte(v), byte(v>>8)
+	}
+}
+
+// softmaxCall is a softmax of rows on tensors of a device, by a queue.
+type softmaxCall struct {
+	q    *engine.Queue
+	x, y *tensor.Tensor
+}
+
+func newSoftmax(q *engine.Queue, dev device.Device, rows, cols int) (*softmaxCall, error) {
+	x, err := tensor.FromBytes(dev, num.F16, noise(rows*cols, 1), rows, cols)
+	if err != nil {
+		return nil, err
+	}
+	y, err := tensor.New(dev, num.F16, rows, cols)
+	return &softmaxCall{q, x, y}, err
+}
+
+func (s *softmaxCall) run() error { return softmax.Forward(s.q, s.y, s.x) }
+
+func (s *softmaxCall) result() ([]byte, error) { return s.y.Bytes() }
+
+func (s *softmaxCall) close() {
+	s.x.Close()
+	s.y.Close()
+}
+
+var hyper = adamw.Hyper{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
+
+// adamwCall is a step of n weights in f16. Each run starts from the state of the run
+// before, as in training.
+type adamwCall struct {
+	q     *engine.Queue
+	state adamw.State
+	grad  *tensor.Tensor
+	t     int
+}
+
+// newAdamW has the state on one device and the gradient on another, which the queue
+// reaches too.
+func newAdamW(q *engine.Queue, stateOn, gradOn device.Device, n int) (*adamwCall, error) {
+	a := &adamwCall{q: q}
+	var err error
+	if a.state.Weight, err = tensor.FromBytes(stateOn, num.F16, noise(n, 2), n); err != nil {
+		return nil, err
+	}
+	for _, moment := range []**tensor.Tensor{&a.state.M, &a.state.V} {
+		if *moment, err = tensor.New(stateOn, num.F32, n); err != nil {
+			return nil, err
+		}
+	}
+	a.grad, err = tensor.FromBytes(gradOn, num.F16, noise(n, 3), n)
+	return a, err
+}
+
+func (a *adamwCall) run() error {
+	a.t++
+	return adamw.Step(a.q, adamw.InPlace, a.state, a.grad, hyper, a.t, adamw.Random{})
+}
+
+func (a *adamwCall) result() ([]byte, error) { return a.state.Weight.Bytes() }
+
+func (a *adamwCall) close() {
+	for _, t := range []*tensor.Tensor{a.state.Weight, a.state.M, a.state.V, a.grad} {
+		t.Close()
+	}
+}
+
+// startAncestor starts this program as a server of the ancestor's formats.
+func startAncestor(kernel string) (*ancestor.Client, *process.Child, error) {
+	self, err := process.Self()
+	if err != nil {
+		return nil, nil, err
+	}
+	child, err := process.Start(process.Spec{Program: self, Args: []string{ancestorRole, kernel, "server"}, HasPipes: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return ancestor.NewClient(child.Stdout(), child.Stdin(), child.Kill), child, nil
+}
+
+// ancestorCall asks a server of the ancestor's formats, or a process of its own each time.
+type ancestorCall struct {
+	client  *ancestor.Client // nil for a process each time
+	child   *process.Child
+	request *ancestor.Request
+	last    *ancestor.Response
+	carries bool // the state goes back and forth
+}
+
+func newAncestorSoftmax(isServer bool, rows, cols int) (*ancestorCall, error) {
+	a := &ancestorCall{request: &ancestor.Request{Kernel: "softmax", Integers: []int64{0, int64(rows), int64(cols)}, Lists: [][]byte{noise(rows*cols, 1)}}}
+	var err error
+	if isServer {
+		a.client, a.child, err = startAncestor("softmax")
+	}
+	return a, err
+}
+
+func newAncestorAdamW(n int, isBinary bool) (*ancestorCall, error) {
+	a := &ancestorCall{carries: true, request: &ancestor.Request{
+		Kernel: "adamw", Integers: []int64{int64(n), 0}, Hyper: hyper, IsBinary: isBinary,
+		Lists: [][]byte{noise(n, 2), make([]byte, 4*n), make([]byte, 4*n), noise(n, 3)},
+	}}
+	var err error
+	a.client, a.child, err = startAncestor("adamw")
+	return a, err
+}
+
+func (a *ancestorCall) run() (err error) {
+	if a.carries {
+		a.request.Integers[1]++
+	}
+	if a.client != nil {
+		a.last, err = a.client.Do(context.Background(), a.request)
+	} else {
+		a.last, err = a.spawn()
+	}
+	if err == nil && a.carries {
+		copy(a.request.Lists, a.last.Results) // theta, m and v
+	}
+	return err
+}
+
+func (a *ancestorCall) spawn() (*ancestor.Response, error) {
+	self, err := process.Self()
+	if err != nil {
+		return nil, err
+	}
+	child, err := process.Start(process.Spec{Program: self, Args: []string{ancestorRole, a.request.Kernel}, HasPipes: true})
+	if err != nil {
+		return nil, err
+	}
+	defer child.Close(time.Second)
+	text, err := a.request.AppendTo(nil)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		io.Copy(child.Stdin(), bytes.NewReader(text))
+		child.Stdin().Close()
+	}()
+	answer, err := io.ReadAll(child.Stdout())
+	if err != nil {
+		return nil, err
+	}
+	return ancestor.ParseResponse(a.request, answer)
+}
+
+func (a *ancestorCall) result() ([]byte, error) { return a.last.Results[0], nil }
+
+func (a *ancestorCall) close() {
+	if a.client != nil {
+		a.client.Close()
+		a.child.Close(time.Second)
+	}
+}
+
+// pools are the kernel processes of the new protocol: one that shares memory, one that
+// does not.
+type pools struct {
+	pool, inlinePool *kernelserver.Pool
+	shared, inline   *kernelserver.Device
+	sharedQueue      *engine.Queue
+	isolated         *engine.Queue // ordinary tensors, sent by shared memory where they are large
+	inlined          *engine.Queue // ordinary tensors, sent in frames
+}
+
+func openPools() (*pools, error) {
+	p := &pools{}
+	var err error
+	if p.pool, err = kernelserver.NewPool(kernelserver.Options{}); err != nil {
+		return nil, err
+	}
+	if p.inlinePool, err = kernelserver.NewPool(kernelserver.Options{Inline: true}); err != nil {
+		return nil, err
+	}
+	if p.shared, err = p.pool.Open("cpu", ""); err != nil {
+		return nil, err
+	}
+	if p.inline, err = p.inlinePool.Open("cpu", ""); err != nil {
+		return nil, err
+	}
+	if p.sharedQueue, err = engine.NewQueue(p.shared); err != nil {
+		return nil, err
+	}
+	p.isolated = engine.CPU().With(kernelserver.Isolated(p.shared))
+	p.inlined = engine.CPU().With(kernelserver.Isolated(p.inline))
+	return p, nil
+}
+
+func (p *pools) close() error {
+	err := p.pool.Close()
+	if e := p.inlinePool.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("closing the pools: %w", err)
+	}
+	return nil
+}
