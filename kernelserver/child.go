@@ -182,7 +182,23 @@ func (k *core) launch() (*child, error) {
 	}
 	c.conn.fail(err)
 	<-c.isBuried
-	return nil, c.death
+	return nil, k.because(c.death, err)
+}
+
+// because adds what a process said before it ended by itself to its death.
+func (k *core) because(death, said error) error {
+	died, ok := death.(*DiedError)
+	if !ok || died.Cause != nil || errors.Is(said, ErrDied) || errors.Is(said, device.ErrClosed) {
+		return death
+	}
+	whole := *died
+	whole.Cause = said
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lastDeath == death {
+		k.lastDeath = &whole
+	}
+	return &whole
 }
 
 // enter makes a process that has said what it is the one to use.

@@ -20,6 +20,8 @@ import (
 	"tokitai/tensor"
 )
 
+var quiet = slog.New(slog.DiscardHandler)
+
 // fakeDevice opens a device whose processes behave in that way.
 func fakeDevice(t *testing.T, role string, o Options) *Device {
 	t.Helper()
@@ -35,7 +37,7 @@ func fakeDevice(t *testing.T, role string, o Options) *Device {
 func openDevice(t *testing.T, o Options) *Device {
 	t.Helper()
 	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+		o.Log = quiet
 	}
 	if o.Backoff == 0 {
 		o.Backoff = time.Millisecond
