@@ -169,6 +169,7 @@ func (k *core) launch() (*child, error) {
 		}
 		if err = hello.err; err == nil {
 			c.welcome, err = protocol.ParseWelcome(hello.body)
+			c.welcome.HasArenas = c.welcome.HasArenas && !k.options.Inline
 		}
 		if err == nil && c.welcome.Version != protocol.Version {
 			err = misbehaved(fmt.Sprint(protocol.Version), "version %d", c.welcome.Version)

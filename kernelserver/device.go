@@ -170,7 +170,7 @@ var hasSharedMemory = sync.OnceValue(func() bool {
 
 // sharesMemory reports whether kernels work in shared memory itself.
 func (k *core) sharesMemory() (bool, error) {
-	if !hasSharedMemory() {
+	if k.options.Inline || !hasSharedMemory() {
 		return false, nil
 	}
 	if k.device != "auto" {

@@ -41,6 +41,9 @@ type Options struct {
 	// that writes nothing that it reads, and uses no memory of the process.
 	Retries int
 
+	// Inline keeps processes from sharing memory with the host: all tensors are sent in frames.
+	Inline bool
+
 	Stderr io.Writer    // gets what processes write to their standard error; nil for nowhere. It must not block
 	Log    *slog.Logger // gets deaths; nil for the default logger
 }

@@ -57,7 +57,8 @@ func (s *softmaxCall) close() {
 	s.y.Close()
 }
 
-var hyper = adamw.Hyper{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
+// hyper has numbers that the ancestor's binary format can hold.
+var hyper = adamw.Hyper{LR: 0x1p-10, Beta1: 0.875, Beta2: 1 - 0x1p-10, Eps: 0x1p-27, WeightDecay: 0x1p-7}
 
 // adamwCall is a step of n weights in f16. Each run starts from the state of the run
 // before, as in training.
