@@ -253,6 +253,9 @@ func TestClientOfBadServers(t *testing.T) {
 			if _, ok := errors.AsType[*ReplyError](err); !ok {
 				t.Errorf("%v, want a ReplyError", err)
 			}
+			if isLong := strings.HasSuffix(name, " length") && name != "half a length"; isLong && errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%v: it was waited for", err)
+			}
 			if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
 				t.Errorf("%d bytes were allocated", got)
 			}
