@@ -65,6 +65,9 @@ func NewProcess(kernel string, q *engine.Queue, o Options) (*Process, error) {
 	if q.Device().Kind() == "cpu" || p.gfx == "" {
 		p.gfx = q.Device().Kind()
 	}
+	if p.deviceName == "" {
+		p.deviceName = q.Device().Name()
+	}
 	if p.memoryLimit == 0 {
 		p.memoryLimit = DefaultMemoryLimit(description)
 	}

@@ -98,7 +98,7 @@ func TestBinaryEqualsText(t *testing.T) {
 
 // Two streams, cut after every byte: an end within a length is 20, within a payload 21,
 // between frames 0. What was complete has been answered.
-func TestStreamsCutAtEveryByte(t *testing.T) {
+func TestAncestor19_StreamsCutAtEveryByte(t *testing.T) {
 	s := newSampler(5)
 	x := s.sample(t, "adamw")
 	for name, payload := range map[string]string{"text": "2\n0 15360\n", "binary": string(x.binary), "wrong": "nothing of the kind"} {
@@ -257,7 +257,8 @@ func rigged(t *testing.T, kernel string, run func() error) *Process {
 	return p
 }
 
-func TestPanicsAndDevices(t *testing.T) {
+// Whatever goes wrong is answered, and its cause with it; only a lost device ends the server.
+func TestAncestor18_FaultsAreAnswered(t *testing.T) {
 	const request = "1\n0\n"
 	two := string(frame(request)) + string(frame(request))
 	for _, row := range []struct {
