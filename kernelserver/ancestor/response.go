@@ -3,6 +3,7 @@ package ancestor
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -160,7 +161,7 @@ func parseList(text []byte, separator byte, l *list) ([]byte, error) {
 	if n := l.elems(); len(text) < 2*n-1 {
 		return nil, fmt.Errorf(" of %d bytes, want %d elements", len(text), n)
 	}
-	s := newScanner(bytes.NewReader(text))
+	s := &scanner{buf: text, end: len(text), err: io.EOF} // all of it is there
 	values, err := s.list(l.dtype, l.elems(), l.limit)
 	if err == nil && s.more() {
 		err = fmt.Errorf(" with more than %d elements", l.elems())
