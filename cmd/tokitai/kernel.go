@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
@@ -75,7 +76,7 @@ Exit codes, with one line ERR CODE REASON on standard error
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringVar(&f.policy, "policy", "fast", "`POLICY` fast, or same for the same bits on every device")
 	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the most a length can say)")
-	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a quarter of the memory of the machine or the device, whichever has less)")
+	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a sixth of the memory of the machine or the device, whichever has less)")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"fast", "same"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("max-frame", cobra.NoFileCompletions)
@@ -119,13 +120,17 @@ func (f *kernelFlags) run(c *cobra.Command, name string) error {
 		return kernelDevice(err)
 	}
 	defer q.Close()
+	host, err := cpu.New(cpu.Options{})
+	if err != nil {
+		return kernelDevice(err)
+	}
+	memory := host.Describe()
+	host.Close()
 	if f.memoryLimit == 0 {
-		host, err := cpu.New(cpu.Options{})
-		if err != nil {
-			return kernelDevice(err)
-		}
-		f.memoryLimit = min(ancestor.DefaultMemoryLimit(host.Describe()), ancestor.DefaultMemoryLimit(dev.Describe()))
-		host.Close()
+		f.memoryLimit = min(ancestor.DefaultMemoryLimit(memory), ancestor.DefaultMemoryLimit(dev.Describe()))
+	}
+	if memory.MemoryBytes > 0 { // garbage is collected before it crowds out a large request
+		debug.SetMemoryLimit(memory.MemoryBytes / 4 * 3)
 	}
 	p, err := ancestor.NewProcess(name, q, ancestor.Options{MemoryLimit: f.memoryLimit, MaxFrame: f.maxFrame})
 	if err != nil {

@@ -237,9 +237,23 @@ func TestBinaryErrors(t *testing.T) {
 			t.Errorf("%s: served %q and ended with %v", row.name, &framed, err)
 		}
 	}
+	for n, code := range map[uint32]int{1 << 28: 34, 1<<28 + 1: 32} {
+		if _, err := ParseRequest("adamw", strings.NewReader(binaryRequest(u32(4, n))), math.MaxInt64); codeOf(err) != code {
+			t.Errorf("n %d: %v, want code %d", n, err, code)
+		}
+	}
 	var out bytes.Buffer
 	if err := newProcess(t, "adamw", Options{}).RunOnce(strings.NewReader(binaryRequest(cut(60))), &out); err != nil || out.Len() != 16+20 {
 		t.Errorf("a good one: %v, %d bytes", err, out.Len())
+	}
+}
+
+// Sizes whose bytes no int64 can count are too large for any limit.
+func TestSizesOverflow(t *testing.T) {
+	for _, text := range []string{"2147483647 2147483647 3", "2147483647 2147483647 2147483647"} {
+		if _, err := ParseRequest("gemm", strings.NewReader(text), 1<<40); codeOf(err) != 3 {
+			t.Errorf("%s: %v, want code 3", text, err)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -98,21 +97,22 @@ func (k *kernel) check(q *Request, memoryLimit int64) (*form, *Error) {
 	if reason := q.hyperReason(); reason != "" {
 		return nil, refuse(CodeHeader, "%s", reason)
 	}
-	var f form
+	formed := func() form { return k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper) }
 	for _, c := range k.checks {
 		for name := range strings.FieldsSeq(c.names) {
 			if v := q.integer(k, name); v < c.min || v > c.max {
 				return nil, refuse(c.code, "%s is %d, want %d to %d", name, v, c.min, c.max)
 			}
 		}
-		if c.code == k.sizeCode {
-			f = k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper)
-			if bytes := f.bytes(); bytes > memoryLimit {
-				return nil, refuse(c.code, "the operands take %d bytes, want at most %d", bytes, memoryLimit)
-			}
+		if c.code != k.sizeCode {
+			continue
+		}
+		// What is still unchecked changes what the operands are, not how much they take.
+		if f := formed(); f.bytes() > memoryLimit {
+			return nil, refuse(c.code, "the operands take %d bytes, want at most %d", f.bytes(), memoryLimit)
 		}
 	}
-	f = k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper)
+	f := formed()
 	return &f, nil
 }
 
@@ -228,7 +228,6 @@ func (q *Request) AppendTo(b []byte) ([]byte, error) {
 func appendValues(b []byte, d num.DType, values []byte, separator byte) []byte {
 	switch d {
 	case num.F16:
-		b = slices.Grow(b, len(values)/2*len("65535 "))
 		for i := 0; i+2 <= len(values); i += 2 {
 			b = append(appendU16(b, binary.LittleEndian.Uint16(values[i:])), separator)
 		}

@@ -3,7 +3,9 @@ package ancestor
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +23,12 @@ type Response struct {
 
 // appendText writes a response to a request whose header said f.
 func (r *Response) appendText(b []byte, k *kernel, f *form) []byte {
+	const head = 4 << 10 // a guess: it grows if need be
+	total := head
+	for i := range f.results {
+		total += f.results[i].elems() * longest(f.results[i].dtype)
+	}
+	b = slices.Grow(b, total) // once: a copy would double what a large response takes
 	add := func(key, value string) {
 		b = append(append(append(append(b, key...), '='), value...), '\n')
 	}
@@ -68,9 +76,8 @@ func parseResponse(k *kernel, f *form, isBinary bool, payload []byte) (*Response
 
 // parseError reads ERR <code> <reason>, or one of binary adamw's.
 func parseError(k *kernel, payload []byte) error {
-	const most = 4096 // bytes of a reason
-	line, rest, hasEnd := strings.Cut(string(payload[:min(len(payload), most)]), "\n")
-	if !hasEnd || rest != "" || len(payload) > most {
+	line, rest, hasEnd := strings.Cut(string(payload), "\n")
+	if !hasEnd || rest != "" {
 		return &ReplyError{Kernel: k.name, Reason: "is an error of more than one line, or without an end"}
 	}
 	reason := strings.TrimPrefix(line, "ERR ")
@@ -154,7 +161,7 @@ func parseList(text []byte, separator byte, l *list) ([]byte, error) {
 	if n := l.elems(); len(text) < 2*n-1 {
 		return nil, fmt.Errorf(" of %d bytes, want %d elements", len(text), n)
 	}
-	s := newScanner(bytes.NewReader(text))
+	s := &scanner{buf: text, end: len(text), err: io.EOF} // all of it is there
 	values, err := s.list(l.dtype, l.elems(), l.limit)
 	if err == nil && s.more() {
 		err = fmt.Errorf(" with more than %d elements", l.elems())
@@ -162,19 +169,25 @@ func parseList(text []byte, separator byte, l *list) ([]byte, error) {
 	return values, err
 }
 
-// mostBytes is the longest a response can be, with room for lines that are not of the format.
+// longest is how many bytes an element and what separates it can take, as it is written here.
+func longest(d num.DType) int {
+	if d == num.F32 {
+		return len("-1.17549435e-38,")
+	}
+	return len("65535,")
+}
+
+// mostBytes is the longest a response can be, with room for lines that are not of the
+// format and for programs that write more digits.
 func (f *form) mostBytes(isBinary bool) int64 {
 	const others = 64 << 10
 	total := int64(others)
 	for i := range f.results {
-		perElement := int64(len("65535 "))
-		switch {
-		case isBinary:
-			perElement = int64(f.results[i].dtype.Size())
-		case f.results[i].dtype == num.F32:
-			perElement = int64(len("-1.1754943508222875079687365372222456e-38 "))
+		perElement := f.results[i].dtype.Size()
+		if !isBinary {
+			perElement = 2 * longest(f.results[i].dtype)
 		}
-		total += perElement * int64(f.results[i].elems())
+		total += int64(perElement) * int64(f.results[i].elems())
 	}
 	return total
 }

@@ -16,8 +16,7 @@ import (
 // Options are the limits of a Process.
 type Options struct {
 	// MemoryLimit is the most bytes that the operands of a request may take together; 0 is
-	// DefaultMemoryLimit of the device. A request needs about three times as much while it
-	// is read, computed and printed.
+	// DefaultMemoryLimit of the device.
 	MemoryLimit int64
 
 	// MaxFrame is the most bytes that a frame may have; 0 is 2³²−1, the most that its length
@@ -25,13 +24,14 @@ type Options struct {
 	MaxFrame int64
 }
 
-// DefaultMemoryLimit is a quarter of the memory that the device may use, 1 GiB if that is
-// unknown.
+// DefaultMemoryLimit is a sixth of the memory that the device may use, 1 GiB if that is
+// unknown. A request takes up to five times what its operands do: as the numbers that were
+// read, as tensors, and as text.
 func DefaultMemoryLimit(d device.Description) int64 {
 	if d.MemoryBytes == 0 {
 		return 1 << 30
 	}
-	return d.MemoryBytes / 4
+	return d.MemoryBytes / 6
 }
 
 // Process answers requests of one kernel. It is for one goroutine at a time.
@@ -64,6 +64,9 @@ func NewProcess(kernel string, q *engine.Queue, o Options) (*Process, error) {
 	}
 	if q.Device().Kind() == "cpu" || p.gfx == "" {
 		p.gfx = q.Device().Kind()
+	}
+	if p.deviceName == "" {
+		p.deviceName = q.Device().Name()
 	}
 	if p.memoryLimit == 0 {
 		p.memoryLimit = DefaultMemoryLimit(description)
@@ -232,11 +235,20 @@ func (p *Process) compute(q *Request, f *form) (*Response, error) {
 	}
 	r := &Response{DeviceName: p.deviceName, GFX: p.gfx, KernelTimeMS: float64(time.Since(begin)) / float64(time.Millisecond)}
 	for i := range f.results {
-		values, err := out[i].Bytes()
+		values, err := contents(out[i])
 		if err != nil {
 			return nil, err
 		}
 		r.Results = append(r.Results, values)
 	}
 	return r, nil
+}
+
+// contents are the elements of a tensor that is about to be closed, its own memory where the
+// host can address that: it stays valid.
+func contents(t *tensor.Tensor) ([]byte, error) {
+	if a, ok := t.Array(); ok {
+		return a.Data, nil
+	}
+	return t.Bytes()
 }

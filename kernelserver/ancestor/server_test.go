@@ -8,9 +8,11 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"tokitai/device"
 	"tokitai/engine"
@@ -96,7 +98,7 @@ func TestBinaryEqualsText(t *testing.T) {
 
 // Two streams, cut after every byte: an end within a length is 20, within a payload 21,
 // between frames 0. What was complete has been answered.
-func TestStreamsCutAtEveryByte(t *testing.T) {
+func TestAncestor19_StreamsCutAtEveryByte(t *testing.T) {
 	s := newSampler(5)
 	x := s.sample(t, "adamw")
 	for name, payload := range map[string]string{"text": "2\n0 15360\n", "binary": string(x.binary), "wrong": "nothing of the kind"} {
@@ -255,7 +257,8 @@ func rigged(t *testing.T, kernel string, run func() error) *Process {
 	return p
 }
 
-func TestPanicsAndDevices(t *testing.T) {
+// Whatever goes wrong is answered, and its cause with it; only a lost device ends the server.
+func TestAncestor18_FaultsAreAnswered(t *testing.T) {
 	const request = "1\n0\n"
 	two := string(frame(request)) + string(frame(request))
 	for _, row := range []struct {
@@ -266,7 +269,7 @@ func TestPanicsAndDevices(t *testing.T) {
 		exit    int
 	}{
 		{"a panic", func() error { panic("lost my mind\nand a line") }, 70, 2, 0},
-		{"a nil map", func() error { var m map[int]int; m[0] = 1; return nil }, 70, 2, 0},
+		{"a runtime error", func() error { return error(nil).(*Error) }, 70, 2, 0},
 		{"out of memory", func() error { return fmt.Errorf("x: %w", &device.OutOfMemoryError{Device: "cpu", Asked: 2, Free: 1}) }, 10, 2, 0},
 		{"inadmissible", func() error { return &engine.InadmissibleError{Lowering: "a/b", Device: "cpu"} }, 10, 2, 0},
 		{"lost", func() error { return &engine.LaunchError{Op: "gelu", Cause: &device.LostError{Device: "cuda:0"}} }, 10, 1, 10},
@@ -345,5 +348,29 @@ func TestAncestor04_MomentsRoundTrip(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The first call, which may have to compile and test the kernel, is not in the kernel's time.
+func TestAncestor14_KernelTimeIsTheKernels(t *testing.T) {
+	const before, kernel = 300 * time.Millisecond, 20 * time.Millisecond
+	calls := 0
+	p := rigged(t, "gelu", func() error {
+		if calls++; calls == 1 {
+			time.Sleep(before)
+		} else {
+			time.Sleep(kernel)
+		}
+		return nil
+	})
+	var out bytes.Buffer
+	if err := p.RunOnce(strings.NewReader("1 0"), &out); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(out.String(), "KERNEL_TIME_MS=")
+	text, _, _ := strings.Cut(rest, "\n")
+	ms, err := strconv.ParseFloat(text, 64)
+	if got := time.Duration(ms * float64(time.Millisecond)); err != nil || got < kernel || got >= before {
+		t.Errorf("KERNEL_TIME_MS=%s, want at least %v and less than %v", text, kernel, before)
 	}
 }
