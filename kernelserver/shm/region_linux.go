@@ -69,14 +69,11 @@ func allocate(fd int, bytes int64) error {
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(bytes) > limit.Cur {
 		return &device.OutOfMemoryError{Device: deviceName, Asked: bytes, Free: int64(limit.Cur)}
 	}
-	if free, isKnown := available(); isKnown && bytes > free {
-		return outOfMemory(bytes)
-	}
 	for done := int64(0); done < bytes; {
-		piece := min(pieceBytes, bytes-done)
-		if free, isKnown := available(); isKnown && piece > free {
+		if free, isKnown := available(); isKnown && bytes-done > free {
 			return outOfMemory(bytes)
 		}
+		piece := min(pieceBytes, bytes-done)
 		switch err := unix.Fallocate(fd, 0, done, piece); err {
 		case nil:
 			done += piece
