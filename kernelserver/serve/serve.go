@@ -194,6 +194,7 @@ func run(t transport, o Options) error {
 	s.replies.stop()
 	s.memory.stop()
 	if s.socket != nil {
+		s.socket.CloseWrite() // closing alone leaves what watch holds
 		s.socket.Close()
 	}
 	go func() { // a kernel may still run in that memory
