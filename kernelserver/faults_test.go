@@ -1,3 +1,5 @@
+//go:build unix
+
 package kernelserver
 
 import (
@@ -218,12 +220,12 @@ func TestHang(t *testing.T) {
 
 // A process that answers late is not killed, and its answer reaches nobody.
 func TestLateAnswer(t *testing.T) {
-	d := fakeDevice(t, "slow=200ms", Options{HangAfter: 5 * time.Second})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	d := fakeDevice(t, "slow=500ms", Options{HangAfter: 30 * time.Second})
 	if _, err := d.running(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
 	if err := ask(ctx, d, 1, 4); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
