@@ -144,8 +144,8 @@ func (k *core) launch() (*child, error) {
 	}
 	p, err := process.Start(spec)
 	if err != nil {
-		if s != nil {
-			s.Close()
+		if spec.Host != nil {
+			spec.Host.Close()
 		}
 		return nil, k.notStarted(err)
 	}
@@ -250,8 +250,7 @@ func (k *core) supervise(c *child) {
 			cause = errClosedStream
 		}
 	}
-	c.conn.stream.Close()
-	c.process.Close(grace)
+	c.process.Close(grace) // with the stream
 	<-c.conn.readerDone
 	<-c.conn.writerDone
 
@@ -328,8 +327,6 @@ func (p pipes) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error
 	}
 	return n, nil
 }
-
-func (p pipes) Close() error { return p.process.Stdin().Close() }
 
 // announcement is an arena that the process has been told of, or is being told of.
 type announcement struct {
