@@ -64,25 +64,31 @@ func (m *memory) take(bytes int64, wantsZeros bool) (extent, error) {
 	if bytes > math.MaxInt64-maxArenaBytes {
 		return extent{}, m.exhausted(bytes)
 	}
-	rounded := (bytes + alignment - 1) / alignment * alignment
+	e, used, err := m.cut((bytes + alignment - 1) / alignment * alignment)
+	if err == nil && wantsZeros && used > 0 {
+		clear(e.slice(used))
+	}
+	return e, err
+}
+
+// cut gives out an extent, and tells how many of its bytes have been given out before.
+func (m *memory) cut(bytes int64) (e extent, used int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.isClosed {
-		return extent{}, device.ErrClosed
+		return extent{}, 0, device.ErrClosed
 	}
-	e, ok := m.find(rounded)
+	e, ok := m.find(bytes)
 	if !ok {
-		a, err := m.grow(rounded)
+		a, err := m.grow(bytes)
 		if err != nil {
-			return extent{}, err
+			return extent{}, 0, err
 		}
-		e = a.cut(0, rounded)
+		e = a.cut(0, bytes)
 	}
-	if used := min(e.offset+rounded, e.arena.fresh) - e.offset; wantsZeros && used > 0 {
-		clear(e.arena.bytes[e.offset:][:used])
-	}
-	e.arena.fresh = max(e.arena.fresh, e.offset+rounded)
-	return e, nil
+	used = min(e.offset+bytes, e.arena.fresh) - e.offset
+	e.arena.fresh = max(e.arena.fresh, e.offset+bytes)
+	return e, used, nil
 }
 
 func (m *memory) find(bytes int64) (extent, bool) {

@@ -126,14 +126,25 @@ func (k *core) newHandle(bytes int64) (*child, uint64, error) {
 		}
 		r := newRequest(protocol.KindNew)
 		r.frame = protocol.Numbers(r.frame, uint64(bytes))
-		if c.conn.send(r, -1) != nil {
+		if k.ask(c, r) != nil {
 			continue
 		}
-		<-r.done
 		number, err := r.number, r.err
 		c.conn.recycle(r)
 		return c, number, err
 	}
+}
+
+// ask sends a request in its turn, and waits for the answer.
+func (k *core) ask(c *child, r *request) error {
+	k.slots.acquire(context.Background())
+	r.held.hasSlot = true
+	if err := c.conn.send(r, -1); err != nil {
+		k.slots.release()
+		return err
+	}
+	<-r.done
+	return nil
 }
 
 // Device is where the buffer was allocated.
@@ -261,10 +272,9 @@ func (b *buffer) movePiece(kind protocol.Kind, offset int64, piece []byte, stagi
 	} else {
 		k.stats.sharedBytes.Add(m.Bytes)
 	}
-	if err := c.conn.send(r, -1); err != nil {
+	if err := k.ask(c, r); err != nil {
 		return b.block.lost()
 	}
-	<-r.done
 	err := r.err
 	if err == nil && kind == protocol.KindRead {
 		if isInline {

@@ -82,6 +82,9 @@ func (k *core) settled(r *request, isAbandoned bool) {
 // Call computes in the process: see [engine.Caller]. What a canceled call wrote to the
 // process's own memory, or may yet write, is not known.
 func (d *Device) Call(ctx context.Context, c *engine.RemoteCall) error {
+	if d == nil || d.core == nil {
+		return &tensor.BadArgument{Op: c.Definition.Name, Operand: "kernel process", Got: "is nil", Want: "a Device that Pool.Open returned"}
+	}
 	k := d.core
 	retries := k.options.Retries
 	if retries > 0 && !isPure(k, c) {
@@ -150,10 +153,10 @@ func (k *core) call(ctx context.Context, rc *engine.RemoteCall) error {
 			k.slots.release()
 			return inOperation(operation, err)
 		}
+		k.stats.queueNS.Add(int64(time.Since(began)))
 		r := newRequest(protocol.KindCall)
 		err = k.prepare(ctx, c, r, rc)
 		if err == nil {
-			k.stats.queueNS.Add(int64(time.Since(began)))
 			r.held.hasSlot = true
 			err = c.conn.send(r, -1)
 		}
@@ -161,6 +164,7 @@ func (k *core) call(ctx context.Context, rc *engine.RemoteCall) error {
 			r.held.hasSlot = false
 			k.giveBack(&r.held)
 			if errors.Is(err, errNotSent) {
+				began = time.Now()
 				continue // to the next process, or to find that memory is lost
 			}
 			k.slots.release()

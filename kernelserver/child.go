@@ -130,27 +130,27 @@ func (k *core) launch() (*child, error) {
 	flag("--max-frame", k.options.MaxFrame)
 	flag("--memory-limit", k.options.MemoryLimit)
 
-	socket, file, err := shm.Pair()
+	var s stream
+	socket, file, err := k.pool.pair()
 	switch {
-	case err == nil:
-		spec.Socket, spec.Host = file, socket
-		spec.Args = append(spec.Args, "--fd", "3")
 	case errors.Is(err, shm.ErrUnsupported):
 		spec.HasPipes = true
 		spec.Args = append(spec.Args, "--stdio")
-	default:
+	case err != nil:
 		return nil, k.notStarted(err)
+	default:
+		s, spec.Socket, spec.Host = socket, file, socket
+		spec.Args = append(spec.Args, "--fd", "3")
 	}
 	p, err := process.Start(spec)
 	if err != nil {
-		if socket != nil && spec.Host != nil {
-			socket.Close()
+		if spec.Host != nil {
+			spec.Host.Close()
 		}
 		return nil, k.notStarted(err)
 	}
-	var s stream = pipes{p}
-	if spec.Host != nil {
-		s = socket
+	if s == nil {
+		s = pipes{p}
 	}
 	c := &child{process: p, conn: newConn(s, k.settled), isBuried: make(chan struct{}), beginning: time.Now()}
 	k.starts.Go(func() { k.supervise(c) })
@@ -251,8 +251,7 @@ func (k *core) supervise(c *child) {
 			cause = errClosedStream
 		}
 	}
-	c.conn.stream.Close()
-	c.process.Close(grace)
+	c.process.Close(grace) // with the stream
 	<-c.conn.readerDone
 	<-c.conn.writerDone
 
@@ -329,8 +328,6 @@ func (p pipes) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error
 	}
 	return n, nil
 }
-
-func (p pipes) Close() error { return p.process.Stdin().Close() }
 
 // announcement is an arena that the process has been told of, or is being told of.
 type announcement struct {

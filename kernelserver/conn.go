@@ -18,7 +18,6 @@ type stream interface {
 	io.Reader
 	Write(p []byte, fds ...int) (int, error)
 	WriteBuffers(buffers net.Buffers, fds ...int) (int64, error)
-	Close() error
 }
 
 const (

@@ -1,3 +1,5 @@
+//go:build unix
+
 package kernelserver
 
 import (
@@ -15,6 +17,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
@@ -218,12 +221,12 @@ func TestHang(t *testing.T) {
 
 // A process that answers late is not killed, and its answer reaches nobody.
 func TestLateAnswer(t *testing.T) {
-	d := fakeDevice(t, "slow=200ms", Options{HangAfter: 5 * time.Second})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	d := fakeDevice(t, "slow=500ms", Options{HangAfter: 30 * time.Second})
 	if _, err := d.running(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
 	if err := ask(ctx, d, 1, 4); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
@@ -443,6 +446,50 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
+// A slot that is given to a caller who loses patience at that moment goes to the next.
+func TestSlotGivenToNobody(t *testing.T) {
+	for range 100 {
+		var s slots
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error)
+		go func() { got <- s.acquire(ctx) }()
+		waitFor(t, "the caller waits", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.waiting) == 1
+		})
+		s.mu.Lock()
+		cancel()
+		time.Sleep(100 * time.Microsecond) // for the caller to want the mutex
+		close(s.waiting[0])
+		s.waiting = nil
+		s.mu.Unlock()
+		if err := <-got; err == nil {
+			s.release()
+		}
+		if s.free != 1 {
+			t.Fatalf("got %d free slots, want 1", s.free)
+		}
+	}
+}
+
+// A request that was answered while its caller lost patience is not abandoned.
+func TestAnsweredNotAbandoned(t *testing.T) {
+	d := fakeDevice(t, "honest", Options{})
+	c, err := d.running(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRequest(protocol.KindFree)
+	if err := c.conn.send(r, -1); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "it is answered", func() bool { return len(r.done) == 1 })
+	if c.conn.abandon(r, time.Hour) || len(r.done) != 1 {
+		t.Error("an answered request was abandoned")
+	}
+}
+
 func TestCloseInFlight(t *testing.T) {
 	for _, c := range []struct {
 		role  string
@@ -467,5 +514,18 @@ func TestCloseInFlight(t *testing.T) {
 				t.Errorf("the process is still there: %v", err)
 			}
 		})
+	}
+}
+
+// A request's memory is not used again while it may still be written.
+func TestRecycle(t *testing.T) {
+	c := &conn{}
+	for _, isWritten := range []bool{false, true} {
+		r := newRequest(protocol.KindFree)
+		r.isWritten = isWritten
+		c.recycle(r)
+		if isRecycled := r.kind == 0; isRecycled != isWritten {
+			t.Errorf("written is %v, and used again is %v", isWritten, isRecycled)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/kernelserver/process"
+	"tokitai/kernelserver/shm"
 )
 
 // Options are what NewPool may be told. The zero value is the default.
@@ -53,6 +54,7 @@ type Pool struct {
 	options Options
 	program string
 	args    []string
+	pair    func() (*shm.Conn, *os.File, error)
 
 	mu       sync.Mutex
 	cores    map[key]*core
@@ -88,7 +90,7 @@ func NewPool(o Options) (*Pool, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	p := &Pool{options: o, cores: map[key]*core{}}
+	p := &Pool{options: o, pair: shm.Pair, cores: map[key]*core{}}
 	var err error
 	if p.program, p.args, err = findProgram(o.Program); err != nil {
 		return nil, err

@@ -1,3 +1,5 @@
+//go:build unix
+
 package kernelserver
 
 import (
@@ -11,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -582,5 +585,76 @@ func TestLeaks(t *testing.T) {
 	waitFor(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if f, c := count(); f > fds || c != children { // what earlier tests dropped may be collected meanwhile
 		t.Errorf("got %d descriptors and %d children, want at most %d and %d as before", f, c, fds, children)
+	}
+}
+
+// TestChaos kills processes all the time: whoever gets an answer gets a right one.
+func TestChaos(t *testing.T) {
+	d := openDevice(t, Options{Retries: 2, MaxDeaths: 1 << 20, Backoff: time.Microsecond, MaxBackoff: time.Microsecond, HangAfter: 100 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var work sync.WaitGroup
+	var good, bad [3]atomic.Int64
+	for id := range 12 {
+		work.Go(func() {
+			g := rand.New(rand.NewPCG(uint64(id), 8))
+			for ctx.Err() == nil {
+				kind, cols := g.IntN(3), 1+g.IntN(1000)<<g.IntN(9)
+				dev := []device.Device{engine.CPU().Device(), d, d.Resident()}[kind]
+				x := randomTensor(t, engine.CPU().Device(), g, 2, cols)
+				there, err := tensor.FromBytes(dev, num.F32, bytesOf(t, x), 2, cols)
+				if err == nil {
+					var y *tensor.Tensor
+					if y, err = tensor.New(dev, num.F32, 2, cols); err == nil {
+						patience, stop := context.WithTimeout(context.Background(), time.Duration(1+g.IntN(200))*time.Millisecond)
+						if err = softmax.Forward(engine.CPU().WithContext(patience), y, there, Isolated(d)); err == nil {
+							var got []byte
+							if got, err = y.Bytes(); err == nil {
+								if err := softmax.Forward(engine.CPU(), x, x); err != nil {
+									t.Error(err)
+								}
+								if !bytes.Equal(got, bytesOf(t, x)) {
+									t.Error("got another answer than one's own")
+								}
+							}
+						}
+						stop()
+						y.Close()
+					}
+					there.Close()
+				}
+				switch {
+				case err == nil:
+					good[kind].Add(1)
+				case errors.Is(err, ErrDied), errors.Is(err, ErrStateLost), errors.Is(err, context.DeadlineExceeded):
+					bad[kind].Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
+		if pid := d.PID(); pid != 0 {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	work.Wait()
+	for kind := range good {
+		t.Logf("kind %d: %d good, %d bad", kind, good[kind].Load(), bad[kind].Load())
+	}
+	s := d.Stats()
+	t.Logf("%+v", s)
+	if s.Deaths < 5 || good[0].Load() == 0 {
+		t.Errorf("got %d deaths and %d answers, want more", s.Deaths, good[0].Load())
+	}
+	waitFor(t, "all is answered", func() bool { return d.Stats().InFlight == 0 })
+	d.memory.mu.Lock()
+	defer d.memory.mu.Unlock()
+	for _, a := range d.memory.arenas {
+		if a.users != 0 || len(a.free) != 1 {
+			t.Errorf("arena %d has %d users and %d free parts, want none and 1", a.id, a.users, len(a.free))
+		}
 	}
 }
