@@ -117,10 +117,11 @@ def _pack_one(code: str, value: float) -> bytes:
 
 
 def _pack(code: str, values: Sequence[float]) -> bytes:
+    floats = list(map(float, values))
     try:
-        return struct.pack(f"<{len(values)}{code}", *values)
+        return struct.pack(f"<{len(floats)}{code}", *floats)
     except OverflowError:
-        return b"".join(_pack_one(code, v) for v in values)
+        return b"".join(_pack_one(code, v) for v in floats)
 
 
 def _unpack(code: str, data: Buffer) -> List[Any]:
@@ -153,7 +154,7 @@ DTYPES: Dict[str, _DType] = {
     "f16": _DType(1, 2, lambda v: _pack("e", v), lambda d: _unpack("e", d)),
     "bf16": _DType(2, 2, _pack_bf16, _unpack_bf16),
     "f32": _DType(3, 4, lambda v: _pack("f", v), lambda d: _unpack("f", d)),
-    "i32": _DType(4, 4, lambda v: _pack("i", v), lambda d: _unpack("i", d)),
+    "i32": _DType(4, 4, lambda v: struct.pack(f"<{len(v)}i", *v), lambda d: _unpack("i", d)),
 }
 
 

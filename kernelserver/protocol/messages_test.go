@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -288,6 +289,8 @@ func TestRefusals(t *testing.T) {
 			{Operands: []Operand{{Tensor: Tensor{DType: num.F16, Carried: 1, Shape: []int{1 << 61}}}}}}), "no frame can hold"},
 		{"sum in a call beyond int64", parseCalls, nil, AppendCalls(nil, []Call{
 			{Operands: []Operand{{Tensor: Tensor{DType: num.F16, Carried: 1, Shape: []int{1 << 61}}}, {Tensor: Tensor{DType: num.F16, Carried: 1, Shape: []int{1 << 61}}}}}}), "no frame can hold"},
+		{"sum in a call beyond uint64", parseCalls, nil, AppendCalls(nil, []Call{{Operands: slices.Repeat([]Operand{
+			{Tensor: Tensor{DType: num.F16, Carried: 1, Shape: []int{1 << 61}}}}, 4)}}), "no frame can hold"},
 		{"data missing", parseCalls, append(oneCall(Tensor{DType: num.F32, Carried: 1, Shape: []int{1}}), 1, 2, 3, 4),
 			append(oneCall(Tensor{DType: num.F32, Carried: 1, Shape: []int{1}}), 1, 2, 3), "3 bytes of data, want 4"},
 		{"access 0", parseList, access(1), access(0), "access is 0"},
@@ -345,6 +348,8 @@ func TestReplyBytes(t *testing.T) {
 // that it seems to hold costs a small multiple of the body.
 func TestHostileCountsTakeNoMemory(t *testing.T) {
 	const multiple = 16
+	const small = 1 << 10 // for an error's text
+	const many = 1 << 16
 	filled := func(prefix []byte, fill byte) []byte {
 		return append(prefix, bytes.Repeat([]byte{fill}, 1<<20)...)
 	}
@@ -362,13 +367,17 @@ func TestHostileCountsTakeNoMemory(t *testing.T) {
 		{"results", filled(append(Numbers(nil, 0), count((1<<20)/4)...), 0)},
 		{"definitions", filled(count((1<<20)/12), 0)},
 		{"details", filled(append(append(count(1), count(0)...), count((1<<20)/8)...), 0)},
+		{"a few more calls than fit", append(count(many), 0)},
+		{"a few more operands than fit", append(append(count(1), operands[:len(operands)-4]...), count(many)...)},
+		{"a few more results than fit", append(Numbers(nil, 0), count(many)...)},
+		{"a few more details than fit", append(append(count(1), count(0)...), count(many)...)},
 	} {
 		for _, m := range messages {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			m.parse(c.body)
 			runtime.ReadMemStats(&after)
-			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(multiple*len(c.body)); got > most {
+			if got, most := after.TotalAlloc-before.TotalAlloc, uint64(small+multiple*len(c.body)); got > most {
 				t.Errorf("%s parsed as %s: %d bytes allocated for a body of %d, want at most %d", c.name, m.name, got, len(c.body), most)
 			}
 		}
