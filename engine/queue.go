@@ -99,6 +99,7 @@ type settings struct {
 	params    Params
 	observers []Observer
 	checkOnly bool
+	chosen    **Lowering
 	caller    Caller
 	log       *slog.Logger
 }
@@ -136,6 +137,10 @@ func WithObserver(o Observer) Option {
 
 // CheckOnly checks a call and prepares its plan, and runs nothing.
 func CheckOnly() Option { return func(s *settings) { s.checkOnly = true } }
+
+// Telling stores the lowering that a call takes as soon as it is chosen, also of a call
+// that is only checked. Calls that another process computes store nothing.
+func Telling(chosen **Lowering) Option { return func(s *settings) { s.chosen = chosen } }
 
 // WithLog sends warnings to a logger instead of the default one.
 func WithLog(l *slog.Logger) Option { return func(s *settings) { s.log = l } }

@@ -177,6 +177,9 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	if err != nil {
 		return err
 	}
+	if s.chosen != nil {
+		*s.chosen = p.lowering
+	}
 	l.rejects = false
 	if err := rejectOnDevice(l, p.kernel, d, tensors, s); err != nil || s.checkOnly {
 		return err

@@ -137,7 +137,7 @@ Exit codes
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newServe(), newCache(), newVersion(), newCompletion())
 	return root
 }
 

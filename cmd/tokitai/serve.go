@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/kernelserver/serve"
+)
+
+func newServe() *cobra.Command {
+	var options serve.Options
+	var fd int
+	var stdio bool
+	c := &cobra.Command{
+		Use:   "serve (--fd N | --stdio)",
+		Short: "compute for another program",
+		Long: `Compute operations for the program that started this one, by the messages of
+docs/protocol.md: on a Unix stream socket that was inherited as descriptor N, or on
+standard input and output, without shared memory. It ends when the other end closes;
+an interrupt is left to that program. Other descriptors that were inherited are closed.
+
+Exit codes
+  0   the other end closed between messages
+  2   wrong use, or a stream that does not begin with a greeting or cannot be read on
+  10  no such device, or it is lost
+  21  the other end closed within a message`,
+		Example:           `  tokitai serve --help`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			hasFD := c.Flags().Changed("fd")
+			switch {
+			case hasFD == stdio:
+				return wrongUse("want one of --fd N and --stdio")
+			case hasFD && fd < 3:
+				return wrongUse("--fd is %d, want a socket from 3 on", fd)
+			case options.MaxFrame < 1:
+				return wrongUse("--max-frame is %d, want at least 1 byte", options.MaxFrame)
+			case options.MemoryLimit < 0:
+				return wrongUse("--memory-limit is %d, want a number of bytes, or 0 for three quarters of the machine's", options.MemoryLimit)
+			}
+			if err := checkDevice(options.Device); err != nil {
+				return err
+			}
+			options.OwnsProcess, options.Build, options.Log = true, thisBuild().String(), warnings(c.ErrOrStderr())
+			if hasFD {
+				return exitOf(serve.FD(fd, options))
+			}
+			return exitOf(serve.Pipes(os.Stdin, os.Stdout, options))
+		},
+	}
+	c.Flags().IntVar(&fd, "fd", 0, "talk on the socket that is descriptor `N`")
+	c.Flags().BoolVar(&stdio, "stdio", false, "talk on standard input and output")
+	c.Flags().StringVar(&options.Device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
+	c.Flags().Int64Var(&options.MaxFrame, "max-frame", serve.DefaultMaxFrame, "refuse messages of more than so many `BYTES`")
+	c.Flags().Int64Var(&options.MemoryLimit, "memory-limit", 0, "the most `BYTES` that tensors, messages and shared memory may take together; 0 is three quarters of the machine's")
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// exitOf is the end of a server as this program's.
+func exitOf(err error) error {
+	if ended, ok := errors.AsType[*serve.ExitError](err); ok {
+		return &verdictError{code: ended.Code, err: err}
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package process
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// What a child gets of its host's environment. A name that ends in * stands for
+// all that begin so.
+var (
+	inherited = []string{
+		"PATH",
+		"HOME", "XDG_CACHE_HOME", // os.UserCacheDir
+		"TMPDIR",
+		"LANG", "LANGUAGE", "LC_*",
+		"LD_LIBRARY_PATH",
+		"CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "TOKITAI_*",
+	}
+	inheritedOnDarwin  = []string{"DYLD_LIBRARY_PATH"}
+	inheritedOnWindows = []string{
+		"LOCALAPPDATA", "USERPROFILE", // os.UserCacheDir, os.UserHomeDir
+		"TEMP", "TMP",
+		"PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "WINDIR", // without which little runs
+	}
+)
+
+// Environment returns what a child needs of an environment: where to find
+// programs and libraries, the home, cache and temporary directories, the locale,
+// and what configures devices and this project. Secrets that the host's
+// environment holds stay there.
+func Environment(environ []string) []string { return environment(environ, runtime.GOOS) }
+
+func environment(environ []string, system string) []string {
+	names := inherited
+	switch system {
+	case "darwin":
+		names = slices.Concat(names, inheritedOnDarwin)
+	case "windows":
+		names = slices.Concat(names, inheritedOnWindows)
+	}
+	kept := []string{}
+	for _, variable := range environ {
+		name, _, ok := strings.Cut(variable, "=")
+		if system == "windows" {
+			name = strings.ToUpper(name) // names have no case there
+		}
+		if ok && slices.ContainsFunc(names, func(pattern string) bool {
+			if prefix, isPrefix := strings.CutSuffix(pattern, "*"); isPrefix {
+				return strings.HasPrefix(name, prefix)
+			}
+			return name == pattern
+		}) {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}

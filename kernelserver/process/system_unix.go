@@ -1,0 +1,44 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// CloseOthers closes the descriptors above keep that this process has inherited.
+// Call it first thing in main, before any library that is not Go's has opened
+// something.
+//
+// What was inherited has no close-on-exec flag, or exec would have closed it;
+// what the Go runtime and Go's packages have opened since has the flag.
+func CloseOthers(keep int) error {
+	entries, err := os.ReadDir(descriptorFolder)
+	if err != nil {
+		return fmt.Errorf("close inherited descriptors: %w", err)
+	}
+	for _, entry := range entries {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil || fd <= keep {
+			continue
+		}
+		// The folder's own descriptor is closed by now.
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
+	return nil
+}
+
+func signalOf(state *os.ProcessState) os.Signal {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal()
+	}
+	return nil
+}

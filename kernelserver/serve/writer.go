@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+const (
+	// maxUnsent is how many bytes of replies wait to be sent before the executor does. One
+	// more reply may be added, however long.
+	maxUnsent = 1 << 20
+
+	// maxCopied is the longest part of a reply that is copied behind the one before it.
+	maxCopied = 64 << 10
+)
+
+// writer keeps replies until they are sent.
+type writer struct {
+	to     io.Writer
+	memory *account
+
+	mu        sync.Mutex
+	changed   sync.Cond // on mu
+	full      net.Buffers
+	tail      []byte // after the full ones; grows
+	unsent    int    // bytes in them
+	reserved  int64  // of the account, for them
+	isSending bool
+	isStopped bool
+}
+
+func (w *writer) init(to io.Writer, memory *account) {
+	w.to, w.memory = to, memory
+	w.changed.L = &w.mu
+}
+
+// add queues a reply: its beginning, which is copied, and data for which so much of the
+// account is held. It waits while the client does not read.
+func (w *writer) add(start, data []byte, reserved int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.unsent > maxUnsent && !w.isStopped {
+		w.changed.Wait()
+	}
+	if w.isStopped {
+		w.memory.giveBack(forReply, reserved)
+		return
+	}
+	w.tail = append(w.tail, start...)
+	if len(data) <= maxCopied {
+		w.tail = append(w.tail, data...)
+	} else {
+		w.full = append(w.full, w.tail, data)
+		w.tail = nil
+	}
+	w.unsent += len(start) + len(data)
+	w.reserved += reserved
+	w.changed.Broadcast()
+}
+
+// flush waits until everything is sent, or nobody will.
+func (w *writer) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for (w.unsent > 0 || w.isSending) && !w.isStopped {
+		w.changed.Wait()
+	}
+}
+
+func (w *writer) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isStopped = true
+	w.changed.Broadcast()
+}
+
+// next waits for replies and takes them all.
+func (w *writer) next(empty []byte) (full net.Buffers, tail []byte, reserved int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.unsent == 0 && !w.isStopped {
+		w.changed.Wait()
+	}
+	full, tail, reserved = w.full, w.tail, w.reserved
+	w.full, w.tail, w.unsent, w.reserved = nil, empty, 0, 0
+	w.isSending = !w.isStopped
+	w.changed.Broadcast()
+	return full, tail, reserved, !w.isStopped
+}
+
+func (w *writer) sent(reserved int64) {
+	w.memory.giveBack(forReply, reserved)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isSending = false
+	w.changed.Broadcast()
+}
+
+// write sends replies until the server ends.
+func (s *server) write() {
+	w := &s.replies
+	var empty []byte
+	for {
+		full, tail, reserved, ok := w.next(empty)
+		if !ok {
+			w.memory.giveBack(forReply, reserved)
+			return
+		}
+		err := w.send(full, tail)
+		w.sent(reserved)
+		if err != nil {
+			// Of a socket the reader tells how it ended.
+			if s.socket == nil {
+				s.finish(ExitTruncated, err)
+			}
+			w.stop()
+			return
+		}
+		if empty = tail[:0]; cap(empty) > maxUnsent {
+			empty = nil
+		}
+	}
+}
+
+func (w *writer) send(full net.Buffers, tail []byte) error {
+	if len(full) == 0 {
+		_, err := w.to.Write(tail)
+		return err
+	}
+	full = append(full, tail)
+	if socket, ok := w.to.(socketWriter); ok {
+		return socket.writeBuffers(full)
+	}
+	_, err := full.WriteTo(w.to)
+	return err
+}

@@ -1,0 +1,157 @@
+package shm
+
+import (
+	"errors"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"tokitai/device"
+)
+
+// sizeSeals fix the size for ever: neither end can make the memory shorter or
+// longer, nor add the seal that would forbid writing.
+const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// pieceBytes is how much is allocated at a time. A signal makes the system undo
+// the piece that it interrupts, so a piece must be short; and between pieces the
+// free memory is looked at again.
+const pieceBytes = 64 << 20
+
+// Create returns a region of zeros of at least the given size, rounded up to
+// whole pages. Where there is no room it fails with a [device.OutOfMemoryError].
+func Create(bytes int64) (*Region, error) {
+	if bytes < 1 {
+		return nil, &Error{Op: "create", Reason: ErrSize, Got: bytes, Want: 1}
+	}
+	page := int64(os.Getpagesize())
+	if bytes > math.MaxInt-page {
+		return nil, outOfMemory(bytes)
+	}
+	bytes = (bytes + page - 1) / page * page
+
+	fd, err := newMemory()
+	if err != nil {
+		return nil, &Error{Op: "create", Cause: os.NewSyscallError("memfd_create", err)}
+	}
+	if err := allocate(fd, bytes); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
+		unix.Close(fd)
+		return nil, &Error{Op: "create", Cause: os.NewSyscallError("fcntl", err)}
+	}
+	memory, err := mapShared(fd, bytes)
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &Region{memory: memory, fd: fd}, nil
+}
+
+// newMemory returns a descriptor that can be sealed and, since Linux 6.3, cannot
+// be executed.
+func newMemory() (int, error) {
+	fd, err := unix.MemfdCreate("tokitai", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		return unix.MemfdCreate("tokitai", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	return fd, err
+}
+
+// allocate gives the memory all its pages. The system itself would go on until it
+// had to kill a process, so what is free is asked for first.
+func allocate(fd int, bytes int64) error {
+	// Beyond this limit the system sends a signal instead of an error.
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(bytes) > limit.Cur {
+		return &device.OutOfMemoryError{Device: deviceName, Asked: bytes, Free: int64(limit.Cur)}
+	}
+	if free, isKnown := available(); isKnown && bytes > free {
+		return outOfMemory(bytes)
+	}
+	for done := int64(0); done < bytes; {
+		piece := min(pieceBytes, bytes-done)
+		if free, isKnown := available(); isKnown && piece > free {
+			return outOfMemory(bytes)
+		}
+		switch err := unix.Fallocate(fd, 0, done, piece); err {
+		case nil:
+			done += piece
+		case unix.EINTR:
+		case unix.ENOSPC, unix.ENOMEM, unix.EFBIG:
+			return outOfMemory(bytes)
+		default:
+			return &Error{Op: "create", Cause: os.NewSyscallError("fallocate", err)}
+		}
+	}
+	return nil
+}
+
+// Open maps memory that a peer sent and announced as so many bytes. It takes fd
+// over and closes it in every case; the mapping does not need it. The memory is
+// refused unless its size is sealed and is exactly what was announced.
+func Open(fd int, bytes int64) (*Region, error) {
+	defer unix.Close(fd)
+	if bytes < 1 || bytes > math.MaxInt {
+		return nil, &Error{Op: "open", Reason: ErrSize, Got: bytes, Want: 1}
+	}
+	// Files, pipes and closed descriptors have no seals. Huge pages have, but
+	// can be taken away in spite of them.
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, &Error{Op: "open", Reason: ErrNotMemory, Cause: os.NewSyscallError("fcntl", err)}
+	}
+	var system unix.Statfs_t
+	if err := unix.Fstatfs(fd, &system); err != nil || int64(system.Type) != unix.TMPFS_MAGIC {
+		return nil, &Error{Op: "open", Reason: ErrNotMemory, Cause: os.NewSyscallError("fstatfs", err)}
+	}
+	if seals&sizeSeals != sizeSeals {
+		return nil, &Error{Op: "open", Reason: ErrUnsealed, Got: int64(seals), Want: sizeSeals}
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, &Error{Op: "open", Reason: ErrNotMemory, Cause: os.NewSyscallError("fstat", err)}
+	}
+	if stat.Size != bytes {
+		return nil, &Error{Op: "open", Reason: ErrSize, Got: stat.Size, Want: bytes}
+	}
+	memory, err := mapShared(fd, bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &Region{memory: memory, fd: -1}, nil
+}
+
+func mapShared(fd int, bytes int64) ([]byte, error) {
+	memory, err := unix.Mmap(fd, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if errors.Is(err, unix.ENOMEM) {
+		return nil, outOfMemory(bytes)
+	}
+	if err != nil {
+		return nil, &Error{Op: "map", Cause: os.NewSyscallError("mmap", err)}
+	}
+	return memory, nil
+}
+
+// Close gives the mapping and the descriptor back. The memory itself lives until
+// the peer lets go of it too. A second call does nothing.
+func (r *Region) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.memory == nil {
+		return nil
+	}
+	err := unix.Munmap(r.memory)
+	r.memory = nil
+	if r.fd >= 0 {
+		err = errors.Join(err, unix.Close(r.fd))
+		r.fd = -1
+	}
+	if err != nil {
+		return &Error{Op: "close", Cause: err}
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package shm
+
+// Create fails: sealed memory exists on Linux alone.
+func Create(bytes int64) (*Region, error) { return nil, &Error{Op: "create", Reason: ErrUnsupported} }
+
+// Open fails: sealed memory exists on Linux alone.
+func Open(fd int, bytes int64) (*Region, error) {
+	return nil, &Error{Op: "open", Reason: ErrUnsupported}
+}
+
+// Close does nothing: there is no region.
+func (r *Region) Close() error { return nil }
