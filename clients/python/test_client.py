@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Any, List, Sequence, Tuple
 
 import tokitai_client as tk
-from tokitai_client import Call, Client, Placed, ProtocolError, ServerDied, Tensor, TokitaiError
+from tokitai_client import Call, Client, ProtocolError, ServerDied, Tensor, TokitaiError
 
 SECONDS = 60.0
 
@@ -636,8 +636,9 @@ class Lives(unittest.TestCase):
             self.assertEqual(client.hello.version, 1)
 
     def test_no_such_device(self) -> None:
-        with self.assertRaises((TokitaiError, ServerDied)) as caught:
+        with self.assertRaises(TokitaiError) as caught:
             Client(program(), device="nowhere:3")
+        self.assertEqual(caught.exception.code, 3)
         self.assertIn("nowhere:3", str(caught.exception))
 
     def test_no_such_program(self) -> None:
@@ -653,7 +654,7 @@ class Lives(unittest.TestCase):
                 client.arena(4096)
             with self.assertRaises(TokitaiError) as caught:
                 client.request(tk.ARENA, [struct.pack("<IQ", 1, 4096)], tk._nothing).result(SECONDS)
-            self.assertIn(caught.exception.code, (1, 10))
+            self.assertEqual(caught.exception.code, 10)
             memory = client.new(1 << 20)
             data = random.Random(11).randbytes(1 << 20)
             memory.write(data)
@@ -771,7 +772,10 @@ class FakeServer(unittest.TestCase):
             pending = [client.request(tk.NEW, [bytes(8)], tk._Body.u64) for _ in range(3)]
             return [p.result(SECONDS) for p in pending]
 
-        code = 'for n in (number + 2, number, number + 1): reply(n, struct.pack("<Q", 100 * n))'
+        code = """
+            receive(); receive()
+            for n in (number + 2, number, number + 1): reply(n, struct.pack("<Q", 100 * n))
+        """
         self.assertEqual(self.answer(code, ask), [200, 300, 400])
 
     def test_forbidden_replies(self) -> None:

@@ -338,6 +338,13 @@ class _Body:
             raise ProtocolError(f"{len(self._rest)} bytes are left over in a reply")
 
 
+def _role(roles: Mapping[str, int], name: str, operand: Operand) -> int:
+    """What the definition does with an operand. The process refuses one that is not known, and says how."""
+    if name in roles:
+        return roles[name]
+    return READS if isinstance(operand, Tensor) and operand.data is not None else WRITES
+
+
 def _encode_operand(name: str, operand: Operand, role: int) -> bytes:
     place = FRAMES if isinstance(operand, Tensor) else operand.home.place
     head = struct.pack("<BBB", _dtype(operand.dtype).code, place, role if place == FRAMES else 0)
@@ -357,7 +364,7 @@ def _encode_call(call: Call, roles: Mapping[str, int]) -> bytes:
             struct.pack("<BBBB", policies[call.policy], call.skips_bad_index, not call.is_tested, 0),
             _string(call.lowering),
             _list(_string(name) + struct.pack("<d", value) for name, value in call.params.items()),
-            _list(_encode_operand(name, operand, roles.get(name, READS)) for name, operand in call.operands.items()),
+            _list(_encode_operand(name, operand, _role(roles, name, operand)) for name, operand in call.operands.items()),
         )
     )
 
@@ -366,7 +373,7 @@ def _request_data(call: Call, roles: Mapping[str, int]) -> List[Buffer]:
     """The data that a call sends, in the order of its operands."""
     data = []
     for name, operand in call.operands.items():
-        if isinstance(operand, Tensor) and roles.get(name, READS) & READS:
+        if isinstance(operand, Tensor) and _role(roles, name, operand) & READS:
             if operand.data is None:
                 raise ValueError(f"{call.definition}: {name} is read, and has no data")
             data.append(operand.data)
@@ -399,7 +406,7 @@ def _decode_results(body: _Body, calls: Sequence[Call], roles: Sequence[Mapping[
     for call, role, lowering in zip(calls, roles, lowerings):
         outputs = {}
         for name, operand in call.operands.items():
-            if isinstance(operand, Tensor) and role.get(name, READS) & WRITES:
+            if isinstance(operand, Tensor) and _role(role, name, operand) & WRITES:
                 outputs[name] = Tensor(operand.dtype, operand.shape, bytes(body.take(operand.nbytes)))
         results.append(Result(outputs, lowering, nanoseconds))
     return results
@@ -416,6 +423,7 @@ class _SocketTransport:
     """One end of a pair of sockets; the process has the other."""
 
     can_share_memory = True
+    ends_at_once = True
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -459,6 +467,7 @@ class _StdioTransport:
     """Standard input and output of the process: where there are no sockets to inherit."""
 
     can_share_memory = False
+    ends_at_once = False  # at the end of its input the process first answers what it has read
 
     def start(self, command: List[str]) -> subprocess.Popen:
         self._process = subprocess.Popen(
@@ -599,6 +608,8 @@ class Client:
     def close(self) -> Optional[int]:
         """Ends the process, even in the middle of a kernel, and returns its exit status."""
         self._transport.hang_up()
+        if self._pending and not self._transport.ends_at_once:
+            self.process.kill()
         try:
             self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -673,7 +684,7 @@ class Client:
         if self._definitions is None:
             self._definitions = {d.name: d for d in self.list()}
         known = self._definitions.get(definition)
-        return known.operands if known else {}  # the process refuses it, and says how
+        return known.operands if known else {}
 
     def _next_number(self) -> int:
         with self._table:
