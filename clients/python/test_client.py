@@ -637,9 +637,15 @@ class Lives(unittest.TestCase):
 
     def test_no_such_device(self) -> None:
         with self.assertRaises(TokitaiError) as caught:
-            Client(program(), device="nowhere:3")
+            Client(program(), device="cuda:999")
         self.assertEqual(caught.exception.code, 3)
-        self.assertIn("nowhere:3", str(caught.exception))
+        self.assertIn("cuda:999", str(caught.exception))
+
+    def test_flags_that_mean_nothing(self) -> None:
+        with self.assertRaises(ServerDied) as caught:
+            Client(program(), device="nowhere:3")
+        self.assertEqual(caught.exception.status, 2)
+        self.assertIn('no device "nowhere:3"', caught.exception.stderr)
 
     def test_no_such_program(self) -> None:
         with self.assertRaises(FileNotFoundError):

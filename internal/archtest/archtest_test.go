@@ -81,6 +81,7 @@ var rooms = []room{
 	{path: "internal/archtest"},
 	{path: "docs"},
 	{path: "cmd/tokitai"},
+	{path: "clients/python"},
 	{path: "example/rmsnorm"},
 }
 
