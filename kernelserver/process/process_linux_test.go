@@ -29,16 +29,12 @@ import (
 const roleVariable = "TOKITAI_PROCESS_TEST_ROLE"
 
 var roles = map[string]func() error{
-	"echo":   func() error { _, err := io.Copy(os.Stdout, os.Stdin); return err },
-	"socket": echoSocket,
-	"words":  func() error { fmt.Fprint(os.Stderr, "first\nred \x1b[31m\n"); return echo() },
-	"exit":   func() error { fmt.Fprintln(os.Stderr, "no room"); os.Exit(3); return nil },
-	"flood":  flood,
-	"busy": func() error {
-		fmt.Println("running")
-		for {
-		}
-	},
+	"echo":     echo,
+	"socket":   echoSocket,
+	"words":    func() error { fmt.Fprint(os.Stderr, "first\nred \x1b[31m\n"); return echo() },
+	"exit":     func() error { fmt.Fprintln(os.Stderr, "no room"); os.Exit(3); return nil },
+	"flood":    flood,
+	"busy":     busy,
 	"unkilled": waitForEnd,
 	"host":     host,
 	"report":   report,
@@ -380,6 +376,16 @@ func host() error {
 	}
 	fmt.Println(c.PID())
 	select {}
+}
+
+// busy computes for ever.
+func busy() error {
+	fmt.Println("running")
+	for i := uint64(1); ; i *= 3 {
+		if i == 0 { // never: the product is odd
+			return nil
+		}
+	}
 }
 
 func waitForEnd() error {

@@ -57,8 +57,8 @@ func (a *account) takeFrame(bytes int64) error {
 	}
 }
 
-// take counts memory that the request under way needs. It waits only for replies to be
-// sent: frames that wait are done after it.
+// take counts memory that the request under way needs. It waits only for replies of
+// earlier ones to be sent: frames that wait are done after it.
 func (a *account) take(of share, bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,6 +92,14 @@ func (a *account) giveBack(of share, bytes int64) {
 	defer a.mu.Unlock()
 	a.add(of, -bytes)
 	a.changed.Broadcast()
+}
+
+// turn counts memory that is held for something else from now on.
+func (a *account) turn(from, to share, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held[from] -= bytes
+	a.held[to] += bytes
 }
 
 // usage is what is held, and the most that ever was.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ type snapshot struct {
 type batch struct {
 	data       []byte // of the request, as far as it has not been placed
 	inline     device.Buffer
-	held       int64 // of the account, beside the reply's
+	held       int64 // of the account, until the request is answered
 	replyBytes int64
 	mirrors    []*mirror
 	owned      []device.Buffer // to be closed in the end
@@ -82,20 +83,22 @@ func (s *server) call(ctx context.Context, body []byte) (result reply, err error
 	if err != nil {
 		return reply{}, err
 	}
-	if err := s.memory.take(forReply, b.replyBytes); err != nil {
+	if err := s.hold(b, b.replyBytes); err != nil {
 		return reply{}, err
 	}
-	result.reserved = b.replyBytes
 	if err := s.place(b, inlineBytes); err != nil {
-		return result, err
+		return reply{}, err
 	}
 	if err := s.check(); err != nil {
-		return result, err
+		return reply{}, err
 	}
 	nanoseconds, err := s.runSteps(ctx, b)
 	if err != nil {
-		return result, err
+		return reply{}, err
 	}
+	s.memory.turn(forState, forReply, b.replyBytes)
+	b.held -= b.replyBytes
+	result.reserved = b.replyBytes
 	s.stats.KernelNanoseconds += nanoseconds
 	s.start = (&protocol.Results{KernelNanoseconds: nanoseconds, Lowerings: s.lowerings}).Append(s.start)
 	if b.replyBytes <= maxCopied {
@@ -228,7 +231,7 @@ func (s *server) resolveParams(st *step) error {
 	case isComplete && unknown == "":
 		return nil
 	case st.derive != nil:
-		return deriveParams(st)
+		return s.deriveParams(st)
 	case unknown != "":
 		return &tensor.BadArgument{Op: d.Name, Operand: unknown, Got: "is no parameter", Want: "those that LIST tells"}
 	}
@@ -240,7 +243,13 @@ func (s *server) resolveParams(st *step) error {
 	return nil
 }
 
-func deriveParams(st *step) error {
+// deriveParams computes the parameters. Most calls of a request have those of the one
+// before.
+func (s *server) deriveParams(st *step) error {
+	if n := len(s.steps); n > 0 && s.steps[n-1].entry == st.entry && slices.Equal(s.steps[n-1].call.Params, st.call.Params) {
+		copy(st.params, s.steps[n-1].params)
+		return nil
+	}
 	named := engine.Params{}
 	for _, p := range st.call.Params {
 		if _, isTwice := named[p.Name]; isTwice {
@@ -385,6 +394,9 @@ func named(st *step, o *protocol.Operand, err error) error {
 	return &tensor.BadArgument{Op: st.Name, Operand: o.Name, Got: "cannot be placed: " + bad.Operand + " " + bad.Got, Want: bad.Want, Cause: err}
 }
 
+// hook is called before a request's calls run; tests make it fail.
+var hook func() error
+
 // check holds all calls against their definitions, and has their kernels compiled and
 // admitted.
 func (s *server) check() error {
@@ -404,6 +416,11 @@ func (s *server) check() error {
 func (s *server) runSteps(ctx context.Context, b *batch) (nanoseconds uint64, err error) {
 	if ctx.Err() != nil {
 		return 0, errCanceled
+	}
+	if hook != nil {
+		if err := hook(); err != nil {
+			return 0, err
+		}
 	}
 	start := time.Now()
 	var last, queue *engine.Queue // the last step's, and the same under ctx

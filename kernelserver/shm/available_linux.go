@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,50 +31,73 @@ func available() (bytes int64, isKnown bool) {
 		return 0, false
 	}
 	bytes = (kibibytes + meminfo["SwapFree:"]) << 10
-	for _, group := range controlGroups() {
-		bytes = min(bytes, groupAvailable(group))
+	if cgroup, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		for _, group := range controlGroups(string(cgroup)) {
+			bytes = min(bytes, group.available())
+		}
 	}
 	return max(bytes, 0), true
 }
 
-// controlGroups lists the directories of the groups that hold this process, from
-// the innermost outwards. There are none without control groups of version 2.
-func controlGroups() []string {
-	const root = "/sys/fs/cgroup"
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		group, isVersion2 := strings.CutPrefix(strings.TrimSpace(line), "0::/")
-		if !isVersion2 {
-			continue
-		}
-		var groups []string
-		for folder := path.Join(root, group); strings.HasPrefix(folder, root); folder = path.Dir(folder) {
-			groups = append(groups, folder)
-		}
-		return groups
-	}
-	return nil
+// groupFiles are the names that a version of control groups gives its files.
+type groupFiles struct {
+	limit, used string
+	cached      []string // fields of memory.stat
 }
 
-// groupAvailable is the limit of a group less what is used in it. Files that are
+var (
+	version1 = groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_active_file", "total_inactive_file"}}
+	version2 = groupFiles{"memory.max", "memory.current", []string{"active_file", "inactive_file"}}
+)
+
+// group is a control group that limits memory.
+type group struct {
+	folder string
+	files  groupFiles
+}
+
+// controlGroups lists the groups that hold this process, given its
+// /proc/self/cgroup: of either version, from the innermost outwards. Some of the
+// folders may not be there.
+func controlGroups(cgroup string) []group {
+	var groups []group
+	for line := range strings.Lines(cgroup) {
+		// number:controllers:path
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		root, files := "/sys/fs/cgroup", version2
+		if slices.Contains(strings.Split(parts[1], ","), "memory") {
+			root, files = "/sys/fs/cgroup/memory", version1
+		} else if parts[1] != "" {
+			continue
+		}
+		for folder := path.Join(root, parts[2]); strings.HasPrefix(folder, root); folder = path.Dir(folder) {
+			groups = append(groups, group{folder, files})
+		}
+	}
+	return groups
+}
+
+// available is the limit of a group less what is used in it. Files that are
 // merely cached make room when they must.
-func groupAvailable(group string) int64 {
-	limit, err := number(path.Join(group, "memory.max"))
+func (g group) available() int64 {
+	limit, err := number(path.Join(g.folder, g.files.limit))
 	if err != nil {
 		return math.MaxInt64 // no limit: the file is absent, or says "max"
 	}
-	used, err := number(path.Join(group, "memory.current"))
+	used, err := number(path.Join(g.folder, g.files.used))
 	if err != nil {
 		return math.MaxInt64
 	}
-	stat, err := fields(path.Join(group, "memory.stat"))
-	if err != nil {
-		return limit - used
+	bytes := limit - used
+	if stat, err := fields(path.Join(g.folder, "memory.stat")); err == nil {
+		for _, name := range g.files.cached {
+			bytes += stat[name]
+		}
 	}
-	return limit - used + stat["active_file"] + stat["inactive_file"]
+	return bytes
 }
 
 func number(file string) (int64, error) {

@@ -64,19 +64,16 @@ func newMemory() (int, error) {
 // allocate gives the memory all its pages. The system itself would go on until it
 // had to kill a process, so what is free is asked for first.
 func allocate(fd int, bytes int64) error {
-	// Beyond this limit the system sends a signal instead of an error.
+	// The size of files is limited for some, and memory has a size like a file.
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(bytes) > limit.Cur {
 		return &device.OutOfMemoryError{Device: deviceName, Asked: bytes, Free: int64(limit.Cur)}
 	}
-	if free, isKnown := available(); isKnown && bytes > free {
-		return outOfMemory(bytes)
-	}
 	for done := int64(0); done < bytes; {
-		piece := min(pieceBytes, bytes-done)
-		if free, isKnown := available(); isKnown && piece > free {
+		if free, isKnown := available(); isKnown && bytes-done > free {
 			return outOfMemory(bytes)
 		}
+		piece := min(pieceBytes, bytes-done)
 		switch err := unix.Fallocate(fd, 0, done, piece); err {
 		case nil:
 			done += piece

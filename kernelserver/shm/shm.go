@@ -2,9 +2,11 @@
 // descriptors travel.
 //
 // A [Region] is anonymous memory behind a descriptor. Its pages are allocated
-// before anyone uses them and its size is sealed, so that no access can fault
-// because memory ran out or because the peer made the file shorter. A [Conn] is
-// one end of a pair of Unix stream sockets; descriptors travel beside its bytes.
+// before anyone uses them: where memory runs out, that is an error, not a fault
+// in the middle of a kernel. Its size is sealed: no peer can make it shorter and
+// the other fault. What a peer can do at any time is to change the bytes, and to
+// give pages back, which are zeros then. A [Conn] is one end of a pair of Unix
+// stream sockets; descriptors travel beside its bytes.
 //
 // The package knows bytes and descriptors, no messages. Regions exist on Linux,
 // connections on Unix systems; everything else gives [ErrUnsupported].

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,7 +116,7 @@ func TestCreateNoRoom(t *testing.T) {
 	}
 }
 
-// The system answers a file size limit with a signal that ends the process.
+// Memory is subject to the limit on the size of files.
 func TestCreateBeyondLimit(t *testing.T) {
 	if err := inRole("limited").Run(); err != nil {
 		t.Error(err)
@@ -126,35 +127,50 @@ func createBeyondLimit() error {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {
 		return err
 	}
-	if _, err := Create(1<<20 + 1); !errors.Is(err, device.ErrOutOfMemory) {
-		return fmt.Errorf("beyond the limit: got %v, want out of memory", err)
+	_, err := Create(1<<20 + 1)
+	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); !ok || oom.Free != 1<<20 {
+		return fmt.Errorf("beyond the limit: got %v, want out of memory with %d bytes free", err, 1<<20)
 	}
-	_, err := Create(1 << 20)
+	_, err = Create(1 << 20)
 	return err
 }
 
 func TestGroupAvailable(t *testing.T) {
-	group := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(group, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+	for _, files := range []groupFiles{version1, version2} {
+		g := group{t.TempDir(), files}
+		write := func(name, text string) {
+			if err := os.WriteFile(filepath.Join(g.folder, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(what string, want int64) {
+			if got := g.available(); got != want {
+				t.Errorf("%s, %s: got %d, want %d", files.limit, what, got, want)
+			}
+		}
+		check("without files", math.MaxInt64)
+		write(files.used, "700\n")
+		write(files.limit, "max\n")
+		check("without limit", math.MaxInt64)
+		write(files.limit, "1000\n")
+		check("with limit", 300)
+		write("memory.stat", fmt.Sprintf("anon 5\n%s 20\n%s 3\n", files.cached[0], files.cached[1]))
+		check("with cached files", 323)
+	}
+}
+
+func TestControlGroups(t *testing.T) {
+	const cgroup = "5:devices:/a\n4:cpu,memory:/b/c\n3:name=memory:/d\nnonsense\n0::/e\n"
+	want := []string{"/sys/fs/cgroup/memory/b/c", "/sys/fs/cgroup/memory/b", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/e", "/sys/fs/cgroup"}
+	var got []string
+	for _, g := range controlGroups(cgroup) {
+		got = append(got, g.folder)
+		if isVersion1 := strings.HasPrefix(g.folder, "/sys/fs/cgroup/memory"); isVersion1 != (g.files.limit == version1.limit) {
+			t.Errorf("%s: got files of the other version", g.folder)
 		}
 	}
-	if got := groupAvailable(group); got != math.MaxInt64 {
-		t.Errorf("without files: got %d, want no limit", got)
-	}
-	write("memory.current", "700\n")
-	write("memory.max", "max\n")
-	if got := groupAvailable(group); got != math.MaxInt64 {
-		t.Errorf("max: got %d, want no limit", got)
-	}
-	write("memory.max", "1000\n")
-	if got := groupAvailable(group); got != 300 {
-		t.Errorf("got %d, want 300", got)
-	}
-	write("memory.stat", "anon 5\nactive_file 20\ninactive_file 3\n")
-	if got := groupAvailable(group); got != 323 {
-		t.Errorf("with cached files: got %d, want 323", got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -623,13 +639,20 @@ func TestDeadlines(t *testing.T) {
 	if _, err := b.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Read: got %v, want a deadline", err)
 	}
-	a.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	if n, err := a.Write(make([]byte, 64<<20), r.FD()); n == 64<<20 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("Write: got %d bytes, %v, want a deadline", n, err)
+	frame := make([]byte, 64<<20)
+	a.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	sent, err := a.Write(frame, r.FD())
+	if sent == len(frame) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Write: got %d bytes, %v, want a deadline", sent, err)
 	}
-	b.SetReadDeadline(time.Time{})
-	if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("Read without deadline: got %d bytes, %v", n, err)
+	b.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := io.ReadFull(b, frame[:sent]); err != nil {
+		t.Errorf("Read with a later deadline: got %d bytes, %v, want %d", n, err, sent)
+	}
+	if fd, ok := b.TakeFD(); ok {
+		unix.Close(fd)
+	} else if sent > 0 {
+		t.Error("the descriptor did not come with the first byte")
 	}
 }
 
