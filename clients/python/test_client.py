@@ -549,6 +549,61 @@ class Refusals(Served):
     def test_not_supported(self) -> None:
         self.assertRefused(10, self.raw, tk.DEFINE)
 
+    def test_kinds_that_are_not_known(self) -> None:
+        for kind in (0, 13, 255, tk.GOOD, tk.ERROR, 2**32 - 1):
+            self.assertRefused(10, self.raw, kind)
+
+    def test_malformed_cancel(self) -> None:
+        self.assertRefused(1, self.raw, tk.CANCEL, bytes(7))
+        self.assertRefused(1, self.raw, tk.CANCEL, bytes(9))
+
+    def test_memory_of_no_bytes(self) -> None:
+        self.assertRefused(2, self.client.new, 0)
+
+    def test_request_zero(self) -> None:
+        pending = tk.Pending(self.client, 0, tk._Body.u64)
+        self.client._pending[0] = pending
+        self.client._transport.send(tk.HEADER.pack(8, 0, tk.NEW, 0) + struct.pack("<Q", 64))
+        self.assertRefused(1, pending.result, SECONDS)
+
+    def test_shapes(self) -> None:
+        """Up to 255 sizes, each at least 1."""
+        x, y = (Tensor.of("f32", [1.0], (1,) * 255), Tensor.empty("f32", (1,) * 255))
+        self.assertEqual(self.call("softmax.forward", x=x, y=y)["y"].values(), [1.0])
+        x, y = (Tensor.of("f32", [1.0], (1,) * 256), Tensor.empty("f32", (1,) * 256))
+        self.assertRefused(1, lambda: self.call("softmax.forward", x=x, y=y))
+        memory = self.client.new(64)
+        none = memory.tensor("f32", (0, 4))
+        self.assertRefused(2, lambda: self.call("softmax.forward", x=none, y=none))
+        empty = Tensor("f32", (0, 4), b"")
+        self.assertRefused(1, lambda: self.call("softmax.forward", x=empty, y=Tensor.empty("f32", (0, 4))))
+        memory.free()
+
+    def test_strides_of_a_row_and_a_scalar(self) -> None:
+        memory = self.client.new(64)
+        for shape, least in (((), 1), ((4,), 4), ((2, 3), 3)):
+            good = memory.tensor("f32", shape, 0, least)
+            self.call("gelu.forward", x=good, y=good)
+            bad = memory.tensor("f32", shape, 0, least - 1)
+            self.assertRefused(2, lambda: self.call("gelu.forward", x=bad, y=bad))
+        memory.free()
+
+    def test_parameters_are_rounded_or_whole(self) -> None:
+        operands = {
+            "logits": Tensor.of("f32", [0.0, 0.0], (1, 2)),
+            "label": Tensor.of("i32", [0]),
+            "loss": Tensor.empty("f32", (1,)),
+            "dlogits": Tensor.empty("f32", (1, 2)),
+        }
+        dlogits = self.call("crossentropy", {"scale": 2 + 2**-40, "ignore": -100}, **operands)["dlogits"]
+        self.assertEqual(dlogits.values(), [-1.0, 1.0])
+        self.assertRefused(2, lambda: self.call("crossentropy", {"scale": 1.0, "ignore": 0.5}, **operands))
+
+    def test_data_must_come_as_list_tells(self) -> None:
+        operands = {"x": Tensor.of("f32", [1.0, 2.0], (1, 2)), "y": Tensor.of("f32", [0.0, 0.0], (1, 2))}
+        call = tk._encode_call(Call("softmax.forward", operands), {"x": 3, "y": 3})
+        self.assertRefused(2, self.raw, tk.CALL, tk._list([call]) + bytes(16))
+
     def test_second_hello(self) -> None:
         self.assertRefused(1, self.raw, tk.HELLO, tk.MAGIC + struct.pack("<III", 1, 1, 0))
 
@@ -638,8 +693,8 @@ class Lives(unittest.TestCase):
     def test_no_such_device(self) -> None:
         with self.assertRaises(TokitaiError) as caught:
             Client(program(), device="cuda:999")
-        self.assertEqual(caught.exception.code, 3)
-        self.assertIn("cuda:999", str(caught.exception))
+        error = caught.exception
+        self.assertEqual((error.code, error.details["device"]), (3, "cuda:999"))
 
     def test_flags_that_mean_nothing(self) -> None:
         with self.assertRaises(ServerDied) as caught:
@@ -724,17 +779,46 @@ class Lives(unittest.TestCase):
                 client.stats()
             self.assertEqual(caught.exception.status, 2)
 
-    def test_stream_without_hello(self) -> None:
+    def test_number_that_is_in_flight(self) -> None:
+        with Client(program(), device="cpu") as client:
+            busy = self.busy(client)
+            replies: List[Tuple[int, bytes]] = []
+            twice = tk.Pending(client, 5000, tk._Body.rest)
+
+            def accept(kind: int, body: tk._Body) -> None:
+                replies.append((kind, body.rest()))
+                client._pending[5000] = twice  # one more comes
+
+            twice._accept = accept  # type: ignore[method-assign]
+            client._pending[5000] = twice
+            client._transport.send((tk.HEADER.pack(8, 5000, tk.NEW, 0) + struct.pack("<Q", 64)) * 2)
+            for p in busy:
+                p.cancel()
+            client.stats()  # is answered after them
+            self.assertEqual([kind for kind, _ in replies], [tk.GOOD, tk.ERROR])
+            self.assertEqual(replies[1][1][:4], struct.pack("<I", 1))
+
+    def exit_code(self, data: bytes, device: str = "cpu") -> int:
+        """The exit code of a process that is sent data, and whose end stays open."""
         ours, theirs = tk.socket.socketpair()
         with ours, theirs:
             process = tk.subprocess.Popen(
-                [program(), "serve", "--device", "cpu", "--fd", str(theirs.fileno())],
+                [program(), "serve", "--device", device, "--fd", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stderr=tk.subprocess.DEVNULL,
             )
             theirs.close()
-            ours.sendall(tk.HEADER.pack(0, 1, tk.LIST, 0))
-            self.assertEqual(process.wait(SECONDS), 2)
+            ours.sendall(data)
+            return process.wait(SECONDS)
+
+    def test_exit_codes_of_beginnings(self) -> None:
+        hello = tk.MAGIC + struct.pack("<IIII", 1, 1, 1, 0x21)[:13]
+        frame = tk.HEADER.pack(len(hello), 1, tk.HELLO, 0) + hello
+        self.assertEqual(self.exit_code(tk.HEADER.pack(0, 1, tk.LIST, 0)), 2)
+        self.assertEqual(self.exit_code(tk.HEADER.pack(8193, 1, tk.HELLO, 0)), 2)
+        self.assertEqual(self.exit_code(frame.replace(b"tokitai", b"Tokitai")), 2)
+        self.assertEqual(self.exit_code(frame.replace(struct.pack("<II", 1, 1), struct.pack("<II", 2, 2), 1)), 2)
+        self.assertEqual(self.exit_code(frame, "cuda:999"), 10)
 
 
 FAKE = """\
