@@ -59,6 +59,15 @@ def softmax_bound(row: Sequence[float], x: float, y: float) -> float:
     return (max(row) - x + math.log(len(row)) + (len(row) - 1) + 7) * u * y + 2.0**-148 + here
 
 
+def keep_busy(client: Client) -> List[tk.Pending]:
+    """Requests of many calls, each short: one that runs is canceled before its next call."""
+    size = 256
+    memory = client.new(3 * 4 * size * size)
+    memory.write(struct.pack("<f", 1.0) * (3 * size * size))
+    a, b, c = (memory.tensor("f32", (size, size), 4 * size * size * i) for i in range(3))
+    return [client.submit([Call("gemm.forward", {"A": a, "B": b, "C": c})] * 200) for _ in range(3)]
+
+
 class Conversions(unittest.TestCase):
     """Numbers to bytes and back; no process."""
 
@@ -426,20 +435,19 @@ class Requests(Served):
             self.assertEqual(p.result(SECONDS)[0]["out"].data, data)
 
     def test_cancel(self) -> None:
-        big = self.client.new(3 * 4 * 768 * 768)
-        a, b, c = (big.tensor("f32", (768, 768), 4 * 768 * 768 * i) for i in range(3))
-        busy = self.client.submit([Call("gemm.forward", {"A": a, "B": b, "C": c})] * 20)
+        busy = keep_busy(self.client)
         waiting = [self.client.submit([self.softmax_call(i)]) for i in range(10)]
         for p in waiting[::2]:
             p.cancel()
-        busy.cancel()
+        for p in busy:
+            p.cancel()
         for i, p in enumerate(waiting):
             if i % 2:
                 self.assertEqual(p.result(SECONDS)[0]["y"].values(), [0.25] * 4)
             else:
                 self.assertRefused(7, p.result, SECONDS)
-        self.assertRefused(7, busy.result, SECONDS)
-        big.free()
+        for p in busy:
+            self.assertRefused(7, p.result, SECONDS)
 
     def test_cancel_of_what_is_done_or_never_was_does_nothing(self) -> None:
         p = self.client.submit([self.softmax_call(1)])
@@ -722,14 +730,9 @@ class Lives(unittest.TestCase):
             self.assertEqual(memory.read(), data)
         self.assertEqual(client.process.returncode, 0)
 
-    def busy(self, client: Client) -> List[tk.Pending]:
-        big = client.new(3 * 4 * 1024 * 1024)
-        a, b, c = (big.tensor("f32", (1024, 1024), (4 << 20) * i) for i in range(3))
-        return [client.submit([Call("gemm.forward", {"A": a, "B": b, "C": c})] * 50) for _ in range(3)]
-
     def test_killed_in_the_middle(self) -> None:
         with Client(program(), device="cpu") as client:
-            pending = self.busy(client)
+            pending = keep_busy(client)
             with self.assertRaises(FutureTimeout):
                 pending[0].result(0.1)
             os.kill(client.process.pid, signal.SIGKILL)
@@ -743,7 +746,7 @@ class Lives(unittest.TestCase):
     def test_closed_in_the_middle_of_a_kernel(self) -> None:
         for uses_stdio in (False, True):
             client = Client(program(), device="cpu", uses_stdio=uses_stdio)
-            pending = self.busy(client)
+            pending = keep_busy(client)
             began = time.monotonic()
             client.close()
             self.assertLess(time.monotonic() - began, tk.EXIT_SECONDS / 2, "the process went on")
@@ -781,7 +784,7 @@ class Lives(unittest.TestCase):
 
     def test_number_that_is_in_flight(self) -> None:
         with Client(program(), device="cpu") as client:
-            busy = self.busy(client)
+            busy = keep_busy(client)
             replies: List[Tuple[int, bytes]] = []
             twice = tk.Pending(client, 5000, tk._Body.rest)
 
