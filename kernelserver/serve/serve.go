@@ -190,9 +190,11 @@ func run(t transport, o Options) error {
 		work.Go(f)
 	}
 	<-s.ended
+	s.cancelAll()
 	s.replies.stop()
 	s.memory.stop()
 	if s.socket != nil {
+		s.socket.CloseWrite() // closing alone leaves what watch holds
 		s.socket.Close()
 	}
 	go func() { // a kernel may still run in that memory
@@ -305,6 +307,18 @@ func (s *server) cancel(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.pending[request]; r != nil {
+		r.isCanceled = true
+		if r.cancel != nil {
+			r.cancel()
+		}
+	}
+}
+
+// cancelAll ends what waits or runs, which nobody wants any more.
+func (s *server) cancelAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.pending {
 		r.isCanceled = true
 		if r.cancel != nil {
 			r.cancel()

@@ -98,7 +98,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		err = io.EOF // readers of frames look for it unwrapped
 	}
-	return n, err
+	return max(n, 0), err // it is negative with an error, which no reader expects
 }
 
 // receive queues the descriptors of one message, or closes them.
