@@ -84,6 +84,7 @@ var rooms = []room{
 	{path: "internal/archtest"},
 	{path: "docs"},
 	{path: "cmd/tokitai"},
+	{path: "clients/python"},
 	{path: "example/rmsnorm"},
 }
 

@@ -3,7 +3,7 @@
 //
 // Every message is a struct with Append, which adds its body to a slice, and a Parse
 // function, which refuses whatever the page does not allow and allocates no more than
-// the body is long. frame.go has the frame around them, fields.go what bodies are made of,
+// a small multiple of the body's length. frame.go has the frame around them, fields.go what bodies are made of,
 // failure.go the error reply and what Go makes of it.
 package protocol
 

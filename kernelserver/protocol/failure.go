@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"tokitai/device"
 	"tokitai/engine"
@@ -101,20 +102,31 @@ func FailureOf(err error) *Failure {
 		}
 	}
 	integer := func(name string, value int64) { add(name, strconv.FormatInt(value, 10)) }
-	if e, ok := errors.AsType[*engine.InadmissibleError](err); ok {
+	lost, isLost := errors.AsType[*device.LostError](err)
+	if e, ok := errors.AsType[*engine.InadmissibleError](err); ok && !isLost { // a kernel cannot be blamed for a lost device
 		f.Code = CodeInadmissible
 		add("lowering", e.Lowering)
 		add("device", e.Device)
 		add("test", e.Test)
 		add("reason", e.Reason)
+		return f
+	}
+	if e, ok := errors.AsType[*engine.LaunchError](err); ok {
+		add("launched", e.Op)
+	}
+	if isLost {
+		f.Code = CodeLost
+		add("device", lost.Device)
 	} else if e, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		f.Code = CodeOutOfMemory
 		add("device", e.Device)
 		integer("asked", e.Asked)
 		integer("free", e.Free)
-	} else if e, ok := errors.AsType[*device.LostError](err); ok {
-		f.Code = CodeLost
-		add("device", e.Device)
+	} else if e, ok := errors.AsType[*device.NoDeviceError](err); ok {
+		f.Code = CodeNoDevice
+		add("device", e.Name)
+		add("reason", e.Reason)
+		add("known", strings.Join(e.Known, ", "))
 	} else if e, ok := errors.AsType[*engine.IndexError](err); ok {
 		f.Code = CodeBadArgument
 		add("op", e.Op)
@@ -130,12 +142,18 @@ func FailureOf(err error) *Failure {
 		add("clause", e.Clause)
 		add("got", e.Got)
 		add("want", e.Want)
+	} else if e, ok := errors.AsType[*device.ArgumentError](err); ok {
+		f.Code = CodeBadArgument
+		add("op", e.Call)
+		add("got", e.Got)
+		add("want", e.Want)
 	} else {
 		for _, k := range [...]struct {
 			is   error
 			code Code
 		}{
-			{device.ErrBadArgument, CodeBadArgument}, {device.ErrNoDevice, CodeNoDevice}, {context.Canceled, CodeCanceled},
+			{device.ErrBadArgument, CodeBadArgument}, {device.ErrNoDevice, CodeNoDevice}, {device.ErrOutOfMemory, CodeOutOfMemory},
+			{device.ErrLost, CodeLost}, {engine.ErrInadmissible, CodeInadmissible}, {context.Canceled, CodeCanceled},
 			{context.DeadlineExceeded, CodeCanceled}, {ErrNoHandle, CodeNoHandle}, {ErrUnsupported, CodeUnsupported},
 		} {
 			if errors.Is(err, k.is) {
@@ -149,28 +167,48 @@ func FailureOf(err error) *Failure {
 
 // goError is the inverse of FailureOf, as far as details go.
 func (f *Failure) goError() error {
+	err := f.goErrorAsSuch()
+	if op := f.Detail("launched"); op != "" {
+		if err == nil {
+			err = errors.New(f.messageAfter(op + ": "))
+		}
+		return &engine.LaunchError{Op: op, Cause: err}
+	}
+	return err
+}
+
+// goErrorAsSuch leaves aside whether a kernel had been launched.
+func (f *Failure) goErrorAsSuch() error {
 	integer := func(name string) int64 {
 		v, _ := strconv.ParseInt(f.Detail(name), 10, 64)
 		return v
 	}
+	op, operand, got, want := f.Detail("op"), f.Detail("operand"), f.Detail("got"), f.Detail("want")
+	where, reason := f.Detail("device"), f.Detail("reason")
 	switch f.Code {
 	case CodeBadArgument:
 		switch {
 		case f.Detail("bound") != "":
-			return &engine.IndexError{Op: f.Detail("op"), Operand: f.Detail("operand"), Position: int(integer("position")),
-				Value: int32(integer("value")), Bound: int(integer("bound")), Except: f.Detail("except")}
-		case f.Detail("op") != "":
-			return &tensor.BadArgument{Op: f.Detail("op"), Operand: f.Detail("operand"), Clause: f.Detail("clause"), Got: f.Detail("got"), Want: f.Detail("want")}
+			return &engine.IndexError{Op: op, Operand: operand, Position: int(integer("position")), Value: int32(integer("value")),
+				Bound: int(integer("bound")), Except: f.Detail("except")}
+		case operand != "":
+			return &tensor.BadArgument{Op: op, Operand: operand, Clause: f.Detail("clause"), Got: got, Want: want}
+		case op != "":
+			return &device.ArgumentError{Call: op, Got: got, Want: want}
 		}
 		return device.ErrBadArgument
 	case CodeNoDevice:
-		return device.ErrNoDevice
+		err := &device.NoDeviceError{Name: where, Reason: reason}
+		if known := f.Detail("known"); known != "" {
+			err.Known = strings.Split(known, ", ")
+		}
+		return err
 	case CodeOutOfMemory:
-		return &device.OutOfMemoryError{Device: f.Detail("device"), Asked: integer("asked"), Free: integer("free")}
+		return &device.OutOfMemoryError{Device: where, Asked: integer("asked"), Free: integer("free")}
 	case CodeInadmissible:
-		return &engine.InadmissibleError{Lowering: f.Detail("lowering"), Device: f.Detail("device"), Test: f.Detail("test"), Reason: f.Detail("reason")}
+		return &engine.InadmissibleError{Lowering: f.Detail("lowering"), Device: where, Test: f.Detail("test"), Reason: reason}
 	case CodeLost:
-		return &device.LostError{Device: f.Detail("device"), Cause: errors.New(f.Message)}
+		return &device.LostError{Device: where, Cause: errors.New(f.messageAfter(where + ": device lost: "))}
 	case CodeCanceled:
 		return context.Canceled
 	case CodeNoHandle:
@@ -179,4 +217,13 @@ func (f *Failure) goError() error {
 		return ErrUnsupported
 	}
 	return nil
+}
+
+// messageAfter is what the message says of the cause, which follows those words; all of it
+// where they do not occur.
+func (f *Failure) messageAfter(words string) string {
+	if _, after, ok := strings.Cut(f.Message, words); ok {
+		return after
+	}
+	return f.Message
 }

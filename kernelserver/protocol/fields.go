@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"tokitai/num"
@@ -23,19 +24,17 @@ func appendString(b []byte, s string) []byte {
 func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// clipped is s as a string of the protocol can have it.
+// clipped is s as a string of the protocol can have it: valid UTF-8, not too long.
 func clipped(s string) string {
-	if len(s) > maxString {
-		s = s[:maxString]
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxString {
+		return s
 	}
-	for !utf8.ValidString(s) { // no more than what was cut, where s was valid
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-			s = s[:len(s)-1]
-			continue
-		}
-		return fmt.Sprintf("%q", s)[:min(len(s), maxString)]
+	end := maxString
+	for !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return s
+	return s[:end]
 }
 
 // reader takes a body apart. The first thing wrong with it is remembered, and from then
@@ -92,8 +91,8 @@ func (r *reader) f64(what string) float64 { return math.Float64frombits(r.u64(wh
 // size is a u64 that Go can count with.
 func (r *reader) size(what string) int64 {
 	v := r.u64(what)
-	if v > math.MaxInt64 {
-		r.fail("%s is %d, want less than 2^63", what, v)
+	if v > math.MaxInt {
+		r.fail("%s is %d, want at most %d", what, v, math.MaxInt)
 		return 0
 	}
 	return int64(v)

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"math"
+	"slices"
 
 	"tokitai/num"
 )
@@ -64,7 +65,11 @@ func ParseWelcome(body []byte) (m Welcome, err error) {
 	m.Version, m.Generation = r.u32("version"), r.u64("generation")
 	m.Build, m.Device, m.Description = r.string("build"), r.string("device"), r.string("description")
 	m.MaxFrame, m.MemoryLimit = r.size("max-frame"), r.size("memory-limit")
-	m.HasArenas = r.u32("arenas") == 1
+	arenas := r.u32("arenas")
+	if arenas > 1 {
+		r.fail("arenas is %d, want 0 or 1", arenas)
+	}
+	m.HasArenas = arenas == 1
 	return m, r.end()
 }
 
@@ -99,12 +104,8 @@ type Tensor struct {
 const maxRank = 255
 
 func (t *Tensor) append(b []byte) []byte {
-	for i, d := range dtypes {
-		if d == t.DType && i > 0 {
-			b = append(b, uint8(i))
-		}
-	}
-	b = append(b, uint8(t.Place), t.Carried)
+	dtype := 1 + slices.Index(dtypes[1:], t.DType) // 0, which is refused, for any other
+	b = append(b, uint8(dtype), uint8(t.Place), t.Carried)
 	b = appendU32(b, uint32(len(t.Shape)))
 	for _, n := range t.Shape {
 		b = appendU64(b, uint64(n))
@@ -255,7 +256,7 @@ func ParseCalls(body []byte) (calls []Call, data []byte, err error) {
 		calls[i] = r.call()
 		n, ok := calls[i].carried(WithRequest)
 		if want += n; !ok || want < 0 {
-			r.fail("call %d has operands in the frames that no frame can hold", i)
+			r.fail("call %d has operands in the frames with a size of 0, or that no frame can hold", i)
 		}
 	}
 	data = r.remaining()
@@ -485,7 +486,11 @@ func ParseList(body []byte) (list []Definition, err error) {
 		d.Name = r.string("definition")
 		d.Operands = make([]OperandUse, r.count("operands", 5))
 		for k := range d.Operands {
-			d.Operands[k] = OperandUse{Name: r.string("operand"), Access: r.u8("access")}
+			o := OperandUse{Name: r.string("operand"), Access: r.u8("access")}
+			if r.err == nil && (o.Access == 0 || o.Access > IsRead|IsWritten) {
+				r.fail("access is %d, want 1 to 3", o.Access)
+			}
+			d.Operands[k] = o
 		}
 		d.Params = make([]string, r.count("parameters", 4))
 		for k := range d.Params {

@@ -1,0 +1,105 @@
+// Package python_test runs the tests of the Python client against the program.
+package python_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	_ "tokitai/kernelserver/serve" // a change of what the program serves runs these tests again
+)
+
+// python finds an interpreter that the client runs on.
+func python(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skipf("%s: the tests use sealed shared memory, which Linux has", runtime.GOOS)
+	}
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3 on PATH: the Python client is not tested")
+	}
+	if out, err := exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 9))").CombinedOutput(); err != nil {
+		t.Skipf("%s is older than 3.9: the Python client is not tested %s", path, out)
+	}
+	return path
+}
+
+// build makes the program from this tree, so that no older one is tested.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "tokitai")
+	if out, err := exec.Command("go", "build", "-o", program, "tokitai/cmd/tokitai").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+func run(t *testing.T, program, python string, arguments ...string) []byte {
+	t.Helper()
+	c := exec.Command(python, append([]string{"-X", "dev", "-B"}, arguments...)...)
+	c.Env = append(os.Environ(), "TOKITAI="+program)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", c.Args, err, out)
+	}
+	return out
+}
+
+// watch reads what others execute here, so that a result that go test has kept is not
+// taken for one of other files.
+func watch(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"*.py", "../../cmd/tokitai/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestClient(t *testing.T) {
+	watch(t)
+	interpreter := python(t)
+	program := build(t)
+	t.Run("unittest", func(t *testing.T) {
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client")
+		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
+			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
+		}
+		if bytes.Contains(out, []byte("ResourceWarning")) {
+			t.Errorf("something is left open:\n%s", out)
+		}
+	})
+	t.Run("demo", func(t *testing.T) {
+		out := run(t, program, interpreter, "tokitai_client.py")
+		if want := []byte("softmax(4.0) = 0.643914"); !bytes.Contains(out, want) {
+			t.Errorf("got\n%s\nwant a line with %q", out, want)
+		}
+	})
+	t.Run("README", func(t *testing.T) {
+		readme, err := os.ReadFile("README.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(readme), "```python\n")
+		example, rest, ok := strings.Cut(rest, "```\n")
+		_, rest, _ = strings.Cut(rest, "```\n")
+		want, _, isPrinted := strings.Cut(rest, "```\n")
+		if !ok || !isPrinted {
+			t.Fatal("README.md has no example, or does not tell what it prints")
+		}
+		if got := run(t, program, interpreter, "-c", example); string(got) != want {
+			t.Errorf("the example prints\n%s\nwant, as README.md tells,\n%s", got, want)
+		}
+	})
+}

@@ -1,0 +1,878 @@
+"""Client of tokitai's kernel processes, written from docs/protocol.md: one file, only the standard library.
+
+    from tokitai_client import Client, Tensor
+
+    with Client() as client:                                    # starts `tokitai serve`, ends it at the end
+        x = Tensor.of("f32", [1.0, 2.0, 3.0], shape=(1, 3))
+        result = client.call("softmax.forward", x=x, y=Tensor.empty("f32", (1, 3)))
+        print(result["y"].values())
+
+Operands are in one of three places: a Tensor travels in the messages; a Placed tensor lies in an Arena, memory that both
+processes see, or in Memory, which belongs to the process and stays there from call to call:
+
+    weights = client.new(4096)                                  # Memory
+    weights.write(Tensor.of("f32", [0.5] * 1024).data)
+    client.call("gelu.forward", x=weights.tensor("f32", (1024,)), y=Tensor.empty("f32", (1024,)))
+
+What the process refuses raises TokitaiError, and the process goes on; its death raises ServerDied.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+try:
+    import fcntl
+except ImportError:  # no shared memory there
+    fcntl = None
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+VERSION = 1
+MAGIC = b"tokitai\n"
+
+HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE = range(1, 13)
+GOOD, ERROR = 256, 257
+
+HEADER = struct.Struct("<QQII")  # length of the body, request, kind, descriptors
+LONGEST_BODY = 1 << 48
+RECEIVE_STEP = 1 << 24  # memory for a reply is taken as its bytes arrive
+JOIN_BELOW = 1 << 16  # shorter messages are sent in one piece
+STDERR_KEPT = 16 << 10
+EXIT_SECONDS = 10.0
+
+FRAMES, IN_ARENA, IN_HANDLE = 0, 1, 2
+READS, WRITES = 1, 2
+
+ERROR_NAMES = {
+    1: "malformed",
+    2: "bad argument",
+    3: "no device",
+    4: "out of memory",
+    5: "inadmissible",
+    6: "device lost",
+    7: "canceled",
+    8: "no such handle or arena",
+    9: "too long",
+    10: "not supported",
+    11: "internal",
+    12: "version",
+}
+
+
+class TokitaiError(Exception):
+    """An error reply: code (as in docs/protocol.md), name of the code, message, and details by name."""
+
+    def __init__(self, code: int, message: str, details: Mapping[str, str]):
+        super().__init__(message)
+        self.code = code
+        self.name = ERROR_NAMES.get(code, "unknown")
+        self.message = message
+        self.details = dict(details)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
+
+
+class ServerDied(Exception):
+    """The process has ended: its exit status (negative: the signal that ended it) and its last words on standard error."""
+
+    def __init__(self, status: Optional[int], stderr: str, reason: str = ""):
+        said = f": {stderr.strip()}" if stderr.strip() else ""
+        super().__init__(f"the process ended with status {status}{', ' + reason if reason else ''}{said}")
+        self.status = status
+        self.stderr = stderr
+        self.reason = reason
+
+
+class ProtocolError(Exception):
+    """The process sent what docs/protocol.md does not allow. It is killed, as nothing after that can be trusted."""
+
+
+# Tensors
+
+
+class _DType(NamedTuple):
+    code: int
+    size: int
+    pack: Callable[[Sequence[float]], bytes]
+    unpack: Callable[[Buffer], List[Any]]
+
+
+def _pack_one(code: str, value: float) -> bytes:
+    try:
+        return struct.pack("<" + code, value)
+    except OverflowError:  # struct refuses what rounds to infinity
+        return struct.pack("<" + code, math.copysign(math.inf, value))
+
+
+def _pack(code: str, values: Sequence[float]) -> bytes:
+    floats = list(map(float, values))
+    try:
+        return struct.pack(f"<{len(floats)}{code}", *floats)
+    except OverflowError:
+        return b"".join(_pack_one(code, v) for v in floats)
+
+
+def _unpack(code: str, data: Buffer) -> List[Any]:
+    return list(struct.unpack(f"<{len(data) // struct.calcsize('<' + code)}{code}", data))
+
+
+def bf16_bits(value: float) -> int:
+    """The bf16 nearest to value, ties to even, as its 16 bits. Rounded once, not by way of f32."""
+    if math.isnan(value):
+        return 0x7FC0
+    sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
+    if value == 0 or math.isinf(value):
+        return sign | (0x7F80 if value else 0)
+    _, exponent = math.frexp(value)
+    unit = max(exponent - 8, -133)  # 8 bits of precision; 2^-133 is the least subnormal
+    steps = round(math.ldexp(abs(value), -unit))  # the scaling is exact, round() ties to even
+    return sign | min((unit + 133) * 128 + steps, 0x7F80)
+
+
+def _pack_bf16(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}H", *map(bf16_bits, values))
+
+
+def _unpack_bf16(data: Buffer) -> List[float]:
+    bits = _unpack("H", data)
+    return _unpack("f", struct.pack(f"<{len(bits)}I", *(b << 16 for b in bits)))
+
+
+DTYPES: Dict[str, _DType] = {
+    "f16": _DType(1, 2, lambda v: _pack("e", v), lambda d: _unpack("e", d)),
+    "bf16": _DType(2, 2, _pack_bf16, _unpack_bf16),
+    "f32": _DType(3, 4, lambda v: _pack("f", v), lambda d: _unpack("f", d)),
+    "i32": _DType(4, 4, lambda v: struct.pack(f"<{len(v)}i", *v), lambda d: _unpack("i", d)),
+}
+
+
+def _dtype(name: str) -> _DType:
+    if name not in DTYPES:
+        raise ValueError(f"dtype {name!r}, want one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that travels in the messages: elements as stored, row by row, little-endian. One that a call only writes
+    needs no data."""
+
+    dtype: str
+    shape: Tuple[int, ...]
+    data: Optional[Buffer] = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if self.data is not None and len(memoryview(self.data).cast("B")) != self.nbytes:
+            raise ValueError(f"{self.dtype} {list(self.shape)}: got {len(self.data)} bytes of data, want {self.nbytes}")
+
+    @classmethod
+    def of(cls, dtype: str, values: Sequence[float], shape: Optional[Sequence[int]] = None) -> Tensor:
+        """A tensor of numbers, row by row, each rounded to nearest even; too large a number becomes infinite.
+        Without a shape it is one row."""
+        return cls(dtype, tuple(shape) if shape is not None else (len(values),), _dtype(dtype).pack(values))
+
+    @classmethod
+    def empty(cls, dtype: str, shape: Sequence[int]) -> Tensor:
+        """A tensor for a call to write."""
+        return cls(dtype, tuple(shape))
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * _dtype(self.dtype).size
+
+    def values(self) -> List[Any]:
+        """The elements as numbers, row by row."""
+        if self.data is None:
+            raise ValueError("this tensor has no data")
+        return _dtype(self.dtype).unpack(self.data)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor in an Arena or in Memory: made by their method tensor."""
+
+    dtype: str
+    shape: Tuple[int, ...]
+    home: Union[Arena, Memory]
+    offset: int
+    row_stride: int
+
+
+Operand = Union[Tensor, Placed]
+
+
+def _placed(home: Union[Arena, Memory], dtype: str, shape: Sequence[int], offset: int, stride: Optional[int]) -> Placed:
+    _dtype(dtype)
+    row = shape[-1] if shape else 1
+    return Placed(dtype, tuple(shape), home, offset, row if stride is None else stride)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a definition. policy "same" gives the same bits on every machine for matrix products too; an index
+    without a row is refused or skipped; lowering names the kernel, where the process shall not choose."""
+
+    definition: str
+    operands: Mapping[str, Operand]
+    params: Mapping[str, float] = field(default_factory=dict)
+    policy: str = "fast"
+    skips_bad_index: bool = False
+    is_tested: bool = True
+    lowering: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call wrote into the reply, by operand; the kernel that ran; the time in kernels of its whole request."""
+
+    outputs: Mapping[str, Tensor]
+    lowering: str
+    kernel_nanoseconds: int
+
+    def __getitem__(self, operand: str) -> Tensor:
+        return self.outputs[operand]
+
+
+class Definition(NamedTuple):
+    """What LIST tells: roles of operands are 1 read, 2 written, 3 both."""
+
+    name: str
+    operands: Dict[str, int]
+    params: List[str]
+
+
+class Stats(NamedTuple):
+    requests: int
+    errors: int
+    kernel_nanoseconds: int
+    bytes_held: int
+    most_bytes_held: int
+    handles: int
+    arenas: int
+
+
+class Hello(NamedTuple):
+    version: int
+    generation: int
+    build: str
+    device: str
+    description: str
+    max_frame: int
+    memory_limit: int
+    has_arenas: bool
+
+
+# Bytes of messages
+
+
+def _u8(value: int) -> bytes:
+    return struct.pack("<B", value)
+
+
+def _u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+def _u64(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _u32(len(data)) + data
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    encoded = list(items)
+    return _u32(len(encoded)) + b"".join(encoded)
+
+
+class _Body:
+    """Reads a reply's body from its beginning."""
+
+    def __init__(self, data: Buffer):
+        self._rest = memoryview(data)
+
+    def take(self, length: int) -> memoryview:
+        if length > len(self._rest):
+            raise ProtocolError(f"a reply ends early: {len(self._rest)} bytes left, want {length}")
+        taken, self._rest = self._rest[:length], self._rest[length:]
+        return taken
+
+    def u8(self) -> int:
+        return self.take(1)[0]
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4), "little")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+    def string(self) -> str:
+        try:
+            return bytes(self.take(self.u32())).decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"a string of a reply is not UTF-8: {error}") from error
+
+    def list(self, item: Callable[[], Any]) -> List[Any]:
+        return [item() for _ in range(self.u32())]
+
+    def rest(self) -> bytes:
+        return bytes(self.take(len(self._rest)))
+
+    def end(self) -> None:
+        if len(self._rest):
+            raise ProtocolError(f"{len(self._rest)} bytes are left over in a reply")
+
+
+def _role(roles: Mapping[str, int], name: str, operand: Operand) -> int:
+    """What the definition does with an operand. The process refuses one that is not known, and says how."""
+    if name in roles:
+        return roles[name]
+    return READS if isinstance(operand, Tensor) and operand.data is not None else WRITES
+
+
+def _encode_operand(name: str, operand: Operand, role: int) -> bytes:
+    place = FRAMES if isinstance(operand, Tensor) else operand.home.place
+    head = struct.pack("<BBB", _dtype(operand.dtype).code, place, role if place == FRAMES else 0)
+    encoded = _string(name) + head + _list(map(_u64, operand.shape))
+    if isinstance(operand, Placed):
+        encoded += operand.home.reference() + _u64(operand.offset, operand.row_stride)
+    return encoded
+
+
+def _encode_call(call: Call, roles: Mapping[str, int]) -> bytes:
+    policies = {"fast": 0, "same": 1}
+    if call.policy not in policies:
+        raise ValueError(f"policy {call.policy!r}, want fast or same")
+    return b"".join(
+        (
+            _string(call.definition),
+            struct.pack("<BBBB", policies[call.policy], call.skips_bad_index, not call.is_tested, 0),
+            _string(call.lowering),
+            _list(_string(name) + struct.pack("<d", value) for name, value in call.params.items()),
+            _list(_encode_operand(name, operand, _role(roles, name, operand)) for name, operand in call.operands.items()),
+        )
+    )
+
+
+def _request_data(call: Call, roles: Mapping[str, int]) -> List[Buffer]:
+    """The data that a call sends, in the order of its operands."""
+    data = []
+    for name, operand in call.operands.items():
+        if isinstance(operand, Tensor) and _role(roles, name, operand) & READS:
+            if operand.data is None:
+                raise ValueError(f"{call.definition}: {name} is read, and has no data")
+            data.append(operand.data)
+    return data
+
+
+def _decode_error(body: _Body) -> TokitaiError:
+    code, message = body.u32(), body.string()
+    details = dict(body.list(lambda: (body.string(), body.string())))
+    return TokitaiError(code, message, details)
+
+
+def _decode_hello(body: _Body) -> Hello:
+    return Hello(
+        body.u32(), body.u64(), body.string(), body.string(), body.string(), body.u64(), body.u64(), body.u32() == 1
+    )
+
+
+def _decode_definition(body: _Body) -> Definition:
+    name = body.string()
+    operands = dict(body.list(lambda: (body.string(), body.u8())))
+    return Definition(name, operands, body.list(body.string))
+
+
+def _decode_results(body: _Body, calls: Sequence[Call], roles: Sequence[Mapping[str, int]]) -> List[Result]:
+    nanoseconds, lowerings = body.u64(), body.list(body.string)
+    if len(lowerings) != len(calls):
+        raise ProtocolError(f"{len(lowerings)} lowerings for {len(calls)} calls")
+    results = []
+    for call, role, lowering in zip(calls, roles, lowerings):
+        outputs = {}
+        for name, operand in call.operands.items():
+            if isinstance(operand, Tensor) and _role(role, name, operand) & WRITES:
+                outputs[name] = Tensor(operand.dtype, operand.shape, bytes(body.take(operand.nbytes)))
+        results.append(Result(outputs, lowering, nanoseconds))
+    return results
+
+
+def _nothing(body: _Body) -> None:
+    return None
+
+
+# Transport
+
+
+class _SocketTransport:
+    """One end of a pair of sockets; the process has the other."""
+
+    can_share_memory = True
+    ends_at_once = True
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+
+    def start(self, command: List[str]) -> subprocess.Popen:
+        number = self._theirs.fileno()
+        try:
+            return subprocess.Popen(
+                command + ["--fd", str(number)],
+                pass_fds=(number,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        except BaseException:
+            self._ours.close()
+            raise
+        finally:
+            self._theirs.close()
+
+    def send(self, data: Buffer, descriptor: Optional[int] = None) -> None:
+        if descriptor is not None:
+            sent = socket.send_fds(self._ours, [data], [descriptor])
+            data = memoryview(data)[sent:]
+        self._ours.sendall(data)
+
+    def receive_into(self, view: memoryview) -> int:
+        return self._ours.recv_into(view)
+
+    def hang_up(self) -> None:
+        try:
+            self._ours.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the other end is gone already
+            pass
+
+    def close(self) -> None:
+        self._ours.close()
+
+
+class _StdioTransport:
+    """Standard input and output of the process: where there are no sockets to inherit."""
+
+    can_share_memory = False
+    ends_at_once = False  # at the end of its input the process first answers what it has read
+
+    def start(self, command: List[str]) -> subprocess.Popen:
+        self._process = subprocess.Popen(
+            command + ["--stdio"],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        return self._process
+
+    def send(self, data: Buffer, descriptor: Optional[int] = None) -> None:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[self._process.stdin.write(rest) :]
+
+    def receive_into(self, view: memoryview) -> int:
+        return self._process.stdout.readinto(view)
+
+    def hang_up(self) -> None:
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._process.stdout.close()
+
+
+class _LastWords:
+    """Reads the process's standard error as it comes, and keeps its end."""
+
+    def __init__(self, pipe: Any):
+        self._kept = b""
+        self._pipe = pipe
+        self._thread = threading.Thread(target=self._drain, name="tokitai stderr", daemon=True)
+        self._thread.start()
+
+    def _drain(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), 1 << 12):
+                self._kept = (self._kept + chunk)[-STDERR_KEPT:]
+
+    def text(self, seconds: float = 1.0) -> str:
+        self._thread.join(seconds)  # a grandchild may hold the pipe open
+        return self._kept.decode(errors="replace")
+
+
+class Pending:
+    """A request in flight."""
+
+    def __init__(self, client: Client, number: int, decode: Callable[[_Body], Any]):
+        self.number = number
+        self._client = client
+        self._decode = decode
+        self._future: Future = Future()
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """Waits for the reply; raises TokitaiError, or ServerDied. Runs out of time with concurrent.futures.TimeoutError,
+        and can be asked again."""
+        return self._future.result(timeout)
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Asks the process not to compute this request. result() then raises error 7, unless it was done already."""
+        self._client.cancel(self)
+
+    def _accept(self, kind: int, body: _Body) -> None:
+        value = _decode_error(body) if kind == ERROR else self._decode(body)
+        body.end()
+        if kind == ERROR:
+            self._future.set_exception(value)
+        else:
+            self._future.set_result(value)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)
+
+
+# The client
+
+
+def find_program() -> str:
+    """The program `tokitai`: what the environment variable TOKITAI names, else the one on PATH."""
+    program = os.environ.get("TOKITAI") or shutil.which("tokitai")
+    if not program:
+        raise FileNotFoundError("no program tokitai on PATH, and TOKITAI names none")
+    return program
+
+
+class Client:
+    """Runs operations in a process of their own. Any number of threads may use one client."""
+
+    def __init__(
+        self,
+        program: Optional[str] = None,
+        *,
+        device: Optional[str] = None,
+        max_frame: Optional[int] = None,
+        memory_limit: Optional[int] = None,
+        uses_stdio: bool = False,
+        name: str = "tokitai_client.py",
+        versions: Tuple[int, int] = (VERSION, VERSION),
+    ):
+        command = [program or find_program(), "serve"]
+        for flag, value in (("--device", device), ("--max-frame", max_frame), ("--memory-limit", memory_limit)):
+            if value is not None:
+                command += [flag, str(value)]
+        self._sending = threading.Lock()  # held while a frame is sent, so that frames stay whole
+        self._table = threading.Lock()  # guards the fields below
+        self._number = 0
+        self._pending: Dict[int, Pending] = {}
+        self._death: Optional[Exception] = None
+        self._definitions: Optional[Dict[str, Definition]] = None
+        self._arenas = 0
+
+        self._transport = _StdioTransport() if uses_stdio else _SocketTransport()
+        self.process = self._transport.start(command)
+        self._last_words = _LastWords(self.process.stderr)
+        self._reader = threading.Thread(target=self._read, name="tokitai replies", daemon=True)
+        self._reader.start()
+        try:
+            greeting = MAGIC + _u32(versions[0]) + _u32(versions[1]) + _string(name)
+            self.hello: Hello = self.request(HELLO, [greeting], _decode_hello).result()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> Optional[int]:
+        """Ends the process, even in the middle of a kernel, and returns its exit status."""
+        self._transport.hang_up()
+        if self._pending and not self._transport.ends_at_once:
+            self.process.kill()
+        try:
+            self.process.wait(EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join()
+        self._transport.close()
+        return self.process.returncode
+
+    # Calls
+
+    def call(self, definition: str, /, params: Optional[Mapping[str, float]] = None, **operands: Operand) -> Result:
+        """Runs one definition. What it writes into Tensors is in the result, by name."""
+        return self.calls([Call(definition, operands, params or {})])[0]
+
+    def calls(self, calls: Sequence[Call]) -> List[Result]:
+        """Runs several definitions by one request, in order."""
+        return self.submit(calls).result()
+
+    def submit(self, calls: Sequence[Call]) -> Pending:
+        """Like calls, but returns at once. Requests run in the order in which they are submitted."""
+        calls = list(calls)
+        roles = [self._roles(call.definition) for call in calls]
+        body: List[Buffer] = [_list(map(_encode_call, calls, roles))]
+        for call, role in zip(calls, roles):
+            body += _request_data(call, role)
+        return self.request(CALL, body, lambda reply: _decode_results(reply, calls, roles))
+
+    def cancel(self, pending: Pending) -> None:
+        """Asks the process not to compute a request. There is no reply to this; the request itself is answered."""
+        self._send(CANCEL, [_u64(pending.number)], self._next_number())
+
+    # Memory
+
+    def new(self, nbytes: int) -> Memory:
+        """Memory of the process's device, all zero."""
+        return Memory(self, self.request(NEW, [_u64(nbytes)], _Body.u64).result(), nbytes)
+
+    def arena(self, nbytes: int) -> Arena:
+        """Memory that both processes see, of nbytes rounded up to whole pages."""
+        if not self._transport.can_share_memory or not self.hello.has_arenas:
+            raise NotImplementedError("this process shares no memory")
+        with self._table:
+            self._arenas += 1
+            number = self._arenas
+        return Arena(self, number, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
+
+    # Questions
+
+    def list(self) -> List[Definition]:
+        """All definitions, their operands and parameters."""
+        return self.request(LIST, [], lambda body: body.list(lambda: _decode_definition(body))).result()
+
+    def stats(self) -> Stats:
+        return self.request(STATS, [], lambda body: Stats(*(body.u64() for _ in Stats._fields))).result()
+
+    # Messages
+
+    def request(
+        self, kind: int, body: Sequence[Buffer], decode: Callable[[_Body], Any], descriptor: Optional[int] = None
+    ) -> Pending:
+        """Sends any request; decode reads the body of a good reply."""
+        pending = Pending(self, self._next_number(), decode)
+        with self._table:
+            if self._death:
+                raise self._death
+            self._pending[pending.number] = pending
+        self._send(kind, body, pending.number, descriptor)
+        return pending
+
+    def _roles(self, definition: str) -> Mapping[str, int]:
+        if self._definitions is None:
+            self._definitions = {d.name: d for d in self.list()}
+        known = self._definitions.get(definition)
+        return known.operands if known else {}
+
+    def _next_number(self) -> int:
+        with self._table:
+            self._number += 1
+            return self._number
+
+    def _send(self, kind: int, body: Sequence[Buffer], number: int, descriptor: Optional[int] = None) -> None:
+        parts = [memoryview(part).cast("B") for part in body]
+        length = sum(map(len, parts))
+        header = HEADER.pack(length, number, kind, 0 if descriptor is None else 1)
+        with self._sending:
+            try:
+                if length < JOIN_BELOW:
+                    self._transport.send(header + b"".join(parts), descriptor)
+                    return
+                self._transport.send(header, descriptor)
+                for part in parts:
+                    self._transport.send(part)
+            except (OSError, ValueError):  # the other end is gone: the reader tells everyone who waits
+                pass
+            except BaseException:  # a frame cut short makes all that follows unreadable
+                self.process.kill()
+                raise
+
+    def _read(self) -> None:
+        try:
+            while self._read_reply():
+                pass
+            self._die(self._autopsy())
+        except Exception as error:  # whatever it is, who waits must hear of it
+            self.process.kill()
+            self._die(error)
+
+    def _read_reply(self) -> bool:
+        header = self._receive(HEADER.size)
+        if header is None:
+            return False
+        length, number, kind, descriptors = HEADER.unpack(header)
+        if kind not in (GOOD, ERROR) or descriptors != 0 or length > LONGEST_BODY:
+            raise ProtocolError(f"a reply of kind {kind}, {length} bytes and {descriptors} descriptors")
+        body = self._receive(length)
+        if body is None:
+            return False
+        with self._table:
+            pending = self._pending.pop(number, None)
+        if pending is None:
+            raise ProtocolError(f"a reply to request {number}, which is not in flight")
+        try:
+            pending._accept(kind, _Body(body))
+        except Exception as error:
+            pending._fail(error)
+            raise
+        return True
+
+    def _receive(self, length: int) -> Optional[bytearray]:
+        received = bytearray()
+        while len(received) < length:
+            step = bytearray(min(length - len(received), RECEIVE_STEP))
+            view = memoryview(step)
+            while len(view):
+                try:
+                    count = self._transport.receive_into(view)
+                except (OSError, ValueError):
+                    count = 0
+                if not count:
+                    return None
+                view = view[count:]
+            received = received + step if received else step
+        return received
+
+    def _autopsy(self) -> ServerDied:
+        try:
+            self.process.wait(EXIT_SECONDS)
+            return ServerDied(self.process.returncode, self._last_words.text())
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return ServerDied(self.process.wait(), self._last_words.text(), "killed because it closed its end and stayed")
+
+    def _die(self, error: Exception) -> None:
+        with self._table:
+            self._death = error
+            waiting, self._pending = list(self._pending.values()), {}
+        for pending in waiting:
+            pending._fail(error)
+
+
+class Memory:
+    """Memory of the process's device, until free() or the end of the process: tensors stay in it from call to call."""
+
+    place = IN_HANDLE
+
+    def __init__(self, client: Client, handle: int, nbytes: int):
+        self.handle = handle
+        self.nbytes = nbytes
+        self._client = client
+
+    def reference(self) -> bytes:
+        return _u64(self.handle)
+
+    def tensor(self, dtype: str, shape: Sequence[int], offset: int = 0, row_stride: Optional[int] = None) -> Placed:
+        """A tensor of the memory at offset, in bytes; row_stride is in elements."""
+        return _placed(self, dtype, shape, offset, row_stride)
+
+    def write(self, data: Buffer, offset: int = 0) -> None:
+        data = memoryview(data).cast("B")
+        head = _u64(self.handle, offset, len(data)) + _u8(0)
+        self._client.request(WRITE, [head, data], _nothing).result()
+
+    def read(self, nbytes: Optional[int] = None, offset: int = 0) -> bytes:
+        head = _u64(self.handle, offset, self.nbytes - offset if nbytes is None else nbytes) + _u8(0)
+        return self._client.request(READ, [head], _Body.rest).result()
+
+    def write_from(self, arena: Arena, nbytes: int, offset: int = 0, arena_offset: int = 0) -> None:
+        """Copies bytes of an arena into the memory, without sending them."""
+        self._copy(WRITE, arena, nbytes, offset, arena_offset)
+
+    def read_into(self, arena: Arena, nbytes: int, offset: int = 0, arena_offset: int = 0) -> None:
+        """Copies bytes of the memory into an arena, without sending them."""
+        self._copy(READ, arena, nbytes, offset, arena_offset)
+
+    def free(self) -> None:
+        self._client.request(FREE, [_u64(self.handle)], _nothing).result()
+
+    def _copy(self, kind: int, arena: Arena, nbytes: int, offset: int, arena_offset: int) -> None:
+        body = _u64(self.handle, offset, nbytes) + _u8(1) + arena.reference() + _u64(arena_offset)
+        self._client.request(kind, [body], _nothing).result()
+
+
+def _sealed_memory(nbytes: int) -> int:
+    """A descriptor of memory that is there already, and whose size cannot change."""
+    descriptor = os.memfd_create("tokitai", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.posix_fallocate(descriptor, 0, nbytes)
+        add_seals = getattr(fcntl, "F_ADD_SEALS", 1033)
+        seal, shrink, grow = 1, 2, 4
+        fcntl.fcntl(descriptor, add_seals, seal | shrink | grow)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class Arena:
+    """Memory that both processes see. Between a call and its answer leave its operands alone."""
+
+    place = IN_ARENA
+
+    def __init__(self, client: Client, number: int, nbytes: int):
+        self.number = number
+        self.nbytes = nbytes
+        self._client = client
+        descriptor = _sealed_memory(nbytes)
+        try:
+            body = _u32(number) + _u64(nbytes)
+            client.request(ARENA, [body], _nothing, descriptor).result()
+            self.bytes = mmap.mmap(descriptor, nbytes)
+        finally:
+            os.close(descriptor)
+
+    def reference(self) -> bytes:
+        return _u32(self.number)
+
+    def tensor(self, dtype: str, shape: Sequence[int], offset: int = 0, row_stride: Optional[int] = None) -> Placed:
+        """A tensor of the arena at offset, in bytes; row_stride is in elements."""
+        return _placed(self, dtype, shape, offset, row_stride)
+
+    def write(self, data: Buffer, offset: int = 0) -> None:
+        view = memoryview(data).cast("B")
+        self.bytes[offset : offset + len(view)] = view
+
+    def read(self, nbytes: Optional[int] = None, offset: int = 0) -> bytes:
+        return self.bytes[offset : self.nbytes if nbytes is None else offset + nbytes]
+
+    def drop(self) -> None:
+        """The process forgets the arena; its memory is given back."""
+        self._client.request(DROP, [_u32(self.number)], _nothing).result()
+        self.bytes.close()
+
+
+def _demo() -> None:
+    row = [1.0, 2.0, 3.0, 4.0]
+    with Client() as client:
+        result = client.call("softmax.forward", x=Tensor.of("f32", row, (1, 4)), y=Tensor.empty("f32", (1, 4)))
+        print(f"{client.hello.build} on {client.hello.description}, {result.lowering}")
+    exps = [math.exp(x - max(row)) for x in row]
+    for x, got, want in zip(row, result["y"].values(), (e / math.fsum(exps) for e in exps)):
+        print(f"softmax({x}) = {got:.9f}   check {want:.9f}   difference {abs(got - want):.1e}")
+
+
+if __name__ == "__main__":
+    _demo()

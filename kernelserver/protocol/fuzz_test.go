@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// fuzz holds parsers to two things: what is refused is malformed, and what is accepted
+// is written again as the same bytes.
+func fuzz(f *testing.F, names ...string) {
+	var targets []message
+	for _, m := range messages {
+		for _, name := range names {
+			if m.name == name {
+				targets = append(targets, m)
+			}
+		}
+	}
+	if len(targets) != len(names) {
+		f.Fatalf("messages %q: %d of them exist", names, len(targets))
+	}
+	for _, m := range targets {
+		for seed := range uint64(8) {
+			_, body := m.random(newRandom(seed))
+			f.Add(body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, m := range targets {
+			value, err := m.parse(body)
+			if err != nil {
+				if failure, ok := errors.AsType[*Failure](err); !ok || failure.Code != CodeMalformed {
+					t.Errorf("%s: got error %v, want a malformed one", m.name, err)
+				}
+				continue
+			}
+			if again := m.again(value); !bytes.Equal(again, body) {
+				t.Errorf("%s: written again %x, want %x", m.name, again, body)
+			}
+		}
+	})
+}
+
+func FuzzHello(f *testing.F)    { fuzz(f, "hello", "welcome") }
+func FuzzCalls(f *testing.F)    { fuzz(f, "calls") }
+func FuzzResults(f *testing.F)  { fuzz(f, "results") }
+func FuzzTransfer(f *testing.F) { fuzz(f, "write", "read", "number", "arena", "drop") }
+func FuzzList(f *testing.F)     { fuzz(f, "list", "stats", "nothing") }
+
+// FuzzFailure sends what arrived once more: its types must stay.
+func FuzzFailure(f *testing.F) {
+	for seed := range uint64(8) {
+		failure := newRandom(seed).failure()
+		failure.Code = Code(seed)
+		f.Add(failure.Append(nil))
+	}
+	for _, c := range typedErrors {
+		f.Add(FailureOf(c.err).Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		first, err := ParseFailure(body)
+		if err != nil {
+			if failure, ok := errors.AsType[*Failure](err); !ok || failure.Code != CodeMalformed {
+				t.Errorf("got error %v, want a malformed one", err)
+			}
+			return
+		}
+		if again := first.Append(nil); !bytes.Equal(again, body) {
+			t.Errorf("written again %x, want %x", again, body)
+		}
+		if first.cause == nil {
+			return
+		}
+		if second := FailureOf(first.cause); second.Code != first.Code {
+			t.Errorf("code %d arrives as %T, which has code %d", first.Code, first.cause, second.Code)
+		}
+	})
+}
+
+func FuzzHeader(f *testing.F) {
+	f.Add(Header{Length: 1, Request: 2, Kind: KindCall, Descriptors: 3}.Append(nil))
+	f.Add(bytes.Repeat([]byte{255}, HeaderBytes))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) < HeaderBytes {
+			return
+		}
+		h := ParseHeader(b)
+		if again := h.Append(nil); !bytes.Equal(again, b[:HeaderBytes]) {
+			t.Errorf("written again %x, want %x", again, b[:HeaderBytes])
+		}
+		_ = h.Kind.String()
+	})
+}
