@@ -408,16 +408,17 @@ class Requests(Served):
         wrong: List[Any] = []
 
         def work(seed: int) -> None:
-            for i in range(20):
-                weight = [seed * 100 + i, seed, i]
+            numbers = random.Random(seed)
+            for columns in (1, 100_000) * 5:  # of the long ones header and data are sent apart
+                weight = numbers.randbytes(3 * 4 * columns)
                 out = self.client.call(
                     "embedding.forward",
                     index=Tensor.of("i32", [2, 0]),
-                    weight=Tensor.of("f32", weight, (3, 1)),
-                    out=Tensor.empty("f32", (2, 1)),
-                )["out"].values()
-                if out != [weight[2], weight[0]]:
-                    wrong.append((weight, out))
+                    weight=Tensor("f32", (3, columns), weight),
+                    out=Tensor.empty("f32", (2, columns)),
+                )["out"].data
+                if out != weight[8 * columns :] + weight[: 4 * columns]:
+                    wrong.append((seed, columns))
 
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
         for thread in threads:
@@ -467,6 +468,9 @@ class Refusals(Served):
 
     def call(self, definition: str, params: Any = None, **operands: Any) -> Any:
         return self.client.call(definition, params, **operands)
+
+    def test_hello_tells_the_limits(self) -> None:
+        self.assertEqual((self.client.hello.max_frame, self.client.hello.memory_limit), (1 << 20, 64 << 20))
 
     def test_bad_shape(self) -> None:
         x, y = Tensor.of("f32", [1.0] * 4, (1, 4)), Tensor.empty("f32", (1, 5))
