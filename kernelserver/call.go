@@ -62,9 +62,12 @@ func (k *core) giveBack(h *holdings) {
 
 // settled counts a request that has been answered, or never will be.
 func (k *core) settled(r *request, isAbandoned bool) {
-	k.stats.requests.Add(1)
-	if r.err != nil {
-		k.stats.errors.Add(1)
+	switch r.kind {
+	case protocol.KindCall, protocol.KindNew, protocol.KindRead, protocol.KindWrite:
+		k.stats.requests.Add(1)
+		if r.err != nil {
+			k.stats.errors.Add(1)
+		}
 	}
 	if r.kind == protocol.KindCall {
 		kernel := int64(r.results.KernelNanoseconds)
