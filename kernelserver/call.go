@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -361,6 +362,7 @@ func (k *core) stage(ctx context.Context, c *child, bytes int64) (extent, error)
 
 // appendElements adds a tensor's elements, without gaps.
 func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
+	defer runtime.KeepAlive(t) // with the array's memory
 	a, ok := t.Array()
 	if !ok {
 		raw, err := t.Bytes()
