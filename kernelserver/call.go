@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -62,9 +63,12 @@ func (k *core) giveBack(h *holdings) {
 
 // settled counts a request that has been answered, or never will be.
 func (k *core) settled(r *request, isAbandoned bool) {
-	k.stats.requests.Add(1)
-	if r.err != nil {
-		k.stats.errors.Add(1)
+	switch r.kind {
+	case protocol.KindCall, protocol.KindNew, protocol.KindRead, protocol.KindWrite:
+		k.stats.requests.Add(1)
+		if r.err != nil {
+			k.stats.errors.Add(1)
+		}
 	}
 	if r.kind == protocol.KindCall {
 		kernel := int64(r.results.KernelNanoseconds)
@@ -358,6 +362,7 @@ func (k *core) stage(ctx context.Context, c *child, bytes int64) (extent, error)
 
 // appendElements adds a tensor's elements, without gaps.
 func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
+	defer runtime.KeepAlive(t) // with the array's memory
 	a, ok := t.Array()
 	if !ok {
 		raw, err := t.Bytes()

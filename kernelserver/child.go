@@ -28,13 +28,12 @@ const (
 
 // child is one kernel process, from its start to its death.
 type child struct {
-	conn      *conn
-	process   *process.Child
-	welcome   protocol.Welcome // once it is ready
-	isReady   bool             // under the core's mutex
-	isBuried  chan struct{}    // closed when its death is known to everybody
-	death     error            // once buried
-	beginning time.Time
+	conn     *conn
+	process  *process.Child
+	welcome  protocol.Welcome // once it is ready
+	isReady  bool             // under the core's mutex
+	isBuried chan struct{}    // closed when its death is known to everybody
+	death    error            // once buried
 }
 
 // attempt is a start that others wait for too.
@@ -152,7 +151,7 @@ func (k *core) launch() (*child, error) {
 	if s == nil {
 		s = pipes{p}
 	}
-	c := &child{process: p, conn: newConn(s, k.settled), isBuried: make(chan struct{}), beginning: time.Now()}
+	c := &child{process: p, conn: newConn(s, k.settled), isBuried: make(chan struct{})}
 	k.starts.Go(func() { k.supervise(c) })
 
 	hello := newRequest(protocol.KindHello)
@@ -220,8 +219,9 @@ func (k *core) enter(c *child) bool {
 func (k *core) notStarted(err error) error {
 	death := &DiedError{Device: k.name, Group: k.group, Program: k.pool.program, Cause: err, InStart: true}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.count(death)
+	k.mu.Unlock()
+	k.logDeath(death)
 	return death
 }
 
@@ -271,6 +271,9 @@ func (k *core) supervise(c *child) {
 		k.child = nil
 	}
 	k.mu.Unlock()
+	if c.death == error(death) {
+		k.logDeath(death)
+	}
 	c.conn.bury(c.death)
 }
 
@@ -287,8 +290,11 @@ func (k *core) count(death *DiedError) {
 	k.lastDeath = death
 	k.isRefused = len(k.deaths) >= k.options.MaxDeaths
 	k.stats.deaths.Add(1)
+}
+
+func (k *core) logDeath(death *DiedError) {
 	k.options.Log.Warn("kernel process died", "device", k.device, "group", k.group, "pid", death.PID, "exit", death.Exit,
-		"cause", death.Cause, "last_words", death.LastWords, "refused", k.isRefused)
+		"cause", death.Cause, "last_words", death.LastWords)
 }
 
 // isEnd reports whether a stream's failure is that the other side is gone.

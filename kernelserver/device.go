@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -263,5 +262,3 @@ func (e event) Done() bool {
 		}
 	})
 }
-
-var _ io.Closer = (*Pool)(nil)

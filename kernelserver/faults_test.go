@@ -173,7 +173,7 @@ func TestKilledInRequest(t *testing.T) {
 	d := fakeDevice(t, "hang", Options{})
 	answer := make(chan error)
 	go func() { answer <- ask(context.Background(), d, 1, 4) }()
-	waitFor(t, "the call is in flight", func() bool { return d.Stats().Requests == 1 && d.Stats().InFlight == 1 })
+	waitFor(t, "the call is in flight", func() bool { return d.Stats().Generation != 0 && d.Stats().InFlight == 1 })
 	time.Sleep(50 * time.Millisecond) // for its words to be written
 	pid := d.PID()
 	syscall.Kill(pid, syscall.SIGKILL)

@@ -591,10 +591,10 @@ func TestLeaks(t *testing.T) {
 // TestChaos kills processes all the time: whoever gets an answer gets a right one.
 func TestChaos(t *testing.T) {
 	d := openDevice(t, Options{Retries: 2, MaxDeaths: 1 << 20, Backoff: time.Microsecond, MaxBackoff: time.Microsecond, HangAfter: 100 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var work sync.WaitGroup
-	var good, bad [3]atomic.Int64
+	var good atomic.Int64
 	for id := range 12 {
 		work.Go(func() {
 			g := rand.New(rand.NewPCG(uint64(id), 8))
@@ -606,7 +606,10 @@ func TestChaos(t *testing.T) {
 				if err == nil {
 					var y *tensor.Tensor
 					if y, err = tensor.New(dev, num.F32, 2, cols); err == nil {
-						patience, stop := context.WithTimeout(context.Background(), time.Duration(1+g.IntN(200))*time.Millisecond)
+						patience, stop := context.WithCancel(context.Background())
+						if g.IntN(2) == 0 {
+							time.AfterFunc(time.Duration(g.IntN(100))*time.Millisecond, stop)
+						}
 						if err = softmax.Forward(engine.CPU().WithContext(patience), y, there, Isolated(d)); err == nil {
 							var got []byte
 							if got, err = y.Bytes(); err == nil {
@@ -625,30 +628,25 @@ func TestChaos(t *testing.T) {
 				}
 				switch {
 				case err == nil:
-					good[kind].Add(1)
-				case errors.Is(err, ErrDied), errors.Is(err, ErrStateLost), errors.Is(err, context.DeadlineExceeded):
-					bad[kind].Add(1)
+					good.Add(1)
+				case errors.Is(err, ErrDied), errors.Is(err, ErrStateLost), errors.Is(err, context.Canceled):
 				default:
 					t.Error(err)
 				}
 			}
 		})
 	}
-	for ctx.Err() == nil {
-		time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
+	for range 10 {
+		before := good.Load()
+		waitFor(t, "there are answers", func() bool { return good.Load() > before })
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
 		if pid := d.PID(); pid != 0 {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+	cancel()
 	work.Wait()
-	for kind := range good {
-		t.Logf("kind %d: %d good, %d bad", kind, good[kind].Load(), bad[kind].Load())
-	}
-	s := d.Stats()
-	t.Logf("%+v", s)
-	if s.Deaths < 5 || good[0].Load() == 0 {
-		t.Errorf("got %d deaths and %d answers, want more", s.Deaths, good[0].Load())
-	}
+	t.Logf("%d answers: %+v", good.Load(), d.Stats())
 	waitFor(t, "all is answered", func() bool { return d.Stats().InFlight == 0 })
 	d.memory.mu.Lock()
 	defer d.memory.mu.Unlock()

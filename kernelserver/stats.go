@@ -14,7 +14,7 @@ type Stats struct {
 	Build         string
 	Generation    uint64
 
-	Requests int64 // calls and transfers that were sent
+	Requests int64 // calls, and uses of memory in the process, that are over
 	Errors   int64 // among them
 	Deaths   int64
 	Restarts int64

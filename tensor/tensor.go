@@ -209,9 +209,9 @@ func (t *Tensor) String() string {
 	return text
 }
 
-// Array is the tensor as the judges see it: the memory itself, not a copy. It
-// is false where the host cannot address that memory, and for a nil or closed
-// tensor.
+// Array is the tensor as the judges see it: the memory itself, not a copy, to be
+// used while t is reachable and open. It is false where the host cannot address
+// that memory, and for a nil or closed tensor.
 func (t *Tensor) Array() (num.Array, bool) {
 	memory := t.memory()
 	if memory == nil {

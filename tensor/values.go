@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 
 	"tokitai/device"
@@ -121,6 +122,7 @@ func (t *Tensor) setInt32s(op string, values []int32) error {
 // encode lets fill write the elements without gaps: in place where the memory
 // allows it, else by way of a copy.
 func (t *Tensor) encode(op string, fill func([]byte)) error {
+	defer runtime.KeepAlive(t) // whose memory may be another's when it is collected
 	if t.IsContiguous() {
 		if memory := t.memory(); memory != nil {
 			fill(memory)
@@ -144,6 +146,7 @@ func (t *Tensor) setBytes(op string, raw []byte) error {
 
 // Float32s returns the values of a tensor of real values, exactly.
 func (t *Tensor) Float32s() ([]float32, error) {
+	defer runtime.KeepAlive(t)
 	raw, err := t.read("tensor.Float32s", wantFloat)
 	if err != nil {
 		return nil, err
@@ -168,6 +171,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 
 // Int32s returns the values of a tensor of dtype I32.
 func (t *Tensor) Int32s() ([]int32, error) {
+	defer runtime.KeepAlive(t)
 	raw, err := t.read("tensor.Int32s", wantInt)
 	if err != nil {
 		return nil, err
@@ -247,6 +251,8 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	case Overlapping:
 		return &BadArgument{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or memory of its own"}
 	}
+	defer runtime.KeepAlive(t)
+	defer runtime.KeepAlive(src)
 	if from, to := src.memory(), t.memory(); from != nil && to != nil {
 		size := t.dtype.Size()
 		for r := range t.rows {

@@ -115,12 +115,12 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestOnlyTheProgramListsOperations holds op/all to its two users: the program, and the
-// server that is a program of its own.
+// TestOnlyTheProgramListsOperations holds op/all to its users: the program, and what makes
+// any program a kernel process.
 func TestOnlyTheProgramListsOperations(t *testing.T) {
 	for folder, imported := range parseTree(t) {
 		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" && folder != "kernelserver/serve" {
-			t.Errorf("%s imports op/all: only programs do, everything else is given a list", folder)
+			t.Errorf("%s imports op/all: only the program and kernel processes do, everything else is given a list", folder)
 		}
 	}
 }
