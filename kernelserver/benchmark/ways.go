@@ -99,23 +99,15 @@ func (a *adamwCall) close() {
 	}
 }
 
-// startAncestor starts this program as a server of the ancestor's formats.
-func startAncestor(kernel string) (*ancestor.Client, *process.Child, error) {
+// newAncestor is this program as a server of the ancestor's formats.
+func newAncestor(kernel string) (*kernelserver.Ancestor, error) {
 	self, err := process.Self()
-	if err != nil {
-		return nil, nil, err
-	}
-	child, err := process.Start(process.Spec{Program: self, Args: []string{ancestorRole, kernel, "server"}, HasPipes: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	return ancestor.NewClient(child.Stdout(), child.Stdin(), child.Kill), child, nil
+	return kernelserver.NewAncestor(nil, self, ancestorRole, kernel, "server"), err
 }
 
 // ancestorCall asks a server of the ancestor's formats, or a process of its own each time.
 type ancestorCall struct {
-	client  *ancestor.Client // nil for a process each time
-	child   *process.Child
+	server  *kernelserver.Ancestor // nil for a process each time
 	request *ancestor.Request
 	last    *ancestor.Response
 	carries bool // the state goes back and forth
@@ -125,7 +117,7 @@ func newAncestorSoftmax(isServer bool, rows, cols int) (*ancestorCall, error) {
 	a := &ancestorCall{request: &ancestor.Request{Kernel: "softmax", Integers: []int64{0, int64(rows), int64(cols)}, Lists: [][]byte{noise(rows*cols, 1)}}}
 	var err error
 	if isServer {
-		a.client, a.child, err = startAncestor("softmax")
+		a.server, err = newAncestor("softmax")
 	}
 	return a, err
 }
@@ -136,7 +128,7 @@ func newAncestorAdamW(n int, isBinary bool) (*ancestorCall, error) {
 		Lists: [][]byte{noise(n, 2), make([]byte, 4*n), make([]byte, 4*n), noise(n, 3)},
 	}}
 	var err error
-	a.client, a.child, err = startAncestor("adamw")
+	a.server, err = newAncestor("adamw")
 	return a, err
 }
 
@@ -144,8 +136,8 @@ func (a *ancestorCall) run() (err error) {
 	if a.carries {
 		a.request.Integers[1]++
 	}
-	if a.client != nil {
-		a.last, err = a.client.Do(context.Background(), a.request)
+	if a.server != nil {
+		a.last, err = a.server.Do(context.Background(), a.request)
 	} else {
 		a.last, err = a.spawn()
 	}
@@ -183,9 +175,8 @@ func (a *ancestorCall) spawn() (*ancestor.Response, error) {
 func (a *ancestorCall) result() ([]byte, error) { return a.last.Results[0], nil }
 
 func (a *ancestorCall) close() {
-	if a.client != nil {
-		a.client.Close()
-		a.child.Close(time.Second)
+	if a.server != nil {
+		a.server.Close()
 	}
 }
 
