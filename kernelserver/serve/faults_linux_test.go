@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
+	"tokitai/op/all"
 )
 
 // slow is a call that runs for long enough to be interrupted, on memory in an arena.
@@ -374,11 +376,10 @@ func TestEndWhileFull(t *testing.T) {
 
 // A panic is the answer to its request, and a device that is lost ends the process.
 func TestPanicAndLost(t *testing.T) {
-	restore := hook
-	defer func() { hook = restore }()
-	mode := ""
-	hook = func() error {
-		switch mode {
+	var mode atomic.Value
+	mode.Store("")
+	c := connect(t, Options{beforeRun: func() error {
+		switch mode.Load() {
 		case "panic":
 			panic("told to")
 		case "lost":
@@ -387,29 +388,52 @@ func TestPanicAndLost(t *testing.T) {
 			return &engine.InadmissibleError{Lowering: "l", Device: "cpu", Test: "t", Reason: "r"}
 		}
 		return nil
-	}
-	c := connect(t, Options{})
+	}})
 	body := softmax(num.F16, 2, 8, bytesOf(32))
 	c.must(protocol.KindCall, body)
-	mode = "panic"
+	mode.Store("panic")
 	if f := c.refused(protocol.CodeInternal, protocol.KindCall, body); !strings.Contains(f.Message, "told to") {
 		t.Errorf("the failure is %v", f)
 	}
-	mode = "inadmissible"
+	mode.Store("inadmissible")
 	if f := c.refused(protocol.CodeInadmissible, protocol.KindCall, body); f.Detail("test") != "t" {
 		t.Errorf("the failure is %+v", f)
 	}
-	mode = ""
+	mode.Store("")
 	c.must(protocol.KindCall, body)
 	if m := c.stats(); m.HeldBytes != 0 {
 		t.Errorf("stats are %+v", m)
 	}
-	mode = "lost"
+	mode.Store("lost")
 	next := c.send(protocol.KindCall, body)
 	if _, f := c.expect(next); f == nil || f.Code != protocol.CodeLost || f.Detail("device") != "cpu" {
 		t.Errorf("lost: %v", describe(f))
 	}
 	c.exits(ExitDevice)
+}
+
+// Indices that change after their check do not reach a kernel unchecked.
+func TestIndicesChangeMeanwhile(t *testing.T) {
+	var memory []byte
+	change := func() error {
+		binary.LittleEndian.PutUint32(memory, 77)
+		return nil
+	}
+	c := connect(t, Options{beforeRun: change})
+	memory = c.newArena(1, 4096)
+	d := all.Find("embedding.forward").Definitions[0]
+	call := protocol.Call{Definition: d.Name}
+	for i := range d.Operands {
+		x := protocol.Tensor{DType: num.F32, Place: protocol.InArena, Arena: 1, Shape: []int{3, 4}, Stride: 4, Offset: int64(1024 * (i + 1))}
+		if d.Operands[i].IsIndex {
+			x.DType, x.Shape, x.Stride, x.Offset = num.I32, []int{3}, 3, 0
+		}
+		call.Operands = append(call.Operands, protocol.Operand{Name: d.Operands[i].Name, Tensor: x})
+	}
+	f := c.refused(protocol.CodeBadArgument, protocol.KindCall, protocol.AppendCalls(nil, []protocol.Call{call}))
+	if f.Detail("value") != "77" || f.Detail("call") != "0" {
+		t.Errorf("the failure is %+v", f)
+	}
 }
 
 func FuzzServe(f *testing.F) {

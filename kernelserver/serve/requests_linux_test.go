@@ -320,7 +320,7 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 		c.t.Fatalf("%s %s in %s: %v", d.Name, test.Name, place, failure)
 	}
 	results, err := protocol.ParseResults(reply)
-	if err != nil || len(results.Lowerings) != 1 || !strings.HasPrefix(results.Lowerings[0], "cpu.") || results.KernelNanoseconds == 0 {
+	if err != nil || len(results.Lowerings) != 1 || !strings.HasPrefix(results.Lowerings[0], c.welcome.Device+".") || results.KernelNanoseconds == 0 {
 		c.t.Fatalf("%s: %+v, %v", d.Name, results, err)
 	}
 	after := results.Data

@@ -60,7 +60,10 @@ type Options struct {
 	// collector keeps garbage within the memory limit.
 	OwnsProcess bool
 
-	wait func() // in tests: after everything has been given back
+	// In tests: called when calls have been checked, to fail them, and when everything has
+	// been given back.
+	beforeRun func() error
+	wait      func()
 }
 
 // The exit codes of a process that serves.
