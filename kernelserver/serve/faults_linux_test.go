@@ -285,16 +285,20 @@ func TestMemoryLimit(t *testing.T) {
 
 // A client that never reads its replies stops being read; its end is noticed.
 func TestNeverReads(t *testing.T) {
+	t.Run("CALL", func(t *testing.T) { neverReads(t, protocol.KindCall, softmax(num.F16, 64, 1024, make([]byte, 1<<17))) })
+	t.Run("LIST", func(t *testing.T) { neverReads(t, protocol.KindList, nil) }) // short, with a long reply
+}
+
+func neverReads(t *testing.T, kind protocol.Kind, body []byte) {
 	c := connect(t, Options{MemoryLimit: 64 << 20})
-	body := softmax(num.F16, 64, 1024, make([]byte, 1<<17))
-	c.must(protocol.KindCall, body)
+	c.must(kind, body)
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c.conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+	c.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	code := -1
 	for i := range 100_000 {
-		if n, err := c.conn.Write(frame(uint64(1000+i), protocol.KindCall, body)); err != nil {
+		if n, err := c.conn.Write(frame(uint64(1000+i), kind, body)); err != nil {
 			if code = ExitTruncated; n == 0 {
 				code = ExitEnd
 			}
