@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -17,7 +16,6 @@ import (
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/op"
-	"tokitai/op/all"
 	"tokitai/tensor"
 )
 
@@ -31,8 +29,6 @@ type entry struct {
 	*def.Definition
 	derive func(*def.Definition, engine.Params) (engine.Params, error)
 }
-
-var shipped = sync.OnceValue(func() *catalog { return newCatalog(all.Operations) })
 
 func newCatalog(operations []*op.Operation) *catalog {
 	c := &catalog{byName: map[string]*entry{}}

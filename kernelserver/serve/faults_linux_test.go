@@ -185,7 +185,7 @@ func TestPipes(t *testing.T) {
 		{slices.Concat(greeting, call[:10]), 1, ExitTruncated}, {call, 1, ExitRefused},
 	} {
 		var out bytes.Buffer
-		err := Pipes(bytes.NewReader(test.stream), &out, Options{Device: "cpu"})
+		err := Pipes(bytes.NewReader(test.stream), &out, Options{Device: "cpu", Operations: all.Operations})
 		code := ExitEnd
 		if ended, ok := err.(*ExitError); ok {
 			code = ended.Code
@@ -208,7 +208,7 @@ func TestPipes(t *testing.T) {
 	in, toIn := io.Pipe()
 	fromOut, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- Pipes(in, out, Options{Device: "cpu"}) }()
+	go func() { ended <- Pipes(in, out, Options{Device: "cpu", Operations: all.Operations}) }()
 	fromOut.Close()
 	go toIn.Write(slices.Concat(greeting, call))
 	if err := <-ended; err == nil || err.(*ExitError).Code != ExitTruncated {
