@@ -422,6 +422,7 @@ func (s *server) tellStats(body []byte) error {
 	if err := protocol.ParseNothing(body); err != nil {
 		return err
 	}
+	s.replies.flush() // what the client has read must not count
 	m := s.stats
 	held, peak := s.memory.usage()
 	m.HeldBytes, m.PeakBytes = uint64(held), uint64(peak)
