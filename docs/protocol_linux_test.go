@@ -11,6 +11,7 @@ import (
 
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/serve"
+	"tokitai/op/all"
 )
 
 const protocolFile = "protocol.md"
@@ -29,7 +30,7 @@ func TestProtocolExamples(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() {
-		served <- serve.FD(pair[0], serve.Options{Device: "cpu", MaxFrame: 1 << 20, MemoryLimit: 64 << 20})
+		served <- serve.FD(pair[0], serve.Options{Operations: all.Operations, Device: "cpu", MaxFrame: 1 << 20, MemoryLimit: 64 << 20})
 	}()
 	client := os.NewFile(uintptr(pair[1]), "client")
 	for i := 0; i < len(frames); i += 2 {
