@@ -83,6 +83,17 @@ func TestProcFiles(t *testing.T) {
 			t.Errorf("totalMemory(%q) = %d, want %d", text, got, want)
 		}
 	}
+	const status = "Name:\tx\nVmPeak:\t 9 kB\nVmSize:\t    1024 kB\n"
+	for limits, want := range map[string]int64{
+		"Max stack size            8388608              unlimited            bytes\nMax address space         5000000              unlimited            bytes\n": 5000000 - 1<<20,
+		"Max address space         1000                 1000                 bytes\n":                                                                            1,
+		"Max address space         unlimited            unlimited            bytes\n":                                                                            0,
+		"": 0,
+	} {
+		if got, ok := addressSpace([]byte(limits), []byte(status)); got != want || ok != (want > 0) {
+			t.Errorf("addressSpace(%q) = %d, %v, want %d", limits, got, ok, want)
+		}
+	}
 }
 
 func TestQueue(t *testing.T) {

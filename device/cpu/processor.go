@@ -63,7 +63,7 @@ var processorName = sync.OnceValue(func() string {
 func modelName(cpuinfo []byte) string { return field(cpuinfo, "model name") }
 
 // machineMemory is the memory this process may use, 0 where unknown: that of
-// the machine, or of its control group where that is less.
+// the machine, or of its control group or address space where that is less.
 func machineMemory() int64 {
 	text, _ := os.ReadFile("/proc/meminfo")
 	memory := totalMemory(text)
@@ -79,7 +79,28 @@ func machineMemory() int64 {
 			}
 		}
 	}
+	limits, _ := os.ReadFile("/proc/self/limits")
+	status, _ := os.ReadFile("/proc/self/status")
+	if space, ok := addressSpace(limits, status); ok && (memory == 0 || space < memory) {
+		memory = space
+	}
 	return memory
+}
+
+// addressSpace is what is left of a limited address space, by the texts of
+// /proc/self/limits and /proc/self/status; false where it is not limited.
+func addressSpace(limits, status []byte) (int64, bool) {
+	_, rest, _ := strings.Cut(string(limits), "Max address space")
+	words := strings.Fields(rest)
+	if len(words) == 0 {
+		return 0, false
+	}
+	limit, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil { // "unlimited"
+		return 0, false
+	}
+	taken, _ := strconv.ParseInt(strings.TrimSuffix(field(status, "VmSize"), " kB"), 10, 64)
+	return max(1, limit-taken<<10), true
 }
 
 // totalMemory finds MemTotal in the text of /proc/meminfo, 0 if it is not there.

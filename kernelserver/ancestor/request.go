@@ -94,9 +94,6 @@ func (k *kernel) parseText(s *scanner, q *Request, memoryLimit int64) (*form, *E
 
 // check holds a header against what the kernel takes, in the order of the codes.
 func (k *kernel) check(q *Request, memoryLimit int64) (*form, *Error) {
-	if reason := q.hyperReason(); reason != "" {
-		return nil, refuse(CodeHeader, "%s", reason)
-	}
 	formed := func() form { return k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper) }
 	for _, c := range k.checks {
 		for name := range strings.FieldsSeq(c.names) {
@@ -109,26 +106,30 @@ func (k *kernel) check(q *Request, memoryLimit int64) (*form, *Error) {
 		}
 		// What is still unchecked changes what the operands are, not how much they take.
 		if f := formed(); f.bytes() > memoryLimit {
-			return nil, refuse(c.code, "the operands take %d bytes, want at most %d", f.bytes(), memoryLimit)
+			took := fmt.Sprint(f.bytes())
+			if f.bytes() == math.MaxInt64 {
+				took = "2^63 or more"
+			}
+			return nil, refuse(c.code, "the operands take %s bytes, want at most %d", took, memoryLimit)
 		}
+	}
+	if reason := q.hyperReason(); reason != "" { // which depends on T
+		return nil, refuse(CodeHeader, "%s", reason)
 	}
 	f := formed()
 	return &f, nil
 }
 
-// hyperReason is what the operation itself has against the hyper-parameters: a step of
-// theirs that no binary32 can hold. It looks at them before it looks for tensors.
+// hyperReason is what the operation itself has against hyper-parameters in a header that
+// is well otherwise: a step of theirs that no binary32 can hold. It looks at them before it
+// looks for tensors.
 func (q *Request) hyperReason() string {
 	if q.Kernel != "adamw" {
 		return ""
 	}
-	t := q.Integers[1]
-	if t < 1 || t > math.MaxInt32 {
-		return "" // has a code of its own
-	}
-	err := adamw.Step(nil, adamw.InPlace, adamw.State{}, nil, q.Hyper, int(t), adamw.Random{})
+	err := adamw.Step(nil, adamw.InPlace, adamw.State{}, nil, q.Hyper, int(q.Integers[1]), adamw.Random{})
 	if bad, ok := errors.AsType[*tensor.BadArgument](err); ok && bad.Clause != "" {
-		return bad.Error()
+		return fmt.Sprintf("%s %s, want %s", strings.ToUpper(bad.Operand), bad.Got, bad.Want)
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tokitai/num"
 )
@@ -188,11 +189,50 @@ func parseReal(t []byte, width int) (float64, error) {
 		}
 		return 0, fmt.Errorf("is %s, want a number", quoted(t))
 	}
-	v, err := strconv.ParseFloat(string(t), width)
+	v, err := strconv.ParseFloat(shortened(t), width)
 	if err != nil {
 		return 0, fmt.Errorf("is %s, too large for a float of %d bits", quoted(t), width)
 	}
 	return v, nil
+}
+
+// shortened is a number that rounds as t does, written as strconv reads it right: that
+// loses count of more than 800 digits before the point, and of exponents of more than four
+// digits.
+func shortened(t []byte) string {
+	const short = 300 // bytes, with which neither can happen
+	mantissa, exponentText, hasExponent := strings.Cut(strings.ToLower(string(t)), "e")
+	if len(mantissa) <= short && len(exponentText) <= 4 {
+		return string(t)
+	}
+	sign := ""
+	if strings.HasPrefix(mantissa, "-") {
+		sign, mantissa = "-", mantissa[1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	all := whole + fraction
+	digits := strings.TrimLeft(all, "0")
+	// The value is 0.DIGITS times ten to the power of exponent.
+	exponent := int64(len(whole) - (len(all) - len(digits)))
+	if hasExponent {
+		power, err := strconv.ParseInt(exponentText, 10, 64)
+		const most = 1 << 40 // more than digits can make up for
+		if err != nil && strings.HasPrefix(exponentText, "-") || power < -most {
+			power = -most
+		} else if err != nil || power > most {
+			power = most
+		}
+		exponent += power
+	}
+	const kept = 780 // digits, more than any halfway case has
+	if len(digits) > kept {
+		rest := digits[kept:]
+		digits = digits[:kept]
+		if strings.Trim(rest, "0") != "" {
+			digits += "1" // above what was kept, by whatever it is
+		}
+	}
+	return sign + "0." + digits + "e" + strconv.FormatInt(min(max(exponent, -5000), 5000), 10)
 }
 
 const (

@@ -150,7 +150,7 @@ func (p *Process) serveFrame(in io.Reader, length uint32) (*Error, error) {
 		return nil, &Error{Code: CodePayload, Reason: fmt.Sprintf("the frame ended %d bytes before its length of %d", p.payload.N, length), Cause: io.ErrUnexpectedEOF}
 	}
 	if refused == nil && int64(len(reply))-4 > math.MaxUint32 {
-		refused = refuse(p.kernel.sizeCode, "the answer has %d bytes, more than a frame can", len(reply)-4)
+		refused = refuse(p.kernel.sizeCode, "the answer has %d bytes, more than a frame can have", len(reply)-4)
 	}
 	if refused != nil {
 		reply = appendError(reply[:4], refused)
