@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tokitai/kernelserver/serve"
+	"tokitai/op/all"
 )
 
 func newServe() *cobra.Command {
-	var options serve.Options
+	options := serve.Options{Operations: all.Operations}
 	var fd int
 	var stdio bool
 	c := &cobra.Command{

@@ -394,9 +394,6 @@ func named(st *step, o *protocol.Operand, err error) error {
 	return &tensor.BadArgument{Op: st.Name, Operand: o.Name, Got: "cannot be placed: " + bad.Operand + " " + bad.Got, Want: bad.Want, Cause: err}
 }
 
-// hook is called before a request's calls run; tests make it fail.
-var hook func() error
-
 // check holds all calls against their definitions, and has their kernels compiled and
 // admitted.
 func (s *server) check() error {
@@ -417,8 +414,8 @@ func (s *server) runSteps(ctx context.Context, b *batch) (nanoseconds uint64, er
 	if ctx.Err() != nil {
 		return 0, errCanceled
 	}
-	if hook != nil {
-		if err := hook(); err != nil {
+	if s.beforeRun != nil {
+		if err := s.beforeRun(); err != nil {
 			return 0, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/num"
+	"tokitai/op/all"
 )
 
 // client is the other end of a server in this process.
@@ -49,6 +50,7 @@ func dial(t testing.TB, o Options) *client {
 	if o.Device == "" {
 		o.Device = "cpu"
 	}
+	o.Operations = all.Operations
 	o.wait = func() { close(c.cleaned) }
 	go func() { c.ended <- FD(fd, o) }()
 	t.Cleanup(func() {

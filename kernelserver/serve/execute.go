@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -17,7 +16,6 @@ import (
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/op"
-	"tokitai/op/all"
 	"tokitai/tensor"
 )
 
@@ -31,8 +29,6 @@ type entry struct {
 	*def.Definition
 	derive func(*def.Definition, engine.Params) (engine.Params, error)
 }
-
-var shipped = sync.OnceValue(func() *catalog { return newCatalog(all.Operations) })
 
 func newCatalog(operations []*op.Operation) *catalog {
 	c := &catalog{byName: map[string]*entry{}}
@@ -426,6 +422,7 @@ func (s *server) tellStats(body []byte) error {
 	if err := protocol.ParseNothing(body); err != nil {
 		return err
 	}
+	s.replies.flush() // what the client has read must not count
 	m := s.stats
 	held, peak := s.memory.usage()
 	m.HeldBytes, m.PeakBytes = uint64(held), uint64(peak)

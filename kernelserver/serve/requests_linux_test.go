@@ -320,7 +320,7 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 		c.t.Fatalf("%s %s in %s: %v", d.Name, test.Name, place, failure)
 	}
 	results, err := protocol.ParseResults(reply)
-	if err != nil || len(results.Lowerings) != 1 || !strings.HasPrefix(results.Lowerings[0], "cpu.") || results.KernelNanoseconds == 0 {
+	if err != nil || len(results.Lowerings) != 1 || !strings.HasPrefix(results.Lowerings[0], c.welcome.Device+".") || results.KernelNanoseconds == 0 {
 		c.t.Fatalf("%s: %+v, %v", d.Name, results, err)
 	}
 	after := results.Data
@@ -487,18 +487,22 @@ func TestDerivedParameters(t *testing.T) {
 	}
 	run := func(params []protocol.Param) []byte {
 		h := calls[0].Operands[0].Tensor.Handle
-		image := bytesOf(8 * 12)
+		image := bytesOf(2 * 8 * 12)
 		c.must(protocol.KindWrite, append((&protocol.Transfer{Handle: h, Bytes: int64(len(image))}).Append(nil), image...))
-		calls[0].Params = params
-		c.must(protocol.KindCall, protocol.AppendCalls(nil, calls[:1]))
-		return c.must(protocol.KindRead, (&protocol.Transfer{Handle: h, Bytes: int64(len(image))}).Append(nil))
+		calls[0].Params, calls[1].Params = params, params
+		c.must(protocol.KindCall, protocol.AppendCalls(nil, calls))
+		after := c.must(protocol.KindRead, (&protocol.Transfer{Handle: h, Bytes: int64(len(image))}).Append(nil))
+		if !bytes.Equal(after[:8*12], after[8*12:]) {
+			t.Errorf("two calls with the same parameters gave %x", after)
+		}
+		return after
 	}
 	byPeople := calls[0].Params
 	var byList []protocol.Param
 	for _, p := range o.Definitions[0].Params {
 		byList = append(byList, protocol.Param{Name: p.Name, Value: derived[p.Name]})
 	}
-	if a, b := run(byPeople), run(byList); !bytes.Equal(a, b) || bytes.Equal(a, bytesOf(8*12)) {
+	if a, b := run(byPeople), run(byList); !bytes.Equal(a, b) || bytes.Equal(a, bytesOf(2*8*12)) {
 		t.Errorf("got %x and %x", a, b)
 	}
 	calls[0].Params = byPeople[1:]

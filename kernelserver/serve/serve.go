@@ -42,25 +42,30 @@ import (
 	"tokitai/kernelserver/process"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
+	"tokitai/op"
 )
 
 // DefaultMaxFrame is the longest body that is accepted where nothing else is said.
 const DefaultMaxFrame = 1 << 30
 
-// Options are what a server may be told. The zero value is the default.
+// Options are what a server may be told. All but Operations have defaults.
 type Options struct {
-	Device      string       // as engine.Open takes it; "" is auto
-	MaxFrame    int64        // the longest body that is accepted, in bytes; 0 is DefaultMaxFrame
-	MemoryLimit int64        // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
-	Build       string       // what the program is, for the client; "" is what the build recorded
-	Log         *slog.Logger // nil is the default one
+	Operations  []*op.Operation // whose definitions can be called
+	Device      string          // as engine.Open takes it; "" is auto
+	MaxFrame    int64           // the longest body that is accepted, in bytes; 0 is DefaultMaxFrame
+	MemoryLimit int64           // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
+	Build       string          // what the program is, for the client; "" is what the build recorded
+	Log         *slog.Logger    // nil is the default one
 
 	// OwnsProcess says that the process does nothing else. Descriptors that it inherited are
 	// then closed, but for 0 to 2 and the socket; interrupts are left to the parent; and the
 	// collector keeps garbage within the memory limit.
 	OwnsProcess bool
 
-	wait func() // in tests: after everything has been given back
+	// In tests: called when calls have been checked, to fail them, and when everything has
+	// been given back.
+	beforeRun func() error
+	wait      func()
 }
 
 // The exit codes of a process that serves.
@@ -174,7 +179,7 @@ const maxWaiting = 1024
 
 func run(t transport, o Options) error {
 	s := &server{
-		Options: o, transport: t, definitions: shipped(), pending: map[uint64]*request{},
+		Options: o, transport: t, definitions: newCatalog(o.Operations), pending: map[uint64]*request{},
 		waiting: make(chan *request, maxWaiting), ended: make(chan struct{}), discardOnly: make(chan struct{}),
 	}
 	if err := s.open(); err != nil {
