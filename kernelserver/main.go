@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"tokitai/kernelserver/serve"
+	"tokitai/op/all"
 )
 
 // serveArgument, in the place of a first argument, says that a program was started as a
@@ -29,7 +30,7 @@ func Main() {
 
 func serveMain(args []string) int {
 	flags := flag.NewFlagSet(serveArgument, flag.ContinueOnError)
-	o := serve.Options{OwnsProcess: true}
+	o := serve.Options{OwnsProcess: true, Operations: all.Operations}
 	fd := flags.Int("fd", -1, "")
 	isStdio := flags.Bool("stdio", false, "")
 	flags.StringVar(&o.Device, "device", "auto", "")
