@@ -4,12 +4,15 @@ package kernelserver
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/op/adamw"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
@@ -90,6 +93,73 @@ func BenchmarkLarge(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkRatio alternates calls here and in a process, and compares the best of each: on
+// a machine that others use too only that says something.
+func BenchmarkRatio(b *testing.B) {
+	d := benchDevice(b)
+	here := engine.CPU().Device()
+	timed := func(f func() error) time.Duration {
+		began := time.Now()
+		if err := f(); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	compare := func(b *testing.B, inProcess, isolated func() error) {
+		shortest := [2]time.Duration{math.MaxInt64, math.MaxInt64}
+		for range b.N {
+			for i, f := range []func() error{inProcess, isolated} {
+				shortest[i] = min(shortest[i], timed(f))
+			}
+		}
+		b.ReportMetric(float64(shortest[0])/float64(shortest[1]), "of-in-process")
+	}
+	for _, dev := range []*Device{d, d.Resident()} {
+		memory := map[bool]string{false: "shared", true: "resident"}[dev.isResident]
+		b.Run("call=softmax/memory="+memory, func(b *testing.B) {
+			var calls []func() error
+			for _, dev := range []device.Device{here, dev} {
+				x, y := benchTensor(b, dev, 4096, 4096), benchTensor(b, dev, 4096, 4096)
+				defer x.Close()
+				defer y.Close()
+				q := engine.CPU()
+				if dev != here {
+					q = q.With(Isolated(d))
+				}
+				calls = append(calls, func() error { return softmax.Forward(q, y, x) })
+			}
+			compare(b, calls[0], calls[1])
+		})
+		b.Run("call=adamw.step_all/memory="+memory, func(b *testing.B) {
+			var calls []func() error
+			for _, dev := range []device.Device{here, dev} {
+				q, err := engine.NewQueue(dev)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var parameters []adamw.Parameter
+				var grads []*tensor.Tensor
+				for range 40 {
+					w, g := benchTensor(b, dev, 512, 512), benchTensor(b, dev, 512, 512)
+					defer w.Close()
+					defer g.Close()
+					parameters = append(parameters, adamw.Parameter{Weight: w, LRScale: 1})
+					grads = append(grads, g)
+				}
+				h := adamw.DefaultHyper
+				h.LR = 1e-3
+				o, err := adamw.New(q, adamw.Options{Hyper: h}, parameters)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer o.Close()
+				calls = append(calls, func() error { return o.StepAll(q, grads) })
+			}
+			compare(b, calls[0], calls[1])
 		})
 	}
 }

@@ -152,7 +152,11 @@ func TestStartFailures(t *testing.T) {
 		"future":  "got version 9, want 1",
 	} {
 		t.Run(role, func(t *testing.T) {
-			d := fakeDevice(t, role, Options{StartTimeout: 300 * time.Millisecond})
+			o := Options{}
+			if role == "silent" {
+				o.StartTimeout = 300 * time.Millisecond
+			}
+			d := fakeDevice(t, role, o)
 			err := ask(t.Context(), d, 1, 4)
 			died, ok := errors.AsType[*DiedError](err)
 			if !ok || !died.InStart || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), died.Program) {
@@ -194,7 +198,7 @@ func TestClosedStream(t *testing.T) {
 func TestHang(t *testing.T) {
 	for _, role := range []string{"hang", "deaf"} {
 		t.Run(role, func(t *testing.T) {
-			d := fakeDevice(t, role, Options{HangAfter: 400 * time.Millisecond})
+			d := fakeDevice(t, role, Options{HangAfter: time.Second})
 			if _, err := d.running(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -202,14 +206,14 @@ func TestHang(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			err := ask(ctx, d, 1, 4)
-			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 300*time.Millisecond {
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 800*time.Millisecond {
 				t.Fatalf("got %v after %v, want the deadline's error at once", err, took)
 			}
 			if s := d.Stats(); s.Deaths != 0 || s.InFlight != 1 {
 				t.Fatalf("got %+v, want the request still in flight", s)
 			}
 			waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 })
-			if took := time.Since(began); took < 400*time.Millisecond {
+			if took := time.Since(began); took < time.Second {
 				t.Errorf("killed after %v, want HangAfter", took)
 			}
 			if !errors.Is(d.lastDeath, errHung) {
@@ -327,9 +331,8 @@ func TestBackoff(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if err := ask(ctx, d, 1, 4); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 150*time.Millisecond {
-		t.Errorf("got %v after %v, want the deadline's error at once", err, time.Since(began))
+	if err := ask(ctx, d, 1, 4); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for a start: got %v", err)
 	}
 }
 
@@ -427,9 +430,11 @@ func TestBackPressure(t *testing.T) {
 			mu.Unlock()
 		})
 		waitFor(t, "the caller waits", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
 			d.slots.mu.Lock()
 			defer d.slots.mu.Unlock()
-			return d.slots.free == 0 && len(d.slots.waiting)+len(order) >= i
+			return 1-d.slots.free+len(d.slots.waiting)+len(order) == i+1
 		})
 		if n := d.Stats().InFlight; n > 1 {
 			t.Errorf("%d requests in flight, want 1", n)
