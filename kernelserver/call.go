@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 	"tokitai/tensor"
 )
 
-// call is the memory in which a call becomes a frame.
+// call is the memory in which calls become a frame.
 type call struct {
-	list   [1]protocol.Call
+	list   []protocol.Call
 	copied []copied // operands that are not the process's own, in their order
 }
 
@@ -30,11 +31,25 @@ type copied struct {
 }
 
 func (c *call) clear() {
-	p := &c.list[0]
-	clear(p.Params)
-	clear(p.Operands)
+	for i := range c.list {
+		p := &c.list[i]
+		clear(p.Params)
+		clear(p.Operands)
+		p.Params, p.Operands = p.Params[:0], p.Operands[:0]
+	}
 	clear(c.copied)
-	p.Params, p.Operands, c.copied = p.Params[:0], p.Operands[:0], c.copied[:0]
+	c.list, c.copied = c.list[:0], c.copied[:0]
+}
+
+// next is one more call of the list, with memory of an earlier one where there is some.
+func (c *call) next() *protocol.Call {
+	n := len(c.list)
+	if n < cap(c.list) {
+		c.list = c.list[:n+1]
+	} else {
+		c.list = append(c.list, protocol.Call{})
+	}
+	return &c.list[n]
 }
 
 // holdings are what a request keeps from being given to others.
@@ -85,26 +100,60 @@ func (k *core) settled(r *request, isAbandoned bool) {
 
 // Call computes in the process: see [engine.Caller]. What a canceled call wrote to the
 // process's own memory, or may yet write, is not known.
-func (d *Device) Call(ctx context.Context, c *engine.RemoteCall) error {
+func (d *Device) Call(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
 	if d == nil || d.core == nil {
-		return &tensor.BadArgument{Op: c.Definition.Name, Operand: "kernel process", Got: "is nil", Want: "a Device that Pool.Open returned"}
+		return 0, &tensor.BadArgument{Op: calls[0].Definition.Name, Operand: "kernel process", Got: "is nil", Want: "a Device that Pool.Open returned"}
 	}
-	k := d.core
+	for done < len(calls) {
+		n := d.together(calls[done:])
+		k, err := d.callTogether(ctx, calls[done:done+n])
+		done += k
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+const (
+	maxTogether       = 1024     // calls in a frame
+	maxCopiedTogether = 64 << 20 // bytes of other tensors that are sent with them
+)
+
+// together is how many of the first calls can be sent in one frame. Results that are
+// fetched are fetched before the next call, which may read them.
+func (k *core) together(calls []engine.RemoteCall) int {
+	var bytes int64
+	for n := range min(len(calls), maxTogether) {
+		c := &calls[n]
+		for i, t := range c.Tensors {
+			if k.own(t) != nil {
+				continue
+			}
+			bytes += int64(t.Len()) * int64(t.DType().Size())
+			if c.Definition.Operands[i].IsOut || bytes > maxCopiedTogether {
+				return max(n, 1)
+			}
+		}
+	}
+	return min(len(calls), maxTogether)
+}
+
+// callTogether makes calls of one frame, again where they may be.
+func (k *core) callTogether(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
 	retries := k.options.Retries
-	if retries > 0 && !isPure(k, c) {
-		retries = 0
+	for i := range calls {
+		if retries > 0 && !isPure(k, &calls[i]) {
+			retries = 0
+		}
 	}
 	for {
-		err := k.call(ctx, c)
-		switch {
-		case err == nil:
-			return nil
-		case retries > 0 && errors.Is(err, ErrDied) && !errors.Is(err, ErrRefused):
-			retries--
-			k.stats.retries.Add(1)
-			continue
+		done, err := k.call(ctx, calls)
+		if err == nil || retries == 0 || !errors.Is(err, ErrDied) || errors.Is(err, ErrRefused) {
+			return done, err
 		}
-		return err
+		retries--
+		k.stats.retries.Add(1)
 	}
 }
 
@@ -142,24 +191,24 @@ func (k *core) own(t *tensor.Tensor) *block {
 	return b.block
 }
 
-func (k *core) call(ctx context.Context, rc *engine.RemoteCall) error {
-	operation := rc.Definition.Name
+func (k *core) call(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
+	operation := calls[0].Definition.Name
 	began := time.Now()
 	if k.isClosed.Load() {
-		return inOperation(operation, k.closedError())
+		return 0, inOperation(operation, k.closedError())
 	}
 	if err := k.slots.acquire(ctx); err != nil {
-		return inOperation(operation, err)
+		return 0, inOperation(operation, err)
 	}
 	for {
-		c, err := k.processFor(ctx, rc)
+		c, err := k.processFor(ctx, calls)
 		if err != nil {
 			k.slots.release()
-			return inOperation(operation, err)
+			return 0, inOperation(operation, err)
 		}
 		k.stats.queueNS.Add(int64(time.Since(began)))
 		r := newRequest(protocol.KindCall)
-		err = k.prepare(ctx, c, r, rc)
+		err = k.prepare(ctx, c, r, calls)
 		if err == nil {
 			r.held.hasSlot = true
 			err = c.conn.send(r, -1)
@@ -172,24 +221,26 @@ func (k *core) call(ctx context.Context, rc *engine.RemoteCall) error {
 				continue // to the next process, or to find that memory is lost
 			}
 			k.slots.release()
-			return inOperation(operation, err)
+			return 0, inOperation(operation, err)
 		}
-		return k.finish(ctx, c, r, rc)
+		return k.finish(ctx, c, r, calls)
 	}
 }
 
-// processFor is the process that has the call's memory, or any.
-func (k *core) processFor(ctx context.Context, rc *engine.RemoteCall) (*child, error) {
+// processFor is the process that has the calls' memory, or any.
+func (k *core) processFor(ctx context.Context, calls []engine.RemoteCall) (*child, error) {
 	var c *child
-	for _, t := range rc.Tensors {
-		b := k.own(t)
-		if b == nil || b.child == nil {
-			continue
+	for i := range calls {
+		for _, t := range calls[i].Tensors {
+			b := k.own(t)
+			if b == nil || b.child == nil {
+				continue
+			}
+			if b.isLost() {
+				return nil, b.lost()
+			}
+			c = b.child // there is one at a time that is not lost
 		}
-		if b.isLost() {
-			return nil, b.lost()
-		}
-		c = b.child // there is one at a time that is not lost
 	}
 	if c != nil {
 		return c, nil
@@ -198,43 +249,60 @@ func (k *core) processFor(ctx context.Context, rc *engine.RemoteCall) (*child, e
 }
 
 // finish waits for the answer.
-func (k *core) finish(ctx context.Context, c *child, r *request, rc *engine.RemoteCall) error {
-	operation := rc.Definition.Name
+func (k *core) finish(ctx context.Context, c *child, r *request, calls []engine.RemoteCall) (done int, err error) {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
 		if c.conn.abandon(r, k.options.HangAfter) {
-			return k.halfway(rc, ctx.Err())
+			return 0, k.halfway(calls, ctx.Err())
 		}
 		<-r.done
 	}
-	err := r.err
-	if err == nil {
-		err = fetch(r)
-		if err != nil {
-			err = &engine.LaunchError{Op: operation, Cause: err}
+	operation := calls[0].Definition.Name
+	switch err = r.err; {
+	case err == nil:
+		if done, err = len(calls), fetch(r); err != nil {
+			done, err = 0, &engine.LaunchError{Op: operation, Cause: err}
 		}
-	} else if errors.Is(err, ErrDied) || errors.Is(err, device.ErrClosed) {
-		err = k.halfway(rc, err)
-	} else if f, ok := errors.AsType[*protocol.Failure](err); ok && f.Detail("call") != "" && f.Code != protocol.CodeBadArgument {
-		begun := *f
-		begun.Message = strings.TrimPrefix(f.Message, operation+": ")
-		err = &engine.LaunchError{Op: operation, Cause: &begun}
+	case errors.Is(err, ErrDied) || errors.Is(err, device.ErrClosed):
+		err = k.halfway(calls, err)
+	default:
+		if f, ok := errors.AsType[*protocol.Failure](err); ok {
+			done, err = failureOf(f, calls)
+		}
 	}
 	k.giveBack(&r.held)
 	c.conn.recycle(r)
-	return err
+	return done, err
 }
 
-// halfway is the error of a call that may have begun: what it writes in place may be
+// failureOf is what the process says of a call, which may have begun.
+func failureOf(f *protocol.Failure, calls []engine.RemoteCall) (done int, err error) {
+	done, err = strconv.Atoi(f.Detail("call"))
+	if err != nil || done < 0 || done >= len(calls) {
+		return 0, f // of the check, before all calls, which may be about any of them
+	}
+	if f.Code == protocol.CodeBadArgument {
+		return done, f
+	}
+	operation := calls[done].Definition.Name
+	begun := *f
+	begun.Message = strings.TrimPrefix(f.Message, operation+": ")
+	return done, &engine.LaunchError{Op: operation, Cause: &begun}
+}
+
+// halfway is the error of calls that may have begun: what they write in place may be
 // written in part.
-func (k *core) halfway(rc *engine.RemoteCall, err error) error {
-	for i, t := range rc.Tensors {
-		if rc.Definition.Operands[i].IsOut && k.own(t) != nil {
-			return &engine.LaunchError{Op: rc.Definition.Name, Cause: err}
+func (k *core) halfway(calls []engine.RemoteCall, err error) error {
+	for i := range calls {
+		c := &calls[i]
+		for j, t := range c.Tensors {
+			if c.Definition.Operands[j].IsOut && k.own(t) != nil {
+				return &engine.LaunchError{Op: c.Definition.Name, Cause: err}
+			}
 		}
 	}
-	return inOperation(rc.Definition.Name, err)
+	return inOperation(calls[0].Definition.Name, err)
 }
 
 func inOperation(operation string, err error) error {
@@ -244,36 +312,41 @@ func inOperation(operation string, err error) error {
 	return fmt.Errorf("%s: %w", operation, err)
 }
 
-// prepare turns a call into a frame, and holds what it uses.
-func (k *core) prepare(ctx context.Context, c *child, r *request, rc *engine.RemoteCall) error {
-	p := &r.call.list[0]
-	p.Definition, p.Lowering = rc.Definition.Name, rc.Lowering
-	p.Policy, p.BadIndex, p.Admission = uint8(rc.Policy), uint8(rc.BadIndex), uint8(rc.Admission)
-	for i, v := range rc.Params {
-		p.Params = append(p.Params, protocol.Param{Name: rc.Definition.Params[i].Name, Value: v})
-	}
+// prepare turns calls into a frame, and holds what they use.
+func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine.RemoteCall) error {
 	var inline, shared int64
-	for i, t := range rc.Tensors {
-		o := &rc.Definition.Operands[i]
-		placed, err := k.place(ctx, c, r, rc.Definition.Name, o, t)
-		if err != nil {
-			return err
+	for n := range calls {
+		rc, p := &calls[n], r.call.next()
+		p.Definition, p.Lowering = rc.Definition.Name, rc.Lowering
+		p.Policy, p.BadIndex, p.Admission = uint8(rc.Policy), uint8(rc.BadIndex), uint8(rc.Admission)
+		for i, v := range rc.Params {
+			p.Params = append(p.Params, protocol.Param{Name: rc.Definition.Params[i].Name, Value: v})
 		}
-		bytes := int64(t.Len()) * int64(t.DType().Size())
-		switch placed.Place {
-		case protocol.InFrame:
-			inline += bytes
-			if o.IsOut {
-				r.replyBytes += bytes
+		for i, t := range rc.Tensors {
+			o := &rc.Definition.Operands[i]
+			placed, err := k.place(ctx, c, r, rc.Definition.Name, o, t)
+			if err != nil {
+				return err
 			}
-		case protocol.InArena:
-			shared += bytes
+			bytes := int64(t.Len()) * int64(t.DType().Size())
+			switch placed.Place {
+			case protocol.InFrame:
+				inline += bytes
+				if o.IsOut {
+					r.replyBytes += bytes
+				}
+			case protocol.InArena:
+				shared += bytes
+			}
+			p.Operands = append(p.Operands, protocol.Operand{Name: o.Name, Tensor: placed})
 		}
-		p.Operands = append(p.Operands, protocol.Operand{Name: o.Name, Tensor: placed})
 	}
-	r.frame = protocol.AppendCalls(r.frame, r.call.list[:])
-	for i, t := range rc.Tensors {
-		if p.Operands[i].Tensor.Place == protocol.InFrame && rc.Definition.Operands[i].IsIn {
+	r.frame = protocol.AppendCalls(r.frame, r.call.list)
+	for n := range calls {
+		for i, t := range calls[n].Tensors {
+			if r.call.list[n].Operands[i].Tensor.Carried&protocol.WithRequest == 0 {
+				continue
+			}
 			var err error
 			if r.frame, err = appendElements(r.frame, t); err != nil {
 				return err

@@ -27,6 +27,10 @@ const (
 	// maxLoweringBytes bounds what a call's reply has beside its data.
 	maxLoweringBytes = 8 + 4 + 4 + 4096
 
+	// directBytes is the longest frame that a caller writes itself: sockets and pipes have
+	// room for it.
+	directBytes = 16 << 10
+
 	// keptFrameBytes is the most that a request's memory may be to be used again.
 	keptFrameBytes = 64 << 10
 )
@@ -37,14 +41,15 @@ type conn struct {
 	stream  stream
 	settled func(r *request, isAbandoned bool) // for every request that has been answered, or never will be
 
-	mu       sync.Mutex
-	hasWork  sync.Cond // outgoing or failure
-	outgoing []outgoing
-	pending  map[uint64]*request
-	lastID   uint64 // never used again
-	failure  error  // why nothing can be sent any more
-	death    error  // what pending requests got, once they did
-	arenas   map[uint32]*announcement
+	mu        sync.Mutex
+	hasWork   sync.Cond // outgoing and not isWriting, or failure
+	outgoing  []outgoing
+	isWriting bool // the stream is being written to
+	pending   map[uint64]*request
+	lastID    uint64 // never used again
+	failure   error  // why nothing can be sent any more
+	death     error  // what pending requests got, once they did
+	arenas    map[uint32]*announcement
 
 	failed     chan struct{} // closed with failure
 	readerDone chan struct{}
@@ -139,9 +144,30 @@ func (c *conn) send(r *request, fd int) error {
 	binary.LittleEndian.PutUint64(r.frame[8:], r.id)
 	r.sentAt = time.Now()
 	c.pending[r.id] = r
+	if len(c.pending) == 1 && len(c.outgoing) == 0 && !c.isWriting && fd < 0 && len(r.frame) <= directBytes {
+		c.writeDirectly(r)
+		return nil
+	}
 	c.outgoing = append(c.outgoing, outgoing{r.frame, fd, r})
 	c.hasWork.Signal()
 	return nil
+}
+
+// writeDirectly saves the way by the writer, for the only request in flight: its process
+// has read everything before it, so that a short frame finds room. It holds the mutex, but
+// not while it writes.
+func (c *conn) writeDirectly(r *request) {
+	c.isWriting = true
+	c.mu.Unlock()
+	_, err := c.stream.Write(r.frame)
+	c.mu.Lock()
+	c.isWriting = false
+	r.isWritten = true
+	if err != nil && c.failure == nil {
+		c.failure = err
+		close(c.failed)
+	}
+	c.hasWork.Signal()
 }
 
 // abandon leaves a request to itself; false where it has been settled meanwhile. Whoever
@@ -260,13 +286,14 @@ func (c *conn) write() {
 	var buffers net.Buffers
 	for {
 		c.mu.Lock()
+		c.isWriting = false
 		for i := range batch {
 			if r := batch[i].request; r != nil {
 				r.isWritten = true
 			}
 			batch[i] = outgoing{}
 		}
-		for len(c.outgoing) == 0 && c.failure == nil {
+		for (len(c.outgoing) == 0 || c.isWriting) && c.failure == nil {
 			c.hasWork.Wait()
 		}
 		if c.failure != nil {
@@ -274,6 +301,7 @@ func (c *conn) write() {
 			return
 		}
 		batch, c.outgoing = c.outgoing, batch[:0]
+		c.isWriting = true
 		c.mu.Unlock()
 
 		buffers = buffers[:0]
@@ -374,7 +402,7 @@ func (r *request) mostBytes() uint64 {
 	case protocol.KindHello:
 		return maxFailureBytes
 	case protocol.KindCall:
-		return maxLoweringBytes + uint64(r.replyBytes)
+		return maxLoweringBytes*uint64(len(r.call.list)) + uint64(r.replyBytes)
 	case protocol.KindNew:
 		return 8
 	}
@@ -398,8 +426,8 @@ func (r *request) parse(kind protocol.Kind) error {
 		if r.results, err = protocol.ParseResults(r.body); err != nil {
 			break
 		}
-		if got := int64(len(r.results.Data)); got != r.replyBytes || len(r.results.Lowerings) != 1 {
-			return misbehaved(fmt.Sprintf("1 and %d", r.replyBytes), "%d lowerings and %d bytes of data in reply to CALL", len(r.results.Lowerings), got)
+		if got := int64(len(r.results.Data)); got != r.replyBytes || len(r.results.Lowerings) != len(r.call.list) {
+			return misbehaved(fmt.Sprintf("%d and %d", len(r.call.list), r.replyBytes), "%d lowerings and %d bytes of data in reply to CALL", len(r.results.Lowerings), got)
 		}
 	case protocol.KindNew:
 		r.number, err = protocol.ParseNumber(r.body)
@@ -417,7 +445,7 @@ func (r *request) parse(kind protocol.Kind) error {
 // goError is the error that the process sent, as a call in this process would give it. That
 // of a kernel that had begun stays what it is, for finish.
 func goError(f *protocol.Failure) error {
-	if cause := f.Unwrap(); cause != nil && cause.Error() == f.Message && (f.Detail("call") == "" || f.Code == protocol.CodeBadArgument) {
+	if cause := f.Unwrap(); cause != nil && cause.Error() == f.Message && (f.Detail("call") == "" || f.Detail("call") == "0" && f.Code == protocol.CodeBadArgument) {
 		return cause
 	}
 	return f

@@ -175,7 +175,7 @@ func (s *server) answer(r *request) {
 	}
 	binary.LittleEndian.PutUint64(s.start, uint64(len(s.start)-protocol.HeaderBytes+len(result.data)))
 	s.forget(r)
-	s.replies.add(s.start, result.data, result.reserved)
+	s.replies.add(s.start, result.data, result.reserved, len(s.waiting) == 0)
 	switch {
 	case r.exit != 0:
 		s.replies.flush()

@@ -13,6 +13,9 @@ const (
 
 	// maxCopied is the longest part of a reply that is copied behind the one before it.
 	maxCopied = 64 << 10
+
+	// maxDirect is the longest reply that is sent without the goroutine that writes.
+	maxDirect = 16 << 10
 )
 
 // writer keeps replies until they are sent.
@@ -24,6 +27,7 @@ type writer struct {
 	changed   sync.Cond // on mu
 	full      net.Buffers
 	tail      []byte // after the full ones; grows
+	direct    []byte // belongs to add
 	unsent    int    // bytes in them
 	reserved  int64  // of the account, for them
 	isSending bool
@@ -36,12 +40,27 @@ func (w *writer) init(to io.Writer, memory *account) {
 }
 
 // add queues a reply: its beginning, which is copied, and data for which so much of the
-// account is held. It waits while the client does not read.
-func (w *writer) add(start, data []byte, reserved int64) {
+// account is held. It waits while the client does not read. A short reply that is the last
+// for now is sent at once, which saves the way by the goroutine that writes; what goes wrong
+// is found by that one.
+func (w *writer) add(start, data []byte, reserved int64, isLast bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.unsent > maxUnsent && !w.isStopped {
 		w.changed.Wait()
+	}
+	if isLast && w.unsent == 0 && !w.isSending && !w.isStopped && len(start)+len(data) <= maxDirect {
+		w.isSending = true
+		w.mu.Unlock()
+		w.direct = append(append(w.direct[:0], start...), data...)
+		n, _ := w.to.Write(w.direct)
+		w.memory.giveBack(forReply, reserved)
+		w.mu.Lock()
+		w.isSending = false
+		w.tail = append(w.tail, w.direct[n:]...) // nothing, unless it failed
+		w.unsent += len(w.direct) - n
+		w.changed.Broadcast()
+		return
 	}
 	if w.isStopped {
 		w.memory.giveBack(forReply, reserved)
@@ -79,7 +98,7 @@ func (w *writer) stop() {
 func (w *writer) next(empty []byte) (full net.Buffers, tail []byte, reserved int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.unsent == 0 && !w.isStopped {
+	for (w.unsent == 0 || w.isSending) && !w.isStopped {
 		w.changed.Wait()
 	}
 	full, tail, reserved = w.full, w.tail, w.reserved

@@ -209,26 +209,41 @@ func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t i
 	if err := mode.check(InPlaceDefinition.Name); err != nil {
 		return err
 	}
-	d := mode.Definition()
-	if err := h.check(d.Name, mode, t); err != nil {
+	var memory callMemory
+	c, err := calling(mode, s, grad, h, t, r, &memory)
+	if err != nil {
 		return err
 	}
+	return engine.Call(q, mode.Definition(), c.Tensors, c.Params, opts...) // c.Definition would take all of c to the heap
+}
+
+// callMemory is room for a call of any mode.
+type callMemory struct {
+	tensors [5]*tensor.Tensor
+	params  [12]float64
+}
+
+// calling is a step in a valid mode as a call, in memory that it is given.
+func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, memory *callMemory) (engine.Calling, error) {
+	d := mode.Definition()
+	if err := h.check(d.Name, mode, t); err != nil {
+		return engine.Calling{}, err
+	}
 	if mode != Master && s.Copy != nil {
-		return refuseCopy(d.Name, mode)
+		return engine.Calling{}, refuseCopy(d.Name, mode)
 	}
 	if r.Tensor < 0 {
-		return &tensor.BadArgument{Op: d.Name, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %d", r.Tensor), Want: "a number of at least 0"}
+		return engine.Calling{}, &tensor.BadArgument{Op: d.Name, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %d", r.Tensor), Want: "a number of at least 0"}
 	}
 	p := h.params(t)
+	c := engine.Calling{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, grad), Params: append(memory.params[:0], p[:]...)}
 	switch mode {
 	case Master:
-		return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad, s.Copy}, p[:], opts...)
+		c.Tensors = append(c.Tensors, s.Copy)
 	case Stochastic:
-		all := [12]float64{8: float64(int32(r.Seed)), 9: float64(int32(r.Seed >> 32)), 10: float64(r.Tensor), 11: float64(t)}
-		copy(all[:], p[:])
-		return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad}, all[:], opts...)
+		c.Params = append(c.Params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(t))
 	}
-	return engine.Call(q, d, []*tensor.Tensor{s.Weight, s.M, s.V, grad}, p[:], opts...)
+	return c, nil
 }
 
 func refuseCopy(op string, mode Mode) error {

@@ -219,26 +219,29 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 	if len(grads) != len(o.state) {
 		return &tensor.BadArgument{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
 	}
-	checkOnly := append(opts[:len(opts):len(opts)], engine.CheckOnly())
+	calls := make([]engine.Calling, len(o.state))
 	for i := range o.state {
 		if err := o.check(i, grads[i]); err != nil {
 			return o.name(i, err)
 		}
-		if err := o.stepOne(q, i, grads[i], checkOnly); err != nil {
+		var err error
+		random := Random{Seed: o.seed, Tensor: int32(i)}
+		calls[i], err = calling(o.mode, o.state[i], grads[i], o.hyperOf(o.parameters[i]), o.step+1, random, new(callMemory))
+		if err != nil {
 			return o.name(i, err)
 		}
 	}
-	for i := range o.state {
-		if err := o.stepOne(q, i, grads[i], opts); err != nil {
-			var launched *engine.LaunchError
-			if i > 0 || errors.As(err, &launched) {
-				o.failed = err
-			}
-			return o.name(i, err)
+	err := engine.CallAll(q, calls, opts...)
+	if failed, ok := errors.AsType[*engine.CallsError](err); ok {
+		if failed.IsBegun {
+			o.failed = failed.Cause
 		}
+		return o.name(failed.At, failed.Cause)
 	}
-	o.step++
-	return nil
+	if err == nil {
+		o.step++
+	}
+	return err
 }
 
 func (o *Optimizer) name(i int, err error) error {
@@ -253,10 +256,6 @@ func (o *Optimizer) check(i int, grad *tensor.Tensor) error {
 		return o.overlaps("grad", k)
 	}
 	return o.hyperOf(o.parameters[i]).check(stepAll, o.mode, o.step+1)
-}
-
-func (o *Optimizer) stepOne(q *engine.Queue, i int, grad *tensor.Tensor, opts []engine.Option) error {
-	return Step(q, o.mode, o.state[i], grad, o.hyperOf(o.parameters[i]), o.step+1, Random{Seed: o.seed, Tensor: int32(i)}, opts...)
 }
 
 // Close gives the moments back. Closing twice, or a nil optimizer, is allowed.
