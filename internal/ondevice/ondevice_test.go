@@ -24,6 +24,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
+	"tokitai/kernelserver"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -37,6 +38,7 @@ var roles = map[string]func(args []string, in io.Reader, out io.Writer) error{}
 
 // TestMain keeps compiled kernels in a folder of their own, unless the user names one.
 func TestMain(m *testing.M) {
+	kernelserver.Main()
 	if role := os.Getenv(roleEnv); role != "" {
 		if err := roles[role](os.Args[1:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
