@@ -56,6 +56,7 @@ func TestKernelProcess(t *testing.T) {
 			for _, x := range tensors {
 				raw, err := x.Bytes()
 				must(t, err)
+				canonical(x.DType(), raw)
 				results = append(results, raw)
 			}
 			return results
