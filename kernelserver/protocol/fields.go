@@ -124,6 +124,16 @@ func (r *reader) count(what string, least int) int {
 	return int(n)
 }
 
+// countUpTo is count for a list that has a limit of its own.
+func (r *reader) countUpTo(most int, what string, least int) int {
+	n := r.count(what, least)
+	if n > most {
+		r.fail("%d %s, want at most %d", n, what, most)
+		return 0
+	}
+	return n
+}
+
 // remaining is everything that is left.
 func (r *reader) remaining() []byte { return r.take(len(r.rest), "data") }
 

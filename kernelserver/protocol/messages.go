@@ -223,16 +223,24 @@ func (r *reader) call() (c Call) {
 		}
 	}
 	c.Lowering = r.string("lowering")
-	c.Params = make([]Param, r.count("parameters", 12))
+	c.Params = make([]Param, r.countUpTo(maxParams, "parameters", 12))
 	for i := range c.Params {
 		c.Params[i] = Param{Name: r.string("parameter"), Value: r.f64("value")}
 	}
-	c.Operands = make([]Operand, r.count("operands", 11))
+	c.Operands = make([]Operand, r.countUpTo(maxOperands, "operands", 11))
 	for i := range c.Operands {
 		c.Operands[i] = Operand{Name: r.string("operand"), Tensor: r.tensor()}
 	}
 	return c
 }
+
+// What a CALL may have at most: more than anybody needs, and so little that reading it
+// takes no more memory than a large frame.
+const (
+	maxCalls    = 1 << 14
+	maxOperands = 32
+	maxParams   = 32
+)
 
 // AppendCalls adds the body of a CALL to b, without its data.
 func AppendCalls(b []byte, calls []Call) []byte {
@@ -247,7 +255,7 @@ func AppendCalls(b []byte, calls []Call) []byte {
 // the request, as many bytes as these take together.
 func ParseCalls(body []byte) (calls []Call, data []byte, err error) {
 	r := reader{rest: body}
-	calls = make([]Call, r.count("calls", 20))
+	calls = make([]Call, r.countUpTo(maxCalls, "calls", 20))
 	if r.err == nil && len(calls) == 0 {
 		r.fail("no calls, want at least one")
 	}

@@ -229,9 +229,12 @@ func (s *server) resolveParams(st *step) error {
 	isComplete := seen == 1<<len(d.Params)-1
 	switch {
 	case isComplete && unknown == "":
-		return nil
+		return st.checkParams()
 	case st.derive != nil:
-		return s.deriveParams(st)
+		if err := s.deriveParams(st); err != nil {
+			return err
+		}
+		return st.checkParams()
 	case unknown != "":
 		return &tensor.BadArgument{Op: d.Name, Operand: unknown, Got: "is no parameter", Want: "those that LIST tells"}
 	}
@@ -241,6 +244,14 @@ func (s *server) resolveParams(st *step) error {
 		}
 	}
 	return nil
+}
+
+// checkParams holds parameters to the contract.
+func (st *step) checkParams() error {
+	if st.check == nil {
+		return nil
+	}
+	return st.check(st.Definition, st.params)
 }
 
 // deriveParams computes the parameters. Most calls of a request have those of the one

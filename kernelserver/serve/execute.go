@@ -27,6 +27,7 @@ type catalog struct {
 
 type entry struct {
 	*def.Definition
+	check  func(*def.Definition, []float64) error
 	derive func(*def.Definition, engine.Params) (engine.Params, error)
 }
 
@@ -43,6 +44,9 @@ func newCatalog(operations []*op.Operation) *catalog {
 			}
 			if o.Derive != nil {
 				e.derive = o.Derive
+			}
+			if o.Check != nil {
+				e.check = o.Check
 			}
 		}
 	}
@@ -162,6 +166,9 @@ func (s *server) answer(r *request) {
 	s.start = protocol.Header{Request: r.header.Request, Kind: protocol.KindOK}.Append(s.start[:0])
 	result, err := s.respond(r)
 	r.closeDescriptor()
+	if r.hasSlot {
+		<-s.descriptors
+	}
 	r.body = nil
 	s.memory.giveBack(forFrame, r.held)
 	var failure *protocol.Failure
@@ -374,6 +381,8 @@ func (s *server) addArena(r *request) error {
 	switch {
 	case s.arenas[m.Arena] != nil:
 		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d exists", m.Arena), Want: "another number, or DROP first"}
+	case len(s.arenas) >= maxArenas:
+		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d is one more than %d", m.Arena, maxArenas), Want: "fewer, of more bytes"}
 	case m.Bytes == 0 || m.Bytes%page != 0:
 		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("has %d bytes", m.Bytes), Want: fmt.Sprintf("pages of %d", page)}
 	}
@@ -384,6 +393,16 @@ func (s *server) addArena(r *request) error {
 	r.descriptor = -1 // Open closes it
 	a := &arena{}
 	if a.region, err = shm.Open(fd, m.Bytes); err == nil {
+		for n, other := range s.arenas {
+			if other.region.IsSame(a.region) { // overlaps could not be seen
+				err = fmt.Errorf("it is arena %d already", n)
+			}
+		}
+		if err != nil {
+			a.region.Close()
+		}
+	}
+	if err == nil {
 		if host, ok := s.device.(*cpu.Device); ok {
 			if a.buffer, err = host.Adopt(a.region.Bytes()); err != nil {
 				a.region.Close()
@@ -400,6 +419,9 @@ func (s *server) addArena(r *request) error {
 	s.arenas[m.Arena] = a
 	return nil
 }
+
+// maxArenas is how many arenas there may be: the system limits what can be mapped.
+const maxArenas = 4096
 
 func (s *server) drop(body []byte) error {
 	n, err := protocol.ParseDrop(body)

@@ -19,6 +19,7 @@ type request struct {
 	body       []byte
 	held       int64 // of the account, for the body
 	descriptor int   // -1 where there is none
+	hasSlot    bool  // of server.descriptors
 	failure    error // found while it was read: it is answered by it in its turn
 	exit       int   // the server then ends with this code, unless it is 0
 
@@ -253,6 +254,11 @@ func (s *server) takeDescriptors(r *request) {
 			continue
 		}
 		r.descriptor = fd
+		select { // no more wait to be used than a process may have open
+		case s.descriptors <- struct{}{}:
+			r.hasSlot = true
+		case <-s.ended:
+		}
 	}
 }
 

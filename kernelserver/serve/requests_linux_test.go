@@ -549,7 +549,7 @@ func TestArenaFaults(t *testing.T) {
 			t.Skip(err)
 		}
 		t.Cleanup(func() { unix.Close(fd) })
-		unix.Ftruncate(fd, bytes)
+		unix.Fallocate(fd, 0, 0, bytes)
 		if seals != 0 {
 			unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 		}
@@ -557,6 +557,9 @@ func TestArenaFaults(t *testing.T) {
 	}
 	const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	good := memory(size, sealed)
+	holes := memory(size, 0)
+	unix.Fallocate(holes, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, size/2)
+	unix.FcntlInt(uintptr(holes), unix.F_ADD_SEALS, sealed)
 	for _, test := range []struct {
 		name  string
 		bytes int64
@@ -564,6 +567,7 @@ func TestArenaFaults(t *testing.T) {
 		code  protocol.Code
 	}{
 		{"unsealed", size, []int{memory(size, 0)}, protocol.CodeBadArgument},
+		{"with holes", size, []int{holes}, protocol.CodeBadArgument},
 		{"too small", size, []int{memory(size/2, sealed)}, protocol.CodeBadArgument},
 		{"too large", size, []int{memory(size*2, sealed)}, protocol.CodeBadArgument},
 		{"no pages", 100, []int{memory(100, sealed)}, protocol.CodeBadArgument},
@@ -600,8 +604,10 @@ func TestArenaFaults(t *testing.T) {
 	if _, f := c.expect(c.sendArena(7, size, good)); f != nil {
 		t.Error(f)
 	}
-	if _, f := c.expect(c.sendArena(7, size, good)); f == nil || f.Code != protocol.CodeBadArgument {
-		t.Errorf("the same arena again: %v", describe(f))
+	for arena, what := range map[uint32]string{7: "the same arena again", 8: "the same memory as another arena"} {
+		if _, f := c.expect(c.sendArena(arena, size, good)); f == nil || f.Code != protocol.CodeBadArgument {
+			t.Errorf("%s: %v", what, describe(f))
+		}
 	}
 	c.must(protocol.KindDrop, protocol.AppendDrop(nil, 7))
 	if m := c.stats(); m.HeldBytes != 0 || m.Arenas != 0 {
@@ -612,19 +618,19 @@ func TestArenaFaults(t *testing.T) {
 // Arenas and handles are not left behind.
 func TestNoLeak(t *testing.T) {
 	c := connect(t, Options{})
-	region, err := shm.Create(4096)
-	if err != nil {
-		t.Skip(err)
-	}
-	defer region.Close()
 	before, maps := descriptors(t), mappings(t)
 	for i := range 1000 {
+		region, err := shm.Create(4096)
+		if err != nil {
+			t.Skip(err)
+		}
 		if _, f := c.expect(c.sendArena(uint32(i), 4096, region.FD())); f != nil {
 			t.Fatal(f)
 		}
 		if i%2 == 0 {
 			c.must(protocol.KindDrop, protocol.AppendDrop(nil, uint32(i)))
 		}
+		region.Close()
 	}
 	for range 10_000 {
 		c.newHandle(1 << 12)
@@ -640,5 +646,36 @@ func TestNoLeak(t *testing.T) {
 	<-c.cleaned
 	if after := mappings(t); after > maps+20 {
 		t.Errorf("%d mappings are left, want about %d", after, maps)
+	}
+}
+
+// TestContractOfParameters refuses numbers that the contract excludes, as typed calls do.
+func TestContractOfParameters(t *testing.T) {
+	c := connect(t, Options{})
+	row := func(name string, carried uint8, shape ...int) protocol.Operand {
+		return protocol.Operand{Name: name, Tensor: protocol.Tensor{DType: num.F32, Place: protocol.InFrame, Carried: carried, Shape: shape}}
+	}
+	for _, test := range []struct {
+		call protocol.Call
+		data int // bytes
+	}{
+		{protocol.Call{Definition: "norm.clip", Params: []protocol.Param{{Name: "max_norm", Value: -1}},
+			Operands: []protocol.Operand{row("total", 1, 1), row("norm", 2, 1), row("factor", 2, 1)}}, 4},
+		{protocol.Call{Definition: "layernorm.forward", Params: []protocol.Param{{Name: "eps", Value: -1}},
+			Operands: []protocol.Operand{row("x", 1, 1, 4), row("gamma", 1, 4), row("beta", 1, 4), row("y", 2, 1, 4), row("mean", 2, 1), row("rstd", 2, 1)}}, 48},
+		{protocol.Call{Definition: "adamw.step", Params: []protocol.Param{{Name: "lr", Value: 1}, {Name: "beta1"}, {Name: "beta2"}, {Name: "eps", Value: 1}, {Name: "weight_decay"}, {Name: "t", Value: 1.5}},
+			Operands: []protocol.Operand{row("weight", 3, 4), row("m", 3, 4), row("v", 3, 4), row("grad", 1, 4)}}, 64},
+	} {
+		for _, isGood := range []bool{false, true} {
+			if isGood {
+				last := &test.call.Params[len(test.call.Params)-1]
+				last.Value = 1
+			}
+			body := append(protocol.AppendCalls(nil, []protocol.Call{test.call}), make([]byte, test.data)...)
+			_, f := c.expect(c.send(protocol.KindCall, body))
+			if isGood != (f == nil) || f != nil && (f.Code != protocol.CodeBadArgument || f.Detail("clause") == "") {
+				t.Errorf("%s %v: %v", test.call.Definition, test.call.Params, describe(f))
+			}
+		}
 	}
 }

@@ -12,9 +12,7 @@
 // replies until they are sent, handles, arenas, and what a call needs beside them. Reading
 // ahead takes no more than a quarter of the limit.
 //
-// Canceling a request ends it before its next call, on the CPU also before the next piece
-// of the call that runs; what that one writes is then partly written. What runs on a GPU
-// runs to its end. A self-test that a call waits for is not interrupted.
+// Canceling a request ends it before its next call. A call that has begun runs to its end.
 //
 // Start with FD. reader.go has the way in, execute.go and call.go the requests, writer.go
 // the way out, account.go the memory.
@@ -162,6 +160,7 @@ type server struct {
 	memory      account
 	replies     writer
 	waiting     chan *request
+	descriptors chan struct{} // has an element for each that waits
 	discardOnly chan struct{} // closed when nobody reads replies any more
 
 	mu      sync.Mutex
@@ -174,13 +173,15 @@ type server struct {
 	executor
 }
 
-// maxWaiting is how many requests wait to be executed.
-const maxWaiting = 1024
+const (
+	maxWaiting     = 1024 // requests that wait to be executed
+	maxDescriptors = 16   // among them, those that came with one
+)
 
 func run(t transport, o Options) error {
 	s := &server{
 		Options: o, transport: t, definitions: newCatalog(o.Operations), pending: map[uint64]*request{},
-		waiting: make(chan *request, maxWaiting), ended: make(chan struct{}), discardOnly: make(chan struct{}),
+		waiting: make(chan *request, maxWaiting), descriptors: make(chan struct{}, maxDescriptors), ended: make(chan struct{}), discardOnly: make(chan struct{}),
 	}
 	if err := s.open(); err != nil {
 		return &ExitError{Code: ExitDevice, Cause: err}
@@ -217,6 +218,7 @@ func (s *server) open() error {
 	var random [8]byte
 	rand.Read(random[:])
 	s.generation = binary.LittleEndian.Uint64(random[:])
+	s.newest = s.generation &^ (1<<32 - 1) // so that handles of another process are none
 	if s.Device == "" {
 		s.Device = "auto"
 	}

@@ -115,11 +115,15 @@ func Open(fd int, bytes int64) (*Region, error) {
 	if stat.Size != bytes {
 		return nil, &Error{Op: "open", Reason: ErrSize, Got: stat.Size, Want: bytes}
 	}
+	const blockBytes = 512 // of which Blocks counts
+	if stat.Blocks*blockBytes < bytes {
+		return nil, &Error{Op: "open", Reason: ErrUnallocated, Got: stat.Blocks * blockBytes, Want: bytes}
+	}
 	memory, err := mapShared(fd, bytes)
 	if err != nil {
 		return nil, err
 	}
-	return &Region{memory: memory, fd: -1}, nil
+	return &Region{memory: memory, fd: -1, identity: [2]uint64{uint64(stat.Dev), stat.Ino}}, nil
 }
 
 func mapShared(fd int, bytes int64) ([]byte, error) {

@@ -22,6 +22,7 @@ import (
 var (
 	ErrUnsupported = errors.New("not supported on this system")
 	ErrSize        = errors.New("size of shared memory is wrong")
+	ErrUnallocated = errors.New("shared memory is not allocated")
 	ErrUnsealed    = errors.New("size of shared memory is not sealed")
 	ErrNotMemory   = errors.New("descriptor is not one of shared memory")
 	ErrNotSocket   = errors.New("descriptor is not a connected Unix stream socket")
@@ -43,7 +44,7 @@ func (e *Error) Error() string {
 		text += ": " + e.Reason.Error()
 	}
 	switch e.Reason {
-	case ErrSize:
+	case ErrSize, ErrUnallocated:
 		text += fmt.Sprintf(": got %d bytes, want %d", e.Got, e.Want)
 	case ErrUnsealed:
 		text += fmt.Sprintf(": got seals %#x, want %#x", e.Got, e.Want)
@@ -71,7 +72,12 @@ type Region struct {
 	mu     sync.Mutex
 	memory []byte
 	fd     int // -1 where there is none to send
+
+	identity [2]uint64 // of memory that Open mapped
 }
+
+// IsSame reports whether two regions that [Open] returned are the same memory.
+func (r *Region) IsSame(other *Region) bool { return r.identity == other.identity }
 
 // Bytes is the memory. Its length is what a peer must be told to pass to
 // [Open]. Neither it nor a slice of it may be used after [Region.Close]: the

@@ -184,6 +184,11 @@ func memory(t *testing.T, bytes int64, flags, seals int) int {
 	if err := unix.Ftruncate(fd, bytes); err != nil {
 		t.Fatal(err)
 	}
+	if bytes > 0 && flags&unix.MFD_HUGETLB == 0 {
+		if err := unix.Fallocate(fd, 0, 0, bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if seals != 0 {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 			t.Fatal(err)
@@ -213,6 +218,14 @@ func TestOpenRefuses(t *testing.T) {
 		{"too small", func(t *testing.T) int { return memory(t, size-1, unix.MFD_ALLOW_SEALING, sizeSeals) }, ErrSize},
 		{"empty", func(t *testing.T) int { return memory(t, 0, unix.MFD_ALLOW_SEALING, sizeSeals) }, ErrSize},
 		{"too large", func(t *testing.T) int { return memory(t, size+1, unix.MFD_ALLOW_SEALING, sizeSeals) }, ErrSize},
+		{"with a hole", func(t *testing.T) int {
+			fd := memory(t, size, unix.MFD_ALLOW_SEALING, 0)
+			if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4096); err != nil {
+				t.Fatal(err)
+			}
+			unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals)
+			return fd
+		}, ErrUnallocated},
 		{"read-only", func(t *testing.T) int {
 			return memory(t, size, unix.MFD_ALLOW_SEALING, sizeSeals|unix.F_SEAL_WRITE)
 		}, unix.EPERM},

@@ -182,6 +182,7 @@ const (
 	paramStepSize = 4
 	paramEps      = 6
 	paramDecay    = 7
+	paramTensor   = 10 // of mode Stochastic
 )
 
 // params are what the definitions take: computed in binary64, rounded later.
@@ -232,8 +233,8 @@ func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, 
 	if mode != Master && s.Copy != nil {
 		return engine.Calling{}, refuseCopy(d.Name, mode)
 	}
-	if r.Tensor < 0 {
-		return engine.Calling{}, &tensor.BadArgument{Op: d.Name, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %d", r.Tensor), Want: "a number of at least 0"}
+	if err := checkTensor(d.Name, float64(r.Tensor)); err != nil {
+		return engine.Calling{}, err
 	}
 	p := h.params(t)
 	c := engine.Calling{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, grad), Params: append(memory.params[:0], p[:]...)}
@@ -244,6 +245,14 @@ func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, 
 		c.Params = append(c.Params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(t))
 	}
 	return c, nil
+}
+
+// checkTensor refuses a tensor's number that is none.
+func checkTensor(op string, number float64) error {
+	if number >= 0 {
+		return nil
+	}
+	return &tensor.BadArgument{Op: op, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %v", number), Want: "a number of at least 0"}
 }
 
 func refuseCopy(op string, mode Mode) error {

@@ -33,7 +33,7 @@ var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
-		Params:      params, Run: runStep, Derive: derive,
+		Params:      params, Run: runStep, Check: checkNumbers, Derive: derive,
 		Data: []op.Data{
 			data("step 10", 10), data("step 1", 1),
 		},
@@ -71,6 +71,14 @@ func data(name string, t int) op.Data {
 	}
 }
 
+// checkNumbers looks at what the definitions themselves would compute with.
+func checkNumbers(d *def.Definition, params []float64) error {
+	if d != StochasticDefinition {
+		return nil
+	}
+	return checkTensor(d.Name, params[paramTensor])
+}
+
 // derive computes the parameters of a definition from lr, beta1, beta2, eps, weight_decay and
 // t; those of the random words pass as they are.
 func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
@@ -85,10 +93,10 @@ func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
 	}
 	h := Hyper{LR: number("lr"), Beta1: number("beta1"), Beta2: number("beta2"), Eps: number("eps"), WeightDecay: number("weight_decay")}
 	step := number("t")
-	t := int(step)
-	if float64(t) != step {
-		t = 0 // which the check refuses
+	if !(step >= 1 && step <= math.MaxInt32 && step == math.Trunc(step)) {
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: "t", Clause: d.Name + ".C2", Got: fmt.Sprintf("is %v", step), Want: "an integer from 1 to 2147483647"}
 	}
+	t := int(step)
 	for m := InPlace; m <= Stochastic; m++ {
 		if m.Definition() == d {
 			if err := h.check(d.Name, m, t); err != nil {

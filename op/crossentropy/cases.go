@@ -16,6 +16,7 @@ var Operations = []*op.Operation{{
 		{Name: "scale", Default: "1", Help: "factor of the gradient"},
 		{Name: "ignore", Default: "-100", Help: "label of rows that do not count"},
 	},
+	Check: func(_ *def.Definition, params []float64) error { return Params{Scale: params[1]}.check() },
 	Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 		p := Params{Scale: v.Float("scale"), Ignore: int32(v.Int("ignore", math.MinInt32, math.MaxInt32))}
 		if err := p.check(); err != nil {

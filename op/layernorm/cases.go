@@ -12,6 +12,7 @@ var Operations = []*op.Operation{
 		Name: "layernorm.forward", Summary: "rows with mean 0 and variance 1, scaled and shifted by column",
 		Definitions: []*def.Definition{ForwardDefinition},
 		Params:      []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
+		Check:       func(_ *def.Definition, params []float64) error { return Params{Eps: params[0]}.check() },
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			p := Params{Eps: v.Float("eps")}
 			if err := p.check(); err != nil {
