@@ -77,9 +77,8 @@ type Buffer interface {
 type HostBuffer interface {
 	Buffer
 
-	// Memory is the buffer itself, not a copy; nil when closed. A caller that
-	// still holds it when the buffer is closed keeps valid memory, which no
-	// other buffer shares.
+	// Memory is the buffer itself, not a copy, to be used while the buffer is
+	// reachable and open; nil when closed.
 	Memory() []byte
 }
 

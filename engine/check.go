@@ -58,7 +58,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	l.Params = append(l.Params, params...)
-	if s.badIndex == Reject && s.caller == nil && l.Operands[0].Host != nil {
+	if s.badIndex == Reject && (s.caller == nil || s.checkOnly) && l.Operands[0].Host != nil {
 		return checkIndices(d, l, tensors)
 	}
 	return nil

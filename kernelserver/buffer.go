@@ -74,6 +74,7 @@ func (b *block) drop() {
 func (b *block) isLost() bool { return b.extent.isNone() && b.child.conn.cause() != nil }
 
 func (b *block) lost() error {
+	<-b.child.isBuried // which is soon: then the cause is known
 	return &StateLostError{Device: b.core.name, Cause: b.child.conn.cause()}
 }
 
@@ -224,7 +225,7 @@ func (b *buffer) transfer(call string, kind protocol.Kind, offset int64, data []
 	defer leave()
 	k := b.device.core
 	var staging extent
-	if len(data) > inlineBytes && b.block.child.welcome.HasArenas {
+	if inline := b.block.core.inlineLimit(b.block.child); int64(len(data)) > inline && b.block.child.welcome.HasArenas {
 		if staging, err = k.memory.take(min(int64(len(data)), stagingBytes), false); err == nil {
 			if err := k.announce(context.Background(), b.block.child, staging.arena); err != nil {
 				k.memory.giveBack(staging)
@@ -238,7 +239,7 @@ func (b *buffer) transfer(call string, kind protocol.Kind, offset int64, data []
 	for len(data) > 0 {
 		piece := data[:min(len(data), stagingBytes)]
 		if staging.isNone() {
-			piece = data[:min(len(data), inlineBytes)]
+			piece = data[:min(int64(len(data)), b.block.core.inlineLimit(b.block.child))]
 		}
 		if err := b.movePiece(kind, offset, piece, staging); err != nil {
 			return err

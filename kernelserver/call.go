@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,8 +102,14 @@ func (k *core) settled(r *request, isAbandoned bool) {
 // Call computes in the process: see [engine.Caller]. What a canceled call wrote to the
 // process's own memory, or may yet write, is not known.
 func (d *Device) Call(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
+	for i := range calls {
+		c := &calls[i]
+		if c.Definition == nil || len(c.Tensors) != len(c.Definition.Operands) || len(c.Params) != len(c.Definition.Params) || slices.Contains(c.Tensors, nil) {
+			return 0, &device.ArgumentError{Call: "kernelserver: call", Got: fmt.Sprintf("a call %d that is not whole", i), Want: "one that an engine.Queue has checked"}
+		}
+	}
 	if d == nil || d.core == nil {
-		return 0, &tensor.BadArgument{Op: calls[0].Definition.Name, Operand: "kernel process", Got: "is nil", Want: "a Device that Pool.Open returned"}
+		return 0, &device.ArgumentError{Call: "kernelserver: call", Got: "a kernel process that is nil", Want: "a Device that Pool.Open returned"}
 	}
 	for done < len(calls) {
 		n := d.together(calls[done:])
@@ -123,8 +130,13 @@ const (
 // together is how many of the first calls can be sent in one frame. Results that are
 // fetched are fetched before the next call, which may read them.
 func (k *core) together(calls []engine.RemoteCall) int {
+	most := min(len(calls), maxTogether)
+	if k.options.MaxFrame > 0 {
+		const callBytes = 1 << 10 // of a frame, about
+		most = int(min(int64(most), max(1, k.options.MaxFrame/callBytes)))
+	}
 	var bytes int64
-	for n := range min(len(calls), maxTogether) {
+	for n := range most {
 		c := &calls[n]
 		for i, t := range c.Tensors {
 			if k.own(t) != nil {
@@ -136,7 +148,7 @@ func (k *core) together(calls []engine.RemoteCall) int {
 			}
 		}
 	}
-	return min(len(calls), maxTogether)
+	return most
 }
 
 // callTogether makes calls of one frame, again where they may be.
@@ -361,11 +373,7 @@ func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine
 // checkFrame refuses what the process, or this side, would not read.
 func (k *core) checkFrame(c *child, r *request) error {
 	longest := max(int64(len(r.frame)-protocol.HeaderBytes), r.replyBytes)
-	most := c.welcome.MaxFrame
-	if own := k.options.MaxFrame; own > 0 {
-		most = min(most, own)
-	}
-	if longest > most {
+	if most := k.maxFrame(c); longest > most {
 		return &device.ArgumentError{Call: k.name, Got: fmt.Sprintf("a frame of %d bytes", longest), Want: fmt.Sprintf("at most %d", most)}
 	}
 	return nil
@@ -392,7 +400,7 @@ func (k *core) place(ctx context.Context, c *child, r *request, operation string
 		placed.Offset, placed.Stride = 0, 0
 	}
 	x := copied{tensor: t, bytes: int64(t.Len()) * int64(t.DType().Size()), isOut: o.IsOut}
-	if x.bytes > inlineBytes && c.welcome.HasArenas {
+	if x.bytes > k.inlineLimit(c) && c.welcome.HasArenas {
 		if e, err := k.stage(ctx, c, x.bytes); err == nil {
 			r.held.staged = append(r.held.staged, e)
 			x.extent = e
@@ -418,6 +426,18 @@ func (k *core) place(ctx context.Context, c *child, r *request, operation string
 		r.call.copied = append(r.call.copied, x)
 	}
 	return placed, nil
+}
+
+// inlineLimit is the most of a tensor that is sent in a frame where it need not be: one
+// with all operands of a call has to fit.
+func (k *core) inlineLimit(c *child) int64 { return min(inlineBytes, k.maxFrame(c)/8) }
+
+// maxFrame is the longest frame that both sides read.
+func (k *core) maxFrame(c *child) int64 {
+	if own := k.options.MaxFrame; own > 0 {
+		return min(c.welcome.MaxFrame, own)
+	}
+	return c.welcome.MaxFrame
 }
 
 // stage finds shared memory for a copy. Where there is no room the copy goes in a frame.

@@ -38,9 +38,19 @@ type child struct {
 
 // attempt is a start that others wait for too.
 type attempt struct {
+	now   chan struct{} // closed where the delay is not waited for
 	done  chan struct{}
 	child *child
 	err   error
+}
+
+// hurry ends the delay before the start. The caller holds the core's mutex.
+func (a *attempt) hurry() {
+	select {
+	case <-a.now:
+	default:
+		close(a.now)
+	}
 }
 
 // running returns the process, and starts one where there is none.
@@ -71,7 +81,7 @@ func (k *core) running(ctx context.Context) (*child, error) {
 		}
 		a := k.attempt
 		if a == nil {
-			a = &attempt{done: make(chan struct{})}
+			a = &attempt{now: make(chan struct{}), done: make(chan struct{})}
 			k.attempt = a
 			k.starts.Go(func() { k.start(a) })
 		}
@@ -92,6 +102,8 @@ func (k *core) start(a *attempt) {
 	k.mu.Unlock()
 	select {
 	case <-time.After(delay):
+		a.child, a.err = k.launch()
+	case <-a.now:
 		a.child, a.err = k.launch()
 	case <-k.closing:
 		a.err = k.closedError()
@@ -339,6 +351,10 @@ func (p pipes) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error
 type announcement struct {
 	done chan struct{}
 	err  error
+
+	// Under the connection's mutex.
+	request   *request // once it is sent
+	isGivenUp bool     // by a call that needs it
 }
 
 // announce makes sure that the process knows an arena.
@@ -355,7 +371,7 @@ func (k *core) announce(ctx context.Context, c *child, a *arena) error {
 		go func() {
 			defer k.memory.letGo(a)
 			defer close(n.done)
-			if n.err = k.tellArena(c, a); n.err != nil {
+			if n.err = k.tellArena(c, a, n); n.err != nil {
 				c.conn.mu.Lock()
 				delete(c.conn.arenas, a.id) // so that the next call tries again
 				c.conn.mu.Unlock()
@@ -371,20 +387,34 @@ func (k *core) announce(ctx context.Context, c *child, a *arena) error {
 	case <-n.done:
 		return n.err
 	case <-ctx.Done():
+		c.conn.mu.Lock()
+		n.isGivenUp = true
+		k.limitGivenUp(c, n)
+		c.conn.mu.Unlock()
 		return ctx.Err()
 	}
 }
 
-func (k *core) tellArena(c *child, a *arena) error {
+// limitGivenUp finds out a process that does not answer, though the call for which it was
+// told of memory has been given up. The caller holds the connection's mutex.
+func (k *core) limitGivenUp(c *child, n *announcement) {
+	if r := n.request; r != nil && n.isGivenUp && c.conn.pending[r.id] == r && r.hang == nil {
+		c.conn.watch(r, k.options.HangAfter)
+	}
+}
+
+func (k *core) tellArena(c *child, a *arena, n *announcement) error {
 	r := newRequest(protocol.KindArena)
 	r.frame = (&protocol.ArenaBody{Arena: a.id, Bytes: int64(len(a.bytes))}).Append(r.frame)
 	if err := c.conn.send(r, a.region.FD()); err != nil {
 		return err
 	}
+	c.conn.mu.Lock()
+	n.request = r
+	k.limitGivenUp(c, n)
+	c.conn.mu.Unlock()
 	<-r.done
-	err := r.err
-	c.conn.recycle(r)
-	return err
+	return r.err
 }
 
 // dropArena tells the process that an arena is gone, if it knows it.

@@ -180,18 +180,33 @@ func (c *conn) abandon(r *request, hangAfter time.Duration) bool {
 	}
 	r.isAbandoned = true
 	r.gone = make(chan struct{})
-	r.hang = time.AfterFunc(hangAfter, func() {
-		c.mu.Lock()
-		isPending := c.pending[r.id] == r
-		c.mu.Unlock()
-		if isPending {
-			c.fail(errHung)
-		}
-	})
+	c.watch(r, hangAfter)
 	frame := protocol.AppendFrame(nil, c.cancelID(), protocol.KindCancel, 0, func(b []byte) []byte { return protocol.Numbers(b, r.id) })
 	c.outgoing = append(c.outgoing, outgoing{frame, -1, nil})
 	c.hasWork.Signal()
 	return true
+}
+
+// watch ends the connection unless a request is answered in time. Time in which it waits
+// behind requests that are waited for does not count. The caller holds mu.
+func (c *conn) watch(r *request, hangAfter time.Duration) {
+	id := r.id
+	var check func()
+	check = func() {
+		c.mu.Lock()
+		isHung := c.pending[id] == r
+		for earlier, other := range c.pending {
+			if isHung && earlier < id && other.hang == nil { // its turn has not come
+				isHung = false
+				r.hang = time.AfterFunc(hangAfter, check)
+			}
+		}
+		c.mu.Unlock()
+		if isHung {
+			c.fail(errHung)
+		}
+	}
+	r.hang = time.AfterFunc(hangAfter, check)
 }
 
 // cancelID is a number for a frame that has no reply.
@@ -268,13 +283,13 @@ func (c *conn) settle(r *request) {
 	isAbandoned, hang := r.isAbandoned, r.hang
 	c.mu.Unlock()
 	r.tookNS = int64(time.Since(r.sentAt))
+	if hang != nil {
+		hang.Stop()
+	}
 	c.settled(r, isAbandoned)
 	if !isAbandoned {
 		r.done <- struct{}{}
 		return
-	}
-	if hang != nil {
-		hang.Stop()
 	}
 	close(r.gone)
 }

@@ -107,6 +107,9 @@ func (d *Device) Reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.deaths, d.isRefused = nil, false
+	if d.attempt != nil {
+		d.attempt.hurry()
+	}
 }
 
 // Reaches reports that tensors may lie anywhere.

@@ -167,8 +167,7 @@ func TestStartFailures(t *testing.T) {
 			}
 		})
 	}
-	d := openDevice(t, Options{Program: filepath.Join(t.TempDir(), "nothing")})
-	if err := ask(t.Context(), d, 1, 4); !errors.Is(err, ErrDied) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewPool(Options{Program: filepath.Join(t.TempDir(), "nothing")}); !errors.Is(err, ErrNoProgram) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such program: got %v", err)
 	}
 }

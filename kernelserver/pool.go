@@ -109,7 +109,10 @@ func setDefault[T comparable](value *T, standard T) {
 func findProgram(given string) (program string, args []string, err error) {
 	serve := []string{"serve"}
 	if given != "" {
-		return given, serve, nil
+		if program, err = exec.LookPath(given); err != nil {
+			return "", nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		}
+		return program, serve, nil
 	}
 	if hasMain.Load() {
 		program, err := process.Self()
@@ -135,6 +138,9 @@ func findProgram(given string) (program string, args []string, err error) {
 // Open returns what computes on a device, such as "cpu" or "cuda:0", in a process that it
 // shares with those of the same group. The process is started when it is first needed.
 func (p *Pool) Open(name, group string) (*Device, error) {
+	if p == nil || p.cores == nil {
+		return nil, &device.ArgumentError{Call: "kernelserver: open " + name, Got: "a pool that is nil or empty", Want: "one that NewPool made"}
+	}
 	if _, _, err := device.ParseName(name); err != nil {
 		return nil, err
 	}

@@ -438,12 +438,46 @@ func TestNoSharedMemory(t *testing.T) {
 }
 
 func TestMaxFrame(t *testing.T) {
-	d := openDevice(t, Options{MaxFrame: 1 << 12})
+	d := openDevice(t, Options{MaxFrame: 1 << 12, Inline: true})
 	if err := ask(t.Context(), d, 1, 2000); !errors.Is(err, device.ErrBadArgument) {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	if d.Stats().Deaths != 0 {
 		t.Error("the process died of it")
+	}
+	// Where memory can be shared nothing needs a long frame.
+	d = openDevice(t, Options{MaxFrame: 1 << 12})
+	here := engine.CPU()
+	x, want := randomTensor(t, here.Device(), rand.New(rand.NewPCG(3, 4)), 40, 50), randomTensor(t, here.Device(), rand.New(rand.NewPCG(3, 4)), 40, 50)
+	if err := errors.Join(softmax.Forward(here, x, x, Isolated(d)), softmax.Forward(here, want, want)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(bytesOf(t, x), bytesOf(t, want)) {
+		t.Error("got other bytes than here")
+	}
+}
+
+// TestHangBeforeTheCall stops a process that then is told of new memory: the call is given
+// up before it is sent, and the process is found out all the same.
+func TestHangBeforeTheCall(t *testing.T) {
+	d := openDevice(t, Options{HangAfter: 200 * time.Millisecond})
+	q, err := engine.NewQueue(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(t.Context(), d, 1, 4); errors.Is(err, ErrDied) {
+		t.Fatal(err)
+	}
+	x := randomTensor(t, d, rand.New(rand.NewPCG(1, 2)), 4, 4)
+	syscall.Kill(d.PID(), syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := softmax.Forward(q.WithContext(ctx), x, x); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want the deadline's error", err)
+	}
+	waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 })
+	if err := softmax.Forward(q, x, x); err != nil {
+		t.Errorf("the next process: %v", err)
 	}
 }
 
