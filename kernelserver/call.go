@@ -151,13 +151,12 @@ func (k *core) together(calls []engine.RemoteCall) int {
 	return most
 }
 
-// callTogether makes calls of one frame, again where they may be.
+// callTogether makes calls of one frame, a single one again where it may be. Of several a
+// later one may write what an earlier one reads.
 func (k *core) callTogether(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
 	retries := k.options.Retries
-	for i := range calls {
-		if retries > 0 && !isPure(k, &calls[i]) {
-			retries = 0
-		}
+	if retries > 0 && (len(calls) > 1 || !isPure(k, &calls[0])) {
+		retries = 0
 	}
 	for {
 		done, err := k.call(ctx, calls)
