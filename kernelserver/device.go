@@ -91,7 +91,7 @@ func (d *Device) Describe() device.Description {
 // in the same process, and calls may mix tensors of both.
 func (d *Device) Resident() *Device { return d.resident }
 
-// PID is the process's, 0 where there is none.
+// PID is the process's, 0 where there is none: look before you send it a signal.
 func (d *Device) PID() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,7 +39,8 @@ type Options struct {
 	MaxBackoff  time.Duration // at most, 5 s by default
 
 	// Retries is how often a call is made again when the process dies under it: a call
-	// that writes nothing that it reads, and uses no memory of the process.
+	// that writes nothing that it reads, and uses no memory of the process. Calls made
+	// together, as those of a step of an optimizer, are not made again.
 	Retries int
 
 	// Inline keeps processes from sharing memory with the host: all tensors are sent in frames.
