@@ -22,13 +22,19 @@ import (
 
 // slow is a request that runs for longer than anybody has patience, by calls that do not,
 // on memory in an arena.
-func slow(c *client) []byte {
+func slow(c *client) (body []byte, hasBegun func()) {
 	const rows, cols = 1 << 12, 1 << 10
-	c.newArena(9, 2*2*rows*cols)
-	body := protocol.AppendCalls(nil, []protocol.Call{inArena(num.F16, 16, 16, 9, 1<<20)})
+	memory := c.newArena(9, 2*2*rows*cols)
+	body = protocol.AppendCalls(nil, []protocol.Call{inArena(num.F16, 16, 16, 9, 1<<20)})
 	c.must(protocol.KindCall, body) // admitted now
+	first := memory[2*rows*cols:][:2]
+	hasBegun = func() {
+		for end := time.Now().Add(patience); first[0] == 0 && first[1] == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	list := slices.Repeat([]protocol.Call{inArena(num.F16, rows, cols, 9, 2*rows*cols)}, 4000)
-	return protocol.AppendCalls(nil, list)
+	return protocol.AppendCalls(nil, list), hasBegun
 }
 
 // Several requests are in flight, good and bad; each gets its own answer, in order.
@@ -320,11 +326,11 @@ func neverReads(t *testing.T, kind protocol.Kind, body []byte) {
 
 func TestCancel(t *testing.T) {
 	c := connect(t, Options{})
-	body := slow(c)
+	body, hasBegun := slow(c)
 	running := c.send(protocol.KindCall, body)
 	waiting := c.send(protocol.KindCall, body)
 	after := c.send(protocol.KindStats, nil)
-	time.Sleep(20 * time.Millisecond)
+	hasBegun()
 	c.last++
 	c.raw(frame(c.last, protocol.KindCancel, protocol.Numbers(nil, waiting)))
 	c.last++
@@ -347,8 +353,9 @@ func TestCancel(t *testing.T) {
 // The end of the connection ends the server in the middle of a kernel.
 func TestEndWhileRunning(t *testing.T) {
 	c := connect(t, Options{})
-	c.send(protocol.KindCall, slow(c))
-	time.Sleep(20 * time.Millisecond)
+	body, hasBegun := slow(c)
+	c.send(protocol.KindCall, body)
+	hasBegun()
 	c.conn.CloseWrite()
 	c.exits(ExitEnd)
 }
@@ -356,7 +363,8 @@ func TestEndWhileRunning(t *testing.T) {
 // It is noticed too when so much waits that nothing more is read.
 func TestEndWhileFull(t *testing.T) {
 	c := connect(t, Options{})
-	c.send(protocol.KindCall, slow(c))
+	body, _ := slow(c)
+	c.send(protocol.KindCall, body)
 	for range maxWaiting + 1 {
 		c.send(protocol.KindStats, nil)
 	}
