@@ -93,7 +93,7 @@ func TestInFlight(t *testing.T) {
 
 func TestSameRequestTwice(t *testing.T) {
 	c := connect(t, Options{})
-	body := slow(c)
+	body, _ := slow(c)
 	running := c.send(protocol.KindCall, body)
 	c.raw(frame(500, protocol.KindStats, nil))
 	c.raw(frame(500, protocol.KindStats, nil))
