@@ -169,7 +169,10 @@ func FailureOf(err error) *Failure {
 func (f *Failure) goError() error {
 	err := f.goErrorAsSuch()
 	if op := f.Detail("launched"); op != "" {
-		if err == nil {
+		switch {
+		case err == nil && f.Code != CodeInternal:
+			return nil // no error of a kernel
+		case err == nil:
 			err = errors.New(f.messageAfter(op + ": "))
 		}
 		return &engine.LaunchError{Op: op, Cause: err}
