@@ -694,3 +694,55 @@ func TestChaos(t *testing.T) {
 		}
 	}
 }
+
+// TestPatience has a request given up behind one that is waited for, and takes longer than
+// a process may hang: its turn has not come, and nobody is killed.
+func TestPatience(t *testing.T) {
+	d := openDevice(t, Options{HangAfter: 20 * time.Millisecond})
+	q, err := engine.NewQueue(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := rand.New(rand.NewPCG(1, 2))
+	long, short := randomTensor(t, d, g, 4096, 1024), randomTensor(t, d, g, 4, 4)
+	if err := softmax.Forward(q, short, short); err != nil { // which admits the lowering
+		t.Fatal(err)
+	}
+	answer := make(chan error)
+	go func() { answer <- softmax.Forward(q, long, long) }()
+	waitFor(t, "the long call is in flight", func() bool { return d.Stats().InFlight == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	softmax.Forward(q.WithContext(ctx), short, short)
+	if err := <-answer; err != nil {
+		t.Errorf("a call that was waited for: %v", err)
+	}
+	if deaths := d.Stats().Deaths; deaths != 0 {
+		t.Errorf("%d processes died", deaths)
+	}
+}
+
+// TestResetEndsDelay wakes a call that waits for its process to be started again.
+func TestResetEndsDelay(t *testing.T) {
+	d := openDevice(t, Options{Backoff: time.Hour})
+	here := engine.CPU()
+	x := randomTensor(t, here.Device(), rand.New(rand.NewPCG(1, 2)), 4, 4)
+	run := func() error { return softmax.Forward(here, x, x, Isolated(d)) }
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(d.PID(), syscall.SIGKILL)
+	waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 && d.PID() == 0 })
+	answer := make(chan error)
+	go func() { answer <- run() }()
+	time.Sleep(20 * time.Millisecond)
+	d.Reset()
+	select {
+	case err := <-answer:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the call still waits")
+	}
+}

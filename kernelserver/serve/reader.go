@@ -257,6 +257,7 @@ func (s *server) takeDescriptors(r *request) {
 		select { // no more wait to be used than a process may have open
 		case s.descriptors <- struct{}{}:
 			r.hasSlot = true
+		case <-s.discardOnly: // the end of the stream is looked for
 		case <-s.ended:
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -677,5 +678,57 @@ func TestContractOfParameters(t *testing.T) {
 				t.Errorf("%s %v: %v", test.call.Definition, test.call.Params, describe(f))
 			}
 		}
+	}
+}
+
+// TestManyArenas has as many as there may be, and one more.
+func TestManyArenas(t *testing.T) {
+	c := connect(t, Options{})
+	for i := range uint32(maxArenas + 1) {
+		fd, err := unix.MemfdCreate("peer", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Skip(err)
+		}
+		unix.Fallocate(fd, 0, 0, 4096)
+		unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		_, f := c.expect(c.sendArena(i, 4096, fd))
+		unix.Close(fd)
+		if isMany := i == maxArenas; isMany != (f != nil) || f != nil && f.Code != protocol.CodeBadArgument {
+			t.Fatalf("arena %d: %v", i, describe(f))
+		}
+	}
+	c.must(protocol.KindDrop, protocol.AppendDrop(nil, 7))
+	if m := c.stats(); m.Arenas != maxArenas-1 {
+		t.Errorf("stats are %+v", m)
+	}
+}
+
+// TestDescriptorsThatWait sends many behind a call that takes long: the server keeps few of
+// them open, and answers all.
+func TestDescriptorsThatWait(t *testing.T) {
+	c := connect(t, Options{})
+	body, hasBegun := slow(c)
+	c.send(protocol.KindCall, body)
+	hasBegun()
+	before := descriptors(t)
+	const n = 100
+	for i := range uint32(n) {
+		fd, err := unix.MemfdCreate("peer", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Skip(err)
+		}
+		unix.Fallocate(fd, 0, 0, 4096)
+		unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		c.sendArena(100+i, 4096, fd)
+		unix.Close(fd)
+	}
+	time.Sleep(20 * time.Millisecond) // for the reader to take what it will
+	if open := descriptors(t) - before; open > maxDescriptors+2 {
+		t.Errorf("%d descriptors wait, want about %d", open, maxDescriptors)
+	}
+	c.conn.Close() // CANCEL would not be read either
+	<-c.cleaned
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors are left open, want %d", after, before)
 	}
 }
