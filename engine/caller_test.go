@@ -9,6 +9,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
+	"tokitai/op/embedding"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
@@ -122,5 +123,27 @@ func TestCallerRefuses(t *testing.T) {
 		if !errors.Is(err, tensor.ErrBadArgument) || len(other.lists) != 0 {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// TestCheckOnlyElsewhere finds a bad index without asking the other place.
+func TestCheckOnlyElsewhere(t *testing.T) {
+	dev := engine.CPU().Device()
+	index, err := tensor.FromInt32(dev, []int32{2}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weight, err := tensor.New(dev, num.F32, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tensor.New(dev, num.F32, 1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &elsewhere{fail: -1}
+	err = embedding.Forward(engine.CPU(), out, index, weight, engine.WithCaller(other), engine.CheckOnly())
+	if _, ok := errors.AsType[*engine.IndexError](err); !ok || len(other.lists) != 0 {
+		t.Errorf("got %v and %d lists, want an IndexError and none", err, len(other.lists))
 	}
 }

@@ -746,3 +746,29 @@ func TestResetEndsDelay(t *testing.T) {
 		t.Fatal("the call still waits")
 	}
 }
+
+// TestCauseOfLostMemory uses memory in the very moment in which its process ends: the error
+// has the process's end for its cause all the same.
+func TestCauseOfLostMemory(t *testing.T) {
+	d := openDevice(t, Options{Backoff: time.Millisecond, MaxBackoff: time.Millisecond, MaxDeaths: 1000})
+	for range 20 {
+		x, err := tensor.New(d.Resident(), num.F32, 4, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Kill(d.PID(), syscall.SIGKILL)
+		for err == nil {
+			_, err = x.Bytes()
+		}
+		_, again := x.Bytes()
+		for _, err := range []error{err, again} {
+			if !errors.Is(err, ErrDied) {
+				t.Fatalf("got %v, want a death as the cause", err)
+			}
+		}
+		if !errors.Is(again, ErrStateLost) {
+			t.Fatalf("got %v, want lost memory", again)
+		}
+		x.Close()
+	}
+}
