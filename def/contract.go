@@ -57,7 +57,7 @@ func (d *Definition) note(o *Operand) string {
 	case o.IsIn && o.IsOut:
 		return "read, then written in place"
 	case o.IsIndex:
-		return strings.TrimSpace(indexNote(*o))
+		return indexNote(*o)
 	case !o.IsOut:
 		return ""
 	}
@@ -126,4 +126,12 @@ func (c Contract) Table() string {
 		lines[i] = strings.TrimRight(l, " ")
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+// indexNote says which values an index has.
+func indexNote(o Operand) string {
+	if o.Except != "" {
+		return fmt.Sprintf("int32 in 0..%s-1 or %s", o.Bound, o.Except)
+	}
+	return fmt.Sprintf("int32 in 0..%s-1", o.Bound)
 }

@@ -81,7 +81,7 @@ func TestInPlacePartners(t *testing.T) {
 		{"an input", rowwise(func(b *def.Builder) { b.Out("y", b.In("x")) }), "x", nil},
 		{"a gather", def.Must(def.Gather("g", def.GatherForm{Index: "i", Table: "t", Out: "o"})), "o", nil},
 		{"a contraction", def.Must(def.Contraction("c", def.ContractionForm{
-			Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+			Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 		})), "c", nil},
 	} {
 		if got := test.d.InPlacePartners(&test.d.Operands[test.d.Operand(test.out)]); !slices.Equal(got, test.want) {
@@ -165,7 +165,11 @@ func TestReals(t *testing.T) {
 		{"a third", third, 0x3eaaaaab, false},
 		{"above a tie", parse("1.00000005960464477539062500000000000000000001"), 0x3f800001, false},
 		{"a tie", parse("1.000000059604644775390625"), 0x3f800000, false},
-		{"beyond binary32", parse("1e39"), 0x7f800000, false},
+		{"an expression", parse("2*sqrt(2/pi)"), 0x3fcc422a, false},
+		{"an expression that is exact", parse("(1+sqrt(4))/8 - 1/8"), 0x3e800000, true},
+		{"a logarithm", parse("-log(2)*exp(0.5)"), 0xbf92477c, false},
+		{"minus zero, as text", parse("-0"), 0x80000000, true},
+		{"a hexadecimal number", parse("0x1.8p-3"), 0x3e400000, true},
 		{"the binary64 nearest to a tenth", def.RealOf(0.1), 0x3dcccccd, false},
 		{"minus zero", def.RealOf(math.Copysign(0, -1)), 0x80000000, true},
 		{"NaN", def.RealOf(math.NaN()), 0x7fc00000, true},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"tokitai/num"
 )
@@ -35,8 +36,12 @@ type Definition struct {
 	// truth, and expanded, for execution.
 	Math, Exec Graph
 
-	// Contractions: operands are left, right and result.
+	// Contractions: operands are left, right and result, then the offsets of groups.
 	TransposeLeft, TransposeRight bool
+
+	// Contractions with groups: Group is the letter of their number, Grouped that of the
+	// size that Offsets, an operand, divides into them.
+	Group, Grouped, Offsets string
 
 	// Contractions and scatter-adds: the result's old value is the first term.
 	Accumulate bool
@@ -63,12 +68,6 @@ type Operand struct {
 	IsIndex bool   // int32, each below Bound unless it equals the parameter Except
 	Bound   string // the letter of the size that limits an index
 	Except  string // parameter naming one more index that is allowed, or ""
-}
-
-// Param is a number given with a call.
-type Param struct {
-	Name  string
-	IsInt bool // an int32; otherwise computed in binary64 and rounded once to binary32
 }
 
 // Rule says in which formats an operand may be stored.
@@ -108,10 +107,17 @@ func (r Rule) String() string {
 	return "as " + r.Like + ", or " + s
 }
 
-// Text is the definition in a stable form that a person can read.
+// Text returns the definition in a stable form that people can read and [Parse] reads
+// back. It fixes every bit of the result: each rounding, the order of each sum, and how
+// operands may be stored. (How the steps of a contraction round is the [Model] of the
+// lowering that computes it.)
 func (d *Definition) Text() string { return d.text }
 
-// Hash is the definition's identity: the SHA-256 of its text.
+// Source returns the text together with what is said for readers: the formula, the
+// clauses of the contract, and what functions give outside their domain.
+func (d *Definition) Source() string { return d.print(true) }
+
+// Hash returns the definition's identity: the SHA-256 of its text, in hexadecimal.
 func (d *Definition) Hash() string { return hex.EncodeToString(d.hash[:]) }
 
 func (d *Definition) String() string { return d.Name }
@@ -186,8 +192,18 @@ func (d *Definition) seal() (*Definition, error) {
 	if len(d.Operands) > MaxOperands {
 		return nil, fmt.Errorf("%s: it has %d operands, want at most %d", d.Name, len(d.Operands), MaxOperands)
 	}
+	for i := range d.Params {
+		if err := d.Params[i].check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+	}
+	for _, line := range append(d.formula[:len(d.formula):len(d.formula)], d.clauses...) {
+		if strings.TrimSpace(line) == "" || strings.ContainsAny(line, "\n\r") {
+			return nil, fmt.Errorf("%s: a formula or clause %q, want one line of text", d.Name, line)
+		}
+	}
 	d.flat = d.isFlat()
-	d.text = d.print()
+	d.text = d.print(false)
 	d.hash = sha256.Sum256([]byte(d.text))
 	return d, nil
 }

@@ -9,8 +9,8 @@
 //
 // A definition has one of four kinds: [Rowwise] expressions over the rows of a
 // matrix, a [Contraction], a [Gather] or a [ScatterAdd]. It is checked when it is
-// built, prints in a stable text form ([Definition.Text]), has an identity, the
-// SHA-256 of that form ([Definition.Hash]), and carries its contract
+// built, prints in a stable text form ([Definition.Text]) that [Parse] reads back, has an
+// identity, the SHA-256 of that text ([Definition.Hash]), and carries its contract
 // ([Definition.Contract]).
 //
 // Every node has one meaning, down to the bit; [Op] lists them. A function node
@@ -21,5 +21,5 @@
 //
 // The package deliberately does not know how anything is executed. Start
 // reading at node.go (the nodes), then value.go (how expressions are written)
-// and rowwise.go (how a definition is built and checked).
+// and rowwise.go (how a definition is built and checked); text.go prints, parse.go reads.
 package def

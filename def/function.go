@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Math is what a function computes over the real numbers: a closed set that
@@ -54,6 +55,7 @@ var (
 	EveryX   = Domain{}
 	Positive = Domain{Low: smallest, High: math.Inf(1)}
 	NonZero  = Domain{Low: smallest, High: math.Inf(1), OfAbs: true}
+	NoX      = Domain{Low: 1, High: 0} // nothing is promised
 )
 
 // smallest is the least positive binary32.
@@ -86,6 +88,8 @@ func (d Domain) String() string {
 		return "x > 0"
 	case NonZero:
 		return "x != 0"
+	case NoX:
+		return "no x"
 	}
 	s := "x"
 	if d.OfAbs {
@@ -106,6 +110,42 @@ func powerText(v float64) string {
 		return fmt.Sprintf("2^%d", e-1)
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// check refuses a function whose text would not say what it computes: its name means
+// something else, or its expansion has nodes that are no function of one number.
+func (f *Function) check() error {
+	if _, taken := constructors[f.Name]; taken || !nameForm.MatchString(f.Name) || reservedNames[f.Name] != "" {
+		return fmt.Errorf("function %q: want a name like exp that stands for nothing else", f.Name)
+	}
+	if int(f.Math) >= len(mathNames) {
+		return fmt.Errorf("function %s: its mathematics, number %d, is unknown", f.Name, f.Math)
+	}
+	if !(f.ULPs >= 0 && f.ULPs <= math.MaxFloat64) {
+		return fmt.Errorf("function %s: its error is %v ulp, want a number of at least 0", f.Name, f.ULPs)
+	}
+	if strings.ContainsAny(f.Outside, "\n\r") {
+		return fmt.Errorf("function %s: what it gives outside its domain is said in more than one line", f.Name)
+	}
+	for _, n := range f.graph().Nodes {
+		if !n.isElementary() {
+			return fmt.Errorf("function %s: its expansion has %s, which is no function of its argument", f.Name, n.Op)
+		}
+	}
+	return nil
+}
+
+// isElementary reports whether a node may stand in an expansion: a constant, or
+// arithmetic on single values.
+func (x *Node) isElementary() bool {
+	switch op := x.Op; {
+	case op == OpConst, op == OpInt, op == OpArg, op == OpSelect, op >= OpBits && op <= OpShr:
+		return true
+	case op == OpRound:
+		return x.Storage.Of == ""
+	default:
+		return op >= OpAdd && op <= OpScale || op >= OpLess && op <= OpNotEqual
+	}
 }
 
 // Of is the function's value at x.

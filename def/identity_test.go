@@ -16,7 +16,7 @@ func TestAncestor15_IdentityIsSHA256(t *testing.T) {
 	if d.Hash() != hex.EncodeToString(sum[:]) {
 		t.Errorf("got %s, want the SHA-256 of the text, %x", d.Hash(), sum)
 	}
-	const text = "rowwise twice\n  in    x[R,C]\n  out   y[R,C]\n  t1 = mul(x, 2)\n  y <- t1\n"
+	const text = "tokitai-def 1\nrowwise twice\n  in    x[R,C] f16 bf16 f32\n  out   y[R,C] f16 bf16 f32, may be x\n  t1 = mul(x, 2)\n  y <- t1\n"
 	if d.Text() != text {
 		t.Errorf("got\n%s\nwant\n%s", d.Text(), text)
 	}

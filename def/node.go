@@ -105,7 +105,7 @@ const (
 	Bool
 )
 
-func (t Type) String() string { return [...]string{"float", "int32", "truth value"}[t] }
+func (t Type) String() string { return [...]string{"float", "int32", "bool"}[t] }
 
 // Extent says how many values a node has. It is a set of axes, so that the
 // extent of an expression is the union of its operands'.

@@ -50,6 +50,27 @@ func TestRefusals(t *testing.T) {
 		{"a parameter named R", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("R"))) }, "parameter R: the name stands for the number of rows"},
 		{"a value named NaN", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("NaN")) }, "the name NaN stands for a constant"},
 
+		{"a value named like one without a name", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("t7")) },
+			"value t7: names of this form are for values without a name"},
+		{"a parameter's default outside its range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.Above(0), def.Default(0)))) },
+			"parameter p: its default 0 is not a finite binary32 above 0"},
+		{"an empty range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.Between(2, 1)))) },
+			"parameter p: nothing is in the range [2,1]"},
+		{"a default that is no int32", func(b *def.Builder) { b.Out("y", def.Select(b.IntParam("p", def.Default(0.5)).Inside(), b.In("x"), def.One)) },
+			"parameter p: its default 0.5 is not an int32"},
+		{"a formula of two lines", func(b *def.Builder) { b.Out("y", b.In("x")); b.Formula("a\nb") },
+			`a formula or clause "a\nb", want one line of text`},
+		{"a function named like a node", func(b *def.Builder) {
+			f := *half
+			f.Name = "add"
+			b.Out("y", f.Of(b.In("x")))
+		}, `function "add": want a name like exp that stands for nothing else`},
+		{"a sum inside a function", func(b *def.Builder) {
+			f := *half
+			f.Expand = func(x def.Value) def.Value { return x.Sub(def.RowSum(x)) }
+			b.Out("y", f.Of(b.In("x")))
+		}, "function half: its expansion has rowsum, which is no function of its argument"},
+
 		// Extents.
 		{"a row value stored per element", func(b *def.Builder) { b.Out("y", def.RowSum(b.In("x"))) },
 			"output y: rowsum(x) is one value per row, want one value per element"},
@@ -90,7 +111,7 @@ func TestRefusals(t *testing.T) {
 		}, "output y: random(late, late, late, late): want int32 parameters"},
 
 		// Types.
-		{"a truth value stored", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Less(x)) }, "output y: less(x, x) is a truth value, want a float"},
+		{"a truth value stored", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Less(x)) }, "output y: less(x, x) is a bool, want a float"},
 		{"an index stored", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i")) }, "output y: i is an int32, want a float"},
 		{"a float and an index added", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.InIndex("i"))) }, "output y: add(x, i): i is an int32, want a float"},
 		{"a float and an index compared", func(b *def.Builder) {
@@ -100,9 +121,9 @@ func TestRefusals(t *testing.T) {
 		{"truth values compared", func(b *def.Builder) {
 			x := b.In("x")
 			b.Out("y", def.Select(x.Less(x).Equal(x.Less(x)), x, x))
-		}, "output y: equal(less(x, x), less(x, x)): less(x, x) is a truth value, want a float or an int32"},
+		}, "output y: equal(less(x, x), less(x, x)): less(x, x) is a bool, want a float or an int32"},
 		{"a choice by a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x, x, x)) },
-			"output y: select(x, x, x): x is a float, want a truth value"},
+			"output y: select(x, x, x): x is a float, want a bool"},
 		{"a choice between types", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(x), x, b.Col())) },
 			"output y: select(less(x, x), x, col()): col() is an int32, want a float"},
 		{"an element at a float", func(b *def.Builder) { x := b.In("x"); b.OutRow("y", x.At(def.Zero)) },
@@ -168,13 +189,13 @@ func TestRefusals(t *testing.T) {
 			"sround(x, p): rounds to the storage of p, which is not an operand"},
 
 		// Constants and functions.
-		{"a constant that is no number", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("0.1.2"))) },
-			`output y: constant "0.1.2" is not a decimal number`},
-		{"an empty constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal(""))) }, `output y: constant "" is not a decimal number`},
-		{"a division by zero in a constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("1/0"))) },
-			`output y: constant "1/0" is not a decimal number`},
-		{"a constant beyond binary32", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Decimal("1e39"))) },
-			"output y: constant 1e39 is beyond the range of binary32"},
+		{"a constant that is no number", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Number("0.1.2"))) },
+			`output y: constant "0.1.2": 0.1.2 is not a number`},
+		{"an empty constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Number(""))) }, `output y: constant "": unexpected the end of the line in a constant, want a number, pi, sqrt, exp, log or a parenthesis`},
+		{"a division by zero in a constant", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Number("1/0"))) },
+			`output y: constant "1/0": 1/0 has no value that can be computed, or one too close to 0`},
+		{"a constant beyond binary32", func(b *def.Builder) { b.Out("y", b.In("x").Mul(def.Number("1e39"))) },
+			`output y: constant "1e39": 1e39 is beyond the range of binary32`},
 		{"a mistake inside an expansion", func(b *def.Builder) {
 			f := &def.Function{Name: "wrong", Expand: func(x def.Value) def.Value { return x.Add(x.Bits()) }}
 			b.Out("y", f.Of(b.In("x")))
@@ -274,7 +295,7 @@ func TestRefusedNames(t *testing.T) {
 
 func TestRefusedTables(t *testing.T) {
 	product := def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 	}
 	contraction := func(change func(f *def.ContractionForm)) func() (*def.Definition, error) {
 		return func() (*def.Definition, error) {
@@ -288,12 +309,23 @@ func TestRefusedTables(t *testing.T) {
 		build func() (*def.Definition, error)
 		want  string
 	}{
-		{"nothing to sum over", contraction(func(f *def.ContractionForm) { f.RightDims[0] = "L" }),
+		{"nothing to sum over", contraction(func(f *def.ContractionForm) { f.RightDims = []string{"L", "N"} }),
 			"test: a ends in K and b begins with L: there is nothing to sum over"},
 		{"transposed, nothing to sum over", contraction(func(f *def.ContractionForm) { f.TransposeLeft = true }),
 			"test: a ends in M and b begins with K: there is nothing to sum over"},
-		{"a result of other sizes", contraction(func(f *def.ContractionForm) { f.ResultDims = [2]string{"N", "M"} }),
+		{"a result of other sizes", contraction(func(f *def.ContractionForm) { f.ResultDims = []string{"N", "M"} }),
 			"test: c is [N M], want [M N]"},
+		{"a vector", contraction(func(f *def.ContractionForm) { f.LeftDims = []string{"K"} }), "test: a has the sizes [K], want those of a matrix"},
+		{"a size of two letters", contraction(func(f *def.ContractionForm) { f.LeftDims = []string{"MM", "K"} }),
+			"test: a has the sizes [MM K], want different capital letters"},
+		{"a batch axis of an operand alone", contraction(func(f *def.ContractionForm) { f.LeftDims = []string{"H", "M", "K"} }),
+			"test: a has the size H, which c lacks: that is no batch axis"},
+		{"groups without offsets", contraction(func(f *def.ContractionForm) { f.Groups.Number = "G" }),
+			"test: groups {Number:G Of: Offsets:}, want their number, the size that they divide and the offsets"},
+		{"groups of columns", contraction(func(f *def.ContractionForm) {
+			f.RightDims = []string{"G", "K", "N"}
+			f.Groups = def.Groups{Number: "G", Of: "N", Offsets: "o"}
+		}), "test: groups divide N: want M divided with b for each group, or K with c for each group"},
 		{"two operands of one name", contraction(func(f *def.ContractionForm) { f.Right = "a" }), "test: operand a is declared twice"},
 		{"a bad operand name", contraction(func(f *def.ContractionForm) { f.Result = "a*b" }), `test: operand "a*b": want a name like x or dgamma`},
 		{"a gather of one name", func() (*def.Definition, error) {

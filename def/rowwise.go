@@ -17,7 +17,7 @@ type Builder struct {
 var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // reservedNames mean something else in the text form of a rowwise definition.
-var reservedNames = map[string]string{"C": "the number of columns", "R": "the number of rows", "NaN": "a constant"}
+var reservedNames = map[string]string{"C": "the number of columns", "R": "the number of rows", "NaN": "a constant", "Inf": "a constant"}
 
 // Rowwise builds a definition over the rows of an R×C matrix. It refuses one
 // that makes no sense, with a message that names the node.
@@ -62,10 +62,10 @@ func (b *Builder) InIndex(name string, except ...Value) Value {
 
 // Param is a real number given with the call, computed in binary64 by the host
 // and rounded once to binary32.
-func (b *Builder) Param(name string) Value { return b.param(name, Float) }
+func (b *Builder) Param(name string, opts ...ParamOption) Value { return b.param(name, Float, opts) }
 
 // IntParam is an int32 given with the call.
-func (b *Builder) IntParam(name string) Value { return b.param(name, Int) }
+func (b *Builder) IntParam(name string, opts ...ParamOption) Value { return b.param(name, Int, opts) }
 
 // Columns is the number of columns, rounded to binary32.
 func (b *Builder) Columns() Value { return &Node{Op: OpColumns, Name: "C"} }
@@ -154,7 +154,7 @@ func (b *Builder) input(name string, e Extent, dtypes []Rule) *Node {
 	return b.inputs[i]
 }
 
-func (b *Builder) param(name string, t Type) Value {
+func (b *Builder) param(name string, t Type, opts []ParamOption) Value {
 	if b.d.Param(name) >= 0 || b.d.Operand(name) >= 0 {
 		b.fail("parameter %s: the name is taken", name)
 	}
@@ -164,7 +164,11 @@ func (b *Builder) param(name string, t Type) Value {
 	if meaning, taken := reservedNames[name]; taken {
 		b.fail("parameter %s: the name stands for %s", name, meaning)
 	}
-	b.d.Params = append(b.d.Params, Param{Name: name, IsInt: t == Int})
+	p := Param{Name: name, IsInt: t == Int}
+	for _, o := range opts {
+		o(&p)
+	}
+	b.d.Params = append(b.d.Params, p)
 	return &Node{Op: OpParam, Type: t, Name: name, Param: len(b.d.Params) - 1, owner: b}
 }
 
@@ -216,6 +220,17 @@ func (b *Builder) finish() error {
 	}
 	b.d.Math = b.graph(false)
 	b.d.Exec = b.graph(true)
+	for _, n := range b.d.Exec.Nodes {
+		if len(n.Args) == 0 || n.Name == "" {
+			continue
+		}
+		if !nameForm.MatchString(n.Name) {
+			return fmt.Errorf("value %q: want a name like xhat", n.Name)
+		}
+		if unnamedForm.MatchString(n.Name) {
+			return fmt.Errorf("value %s: names of this form are for values without a name", n.Name)
+		}
+	}
 	return nil
 }
 
@@ -267,6 +282,11 @@ func (b *Builder) checkLeaves() error {
 			if other := functions[n.Func.Name]; other != nil && other != n.Func {
 				return fmt.Errorf("two functions have the name %s", n.Func.Name)
 			}
+			if functions[n.Func.Name] == nil {
+				if err := n.Func.check(); err != nil {
+					return err
+				}
+			}
 			functions[n.Func.Name] = n.Func
 		}
 		if n.Name != "" && len(n.Args) > 0 {
@@ -302,14 +322,22 @@ func (b *Builder) isOutputNamed(n *Node) bool {
 }
 
 // graph copies what the outputs need, arguments first, with function calls kept
-// or replaced by their expansions.
+// or replaced by their expansions. Equal leaves become one node, so that the graph is a
+// function of the definition's text.
 func (b *Builder) graph(expand bool) Graph {
 	var g Graph
 	copies := map[*Node]*Node{}
+	leaves := map[string]*Node{}
 	var visit func(n *Node) *Node
 	visit = func(n *Node) *Node {
 		if c, ok := copies[n]; ok {
 			return c
+		}
+		if len(n.Args) == 0 {
+			if c := leaves[leafText(n)]; c != nil {
+				copies[n] = c
+				return c
+			}
 		}
 		if n.Op == OpCall && expand {
 			visit(n.Args[0])
@@ -329,10 +357,24 @@ func (b *Builder) graph(expand bool) Graph {
 		c.ID = len(g.Nodes)
 		g.Nodes = append(g.Nodes, &c)
 		copies[n] = &c
+		if len(n.Args) == 0 {
+			leaves[leafText(n)] = &c
+		}
 		return &c
 	}
 	for _, o := range b.outputs {
 		g.Outputs = append(g.Outputs, Output{Operand: o.Operand, Value: visit(o.Value)})
 	}
 	return g
+}
+
+// leafText is how a leaf is printed.
+func leafText(n *Node) string {
+	switch n.Op {
+	case OpConst:
+		return n.Real.String()
+	case OpInt:
+		return intText(n.Int)
+	}
+	return n.Name
 }

@@ -2,6 +2,8 @@ package def
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 
 	"tokitai/num"
 )
@@ -10,14 +12,28 @@ import (
 const indexDType = num.I32
 
 // ContractionForm describes a matrix product: Result = op(Left)·op(Right), where op
-// transposes on demand. Dims name the sizes of the operands as they are stored.
+// transposes on demand. Dims name the sizes of the operands as they are stored: the two
+// of a matrix, behind those of the batch axes that the operand has. An operand without
+// one of the result's batch axes is the same for all of that axis.
 type ContractionForm struct {
 	Left, Right, Result             string
-	LeftDims, RightDims, ResultDims [2]string
+	LeftDims, RightDims, ResultDims []string
 	TransposeLeft, TransposeRight   bool
 	Accumulate                      bool // the old result is the first term
+	Groups                          Groups
 	Formula                         []string
 	Clauses                         []string
+}
+
+// Groups divide one size of a product into segments with a matrix each: products of
+// experts with the rows of their own. The operand Offsets has one int32 more than there
+// are groups, ascending from 0 to the size Of; group g is what lies from offsets[g] to
+// before offsets[g+1]. The operand with a matrix for each group has the size Number in
+// front. The zero Groups is none.
+type Groups struct {
+	Number  string // the letter of the number of groups, such as G
+	Of      string // the letter of the size that is divided, such as M
+	Offsets string // the operand that says where
 }
 
 // Contraction builds a matrix product. Products are summed in ascending order of
@@ -26,35 +42,105 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 	d := &Definition{
 		Name: name, Kind: KindContraction,
 		TransposeLeft: f.TransposeLeft, TransposeRight: f.TransposeRight, Accumulate: f.Accumulate,
+		Group: f.Groups.Number, Grouped: f.Groups.Of, Offsets: f.Groups.Offsets,
 		formula: f.Formula, clauses: f.Clauses,
 		Operands: []Operand{
-			{Name: f.Left, Dims: f.LeftDims[:], DTypes: AnyFloat, IsIn: true},
-			{Name: f.Right, Dims: f.RightDims[:], DTypes: Like(f.Left), IsIn: true},
-			{Name: f.Result, Dims: f.ResultDims[:], DTypes: Like(f.Left).Or(num.F32), IsIn: f.Accumulate, IsOut: true},
+			{Name: f.Left, Dims: f.LeftDims, DTypes: AnyFloat, IsIn: true},
+			{Name: f.Right, Dims: f.RightDims, DTypes: Like(f.Left), IsIn: true},
+			{Name: f.Result, Dims: f.ResultDims, DTypes: Like(f.Left).Or(num.F32), IsIn: f.Accumulate, IsOut: true},
 		},
 	}
-	left, right := f.LeftDims, f.RightDims
-	if f.TransposeLeft {
-		left[0], left[1] = left[1], left[0]
+	if f.Groups.Offsets != "" {
+		d.Operands = append(d.Operands, Operand{Name: f.Groups.Offsets, Dims: []string{f.Groups.Number + "+1"}, DTypes: Only(indexDType), IsIn: true, IsIndex: true})
 	}
-	if f.TransposeRight {
-		right[0], right[1] = right[1], right[0]
-	}
-	switch {
-	case left[1] != right[0]:
-		return nil, fmt.Errorf("%s: %s ends in %s and %s begins with %s: there is nothing to sum over", name, f.Left, left[1], f.Right, right[0])
-	case [2]string{left[0], right[1]} != f.ResultDims:
-		return nil, fmt.Errorf("%s: %s is %v, want %v", name, f.Result, f.ResultDims, [2]string{left[0], right[1]})
+	if err := d.checkAxes(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return d.seal()
 }
 
+// checkAxes refuses sizes that are no product's.
+func (d *Definition) checkAxes() error {
+	for _, o := range d.Operands[:3] {
+		if len(o.Dims) < 2 {
+			return fmt.Errorf("%s has the sizes %v, want those of a matrix", o.Name, o.Dims)
+		}
+		for i, l := range o.Dims {
+			if !sizeForm.MatchString(l) || slices.Contains(o.Dims[:i], l) {
+				return fmt.Errorf("%s has the sizes %v, want different capital letters", o.Name, o.Dims)
+			}
+		}
+	}
+	split := func(i int, transpose bool) (batch []string, rows, cols string) {
+		dims := d.Operands[i].Dims
+		n := len(dims) - 2
+		if rows, cols = dims[n], dims[n+1]; transpose {
+			rows, cols = cols, rows
+		}
+		return dims[:n], rows, cols
+	}
+	left, right, result := &d.Operands[0], &d.Operands[1], &d.Operands[2]
+	leftBatch, m, k := split(0, d.TransposeLeft)
+	rightBatch, k2, n := split(1, d.TransposeRight)
+	batch, m2, n2 := split(2, false)
+	switch {
+	case k != k2:
+		return fmt.Errorf("%s ends in %s and %s begins with %s: there is nothing to sum over", left.Name, k, right.Name, k2)
+	case m != m2 || n != n2:
+		return fmt.Errorf("%s is %v, want %v", result.Name, []string{m2, n2}, []string{m, n})
+	case m == n || m == k || n == k:
+		return fmt.Errorf("the sizes %s, %s and %s are not different", m, k, n)
+	}
+	axes := slices.DeleteFunc(slices.Clone(batch), func(l string) bool { return l == d.Group })
+	for _, o := range []struct {
+		*Operand
+		batch []string
+	}{{left, leftBatch}, {right, rightBatch}} {
+		for _, l := range o.batch {
+			if l != d.Group && !slices.Contains(axes, l) {
+				return fmt.Errorf("%s has the size %s, which %s lacks: that is no batch axis", o.Name, l, result.Name)
+			}
+		}
+	}
+	if slices.Contains(axes, m) || slices.Contains(axes, n) || slices.Contains(axes, k) {
+		return fmt.Errorf("%s has a batch axis of the same letter as a size of its matrices", result.Name)
+	}
+	return d.checkGroups(k, m)
+}
+
+// checkGroups refuses groups of anything but the rows of the left operand: those of the
+// result, with a right operand for each group, or the summed ones, with a result for each.
+func (d *Definition) checkGroups(k, m string) error {
+	g := Groups{d.Group, d.Grouped, d.Offsets}
+	if g == (Groups{}) {
+		return nil
+	}
+	has := func(i int) bool { return d.Operands[i].Dims[0] == g.Number }
+	switch {
+	case g.Number == "" || g.Of == "" || g.Offsets == "":
+		return fmt.Errorf("groups %+v, want their number, the size that they divide and the offsets", g)
+	case g.Of == m && has(1) && !has(0) && !has(2), g.Of == k && has(2) && !has(0) && !has(1):
+		return nil
+	}
+	return fmt.Errorf("groups divide %s: want %s divided with %s for each group, or %s with %s for each group",
+		g.Of, m, d.Operands[1].Name, k, d.Operands[2].Name)
+}
+
+var sizeForm = regexp.MustCompile(`^[A-Z]$`)
+
+// HasAxes reports whether a contraction has batch axes or groups. The language has them;
+// nothing computes them.
+func (d *Definition) HasAxes() bool {
+	return d.Kind == KindContraction && (d.Offsets != "" || len(d.Operands[2].Dims) > 2)
+}
+
 // SummedOver is the letter of the size that a contraction sums over.
 func (d *Definition) SummedOver() string {
+	dims := d.Operands[0].Dims
 	if d.TransposeLeft {
-		return d.Operands[0].Dims[0]
+		return dims[len(dims)-2]
 	}
-	return d.Operands[0].Dims[1]
+	return dims[len(dims)-1]
 }
 
 // GatherForm describes out[q,:] = table[index[q],:].

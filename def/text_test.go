@@ -36,7 +36,7 @@ func softmax(b *def.Builder) {
 func layernormBackward(b *def.Builder) {
 	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
 	gamma, mean, rstd, n := b.InCol("gamma"), b.InRow("mean"), b.InRow("rstd"), b.Columns()
-	xhat, t := x.Sub(mean).Mul(rstd).As("xhat"), dy.Mul(gamma).As("t1")
+	xhat, t := x.Sub(mean).Mul(rstd).As("xhat"), dy.Mul(gamma).As("t")
 	a, c := def.RowSum(t).Div(n), def.RowSum(t.Mul(xhat)).Div(n)
 	b.Out("dx", t.Sub(a).Sub(xhat.Mul(c)).Mul(rstd))
 	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)).As("dgamma"))
@@ -50,7 +50,7 @@ func everything(b *def.Builder) {
 	label, scale := b.InIndex("label", ignore), b.Param("scale")
 	counts := def.Select(label.NotEqual(ignore), label, def.IntConst(-1))
 	word := b.Random(ignore, def.IntConst(math.MinInt32), def.IntConst(7), ignore)
-	v := def.FMA(x, scale, def.Decimal("0.1")).Min(x.Max(def.Const(math.Inf(-1)))).Scale(def.Const(-3))
+	v := def.FMA(x, scale, def.Number("0.1")).Min(x.Max(def.Const(math.Inf(-1)))).Scale(def.Const(-3))
 	v = v.Neg().Abs().Sqrt().Rint().Div(b.Rows()).Round(def.In(num.BF16)).Round(def.StorageOf("w"))
 	v = power.Of(half.Of(v))
 	v = def.Select(b.Col().Equal(label), v, def.Select(x.LessEqual(w), def.Const(math.NaN()), def.Const(0.1)))
@@ -66,11 +66,11 @@ func golden() []*def.Definition {
 		def.Must(def.Rowwise("layernorm.backward", layernormBackward)),
 		def.Must(def.Rowwise("everything", everything)),
 		def.Must(def.Contraction("product", def.ContractionForm{
-			Left: "A", LeftDims: [2]string{"M", "K"}, Right: "B", RightDims: [2]string{"K", "N"}, Result: "C", ResultDims: [2]string{"M", "N"},
+			Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
 		})),
 		def.Must(def.Contraction("product.transposed", def.ContractionForm{
-			Left: "A", LeftDims: [2]string{"K", "M"}, TransposeLeft: true, Right: "B", RightDims: [2]string{"N", "K"}, TransposeRight: true,
-			Result: "C", ResultDims: [2]string{"M", "N"}, Accumulate: true,
+			Left: "A", LeftDims: []string{"K", "M"}, TransposeLeft: true, Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
+			Result: "C", ResultDims: []string{"M", "N"}, Accumulate: true,
 		})),
 		def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"})),
 		def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "index", Rows: "rows", Result: "result"})),
@@ -217,7 +217,7 @@ var variants = map[string]func(b *def.Builder){
 	},
 	"a decimal": func(b *def.Builder) {
 		x, z := b.In("x"), b.In("z")
-		b.Out("y", x.Sub(z).Mul(def.Decimal("0.1")))
+		b.Out("y", x.Sub(z).Mul(def.Number("0.1")))
 		b.Param("p")
 	},
 	"the binary64 nearest to it": func(b *def.Builder) {
@@ -317,7 +317,7 @@ func shapeOf(d *def.Definition) string {
 // TestAs names computed values only: a leaf has its name already.
 func TestAs(t *testing.T) {
 	d := def.Must(def.Rowwise("named", func(b *def.Builder) { b.Out("y", b.In("x").As("z").Mul(def.Two.As("two")).As("w")) }))
-	if want := "rowwise named\n  in    x[R,C]\n  out   y[R,C]\n  w = mul(x, 2)\n  y <- w\n"; d.Text() != want || d.String() != "named" {
+	if want := def.Version + "\nrowwise named\n  in    x[R,C] f16 bf16 f32\n  out   y[R,C] f16 bf16 f32, may be x\n  w = mul(x, 2)\n  y <- w\n"; d.Text() != want || d.String() != "named" {
 		t.Errorf("%s: got:\n%s\nwant:\n%s", d, d.Text(), want)
 	}
 }

@@ -17,8 +17,9 @@ var (
 // Const is the real number v, exactly.
 func Const(v float64) Value { return RealConst(RealOf(v)) }
 
-// Decimal is the real number that the decimal text denotes, such as "0.044715".
-func Decimal(text string) Value {
+// Number returns the real number that a text denotes, such as "0.044715" or
+// "2*sqrt(2/pi)"; [ParseReal] says what there is.
+func Number(text string) Value {
 	r, err := ParseReal(text)
 	if err != nil {
 		return &Node{Op: OpConst, err: err}
@@ -29,7 +30,7 @@ func Decimal(text string) Value {
 // RealConst is a real constant. One that binary32 cannot hold makes no sense.
 func RealConst(r *Real) Value {
 	n := &Node{Op: OpConst, Real: r}
-	if r.at != nil && math.IsInf(float64(r.f32), 0) {
+	if r.value != nil && math.IsInf(float64(r.f32), 0) {
 		n.err = fmt.Errorf("constant %s is beyond the range of binary32", r)
 	}
 	return n
@@ -152,7 +153,7 @@ func compare(op Op, x, y *Node) Value {
 	v := &Node{Op: op, Args: []*Node{x, y}}
 	t := typeOf(x)
 	if t == Bool {
-		v.err = fmt.Errorf("%s: %s is a truth value, want a float or an int32", v.brief(), x.label())
+		v.err = fmt.Errorf("%s: %s is a bool, want a float or an int32", v.brief(), x.label())
 		return v
 	}
 	return v.check(Bool, t, t)

@@ -18,16 +18,8 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	if len(tensors) != len(d.Operands) {
 		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
 	}
-	if len(params) != len(d.Params) {
-		return bad(d, "call", fmt.Sprintf("has %d parameters", len(params)), fmt.Sprint(len(d.Params)))
-	}
-	for i, v := range params {
-		switch p := &d.Params[i]; {
-		case p.IsInt && !isInt32(v):
-			return bad(d, p.Name, fmt.Sprintf("is %v", v), "an int32")
-		case math.IsNaN(v):
-			return bad(d, p.Name, "is NaN", "a number")
-		}
+	if err := CheckParams(d, params); err != nil {
+		return err
 	}
 	for i, t := range tensors {
 		o := &d.Operands[i]
@@ -60,6 +52,21 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	l.Params = append(l.Params, params...)
 	if s.badIndex == Reject && (s.caller == nil || s.checkOnly) && l.Operands[0].Host != nil {
 		return checkIndices(d, l, tensors)
+	}
+	return nil
+}
+
+// CheckParams returns an error if the parameters, in the order of the definition, are not
+// ones that it allows. Every call checks them; this is for programs that want to know
+// before they begin something larger.
+func CheckParams(d *def.Definition, params []float64) error {
+	if len(params) != len(d.Params) {
+		return bad(d, "call", fmt.Sprintf("has %d parameters", len(params)), fmt.Sprint(len(d.Params)))
+	}
+	for i, v := range params {
+		if p := &d.Params[i]; !p.Allows(v) {
+			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Clause: d.ParamClause(p.Name), Got: fmt.Sprintf("is %v", v), Want: p.Want()}
+		}
 	}
 	return nil
 }

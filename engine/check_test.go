@@ -32,7 +32,7 @@ var probe = def.Must(def.Rowwise("probe", func(b *def.Builder) {
 }))
 
 var product = def.Must(def.Contraction("product", def.ContractionForm{
-	Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"N", "K"}, TransposeRight: true, Result: "c", ResultDims: [2]string{"M", "N"},
+	Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"N", "K"}, TransposeRight: true, Result: "c", ResultDims: []string{"M", "N"},
 }))
 
 var rows = def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"}))
@@ -261,7 +261,7 @@ func TestParams(t *testing.T) {
 		params engine.Params
 		want   string
 	}{
-		{nil, "probe: ignore is missing, want a number"},
+		{nil, "probe: ignore is missing, want an int32"},
 		{engine.Params{"ignore": 1}, "probe: p is missing, want a number"},
 		{engine.Params{"ignore": 1, "p": 1, "q": 2}, "probe: q is no parameter, want ignore or p"},
 		{engine.Params{"ignore": 1.5, "p": 1}, "probe: ignore is 1.5, want an int32"},

@@ -64,10 +64,14 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 	params := make([]float64, len(d.Params))
 	for i, p := range d.Params {
 		v, ok := s.params[p.Name]
-		if !ok {
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: "a number"}
+		switch {
+		case ok:
+			params[i] = v
+		case p.Default != nil:
+			params[i] = *p.Default
+		default:
+			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
 		}
-		params[i] = v
 	}
 	return q.call(d, tensors, params, &s)
 }
@@ -133,6 +137,8 @@ func checkCall(q *Queue, d *def.Definition, call string) error {
 		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is nil"}
 	case d.Text() == "":
 		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
+	case d.HasAxes():
+		return &tensor.BadArgument{Op: d.Name, Operand: "definition", Got: "has batch axes or groups", Want: "a product of two matrices: no lowering computes others"}
 	case q == nil:
 		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
 	case q.device == nil || q.closed == nil:

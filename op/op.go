@@ -29,10 +29,6 @@ type Operation struct {
 	Patterns    []Pattern
 	Scalings    []Scaling
 
-	// Check refuses parameters of a definition, in its order, that the contract excludes
-	// though they could be computed with; nil where there are none.
-	Check func(d *def.Definition, params []float64) error
-
 	// Derive gives the parameters of one of the definitions, where they are not the numbers
 	// that people give, from those; nil where they are the same.
 	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)

@@ -30,6 +30,9 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 	if len(o.Params) != len(d.Params) {
 		return fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
+	if d.HasAxes() {
+		return fmt.Errorf("%s: products with batch axes or groups have no interpreter", d.Name)
+	}
 	switch d.Kind {
 	case def.KindRowwise:
 		return runRowwise(d, operands, o.Params)

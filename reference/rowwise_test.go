@@ -139,7 +139,7 @@ func TestNodes(t *testing.T) {
 			return def.Select(b.Col().Equal(def.IntConst(2)), b.Columns(), b.Rows())
 		}, values{7, 7, 7}, values{0, 0, 0}, values{1, 1, 3}},
 		{"constants", func(_ *def.Builder, x, _ def.Value) def.Value {
-			return x.Mul(def.Decimal("1/3")).Add(def.Decimal("0.1"))
+			return x.Mul(def.Number("1/3")).Add(def.Number("0.1"))
 		},
 			values{0, 3}, values{0, 0}, values{0.1, 1.1}},
 
@@ -360,7 +360,7 @@ func TestRefusals(t *testing.T) {
 		b.Out("y", b.In("x").Mul(b.InRow("r")).Mul(b.InCol("c")).Mul(b.Param("p")))
 	}))
 	product := def.Must(def.Contraction("product", def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 	}))
 	gather := def.Must(def.Gather("gather", def.GatherForm{Index: "i", Table: "t", Out: "o"}))
 	scatter := def.Must(def.ScatterAdd("scatter", def.ScatterForm{Index: "i", Rows: "r", Result: "s"}))

@@ -14,20 +14,20 @@ import (
 func TestContraction(t *testing.T) {
 	for form := range 8 {
 		f := def.ContractionForm{
-			Left: "a", LeftDims: [2]string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: [2]string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: [2]string{"M", "N"}, Accumulate: form&4 != 0,
+			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
+			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
+			Result: "c", ResultDims: []string{"M", "N"}, Accumulate: form&4 != 0,
 		}
 		// a = 1 2 3    b = 1 0    a·b = 7 8
 		//     4 5 6        0 1          16 17
 		//                  2 2
 		a, b := num.ArrayOf(num.F16, 2, 3, 1, 2, 3, 4, 5, 6), num.ArrayOf(num.F16, 3, 2, 1, 0, 0, 1, 2, 2)
 		if f.TransposeLeft {
-			f.LeftDims = [2]string{"K", "M"}
+			f.LeftDims = []string{"K", "M"}
 			a = num.ArrayOf(num.F16, 3, 2, 1, 4, 2, 5, 3, 6)
 		}
 		if f.TransposeRight {
-			f.RightDims = [2]string{"N", "K"}
+			f.RightDims = []string{"N", "K"}
 			b = num.ArrayOf(num.F16, 2, 3, 1, 0, 2, 0, 1, 2)
 		}
 		c := num.Array{DType: num.F32, Rows: 2, Cols: 2, Stride: 3, Data: make([]byte, 24)}
@@ -54,7 +54,7 @@ func TestContraction(t *testing.T) {
 // and truncates.
 func TestContractionModels(t *testing.T) {
 	d := def.Must(def.Contraction("product", def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 	}))
 	const k = 33
 	g := gen.New("models")

@@ -134,7 +134,7 @@ func TestOrderOfRowwiseSums(t *testing.T) {
 // Products that are rounded before they are added, and products that are not.
 func TestOrderOfContractions(t *testing.T) {
 	accumulated := def.Must(def.Contraction("accumulated", def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"}, Accumulate: true,
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}, Accumulate: true,
 	}))
 	const M, N = 4, 5
 	tinies := func(g *gen.Generator) float32 { return g.Exponents(-80, -70) } // products around 2^-149
@@ -359,13 +359,13 @@ func TestContractionSizes(t *testing.T) {
 			for _, K := range []int{1, 2, 7, 8, 9, 20} {
 				for _, form := range []def.ContractionForm{{}, {TransposeLeft: true}, {TransposeRight: true, Accumulate: true}} {
 					form.Left, form.Right, form.Result = "a", "b", "c"
-					form.LeftDims, form.RightDims, form.ResultDims = [2]string{"M", "K"}, [2]string{"K", "N"}, [2]string{"M", "N"}
+					form.LeftDims, form.RightDims, form.ResultDims = []string{"M", "K"}, []string{"K", "N"}, []string{"M", "N"}
 					left, right := [2]int{M, K}, [2]int{K, N}
 					if form.TransposeLeft {
-						form.LeftDims, left = [2]string{"K", "M"}, [2]int{K, M}
+						form.LeftDims, left = []string{"K", "M"}, [2]int{K, M}
 					}
 					if form.TransposeRight {
-						form.RightDims, right = [2]string{"N", "K"}, [2]int{N, K}
+						form.RightDims, right = []string{"N", "K"}, [2]int{N, K}
 					}
 					dtype := num.FloatDTypes[(M+N+K)%3]
 					g := gen.New(fmt.Sprint(t.Name(), M, N, K, form.TransposeLeft, form.TransposeRight))

@@ -23,7 +23,7 @@ var everything = def.Must(def.Rowwise("everything", func(b *def.Builder) {
 	centred := x.Sub(mean).As("centred")
 	rstd := fn.Rsqrt(def.RowSum(centred.Mul(centred)).Div(b.Columns()).Add(p)).As("rstd")
 	e := fn.ExpNonPositive(x.Sub(def.RowMax(x))).As("e")
-	z := def.FMA(centred.Mul(rstd), gamma, def.Decimal("0.3").Mul(y)).As("z")
+	z := def.FMA(centred.Mul(rstd), gamma, def.Number("0.3").Mul(y)).As("z")
 	w := def.Select(x.Less(y), fn.Sigmoid(z), fn.Tanh(z).Neg()).As("w")
 	v := fn.Log(def.RowSum(e)).Add(w).Mul(scale).As("v")
 	b.Out("o1", v.Add(fn.Exp(z.Min(def.Two))), def.Like("x"))

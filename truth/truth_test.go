@@ -20,7 +20,7 @@ var softmax = rowwise("softmax", func(b *def.Builder) {
 })
 
 var product = def.Must(def.Contraction("product", def.ContractionForm{
-	Left: "a", LeftDims: [2]string{"M", "K"}, Right: "b", RightDims: [2]string{"K", "N"}, Result: "c", ResultDims: [2]string{"M", "N"},
+	Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 }))
 
 func rowwise(name string, build func(b *def.Builder)) *def.Definition {
@@ -67,7 +67,7 @@ func TestHandWorked(t *testing.T) {
 	}{
 		{"softmax of equals", softmax, nil, []float32{3, 3, 3, 3, 3}, []float64{0.2, 0.2, 0.2, 0.2, 0.2}},
 		{"softmax far apart", softmax, nil, []float32{0, 1}, []float64{1 / (1 + math.E), math.E / (1 + math.E)}},
-		{"constant is the real number", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Decimal("0.1")) }),
+		{"constant is the real number", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Number("0.1")) }),
 			nil, []float32{10, 30}, []float64{1, 3}},
 		{"parameter is its binary32", rowwise("param", func(b *def.Builder) { b.Out("y", b.In("x").Mul(b.Param("p")), def.AnyFloat) }),
 			[]float64{0.1}, []float32{1}, []float64{float64(float32(0.1))}},
@@ -134,11 +134,11 @@ func TestTables(t *testing.T) {
 	old := num.ArrayOf(num.F32, 2, 2, 10, 20, 30, 40)
 	index := num.IndexArray(1, -5, 1)
 	transposed := def.Must(def.Contraction("transposed", def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "N"}, Right: "b", RightDims: [2]string{"K", "N"}, TransposeRight: true,
-		Result: "c", ResultDims: [2]string{"M", "K"}, Accumulate: true,
+		Left: "a", LeftDims: []string{"M", "N"}, Right: "b", RightDims: []string{"K", "N"}, TransposeRight: true,
+		Result: "c", ResultDims: []string{"M", "K"}, Accumulate: true,
 	}))
 	left := def.Must(def.Contraction("left", def.ContractionForm{
-		Left: "a", LeftDims: [2]string{"M", "K"}, TransposeLeft: true, Right: "b", RightDims: [2]string{"M", "N"}, Result: "c", ResultDims: [2]string{"K", "N"},
+		Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: true, Right: "b", RightDims: []string{"M", "N"}, Result: "c", ResultDims: []string{"K", "N"},
 	}))
 	gather := def.Must(def.Gather("gather", def.GatherForm{Index: "i", Table: "t", Out: "o"}))
 	scatter := def.Must(def.ScatterAdd("scatter", def.ScatterForm{Index: "i", Rows: "x", Result: "y"}))

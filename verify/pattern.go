@@ -239,9 +239,26 @@ func (t *Target) usualParams() []float64 {
 		if p.IsInt {
 			v = float64(i + 1)
 		}
-		params = append(params, v)
+		if p.Default != nil {
+			v = *p.Default
+		}
+		params = append(params, allowed(&p, v))
 	}
 	return params
+}
+
+// allowed returns the first of the values that the definition allows for a parameter, or
+// its absolute value; if there is none, an end of its range or something between.
+func allowed(p *def.Param, values ...float64) float64 {
+	r := p.Range
+	for _, v := range append(values, r.Low+1, r.High-1, r.Low/2+r.High/2, r.Low, r.High) {
+		for _, v := range []float64{v, math.Abs(v)} {
+			if p.Allows(v) {
+				return v
+			}
+		}
+	}
+	return values[0] // a range of which nothing above is part; calls refuse it
 }
 
 func uniformIndex(g *gen.Generator, _, bound int) int { return g.Below(bound) }
@@ -340,7 +357,8 @@ func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 }
 
 // params are the parameters of a case: those of its pattern, or a variation in which
-// each is kept, scaled, negated, made tiny, huge, or something between 0 and 1.
+// each is kept, scaled, negated, made tiny, huge, or something between 0 and 1, as far as
+// the definition allows it.
 func (t *Target) params(c *Case) []float64 {
 	usual := t.pattern(c.Pattern).params
 	if c.Params == 0 {
@@ -352,12 +370,12 @@ func (t *Target) params(c *Case) []float64 {
 		g.Place(gen.New(p.Name).Next(), c.Params, i)
 		if p.IsInt {
 			integers := [...]float64{0, 1, 2, 3, 7, 127, 128, 255, 256, 300, 65535, 65537, 1 << 24, math.MaxInt32, -1, -2, -100, math.MinInt32, usual[i]}
-			varied[i] = integers[g.Below(len(integers))]
+			varied[i] = allowed(&p, integers[g.Below(len(integers))], usual[i])
 			continue
 		}
 		fraction := float64(g.Uniform(0, 1))
 		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
-		varied[i] = choices[g.Below(len(choices))]
+		varied[i] = allowed(&p, choices[g.Below(len(choices))], usual[i])
 	}
 	return varied
 }

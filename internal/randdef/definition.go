@@ -358,7 +358,7 @@ var constants = []float64{
 func (e *expression) constant() def.Value {
 	switch e.g.Below(5) {
 	case 0:
-		return def.Decimal([]string{"0.1", "1/3", "-0.044715", "1e-3"}[e.g.Below(4)])
+		return def.Number([]string{"0.1", "1/3", "-0.044715", "1e-3"}[e.g.Below(4)])
 	case 1:
 		return def.Const(float64(e.g.Ordinary()))
 	case 2:
@@ -451,7 +451,7 @@ func (e *expression) outputs() {
 func Patterns(seed uint64) *def.Function {
 	return &def.Function{
 		Name: fmt.Sprintf("patterns%x", seed), Math: def.MathExp,
-		ULPs: 1, Domain: def.Domain{Low: 1, High: 0},
+		ULPs: 1, Domain: def.NoX,
 		Expand: func(x def.Value) def.Value { return patterns(gen.Seeded(seed), x) },
 	}
 }

@@ -229,29 +229,25 @@ func (s *server) resolveParams(st *step) error {
 	isComplete := seen == 1<<len(d.Params)-1
 	switch {
 	case isComplete && unknown == "":
-		return st.checkParams()
+		return engine.CheckParams(d, st.params)
 	case st.derive != nil:
 		if err := s.deriveParams(st); err != nil {
 			return err
 		}
-		return st.checkParams()
+		return engine.CheckParams(d, st.params)
 	case unknown != "":
 		return &tensor.BadArgument{Op: d.Name, Operand: unknown, Got: "is no parameter", Want: "those that LIST tells"}
 	}
 	for i, p := range d.Params {
-		if seen&(1<<i) == 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: "a number"}
+		switch {
+		case seen&(1<<i) != 0:
+		case p.Default != nil:
+			st.params[i] = *p.Default
+		default:
+			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
 		}
 	}
-	return nil
-}
-
-// checkParams holds parameters to the contract.
-func (st *step) checkParams() error {
-	if st.check == nil {
-		return nil
-	}
-	return st.check(st.Definition, st.params)
+	return engine.CheckParams(d, st.params)
 }
 
 // deriveParams computes the parameters. Most calls of a request have those of the one

@@ -27,7 +27,6 @@ type catalog struct {
 
 type entry struct {
 	*def.Definition
-	check  func(*def.Definition, []float64) error
 	derive func(*def.Definition, engine.Params) (engine.Params, error)
 }
 
@@ -44,9 +43,6 @@ func newCatalog(operations []*op.Operation) *catalog {
 			}
 			if o.Derive != nil {
 				e.derive = o.Derive
-			}
-			if o.Check != nil {
-				e.check = o.Check
 			}
 		}
 	}

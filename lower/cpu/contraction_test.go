@@ -18,17 +18,17 @@ func products(t testing.TB) []*def.Definition {
 	var all []*def.Definition
 	for form := range 8 {
 		f := def.ContractionForm{
-			Left: "a", LeftDims: [2]string{"M", "K"}, TransposeLeft: form&1 != 0,
-			Right: "b", RightDims: [2]string{"K", "N"}, TransposeRight: form&2 != 0,
-			Result: "c", ResultDims: [2]string{"M", "N"}, Accumulate: form&4 != 0,
+			Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: form&1 != 0,
+			Right: "b", RightDims: []string{"K", "N"}, TransposeRight: form&2 != 0,
+			Result: "c", ResultDims: []string{"M", "N"}, Accumulate: form&4 != 0,
 		}
 		name := "product"
 		if f.TransposeLeft {
-			f.LeftDims = [2]string{"K", "M"}
+			f.LeftDims = []string{"K", "M"}
 			name += ".left_transposed"
 		}
 		if f.TransposeRight {
-			f.RightDims = [2]string{"N", "K"}
+			f.RightDims = []string{"N", "K"}
 			name += ".right_transposed"
 		}
 		if f.Accumulate {

@@ -14,7 +14,7 @@ import (
 
 // same is a function that is its argument, read as an integer and back.
 var same = &def.Function{
-	Name: "same", Math: def.MathExp, ULPs: 1, Domain: def.Domain{Low: 1, High: 0},
+	Name: "same", Math: def.MathExp, ULPs: 1, Domain: def.NoX,
 	Expand: func(x def.Value) def.Value { return x.Bits().Float() },
 }
 
@@ -93,7 +93,7 @@ var edges = func() []float32 {
 
 // convert is what integers make of a number.
 var convert = &def.Function{
-	Name: "convert", Math: def.MathExp, ULPs: 1, Domain: def.Domain{Low: 1, High: 0},
+	Name: "convert", Math: def.MathExp, ULPs: 1, Domain: def.NoX,
 	Expand: func(x def.Value) def.Value {
 		i := x.FToI()
 		j := i.IAdd(def.IntConst(1)).Shl(33).ISub(i.Shr(35)).IAnd(def.IntConst(0x0fffffff)).IOr(i)

@@ -77,7 +77,8 @@ var (
 	StochasticDefinition = def.Must(def.Rowwise("adamw.step.stochastic", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F16, num.BF16))
 		next := update(b, w)
-		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"), b.IntParam("tensor"), b.IntParam("t"))
+		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"),
+			b.IntParam("tensor", def.Between(0, math.MaxInt32)), b.IntParam("t", def.Between(1, math.MaxInt32)))
 		b.Out("weight", next.StochasticRound(def.StorageOf("weight"), word.As("word")))
 		describe(b, "the new weight is one of its two neighbours, each with the probability that makes it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value there is no average to keep: from half an ulp on it is infinite, before that the largest",
 			"weight, m, v and grad share no memory", "; tensor in 0..2^31-1")
@@ -86,10 +87,11 @@ var (
 
 func update(b *def.Builder, w def.Value) def.Value {
 	m, v, g := b.In("m", def.Only(num.F32)), b.In("v", def.Only(num.F32)), b.In("grad")
-	beta1, rest1 := b.Param("beta1"), b.Param("one_minus_beta1")
-	beta2, rest2 := b.Param("beta2"), b.Param("one_minus_beta2")
-	stepSize, inverse := b.Param("step_size"), b.Param("inverse_sqrt_bc2")
-	eps, decay := b.Param("eps"), b.Param("decay")
+	share, size := def.Between(0, 1), def.AtLeast(0)
+	beta1, rest1 := b.Param("beta1", share), b.Param("one_minus_beta1", share)
+	beta2, rest2 := b.Param("beta2", share), b.Param("one_minus_beta2", share)
+	stepSize, inverse := b.Param("step_size", size), b.Param("inverse_sqrt_bc2", size)
+	eps, decay := b.Param("eps", size), b.Param("decay", size)
 
 	newM := beta1.Mul(m).Add(rest1.Mul(g)).As("new_m")
 	newV := beta2.Mul(v).Add(rest2.Mul(g).Mul(g)).As("new_v")
@@ -182,7 +184,6 @@ const (
 	paramStepSize = 4
 	paramEps      = 6
 	paramDecay    = 7
-	paramTensor   = 10 // of mode Stochastic
 )
 
 // params are what the definitions take: computed in binary64, rounded later.

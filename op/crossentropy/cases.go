@@ -1,10 +1,7 @@
 package crossentropy
 
 import (
-	"math"
-
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/op"
 )
 
@@ -16,17 +13,7 @@ var Operations = []*op.Operation{{
 		{Name: "scale", Default: "1", Help: "factor of the gradient"},
 		{Name: "ignore", Default: "-100", Help: "label of rows that do not count"},
 	},
-	Check: func(_ *def.Definition, params []float64) error { return Params{Scale: params[1]}.check() },
-	Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
-		p := Params{Scale: v.Float("scale"), Ignore: int32(v.Int("ignore", math.MinInt32, math.MaxInt32))}
-		if err := p.check(); err != nil {
-			v.Fail(err)
-		}
-		if v.Err() != nil {
-			return nil, v.Err()
-		}
-		return op.Eval(q, Definition, in, engine.Params{"scale": p.Scale, "ignore": float64(p.Ignore)}, opts...)
-	},
+	Run: op.Plain(Definition),
 	Data: []op.Data{
 		data("normal", 64, 1024, op.Normal),
 		data("spread", 64, 1024, op.Scaled(8)),

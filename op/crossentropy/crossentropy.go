@@ -1,8 +1,6 @@
 package crossentropy
 
 import (
-	"fmt"
-
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
@@ -17,9 +15,9 @@ const DefaultIgnore = -100
 // that nothing cancels.
 var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
 	x := b.In("logits")
-	ignore := b.IntParam("ignore")
+	ignore := b.IntParam("ignore", def.Default(DefaultIgnore))
 	label := b.InIndex("label", ignore)
-	scale := b.Param("scale")
+	scale := b.Param("scale", def.Finite(), def.Default(1))
 
 	max := def.RowMax(x).As("max")
 	e := fn.ExpNonPositive(x.Sub(max)).As("e")
@@ -62,18 +60,8 @@ type Params struct {
 // DefaultParams are scale 1 and label -100.
 var DefaultParams = Params{Scale: 1, Ignore: DefaultIgnore}
 
-func (p Params) check() error {
-	if s := float32(p.Scale); s-s != 0 {
-		return &tensor.BadArgument{Op: Definition.Name, Operand: "scale", Clause: "crossentropy.C6", Got: fmt.Sprintf("is %v", p.Scale), Want: "a finite binary32"}
-	}
-	return nil
-}
-
 // Run computes the loss of every row and the gradient of its logits. dlogits may
 // be logits itself.
 func Run(q *engine.Queue, loss, dlogits, logits, label *tensor.Tensor, p Params, opts ...engine.Option) error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	return engine.Call(q, Definition, []*tensor.Tensor{logits, label, loss, dlogits}, []float64{float64(p.Ignore), p.Scale}, opts...)
 }

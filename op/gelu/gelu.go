@@ -1,12 +1,9 @@
 package gelu
 
 import (
-	"math/big"
-
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
-	"tokitai/num/ball"
 	"tokitai/tensor"
 )
 
@@ -20,22 +17,12 @@ import (
 // a is held at 11, where t is 112 and e is already zero: so the largest numbers and the
 // infinities give x, or −0, instead of NaN.
 var (
-	slope = twoSqrtTwoOverPi("2*sqrt(2/pi)", 1, 1)
-	cubic = twoSqrtTwoOverPi("2*sqrt(2/pi)*0.044715", 44715, 1000000)
+	slope = def.Number("2*sqrt(2/pi)")
+	cubic = def.Number("2*sqrt(2/pi)*0.044715")
 	// t'(a) = slope + tripleCubic·a²
-	tripleCubic = twoSqrtTwoOverPi("6*sqrt(2/pi)*0.044715", 3*44715, 1000000)
+	tripleCubic = def.Number("6*sqrt(2/pi)*0.044715")
 	limit       = def.Const(11)
 )
-
-// twoSqrtTwoOverPi is 2·√(2/π)·p/q.
-func twoSqrtTwoOverPi(text string, p, q int64) def.Value {
-	return def.RealConst(def.NewReal(text, func(prec uint) *big.Float {
-		float := func() *big.Float { return new(big.Float).SetPrec(prec + 32) }
-		x := float().Quo(float().SetInt64(2), ball.Pi(prec+32))
-		x.Sqrt(x).Mul(x, float().SetRat(big.NewRat(2*p, q)))
-		return x.SetPrec(prec)
-	}))
-}
 
 // parts are what both directions need.
 func parts(x def.Value) (a, square, e, r def.Value) {

@@ -43,25 +43,25 @@ func product(name, formula string, f def.ContractionForm, accumulate bool) *def.
 
 func forward(name string, accumulate bool) *def.Definition {
 	return product(name, "C[m,n] = sum over k of A[m,k] * B[k,n]", def.ContractionForm{
-		Left: "A", LeftDims: [2]string{"M", "K"},
-		Right: "B", RightDims: [2]string{"K", "N"},
-		Result: "C", ResultDims: [2]string{"M", "N"},
+		Left: "A", LeftDims: []string{"M", "K"},
+		Right: "B", RightDims: []string{"K", "N"},
+		Result: "C", ResultDims: []string{"M", "N"},
 	}, accumulate)
 }
 
 func gradA(name string, accumulate bool) *def.Definition {
 	return product(name, "dA[m,k] = sum over n of dC[m,n] * B[k,n]", def.ContractionForm{
-		Left: "dC", LeftDims: [2]string{"M", "N"},
-		Right: "B", RightDims: [2]string{"K", "N"}, TransposeRight: true,
-		Result: "dA", ResultDims: [2]string{"M", "K"},
+		Left: "dC", LeftDims: []string{"M", "N"},
+		Right: "B", RightDims: []string{"K", "N"}, TransposeRight: true,
+		Result: "dA", ResultDims: []string{"M", "K"},
 	}, accumulate)
 }
 
 func gradB(name string, accumulate bool) *def.Definition {
 	return product(name, "dB[k,n] = sum over m of A[m,k] * dC[m,n]", def.ContractionForm{
-		Left: "A", LeftDims: [2]string{"M", "K"}, TransposeLeft: true,
-		Right: "dC", RightDims: [2]string{"M", "N"},
-		Result: "dB", ResultDims: [2]string{"K", "N"},
+		Left: "A", LeftDims: []string{"M", "K"}, TransposeLeft: true,
+		Right: "dC", RightDims: []string{"M", "N"},
+		Result: "dB", ResultDims: []string{"K", "N"},
 	}, accumulate)
 }
 

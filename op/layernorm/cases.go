@@ -2,7 +2,6 @@ package layernorm
 
 import (
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/op"
 )
 
@@ -12,17 +11,7 @@ var Operations = []*op.Operation{
 		Name: "layernorm.forward", Summary: "rows with mean 0 and variance 1, scaled and shifted by column",
 		Definitions: []*def.Definition{ForwardDefinition},
 		Params:      []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
-		Check:       func(_ *def.Definition, params []float64) error { return Params{Eps: params[0]}.check() },
-		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
-			p := Params{Eps: v.Float("eps")}
-			if err := p.check(); err != nil {
-				v.Fail(err)
-			}
-			if v.Err() != nil {
-				return nil, v.Err()
-			}
-			return op.Eval(q, ForwardDefinition, in, engine.Params{"eps": p.Eps}, opts...)
-		},
+		Run: op.Plain(ForwardDefinition),
 		Data: []op.Data{
 			data(ForwardDefinition, "normal", op.Normal),
 			data(ForwardDefinition, "mean 10", op.Around(10)),

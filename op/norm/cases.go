@@ -41,12 +41,6 @@ var Operations = []*op.Operation{
 		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that holds it at a limit",
 		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
 		Params:      []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
-		Check: func(d *def.Definition, params []float64) error {
-			if d != ClipDefinition {
-				return nil
-			}
-			return checkMaxNorm(params[0])
-		},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			limit := v.Float("max_norm")
 			if v.Err() != nil {

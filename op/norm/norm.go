@@ -3,7 +3,6 @@ package norm
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -44,7 +43,7 @@ var TotalDefinition = def.Must(def.Rowwise("norm.total", func(b *def.Builder) {
 // max_norm.
 var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 	total := b.In("total", def.Only(num.F32))
-	limit := b.Param("max_norm")
+	limit := b.Param("max_norm", def.Above(0))
 	norm := total.Sqrt().As("root")
 	over := def.Select(norm.LessEqual(limit), def.One, limit.Div(norm)).As("ratio")
 	b.Out("norm", norm, def.Only(num.F32))
@@ -128,7 +127,7 @@ func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*t
 	if q == nil {
 		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
 	}
-	if err := checkMaxNorm(maxNorm); err != nil {
+	if err := engine.CheckParams(ClipDefinition, []float64{maxNorm}); err != nil {
 		return err
 	}
 	total, err := tensor.New(q.Device(), num.F32, 1)
@@ -158,11 +157,4 @@ func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*t
 		return err
 	}
 	return engine.Call(q, ClipDefinition, results, []float64{maxNorm}, opts...)
-}
-
-func checkMaxNorm(v float64) error {
-	if f := float32(v); !(f > 0 && f <= math.MaxFloat32) {
-		return &tensor.BadArgument{Op: ClipDefinition.Name, Operand: "max_norm", Clause: ClipDefinition.Name + ".C1", Got: fmt.Sprintf("is %v", v), Want: "a finite binary32 above 0"}
-	}
-	return nil
 }

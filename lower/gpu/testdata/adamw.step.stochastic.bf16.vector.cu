@@ -5,7 +5,7 @@
 //   bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t
 //
 // Operands    weight bf16, m f32, v f32, grad bf16
-// Definition  sha256 36e816642e221f8e97b089057495504c011a22516fa3fd2d6d6106d688a81abc
+// Definition  sha256 70c9cd273e851382bb7cff629e0201d15ee906926941dd55f5b8930977cd8ff7
 
 struct adamw_step_stochastic_params {
     bf16* weight;

@@ -3,7 +3,7 @@
 //   dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))
 //
 // Operands    logits f32, label i32, loss f32, dlogits f32
-// Definition  sha256 66a24a1ff4fcafb8d622b05c3cf12d88586942f044f5d987c1f84102a7e3fa42
+// Definition  sha256 cde8c54721712a93e11e4d25c623104ecbcfdbfc0def3109b858c60c63bd3835
 
 struct crossentropy_params {
     const f32* logits;
@@ -82,10 +82,10 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
-        const float t96 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
-        const bool t101 = label_0 == p.ignore;
-        const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
-        float e_37_kept[G][8];
+        const float t92 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
+        const bool t97 = label_0 == p.ignore;
+        const bool t98 = label_0 >= 0 && (u32)label_0 < p.cols;
+        float e_35_kept[G][8];
         staging_done();
         Group32 logits_kept[TAKE ? G : 1];
         if constexpr (TAKE) {
@@ -122,11 +122,11 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t97 = t96 - max_6;
+        const float t93 = t92 - max_6;
 
         // pass 2: sum = rowsum(e)
-        float sum_38_lane[8];
-        fill(sum_38_lane, 0.0f);
+        float sum_36_lane[8];
+        fill(sum_36_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
@@ -135,23 +135,23 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
                     const float logits_5 = get_f32(logits_group, j);
                     const float t7 = logits_5 - max_6;
                     const bool t10 = t7 < (-104.0f);
-                    const float xc_12 = t10 ? (-104.0f) : t7;
-                    const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                    const float n_16 = t_15 - 1.2583103e+07f;
-                    const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                    const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                    const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                    const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                    const float t26 = fused(t24, r_20, 9.03494e-21f);
-                    const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                    const float t30 = fused(t28, r_20, 5.421011e-20f);
-                    const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                    const i32 t33 = (i32)bits_of(t_15);
-                    const i32 t35 = shift_left(t33, 23);
-                    const float s_36 = float_of((u32)t35);
-                    const float e_37 = p_32 * s_36;
-                    e_37_kept[g][j] = e_37;
-                    sum_38_lane[j] = sum_38_lane[j] + e_37;
+                    const float xc_11 = at_least(t7, (-104.0f));
+                    const float t_14 = fused(xc_11, 1.442695f, 1.2583103e+07f);
+                    const float n_15 = t_14 - 1.2583103e+07f;
+                    const float t18 = fused(n_15, (-0.6931472f), xc_11);
+                    const float r_19 = fused(n_15, 1.9046542e-09f, t18);
+                    const float t21 = fused(7.490915e-23f, r_19, 4.5365904e-22f);
+                    const float t23 = fused(t21, r_19, 2.2588426e-21f);
+                    const float t25 = fused(t23, r_19, 9.03494e-21f);
+                    const float t27 = fused(t25, r_19, 2.7105051e-20f);
+                    const float t29 = fused(t27, r_19, 5.421011e-20f);
+                    const float p_30 = fused(t29, r_19, 5.421011e-20f);
+                    const i32 t31 = (i32)bits_of(t_14);
+                    const i32 t33 = shift_left(t31, 23);
+                    const float s_34 = float_of((u32)t33);
+                    const float e_35 = p_30 * s_34;
+                    e_35_kept[g][j] = e_35;
+                    sum_36_lane[j] = sum_36_lane[j] + e_35;
                 }
             }
             if (!TAKE && first + gridDim.x < p.rows) {
@@ -160,54 +160,54 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
                 send32(stage + (0 * G + g * 2) * T + t, T, logits_at + g * (T * 8), c < columns);
             }
         }
-        float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
+        float sum_36 = threads_sum<T < 32 ? T : 32>(tree(sum_36_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_38;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
             BARRIER(); // all parts are there
-            sum_38 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const bool t40 = sum_38 < float_of(0x7f800000u);
-        const bool t41 = 0.0f < sum_38;
-        const bool small_43 = sum_38 < 1.1754944e-38f;
-        const float t45 = sum_38 * 8.388608e+06f;
-        const float xn_46 = small_43 ? t45 : sum_38;
-        const i32 t47 = (i32)bits_of(xn_46);
-        const i32 t49 = int_sub(t47, 1060439283);
-        const i32 k_51 = shift_right(t49, 23);
-        const i32 shift_54 = small_43 ? (-23) : 0;
-        const i32 t55 = int_add(k_51, shift_54);
-        const float kf_56 = (float)t55;
-        const float a_58 = kf_56 * 0.69314575f;
-        const i32 t60 = shift_left(k_51, 23);
-        const i32 t61 = int_sub(t47, t60);
-        const float t62 = float_of((u32)t61);
-        const float f_64 = t62 - 1.0f;
-        const float hi_65 = a_58 + f_64;
-        const float t66 = f_64 * f_64;
-        const float t69 = fused((-0.07619054f), f_64, 0.12912945f);
-        const float t71 = fused(t69, f_64, (-0.1324807f));
-        const float t73 = fused(t71, f_64, 0.14180854f);
-        const float t75 = fused(t73, f_64, (-0.16608411f));
-        const float t77 = fused(t75, f_64, 0.20002005f);
-        const float t79 = fused(t77, f_64, (-0.2500161f));
-        const float t81 = fused(t79, f_64, 0.33333325f);
-        const float q_83 = fused(t81, f_64, (-0.49999988f));
-        const float t85 = a_58 - hi_65;
-        const float lo_86 = t85 + f_64;
-        const float t87 = fused(kf_56, 1.4286068e-06f, lo_86);
-        const float t88 = fused(t66, q_83, t87);
-        const float y_89 = hi_65 + t88;
-        const bool t90 = sum_38 == 0.0f;
-        const float t93 = t90 ? float_of(0xff800000u) : float_of(0x7fc00000u);
-        const float t94 = t41 ? y_89 : t93;
-        const float t95 = t40 ? t94 : sum_38;
-        const float nll_98 = t95 - t97;
-        const float t99 = t4 ? nll_98 : 0.0f;
-        const float t100 = t2 ? 0.0f : t99;
-        const float t104 = divide(1.0f, sum_38);
+        const bool t38 = sum_36 < float_of(0x7f800000u);
+        const bool t39 = 0.0f < sum_36;
+        const bool small_41 = sum_36 < 1.1754944e-38f;
+        const float t43 = sum_36 * 8.388608e+06f;
+        const float xn_44 = small_41 ? t43 : sum_36;
+        const i32 t45 = (i32)bits_of(xn_44);
+        const i32 t47 = int_sub(t45, 1060439283);
+        const i32 k_48 = shift_right(t47, 23);
+        const i32 shift_51 = small_41 ? (-23) : 0;
+        const i32 t52 = int_add(k_48, shift_51);
+        const float kf_53 = (float)t52;
+        const float a_55 = kf_53 * 0.69314575f;
+        const i32 t56 = shift_left(k_48, 23);
+        const i32 t57 = int_sub(t45, t56);
+        const float t58 = float_of((u32)t57);
+        const float f_60 = t58 - 1.0f;
+        const float hi_61 = a_55 + f_60;
+        const float t62 = f_60 * f_60;
+        const float t65 = fused((-0.07619054f), f_60, 0.12912945f);
+        const float t67 = fused(t65, f_60, (-0.1324807f));
+        const float t69 = fused(t67, f_60, 0.14180854f);
+        const float t71 = fused(t69, f_60, (-0.16608411f));
+        const float t73 = fused(t71, f_60, 0.20002005f);
+        const float t75 = fused(t73, f_60, (-0.2500161f));
+        const float t77 = fused(t75, f_60, 0.33333325f);
+        const float q_79 = fused(t77, f_60, (-0.49999988f));
+        const float t81 = a_55 - hi_61;
+        const float lo_82 = t81 + f_60;
+        const float t83 = fused(kf_53, 1.4286068e-06f, lo_82);
+        const float t84 = fused(t62, q_79, t83);
+        const float y_85 = hi_61 + t84;
+        const bool t86 = sum_36 == 0.0f;
+        const float t89 = t86 ? float_of(0xff800000u) : float_of(0x7fc00000u);
+        const float t90 = t39 ? y_85 : t89;
+        const float t91 = t38 ? t90 : sum_36;
+        const float nll_94 = t91 - t93;
+        const float t95 = t4 ? nll_94 : 0.0f;
+        const float t96 = t2 ? 0.0f : t95;
+        const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
@@ -217,21 +217,21 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
             if (c < columns) {
                 float dlogits_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
-                    const float e_37 = e_37_kept[g][j];
-                    const float p_105 = e_37 * t104;
-                    const i32 t106 = (i32)(c + j);
-                    const bool t107 = t106 == label_0;
-                    const float onehot_108 = t107 ? 1.0f : 0.0f;
-                    const float t109 = p_105 - onehot_108;
-                    const float t110 = p.scale * t109;
-                    const float t111 = t102 ? t110 : 0.0f;
-                    const float t112 = t101 ? 0.0f : t111;
-                    dlogits_out[j] = t112;
+                    const float e_35 = e_35_kept[g][j];
+                    const float p_101 = e_35 * t100;
+                    const i32 t102 = (i32)(c + j);
+                    const bool t103 = t102 == label_0;
+                    const float onehot_104 = t103 ? 1.0f : 0.0f;
+                    const float t105 = p_101 - onehot_104;
+                    const float t106 = p.scale * t105;
+                    const float t107 = t98 ? t106 : 0.0f;
+                    const float t108 = t97 ? 0.0f : t107;
+                    dlogits_out[j] = t108;
                 }
                 put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
             }
         }
-        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
+        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t96);
     }
 }
 
@@ -255,11 +255,11 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
-        const float t96 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
-        const bool t101 = label_0 == p.ignore;
-        const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
+        const float t92 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
+        const bool t97 = label_0 == p.ignore;
+        const bool t98 = label_0 >= 0 && (u32)label_0 < p.cols;
         Group32 logits_kept[G];
-        float e_37_kept[G][8];
+        float e_35_kept[G][8];
 
         // pass 1: max = rowmax(logits)
         UNROLL for (u32 g = 0; g < G; g++) {
@@ -286,11 +286,11 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t97 = t96 - max_6;
+        const float t93 = t92 - max_6;
 
         // pass 2: sum = rowsum(e)
-        float sum_38_lane[8];
-        fill(sum_38_lane, 0.0f);
+        float sum_36_lane[8];
+        fill(sum_36_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             if (c < columns) {
@@ -298,74 +298,74 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
                     const float logits_5 = get_f32(logits_kept[g], j);
                     const float t7 = logits_5 - max_6;
                     const bool t10 = t7 < (-104.0f);
-                    const float xc_12 = t10 ? (-104.0f) : t7;
-                    const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                    const float n_16 = t_15 - 1.2583103e+07f;
-                    const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                    const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                    const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                    const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                    const float t26 = fused(t24, r_20, 9.03494e-21f);
-                    const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                    const float t30 = fused(t28, r_20, 5.421011e-20f);
-                    const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                    const i32 t33 = (i32)bits_of(t_15);
-                    const i32 t35 = shift_left(t33, 23);
-                    const float s_36 = float_of((u32)t35);
-                    const float e_37 = p_32 * s_36;
-                    e_37_kept[g][j] = e_37;
-                    sum_38_lane[j] = sum_38_lane[j] + e_37;
+                    const float xc_11 = at_least(t7, (-104.0f));
+                    const float t_14 = fused(xc_11, 1.442695f, 1.2583103e+07f);
+                    const float n_15 = t_14 - 1.2583103e+07f;
+                    const float t18 = fused(n_15, (-0.6931472f), xc_11);
+                    const float r_19 = fused(n_15, 1.9046542e-09f, t18);
+                    const float t21 = fused(7.490915e-23f, r_19, 4.5365904e-22f);
+                    const float t23 = fused(t21, r_19, 2.2588426e-21f);
+                    const float t25 = fused(t23, r_19, 9.03494e-21f);
+                    const float t27 = fused(t25, r_19, 2.7105051e-20f);
+                    const float t29 = fused(t27, r_19, 5.421011e-20f);
+                    const float p_30 = fused(t29, r_19, 5.421011e-20f);
+                    const i32 t31 = (i32)bits_of(t_14);
+                    const i32 t33 = shift_left(t31, 23);
+                    const float s_34 = float_of((u32)t33);
+                    const float e_35 = p_30 * s_34;
+                    e_35_kept[g][j] = e_35;
+                    sum_36_lane[j] = sum_36_lane[j] + e_35;
                 }
             }
         }
-        float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
+        float sum_36 = threads_sum<T < 32 ? T : 32>(tree(sum_36_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_38;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
             BARRIER(); // all parts are there
-            sum_38 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const bool t40 = sum_38 < float_of(0x7f800000u);
-        const bool t41 = 0.0f < sum_38;
-        const bool small_43 = sum_38 < 1.1754944e-38f;
-        const float t45 = sum_38 * 8.388608e+06f;
-        const float xn_46 = small_43 ? t45 : sum_38;
-        const i32 t47 = (i32)bits_of(xn_46);
-        const i32 t49 = int_sub(t47, 1060439283);
-        const i32 k_51 = shift_right(t49, 23);
-        const i32 shift_54 = small_43 ? (-23) : 0;
-        const i32 t55 = int_add(k_51, shift_54);
-        const float kf_56 = (float)t55;
-        const float a_58 = kf_56 * 0.69314575f;
-        const i32 t60 = shift_left(k_51, 23);
-        const i32 t61 = int_sub(t47, t60);
-        const float t62 = float_of((u32)t61);
-        const float f_64 = t62 - 1.0f;
-        const float hi_65 = a_58 + f_64;
-        const float t66 = f_64 * f_64;
-        const float t69 = fused((-0.07619054f), f_64, 0.12912945f);
-        const float t71 = fused(t69, f_64, (-0.1324807f));
-        const float t73 = fused(t71, f_64, 0.14180854f);
-        const float t75 = fused(t73, f_64, (-0.16608411f));
-        const float t77 = fused(t75, f_64, 0.20002005f);
-        const float t79 = fused(t77, f_64, (-0.2500161f));
-        const float t81 = fused(t79, f_64, 0.33333325f);
-        const float q_83 = fused(t81, f_64, (-0.49999988f));
-        const float t85 = a_58 - hi_65;
-        const float lo_86 = t85 + f_64;
-        const float t87 = fused(kf_56, 1.4286068e-06f, lo_86);
-        const float t88 = fused(t66, q_83, t87);
-        const float y_89 = hi_65 + t88;
-        const bool t90 = sum_38 == 0.0f;
-        const float t93 = t90 ? float_of(0xff800000u) : float_of(0x7fc00000u);
-        const float t94 = t41 ? y_89 : t93;
-        const float t95 = t40 ? t94 : sum_38;
-        const float nll_98 = t95 - t97;
-        const float t99 = t4 ? nll_98 : 0.0f;
-        const float t100 = t2 ? 0.0f : t99;
-        const float t104 = divide(1.0f, sum_38);
+        const bool t38 = sum_36 < float_of(0x7f800000u);
+        const bool t39 = 0.0f < sum_36;
+        const bool small_41 = sum_36 < 1.1754944e-38f;
+        const float t43 = sum_36 * 8.388608e+06f;
+        const float xn_44 = small_41 ? t43 : sum_36;
+        const i32 t45 = (i32)bits_of(xn_44);
+        const i32 t47 = int_sub(t45, 1060439283);
+        const i32 k_48 = shift_right(t47, 23);
+        const i32 shift_51 = small_41 ? (-23) : 0;
+        const i32 t52 = int_add(k_48, shift_51);
+        const float kf_53 = (float)t52;
+        const float a_55 = kf_53 * 0.69314575f;
+        const i32 t56 = shift_left(k_48, 23);
+        const i32 t57 = int_sub(t45, t56);
+        const float t58 = float_of((u32)t57);
+        const float f_60 = t58 - 1.0f;
+        const float hi_61 = a_55 + f_60;
+        const float t62 = f_60 * f_60;
+        const float t65 = fused((-0.07619054f), f_60, 0.12912945f);
+        const float t67 = fused(t65, f_60, (-0.1324807f));
+        const float t69 = fused(t67, f_60, 0.14180854f);
+        const float t71 = fused(t69, f_60, (-0.16608411f));
+        const float t73 = fused(t71, f_60, 0.20002005f);
+        const float t75 = fused(t73, f_60, (-0.2500161f));
+        const float t77 = fused(t75, f_60, 0.33333325f);
+        const float q_79 = fused(t77, f_60, (-0.49999988f));
+        const float t81 = a_55 - hi_61;
+        const float lo_82 = t81 + f_60;
+        const float t83 = fused(kf_53, 1.4286068e-06f, lo_82);
+        const float t84 = fused(t62, q_79, t83);
+        const float y_85 = hi_61 + t84;
+        const bool t86 = sum_36 == 0.0f;
+        const float t89 = t86 ? float_of(0xff800000u) : float_of(0x7fc00000u);
+        const float t90 = t39 ? y_85 : t89;
+        const float t91 = t38 ? t90 : sum_36;
+        const float nll_94 = t91 - t93;
+        const float t95 = t4 ? nll_94 : 0.0f;
+        const float t96 = t2 ? 0.0f : t95;
+        const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
@@ -375,21 +375,21 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
             if (c < columns) {
                 float dlogits_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
-                    const float e_37 = e_37_kept[g][j];
-                    const float p_105 = e_37 * t104;
-                    const i32 t106 = (i32)(c + j);
-                    const bool t107 = t106 == label_0;
-                    const float onehot_108 = t107 ? 1.0f : 0.0f;
-                    const float t109 = p_105 - onehot_108;
-                    const float t110 = p.scale * t109;
-                    const float t111 = t102 ? t110 : 0.0f;
-                    const float t112 = t101 ? 0.0f : t111;
-                    dlogits_out[j] = t112;
+                    const float e_35 = e_35_kept[g][j];
+                    const float p_101 = e_35 * t100;
+                    const i32 t102 = (i32)(c + j);
+                    const bool t103 = t102 == label_0;
+                    const float onehot_104 = t103 ? 1.0f : 0.0f;
+                    const float t105 = p_101 - onehot_104;
+                    const float t106 = p.scale * t105;
+                    const float t107 = t98 ? t106 : 0.0f;
+                    const float t108 = t97 ? 0.0f : t107;
+                    dlogits_out[j] = t108;
                 }
                 put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
             }
         }
-        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
+        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t96);
     }
 }
 
@@ -418,9 +418,9 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
-        const float t96 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
-        const bool t101 = label_0 == p.ignore;
-        const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
+        const float t92 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
+        const bool t97 = label_0 == p.ignore;
+        const bool t98 = label_0 >= 0 && (u32)label_0 < p.cols;
 
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
@@ -442,11 +442,11 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t97 = t96 - max_6;
+        const float t93 = t92 - max_6;
 
         // pass 2: sum = rowsum(e)
-        float sum_38_lane[8];
-        fill(sum_38_lane, 0.0f);
+        float sum_36_lane[8];
+        fill(sum_36_lane, 0.0f);
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             Group32 logits_group;
             UNROLL for (int i = 0; i < 8; i++) logits_group.w[i] = kept[(g * 8 + 0 + i) * T + t];
@@ -454,73 +454,73 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
                 const float logits_5 = get_f32(logits_group, j);
                 const float t7 = logits_5 - max_6;
                 const bool t10 = t7 < (-104.0f);
-                const float xc_12 = t10 ? (-104.0f) : t7;
-                const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                const float n_16 = t_15 - 1.2583103e+07f;
-                const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                const float t26 = fused(t24, r_20, 9.03494e-21f);
-                const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                const float t30 = fused(t28, r_20, 5.421011e-20f);
-                const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                const i32 t33 = (i32)bits_of(t_15);
-                const i32 t35 = shift_left(t33, 23);
-                const float s_36 = float_of((u32)t35);
-                const float e_37 = p_32 * s_36;
-                kept[(g * 8 + 0 + j) * T + t] = bits_of(e_37);
-                sum_38_lane[j] = sum_38_lane[j] + e_37;
+                const float xc_11 = at_least(t7, (-104.0f));
+                const float t_14 = fused(xc_11, 1.442695f, 1.2583103e+07f);
+                const float n_15 = t_14 - 1.2583103e+07f;
+                const float t18 = fused(n_15, (-0.6931472f), xc_11);
+                const float r_19 = fused(n_15, 1.9046542e-09f, t18);
+                const float t21 = fused(7.490915e-23f, r_19, 4.5365904e-22f);
+                const float t23 = fused(t21, r_19, 2.2588426e-21f);
+                const float t25 = fused(t23, r_19, 9.03494e-21f);
+                const float t27 = fused(t25, r_19, 2.7105051e-20f);
+                const float t29 = fused(t27, r_19, 5.421011e-20f);
+                const float p_30 = fused(t29, r_19, 5.421011e-20f);
+                const i32 t31 = (i32)bits_of(t_14);
+                const i32 t33 = shift_left(t31, 23);
+                const float s_34 = float_of((u32)t33);
+                const float e_35 = p_30 * s_34;
+                kept[(g * 8 + 0 + j) * T + t] = bits_of(e_35);
+                sum_36_lane[j] = sum_36_lane[j] + e_35;
             }
         }
-        float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
+        float sum_36 = threads_sum<T < 32 ? T : 32>(tree(sum_36_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_38;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
             BARRIER(); // all parts are there
-            sum_38 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const bool t40 = sum_38 < float_of(0x7f800000u);
-        const bool t41 = 0.0f < sum_38;
-        const bool small_43 = sum_38 < 1.1754944e-38f;
-        const float t45 = sum_38 * 8.388608e+06f;
-        const float xn_46 = small_43 ? t45 : sum_38;
-        const i32 t47 = (i32)bits_of(xn_46);
-        const i32 t49 = int_sub(t47, 1060439283);
-        const i32 k_51 = shift_right(t49, 23);
-        const i32 shift_54 = small_43 ? (-23) : 0;
-        const i32 t55 = int_add(k_51, shift_54);
-        const float kf_56 = (float)t55;
-        const float a_58 = kf_56 * 0.69314575f;
-        const i32 t60 = shift_left(k_51, 23);
-        const i32 t61 = int_sub(t47, t60);
-        const float t62 = float_of((u32)t61);
-        const float f_64 = t62 - 1.0f;
-        const float hi_65 = a_58 + f_64;
-        const float t66 = f_64 * f_64;
-        const float t69 = fused((-0.07619054f), f_64, 0.12912945f);
-        const float t71 = fused(t69, f_64, (-0.1324807f));
-        const float t73 = fused(t71, f_64, 0.14180854f);
-        const float t75 = fused(t73, f_64, (-0.16608411f));
-        const float t77 = fused(t75, f_64, 0.20002005f);
-        const float t79 = fused(t77, f_64, (-0.2500161f));
-        const float t81 = fused(t79, f_64, 0.33333325f);
-        const float q_83 = fused(t81, f_64, (-0.49999988f));
-        const float t85 = a_58 - hi_65;
-        const float lo_86 = t85 + f_64;
-        const float t87 = fused(kf_56, 1.4286068e-06f, lo_86);
-        const float t88 = fused(t66, q_83, t87);
-        const float y_89 = hi_65 + t88;
-        const bool t90 = sum_38 == 0.0f;
-        const float t93 = t90 ? float_of(0xff800000u) : float_of(0x7fc00000u);
-        const float t94 = t41 ? y_89 : t93;
-        const float t95 = t40 ? t94 : sum_38;
-        const float nll_98 = t95 - t97;
-        const float t99 = t4 ? nll_98 : 0.0f;
-        const float t100 = t2 ? 0.0f : t99;
-        const float t104 = divide(1.0f, sum_38);
+        const bool t38 = sum_36 < float_of(0x7f800000u);
+        const bool t39 = 0.0f < sum_36;
+        const bool small_41 = sum_36 < 1.1754944e-38f;
+        const float t43 = sum_36 * 8.388608e+06f;
+        const float xn_44 = small_41 ? t43 : sum_36;
+        const i32 t45 = (i32)bits_of(xn_44);
+        const i32 t47 = int_sub(t45, 1060439283);
+        const i32 k_48 = shift_right(t47, 23);
+        const i32 shift_51 = small_41 ? (-23) : 0;
+        const i32 t52 = int_add(k_48, shift_51);
+        const float kf_53 = (float)t52;
+        const float a_55 = kf_53 * 0.69314575f;
+        const i32 t56 = shift_left(k_48, 23);
+        const i32 t57 = int_sub(t45, t56);
+        const float t58 = float_of((u32)t57);
+        const float f_60 = t58 - 1.0f;
+        const float hi_61 = a_55 + f_60;
+        const float t62 = f_60 * f_60;
+        const float t65 = fused((-0.07619054f), f_60, 0.12912945f);
+        const float t67 = fused(t65, f_60, (-0.1324807f));
+        const float t69 = fused(t67, f_60, 0.14180854f);
+        const float t71 = fused(t69, f_60, (-0.16608411f));
+        const float t73 = fused(t71, f_60, 0.20002005f);
+        const float t75 = fused(t73, f_60, (-0.2500161f));
+        const float t77 = fused(t75, f_60, 0.33333325f);
+        const float q_79 = fused(t77, f_60, (-0.49999988f));
+        const float t81 = a_55 - hi_61;
+        const float lo_82 = t81 + f_60;
+        const float t83 = fused(kf_53, 1.4286068e-06f, lo_82);
+        const float t84 = fused(t62, q_79, t83);
+        const float y_85 = hi_61 + t84;
+        const bool t86 = sum_36 == 0.0f;
+        const float t89 = t86 ? float_of(0xff800000u) : float_of(0x7fc00000u);
+        const float t90 = t39 ? y_85 : t89;
+        const float t91 = t38 ? t90 : sum_36;
+        const float nll_94 = t91 - t93;
+        const float t95 = t4 ? nll_94 : 0.0f;
+        const float t96 = t2 ? 0.0f : t95;
+        const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
@@ -528,20 +528,20 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             float dlogits_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
-                const float e_37 = float_of(kept[(g * 8 + 0 + j) * T + t]);
-                const float p_105 = e_37 * t104;
-                const i32 t106 = (i32)(c + j);
-                const bool t107 = t106 == label_0;
-                const float onehot_108 = t107 ? 1.0f : 0.0f;
-                const float t109 = p_105 - onehot_108;
-                const float t110 = p.scale * t109;
-                const float t111 = t102 ? t110 : 0.0f;
-                const float t112 = t101 ? 0.0f : t111;
-                dlogits_out[j] = t112;
+                const float e_35 = float_of(kept[(g * 8 + 0 + j) * T + t]);
+                const float p_101 = e_35 * t100;
+                const i32 t102 = (i32)(c + j);
+                const bool t103 = t102 == label_0;
+                const float onehot_104 = t103 ? 1.0f : 0.0f;
+                const float t105 = p_101 - onehot_104;
+                const float t106 = p.scale * t105;
+                const float t107 = t98 ? t106 : 0.0f;
+                const float t108 = t97 ? 0.0f : t107;
+                dlogits_out[j] = t108;
             }
             put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
         }
-        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
+        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t96);
     }
 }
 
@@ -563,9 +563,9 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         const i32 label_0 = p.label[row * p.label_stride];
         const bool t2 = label_0 == p.ignore;
         const bool t4 = label_0 >= 0 && (u32)label_0 < p.cols;
-        const float t96 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
-        const bool t101 = label_0 == p.ignore;
-        const bool t102 = label_0 >= 0 && (u32)label_0 < p.cols;
+        const float t92 = here && label_0 >= 0 && (u32)label_0 < p.cols ? load_f32(p.logits + row * p.logits_stride + label_0) : 0.0f;
+        const bool t97 = label_0 == p.ignore;
+        const bool t98 = label_0 >= 0 && (u32)label_0 < p.cols;
 
         // pass 1: max = rowmax(logits)
         float max_6_lane[8];
@@ -586,83 +586,83 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t97 = t96 - max_6;
+        const float t93 = t92 - max_6;
 
         // pass 2: sum = rowsum(e)
-        float sum_38_lane[8];
-        fill(sum_38_lane, 0.0f);
+        float sum_36_lane[8];
+        fill(sum_36_lane, 0.0f);
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float logits_5 = get_f32(logits_group, j);
                 const float t7 = logits_5 - max_6;
                 const bool t10 = t7 < (-104.0f);
-                const float xc_12 = t10 ? (-104.0f) : t7;
-                const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                const float n_16 = t_15 - 1.2583103e+07f;
-                const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                const float t26 = fused(t24, r_20, 9.03494e-21f);
-                const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                const float t30 = fused(t28, r_20, 5.421011e-20f);
-                const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                const i32 t33 = (i32)bits_of(t_15);
-                const i32 t35 = shift_left(t33, 23);
-                const float s_36 = float_of((u32)t35);
-                const float e_37 = p_32 * s_36;
-                sum_38_lane[j] = sum_38_lane[j] + e_37;
+                const float xc_11 = at_least(t7, (-104.0f));
+                const float t_14 = fused(xc_11, 1.442695f, 1.2583103e+07f);
+                const float n_15 = t_14 - 1.2583103e+07f;
+                const float t18 = fused(n_15, (-0.6931472f), xc_11);
+                const float r_19 = fused(n_15, 1.9046542e-09f, t18);
+                const float t21 = fused(7.490915e-23f, r_19, 4.5365904e-22f);
+                const float t23 = fused(t21, r_19, 2.2588426e-21f);
+                const float t25 = fused(t23, r_19, 9.03494e-21f);
+                const float t27 = fused(t25, r_19, 2.7105051e-20f);
+                const float t29 = fused(t27, r_19, 5.421011e-20f);
+                const float p_30 = fused(t29, r_19, 5.421011e-20f);
+                const i32 t31 = (i32)bits_of(t_14);
+                const i32 t33 = shift_left(t31, 23);
+                const float s_34 = float_of((u32)t33);
+                const float e_35 = p_30 * s_34;
+                sum_36_lane[j] = sum_36_lane[j] + e_35;
             }
         }
-        float sum_38 = threads_sum<T < 32 ? T : 32>(tree(sum_38_lane));
+        float sum_36 = threads_sum<T < 32 ? T : 32>(tree(sum_36_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_38;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
             BARRIER(); // all parts are there
-            sum_38 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const bool t40 = sum_38 < float_of(0x7f800000u);
-        const bool t41 = 0.0f < sum_38;
-        const bool small_43 = sum_38 < 1.1754944e-38f;
-        const float t45 = sum_38 * 8.388608e+06f;
-        const float xn_46 = small_43 ? t45 : sum_38;
-        const i32 t47 = (i32)bits_of(xn_46);
-        const i32 t49 = int_sub(t47, 1060439283);
-        const i32 k_51 = shift_right(t49, 23);
-        const i32 shift_54 = small_43 ? (-23) : 0;
-        const i32 t55 = int_add(k_51, shift_54);
-        const float kf_56 = (float)t55;
-        const float a_58 = kf_56 * 0.69314575f;
-        const i32 t60 = shift_left(k_51, 23);
-        const i32 t61 = int_sub(t47, t60);
-        const float t62 = float_of((u32)t61);
-        const float f_64 = t62 - 1.0f;
-        const float hi_65 = a_58 + f_64;
-        const float t66 = f_64 * f_64;
-        const float t69 = fused((-0.07619054f), f_64, 0.12912945f);
-        const float t71 = fused(t69, f_64, (-0.1324807f));
-        const float t73 = fused(t71, f_64, 0.14180854f);
-        const float t75 = fused(t73, f_64, (-0.16608411f));
-        const float t77 = fused(t75, f_64, 0.20002005f);
-        const float t79 = fused(t77, f_64, (-0.2500161f));
-        const float t81 = fused(t79, f_64, 0.33333325f);
-        const float q_83 = fused(t81, f_64, (-0.49999988f));
-        const float t85 = a_58 - hi_65;
-        const float lo_86 = t85 + f_64;
-        const float t87 = fused(kf_56, 1.4286068e-06f, lo_86);
-        const float t88 = fused(t66, q_83, t87);
-        const float y_89 = hi_65 + t88;
-        const bool t90 = sum_38 == 0.0f;
-        const float t93 = t90 ? float_of(0xff800000u) : float_of(0x7fc00000u);
-        const float t94 = t41 ? y_89 : t93;
-        const float t95 = t40 ? t94 : sum_38;
-        const float nll_98 = t95 - t97;
-        const float t99 = t4 ? nll_98 : 0.0f;
-        const float t100 = t2 ? 0.0f : t99;
-        const float t104 = divide(1.0f, sum_38);
+        const bool t38 = sum_36 < float_of(0x7f800000u);
+        const bool t39 = 0.0f < sum_36;
+        const bool small_41 = sum_36 < 1.1754944e-38f;
+        const float t43 = sum_36 * 8.388608e+06f;
+        const float xn_44 = small_41 ? t43 : sum_36;
+        const i32 t45 = (i32)bits_of(xn_44);
+        const i32 t47 = int_sub(t45, 1060439283);
+        const i32 k_48 = shift_right(t47, 23);
+        const i32 shift_51 = small_41 ? (-23) : 0;
+        const i32 t52 = int_add(k_48, shift_51);
+        const float kf_53 = (float)t52;
+        const float a_55 = kf_53 * 0.69314575f;
+        const i32 t56 = shift_left(k_48, 23);
+        const i32 t57 = int_sub(t45, t56);
+        const float t58 = float_of((u32)t57);
+        const float f_60 = t58 - 1.0f;
+        const float hi_61 = a_55 + f_60;
+        const float t62 = f_60 * f_60;
+        const float t65 = fused((-0.07619054f), f_60, 0.12912945f);
+        const float t67 = fused(t65, f_60, (-0.1324807f));
+        const float t69 = fused(t67, f_60, 0.14180854f);
+        const float t71 = fused(t69, f_60, (-0.16608411f));
+        const float t73 = fused(t71, f_60, 0.20002005f);
+        const float t75 = fused(t73, f_60, (-0.2500161f));
+        const float t77 = fused(t75, f_60, 0.33333325f);
+        const float q_79 = fused(t77, f_60, (-0.49999988f));
+        const float t81 = a_55 - hi_61;
+        const float lo_82 = t81 + f_60;
+        const float t83 = fused(kf_53, 1.4286068e-06f, lo_82);
+        const float t84 = fused(t62, q_79, t83);
+        const float y_85 = hi_61 + t84;
+        const bool t86 = sum_36 == 0.0f;
+        const float t89 = t86 ? float_of(0xff800000u) : float_of(0x7fc00000u);
+        const float t90 = t39 ? y_85 : t89;
+        const float t91 = t38 ? t90 : sum_36;
+        const float nll_94 = t91 - t93;
+        const float t95 = t4 ? nll_94 : 0.0f;
+        const float t96 = t2 ? 0.0f : t95;
+        const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
         if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
@@ -674,34 +674,34 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
                 const float logits_5 = get_f32(logits_group, j);
                 const float t7 = logits_5 - max_6;
                 const bool t10 = t7 < (-104.0f);
-                const float xc_12 = t10 ? (-104.0f) : t7;
-                const float t_15 = fused(xc_12, 1.442695f, 1.2583103e+07f);
-                const float n_16 = t_15 - 1.2583103e+07f;
-                const float t19 = fused(n_16, (-0.6931472f), xc_12);
-                const float r_20 = fused(n_16, 1.9046542e-09f, t19);
-                const float t22 = fused(7.490915e-23f, r_20, 4.5365904e-22f);
-                const float t24 = fused(t22, r_20, 2.2588426e-21f);
-                const float t26 = fused(t24, r_20, 9.03494e-21f);
-                const float t28 = fused(t26, r_20, 2.7105051e-20f);
-                const float t30 = fused(t28, r_20, 5.421011e-20f);
-                const float p_32 = fused(t30, r_20, 5.421011e-20f);
-                const i32 t33 = (i32)bits_of(t_15);
-                const i32 t35 = shift_left(t33, 23);
-                const float s_36 = float_of((u32)t35);
-                const float e_37 = p_32 * s_36;
-                const float p_105 = e_37 * t104;
-                const i32 t106 = (i32)(c + j);
-                const bool t107 = t106 == label_0;
-                const float onehot_108 = t107 ? 1.0f : 0.0f;
-                const float t109 = p_105 - onehot_108;
-                const float t110 = p.scale * t109;
-                const float t111 = t102 ? t110 : 0.0f;
-                const float t112 = t101 ? 0.0f : t111;
-                dlogits_out[j] = t112;
+                const float xc_11 = at_least(t7, (-104.0f));
+                const float t_14 = fused(xc_11, 1.442695f, 1.2583103e+07f);
+                const float n_15 = t_14 - 1.2583103e+07f;
+                const float t18 = fused(n_15, (-0.6931472f), xc_11);
+                const float r_19 = fused(n_15, 1.9046542e-09f, t18);
+                const float t21 = fused(7.490915e-23f, r_19, 4.5365904e-22f);
+                const float t23 = fused(t21, r_19, 2.2588426e-21f);
+                const float t25 = fused(t23, r_19, 9.03494e-21f);
+                const float t27 = fused(t25, r_19, 2.7105051e-20f);
+                const float t29 = fused(t27, r_19, 5.421011e-20f);
+                const float p_30 = fused(t29, r_19, 5.421011e-20f);
+                const i32 t31 = (i32)bits_of(t_14);
+                const i32 t33 = shift_left(t31, 23);
+                const float s_34 = float_of((u32)t33);
+                const float e_35 = p_30 * s_34;
+                const float p_101 = e_35 * t100;
+                const i32 t102 = (i32)(c + j);
+                const bool t103 = t102 == label_0;
+                const float onehot_104 = t103 ? 1.0f : 0.0f;
+                const float t105 = p_101 - onehot_104;
+                const float t106 = p.scale * t105;
+                const float t107 = t98 ? t106 : 0.0f;
+                const float t108 = t97 ? 0.0f : t107;
+                dlogits_out[j] = t108;
             }
             put32_vector(dlogits_at + g * (T * 8), 8, group_f32(dlogits_out));
         }
-        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t100);
+        if (here && t == 0) store_f32(p.loss + row * p.loss_stride, t96);
     }
 }
 

@@ -4,7 +4,7 @@
 //   dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]
 //
 // Operands    dy f16, x f16, gamma f16, mean f32, rstd f32, dx f16, dgamma f16, dbeta f16
-// Definition  sha256 44bcc395d7ecda5b3e5ac6f8744d05c2455274b4223b0507b26d0a2a53fa2908
+// Definition  sha256 24ff34a22e6f4b0c35004a120a22285aac40a2c12bf6e1a6bd9db51e51b29b4d
 
 struct layernorm_backward_params {
     const f16* dy;

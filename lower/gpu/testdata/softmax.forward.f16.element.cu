@@ -2,7 +2,7 @@
 //   y[r,c] = exp(x[r,c] - max) / sum exp(x[r,c] - max)
 //
 // Operands    x f16, y f16
-// Definition  sha256 129ad193b509de5b80d182008a9082cc445b706163453ddff6a73f90304f1370
+// Definition  sha256 5b8ecb97e5e83a1a7f60aa9f6ec773e0bcf2fd18c2e3b1feb6d3feb46c8fba7b
 
 struct softmax_forward_params {
     const f16* x;
@@ -31,7 +31,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
         f16* const y_at = p.y + row * p.y_stride + t * 8;
         Group16 x_kept[G];
-        float e_32_kept[G][8];
+        float e_30_kept[G][8];
 
         // pass 1: max = rowmax(x)
         UNROLL for (u32 g = 0; g < G; g++) {
@@ -59,8 +59,8 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         }
 
         // pass 2: sum = rowsum(e)
-        float sum_34_lane[8];
-        fill(sum_34_lane, 0.0f);
+        float sum_32_lane[8];
+        fill(sum_32_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
             const int n = inside(c, columns);
@@ -69,35 +69,35 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
                 const float x_0 = get_f16(x_kept[g], j);
                 const float t2 = x_0 - max_1;
                 const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                e_32_kept[g][j] = e_32;
-                sum_34_lane[j] = sum_34_lane[j] + (j < n ? e_32 : 0.0f);
+                const float xc_6 = at_least(t2, (-104.0f));
+                const float t_9 = fused(xc_6, 1.442695f, 1.2583103e+07f);
+                const float n_10 = t_9 - 1.2583103e+07f;
+                const float t13 = fused(n_10, (-0.6931472f), xc_6);
+                const float r_14 = fused(n_10, 1.9046542e-09f, t13);
+                const float t16 = fused(7.490915e-23f, r_14, 4.5365904e-22f);
+                const float t18 = fused(t16, r_14, 2.2588426e-21f);
+                const float t20 = fused(t18, r_14, 9.03494e-21f);
+                const float t22 = fused(t20, r_14, 2.7105051e-20f);
+                const float t24 = fused(t22, r_14, 5.421011e-20f);
+                const float p_25 = fused(t24, r_14, 5.421011e-20f);
+                const i32 t26 = (i32)bits_of(t_9);
+                const i32 t28 = shift_left(t26, 23);
+                const float s_29 = float_of((u32)t28);
+                const float e_30 = p_25 * s_29;
+                e_30_kept[g][j] = e_30;
+                sum_32_lane[j] = sum_32_lane[j] + (j < n ? e_30 : 0.0f);
             }
         }
-        float sum_34 = threads_sum<T < 32 ? T : 32>(tree(sum_34_lane));
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_34;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
             BARRIER(); // all parts are there
-            sum_34 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t35 = divide(1.0f, sum_34);
+        const float t33 = divide(1.0f, sum_32);
 
         // pass 3: store y
         UNROLL for (u32 g = 0; g < G; g++) {
@@ -105,9 +105,9 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             const int n = inside(c, columns);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
-                const float e_32 = e_32_kept[g][j];
-                const float t36 = e_32 * t35;
-                y_out[j] = t36;
+                const float e_30 = e_30_kept[g][j];
+                const float t34 = e_30 * t33;
+                y_out[j] = t34;
             }
             put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
@@ -161,8 +161,8 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
         }
 
         // pass 2: sum = rowsum(e)
-        float sum_34_lane[8];
-        fill(sum_34_lane, 0.0f);
+        float sum_32_lane[8];
+        fill(sum_32_lane, 0.0f);
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             Group16 x_group;
@@ -171,44 +171,44 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
                 const float x_0 = get_f16(x_group, j);
                 const float t2 = x_0 - max_1;
                 const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                kept[(g * 8 + 0 + j) * T + t] = bits_of(e_32);
-                sum_34_lane[j] = sum_34_lane[j] + (j < n ? e_32 : 0.0f);
+                const float xc_6 = at_least(t2, (-104.0f));
+                const float t_9 = fused(xc_6, 1.442695f, 1.2583103e+07f);
+                const float n_10 = t_9 - 1.2583103e+07f;
+                const float t13 = fused(n_10, (-0.6931472f), xc_6);
+                const float r_14 = fused(n_10, 1.9046542e-09f, t13);
+                const float t16 = fused(7.490915e-23f, r_14, 4.5365904e-22f);
+                const float t18 = fused(t16, r_14, 2.2588426e-21f);
+                const float t20 = fused(t18, r_14, 9.03494e-21f);
+                const float t22 = fused(t20, r_14, 2.7105051e-20f);
+                const float t24 = fused(t22, r_14, 5.421011e-20f);
+                const float p_25 = fused(t24, r_14, 5.421011e-20f);
+                const i32 t26 = (i32)bits_of(t_9);
+                const i32 t28 = shift_left(t26, 23);
+                const float s_29 = float_of((u32)t28);
+                const float e_30 = p_25 * s_29;
+                kept[(g * 8 + 0 + j) * T + t] = bits_of(e_30);
+                sum_32_lane[j] = sum_32_lane[j] + (j < n ? e_30 : 0.0f);
             }
         }
-        float sum_34 = threads_sum<T < 32 ? T : 32>(tree(sum_34_lane));
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_34;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
             BARRIER(); // all parts are there
-            sum_34 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t35 = divide(1.0f, sum_34);
+        const float t33 = divide(1.0f, sum_32);
 
         // pass 3: store y
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
-                const float e_32 = float_of(kept[(g * 8 + 0 + j) * T + t]);
-                const float t36 = e_32 * t35;
-                y_out[j] = t36;
+                const float e_30 = float_of(kept[(g * 8 + 0 + j) * T + t]);
+                const float t34 = e_30 * t33;
+                y_out[j] = t34;
             }
             put16(y_at + g * (T * 8), n, group_f16(y_out));
         }
@@ -253,8 +253,8 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
         }
 
         // pass 2: sum = rowsum(e)
-        float sum_34_lane[8];
-        fill(sum_34_lane, 0.0f);
+        float sum_32_lane[8];
+        fill(sum_32_lane, 0.0f);
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const int n = inside(c, columns);
             const Group16 x_group = fetch16(x_at + g * (T * 8), n);
@@ -262,34 +262,34 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
                 const float x_0 = get_f16(x_group, j);
                 const float t2 = x_0 - max_1;
                 const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                sum_34_lane[j] = sum_34_lane[j] + (j < n ? e_32 : 0.0f);
+                const float xc_6 = at_least(t2, (-104.0f));
+                const float t_9 = fused(xc_6, 1.442695f, 1.2583103e+07f);
+                const float n_10 = t_9 - 1.2583103e+07f;
+                const float t13 = fused(n_10, (-0.6931472f), xc_6);
+                const float r_14 = fused(n_10, 1.9046542e-09f, t13);
+                const float t16 = fused(7.490915e-23f, r_14, 4.5365904e-22f);
+                const float t18 = fused(t16, r_14, 2.2588426e-21f);
+                const float t20 = fused(t18, r_14, 9.03494e-21f);
+                const float t22 = fused(t20, r_14, 2.7105051e-20f);
+                const float t24 = fused(t22, r_14, 5.421011e-20f);
+                const float p_25 = fused(t24, r_14, 5.421011e-20f);
+                const i32 t26 = (i32)bits_of(t_9);
+                const i32 t28 = shift_left(t26, 23);
+                const float s_29 = float_of((u32)t28);
+                const float e_30 = p_25 * s_29;
+                sum_32_lane[j] = sum_32_lane[j] + (j < n ? e_30 : 0.0f);
             }
         }
-        float sum_34 = threads_sum<T < 32 ? T : 32>(tree(sum_34_lane));
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
-            if (t % 32 == 0) part[0 * parts + t / 32] = sum_34;
+            if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
             BARRIER(); // all parts are there
-            sum_34 = threads_sum<parts>(part[0 * parts + t % parts]);
+            sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t35 = divide(1.0f, sum_34);
+        const float t33 = divide(1.0f, sum_32);
 
         // pass 3: store y
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
@@ -300,23 +300,23 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
                 const float x_0 = get_f16(x_group, j);
                 const float t2 = x_0 - max_1;
                 const bool t5 = t2 < (-104.0f);
-                const float xc_7 = t5 ? (-104.0f) : t2;
-                const float t_10 = fused(xc_7, 1.442695f, 1.2583103e+07f);
-                const float n_11 = t_10 - 1.2583103e+07f;
-                const float t14 = fused(n_11, (-0.6931472f), xc_7);
-                const float r_15 = fused(n_11, 1.9046542e-09f, t14);
-                const float t17 = fused(7.490915e-23f, r_15, 4.5365904e-22f);
-                const float t19 = fused(t17, r_15, 2.2588426e-21f);
-                const float t21 = fused(t19, r_15, 9.03494e-21f);
-                const float t23 = fused(t21, r_15, 2.7105051e-20f);
-                const float t25 = fused(t23, r_15, 5.421011e-20f);
-                const float p_27 = fused(t25, r_15, 5.421011e-20f);
-                const i32 t28 = (i32)bits_of(t_10);
-                const i32 t30 = shift_left(t28, 23);
-                const float s_31 = float_of((u32)t30);
-                const float e_32 = p_27 * s_31;
-                const float t36 = e_32 * t35;
-                y_out[j] = t36;
+                const float xc_6 = at_least(t2, (-104.0f));
+                const float t_9 = fused(xc_6, 1.442695f, 1.2583103e+07f);
+                const float n_10 = t_9 - 1.2583103e+07f;
+                const float t13 = fused(n_10, (-0.6931472f), xc_6);
+                const float r_14 = fused(n_10, 1.9046542e-09f, t13);
+                const float t16 = fused(7.490915e-23f, r_14, 4.5365904e-22f);
+                const float t18 = fused(t16, r_14, 2.2588426e-21f);
+                const float t20 = fused(t18, r_14, 9.03494e-21f);
+                const float t22 = fused(t20, r_14, 2.7105051e-20f);
+                const float t24 = fused(t22, r_14, 5.421011e-20f);
+                const float p_25 = fused(t24, r_14, 5.421011e-20f);
+                const i32 t26 = (i32)bits_of(t_9);
+                const i32 t28 = shift_left(t26, 23);
+                const float s_29 = float_of((u32)t28);
+                const float e_30 = p_25 * s_29;
+                const float t34 = e_30 * t33;
+                y_out[j] = t34;
             }
             put16(y_at + g * (T * 8), n, group_f16(y_out));
         }

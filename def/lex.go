@@ -1,0 +1,188 @@
+package def
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// SyntaxError is a mistake in the text of a definition, at a place in it. Lines and
+// columns count from 1, columns in bytes.
+type SyntaxError struct {
+	Line, Column int
+	Message      string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+// token is a word of the text: a name, a number or a mark such as "<=". The zero
+// token stands for the end of a line.
+type token struct {
+	kind tokenKind
+	text string
+	line int
+	col  int
+}
+
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenName
+	tokenNumber // a decimal or hexadecimal literal with its suffix, without a sign
+	tokenMark
+)
+
+func (t token) String() string {
+	if t.kind == tokenEnd {
+		return "the end of the line"
+	}
+	return fmt.Sprintf("%q", t.text)
+}
+
+func (t token) is(mark string) bool { return t.kind != tokenEnd && t.text == mark }
+
+func (t token) errorf(format string, args ...any) *SyntaxError {
+	return &SyntaxError{Line: t.line, Column: t.col, Message: fmt.Sprintf(format, args...)}
+}
+
+// marks in the order in which they are tried: the longer first.
+var marks = []string{"<=", ">=", "==", "!=", "<-", "<", ">", "=", "+", "-", "*", "/", "(", ")", "[", "]", "{", "}", ",", ":", "|"}
+
+// lexLine appends the tokens of one line of text, whose first byte is at column col.
+// A # begins a comment.
+func lexLine(tokens []token, text string, line, col int) ([]token, error) {
+	for i := 0; i < len(text); {
+		c := text[i]
+		n := 0
+		kind := tokenMark
+		switch {
+		case c == ' ' || c == '\t' || c == '\r':
+			i++
+			continue
+		case c == '#':
+			return tokens, nil
+		case isLetter(c):
+			kind, n = tokenName, nameLength(text[i:])
+		case isDigit(c):
+			kind, n = tokenNumber, numberLength(text[i:])
+		default:
+			for _, m := range marks {
+				if strings.HasPrefix(text[i:], m) {
+					n = len(m)
+					break
+				}
+			}
+		}
+		if n == 0 {
+			r, _ := utf8.DecodeRuneInString(text[i:])
+			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("unexpected character %q", r)}
+		}
+		tokens = append(tokens, token{kind, text[i : i+n], line, col + i})
+		i += n
+	}
+	return tokens, nil
+}
+
+func isLetter(c byte) bool { return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+
+// nameLength covers a name and the number behind a dot that keeps values of one name
+// apart, as in r.2.
+func nameLength(s string) int {
+	n := 0
+	for n < len(s) && (isLetter(s[n]) || isDigit(s[n])) {
+		n++
+	}
+	if n+1 < len(s) && s[n] == '.' && isDigit(s[n+1]) {
+		for n++; n < len(s) && isDigit(s[n]); n++ {
+		}
+	}
+	return n
+}
+
+// numberLength covers whatever continues a number, so that a malformed one is reported
+// whole: digits, letters, dots, and the sign of an exponent.
+func numberLength(s string) int {
+	isHex := strings.HasPrefix(s, "0x")
+	n := 1
+	for ; n < len(s); n++ {
+		c := s[n]
+		isSign := (c == '+' || c == '-') && (s[n-1] == 'p' || !isHex && (s[n-1] == 'e' || s[n-1] == 'E'))
+		if !isLetter(c) && !isDigit(c) && c != '.' && !isSign {
+			break
+		}
+	}
+	return n
+}
+
+// cursor reads a list of tokens.
+type cursor struct {
+	tokens []token
+	end    token // what there is after the last one
+	depth  int   // of nesting
+}
+
+// maxDepth limits how deeply expressions nest.
+const maxDepth = 200
+
+func newCursor(tokens []token, line, col int) *cursor {
+	if n := len(tokens); n > 0 {
+		last := tokens[n-1]
+		line, col = last.line, last.col+len(last.text)
+	}
+	return &cursor{tokens: tokens, end: token{line: line, col: col}}
+}
+
+func (c *cursor) peek() token { return c.peekAt(0) }
+
+func (c *cursor) peekAt(i int) token {
+	if i < len(c.tokens) {
+		return c.tokens[i]
+	}
+	return c.end
+}
+
+func (c *cursor) next() token {
+	t := c.peek()
+	if len(c.tokens) > 0 {
+		c.tokens = c.tokens[1:]
+	}
+	return t
+}
+
+// accept takes the mark if it comes next.
+func (c *cursor) accept(mark string) bool {
+	if !c.peek().is(mark) {
+		return false
+	}
+	c.next()
+	return true
+}
+
+func (c *cursor) expect(mark string) error {
+	if t := c.next(); !t.is(mark) {
+		return t.errorf("unexpected %s, want %q", t, mark)
+	}
+	return nil
+}
+
+// finished refuses what is left of a line.
+func (c *cursor) finished() error {
+	if t := c.peek(); t.kind != tokenEnd {
+		return t.errorf("unexpected %s, want the end of the line", t)
+	}
+	return nil
+}
+
+// enter counts a level of nesting; leave undoes it.
+func (c *cursor) enter() error {
+	if c.depth++; c.depth > maxDepth {
+		return c.peek().errorf("expressions nest more than %d deep", maxDepth)
+	}
+	return nil
+}
+
+func (c *cursor) leave() { c.depth-- }

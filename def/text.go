@@ -1,0 +1,336 @@
+package def
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/num"
+)
+
+// Version is the first line of every definition's text: the version of the language.
+const Version = "tokitai-def 1"
+
+// print writes the definition's text: the version, kind and name, operands, parameters, a
+// line per node, the expansions of the functions that are called, and the rules of the
+// sums. With docs it also writes what is said for readers: formulas, clauses, and what
+// functions give outside their domain. Those lines are not part of the identity.
+func (d *Definition) print(docs bool) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s\n%s %s\n", Version, d.Kind, d.Name)
+	for i := range d.Operands {
+		fmt.Fprintf(&s, "  %s\n", d.operandText(&d.Operands[i]))
+	}
+	for i := range d.Params {
+		fmt.Fprintf(&s, "  %s\n", d.Params[i].text())
+	}
+	if docs {
+		printDocs(&s, "formula", d.formula)
+		printDocs(&s, "clause", d.clauses)
+	}
+	switch d.Kind {
+	case KindRowwise:
+		printGraph(&s, d.Math.Nodes, d)
+		names := nodeNames(d.Math.Nodes, d)
+		for _, o := range d.Math.Outputs {
+			fmt.Fprintf(&s, "  %s <- %s\n", d.Operands[o.Operand].Name, names[o.Value])
+		}
+		for _, f := range functionsIn(d.Math.Nodes) {
+			s.WriteString(f.text(docs))
+		}
+		printRules(&s, d.Math.Nodes)
+	case KindContraction:
+		d.printContraction(&s)
+	case KindGather:
+		fmt.Fprintf(&s, "  %s[q,d] <- bits of %s[%s[q],d], +0 for a bad index\n", d.Operands[2].Name, d.Operands[1].Name, d.Operands[0].Name)
+	case KindScatterAdd:
+		first := "+0"
+		if d.Accumulate {
+			first = d.Operands[2].Name + "[v,d]"
+		}
+		fmt.Fprintf(&s, "  %s[v,d] <- %s + sum of %s[q,d] over %s[q] = v\n", d.Operands[2].Name, first, d.Operands[1].Name, d.Operands[0].Name)
+		fmt.Fprintf(&s, "    %s f16: exact, one rounding, an exact zero is +0\n", d.Operands[1].Name)
+		fmt.Fprintf(&s, "    else: q ascending in chunks of %d, each from +0, chunk sums added ascending\n", ScatterChunk)
+	}
+	return s.String()
+}
+
+func printDocs(s *strings.Builder, word string, lines []string) {
+	for _, l := range lines {
+		fmt.Fprintf(s, "  %s %q\n", word, l)
+	}
+}
+
+// operandText is an operand's line: its role, name and sizes, how it may be stored, and
+// which inputs' memory it may be.
+func (d *Definition) operandText(o *Operand) string {
+	role := "in"
+	switch {
+	case o.IsIn && o.IsOut:
+		role = "inout"
+	case o.IsOut:
+		role = "out"
+	}
+	text := fmt.Sprintf("%-5s %s[%s] %s", role, o.Name, strings.Join(o.Dims, ","), o.DTypes.text())
+	switch {
+	case o.Name == d.Offsets:
+		return text + " ascending from 0 to " + d.Grouped
+	case o.IsIndex && o.Except != "":
+		return fmt.Sprintf("%s in [0,%s) or %s", text, o.Bound, o.Except)
+	case o.IsIndex:
+		return fmt.Sprintf("%s in [0,%s)", text, o.Bound)
+	}
+	if partners := d.InPlacePartners(o); len(partners) > 0 {
+		text += ", may be " + strings.Join(partners, " or ")
+	}
+	return text
+}
+
+// text lists the formats of a rule: "f16 bf16 f32", "as x" or "as x or f32".
+func (r Rule) text() string {
+	var formats []string
+	for _, f := range r.Allowed {
+		formats = append(formats, f.String())
+	}
+	list := strings.Join(formats, " ")
+	switch {
+	case r.Like == "":
+		return list
+	case list == "":
+		return "as " + r.Like
+	}
+	return "as " + r.Like + " or " + list
+}
+
+// text is a parameter's line.
+func (p *Param) text() string {
+	kind := "float"
+	if p.IsInt {
+		kind = "int32"
+	}
+	s := "param " + p.Name + " " + kind
+	if r := p.Range.String(); r != "" {
+		s += " in " + r
+	}
+	if p.Default != nil {
+		s += " default " + numberText(*p.Default)
+	}
+	return s
+}
+
+func (d *Definition) printContraction(s *strings.Builder) {
+	index := func(o Operand) string {
+		return fmt.Sprintf("%s[%s]", o.Name, strings.ToLower(strings.Join(o.Dims, ",")))
+	}
+	first := "+0"
+	if d.Accumulate {
+		first = index(d.Operands[2])
+	}
+	fmt.Fprintf(s, "  %s <- %s + sum over %s ascending of %s * %s", index(d.Operands[2]), first,
+		strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]))
+	if d.Offsets != "" {
+		g := strings.ToLower(d.Group)
+		fmt.Fprintf(s, ", %s[%s] <= %s < %s[%s+1]", d.Offsets, g, strings.ToLower(d.Grouped), d.Offsets, g)
+	}
+	s.WriteString("\n")
+}
+
+// The rules of sums: a function of sizes alone, which the reference follows and every
+// lowering reproduces. num has them in Go; TestRules holds the two together.
+var rules = []struct {
+	op    Op
+	lines []string
+}{
+	{OpRowSum, append([]string{
+		"rule rowsum(x): the sum of x[0], ..., x[n-1], a row of n elements",
+		"  L = " + lanesText("n", num.RowLanes, 2048, 8192),
+	}, lanesLines...)},
+	{OpColSum, append([]string{
+		"rule colsum(x): the sum of x[0], ..., x[n-1], a column of n elements in C columns",
+		"  L = " + lanesText("C", num.ColLanes, 256, 2048),
+	}, lanesLines...)},
+	{OpTotalSum, []string{
+		"rule totalsum(x): the sum of x[0], ..., x[n-1], all elements row after row",
+		fmt.Sprintf("  s[i] = the rowsum of x[%di], ..., x[%di+%d], of fewer at the end", num.FlatRow, num.FlatRow, num.FlatRow-1),
+		"  s is summed likewise, until one is left",
+	}},
+}
+
+// lanesLines say how the elements of a sum are dealt to lanes, and how the lanes meet.
+var lanesLines = []string{
+	"  s[i] = +0 + x[i] + x[i+L] + x[i+2L] + ... for i from 0 to L-1, added from left to right",
+	"  s[i] = s[2i] + s[2i+1], until one is left",
+}
+
+// lanesText is the number of lanes by size: what lanes returns up to each limit, and
+// beyond.
+func lanesText(size string, lanes func(int) int, limits ...int) string {
+	s := ""
+	for _, l := range limits {
+		s += fmt.Sprintf("%d if %s <= %d, ", lanes(l), size, l)
+	}
+	return s + fmt.Sprintf("else %d", lanes(math.MaxInt))
+}
+
+// printRules adds the rules of the sums among the nodes. A total sum is made of row sums.
+func printRules(s *strings.Builder, nodes []*Node) {
+	has := map[Op]bool{}
+	for _, n := range nodes {
+		has[n.Op] = true
+	}
+	has[OpRowSum] = has[OpRowSum] || has[OpTotalSum]
+	for _, r := range rules {
+		if has[r.op] {
+			s.WriteString(strings.Join(r.lines, "\n") + "\n")
+		}
+	}
+}
+
+// unnamedForm is how values without a name are printed.
+var unnamedForm = regexp.MustCompile(`^t[0-9]+$`)
+
+// nodeNames names every node: leaves by their name or value, computed nodes by
+// the name given with As, or t1, t2, … in order. Where functions give one name to
+// several values, the later ones are numbered: no two nodes look alike.
+func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
+	taken := map[string]bool{}
+	if d != nil {
+		for _, o := range d.Operands {
+			taken[o.Name] = true
+		}
+		for _, p := range d.Params {
+			taken[p.Name] = true
+		}
+	}
+	names := map[*Node]string{}
+	given := map[string]int{} // how many computed nodes have the name; an argument counts too
+	for _, n := range nodes {
+		if n.Op == OpArg {
+			given[n.Name]++
+		}
+	}
+	next := 1
+	for _, n := range nodes {
+		switch {
+		case n.Op == OpConst:
+			names[n] = n.Real.String()
+		case n.Op == OpInt:
+			names[n] = intText(n.Int)
+		case n.Name != "" && len(n.Args) == 0:
+			names[n] = n.Name
+		case n.Name != "":
+			names[n] = n.Name
+			if given[n.Name]++; given[n.Name] > 1 {
+				names[n] += "." + strconv.Itoa(given[n.Name])
+			}
+		default:
+			for taken["t"+strconv.Itoa(next)] {
+				next++
+			}
+			names[n] = "t" + strconv.Itoa(next)
+			next++
+		}
+	}
+	return names
+}
+
+func intText(v int32) string {
+	if v < -1<<10 || v > 1<<10 {
+		return fmt.Sprintf("0x%08x", uint32(v))
+	}
+	return fmt.Sprintf("%di", v)
+}
+
+func printGraph(s *strings.Builder, nodes []*Node, d *Definition) {
+	names := nodeNames(nodes, d)
+	for _, n := range nodes {
+		if len(n.Args) > 0 {
+			fmt.Fprintf(s, "  %s = %s\n", names[n], formatNode(n, names))
+		}
+	}
+}
+
+func formatNode(n *Node, names map[*Node]string) string {
+	op := n.Op.String()
+	var args []string
+	switch n.Op {
+	case OpCall:
+		op = n.Func.Name
+	case OpRound, OpSRound:
+		args = append(args, n.Storage.String())
+	}
+	for _, a := range n.Args {
+		args = append(args, names[a])
+	}
+	return op + "(" + strings.Join(args, ", ") + ")"
+}
+
+// functionsIn lists the functions that are called, once each, in the order of their
+// names.
+func functionsIn(nodes []*Node) []*Function {
+	called := map[string]*Function{}
+	for _, n := range nodes {
+		if n.Op == OpCall {
+			called[n.Func.Name] = n.Func
+		}
+	}
+	var names []string
+	for name := range called {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var functions []*Function
+	for _, name := range names {
+		functions = append(functions, called[name])
+	}
+	return functions
+}
+
+// Functions returns the functions that the definition calls, in the order of their names.
+func (d *Definition) Functions() []*Function { return functionsIn(d.Math.Nodes) }
+
+// Text returns the function's promise and expansion, as they stand in the text of the
+// definitions that call it. Functions called inside it are expanded.
+func (f *Function) Text() string { return f.text(false) }
+
+func (f *Function) text(docs bool) string {
+	g := f.graph()
+	var s strings.Builder
+	fmt.Fprintf(&s, "function %s(x): %s within %s ulp for %s\n", f.Name, f.Math, formatULPs(f.ULPs), f.Domain)
+	if docs && f.Outside != "" {
+		printDocs(&s, "outside", []string{f.Outside})
+	}
+	printGraph(&s, g.Nodes, nil)
+	fmt.Fprintf(&s, "  return %s\n", nodeNames(g.Nodes, nil)[g.Outputs[0].Value])
+	return s.String()
+}
+
+// graph is the expansion on an argument of its own.
+func (f *Function) graph() Graph {
+	b := &Builder{d: &Definition{}, outputs: []Output{{Value: f.Expand(newArgument())}}}
+	return b.graph(true)
+}
+
+func newArgument() *Node { return &Node{Op: OpArg, Name: "x", Extent: PerElement} }
+
+func formatULPs(u float64) string {
+	if u == math.Trunc(u) {
+		return strconv.FormatFloat(u, 'f', 1, 64)
+	}
+	return numberText(u)
+}
+
+// Lines returns a graph, a line per node, with the rules of its sums.
+func (g Graph) Lines(d *Definition) []string {
+	var s strings.Builder
+	printGraph(&s, g.Nodes, d)
+	names := nodeNames(g.Nodes, d)
+	for _, o := range g.Outputs {
+		fmt.Fprintf(&s, "  %s <- %s\n", d.Operands[o.Operand].Name, names[o.Value])
+	}
+	printRules(&s, g.Nodes)
+	return strings.Split(strings.TrimRight(s.String(), "\n"), "\n")
+}
