@@ -56,7 +56,9 @@ func TestRefusals(t *testing.T) {
 			"parameter p: its default 0 is not a finite binary32 above 0"},
 		{"an empty range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.Between(2, 1)))) },
 			"parameter p: nothing is in the range [2,1]"},
-		{"a default that is no int32", func(b *def.Builder) { b.Out("y", def.Select(b.IntParam("p", def.Default(0.5)).Inside(), b.In("x"), def.One)) },
+		{"a default that is no int32", func(b *def.Builder) {
+			b.Out("y", def.Select(b.IntParam("p", def.Default(0.5)).Inside(), b.In("x"), def.One))
+		},
 			"parameter p: its default 0.5 is not an int32"},
 		{"a formula of two lines", func(b *def.Builder) { b.Out("y", b.In("x")); b.Formula("a\nb") },
 			`a formula or clause "a\nb", want one line of text`},

@@ -11,7 +11,7 @@ var Operations = []*op.Operation{
 		Name: "layernorm.forward", Summary: "rows with mean 0 and variance 1, scaled and shifted by column",
 		Definitions: []*def.Definition{ForwardDefinition},
 		Params:      []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
-		Run: op.Plain(ForwardDefinition),
+		Run:         op.Plain(ForwardDefinition),
 		Data: []op.Data{
 			data(ForwardDefinition, "normal", op.Normal),
 			data(ForwardDefinition, "mean 10", op.Around(10)),
