@@ -136,8 +136,13 @@ func (p *parser) metadata(h *header) error {
 		h.metadata[key] = text
 		return nil
 	})
-	if f, ok := err.(*FormatError); ok {
-		f.Problem = metadataName + ": " + f.Problem
+	return under(metadataName, err)
+}
+
+// under says below which key a fault is.
+func under(key string, err error) error {
+	if f, ok := err.(*FormatError); ok && f.Tensor == "" {
+		f.Problem = key + ": " + f.Problem
 	}
 	return err
 }

@@ -20,17 +20,17 @@ func parseIndex(text []byte) (map[string]string, error) {
 		if slices.Contains(seen, key) {
 			return bad("the key %q occurs twice", key)
 		}
+		value := func(string) error { return p.skip() }
 		switch key {
-		case "weight_map", "metadata":
-			seen = append(seen, key)
+		case "metadata":
+		case "weight_map":
+			shards = map[string]string{}
+			value = func(name string) error { return p.shard(shards, name) }
 		default:
 			return p.skip()
 		}
-		if key == "metadata" {
-			return p.object(func(string) error { return p.skip() })
-		}
-		shards = map[string]string{}
-		return p.object(func(name string) error { return p.shard(shards, name) })
+		seen = append(seen, key)
+		return under(key, p.object(value))
 	})
 	if err != nil {
 		return nil, err
