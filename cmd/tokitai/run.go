@@ -180,7 +180,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	defer q.Close()
 
 	files.note(c.ErrOrStderr())
-	in, err := files.read(q)
+	in, err := files.read(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 			return fmt.Errorf("%s not written: %w", plan.wereWritten(), err)
 		}
 	}
-	outputs, err := plan.write(results, used.metadata(o))
+	outputs, err := plan.write(c.Context(), results, used.metadata(o))
 	if err != nil {
 		return err
 	}

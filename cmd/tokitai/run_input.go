@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -59,6 +61,9 @@ func (f *openedFiles) find() error {
 		if err != nil {
 			return err
 		}
+		if err := in.set.Find(in.tensor); err != nil {
+			return err
+		}
 		if f.plan.definition != nil {
 			in.isIndex = f.plan.definition.Operands[f.plan.definition.Operand(operand)].IsIndex
 		}
@@ -69,38 +74,33 @@ func (f *openedFiles) find() error {
 
 // anyTensors are the inputs of an operation that takes any tensors: those of --tensor or,
 // if it names none, all that the operation takes; and those that have files of their own.
-func (f *openedFiles) anyTensors() (operands []string) {
-	add := func(name string) {
-		if !slices.Contains(operands, name) {
-			operands = append(operands, name)
-		}
-	}
+func (f *openedFiles) anyTensors() []string {
+	chosen := map[string]bool{}
 	for name := range f.plan.tensors {
 		if f.plan.isInput(name) {
-			add(name)
+			chosen[name] = true
 		}
 	}
-	isChosen := len(operands) > 0
+	isAll := len(chosen) == 0
 	for i, in := range f.plan.in {
 		switch {
 		case in.operand != "":
-			add(in.operand)
-		case !isChosen:
+			chosen[in.operand] = true
+		case isAll:
 			for _, name := range f.sets[i].Names() {
 				if f.plan.op.Takes(name) {
-					add(name)
+					chosen[name] = true
 				}
 			}
 		}
 	}
-	slices.Sort(operands)
-	return operands
+	return slices.Sorted(maps.Keys(chosen))
 }
 
 // locate finds the tensor of an operand: in the file of its own, or else in those of all.
 func (f *openedFiles) locate(operand string) (inputTensor, error) {
 	name, isNamed := f.plan.tensors[operand]
-	if !isNamed {
+	if isNamed = isNamed && f.plan.isInput(operand); !isNamed {
 		name = operand
 	}
 	var sets []*file.Set
@@ -181,7 +181,7 @@ func (f *openedFiles) note(w io.Writer) {
 			}
 			for i, in := range f.plan.in {
 				if in.operand == "" && f.sets[i].Has(o.Name) {
-					fmt.Fprintf(w, "note: %s of %s is not used: %s takes it with other parameters, see 'tokitai explain %s'\n", o.Name, f.sets[i].Path(), f.plan.op.Name, f.plan.op.Name)
+					fmt.Fprintf(w, "note: %s of %s is not used: %s takes it with other parameters, see 'tokitai explain %s'\n", o.Name, oneLine(f.sets[i].Path()), f.plan.op.Name, f.plan.op.Name)
 				}
 			}
 		}
@@ -202,22 +202,44 @@ func (f *openedFiles) isAlsoWritten() bool {
 }
 
 // read places the inputs on the queue's device, one after the other.
-func (f *openedFiles) read(q *engine.Queue) (engine.Args, error) {
+func (f *openedFiles) read(ctx context.Context, q *engine.Queue) (engine.Args, error) {
 	args := engine.Args{}
 	for _, in := range f.inputs {
-		read := in.set.Read
-		if in.isIndex {
-			read = in.set.ReadIndices
-		}
-		e, err := read(in.tensor)
+		e, err := in.read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
 		if err != nil {
-			return nil, fmt.Errorf("%s: tensor %q: %w", in.set.Path(), in.tensor, err)
+			return nil, fmt.Errorf("%s: %s: %w", in.set.Path(), in.set.Describe(in.tensor), err)
 		}
 		args[in.operand] = t
 	}
 	return args, nil
+}
+
+// read reads the tensor. It does not wait for a slow disk once ctx has ended.
+func (in *inputTensor) read(ctx context.Context) (file.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return file.Entry{}, err
+	}
+	read := in.set.Read
+	if in.isIndex {
+		read = in.set.ReadIndices
+	}
+	type result struct {
+		entry file.Entry
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		e, err := read(in.tensor)
+		done <- result{e, err}
+	}()
+	select {
+	case r := <-done:
+		return r.entry, r.err
+	case <-ctx.Done():
+		return file.Entry{}, ctx.Err()
+	}
 }

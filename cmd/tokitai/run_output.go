@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -59,13 +60,13 @@ func (p *filePlan) wereWritten() string {
 }
 
 // write writes the results, all of them or none, and returns what it has written where.
-func (p *filePlan) write(results engine.Args, metadata map[string]string) ([]runOutput, error) {
+func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[string]string) ([]runOutput, error) {
 	contents := p.divide(slices.Sorted(maps.Keys(results)))
 	paths := p.targets()
 	slices.SortStableFunc(paths, func(a, b string) int { // an index last: it names other files
 		return rank(file.IsIndex(a)) - rank(file.IsIndex(b))
 	})
-	var b newfile.Batch
+	b := newfile.Batch{Stop: ctx.Err}
 	defer b.Discard()
 	outputs := []runOutput{}
 	for _, path := range paths {

@@ -28,7 +28,12 @@ func Write(path string, write func(io.Writer) error) error {
 // Batch is a set of files that replace what stands at their paths together. The zero
 // Batch is empty.
 type Batch struct {
-	files []staged
+	// Stop, if it is set, is called between pieces of a few megabytes. Write ends with the
+	// error that it returns.
+	Stop func() error
+
+	files  []staged
+	moving func(from, to string) error // os.Rename, or a test's
 }
 
 // staged is a file under a temporary name in the folder of its target.
@@ -69,12 +74,42 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 		err = out.Chmod(mode) // which the umask does not narrow
 	}
 	if err == nil {
-		err = write(out)
+		err = write(&stoppable{out, b.Stop})
 	}
 	if err == nil {
 		err = out.Sync()
 	}
 	return inFile(path, cmp.Or(err, out.Close()))
+}
+
+func (b *Batch) move(from, to string) error {
+	if b.moving != nil {
+		return b.moving(from, to)
+	}
+	return os.Rename(from, to)
+}
+
+// stoppable writes in pieces and may end between them.
+type stoppable struct {
+	out  io.Writer
+	stop func() error
+}
+
+func (w *stoppable) Write(data []byte) (int, error) {
+	const piece = 8 << 20
+	written := 0
+	for part := range slices.Chunk(data, piece) {
+		if w.stop != nil {
+			if err := w.stop(); err != nil {
+				return written, err
+			}
+		}
+		n, err := w.out.Write(part)
+		if written += n; err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }
 
 // Commit puts the files in place in the order in which they were written. The last one
@@ -84,7 +119,7 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 func (b *Batch) Commit() error {
 	if len(b.files) == 1 { // the file system replaces one file in one step
 		f := &b.files[0]
-		if err := os.Rename(f.temporary, f.target); err != nil {
+		if err := b.move(f.temporary, f.target); err != nil {
 			return inFile(f.path, err)
 		}
 		f.isInPlace = true
@@ -93,7 +128,7 @@ func (b *Batch) Commit() error {
 	for i := len(b.files) - 1; i >= 0; i-- {
 		f := &b.files[i]
 		former := temporaryName(f.target)
-		switch err := os.Rename(f.target, former); {
+		switch err := b.move(f.target, former); {
 		case err == nil:
 			f.former = former
 		case !errors.Is(err, fs.ErrNotExist):
@@ -102,7 +137,7 @@ func (b *Batch) Commit() error {
 	}
 	for i := range b.files {
 		f := &b.files[i]
-		if err := os.Rename(f.temporary, f.target); err != nil {
+		if err := b.move(f.temporary, f.target); err != nil {
 			return inFile(f.path, errors.Join(err, b.restore()))
 		}
 		f.isInPlace = true
@@ -121,11 +156,11 @@ func (b *Batch) restore() error {
 	for i := range b.files {
 		f := &b.files[i]
 		if f.isInPlace {
-			failed = append(failed, os.Rename(f.target, f.temporary))
+			failed = append(failed, b.move(f.target, f.temporary))
 			f.isInPlace = false
 		}
 		if f.former != "" {
-			failed = append(failed, os.Rename(f.former, f.target))
+			failed = append(failed, b.move(f.former, f.target))
 		}
 	}
 	return errors.Join(failed...)

@@ -129,6 +129,13 @@ func (s *Set) IsArray() bool {
 // Close closes the files.
 func (s *Set) Close() error { return s.source.Close() }
 
+// Find opens the file that holds a tensor, so that what is in the way is found before
+// anything is read.
+func (s *Set) Find(name string) error {
+	_, err := s.source.Info(name)
+	return err
+}
+
 // Read reads a tensor.
 func (s *Set) Read(name string) (Entry, error) {
 	info, err := s.source.Info(name)
@@ -160,8 +167,8 @@ func (s *Set) ReadIndices(name string) (Entry, error) {
 		wide := int64(binary.LittleEndian.Uint64(e.Data[8*i:]))
 		if int64(int32(wide)) != wide {
 			return Entry{}, &tensor.BadArgument{
-				Op: s.path, Operand: s.subject(name), Got: fmt.Sprintf("has the index %d at %v", wide, position(i, e.Shape)),
-				Want: fmt.Sprintf("%d to %d", math.MinInt32, math.MaxInt32),
+				Op: s.path, Operand: s.Describe(name), Got: fmt.Sprintf("has %d at %v", wide, position(i, e.Shape)),
+				Want: fmt.Sprintf("indices from %d to %d", math.MinInt32, math.MaxInt32),
 			}
 		}
 		binary.LittleEndian.PutUint32(e.Data[4*i:], uint32(wide))
@@ -176,11 +183,11 @@ func (s *Set) read(info safetensors.Info) (Entry, error) {
 }
 
 func (s *Set) unsupported(info safetensors.Info, want string) error {
-	return fmt.Errorf("%s: %s: dtype %q is not supported; %s", s.path, s.subject(info.Name), info.DType, want)
+	return fmt.Errorf("%s: %s: dtype %q is not supported; %s", s.path, s.Describe(info.Name), info.DType, want)
 }
 
-// subject is a tensor in an error.
-func (s *Set) subject(name string) string {
+// Describe names a tensor in an error.
+func (s *Set) Describe(name string) string {
 	if s.IsArray() {
 		return "the array"
 	}

@@ -95,7 +95,7 @@ func checkDescr(descr string) error {
 	case "O":
 		return bad("dtype '%s' is pickled Python objects, which are never read, want %s", descr, readable)
 	case "V2":
-		return bad("dtype '%s' has no meaning to NumPy; bf16, which is often stored so, is read from safetensors", descr)
+		return bad("dtype '%s' is raw bytes; bf16, which is often stored so, is read from safetensors files", descr)
 	}
 	return bad("dtype %q is not supported, want %s", descr, readable)
 }

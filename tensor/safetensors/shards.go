@@ -53,7 +53,6 @@ func (s *Shards) Close() error {
 	for _, r := range s.opened {
 		failed = append(failed, r.Close())
 	}
-	clear(s.opened)
 	return errors.Join(failed...)
 }
 
