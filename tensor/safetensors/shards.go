@@ -33,18 +33,22 @@ func OpenIndex(path string) (*Shards, error) {
 		return nil, err
 	}
 	defer source.Close()
-	text, err := readExactly(source, maxHeader+1, false)
-	if err == nil && len(text) > maxHeader {
-		err = bad("the index is longer than %d bytes", maxHeader)
-	}
-	if err != nil {
-		return nil, inFile(path, err)
-	}
-	files, err := parseIndex(text)
+	files, err := readIndex(source)
 	if err != nil {
 		return nil, inFile(path, err)
 	}
 	return &Shards{path: path, files: files, opened: map[string]*Reader{}}, nil
+}
+
+func readIndex(source *os.File) (map[string]string, error) {
+	if info, err := source.Stat(); err == nil && info.Size() > maxHeader {
+		return nil, bad("the index has %d bytes, want at most %d", info.Size(), maxHeader)
+	}
+	text, err := readExactly(source, maxHeader+1, false)
+	if err != nil {
+		return nil, err
+	}
+	return parseIndex(text)
 }
 
 // Close closes the files that were opened.
