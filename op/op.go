@@ -33,6 +33,16 @@ type Operation struct {
 	// that people give, from those; nil where they are the same.
 	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)
 
+	// Variant returns the definition whose operands Run takes with these parameters; nil
+	// stands for the first of Definitions.
+	Variant func(v *Values) *def.Definition
+
+	// Takes is set where Run takes any number of tensors instead of a definition's inputs:
+	// it reports by its name whether a tensor is one of them. Results are then the outputs
+	// that are not inputs too.
+	Takes   func(name string) bool
+	Results []string
+
 	// Run computes on tensors by name, and returns the outputs. Tensors that are
 	// updated in place are inputs and outputs; the inputs are not changed.
 	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.Option) (engine.Args, error)

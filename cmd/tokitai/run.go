@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,14 +15,13 @@ import (
 	"tokitai/evidence"
 	"tokitai/op"
 	"tokitai/op/all"
-	"tokitai/tensor"
-	"tokitai/tensor/safetensors"
 	"tokitai/verify"
 )
 
 // runFlags are what the command line of run says.
 type runFlags struct {
-	in, out, report  string
+	files            fileFlags
+	report           string
 	device, lowering string
 	params           []string
 	options          [len(runOptions)]string
@@ -99,8 +96,7 @@ policy, bad_index and admission can also be given with --param.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.in, "in", "", "read tensors from `FILE`")
-	flags.StringVar(&f.out, "out", "", "write tensors to `FILE`")
+	f.files.register(c)
 	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports into the folder `DIR`")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
@@ -110,8 +106,6 @@ policy, bad_index and admission can also be given with --param.`,
 		c.RegisterFlagCompletionFunc(o.flag, cobra.FixedCompletions(o.values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	jsonFlag(c, &f.json)
-	c.MarkFlagFilename("in", "safetensors")
-	c.MarkFlagFilename("out", "safetensors")
 	c.MarkFlagDirname("report")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
@@ -140,16 +134,22 @@ func completeParam(_ *cobra.Command, args []string, _ string) ([]cobra.Completio
 }
 
 func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
-	if f.in == "" || f.out == "" {
-		return wrongUse("--in and --out are needed: the files to read and to write")
-	}
 	params, options, err := f.parameters(o)
+	if err != nil {
+		return err
+	}
+	plan, err := f.files.plan(o, params)
 	if err != nil {
 		return err
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
+	files, err := plan.open()
+	if err != nil {
+		return err
+	}
+	defer files.close()
 	dev, err := engine.Open(f.device)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	}
 	var used usedLowerings
 	options = append(options, engine.WithLowering(lowering), engine.WithObserver(&used), engine.WithLog(warnings(c.ErrOrStderr())))
-	checked, err := f.checked(c, o)
+	checked, err := f.checked(c, o, files)
 	if err != nil {
 		return err
 	}
@@ -179,17 +179,18 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	}
 	defer q.Close()
 
-	in, err := f.read(q)
+	files.note(c.ErrOrStderr())
+	in, err := files.read(c.Context(), q)
 	if err != nil {
 		return err
 	}
 	q = q.WithContext(c.Context())
-	outputs, err := o.Run(q, in, params)
+	results, err := o.Run(q, in, params)
 	if err == nil {
 		err = q.Wait()
 	}
 	if err != nil {
-		return f.failed(checked, withTensorHint(err, o, in))
+		return f.failed(checked, err)
 	}
 	if definition != "" && !used.hasDefinition(definition) {
 		return wrongUse("%s was not used: with these parameters %s", f.lowering, used.String())
@@ -198,31 +199,28 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if checked != nil {
 		reports = checked.Reports()
 		if err := evidence.Write(f.report, reports); err != nil {
-			return fmt.Errorf("%s was not written: %w", f.out, err)
+			return fmt.Errorf("%s not written: %w", plan.wereWritten(), err)
 		}
 	}
-	if err := f.write(o, outputs, used); err != nil {
+	outputs, err := plan.write(c.Context(), results, used.metadata(o))
+	if err != nil {
 		return err
 	}
-	if err := f.print(c.OutOrStdout(), o, dev.Name(), outputs, used, reports); err != nil {
+	if err := f.print(c.OutOrStdout(), &runResult{Operation: o.Name, Device: dev.Name(), Lowerings: used, File: plan.onlyTarget(), Outputs: outputs}, reports); err != nil {
 		return err
 	}
 	if checked == nil {
 		return nil
 	}
-	return f.verdict(checked)
+	return f.verdict(checked, plan)
 }
 
 // checked is what --report asks for, or nil.
-func (f *runFlags) checked(c *cobra.Command, o *op.Operation) (*verify.CallReport, error) {
+func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles) (*verify.CallReport, error) {
 	if f.report == "" {
 		return nil, nil
 	}
-	in, err := os.Stat(f.in)
-	if err != nil {
-		return nil, err
-	}
-	if out, err := os.Stat(f.out); err == nil && os.SameFile(in, out) {
+	if files.isAlsoWritten() {
 		return nil, wrongUse("--out is the file of --in, which a report has to leave as it is: give another file")
 	}
 	program, err := programSHA256()
@@ -249,7 +247,7 @@ func (f *runFlags) failed(r *verify.CallReport, err error) error {
 }
 
 // verdict is nil if every kernel was accepted.
-func (f *runFlags) verdict(r *verify.CallReport) error {
+func (f *runFlags) verdict(r *verify.CallReport, plan *filePlan) error {
 	for _, p := range r.Reports() {
 		if p.Verdict != r.Verdict() {
 			continue
@@ -258,9 +256,9 @@ func (f *runFlags) verdict(r *verify.CallReport) error {
 		case evidence.Accepted:
 			return nil
 		case evidence.Rejected:
-			return &verdictError{exitRejected, fmt.Errorf("%s; the outputs in %s are wrong: do not use them", p.Reason, f.out)}
+			return &verdictError{exitRejected, fmt.Errorf("%s; the outputs in %s are wrong: do not use them", p.Reason, allOf(plan.targets()))}
 		}
-		return &verdictError{exitUndecided, fmt.Errorf("%s: %s; the outputs in %s are unchecked", p.Lowering, p.Reason, f.out)}
+		return &verdictError{exitUndecided, fmt.Errorf("%s: %s; the outputs in %s are unchecked", p.Lowering, p.Reason, allOf(plan.targets()))}
 	}
 	return &verdictError{exitUndecided, errors.New("no kernel ran: nothing was checked")}
 }
@@ -367,72 +365,27 @@ func warnings(w io.Writer) *slog.Logger {
 	}}))
 }
 
-// read places the tensors of the file on the queue's device.
-func (f *runFlags) read(q *engine.Queue) (engine.Args, error) {
-	file, err := safetensors.ReadFile(f.in)
-	if err != nil {
-		return nil, err
-	}
-	in := engine.Args{}
-	for _, e := range file.Entries {
-		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: tensor %q: %w", f.in, e.Name, err)
-		}
-		in[e.Name] = t
-	}
-	return in, nil
-}
-
-func (f *runFlags) write(o *op.Operation, outputs engine.Args, used usedLowerings) error {
-	file := &safetensors.File{Metadata: map[string]string{
-		"operation":         o.Name,
-		"lowering":          strings.Join(used.ids(), ","),
-		"definition_sha256": strings.Join(used.hashes(), ","),
-		"tool":              "tokitai " + version,
-	}}
-	for name, t := range outputs {
-		data, err := contents(t)
-		if err != nil {
-			return err
-		}
-		file.Entries = append(file.Entries, safetensors.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
-	}
-	return safetensors.WriteFile(f.out, file)
-}
-
-// contents are the bytes of a tensor, without a copy where that is possible:
-// outputs may fill most of the memory.
-func contents(t *tensor.Tensor) ([]byte, error) {
-	if a, ok := t.Array(); ok && t.IsContiguous() {
-		return a.Data, nil
-	}
-	return t.Bytes()
-}
-
 // runResult is what run prints for machines.
 type runResult struct {
 	Operation string         `json:"operation"`
 	Device    string         `json:"device"`
 	Lowerings []usedLowering `json:"lowerings"`
-	File      string         `json:"file"`
+	File      string         `json:"file,omitempty"` // if there is one alone
 	Outputs   []runOutput    `json:"outputs"`
 
 	Reports []evidence.Summary `json:"reports,omitempty"` // with --report
 }
 
+// runOutput is one output, and where it was written.
 type runOutput struct {
-	Name  string `json:"name"`
-	DType string `json:"dtype"`
-	Shape []int  `json:"shape"`
+	Name   string `json:"name"` // the operand's
+	DType  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
+	File   string `json:"file"`
+	Tensor string `json:"tensor,omitempty"` // its name in the file
 }
 
-func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs engine.Args, used usedLowerings, reports []*evidence.Report) error {
-	r := runResult{Operation: o.Name, Device: device, Lowerings: used, File: f.out, Outputs: []runOutput{}}
-	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		t := outputs[name]
-		r.Outputs = append(r.Outputs, runOutput{Name: name, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...)})
-	}
+func (f *runFlags) print(w io.Writer, r *runResult, reports []*evidence.Report) error {
 	for _, p := range reports {
 		r.Reports = append(r.Reports, p.Summary)
 	}
@@ -441,7 +394,11 @@ func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs en
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, out := range r.Outputs {
-		fmt.Fprintf(table, "%s\t%s\t%v\n", oneLine(out.Name), out.DType, out.Shape)
+		fmt.Fprintf(table, "%s\t%s\t%v", oneLine(out.Name), out.DType, out.Shape)
+		if out.Tensor != "" && out.Tensor != out.Name {
+			fmt.Fprintf(table, "\tas %s", oneLine(out.Tensor))
+		}
+		fmt.Fprintln(table)
 	}
 	if err := table.Flush(); err != nil || len(r.Reports) == 0 {
 		return err
@@ -498,29 +455,18 @@ func (u usedLowerings) hashes() (all []string) {
 	return all
 }
 
+// metadata names the origin of outputs in their files.
+func (u usedLowerings) metadata(o *op.Operation) map[string]string {
+	return map[string]string{
+		"operation":         o.Name,
+		"lowering":          strings.Join(u.ids(), ","),
+		"definition_sha256": strings.Join(u.hashes(), ","),
+		"tool":              "tokitai " + version,
+	}
+}
+
 func (u usedLowerings) hasDefinition(name string) bool {
 	return slices.ContainsFunc(u, func(l usedLowering) bool { return l.Definition == name })
 }
 
 func (u usedLowerings) String() string { return strings.Join(u.ids(), " and ") + " ran" }
-
-// withTensorHint adds the input that was perhaps meant to an error about a tensor
-// of the file that the operation does not know.
-func withTensorHint(err error, o *op.Operation, in engine.Args) error {
-	var bad *tensor.BadArgument
-	if !errors.As(err, &bad) || in[bad.Operand] == nil {
-		return err
-	}
-	var missing []string
-	for _, d := range o.Definitions {
-		for _, operand := range d.Operands {
-			switch {
-			case operand.Name == bad.Operand:
-				return err
-			case operand.IsIn && in[operand.Name] == nil && !slices.Contains(missing, operand.Name):
-				missing = append(missing, operand.Name)
-			}
-		}
-	}
-	return fmt.Errorf("%w%s", err, didYouMean(bad.Operand, missing))
-}

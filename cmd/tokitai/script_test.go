@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tokitai/num"
+	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
 )
 
@@ -28,8 +32,9 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script. Beside the usual commands there are:
 //
 //	exits CODE command...     run a command that ends with that exit code
-//	tensors FILE TENSOR...    write a safetensors file; see parseTensor
-//	show FILE                 print metadata and values of a safetensors file
+//	tensors FILE TENSOR...    write a safetensors file; see parseTensor and foreignTensor
+//	array FILE TENSOR         write a .npy file, whatever the tensor's name
+//	show FILE                 print metadata and values of a safetensors or .npy file
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -37,7 +42,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "tensors": writeTensors, "show": showTensors,
+			"exits": exits, "tensors": writeTensors, "array": writeArray, "show": showTensors,
 		},
 	})
 }
@@ -60,12 +65,69 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 func writeTensors(ts *testscript.TestScript, neg bool, args []string) {
 	f := &safetensors.File{}
+	var foreign []string
 	for _, a := range args[1:] {
+		if strings.ContainsAny(strings.Split(a, ":")[1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+			foreign = append(foreign, a)
+			continue
+		}
 		e, err := parseTensor(a)
 		ts.Check(err)
 		f.Entries = append(f.Entries, e)
 	}
-	ts.Check(safetensors.WriteFile(ts.MkAbs(args[0]), f))
+	var b bytes.Buffer
+	ts.Check(safetensors.Write(&b, f))
+	content, err := withForeign(b.Bytes(), foreign)
+	ts.Check(err)
+	path := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o777))
+	ts.Check(os.WriteFile(path, content, 0o666))
+}
+
+// withForeign adds tensors to a file of dtypes that the package cannot write, such as
+// label:I64:3=-100,0,7 or mask:BOOL:2x2. Integers may have values, everything else is 0.
+func withForeign(content []byte, tensors []string) ([]byte, error) {
+	n := 8 + binary.LittleEndian.Uint64(content)
+	text, data := strings.TrimSpace(string(content[8:n])), content[n:]
+	for _, tensor := range tensors {
+		what, values, _ := strings.Cut(tensor, "=")
+		parts := strings.Split(what, ":")
+		elemBits, ok := map[string]int{"BOOL": 8, "U8": 8, "F8_E4M3": 8, "I16": 16, "F64": 64, "I64": 64}[parts[1]]
+		if !ok {
+			return nil, fmt.Errorf("%q: unknown dtype", tensor)
+		}
+		elems := 1
+		for size := range strings.SplitSeq(parts[2], "x") {
+			k, err := strconv.Atoi(size)
+			if err != nil {
+				return nil, err
+			}
+			elems *= k
+		}
+		begin := len(data)
+		for i := range elems {
+			v := int64(0)
+			if list := strings.Split(values, ","); i < len(list) && values != "" {
+				var err error
+				if v, err = strconv.ParseInt(list[i], 10, 64); err != nil {
+					return nil, err
+				}
+			}
+			data = append(data, binary.LittleEndian.AppendUint64(nil, uint64(v))[:elemBits/8]...)
+		}
+		entry := fmt.Sprintf(`"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%d,%d]}`, parts[0], parts[1], strings.ReplaceAll(parts[2], "x", ","), begin, len(data))
+		if text = strings.TrimSuffix(text, "}"); text != "{" {
+			text += ","
+		}
+		text += entry + "}"
+	}
+	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), []byte(text), data), nil
+}
+
+func writeArray(ts *testscript.TestScript, neg bool, args []string) {
+	e, err := parseTensor(args[1])
+	ts.Check(err)
+	ts.Check(npy.WriteFile(ts.MkAbs(args[0]), npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data}))
 }
 
 // parseTensor reads NAME:DTYPE:SHAPE=VALUES, such as x:f16:2x2=1,2,3,4. No shape
@@ -119,7 +181,14 @@ func parseTensor(s string) (safetensors.Entry, error) {
 }
 
 func showTensors(ts *testscript.TestScript, neg bool, args []string) {
-	f, err := safetensors.ReadFile(ts.MkAbs(args[0]))
+	path := ts.MkAbs(args[0])
+	if filepath.Ext(path) == ".npy" {
+		a, err := npy.ReadFile(path)
+		ts.Check(err)
+		fmt.Fprint(ts.Stdout(), formatFile(&safetensors.File{Entries: []safetensors.Entry{{Name: "array", DType: a.DType, Shape: a.Shape, Data: a.Data}}}))
+		return
+	}
+	f, err := safetensors.ReadFile(path)
 	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), formatFile(f))
 }

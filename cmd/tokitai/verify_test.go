@@ -446,7 +446,7 @@ func TestRunReportUndecided(t *testing.T) {
 	}
 
 	var nothing verify.CallReport
-	if err := (&runFlags{}).verdict(&nothing); exitCode(err) != exitUndecided {
+	if err := (&runFlags{}).verdict(&nothing, &filePlan{}); exitCode(err) != exitUndecided {
 		t.Errorf("nothing gives %v", err)
 	}
 }

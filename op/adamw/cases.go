@@ -34,6 +34,10 @@ var Operations = []*op.Operation{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
 		Params:      params, Run: runStep, Derive: derive,
+		Variant: func(v *op.Values) *def.Definition {
+			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one
+			return mode.Definition()
+		},
 		Data: []op.Data{
 			data("step 10", 10), data("step 1", 1),
 		},
@@ -44,7 +48,11 @@ var Operations = []*op.Operation{
 		Name: "adamw.step_all", Summary: "one step of AdamW on all tensors of a model, named NAME.weight, NAME.m, NAME.v, NAME.grad",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
 		Params:      allParams(),
-		Run:         runStepAll,
+		Takes: func(name string) bool {
+			_, _, ok := splitName(name)
+			return ok
+		},
+		Run: runStepAll,
 	},
 }
 
@@ -205,6 +213,17 @@ func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.Option) (e
 	return results, q.Wait()
 }
 
+// splitName divides NAME.weight into NAME and weight. It reports whether the name is one
+// of an input.
+func splitName(name string) (group, role string, ok bool) {
+	dot := strings.LastIndexByte(name, '.')
+	if dot < 1 {
+		return "", "", false
+	}
+	group, role = name[:dot], name[dot+1:]
+	return group, role, slices.Contains([]string{"weight", "m", "v", "grad"}, role)
+}
+
 // runStepAll groups tensors by the part of their name before the last dot, and
 // numbers the groups in the order of their names.
 func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
@@ -214,14 +233,14 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Op
 	}
 	groups := map[string]engine.Args{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		dot := strings.LastIndexByte(name, '.')
-		if role := name[dot+1:]; dot < 1 || !slices.Contains([]string{"weight", "m", "v", "grad"}, role) {
+		group, role, ok := splitName(name)
+		if !ok {
 			return nil, &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is no input", Want: "NAME.weight, NAME.m, NAME.v or NAME.grad"}
 		}
-		if groups[name[:dot]] == nil {
-			groups[name[:dot]] = engine.Args{}
+		if groups[group] == nil {
+			groups[group] = engine.Args{}
 		}
-		groups[name[:dot]][name[dot+1:]] = in[name]
+		groups[group][role] = in[name]
 	}
 	if len(groups) == 0 {
 		return nil, &tensor.BadArgument{Op: stepAll, Operand: "input", Got: "has no tensors", Want: "NAME.weight, NAME.m, NAME.v and NAME.grad"}

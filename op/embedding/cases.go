@@ -29,6 +29,12 @@ var Operations = []*op.Operation{
 			{Name: "accumulate", Default: "false", Help: "add to the dweight that is given"},
 			{Name: "out", Default: "same", Help: "dtype of dweight: f32, or same for that of dout; when accumulating, that of the dweight that is given"},
 		},
+		Variant: func(v *op.Values) *def.Definition {
+			if v.Bool("accumulate") {
+				return AccumulateDefinition
+			}
+			return BackwardDefinition
+		},
 		Run: runBackward,
 		Data: []op.Data{
 			{Name: "normal, 64 of each", Definition: BackwardDefinition, Sizes: map[string]int{"Q": 4096, "V": 64, "D": 64}},

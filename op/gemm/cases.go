@@ -25,6 +25,12 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 			{Name: "accumulate", Default: "false", Help: "add to the result that is given"},
 			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating, that of the result that is given"},
 		},
+		Variant: func(v *op.Values) *def.Definition {
+			if v.Bool("accumulate") {
+				return accumulate
+			}
+			return set
+		},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			return run(q, set, accumulate, in, v, opts)
 		},

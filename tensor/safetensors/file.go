@@ -6,12 +6,18 @@
 //	           perhaps with "__metadata__": {"key": "value", ...}; padded with spaces
 //	data       the tensors' bytes, little-endian and row-major; offsets count from here
 //
-// It owns the format alone: an Entry is a name, a dtype, a shape and bytes.
+// A model may be cut into several such files, shards, with an index beside them
+// that says which one holds which tensor:
+//
+//	{"metadata": {"total_size": 24}, "weight_map": {"name": "model-00001-of-00002.safetensors", ...}}
+//
+// The package owns these formats alone: an Entry is a name, a dtype, a shape and bytes.
 // Placing them on a device is tensor.FromBytes. Every file it accepts is whole
 // and means one thing; what the format forbids, or leaves open, is refused with
 // a FormatError that names the file, the tensor and the fault.
 //
-// Start with ReadFile and WriteFile.
+// ReadFile and WriteFile take a file as a whole. Open and OpenIndex read single
+// tensors of files that need not fit into memory; WriteShards writes shards.
 package safetensors
 
 import (
@@ -22,6 +28,7 @@ import (
 	"slices"
 	"strings"
 
+	"tokitai/internal/newfile"
 	"tokitai/num"
 )
 
@@ -31,6 +38,36 @@ type Entry struct {
 	DType num.DType
 	Shape []int  // empty for a scalar; a size may be 0
 	Data  []byte // little-endian, row-major
+}
+
+// Info describes a tensor of a file without its data.
+type Info struct {
+	Name  string
+	DType string // in the format's words, and perhaps one that this package cannot read: F16, I64, F8_E4M3
+	Shape []int
+}
+
+// Storage returns the storage format of the tensor, or num.NoDType if the project has
+// none like it.
+func (i Info) Storage() num.DType {
+	for _, f := range formatNames {
+		if f.name == i.DType {
+			return f.dtype
+		}
+	}
+	return num.NoDType
+}
+
+// Int64 is the dtype of 64-bit integers, which Reader.Bytes reads though no
+// num.DType stores them: people's indices have it.
+const Int64 = "I64"
+
+// elemBytes returns the size of an element, or 0 if it is not known.
+func (i Info) elemBytes() int {
+	if i.DType == Int64 {
+		return 8
+	}
+	return i.Storage().Size()
 }
 
 // File is what a file holds.
@@ -103,6 +140,9 @@ func inFile(path string, err error) error {
 		f.File = path
 		return f
 	}
+	if _, ok := errors.AsType[*newfile.Error](err); ok || err == nil {
+		return err // which names the path
+	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
@@ -141,19 +181,10 @@ func layoutRank(d num.DType) int {
 	return -1
 }
 
-func parseDType(name string) (num.DType, bool) {
-	for _, f := range formatNames {
-		if f.name == name {
-			return f.dtype, true
-		}
-	}
-	return num.NoDType, false
-}
-
 // byteCount is the size of a shape's data. It refuses a product that overflows
 // at any step, even where a later size is 0.
-func byteCount(d num.DType, shape []int) (int64, bool) {
-	n := uint64(d.Size())
+func byteCount(elemBytes int, shape []int) (int64, bool) {
+	n := uint64(elemBytes)
 	for _, size := range shape {
 		if size < 0 {
 			return 0, false

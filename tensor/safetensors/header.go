@@ -13,14 +13,14 @@ import (
 	"tokitai/num"
 )
 
-// header is a parsed header: entries without data, and where their data lies.
+// header is a parsed header: the tensors in its order, and where their data lies.
 type header struct {
-	entries  []located
+	tensors  []located
 	metadata map[string]string
 }
 
 type located struct {
-	Entry
+	Info
 	begin, end int64
 }
 
@@ -28,16 +28,13 @@ type located struct {
 // equal names and mend broken text, both silently, so the tokens are taken one
 // by one.
 func parseHeader(text []byte) (*header, error) {
-	switch {
-	case len(text) == 0 || text[0] != '{':
+	if len(text) == 0 || text[0] != '{' {
 		return nil, bad("the header does not begin with {")
-	case !utf8.Valid(text):
-		return nil, bad("the header is not UTF-8")
-	case hasLoneSurrogate(text):
-		return nil, bad("the header has half of a surrogate pair, which is no character")
 	}
-	p := &parser{json: json.NewDecoder(bytes.NewReader(text))}
-	p.json.UseNumber()
+	if err := checkText("the header", text); err != nil {
+		return nil, err
+	}
+	p := newParser("the header", text)
 	h := &header{}
 	seen := map[string]bool{}
 	err := p.object(func(name string) error {
@@ -53,14 +50,30 @@ func parseHeader(text []byte) (*header, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.json.Token(); err != io.EOF {
-		return nil, bad("the header goes on after its closing }")
-	}
-	return h, nil
+	return h, p.end()
 }
 
+// parser takes JSON apart. Its errors call the text by its name.
 type parser struct {
+	name string
 	json *json.Decoder
+}
+
+func newParser(name string, text []byte) *parser {
+	p := &parser{name, json.NewDecoder(bytes.NewReader(text))}
+	p.json.UseNumber()
+	return p
+}
+
+// checkText refuses what encoding/json would mend.
+func checkText(name string, text []byte) error {
+	switch {
+	case !utf8.Valid(text):
+		return bad("%s is not UTF-8", name)
+	case hasLoneSurrogate(text):
+		return bad("%s has half of a surrogate pair, which is no character", name)
+	}
+	return nil
 }
 
 // token is the next token: a json.Delim, string, json.Number, bool or nil.
@@ -68,11 +81,19 @@ func (p *parser) token() (json.Token, error) {
 	t, err := p.json.Token()
 	if err != nil {
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, bad("the header is not JSON: it ends early")
+			return nil, bad("%s is not JSON: it ends early", p.name)
 		}
-		return nil, bad("the header is not JSON: %v", err)
+		return nil, bad("%s is not JSON: %v", p.name, err)
 	}
 	return t, nil
+}
+
+// end refuses whatever follows the closing brace.
+func (p *parser) end() error {
+	if _, err := p.json.Token(); err != io.EOF {
+		return bad("%s goes on after its closing }", p.name)
+	}
+	return nil
 }
 
 // object reads { "name": ..., }; value reads what follows each name.
@@ -115,14 +136,19 @@ func (p *parser) metadata(h *header) error {
 		h.metadata[key] = text
 		return nil
 	})
-	if f, ok := err.(*FormatError); ok {
-		f.Problem = metadataName + ": " + f.Problem
+	return under(metadataName, err)
+}
+
+// under says below which key a fault is.
+func under(key string, err error) error {
+	if f, ok := err.(*FormatError); ok && f.Tensor == "" {
+		f.Problem = key + ": " + f.Problem
 	}
 	return err
 }
 
 func (p *parser) tensor(h *header, name string) error {
-	e := located{Entry: Entry{Name: name}}
+	e := located{Info: Info{Name: name}}
 	var hasDType, hasShape, hasOffsets bool
 	err := p.object(func(key string) error {
 		switch {
@@ -152,14 +178,10 @@ func (p *parser) tensor(h *header, name string) error {
 	if err != nil {
 		return inTensor(name, err)
 	}
-	want, ok := byteCount(e.DType, e.Shape)
-	if !ok {
-		return badTensor(name, "shape %v of %v overflows 64 bits", e.Shape, e.DType)
+	if err := e.checkSize(); err != nil {
+		return inTensor(name, err)
 	}
-	if got := e.end - e.begin; got != want {
-		return badTensor(name, "shape %v of %v needs %d bytes, but data_offsets [%d, %d] hold %d", e.Shape, e.DType, want, e.begin, e.end, got)
-	}
-	h.entries = append(h.entries, e)
+	h.tensors = append(h.tensors, e)
 	return nil
 }
 
@@ -172,8 +194,23 @@ func (p *parser) dtype(e *located) error {
 	if !ok {
 		return bad("dtype is %v, want a string", describe(t))
 	}
-	if e.DType, ok = parseDType(name); !ok {
-		return bad("dtype %q is not supported; %s", name, supported)
+	e.DType = name
+	return nil
+}
+
+// checkSize compares the shape with the offsets. Of a dtype that cannot be read the
+// size is not known, nor needed.
+func (e *located) checkSize() error {
+	elemBytes := e.elemBytes()
+	if elemBytes == 0 {
+		return nil
+	}
+	want, ok := byteCount(elemBytes, e.Shape)
+	if !ok {
+		return bad("shape %v of %s overflows 64 bits", e.Shape, e.DType)
+	}
+	if got := e.end - e.begin; got != want {
+		return bad("shape %v of %s needs %d bytes, but data_offsets [%d, %d] hold %d", e.Shape, e.DType, want, e.begin, e.end, got)
 	}
 	return nil
 }
@@ -306,7 +343,7 @@ func hasLoneSurrogate(text []byte) bool {
 
 // checkLayout refuses data that overlaps or has holes, and returns its length.
 func (h *header) checkLayout() (int64, error) {
-	order := slices.Clone(h.entries)
+	order := slices.Clone(h.tensors)
 	slices.SortFunc(order, func(a, b located) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})
@@ -323,15 +360,13 @@ func (h *header) checkLayout() (int64, error) {
 	return at, nil
 }
 
-// file joins the header to its data.
-func (h *header) file(data []byte) *File {
-	f := &File{Metadata: h.metadata}
-	for _, e := range h.entries {
-		e.Data = data[e.begin:e.end:e.end]
-		f.Entries = append(f.Entries, e.Entry)
+// entry returns the tensor without its data, if it is of a dtype that the project has.
+func (e *located) entry() (Entry, error) {
+	dtype := e.Storage()
+	if dtype == num.NoDType {
+		return Entry{}, badTensor(e.Name, "dtype %q is not supported; %s", e.DType, supported)
 	}
-	sortByName(f.Entries)
-	return f
+	return Entry{Name: e.Name, DType: dtype, Shape: e.Shape}, nil
 }
 
 // formatName is the format's word for a dtype that has a layoutRank.

@@ -5,17 +5,14 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"tokitai/internal/newfile"
 )
 
 // Write writes a file. What it writes depends on the content alone, not on the
@@ -40,43 +37,17 @@ func Write(w io.Writer, f *File) error {
 // is whole and on the disk. What stood there before is replaced; after an error
 // it is as it was.
 func WriteFile(path string, f *File) error {
-	// A link is followed, and what is no file (a device, a pipe) is left alone:
-	// renaming would put a file in its place.
-	target, mode, isReplaced := path, os.FileMode(0o666), false
-	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: not a regular file", path)
-		}
-		if target, err = filepath.EvalSymlinks(path); err != nil {
-			return err
-		}
-		mode, isReplaced = info.Mode().Perm(), true
+	var b newfile.Batch
+	defer b.Discard()
+	if err := Stage(&b, path, f); err != nil {
+		return err
 	}
-	// Not os.CreateTemp, whose files are private: these have the permissions of
-	// the file they replace, or of any file a program writes.
-	temporary := fmt.Sprintf("%s.%016x.tmp", target, rand.Uint64())
-	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return &fs.PathError{Op: "create", Path: path, Err: errors.Unwrap(err)}
-	}
-	if isReplaced {
-		err = out.Chmod(mode) // which the umask does not narrow
-	}
-	if err == nil {
-		err = Write(out, f)
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	err = cmp.Or(err, out.Close())
-	if err == nil {
-		err = os.Rename(temporary, target)
-	}
-	if err != nil {
-		os.Remove(temporary)
-		return inFile(path, err)
-	}
-	return nil
+	return b.Commit()
+}
+
+// Stage writes a file as one of several that shall appear together.
+func Stage(b *newfile.Batch, path string, f *File) error {
+	return inFile(path, b.Write(path, func(w io.Writer) error { return Write(w, f) }))
 }
 
 // layOut checks f and returns the length and header as bytes, and the entries in
@@ -143,7 +114,7 @@ func checkEntry(e Entry) error {
 			return badTensor(e.Name, "shape %v has a negative size", e.Shape)
 		}
 	}
-	want, ok := byteCount(e.DType, e.Shape)
+	want, ok := byteCount(e.DType.Size(), e.Shape)
 	if !ok {
 		return badTensor(e.Name, "shape %v of %v overflows 64 bits", e.Shape, e.DType)
 	}

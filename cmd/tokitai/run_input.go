@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"tokitai/engine"
+	"tokitai/tensor"
+	"tokitai/tensor/file"
+)
+
+// openedFiles are the files of --in, and the tensors that are read from them.
+type openedFiles struct {
+	plan   *filePlan
+	sets   []*file.Set // as plan.in
+	inputs []inputTensor
+}
+
+// inputTensor is where an operand is.
+type inputTensor struct {
+	operand, tensor string
+	set             *file.Set
+	isIndex         bool
+}
+
+// open opens the files of --in and finds every input. It reads no tensor.
+func (p *filePlan) open() (*openedFiles, error) {
+	f := &openedFiles{plan: p}
+	for _, in := range p.in {
+		set, err := file.Open(in.path)
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		f.sets = append(f.sets, set)
+	}
+	if err := f.find(); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *openedFiles) close() {
+	for _, set := range f.sets {
+		set.Close()
+	}
+}
+
+func (f *openedFiles) find() error {
+	operands := f.plan.inputs()
+	if f.plan.definition == nil {
+		operands = f.anyTensors()
+	}
+	for _, operand := range operands {
+		in, err := f.locate(operand)
+		if err != nil {
+			return err
+		}
+		if err := in.set.Find(in.tensor); err != nil {
+			return err
+		}
+		if f.plan.definition != nil {
+			in.isIndex = f.plan.definition.Operands[f.plan.definition.Operand(operand)].IsIndex
+		}
+		f.inputs = append(f.inputs, in)
+	}
+	return nil
+}
+
+// anyTensors are the inputs of an operation that takes any tensors: those of --tensor or,
+// if it names none, all that the operation takes; and those that have files of their own.
+func (f *openedFiles) anyTensors() []string {
+	chosen := map[string]bool{}
+	for name := range f.plan.tensors {
+		if f.plan.isInput(name) {
+			chosen[name] = true
+		}
+	}
+	isAll := len(chosen) == 0
+	for i, in := range f.plan.in {
+		switch {
+		case in.operand != "":
+			chosen[in.operand] = true
+		case isAll:
+			for _, name := range f.sets[i].Names() {
+				if f.plan.op.Takes(name) {
+					chosen[name] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(chosen))
+}
+
+// locate finds the tensor of an operand: in the file of its own, or else in those of all.
+func (f *openedFiles) locate(operand string) (inputTensor, error) {
+	name, isNamed := f.plan.tensors[operand]
+	if isNamed = isNamed && f.plan.isInput(operand); !isNamed {
+		name = operand
+	}
+	var sets []*file.Set
+	for i, in := range f.plan.in {
+		set := f.sets[i]
+		if in.operand == operand {
+			switch names := set.Names(); {
+			case set.IsArray() && isNamed:
+				return inputTensor{}, wrongUse("--tensor %s=%s: %s has one array without a name", operand, name, set.Path())
+			case set.IsArray(), !isNamed && !set.Has(name) && len(names) == 1:
+				name = names[0]
+			}
+			sets = []*file.Set{set}
+			break
+		}
+		if in.operand == "" {
+			sets = append(sets, set)
+		}
+	}
+	holding := slices.DeleteFunc(slices.Clone(sets), func(s *file.Set) bool { return !s.Has(name) })
+	switch len(holding) {
+	case 0:
+		return inputTensor{}, f.missing(operand, name, isNamed, sets)
+	case 1:
+		return inputTensor{operand: operand, tensor: name, set: holding[0]}, nil
+	}
+	return inputTensor{}, wrongUse("tensor %q is in %s and in %s: say which with --in %s=FILE", name, holding[0].Path(), holding[1].Path(), operand)
+}
+
+// missing is an operand without a tensor, with what was perhaps meant.
+func (f *openedFiles) missing(operand, name string, isNamed bool, sets []*file.Set) error {
+	if len(sets) == 0 {
+		return wrongUse("%s: %s is missing: give --in %s=FILE", f.plan.op.Name, operand, operand)
+	}
+	var paths, names []string
+	for _, s := range sets {
+		paths = append(paths, s.Path())
+		names = append(names, s.Names()...)
+	}
+	has := "has"
+	if len(paths) > 1 {
+		has = "have"
+	}
+	if isNamed {
+		hint := didYouMean(name, names)
+		if hint == "" {
+			hint = ", want " + some(names, "or")
+		}
+		return wrongUse("--tensor %s=%s: %s %s no such tensor%s", operand, name, allOf(paths), has, hint)
+	}
+	if near := nearest(operand, names); len(near) > 0 {
+		return wrongUse("%s: %s is missing in %s, did you mean --tensor %s=%s?", f.plan.op.Name, operand, allOf(paths), operand, oneOf(near))
+	}
+	return wrongUse("%s: %s is missing in %s, which %s %s; --tensor %s=NAME names it", f.plan.op.Name, operand, allOf(paths), has, some(names, "and"), operand)
+}
+
+// some lists the first few of many names.
+func some(names []string, last string) string {
+	const most = 8
+	switch n := len(names); {
+	case n == 0:
+		return "no tensors"
+	case n > most:
+		names = append(slices.Clone(names[:most-1]), fmt.Sprintf("%d more", n-most+1))
+	}
+	return listed(names, last)
+}
+
+// note tells of tensors that are there and would be inputs with other parameters.
+func (f *openedFiles) note(w io.Writer) {
+	if f.plan.definition == nil {
+		return
+	}
+	for _, d := range f.plan.op.Definitions {
+		for _, o := range d.Operands {
+			if !o.IsIn || f.plan.isInput(o.Name) {
+				continue
+			}
+			for i, in := range f.plan.in {
+				if in.operand == "" && f.sets[i].Has(o.Name) {
+					fmt.Fprintf(w, "note: %s of %s is not used: %s takes it with other parameters, see 'tokitai explain %s'\n", o.Name, oneLine(f.sets[i].Path()), f.plan.op.Name, f.plan.op.Name)
+				}
+			}
+		}
+	}
+}
+
+// isAlsoWritten reports whether a file of --in is one of --out.
+func (f *openedFiles) isAlsoWritten() bool {
+	for _, set := range f.sets {
+		in, err := os.Stat(set.Path())
+		for _, path := range f.plan.targets() {
+			if out, outErr := os.Stat(path); err == nil && outErr == nil && os.SameFile(in, out) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// read places the inputs on the queue's device, one after the other.
+func (f *openedFiles) read(ctx context.Context, q *engine.Queue) (engine.Args, error) {
+	args := engine.Args{}
+	for _, in := range f.inputs {
+		e, err := in.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", in.set.Path(), in.set.Describe(in.tensor), err)
+		}
+		args[in.operand] = t
+	}
+	return args, nil
+}
+
+// read reads the tensor. It does not wait for a slow disk once ctx has ended.
+func (in *inputTensor) read(ctx context.Context) (file.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return file.Entry{}, err
+	}
+	read := in.set.Read
+	if in.isIndex {
+		read = in.set.ReadIndices
+	}
+	type result struct {
+		entry file.Entry
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		e, err := read(in.tensor)
+		done <- result{e, err}
+	}()
+	select {
+	case r := <-done:
+		return r.entry, r.err
+	case <-ctx.Done():
+		return file.Entry{}, ctx.Err()
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"tokitai/engine"
+	"tokitai/internal/newfile"
+	"tokitai/tensor"
+	"tokitai/tensor/file"
+	"tokitai/tensor/safetensors"
+)
+
+// divide gives each output the file of --out that names it, or else the one that names
+// none. An output without either is not written.
+func (p *filePlan) divide(outputs []string) map[string][]string {
+	paths := map[string]string{}
+	for _, f := range p.out {
+		paths[f.operand] = f.path
+	}
+	contents := map[string][]string{}
+	for _, operand := range outputs {
+		path, ok := paths[operand]
+		if !ok {
+			path, ok = paths[""]
+		}
+		if ok {
+			contents[path] = append(contents[path], operand)
+		}
+	}
+	return contents
+}
+
+// targets are the files of --out, each once.
+func (p *filePlan) targets() (paths []string) {
+	for _, f := range p.out {
+		if !slices.Contains(paths, f.path) {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths
+}
+
+// onlyTarget is the file of --out if there is one alone.
+func (p *filePlan) onlyTarget() string {
+	if paths := p.targets(); len(paths) == 1 {
+		return paths[0]
+	}
+	return ""
+}
+
+// wereWritten begins a sentence about all files of --out.
+func (p *filePlan) wereWritten() string {
+	if path := p.onlyTarget(); path != "" {
+		return path + " was"
+	}
+	return allOf(p.targets()) + " were"
+}
+
+// write writes the results, all of them or none, and returns what it has written where.
+func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[string]string) ([]runOutput, error) {
+	contents := p.divide(slices.Sorted(maps.Keys(results)))
+	paths := p.targets()
+	slices.SortStableFunc(paths, func(a, b string) int { // an index last: it names other files
+		return rank(file.IsIndex(a)) - rank(file.IsIndex(b))
+	})
+	b := newfile.Batch{Stop: ctx.Err}
+	defer b.Discard()
+	outputs := []runOutput{}
+	for _, path := range paths {
+		if err := p.checkTarget(path, contents[path]); err != nil {
+			return nil, err
+		}
+		f := &safetensors.File{Metadata: metadata}
+		for _, operand := range contents[path] {
+			t := results[operand]
+			data, err := bytesOf(t)
+			if err != nil {
+				return nil, err
+			}
+			name := p.tensorOf(operand)
+			f.Entries = append(f.Entries, file.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
+			outputs = append(outputs, runOutput{Name: operand, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...), File: path, Tensor: name})
+		}
+		if err := file.Stage(&b, path, f, p.shardBytes); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(outputs, func(a, b runOutput) int { return strings.Compare(a.Name, b.Name) })
+	return outputs, b.Commit()
+}
+
+func rank(isLater bool) int {
+	if isLater {
+		return 1
+	}
+	return 0
+}
+
+// bytesOf returns the bytes of a tensor, without a copy where that is possible:
+// outputs may fill most of the memory.
+func bytesOf(t *tensor.Tensor) ([]byte, error) {
+	if a, ok := t.Array(); ok && t.IsContiguous() {
+		return a.Data, nil
+	}
+	return t.Bytes()
+}

@@ -1,0 +1,47 @@
+package file
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"tokitai/internal/newfile"
+	"tokitai/tensor/npy"
+	"tokitai/tensor/safetensors"
+)
+
+// CheckTarget refuses a path that Stage would refuse for its name, for that many
+// tensors.
+func CheckTarget(path string, tensors int) error {
+	switch filepath.Ext(path) {
+	case ".npy":
+		if tensors != 1 {
+			return fmt.Errorf("%s: a .npy file holds one array, not %d tensors", path, tensors)
+		}
+	case ".json":
+		if name := filepath.Base(path); !strings.HasSuffix(name, safetensors.IndexSuffix) || name == safetensors.IndexSuffix {
+			return fmt.Errorf("%s: want NAME%s, the index of shards", path, safetensors.IndexSuffix)
+		}
+	}
+	return nil
+}
+
+// IsIndex reports whether a path names an index of shards.
+func IsIndex(path string) bool { return filepath.Ext(path) == ".json" }
+
+// Stage writes tensors to path, in the format that it names, as one of several files
+// that shall appear together. An index gets shards of at most shardBytes bytes.
+// Metadata has no place in a .npy file.
+func Stage(b *newfile.Batch, path string, f *safetensors.File, shardBytes int64) error {
+	if err := CheckTarget(path, len(f.Entries)); err != nil {
+		return err
+	}
+	switch filepath.Ext(path) {
+	case ".npy":
+		e := f.Entries[0]
+		return npy.Stage(b, path, npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data})
+	case ".json":
+		return safetensors.StageShards(b, path, f, shardBytes)
+	}
+	return safetensors.Stage(b, path, f)
+}

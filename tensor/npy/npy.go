@@ -1,0 +1,110 @@
+// Package npy reads and writes NumPy's .npy format: one array without a name.
+//
+//	6 bytes    \x93NUMPY
+//	2 bytes    version of the format: 1.0, 2.0 or 3.0
+//	2 bytes    length of the header, little-endian; 4 bytes from version 2.0
+//	header     a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), },
+//	           padded with spaces, with a newline at its end
+//	data       the elements
+//
+// Arrays of '<f2', '<f4', '<i4' and, for indices, '<i8' are read, little-endian and
+// row-major. Everything else is refused with a FormatError that says how to convert it:
+// other orders of bytes and elements, other dtypes, and pickled objects, which are
+// programs. Nothing is rounded. There is no dtype for bf16 in NumPy.
+//
+// Start with ReadFile and WriteFile; Open looks at an array before its data is read.
+package npy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"tokitai/num"
+)
+
+// Array is an array in memory.
+type Array struct {
+	DType num.DType
+	Shape []int  // empty for a scalar; a size may be 0
+	Data  []byte // little-endian, row-major
+}
+
+// Info describes an array without its data.
+type Info struct {
+	Descr string // NumPy's name of the dtype: one of '<f2', '<f4', '<i4' and '<i8'
+	Shape []int
+}
+
+// Int64 is the Descr of 64-bit integers, which Reader.Bytes reads though no num.DType
+// stores them: people's indices have it.
+const Int64 = "<i8"
+
+// Storage returns the storage format of the array, or num.NoDType for 64-bit integers.
+func (i Info) Storage() num.DType {
+	for _, d := range descrs {
+		if d.name == i.Descr {
+			return d.dtype
+		}
+	}
+	return num.NoDType
+}
+
+func (i Info) elemBytes() int {
+	if i.Descr == Int64 {
+		return 8
+	}
+	return i.Storage().Size()
+}
+
+// descrs are the dtypes that can be read and written.
+var descrs = []struct {
+	dtype num.DType
+	name  string
+}{
+	{num.F16, "<f2"},
+	{num.F32, "<f4"},
+	{num.I32, "<i4"},
+}
+
+// ErrFormat is what errors.Is finds in every FormatError.
+var ErrFormat = errors.New("not a .npy file that can be read")
+
+// FormatError is a file, or what shall become one, that does not follow the format, or
+// holds an array that cannot be read.
+type FormatError struct {
+	File    string // path; empty where there is none
+	Problem string
+}
+
+func (e *FormatError) Error() string {
+	if e.File == "" {
+		return "npy: " + e.Problem
+	}
+	return e.File + ": " + e.Problem
+}
+
+// Is makes every FormatError an ErrFormat.
+func (e *FormatError) Is(target error) bool { return target == ErrFormat }
+
+func bad(format string, args ...any) error {
+	return &FormatError{Problem: clip(fmt.Sprintf(format, args...))}
+}
+
+// clip keeps an error readable when a header is not.
+func clip(s string) string {
+	const limit = 400
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "..."
+}
+
+// inFile adds the path to an error.
+func inFile(path string, err error) error {
+	if f, ok := errors.AsType[*FormatError](err); ok {
+		f.File = path
+		return f
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,210 @@
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	"tokitai/num"
+)
+
+const magic = "\x93NUMPY"
+
+// maxHeader is far more than the header of an array takes.
+const maxHeader = 1 << 20
+
+// Reader reads an array after its header.
+type Reader struct {
+	path    string // empty where there is none
+	info    Info
+	source  io.Reader // the data
+	isSized bool      // the data is known to be as long as the header says
+	closing io.Closer // nil if there is nothing to close
+}
+
+// ReadFile reads a file of any dtype but '<i8', which Open reads.
+func ReadFile(path string) (Array, error) {
+	r, err := Open(path)
+	if err != nil {
+		return Array{}, err
+	}
+	defer r.Close()
+	return r.array()
+}
+
+// Read reads a file of unknown size, to the end of r. Memory grows with the bytes that
+// come, never with the size that a header announces.
+func Read(r io.Reader) (Array, error) {
+	opened, err := newReader(r, -1)
+	if err != nil {
+		return Array{}, err
+	}
+	return opened.array()
+}
+
+// Open reads the header of a file.
+func Open(path string) (*Reader, error) {
+	source, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := source.Stat()
+	if err != nil {
+		source.Close()
+		return nil, err
+	}
+	size := int64(-1)
+	if info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	r, err := newReader(source, size)
+	if err != nil {
+		source.Close()
+		return nil, inFile(path, err)
+	}
+	r.path, r.closing = path, source
+	return r, nil
+}
+
+// newReader reads the header of a file of size bytes, or of unknown size where that is
+// negative.
+func newReader(source io.Reader, size int64) (*Reader, error) {
+	h, length, err := readHeader(source)
+	if err != nil {
+		return nil, err
+	}
+	if want, _ := h.byteCount(); size >= 0 {
+		switch have := size - length; {
+		case have < want:
+			return nil, h.cutShort(have)
+		case have > want:
+			return nil, h.goesOn()
+		}
+	}
+	return &Reader{info: h.Info, source: source, isSized: size >= 0}, nil
+}
+
+// readHeader returns the header and the number of bytes up to its end.
+func readHeader(source io.Reader) (*header, int64, error) {
+	start := make([]byte, len(magic)+2)
+	n, err := io.ReadFull(source, start)
+	switch {
+	case !bytes.HasPrefix([]byte(magic), start[:min(n, len(magic))]):
+		return nil, 0, bad("it does not begin with \\x93NUMPY, want a .npy file")
+	case err != nil:
+		return nil, 0, cutHeader(err)
+	}
+	lengthBytes := 4
+	switch major, minor := start[6], start[7]; {
+	case major == 1 && minor == 0:
+		lengthBytes = 2
+	case major != 2 && major != 3 || minor != 0:
+		return nil, 0, bad("version %d.%d of the format is unknown, want 1.0, 2.0 or 3.0", major, minor)
+	}
+	var word [4]byte
+	if _, err := io.ReadFull(source, word[:lengthBytes]); err != nil {
+		return nil, 0, cutHeader(err)
+	}
+	length := int64(binary.LittleEndian.Uint32(word[:]))
+	if length > maxHeader {
+		return nil, 0, bad("the header's length is %d bytes, want at most %d", length, maxHeader)
+	}
+	text, err := readAll(source, length)
+	if err != nil {
+		return nil, 0, err
+	}
+	if int64(len(text)) < length {
+		return nil, 0, bad("the header's length is %d bytes, but only %d follow", length, len(text))
+	}
+	h, err := parseHeader(text)
+	return h, int64(len(start)+lengthBytes) + length, err
+}
+
+func cutHeader(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return bad("the file ends within its header")
+	}
+	return fmt.Errorf("reading the header: %w", err)
+}
+
+func (i Info) cutShort(have int64) error {
+	want, _ := i.byteCount()
+	return bad("shape %v of '%s' needs %d bytes of data, but the file has %d", i.Shape, i.Descr, want, have)
+}
+
+func (i Info) goesOn() error {
+	want, _ := i.byteCount()
+	return bad("the file goes on after the %d bytes of shape %v of '%s'", want, i.Shape, i.Descr)
+}
+
+// Info describes the array.
+func (r *Reader) Info() Info { return r.info }
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	if r.closing == nil {
+		return nil
+	}
+	return r.closing.Close()
+}
+
+// Bytes reads the data. It can be read once.
+func (r *Reader) Bytes() ([]byte, error) {
+	data, err := r.bytes()
+	if err != nil && r.path != "" {
+		err = inFile(r.path, err)
+	}
+	return data, err
+}
+
+func (r *Reader) bytes() (data []byte, err error) {
+	want, _ := r.info.byteCount()
+	if r.isSized {
+		data = make([]byte, want)
+		n, readErr := io.ReadFull(r.source, data)
+		if readErr != nil && readErr != io.EOF && readErr != io.ErrUnexpectedEOF {
+			return nil, fmt.Errorf("reading the data: %w", readErr)
+		}
+		data = data[:n]
+	} else if data, err = readAll(r.source, want); err != nil {
+		return nil, err
+	}
+	if have := int64(len(data)); have < want {
+		return nil, r.info.cutShort(have)
+	}
+	var next [1]byte
+	switch n, err := io.ReadFull(r.source, next[:]); {
+	case n > 0:
+		return nil, r.info.goesOn()
+	case err != io.EOF:
+		return nil, fmt.Errorf("reading the end of the file: %w", err)
+	}
+	return data, nil
+}
+
+func (r *Reader) array() (Array, error) {
+	dtype := r.info.Storage()
+	if dtype == num.NoDType {
+		err := bad("dtype '%s' is for indices alone, want '<f2', '<f4' or '<i4'", r.info.Descr)
+		if r.path != "" {
+			err = inFile(r.path, err)
+		}
+		return Array{}, err
+	}
+	data, err := r.Bytes()
+	if err != nil {
+		return Array{}, err
+	}
+	return Array{DType: dtype, Shape: r.info.Shape, Data: data}, nil
+}
+
+// readAll returns n bytes, or fewer where r ends early. Memory grows with what is there.
+func readAll(r io.Reader, n int64) ([]byte, error) {
+	var buffer bytes.Buffer
+	if _, err := io.CopyN(&buffer, r, n); err != nil && err != io.EOF {
+		return nil, fmt.Errorf("reading: %w", err)
+	}
+	return buffer.Bytes(), nil
+}

@@ -1,0 +1,90 @@
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+
+	"tokitai/internal/newfile"
+	"tokitai/num"
+)
+
+// Write writes an array in version 1.0 of the format. Everything is checked before the
+// first byte.
+func Write(w io.Writer, a Array) error {
+	head, err := layOut(a)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	_, err = w.Write(a.Data)
+	return err
+}
+
+// WriteFile writes a file that appears when it is whole and on the disk. What stood at
+// path before is replaced; after an error it is as it was.
+func WriteFile(path string, a Array) error {
+	var b newfile.Batch
+	defer b.Discard()
+	if err := Stage(&b, path, a); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+// Stage writes a file as one of several that shall appear together.
+func Stage(b *newfile.Batch, path string, a Array) error {
+	if _, err := layOut(a); err != nil {
+		return inFile(path, err)
+	}
+	return b.Write(path, func(w io.Writer) error { return Write(w, a) })
+}
+
+// layOut checks a, and returns all that stands before its data: a multiple of 64 bytes.
+func layOut(a Array) ([]byte, error) {
+	info := Info{Shape: a.Shape}
+	for _, d := range descrs {
+		if d.dtype == a.DType {
+			info.Descr = d.name
+		}
+	}
+	switch {
+	case a.DType == num.BF16:
+		return nil, bad("bf16 has no dtype in NumPy: write a .safetensors file instead")
+	case info.Descr == "":
+		return nil, bad("dtype %v has no dtype in NumPy", a.DType)
+	case len(a.Shape) > maxRank:
+		return nil, bad("the shape has %d sizes, want at most %d", len(a.Shape), maxRank)
+	}
+	want, ok := info.byteCount()
+	switch {
+	case !ok:
+		return nil, bad("shape %v of %v is negative or overflows 64 bits", a.Shape, a.DType)
+	case int64(len(a.Data)) != want:
+		return nil, bad("shape %v of %v needs %d bytes, but the data has %d", a.Shape, a.DType, want, len(a.Data))
+	}
+
+	var b bytes.Buffer
+	b.WriteString(magic + "\x01\x00" + "..") // the length is known at the end
+	fmt.Fprintf(&b, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", info.Descr, tuple(a.Shape))
+	for (b.Len()+1)%64 != 0 {
+		b.WriteByte(' ')
+	}
+	b.WriteByte('\n')
+	head := b.Bytes()
+	binary.LittleEndian.PutUint16(head[8:], uint16(len(head)-10))
+	return head, nil
+}
+
+// tuple is a shape as Python writes it: (), (3,), (2, 3).
+func tuple(shape []int) string {
+	s := strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", ", ")
+	if len(shape) == 1 {
+		s += ","
+	}
+	return "(" + s + ")"
+}

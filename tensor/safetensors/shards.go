@@ -1,0 +1,180 @@
+package safetensors
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tokitai/internal/newfile"
+)
+
+// IndexSuffix ends the name of an index: the shards of NAME.safetensors.index.json are
+// NAME-00001-of-00002.safetensors and so on.
+const IndexSuffix = ".safetensors.index.json"
+
+// Shards reads the tensors of an index one by one. It opens only the files of those that
+// are asked for.
+type Shards struct {
+	path   string
+	files  map[string]string // by tensor
+	opened map[string]*Reader
+}
+
+// OpenIndex reads an index.
+func OpenIndex(path string) (*Shards, error) {
+	source, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Close()
+	files, err := readIndex(source)
+	if err != nil {
+		return nil, inFile(path, err)
+	}
+	return &Shards{path: path, files: files, opened: map[string]*Reader{}}, nil
+}
+
+func readIndex(source *os.File) (map[string]string, error) {
+	if info, err := source.Stat(); err == nil && info.Size() > maxHeader {
+		return nil, bad("the index has %d bytes, want at most %d", info.Size(), maxHeader)
+	}
+	text, err := readExactly(source, maxHeader+1, false)
+	if err != nil {
+		return nil, err
+	}
+	return parseIndex(text)
+}
+
+// Close closes the files that were opened.
+func (s *Shards) Close() error {
+	var failed []error
+	for _, r := range s.opened {
+		failed = append(failed, r.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// Names returns the names of all tensors in their order.
+func (s *Shards) Names() []string { return slices.Sorted(maps.Keys(s.files)) }
+
+// Info describes a tensor.
+func (s *Shards) Info(name string) (Info, error) {
+	r, err := s.reader(name)
+	if err != nil {
+		return Info{}, err
+	}
+	return r.Info(name)
+}
+
+// Bytes reads the data of a tensor.
+func (s *Shards) Bytes(name string) ([]byte, error) {
+	r, err := s.reader(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.Bytes(name)
+}
+
+// reader returns the opened shard that holds a tensor.
+func (s *Shards) reader(name string) (*Reader, error) {
+	file, ok := s.files[name]
+	if !ok {
+		return nil, inFile(s.path, badTensor(name, "there is none of that name"))
+	}
+	r := s.opened[file]
+	if r == nil {
+		var err error
+		if r, err = Open(filepath.Join(filepath.Dir(s.path), filepath.FromSlash(file))); err != nil {
+			return nil, fmt.Errorf("%s: tensor %q: %w", s.path, clip(name), err)
+		}
+		s.opened[file] = r
+	}
+	if _, err := r.find(name); err != nil {
+		return nil, inFile(s.path, badTensor(name, "%s has no such tensor", file))
+	}
+	return r, nil
+}
+
+// WriteShards writes the tensors of f into files of at most shardBytes bytes of data,
+// more only for a tensor that is larger alone, and an index of them at path. They
+// replace what stood there together; after an error everything is as it was.
+func WriteShards(path string, f *File, shardBytes int64) error {
+	var b newfile.Batch
+	defer b.Discard()
+	if err := StageShards(&b, path, f, shardBytes); err != nil {
+		return err
+	}
+	return b.Commit()
+}
+
+// StageShards writes shards and their index as files that shall appear together with
+// others. The index should be the last of them.
+func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error {
+	prefix, ok := strings.CutSuffix(filepath.Base(path), IndexSuffix)
+	switch {
+	case !ok || prefix == "":
+		return inFile(path, bad("the name of an index ends in %s", IndexSuffix))
+	case shardBytes <= 0:
+		return inFile(path, bad("shards of %d bytes", shardBytes))
+	case f == nil:
+		return inFile(path, bad("nothing to write: the file is nil"))
+	}
+	shards := cut(f, shardBytes)
+	files := map[string]string{} // by tensor
+	total := int64(0)
+	for i, shard := range shards {
+		name := fmt.Sprintf("%s-%05d-of-%05d.safetensors", prefix, i+1, len(shards))
+		if err := Stage(b, filepath.Join(filepath.Dir(path), name), shard); err != nil {
+			return err
+		}
+		for _, e := range shard.Entries {
+			if _, isTwice := files[e.Name]; isTwice {
+				return inFile(path, bad("the name %q occurs twice", e.Name))
+			}
+			files[e.Name] = name
+			total += int64(len(e.Data))
+		}
+	}
+	return b.Write(path, func(w io.Writer) error {
+		_, err := w.Write(formatIndex(files, total))
+		return err
+	})
+}
+
+// cut divides a file into shards, in the order of the names. Each has the metadata of
+// the whole. There is at least one.
+func cut(f *File, shardBytes int64) []*File {
+	entries := slices.Clone(f.Entries)
+	sortByName(entries)
+	shards := []*File{{Metadata: f.Metadata}}
+	held := int64(0) // by the last of them
+	for _, e := range entries {
+		n := int64(len(e.Data))
+		if held > 0 && held+n > shardBytes {
+			shards, held = append(shards, &File{Metadata: f.Metadata}), 0
+		}
+		last := shards[len(shards)-1]
+		last.Entries = append(last.Entries, e)
+		held += n
+	}
+	return shards
+}
+
+func formatIndex(files map[string]string, total int64) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "{\n  \"metadata\": {\n    \"total_size\": %d\n  },\n  \"weight_map\": {", total)
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "\n    %s: %s", quote(name), quote(files[name]))
+	}
+	b.WriteString("\n  }\n}\n")
+	return b.Bytes()
+}
