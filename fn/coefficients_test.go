@@ -46,13 +46,14 @@ func coefficientsSource() string {
 	s.WriteString("package fn\n\n")
 
 	ln2 := ln2Big()
-	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of ln 2; Short has 16 bits, Rest is the nearest to what is left.\nconst (\n")
+	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of it; Short has 16 bits, Rest is the nearest to what is left.\nconst (\n")
 	number := func(name string, v *big.Float) float64 {
 		f, _ := v.Float32()
 		fmt.Fprintf(&s, "%s float32 = %x\n", name, f)
 		return float64(f)
 	}
-	number("log2e", bigZero().Quo(newBig(1), ln2))
+	log2e := bigZero().Quo(newBig(1), ln2)
+	number("log2eLo", bigZero().Sub(log2e, newBig(number("log2e", log2e))))
 	hi := number("ln2Hi", ln2)
 	number("ln2Lo", bigZero().Sub(ln2, newBig(hi)))
 	short := number("ln2Short", new(big.Float).SetPrec(16).Set(ln2))
@@ -73,7 +74,10 @@ func coefficientsSource() string {
 	}{
 		{"expCoefficients", "1 + r·q(r) is eʳ for |r| <= ½ ln 2 within %s of the value.", expApproximation()},
 		{"expm1Coefficients", "r + r²·q(r) is eʳ - 1 for |r| <= ½ ln 2 within %s of the value.", expm1Approximation()},
+		{"exp2Coefficients", "1 + r·q(r) is 2ʳ for |r| <= ½ within %s of the value.", exp2Approximation()},
 		{"logCoefficients", "f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within %s of the value.", logApproximation()},
+		{"log1pCoefficients", "f + f²·q(f) is log(1+f) for ¾ <= 1+f <= 1½ within %s of the value.", log1pApproximation()},
+		{"log2Coefficients", "f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within %s of the value.", log2Approximation()},
 	} {
 		c, worst := p.minimax32()
 		fmt.Fprintf(&s, "\n// "+p.text+"\nvar %s = [...]float32{\n", fmt.Sprintf("2^%.2f", math.Log2(worst)), p.name)
@@ -121,6 +125,36 @@ func logApproximation() approximation {
 		degree: 8,
 		target: afterSquare(log1p), weight: squareOver(log1p),
 	}
+}
+
+// exp2Approximation asks for q with 1 + x·q(x) near 2ˣ, relatively.
+func exp2Approximation() approximation {
+	exp2 := func(x *big.Float) *big.Float { return expBig(bigZero().Mul(x, ln2Big())) }
+	return approximation{
+		lo: newBig(-0.5), hi: newBig(0.5), degree: 5,
+		target: func(x *big.Float) *big.Float {
+			e := exp2(x)
+			return e.Sub(e, newBig(1)).Quo(e, x)
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(x, exp2(x)) },
+	}
+}
+
+// log1pApproximation asks for what logApproximation asks for, elsewhere.
+func log1pApproximation() approximation {
+	a := logApproximation()
+	a.lo, a.hi = newBig(-0.25), newBig(0.5)
+	return a
+}
+
+// log2Approximation asks for q with x·log₂e + x²·q(x) near log₂(1+x), relatively: that
+// is log₂e times what logApproximation asks for.
+func log2Approximation() approximation {
+	a, log := logApproximation(), logApproximation().target
+	a.target = func(x *big.Float) *big.Float { return bigZero().Quo(log(x), ln2Big()) }
+	weight := a.weight
+	a.weight = func(x *big.Float) *big.Float { return bigZero().Mul(weight(x), ln2Big()) }
+	return a
 }
 
 // afterSquare is (f(x) − x)/x².

@@ -420,6 +420,12 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 		return T.Rsqrt
 	case def.MathSigmoid:
 		return T.Sigmoid
+	case def.MathExp2:
+		return T.Exp2
+	case def.MathLog2:
+		return T.Log2
+	case def.MathLog1p:
+		return T.Log1p
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func unary[T Number[T]]() map[string]func(T) T {
 	return map[string]func(T) T{
 		"neg": T.Neg, "abs": T.Abs, "sqr": T.Sqr, "sqrt": T.Sqrt, "recip": T.Recip, "rsqrt": T.Rsqrt,
 		"exp": T.Exp, "expm1": T.Expm1, "log": T.Log, "tanh": T.Tanh, "sigmoid": T.Sigmoid,
+		"exp2": T.Exp2, "log2": T.Log2, "log1p": T.Log1p,
 		"scale": func(x T) T { return x.Scale2(-3) },
 	}
 }
@@ -88,8 +89,10 @@ func inDomain(name string, x Big) bool {
 	switch name {
 	case "sqrt":
 		return x.m().Sign() >= 0
-	case "log", "rsqrt":
+	case "log", "log2", "rsqrt":
 		return x.m().Sign() > 0
+	case "log1p":
+		return x.m().Cmp(newMid(64).SetInt64(-1)) > 0
 	case "recip":
 		return x.m().Sign() != 0
 	}
@@ -283,7 +286,8 @@ func TestExact(t *testing.T) {
 		"0+0": Ball{}.Add(Ball{}), "x-x": half.Sub(half), "0*x": Ball{}.Mul(Ball{3, 1}), "x*0": Ball{3, 1}.Mul(Ball{}),
 		"0/x": Ball{}.Div(Ball{3, 1}), "sqrt 0": Ball{}.Sqrt(), "0²": Ball{}.Sqr(), "tanh 0": Ball{}.Tanh(),
 		"expm1 0": Ball{}.Expm1(), "log 1": Ball{Mid: 1}.Log(), "exp 0 - 1": Ball{}.Exp().Sub(Ball{Mid: 1}),
-		"widen 0": Ball{}.Widen(0x1p-24, 0),
+		"widen 0": Ball{}.Widen(0x1p-24, 0), "log1p 0": Ball{}.Log1p(), "log2 1": Ball{Mid: 1}.Log2(),
+		"2^-60 - 2^-60": Ball{Mid: -60}.Exp2().Sub(Ball{Mid: 0x1p-60}), "log2 2^-1074 + 1074": Ball{Mid: least}.Log2().Add(Ball{Mid: 1074}),
 	} {
 		if got != (Ball{}) {
 			t.Errorf("%s = %v, want exactly 0", name, got)
@@ -305,6 +309,8 @@ func TestExact(t *testing.T) {
 		for name, got := range map[string]Big{
 			"x-x": x.Sub(x), "x*x/x-x": x.Mul(x).Div(x).Sub(x), "sqrt(x²)-x": x.Sqr().Sqrt().Sub(x),
 			"log 1": x.Div(x).Log(), "tanh 0": x.Sub(x).Tanh(), "0*x": Big{}.Mul(x),
+			"log1p 0": x.Sub(x).Log1p(), "log2 1": x.Div(x).Log2(), "log2 2^-7 + 7": x.Div(x).Scale2(-7).Log2().Add(NewBig(7, 100)),
+			"2^-7 - 2^-7": NewBig(-7, 100).Exp2().Sub(NewBig(0x1p-7, 100)),
 		} {
 			if !got.isZero() {
 				t.Errorf("%s = %v, want exactly 0", name, got)
@@ -363,6 +369,7 @@ func TestUnknown(t *testing.T) {
 	}
 	for name, z := range map[string]Ball{
 		"1/[-1,1]": Ball{0, 1}.Recip(), "1/[0,2]": Ball{1, 1}.Recip(), "log [0,2]": Ball{1, 1}.Log(),
+		"log2 [0,2]": Ball{1, 1}.Log2(), "log1p [-1,1]": Ball{0, 1}.Log1p(), "log1p -2": Ball{Mid: -2}.Log1p(), "2^1024": Ball{Mid: 1024}.Exp2(),
 		"sqrt [-3,-1]": Ball{-2, 1}.Sqrt(), "rsqrt [0,2]": Ball{1, 1}.Rsqrt(), "1e308+1e308": Ball{Mid: 1e308}.Add(Ball{Mid: 1e308}),
 	} {
 		if z.Known() {
@@ -371,6 +378,7 @@ func TestUnknown(t *testing.T) {
 	}
 	for name, z := range map[string]Big{
 		"1/[-1,1]": toBig(Ball{0, 1}).Recip(), "1/[0,2]": toBig(Ball{1, 1}).Recip(), "log [0,2]": toBig(Ball{1, 1}).Log(),
+		"log2 [0,2]": toBig(Ball{1, 1}).Log2(), "log1p [-1,1]": toBig(Ball{0, 1}).Log1p(), "log1p -2": toBig(Ball{Mid: -2}).Log1p(),
 		"sqrt [-3,-1]": toBig(Ball{-2, 1}).Sqrt(), "rsqrt [0,2]": toBig(Ball{1, 1}).Rsqrt(),
 	} {
 		if z.Known() {

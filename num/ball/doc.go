@@ -47,8 +47,11 @@ type Number[T any] interface {
 	Recip() T // 1/x
 	Rsqrt() T // 1/sqrt(x); unknown if the ball reaches 0
 	Exp() T
+	Exp2() T
 	Expm1() T
-	Log() T // unknown if the ball reaches 0
+	Log() T   // unknown if the ball reaches 0
+	Log2() T  // unknown if the ball reaches 0
+	Log1p() T // log(1+x); unknown if the ball reaches -1
 	Tanh() T
 	Sigmoid() T // 1/(1+exp(-x))
 

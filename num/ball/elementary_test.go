@@ -19,8 +19,16 @@ var elementary = []struct {
 	{"exp", pointExp, expErr, bigExp, drawExponent(expMin, expMax)},
 	{"expm1", pointExpm1, expm1Err, bigExpm1, drawExponent(expMin, expMax)},
 	{"log", pointLog, logErr, bigLog, drawLog},
+	{"exp2", pointExp2, expErr, midOf(bigExp2At), drawExp2},
+	{"log2", pointLog2, log2Err, midOf(bigLog2At), drawLog},
+	{"log1p", pointLog1p, log1pErr, midOf(bigLog1pAt), drawLog1p},
 	{"tanh", pointTanh, tanhErr, bigTanh, drawExponent(-22, 22)},
 	{"sigmoid", func(x float64) float64 { y, _ := pointSigmoid(x); return y }, sigmoidErr, bigSigmoid, drawExponent(-700, 700)},
+}
+
+// midOf is the midpoint of an enclosure at an exact point.
+func midOf(at bigAt) func(*big.Float, uint) *big.Float {
+	return func(x *big.Float, p uint) *big.Float { return at(x, p+2).Mid() }
 }
 
 // nudge moves x by a few units in the last place.
@@ -65,6 +73,29 @@ func drawLog(r *rand.Rand) float64 {
 	return math.Ldexp(r.Float64()+0x1p-20, -1022-r.IntN(40))
 }
 
+// drawExp2 mixes arguments of exp2 as drawExponent does; its reduction changes at odd
+// multiples of 1/128.
+func drawExp2(r *rand.Rand) float64 {
+	if r.IntN(2) == 0 {
+		return drawExponent(exp2Min, exp2Max)(r)
+	}
+	return nudge(r, float64(2*r.IntN(1<<r.IntN(17))+1)/128) * float64(2*r.IntN(2)-1) / 2
+}
+
+// drawLog1p mixes arguments of log1p: those of log less 1, all magnitudes, and beside
+// the end of the series.
+func drawLog1p(r *rand.Rand) float64 {
+	switch r.IntN(4) {
+	case 0:
+		return max(drawLog(r)-1, -1+0x1p-53)
+	case 1:
+		return nudge(r, math.Ldexp(float64(2*r.IntN(2)-1), -8))
+	case 2:
+		return math.Ldexp(1+r.Float64(), r.IntN(2046)-1022)
+	}
+	return math.Ldexp(r.Float64()*2-1, -r.IntN(60))
+}
+
 // relErr is |y-z|/|z|.
 func relErr(y float64, z *big.Float) float64 {
 	d := new(big.Float).SetPrec(53).Sub(new(big.Float).SetFloat64(y), z)
@@ -86,7 +117,7 @@ func TestElementary(t *testing.T) {
 			worst, where := 0.0, 0.0
 			for range n {
 				x := f.draw(r)
-				if x == 0 || f.name == "log" && x == 1 {
+				if x == 0 || (f.name == "log" || f.name == "log2") && x == 1 {
 					continue
 				}
 				z := f.big(new(big.Float).SetFloat64(x), 70)
@@ -117,6 +148,12 @@ func TestExpRange(t *testing.T) {
 		checkAt(t, "sigmoid", FromFloat64(x).Sigmoid(), NewBig(max(x, -1e6), 200).Sigmoid())
 		checkAt(t, "sigmoid", FromFloat64(-x).Sigmoid(), NewBig(-max(x, -1e6), 200).Sigmoid())
 		checkAt(t, "tanh", FromFloat64(x).Tanh(), NewBig(max(x, -1e5), 200).Tanh())
+	}
+	for _, x := range []float64{-1e308, -1010, -1009.0000000000001, -1009, -1008.9, -1e-300, 1022.9, 1023} {
+		checkAt(t, "exp2", FromFloat64(x).Exp2(), NewBig(max(x, -1e6), 200).Exp2())
+	}
+	for _, x := range []float64{-1 + 0x1p-53, 0x1p-1074, -0x1p-1074, 0x1p-300, 1e308, math.MaxFloat64} {
+		checkAt(t, "log1p", FromFloat64(x).Log1p(), NewBig(x, 200).Log1p())
 	}
 	if b := FromFloat64(709.5).Exp(); b.Known() {
 		t.Errorf("exp(709.5) = %v, want unknown", b)

@@ -142,7 +142,7 @@ func TestIntervalEncloses(t *testing.T) {
 		n = 100
 	}
 	ofInterval, ofBig := unary[Interval](), unary[Big]()
-	for _, name := range []string{"neg", "abs", "rsqrt", "exp", "expm1", "log", "tanh", "sigmoid", "scale"} {
+	for _, name := range []string{"neg", "abs", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "sigmoid", "scale"} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(6, 7))
 			known := 0
