@@ -8,4 +8,5 @@ var All = []*def.Function{
 	LogFunction, Log2Function, Log1pFunction,
 	RecipFunction, RecipBoundedFunction, RsqrtFunction,
 	SigmoidFunction, TanhFunction,
+	SinFunction, CosFunction,
 }

@@ -46,7 +46,7 @@ func coefficientsSource() string {
 	s.WriteString("package fn\n\n")
 
 	ln2 := ln2Big()
-	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of it; Short has 16 bits, Rest is the nearest to what is left.\nconst (\n")
+	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of it; Short has 16 bits, Rest is the nearest to what is left. Each part of ½π is\n// the nearest to what is left.\nconst (\n")
 	number := func(name string, v *big.Float) float64 {
 		f, _ := v.Float32()
 		fmt.Fprintf(&s, "%s float32 = %x\n", name, f)
@@ -58,6 +58,12 @@ func coefficientsSource() string {
 	number("ln2Lo", bigZero().Sub(ln2, newBig(hi)))
 	short := number("ln2Short", new(big.Float).SetPrec(16).Set(ln2))
 	number("ln2Rest", bigZero().Sub(ln2, newBig(short)))
+	halfPi := piBig()
+	halfPi.Mul(halfPi, newBig(0.5))
+	number("twoOverPi", bigZero().Quo(newBig(1), halfPi))
+	halfPi.Sub(halfPi, newBig(number("halfPi1", halfPi)))
+	halfPi.Sub(halfPi, newBig(number("halfPi2", halfPi)))
+	number("halfPi3", halfPi)
 	s.WriteString(")\n\n")
 
 	g := findRecipGuess()
@@ -78,6 +84,8 @@ func coefficientsSource() string {
 		{"logCoefficients", "f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within %s of the value.", logApproximation()},
 		{"log1pCoefficients", "f + f²·q(f) is log(1+f) for ¾ <= 1+f <= 1½ within %s of the value.", log1pApproximation()},
 		{"log2Coefficients", "f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within %s of the value.", log2Approximation()},
+		{"sinCoefficients", "r + r³·p(r²) is sin r for |r| <= ¼π within %s of the value.", sinApproximation()},
+		{"cosCoefficients", "1 - r²/2 + r⁴·q(r²) is cos r for |r| <= ¼π within %s of the value.", cosApproximation()},
 	} {
 		c, worst := p.minimax32()
 		fmt.Fprintf(&s, "\n// "+p.text+"\nvar %s = [...]float32{\n", fmt.Sprintf("2^%.2f", math.Log2(worst)), p.name)
@@ -155,6 +163,38 @@ func log2Approximation() approximation {
 	weight := a.weight
 	a.weight = func(x *big.Float) *big.Float { return bigZero().Mul(weight(x), ln2Big()) }
 	return a
+}
+
+// sinApproximation asks for p with r + r³·p(r²) near sin r, relatively, and takes x = r².
+func sinApproximation() approximation {
+	return approximation{
+		lo: bigZero(), hi: squareOfQuarterPi(), degree: 3,
+		target: func(x *big.Float) *big.Float { // sin r/r is the odd series over r
+			d := bigZero().Sub(evenSeries(x, 2), newBig(1))
+			return d.Quo(d, x)
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(x, evenSeries(x, 2)) },
+	}
+}
+
+// cosApproximation asks for q with 1 − r²/2 + r⁴·q(r²) near cos r, relatively, and takes
+// x = r².
+func cosApproximation() approximation {
+	square := func(x *big.Float) *big.Float { return bigZero().Mul(x, x) }
+	return approximation{
+		lo: bigZero(), hi: squareOfQuarterPi(), degree: 2,
+		target: func(x *big.Float) *big.Float {
+			d := bigZero().Sub(evenSeries(x, 1), newBig(1))
+			d.Add(d, bigZero().Mul(x, newBig(0.5)))
+			return d.Quo(d, square(x))
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(square(x), evenSeries(x, 1)) },
+	}
+}
+
+func squareOfQuarterPi() *big.Float {
+	quarter := bigZero().Mul(piBig(), newBig(0.25))
+	return quarter.Mul(quarter, quarter)
 }
 
 // afterSquare is (f(x) − x)/x².

@@ -172,7 +172,29 @@ var subjects = []subject{
 			{9.25, 1}, {-9.25, -1}, {1e30, 1}, {-1e30, -1},
 		},
 	},
+	{
+		f: SinFunction, truth: ball.Ball.Sin, isInDomain: isAngle, isNaN: isNoAngle,
+		values: []value{
+			{0, 0}, {negZero, negZero}, {smallest, smallest}, {-smallest, -smallest}, {0x1p-126, 0x1p-126}, {-0x1p-20, -0x1p-20},
+			{1, 0x1.aed548p-1}, {0.5, 0x1.eaee88p-2}, {-0.5, -0x1.eaee88p-2}, {0x1.921fb6p0, 1}, {-0x1.921fb6p0, -1},
+			// Next to 322, 6 and 66866 quarter turns.
+			{0x1.f9cbe2p8, -0x1.1fa3bcp-27}, {0x1.2d97c8p3, -0x1.99bc5cp-26}, {0x1.9a48dep16, -0x1.16ae2ap-25},
+			{inf, nan}, {negInf, nan}, {nan, nan}, {131072.02, nan}, {-131072.02, nan}, {math.MaxFloat32, nan},
+		},
+	},
+	{
+		f: CosFunction, truth: ball.Ball.Cos, isInDomain: isAngle, isNaN: isNoAngle,
+		values: []value{
+			{0, 1}, {negZero, 1}, {smallest, 1}, {-smallest, 1}, {0x1p-20, 1}, {0x1.921fb6p1, -1},
+			// Next to 161, the closest of all, 3, 33433 and 1 quarter turns.
+			{0x1.f9cbe2p7, -0x1.1fa3bcp-28}, {0x1.2d97c8p2, 0x1.99bc5cp-27}, {-0x1.9a48dep15, -0x1.16ae2ap-26}, {0x1.921fb6p0, -0x1.777a5cp-25},
+			{inf, nan}, {negInf, nan}, {nan, nan}, {131072.02, nan}, {-131072.02, nan}, {math.MaxFloat32, nan},
+		},
+	},
 }
+
+func isAngle(x float32) bool   { return -waveLimit <= x && x <= waveLimit }
+func isNoAngle(x float32) bool { return !isAngle(x) }
 
 // TestSubjectsComplete fails for a function that is not tested.
 func TestSubjectsComplete(t *testing.T) {

@@ -426,6 +426,10 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 		return T.Log2
 	case def.MathLog1p:
 		return T.Log1p
+	case def.MathSin:
+		return T.Sin
+	case def.MathCos:
+		return T.Cos
 	}
 	return nil
 }
