@@ -21,9 +21,18 @@ const (
 	MathSqrt
 	MathRsqrt
 	MathSigmoid
+	MathExp2
+	MathLog2
+	MathLog1p
+	MathSin
+	MathCos
+	MathErf
 )
 
-var mathNames = [...]string{"exp", "expm1", "log", "tanh", "1/x", "sqrt", "1/sqrt", "sigmoid"}
+var mathNames = [...]string{
+	"exp", "expm1", "log", "tanh", "1/x", "sqrt", "1/sqrt", "sigmoid",
+	"exp2", "log2", "log1p", "sin", "cos", "erf",
+}
 
 func (m Math) String() string { return mathNames[m] }
 
@@ -64,6 +73,11 @@ const smallest = 0x1p-149
 // AtMost is the domain x <= high.
 func AtMost(high float64) Domain { return Domain{Low: math.Inf(-1), High: high} }
 
+// Above is the domain x > low.
+func Above(low float64) Domain {
+	return Domain{Low: math.Nextafter(low, math.Inf(1)), High: math.Inf(1)}
+}
+
 // Contains reports whether all of [lo, hi] lies in the domain.
 func (d Domain) Contains(lo, hi float64) bool {
 	if d == EveryX {
@@ -95,7 +109,10 @@ func (d Domain) String() string {
 	if d.OfAbs {
 		s = "|x|"
 	}
-	if !math.IsInf(d.Low, -1) {
+	if below := math.Nextafter(d.Low, math.Inf(-1)); d == Above(below) && below == float64(float32(below)) {
+		return s + " > " + powerText(below)
+	}
+	if !math.IsInf(d.Low, -1) && !(d.OfAbs && d.Low == 0) {
 		s = powerText(d.Low) + " <= " + s
 	}
 	if !math.IsInf(d.High, 1) {

@@ -23,7 +23,7 @@ func TestDomains(t *testing.T) {
 		{def.Domain{Low: -128, High: 44}, "-128 <= x <= 44", []interval{{-128, 44}}, []interval{{-129, 0}, {0, 45}}},
 		{def.Domain{Low: 0x1p-125, High: 0x1p125, OfAbs: true}, "2^-125 <= |x| <= 2^125",
 			[]interval{{-0x1p125, -0x1p-125}, {1, 2}}, []interval{{-1, 1}, {0, 1}, {1, 0x1p126}, {-0x1p126, -1}}},
-		{def.Domain{High: 9, OfAbs: true}, "0 <= |x| <= 9", []interval{{-9, 9}}, []interval{{-10, 1}, {-1, 10}}},
+		{def.Domain{High: 9, OfAbs: true}, "|x| <= 9", []interval{{-9, 9}}, []interval{{-10, 1}, {-1, 10}}},
 	} {
 		if got := test.d.String(); got != test.text {
 			t.Errorf("got %q, want %q", got, test.text)

@@ -4,8 +4,9 @@ import "tokitai/def"
 
 // All is every function of the package.
 var All = []*def.Function{
-	ExpFunction, ExpNonPositiveFunction, ExpBoundedFunction,
-	LogFunction,
+	ExpFunction, ExpNonPositiveFunction, ExpBoundedFunction, Exp2Function,
+	LogFunction, Log2Function, Log1pFunction,
 	RecipFunction, RecipBoundedFunction, RsqrtFunction,
 	SigmoidFunction, TanhFunction,
+	SinFunction, CosFunction,
 }

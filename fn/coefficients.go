@@ -3,13 +3,19 @@
 package fn
 
 // Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is
-// left of ln 2; Short has 16 bits, Rest is the nearest to what is left.
+// left of it; Short has 16 bits, Rest is the nearest to what is left. Each part of ½π is
+// the nearest to what is left.
 const (
-	log2e    float32 = 0x1.715476p+00
-	ln2Hi    float32 = 0x1.62e43p-01
-	ln2Lo    float32 = -0x1.05c61p-29
-	ln2Short float32 = 0x1.62e4p-01
-	ln2Rest  float32 = 0x1.7f7d1cp-20
+	log2e     float32 = 0x1.715476p+00
+	log2eLo   float32 = 0x1.4ae0cp-26
+	ln2Hi     float32 = 0x1.62e43p-01
+	ln2Lo     float32 = -0x1.05c61p-29
+	ln2Short  float32 = 0x1.62e4p-01
+	ln2Rest   float32 = 0x1.7f7d1cp-20
+	twoOverPi float32 = 0x1.45f306p-01
+	halfPi1   float32 = 0x1.921fb6p+00
+	halfPi2   float32 = -0x1.777a5cp-25
+	halfPi3   float32 = -0x1.ee59dap-50
 )
 
 // Start of the reciprocal: u = x·float(recipGuess − bits(x)) lies within 0.050628 of 1.000641,
@@ -39,6 +45,16 @@ var expm1Coefficients = [...]float32{
 	0x1.6b95c4p-10,
 }
 
+// 1 + r·q(r) is 2ʳ for |r| <= ½ within 2^-28.32 of the value.
+var exp2Coefficients = [...]float32{
+	0x1.62e43p-01,
+	0x1.ebfbdcp-03,
+	0x1.c6af7cp-05,
+	0x1.3b2dep-07,
+	0x1.5f082ep-10,
+	0x1.416b5ep-13,
+}
+
 // f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within 2^-27.83 of the value.
 var logCoefficients = [...]float32{
 	-0x1.fffff8p-02,
@@ -50,4 +66,45 @@ var logCoefficients = [...]float32{
 	-0x1.0f520ap-03,
 	0x1.087506p-03,
 	-0x1.381392p-04,
+}
+
+// f + f²·q(f) is log(1+f) for ¾ <= 1+f <= 1½ within 2^-27.60 of the value.
+var log1pCoefficients = [...]float32{
+	-0x1p-01,
+	0x1.5555a4p-02,
+	-0x1.00004ap-02,
+	0x1.99699ep-03,
+	-0x1.54ed96p-03,
+	0x1.28807ap-03,
+	-0x1.0d98fp-03,
+	0x1.acf4a8p-04,
+	-0x1.71e32cp-05,
+}
+
+// f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within 2^-27.69 of the value.
+var log2Coefficients = [...]float32{
+	-0x1.71547p-01,
+	0x1.ec7094p-02,
+	-0x1.715afep-02,
+	0x1.277f44p-02,
+	-0x1.eaa248p-03,
+	0x1.a2c9dap-03,
+	-0x1.87f80cp-03,
+	0x1.7f284p-03,
+	-0x1.c39b24p-04,
+}
+
+// r + r³·p(r²) is sin r for |r| <= ¼π within 2^-32.52 of the value.
+var sinCoefficients = [...]float32{
+	-0x1.555556p-03,
+	0x1.111174p-07,
+	-0x1.a05954p-13,
+	0x1.7c2c4ep-19,
+}
+
+// 1 - r²/2 + r⁴·q(r²) is cos r for |r| <= ¼π within 2^-32.99 of the value.
+var cosCoefficients = [...]float32{
+	0x1.55554ap-05,
+	-0x1.6c0c28p-10,
+	0x1.99e80cp-16,
 }

@@ -46,17 +46,24 @@ func coefficientsSource() string {
 	s.WriteString("package fn\n\n")
 
 	ln2 := ln2Big()
-	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of ln 2; Short has 16 bits, Rest is the nearest to what is left.\nconst (\n")
+	s.WriteString("// Reduction of the argument. Hi is the nearest binary32, Lo the nearest to what is\n// left of it; Short has 16 bits, Rest is the nearest to what is left. Each part of ½π is\n// the nearest to what is left.\nconst (\n")
 	number := func(name string, v *big.Float) float64 {
 		f, _ := v.Float32()
 		fmt.Fprintf(&s, "%s float32 = %x\n", name, f)
 		return float64(f)
 	}
-	number("log2e", bigZero().Quo(newBig(1), ln2))
+	log2e := bigZero().Quo(newBig(1), ln2)
+	number("log2eLo", bigZero().Sub(log2e, newBig(number("log2e", log2e))))
 	hi := number("ln2Hi", ln2)
 	number("ln2Lo", bigZero().Sub(ln2, newBig(hi)))
 	short := number("ln2Short", new(big.Float).SetPrec(16).Set(ln2))
 	number("ln2Rest", bigZero().Sub(ln2, newBig(short)))
+	halfPi := piBig()
+	halfPi.Mul(halfPi, newBig(0.5))
+	number("twoOverPi", bigZero().Quo(newBig(1), halfPi))
+	halfPi.Sub(halfPi, newBig(number("halfPi1", halfPi)))
+	halfPi.Sub(halfPi, newBig(number("halfPi2", halfPi)))
+	number("halfPi3", halfPi)
 	s.WriteString(")\n\n")
 
 	g := findRecipGuess()
@@ -73,7 +80,12 @@ func coefficientsSource() string {
 	}{
 		{"expCoefficients", "1 + r·q(r) is eʳ for |r| <= ½ ln 2 within %s of the value.", expApproximation()},
 		{"expm1Coefficients", "r + r²·q(r) is eʳ - 1 for |r| <= ½ ln 2 within %s of the value.", expm1Approximation()},
+		{"exp2Coefficients", "1 + r·q(r) is 2ʳ for |r| <= ½ within %s of the value.", exp2Approximation()},
 		{"logCoefficients", "f + f²·q(f) is log(1+f) for √½ <= 1+f <= √2 within %s of the value.", logApproximation()},
+		{"log1pCoefficients", "f + f²·q(f) is log(1+f) for ¾ <= 1+f <= 1½ within %s of the value.", log1pApproximation()},
+		{"log2Coefficients", "f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within %s of the value.", log2Approximation()},
+		{"sinCoefficients", "r + r³·p(r²) is sin r for |r| <= ¼π within %s of the value.", sinApproximation()},
+		{"cosCoefficients", "1 - r²/2 + r⁴·q(r²) is cos r for |r| <= ¼π within %s of the value.", cosApproximation()},
 	} {
 		c, worst := p.minimax32()
 		fmt.Fprintf(&s, "\n// "+p.text+"\nvar %s = [...]float32{\n", fmt.Sprintf("2^%.2f", math.Log2(worst)), p.name)
@@ -121,6 +133,68 @@ func logApproximation() approximation {
 		degree: 8,
 		target: afterSquare(log1p), weight: squareOver(log1p),
 	}
+}
+
+// exp2Approximation asks for q with 1 + x·q(x) near 2ˣ, relatively.
+func exp2Approximation() approximation {
+	exp2 := func(x *big.Float) *big.Float { return expBig(bigZero().Mul(x, ln2Big())) }
+	return approximation{
+		lo: newBig(-0.5), hi: newBig(0.5), degree: 5,
+		target: func(x *big.Float) *big.Float {
+			e := exp2(x)
+			return e.Sub(e, newBig(1)).Quo(e, x)
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(x, exp2(x)) },
+	}
+}
+
+// log1pApproximation asks for what logApproximation asks for, elsewhere.
+func log1pApproximation() approximation {
+	a := logApproximation()
+	a.lo, a.hi = newBig(-0.25), newBig(0.5)
+	return a
+}
+
+// log2Approximation asks for q with x·log₂e + x²·q(x) near log₂(1+x), relatively: that
+// is log₂e times what logApproximation asks for.
+func log2Approximation() approximation {
+	a, log := logApproximation(), logApproximation().target
+	a.target = func(x *big.Float) *big.Float { return bigZero().Quo(log(x), ln2Big()) }
+	weight := a.weight
+	a.weight = func(x *big.Float) *big.Float { return bigZero().Mul(weight(x), ln2Big()) }
+	return a
+}
+
+// sinApproximation asks for p with r + r³·p(r²) near sin r, relatively, and takes x = r².
+func sinApproximation() approximation {
+	return approximation{
+		lo: bigZero(), hi: squareOfQuarterPi(), degree: 3,
+		target: func(x *big.Float) *big.Float { // sin r/r is the odd series over r
+			d := bigZero().Sub(evenSeries(x, 2), newBig(1))
+			return d.Quo(d, x)
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(x, evenSeries(x, 2)) },
+	}
+}
+
+// cosApproximation asks for q with 1 − r²/2 + r⁴·q(r²) near cos r, relatively, and takes
+// x = r².
+func cosApproximation() approximation {
+	square := func(x *big.Float) *big.Float { return bigZero().Mul(x, x) }
+	return approximation{
+		lo: bigZero(), hi: squareOfQuarterPi(), degree: 2,
+		target: func(x *big.Float) *big.Float {
+			d := bigZero().Sub(evenSeries(x, 1), newBig(1))
+			d.Add(d, bigZero().Mul(x, newBig(0.5)))
+			return d.Quo(d, square(x))
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(square(x), evenSeries(x, 1)) },
+	}
+}
+
+func squareOfQuarterPi() *big.Float {
+	quarter := bigZero().Mul(piBig(), newBig(0.25))
+	return quarter.Mul(quarter, quarter)
 }
 
 // afterSquare is (f(x) − x)/x².

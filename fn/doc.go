@@ -7,12 +7,17 @@
 //	exp              every x                           0.9          20     9
 //	exp_nonpositive  x <= 44                           0.9          14     9
 //	exp_bounded      -128 <= x <= 44                   0.9          12     9
+//	exp2             every x                           0.9          19     6
 //	log              x > 0                             0.9          33    10
+//	log2             x > 0                             0.9          36    11
+//	log1p            x > -1                            0.9          37    11
 //	recip            x != 0                           0.76          15     4
 //	recip_bounded    2^-125 <= |x| <= 2^125           0.52           7     4
 //	rsqrt            x > 0                             1.5           2     0
 //	sigmoid          every x                           2.8          27    13
 //	tanh             every x                           1.8          30    13
+//	sin              |x| <= 2^17                       0.9          39    14
+//	cos              |x| <= 2^17                       0.9          38    14
 //
 // The worst error is |result − truth| in units in the last place of the truth, over
 // all arguments of the domain: every one of the 2³² patterns has been evaluated and

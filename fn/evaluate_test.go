@@ -177,8 +177,13 @@ func (p *program) step(n *def.Node, z, a, b, c []uint32) {
 			z[i] = truth(f(a[i]) <= f(b[i]))
 		}
 	case def.OpEqual:
+		isInt := n.Args[0].Type == def.Int
 		for i := range z {
-			z[i] = truth(f(a[i]) == f(b[i]))
+			if isInt {
+				z[i] = truth(a[i] == b[i])
+			} else {
+				z[i] = truth(f(a[i]) == f(b[i]))
+			}
 		}
 	case def.OpIToF:
 		for i := range z {
@@ -211,8 +216,8 @@ func (p *program) step(n *def.Node, z, a, b, c []uint32) {
 	default:
 		panic("no function of this package uses " + n.Op.String())
 	}
-	if n.Type == def.Bool && n.Args[0].Type != def.Float {
-		panic("no function of this package compares " + n.Args[0].Type.String())
+	if n.Type == def.Bool && n.Op != def.OpEqual && n.Args[0].Type != def.Float {
+		panic("no function of this package orders " + n.Args[0].Type.String())
 	}
 }
 

@@ -12,14 +12,18 @@ func Exp(x def.Value) def.Value { return ExpFunction.Of(x) }
 
 // ExpNonPositive is eˣ for x ≤ 0, leaner than [Exp]: the exponential of a
 // difference to a maximum, or of −|x|. −Inf gives +0. It goes on to x = 44; what lies
-// beyond is a value without meaning, the same everywhere.
+// beyond is unspecified but deterministic.
 func ExpNonPositive(x def.Value) def.Value { return ExpNonPositiveFunction.Of(x) }
 
 // ExpBounded is eˣ for −128 ≤ x ≤ 44 without a comparison, for arguments that are
-// bounded already. What lies beyond is a value without meaning, the same everywhere.
+// bounded already. What lies beyond is unspecified but deterministic.
 func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
 
-// All three reduce x = n·ln 2 + r with |r| ≤ ½ ln 2 and take a polynomial for eʳ:
+// Exp2 is 2ˣ for every x, exact where x is an integer: gradual underflow into
+// subnormals and to +0, overflow to +Inf.
+func Exp2(x def.Value) def.Value { return Exp2Function.Of(x) }
+
+// The first three reduce x = n·ln 2 + r with |r| ≤ ½ ln 2 and take a polynomial for eʳ:
 //
 //	t = x·log₂e + magic            magic = 1.5·2²³ + 127 + bias, so t is an integer
 //	n = t − magic                  exact
@@ -55,7 +59,7 @@ var ExpNonPositiveFunction = &def.Function{
 	Name: "exp_nonpositive", Math: def.MathExp,
 	ULPs:    0.9,
 	Domain:  def.AtMost(44),
-	Outside: "above 44 a value without meaning, NaN at +Inf",
+	Outside: "above 44 unspecified but deterministic, NaN at +Inf",
 	Expand: func(x def.Value) def.Value {
 		c := def.Select(x.Less(def.Const(-104)), def.Const(-104), x).As("xc")
 		p, s := expReduced(c, expMagic(64), 64)
@@ -68,10 +72,30 @@ var ExpBoundedFunction = &def.Function{
 	Name: "exp_bounded", Math: def.MathExp,
 	ULPs:    0.9,
 	Domain:  def.Domain{Low: -128, High: 44},
-	Outside: "elsewhere a value without meaning, NaN at the infinities",
+	Outside: "elsewhere unspecified but deterministic, NaN at the infinities",
 	Expand: func(x def.Value) def.Value {
 		p, s := expReduced(x, expMagic(64), 64)
 		return p.Mul(s)
+	},
+}
+
+// Exp2Function is [Exp2]: [ExpFunction] with n the integer nearest to x, so that r = x − n
+// is exact.
+var Exp2Function = &def.Function{
+	Name: "exp2", Math: def.MathExp2,
+	ULPs:   0.9,
+	Domain: def.EveryX,
+	Expand: func(x def.Value) def.Value {
+		c := def.Select(x.Less(def.Const(-151)), def.Const(-151), x)
+		c = def.Select(def.Const(128).Less(c), def.Const(128), c).As("xc")
+		isNegative := x.Less(def.Zero).As("isneg")
+		magic := def.Select(isNegative, expMagic(64), expMagic(-64)).As("magic")
+		unbias := def.Select(isNegative, def.Const(0x1p-64), def.Const(0x1p64)).As("unbias")
+		t := c.Add(magic).As("t")
+		r := c.Sub(t.Sub(magic)).As("r")
+		p := polynomial(r, append([]float32{1}, exp2Coefficients[:]...)).As("p")
+		s := t.Bits().Shl(23).Float().As("s")
+		return p.Mul(s).Mul(unbias)
 	},
 }
 

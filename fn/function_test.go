@@ -49,6 +49,12 @@ func trueExp(x ball.Ball) ball.Ball {
 	return x.Exp()
 }
 
+// trueExp2 likewise above 1023.
+func trueExp2(x ball.Ball) ball.Ball {
+	x.Mid = min(x.Mid, 1000)
+	return x.Exp2()
+}
+
 var subjects = []subject{
 	{
 		f: ExpFunction, isInDomain: always, truth: trueExp, isNaN: never,
@@ -80,6 +86,16 @@ var subjects = []subject{
 		},
 	},
 	{
+		f: Exp2Function, isInDomain: always, truth: trueExp2, isNaN: never,
+		values: []value{
+			{0, 1}, {negZero, 1}, {smallest, 1}, {-smallest, 1}, {1, 2}, {-1, 0.5}, {10, 1024}, {127, 0x1p127}, {-126, 0x1p-126},
+			{0.5, 0x1.6a09e6p0}, {-0.5, 0x1.6a09e6p-1}, // √2
+			{-127, 0x1p-127}, {-148, 0x1p-148}, {-149, smallest}, {-149.99998, smallest}, {-150, 0}, {-151, 0}, {-151.5, 0}, {-1e30, 0}, {-math.MaxFloat32, 0},
+			{127.99999, 0x1.ffff4ep127}, {128, inf}, {128.5, inf}, {1e30, inf}, {math.MaxFloat32, inf},
+			{negInf, 0}, {inf, inf}, {nan, nan},
+		},
+	},
+	{
 		f: LogFunction, truth: ball.Ball.Log,
 		isInDomain: func(x float32) bool { return x > 0 },
 		isNaN:      func(x float32) bool { return x < 0 },
@@ -90,6 +106,29 @@ var subjects = []subject{
 			{smallest, -0x1.9d1dap6},       // -149 ln 2 = -103.27893
 			{0x1p-126, -0x1.5d58ap6},       // -126 ln 2 = -87.336545
 			{math.MaxFloat32, 0x1.62e43p6}, // 128 ln 2 - 2^-24 = 88.722839
+		},
+	},
+	{
+		f: Log2Function, truth: ball.Ball.Log2,
+		isInDomain: func(x float32) bool { return x > 0 },
+		isNaN:      func(x float32) bool { return x < 0 },
+		values: []value{
+			{1, 0}, {2, 1}, {0.5, -1}, {0x1p-126, -126}, {0x1p-127, -127}, {0x1p-148, -148}, {smallest, -149}, {0x1p127, 127}, {math.MaxFloat32, 128},
+			{3, 0x1.95c01ap0}, {1.25, 0x1.49a784p-2}, {0x1.fffffep-1, -0x1.715478p-24}, {0x1.000002p0, 0x1.715474p-23},
+			{0, negInf}, {negZero, negInf}, {inf, inf}, {-1, nan}, {negInf, nan}, {-smallest, nan}, {nan, nan},
+		},
+	},
+	{
+		f: Log1pFunction, truth: ball.Ball.Log1p,
+		isInDomain: func(x float32) bool { return x > -1 },
+		isNaN:      func(x float32) bool { return x < -1 },
+		values: []value{
+			{0, 0}, {negZero, negZero}, {smallest, smallest}, {-smallest, -smallest}, {0x1p-126, 0x1p-126}, {-0x1p-30, -0x1p-30},
+			{1, 0x1.62e43p-1}, {-0.5, -0x1.62e43p-1}, {0.5, 0x1.9f323ep-2}, // ln 2, ln 1.5
+			{-0x1.fffffep-1, -0x1.0a2b24p4}, // -24 ln 2
+			{0x1p24, 0x1.0a2b24p4}, {0x1p64, 0x1.62e43p5}, {0x1.fffffep63, 0x1.62e43p5}, {0x1p32, 0x1.62e43p4},
+			{0x1p127, 0x1.601e68p6}, {math.MaxFloat32, 0x1.62e43p6},
+			{-1, negInf}, {-1.0000001, nan}, {-2, nan}, {negInf, nan}, {inf, inf}, {nan, nan},
 		},
 	},
 	{
@@ -133,7 +172,29 @@ var subjects = []subject{
 			{9.25, 1}, {-9.25, -1}, {1e30, 1}, {-1e30, -1},
 		},
 	},
+	{
+		f: SinFunction, truth: ball.Ball.Sin, isInDomain: isAngle, isNaN: isNoAngle,
+		values: []value{
+			{0, 0}, {negZero, negZero}, {smallest, smallest}, {-smallest, -smallest}, {0x1p-126, 0x1p-126}, {-0x1p-20, -0x1p-20},
+			{1, 0x1.aed548p-1}, {0.5, 0x1.eaee88p-2}, {-0.5, -0x1.eaee88p-2}, {0x1.921fb6p0, 1}, {-0x1.921fb6p0, -1},
+			// Next to 322, 6 and 66866 quarter turns.
+			{0x1.f9cbe2p8, -0x1.1fa3bcp-27}, {0x1.2d97c8p3, -0x1.99bc5cp-26}, {0x1.9a48dep16, -0x1.16ae2ap-25},
+			{inf, nan}, {negInf, nan}, {nan, nan}, {131072.02, nan}, {-131072.02, nan}, {math.MaxFloat32, nan},
+		},
+	},
+	{
+		f: CosFunction, truth: ball.Ball.Cos, isInDomain: isAngle, isNaN: isNoAngle,
+		values: []value{
+			{0, 1}, {negZero, 1}, {smallest, 1}, {-smallest, 1}, {0x1p-20, 1}, {0x1.921fb6p1, -1},
+			// Next to 161, the closest of all, 3, 33433 and 1 quarter turns.
+			{0x1.f9cbe2p7, -0x1.1fa3bcp-28}, {0x1.2d97c8p2, 0x1.99bc5cp-27}, {-0x1.9a48dep15, -0x1.16ae2ap-26}, {0x1.921fb6p0, -0x1.777a5cp-25},
+			{inf, nan}, {negInf, nan}, {nan, nan}, {131072.02, nan}, {-131072.02, nan}, {math.MaxFloat32, nan},
+		},
+	},
 }
+
+func isAngle(x float32) bool   { return -waveLimit <= x && x <= waveLimit }
+func isNoAngle(x float32) bool { return !isAngle(x) }
 
 // TestSubjectsComplete fails for a function that is not tested.
 func TestSubjectsComplete(t *testing.T) {

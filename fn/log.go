@@ -10,6 +10,14 @@ import (
 // log(1) = +0 exactly.
 func Log(x def.Value) def.Value { return LogFunction.Of(x) }
 
+// Log2 is the binary logarithm, exact at powers of two: −Inf at both zeros, NaN below,
+// +Inf at +Inf, and log2(1) = +0.
+func Log2(x def.Value) def.Value { return Log2Function.Of(x) }
+
+// Log1p is log(1+x), accurate near zero: zeros keep their sign, −Inf at −1, NaN below,
+// +Inf at +Inf.
+func Log1p(x def.Value) def.Value { return Log1pFunction.Of(x) }
+
 // LogFunction is [Log].
 //
 // x = m·2^k with √½ ≤ m < √2, so that log x = k·ln 2 + log(1+f) with f = m − 1,
@@ -25,25 +33,87 @@ var LogFunction = &def.Function{
 	Domain:  def.Positive,
 	Outside: "-Inf at zero, NaN below",
 	Expand: func(x def.Value) def.Value {
-		isSubnormal := x.Less(def.Const(0x1p-126)).As("small")
-		xn := def.Select(isSubnormal, x.Mul(def.Const(0x1p23)), x).As("xn")
-		shift := def.Select(isSubnormal, def.IntConst(-23), def.IntConst(0)).As("shift")
+		f, kf := logReduced(x)
+		return logSpecial(x, logOf(f, kf, logCoefficients[:]))
+	},
+}
 
-		pattern := xn.Bits()
-		sqrtHalf := def.IntConst(int32(math.Float32bits(math.Sqrt2 / 2)))
-		k := pattern.ISub(sqrtHalf).Shr(23).As("k")
-		f := pattern.ISub(k.Shl(23)).Float().Sub(def.One).As("f")
-		kf := k.IAdd(shift).IToF().As("kf")
+// Log2Function is [Log2]: as [LogFunction], log₂ x = k + log₂(1+f), and
+// log₂(1+f) = f·log₂e + f²·q(f), the product in two numbers:
+//
+//	g + rest = f·log₂e      g rounded, rest from an FMA
+//	hi + lo = k + g         exact: |k| ≥ 1 > |g|, or k = 0
+//	y = hi + (lo + rest + f²·q(f))
+var Log2Function = &def.Function{
+	Name: "log2", Math: def.MathLog2,
+	ULPs:    0.9,
+	Domain:  def.Positive,
+	Outside: "-Inf at zero, NaN below",
+	Expand: func(x def.Value) def.Value {
+		f, kf := logReduced(x)
+		g := f.Mul(constant(log2e)).As("g")
+		rest := def.FMA(f, constant(log2eLo), def.FMA(f, constant(log2e), g.Neg())).As("rest")
+		hi := kf.Add(g).As("hi")
+		lo := kf.Sub(hi).Add(g).As("lo")
+		q := polynomial(f, log2Coefficients[:]).As("q")
+		return logSpecial(x, hi.Add(def.FMA(f.Mul(f), q, lo.Add(rest))).As("y"))
+	},
+}
 
-		a := kf.Mul(constant(ln2Short)).As("a")
-		hi := a.Add(f).As("hi")
-		lo := a.Sub(hi).Add(f).As("lo")
-		q := polynomial(f, logCoefficients[:]).As("q")
-		rest := def.FMA(kf, constant(ln2Rest), lo)
-		y := hi.Add(def.FMA(f.Mul(f), q, rest)).As("y")
-
-		atMostZero := def.Select(x.Equal(def.Zero), def.Const(math.Inf(-1)), def.Const(math.NaN()))
-		y = def.Select(def.Zero.Less(x), y, atMostZero)
+// Log1pFunction is [Log1p]: [LogFunction] for 1 + x = m·2^k, but with ¾ ≤ m < 1½. k comes
+// from the rounded sum, and f does not:
+//
+//	f = 2^−k·x + (2^−k − 1)
+//
+// is exact for |x| < 2²⁴: it is x for k = 0, and otherwise a multiple of the last bit of
+// 2^−k·x, at least 2⁻²⁵ because |x| ≥ ¼, x ≥ ½ if positive. Above 2⁶⁴, where 2^−k is soon no normal number,
+// x·2⁻³² stands for x: there 1 + x and x are the same to all 24 bits.
+var Log1pFunction = &def.Function{
+	Name: "log1p", Math: def.MathLog1p,
+	ULPs:    0.9,
+	Domain:  def.Above(-1),
+	Outside: "-Inf at -1, NaN below",
+	Expand: func(x def.Value) def.Value {
+		isLarge := def.Const(0x1p64).LessEqual(x).As("large")
+		xn := def.Select(isLarge, x.Mul(def.Const(0x1p-32)), x).As("xn")
+		shift := def.Select(isLarge, def.IntConst(32), def.IntConst(0)).As("shift")
+		k := def.One.Add(xn).Bits().ISub(patternOf(0.75)).Shr(23).As("k")
+		s := def.IntConst(127).ISub(k).Shl(23).Float().As("s")
+		f := def.FMA(s, xn, s.Sub(def.One)).As("f")
+		y := logOf(f, k.IAdd(shift).IToF().As("kf"), log1pCoefficients[:])
+		y = def.Select(x.Equal(def.Zero), x, y) // -0
+		atMostMinusOne := def.Select(x.Equal(def.Const(-1)), def.Const(math.Inf(-1)), def.Const(math.NaN()))
+		y = def.Select(def.Const(-1).Less(x), y, atMostMinusOne)
 		return def.Select(x.Less(def.Const(math.Inf(1))), y, x) // +Inf and NaN pass
 	},
+}
+
+func patternOf(x float32) def.Value { return def.IntConst(int32(math.Float32bits(x))) }
+
+// logReduced gives f and k as a float, for x > 0.
+func logReduced(x def.Value) (f, kf def.Value) {
+	isSubnormal := x.Less(def.Const(0x1p-126)).As("small")
+	xn := def.Select(isSubnormal, x.Mul(def.Const(0x1p23)), x).As("xn")
+	shift := def.Select(isSubnormal, def.IntConst(-23), def.IntConst(0)).As("shift")
+	pattern := xn.Bits()
+	k := pattern.ISub(patternOf(math.Sqrt2 / 2)).Shr(23).As("k")
+	f = pattern.ISub(k.Shl(23)).Float().Sub(def.One).As("f")
+	return f, k.IAdd(shift).IToF().As("kf")
+}
+
+// logOf is k·ln 2 + log(1+f), the last of which is f + f²·q(f).
+func logOf(f, kf def.Value, coefficients []float32) def.Value {
+	a := kf.Mul(constant(ln2Short)).As("a")
+	hi := a.Add(f).As("hi")
+	lo := a.Sub(hi).Add(f).As("lo")
+	q := polynomial(f, coefficients).As("q")
+	rest := def.FMA(kf, constant(ln2Rest), lo)
+	return hi.Add(def.FMA(f.Mul(f), q, rest)).As("y")
+}
+
+// logSpecial is y where x is positive and finite.
+func logSpecial(x, y def.Value) def.Value {
+	atMostZero := def.Select(x.Equal(def.Zero), def.Const(math.Inf(-1)), def.Const(math.NaN()))
+	y = def.Select(def.Zero.Less(x), y, atMostZero)
+	return def.Select(x.Less(def.Const(math.Inf(1))), y, x) // +Inf and NaN pass
 }

@@ -222,6 +222,34 @@ func logBig(x *big.Float) *big.Float {
 	return sum.Mul(sum, newBig(2))
 }
 
+// evenSeries is 1 − x/(k(k+1)) + x²/(k(k+1)(k+2)(k+3)) − …, within 2⁻¹⁹⁰ for 0 ≤ x < 1:
+// with x = r² it is cos r for k = 1, and (sin r)/r for k = 2.
+func evenSeries(x *big.Float, k int) *big.Float {
+	sum, term := newBig(1), newBig(1)
+	for range 30 {
+		term.Mul(term, x).Quo(term, newBig(float64(-k*(k+1))))
+		sum.Add(sum, term)
+		k += 2
+	}
+	return sum
+}
+
+// piBig is π = 4·(4·atan(1/5) − atan(1/239)), within 2⁻¹⁹⁰.
+func piBig() *big.Float {
+	atan := func(n float64) *big.Float {
+		sum, power := bigZero(), bigZero().Quo(newBig(1), newBig(n))
+		for k := 1.0; k < 200; k += 4 {
+			for _, sign := range []float64{1, -1} {
+				sum.Add(sum, bigZero().Quo(power, newBig(sign*(k+1-sign))))
+				power.Quo(power, newBig(n*n))
+			}
+		}
+		return sum
+	}
+	pi := bigZero().Sub(bigZero().Mul(newBig(4), atan(5)), atan(239))
+	return pi.Mul(pi, newBig(4))
+}
+
 // ln2Big is log 2 = 2·log √2, within 2⁻¹⁹⁰.
 func ln2Big() *big.Float {
 	l := logBig(bigZero().Sqrt(newBig(2)))

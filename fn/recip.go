@@ -11,8 +11,8 @@ import (
 func Recip(x def.Value) def.Value { return RecipFunction.Of(x) }
 
 // RecipBounded is 1/x for 2⁻¹²⁵ ≤ |x| ≤ 2¹²⁵, with nothing for the rest: for arguments
-// that are bounded already, such as 1 + e with 0 ≤ e ≤ 1. What lies beyond is a value
-// without meaning, the same everywhere.
+// that are bounded already, such as 1 + e with 0 ≤ e ≤ 1. What lies beyond is
+// unspecified but deterministic.
 func RecipBounded(x def.Value) def.Value { return RecipBoundedFunction.Of(x) }
 
 // Rsqrt is 1/√x: +Inf and −Inf at the zeros, +0 at +Inf, NaN below zero.
@@ -34,7 +34,7 @@ var RecipBoundedFunction = &def.Function{
 	Name: "recip_bounded", Math: def.MathRecip,
 	ULPs:    0.52,
 	Domain:  def.Domain{Low: 0x1p-125, High: 0x1p125, OfAbs: true},
-	Outside: "elsewhere a value without meaning",
+	Outside: "elsewhere unspecified but deterministic",
 	Expand: func(x def.Value) def.Value {
 		y, _ := recipNewton(x)
 		return y

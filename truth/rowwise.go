@@ -420,6 +420,16 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 		return T.Rsqrt
 	case def.MathSigmoid:
 		return T.Sigmoid
+	case def.MathExp2:
+		return T.Exp2
+	case def.MathLog2:
+		return T.Log2
+	case def.MathLog1p:
+		return T.Log1p
+	case def.MathSin:
+		return T.Sin
+	case def.MathCos:
+		return T.Cos
 	}
 	return nil
 }

@@ -107,6 +107,10 @@ var digits = map[string]string{
 	"pi":      "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679",
 	"ln2":     "0.6931471805599453094172321214581765680755001343602552541206800094933936219696947156058633269964186875",
 	"tanh1":   "0.7615941559557648881194582826047935904127685972579365515968105001219532445766384834589475216736767144",
+	"sin1":    "0.8414709848078965066525023216302989996225630607983710656727517099919104043912396689486397435430526959",
+	"cos1":    "0.5403023058681397174009366074429766037323104206179222276700972553811003947744717645179518560871830893",
+	"sqrt2":   "1.4142135623730950488016887242096980785696718753769480731766797379907324784621070388503875343276415727",
+	"log2(3)": "1.5849625007211561814537389439478165087598144076924810604557526545410982277943585625222804749180882420",
 	"sqrt(e)": "1.6487212707001281468486507878141635716537761007101480115750793116406610211942156086327765200563666430",
 }
 
@@ -117,6 +121,10 @@ func TestDigits(t *testing.T) {
 		"pi":      unit.Pi(),
 		"ln2":     NewBig(2, 360).Log(),
 		"tanh1":   unit.Tanh(),
+		"sin1":    unit.Sin(),
+		"cos1":    unit.Cos(),
+		"sqrt2":   NewBig(0.5, 360).Exp2(),
+		"log2(3)": NewBig(3, 360).Log2(),
 		"sqrt(e)": NewBig(0.5, 360).Exp(),
 	} {
 		want, _, err := big.ParseFloat(digits[name], 10, 400, big.ToNearestEven)
@@ -171,8 +179,20 @@ func TestBigIdentities(t *testing.T) {
 		meet("tanh(x+y)", x.Tanh().Add(y.Tanh()).Div(unit.Add(x.Tanh().Mul(y.Tanh()))), x.Add(y).Tanh())
 		meet("sigmoid x = 1/(1+exp(-x))", x.Sigmoid(), unit.Add(x.Neg().Exp()).Recip())
 		meet("sigmoid x = (1+tanh(x/2))/2", x.Sigmoid(), unit.Add(x.Scale2(-1).Tanh()).Scale2(-1))
+		meet("sin² + cos² = 1", x.Sin().Sqr().Add(x.Cos().Sqr()), unit)
+		meet("sin(x+y)", x.Add(y).Sin(), x.Sin().Mul(y.Cos()).Add(x.Cos().Mul(y.Sin())))
+		meet("cos(x+y)", x.Add(y).Cos(), x.Cos().Mul(y.Cos()).Sub(x.Sin().Mul(y.Sin())))
+		huge := x.Scale2(100 + r.IntN(900))
+		meet("sin 2x = 2 sin x cos x", huge.Scale2(1).Sin(), huge.Sin().Mul(huge.Cos()).Scale2(1))
+		meet("sin(π-y) = sin y", unit.Pi().Sub(y).Sin(), y.Sin())
+		meet("2^x 2^y = 2^(x+y)", x.Exp2().Mul(y.Exp2()), x.Add(y).Exp2())
+		meet("log2 2^y = y", y.Exp2().Log2(), y)
+		meet("log1p expm1 y = y", y.Expm1().Log1p(), y)
+		meet("log1p 2^-200 y", y.Scale2(-200).Log1p().Scale2(200), y.Scale2(-200).Add(unit.at(600)).Log().Scale2(200))
 		a, b := NewBig(10*r.Float64()+0x1p-40, prec), NewBig(r.Float64()+0x1p-40, prec)
 		meet("log ab = log a + log b", a.Mul(b).Log(), a.Log().Add(b.Log()))
+		meet("log2 ab = log2 a + log2 b", a.Mul(b).Log2(), a.Log2().Add(b.Log2()))
+		meet("log1p(a-1) = log a", a.Sub(unit).Log1p(), a.Log())
 	}
 	for _, x := range []float64{1 + 0x1p-52, 1 - 0x1p-53, 1 + 0x1p-30, 0.5, 1.5, 2, 0x1p-1074, 0x1p1023} {
 		z := NewBig(x, prec)

@@ -1,6 +1,9 @@
 package ball
 
-import "math/big"
+import (
+	"math"
+	"math/big"
+)
 
 // Functions of a Big: the function at the midpoint and the same radii as in
 // function.go, in arithmetic that rounds up; a wide ball goes by its endpoints.
@@ -117,6 +120,115 @@ func (a Big) Log() Big {
 		return c.plus(q)
 	}
 	return a.increasing(bigLogAt)
+}
+
+// rounded is a at precision p, what the rounding loses in its radius.
+func (a Big) rounded(p uint) Big {
+	if !a.Known() {
+		return unknownBig(p)
+	}
+	return settle(newMid(p).Set(a.m()), a.rad)
+}
+
+// ln2 encloses log 2.
+func bigLn2(p uint) Big { return bigLogAt(two, p) }
+
+// bigExp2At is 2^n*exp(f*ln2), n the integer nearest to x and f = x-n exactly.
+func bigExp2At(x *big.Float, p uint) Big {
+	switch {
+	case !isBeyond(x, bigLimit):
+	case x.Sign() < 0:
+		return atMost(p)
+	default:
+		return unknownBig(p)
+	}
+	v, _ := x.Float64()
+	n := int(math.Round(v))
+	f := x
+	if n != 0 { // the last bit of x is above 2^-MinPrec, n below 2^21
+		f = newMid(x.MinPrec()+64).Sub(x, newMid(64).SetInt64(int64(n)))
+	}
+	if f.Sign() == 0 {
+		return Big{mid: newMid(p).SetMantExp(one, n), prec: p}
+	}
+	w := p + 8
+	return Big{mid: f, prec: w}.Mul(bigLn2(w)).Exp().Scale2(n).rounded(p)
+}
+
+// Exp2 has the slope ln2*2^a.
+func (a Big) Exp2() Big {
+	switch {
+	case !a.Known():
+		return a
+	case a.hasRadAtMost(1) && !isBeyond(a.m(), bigLimit):
+		c := bigExp2At(a.m(), a.Prec())
+		slope := mulUp(c.magUp(), upFloat64(math.Nextafter(math.Ln2, 1)))
+		return c.plus(slopeRadius(slope, a.r(), 1))
+	}
+	return a.increasing(bigExp2At)
+}
+
+// bigLog2At is log(x)/log(2), or exact.
+func bigLog2At(x *big.Float, p uint) Big {
+	if x.Sign() > 0 && !x.IsInf() && x.MinPrec() == 1 {
+		return Big{mid: newMid(p).SetInt64(int64(x.MantExp(nil)) - 1), prec: p}
+	}
+	w := p + 8
+	return bigLogAt(x, w).Div(bigLn2(w)).rounded(p)
+}
+
+func (a Big) Log2() Big {
+	if !a.Known() {
+		return a
+	}
+	d := down().Sub(a.m(), a.r())
+	if d.Sign() <= 0 {
+		return unknownBig(a.Prec())
+	}
+	q := quoUp(a.r(), d)
+	if q.Cmp(big.NewFloat(0.25)) <= 0 {
+		c := bigLog2At(a.m(), a.Prec())
+		if !c.Known() {
+			return c
+		}
+		return c.plus(mulUp(q, upFloat64(math.Nextafter(math.Log2E, 2))))
+	}
+	return a.increasing(bigLog2At)
+}
+
+// bigLog1pAt is log(1+x): 1+x is exact for |x| < 1, and rounds at 16 more bits than
+// asked for beyond, which the logarithm, above 1/2 there, does not show. Where x is so
+// small that 1+x would be long, it is x within x².
+func bigLog1pAt(x *big.Float, p uint) Big {
+	e := x.MantExp(nil)
+	switch {
+	case x.Sign() == 0:
+		return Big{prec: p}
+	case -e > int(p)+8:
+		return settle(newMid(p).Set(x), mulUp(absUp(x), absUp(x)))
+	case e > 0:
+		return BigFromFloat(x, p+16).Add(NewBig(1, p+16)).Log().rounded(p)
+	}
+	return bigLogAt(newMid(x.MinPrec()+p+16).Add(x, one), p)
+}
+
+func (a Big) Log1p() Big {
+	if !a.Known() {
+		return a
+	}
+	d := down().Sub(down().Add(a.m(), one), a.r())
+	if d.Sign() <= 0 {
+		return unknownBig(a.Prec())
+	}
+	q := quoUp(a.r(), d)
+	if q.Cmp(big.NewFloat(0.25)) <= 0 {
+		c := bigLog1pAt(a.m(), a.Prec())
+		if !c.Known() {
+			return c
+		}
+		return c.plus(q)
+	}
+	return a.increasing(bigLog1pAt)
 }
 
 func bigTanhAt(x *big.Float, p uint) Big {

@@ -23,8 +23,8 @@
 // No type uses directed rounding of the processor. Reading order: this file,
 // ball.go (the arithmetic and the one lemma every float64 radius rests on),
 // elementary.go (exp, expm1, log, tanh in float64, with proofs), function.go
-// (functions of a Ball), big.go, bigpoint.go and bigfunc.go (the same at any precision),
-// interval.go.
+// (functions of a Ball), wave.go (sine and cosine), big.go, bigpoint.go, bigfunc.go and
+// bigwave.go (the same at any precision), interval.go.
 package ball
 
 import "math/big"
@@ -47,8 +47,13 @@ type Number[T any] interface {
 	Recip() T // 1/x
 	Rsqrt() T // 1/sqrt(x); unknown if the ball reaches 0
 	Exp() T
+	Exp2() T
 	Expm1() T
-	Log() T // unknown if the ball reaches 0
+	Log() T   // unknown if the ball reaches 0
+	Log2() T  // unknown if the ball reaches 0
+	Log1p() T // log(1+x); unknown if the ball reaches -1
+	Sin() T
+	Cos() T
 	Tanh() T
 	Sigmoid() T // 1/(1+exp(-x))
 

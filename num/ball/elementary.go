@@ -14,10 +14,13 @@ const (
 	expErr     = 0x1.1p-53
 	expm1Err   = 0x1p-50
 	logErr     = 0x1p-51
+	log2Err    = 0x1.8p-51
+	log1pErr   = 0x1.4p-51
 	tanhErr    = 0x1.5p-50
 	sigmoidErr = 0x1p-51
 
-	expMin, expMax = -700, 709 // where pointExp and pointExpm1 are proven
+	expMin, expMax   = -700, 709   // where pointExp and pointExpm1 are proven
+	exp2Min, exp2Max = -1009, 1023 // where pointExp2 is
 )
 
 // reduce writes x = k*ln2/64 + r, |r| <= 0.005416 < 2^-7.5, for |x| <= 709.
@@ -68,6 +71,23 @@ func pointExp(x float64) float64 {
 	k, r := reduce(x)
 	t := &expTable[k&63]
 	y := t.hi + (t.lo + float64(t.hi*expm1Poly(r)))
+	return float64(y * pow2(k>>6))
+}
+
+// pointExp2 is 2^x for exp2Min <= x <= exp2Max, relative error at most expErr; exact
+// where x is an integer.
+//
+// x = k/64 + f exactly: x*64 rounds to the integer k, and f, |f| <= 2^-7, is a multiple
+// of the last bit of x. r = f*ln2 is off by 2u relatively, ln 2 and the product having
+// one rounding each, absolutely by less than 2^-59.5. So in the bracket of pointExp
+// hi*2^-59.9 becomes 2*(2^-59.5 + 2^-60.85), and all of it stays below 2^-57.2: the
+// relative error is at most u + 2^-57.2/0.994 + u*2^-57 < 1.06u.
+func pointExp2(x float64) float64 {
+	shift := float64(x*64) + 0x1.8p52
+	k := int(int32(math.Float64bits(shift)))
+	f := x - (shift-0x1.8p52)*(1.0/64)
+	t := &expTable[k&63]
+	y := t.hi + (t.lo + float64(t.hi*expm1Poly(float64(f*math.Ln2))))
 	return float64(y * pow2(k>>6))
 }
 
@@ -127,12 +147,36 @@ func pointLog(x float64) float64 {
 	t := &logTable[int(float64(m*128)+0.5)-logFirst]
 
 	f := (float64(mh*t.c) - 1) + float64((m-mh)*t.c)
+	h := float64(n*ln2Hi) + t.hi
+	return h + (f + ((float64(n*ln2Lo) + t.lo) + log1pRest(f)))
+}
+
+// log1pRest is log(1+f) - f, the series of degree 7, for |f| < 2^-7.5.
+func log1pRest(f float64) float64 {
 	s := float64(f * f)
 	q := float64(f*(1.0/3)) - 0.5
 	q += float64(s * (float64(f*(1.0/5)) - 0.25))
 	q += float64(float64(s*s) * (float64(f*(1.0/7)) - 1.0/6))
-	h := float64(n*ln2Hi) + t.hi
-	return h + (f + ((float64(n*ln2Lo) + t.lo) + float64(s*q)))
+	return float64(s * q)
+}
+
+// pointLog2 is the binary logarithm of x > 0, relative error at most log2Err: that of
+// pointLog, below 2^-51.1, and 2u for 1/ln 2 and the product.
+func pointLog2(x float64) float64 { return float64(pointLog(x) * math.Log2E) }
+
+// pointLog1p is log(1+x) for x > -1, relative error at most log1pErr.
+//
+// Up to 2^-8 it is the series of pointLog, where its error is below 1.1u. Beyond,
+// 1+x = s+e exactly with |e| <= u*s, and log(1+x) = log(s) + log(1+e/s); e/s stands for
+// the last logarithm within u², and its own rounding is u² too. pointLog is off by
+// 2^-51.1 of a number that differs from the result, at least 0.0038, by u at most; the
+// sum rounds by u: below 4.8u in all.
+func pointLog1p(x float64) float64 {
+	if math.Abs(x) <= 0x1p-8 {
+		return x + log1pRest(x)
+	}
+	s, e := twoSum(1, x)
+	return pointLog(s) + e/s
 }
 
 // pointTanh is tanh(x) = e/(e+2), e = expm1(2|x|), relative error at most tanhErr.

@@ -4,8 +4,8 @@ import "math"
 
 // Functions of a Ball: the function at the midpoint, with the error proven in
 // elementary.go, and a radius from a bound of the derivative over the ball. All
-// five functions increase, so a ball too wide for that bound is enclosed by its
-// endpoints.
+// functions here increase, so a ball too wide for that bound is enclosed by its
+// endpoints. Sine and cosine are in wave.go.
 
 // increasing encloses an increasing function by its values at the endpoints.
 func increasing(a Ball, at func(float64) Ball) Ball {
@@ -39,6 +39,33 @@ func expAt(x float64) Ball {
 		return unknown
 	}
 	return outward(pointExp(x), 0)
+}
+
+// Exp2 is Exp with r*ln2 in place of r. Below -1009 the result is [0, 2^-1009], above
+// 1023 it is unknown. 2^n is exact.
+func (a Ball) Exp2() Ball {
+	switch {
+	case !a.Known():
+		return unknown
+	case a.Rad == 0:
+		return exp2At(a.Mid)
+	case a.Rad <= 1 && exp2Min <= a.Mid && a.Mid <= exp2Max:
+		c, r := pointExp2(a.Mid), a.Rad*math.Ln2
+		return outward(c, c*r*(1+r))
+	}
+	return increasing(a, exp2At)
+}
+
+func exp2At(x float64) Ball {
+	switch {
+	case x < exp2Min:
+		return Ball{0x1p-1010, 0x1p-1010}
+	case x > exp2Max:
+		return unknown
+	case x == math.Trunc(x):
+		return Ball{Mid: pow2(int(x))}
+	}
+	return outward(pointExp2(x), 0)
 }
 
 // Expm1 has the slope exp(a) = 1+c, with c off by expm1Err.
@@ -91,6 +118,57 @@ func logAt(x float64) Ball {
 	}
 	c := pointLog(x)
 	return outward(c, math.Abs(c)*logErr)
+}
+
+// Log2 is Log with the radius times 1/ln 2. log2(2^n) = n exactly.
+func (a Ball) Log2() Ball {
+	d := a.Mid - a.Rad
+	switch {
+	case !(0 < d && d <= math.MaxFloat64):
+		return unknown
+	case a.Rad == 0:
+		return log2At(a.Mid)
+	case a.Rad <= a.Mid*0.25:
+		c := pointLog2(a.Mid)
+		return outward(c, float64(math.Abs(c)*log2Err)+a.Rad/d*math.Log2E)
+	}
+	return increasing(a, log2At)
+}
+
+func log2At(x float64) Ball {
+	if x <= 0 || x > math.MaxFloat64 {
+		return unknown
+	}
+	if m, e := math.Frexp(x); m == 0.5 {
+		return Ball{Mid: float64(e - 1)}
+	}
+	c := pointLog2(x)
+	return outward(c, math.Abs(c)*log2Err)
+}
+
+// Log1p is Log around 1+a: the radius is ra/(1+a-ra). 1+a rounds by at most u, which
+// d, at least three quarters of it, shows as less than 2u. log1p(0) = 0 exactly.
+func (a Ball) Log1p() Ball {
+	m := 1 + a.Mid
+	switch d := m - a.Rad; {
+	case !a.Known():
+		return unknown
+	case a.Rad <= m*0.25 && m > 0 && a != (Ball{}):
+		c := pointLog1p(a.Mid)
+		return outward(c, float64(math.Abs(c)*log1pErr)+a.Rad/d)
+	}
+	return increasing(a, log1pAt)
+}
+
+func log1pAt(x float64) Ball {
+	switch {
+	case x == 0:
+		return Ball{}
+	case x <= -1 || x > math.MaxFloat64:
+		return unknown
+	}
+	c := pointLog1p(x)
+	return outward(c, math.Abs(c)*log1pErr)
 }
 
 // Tanh has the slope 1-tanh², whose logarithm has a derivative of at most 2: over

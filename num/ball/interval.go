@@ -146,8 +146,11 @@ func (a Interval) Min(b Interval) Interval { return interval(min(a.Lo, b.Lo), mi
 func (a Interval) Hull(b Interval) Interval { return interval(min(a.Lo, b.Lo), max(a.Hi, b.Hi)) }
 
 func (a Interval) Exp() Interval     { return a.increasing(expAt) }
+func (a Interval) Exp2() Interval    { return a.increasing(exp2At) }
 func (a Interval) Expm1() Interval   { return a.increasing(expm1At) }
 func (a Interval) Log() Interval     { return a.increasing(logAt) }
+func (a Interval) Log2() Interval    { return a.increasing(log2At) }
+func (a Interval) Log1p() Interval   { return a.increasing(log1pAt) }
 func (a Interval) Tanh() Interval    { return a.increasing(tanhAt) }
 func (a Interval) Sigmoid() Interval { return a.increasing(sigmoidAt) }
 

@@ -8,6 +8,9 @@ const (
 	ln64Lo   = 0x1.1cf79abc9e3b4p-42 // the rest
 	ln2Hi    = 0x1.62e42fefa38p-01   // ln 2 cut to a multiple of 2^-42
 	ln2Lo    = 0x1.ef35793c7673p-45  // the rest
+	quarter1 = 0x1.921fb544p+00      // π/2 cut to a multiple of 2^-32
+	quarter2 = 0x1.0b4611a6p-34      // the rest cut to a multiple of 2^-65
+	quarter3 = 0x1.3198a2e037073p-69 // the rest
 	logFirst = 90                    // index i of the first entry of logTable
 )
 
