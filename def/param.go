@@ -69,8 +69,8 @@ func Between(low, high float64) ParamOption {
 // AtLeast limits a parameter to finite numbers of at least low.
 func AtLeast(low float64) ParamOption { return Between(low, math.Inf(1)) }
 
-// Above limits a parameter to finite numbers above low.
-func Above(low float64) ParamOption {
+// MoreThan limits a parameter to finite numbers above low.
+func MoreThan(low float64) ParamOption {
 	return func(p *Param) { p.Range = Range{IsLimited: true, Low: low, High: math.Inf(1), IsAbove: true} }
 }
 

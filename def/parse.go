@@ -915,13 +915,22 @@ func parseDomain(text string) (Domain, error) {
 		}
 	}
 	wrong := fmt.Errorf("its domain %q is not like \"every x\", \"x > 0\", \"x != 0\", \"x <= 44\" or \"2^-125 <= |x| <= 2^125\"", text)
-	parts := strings.Split(strings.ReplaceAll(text, " ", ""), "<=")
+	text = strings.ReplaceAll(text, " ", "")
+	if low, isAbove := strings.CutPrefix(text, "x>"); isAbove {
+		if v, ok := parsePower(low); ok {
+			return Above(v), nil
+		}
+		return Domain{}, wrong
+	}
+	parts := strings.Split(text, "<=")
 	d := Domain{Low: math.Inf(-1), High: math.Inf(1)}
 	at := slices.IndexFunc(parts, func(s string) bool { return s == "x" || s == "|x|" })
 	if at < 0 || at > 1 || len(parts) < 2 || len(parts) > 3 || len(parts)-at > 2 {
 		return d, wrong
 	}
-	d.OfAbs = parts[at] == "|x|"
+	if d.OfAbs = parts[at] == "|x|"; d.OfAbs {
+		d.Low = 0
+	}
 	ok1, ok2 := true, true
 	if at == 1 {
 		d.Low, ok1 = parsePower(parts[0])

@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 
 		{"a value named like one without a name", func(b *def.Builder) { b.Out("y", b.In("x").Neg().As("t7")) },
 			"value t7: names of this form are for values without a name"},
-		{"a parameter's default outside its range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.Above(0), def.Default(0)))) },
+		{"a parameter's default outside its range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.MoreThan(0), def.Default(0)))) },
 			"parameter p: its default 0 is not a finite binary32 above 0"},
 		{"an empty range", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.Param("p", def.Between(2, 1)))) },
 			"parameter p: nothing is in the range [2,1]"},

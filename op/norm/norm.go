@@ -43,7 +43,7 @@ var TotalDefinition = def.Must(def.Rowwise("norm.total", func(b *def.Builder) {
 // max_norm.
 var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 	total := b.In("total", def.Only(num.F32))
-	limit := b.Param("max_norm", def.Above(0))
+	limit := b.Param("max_norm", def.MoreThan(0))
 	norm := total.Sqrt().As("root")
 	over := def.Select(norm.LessEqual(limit), def.One, limit.Div(norm)).As("ratio")
 	b.Out("norm", norm, def.Only(num.F32))
