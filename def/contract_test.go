@@ -21,6 +21,8 @@ func TestContract(t *testing.T) {
 		b.OutRow("z", x.At(label), def.Only(num.F32))
 		b.OutScalar("s", def.TotalSum(x), def.Only(num.F32))
 		b.Out("w", x)
+		b.OutRow("best", def.RowArgMax(x))
+		b.Out("column", b.Col())
 		b.Formula("y[r,c] = x[r,c] * gamma[c]", "s = sum x")
 		b.Clauses("R, C >= 1", "NaN gives NaN")
 	}))
@@ -35,6 +37,8 @@ gamma    C      as x, or f32
 y        R,C    as x          fully written; may be x itself
 z        R      f32           fully written
 s        one    f32           fully written
+best     R      i32           fully written
+column   R,C    i32           fully written
 
 C1  R, C >= 1
 C2  NaN gives NaN

@@ -70,6 +70,11 @@ type Operand struct {
 	Except  string // parameter naming one more index that is allowed, or ""
 }
 
+// IsInt reports whether the operand holds int32; every other one holds floats.
+func (o *Operand) IsInt() bool {
+	return o.DTypes.Like == "" && len(o.DTypes.Allowed) == 1 && o.DTypes.Allowed[0] == num.I32
+}
+
 // Rule says in which formats an operand may be stored.
 type Rule struct {
 	Like    string // as this operand is, or
@@ -155,7 +160,7 @@ func (d *Definition) isFlat() bool {
 	}
 	for _, n := range d.Exec.Nodes {
 		switch {
-		case n.Op.IsRowReduction(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
+		case n.Op.IsRowReduction(), n.Op == OpColSum, n.Op == OpCol, n.Op == OpColFloat, n.Op == OpRows, n.Op == OpColumns, n.Op == OpInside:
 			return false
 		}
 	}
@@ -211,8 +216,11 @@ func (d *Definition) seal() (*Definition, error) {
 // checkRule refuses a rule that names no format, one that does not store what the
 // operand holds, or a circle of operands stored like each other.
 func (d *Definition) checkRule(o Operand) error {
-	if o.IsIndex {
+	switch isInt := d.storesInt(o); {
+	case o.IsIndex || isInt && o.IsInt():
 		return nil
+	case isInt:
+		return fmt.Errorf("output %s holds int32, which are stored in %s alone, got rule %q", o.Name, num.I32, o.DTypes)
 	}
 	for _, f := range o.DTypes.Allowed {
 		if !f.IsFloat() {
@@ -231,9 +239,19 @@ func (d *Definition) checkRule(o Operand) error {
 		if i < 0 {
 			return fmt.Errorf("operand %s is stored like %s, which is not an operand", at.Name, at.DTypes.Like)
 		}
-		if at = d.Operands[i]; at.IsIndex {
+		if at = d.Operands[i]; at.IsInt() {
 			return fmt.Errorf("operand %s is stored like %s, which does not store real values", o.Name, at.Name)
 		}
 	}
 	return fmt.Errorf("operand %s is stored like %s, which is stored like %s in turn", o.Name, o.DTypes.Like, o.Name)
+}
+
+// storesInt reports whether the value that an output stores is an int32.
+func (d *Definition) storesInt(o Operand) bool {
+	for _, out := range d.Math.Outputs {
+		if d.Operands[out.Operand].Name == o.Name {
+			return out.Value.Type == Int
+		}
+	}
+	return false
 }

@@ -40,8 +40,10 @@ var constructors = map[string]constructor{
 	"iadd": binary(Value.IAdd), "isub": binary(Value.ISub), "iand": binary(Value.IAnd), "ior": binary(Value.IOr),
 	"shl": binary(func(x, n Value) Value { return intOp(OpShl, Int, Int, x, n) }), "shr": binary(func(x, n Value) Value { return intOp(OpShr, Int, Int, x, n) }),
 	"rowsum": unary(RowSum), "rowmax": unary(RowMax), "rowmin": unary(RowMin), "colsum": unary(ColSum), "totalsum": unary(TotalSum),
+	"rowargmax": unary(RowArgMax), "rowargmin": unary(RowArgMin),
 	"random": {arity: 4, build: func(_ Storage, x []Value) Value { return new(Builder).Random(x[0], x[1], x[2], x[3]) }},
 	"col":    {build: func(Storage, []Value) Value { return new(Builder).Col() }},
+	"colf":   {build: func(Storage, []Value) Value { return new(Builder).ColFloat() }},
 }
 
 func unary(f func(Value) Value) constructor {

@@ -11,15 +11,16 @@ const (
 	_ Op = iota
 
 	// Leaves.
-	OpInput   // an operand's element, read exactly
-	OpParam   // a number of the call, rounded once to binary32 (or an int32)
-	OpConst   // a real constant: exact for truth, its binary32 rounding for execution
-	OpInt     // an int32 constant
-	OpColumns // C, the number of columns
-	OpRows    // R, the number of rows
-	OpCol     // int32: the column of this element
-	OpRandom  // int32: Philox word of this element (seed low, seed high, tensor, step)
-	OpArg     // the argument, in the printed expansion of a function
+	OpInput    // an operand's element, read exactly
+	OpParam    // a number of the call, rounded once to binary32 (or an int32)
+	OpConst    // a real constant: exact for truth, its binary32 rounding for execution
+	OpInt      // an int32 constant
+	OpColumns  // C, the number of columns
+	OpRows     // R, the number of rows
+	OpCol      // int32: the column of this element
+	OpColFloat // the column of this element, rounded to binary32
+	OpRandom   // int32: Philox word of this element (seed low, seed high, tensor, step)
+	OpArg      // the argument, in the printed expansion of a function
 
 	// Arithmetic, each correctly rounded.
 	OpAdd
@@ -40,7 +41,7 @@ const (
 	OpRound  // to a storage format and back
 	OpSRound // stochastic rounding to a storage format by a random word
 
-	// Comparisons give a truth value; with NaN they are false (OpNotEqual: true).
+	// Comparisons give a bool; with NaN they are false (OpNotEqual: true).
 	OpLess
 	OpLessEqual
 	OpEqual
@@ -62,11 +63,13 @@ const (
 	OpShl // count modulo 32
 	OpShr // arithmetic, count modulo 32
 
-	// Reductions. Maximum and minimum are order-free; the shape of a sum is
-	// fixed by sizes alone (num.RowLanes, num.ColLanes, num.FlatRow).
+	// Reductions. Maximum and minimum are order-free, and so are their columns; the
+	// shape of a sum is fixed by sizes alone (num.RowLanes, num.ColLanes, num.FlatRow).
 	OpRowSum
 	OpRowMax
 	OpRowMin
+	OpRowArgMax // int32: the first column with the largest value, −0 = +0; the first NaN if there is one
+	OpRowArgMin // int32: the same with the smallest value
 	OpColSum
 	OpTotalSum
 	OpAt // the row's element at an index, +0 outside
@@ -78,14 +81,15 @@ const (
 
 var opNames = [opCount]string{
 	OpInput: "input", OpParam: "param", OpConst: "const", OpInt: "int", OpColumns: "columns", OpRows: "rows",
-	OpCol: "col", OpRandom: "random", OpArg: "arg",
+	OpCol: "col", OpColFloat: "colf", OpRandom: "random", OpArg: "arg",
 	OpAdd: "add", OpSub: "sub", OpMul: "mul", OpDiv: "div", OpSqrt: "sqrt", OpFMA: "fma",
 	OpNeg: "neg", OpAbs: "abs", OpMin: "min", OpMax: "max", OpRint: "rint",
 	OpScale: "scale", OpRound: "round", OpSRound: "sround",
 	OpLess: "less", OpLessEqual: "lesseq", OpEqual: "equal", OpNotEqual: "notequal", OpInside: "inside", OpSelect: "select",
 	OpBits: "bits", OpFloat: "float", OpIToF: "itof", OpFToI: "ftoi",
 	OpIAdd: "iadd", OpISub: "isub", OpIAnd: "iand", OpIOr: "ior", OpShl: "shl", OpShr: "shr",
-	OpRowSum: "rowsum", OpRowMax: "rowmax", OpRowMin: "rowmin", OpColSum: "colsum", OpTotalSum: "totalsum", OpAt: "at",
+	OpRowSum: "rowsum", OpRowMax: "rowmax", OpRowMin: "rowmin", OpRowArgMax: "rowargmax", OpRowArgMin: "rowargmin",
+	OpColSum: "colsum", OpTotalSum: "totalsum", OpAt: "at",
 	OpCall: "call",
 }
 
@@ -93,7 +97,11 @@ func (o Op) String() string { return opNames[o] }
 
 // IsRowReduction reports whether o gives one value per row from a row of elements.
 func (o Op) IsRowReduction() bool {
-	return o == OpRowSum || o == OpRowMax || o == OpRowMin || o == OpAt
+	switch o {
+	case OpRowSum, OpRowMax, OpRowMin, OpRowArgMax, OpRowArgMin, OpAt:
+		return true
+	}
+	return false
 }
 
 // Type is what a node's values are.

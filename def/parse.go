@@ -356,11 +356,10 @@ func (p *parser) operand(c *cursor) error {
 		return nil
 	}
 	n := &Node{Op: OpInput, Name: o.Name, Extent: o.Extent, Operand: len(d.Operands) - 1, owner: p.b}
-	if slices.Equal(o.DTypes.Allowed, []num.DType{indexDType}) {
-		n.Type = Int
-	}
-	if n.Type == Int && !o.IsIndex {
-		return name.errorf("operand %s: want \"i32 in [0,C)\": an int32 input names a column", o.Name)
+	if o.IsInt() {
+		if n.Type = Int; !o.IsIndex {
+			return name.errorf("operand %s: want \"i32 in [0,C)\": an int32 input names a column", o.Name)
+		}
 	}
 	p.b.inputs[len(d.Operands)-1] = n
 	p.scope.values[o.Name] = n
@@ -667,19 +666,13 @@ func (p *parser) output(c *cursor) error {
 		return name.errorf("output %s has a value already", name.text)
 	case v.Extent != o.Extent:
 		return name.errorf("output %s: %s is %s, want %s", name.text, v.label(), v.Extent, o.Extent)
-	case v.Type != storedType(o):
-		return name.errorf("output %s: %s is %s, want %s", name.text, v.label(), article(v.Type), article(storedType(o)))
+	case o.IsInt() && v.Type != Int:
+		return name.errorf("output %s: %s is %s, want an int32", name.text, v.label(), article(v.Type))
+	case !o.IsInt() && v.Type != Float:
+		return name.errorf("output %s: %s is %s, want a float; int32 are stored as i32", name.text, v.label(), article(v.Type))
 	}
 	p.b.outputs = append(p.b.outputs, Output{Operand: i, Value: v})
 	return nil
-}
-
-// storedType is the type of the values that an operand stores.
-func storedType(o *Operand) Type {
-	if slices.Contains(o.DTypes.Allowed, indexDType) {
-		return Int
-	}
-	return Float
 }
 
 // value reads the expression that ends the line.

@@ -113,14 +113,35 @@ func TestRefusals(t *testing.T) {
 		}, "output y: random(late, late, late, late): want int32 parameters"},
 
 		// Types.
-		{"a truth value stored", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Less(x)) }, "output y: less(x, x) is a bool, want a float"},
-		{"an index stored", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i")) }, "output y: i is an int32, want a float"},
+		{"a bool stored", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Less(x)) }, "output y: less(x, x) is a bool, want a float or an int32"},
+		{"an index stored as a float", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i"), def.Only(num.F32)) },
+			`output y holds int32, which are stored in i32 alone, got rule "f32"`},
+		{"an index stored in either", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i"), def.Only(num.I32, num.F32)) },
+			`output y holds int32, which are stored in i32 alone, got rule "i32 f32"`},
+		{"an index stored like a float", func(b *def.Builder) { b.In("x"); b.OutRow("y", b.InIndex("i"), def.Like("x")) },
+			`output y holds int32, which are stored in i32 alone, got rule "as x"`},
+		{"a float stored like an index", func(b *def.Builder) {
+			x := b.In("x")
+			b.OutRow("i", def.RowArgMax(x))
+			b.OutRow("y", def.RowMax(x), def.Like("i"))
+		}, "operand y is stored like i, which does not store real values"},
+		{"a float stored as int32", func(b *def.Builder) { b.OutRow("y", def.RowMax(b.In("x")), def.Only(num.I32)) },
+			"operand y: i32 does not store real values"},
+		{"an input of int32", func(b *def.Builder) { b.Out("y", b.In("x", def.Only(num.I32))) }, "operand x: i32 does not store real values"},
+		{"floats replaced by int32", func(b *def.Builder) { b.In("x"); b.Out("x", b.Col()) },
+			"output x: col() is an int32, but the input of that name holds floats"},
+		{"the column of an int32", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowArgMax(b.Col())) },
+			"output y: rowargmax(col()): col() is an int32, want a float"},
+		{"the column of a row value", func(b *def.Builder) { x := b.In("x"); b.OutRow("y", def.RowArgMin(def.RowSum(x))) },
+			"output y: rowargmin(rowsum(x)): rowsum(x) is one value per row, want one per element"},
+		{"a column added to a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Add(def.RowArgMax(x))) },
+			"output y: add(x, rowargmax(x)): rowargmax(x) is an int32, want a float"},
 		{"a float and an index added", func(b *def.Builder) { b.Out("y", b.In("x").Add(b.InIndex("i"))) }, "output y: add(x, i): i is an int32, want a float"},
 		{"a float and an index compared", func(b *def.Builder) {
 			x := b.In("x")
 			b.Out("y", def.Select(x.Less(b.InIndex("i")), x, x))
 		}, "output y: less(x, i): i is an int32, want a float"},
-		{"truth values compared", func(b *def.Builder) {
+		{"bools compared", func(b *def.Builder) {
 			x := b.In("x")
 			b.Out("y", def.Select(x.Less(x).Equal(x.Less(x)), x, x))
 		}, "output y: equal(less(x, x), less(x, x)): less(x, x) is a bool, want a float or an int32"},
@@ -185,6 +206,11 @@ func TestRefusals(t *testing.T) {
 		{"rounding to no format", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.Storage{})) }, "round(x): none does not store real values"},
 		{"rounding to the storage of an index", func(b *def.Builder) { b.InIndex("i"); b.Out("y", b.In("x").Round(def.StorageOf("i"))) },
 			"round(x): storage(i) does not store real values"},
+		{"rounding to the storage of an int32 output", func(b *def.Builder) {
+			x := b.In("x")
+			b.OutRow("i", def.RowArgMax(x))
+			b.Out("y", x.Round(def.StorageOf("i")))
+		}, "round(x): storage(i) does not store real values"},
 		{"rounding to the storage of nothing", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.StorageOf("z"))) },
 			"round(x): rounds to the storage of z, which is not an operand"},
 		{"stochastic rounding to the storage of nothing", func(b *def.Builder) { b.Out("y", b.In("x").StochasticRound(def.StorageOf("p"), b.IntParam("p"))) },

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+
+	"tokitai/num"
 )
 
 // Builder collects the operands and results of a rowwise definition.
@@ -76,6 +78,11 @@ func (b *Builder) Rows() Value { return &Node{Op: OpRows, Name: "R"} }
 // Col is the column of this element, an int32.
 func (b *Builder) Col() Value { return &Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col()"} }
 
+// ColFloat is the column of this element, rounded to binary32.
+func (b *Builder) ColFloat() Value {
+	return &Node{Op: OpColFloat, Extent: PerElement, Name: "colf()"}
+}
+
 // Random is a random word for this element: Philox 4×32-10 with the seed as key
 // and (flat index / 4, tensor, step) as counter. All arguments are int32.
 func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
@@ -88,7 +95,8 @@ func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
 	return v
 }
 
-// Out stores a value per element.
+// Out stores a value per element. This output, and those below, store floats in
+// any format that its rule allows, and int32 as int32.
 func (b *Builder) Out(name string, v Value, dtypes ...Rule) { b.output(name, PerElement, v, dtypes) }
 
 // OutCol stores a value per column.
@@ -181,8 +189,8 @@ func (b *Builder) output(name string, e Extent, v Value, dtypes []Rule) {
 	case v.err != nil:
 		b.fail("output %s: %w", name, v.err)
 		return
-	case v.Type != Float:
-		b.fail("output %s: %s is %s, want a float", name, v.label(), article(v.Type))
+	case v.Type == Bool:
+		b.fail("output %s: %s is a bool, want a float or an int32", name, v.label())
 	case v.Extent != e:
 		b.fail("output %s: %s is %s, want %s", name, v.label(), v.Extent, e)
 	case i >= 0 && b.d.Operands[i].IsOut:
@@ -193,6 +201,11 @@ func (b *Builder) output(name string, e Extent, v Value, dtypes []Rule) {
 		b.fail("output %s: only values per element can be updated in place", name)
 	case i >= 0 && len(dtypes) > 0:
 		b.fail("output %s: its storage is already stated by the input of that name", name)
+	case i >= 0 && v.Type != Float:
+		b.fail("output %s: %s is an int32, but the input of that name holds floats", name, v.label())
+	}
+	if v.Type == Int && len(dtypes) == 0 {
+		dtypes = []Rule{Only(num.I32)}
 	}
 	if i < 0 {
 		i = b.operand(name, e, dtypes)
@@ -275,7 +288,7 @@ func (b *Builder) checkLeaves() error {
 			switch {
 			case n.Storage.Of != "" && o < 0:
 				return fmt.Errorf("%s: rounds to the storage of %s, which is not an operand", n.brief(), n.Storage.Of)
-			case n.Storage.Of != "" && b.d.Operands[o].IsIndex, n.Storage.Of == "" && !n.Storage.Fixed.IsFloat():
+			case n.Storage.Of != "" && b.d.Operands[o].IsInt(), n.Storage.Of == "" && !n.Storage.Fixed.IsFloat():
 				return fmt.Errorf("%s: %s does not store real values", n.brief(), n.Storage)
 			}
 		case n.Op == OpCall:

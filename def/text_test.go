@@ -60,11 +60,25 @@ func everything(b *def.Builder) {
 	b.OutScalar("one", def.Const(math.Copysign(0, -1)))
 }
 
+// columns has what the numbers of columns are for: one of each node, in outputs of
+// each extent.
+func columns(b *def.Builder) {
+	x := b.In("x")
+	best, worst := def.RowArgMax(x).As("best"), def.RowArgMin(x)
+	b.OutRow("index", best, def.Only(num.I32))
+	b.OutRow("top", x.At(best), def.Like("x"))
+	b.Out("mark", def.Select(b.Col().Equal(best), b.Col(), worst))
+	b.Out("ramp", x.Mul(b.ColFloat()))
+	b.OutCol("sign", def.Select(def.ColSum(x).Less(def.Zero), def.IntConst(-1), def.IntConst(1)))
+	b.OutScalar("copy", b.IntParam("n"))
+}
+
 func golden() []*def.Definition {
 	return []*def.Definition{
 		def.Must(def.Rowwise("softmax.forward", softmax)),
 		def.Must(def.Rowwise("layernorm.backward", layernormBackward)),
 		def.Must(def.Rowwise("everything", everything)),
+		def.Must(def.Rowwise("columns", columns)),
 		def.Must(def.Contraction("product", def.ContractionForm{
 			Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
 		})),

@@ -112,17 +112,23 @@ func (x *Node) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntCons
 func (x *Node) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
 
 // RowSum is the sum of a row, in the fixed shape of its length.
-func RowSum(x Value) Value { return reduce(OpRowSum, PerRow, x) }
+func RowSum(x Value) Value { return reduce(OpRowSum, Float, PerRow, x) }
 
 // RowMax and RowMin are the extremes of a row; NaN if it holds one.
-func RowMax(x Value) Value { return reduce(OpRowMax, PerRow, x) }
-func RowMin(x Value) Value { return reduce(OpRowMin, PerRow, x) }
+func RowMax(x Value) Value { return reduce(OpRowMax, Float, PerRow, x) }
+func RowMin(x Value) Value { return reduce(OpRowMin, Float, PerRow, x) }
+
+// RowArgMax and RowArgMin are the column of a row's extreme, an int32: the lowest
+// column that holds it, where −0 and +0 are equal. In a row with a NaN it is the
+// column of the first one.
+func RowArgMax(x Value) Value { return reduce(OpRowArgMax, Int, PerRow, x) }
+func RowArgMin(x Value) Value { return reduce(OpRowArgMin, Int, PerRow, x) }
 
 // ColSum is the sum of a column, known after the last row.
-func ColSum(x Value) Value { return reduce(OpColSum, PerColumn, x) }
+func ColSum(x Value) Value { return reduce(OpColSum, Float, PerColumn, x) }
 
 // TotalSum is the sum of all elements, known after the last row.
-func TotalSum(x Value) Value { return reduce(OpTotalSum, Scalar, x) }
+func TotalSum(x Value) Value { return reduce(OpTotalSum, Float, Scalar, x) }
 
 // At is the row's element in column i, and +0 if there is no such column.
 func (x *Node) At(i Value) Value {
@@ -167,9 +173,9 @@ func typeOf(x *Node) Type {
 	return x.Type
 }
 
-func reduce(op Op, extent Extent, x *Node) Value {
+func reduce(op Op, result Type, extent Extent, x *Node) Value {
 	v := &Node{Op: op, Args: []*Node{x}}
-	v = v.check(Float, Float)
+	v = v.check(result, Float)
 	if v.err == nil && x.Extent != PerElement {
 		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.label(), x.Extent)
 	}

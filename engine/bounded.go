@@ -38,8 +38,12 @@ func (c *selfTestCase) judgeBounded(d *def.Definition, l *Lowering, got []num.Ar
 				x, wanted := got[i].Bits(r, col), ""
 				switch {
 				case rounded.At(i, r, col).Known():
-					if lo, hi := rounded.Between(i, r, col); !isBetween(dtype, x, lo, hi) {
+					if !rounded.Admits(i, r, col, x) {
+						lo, hi := rounded.Between(i, r, col)
 						wanted = pattern(dtype, lo) + " to " + pattern(dtype, hi)
+						if n := rounded.Count(i, r, col); dtype == num.I32 && lo != hi {
+							wanted = fmt.Sprintf("one of %d values from %s", n, wanted)
+						}
 					}
 				case !exact.At(i, r, col).Known():
 					if y := want[i].Bits(r, col); classOf(dtype, x) != classOf(dtype, y) {
@@ -55,11 +59,6 @@ func (c *selfTestCase) judgeBounded(d *def.Definition, l *Lowering, got []num.Ar
 	return "", nil
 }
 
-func isBetween(d num.DType, x, lo, hi uint32) bool {
-	i := num.Index(d, x)
-	return !num.IsNaN(d, x) && num.Index(d, lo) <= i && i <= num.Index(d, hi)
-}
-
 func classOf(d num.DType, bits uint32) string {
 	switch v := num.Widen(d, bits); {
 	case v != v:
@@ -70,7 +69,13 @@ func classOf(d num.DType, bits uint32) string {
 	return pattern(d, bits)
 }
 
-func pattern(d num.DType, bits uint32) string { return fmt.Sprintf("0x%0*x", 2*d.Size(), bits) }
+// pattern shows a stored value: a float's bits, an int32 as a number.
+func pattern(d num.DType, bits uint32) string {
+	if d == num.I32 {
+		return fmt.Sprint(int32(bits))
+	}
+	return fmt.Sprintf("0x%0*x", 2*d.Size(), bits)
+}
 
 // pureOutputs are the outputs of which the kernel reads nothing and that take no
 // input's place.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -36,6 +37,12 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		tests := []selfTest{}
 		for _, c := range []int{1, 7, 255, 257, 515, 1027, 2049} {
 			tests = append(tests, selfTest{name: fmt.Sprintf("C=%d", c), sizes: map[string]int{"R": 2, "C": c}, values: (*gen.Generator).Ordinary})
+		}
+		if slices.ContainsFunc(d.Exec.Nodes, isColumnOfExtreme) {
+			tests = append(tests,
+				selfTest{name: "ties", sizes: map[string]int{"R": 40, "C": 37}, values: ties},
+				selfTest{name: "ties-wide", sizes: map[string]int{"R": 5, "C": 2051}, values: ties},
+			)
 		}
 		return append(tests,
 			selfTest{name: "special", sizes: map[string]int{"R": 40, "C": 9}, values: (*gen.Generator).Special},
@@ -76,6 +83,23 @@ func rarelySpecial(g *gen.Generator) float32 {
 		return g.Special()
 	}
 	return g.Ordinary()
+}
+
+func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
+
+// ties has few values, mostly zeros of both signs, so that extremes are in several
+// columns, equal or not in their bits; rarely there is a special one.
+func ties(g *gen.Generator) float32 {
+	if g.Below(4000) == 0 {
+		return g.Special()
+	}
+	switch g.Below(60) {
+	case 0:
+		return 1
+	case 1:
+		return -1
+	}
+	return float32(math.Copysign(0, float64(g.Below(2))-0.5))
 }
 
 // What tests replace, to show that a self-test can fail: corrupt may damage outputs

@@ -5,8 +5,11 @@ import "math"
 // Index numbers the values of d in their order, without gaps: both zeros are 0,
 // the smallest subnormal is 1, infinity follows the largest finite value, and
 // negation negates. NaN is no place on that line: its index lies beyond
-// infinity's and means nothing, so ask IsNaN first.
+// infinity's and means nothing, so ask IsNaN first. An I32 is its own index.
 func Index(d DType, bits uint32) int64 {
+	if d == I32 {
+		return int64(int32(bits))
+	}
 	f := d.format()
 	m := int64(f.magnitude(bits))
 	if bits&f.sign != 0 {

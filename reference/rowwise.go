@@ -8,8 +8,8 @@ import (
 	"tokitai/num"
 )
 
-// vector is the values of a node: one for each column, or a single one. Truth
-// values are 0 and 1 in i.
+// vector is the values of a node: one for each column, or a single one. Bools are
+// 0 and 1 in i.
 type vector struct {
 	f []float32
 	i []int32
@@ -110,6 +110,9 @@ func (in *interpreter) store(which func(def.Output) bool, row int) {
 		for c, v := range in.values[o.Value.ID].f {
 			in.operands[o.Operand].Set(row, c, v)
 		}
+		for c, v := range in.values[o.Value.ID].i {
+			in.operands[o.Operand].SetBits(row, c, uint32(v))
+		}
 	}
 }
 
@@ -171,6 +174,8 @@ func (in *interpreter) evaluate(n *def.Node) {
 		out.f[0] = float32(in.rows)
 	case def.OpCol:
 		eachI(func(c int) int32 { return int32(c) })
+	case def.OpColFloat:
+		eachF(func(c int) float32 { return float32(c) })
 	case def.OpRandom:
 		seed := uint64(uint32(i(0, 0))) | uint64(uint32(i(1, 0)))<<32
 		eachI(func(c int) int32 {
@@ -261,6 +266,10 @@ func (in *interpreter) evaluate(n *def.Node) {
 		out.f[0] = fold(in.values[n.Args[0].ID].f, num.Max)
 	case def.OpRowMin:
 		out.f[0] = fold(in.values[n.Args[0].ID].f, num.Min)
+	case def.OpRowArgMax:
+		out.i[0] = firstColumn(in.values[n.Args[0].ID].f, func(a, b float32) bool { return a > b })
+	case def.OpRowArgMin:
+		out.i[0] = firstColumn(in.values[n.Args[0].ID].f, func(a, b float32) bool { return a < b })
 	case def.OpAt:
 		out.f[0] = 0
 		if k := int(i(1, 0)); k >= 0 && k < in.cols {
@@ -297,6 +306,21 @@ func fold(x []float32, op func(a, b float32) float32) float32 {
 		m = op(m, v)
 	}
 	return m
+}
+
+// firstColumn is that of the first NaN, or else of the first value that beats all
+// before it and that none after it beats.
+func firstColumn(x []float32, beats func(a, b float32) bool) int32 {
+	best := 0
+	for c, v := range x {
+		if v != v {
+			return int32(c)
+		}
+		if beats(v, x[best]) {
+			best = c
+		}
+	}
+	return int32(best)
 }
 
 // addToColumns adds the current row to its lane: row r is in lane r mod P.

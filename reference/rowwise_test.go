@@ -16,31 +16,35 @@ var (
 	minusZero = math.Copysign(0, -1)
 )
 
-// evaluate computes an expression of x and z on one row each, f32 in and out.
+// evaluate computes an expression of x and z on one row each, f32 in and out; int32
+// come as floats.
 func evaluate(t *testing.T, expression func(b *def.Builder, x, z def.Value) def.Value, x, z []float64) []float32 {
 	t.Helper()
 	d, err := def.Rowwise("test", func(b *def.Builder) {
 		x, z := b.In("x", def.Only(num.F32)), b.In("z", def.Only(num.F32))
-		v := expression(b, x, z)
+		v, dtype := expression(b, x, z), num.F32
+		if v.Type == def.Int {
+			dtype = num.I32
+		}
 		switch v.Extent {
 		case def.PerElement:
-			b.Out("y", v, def.Only(num.F32))
+			b.Out("y", v, def.Only(dtype))
 		case def.PerRow:
-			b.OutRow("y", v, def.Only(num.F32))
+			b.OutRow("y", v, def.Only(dtype))
 		case def.PerColumn:
-			b.OutCol("y", v, def.Only(num.F32))
+			b.OutCol("y", v, def.Only(dtype))
 		default:
-			b.OutScalar("y", v, def.Only(num.F32))
+			b.OutScalar("y", v, def.Only(dtype))
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cols := len(x)
-	operands := []num.Array{row(num.F32, x), row(num.F32, z), num.NewArray(num.F32, 1, 1)}
-	if d.Exec.Outputs[0].Value.Extent&def.PerColumn != 0 {
-		operands[2] = num.NewArray(num.F32, 1, cols)
+	cols := 1
+	if d.Operands[2].Extent&def.PerColumn != 0 {
+		cols = len(x)
 	}
+	operands := []num.Array{row(num.F32, x), row(num.F32, z), num.NewArray(d.Operands[2].DTypes.Allowed[0], 1, cols)}
 	if err := reference.Run(d, operands, reference.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +136,7 @@ func TestNodes(t *testing.T) {
 		{"inside", func(b *def.Builder, _, _ def.Value) def.Value {
 			return yes(b.Col().Inside()).Add(yes(def.IntConst(2).Inside())).Add(yes(def.IntConst(-1).Inside()))
 		}, values{0, 0}, values{0, 0}, values{1, 1}},
-		{"select of truth values", func(_ *def.Builder, x, z def.Value) def.Value {
+		{"select of bools", func(_ *def.Builder, x, z def.Value) def.Value {
 			return yes(def.Select(x.Less(z), x.Equal(x), z.Less(x)))
 		}, values{1, 2, 3}, values{2, 1, 3}, values{1, 1, 0}},
 		{"col, rows, columns", func(b *def.Builder, x, _ def.Value) def.Value {
@@ -163,6 +167,34 @@ func TestNodes(t *testing.T) {
 		{"rowmax with NaN", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowMax(x) }, values{1, nan, inf}, values{0, 0, 0}, values{nan}},
 		{"rowmax of -Inf", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowMax(x) }, values{-inf, -inf}, values{0, 0}, values{-inf}},
 		{"rowmin", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowMin(x) }, values{0, minusZero, 3}, values{0, 0, 0}, values{minusZero}},
+		{"rowargmax", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMax(x) },
+			values{1, 3, 2, 3}, values{0, 0, 0, 0}, values{1}},
+		{"rowargmax of one", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMax(x) }, values{-inf}, values{0}, values{0}},
+		{"rowargmax takes zeros for equal", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMax(x) },
+			values{-1, minusZero, 0}, values{0, 0, 0}, values{1}},
+		{"rowargmax takes the first NaN", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMax(x) },
+			values{inf, 1, nan, inf, nan}, values{0, 0, 0, 0, 0}, values{2}},
+		{"rowargmax of -Inf", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMax(x) },
+			values{-inf, -inf}, values{0, 0}, values{0}},
+		{"rowargmin", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMin(x) },
+			values{1, -3, 2, -3}, values{0, 0, 0, 0}, values{1}},
+		{"rowargmin takes zeros for equal", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMin(x) },
+			values{1, 0, minusZero}, values{0, 0, 0}, values{1}},
+		{"rowargmin takes the first NaN", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMin(x) },
+			values{-inf, nan, -inf, nan}, values{0, 0, 0, 0}, values{1}},
+		{"rowargmin of +Inf", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowArgMin(x) }, values{inf, inf}, values{0, 0}, values{0}},
+		{"at the largest", func(_ *def.Builder, x, z def.Value) def.Value { return z.At(def.RowArgMax(x)) },
+			values{1, 5, 2}, values{7, 8, 9}, values{8}},
+		{"int32 per element", func(b *def.Builder, x, _ def.Value) def.Value {
+			return def.Select(b.Col().Equal(def.RowArgMin(x)), def.IntConst(-7), b.Col())
+		}, values{1, 0, 2}, values{0, 0, 0}, values{0, -7, 2}},
+		{"int32 per column", func(_ *def.Builder, x, _ def.Value) def.Value {
+			return def.Select(def.ColSum(x).Less(def.Zero), def.IntConst(math.MinInt32), def.IntConst(3))
+		}, values{1, -1}, values{0, 0}, values{3, -0x1p31}},
+		{"one int32", func(_ *def.Builder, x, _ def.Value) def.Value {
+			return def.Select(def.TotalSum(x).Less(def.Zero), def.IntConst(1), def.IntConst(2))
+		}, values{1, -1}, values{0, 0}, values{2}},
+		{"colf", func(b *def.Builder, x, _ def.Value) def.Value { return b.ColFloat().Mul(x) }, values{1, 1, -1}, values{0, 0, 0}, values{0, 1, -2}},
 		{"rowsum of −0", func(_ *def.Builder, x, _ def.Value) def.Value { return def.RowSum(x) }, values{minusZero}, values{0}, values{0}},
 		{"at", func(_ *def.Builder, x, _ def.Value) def.Value { return x.At(def.IntConst(1)) }, values{1, 2}, values{0, 0}, values{2}},
 		{"at, outside", func(_ *def.Builder, x, _ def.Value) def.Value { return x.At(def.IntConst(2)) }, values{1, 2}, values{0, 0}, values{0}},

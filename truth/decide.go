@@ -87,6 +87,10 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 		if z.Bits[i], isDecided = decide(dtype, lo, hi); isDecided {
 			z.State[i] = ByBig
 		}
+	}, func(_, row, col int, v set) {
+		if i := row*cols + col; z.State[i] == Undecided && v.isOne() {
+			z.Bits[i], z.State[i] = uint32(v.one), ByBig
+		}
 	})
 }
 

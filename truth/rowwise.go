@@ -14,8 +14,8 @@ import (
 // vector is the values of a node: one for each column of interest, or a single one.
 type vector[T any] struct {
 	x     []T          // floats
-	i     []int32      // int32
-	claim []ball.Truth // truth values
+	i     []set        // int32
+	claim []ball.Truth // bools
 }
 
 // evaluator holds the values of all nodes for the current row.
@@ -39,8 +39,8 @@ type places struct {
 }
 
 // sweep evaluates a rowwise definition, row after row, and hands out each element
-// that is asked for. zero only tells the kind of number.
-func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T)) error {
+// that is asked for, floats and int32. zero only tells the kind of number.
+func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T), yieldInt func(operand, row, col int, v set)) error {
 	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Mode, zero)}
 	if err := e.size(); err != nil {
 		return err
@@ -51,12 +51,17 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 	}
 	e.mark(outputs)
 	emit := func(o def.Output, row int) {
-		for j, v := range e.values[o.Value.ID].x {
+		col := func(j int) int {
 			if o.Value.Extent&def.PerColumn == 0 {
-				yield(o.Operand, row, 0, v)
-			} else {
-				yield(o.Operand, row, e.columns[j], v)
+				return 0
 			}
+			return e.columns[j]
+		}
+		for j, v := range e.values[o.Value.ID].x {
+			yield(o.Operand, row, col(j), v)
+		}
+		for j, v := range e.values[o.Value.ID].i {
+			yieldInt(o.Operand, row, col(j), v)
 		}
 	}
 
@@ -124,10 +129,10 @@ func (e *evaluator[T]) mark(outputs []def.Output) {
 	}
 }
 
-// needs reports whether a needed node is one of the operations.
-func (e *evaluator[T]) needs(ops ...def.Op) bool {
+// needsRows reports whether a needed node takes whole rows.
+func (e *evaluator[T]) needsRows() bool {
 	return slices.ContainsFunc(e.d.Math.Nodes, func(n *def.Node) bool {
-		return e.isNeeded[n.ID] && slices.Contains(ops, n.Op)
+		return e.isNeeded[n.ID] && (n.Op.IsRowReduction() || n.Op == def.OpTotalSum)
 	})
 }
 
@@ -142,7 +147,7 @@ func (e *evaluator[T]) rowsFor(outputs []def.Output, at *places) []int {
 // reduction is on the way.
 func (e *evaluator[T]) columnsFor(outputs []def.Output, at *places, row int) []int {
 	isWhole := at == nil || outputs[0].Value.Extent&def.PerColumn == 0
-	if isWhole || e.needs(def.OpRowSum, def.OpRowMax, def.OpRowMin, def.OpAt, def.OpTotalSum) {
+	if isWhole || e.needsRows() {
 		return upTo(e.cols)
 	}
 	return at.columns[row]
@@ -174,7 +179,7 @@ func (e *evaluator[T]) begin(columns []int) {
 		case def.Float:
 			v.x = make([]T, length)
 		case def.Int:
-			v.i = make([]int32, length)
+			v.i = make([]set, length)
 		case def.Bool:
 			v.claim = make([]ball.Truth, length)
 		}
@@ -201,32 +206,37 @@ func (e *evaluator[T]) each(which func(*def.Node) bool) {
 func (e *evaluator[T]) evaluate(n *def.Node) {
 	out := e.values[n.ID]
 	x := func(k int) []T { return e.values[n.Args[k].ID].x }
-	i := func(k int) []int32 { return e.values[n.Args[k].ID].i }
+	i := func(k int) []set { return e.values[n.Args[k].ID].i }
 	switch n.Op {
 	case def.OpInput:
 		e.read(n, out)
 	case def.OpParam:
 		if n.Type == def.Int {
-			out.i[0] = int32(e.Params[n.Param])
+			out.i[0] = only(int32(e.Params[n.Param]))
 		} else {
 			out.x[0] = e.zero.FromFloat64(float64(float32(e.Params[n.Param])))
 		}
 	case def.OpConst:
 		out.x[0] = e.constant(n.Real)
 	case def.OpInt:
-		out.i[0] = n.Int
+		out.i[0] = only(n.Int)
 	case def.OpColumns:
 		out.x[0] = e.size32(e.cols)
 	case def.OpRows:
 		out.x[0] = e.size32(e.rows)
 	case def.OpCol:
 		for j, c := range e.columns {
-			out.i[j] = int32(c)
+			out.i[j] = only(int32(c))
+		}
+	case def.OpColFloat:
+		for j, c := range e.columns {
+			out.x[j] = e.zero.FromFloat64(float64(float32(c)))
 		}
 	case def.OpRandom:
-		seed := uint64(uint32(i(0)[0])) | uint64(uint32(i(1)[0]))<<32
+		word := func(k int) uint32 { return e.word(i(k)[0]) }
+		seed := uint64(word(0)) | uint64(word(1))<<32
 		for j, c := range e.columns {
-			out.i[j] = int32(num.RandomWord(seed, uint32(i(2)[0]), uint32(i(3)[0]), uint64(e.row)*uint64(e.cols)+uint64(c)))
+			out.i[j] = only(int32(num.RandomWord(seed, word(2), word(3), uint64(e.row)*uint64(e.cols)+uint64(c))))
 		}
 
 	case def.OpAdd:
@@ -266,22 +276,26 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		copy(out.x, x(0))
 		e.rounding.store(out.x, e.storage(n.Storage))
 	case def.OpSRound:
-		zip(out.x, x(0), i(1), func(v T, _ int32) T { return v })
-		e.rounding.storeRandomly(out.x, e.storage(n.Storage), i(1))
+		zip(out.x, x(0), i(1), func(v T, _ set) T { return v })
+		e.storeRandomly(out.x, e.storage(n.Storage), i(1))
 	case def.OpCall:
 		e.call1(out.x, x(0), n.Func)
 
 	case def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual:
 		if n.Args[0].Type == def.Int {
-			zip(out.claim, i(0), i(1), func(a, b int32) ball.Truth { return compareInt(n.Op, a, b) })
+			zip(out.claim, i(0), i(1), func(a, b set) ball.Truth { return compareInt(n.Op, a, b) })
 		} else {
 			zip(out.claim, x(0), x(1), comparison[T](n.Op))
 		}
-		if n.Args[0] == n.Args[1] && n.Args[0].Type == def.Float {
+		switch {
+		case n.Args[0] != n.Args[1]:
+		case n.Args[0].Type == def.Int:
+			apply(out.claim, i(0), func(set) ball.Truth { return compareSelf(n.Op, true) })
+		default:
 			apply(out.claim, x(0), func(a T) ball.Truth { return compareSelf(n.Op, a.Known()) })
 		}
 	case def.OpInside:
-		apply(out.claim, i(0), func(a int32) ball.Truth { return truth(0 <= a && int(a) < e.cols) })
+		apply(out.claim, i(0), func(a set) ball.Truth { return isInside(a, e.cols) })
 	case def.OpSelect:
 		e.choose(out, e.values[n.Args[0].ID].claim, e.values[n.Args[1].ID], e.values[n.Args[2].ID], n)
 
@@ -293,11 +307,10 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		out.x[0] = reduce(x(0), T.Max)
 	case def.OpRowMin:
 		out.x[0] = reduce(x(0), T.Min)
+	case def.OpRowArgMax, def.OpRowArgMin:
+		out.i[0] = e.best(n)
 	case def.OpAt:
-		out.x[0] = e.zero
-		if c := int(i(1)[0]); c >= 0 && c < e.cols {
-			out.x[0] = x(0)[c]
-		}
+		out.x[0] = e.element(x(0), i(1)[0])
 	default:
 		e.fail("no mathematics for node %s", n.Op)
 	}
@@ -320,7 +333,7 @@ func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
 	}
 	for j, c := range columns {
 		if n.Type == def.Int {
-			out.i[j] = a.Int(row, c)
+			out.i[j] = only(a.Int(row, c))
 		} else {
 			out.x[j] = e.zero.FromFloat64(float64(a.At(row, c)))
 		}
@@ -445,13 +458,12 @@ func (e *evaluator[T]) choose(out vector[T], cond []ball.Truth, a, b vector[T], 
 			out.x[j] = at(a.x, j)
 		case n.Type == def.Float:
 			out.x[j] = at(b.x, j)
+		case c == ball.Maybe:
+			out.i[j] = at(a.i, j).union(at(b.i, j))
 		case c == ball.Yes:
 			out.i[j] = at(a.i, j)
 		default:
 			out.i[j] = at(b.i, j)
-			if c == ball.Maybe && at(a.i, j) != at(b.i, j) {
-				e.fail("an int32 hangs on a comparison of real numbers that is too close to call")
-			}
 		}
 	}
 }
@@ -476,18 +488,6 @@ func compareSelf(op def.Op, isNumber bool) ball.Truth {
 		return ball.Maybe
 	}
 	return truth(op == def.OpLessEqual || op == def.OpEqual)
-}
-
-func compareInt(op def.Op, a, b int32) ball.Truth {
-	switch op {
-	case def.OpLess:
-		return truth(a < b)
-	case def.OpLessEqual:
-		return truth(a <= b)
-	case def.OpEqual:
-		return truth(a == b)
-	}
-	return truth(a != b)
 }
 
 func truth(claim bool) ball.Truth {

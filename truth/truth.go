@@ -21,6 +21,9 @@
 // the same holds in mode Rounded where a step may overflow, leave the domain of a
 // function, or take the root of something below zero. Zeros have no sign here.
 //
+// An int32 that hangs on comparisons of real numbers, as the column of a row's maximum
+// does, is a set of values where these are too close to call (integer.go).
+//
 // The package shares no code with what executes definitions. Read rounding.go for
 // the model of a rounding, rowwise.go for the evaluator, sum.go for its sums, table.go
 // and contraction.go for the other kinds of definition, decide.go for rounding an
@@ -74,6 +77,7 @@ type Result struct {
 	call       *call
 	enclosures map[int][]ball.Ball     // by operand, row after row
 	intervals  map[int][]ball.Interval // the same, instead, if operations are correctly rounded
+	sets       map[int][]set           // of outputs that hold int32
 }
 
 // call is a definition with what it is evaluated on.
@@ -102,18 +106,23 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 		}
 	}
 	k := &call{d: d, operands: operands, Options: o}
-	r := &Result{call: k}
+	r := &Result{call: k, sets: map[int][]set{}}
 	var err error
+	for i, operand := range d.Operands {
+		if operand.IsOut && operand.IsInt() {
+			r.sets[i] = make([]set, operands[i].Rows*operands[i].Cols)
+		}
+	}
 	switch {
 	case d.Kind != def.KindRowwise:
 		r.enclosures = room[ball.Ball](k)
 		err = k.encloseSums(r.enclosures[2])
 	case o.Mode == Rounded && o.IsIEEE:
 		r.intervals = room[ball.Interval](k)
-		err = sweep(k, ball.Interval{}, nil, put(k, r.intervals))
+		err = sweep(k, ball.Interval{}, nil, put(k, r.intervals), put(k, r.sets))
 	default:
 		r.enclosures = room[ball.Ball](k)
-		err = sweep(k, ball.Ball{}, nil, put(k, r.enclosures))
+		err = sweep(k, ball.Ball{}, nil, put(k, r.enclosures), put(k, r.sets))
 	}
 	if err != nil {
 		return nil, err
@@ -121,11 +130,11 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	return r, nil
 }
 
-// room has a place for every element of every output.
+// room has a place for every element of every output that holds floats.
 func room[T any](k *call) map[int][]T {
 	m := map[int][]T{}
 	for i, operand := range k.d.Operands {
-		if operand.IsOut {
+		if operand.IsOut && !operand.IsInt() {
 			m[i] = make([]T, k.operands[i].Rows*k.operands[i].Cols)
 		}
 	}
@@ -136,9 +145,14 @@ func put[T any](k *call, to map[int][]T) func(operand, row, col int, v T) {
 	return func(operand, row, col int, v T) { to[operand][row*k.operands[operand].Cols+col] = v }
 }
 
-// At is the enclosure of one element of an output, by position of its operand.
+// At is the enclosure of one element of an output, by position of its operand. Of an
+// int32 it is the hull of the values that it may have.
 func (r *Result) At(operand, row, col int) ball.Ball {
 	i := row*r.call.operands[operand].Cols + col
+	if sets := r.sets[operand]; sets != nil {
+		lo, hi := sets[i].bounds()
+		return ball.Ball{}.FromFloat64(float64(lo)).Hull(ball.Ball{}.FromFloat64(float64(hi)))
+	}
 	if r.intervals != nil {
 		return r.intervals[operand][i].Ball()
 	}
@@ -146,13 +160,38 @@ func (r *Result) At(operand, row, col int) ball.Ball {
 }
 
 // Between returns the two stored values, equal or not, between which every number
-// of an element's enclosure rounds. Their distance plus one (num.Distance) is the number
-// of values that mode Rounded admits.
+// of an element's enclosure rounds.
 func (r *Result) Between(operand, row, col int) (lo, hi uint32) {
 	return r.between(operand, row*r.call.operands[operand].Cols+col)
 }
 
+// Admits reports whether a stored value is one that an element may have: in mode
+// Rounded, what an honest computation may give. NaN is none.
+func (r *Result) Admits(operand, row, col int, bits uint32) bool {
+	i, dtype := row*r.call.operands[operand].Cols+col, r.call.operands[operand].DType
+	if sets := r.sets[operand]; sets != nil {
+		return sets[i].contains(int32(bits))
+	}
+	lo, hi := r.between(operand, i)
+	k := num.Index(dtype, bits)
+	return r.isKnown(operand, i) && !num.IsNaN(dtype, bits) && num.Index(dtype, lo) <= k && k <= num.Index(dtype, hi)
+}
+
+// Count returns the number of values that Admits accepts for a known element; zeros
+// count once.
+func (r *Result) Count(operand, row, col int) int64 {
+	i := row*r.call.operands[operand].Cols + col
+	if sets := r.sets[operand]; sets != nil {
+		return int64(len(sets[i].values()))
+	}
+	lo, hi := r.between(operand, i)
+	return num.Distance(r.call.operands[operand].DType, lo, hi) + 1
+}
+
 func (r *Result) isKnown(operand, i int) bool {
+	if r.sets[operand] != nil {
+		return true
+	}
 	if r.intervals != nil {
 		return r.intervals[operand][i].Known()
 	}
@@ -161,6 +200,10 @@ func (r *Result) isKnown(operand, i int) bool {
 
 func (r *Result) between(operand, i int) (lo, hi uint32) {
 	dtype := r.call.operands[operand].DType
+	if sets := r.sets[operand]; sets != nil {
+		least, most := sets[i].bounds()
+		return uint32(least), uint32(most)
+	}
 	if r.intervals != nil {
 		return between(dtype, r.intervals[operand][i])
 	}

@@ -186,10 +186,24 @@ func TestOpenComparison(t *testing.T) {
 		third := x.Div(def.Const(3))
 		i := def.Select(def.RowMax(third.Add(third).Add(third)).Less(def.RowMax(x)), def.IntConst(0), def.IntConst(1))
 		b.OutRow("y", x.At(i), def.AnyFloat)
+		b.OutRow("i", i)
 	})
-	_, err := truth.Enclose(isInt, []num.Array{row(1, 1), num.NewArray(num.F32, 1, 1)}, truth.Options{})
+	r := enclose(t, isInt, truth.Exact, nil, row(1, 1.5), num.NewArray(num.F32, 1, 1), num.NewArray(num.I32, 1, 1))
+	if lo, hi := r.At(1, 0, 0).Bounds(); lo != 1 || hi != 1.5 {
+		t.Errorf("an element at 0 or 1: got [%v, %v], want [1, 1.5]", lo, hi)
+	}
+	if r.Count(2, 0, 0) != 2 || !r.Admits(2, 0, 0, 0) || !r.Admits(2, 0, 0, 1) || r.Admits(2, 0, 0, 2) {
+		t.Errorf("an int32 that hangs on an open comparison: want 0 and 1 admitted alone, got %d values", r.Count(2, 0, 0))
+	}
+	random := rowwise("random", func(b *def.Builder) {
+		p := b.Param("p")
+		third := p.Div(def.Const(3))
+		seed := def.Select(third.Add(third).Add(third).Less(p), def.IntConst(0), def.IntConst(1))
+		b.Out("y", b.In("x").StochasticRound(def.In(num.F16), b.Random(seed, seed, seed, seed)))
+	})
+	_, err := truth.Enclose(random, []num.Array{row(1), row(1)}, truth.Options{Params: []float64{1}})
 	if err == nil || !strings.Contains(err.Error(), "too close to call") {
-		t.Errorf("an int32 that hangs on an open comparison: got error %v", err)
+		t.Errorf("random bits that hang on an open comparison: got error %v", err)
 	}
 }
 

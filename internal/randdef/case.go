@@ -76,9 +76,16 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		a := c.place(g, dtypes[i], o, sizes)
-		if o.IsIndex {
+		switch {
+		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
-		} else {
+		case o.IsInt(): // an output
+			for r := range a.Rows {
+				for col := range a.Cols {
+					a.SetBits(r, col, uint32(g.Next()))
+				}
+			}
+		default:
 			fill(g, a)
 		}
 	}

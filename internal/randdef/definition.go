@@ -290,14 +290,14 @@ func (e *expression) compare(x, y def.Value) def.Value {
 	}
 }
 
-// choose selects between values of one type, now and then truth values.
+// choose selects between values of one type, now and then bools.
 func (e *expression) choose() def.Value {
 	cond := e.pick(def.Bool, nil)
 	if cond == nil {
 		return nil
 	}
 	t := def.Float
-	if e.oneIn(5) {
+	if e.oneIn(3) {
 		t = def.Int
 	} else if e.oneIn(10) {
 		t = def.Bool
@@ -323,13 +323,17 @@ func (e *expression) call() def.Value {
 func (e *expression) reduceRow() def.Value {
 	e.late = false
 	x := e.pick(def.Float, isElement)
-	switch e.g.Below(4) {
+	switch e.g.Below(6) {
 	case 0, 1:
 		return def.RowSum(x)
 	case 2:
 		return def.RowMax(x)
-	default:
+	case 3:
 		return def.RowMin(x)
+	case 4:
+		return def.RowArgMax(x)
+	default:
+		return def.RowArgMin(x)
 	}
 }
 
@@ -378,12 +382,15 @@ func (e *expression) intConst() def.Value {
 }
 
 func (e *expression) integer() def.Value {
-	switch e.g.Below(4) {
+	switch e.g.Below(5) {
 	case 0:
 		e.add(e.intConst())
 		return nil
 	case 1:
 		e.add(e.b.Col())
+		return nil
+	case 2:
+		e.add(e.b.ColFloat())
 		return nil
 	default:
 		word := func() def.Value {
@@ -402,29 +409,37 @@ func (e *expression) outputs() {
 	e.late = false
 	taken := map[string]bool{}
 	store := func(name string, v def.Value) {
+		var rule []def.Rule
+		if v.Type == def.Float {
+			rule = e.rule(true)
+		}
 		switch v.Extent {
 		case def.PerElement:
-			if x := e.elements[e.g.Below(len(e.elements))]; name != firstOutput && !taken[x.Name] && e.oneIn(2) {
+			x := e.elements[e.g.Below(len(e.elements))]
+			if name != firstOutput && v.Type == def.Float && !taken[x.Name] && e.oneIn(2) {
 				taken[x.Name] = true
 				e.b.Out(x.Name, v)
 				return
 			}
-			e.b.Out(name, v, e.rule(true)...)
+			e.b.Out(name, v, rule...)
 		case def.PerRow:
-			e.b.OutRow(name, v, e.rule(true)...)
+			e.b.OutRow(name, v, rule...)
 		case def.PerColumn:
-			e.b.OutCol(name, v, e.rule(true)...)
+			e.b.OutCol(name, v, rule...)
 		default:
-			e.b.OutScalar(name, v, e.rule(true)...)
+			e.b.OutScalar(name, v, rule...)
 		}
 	}
-	var floats, open []def.Value
+	var floats, ints, open []def.Value
 	for _, v := range e.values {
-		if v.Type == def.Float {
+		switch v.Type {
+		case def.Float:
 			floats = append(floats, v)
 			if !e.used[v] && len(v.Args) > 0 {
 				open = append(open, v)
 			}
+		case def.Int:
+			ints = append(ints, v)
 		}
 	}
 	for i := range 1 + e.g.Below(5) {
@@ -438,6 +453,14 @@ func (e *expression) outputs() {
 			// Late values are rare: show one if there is any.
 			for _, w := range floats {
 				if isLate(w) {
+					v = w
+				}
+			}
+		}
+		if i > 0 && len(ints) > 0 && e.oneIn(4) {
+			v = ints[e.g.Below(len(ints))]
+			for _, w := range ints {
+				if w.Extent == def.PerColumn { // these are rare as well
 					v = w
 				}
 			}

@@ -72,7 +72,8 @@ func TestReachesEverything(t *testing.T) {
 		mark("reductions %d deep", min(4, depth(d)))
 		values := map[*def.Node]bool{}
 		for _, o := range d.Exec.Outputs {
-			mark("output: %s", o.Value.Extent)
+			mark("output: %s, %s", o.Value.Type, o.Value.Extent)
+			mark("output of %s", o.Value.Op)
 			if d.Operands[o.Operand].IsIn {
 				mark("updated in place")
 			}
@@ -105,7 +106,8 @@ func TestReachesEverything(t *testing.T) {
 		"late arithmetic", "updated in place", "an input as output", "a value stored twice", "stored like another", "may be in place",
 		"reductions 0 deep", "reductions 1 deep", "reductions 2 deep", "reductions 3 deep", "reductions 4 deep",
 		"flat: true", "flat: false", "int parameter: true", "int parameter: false",
-		"at int", "at input", "at param", "at select",
+		"output of rowargmax", "output of rowargmin", "output of col", "output of input", "output of param", "output of int", "output of select",
+		"at rowargmax", "at rowargmin", "at int", "at input", "at param", "at select",
 		"round of an operand: true", "round of an operand: false", "sround of an operand: true", "sround of an operand: false",
 		"input: one value per element, index false, exception false", "input: one value per column, index false, exception false",
 		"input: one value per row, index false, exception false", "input: one value per row, index true, exception false",
@@ -118,7 +120,7 @@ func TestReachesEverything(t *testing.T) {
 		}
 	}
 	for e := def.Scalar; e <= def.PerElement; e++ {
-		want = append(want, "output: "+e.String())
+		want = append(want, "output: float, "+e.String(), "output: int32, "+e.String())
 	}
 	for _, f := range fn.All {
 		want = append(want, "function "+f.Name)

@@ -22,18 +22,21 @@ const noSlot slot = -1
 type action uint8
 
 const (
-	actApply    action = iota // dst = run(a, b, c)
-	actLoad                   // dst = operand, widened
-	actCol                    // dst = column numbers
-	actRandom                 // dst = random words
-	actInside                 // dst = 0 ≤ a < C
-	actRowSum                 // lanes += a
-	actRowMax                 // row value = max
-	actRowMin                 // row value = min
-	actAt                     // row value = a at the index b, if it is in this piece
-	actColSum                 // the row's lane of every column += a
-	actTotalSum               // lanes of the flat row += a
-	actStore                  // operand = a, narrowed
+	actApply     action = iota // dst = run(a, b, c)
+	actLoad                    // dst = operand, widened
+	actCol                     // dst = column numbers
+	actColFloat                // dst = column numbers, rounded
+	actRandom                  // dst = random words
+	actInside                  // dst = 0 ≤ a < C
+	actRowSum                  // lanes += a
+	actRowMax                  // row value = max
+	actRowMin                  // row value = min
+	actRowArgMax               // row value = the column of max
+	actRowArgMin               // row value = the column of min
+	actAt                      // row value = a at the index b, if it is in this piece
+	actColSum                  // the row's lane of every column += a
+	actTotalSum                // lanes of the flat row += a
+	actStore                   // operand = a, narrowed
 )
 
 type instruction struct {
@@ -318,6 +321,10 @@ func (p *rowwise) emitReduction(code *[]instruction, c *compiler, n *def.Node) {
 		in.action = actRowMax
 	case def.OpRowMin:
 		in.action = actRowMin
+	case def.OpRowArgMax:
+		in.action = actRowArgMax
+	case def.OpRowArgMin:
+		in.action = actRowArgMin
 	case def.OpAt:
 		in.action = actAt
 	}
@@ -392,6 +399,9 @@ func (c *compiler) instruction(n *def.Node) instruction {
 		return in
 	case def.OpCol:
 		in.action = actCol
+		return in
+	case def.OpColFloat:
+		in.action = actColFloat
 		return in
 	case def.OpRandom:
 		in.action = actRandom

@@ -9,7 +9,7 @@ import (
 )
 
 // A primitive is a loop over slices of equal length: d[i] = op(a[i], b[i], c[i]).
-// d may be any of its arguments. int32 and truth values (0 and 1) live in the same
+// d may be any of its arguments. int32 and bools (0 and 1) live in the same
 // slices as binary32, as patterns; ints shows them. No loop both multiplies and
 // adds, so that the compiler has nothing to fuse, but for fma, whose binary64 product
 // is exact.
@@ -348,6 +348,39 @@ func minOf(m float32, x []float32) float32 {
 			return v
 		} else if v == 0 && m == 0 {
 			m = min(m, v)
+		}
+	}
+	return m
+}
+
+// argMaxOf and argMinOf go on from the extreme m of the columns before, at column at,
+// with those from first on. Only a better value takes the place of an earlier one;
+// NaN is the best, and −0 and +0 are equal.
+func argMaxOf(m float32, at *int32, x []float32, first int) float32 {
+	if m != m {
+		return m
+	}
+	for i, v := range x {
+		if v > m {
+			m, *at = v, int32(first+i)
+		} else if v != v {
+			*at = int32(first + i)
+			return v
+		}
+	}
+	return m
+}
+
+func argMinOf(m float32, at *int32, x []float32, first int) float32 {
+	if m != m {
+		return m
+	}
+	for i, v := range x {
+		if v < m {
+			m, *at = v, int32(first+i)
+		} else if v != v {
+			*at = int32(first + i)
+			return v
 		}
 	}
 	return m

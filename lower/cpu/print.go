@@ -45,7 +45,7 @@ func (p *rowwise) printCode(s *strings.Builder, title string, code []instruction
 			fmt.Fprintf(s, "  store %s = %s\n", p.d.Operands[in.operand].Name, p.slotName(in.a))
 		case actLoad:
 			fmt.Fprintf(s, "  %s = load %s\n", p.slotName(in.dst), p.d.Operands[in.operand].Name)
-		case actRowSum, actRowMax, actRowMin, actAt, actColSum, actTotalSum:
+		case actRowSum, actRowMax, actRowMin, actRowArgMax, actRowArgMin, actAt, actColSum, actTotalSum:
 			fmt.Fprintf(s, "  %s %s\n", in.node.Op, p.slotName(in.a))
 		default:
 			fmt.Fprintf(s, "  %s = %s", p.slotName(in.dst), in.node.Op)

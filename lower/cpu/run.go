@@ -46,6 +46,7 @@ type worker struct {
 	frame  [][]float32 // by slot, for the current piece
 	memory [][]float32 // by slot: what is the worker's own
 	single []float32   // by Node.ID: values of the row
+	best   []float32   // by Node.ID of an arg-max or arg-min: the value in its column
 	lanes  [][]float32 // by row sum
 	total  [][]float32 // by total sum
 }
@@ -163,6 +164,7 @@ func (j *rowJob) prepareWorker(w *worker) {
 		}
 	}
 	w.single = grow(w.single, len(p.d.Exec.Nodes))
+	w.best = grow(w.best, len(p.d.Exec.Nodes))
 	w.lanes = growAll(w.lanes, p.rowSums)
 	for i := range w.lanes {
 		w.lanes[i] = grow(w.lanes[i], num.RowLanes(j.cols))
@@ -282,19 +284,22 @@ func (j *rowJob) oneRow(w *worker, row int) {
 		j.fill(w, pass.after.fills, w.single)
 	}
 	for _, o := range p.rowOutputs {
-		j.operands[o.Operand].Set(row, 0, w.single[o.Value.ID])
+		store(&j.operands[o.Operand], row, 0, w.single[o.Value.ID:][:1])
 	}
 }
 
 // begin sets a reduction to what an empty row gives.
 func (j *rowJob) begin(w *worker, n *def.Node) {
+	w.single[n.ID] = 0
 	switch n.Op {
 	case def.OpRowMax:
 		w.single[n.ID] = float32(math.Inf(-1))
 	case def.OpRowMin:
 		w.single[n.ID] = float32(math.Inf(1))
-	default:
-		w.single[n.ID] = 0
+	case def.OpRowArgMax:
+		w.best[n.ID] = float32(math.Inf(-1))
+	case def.OpRowArgMin:
+		w.best[n.ID] = float32(math.Inf(1))
 	}
 }
 
@@ -327,6 +332,10 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 			for i, x := 0, ints(w.frame[in.dst]); i < len(x); i++ {
 				x[i] = int32(at.col + i)
 			}
+		case actColFloat:
+			for i, x := 0, w.frame[in.dst]; i < len(x); i++ {
+				x[i] = float32(at.col + i)
+			}
 		case actRandom:
 			j.random(w.frame[in.dst], w.single, in.node, at)
 		case actInside:
@@ -340,6 +349,12 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 			w.single[in.node.ID] = maxOf(w.single[in.node.ID], w.frame[in.a])
 		case actRowMin:
 			w.single[in.node.ID] = minOf(w.single[in.node.ID], w.frame[in.a])
+		case actRowArgMax:
+			id := in.node.ID
+			w.best[id] = argMaxOf(w.best[id], &ints(w.single)[id], w.frame[in.a], at.col)
+		case actRowArgMin:
+			id := in.node.ID
+			w.best[id] = argMinOf(w.best[id], &ints(w.single)[id], w.frame[in.a], at.col)
 		case actAt:
 			k := int(ints(w.single)[in.node.Args[1].ID]) - at.col
 			if k >= 0 && k < at.n {
@@ -403,7 +418,7 @@ func (j *rowJob) finishTotals() {
 		j.evaluateSingle(j.single, n, 0)
 	}
 	for _, o := range j.p.scalarOutputs {
-		j.operands[o.Operand].Set(0, 0, j.single[o.Value.ID])
+		store(&j.operands[o.Operand], 0, 0, j.single[o.Value.ID:][:1])
 	}
 	for _, w := range j.workers[:j.active] {
 		j.fill(w, j.p.lateFills, j.single)

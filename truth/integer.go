@@ -1,0 +1,297 @@
+package truth
+
+import (
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// set is the int32 values that a node may have: one, unless it hangs on a comparison
+// of real numbers that is too close to call.
+type set struct {
+	one int32
+	all []int32 // ascending, if there are several
+}
+
+func only(v int32) set { return set{one: v} }
+
+// setOf is the set of ascending values, of which there is at least one.
+func setOf(values []int32) set {
+	if len(values) == 1 {
+		return only(values[0])
+	}
+	return set{all: values}
+}
+
+func (s set) values() []int32 {
+	if s.all == nil {
+		return []int32{s.one}
+	}
+	return s.all
+}
+
+func (s set) isOne() bool { return s.all == nil }
+
+func (s set) bounds() (lo, hi int32) {
+	if s.all == nil {
+		return s.one, s.one
+	}
+	return s.all[0], s.all[len(s.all)-1]
+}
+
+func (s set) contains(v int32) bool {
+	if s.all == nil {
+		return s.one == v
+	}
+	_, found := slices.BinarySearch(s.all, v)
+	return found
+}
+
+func (s set) union(t set) set {
+	if s.isOne() && t.contains(s.one) {
+		return t
+	}
+	all := slices.Concat(s.values(), t.values())
+	slices.Sort(all)
+	return setOf(slices.Compact(all))
+}
+
+// meets reports whether two sets have a value in common.
+func (s set) meets(t set) bool {
+	if len(s.all) > len(t.all) {
+		s, t = t, s
+	}
+	return slices.ContainsFunc(s.values(), t.contains)
+}
+
+func compareInt(op def.Op, a, b set) ball.Truth {
+	alo, ahi := a.bounds()
+	blo, bhi := b.bounds()
+	var isAlways, isNever bool
+	switch op {
+	case def.OpLess:
+		isAlways, isNever = ahi < blo, alo >= bhi
+	case def.OpLessEqual:
+		isAlways, isNever = ahi <= blo, alo > bhi
+	default:
+		isAlways, isNever = a.isOne() && b.isOne() && a.one == b.one, !a.meets(b)
+	}
+	if op == def.OpNotEqual {
+		isAlways, isNever = isNever, isAlways
+	}
+	switch {
+	case isAlways:
+		return ball.Yes
+	case isNever:
+		return ball.No
+	}
+	return ball.Maybe
+}
+
+func isInside(s set, cols int) ball.Truth {
+	lo, hi := s.bounds()
+	switch {
+	case lo >= 0 && int(hi) < cols:
+		return ball.Yes
+	case slices.ContainsFunc(s.values(), func(v int32) bool { return v >= 0 && int(v) < cols }):
+		return ball.Maybe
+	}
+	return ball.No
+}
+
+// word is the only value of a set, for random bits.
+func (e *evaluator[T]) word(s set) uint32 {
+	if !s.isOne() {
+		e.fail("random bits hang on a comparison of real numbers that is too close to call")
+	}
+	return uint32(s.one)
+}
+
+// element encloses a row's element at each index of a set, +0 outside.
+func (e *evaluator[T]) element(x []T, index set) T {
+	get := func(i int32) T {
+		if i < 0 || int(i) >= e.cols {
+			return e.zero
+		}
+		return x[i]
+	}
+	values := index.values()
+	v := get(values[0])
+	for _, i := range values[1:] {
+		v = v.Hull(get(i))
+	}
+	return v
+}
+
+// storeRandomly rounds to a storage format by random words; where there are several
+// for one value, it may be rounded by any.
+func (e *evaluator[T]) storeRandomly(xs []T, d num.DType, words []set) {
+	unrounded := slices.Clone(xs)
+	first := make([]int32, len(words))
+	for j, s := range words {
+		first[j], _ = s.bounds()
+	}
+	e.rounding.storeRandomly(xs, d, first)
+	for j, x := range unrounded {
+		s := at(words, j)
+		if s.isOne() {
+			continue
+		}
+		for _, word := range s.all[1:] {
+			v := []T{x}
+			e.rounding.storeRandomly(v, d, []int32{word})
+			xs[j] = xs[j].Hull(v[0])
+		}
+	}
+}
+
+// best are the columns in which the largest value of a row may be, or the smallest:
+// all those whose enclosures overlap the best one's. A column is out if an earlier one
+// holds at least as much for sure, or a later one more. What no enclosure knows may be
+// NaN, which wins, unless it is certain what it is.
+func (e *evaluator[T]) best(n *def.Node) set {
+	x, sign := e.values[n.Args[0].ID].x, 1
+	if n.Op == def.OpRowArgMin {
+		sign = -1
+		x = slices.Clone(x)
+		apply(x, x, T.Neg)
+	}
+	var open, known []int32
+	infinite := [2]int32{-1, -1} // the first column that certainly holds the lowest, and the highest
+	c := certainty[T]{e: e, seen: map[certainKey]float64{}}
+	for j := range x {
+		v := 0.0
+		if !x[j].Known() {
+			v = c.of(n.Args[0], j)
+		}
+		switch side := sign; {
+		case x[j].Known():
+			known = append(known, int32(j))
+		case v == 0:
+			open = append(open, int32(j))
+		case v != v: // the first NaN, unless one of those before it is one too
+			return setOf(append(open, int32(j)))
+		default:
+			if v < 0 {
+				side = -side
+			}
+			if k := (side + 1) / 2; infinite[k] < 0 {
+				infinite[k] = int32(j)
+			}
+		}
+	}
+	switch {
+	case infinite[1] >= 0:
+		known = []int32{infinite[1]}
+	case len(known) > 0:
+		known = mayBeLargest(x, known)
+	case infinite[0] >= 0:
+		known = []int32{infinite[0]}
+	}
+	all := append(open, known...)
+	slices.Sort(all)
+	return setOf(all)
+}
+
+// mayBeLargest are those of the columns, ascending, that may hold the first of the
+// largest values.
+func mayBeLargest[T ball.Number[T]](x []T, columns []int32) []int32 {
+	last := len(columns) - 1
+	later := make([]T, len(columns)) // the largest of those after each
+	for k := last - 1; k >= 0; k-- {
+		later[k] = x[columns[k+1]]
+		if k+1 < last {
+			later[k] = later[k].Max(later[k+1])
+		}
+	}
+	var may []int32
+	var earlier T
+	for k, c := range columns {
+		if !(k > 0 && x[c].LessEq(earlier) == ball.Yes || k < last && x[c].Less(later[k]) == ball.Yes) {
+			may = append(may, c)
+		}
+		if k == 0 {
+			earlier = x[c]
+		} else {
+			earlier = earlier.Max(x[c])
+		}
+	}
+	return may
+}
+
+// certainty finds out which of a row's values are certainly NaN or an infinity, of
+// which an enclosure says nothing, however execution rounds.
+type certainty[T ball.Number[T]] struct {
+	e    *evaluator[T]
+	seen map[certainKey]float64
+}
+
+type certainKey struct{ node, column int }
+
+// of is what a value certainly is: NaN, an infinity, or 0 for anything else.
+func (c certainty[T]) of(n *def.Node, j int) float64 {
+	if n.Extent&def.PerColumn == 0 {
+		j = 0
+	}
+	if v := c.e.values[n.ID]; n.Type != def.Float || v.x[j].Known() {
+		return 0
+	}
+	key := certainKey{n.ID, j}
+	v, ok := c.seen[key]
+	if !ok {
+		if v = c.find(n, j); v-v == 0 {
+			v = 0
+		}
+		c.seen[key] = v
+	}
+	return v
+}
+
+func (c certainty[T]) find(n *def.Node, j int) float64 {
+	arg := func(k int) float64 { return c.of(n.Args[k], j) }
+	switch n.Op {
+	case def.OpInput:
+		row := 0
+		if isPerRow(n) {
+			row = c.e.row
+		}
+		col := 0
+		if n.Extent&def.PerColumn != 0 {
+			col = c.e.columns[j]
+		}
+		return float64(c.e.operands[n.Operand].At(row, col))
+	case def.OpConst:
+		return float64(n.Real.F32())
+	case def.OpParam:
+		return c.e.Params[n.Param]
+	case def.OpNeg:
+		return -arg(0)
+	case def.OpAbs:
+		return math.Abs(arg(0))
+	case def.OpRint, def.OpRound, def.OpSRound:
+		return arg(0)
+	case def.OpAdd, def.OpSub, def.OpMul, def.OpDiv, def.OpSqrt, def.OpFMA, def.OpMin, def.OpMax, def.OpScale:
+		for k := range n.Args {
+			if v := arg(k); v != v {
+				return v
+			}
+		}
+	case def.OpSelect:
+		switch at(c.e.values[n.Args[0].ID].claim, j) {
+		case ball.Yes:
+			return arg(1)
+		case ball.No:
+			return arg(2)
+		}
+	case def.OpRowSum, def.OpRowMax, def.OpRowMin:
+		for k := range c.e.values[n.Args[0].ID].x {
+			if v := c.of(n.Args[0], k); v != v {
+				return v
+			}
+		}
+	}
+	return 0
+}
