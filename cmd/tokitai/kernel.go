@@ -30,9 +30,9 @@ func newKernel() *cobra.Command {
 		Use:   "kernel NAME",
 		Short: "one operation as a process, on standard input and output",
 		Long: `Read a request on standard input, compute it, and write the response to standard
-output. NAME is embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm or gelu. A
-request is numbers between white space, a response lines KEY=value; storage is
-fp16, as bit patterns in decimal. adamw has a binary format besides.
+output. NAME is embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm, gelu or
+layernorm. A request is numbers between white space, a response lines KEY=value;
+storage is fp16, as bit patterns in decimal. adamw has a binary format besides.
 docs/kernel-processes.md has them all, byte by byte.
 
 With --server requests come in frames, each after its length in four bytes,
@@ -43,6 +43,7 @@ Exit codes, with one line ERR CODE REASON on standard error
   2       a header that cannot be read, a hyper-parameter that is none
   3 to 9  a size, a choice or a list of NAME's that cannot be used
   10      the device failed, or has no memory left
+  11-16   as 3 to 9, for layernorm alone
   20, 21  the input ended within the length of a frame, or within the frame
   30-34   a binary request of adamw that is none
   64      an unknown NAME or flag

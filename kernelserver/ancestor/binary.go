@@ -49,7 +49,7 @@ func (k *kernel) parseBinary(s *scanner, q *Request, memoryLimit int64) (*form, 
 	for i, field := range hyperFields {
 		v := float64(math.Float32frombits(u32(8 + 4*i)))
 		if !(v >= 0 && v < field.limit) {
-			return nil, refuse(CodeHeader, "%s is %v, want a finite number from 0 on, below %v", field.name, v, field.limit)
+			return nil, refuse(CodeHeader, "%s %v", field.name, badHyper(v, field.limit))
 		}
 		*field.of(&q.Hyper) = v
 	}
@@ -75,7 +75,7 @@ func (k *kernel) parseBinary(s *scanner, q *Request, memoryLimit int64) (*form, 
 // bytesOf is how many bytes the operands of n elements take.
 func (k *kernel) bytesOf(n uint32) int64 {
 	q := &Request{Kernel: k.name, Integers: []int64{int64(n), 1}}
-	f := k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper)
+	f := k.form(q.integers(k), q.Hyper)
 	return f.bytes()
 }
 

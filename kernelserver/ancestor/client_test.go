@@ -318,6 +318,8 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 		{}, {Kernel: "nothing"}, {Kernel: "gelu"}, {Kernel: "gelu", Integers: []int64{1}}, {Kernel: "gelu", Integers: []int64{1}, Lists: [][]byte{{1}}},
 		{Kernel: "gelu", Integers: []int64{0}, Lists: [][]byte{{}}}, {Kernel: "gelu", Integers: []int64{1, 2}, Lists: [][]byte{{1, 2}}},
 		{Kernel: "gelu", IsBinary: true, Integers: []int64{1}, Lists: [][]byte{{1, 2}}},
+		{Kernel: "layernorm", Integers: []int64{2, 1, 1, 32}, Lists: make([][]byte, 8)}, {Kernel: "layernorm", Integers: []int64{1, 1, 1, 32, 32}, Lists: make([][]byte, 3)},
+		{Kernel: "layernorm", Integers: []int64{1, 1, 1, 32}, Hyper: adamw.Hyper{Eps: -1}, Lists: [][]byte{{0, 0}, {0, 0}, {0, 0}}},
 		{Kernel: "adamw", Integers: []int64{1, 1}, Hyper: adamw.Hyper{LR: math.NaN()}, Lists: [][]byte{make([]byte, 2), make([]byte, 4), make([]byte, 4), make([]byte, 2)}},
 	} {
 		if b, err := q.AppendTo(nil); err == nil {

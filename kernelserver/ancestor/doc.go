@@ -2,8 +2,8 @@
 // request as text on its standard input, the response as text on its standard output.
 // It serves them (Process), and drives any program that serves them (Client).
 //
-// Seven kernels have these formats: embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm and
-// gelu. They are rows of one table (kernels.go), from which everything else is derived:
+// Eight kernels have these formats: embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm,
+// gelu and layernorm. They are rows of one table (kernels.go), from which everything else is derived:
 // what a request has to say, what its errors are called, what is computed and how the
 // response reads. docs/kernel-processes.md has the formats and the codes of errors.
 //

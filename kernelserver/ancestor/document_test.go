@@ -18,8 +18,7 @@ func TestDocument(t *testing.T) {
 	}
 	for i := range kernels {
 		k := &kernels[i]
-		var lists, codes []string
-		var keys string
+		var lists, codes, keys []string
 		choice := slices.IndexFunc(k.checks, func(c check) bool { return strings.Contains("OP MODE ID", c.names) })
 		for _, c := range k.checks {
 			codes = append(codes, fmt.Sprintf("%d %s", c.code, c.names))
@@ -32,33 +31,44 @@ func TestDocument(t *testing.T) {
 				return 1
 			}, adamw.Hyper{})
 		}
-		listed := func(f form) string {
+		listed := func(when string, f form) {
 			var all []string
 			for _, l := range f.lists {
 				all = append(all, fmt.Sprintf("%s %d", l.name, l.code))
 			}
-			keys = "DEVICE_NAME GFX"
-			if f.backend != "" {
-				keys = "BACKEND " + keys
+			lists = append(lists, when+strings.Join(all, ", "))
+			text := "DEVICE_NAME GFX"
+			if f.first.key != "" {
+				text = f.first.key + " " + text
 			}
 			for _, l := range f.lines {
-				keys += " " + l.key
+				text += " " + l.key
 			}
-			keys += " KERNEL_TIME_MS"
+			text += " KERNEL_TIME_MS"
 			for _, r := range f.results {
-				keys += " " + r.name
+				text += " " + r.name
 			}
-			return strings.Join(all, ", ")
+			switch n := len(keys); {
+			case n == 0 && len(k.further) == 0, n > 0 && keys[n-1] == text:
+				keys = []string{text}
+			default:
+				keys = append(keys, when+text)
+			}
 		}
+		header := "`" + k.header + "`"
 		if choice < 0 {
-			lists = append(lists, listed(chosen("", 0)))
+			listed("", chosen("", 0))
 		} else {
 			for c, v := k.checks[choice], k.checks[choice].min; v <= c.max; v++ {
-				lists = append(lists, fmt.Sprintf("%s %d: %s", c.names, v, listed(chosen(c.names, v))))
+				when := fmt.Sprintf("%s %d: ", c.names, v)
+				listed(when, chosen(c.names, v))
+				if further := k.further[v]; further != "" {
+					header += "; " + when + "then `" + further + "`"
+				}
 			}
 		}
 		between := map[byte]string{' ': "space", ',': "comma"}[k.separator]
-		row := fmt.Sprintf("| %s | `%s` | %s | %s | %s | %s |\n", k.name, k.header, strings.Join(lists, "; "), strings.Join(codes, ", "), keys, between)
+		row := fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", k.name, header, strings.Join(lists, "; "), strings.Join(codes, ", "), strings.Join(keys, "; "), between)
 		if !strings.Contains(string(text), row) {
 			t.Errorf("docs/kernel-processes.md has no row\n%s", row)
 		}

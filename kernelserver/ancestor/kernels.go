@@ -1,6 +1,7 @@
 package ancestor
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -11,31 +12,58 @@ import (
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
 
-// kernel is one of the seven.
+// kernel is one row of the table.
 type kernel struct {
 	name      string
-	header    string  // its tokens: integers, but for those of hyperFields
-	sizeCode  int     // of a size that is none, and of more memory than there may be
-	checks    []check // of the header's integers, in the order of the codes
-	separator byte    // between the numbers of a response
+	header    string           // its tokens: integers, but for those of hyperFields
+	further   map[int64]string // tokens that follow those, by the first integer
+	sizeCode  int              // of a size out of range, and of more memory than there may be
+	checks    []check          // of the header's integers, in the order of the codes
+	separator byte             // between the numbers of a response
 	form      func(integers func(name string) int, h adamw.Hyper) form
+
+	// refuse has the operation check the hyper-parameters of a header that is well otherwise;
+	// nil where there are none.
+	refuse func(q *Request) error
 }
 
-// check is what integers of a header have to be.
+// check is a rule for integers of a header: their range, and what divides them unless it
+// is 0. It skips integers that the header does not have.
 type check struct {
 	code     int
 	names    string
 	min, max int64
+	multiple int64
+}
+
+func from(code int, names string, min, max int64) check { return check{code, names, min, max, 0} }
+
+func multiples(code int, names string, of, max int64) check { return check{code, names, of, max, of} }
+
+func (c *check) holds(v int64) bool {
+	return c.min <= v && v <= c.max && (c.multiple == 0 || v%c.multiple == 0)
+}
+
+// String returns what the check wants.
+func (c *check) String() string {
+	switch {
+	case c.multiple != 0:
+		return fmt.Sprintf("a multiple of %d from %d to %d", c.multiple, c.min, c.max)
+	case c.max == math.MaxInt64:
+		return fmt.Sprintf("at least %d", c.min)
+	}
+	return fmt.Sprintf("%d to %d", c.min, c.max)
 }
 
 // form is what a header says of the rest of a request, and of the response.
 type form struct {
 	lists   []list
-	backend string // softmax has a line BACKEND before all others
+	first   line   // before all others, where its key is not empty
 	lines   []line // from GFX to KERNEL_TIME_MS
 	results []list
 	inPlace bool // the results are the first lists, changed
@@ -74,7 +102,7 @@ const maxSize = math.MaxInt32
 var kernels = []kernel{
 	{
 		name: "embedding", header: "Q D V OP", sizeCode: 3, separator: ' ',
-		checks: []check{{3, "Q D V", 1, maxSize}, {4, "OP", 0, 1}},
+		checks: []check{from(3, "Q D V", 1, maxSize), from(4, "OP", 0, 1)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			q, d, v := h("Q"), h("D"), h("V")
 			index := list{"index", 5, num.I32, []int{q}, uint32(v - 1)}
@@ -96,7 +124,7 @@ var kernels = []kernel{
 	},
 	{
 		name: "softmax", header: "MODE R C", sizeCode: 4, separator: ',',
-		checks: []check{{3, "MODE", 0, 1}, {4, "R C", 1, maxSize}},
+		checks: []check{from(3, "MODE", 0, 1), from(4, "R C", 1, maxSize)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			r, c := h("R"), h("C")
 			f := form{
@@ -104,13 +132,13 @@ var kernels = []kernel{
 				results: []list{f16("OUTPUT", 0, r, c)},
 			}
 			if h("MODE") == 1 {
-				f.backend, f.lists = "grad_loss_wrt_logits", []list{f16("grad_output", 6, r, c), f16("softmax_output", 7, r, c)}
+				f.first, f.lists = line{key: "BACKEND", value: "grad_loss_wrt_logits"}, []list{f16("grad_output", 6, r, c), f16("softmax_output", 7, r, c)}
 				f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
 					return softmax.Backward(q, out[0], in[0], in[1], opts...)
 				}
 				return f
 			}
-			f.backend, f.lists = "softmax_fwd", []list{f16("input", 5, r, c)}
+			f.first, f.lists = line{key: "BACKEND", value: "softmax_fwd"}, []list{f16("input", 5, r, c)}
 			f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
 				return softmax.Forward(q, out[0], in[0], opts...)
 			}
@@ -119,7 +147,7 @@ var kernels = []kernel{
 	},
 	{
 		name: "gemm-bw", header: "ID M N K", sizeCode: 4, separator: ' ',
-		checks: []check{{3, "ID", 1, 2}, {4, "M N K", 1, maxSize}},
+		checks: []check{from(3, "ID", 1, 2), from(4, "M N K", 1, maxSize)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			id, m, n, k := h("ID"), h("M"), h("N"), h("K")
 			gradC := f16("grad_C", 7, m, n)
@@ -138,7 +166,7 @@ var kernels = []kernel{
 	},
 	{
 		name: "gelu-bwd", header: "N", sizeCode: 3, separator: ' ',
-		checks: []check{{3, "N", 1, maxSize}},
+		checks: []check{from(3, "N", 1, maxSize)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			n := h("N")
 			return form{lists: []list{f16("grad_output", 4, n), f16("input", 5, n)}, lines: chunks(n), results: []list{f16("RESULTS", 0, n)},
@@ -149,7 +177,7 @@ var kernels = []kernel{
 	},
 	{
 		name: "adamw", header: "N LR BETA1 BETA2 EPS WEIGHT_DECAY T", sizeCode: 3, separator: ',',
-		checks: []check{{3, "N", 1, maxSize}, {4, "T", 1, math.MaxInt32}},
+		checks: []check{from(3, "N", 1, maxSize), from(4, "T", 1, math.MaxInt32)},
 		form: func(h func(string) int, hyper adamw.Hyper) form {
 			n, t := h("N"), h("T")
 			return form{
@@ -161,10 +189,13 @@ var kernels = []kernel{
 					return adamw.Step(q, adamw.InPlace, state, in[3], hyper, t, adamw.Random{}, opts...)
 				}}
 		},
+		refuse: func(q *Request) error { // it depends on T whether binary32 can hold a step
+			return adamw.Step(nil, adamw.InPlace, adamw.State{}, nil, q.Hyper, int(q.Integers[1]), adamw.Random{})
+		},
 	},
 	{
 		name: "gemm", header: "M N K", sizeCode: 3, separator: ' ',
-		checks: []check{{3, "M N K", 1, maxSize}},
+		checks: []check{from(3, "M N K", 1, maxSize)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			m, n, k := h("M"), h("N"), h("K")
 			return form{
@@ -177,13 +208,43 @@ var kernels = []kernel{
 	},
 	{
 		name: "gelu", header: "N", sizeCode: 3, separator: ' ',
-		checks: []check{{3, "N", 1, maxSize}},
+		checks: []check{from(3, "N", 1, maxSize)},
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			n := h("N")
 			return form{lists: []list{f16("input", 4, n)}, lines: chunks(n), results: []list{f16("RESULTS", 0, n)},
 				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
 					return gelu.Forward(q, out[0], in[0], opts...)
 				}}
+		},
+	},
+	{
+		name: "layernorm", header: "OP R C BLOCK EPS", further: map[int64]string{2: "GRAD_BLOCK"}, sizeCode: 4, separator: ',',
+		checks: []check{from(3, "OP", 1, 2), from(4, "R C", 1, maxSize), from(4, "BLOCK GRAD_BLOCK", 1, math.MaxInt64),
+			multiples(5, "BLOCK", 32, 1024), multiples(15, "GRAD_BLOCK", 32, 1024)},
+		form: func(h func(string) int, hyper adamw.Hyper) form {
+			r, c := h("R"), h("C")
+			gamma, beta := f16("gamma", 6, c), f16("beta", 7, c)
+			lines := []line{said("N_ROWS", r), said("N_COLS", c), said("BLOCK_SIZE", h("BLOCK")), layout("GRID_X", r)}
+			if h("OP") == 2 {
+				return form{
+					first: line{key: "OP", value: "backward"}, lines: append(lines, said("GRAD_BLOCK_SIZE", h("GRAD_BLOCK")), layout("GRAD_GRID_X", c)),
+					// The mean and rstd of fp16 are read and not used.
+					lists: []list{gamma, beta, f16("grad_output", 9, r, c), f16("input", 16, r, c),
+						f16("mean_u16", 11, r), f16("rstd_u16", 12, r), f32("mean", 13, r), f32("rstd", 14, r)},
+					results: []list{f16("GRAD_INPUT", 0, r, c), f16("GRAD_GAMMA", 0, c), f16("GRAD_BETA", 0, c)},
+					run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+						return layernorm.Backward(q, out[0], out[1], out[2], in[2], in[3], in[0], in[6], in[7], opts...)
+					}}
+			}
+			return form{
+				first: line{key: "OP", value: "forward"}, lines: lines, lists: []list{gamma, beta, f16("input", 8, r, c)},
+				results: []list{f16("OUTPUT", 0, r, c), f32("MEAN", 0, r), f32("RSTD", 0, r)},
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+					return layernorm.Forward(q, out[0], out[1], out[2], in[2], in[0], in[1], layernorm.Params{Eps: hyper.Eps}, opts...)
+				}}
+		},
+		refuse: func(q *Request) error {
+			return layernorm.Forward(nil, nil, nil, nil, nil, nil, nil, layernorm.Params{Eps: q.Hyper.Eps})
 		},
 	},
 }
@@ -200,8 +261,8 @@ func chunks(n int) []line {
 	return []line{said("N", n), layout("GRID", (n+chunk-1)/chunk), layout("BLOCK", chunk)}
 }
 
-// hyperFields are the tokens of adamw's header that are real numbers, each finite, at
-// least 0, and below the limit.
+// hyperFields are the tokens of headers that are real numbers, each finite, at least 0, and
+// below the limit. adamw has all of them.
 var hyperFields = []struct {
 	name  string
 	limit float64
@@ -223,7 +284,7 @@ func Kernels() []string {
 	return names
 }
 
-// Header is what a request of a kernel begins with: "MODE R C" for softmax.
+// Header returns the tokens that a request of a kernel begins with: "MODE R C" for softmax.
 func Header(kernel string) string {
 	k, err := find(kernel)
 	if err != nil {

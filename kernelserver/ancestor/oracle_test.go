@@ -18,6 +18,7 @@ import (
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
 	"tokitai/reference"
 )
@@ -32,9 +33,12 @@ var responseKeys = map[string]string{
 	"adamw":     "DEVICE_NAME GFX N GRID BLOCK KERNEL_TIME_MS THETA M V",
 	"gemm":      "DEVICE_NAME GFX M N K GRID_X GRID_Y BLOCK_X BLOCK_Y KERNEL_TIME_MS RESULTS",
 	"gelu":      "DEVICE_NAME GFX N GRID BLOCK KERNEL_TIME_MS RESULTS",
+
+	"layernorm forward":  "OP DEVICE_NAME GFX N_ROWS N_COLS BLOCK_SIZE GRID_X KERNEL_TIME_MS OUTPUT MEAN RSTD",
+	"layernorm backward": "OP DEVICE_NAME GFX N_ROWS N_COLS BLOCK_SIZE GRID_X GRAD_BLOCK_SIZE GRAD_GRID_X KERNEL_TIME_MS GRAD_INPUT GRAD_GAMMA GRAD_BETA",
 }
 
-var separators = map[string]string{"embedding": " ", "softmax": ",", "gemm-bw": " ", "gelu-bwd": " ", "adamw": ",", "gemm": " ", "gelu": " "}
+var separators = map[string]string{"embedding": " ", "softmax": ",", "gemm-bw": " ", "gelu-bwd": " ", "adamw": ",", "gemm": " ", "gelu": " ", "layernorm": ","}
 
 // sample is a request and what it has to give, by the reference.
 type sample struct {
@@ -236,6 +240,45 @@ func (s sampler) sample(t testing.TB, kernel string) sample {
 		}, theta, m, v, grad)
 		x.results = []num.Array{theta, m, v}
 		said("N", n)
+	case "layernorm":
+		op, r, c := 1+s.IntN(2), s.size(9), s.size(40)
+		block, gradBlock := 32*s.size(32), 32*s.size(32)
+		eps := []string{"1e-5", "0", "0.001", "3.5e2"}[s.IntN(4)]
+		header(op, r, c, block, eps)
+		if op == 2 {
+			header(gradBlock)
+		}
+		gamma, beta := s.f16s(1, c), s.f16s(1, c)
+		s.write(&b, gamma)
+		s.write(&b, beta)
+		in, mean, rstd := s.f16s(r, c), num.NewArray(num.F32, r, 1), num.NewArray(num.F32, r, 1)
+		epsilon, _ := strconv.ParseFloat(eps, 64)
+		y := num.NewArray(num.F16, r, c)
+		run(layernorm.ForwardDefinition, []float64{epsilon}, in, gamma, beta, y, mean, rstd)
+		said("OP", []string{"forward", "backward"}[op-1])
+		said("N_ROWS", r)
+		said("N_COLS", c)
+		said("BLOCK_SIZE", block)
+		said("GRID_X", r)
+		if op == 1 {
+			s.write(&b, in)
+			x.results = []num.Array{y, mean, rstd}
+			break
+		}
+		said("GRAD_BLOCK_SIZE", gradBlock)
+		said("GRAD_GRID_X", c)
+		if s.IntN(2) == 0 { // any others that a text can say
+			mean, rstd = s.f32s(r, false), s.f32s(r, false)
+			mean.Rows, mean.Cols, mean.Stride = r, 1, 1
+			rstd.Rows, rstd.Cols, rstd.Stride = r, 1, 1
+		}
+		dy := s.f16s(r, c)
+		dx, dgamma, dbeta := num.NewArray(num.F16, r, c), num.NewArray(num.F16, 1, c), num.NewArray(num.F16, 1, c)
+		for _, list := range []num.Array{dy, in, s.f16s(r, 1), s.f16s(r, 1), mean, rstd} {
+			s.write(&b, list)
+		}
+		run(layernorm.BackwardDefinition, nil, dy, in, gamma, mean, rstd, dx, dgamma, dbeta)
+		x.results = []num.Array{dx, dgamma, dbeta}
 	}
 	x.text = b.String()
 	return x
@@ -260,6 +303,9 @@ func (x *sample) holds(t testing.TB, response string) {
 	}
 	lines := strings.Split(strings.TrimSuffix(response, "\n"), "\n")
 	keys := strings.Fields(responseKeys[x.kernel])
+	if x.kernel == "layernorm" {
+		keys = strings.Fields(responseKeys[x.kernel+" "+x.says["OP"]])
+	}
 	if len(lines) != len(keys) {
 		t.Fatalf("%s: %d lines, want %d: %q for %q", x.kernel, len(lines), len(keys), response, x.text)
 	}

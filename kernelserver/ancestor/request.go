@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 type Request struct {
 	Kernel   string
 	Integers []int64     // those of the header, in order: MODE, R and C of softmax
-	Hyper    adamw.Hyper // adamw alone
+	Hyper    adamw.Hyper // adamw; Eps alone for layernorm
 	Lists    [][]byte    // in order; fp16 as two bytes an element, f32 and int32 as four, little-endian
 
 	// IsBinary is set for a request of adamw in its binary format.
@@ -57,11 +58,11 @@ func (k *kernel) parse(s *scanner, memoryLimit int64) (*Request, *form, *Error) 
 }
 
 func (k *kernel) parseText(s *scanner, q *Request, memoryLimit int64) (*form, *Error) {
-	for name := range strings.FieldsSeq(k.header) {
+	for name := range q.fields(k) {
 		var err error
 		if value, limit := hyperField(&q.Hyper, name); value != nil {
 			if *value, err = s.real(64); err == nil && !(*value >= 0 && *value < limit) {
-				err = fmt.Errorf("is %v, want a finite number from 0 on, below %v", *value, limit)
+				err = badHyper(*value, limit)
 			}
 		} else {
 			var v int64
@@ -94,11 +95,11 @@ func (k *kernel) parseText(s *scanner, q *Request, memoryLimit int64) (*form, *E
 
 // check holds a header against what the kernel takes, in the order of the codes.
 func (k *kernel) check(q *Request, memoryLimit int64) (*form, *Error) {
-	formed := func() form { return k.form(func(name string) int { return int(q.integer(k, name)) }, q.Hyper) }
+	formed := func() form { return k.form(q.integers(k), q.Hyper) }
 	for _, c := range k.checks {
 		for name := range strings.FieldsSeq(c.names) {
-			if v := q.integer(k, name); v < c.min || v > c.max {
-				return nil, refuse(c.code, "%s is %d, want %d to %d", name, v, c.min, c.max)
+			if v, ok := q.integer(k, name); ok && !c.holds(v) {
+				return nil, refuse(c.code, "%s is %d, want %v", name, v, &c)
 			}
 		}
 		if c.code != k.sizeCode {
@@ -113,50 +114,81 @@ func (k *kernel) check(q *Request, memoryLimit int64) (*form, *Error) {
 			return nil, refuse(c.code, "the operands take %s bytes, want at most %d", took, memoryLimit)
 		}
 	}
-	if reason := q.hyperReason(); reason != "" { // which depends on T
+	if reason := k.hyperReason(q); reason != "" {
 		return nil, refuse(CodeHeader, "%s", reason)
 	}
 	f := formed()
 	return &f, nil
 }
 
-// hyperReason is what the operation itself has against hyper-parameters in a header that
-// is well otherwise: a step of theirs that no binary32 can hold. It looks at them before it
-// looks for tensors.
-func (q *Request) hyperReason() string {
-	if q.Kernel != "adamw" {
+// hyperReason returns what the operation itself has against hyper-parameters, such as one
+// that no binary32 can hold. It looks at them before it looks for tensors.
+func (k *kernel) hyperReason(q *Request) string {
+	if k.refuse == nil {
 		return ""
 	}
-	err := adamw.Step(nil, adamw.InPlace, adamw.State{}, nil, q.Hyper, int(q.Integers[1]), adamw.Random{})
-	if bad, ok := errors.AsType[*tensor.BadArgument](err); ok && bad.Clause != "" {
+	if bad, ok := errors.AsType[*tensor.BadArgument](k.refuse(q)); ok && bad.Clause != "" {
 		return fmt.Sprintf("%s %s, want %s", strings.ToUpper(bad.Operand), bad.Got, bad.Want)
 	}
 	return ""
 }
 
-// integer is one of the header's integers by name.
-func (q *Request) integer(k *kernel, name string) int64 {
+// fields yields the names of the header's tokens. Those that depend on the first integer
+// come when that has been read.
+func (q *Request) fields(k *kernel) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range strings.FieldsSeq(k.header) {
+			if !yield(name) {
+				return
+			}
+		}
+		if len(q.Integers) == 0 {
+			return
+		}
+		for name := range strings.FieldsSeq(k.further[q.Integers[0]]) {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// integer returns one of the header's integers by name; false where it has none of that
+// name.
+func (q *Request) integer(k *kernel, name string) (int64, bool) {
 	i := 0
-	for field := range strings.FieldsSeq(k.header) {
+	for field := range q.fields(k) {
 		if field == name {
-			break
+			return q.Integers[i], true
 		}
 		if value, _ := hyperField(&q.Hyper, field); value == nil {
 			i++
 		}
 	}
-	return q.Integers[i]
+	return 0, false
 }
 
-// countIntegers is how many integers the header has.
-func (k *kernel) countIntegers() int {
+// integers returns the header's integers as a form asks for them.
+func (q *Request) integers(k *kernel) func(name string) int {
+	return func(name string) int {
+		v, _ := q.integer(k, name)
+		return int(v)
+	}
+}
+
+// countIntegers returns how many integers the header has.
+func (q *Request) countIntegers(k *kernel) int {
 	n := 0
-	for field := range strings.FieldsSeq(k.header) {
-		if value, _ := hyperField(new(adamw.Hyper), field); value == nil {
+	for field := range q.fields(k) {
+		if value, _ := hyperField(&q.Hyper, field); value == nil {
 			n++
 		}
 	}
 	return n
+}
+
+func badHyper(value, limit float64) error {
+	return fmt.Errorf("is %v, want a finite number from 0 on, below %v", value, limit)
 }
 
 // hyperField is the hyper-parameter of that name and what it stays below, or nil.
@@ -175,12 +207,12 @@ func (q *Request) form(memoryLimit int64) (*kernel, *form, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if want := k.countIntegers(); len(q.Integers) != want {
+	if want := q.countIntegers(k); len(q.Integers) != want {
 		return nil, nil, refuse(CodeHeader, "the header has %d integers, want %d", len(q.Integers), want)
 	}
-	for _, h := range hyperFields {
-		if v := *h.of(&q.Hyper); k.name == "adamw" && !(v >= 0 && v < h.limit) {
-			return nil, nil, refuse(CodeHeader, "%s is %v, want a finite number from 0 on, below %v", h.name, v, h.limit)
+	for name := range q.fields(k) {
+		if value, limit := hyperField(&q.Hyper, name); value != nil && !(*value >= 0 && *value < limit) {
+			return nil, nil, refuse(CodeHeader, "%s %v", name, badHyper(*value, limit))
 		}
 	}
 	f, refused := k.check(q, memoryLimit)
@@ -208,17 +240,17 @@ func (q *Request) AppendTo(b []byte) ([]byte, error) {
 	if q.IsBinary {
 		return q.appendBinary(b)
 	}
-	for i, name := range strings.Fields(k.header) {
-		if i > 0 {
-			b = append(b, ' ')
-		}
+	integers := q.Integers
+	for name := range q.fields(k) {
 		if value, _ := hyperField(&q.Hyper, name); value != nil {
 			b = strconv.AppendFloat(b, *value, 'g', -1, 64)
 		} else {
-			b = strconv.AppendInt(b, q.integer(k, name), 10)
+			b = strconv.AppendInt(b, integers[0], 10)
+			integers = integers[1:]
 		}
+		b = append(b, ' ')
 	}
-	b = append(b, '\n')
+	b[len(b)-1] = '\n'
 	for i := range f.lists {
 		b = append(appendValues(b, f.lists[i].dtype, q.Lists[i], ' '), '\n')
 	}

@@ -32,8 +32,8 @@ func (r *Response) appendText(b []byte, k *kernel, f *form) []byte {
 	add := func(key, value string) {
 		b = append(append(append(append(b, key...), '='), value...), '\n')
 	}
-	if f.backend != "" {
-		add("BACKEND", f.backend)
+	if f.first.key != "" {
+		add(f.first.key, f.first.value)
 	}
 	add("DEVICE_NAME", r.DeviceName)
 	add("GFX", r.GFX)
@@ -95,8 +95,8 @@ func parseError(k *kernel, payload []byte) error {
 // parseText returns what is wrong instead, if anything is.
 func parseText(k *kernel, f *form, payload []byte) (*Response, string) {
 	values := map[string][]byte{"DEVICE_NAME": nil, "GFX": nil, "KERNEL_TIME_MS": nil}
-	if f.backend != "" {
-		values["BACKEND"] = nil
+	if f.first.key != "" {
+		values[f.first.key] = nil
 	}
 	for _, l := range f.lines {
 		values[l.key] = nil
@@ -125,8 +125,8 @@ func parseText(k *kernel, f *form, payload []byte) (*Response, string) {
 		}
 	}
 	r := &Response{DeviceName: string(values["DEVICE_NAME"]), GFX: string(values["GFX"]), Lines: map[string]string{}}
-	if got := string(values["BACKEND"]); got != f.backend {
-		return nil, fmt.Sprintf("has BACKEND=%s, want %s", quoted([]byte(got)), f.backend)
+	if got := values[f.first.key]; string(got) != f.first.value {
+		return nil, fmt.Sprintf("has %s=%s, want %s", f.first.key, quoted(got), f.first.value)
 	}
 	for _, l := range f.lines {
 		got := values[l.key]
