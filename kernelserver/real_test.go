@@ -21,6 +21,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/all"
@@ -96,9 +97,7 @@ func TestEveryDefinition(t *testing.T) {
 			}
 			seen = append(seen, definition)
 			choices := definition.Formats()
-			if testing.Short() {
-				choices = choices[:1]
-			}
+			choices = testlevel.Pick(choices[:1], choices)
 			for _, formats := range choices {
 				for _, c := range engine.SelfTestCases(definition, formats) {
 					want := compute(t, definition, c, []device.Device{here})
@@ -110,7 +109,7 @@ func TestEveryDefinition(t *testing.T) {
 							}
 						}
 					}
-					if testing.Short() {
+					if testlevel.Current() == testlevel.Smoke {
 						break
 					}
 				}
@@ -563,10 +562,7 @@ func TestOpen(t *testing.T) {
 
 // TestLeaks opens, kills and closes many times.
 func TestLeaks(t *testing.T) {
-	rounds := 100
-	if testing.Short() {
-		rounds = 10
-	}
+	rounds := testlevel.Pick(10, 100)
 	count := func() (descriptors, children int) {
 		fds, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

@@ -28,6 +28,7 @@ type ban struct {
 }
 
 var rooms = []room{
+	{path: "internal/testlevel"},
 	{path: "num"},
 	{path: "num/ball"},
 	{path: "num/exact"},

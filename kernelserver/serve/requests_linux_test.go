@@ -12,6 +12,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/num"
@@ -189,10 +190,7 @@ func TestEveryDefinition(t *testing.T) {
 			}
 			seen[d] = true
 			formats := d.Formats()
-			few := [][]num.DType{formats[0], formats[len(formats)-1]}
-			if testing.Short() {
-				few = few[:1]
-			}
+			few := testlevel.Pick(formats[:1], [][]num.DType{formats[0], formats[len(formats)-1]})
 			for _, f := range few {
 				for _, test := range engine.SelfTestCases(d, f) {
 					if len(test.Operands[0].Data) > 100_000 {
