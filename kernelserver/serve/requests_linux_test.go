@@ -11,6 +11,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/internal/alone"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
 	"tokitai/kernelserver/protocol"
@@ -540,6 +541,9 @@ func TestBadIndices(t *testing.T) {
 }
 
 func TestArenaFaults(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{MemoryLimit: 1 << 20})
 	const size = 1 << 16
 	memory := func(bytes int64, seals int) int {
@@ -616,6 +620,9 @@ func TestArenaFaults(t *testing.T) {
 
 // Arenas and handles are not left behind.
 func TestNoLeak(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{})
 	before, maps := descriptors(t), mappings(t)
 	for i := range 1000 {
@@ -704,6 +711,9 @@ func TestManyArenas(t *testing.T) {
 // TestDescriptorsThatWait sends many behind a call that takes long: the server keeps few of
 // them open, and answers all.
 func TestDescriptorsThatWait(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{})
 	body, hasBegun := slow(c)
 	c.send(protocol.KindCall, body)
