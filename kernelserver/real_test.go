@@ -21,6 +21,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/alone"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/adamw"
@@ -562,6 +563,9 @@ func TestOpen(t *testing.T) {
 
 // TestLeaks opens, kills and closes many times.
 func TestLeaks(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	rounds := testlevel.Pick(10, 100)
 	count := func() (descriptors, children int) {
 		fds, err := os.ReadDir("/proc/self/fd")
@@ -694,27 +698,24 @@ func TestChaos(t *testing.T) {
 // TestPatience has a request given up behind one that is waited for, and takes longer than
 // a process may hang: its turn has not come, and nobody is killed.
 func TestPatience(t *testing.T) {
-	d := openDevice(t, Options{HangAfter: 20 * time.Millisecond})
-	q, err := engine.NewQueue(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := rand.New(rand.NewPCG(1, 2))
-	long, short := randomTensor(t, d, g, 4096, 1024), randomTensor(t, d, g, 4, 4)
-	if err := softmax.Forward(q, short, short); err != nil { // which admits the lowering
-		t.Fatal(err)
-	}
+	const hangAfter = 20 * time.Millisecond
+	gate := newGate(t)
+	d := fakeDevice(t, gate.role(), Options{HangAfter: hangAfter})
 	answer := make(chan error)
-	go func() { answer <- softmax.Forward(q, long, long) }()
-	waitFor(t, "the long call is in flight", func() bool { return d.Stats().InFlight == 1 })
+	go func() { answer <- ask(context.Background(), d, 1, 4) }()
+	waitFor(t, "the call is in flight", func() bool { return d.Stats().InFlight == 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	softmax.Forward(q.WithContext(ctx), short, short)
-	if err := <-answer; err != nil {
-		t.Errorf("a call that was waited for: %v", err)
+	if err := ask(ctx, d, 2, 4); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
 	}
+	time.Sleep(5 * hangAfter) // more shows no less
 	if deaths := d.Stats().Deaths; deaths != 0 {
 		t.Errorf("%d processes died", deaths)
+	}
+	gate.open()
+	if err := <-answer; err != nil {
+		t.Errorf("a call that was waited for: %v", err)
 	}
 }
 
@@ -738,7 +739,7 @@ func TestResetEndsDelay(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the call still waits")
 	}
 }
