@@ -173,8 +173,9 @@ func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
 // Pointer is the address of a buffer in parameters of a launch.
 func Pointer(buffer int) uint64 { return uint64(buffer+1) << 40 }
 
-// timeout is how long a program may run before it counts as hanging.
-const timeout = 60 * time.Second
+// timeout is how long a program may run before it counts as hanging, on a machine however
+// busy.
+const timeout = 5 * time.Minute
 
 // Run runs the launches in order and writes the buffers back. The error holds what
 // the program said.
