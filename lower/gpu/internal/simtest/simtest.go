@@ -75,14 +75,22 @@ func Clean() {
 	}
 }
 
-// hasAddressSanitizer tries it: clang++ has its library in a package of its own.
+// addressSanitizer is whether there is one: clang++ has its library in a package of its own.
+var addressSanitizer struct {
+	once   sync.Once
+	exists bool
+}
+
 func hasAddressSanitizer(t testing.TB, compiler string) bool {
-	folder := t.TempDir()
-	text := filepath.Join(folder, "empty.cc")
-	if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
+	addressSanitizer.once.Do(func() {
+		folder := t.TempDir()
+		text := filepath.Join(folder, "empty.cc")
+		if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addressSanitizer.exists = compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
+	})
+	return addressSanitizer.exists
 }
 
 func compile(folder, compiler string, arguments ...string) error {
