@@ -15,6 +15,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/answers"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
@@ -66,7 +67,7 @@ func TestEverySelfTestCanFail(t *testing.T) {
 			}
 		}
 		for _, dtypes := range d.Formats() {
-			if testing.Short() && d.Format(dtypes) != num.F16 {
+			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue
 			}
 			values := make([]map[uint32]bool, outputs) // numbers that an output has been compared with
@@ -126,7 +127,7 @@ func TestKnownAnswersNeedNoReference(t *testing.T) {
 	want := 0
 	for _, d := range definitions() {
 		for _, dtypes := range d.Formats() {
-			if testing.Short() && d.Format(dtypes) != num.F16 {
+			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue
 			}
 			want += len(engine.SelfTests(d))

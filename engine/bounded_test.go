@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
@@ -129,7 +130,7 @@ func TestReferenceIsAdmissible(t *testing.T) {
 	l.IsBounded = true
 	for _, d := range definitions() {
 		for _, dtypes := range d.Formats() {
-			if testing.Short() && d.Format(dtypes) != num.F16 {
+			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {
 				continue
 			}
 			for _, name := range engine.SelfTests(d) {

@@ -11,6 +11,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -136,10 +137,7 @@ func shapesQueues(t testing.TB) (q, other *engine.Queue) {
 
 func TestShapes(t *testing.T) {
 	q, other := shapesQueues(t)
-	accepted, refused, calls := 0, 0, 3000
-	if testing.Short() {
-		calls = 600
-	}
+	accepted, refused, calls := 0, 0, testlevel.Pick(600, 3000)
 	for seed := range uint64(calls) {
 		if seed%500 == 0 { // random definitions are not kept for ever
 			q, other = shapesQueues(t)

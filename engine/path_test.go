@@ -126,7 +126,7 @@ func TestCallsTakeNoLock(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(5 * time.Minute):
 			t.Fatal("a call whose plan exists waits for plans being made")
 		}
 	}

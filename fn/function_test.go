@@ -3,12 +3,12 @@ package fn
 import (
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
 
 	"tokitai/def"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/num/ball"
 )
@@ -255,9 +255,7 @@ func TestSample(t *testing.T) {
 
 // TestExhaustive holds each function to its promise on all 2³² patterns.
 func TestExhaustive(t *testing.T) {
-	if os.Getenv("TOKITAI_LEVEL") != "exhaustive" {
-		t.Skip("all 2^32 arguments take minutes per function: set TOKITAI_LEVEL=exhaustive")
-	}
+	testlevel.Need(t, testlevel.Exhaustive, "all 2^32 arguments take minutes per function")
 	for _, s := range subjects {
 		t.Run(s.f.Name, func(t *testing.T) {
 			const parts = 256

@@ -119,7 +119,7 @@ func TestAncestorThatMisbehaves(t *testing.T) {
 	}
 	select {
 	case <-first.child.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("a program with an abandoned request goes on")
 	}
 	if _, err := NewAncestor(nil, "/nonexistent/program").Do(t.Context(), halves(2)); !errors.Is(err, ErrDied) {

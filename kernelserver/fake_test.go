@@ -116,6 +116,13 @@ func (f *fake) call(request uint64, body []byte) {
 	case "slow":
 		d, _ := time.ParseDuration(rest)
 		time.Sleep(d)
+	case "behind": // a gate
+		for {
+			if _, err := os.Stat(rest); err == nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 	case "die":
 		fmt.Fprintln(os.Stderr, "goodbye")
 		os.Exit(7)

@@ -21,6 +21,8 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/alone"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/all"
@@ -96,9 +98,7 @@ func TestEveryDefinition(t *testing.T) {
 			}
 			seen = append(seen, definition)
 			choices := definition.Formats()
-			if testing.Short() {
-				choices = choices[:1]
-			}
+			choices = testlevel.Pick(choices[:1], choices)
 			for _, formats := range choices {
 				for _, c := range engine.SelfTestCases(definition, formats) {
 					want := compute(t, definition, c, []device.Device{here})
@@ -110,7 +110,7 @@ func TestEveryDefinition(t *testing.T) {
 							}
 						}
 					}
-					if testing.Short() {
+					if testlevel.Current() == testlevel.Smoke {
 						break
 					}
 				}
@@ -563,10 +563,10 @@ func TestOpen(t *testing.T) {
 
 // TestLeaks opens, kills and closes many times.
 func TestLeaks(t *testing.T) {
-	rounds := 100
-	if testing.Short() {
-		rounds = 10
+	if !alone.Process(t) {
+		return
 	}
+	rounds := testlevel.Pick(10, 100)
 	count := func() (descriptors, children int) {
 		fds, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -698,27 +698,24 @@ func TestChaos(t *testing.T) {
 // TestPatience has a request given up behind one that is waited for, and takes longer than
 // a process may hang: its turn has not come, and nobody is killed.
 func TestPatience(t *testing.T) {
-	d := openDevice(t, Options{HangAfter: 20 * time.Millisecond})
-	q, err := engine.NewQueue(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := rand.New(rand.NewPCG(1, 2))
-	long, short := randomTensor(t, d, g, 4096, 1024), randomTensor(t, d, g, 4, 4)
-	if err := softmax.Forward(q, short, short); err != nil { // which admits the lowering
-		t.Fatal(err)
-	}
+	const hangAfter = 20 * time.Millisecond
+	gate := newGate(t)
+	d := fakeDevice(t, gate.role(), Options{HangAfter: hangAfter})
 	answer := make(chan error)
-	go func() { answer <- softmax.Forward(q, long, long) }()
-	waitFor(t, "the long call is in flight", func() bool { return d.Stats().InFlight == 1 })
+	go func() { answer <- ask(context.Background(), d, 1, 4) }()
+	waitFor(t, "the call is in flight", func() bool { return d.Stats().InFlight == 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	softmax.Forward(q.WithContext(ctx), short, short)
-	if err := <-answer; err != nil {
-		t.Errorf("a call that was waited for: %v", err)
+	if err := ask(ctx, d, 2, 4); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
 	}
+	time.Sleep(5 * hangAfter) // more shows no less
 	if deaths := d.Stats().Deaths; deaths != 0 {
 		t.Errorf("%d processes died", deaths)
+	}
+	gate.open()
+	if err := <-answer; err != nil {
+		t.Errorf("a call that was waited for: %v", err)
 	}
 }
 
@@ -742,7 +739,7 @@ func TestResetEndsDelay(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the call still waits")
 	}
 }

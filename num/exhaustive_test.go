@@ -2,19 +2,18 @@ package num
 
 import (
 	"math"
-	"os"
 	"sort"
 	"sync"
 	"testing"
+
+	"tokitai/internal/testlevel"
 )
 
 // TestNarrowExhaustive narrows all 2^32 binary32 patterns to both formats. Each
 // part of the magnitudes walks upward, the slow format's neighbour with it, and
 // both signs are checked.
 func TestNarrowExhaustive(t *testing.T) {
-	if os.Getenv("TOKITAI_LEVEL") != "exhaustive" {
-		t.Skip("all 2^32 patterns take about a minute: set TOKITAI_LEVEL=exhaustive")
-	}
+	testlevel.Need(t, testlevel.Exhaustive, "all 2^32 patterns take about a minute")
 	const parts = 64
 	for _, s := range slowFormats {
 		t.Run(s.dtype.String(), func(t *testing.T) {

@@ -3,7 +3,6 @@ package verify_test
 import (
 	"context"
 	"maps"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/gemm"
@@ -19,14 +19,8 @@ import (
 	"tokitai/verify"
 )
 
-// testLevel is how much is checked: TOKITAI_LEVEL, or smoke.
-func testLevel() verify.Level {
-	l, err := verify.ParseLevel(os.Getenv("TOKITAI_LEVEL"))
-	if err != nil {
-		return verify.Smoke
-	}
-	return l
-}
+// testLevel is how much is checked: the tests' levels are verification's.
+func testLevel() verify.Level { return verify.Level(testlevel.Current()) }
 
 // same compares two reports in all that does not depend on the machine and the moment.
 func same(t *testing.T, what string, a, b *evidence.Report) {

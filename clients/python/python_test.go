@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	_ "tokitai/kernelserver/serve" // a change of what the program serves runs these tests again
+
+	"tokitai/internal/testlevel"
 )
 
 // python finds an interpreter that the client runs on.
@@ -72,6 +74,7 @@ func TestClient(t *testing.T) {
 	interpreter := python(t)
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
 		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)

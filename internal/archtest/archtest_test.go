@@ -28,6 +28,8 @@ type ban struct {
 }
 
 var rooms = []room{
+	{path: "internal/alone"},
+	{path: "internal/testlevel"},
 	{path: "num"},
 	{path: "num/ball"},
 	{path: "num/exact"},

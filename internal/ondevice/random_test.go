@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -17,13 +18,14 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/reference"
 	"tokitai/tensor"
 )
 
 var (
-	randomTime = flag.Duration("random.time", 0, "how long to make up random definitions; 0 is 60s on a GPU, 5s in the simulator")
+	randomTime = flag.Duration("random.time", 0, "how long to make up random definitions; 0 is 60s on a GPU, and a number of definitions in the simulator")
 	randomSeed = flag.Uint64("random.seed", 1<<20, "the first seed of random definitions")
 )
 
@@ -32,9 +34,12 @@ var (
 // reference and every byte around the operands with what it was.
 func TestRandomDefinitions(t *testing.T) {
 	dev := gputest.Needs(t)
-	limit := *randomTime
+	limit, most := *randomTime, uint64(math.MaxUint64)
+	if limit == 0 && isSimulated() {
+		limit, most = math.MaxInt64, testlevel.Pick[uint64](3, 60, 500)
+	}
 	if limit == 0 {
-		limit = choose(5*time.Second, time.Minute)
+		limit = time.Minute
 	}
 	end := time.Now().Add(limit)
 	var next, definitions, calls atomic.Uint64
@@ -44,6 +49,9 @@ func TestRandomDefinitions(t *testing.T) {
 		workers.Go(func() {
 			for time.Now().Before(end) && !t.Failed() {
 				seed := next.Add(1) - 1
+				if seed-*randomSeed >= most {
+					return
+				}
 				n, err := runRandom(dev, seed)
 				if err != nil {
 					t.Errorf("-random.seed %d: %v", seed, err)

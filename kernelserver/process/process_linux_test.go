@@ -23,6 +23,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"tokitai/internal/alone"
 )
 
 // roleVariable makes the test binary a child instead; roles tells what it does.
@@ -40,7 +42,7 @@ var roles = map[string]func() error{
 	"report":   report,
 	"replaced": replaced,
 	"leaves":   leaves,
-	"sleep":    func() error { time.Sleep(time.Minute); return nil },
+	"sleep":    func() error { time.Sleep(patience); return nil },
 }
 
 // The parent-death signal belongs to the first thread, where main runs if it is
@@ -99,9 +101,11 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// eventually waits for what needs no more than seconds.
+// patience is how long a test waits for what should come: after that something hangs.
+const patience = 5 * time.Minute
+
 func eventually(isTrue func() bool) bool {
-	for limit := time.Now().Add(20 * time.Second); !isTrue(); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(patience); !isTrue(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			return false
 		}
@@ -123,7 +127,7 @@ func answers(c *Child, text string) error {
 	if _, err := io.WriteString(c.Stdin(), text); err != nil {
 		return err
 	}
-	c.Stdout().SetReadDeadline(time.Now().Add(time.Minute))
+	c.Stdout().SetReadDeadline(time.Now().Add(patience))
 	got := make([]byte, len(text))
 	if _, err := io.ReadFull(c.Stdout(), got); err != nil {
 		return err
@@ -147,7 +151,7 @@ func TestPipes(t *testing.T) {
 	if status := c.Status(); status != nil {
 		t.Errorf("while it runs: got %v, want no status", status)
 	}
-	if err := c.Close(time.Minute); err != nil {
+	if err := c.Close(patience); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	if status := c.Status(); status == nil || status.Code != 0 || status.Signal != nil || status.PID != c.PID() {
@@ -182,7 +186,7 @@ func TestSocket(t *testing.T) {
 	if err := spec.Socket.Close(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("the host still has the child's end: %v", err)
 	}
-	host.SetDeadline(time.Now().Add(time.Minute))
+	host.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(host, "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +194,7 @@ func TestSocket(t *testing.T) {
 	if _, err := io.ReadFull(host, got); err != nil || string(got) != "hello" {
 		t.Errorf("got %q, %v, want hello", got, err)
 	}
-	if err := c.Close(time.Minute); err != nil {
+	if err := c.Close(patience); err != nil {
 		t.Error(err)
 	}
 }
@@ -230,7 +234,7 @@ func TestKilled(t *testing.T) {
 	if err := c.Kill(); err != nil {
 		t.Errorf("Kill after death: %v", err)
 	}
-	if again := c.Close(time.Minute); again != err {
+	if again := c.Close(patience); again != err {
 		t.Errorf("Close: got %v, want %v", again, err)
 	}
 }
@@ -296,7 +300,7 @@ func TestLeftBehind(t *testing.T) {
 	c := start(t, self(t, "leaves"))
 	select {
 	case <-c.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the end of the child is not seen")
 	}
 	words := c.Status().LastWords
@@ -455,7 +459,7 @@ func TestManyAtOnce(t *testing.T) {
 			if err := answers(c, fmt.Sprint("child ", i)); err != nil {
 				t.Errorf("child %d: %v", i, err)
 			}
-			if err := c.Close(time.Minute); err != nil {
+			if err := c.Close(patience); err != nil {
 				t.Errorf("child %d: %v", i, err)
 			}
 		})
@@ -464,6 +468,9 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestNoLeak(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	spec := self(t, "echo")
 	start(t, spec).Close(0) // what is made once
 	goroutines, descriptors := runtime.NumGoroutine(), openDescriptors(t)
@@ -726,7 +733,7 @@ func replaced() error {
 	if err := answers(c, "it is me"); err != nil {
 		return err
 	}
-	if err := c.Close(time.Minute); err != nil {
+	if err := c.Close(patience); err != nil {
 		return err
 	}
 	if by, err := Start(Spec{Program: program, Env: inRole("echo")}); err == nil {

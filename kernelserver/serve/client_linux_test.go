@@ -31,7 +31,8 @@ type client struct {
 	welcome protocol.Welcome
 }
 
-const patience = 60 * time.Second
+// patience is how long a test waits for what should come: after that something hangs.
+const patience = 5 * time.Minute
 
 // dial starts a server and says nothing to it.
 func dial(t testing.TB, o Options) *client {

@@ -15,6 +15,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/alone"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
 	"tokitai/op/all"
@@ -225,6 +226,9 @@ func TestPipes(t *testing.T) {
 
 // Lengths are not believed.
 func TestLengths(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{MaxFrame: 1 << 20, MemoryLimit: 4 << 20})
 	for _, kind := range []protocol.Kind{protocol.KindCall, protocol.KindWrite, protocol.KindNew, protocol.KindCancel} {
 		c.refused(protocol.CodeMalformed, kind, nil)
@@ -292,6 +296,9 @@ func TestMemoryLimit(t *testing.T) {
 
 // A client that never reads its replies stops being read; its end is noticed.
 func TestNeverReads(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	t.Run("CALL", func(t *testing.T) { neverReads(t, protocol.KindCall, softmax(num.F16, 64, 1024, make([]byte, 1<<17))) })
 	t.Run("LIST", func(t *testing.T) { neverReads(t, protocol.KindList, nil) }) // short, with a long reply
 }

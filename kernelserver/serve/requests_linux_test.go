@@ -11,7 +11,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/internal/alone"
 	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/num"
@@ -189,10 +191,7 @@ func TestEveryDefinition(t *testing.T) {
 			}
 			seen[d] = true
 			formats := d.Formats()
-			few := [][]num.DType{formats[0], formats[len(formats)-1]}
-			if testing.Short() {
-				few = few[:1]
-			}
+			few := testlevel.Pick(formats[:1], [][]num.DType{formats[0], formats[len(formats)-1]})
 			for _, f := range few {
 				for _, test := range engine.SelfTestCases(d, f) {
 					if len(test.Operands[0].Data) > 100_000 {
@@ -542,6 +541,9 @@ func TestBadIndices(t *testing.T) {
 }
 
 func TestArenaFaults(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{MemoryLimit: 1 << 20})
 	const size = 1 << 16
 	memory := func(bytes int64, seals int) int {
@@ -618,6 +620,9 @@ func TestArenaFaults(t *testing.T) {
 
 // Arenas and handles are not left behind.
 func TestNoLeak(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{})
 	before, maps := descriptors(t), mappings(t)
 	for i := range 1000 {
@@ -706,6 +711,9 @@ func TestManyArenas(t *testing.T) {
 // TestDescriptorsThatWait sends many behind a call that takes long: the server keeps few of
 // them open, and answers all.
 func TestDescriptorsThatWait(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	c := connect(t, Options{})
 	body, hasBegun := slow(c)
 	c.send(protocol.KindCall, body)

@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 )
@@ -82,10 +83,7 @@ func TestContractions(t *testing.T) {
 	for _, d := range products(t) {
 		for _, dtypes := range productDTypes {
 			t.Run(fmt.Sprintf("%s/%v", d.Name, dtypes), func(t *testing.T) {
-				shapes := tails
-				if testing.Short() {
-					shapes = tails[:3]
-				}
+				shapes := testlevel.Pick(tails[:3], tails)
 				for range 20 {
 					shapes = append(shapes[:len(shapes):len(shapes)], [3]int{1 + g.Below(9), 1 + g.Below(9), 1 + g.Below(9)})
 				}

@@ -2,13 +2,13 @@ package cpu_test
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 	"tokitai/reference"
@@ -118,13 +118,7 @@ func report(t testing.TB, got, want *randdef.Case, p lowercpu.Program, format st
 }
 
 func TestRandomDefinitions(t *testing.T) {
-	count, work := 600, 60_000
-	if level := os.Getenv("TOKITAI_LEVEL"); level == "full" || level == "exhaustive" {
-		count = 20_000
-	}
-	if testing.Short() {
-		count = 60
-	}
+	count, work := testlevel.Pick(60, 600, 20_000), 60_000
 	for seed := range count {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			g := gen.Seeded(uint64(seed))
@@ -204,9 +198,7 @@ func TestSumShapes(t *testing.T) {
 			shapes = append(shapes, [2]int{num.ColLanes(c) + 1, c})
 		}
 		shapes = append(shapes, [2]int{2*num.ColLanes(7) + 3, 7}, [2]int{num.FlatRow + 1, 1}, [2]int{3, 2 * num.FlatRow / 3})
-		if testing.Short() {
-			shapes = shapes[:8]
-		}
+		shapes = testlevel.Pick(shapes[:8], shapes)
 		p, err := lowercpu.Compile(d, dtypesOf(d, num.F16), lowercpu.Short)
 		if err != nil {
 			t.Fatal(err)

@@ -3,12 +3,12 @@ package cpu_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 )
@@ -224,9 +224,7 @@ func TestScatterF16OrderFree(t *testing.T) {
 
 // TestScatterF16VeryLongSum has more terms than 64 bits certainly hold.
 func TestScatterF16VeryLongSum(t *testing.T) {
-	if level := os.Getenv("TOKITAI_LEVEL"); level != "full" && level != "exhaustive" {
-		t.Skip("four million terms take seconds: set TOKITAI_LEVEL=full")
-	}
+	testlevel.Need(t, testlevel.Quick, "four million terms take seconds")
 	const queries = 1<<22 + 3
 	c := randdef.NewCase(gen.New("very long"), scatters[0], []num.DType{num.I32, num.F16, num.F32}, map[string]int{"Q": queries, "V": 1, "D": 1})
 	for q := range queries {

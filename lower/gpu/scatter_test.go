@@ -100,7 +100,11 @@ func TestScatterAdds(t *testing.T) {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			p := &tables{}
-			for _, dtypes := range d.Formats() {
+			formats := d.Formats()
+			if isSmoke() { // one that is summed exactly, one that is sorted
+				formats = formats[i*(len(formats)-1):][:1]
+			}
+			for _, dtypes := range formats {
 				addScatters(t, p, d, dtypes)
 			}
 			if text := p.run(t, simtest.Plain, 32, uint64(i)); text != "" {

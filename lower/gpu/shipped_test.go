@@ -8,6 +8,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -49,7 +50,7 @@ var allShapes = func() (all [][2]int) {
 // and both variants, against the reference: with gaps between rows, in place, with
 // special values.
 func TestShippedDefinitions(t *testing.T) {
-	for _, d := range shipped {
+	for n, d := range shipped {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
 			var b batch
@@ -59,13 +60,13 @@ func TestShippedDefinitions(t *testing.T) {
 			if !isFull() {
 				formats = onePerFormat(d, formats)
 			}
+			tried, list := variants, testlevel.Pick(shapes, shapes, allShapes)
+			if isSmoke() { // formats and variants in turn
+				formats, tried, list = formats[n%len(formats):][:1], variants[n%2:][:1], list[1+n%3*2:][:5]
+			}
 			for f, dtypes := range formats {
-				for _, v := range variants {
+				for _, v := range tried {
 					k := b.compile(d, dtypes, v)
-					list := shapes
-					if isFull() {
-						list = allShapes
-					}
 					for i, s := range list {
 						if !isFull() && s[1] > 10_000 && (i+f+int(v))%2 == 0 {
 							continue
@@ -117,9 +118,13 @@ func TestSanitizers(t *testing.T) {
 			var b batch
 			b.source.WriteString(plainly)
 			g := gen.New("sanitizers")
-			for _, d := range append(shipped, sums, firstReplaced) {
+			list, tried := append(shipped, sums, firstReplaced), variants
+			if isSmoke() {
+				list, tried = []*def.Definition{softmax.ForwardDefinition, layernorm.BackwardDefinition, firstReplaced}, variants[1:]
+			}
+			for _, d := range list {
 				dtypes := onePerFormat(d, d.Formats())[0]
-				for _, v := range variants {
+				for _, v := range tried {
 					k := b.compile(d, dtypes, v)
 					for i, s := range [][2]int{{9, 261}, {2, 2500}, {2, 8201}} {
 						l := layout{variant: v, gap: i % 2, inPlace: true}

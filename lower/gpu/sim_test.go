@@ -12,6 +12,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -311,11 +312,9 @@ func (c *call) compare(got []byte) string {
 	return ""
 }
 
-// isFull is true if more than the usual is to be tested.
-func isFull() bool {
-	level := os.Getenv("TOKITAI_LEVEL")
-	return level == "full" || level == "exhaustive"
-}
+// Levels: smoke has every kind of kernel and of fault once, as compilers take long.
+func isSmoke() bool { return testlevel.Current() == testlevel.Smoke }
+func isFull() bool  { return testlevel.Current() >= testlevel.Full }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -332,13 +331,7 @@ const plainly = "#pragma GCC optimize (\"O0\")\n"
 // TestRandomDefinitions holds kernels of expressions that nobody thought of against
 // the reference.
 func TestRandomDefinitions(t *testing.T) {
-	units, perUnit := 8, 25
-	if isFull() {
-		units = 200
-	}
-	if testing.Short() {
-		units = 1
-	}
+	units, perUnit := testlevel.Pick(1, 8, 200), 25
 	for u := range units {
 		t.Run(fmt.Sprintf("unit=%d", u), func(t *testing.T) {
 			t.Parallel()

@@ -263,8 +263,11 @@ func TestTableSanitizers(t *testing.T) {
 		t.Run(build.String(), func(t *testing.T) {
 			t.Parallel()
 			p := &tables{}
-			p.source.WriteString(plainly)
-			for _, d := range tableDefinitions {
+			list := tableDefinitions
+			if isSmoke() {
+				list = []*def.Definition{embedding.ForwardDefinition, embedding.AccumulateDefinition, gemm.ForwardDefinition}
+			}
+			for _, d := range list {
 				addTable(d, num.F16)(t, p)
 				if d.Kind == def.KindScatterAdd {
 					addTable(d, num.F32)(t, p) // sorts
@@ -281,6 +284,7 @@ func TestTableSanitizers(t *testing.T) {
 // that is made for it. TestTableSanitizers and others make the same calls of the kernels as
 // they are.
 func TestTableFaults(t *testing.T) {
+	found := findings{}
 	addGemm, addGather := addTable(gemm.ForwardAccumulateDefinition, num.F16), addTable(embedding.ForwardDefinition, num.F16)
 	for _, x := range []struct {
 		name     string
@@ -313,6 +317,9 @@ func TestTableFaults(t *testing.T) {
 		{"gather by one row too many", addGather, simtest.Address, "row[i] >= p.rows", "row[i] > p.rows", "buffer-overflow"},
 		{"gather of whole words", addGather, simtest.Address, "i64 words = p.cols / PER_WORD;", "i64 words = (p.cols + PER_WORD - 1) / PER_WORD;", "buffer-overflow"},
 	} {
+		if isSmoke() && found.again(x.build, x.says) {
+			continue
+		}
 		t.Run(strings.ReplaceAll(x.name, " ", "_")+"/"+x.build.String(), func(t *testing.T) {
 			t.Parallel()
 			p := &tables{}

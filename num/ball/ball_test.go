@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"tokitai/internal/testlevel"
 )
 
 // encloses reports whether all of z lies in b, in exact arithmetic.
@@ -111,10 +113,7 @@ func cutWave(name string, y Big) Big {
 // TestBallEncloses: every operation on balls encloses the operation on points of
 // them, evaluated at 200 bits or more.
 func TestBallEncloses(t *testing.T) {
-	n := 4000
-	if testing.Short() {
-		n = 200
-	}
+	n := testlevel.Pick(200, 4000)
 	ballUnary, bigUnary := unary[Ball](), unary[Big]()
 	ballBinary, bigBinary := pairs[Ball](), pairs[Big]()
 	for _, isExtreme := range []bool{false, true} {

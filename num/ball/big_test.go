@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"tokitai/internal/testlevel"
 )
 
 // bigEncloses reports whether all of y lies in x, in exact arithmetic.
@@ -24,10 +26,7 @@ func bigEncloses(x, y Big) bool {
 // operation at 400 bits on a point of that ball; and the radius is no wider than
 // the precision and the operand's radius ask for.
 func TestBigEnclosesItself(t *testing.T) {
-	n := 400
-	if testing.Short() {
-		n = 50
-	}
+	n := testlevel.Pick(50, 400)
 	for name, f := range unary[Big]() {
 		t.Run("op="+name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(20, 21))

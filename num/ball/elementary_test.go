@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"tokitai/internal/testlevel"
 )
 
 // elementary lists the float64 functions with their proven bounds, the independent
@@ -132,10 +134,7 @@ func TestElementary(t *testing.T) {
 	for _, f := range elementary {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			n := 25_000
-			if testing.Short() {
-				n = 5_000
-			}
+			n := testlevel.Pick(5_000, 100_000)
 			r := rand.New(rand.NewPCG(1, uint64(len(f.name))))
 			worst, where := 0.0, 0.0
 			for range n {

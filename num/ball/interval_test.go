@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 )
 
@@ -77,10 +78,7 @@ var steps = map[string]struct {
 // A step on points has the bits of binary32; on intervals it holds what binary32 makes
 // of any points in them, and its ends are results themselves.
 func TestIntervalSteps(t *testing.T) {
-	n := 50_000
-	if testing.Short() {
-		n = 5000
-	}
+	n := testlevel.Pick(5000, 50_000)
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(4, 5))
@@ -137,10 +135,7 @@ func TestIntervalSteps(t *testing.T) {
 
 // Operations that are not rounded enclose the real operation.
 func TestIntervalEncloses(t *testing.T) {
-	n := 2000
-	if testing.Short() {
-		n = 100
-	}
+	n := testlevel.Pick(100, 2000)
 	ofInterval, ofBig := unary[Interval](), unary[Big]()
 	for _, name := range []string{"neg", "abs", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh", "sigmoid", "scale"} {
 		t.Run(name, func(t *testing.T) {

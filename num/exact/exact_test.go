@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 )
 
@@ -219,10 +220,7 @@ func sameValue(x *big.Float, y *big.Rat) bool {
 
 func TestRound(t *testing.T) {
 	lengths := []int{0, 1, 2, 3, 4, 5, 7, 8, 16, 33, 150}
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := testlevel.Pick(2, 6)
 	counts := map[Step]int{}
 	for name, f := range draws {
 		t.Run("data="+name, func(t *testing.T) {

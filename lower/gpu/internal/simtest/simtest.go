@@ -75,14 +75,22 @@ func Clean() {
 	}
 }
 
-// hasAddressSanitizer tries it: clang++ has its library in a package of its own.
+// addressSanitizer is whether there is one: clang++ has its library in a package of its own.
+var addressSanitizer struct {
+	once   sync.Once
+	exists bool
+}
+
 func hasAddressSanitizer(t testing.TB, compiler string) bool {
-	folder := t.TempDir()
-	text := filepath.Join(folder, "empty.cc")
-	if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
+	addressSanitizer.once.Do(func() {
+		folder := t.TempDir()
+		text := filepath.Join(folder, "empty.cc")
+		if err := os.WriteFile(text, []byte("int main() {}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addressSanitizer.exists = compile(folder, compiler, "-fsanitize=address", text, "-o", "empty") == nil
+	})
+	return addressSanitizer.exists
 }
 
 func compile(folder, compiler string, arguments ...string) error {
@@ -173,8 +181,9 @@ func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
 // Pointer is the address of a buffer in parameters of a launch.
 func Pointer(buffer int) uint64 { return uint64(buffer+1) << 40 }
 
-// timeout is how long a program may run before it counts as hanging.
-const timeout = 60 * time.Second
+// timeout is how long a program may run before it counts as hanging, on a machine however
+// busy.
+const timeout = 5 * time.Minute
 
 // Run runs the launches in order and writes the buffers back. The error holds what
 // the program said.
