@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -68,11 +69,13 @@ With --report every kernel that runs is checked on these very tensors: each outp
 is compared with the reference, and with the real numbers for its accuracy, and a
 report of each kernel is written into DIR, those of one name numbered in the order in
 which the operation runs its kernels: adamw.step_all and the norms take the tensors
-sorted by name. It takes the reference's time. The reports are written first: if they cannot be, --out stays as
-it was. If a kernel is rejected the outputs are written all the same, a warning is
-given, and the exit code is 3; it is 4 if a kernel ended in an error or could not
-be judged. --out is then not the file of --in, so that the command can be given
-again.
+sorted by name. It takes the reference's time. The reports are written first: if
+they cannot be, --out stays as it was. If a kernel is rejected the outputs are written
+all the same, a warning is given, and the exit code is 3; it is 4 if a kernel ended in
+an error or could not be judged. With --report, --out is not the file of --in, so that
+the command can be given again.
+
+After an interrupt nothing is written, and the exit code is 4.
 
 policy, bad_index and admission can also be given with --param.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
@@ -154,7 +157,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	defer dev.Close()
+	defer closeUnlessInterrupted(c.Context(), dev)
 	lowering, definition, err := f.demanded(dev.Kind(), o)
 	if err != nil {
 		return err
@@ -177,11 +180,21 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	defer q.Close()
+	defer closeUnlessInterrupted(c.Context(), q)
 
+	progress := startProgress(c)
+	defer progress.end()
+	progress.say("reading %s", oneLine(f.in))
 	in, err := f.read(q)
 	if err != nil {
 		return err
+	}
+	progress.say("computing %s on %s", o.Name, dev.Name())
+	if checked != nil {
+		checked.Progress = func(definition string, done, total int) {
+			progress.say("comparing %s with the reference and the real numbers, part %d of %d", definition, done, total)
+			progress.of(float64(done), 0, float64(total))
+		}
 	}
 	q = q.WithContext(c.Context())
 	outputs, err := o.Run(q, in, params)
@@ -204,6 +217,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err := f.write(o, outputs, used); err != nil {
 		return err
 	}
+	progress.end()
 	if err := f.print(c.OutOrStdout(), o, dev.Name(), outputs, used, reports); err != nil {
 		return err
 	}
@@ -242,6 +256,8 @@ func (f *runFlags) failed(r *verify.CallReport, err error) error {
 	case r.Verdict() == evidence.Rejected:
 	case r.Verdict() == evidence.Inadmissible:
 		code = exitUndecided
+	case r.Verdict() == evidence.Interrupted:
+		return context.Canceled
 	default:
 		return err
 	}
@@ -451,6 +467,7 @@ func (f *runFlags) print(w io.Writer, o *op.Operation, device string, outputs en
 	for i := range r.Reports {
 		verdicts.width = max(verdicts.width, len(r.Reports[i].Lowering))
 	}
+	verdicts.head()
 	for i := range r.Reports {
 		verdicts.row(&r.Reports[i])
 	}

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"tokitai/internal/leftover"
 )
 
 // Write writes a file. What it writes depends on the content alone, not on the
@@ -55,6 +57,8 @@ func WriteFile(path string, f *File) error {
 	// Not os.CreateTemp, whose files are private: these have the permissions of
 	// the file they replace, or of any file a program writes.
 	temporary := fmt.Sprintf("%s.%016x.tmp", target, rand.Uint64())
+	forget := leftover.Add(func() { os.Remove(temporary) })
+	defer forget()
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: path, Err: errors.Unwrap(err)}
