@@ -45,29 +45,41 @@ type Spread struct{ Median, Worst float64 }
 type Options struct {
 	// Only restricts the kinds of data; nil takes all.
 	Only func(o *op.Operation, data op.Data, d num.DType) bool
+
+	// Tell is given the rows of each kind of data and format when they are measured, with
+	// how many of these have been, and how many there are; it may be nil.
+	Tell func(rows []Row, done, total int)
 }
 
 // Measure runs all operations on all their kinds of data in all formats. A result
 // outside its promise or outside its closed form is an error: then the reference, the
 // truth or the closed form is wrong.
 func Measure(ops []*op.Operation, o Options) ([]Row, error) {
-	var rows []Row
+	type subject struct {
+		operation *op.Operation
+		data      op.Data
+		dtype     num.DType
+	}
+	var subjects []subject
 	for _, operation := range ops {
 		for _, data := range operation.Data {
 			for _, dtype := range num.FloatDTypes {
-				if o.Only != nil && !o.Only(operation, data, dtype) {
-					continue
+				if _, ok := formatsOf(data.Definition, dtype); ok && (o.Only == nil || o.Only(operation, data, dtype)) {
+					subjects = append(subjects, subject{operation, data, dtype})
 				}
-				run, ok := NewRun(operation, data, dtype)
-				if !ok {
-					continue
-				}
-				r, err := run.Measure()
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, r...)
 			}
+		}
+	}
+	var rows []Row
+	for i, s := range subjects {
+		run, _ := NewRun(s.operation, s.data, s.dtype)
+		r, err := run.Measure()
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r...)
+		if o.Tell != nil {
+			o.Tell(r, i+1, len(subjects))
 		}
 	}
 	return rows, nil
@@ -86,6 +98,25 @@ type Run struct {
 // does not apply: an operand cannot have it, or none takes part in the choice.
 func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool) {
 	d := data.Definition
+	dtypes, ok := formatsOf(d, dtype)
+	if !ok {
+		return nil, false
+	}
+	run := &Run{Operation: operation, Data: data, DType: dtype}
+	for i, o := range d.Operands {
+		rows, cols := o.Matrix(data.Sizes)
+		a := num.NewArray(dtypes[i], rows, cols)
+		if o.IsIn {
+			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
+		}
+		run.Operands = append(run.Operands, a)
+	}
+	return run, true
+}
+
+// formatsOf is the format of each operand where dtype is the one that the caller
+// chooses; false if it cannot be.
+func formatsOf(d *def.Definition, dtype num.DType) ([]num.DType, bool) {
 	dtypes := make([]num.DType, len(d.Operands))
 	isChosen := false
 	for i, o := range d.Operands {
@@ -103,20 +134,13 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 	if !isChosen && dtype != num.F32 {
 		return nil, false
 	}
-	run := &Run{Operation: operation, Data: data, DType: dtype}
-	for i, o := range d.Operands {
+	for i := range d.Operands {
 		for j := i; dtypes[i] == num.NoDType; {
 			j = d.Operand(d.Operands[j].DTypes.Like)
 			dtypes[i] = dtypes[j]
 		}
-		rows, cols := o.Matrix(data.Sizes)
-		a := num.NewArray(dtypes[i], rows, cols)
-		if o.IsIn {
-			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
-		}
-		run.Operands = append(run.Operands, a)
 	}
-	return run, true
+	return dtypes, true
 }
 
 func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {

@@ -28,7 +28,7 @@ type plan struct {
 	err      error
 
 	isMade atomic.Bool
-	making sync.Mutex // held while it is compiled and admitted
+	making chan struct{} // has an element while it is compiled and admitted
 }
 
 // planCache is the plans of one device. Reading is lock-free; the map is
@@ -110,6 +110,9 @@ func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, operands []
 	}
 	if !p.isMade.Load() {
 		if err := q.makePlan(p, key, s, operands); err != nil {
+			if q.ctx.Err() != nil {
+				err = fmt.Errorf("%s: %w", d.Name, err)
+			}
 			return &plan{lowering: l, err: err}
 		}
 	}
@@ -125,7 +128,7 @@ func (c *planCache) add(key planKey) *plan {
 		return p
 	}
 	plans = maps.Clone(plans)
-	plans[key] = &plan{lowering: key.lowering}
+	plans[key] = &plan{lowering: key.lowering, making: make(chan struct{}, 1)}
 	c.plans.Store(&plans)
 	return plans[key]
 }
@@ -133,16 +136,58 @@ func (c *planCache) add(key planKey) *plan {
 // makePlan compiles and admits, once; calls that need the same plan wait. No other
 // plan is held up, so that a kernel may itself make calls. For lack of memory it
 // returns an error, and is tried again by the next call.
+//
+// Neither compilers nor kernels can be stopped. When the queue's context ends, the call
+// returns and the plan is completed without it, for the next call.
 func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) error {
-	p.making.Lock()
-	defer p.making.Unlock()
+	if err := q.ctx.Err(); err != nil {
+		return err
+	}
+	ended := q.ctx.Done()
+	select {
+	case p.making <- struct{}{}:
+	case <-ended:
+		return q.ctx.Err()
+	}
 	if p.isMade.Load() {
+		<-p.making
 		return nil
 	}
 	dtypes := make([]num.DType, len(operands))
 	for i := range operands {
 		dtypes[i] = operands[i].DType
 	}
+	if ended == nil {
+		defer func() { <-p.making }()
+		return q.finishPlan(p, key, s, dtypes)
+	}
+	type outcome struct {
+		err   error
+		panic any
+	}
+	done, settings := make(chan outcome, 1), *s
+	go func() {
+		var o outcome
+		defer func() {
+			o.panic = recover()
+			<-p.making
+			done <- o
+		}()
+		o.err = q.finishPlan(p, key, &settings, dtypes)
+	}()
+	select {
+	case o := <-done:
+		if o.panic != nil {
+			panic(o.panic)
+		}
+		return o.err
+	case <-ended:
+		return q.ctx.Err()
+	}
+}
+
+// finishPlan compiles and admits.
+func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType) error {
 	var err error
 	if p.kernel == nil { // not compiled by a call that then lacked memory
 		p.kernel, err = q.compile(key.lowering, key.definition, dtypes, key.class)

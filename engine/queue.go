@@ -219,6 +219,14 @@ func (q *Queue) WithContext(ctx context.Context) *Queue {
 	return &c
 }
 
+// Context returns the context of the queue's calls; nil for a nil queue.
+func (q *Queue) Context() context.Context {
+	if q == nil {
+		return nil
+	}
+	return q.ctx
+}
+
 // With is the same queue with other settings; nil for a nil queue.
 func (q *Queue) With(opts ...Option) *Queue {
 	if q == nil {

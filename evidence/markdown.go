@@ -229,7 +229,7 @@ func (x *Index) Markdown() string {
 	p.line("# Evidence")
 	p.line("")
 	c := x.Counts
-	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Skipped)
+	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d interrupted, %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted, c.Skipped)
 	p.line("%s, %s compared, %s.", count(int64(x.Totals.Cases), "case"), count(x.Totals.Elements, "output"), count(x.Totals.Mismatches, "mismatch"))
 	p.line("")
 	var rows [][]string

@@ -43,12 +43,13 @@ type Verdict string
 const (
 	Accepted     Verdict = "accepted"
 	Rejected     Verdict = "rejected"
-	Inadmissible Verdict = "inadmissible" // undecided: it could not be compiled, ended in an error, hung, or was not checked to the end
+	Inadmissible Verdict = "inadmissible" // undecided: it could not be compiled, ended in an error, hung, or nothing was compared
+	Interrupted  Verdict = "interrupted"  // undecided: the verification was ended before all was checked, or before it began
 	Skipped      Verdict = "skipped"
 )
 
 // Verdicts lists them in the order of an index's counts.
-var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Skipped}
+var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Skipped}
 
 // The kinds of checks, in the order in which reports list them.
 const (
@@ -287,6 +288,7 @@ type VerdictCounts struct {
 	Accepted     int `json:"accepted"`
 	Rejected     int `json:"rejected"`
 	Inadmissible int `json:"inadmissible"`
+	Interrupted  int `json:"interrupted"`
 	Skipped      int `json:"skipped"`
 }
 

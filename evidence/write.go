@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"tokitai/internal/leftover"
 )
 
 // FileName is the name of the report's files, without their ending: definition,
@@ -37,6 +39,7 @@ func (r *Report) FileName() string {
 //
 // On an error dir is as it was, or absent if it was: everything is written and synced
 // under dir in a folder of its own, and only then moved into place, the index last.
+// A program that is interrupted leaves either all of the reports or none.
 func Write(dir string, reports []*Report) error { return write(disk{}, dir, reports) }
 
 // indexOf lists reports of one run, given the file name and the SHA-256 of the JSON file
@@ -55,6 +58,8 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 			x.Counts.Rejected++
 		case Inadmissible:
 			x.Counts.Inadmissible++
+		case Interrupted:
+			x.Counts.Interrupted++
 		case Skipped:
 			x.Counts.Skipped++
 		}
@@ -165,6 +170,8 @@ func write(system files, dir string, reports []*Report) (err error) {
 	if err != nil {
 		return fmt.Errorf("evidence: %w", err)
 	}
+	forget := leftover.Add(func() { os.RemoveAll(staging) })
+	defer forget()
 	undo = append(undo, func() error { return os.RemoveAll(staging) })
 
 	for _, d := range docs {
@@ -172,19 +179,26 @@ func write(system files, dir string, reports []*Report) (err error) {
 			return fmt.Errorf("evidence: %s was not written: %w", filepath.Join(dir, d.name), err)
 		}
 	}
-	for _, d := range docs {
-		target := filepath.Join(dir, d.name)
-		former, err := setAside(system, target, staging)
-		if err == nil && former != "" {
-			undo = append(undo, func() error { return os.Rename(former, target) })
+	// The moves are one step: an interrupt finds all of the reports in place, or none.
+	err = leftover.Whole(func() error {
+		for _, d := range docs {
+			target := filepath.Join(dir, d.name)
+			former, err := setAside(system, target, staging)
+			if err == nil && former != "" {
+				undo = append(undo, func() error { return os.Rename(former, target) })
+			}
+			if err == nil {
+				err = system.Rename(filepath.Join(staging, d.name), target)
+			}
+			if err != nil {
+				return fmt.Errorf("evidence: %s was not written: %w", target, err)
+			}
+			undo = append(undo, func() error { return os.Remove(target) })
 		}
-		if err == nil {
-			err = system.Rename(filepath.Join(staging, d.name), target)
-		}
-		if err != nil {
-			return fmt.Errorf("evidence: %s was not written: %w", target, err)
-		}
-		undo = append(undo, func() error { return os.Remove(target) })
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	// The reports stand. What is left in staging are the files that they replaced.
 	undo = nil

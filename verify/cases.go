@@ -537,8 +537,43 @@ func (l *lister) counting() {
 	}
 }
 
-// Cases is the number of cases of a level.
-func (t *Target) Cases(level Level) int { return len(t.cases(level)) }
+// Work is the number of cases of a level, and an estimate of the time that they take
+// together, in a unit of its own.
+func (t *Target) Work(level Level) (cases int, work float64) {
+	list := t.cases(level)
+	for _, c := range list {
+		work += t.workOf(c, level)
+	}
+	return len(list), work
+}
+
+// workOf estimates the time that a case takes, in units of about what it takes to judge
+// one output. Nothing but what is told of progress depends on it.
+func (t *Target) workOf(c *Case, level Level) float64 {
+	const launch, truth, multiplyAdds = 300, 8, 12
+	d := t.Definition
+	once := float64(c.outputs(d))
+	if d.Kind == def.KindContraction {
+		once += float64(work(c)) / multiplyAdds
+	}
+	judged := once
+	if c.isAccuracy || t.Lowering.IsBounded {
+		judged *= truth
+	}
+	launches := 1.0
+	switch c.Check {
+	case "":
+	case "endure":
+		launches += float64(plans[level].endurance)
+	case "repeat":
+		launches += repeats
+	case "concurrent":
+		launches += 28
+	default:
+		launches += 4
+	}
+	return judged + launches*(launch+once/4)
+}
 
 // caseNames are the names of the quick cases, for messages about one that is unknown.
 func (t *Target) caseNames() []string {

@@ -446,7 +446,7 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 func byWorkers(x *trialRun) (int64, *finding, error) {
 	var compared int64
 	for _, workers := range []int{1, 2, 3, 8} {
-		b, err := x.s.t.newBench(x.s.o, workers)
+		b, err := x.s.t.newBench(x.s.bench.ctx, x.s.o, workers)
 		if err != nil {
 			return compared, nil, err
 		}

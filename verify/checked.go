@@ -3,8 +3,10 @@ package verify
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +26,10 @@ type CallReport struct {
 	// Op is the operation that the caller asked for; "" takes the definition's name.
 	Op string
 
+	// Progress is told how many of the tiles of a kernel's outputs have been judged, from
+	// several goroutines; it may be nil.
+	Progress func(definition string, done, total int)
+
 	mu    sync.Mutex
 	parts []*evidence.Report
 }
@@ -31,7 +37,8 @@ type CallReport struct {
 // Checked makes a call a checked one: it runs on the caller's own data, and then every
 // output is compared with the reference on the inputs as they were, and with the truth
 // for its accuracy. The call itself returns as always; the report tells. It waits for
-// the kernel, and takes memory for copies of the operands.
+// the kernel, and takes memory for copies of the operands. When the queue's context ends
+// it waits no longer, and the report has the verdict interrupted.
 func Checked(r *CallReport) engine.Option {
 	if r == nil {
 		r = &CallReport{}
@@ -47,18 +54,14 @@ func (r *CallReport) Reports() []*evidence.Report {
 }
 
 // Verdict is the worst of the reports' verdicts: rejected, then inadmissible, then
-// accepted; skipped if nothing ran.
+// interrupted, then accepted; skipped if nothing ran.
 func (r *CallReport) Verdict() evidence.Verdict {
-	worst := evidence.Skipped
+	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
+	worst := 0
 	for _, p := range r.Reports() {
-		switch {
-		case p.Verdict == evidence.Rejected, worst == evidence.Skipped:
-			worst = p.Verdict
-		case p.Verdict == evidence.Inadmissible && worst == evidence.Accepted:
-			worst = p.Verdict
-		}
+		worst = max(worst, slices.Index(order, p.Verdict))
 	}
-	return worst
+	return order[worst]
 }
 
 // observed is a call between its beginning and its end.
@@ -130,8 +133,12 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	setCompiler(r, call.Queue.Device(), artifacts)
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
 	r.KernelSeconds = nil
+	ctx := call.Queue.Context()
 	fail := func(reason string) *evidence.Report {
 		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(reason)
+		if ctx.Err() != nil {
+			r.Verdict, r.Reason = evidence.Interrupted, "interrupted: the outputs were not compared"
+		}
 		r.DigestSHA256 = evidence.DigestOf(nil)
 		r.NonClaims = []string{"this report decides nothing: the call did not come to its end"}
 		r.Seconds = time.Since(o.began).Seconds()
@@ -158,7 +165,11 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 			breach = "it writes to its input " + d.Operands[i].Name
 		}
 	}
-	j, err := t.judge(o.l, out, manner{withTruth: true})
+	how := manner{withTruth: true}
+	if tell := o.report.Progress; tell != nil {
+		how.progress = func(done, total int) { tell(d.Name, done, total) }
+	}
+	j, err := o.judgeUntil(ctx, out, how)
 	if err != nil {
 		return fail(err.Error())
 	}
@@ -180,6 +191,19 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	finish(r)
 	maps.Copy(r.Obtained, obtainedOfCall)
 	return r
+}
+
+// judgeUntil judges what came out, unless the context ends first.
+func (o *observed) judgeUntil(ctx context.Context, out *outcome, how manner) (*judgement, error) {
+	type judged struct {
+		found *judgement
+		err   error
+	}
+	got, err := until(ctx, func() (j judged) {
+		j.found, j.err = o.target.judge(ctx, o.l, out, how)
+		return j
+	}, nil)
+	return got.found, cmp.Or(err, got.err)
 }
 
 // fill puts what was found into the report.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"encoding/json"
 
 	"tokitai/def"
@@ -113,7 +114,7 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 			}
 		}
 	}
-	j, err := t.judge(l, out, manner{withTruth: true})
+	j, err := t.judge(context.Background(), l, out, manner{withTruth: true})
 	if err != nil {
 		return Figures{}, err
 	}

@@ -1,11 +1,13 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"tokitai/def"
 	"tokitai/evidence"
@@ -87,25 +89,34 @@ func (j *judgement) add(k *judgement) {
 type manner struct {
 	withTruth bool // accuracy too
 	withBig   bool // what float64 leaves open is decided with more digits
+
+	progress func(done, total int) // is told of tiles, from several goroutines; may be nil
 }
 
 // divide makes the tiles; tests replace it, to show that a gap is noticed.
 var divide = tilesOf
 
-// judge compares the outputs of a run with what they must be, tile by tile.
-func (t *Target) judge(l *loaded, out *outcome, m manner) (*judgement, error) {
+// judge compares the outputs of a run with what they must be, tile by tile. No tile is
+// begun after the context has ended.
+func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (*judgement, error) {
 	d := t.Definition
 	inputs := l.inputs()
 	tiles := divide(d, inputs, tileElements)
 	found, errs := make([]*judgement, len(tiles)), make([]error, len(tiles))
 	var group sync.WaitGroup
+	var done atomic.Int64
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range tiles {
 		slots <- struct{}{}
 		group.Add(1)
 		go func() {
 			defer func() { <-slots; group.Done() }()
-			found[i], errs[i] = t.judgeTile(l, inputs, out.operands, tiles[i], m)
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				found[i], errs[i] = t.judgeTile(l, inputs, out.operands, tiles[i], m)
+			}
+			if m.progress != nil {
+				m.progress(int(done.Add(1)), len(tiles))
+			}
 		}()
 	}
 	group.Wait()

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,17 +24,19 @@ var errHung = errors.New("it did not return in time")
 
 // bench is a device with a kernel on trial.
 type bench struct {
+	ctx    context.Context // when it ends, nothing is launched any more
 	device device.Device
 	queue  *engine.Queue
 	trial  *engine.Trial
 	isHung atomic.Bool
+	users  atomic.Int32 // the last one to close it closes the device
 
 	preparing sync.Mutex // a Trial prepares one call at a time
 }
 
 // newBench opens a device of the target's kind. workers is 0 for the device's own
 // number; other numbers are for devices that have workers, that is, the CPU.
-func (t *Target) newBench(o *Options, workers int) (*bench, error) {
+func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench, error) {
 	var dev device.Device
 	var err error
 	if workers > 0 {
@@ -44,7 +47,8 @@ func (t *Target) newBench(o *Options, workers int) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{device: dev}
+	b := &bench{ctx: ctx, device: dev}
+	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {
 		b.trial, err = engine.NewTrial(b.queue, t.Definition, t.Lowering)
 	}
@@ -56,7 +60,7 @@ func (t *Target) newBench(o *Options, workers int) (*bench, error) {
 }
 
 func (b *bench) close() {
-	if b != nil && !b.isHung.Load() { // a kernel that hangs still uses its device
+	if b != nil && b.users.Add(-1) == 0 && !b.isHung.Load() { // a kernel that hangs still uses its device
 		b.queue.Close()
 		b.device.Close()
 	}
@@ -170,6 +174,9 @@ func (p *placed) close() {
 // run writes the inputs of a case of the same layout, poisons the outputs, launches the
 // kernel, and reads everything back.
 func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, error) {
+	if err := p.bench.ctx.Err(); err != nil {
+		return nil, err
+	}
 	d := l.target.Definition
 	for i, block := range l.blocks {
 		if l.taken[i] >= 0 {

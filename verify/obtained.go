@@ -29,7 +29,7 @@ var obtained = map[string]string{
 	"error_undefined":   "counted: outputs that are NaN or infinite where the truth is finite",
 	"coverage":          "counted tile by tile, and glued: tiles must cover every output and agree where they overlap",
 	"tiers":             "counted check by check",
-	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; else accepted",
+	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; interrupted if the verification was ended before; else accepted",
 	"reason":            "the first failure in its smallest form, or why nothing was decided",
 	"seconds":           "the host's monotonic clock; after a resumption, of what was left to do",
 	"formats":           "the choices that the definition allows for dtype",

@@ -285,7 +285,7 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict = evidence.Inadmissible
 		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.firstErr, s.causes, s.total, s.replay(s.first.c))
 	case ctx.Err() != nil:
-		r.Verdict, r.Reason = evidence.Inadmissible, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
+		r.Verdict, r.Reason = evidence.Interrupted, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	default:
@@ -401,7 +401,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if s.t.Lowering.Name == "cpu.reference" {
 		nonClaims = append(nonClaims, "the lowering is the reference itself: that it agrees with the reference shows nothing about either")
 	}
-	if r.Verdict == evidence.Inadmissible {
+	if r.Verdict == evidence.Inadmissible || r.Verdict == evidence.Interrupted {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
 	return claims, nonClaims

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"slices"
 
 	"tokitai/evidence"
@@ -18,10 +19,11 @@ type shrunk struct {
 const mostAttempts = 120
 
 // shrink looks for a smaller case that fails too. Every attempt runs on a kernel
-// compiled afresh, so that nothing depends on what ran before.
-func (s *verification) shrink(f *failedCase) *shrunk {
+// compiled afresh, so that nothing depends on what ran before. When the context ends, the
+// smallest so far is returned.
+func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
-	found := s.alone(f.c)
+	found := s.alone(ctx, f.c)
 	if found == nil {
 		return best
 	}
@@ -31,16 +33,16 @@ func (s *verification) shrink(f *failedCase) *shrunk {
 	}
 	attempts := 0
 	try := func(c *Case) bool {
-		if attempts++; attempts > mostAttempts {
+		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if found := s.alone(c); found != nil && found.IsCause == best.found.IsCause && !found.IsHang {
+		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && !found.IsHang {
 			best.c, best.found = c, found
 			return true
 		}
 		return false
 	}
-	for isSmaller := true; isSmaller && attempts <= mostAttempts; {
+	for isSmaller := true; isSmaller && attempts <= mostAttempts && ctx.Err() == nil; {
 		isSmaller = false
 		for _, c := range s.smaller(best) {
 			if try(c) {
@@ -53,14 +55,18 @@ func (s *verification) shrink(f *failedCase) *shrunk {
 }
 
 // alone runs a case on a device and a kernel of its own, and returns what fails.
-func (s *verification) alone(c *Case) *finding {
-	b, err := s.t.newBench(s.o, 0)
+func (s *verification) alone(ctx context.Context, c *Case) *finding {
+	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
 		return nil
 	}
 	defer b.close()
 	fresh := &verification{t: s.t, o: s.o, bench: b}
-	return fresh.runCase(c).First
+	r, err := fresh.attempt(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return r.First
 }
 
 // smaller lists cases to try instead, the boldest first.

@@ -153,6 +153,10 @@ type Options struct {
 	// Progress is told after every case; it may be nil.
 	Progress func(done, total int)
 
+	// Work is told after every case how much work that was, of what [Target.Work]
+	// returns, and whether the journal knew the result; it may be nil.
+	Work func(work float64, isKnown bool)
+
 	// Journal remembers cases that are done, across runs; it may be nil.
 	Journal *Journal
 
@@ -172,10 +176,6 @@ type Result struct {
 	// Replay is a command that shows again what was found: the first case that failed
 	// or ended in an error, or else all of them.
 	Replay string
-
-	// IsInterrupted says that the context ended, and nothing else is why a verdict that
-	// is open is open.
-	IsInterrupted bool
 }
 
 // RejectedBy names the tiers that failed, in the order of evidence.TierNames.
@@ -190,8 +190,9 @@ func (r *Result) RejectedBy() []string {
 }
 
 // Run verifies a target. It returns a result whatever happens, and an error only for
-// options that name nothing. When the context ends, what has been done is reported as
-// partial.
+// options that name nothing. When the context ends, Run returns at once: what has been
+// done is reported, with the verdict interrupted unless something failed before. A case
+// that is under way goes on for as long as it takes, and is not counted.
 func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -210,7 +211,6 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	}
 	s.run(ctx, list)
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil)}
-	r.IsInterrupted = ctx.Err() != nil && s.openErr == nil && s.causes == 0
 	switch {
 	case r.Report.Failure != nil:
 		r.Replay = r.Report.Failure.Replay
@@ -286,13 +286,9 @@ const mostCauses = 3
 
 func (s *verification) run(ctx context.Context, list []*Case) {
 	s.total = len(list)
-	if s.openErr = engine.CheckReference(s.t.Definition, s.t.formats()[0]); s.openErr != nil {
+	if s.open(ctx); s.bench == nil {
 		return
 	}
-	if s.bench, s.openErr = s.t.newBench(s.o, 0); s.openErr != nil {
-		return
-	}
-	s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
 	defer s.bench.close()
 	for _, c := range list {
 		if ctx.Err() != nil || s.causes >= mostCauses || s.bench.isHung.Load() {
@@ -301,7 +297,10 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		name := c.name(s.t)
 		r, isKnown := s.o.Journal.find(s.key(), name)
 		if !isKnown {
-			r = s.runCase(c)
+			var err error
+			if r, err = s.attempt(ctx, c); err != nil {
+				break
+			}
 			r.Name = name
 			r.Listings, r.Artifacts = s.newPrograms()
 			if r.First == nil || !r.First.IsCause { // an error may have passed by the next time
@@ -312,10 +311,46 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		if s.o.Progress != nil {
 			s.o.Progress(len(s.done), s.total)
 		}
+		if s.o.Work != nil {
+			s.o.Work(s.t.workOf(c, s.o.Level), isKnown)
+		}
 	}
 	if s.first != nil && s.o.Case == "" && ctx.Err() == nil {
-		s.shrunk = s.shrink(s.first)
+		s.shrunk = s.shrink(ctx, s.first)
 	}
+}
+
+// open makes the bench, or sets openErr; neither if the context ends before.
+func (s *verification) open(ctx context.Context) {
+	type opened struct {
+		bench *bench
+		err   error
+	}
+	made, err := until(ctx, func() (o opened) {
+		if o.err = engine.CheckReference(s.t.Definition, s.t.formats()[0]); o.err == nil {
+			o.bench, o.err = s.t.newBench(ctx, s.o, 0)
+		}
+		return o
+	}, func(o opened) { o.bench.close() })
+	if err != nil {
+		return
+	}
+	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
+		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
+	}
+}
+
+// attempt runs one case, unless the context ends first.
+func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error) {
+	s.bench.users.Add(1)
+	r, err := until(ctx, func() caseResult {
+		defer s.bench.close()
+		return s.runCase(c)
+	}, nil)
+	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
+		err = ctx.Err() // which is perhaps the cause
+	}
+	return r, err
 }
 
 // take adds a case to what has been found.
@@ -395,7 +430,7 @@ func (s *verification) judgeBase(x *trialRun, r *caseResult) error {
 	default:
 		r.count(evidence.Structure, 1, 0)
 	}
-	j, err := s.t.judge(x.l, x.base, manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full})
+	j, err := s.t.judge(s.bench.ctx, x.l, x.base, manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full})
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func TestInterrupted(t *testing.T) {
 				cancel()
 			}
 		}}).Report
-		if r.Verdict != evidence.Inadmissible || r.Cases != after || !strings.HasPrefix(r.Reason, "interrupted: ") {
+		if r.Verdict != evidence.Interrupted || r.Cases != after || !strings.HasPrefix(r.Reason, "interrupted: ") {
 			t.Errorf("after %d: %s %q, %d cases", after, r.Verdict, r.Reason, r.Cases)
 		}
 		cancel()

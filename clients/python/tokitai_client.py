@@ -434,6 +434,7 @@ class _SocketTransport:
             return subprocess.Popen(
                 command + ["--fd", str(number)],
                 pass_fds=(number,),
+                start_new_session=True,  # Ctrl-C is for the caller to handle
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -473,6 +474,7 @@ class _StdioTransport:
         self._process = subprocess.Popen(
             command + ["--stdio"],
             bufsize=0,
+            start_new_session=True,  # Ctrl-C is for the caller to handle
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -37,18 +36,23 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			case asMarkdown && asJSON:
 				return wrongUse("--markdown and --json exclude each other")
 			}
-			rows, err := measure(c, operations)
-			if err != nil {
-				return err
+			w := c.OutOrStdout()
+			table := newAccuracyTable(w, operations)
+			if !asMarkdown && !asJSON {
+				table.head()
+			} else {
+				table = nil
 			}
+			rows, err := measure(c, operations, table)
 			switch {
-			case asMarkdown:
-				_, err = io.WriteString(c.OutOrStdout(), accuracy.Markdown(rows))
+			case err != nil:
 				return err
+			case asMarkdown:
+				_, err = io.WriteString(w, accuracy.Markdown(rows))
 			case asJSON:
-				return printJSON(c.OutOrStdout(), measuredRows(rows))
+				err = printJSON(w, measuredRows(rows))
 			}
-			return printRows(c.OutOrStdout(), rows)
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asMarkdown, "markdown", false, "print the document of all operations")
@@ -56,21 +60,27 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 	return c
 }
 
-// measure tells on a terminal which operation it is at.
-func measure(c *cobra.Command, operations []*op.Operation) ([]accuracy.Row, error) {
-	progress := progressOn(c.ErrOrStderr())
+// measure prints rows as they come, unless table is nil.
+func measure(c *cobra.Command, operations []*op.Operation, table *accuracyTable) ([]accuracy.Row, error) {
+	progress := startProgress(c)
 	defer progress.end()
+	tell := func(rows []accuracy.Row, done, total int) {
+		if c.Context().Err() != nil {
+			return
+		}
+		progress.say("%d of %d kinds of data and formats, now after %s", done, total, rows[0].Operation.Name)
+		progress.of(float64(done), 0, float64(total))
+		if table != nil {
+			progress.aside(func() { table.rows(measuredRows(rows)) })
+		}
+	}
 	var rows []accuracy.Row
-	for i, o := range operations {
-		progress.say("%s (%d of %d)", o.Name, i+1, len(operations))
-		r, err := accuracy.Measure([]*op.Operation{o}, accuracy.Options{})
-		if err != nil {
-			return nil, err
-		}
-		if err := c.Context().Err(); err != nil {
-			return nil, err
-		}
-		rows = append(rows, r...)
+	err := untilInterrupted(c.Context(), func() (err error) {
+		rows, err = accuracy.Measure(operations, accuracy.Options{Tell: tell})
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return rows, nil
 }
@@ -104,12 +114,40 @@ func measuredRows(rows []accuracy.Row) []measuredRow {
 	return all
 }
 
-func printRows(w io.Writer, rows []accuracy.Row) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "operation\tdata\tdtype\toutput\telements\tpromise, median\tworst\tmeasured, median\tworst\tmisrounded\t\n")
-	for _, r := range measuredRows(rows) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f %%\t\n", r.Op, r.Data, r.DType, r.Output,
-			r.Elements, r.PromiseMedian, r.PromiseWorst, r.Median, r.Worst, 100*r.Misrounded)
+// accuracyTable prints a row at a time: its widths are known before the first.
+type accuracyTable struct {
+	w                   io.Writer
+	name, data, outputs int // widths
+}
+
+func newAccuracyTable(w io.Writer, operations []*op.Operation) *accuracyTable {
+	t := &accuracyTable{w: w, name: len("operation"), data: len("data"), outputs: len("output")}
+	for _, o := range operations {
+		t.name = max(t.name, len(o.Name))
+		for _, d := range o.Data {
+			t.data = max(t.data, len(d.Name))
+			for _, operand := range d.Definition.Operands {
+				t.outputs = max(t.outputs, len(operand.Name))
+			}
+		}
 	}
-	return table.Flush()
+	return t
+}
+
+func (t *accuracyTable) line(operation, data, dtype, output string, figures ...any) {
+	fmt.Fprintf(t.w, "%-*s  %-*s  %-5s  %-*s", t.name, operation, t.data, data, dtype, t.outputs, output)
+	fmt.Fprintf(t.w, "  %8v  %15v  %9v  %16v  %9v  %10v\n", figures...)
+	flush(t.w)
+}
+
+func (t *accuracyTable) head() {
+	t.line("operation", "data", "dtype", "output", "elements", "promise, median", "worst", "measured, median", "worst", "misrounded")
+}
+
+func (t *accuracyTable) rows(rows []measuredRow) {
+	figure := func(x float64) string { return fmt.Sprintf("%.3f", x) }
+	for _, r := range rows {
+		t.line(r.Op, r.Data, r.DType, r.Output, r.Elements, figure(r.PromiseMedian), figure(r.PromiseWorst),
+			figure(r.Median), figure(r.Worst), fmt.Sprintf("%.3f %%", 100*r.Misrounded))
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +64,7 @@ same.`,
 			if err != nil {
 				return err
 			}
-			defer dev.Close()
+			defer closeUnlessInterrupted(c.Context(), dev)
 			cases, leftOut, err := f.cases(dev, args)
 			if err != nil {
 				return err
@@ -220,7 +219,7 @@ func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Cas
 	if err != nil {
 		return err
 	}
-	defer q.Close()
+	defer closeUnlessInterrupted(c.Context(), q)
 	var options bench.Options
 	if f.quick {
 		options = bench.Options{CopyBytes: 16 << 20, Repetitions: 3, Time: 20 * time.Millisecond}
@@ -229,16 +228,19 @@ func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Cas
 	if err != nil {
 		return err
 	}
-	defer meter.Close()
-	report := newBenchReport(dev)
-	failure := report.measure(c, meter, cases)
-	report.Copy = copiesOf(meter)
+	report, table := newBenchReport(dev), newBenchTable(c.OutOrStdout(), cases)
+	tell, write := table.row, report.printEnd
+	if f.json {
+		tell, write = func(benchResult) {}, func(w io.Writer) error { return printJSON(w, report) }
+	} else {
+		table.head()
+	}
+	failure := report.measure(c, meter, cases, tell)
+	if c.Context().Err() == nil {
+		meter.Close()
+	}
 	if len(report.Results) == 0 && exitCode(failure) == exitFailed {
 		return failure // which says it all
-	}
-	write := report.print
-	if f.json {
-		write = func(w io.Writer) error { return printJSON(w, report) }
 	}
 	if err := write(c.OutOrStdout()); err != nil && failure == nil {
 		return err
@@ -310,35 +312,49 @@ func copiesOf(m *bench.Meter) benchCopies {
 	return benchCopies{Bytes: c.Bytes, Count: c.Count, GBps: c.Median, Least: c.Least, Most: c.Most}
 }
 
-// measure goes through the cases, and tells on a terminal where it is. A lowering that
-// is wrong or inadmissible does not keep the others from being measured. Of several
-// failures the gravest is returned: a wrong result, then an end before all is measured.
-func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.Case) error {
-	progress := progressOn(c.ErrOrStderr())
+// measure goes through the cases, and tells of each result. A lowering that is wrong or
+// inadmissible does not keep the others from being measured. Of several failures the
+// gravest is returned: a wrong result, then an end before all is measured.
+func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.Case, tell func(benchResult)) error {
+	progress := startProgress(c)
 	defer progress.end()
+	add := func(row benchResult) {
+		r.Results = append(r.Results, row)
+		progress.aside(func() { tell(row) })
+	}
 	var wrong *bench.WrongError
 	var ended, inadmissible error
 	for i, one := range cases {
 		progress.say("%v (%d of %d)", one, i+1, len(cases))
-		result, err := m.Measure(c.Context(), one)
+		progress.of(float64(i), 0, float64(len(cases)))
+		measured := make(chan *bench.Result, 1)
+		err := untilInterrupted(c.Context(), func() error {
+			result, err := m.Measure(c.Context(), one)
+			measured <- result
+			return err
+		})
 		switch {
 		case err == nil:
-			r.add(one, result)
+			add(r.measured(one, <-measured))
 			continue
 		case c.Context().Err() != nil:
 			ended = &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were measured", i, len(cases))}
 		case errors.Is(err, engine.ErrInadmissible):
-			r.addError(one, err)
+			add(r.failed(one, err))
 			inadmissible = err
 			continue
 		case errors.As(err, &wrong):
-			r.addError(one, err)
+			add(r.failed(one, err))
+			isRejected.Store(true)
 			continue
 		default:
 			ended = err
 		}
 		r.Partial = true
 		break
+	}
+	if c.Context().Err() == nil { // otherwise a measurement may still be under way
+		r.Copy = copiesOf(m)
 	}
 	switch {
 	case wrong != nil:
@@ -356,7 +372,7 @@ func (r *benchReport) row(c *bench.Case) benchResult {
 	}
 }
 
-func (r *benchReport) add(c *bench.Case, m *bench.Result) {
+func (r *benchReport) measured(c *bench.Case, m *bench.Result) benchResult {
 	row := r.row(c)
 	row.Repetitions, row.MS, row.Bytes, row.CopyGBps = m.Repetitions, m.Seconds*1e3, m.Bytes, m.CopyGBps
 	if m.FLOPs > 0 {
@@ -364,35 +380,60 @@ func (r *benchReport) add(c *bench.Case, m *bench.Result) {
 	} else {
 		row.GBps, row.Share = m.GBps(), m.Share()
 	}
-	r.Results = append(r.Results, row)
+	return row
 }
 
-func (r *benchReport) addError(c *bench.Case, err error) {
+func (r *benchReport) failed(c *bench.Case, err error) benchResult {
 	row := r.row(c)
 	row.Error = err.Error()
-	r.Results = append(r.Results, row)
+	return row
 }
 
-func (r *benchReport) print(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "operation\tshape\tdtype\tlowering\tms\tGB/s\tGFLOP/s\tshare of copy\t\n")
-	var failed []string
-	for _, x := range r.Results {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t", x.Op, x.Shape, x.DType, x.Lowering[strings.LastIndexByte(x.Lowering, '/')+1:])
-		switch {
-		case x.Error != "":
-			fmt.Fprintf(table, "failed\t-\t-\t-\t\n")
-			failed = append(failed, x.Error)
-		case x.TFLOPS > 0:
-			fmt.Fprintf(table, "%.3f\t-\t%.2f\t-\t\n", x.MS, x.TFLOPS*1e3)
-		default:
-			fmt.Fprintf(table, "%.3f\t%.2f\t-\t%.3f\t\n", x.MS, x.GBps, x.Share)
-		}
+// benchTable prints a row at a time: its widths are known before the first.
+type benchTable struct {
+	w                          io.Writer
+	operation, shape, lowering int // widths
+}
+
+func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
+	t := &benchTable{w: w, operation: len("operation"), shape: len("shape"), lowering: len("lowering")}
+	for _, c := range cases {
+		t.operation = max(t.operation, len(c.Operation.Name))
+		t.shape = max(t.shape, len(c.Shape()))
+		t.lowering = max(t.lowering, len(c.Lowering.Name))
 	}
-	table.Flush()
+	return t
+}
+
+func (t *benchTable) line(operation, shape, dtype, lowering string, figures ...any) {
+	fmt.Fprintf(t.w, "%-*s  %-*s  %-5s  %-*s", t.operation, operation, t.shape, shape, dtype, t.lowering, lowering)
+	fmt.Fprintf(t.w, "  %9s  %8s  %8s  %13s\n", figures...)
+	flush(t.w)
+}
+
+func (t *benchTable) head() {
+	t.line("operation", "shape", "dtype", "lowering", "ms", "GB/s", "GFLOP/s", "share of copy")
+}
+
+func (t *benchTable) row(x benchResult) {
+	figure := func(digits int, v float64) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+	figures := []any{figure(3, x.MS), figure(2, x.GBps), "-", figure(3, x.Share)}
+	switch {
+	case x.Error != "":
+		figures = []any{"failed", "-", "-", "-"}
+	case x.TFLOPS > 0:
+		figures = []any{figure(3, x.MS), "-", figure(2, x.TFLOPS*1e3), "-"}
+	}
+	t.line(x.Op, x.Shape, x.DType, x.Lowering[strings.LastIndexByte(x.Lowering, '/')+1:], figures...)
+}
+
+// printEnd writes what follows the table.
+func (r *benchReport) printEnd(w io.Writer) error {
 	fmt.Fprintln(w)
-	for _, text := range failed {
-		fmt.Fprintf(w, "failed: %s\n", oneLine(text))
+	for _, x := range r.Results {
+		if x.Error != "" {
+			fmt.Fprintf(w, "failed: %s\n", oneLine(x.Error))
+		}
 	}
 	if r.Partial {
 		fmt.Fprintln(w, "partial: it ended before everything was measured")
@@ -401,7 +442,9 @@ func (r *benchReport) print(w io.Writer) error {
 	if r.device != cpu.Name {
 		about = r.Device.Name
 	}
-	_, err := fmt.Fprintf(w, "%s, %s; copies of %.0f MiB: %.1f GB/s, from %.1f to %.1f in %d\n",
-		r.device, about, float64(r.Copy.Bytes)/(1<<20), r.Copy.GBps, r.Copy.Least, r.Copy.Most, r.Copy.Count)
+	if r.Copy.Count > 0 {
+		about += fmt.Sprintf("; copies of %.0f MiB: %.1f GB/s, from %.1f to %.1f in %d", float64(r.Copy.Bytes)/(1<<20), r.Copy.GBps, r.Copy.Least, r.Copy.Most, r.Copy.Count)
+	}
+	_, err := fmt.Fprintf(w, "%s, %s\n", r.device, about)
 	return err
 }

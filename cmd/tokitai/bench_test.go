@@ -56,10 +56,11 @@ func benchmark(t *testing.T, admission engine.Admission, kernels map[int]testKer
 	c.SetContext(ctx)
 	c.SetErr(t.Output())
 	report = newBenchReport(dev)
-	failure = report.measure(c, meter, cases)
-	report.Copy = copiesOf(meter)
 	var s strings.Builder
-	if err := report.print(&s); err != nil {
+	table := newBenchTable(&s, cases)
+	table.head()
+	failure = report.measure(c, meter, cases, table.row)
+	if err := report.printEnd(&s); err != nil {
 		t.Fatal(err)
 	}
 	return report, s.String(), failure

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -41,11 +42,7 @@ kernels thoroughly, and leaves reports.`,
 			if err := checkDevice(device); err != nil {
 				return err
 			}
-			d, err := examine(c, device)
-			if err != nil {
-				return err
-			}
-			return d.report(c.OutOrStdout(), asJSON)
+			return examine(c, device, asJSON)
 		},
 	}
 	c.Flags().StringVar(&device, "device", "auto", "test the kernels for `DEVICE`: auto, cpu, cuda:0 or sim")
@@ -89,31 +86,63 @@ type selfTestResult struct {
 	err      error
 }
 
-func examine(c *cobra.Command, tested string) (*diagnosis, error) {
+// examine prints what it finds as soon as it is found.
+func examine(c *cobra.Command, tested string, asJSON bool) error {
+	w := c.OutOrStdout()
+	print := func(text func(io.Writer)) {
+		if !asJSON {
+			text(w)
+			flush(w)
+		}
+	}
+	progress := startProgress(c)
+	defer progress.end()
+	progress.say("looking for devices")
 	host, err := engine.Open("cpu")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer host.Close()
 	about := host.Describe()
-	dev, err := engine.Open(tested)
-	if err != nil {
-		return nil, err
-	}
-	defer dev.Close()
 	d := &diagnosis{
 		build: thisBuild(), CPU: about.Name, Features: append([]string{}, about.Features...),
 		Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
-		Devices: findDevices(), Tested: dev.Name(),
 	}
+	print(d.printHost)
+	dev, err := engine.Open(tested)
+	if err != nil {
+		return err
+	}
+	defer closeUnlessInterrupted(c.Context(), dev)
+	d.Devices, d.Tested = findDevices(), dev.Name()
+	print(d.printDevices)
+
 	q, err := engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer q.Close()
-	q = q.WithContext(c.Context())
-	d.SelfTests = selfTests(q, all.Operations)
-	return d, nil
+	defer closeUnlessInterrupted(c.Context(), q)
+	subjects := selfTestSubjects(dev.Kind(), all.Operations)
+	table := newSelfTestTable(w, subjects)
+	print(func(io.Writer) { table.head(d.Tested) })
+	err = selfTests(q.WithContext(c.Context()), subjects, func(done int, tests []selfTestResult) {
+		progress.say("%d of %d kernels tested on %s", done, len(subjects), d.Tested)
+		progress.of(float64(done), 0, float64(len(subjects)))
+		d.SelfTests = append(d.SelfTests, tests...)
+		if len(tests) > 0 {
+			progress.aside(func() { print(func(io.Writer) { table.rows(tests) }) })
+		}
+	})
+	progress.end()
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		if err := printJSON(w, d); err != nil {
+			return err
+		}
+	}
+	return d.failure()
 }
 
 // findDevices tries the devices that may be here.
@@ -157,9 +186,16 @@ func (f *foundDevice) examine() error {
 	return nil
 }
 
-// selfTests admits every definition in every format that it can be stored in.
-func selfTests(q *engine.Queue, operations []*op.Operation) []selfTestResult {
-	var results []selfTestResult
+// selfTestSubject is a definition in one of its formats.
+type selfTestSubject struct {
+	definition *def.Definition
+	dtypes     []num.DType
+	lowering   string // the id of the one that calls prefer
+}
+
+// selfTestSubjects lists every definition in every format that it can be stored in.
+func selfTestSubjects(kind string, operations []*op.Operation) []selfTestSubject {
+	var list []selfTestSubject
 	seen := map[*def.Definition]bool{}
 	for _, o := range operations {
 		for _, definition := range o.Definitions {
@@ -169,12 +205,46 @@ func selfTests(q *engine.Queue, operations []*op.Operation) []selfTestResult {
 			seen[definition] = true
 			for _, dtype := range num.FloatDTypes {
 				if dtypes := formatsIn(definition, dtype); definition.Format(dtypes) == dtype {
-					results = append(results, selfTest(q, definition, dtypes))
+					list = append(list, selfTestSubject{definition, dtypes, engine.Lowerings(kind, definition)[0].ID(definition)})
 				}
 			}
 		}
 	}
-	return results
+	return list
+}
+
+// selfTests admits kernels, as many at a time as there are processors: most of the time
+// they are compiled. It tells how many are done, and the results of a definition in all
+// its formats when these and all before them are.
+func selfTests(q *engine.Queue, subjects []selfTestSubject, tell func(done int, tests []selfTestResult)) error {
+	results, isDone := make([]selfTestResult, len(subjects)), make([]bool, len(subjects))
+	finished := make(chan int, len(subjects))
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(subjects)) {
+		go func() {
+			for i := int(next.Add(1)) - 1; i < len(subjects); i = int(next.Add(1)) - 1 {
+				results[i] = selfTest(q, subjects[i].definition, subjects[i].dtypes)
+				finished <- i
+			}
+		}()
+	}
+	told := 0
+	for done := 1; done <= len(subjects); done++ {
+		isDone[<-finished] = true
+		if err := q.Context().Err(); err != nil {
+			return err
+		}
+		end := told
+		for end < len(subjects) && isDone[end] {
+			end++
+		}
+		for end < len(subjects) && end > told && subjects[end].definition == subjects[end-1].definition {
+			end-- // in all its formats
+		}
+		tell(done, results[told:end])
+		told = end
+	}
+	return nil
 }
 
 // selfTest admits the lowering of a definition for every class of shapes.
@@ -194,15 +264,8 @@ func selfTest(q *engine.Queue, d *def.Definition, dtypes []num.DType, opts ...en
 	return r
 }
 
-// report prints the diagnosis, and returns the first self-test's failure.
-func (d *diagnosis) report(w io.Writer, asJSON bool) error {
-	write := d.print
-	if asJSON {
-		write = func(w io.Writer) error { return printJSON(w, d) }
-	}
-	if err := write(w); err != nil {
-		return err
-	}
+// failure is that of the first self-test that failed.
+func (d *diagnosis) failure() error {
 	for _, t := range d.SelfTests {
 		if t.err != nil {
 			return t.err
@@ -211,7 +274,7 @@ func (d *diagnosis) report(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-func (d *diagnosis) print(w io.Writer) error {
+func (d *diagnosis) printHost(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "program\t%s %s\n", d.Tool, d.Version)
 	if d.Revision != "" {
@@ -228,8 +291,11 @@ func (d *diagnosis) print(w io.Writer) error {
 		fmt.Fprintf(table, "memory\tunknown\n")
 	}
 	table.Flush()
+}
 
+func (d *diagnosis) printDevices(w io.Writer) {
 	fmt.Fprint(w, "\ndevices\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, dev := range d.Devices {
 		state := "available"
 		if !dev.Available {
@@ -244,23 +310,40 @@ func (d *diagnosis) print(w io.Writer) error {
 		}
 	}
 	table.Flush()
+}
 
-	fmt.Fprintf(w, "\nself-test: the reference's bits, on %s\n", d.Tested)
-	for i := 0; i < len(d.SelfTests); {
-		lowering := d.SelfTests[i].Lowering
-		fmt.Fprintf(table, "  %s", lowering)
+// selfTestTable prints a line for each lowering, with its formats.
+type selfTestTable struct {
+	w     io.Writer
+	width int
+}
+
+func newSelfTestTable(w io.Writer, subjects []selfTestSubject) *selfTestTable {
+	t := &selfTestTable{w: w}
+	for _, s := range subjects {
+		t.width = max(t.width, len(s.lowering))
+	}
+	return t
+}
+
+func (t *selfTestTable) head(device string) {
+	fmt.Fprintf(t.w, "\nself-test: the reference's bits, on %s\n", device)
+}
+
+func (t *selfTestTable) rows(tests []selfTestResult) {
+	for i := 0; i < len(tests); {
+		lowering := tests[i].Lowering
+		line := fmt.Sprintf("  %-*s", t.width, lowering)
 		var reasons []string
-		for ; i < len(d.SelfTests) && d.SelfTests[i].Lowering == lowering; i++ {
-			t := d.SelfTests[i]
-			fmt.Fprintf(table, "\t%s %s", t.DType, t.Verdict)
-			if t.Reason != "" {
-				reasons = append(reasons, t.Reason)
+		for ; i < len(tests) && tests[i].Lowering == lowering; i++ {
+			line += fmt.Sprintf("  %s %s", tests[i].DType, tests[i].Verdict)
+			if tests[i].Reason != "" {
+				reasons = append(reasons, tests[i].Reason)
 			}
 		}
-		fmt.Fprintln(table)
+		fmt.Fprintln(t.w, line)
 		for _, reason := range reasons {
-			fmt.Fprintf(table, "    %s\n", reason)
+			fmt.Fprintf(t.w, "    %s\n", reason)
 		}
 	}
-	return table.Flush()
 }

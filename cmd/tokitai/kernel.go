@@ -1,13 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -16,6 +15,9 @@ import (
 	"tokitai/engine"
 	"tokitai/kernelserver/ancestor"
 )
+
+// kernelCommand is how messages call the command.
+const kernelCommand = toolName + " kernel"
 
 // kernelFlags are what the command line of kernel says.
 type kernelFlags struct {
@@ -47,7 +49,8 @@ Exit codes, with one line ERR CODE REASON on standard error
   20, 21  the input ended within the length of a frame, or within the frame
   30-34   a binary request of adamw that is none
   64      an unknown NAME or flag
-  70      a fault of this program`,
+  70      a fault of this program
+  130     an interrupt (SIGINT); 143 for SIGTERM`,
 		Example: `  tokitai kernel softmax < request.txt
   tokitai kernel softmax --server --device cpu --max-frame 1000000 < frames.bin`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -108,19 +111,16 @@ func (f *kernelFlags) run(c *cobra.Command, name string) error {
 			return kernelUsage(wrongUse("--%s is %d, want at least 1", flag, value))
 		}
 	}
-	// Reading cannot be interrupted: a signal ends this command as it ends any filter.
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
-
 	dev, err := engine.Open(f.device)
 	if err != nil {
 		return kernelDevice(err)
 	}
-	defer dev.Close()
+	defer closeUnlessInterrupted(c.Context(), dev)
 	q, err := engine.NewQueue(dev, engine.WithPolicy(policy), engine.WithLog(warnings(c.ErrOrStderr())))
 	if err != nil {
 		return kernelDevice(err)
 	}
-	defer q.Close()
+	defer closeUnlessInterrupted(c.Context(), q)
 	host, err := cpu.New(cpu.Options{})
 	if err != nil {
 		return kernelDevice(err)
@@ -144,8 +144,13 @@ func (f *kernelFlags) run(c *cobra.Command, name string) error {
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "tokitai kernel %s: awaiting %s\n", name, what)
 	}
+	serve := p.RunOnce
 	if f.server {
-		return p.Serve(c.InOrStdin(), c.OutOrStdout())
+		serve = p.Serve
 	}
-	return p.RunOnce(c.InOrStdin(), c.OutOrStdout())
+	err = untilInterrupted(c.Context(), func() error { return serve(c.InOrStdin(), c.OutOrStdout()) })
+	if cause, ok := errors.AsType[*signalError](context.Cause(c.Context())); ok {
+		return kernelInterrupted(cause.signal)
+	}
+	return err
 }

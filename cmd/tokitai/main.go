@@ -13,10 +13,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -29,9 +27,17 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	args := os.Args[1:]
+	runInterruptibly(commandNamed(args), func(ctx context.Context) int { return execute(ctx, args, os.Stdout, os.Stderr) })
+}
+
+// commandNamed is the command that the arguments name, as messages call it.
+func commandNamed(args []string) string {
+	root := newRoot()
+	if c, _, err := root.Find(args); err == nil {
+		return c.CommandPath()
+	}
+	return root.CommandPath()
 }
 
 // execute is the program: it returns the exit code.
@@ -45,6 +51,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	command, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
 	if err == nil {
 		err = *misspelt
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errInterrupted
 	}
 	if flushed := out.Flush(); err == nil && flushed != nil {
 		err = fmt.Errorf("writing the result: %w", flushed)
@@ -121,8 +130,14 @@ Exit codes
   2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
   3  rejected: a kernel whose results are not what its definition says
   4  undecided: no such device, no kernel that passes its self-test, a kernel that
-     ended in an error or not at all, a verification that was interrupted
-The command kernel has codes of its own.`,
+     ended in an error or not at all, or an interrupt (SIGINT, SIGTERM)
+The command kernel has codes of its own.
+
+An interrupt ends every command within a second. What has been found by then is
+printed; files are written whole or not at all, and nothing temporary stays.
+Commands that take long say on standard error how far they are, and how long it
+will yet take: on a terminal in a line that changes, elsewhere in a line after 3
+seconds and every 30 seconds.`,
 		Example: `  tokitai verify softmax --level smoke
   tokitai doctor
   tokitai explain softmax.forward
@@ -264,6 +279,14 @@ func refuseEmptyFlags(flags *pflag.FlagSet) error {
 		}
 	})
 	return err
+}
+
+// flush hands on what has been printed, of what may be waited for. An error stays with
+// the writer.
+func flush(w io.Writer) {
+	if f, ok := w.(interface{ Flush() error }); ok {
+		f.Flush()
+	}
 }
 
 // printJSON writes v for machines.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -65,11 +66,13 @@ With --report every kernel that runs is checked on these very tensors: each outp
 is compared with the reference, and with the real numbers for its accuracy, and a
 report of each kernel is written into DIR, those of one name numbered in the order in
 which the operation runs its kernels: adamw.step_all and the norms take the tensors
-sorted by name. It takes the reference's time. The reports are written first: if they cannot be, --out stays as
-it was. If a kernel is rejected the outputs are written all the same, a warning is
-given, and the exit code is 3; it is 4 if a kernel ended in an error or could not
-be judged. --out is then not the file of --in, so that the command can be given
-again.
+sorted by name. It takes the reference's time. The reports are written first: if
+they cannot be, --out stays as it was. If a kernel is rejected the outputs are written
+all the same, a warning is given, and the exit code is 3; it is 4 if a kernel ended in
+an error or could not be judged. With --report, --out is not the file of --in, so that
+the command can be given again.
+
+After an interrupt nothing is written, and the exit code is 4.
 
 policy, bad_index and admission can also be given with --param.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
@@ -154,7 +157,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	defer dev.Close()
+	defer closeUnlessInterrupted(c.Context(), dev)
 	lowering, definition, err := f.demanded(dev.Kind(), o)
 	if err != nil {
 		return err
@@ -177,12 +180,22 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
-	defer q.Close()
+	defer closeUnlessInterrupted(c.Context(), q)
 
+	progress := startProgress(c)
+	defer progress.end()
 	files.note(c.ErrOrStderr())
+	progress.say("reading the inputs of %s", o.Name)
 	in, err := files.read(c.Context(), q)
 	if err != nil {
 		return err
+	}
+	progress.say("computing %s on %s", o.Name, dev.Name())
+	if checked != nil {
+		checked.Progress = func(definition string, done, total int) {
+			progress.say("comparing %s with the reference and the real numbers, part %d of %d", definition, done, total)
+			progress.of(float64(done), 0, float64(total))
+		}
 	}
 	q = q.WithContext(c.Context())
 	results, err := o.Run(q, in, params)
@@ -206,6 +219,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err != nil {
 		return err
 	}
+	progress.end()
 	if err := f.print(c.OutOrStdout(), &runResult{Operation: o.Name, Device: dev.Name(), Lowerings: used, File: plan.onlyTarget(), Outputs: outputs}, reports); err != nil {
 		return err
 	}
@@ -240,6 +254,8 @@ func (f *runFlags) failed(r *verify.CallReport, err error) error {
 	case r.Verdict() == evidence.Rejected:
 	case r.Verdict() == evidence.Inadmissible:
 		code = exitUndecided
+	case r.Verdict() == evidence.Interrupted:
+		return context.Canceled
 	default:
 		return err
 	}
@@ -408,6 +424,7 @@ func (f *runFlags) print(w io.Writer, r *runResult, reports []*evidence.Report) 
 	for i := range r.Reports {
 		verdicts.width = max(verdicts.width, len(r.Reports[i].Lowering))
 	}
+	verdicts.head()
 	for i := range r.Reports {
 		verdicts.row(&r.Reports[i])
 	}

@@ -19,12 +19,14 @@ func newServe() *cobra.Command {
 		Short: "compute for another program",
 		Long: `Compute operations for the program that started this one, by the messages of
 docs/protocol.md: on a Unix stream socket that was inherited as descriptor N, or on
-standard input and output, without shared memory. It ends when the other end closes;
-an interrupt is left to that program. Other descriptors that were inherited are closed.
+standard input and output, without shared memory. It ends when the other end closes.
+Other descriptors that were inherited are closed. A terminal interrupts all programs
+of a group: one that is to outlive its user's Ctrl-C starts this one in another group.
 
 Exit codes
   0   the other end closed between messages
   2   wrong use, or a stream that does not begin with a greeting or cannot be read on
+  4   an interrupt (SIGINT, SIGTERM)
   10  no such device, or it is lost
   21  the other end closed within a message`,
 		Example:           `  tokitai serve --help`,
@@ -46,10 +48,12 @@ Exit codes
 				return err
 			}
 			options.OwnsProcess, options.Build, options.Log = true, thisBuild().String(), warnings(c.ErrOrStderr())
-			if hasFD {
-				return exitOf(serve.FD(fd, options))
-			}
-			return exitOf(serve.Pipes(os.Stdin, os.Stdout, options))
+			return untilInterrupted(c.Context(), func() error {
+				if hasFD {
+					return exitOf(serve.FD(fd, options))
+				}
+				return exitOf(serve.Pipes(os.Stdin, os.Stdout, options))
+			})
 		},
 	}
 	c.Flags().IntVar(&fd, "fd", 0, "talk on the socket that is descriptor `N`")

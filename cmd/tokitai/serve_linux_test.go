@@ -96,13 +96,6 @@ func TestServe(t *testing.T) {
 	if n, err := inherited.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("an inherited descriptor is still open: %d bytes, %v", n, err)
 	}
-	child.Process.Signal(os.Interrupt)
-	if _, err := conn.Write(protocol.AppendFrame(nil, 2, protocol.KindStats, 0, nil)); err != nil {
-		t.Fatal(err)
-	}
-	if h, _ := readReply(t, conn); h.Kind != protocol.KindOK {
-		t.Errorf("after an interrupt: %+v", h)
-	}
 	conn.Close()
 	if code := exitOfChild(t, child); code != 0 {
 		t.Errorf("exit code %d at the end", code)

@@ -12,9 +12,8 @@ import (
 // verdictTable prints a line for each lowering and format. The widths are known before
 // the first, so that each can be printed when it is done.
 type verdictTable struct {
-	w       io.Writer
-	width   int // of the first column
-	isBegun bool
+	w     io.Writer
+	width int // of the first column
 }
 
 func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
@@ -25,16 +24,17 @@ func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	return t
 }
 
+const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %9s  %s\n"
+
+// head is printed before the first row is known.
+func (t *verdictTable) head() {
+	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "worst ulp", "verdict")
+	flush(t.w)
+}
+
 func (t *verdictTable) row(s *evidence.Summary) {
-	const form = "%-*s  %-5s  %5v  %8s  %10v  %9s  %s\n"
-	if !t.isBegun {
-		t.isBegun = true
-		fmt.Fprintf(t.w, form, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "worst ulp", "verdict")
-	}
-	fmt.Fprintf(t.w, form, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, ulps(s.WorstErrorULP), s.Verdict)
-	if f, ok := t.w.(interface{ Flush() error }); ok {
-		f.Flush() // what has been waited for; an error stays with the writer
-	}
+	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, ulps(s.WorstErrorULP), s.Verdict)
+	flush(t.w)
 }
 
 // rounded reads 912, 66.7 k, 3.1 G.
@@ -83,7 +83,7 @@ func (v *verification) print(w io.Writer, out string, isWritten bool) error {
 		switch {
 		case r.Report.Failure != nil:
 			printFailure(w, r.Report)
-		case r.Report.Verdict == evidence.Inadmissible && !r.IsInterrupted:
+		case r.Report.Verdict == evidence.Inadmissible:
 			fmt.Fprintf(w, "\n%s, %s: undecided\n", r.Report.Lowering, r.Report.DType)
 			fmt.Fprintf(w, "  reason  %s\n", oneLine(r.Report.Reason))
 			fmt.Fprintf(w, "  replay  %s\n", r.Replay)

@@ -25,6 +25,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/internal/leftover"
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/verify"
@@ -146,7 +147,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	defer dev.Close() // not before: whoever opens a GPU first waits for it
+	defer closeUnlessInterrupted(c.Context(), dev) // not before: whoever opens a GPU first waits for it
 	device, kind := dev.Name(), dev.Kind()
 	targets, leftOut, err := f.targets(kind, names)
 	if err != nil {
@@ -175,8 +176,15 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		Device: device, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
 		Tool: toolName, Version: version, Program: program,
 	}}
-	progress, table := v.newProgress(c.ErrOrStderr()), newVerdictTable(c.OutOrStdout(), targets)
+	table := newVerdictTable(c.OutOrStdout(), targets)
+	if !f.json {
+		table.head()
+	}
+	progress := v.newProgress(c)
 	err = v.run(c.Context(), progress, func(r *verify.Result) {
+		if r.Report.Verdict == evidence.Rejected {
+			isRejected.Store(true)
+		}
 		if !f.json {
 			progress.aside(func() { table.row(&r.Report.Summary) })
 		}
@@ -295,10 +303,15 @@ func prepareFolder(dir string) (undo func(), err error) {
 		}
 		made = append(made, path)
 	}
-	undo = func() {
+	remove := func() {
 		for _, path := range made {
 			os.Remove(path) // refused where it is not empty
 		}
+	}
+	forget := leftover.Add(remove)
+	undo = func() {
+		remove()
+		forget()
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		undo()
@@ -473,8 +486,8 @@ type verification struct {
 	isInterrupted bool
 }
 
-// run verifies the targets, several at a time, and has each told in its order as soon
-// as that is possible.
+// run verifies the targets, several at a time, and tells of each in its order as soon as
+// that is possible.
 func (v *verification) run(ctx context.Context, progress *verifyProgress, tell func(*verify.Result)) error {
 	began := time.Now()
 	errs := make([]error, len(v.targets))
@@ -482,6 +495,7 @@ func (v *verification) run(ctx context.Context, progress *verifyProgress, tell f
 	next := 0
 	for range v.targets {
 		isFinished[<-finished] = true
+		progress.finish()
 		for ; next < len(v.targets) && isFinished[next] && errs[next] == nil; next++ {
 			tell(v.results[next])
 		}
@@ -499,7 +513,7 @@ func (v *verification) start(ctx context.Context, progress *verifyProgress, errs
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
 				o := v.options
-				o.Progress = progress.of(v.targets[i])
+				o.Work = progress.of(v.targets[i])
 				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
 				finished <- i
 			}
@@ -542,46 +556,46 @@ func (v *verification) verdict() error {
 	return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", n-accepted, n)}
 }
 
-// verifyProgress tells on a terminal how far all is.
+// verifyProgress tells how far all is.
 type verifyProgress struct {
-	progress
-	mu    sync.Mutex
-	began time.Time
-	told  time.Time
-	done  int
-	total int
+	*progress
+	mu                  sync.Mutex
+	cases, ofCases      int
+	finished, ofTargets int
+	work, known, ofWork float64
 }
 
-func (v *verification) newProgress(w io.Writer) *verifyProgress {
-	p := &verifyProgress{progress: progressOn(w), began: time.Now()}
+func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
+	p := &verifyProgress{progress: startProgress(c), ofTargets: len(v.targets)}
 	for _, t := range v.targets {
-		if v.options.Case != "" || !p.isShown() {
-			p.total++
-		} else {
-			p.total += t.Cases(v.options.Level)
+		cases, work := 1, 0.0
+		if v.options.Case == "" {
+			cases, work = t.Work(v.options.Level)
 		}
+		p.ofCases += cases
+		p.ofWork += work
 	}
+	p.say("0 of %d cases", p.ofCases)
 	return p
 }
 
-// of is told of each case of a target. A person reads no more than a few lines a second.
-func (p *verifyProgress) of(t *verify.Target) func(done, total int) {
-	const pause = 100 * time.Millisecond
-	return func(int, int) {
+// of is told of each case of a target.
+func (p *verifyProgress) of(t *verify.Target) func(work float64, isKnown bool) {
+	return func(work float64, isKnown bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.done++; time.Since(p.told) < pause {
-			return
+		p.cases++
+		if p.work += work; isKnown {
+			p.known += work
 		}
-		p.told = time.Now()
-		p.say("%d of %d cases, %s %s, %v", p.done, p.total, t.ID(), t.DType, time.Since(p.began).Round(time.Second))
+		p.say("%d of %d cases, %d of %d lowerings and formats done, now %s %s", p.cases, p.ofCases, p.finished, p.ofTargets, t.ID(), t.DType)
+		p.progress.of(p.work, p.known, p.ofWork)
 	}
 }
 
-// aside prints something else in the place of the line.
-func (p *verifyProgress) aside(print func()) {
+// finish counts a target.
+func (p *verifyProgress) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end()
-	print()
+	p.finished++
 }

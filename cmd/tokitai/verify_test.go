@@ -274,7 +274,7 @@ func TestVerifyResume(t *testing.T) {
 		isPartial := false
 		for _, file := range files {
 			r := readReport(t, filepath.Join(dir, filepath.Base(file)))
-			isPartial = isPartial || r.Verdict == evidence.Inadmissible && strings.HasPrefix(r.Reason, "interrupted: ")
+			isPartial = isPartial || r.Verdict == evidence.Interrupted && strings.HasPrefix(r.Reason, "interrupted: ")
 		}
 		if _, err := os.Stat(filepath.Join(dir, journalFile)); err != nil || !isPartial {
 			t.Errorf("%d: %v, or no report says that it is a part", at, err)

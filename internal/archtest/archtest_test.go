@@ -33,6 +33,7 @@ var rooms = []room{
 	{path: "num"},
 	{path: "num/ball"},
 	{path: "num/exact"},
+	{path: "internal/leftover"},
 	{path: "internal/gen", mustNot: []ban{{"def", "inputs must not depend on what is computed from them"}}},
 	{path: "def"},
 	{path: "fn"},
@@ -90,6 +91,7 @@ var rooms = []room{
 	{path: "docs"},
 	{path: "cmd/tokitai"},
 	{path: "clients/python"},
+	{path: "example/greedy"},
 	{path: "example/rmsnorm"},
 }
 

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"tokitai/internal/leftover"
 )
 
 // Write writes one file. What stood at path before is replaced; after an error it is as
@@ -42,6 +44,7 @@ type staged struct {
 	target, temporary string
 	former            string // where the file that is replaced waits for the end of Commit; "" if there is none
 	isInPlace         bool
+	forget            func() // that an interrupt would have to remove the temporary file
 }
 
 // Write writes a file under a temporary name beside path, and returns once it is on the
@@ -69,7 +72,8 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: path, Err: errors.Unwrap(err)}
 	}
-	b.files = append(b.files, staged{path: path, target: target, temporary: temporary})
+	forget := leftover.Add(func() { os.Remove(temporary) })
+	b.files = append(b.files, staged{path: path, target: target, temporary: temporary, forget: forget})
 	if isReplaced {
 		err = out.Chmod(mode) // which the umask does not narrow
 	}
@@ -172,6 +176,7 @@ func (b *Batch) Discard() {
 		if !f.isInPlace {
 			os.Remove(f.temporary)
 		}
+		f.forget()
 	}
 	b.files = nil
 }

@@ -28,7 +28,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -125,12 +124,10 @@ func Pipes(in io.Reader, out io.Writer, o Options) error {
 	return run(transport{in: in, out: out}, o)
 }
 
-// ownProcess closes what was inherited, which what Go has opened never looks like, and
-// sets signals: the terminal interrupts parent and child alike, and it is the parent that
-// decides; a pipe that nobody reads is an error of writing.
+// ownProcess closes what was inherited, which what Go has opened never looks like. A pipe
+// that nobody reads is an error of writing.
 func ownProcess() error {
-	signal.Ignore(os.Interrupt, syscall.SIGPIPE)
-	signal.Reset(syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE)
 	return process.CloseOthers(2)
 }
 

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tokitai/internal/leftover"
 )
 
 // Cache keeps programs in a folder, for all processes of a user.
@@ -291,10 +293,11 @@ func (c *Cache) save(key Key, a *artifact) (err error) {
 	for _, path := range left {
 		os.Remove(path)
 	}
-	f, err := os.CreateTemp(c.dir, key.String()+tempMiddle+"*")
+	f, forget, err := createTemp(c.dir, key.String()+tempMiddle+"*")
 	if err != nil {
 		return err
 	}
+	defer forget()
 	defer func() {
 		if err != nil {
 			f.Close()
@@ -311,6 +314,17 @@ func (c *Cache) save(key Key, a *artifact) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), c.path(key))
+}
+
+// createTemp is os.CreateTemp for a file that does not outlive the process, until it is
+// forgotten.
+func createTemp(dir, pattern string) (f *os.File, forget func(), err error) {
+	forget, err = leftover.Make(func() (func(), error) {
+		var err error
+		f, err = os.CreateTemp(dir, pattern)
+		return func() { os.Remove(f.Name()) }, err
+	})
+	return f, forget, err
 }
 
 // A file is: the format, the hash of all that follows, the key, what it is about as one
@@ -494,10 +508,11 @@ func parseMemo(text, name string) (sum [sha256.Size]byte, ok bool) {
 
 // writeMemo saves work for later processes; failing that, they do it again.
 func writeMemo(path, text string) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+tempMiddle+"*")
+	f, forget, err := createTemp(filepath.Dir(path), filepath.Base(path)+tempMiddle+"*")
 	if err != nil {
 		return
 	}
+	defer forget()
 	_, err = f.WriteString(text)
 	if closed := f.Close(); err == nil && closed == nil && os.Rename(f.Name(), path) == nil {
 		return

@@ -1,7 +1,7 @@
 package compile
 
 import (
-	"context"
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"tokitai/internal/leftover"
 )
 
 // Clang is clang as a compiler for AMD's GPUs: it makes code objects, on machines without
@@ -106,35 +108,30 @@ func (c *Clang) Assemble(architecture string, s Source) (*Program, error) {
 }
 
 func (c *Clang) compile(options []string, s Source) (*Program, error) {
-	dir, err := os.MkdirTemp("", "tokitai-compile-")
+	dir, remove, err := leftover.Folder("", "tokitai-compile-")
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	for _, header := range s.Headers {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(header.Name)), []byte(header.Text), 0o600); err != nil {
 			return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 		}
 	}
 	made := filepath.Join(dir, "made")
-	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
-	defer cancel()
-	command := exec.CommandContext(ctx, c.path, slices.Concat(options, []string{"-I.", "-", "-o", made})...)
-	command.Dir = dir
-	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
-	command.Stdin = strings.NewReader(fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text))
-	log, err := command.CombinedOutput()
-	if err != nil {
-		if _, ok := errors.AsType[*exec.ExitError](err); !ok || len(log) == 0 || ctx.Err() != nil {
-			return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, c.path, err, log)
-		}
-		return nil, newError(c.version, s, string(log))
+	var log bytes.Buffer
+	err = runChild(c.path, dir, fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text), slices.Concat(options, []string{"-I.", "-", "-o", made}), &log)
+	switch {
+	case isRefusal(err, &log):
+		return nil, newError(c.version, s, log.String())
+	case err != nil:
+		return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, c.path, err, log.String())
 	}
 	image, err := os.ReadFile(made)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", s.Name, err)
 	}
-	return &Program{Image: image, Log: string(log), Usage: parseRemarks(string(log))}, nil
+	return &Program{Image: image, Log: log.String(), Usage: parseRemarks(log.String())}, nil
 }
 
 var remark = regexp.MustCompile(`remark:\s+([^:]+): (\S+) \[-Rpass-analysis=kernel-resource-usage\]`)

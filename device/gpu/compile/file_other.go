@@ -5,6 +5,7 @@ package compile
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"time"
 )
 
@@ -18,3 +19,7 @@ func lockFile(string, time.Duration) (func(), error) {
 func isOurs(os.FileInfo) bool { return false }
 
 func fileIdentity(os.FileInfo) string { return "" }
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(c *exec.Cmd) { c.Process.Kill() }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
@@ -52,3 +53,9 @@ func fileIdentity(info os.FileInfo) string {
 	}
 	return fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
+
+// ownGroup starts a command in a process group of its own.
+func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// killGroup ends a command that was started, and what it has started.
+func killGroup(c *exec.Cmd) { syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

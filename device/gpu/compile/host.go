@@ -2,7 +2,6 @@ package compile
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,7 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"tokitai/internal/leftover"
 )
 
 // Host is the host's C++ compiler. Make it with OpenHost; it is safe from any goroutine.
@@ -27,9 +27,6 @@ type Host struct {
 
 // ErrNoHostCompiler is a machine without a C++ compiler.
 var ErrNoHostCompiler = errors.New("no C++ compiler")
-
-// hostCompileLimit ends a compiler that hangs.
-const hostCompileLimit = 10 * time.Minute
 
 var host struct {
 	sync.Mutex
@@ -215,12 +212,13 @@ type hostBuild struct {
 	host   *Host
 	source Source
 	dir    string
+	remove func() // the folder
 	log    bytes.Buffer
 }
 
 // open makes the folder, with the headers.
 func (b *hostBuild) open() (err error) {
-	if b.dir, err = os.MkdirTemp("", "tokitai-compile-"); err != nil {
+	if b.dir, b.remove, err = leftover.Folder("", "tokitai-compile-"); err != nil {
 		return err
 	}
 	for _, header := range b.source.Headers {
@@ -235,8 +233,8 @@ func (b *hostBuild) open() (err error) {
 }
 
 func (b *hostBuild) close() {
-	if b.dir != "" {
-		os.RemoveAll(b.dir)
+	if b.remove != nil {
+		b.remove()
 	}
 }
 
@@ -247,19 +245,12 @@ func (b *hostBuild) object(options []string, text Header, made string) error {
 
 // run calls the compiler.
 func (b *hostBuild) run(input string, arguments ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), hostCompileLimit)
-	defer cancel()
-	command := exec.CommandContext(ctx, b.host.path, arguments...)
-	command.Dir = b.dir
-	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+b.dir)
-	command.Stdin = strings.NewReader(input)
-	command.Stdout, command.Stderr = &b.log, &b.log
-	err := command.Run()
-	if err == nil {
+	err := runChild(b.host.path, b.dir, input, arguments, &b.log)
+	switch {
+	case err == nil:
 		return nil
+	case isRefusal(err, &b.log):
+		return newError(b.host.version, b.source, b.log.String())
 	}
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok || b.log.Len() == 0 || ctx.Err() != nil {
-		return fmt.Errorf("compile %s: %s: %w\n%s", b.source.Name, b.host.path, err, b.log.String())
-	}
-	return newError(b.host.version, b.source, b.log.String())
+	return fmt.Errorf("compile %s: %s: %w\n%s", b.source.Name, b.host.path, err, b.log.String())
 }

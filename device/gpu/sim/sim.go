@@ -39,6 +39,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 	"tokitai/internal/dl"
+	"tokitai/internal/leftover"
 )
 
 // The simulated device. What fits here fits on the GPUs whose warps are as wide.
@@ -131,6 +132,7 @@ type simulator struct {
 type program struct {
 	library *dl.Library
 	file    string // that messages of races take lines from
+	forget  func() // the file is removed
 }
 
 type kernel struct {
@@ -331,17 +333,23 @@ func (s *simulator) elapsed(start, end driver.Event) (float64, error) {
 // load opens a program from a file of a new name: the loader takes two files of one name
 // for one library.
 func (s *simulator) load(image []byte, c checks) (driver.Module, error) {
-	f, err := os.CreateTemp("", "tokitai-sim-*.so")
+	var f *os.File
+	forget, err := leftover.Make(func() (func(), error) {
+		var err error
+		f, err = os.CreateTemp("", "tokitai-sim-*.so")
+		return func() { os.Remove(f.Name()) }, err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("load: %w", err)
 	}
-	p := &program{file: f.Name()}
+	p := &program{file: f.Name(), forget: forget}
 	_, err = f.Write(image)
 	if err = errors.Join(err, f.Close()); err == nil {
 		p.library, err = dl.Open(dl.Request{What: "the program", Files: []string{p.file}})
 	}
 	if err != nil || !c.races {
 		os.Remove(p.file)
+		forget()
 		p.file = ""
 	}
 	if err != nil {
@@ -367,6 +375,7 @@ func (p *program) close() error {
 	err := p.library.Close()
 	if p.file != "" {
 		err = errors.Join(err, os.Remove(p.file))
+		p.forget()
 	}
 	return err
 }
