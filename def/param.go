@@ -77,6 +77,29 @@ func MoreThan(low float64) ParamOption {
 // Finite limits a parameter to finite numbers.
 func Finite() ParamOption { return Between(math.Inf(-1), math.Inf(1)) }
 
+// Usual returns a value to try the parameter with: its default, or the first of the given
+// values that is allowed, or something in its range.
+func (p *Param) Usual(values ...float64) float64 {
+	if p.Default != nil {
+		return *p.Default
+	}
+	return p.Nearest(values...)
+}
+
+// Nearest returns the first of the values that is allowed as it is, made positive or
+// rounded, or else something in the range.
+func (p *Param) Nearest(values ...float64) float64 {
+	r := p.Range
+	for _, v := range append(values, 1, r.Low+1, r.High-1, r.Low/2+r.High/2, r.Low, r.High) {
+		for _, v := range []float64{v, math.Abs(v), math.Ceil(math.Abs(v))} {
+			if p.Allows(v) {
+				return v
+			}
+		}
+	}
+	return 0 // a range in which nothing was found
+}
+
 // check refuses a range or a default that makes no sense.
 func (p *Param) check() error {
 	r := p.Range

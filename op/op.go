@@ -23,6 +23,7 @@ import (
 type Operation struct {
 	Name        string
 	Summary     string
+	File        string            // where its definition was read from; "" for the operations of op/all
 	Definitions []*def.Definition // the plain one first, then variants that parameters choose
 	Params      []Param
 	Data        []Data

@@ -234,31 +234,10 @@ func (t *Target) usualParams() []float64 {
 		}
 	}
 	var params []float64
-	for i, p := range t.Definition.Params {
-		v := float64(i+1) * 0.171875
-		if p.IsInt {
-			v = float64(i + 1)
-		}
-		if p.Default != nil {
-			v = *p.Default
-		}
-		params = append(params, allowed(&p, v))
+	for i := range t.Definition.Params {
+		params = append(params, t.Definition.Params[i].Usual(float64(i+1)*0.171875))
 	}
 	return params
-}
-
-// allowed returns the first of the values that the definition allows for a parameter, or
-// its absolute value; if there is none, an end of its range or something between.
-func allowed(p *def.Param, values ...float64) float64 {
-	r := p.Range
-	for _, v := range append(values, r.Low+1, r.High-1, r.Low/2+r.High/2, r.Low, r.High) {
-		for _, v := range []float64{v, math.Abs(v)} {
-			if p.Allows(v) {
-				return v
-			}
-		}
-	}
-	return values[0] // a range of which nothing above is part; calls refuse it
 }
 
 func uniformIndex(g *gen.Generator, _, bound int) int { return g.Below(bound) }
@@ -370,12 +349,12 @@ func (t *Target) params(c *Case) []float64 {
 		g.Place(gen.New(p.Name).Next(), c.Params, i)
 		if p.IsInt {
 			integers := [...]float64{0, 1, 2, 3, 7, 127, 128, 255, 256, 300, 65535, 65537, 1 << 24, math.MaxInt32, -1, -2, -100, math.MinInt32, usual[i]}
-			varied[i] = allowed(&p, integers[g.Below(len(integers))], usual[i])
+			varied[i] = p.Nearest(integers[g.Below(len(integers))], usual[i])
 			continue
 		}
 		fraction := float64(g.Uniform(0, 1))
 		choices := [...]float64{usual[i], usual[i], usual[i] * (0.5 + fraction), -usual[i], fraction, 1 - fraction*0x1p-6, 1, 0, 1e-40, 3e7 * (1 + fraction), -fraction}
-		varied[i] = allowed(&p, choices[g.Below(len(choices))], usual[i])
+		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
 	}
 	return varied
 }

@@ -347,7 +347,10 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
 	op := t.Definition.Name
-	if t.Operation != nil {
+	switch {
+	case t.Operation != nil && t.Operation.File != "":
+		op = t.Operation.File
+	case t.Operation != nil:
 		op = t.Operation.Name
 	}
 	lowering := t.Lowering.Name

@@ -192,7 +192,7 @@ type explainedGroup struct {
 // explainNamed explains an operation, or those of a group one after the other.
 func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 	operations, err := operationsNamed(name)
-	isGroup := err == nil && operations[0].Name != name
+	named := err == nil && isGroup(operations, name)
 	if err != nil && len(f.emit) > 0 {
 		if o := onlyDefinition(name); o != nil {
 			operations, err = []*op.Operation{o}, nil
@@ -210,7 +210,7 @@ func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 		group.Operations = append(group.Operations, *x)
 	}
 	switch {
-	case f.json && isGroup:
+	case f.json && named:
 		return printJSON(w, group)
 	case f.json:
 		return printJSON(w, group.Operations[0])

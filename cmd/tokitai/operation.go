@@ -13,9 +13,17 @@ import (
 	"tokitai/op/all"
 )
 
-// operationsNamed are the operations that a word means: the one of that name, or those
-// of a group, as softmax is softmax.forward and softmax.backward.
+// operationsNamed are the operations that a word means: the one of that name, those of a
+// group, as softmax is softmax.forward and softmax.backward, or the one that a file
+// defines.
 func operationsNamed(name string) ([]*op.Operation, error) {
+	if isDefinitionFile(name) {
+		o, err := readDefinition(name)
+		if err != nil {
+			return nil, err
+		}
+		return []*op.Operation{o}, nil
+	}
 	if o := all.Find(name); o != nil {
 		return []*op.Operation{o}, nil
 	}
@@ -58,10 +66,15 @@ func findOperation(name string) (*op.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if meant[0].Name != name {
+	if isGroup(meant, name) {
 		return nil, wrongUse("%s is a group of operations, want %s", name, oneOf(operationNames(meant)))
 	}
 	return meant[0], nil
+}
+
+// isGroup reports whether a name is that of the operations' group.
+func isGroup(operations []*op.Operation, name string) bool {
+	return operations[0].Name != name && operations[0].File == ""
 }
 
 func operationNames(operations []*op.Operation) (names []string) {
@@ -88,7 +101,10 @@ func unknownOperation(name string, others ...string) error {
 }
 
 // completeOperation offers the operations as the first argument.
-func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeOperation(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if isDefinitionFile(word) {
+		return []cobra.Completion{"def"}, cobra.ShellCompDirectiveFilterFileExt
+	}
 	var names []cobra.Completion
 	if len(args) == 0 {
 		for _, o := range all.Operations {
@@ -99,7 +115,10 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]cobra.Compl
 }
 
 // completeOperations offers the operations and their groups, any number of them.
-func completeOperations(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeOperations(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if isDefinitionFile(word) {
+		return []cobra.Completion{"def"}, cobra.ShellCompDirectiveFilterFileExt
+	}
 	var names []cobra.Completion
 	for _, o := range all.Operations {
 		if group, _, ok := strings.Cut(o.Name, "."); ok && !slices.Contains(names, group) {

@@ -354,6 +354,15 @@ func (f *verifyFlags) targets(kind string, names []string) (chosen []*verify.Tar
 		return nil, nil, err
 	}
 	every := verifyTargets(kind)
+	for _, name := range names {
+		if isDefinitionFile(name) {
+			o, err := readDefinition(name)
+			if err != nil {
+				return nil, nil, err
+			}
+			every = append(every, verify.Targets([]*op.Operation{o}, kind)...)
+		}
+	}
 	if chosen, err = namedTargets(every, names); err != nil {
 		return nil, nil, err
 	}
