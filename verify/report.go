@@ -288,6 +288,8 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Interrupted, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
+	case brokenClaim(s.t.Definition) != "":
+		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
 	default:
 		r.Verdict = evidence.Accepted
 	}
@@ -400,6 +402,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	}
 	if r.Undecided > 0 {
 		nonClaims = append(nonClaims, fmt.Sprintf("of %d outputs the correct rounding was left open by float64; level full decides them", r.Undecided))
+	}
+	for _, c := range claimsOf(s.t.Definition) {
+		nonClaims = append(nonClaims, c.String())
 	}
 	if s.t.Lowering.Name == "cpu.reference" {
 		nonClaims = append(nonClaims, "the lowering is the reference itself: that it agrees with the reference shows nothing about either")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/docs"
 	"tokitai/engine"
+	"tokitai/fn"
 	lowercpu "tokitai/lower/cpu"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
@@ -130,6 +132,7 @@ type explanation struct {
 	Parameters  []explainedParam    `json:"parameters"`
 	Definitions []explainedVariant  `json:"definitions"`
 	Accuracy    string              `json:"accuracy,omitempty"` // Markdown
+	word        string              // by which the program knows it: its name, or the file that defines it
 	contracts   []def.Contract      // of the definitions
 	functions   []explainedFunction // of all definitions, each once
 }
@@ -172,6 +175,7 @@ type explainedFunction struct {
 	ULPs    float64 `json:"ulps"`
 	Domain  string  `json:"domain"`
 	Outside string  `json:"outside,omitempty"`
+	Proven  bool    `json:"proven"` // over every argument; otherwise it is what the definition claims
 }
 
 // emission is a listing of what is executed.
@@ -260,7 +264,7 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 	if !slices.Contains(accessNames, f.access) {
 		return nil, wrongUse("--access %q: want %s", f.access, oneOf(accessNames))
 	}
-	x := &explanation{Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
+	x := &explanation{word: cmp.Or(o.File, o.Name), Operation: o.Name, Summary: o.Summary, Parameters: []explainedParam{}, Accuracy: docs.Accuracy(o.Name)}
 	for _, p := range o.Params {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
@@ -282,9 +286,9 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 			}
 			v.Emitted = append(v.Emitted, listings...)
 		}
-		for _, fn := range v.Functions {
-			if !slices.Contains(x.functions, fn) {
-				x.functions = append(x.functions, fn)
+		for _, called := range v.Functions {
+			if !slices.Contains(x.functions, called) {
+				x.functions = append(x.functions, called)
 			}
 		}
 		x.Definitions = append(x.Definitions, v)
@@ -316,14 +320,8 @@ func explainDefinition(d *def.Definition) explainedVariant {
 // functionsOf are the functions that a definition calls, each once.
 func functionsOf(d *def.Definition) []explainedFunction {
 	functions := []explainedFunction{}
-	for _, n := range d.Math.Nodes {
-		if n.Op != def.OpCall {
-			continue
-		}
-		f := explainedFunction{n.Func.Name, n.Func.Math.String(), n.Func.ULPs, n.Func.Domain.String(), n.Func.Outside}
-		if !slices.Contains(functions, f) {
-			functions = append(functions, f)
-		}
+	for _, f := range d.Functions() {
+		functions = append(functions, explainedFunction{f.Name, f.Math.String(), f.ULPs, f.Domain.String(), f.Outside, fn.IsProven(f)})
 	}
 	return functions
 }
@@ -414,7 +412,7 @@ func (x *explanation) printEmitted(w io.Writer) error {
 
 func (x *explanation) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", x.Operation, x.Summary)
-	fmt.Fprintf(w, "verify: tokitai verify %s\n", x.Operation)
+	fmt.Fprintf(w, "verify: tokitai verify %s\n", x.word)
 	x.printParameters(w)
 	for i, v := range x.Definitions {
 		if fmt.Fprintln(w); len(x.Definitions) > 1 {
@@ -426,7 +424,11 @@ func (x *explanation) print(w io.Writer) error {
 		fmt.Fprint(w, "\nfunctions\n")
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, f := range x.functions {
-			fmt.Fprintf(table, "  %s\t%s\twithin %v ulp for %s\n", f.Name, f.Math, f.ULPs, f.Domain)
+			how := "proven"
+			if !f.Proven {
+				how = "claimed, and tested by verify"
+			}
+			fmt.Fprintf(table, "  %s\t%s\twithin %v ulp for %s\t%s\n", f.Name, f.Math, f.ULPs, f.Domain, how)
 		}
 		table.Flush()
 	}

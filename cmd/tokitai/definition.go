@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/fn"
+	"tokitai/op"
+)
+
+// isDefinitionFile reports whether a word on the command line is a file with a
+// definition, where the name of an operation may stand.
+func isDefinitionFile(word string) bool {
+	return strings.HasSuffix(word, ".def") || strings.ContainsAny(word, `/\`)
+}
+
+// definitionFiles are the files that have been read, so that each is one operation
+// however often it is named.
+var definitionFiles struct {
+	sync.Mutex
+	operations map[string]*op.Operation
+}
+
+// readDefinition reads the operation that a file defines.
+func readDefinition(path string) (*op.Operation, error) {
+	definitionFiles.Lock()
+	defer definitionFiles.Unlock()
+	if o := definitionFiles.operations[path]; o != nil {
+		return o, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, wrongUse("%v", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, def.MaxText+1))
+	if err != nil {
+		return nil, err
+	}
+	d, err := def.Parse(string(text), fn.All...)
+	if err != nil {
+		var syntax *def.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, wrongUse("%s:%d:%d: %s", path, syntax.Line, syntax.Column, syntax.Message)
+		}
+		return nil, wrongUse("%s: %v", path, err)
+	}
+	o := op.Of(d, path)
+	if definitionFiles.operations == nil {
+		definitionFiles.operations = map[string]*op.Operation{}
+	}
+	definitionFiles.operations[path] = o
+	return o, nil
+}
