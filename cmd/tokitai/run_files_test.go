@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
 )
 
@@ -39,7 +40,7 @@ func writeCheckpoint(t *testing.T, dir string) map[string]string {
 	}
 	add("transformer.wte.weight", "f16", vocab, width)
 	add("transformer.wpe.weight", "f16", vocab, width)
-	add("lm_head.weight", "bf16", vocab, width)
+	add("lm_head.weight", "f16", vocab, width)
 	for l := range layers {
 		h := fmt.Sprintf("transformer.h.%d.", l)
 		add(h+"ln_1.weight", "f32", width)
@@ -161,6 +162,48 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if outcomes[exitOK] == 0 || outcomes[exitFailed] == 0 || len(outcomes) != 2 {
 		t.Errorf("exit codes without one of three shards: %v", outcomes)
+	}
+}
+
+// Every command in docs/files.md runs, one after the other.
+func TestFilesDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	writeCheckpoint(t, "gpt")
+	for path, tensor := range map[string]string{"x.npy": "x:f16:2x4=1", "h.npy": "x:f16:2x4=1", "logits.npy": "x:f32:2x3=1", "label.npy": "x:i32:2=1"} {
+		e, err := parseTensor(tensor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := npy.WriteFile(path, npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("out", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for i, block := range strings.Split(string(text), "```") {
+		if i%2 == 0 {
+			continue
+		}
+		for line := range strings.Lines(strings.TrimSpace(block)) {
+			words := strings.Fields(line)
+			if words[0] != "tokitai" {
+				t.Errorf("%q is no call of tokitai", line)
+				continue
+			}
+			if code, stdout, stderr := program(t.Context(), words[1:]...); code != 0 || stdout == "" || stderr != "" {
+				t.Errorf("%s: exit code %d, %q, %q", strings.TrimSpace(line), code, stdout, stderr)
+			}
+			ran++
+		}
+	}
+	if ran < 8 {
+		t.Errorf("%d commands ran", ran)
 	}
 }
 
