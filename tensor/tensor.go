@@ -7,7 +7,7 @@
 //
 // The package knows how values are stored and where, and how memory of two
 // tensors relates; it knows no operation and does no arithmetic beyond the one
-// rounding of values that come in. tensor/safetensors reads and writes files.
+// rounding of values that come in. tensor/file reads and writes files.
 //
 // Start with New and FromFloat32; view.go has the views, errors.go the error of
 // a bad argument, which operations share.

@@ -51,16 +51,33 @@ func newRun() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run OP --in FILE --out FILE",
-		Short: "compute one operation on tensors from a file",
-		Long: `Compute one operation on the tensors of a safetensors file (F16, BF16, F32, I32),
-named like the operation's operands, and write its outputs to another. 'tokitai
-explain OP' lists operands and parameters. The norms take tensors of any names,
-in the order of these; adamw.step_all takes NAME.weight, NAME.m, NAME.v and
-NAME.grad for each tensor of a model.
+		Short: "compute one operation on tensors from files",
+		Long: `Compute one operation on tensors from files, and write its outputs to others.
+'tokitai explain OP' lists operands and parameters.
 
-The outputs replace --out only when all is done; it may be the file of --in. Its
-metadata name the operation, the lowerings that ran, the SHA-256 of their
-definitions and this program. A line for each output is printed.
+The name of a file says its format:
+  NAME.npy                     one array of NumPy: float16, float32, int32, or
+                               int64 for indices; an operand's, by --in x=x.npy
+  NAME.safetensors.index.json  safetensors in shards
+  a folder                     the index in it, or its only .safetensors file
+  others                       safetensors: F16, BF16, F32, I32, or I64 for
+                               indices
+
+An operand is read from the tensor of its name, or from the one that --tensor
+names. Nothing else of a file is read. --tensor names outputs as well; a tensor
+that is updated is written under the name it was read from. Several --in are
+searched for all operands; --in x=FILE is for operand x alone. --out y=FILE
+takes output y alone, an --out without an operand all others. Without one, only
+the outputs that are named are written.
+
+The norms take all tensors of the files, in the order of their names, and
+adamw.step_all takes NAME.weight, NAME.m, NAME.v and NAME.grad for each tensor
+of a model; with --tensor they take those that it names.
+
+The outputs replace the files of --out together, when all is done; these may be
+files of --in. The metadata of safetensors files name the operation, the
+lowerings that ran, the SHA-256 of their definitions and this program. A line
+for each output is printed.
 
 With --report every kernel that runs is checked on these very tensors: each output
 is compared with the reference, and with the real numbers for its accuracy, and a
@@ -76,6 +93,8 @@ After an interrupt nothing is written, and the exit code is 4.
 
 policy, bad_index and admission can also be given with --param.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
+  tokitai run softmax.forward --in x.npy --out y.npy
+  tokitai run layernorm.forward --in model/ --tensor gamma=ln_f.weight --tensor beta=ln_f.bias --in x=x.npy --out y=y.npy
   tokitai run crossentropy --in logits.safetensors --out loss.safetensors --param scale=0.5 --bad-index skip
   tokitai run softmax.forward --in x.safetensors --out y.safetensors --report evidence
   tokitai run gemm.forward --in ab.safetensors --out c.safetensors --param out=f32 --json`,

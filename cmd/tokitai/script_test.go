@@ -254,7 +254,7 @@ func writeFile(t *testing.T, path string, tensors ...string) {
 		}
 		f.Entries = append(f.Entries, e)
 	}
-	if err := safetensors.WriteFile(path, f); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), safetensors.WriteFile(path, f)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,6 +67,16 @@ var descrs = []struct {
 	{num.I32, "<i4"},
 }
 
+// descrOf returns NumPy's name of a dtype, or "" if it has none.
+func descrOf(d num.DType) string {
+	for _, known := range descrs {
+		if known.dtype == d {
+			return known.name
+		}
+	}
+	return ""
+}
+
 // ErrFormat is what errors.Is finds in every FormatError.
 var ErrFormat = errors.New("not a .npy file that can be read")
 

@@ -46,12 +46,7 @@ func Stage(b *newfile.Batch, path string, a Array) error {
 
 // layOut checks a, and returns all that stands before its data: a multiple of 64 bytes.
 func layOut(a Array) ([]byte, error) {
-	info := Info{Shape: a.Shape}
-	for _, d := range descrs {
-		if d.dtype == a.DType {
-			info.Descr = d.name
-		}
-	}
+	info := Info{Descr: descrOf(a.DType), Shape: a.Shape}
 	switch {
 	case a.DType == num.BF16:
 		return nil, bad("bf16 has no dtype in NumPy: write a .safetensors file instead")

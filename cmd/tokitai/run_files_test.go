@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/tensor/npy"
+	"tokitai/tensor/safetensors"
+)
+
+// writeCheckpoint writes a model as people publish them, into a folder: dozens of tensors
+// of many dtypes under the names of a framework, in shards with an index. It returns the
+// tensors by name, as parseTensor reads them.
+func writeCheckpoint(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	const vocab, width, layers, shards = 7, 4, 6, 3
+	values := func(n, seed int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprint(float64((i*5+seed*3)%11-5) / 4)
+		}
+		return strings.Join(list, ",")
+	}
+	tensors := map[string]string{}
+	add := func(name, dtype string, sizes ...int) {
+		shape, n := "", 1
+		for i, size := range sizes {
+			if i > 0 {
+				shape += "x"
+			}
+			shape += fmt.Sprint(size)
+			n *= size
+		}
+		tensors[name] = fmt.Sprintf("%s:%s=%s", dtype, shape, values(n, len(tensors)))
+	}
+	add("transformer.wte.weight", "f16", vocab, width)
+	add("transformer.wpe.weight", "f16", vocab, width)
+	add("lm_head.weight", "f16", vocab, width)
+	for l := range layers {
+		h := fmt.Sprintf("transformer.h.%d.", l)
+		add(h+"ln_1.weight", "f32", width)
+		add(h+"ln_1.bias", "f32", width)
+		add(h+"attn.c_attn.weight", "f16", width, 3*width)
+		add(h+"attn.c_attn.bias", "f16", 3*width)
+		add(h+"mlp.c_fc.weight", "bf16", width, 4*width)
+		tensors[h+"attn.bias"] = "BOOL:1x1x4x4"
+		tensors[h+"attn.masked_bias"] = "F64:1"
+		tensors[h+"mlp.c_proj.weight_scale"] = "F8_E4M3:3"
+	}
+	tensors["position_ids"] = "I64:1x7=0,1,2,3,4,5,6"
+
+	names := make([]string, 0, len(tensors))
+	for name := range tensors {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) < 50 {
+		t.Fatalf("%d tensors are no checkpoint", len(names))
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for s := range shards {
+		file := fmt.Sprintf("model-%05d-of-%05d.safetensors", s+1, shards)
+		f := &safetensors.File{Metadata: map[string]string{"format": "pt"}}
+		var foreign []string
+		for i, name := range names {
+			if i%shards != s {
+				continue
+			}
+			files[name] = file
+			dtype, _, _ := strings.Cut(tensors[name], ":")
+			if strings.ToUpper(dtype) == dtype {
+				foreign = append(foreign, name+":"+tensors[name])
+				continue
+			}
+			e, err := parseTensor(name + ":" + tensors[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Entries = append(f.Entries, e)
+		}
+		var b bytes.Buffer
+		if err := safetensors.Write(&b, f); err != nil {
+			t.Fatal(err)
+		}
+		content, err := withForeign(b.Bytes(), foreign)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/"+file, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := json.MarshalIndent(map[string]any{"metadata": map[string]any{"total_size": 12345}, "weight_map": files}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/model.safetensors.index.json", index, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return tensors
+}
+
+// A checkpoint is read as it is, and gives what the same tensors give under the names of
+// the operands.
+func TestCheckpoint(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tensors := writeCheckpoint(t, "gpt")
+	writeFile(t, "hidden.safetensors", "x:f16:2x3x4=0.5,1,2,-1,0,0.25,3,1,1,2,3,4,9,8,7,6,1,1,1,2,0,0,0,1")
+	writeFile(t, "bf16.safetensors", "x:bf16:2x4=0.5,1,2,-1,0,0.25,3,1")
+	for _, c := range []struct {
+		op    string
+		names map[string]string // operands to tensors of the checkpoint
+		other string            // operand of a file of its own, and the file
+	}{
+		{"layernorm.forward", map[string]string{"gamma": "transformer.h.3.ln_1.weight", "beta": "transformer.h.3.ln_1.bias"}, "x=hidden.safetensors"},
+		{"gemm.forward", map[string]string{"B": "transformer.h.5.attn.c_attn.weight"}, "A=hidden.safetensors"},
+		{"gemm.forward", map[string]string{"B": "transformer.h.0.mlp.c_fc.weight"}, "A=bf16.safetensors"},
+		{"embedding.forward", map[string]string{"weight": "transformer.wte.weight", "index": "position_ids"}, ""},
+		{"softmax.forward", map[string]string{"x": "lm_head.weight"}, ""},
+	} {
+		args := []string{"run", c.op, "--in", "gpt", "--out", "got.safetensors"}
+		plain := []string{"run", c.op, "--in", "plain.safetensors", "--out", "want.safetensors"}
+		if c.other != "" {
+			args, plain = append(args, "--in", c.other), append(plain, "--in", c.other)
+		}
+		var own []string
+		for operand, name := range c.names {
+			args = append(args, "--tensor", operand+"="+name)
+			own = append(own, operand+":"+strings.Replace(tensors[name], "I64", "i32", 1))
+		}
+		writeFile(t, "plain.safetensors", own...)
+		for _, line := range [][]string{args, plain} {
+			if code, stdout, stderr := program(t.Context(), line...); code != 0 || stdout == "" || stderr != "" {
+				t.Fatalf("%q: exit code %d, %q, %q", line, code, stdout, stderr)
+			}
+		}
+		got, gotErr := os.ReadFile("got.safetensors")
+		want, wantErr := os.ReadFile("want.safetensors")
+		if gotErr != nil || wantErr != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s of %v differs from the same with tensors of its own", c.op, c.names)
+		}
+	}
+
+	// Its shards are not needed for anything else.
+	if err := os.Remove("gpt/model-00002-of-00003.safetensors"); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[int]int{}
+	for name := range tensors {
+		if strings.HasSuffix(name, "ln_1.bias") {
+			code, _, _ := program(t.Context(), "run", "gelu.forward", "--in", "gpt", "--tensor", "x="+name, "--out", "y.safetensors")
+			outcomes[code]++
+		}
+	}
+	if outcomes[exitOK] == 0 || outcomes[exitFailed] == 0 || len(outcomes) != 2 {
+		t.Errorf("exit codes without one of three shards: %v", outcomes)
+	}
+}
+
+// Every command in docs/files.md runs, one after the other.
+func TestFilesDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	writeCheckpoint(t, "gpt")
+	for path, tensor := range map[string]string{"x.npy": "x:f16:2x4=1", "h.npy": "x:f16:2x4=1", "logits.npy": "x:f32:2x3=1", "label.npy": "x:i32:2=1"} {
+		e, err := parseTensor(tensor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := npy.WriteFile(path, npy.Array{DType: e.DType, Shape: e.Shape, Data: e.Data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("out", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for i, block := range strings.Split(string(text), "```") {
+		if i%2 == 0 {
+			continue
+		}
+		for line := range strings.Lines(strings.TrimSpace(block)) {
+			words := strings.Fields(line)
+			if words[0] != "tokitai" {
+				t.Errorf("%q is no call of tokitai", line)
+				continue
+			}
+			if code, stdout, stderr := program(t.Context(), words[1:]...); code != 0 || stdout == "" || stderr != "" {
+				t.Errorf("%s: exit code %d, %q, %q", strings.TrimSpace(line), code, stdout, stderr)
+			}
+			ran++
+		}
+	}
+	if ran < 8 {
+		t.Errorf("%d commands ran", ran)
+	}
+}
+
+// Every operation says which tensors it takes with its parameters: it runs with these
+// among others, and each that is missing is named.
+func TestInputsOfOperations(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for line, want := range map[string]string{
+		"gemm.forward":                               "A B",
+		"gemm.forward --param accumulate=true":       "A B C",
+		"gemm.grad_a":                                "dC B",
+		"gemm.grad_a --param accumulate=true":        "dC B dA",
+		"gemm.grad_b":                                "A dC",
+		"gemm.grad_b --param accumulate=true":        "A dC dB",
+		"softmax.forward":                            "x",
+		"softmax.backward":                           "dy y",
+		"crossentropy":                               "logits label",
+		"gelu.forward":                               "x",
+		"gelu.backward":                              "x dy",
+		"embedding.forward":                          "index weight",
+		"embedding.backward --param vocab=3":         "index dout",
+		"embedding.backward --param accumulate=true": "index dout dweight",
+		"layernorm.forward":                          "x gamma beta",
+		"layernorm.backward":                         "dy x gamma mean rstd",
+		"adamw.step --param lr=1 --param t=1":        "weight m v grad",
+		"adamw.step --param lr=1 --param t=1 --param mode=master": "weight m v grad",
+		"adamw.step_all --param lr=1 --param t=1":                 "n.weight n.m n.v n.grad",
+	} {
+		operands := strings.Fields(want)
+		args := append(append([]string{"run"}, strings.Fields(line)...), "--in", "in", "--out", "out")
+		entry := func(operand string) string {
+			switch operand {
+			case "label", "index":
+				return operand + ":i32:3=0"
+			case "gamma", "beta", "mean", "rstd":
+				return operand + ":f32:3=1"
+			}
+			return operand + ":f32:3x3=1"
+		}
+		tensors := []string{"unknown:f16:1=0", "other.name:f16:1=0"}
+		for _, operand := range operands {
+			tensors = append(tensors, entry(operand))
+		}
+		writeFile(t, "in", tensors...)
+		if code, stdout, stderr := program(t.Context(), args...); code != 0 || stdout == "" || stderr != "" {
+			t.Errorf("%s: exit code %d, %q, %q", line, code, stdout, stderr)
+		}
+		for i, operand := range operands {
+			writeFile(t, "in", slices.Delete(slices.Clone(tensors), i+2, i+3)...)
+			if code, _, stderr := program(t.Context(), args...); code != exitWrongUse || !strings.Contains(stderr, operand+" is missing") {
+				t.Errorf("%s without %s: exit code %d, %q", line, operand, code, stderr)
+			}
+		}
+	}
+}
+
+func TestParseOperandFile(t *testing.T) {
+	for text, want := range map[string]operandFile{
+		"x.npy":       {"", "x.npy"},
+		"x=x.npy":     {"x", "x.npy"},
+		"x=a=b":       {"x", "a=b"},
+		"./x=x.npy":   {"", "./x=x.npy"},
+		"/tmp/a=b":    {"", "/tmp/a=b"},
+		`C:\a=b`:      {"", `C:\a=b`},
+		"a.m=./x.npy": {"a.m", "./x.npy"},
+		"x=":          {"x", ""},
+	} {
+		if got := parseOperandFile(text); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "12B": 12, "5GB": 5_000_000_000, "5gb": 5_000_000_000, "1KB": 1000, "2MiB": 2 << 20, "4GiB": 4 << 30, "3TB": 3e12, "4611686018427387904": 1 << 62,
+	} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "GB", "0", "-1", "1.5GB", "5 GB", "5GBs", "9223372036854775808", "9223372036854775807", "9999999999GB", "4194305TiB"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("%s: %d", text, got)
+		}
+	}
+}
