@@ -28,11 +28,12 @@
 //
 // A NaN gives NaN. Its pattern carries no meaning and differs between machines, so an
 // integer made from a pattern that may be NaN's decides nothing by itself: the float
-// made from it meets the NaN again in a product or an FMA, or is NaN for every one.
+// made from it meets the NaN again in a product or an FMA, or is NaN for every one; or
+// it chooses between two that are NaN.
 //
 // ExpNonPositive, ExpBounded and RecipBounded are lean variants for expressions that
-// bound their argument anyway. What they give outside their domain is a consequence
-// of the expansion like any other bit, only without a use.
+// bound their argument anyway. What they give outside their domain is unspecified but
+// deterministic: a consequence of the expansion like any other bit.
 //
 // Read exp.go first: the reduction of the argument there recurs. Constants are in
 // coefficients.go, which TestCoefficients derives again: minimax polynomials with
