@@ -46,7 +46,7 @@ var LogFunction = &def.Function{
 //	y = hi + (lo + rest + f²·q(f))
 var Log2Function = &def.Function{
 	Name: "log2", Math: def.MathLog2,
-	ULPs:    0.9,
+	ULPs:    1,
 	Domain:  def.Positive,
 	Outside: "-Inf at zero, NaN below",
 	Expand: func(x def.Value) def.Value {
