@@ -9,4 +9,5 @@ var All = []*def.Function{
 	RecipFunction, RecipBoundedFunction, RsqrtFunction,
 	SigmoidFunction, TanhFunction,
 	SinFunction, CosFunction,
+	ErfFunction,
 }

@@ -108,3 +108,25 @@ var cosCoefficients = [...]float32{
 	-0x1.6c0c28p-10,
 	0x1.99e80cp-16,
 }
+
+// x + x·p(x²) is erf x for |x| <= 1 within 2^-29.39 of the value.
+var erfCoefficients = [...]float32{
+	0x1.06eba8p-03,
+	-0x1.81273ep-02,
+	0x1.ce2ce6p-04,
+	-0x1.b7f71ap-06,
+	0x1.53f224p-08,
+	-0x1.a3515ep-11,
+	0x1.4771fcp-14,
+}
+
+// 1 - exp(x·q(x) - x) is erf x for 1 <= x <= erfOne within 2^-31.35.
+var erfcCoefficients = [...]float32{
+	-0x1.07926p-03,
+	-0x1.451942p-01,
+	-0x1.b46cbep-04,
+	0x1.89a1d8p-06,
+	-0x1.ed6edep-09,
+	0x1.716d3ep-12,
+	-0x1.da2d04p-17,
+}

@@ -86,6 +86,8 @@ func coefficientsSource() string {
 		{"log2Coefficients", "f·log₂e + f²·q(f) is log₂(1+f) for √½ <= 1+f <= √2 within %s of the value.", log2Approximation()},
 		{"sinCoefficients", "r + r³·p(r²) is sin r for |r| <= ¼π within %s of the value.", sinApproximation()},
 		{"cosCoefficients", "1 - r²/2 + r⁴·q(r²) is cos r for |r| <= ¼π within %s of the value.", cosApproximation()},
+		{"erfCoefficients", "x + x·p(x²) is erf x for |x| <= 1 within %s of the value.", erfApproximation()},
+		{"erfcCoefficients", "1 - exp(x·q(x) - x) is erf x for 1 <= x <= erfOne within %s.", erfcApproximation()},
 	} {
 		c, worst := p.minimax32()
 		fmt.Fprintf(&s, "\n// "+p.text+"\nvar %s = [...]float32{\n", fmt.Sprintf("2^%.2f", math.Log2(worst)), p.name)
@@ -195,6 +197,34 @@ func cosApproximation() approximation {
 func squareOfQuarterPi() *big.Float {
 	quarter := bigZero().Mul(piBig(), newBig(0.25))
 	return quarter.Mul(quarter, quarter)
+}
+
+// erfApproximation asks for p with r + r·p(r²) near erf r, relatively, and takes x = r².
+func erfApproximation() approximation {
+	overR := func(x *big.Float) *big.Float {
+		r := bigZero().Sqrt(x)
+		return bigZero().Quo(erfBig(r), r)
+	}
+	return approximation{
+		lo: bigZero(), hi: newBig(1), degree: 6,
+		target: func(x *big.Float) *big.Float { return bigZero().Sub(overR(x), newBig(1)) },
+		weight: func(x *big.Float) *big.Float { return bigZero().Quo(newBig(1), overR(x)) },
+	}
+}
+
+// erfcApproximation asks for q with exp(x·q(x) − x) near 1 − erf x, absolutely.
+func erfcApproximation() approximation {
+	erfc := func(x *big.Float) *big.Float { return bigZero().Sub(newBig(1), erfBig(x)) }
+	return approximation{
+		lo: newBig(1), hi: newBig(erfOne), degree: 6,
+		target: func(x *big.Float) *big.Float {
+			c := erfc(x)
+			exponent := c.MantExp(c)
+			l := bigZero().Mul(ln2Big(), newBig(float64(exponent)))
+			return l.Add(l, logBig(c)).Add(l, x).Quo(l, x)
+		},
+		weight: func(x *big.Float) *big.Float { return bigZero().Mul(x, erfc(x)) },
+	}
 }
 
 // afterSquare is (f(x) − x)/x².

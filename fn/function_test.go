@@ -191,6 +191,13 @@ var subjects = []subject{
 			{inf, nan}, {negInf, nan}, {nan, nan}, {131072.02, nan}, {-131072.02, nan}, {math.MaxFloat32, nan},
 		},
 	},
+	{
+		f: ErfFunction, isInDomain: always, truth: ball.Ball.Erf, isNaN: never,
+		values: []value{
+			{0, 0}, {negZero, negZero}, {smallest, smallest}, {-smallest, -smallest}, {inf, 1}, {negInf, -1}, {nan, nan},
+			{4, 1}, {-4, -1}, {4.5, 1}, {1e30, 1}, {-math.MaxFloat32, -1},
+		},
+	},
 }
 
 func isAngle(x float32) bool   { return -waveLimit <= x && x <= waveLimit }

@@ -46,7 +46,7 @@ var LogFunction = &def.Function{
 //	y = hi + (lo + rest + f²·q(f))
 var Log2Function = &def.Function{
 	Name: "log2", Math: def.MathLog2,
-	ULPs:    0.9,
+	ULPs:    1,
 	Domain:  def.Positive,
 	Outside: "-Inf at zero, NaN below",
 	Expand: func(x def.Value) def.Value {
@@ -65,9 +65,10 @@ var Log2Function = &def.Function{
 //
 //	f = 2^−k·x + (2^−k − 1)
 //
-// is exact for |x| < 2²⁴: it is x for k = 0, and otherwise a multiple of the last bit of
-// 2^−k·x, at least 2⁻²⁵ because |x| ≥ ¼, x ≥ ½ if positive. Above 2⁶⁴, where 2^−k is soon no normal number,
-// x·2⁻³² stands for x: there 1 + x and x are the same to all 24 bits.
+// is exact for x < 2²⁴: it is x for k = 0, and otherwise at most ½ and a multiple of the
+// last bit of 2^−k·x, which is 2⁻²⁵ or more because x ≥ ½ or x ≤ −¼. Above 2⁶⁴, where 2^−k
+// is soon no normal number, x·2⁻³² stands for x: there 1 + x and x are the same to all 24
+// bits.
 var Log1pFunction = &def.Function{
 	Name: "log1p", Math: def.MathLog1p,
 	ULPs:    0.9,

@@ -234,6 +234,18 @@ func evenSeries(x *big.Float, k int) *big.Float {
 	return sum
 }
 
+// erfBig is erf x for |x| ≤ 4, within 2⁻¹⁵⁰: the power series, whose terms grow to 2²² and
+// alternate.
+func erfBig(x *big.Float) *big.Float {
+	square := bigZero().Mul(x, x)
+	sum, power := bigZero(), bigZero().Set(x)
+	for k := range 150 {
+		sum.Add(sum, bigZero().Quo(power, newBig(float64(2*k+1))))
+		power.Mul(power, square).Quo(power, newBig(float64(-k-1)))
+	}
+	return sum.Mul(sum, newBig(2)).Quo(sum, bigZero().Sqrt(piBig()))
+}
+
 // piBig is π = 4·(4·atan(1/5) − atan(1/239)), within 2⁻¹⁹⁰.
 func piBig() *big.Float {
 	atan := func(n float64) *big.Float {

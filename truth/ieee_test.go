@@ -226,7 +226,10 @@ func TestIEEEByHand(t *testing.T) {
 		{"storage overflows", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Mul(def.Const(65520)).Round(def.In(num.F16)) }), nil, 0, 0, false},
 		{"root of what may be below zero", unary(func(_ *def.Builder, x def.Value) def.Value { return fn.Exp(x).Sub(def.Const(0x1.5bf0aap1)).Sqrt() }), nil, 0, 0, false},
 		{"function", unary(func(_ *def.Builder, x def.Value) def.Value { return fn.Exp(x) }), nil, 0x1.5bf0a8p1, 0x1.5bf0aap1, true}, // e is 0x1.5bf0a8bp1
-		{"sum in lanes", rowSum, nil, 0.5 + 0x1p-24, 0.5 + 0x1p-24, true},                                                            // (1 + 2^-24) + (2^-24 - 0.5)
+		{"sine", unary(func(_ *def.Builder, x def.Value) def.Value { return fn.Sin(x) }), nil, 0x1.aed546p-1, 0x1.aed54ap-1, true},   // sin 1 is 0x1.aed548fp-1, and 0.9 ulp at most 1.52 here
+		{"sine beyond its domain", unary(func(_ *def.Builder, x def.Value) def.Value { return fn.Sin(x.Mul(def.Const(0x1p18))) }), nil, 0, 0, false},
+		{"logarithm at the end of its domain", unary(func(_ *def.Builder, x def.Value) def.Value { return fn.Log1p(x.Neg()) }), nil, 0, 0, false},
+		{"sum in lanes", rowSum, nil, 0.5 + 0x1p-24, 0.5 + 0x1p-24, true}, // (1 + 2^-24) + (2^-24 - 0.5)
 		{"sum ascending", rowSum, &def.Sequential, 0.5, 0.5, true},
 		{"sum in any order", rowSum, &def.Order{}, 0.5 - 5*0x1p-25, 0.5 + 6*0x1p-24, true}, // 0.5 + 2^-23 ± 3·2^-24·(1.5 + 2^-23)
 	} {

@@ -443,6 +443,8 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 		return T.Sin
 	case def.MathCos:
 		return T.Cos
+	case def.MathErf:
+		return T.Erf
 	}
 	return nil
 }

@@ -93,6 +93,10 @@ func TestHandWorked(t *testing.T) {
 		{"functions", unary(func(_ *def.Builder, x def.Value) def.Value {
 			return fn.Log(fn.Exp(x)).Sub(fn.Tanh(x)).Add(fn.Sigmoid(x)).Mul(fn.Recip(x)).Mul(fn.Rsqrt(x))
 		}), nil, []float32{2}, []float64{(2 - math.Tanh(2) + 1/(1+math.Exp(-2))) / 2 / math.Sqrt2}},
+		{"more functions", unary(func(_ *def.Builder, x def.Value) def.Value {
+			waves := def.Two.Mul(fn.Sin(x)).Mul(fn.Cos(x))
+			return waves.Add(fn.Erf(x)).Add(fn.Log1p(x)).Add(fn.Exp2(x)).Add(fn.Log2(x))
+		}), nil, []float32{1.5}, []float64{math.Sin(3) + math.Erf(1.5) + math.Log1p(1.5) + math.Exp2(1.5) + math.Log2(1.5)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			x := row(test.x...)

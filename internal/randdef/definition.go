@@ -308,7 +308,8 @@ func (e *expression) choose() def.Value {
 	return nil
 }
 
-// call applies a function: one of package fn, or one of integers.
+// call applies a function: one of package fn, or one of integers. Where the domain is
+// bounded the argument most often is, too: beyond there is nothing to compare but NaN.
 func (e *expression) call() def.Value {
 	if e.functions == 0 {
 		return nil
@@ -317,7 +318,11 @@ func (e *expression) call() def.Value {
 	if e.oneIn(3) {
 		return Patterns(e.g.Next()).Of(e.f())
 	}
-	return fn.All[e.g.Below(len(fn.All))].Of(e.f())
+	f, x := fn.All[e.g.Below(len(fn.All))], e.f()
+	if d := f.Domain; d.OfAbs && d.Low == 0 && !e.oneIn(4) {
+		x = x.Min(def.Const(d.High)).Max(def.Const(-d.High))
+	}
+	return f.Of(x)
 }
 
 func (e *expression) reduceRow() def.Value {

@@ -29,7 +29,7 @@ func unary[T Number[T]]() map[string]func(T) T {
 	return map[string]func(T) T{
 		"neg": T.Neg, "abs": T.Abs, "sqr": T.Sqr, "sqrt": T.Sqrt, "recip": T.Recip, "rsqrt": T.Rsqrt,
 		"exp": T.Exp, "expm1": T.Expm1, "log": T.Log, "tanh": T.Tanh, "sigmoid": T.Sigmoid,
-		"exp2": T.Exp2, "log2": T.Log2, "log1p": T.Log1p, "sin": T.Sin, "cos": T.Cos,
+		"exp2": T.Exp2, "log2": T.Log2, "log1p": T.Log1p, "sin": T.Sin, "cos": T.Cos, "erf": T.Erf,
 		"scale": func(x T) T { return x.Scale2(-3) },
 	}
 }
@@ -299,7 +299,7 @@ func TestExact(t *testing.T) {
 		"0/x": Ball{}.Div(Ball{3, 1}), "sqrt 0": Ball{}.Sqrt(), "0²": Ball{}.Sqr(), "tanh 0": Ball{}.Tanh(),
 		"expm1 0": Ball{}.Expm1(), "log 1": Ball{Mid: 1}.Log(), "exp 0 - 1": Ball{}.Exp().Sub(Ball{Mid: 1}),
 		"widen 0": Ball{}.Widen(0x1p-24, 0), "log1p 0": Ball{}.Log1p(), "log2 1": Ball{Mid: 1}.Log2(),
-		"sin 0": Ball{}.Sin(), "cos 0 - 1": Ball{}.Cos().Sub(Ball{Mid: 1}),
+		"erf 0": Ball{}.Erf(), "sin 0": Ball{}.Sin(), "cos 0 - 1": Ball{}.Cos().Sub(Ball{Mid: 1}),
 		"2^-60 - 2^-60": Ball{Mid: -60}.Exp2().Sub(Ball{Mid: 0x1p-60}), "log2 2^-1074 + 1074": Ball{Mid: least}.Log2().Add(Ball{Mid: 1074}),
 	} {
 		if got != (Ball{}) {
@@ -323,7 +323,7 @@ func TestExact(t *testing.T) {
 			"x-x": x.Sub(x), "x*x/x-x": x.Mul(x).Div(x).Sub(x), "sqrt(x²)-x": x.Sqr().Sqrt().Sub(x),
 			"log 1": x.Div(x).Log(), "tanh 0": x.Sub(x).Tanh(), "0*x": Big{}.Mul(x),
 			"log1p 0": x.Sub(x).Log1p(), "log2 1": x.Div(x).Log2(), "log2 2^-7 + 7": x.Div(x).Scale2(-7).Log2().Add(NewBig(7, 100)),
-			"sin 0": x.Sub(x).Sin(), "cos 0 - 1": x.Sub(x).Cos().Sub(x.Div(x)),
+			"erf 0": x.Sub(x).Erf(), "sin 0": x.Sub(x).Sin(), "cos 0 - 1": x.Sub(x).Cos().Sub(x.Div(x)),
 			"2^-7 - 2^-7": NewBig(-7, 100).Exp2().Sub(NewBig(0x1p-7, 100)),
 		} {
 			if !got.isZero() {

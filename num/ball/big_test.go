@@ -2,6 +2,7 @@ package ball
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"testing"
@@ -106,6 +107,7 @@ var digits = map[string]string{
 	"pi":      "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170679",
 	"ln2":     "0.6931471805599453094172321214581765680755001343602552541206800094933936219696947156058633269964186875",
 	"tanh1":   "0.7615941559557648881194582826047935904127685972579365515968105001219532445766384834589475216736767144",
+	"erf1":    "0.8427007929497148693412206350826092592960669979663029084599378978347172540960108412619833253481448885",
 	"sin1":    "0.8414709848078965066525023216302989996225630607983710656727517099919104043912396689486397435430526959",
 	"cos1":    "0.5403023058681397174009366074429766037323104206179222276700972553811003947744717645179518560871830893",
 	"sqrt2":   "1.4142135623730950488016887242096980785696718753769480731766797379907324784621070388503875343276415727",
@@ -120,6 +122,7 @@ func TestDigits(t *testing.T) {
 		"pi":      unit.Pi(),
 		"ln2":     NewBig(2, 360).Log(),
 		"tanh1":   unit.Tanh(),
+		"erf1":    unit.Erf(),
 		"sin1":    unit.Sin(),
 		"cos1":    unit.Cos(),
 		"sqrt2":   NewBig(0.5, 360).Exp2(),
@@ -202,6 +205,32 @@ func TestBigIdentities(t *testing.T) {
 	near := unit.Add(unit.Scale2(-200)) // 1 + 2^-200: relatively accurate
 	if z := near.Log().Scale2(200); z.r().Cmp(big.NewFloat(0x1p-250)) > 0 || z.Less(unit) != Yes || NewBig(1-0x1p-52, prec).Less(z) != Yes {
 		t.Errorf("log(1+2^-200) = %v * 2^-200", z)
+	}
+}
+
+// TestBigErf compares with another series, whose terms alternate in sign:
+// 2/√π*(x - x³/3 + x⁵/10 - ...), the rest below the first term left out.
+func TestBigErf(t *testing.T) {
+	const prec = 700
+	r := rand.New(rand.NewPCG(28, 29))
+	for range 60 {
+		x := NewBig(math.Ldexp(r.Float64()*16-8, -r.IntN(2)*r.IntN(60)), prec)
+		sum, power := Big{prec: prec}, x
+		for n := 0; ; n++ {
+			term := power.Div(NewBig(float64(2*n+1), prec))
+			if n > 200 && term.magUp().MantExp(nil) < -prec {
+				sum = sum.plus(term.magUp())
+				break
+			}
+			sum = sum.Add(term)
+			power = power.Mul(x.Sqr()).Div(NewBig(float64(n+1), prec)).Neg()
+		}
+		want := sum.Scale2(1).Div(x.Pi().Sqrt())
+		for _, p := range []uint{64, 100, 200, 400} {
+			if got := (Big{mid: x.m(), prec: p}).Erf(); !bigEncloses(got, want) {
+				t.Fatalf("erf(%v) = %v at %d bits does not enclose %v", x, got, p, want)
+			}
+		}
 	}
 }
 

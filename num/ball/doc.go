@@ -22,9 +22,9 @@
 //
 // No type uses directed rounding of the processor. Reading order: this file,
 // ball.go (the arithmetic and the one lemma every float64 radius rests on),
-// elementary.go (exp, expm1, log, tanh in float64, with proofs), function.go
-// (functions of a Ball), wave.go (sine and cosine), big.go, bigpoint.go, bigfunc.go and
-// bigwave.go (the same at any precision), interval.go.
+// elementary.go (exponentials, logarithms and tanh in float64, with proofs), function.go
+// (functions of a Ball), wave.go (sine and cosine), erf.go, big.go, bigpoint.go,
+// bigfunc.go and bigwave.go (the same at any precision), interval.go.
 package ball
 
 import "math/big"
@@ -55,6 +55,7 @@ type Number[T any] interface {
 	Sin() T
 	Cos() T
 	Tanh() T
+	Erf() T
 	Sigmoid() T // 1/(1+exp(-x))
 
 	// Scale2 multiplies by 2^n.

@@ -26,6 +26,7 @@ var elementary = []struct {
 	{"log1p", pointLog1p, log1pErr, midOf(bigLog1pAt), drawLog1p},
 	{"sin", func(x float64) float64 { y, _, _ := pointSinCos(x); return y }, sinErr, midOf(bigSinAt), drawAngle},
 	{"cos", func(x float64) float64 { _, y, _ := pointSinCos(x); return y }, cosErr, midOf(bigCosAt), drawAngle},
+	{"erf", pointErf, erfErr, bigErf, drawErf},
 	{"tanh", pointTanh, tanhErr, bigTanh, drawExponent(-22, 22)},
 	{"sigmoid", func(x float64) float64 { y, _ := pointSigmoid(x); return y }, sigmoidErr, bigSigmoid, drawExponent(-700, 700)},
 }
@@ -103,6 +104,14 @@ func drawLog1p(r *rand.Rand) float64 {
 	return math.Ldexp(r.Float64()*2-1, -r.IntN(60))
 }
 
+// drawErf mixes arguments of erf: all magnitudes, and beside the borders of the table.
+func drawErf(r *rand.Rand) float64 {
+	if r.IntN(3) == 0 {
+		return nudge(r, (float64(r.IntN(100))+0.5)/16) * float64(2*r.IntN(2)-1)
+	}
+	return drawExponent(-6.5, 6.5)(r)
+}
+
 // drawAngle mixes arguments of sine and cosine: small, anywhere in the range, beside odd
 // multiples of π/4, where the reduction changes, and binary32 near multiples of π/2. Within 2^-40 of a
 // zero, which none of these is, the absolute error of the reduction would show.
@@ -174,6 +183,9 @@ func TestExpRange(t *testing.T) {
 	for _, x := range []float64{-1e308, -1010, -1009.0000000000001, -1009, -1008.9, -1e-300, 1022.9, 1023} {
 		checkAt(t, "exp2", FromFloat64(x).Exp2(), NewBig(max(x, -1e6), 200).Exp2())
 	}
+	for _, x := range []float64{-1e308, -26, -6.000001, -6, 5.999999, 6, 7, 100, 1e300, 0x1p-1074, -0x1p-1020} {
+		checkAt(t, "erf", FromFloat64(x).Erf(), NewBig(x, 200).Erf())
+	}
 	for _, x := range []float64{-1 + 0x1p-53, 0x1p-1074, -0x1p-1074, 0x1p-300, 1e308, math.MaxFloat64} {
 		checkAt(t, "log1p", FromFloat64(x).Log1p(), NewBig(x, 200).Log1p())
 	}
@@ -199,6 +211,19 @@ func TestWaves(t *testing.T) {
 		if z := FromFloat64(x).Sin(); math.Abs(x) < waveLimit && z.Rad > math.Abs(z.Mid)*0x1p-45+0x1p-95 {
 			t.Fatalf("sin(%x) = %v: too wide", x, z)
 		}
+	}
+	// Next to zeros far out, where the error of the reduction is what counts.
+	half, close := Pi(200), 0
+	half.SetMantExp(half, -1)
+	for k := 400_001; k < 660_000; k += 2 {
+		x, _ := newMid(200).Mul(half, newMid(64).SetInt64(int64(k))).Float64()
+		if z := FromFloat64(x).Cos(); math.Abs(z.Mid) < float64(k)*0x1p-67 {
+			checkAt(t, "cos", z, NewBig(x, 200).Cos())
+			close++
+		}
+	}
+	if close < 5 {
+		t.Errorf("only %d arguments are that close to a zero", close)
 	}
 	for _, x := range []float64{waveLimit, -waveLimit, math.Nextafter(waveLimit, math.Inf(1)), 1e22, -0x1p1000, math.MaxFloat64, 0x1p-1074, -0x1p-600} {
 		checkAt(t, "sin", FromFloat64(x).Sin(), cutWave("sin", NewBig(x, 200).Sin()))

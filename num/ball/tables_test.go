@@ -53,7 +53,8 @@ func generateTables() []byte {
 	fmt.Fprintf(&b, "quarter1 = %s // π/2 cut to a multiple of 2^-32\n", hex(quarter1))
 	fmt.Fprintf(&b, "quarter2 = %s // the rest cut to a multiple of 2^-65\n", hex(quarter2))
 	fmt.Fprintf(&b, "quarter3 = %s // the rest\n", hex(sub(rest, quarter2)))
-	fmt.Fprintf(&b, "logFirst = 90 // index i of the first entry of logTable\n)\n\n")
+	fmt.Fprintf(&b, "logFirst = 90 // index i of the first entry of logTable\n")
+	fmt.Fprintf(&b, "erfFirst = 2 // index i of the first entry of erfTable\n)\n\n")
 
 	fmt.Fprintf(&b, "// expTable holds 2^(j/64), rounded, and the rest.\n")
 	fmt.Fprintf(&b, "var expTable = [64]struct{ hi, lo float64 }{\n")
@@ -76,6 +77,16 @@ func generateTables() []byte {
 		minus := newMid(prec).Neg(log(c))
 		hi := cut(minus, 42)
 		fmt.Fprintf(&b, "{%s, %s, %s},\n", hex(c), hex(hi), hex(sub(minus, hi)))
+	}
+	fmt.Fprintf(&b, "}\n\n// erfTable holds, for i from erfFirst, erf(i/16), rounded, and the rest, and its derivative.\n")
+	fmt.Fprintf(&b, "var erfTable = [...]struct{ hi, lo, slope float64 }{\n")
+	for i := int64(2); i <= 96; i++ {
+		c := new(big.Float).SetMantExp(newMid(prec).SetInt64(i), -4)
+		erf := bigErf(c, prec)
+		f, _ := erf.Float64()
+		slope := bigExp(newMid(prec).Neg(newMid(prec).Mul(c, c)), prec)
+		slope.Quo(slope.SetMantExp(slope, 1), newMid(prec).Sqrt(Pi(prec)))
+		fmt.Fprintf(&b, "{%x, %s, %s},\n", f, hex(sub(erf, big.NewFloat(f))), hex(slope))
 	}
 	fmt.Fprintf(&b, "}\n")
 	text, err := format.Source(b.Bytes())
