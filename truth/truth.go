@@ -180,12 +180,16 @@ func (r *Result) Admits(operand, row, col int, bits uint32) bool {
 // Count returns the number of values that Admits accepts for a known element; zeros
 // count once.
 func (r *Result) Count(operand, row, col int) int64 {
-	i := row*r.call.operands[operand].Cols + col
-	if sets := r.sets[operand]; sets != nil {
-		return int64(len(sets[i].values()))
+	if r.sets[operand] != nil {
+		return int64(len(r.Ints(operand, row, col)))
 	}
-	lo, hi := r.between(operand, i)
+	lo, hi := r.Between(operand, row, col)
 	return num.Distance(r.call.operands[operand].DType, lo, hi) + 1
+}
+
+// Ints returns the values that an element of an int32 output may have, ascending.
+func (r *Result) Ints(operand, row, col int) []int32 {
+	return r.sets[operand][row*r.call.operands[operand].Cols+col].values()
 }
 
 func (r *Result) isKnown(operand, i int) bool {

@@ -43,6 +43,7 @@ func (t *Target) cases(level Level) []*Case {
 	l.sizes()
 	l.pairs()
 	l.specials()
+	l.contenders()
 	l.inPlace()
 	l.formats()
 	l.params()
@@ -239,6 +240,9 @@ func (l *lister) pairs() {
 func (l *lister) specials() {
 	d := l.t.Definition
 	inputs := len(realInputs(d))
+	if inputs == 0 {
+		return
+	}
 	rows := 4 * len(extremes) * inputs
 	widths := []int{9}
 	if l.p.pairs {
@@ -274,6 +278,34 @@ func (l *lister) specials() {
 		l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count, 1)})
 		if !d.IsFlat() {
 			l.add(&Case{Pattern: "special-pairs", Sizes: l.shape(count/2, 2)})
+		}
+	}
+}
+
+// contenders has every contention of columns at every kind of place, in rows of every
+// small length and around boundaries.
+func (l *lister) contenders() {
+	if l.t.pattern("contenders") == nil {
+		return
+	}
+	rows := 7 * len(contention)
+	widths := []int{9}
+	if l.p.pairs {
+		widths = []int{65, 129, 257, 520, 1030, 2500}
+		for n := 1; n <= l.p.small; n++ {
+			widths = append(widths, n)
+		}
+	}
+	for _, n := range widths {
+		l.add(&Case{Pattern: "contenders", Sizes: l.shape(rows, n)})
+	}
+	if l.p.pairs {
+		for _, n := range []int{8200, 66_000} { // at the ends of the row, and at boundaries in it
+			for kind := range 2 {
+				c := &Case{Pattern: "contenders", Sizes: l.shape(len(contention), n)}
+				c.Sizes[slices.IndexFunc(c.Sizes, func(s Size) bool { return s.Letter == "R" })].From = kind * len(contention)
+				l.add(c)
+			}
 		}
 	}
 }

@@ -178,6 +178,9 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 		what := fmt.Sprintf("with inputs scaled as %s by 2^%d", s.Name, k)
 		return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
 			name := d.Operands[i].Name
+			if d.Operands[i].IsInt() {
+				return base.operands[i].Bits(r, c), s.Outputs[name] == 0 && !slices.Contains(s.Negated, name)
+			}
 			return scaleBits(base.operands[i], r, c, s.Outputs[name]*k, slices.Contains(s.Negated, name))
 		})
 	}

@@ -19,17 +19,18 @@ import (
 
 // finding is one thing that is wrong.
 type finding struct {
-	Tier    string `json:"tier"`
-	Message string `json:"message"`
-	Operand int    `json:"operand"` // -1 if it is not about an element
-	Row     int    `json:"row"`
-	Col     int    `json:"col"`
-	Got     uint32 `json:"got"`
-	Want    uint32 `json:"want"`            // the answer, or the least admissible value
-	WantTo  uint32 `json:"want_to"`         // the greatest; equal to Want under contract bits
-	IsCause bool   `json:"is_cause"`        // the kernel ended in an error: nothing was compared
-	IsHang  bool   `json:"is_hang"`         // and its device cannot be used again
-	Truth   string `json:"truth,omitempty"` // where known
+	Tier    string  `json:"tier"`
+	Message string  `json:"message"`
+	Operand int     `json:"operand"` // -1 if it is not about an element
+	Row     int     `json:"row"`
+	Col     int     `json:"col"`
+	Got     uint32  `json:"got"`
+	Want    uint32  `json:"want"`            // the answer, or the least admissible value
+	WantTo  uint32  `json:"want_to"`         // the greatest; equal to Want under contract bits
+	IsCause bool    `json:"is_cause"`        // the kernel ended in an error: nothing was compared
+	IsHang  bool    `json:"is_hang"`         // and its device cannot be used again
+	Ints    []int32 `json:"ints,omitempty"`  // of a bounded int32: the admissible values, if there are several
+	Truth   string  `json:"truth,omitempty"` // where known
 }
 
 // worst is where a figure was largest.
@@ -238,8 +239,11 @@ func (v *view) enclose(m manner) error {
 }
 
 // isMeasured reports whether an output's accuracy is stated: if it is stored in the
-// target's format, or if none is.
+// target's format, or if none is. An int32 is right or wrong, and has no error in ulps.
 func (t *Target) isMeasured(formats []num.DType, output int) bool {
+	if !formats[output].IsFloat() {
+		return false
+	}
 	for i := range t.Definition.Operands {
 		if t.Definition.Operands[i].IsOut && formats[i] == t.DType {
 			return formats[output] == t.DType
@@ -283,7 +287,7 @@ func (v *view) output(j *judgement, i int) {
 			if v.target.Lowering.IsBounded {
 				lo, hi, isKnown = v.admissible(j, i, r, c)
 			}
-			if isKnown && !v.isWithin(got.DType, x, lo, hi) {
+			if isKnown && !v.isWithin(got.DType, x, lo, hi, i, r, c) {
 				j.Mismatches++
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, lo, hi)
@@ -296,11 +300,13 @@ func (v *view) output(j *judgement, i int) {
 	}
 }
 
-// isWithin reports whether a value is the answer, or lies between the ends of the
-// admissible set. NaN is one value; a gather copies bits.
-func (v *view) isWithin(d num.DType, x, lo, hi uint32) bool {
+// isWithin reports whether a value is the answer, or in the admissible set, which lies
+// between lo and hi. NaN is one value; a gather copies bits.
+func (v *view) isWithin(d num.DType, x, lo, hi uint32, i, r, c int) bool {
 	t := v.target
 	switch {
+	case d == num.I32 && lo != hi:
+		return v.rounded.Admits(i, r, c, x)
 	case t.Definition.Kind == def.KindGather:
 		return x == lo
 	case !t.Lowering.IsBounded || num.IsNaN(d, lo):
@@ -308,8 +314,8 @@ func (v *view) isWithin(d num.DType, x, lo, hi uint32) bool {
 	case num.IsNaN(d, x):
 		return false
 	}
-	i := num.Index(d, x)
-	return num.Index(d, lo) <= i && i <= num.Index(d, hi)
+	at := num.Index(d, x)
+	return num.Index(d, lo) <= at && at <= num.Index(d, hi)
 }
 
 // admissible is the set of values that an honest bounded kernel may give. Where an
@@ -326,7 +332,7 @@ func (v *view) admissible(j *judgement, i, r, c int) (lo, hi uint32, isKnown boo
 	}
 	if v.rounded.At(i, r, c).Known() {
 		lo, hi = v.rounded.Between(i, r, c)
-		j.Admissible.count(num.Index(d, hi) - num.Index(d, lo) + 1)
+		j.Admissible.count(v.rounded.Count(i, r, c))
 		return lo, hi, true
 	}
 	y := v.answer[i].Bits(r, c)
@@ -388,9 +394,39 @@ func (v *view) finding(i, r, c int, got, lo, hi uint32) *finding {
 		f.Tier = evidence.Set
 	}
 	if v.exact != nil {
-		f.Truth = ballText(v.exact.At(i, r, c))
+		f.Truth = truthText(v.exact, v.got[i].DType, i, r, c)
+	}
+	if v.got[i].DType == num.I32 && lo != hi {
+		f.Ints = v.rounded.Ints(i, r, c)
 	}
 	return f
+}
+
+// truthText shows the real-number result of an element, or "" where it is not known.
+func truthText(exact *truth.Result, d num.DType, operand, row, col int) string {
+	if d == num.I32 {
+		return intsText(exact.Ints(operand, row, col))
+	}
+	return ballText(exact.At(operand, row, col))
+}
+
+// intsText reads 3, or one of 1, 3, 9.
+func intsText(values []int32) string {
+	const most = 8
+	text := ""
+	for i, v := range values[:min(len(values), most)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(v)
+	}
+	switch {
+	case len(values) > most:
+		return fmt.Sprintf("one of %d: %s, …", len(values), text)
+	case len(values) > 1:
+		return "one of " + text
+	}
+	return text
 }
 
 func ballText(b ball.Ball) string {

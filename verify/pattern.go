@@ -142,7 +142,10 @@ func (t *Target) makePatterns() []*pattern {
 	for _, placed := range []struct {
 		name  string
 		place func(*def.Definition, *Case, []num.Array)
-	}{{"special-ends", specialEnds}, {"special-pairs", specialPairs}, {"zero-lines", zeroLines}} {
+	}{{"special-ends", specialEnds}, {"special-pairs", specialPairs}, {"zero-lines", zeroLines}, {"contenders", contenders}} {
+		if placed.name == "contenders" && !hasColumnOfExtreme(t.Definition) {
+			continue
+		}
 		p := t.newPattern(placed.name, nil, nil, nil)
 		p.place = placed.place
 		add(p)
@@ -299,7 +302,7 @@ func specialPairs(d *def.Definition, c *Case, operands []num.Array) {
 			pairs = append(pairs, [2]int{first, second})
 		}
 	}
-	if len(pairs) == 0 {
+	if len(pairs) == 0 && len(inputs) > 0 {
 		pairs = [][2]int{{inputs[0], inputs[0]}}
 	}
 	for k, pair := range pairs {
@@ -331,6 +334,59 @@ func zeroLines(d *def.Definition, _ *Case, operands []num.Array) {
 					a.Set(r, c, extremes[(r+c)%len(extremes)])
 				}
 			}
+		}
+	}
+}
+
+// hasColumnOfExtreme reports whether a definition has an arg-max or arg-min.
+func hasColumnOfExtreme(d *def.Definition) bool {
+	return slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin })
+}
+
+// contention is what decides between columns that hold the same: two values of a row,
+// and what lies between them.
+var contention = []struct{ first, second, lowest, highest float32 }{
+	{2, 2, -1, 1}, {-2, -2, -1, 1}, // the first of equals
+	{minusZero, 0, -2, -1}, {0, minusZero, -2, -1}, {minusZero, 0, 1, 2}, {0, minusZero, 1, 2}, // zeros are equal
+	{nan, nan, -1, 1}, {inf, nan, -1, 1}, {nan, inf, -1, 1}, {-inf, nan, -1, 1}, {nan, -inf, -1, 1}, // the first NaN
+	{inf, inf, -1, 1}, {-inf, -inf, -1, 1}, {inf, -inf, 1, 1}, {math.MaxFloat32, inf, -inf, -inf},
+	{0, 0, 0, 0}, {1, 1, 1, 1}, {-inf, -inf, -inf, -inf}, {inf, inf, inf, inf}, {nan, nan, nan, nan}, // nothing but equals
+	{inf, 1, -inf, -inf}, {-inf, 1, inf, inf}, {1 + 0x1p-7, 1, -1, 1}, {-1 - 0x1p-7, -1, -1, 1},
+}
+
+var (
+	inf, nan  = float32(math.Inf(1)), float32(math.NaN())
+	minusZero = float32(math.Copysign(0, -1))
+)
+
+// contenders has rows in which two columns contend for the largest and the smallest
+// value: the first and the last, neighbours, those around a boundary of lanes, chunks or
+// threads, and others.
+func contenders(d *def.Definition, c *Case, operands []num.Array) {
+	for _, i := range realInputs(d) {
+		if d.Operands[i].Extent != def.PerElement {
+			continue
+		}
+		a := operands[i]
+		from, _ := c.origin(&d.Operands[i])
+		for r := range a.Rows {
+			n := r + from
+			k := contention[n%len(contention)]
+			g := gen.Seeded(uint64(n))
+			edge := 8 << g.Below(14) // 8 to 65,536
+			at := [...][2]int{
+				{0, a.Cols - 1}, {edge - 1, edge}, {g.Below(a.Cols), g.Below(a.Cols)}, {a.Cols - 2, a.Cols - 1}, {0, 1}, {edge, a.Cols - 1}, {0, edge},
+			}[n/len(contention)%7]
+			for col := range a.Cols {
+				v := k.lowest
+				if k.highest > k.lowest {
+					v += g.Uniform(0, 1) * (k.highest - k.lowest)
+				}
+				a.Set(r, col, v)
+			}
+			clamp := func(col int) int { return max(0, min(col, a.Cols-1)) }
+			a.Set(r, clamp(max(at[0], at[1])), k.second)
+			a.Set(r, clamp(min(at[0], at[1])), k.first)
 		}
 	}
 }

@@ -21,13 +21,14 @@ const (
 	guardByte     = 0xa5
 )
 
-// poisons fill outputs before a run: NaNs that no arithmetic gives. What still holds
-// one afterwards was not written. There are two, because a kernel may write the first
-// by chance.
+// poisons fill outputs before a run: NaNs that no arithmetic gives, and int32 that are
+// no column. What still holds one afterwards was not written. There are two, because a
+// kernel may write the first by chance.
 var poisons = map[num.DType][2]uint32{
 	num.F16:  {0x7e5a, 0xff2d},
 	num.BF16: {0x7fda, 0xffad},
 	num.F32:  {0x7fc5a5a5, 0xffda5a5a},
+	num.I32:  {0x9e5a5a5a, 0xe1a5a5a5},
 }
 
 // block is an operand's memory on the host: what the kernel is given and what it is

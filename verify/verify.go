@@ -482,7 +482,8 @@ func cause(err error) *finding {
 }
 
 // breach says what is wrong with a run's structure, or nil. An output that still holds
-// the poison is run again with another: a kernel may write any NaN.
+// the poison is run again with another: a kernel may write any
+// NaN, and any int32.
 func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil

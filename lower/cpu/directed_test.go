@@ -221,3 +221,33 @@ func TestInfiniteRows(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsOfExtremes has columns that contend for a row's extremes, in rows of every
+// length around a chunk.
+func TestColumnsOfExtremes(t *testing.T) {
+	d := def.Must(def.Rowwise("columns", func(b *def.Builder) {
+		x := b.In("x")
+		best, worst := def.RowArgMax(x), def.RowArgMin(x.Neg())
+		b.OutRow("best", best)
+		b.OutRow("worst", worst)
+		b.OutRow("other", def.RowArgMin(x))
+		b.OutRow("top", x.Neg().At(worst), def.Only(num.F32))
+		b.Out("mark", def.Select(b.Col().Equal(best), worst, b.Col()))
+		b.Out("ramp", b.ColFloat().Add(x), def.Like("x"))
+	}))
+	g := gen.New(t.Name())
+	for _, cols := range []int{1, 2, 3, 7, 511, 512, 513, 1024, 1025, 2049, 1<<16 + 3} {
+		dtypes := dtypesOf(d, num.FloatDTypes[cols%3])
+		for _, k := range classes {
+			p, err := lowercpu.Compile(d, dtypes, k.class)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := randdef.NewCase(g, d, dtypes, map[string]int{"R": max(3, min(200, 40_000/cols)), "C": cols})
+			randdef.Contenders(g, c.Operands[0])
+			want, got := answer(t, c), c.Clone()
+			execute(p, got, 3, g)
+			report(t, got, want, p, "%d columns, %s rows", cols, k.name)
+		}
+	}
+}

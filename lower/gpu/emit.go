@@ -116,7 +116,7 @@ func intText(v int32) string {
 // name is the variable of a node's value; values with an expression of their own
 // have none.
 func name(n *def.Node) string {
-	if n.Name != "" && n.Op != def.OpCol {
+	if n.Name != "" && n.Op != def.OpCol && n.Op != def.OpColFloat {
 		return fmt.Sprintf("%s_%d", strings.Trim(strings.ReplaceAll(n.Name, "__", "_"), "_"), n.ID)
 	}
 	return fmt.Sprintf("t%d", n.ID)

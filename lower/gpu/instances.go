@@ -168,6 +168,24 @@ func (w *walk) groups(shape rowShape) []int {
 	})
 }
 
+// reductionRegisters are those of a thread for the reductions of any pass: lanes, or a
+// value and its column.
+func (k *rowwise) reductionRegisters() int {
+	most := 0
+	for _, p := range k.schedule.Passes {
+		count := 0
+		for _, n := range p.Reductions {
+			if isColumnOfExtreme(n) {
+				count += 2
+			} else {
+				count += lanesPerThread
+			}
+		}
+		most = max(most, count)
+	}
+	return most
+}
+
 func isComputed(v *keptValue) bool { return !v.isInput() }
 
 // otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
@@ -175,7 +193,7 @@ func isComputed(v *keptValue) bool { return !v.isInput() }
 // apart.
 func (w *walk) otherRegisters(threads, g int) int {
 	k := w.k
-	count := lanesPerThread * k.mostReductions(nil)
+	count := k.reductionRegisters()
 	for i, o := range k.d.Operands {
 		switch {
 		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
@@ -201,7 +219,7 @@ func (w *walk) otherRegisters(threads, g int) int {
 // isInPairs reports whether few enough registers are needed that two blocks share a
 // multiprocessor: one computes while the other waits for memory.
 func (w *walk) isInPairs() bool {
-	words := lanesPerThread * w.k.mostReductions(nil)
+	words := w.k.reductionRegisters()
 	for i, o := range w.k.d.Operands {
 		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
 			words += 2 * w.k.dtypes[i].Size()

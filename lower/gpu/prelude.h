@@ -376,6 +376,7 @@ DEVICE float load_f32(const f32* at) { return *at; }
 DEVICE void store_f16(f16* at, float x) { *at = (f16)narrow_f16(x); }
 DEVICE void store_bf16(bf16* at, float x) { *at = (bf16)narrow_bf16(x); }
 DEVICE void store_f32(f32* at, float x) { *at = x; }
+DEVICE void store_i32(i32* at, i32 x) { *at = x; }
 
 DEVICE float round_f16(float x) { return widen_f16(narrow_f16(x)); }
 DEVICE float round_bf16(float x) { return widen_bf16(narrow_bf16(x)); }
@@ -492,6 +493,12 @@ DEVICE Group32 group_f32(const float* x) {
     return g;
 }
 
+DEVICE Group32 group_i32(const i32* x) {
+    Group32 g;
+    UNROLL for (int i = 0; i < 8; i++) g.w[i] = (u32)x[i];
+    return g;
+}
+
 DEVICE void put16(u16* at, int n, const Group16& g) {
     UNROLL for (int i = 0; i < 8; i++)
         if (i < n) at[i] = (u16)(g.w[i >> 1] >> 16 * (i & 1));
@@ -502,12 +509,18 @@ DEVICE void put32(f32* at, int n, const Group32& g) {
         if (i < n) at[i] = float_of(g.w[i]);
 }
 
+DEVICE void put32(i32* at, int n, const Group32& g) {
+    UNROLL for (int i = 0; i < 8; i++)
+        if (i < n) at[i] = (i32)g.w[i];
+}
+
 DEVICE void put16_vector(u16* at, int n, const Group16& g) {
     if (n < 8) return put16(at, n, g);
     *reinterpret_cast<uint4_aligned*>(at) = uint4_aligned{g.w[0], g.w[1], g.w[2], g.w[3]};
 }
 
-DEVICE void put32_vector(f32* at, int n, const Group32& g) {
+template <class T>
+DEVICE void put32_vector(T* at, int n, const Group32& g) {
     if (n < 8) return put32(at, n, g);
     reinterpret_cast<uint4_aligned*>(at)[0] = uint4_aligned{g.w[0], g.w[1], g.w[2], g.w[3]};
     reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
@@ -638,6 +651,40 @@ DEVICE float threads_one(float v) {
     u32 b = bits_of(v);
     UNROLL for (int d = 1; d < N; d *= 2) b |= SHFL_XOR(b, d, 32);
     return float_of(b);
+}
+
+// ---- the column of an extreme ----
+
+// A thread looks at its columns in ascending order: only a better value takes the place
+// of an earlier one. NaN is the best, and zeros are equal.
+DEVICE void take_larger(float& best, i32& column, float x, u32 c) {
+    if (!(x <= best) && best == best) best = x, column = (i32)c;
+}
+
+DEVICE void take_smaller(float& best, i32& column, float x, u32 c) {
+    if (!(x >= best) && best == best) best = x, column = (i32)c;
+}
+
+// What threads have found is compared as one number: the larger value, or NaN, and of
+// equals the lower column is the larger key.
+DEVICE u64 larger_key(float x, i32 column) {
+    u32 b = x == 0.0f ? 0u : bits_of(x);
+    u32 order = x != x ? 0xffffffffu : b & 0x80000000u ? ~b : b | 0x80000000u;
+    return (u64)order << 32 | ~(u32)column;
+}
+
+DEVICE u64 smaller_key(float x, i32 column) { return larger_key(-x, column); }
+
+DEVICE i32 column_of(u64 key) { return (i32)~(u32)key; }
+
+template <int N>
+DEVICE u64 threads_key(u64 key) {
+    UNROLL for (int d = 1; d < N; d *= 2) {
+        u32 high = (u32)(key >> 32), low = (u32)key;
+        u64 other = (u64)SHFL_XOR(high, d, 32) << 32 | SHFL_XOR(low, d, 32);
+        key = other > key ? other : key;
+    }
+    return key;
 }
 
 // ---- random words: Philox 4x32-10 ----

@@ -85,7 +85,11 @@ func (w *walk) function(s *text) {
 	k.storeRows(s, "here && t == 0")
 	if w.storage != fused {
 		for i, n := range k.rowValues {
-			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, name(n))
+			v := name(n)
+			if n.Type == def.Int {
+				v = "float_of((u32)" + v + ")"
+			}
+			s.line("if (here && t == 0) p.row_values[%d * p.rows + row] = %s;", i, v)
 		}
 	}
 	if w.storage == fused {
@@ -255,12 +259,21 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		s.close("}")
 	}
 	for _, n := range p.reductions {
-		s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
+		if isColumnOfExtreme(n) {
+			s.line("u64 %s_key = threads_key<T < 32 ? T : 32>(%s);", name(n), k.threadsPart(n))
+		} else {
+			s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
+		}
 	}
 	if len(p.reductions) > 0 {
 		s.open("if constexpr (T > 32) {")
 		k.acrossWarps(s, p.reductions, "T", "ROWS")
 		s.close("}")
+	}
+	for _, n := range p.reductions {
+		if isColumnOfExtreme(n) {
+			k.declare(s, n, fmt.Sprintf("column_of(%s_key)", name(n)))
+		}
 	}
 	k.rowNodes(s, p.after, never)
 }
@@ -276,6 +289,10 @@ func (k *rowwise) threadsPart(n *def.Node) string {
 		return fmt.Sprintf("largest(%s_lane)", name(n))
 	case n.Op == def.OpRowMin:
 		return fmt.Sprintf("smallest(%s_lane)", name(n))
+	case n.Op == def.OpRowArgMax:
+		return fmt.Sprintf("larger_key(%[1]s_best, %[1]s_column)", name(n))
+	case n.Op == def.OpRowArgMin:
+		return fmt.Sprintf("smaller_key(%[1]s_best, %[1]s_column)", name(n))
 	}
 	return name(n) + "_part"
 }
@@ -348,9 +365,20 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 		k.lanes(s, n, "-INFINITE")
 	case def.OpRowMin:
 		k.lanes(s, n, "INFINITE")
+	case def.OpRowArgMax:
+		k.beginColumn(s, n, "-INFINITE")
+	case def.OpRowArgMin:
+		k.beginColumn(s, n, "INFINITE")
 	case def.OpAt:
 		s.line("float %s_part = 0.0f;", name(n))
 	}
+}
+
+// beginColumn declares what a thread has found: where all are the worst, column 0 is
+// the first.
+func (k *rowwise) beginColumn(s *text, n *def.Node, worst string) {
+	s.line("float %s_best = %s;", name(n), worst)
+	s.line("i32 %s_column = 0;", name(n))
 }
 
 // word is a kept word of shared memory.
@@ -372,9 +400,7 @@ func (w *walk) group(s *text, p *rowPass) {
 	k := w.k
 	groups := w.groupsOf(s, p)
 	if p.stores {
-		for _, o := range k.elementOutputs {
-			s.line("float %s_out[8];", k.operands[o.Operand])
-		}
+		k.declareOutputs(s)
 	}
 	for _, n := range p.sums {
 		s.line("float %s_terms[8];", name(n))
@@ -498,6 +524,10 @@ func (k *rowwise) reduce(s *text, reductions []*def.Node) {
 			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "-INFINITE"))
 		case n.Op == def.OpRowMin:
 			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "INFINITE"))
+		case n.Op == def.OpRowArgMax:
+			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "-INFINITE"))
+		case n.Op == def.OpRowArgMin:
+			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "INFINITE"))
 		case n.Op == def.OpAt:
 			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
 		}

@@ -232,7 +232,11 @@ func (k *rowwise) rowsOf(s *text, nodes []*def.Node) {
 		switch {
 		case !isRow(n):
 		case isReduction(n):
-			k.declare(s, n, fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.rowValues, n)))
+			v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.rowValues, n))
+			if n.Type == def.Int {
+				v = "(i32)bits_of(" + v + ")"
+			}
+			k.declare(s, n, v)
 		default:
 			k.declare(s, n, k.rowExpression(n))
 		}
@@ -279,6 +283,8 @@ func (k *rowwise) elementsOf(s *text, nodes []*def.Node, column string) {
 			k.declare(s, n, name(n)+"_group[j]")
 		case n.Op == def.OpCol:
 			k.declare(s, n, "(i32)("+column+")")
+		case n.Op == def.OpColFloat:
+			k.declare(s, n, "(float)("+column+")")
 		default:
 			k.declare(s, n, k.expression(n))
 		}
@@ -347,9 +353,7 @@ func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) s
 	if len(k.elementOutputs) == 0 {
 		return
 	}
-	for _, o := range k.elementOutputs {
-		s.line("float %s_out[8];", k.operands[o.Operand])
-	}
+	k.declareOutputs(s)
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
 	k.elementsOf(s, nodes, "c + j")
 	for _, o := range k.elementOutputs {
@@ -358,6 +362,13 @@ func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) s
 	s.close("}")
 	for _, o := range k.elementOutputs {
 		k.put(s, o.Operand, at(o.Operand), "n")
+	}
+}
+
+// declareOutputs declares a group of what is stored per element.
+func (k *rowwise) declareOutputs(s *text) {
+	for _, o := range k.elementOutputs {
+		s.line("%s %s_out[8];", typeName(o.Value.Type), k.operands[o.Operand])
 	}
 }
 
@@ -482,6 +493,8 @@ func (k *rowwise) singleElement(s *text, nodes []*def.Node) {
 			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
 		case n.Op == def.OpCol:
 			k.declare(s, n, "(i32)c")
+		case n.Op == def.OpColFloat:
+			k.declare(s, n, "(float)c")
 		default:
 			k.declare(s, n, k.expression(n))
 		}
@@ -522,14 +535,37 @@ func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string) 
 	}
 	s.line("const int parts = %s;", parts)
 	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, k.mostReductions(nodes))
-	for i, n := range nodes {
-		s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", i, name(n))
+	at := 0
+	for _, n := range nodes {
+		if isColumnOfExtreme(n) {
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)(%s_key >> 32));", at, name(n))
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)%s_key);", at+1, name(n))
+		} else {
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", at, name(n))
+		}
+		at += words(n)
 	}
 	s.line("BARRIER(); // all parts are there")
-	for i, n := range nodes {
-		s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], i)
+	at = 0
+	for _, n := range nodes {
+		if isColumnOfExtreme(n) {
+			s.line("%s_key = threads_key<parts>((u64)bits_of(part[%d * parts + t %% parts]) << 32 | bits_of(part[%d * parts + t %% parts]));", name(n), at, at+1)
+		} else {
+			s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], at)
+		}
+		at += words(n)
 	}
 	s.line("turn ^= 1;")
+}
+
+func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
+
+// words is how many words a thread's part of a reduction has: a value, or a key.
+func words(n *def.Node) int {
+	if isColumnOfExtreme(n) {
+		return 2
+	}
+	return 1
 }
 
 // joins names how the parts of a reduction are joined.
@@ -537,7 +573,7 @@ var joins = map[def.Op]string{
 	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
 }
 
-// mostReductions is the room in scratch memory: all total sums, or the most
+// mostReductions is the room in scratch memory, in words: all total sums, or the most
 // reductions of any pass.
 func (k *rowwise) mostReductions(nodes []*def.Node) int {
 	if len(nodes) > 0 && nodes[0].Op == def.OpTotalSum {
@@ -545,7 +581,11 @@ func (k *rowwise) mostReductions(nodes []*def.Node) int {
 	}
 	most := 0
 	for _, p := range k.schedule.Passes {
-		most = max(most, len(p.Reductions))
+		count := 0
+		for _, n := range p.Reductions {
+			count += words(n)
+		}
+		most = max(most, count)
 	}
 	return most
 }
