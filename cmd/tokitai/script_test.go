@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/tensor/safetensors"
 )
@@ -30,12 +31,20 @@ func TestMain(m *testing.M) {
 //	exits CODE command...     run a command that ends with that exit code
 //	tensors FILE TENSOR...    write a safetensors file; see parseTensor
 //	show FILE                 print metadata and values of a safetensors file
+//
+// and a condition, smoke, which holds unless TOKITAI_LEVEL asks for more.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name != "smoke" {
+				return false, fmt.Errorf("unknown condition %q, want smoke", name)
+			}
+			return testlevel.Current() == testlevel.Smoke, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "tensors": writeTensors, "show": showTensors,
 		},
