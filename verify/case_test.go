@@ -10,6 +10,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/evidence"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
@@ -27,7 +28,7 @@ func cpuTargets() []*verify.Target {
 // TestCaseNames: every case of every target has a name of its own, which means that
 // case.
 func TestCaseNames(t *testing.T) {
-	levels := []verify.Level{verify.Smoke, verify.Quick, verify.Full}
+	levels := testlevel.Pick([]verify.Level{verify.Smoke, verify.Quick}, []verify.Level{verify.Smoke, verify.Quick, verify.Full})
 	for _, x := range cpuTargets() {
 		for _, level := range levels {
 			seen := map[string]bool{}
@@ -138,7 +139,8 @@ func FuzzParseCase(f *testing.F) {
 
 // TestSmokeIsSmall bounds what emulators and sanitizers have to do.
 func TestSmokeIsSmall(t *testing.T) {
-	for _, x := range cpuTargets() {
+	t.Parallel()
+	for _, x := range someOf(cpuTargets()) {
 		r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke}).Report
 		if r.Verdict != evidence.Accepted {
 			t.Errorf("%s %s: %s: %s %+v", x.ID(), x.DType, r.Verdict, r.Reason, r.Failure)

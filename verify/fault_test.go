@@ -126,7 +126,7 @@ func TestHang(t *testing.T) {
 		return honest(d, l)
 	})
 	// Launches that do not hang must return in time, however busy the machine is.
-	r := run(t, target(softmax.ForwardDefinition, num.F16, hanging), verify.Options{Deadline: 4 * time.Second}).Report
+	r := run(t, target(softmax.ForwardDefinition, num.F16, hanging), verify.Options{Deadline: 3 * time.Second}).Report
 	if r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, "did not return in time") || !strings.Contains(r.Reason, "C=9") {
 		t.Errorf("%s: %q, want inadmissible for a hang with C=9", r.Verdict, r.Reason)
 	}

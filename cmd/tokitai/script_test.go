@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
@@ -38,12 +39,20 @@ func TestMain(m *testing.M) {
 //	tensors FILE TENSOR...    write a safetensors file; see parseTensor and foreignTensor
 //	array FILE TENSOR         write a .npy file, whatever the tensor's name
 //	show FILE                 print metadata and values of a safetensors or .npy file
+//
+// and a condition, smoke, which holds unless TOKITAI_LEVEL asks for more.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name != "smoke" {
+				return false, fmt.Errorf("unknown condition %q, want smoke", name)
+			}
+			return testlevel.Current() == testlevel.Smoke, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "tensors": writeTensors, "array": writeArray, "show": showTensors,
 		},

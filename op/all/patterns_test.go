@@ -11,6 +11,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -486,6 +487,12 @@ func describe(d *def.Definition, sizes map[string]int, formats []num.DType) stri
 	return fmt.Sprintf("%s %v %v", d.Name, sizes, formats)
 }
 
+// formatsOf are the choices of formats: all, or at level smoke one, in turn.
+func formatsOf(d *def.Definition, turn int) [][]num.DType {
+	list := d.Formats()
+	return testlevel.Pick(list[turn%len(list):][:1], list)
+}
+
 func TestPatternNames(t *testing.T) {
 	for _, err := range checkNames(all.Operations) {
 		t.Error(err)
@@ -500,7 +507,7 @@ func TestPatternsRun(t *testing.T) {
 		for _, p := range o.Patterns {
 			patterns++
 			for _, sizes := range sizesOf(p.Definition) {
-				for n, formats := range p.Definition.Formats() {
+				for n, formats := range formatsOf(p.Definition, patterns) {
 					cases++
 					inputs := fill(p, sizes, formats)
 					if n == 0 {
@@ -529,13 +536,13 @@ func TestGridsHaveOneAnswer(t *testing.T) {
 			}
 			grids++
 			sizes := sizesOf(p.Definition)
-			if p.Definition.Kind == def.KindContraction { // the most products that the grids are made for
+			if p.Definition.Kind == def.KindContraction && testlevel.Current() > testlevel.Smoke { // the most products that the grids are made for
 				long := map[string]int{"M": 2, "N": 2, "K": 2}
 				long[p.Definition.SummedOver()] = 4096
 				sizes = append(sizes, long)
 			}
 			for _, s := range sizes {
-				for _, formats := range p.Definition.Formats() {
+				for _, formats := range formatsOf(p.Definition, grids) {
 					if err := checkGrid(p.Definition, fill(p, s, formats), paramsOf(o, p), s); err != nil {
 						t.Errorf("%s, %s: %v", p.Name, describe(p.Definition, s, formats), err)
 					}
@@ -552,7 +559,7 @@ func TestScalings(t *testing.T) {
 		for _, s := range o.Scalings {
 			relations++
 			p := ordinary(o, s.Definition)
-			for _, formats := range s.Definition.Formats() {
+			for _, formats := range formatsOf(s.Definition, relations) {
 				compared := map[string]int{}
 				for _, sizes := range sizesOf(s.Definition)[1:] {
 					inputs := fill(p, sizes, formats)
