@@ -66,3 +66,11 @@ func HoldMaking(q *Queue) (release func()) {
 func SimProgram(file, text string) compile.Source {
 	return programOf("sim", lowergpu.Source{Text: text}, file)
 }
+
+// DivideEverywhere compiles the kernels of a source one by one on all devices, until
+// restore is called.
+func DivideEverywhere() (restore func()) {
+	old := isDivided
+	isDivided = func(string) bool { return true }
+	return func() { isDivided = old }
+}

@@ -3,8 +3,10 @@ package engine
 import (
 	"crypto/sha256"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -75,7 +77,7 @@ type gpuKernel struct {
 	kernel    *lowergpu.Kernel
 	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
-	image     string // the SHA-256 of the compiled program, in hexadecimal
+	images    []string // the SHA-256 of the compiled programs, in hexadecimal
 }
 
 func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowergpu.Variant) (Kernel, error) {
@@ -83,24 +85,63 @@ func compileGPU(dev *gpu.Device, d *def.Definition, dtypes []num.DType, v lowerg
 	if err != nil {
 		return nil, err
 	}
-	source := programOf(dev.Kind(), kernel.Source, fileName(kernel.Source.Name, dtypes, v))
-	module, err := dev.Load(source, kernel.Source.Entries...)
-	if err != nil {
-		return nil, err
-	}
 	p := dev.Limits()
 	k := &gpuKernel{
-		d: d, kernel: kernel, image: fmt.Sprintf("%x", sha256.Sum256(module.Program().Image)),
+		d: d, kernel: kernel, functions: make([]*gpu.Function, len(kernel.Source.Entries)),
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
-	for _, entry := range kernel.Source.Entries {
-		f, err := module.Entry(entry)
+	file := fileName(kernel.Source.Name, dtypes, v)
+	if !isDivided(dev.Kind()) {
+		k.images = make([]string, 1)
+		if err := k.load(dev, kernel.Source, file, 0, 0); err != nil {
+			return nil, err
+		}
+		return k, nil
+	}
+	parts := kernel.Source.Parts()
+	k.images = make([]string, len(parts))
+	errs := make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, part := range parts {
+		compiling <- struct{}{}
+		group.Go(func() {
+			defer func() { <-compiling }()
+			name := strings.TrimPrefix(strings.TrimPrefix(part.Entries[0], part.Name), "_")
+			errs[i] = k.load(dev, part, strings.TrimSuffix(file, ".cu")+"."+name+".cu", i, i)
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
-		k.functions = append(k.functions, f)
 	}
 	return k, nil
+}
+
+// isDivided reports whether the kernels of a source are compiled one by one, as many at a
+// time as there are processors. NVRTC takes seconds for the instances of some definitions,
+// one after the other. The simulator's compiler takes most of its time for what every part
+// includes. Tests divide there too.
+var isDivided = func(kind string) bool { return kind == "cuda" }
+
+// compiling has an element for each part that is being compiled.
+var compiling = make(chan struct{}, runtime.NumCPU())
+
+// load compiles a part and finds its entries, from the first on; its image has a number of
+// its own.
+func (k *gpuKernel) load(dev *gpu.Device, part lowergpu.Source, file string, first, image int) error {
+	module, err := dev.Load(programOf(dev.Kind(), part, file), part.Entries...)
+	if err != nil {
+		return err
+	}
+	k.images[image] = fmt.Sprintf("%x", sha256.Sum256(module.Program().Image))
+	for i, entry := range part.Entries {
+		if k.functions[first+i], err = module.Entry(entry); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fileName tells in a compiler's messages, and in the list of a cache, what was compiled.

@@ -33,7 +33,7 @@ type Record struct {
 	Lowering   *Lowering
 	Tensors    []*tensor.Tensor // in the order of the definition
 	Params     []float64        // in the order of the definition
-	Artifact   string           // the SHA-256 of the kernel's program, if it was compiled at run time
+	Artifacts  []string         // the SHA-256 of the kernel's programs, if they were compiled at run time
 
 	// State is the observer's own, from Before to After.
 	State any
@@ -213,7 +213,7 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 	records := make([]*Record, len(s.observers))
 	for i, o := range s.observers {
 		records[i] = &Record{
-			Queue: q, Definition: d, Lowering: p.lowering, Artifact: artifactOf(p.kernel),
+			Queue: q, Definition: d, Lowering: p.lowering, Artifacts: artifactsOf(p.kernel),
 			Tensors: append([]*tensor.Tensor(nil), tensors...), Params: append([]float64(nil), l.Params...),
 		}
 		if err := o.Before(records[i]); err != nil {

@@ -12,6 +12,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/num"
+	"tokitai/op/gelu"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
@@ -135,3 +136,40 @@ func TestSimChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestDivided: kernels that are compiled one by one are admitted like those that are
+// compiled together.
+func TestDivided(t *testing.T) {
+	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
+	defer engine.DivideEverywhere()()
+	q, err := engine.NewQueue(gputest.NeedsSim(t, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	d := gelu.ForwardDefinition
+	if _, err := engine.Admit(q, d, []num.DType{num.F16, num.F16}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3}, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen artifacts
+	if _, err := engine.Eval(q, d, engine.Args{"x": x}, engine.WithObserver(&seen)); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) < 2 {
+		t.Errorf("%d programs, want one for each kernel", len(seen))
+	}
+}
+
+// artifacts notes the programs of a call.
+type artifacts []string
+
+func (a *artifacts) Before(r *engine.Record) error {
+	*a = r.Artifacts
+	return nil
+}
+
+func (a *artifacts) After(*engine.Record, error) {}

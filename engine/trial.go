@@ -103,19 +103,17 @@ func (t *Trial) Listings() []string {
 func (t *Trial) Artifacts() []string {
 	var list []string
 	for _, k := range t.kernels {
-		if a := artifactOf(k); a != "" {
-			list = append(list, a)
-		}
+		list = append(list, artifactsOf(k)...)
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// artifactOf is the SHA-256 of a kernel's program, in hexadecimal; empty if it is part of
-// this one.
-func artifactOf(k Kernel) string {
+// artifactsOf are the SHA-256 of a kernel's programs, in hexadecimal; none if it is part
+// of this one.
+func artifactsOf(k Kernel) []string {
 	if g, ok := k.(*gpuKernel); ok {
-		return g.image
+		return g.images
 	}
-	return ""
+	return nil
 }

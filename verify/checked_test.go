@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -400,5 +401,38 @@ func TestCheckedLeavesResults(t *testing.T) {
 	}
 	if plain, checked := read(), read(verify.Checked(nil)); plain != checked {
 		t.Error("a checked call gives other bits")
+	}
+}
+
+// TestCheckedInterrupted: when the context ends the comparison is not waited for, and
+// nothing is claimed.
+func TestCheckedInterrupted(t *testing.T) {
+	defer verify.SetTileElements(3)()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	q := engine.CPU().WithContext(ctx)
+	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := tensor.New(q.Device(), num.F16, 4, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := &verify.CallReport{Tool: "test", Version: "0", Progress: func(definition string, done, total int) {
+		if definition != softmax.ForwardDefinition.Name || total != 4 {
+			t.Errorf("told of %d of %d of %s", done, total, definition)
+		}
+		cancel()
+	}}
+	if err := softmax.Forward(q, y, x, verify.Checked(report)); err != nil {
+		t.Error(err)
+	}
+	parts := report.Reports()
+	if len(parts) != 1 || report.Verdict() != evidence.Interrupted || !strings.HasPrefix(parts[0].Reason, "interrupted: ") {
+		t.Fatalf("%s, %+v", report.Verdict(), parts)
+	}
+	if err := parts[0].Check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -286,6 +286,9 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.firstErr, s.causes, s.total, s.replay(s.first.c))
 	case ctx.Err() != nil:
 		r.Verdict, r.Reason = evidence.Interrupted, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
+		if len(s.done) == 0 {
+			r.Reason = "interrupted: no case is done"
+		}
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case brokenClaim(s.t.Definition) != "":

@@ -201,13 +201,16 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
 	}
 	s := &verification{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
-	list := t.cases(o.Level)
-	if o.Case != "" {
+	var list []*Case
+	switch {
+	case o.Case != "":
 		c, err := t.parseCase(o.Case)
 		if err != nil {
 			return nil, err
 		}
 		list = []*Case{c}
+	case ctx.Err() == nil:
+		list = t.cases(o.Level)
 	}
 	s.run(ctx, list)
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil)}

@@ -2,12 +2,15 @@ package verify_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
+	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/testlevel"
@@ -122,6 +125,44 @@ func TestInterrupted(t *testing.T) {
 	r := runUnder(t, ctx, wrong, verify.Options{Seed: 1, Progress: func(int, int) { cancel() }}).Report
 	if r.Verdict != evidence.Rejected || r.Cases != 1 || r.Failure.Case != r.Failure.OriginalCase {
 		t.Errorf("%s after %d cases: %+v; want rejected after one, unshrunk", r.Verdict, r.Cases, r.Failure)
+	}
+}
+
+// TestInterruptedWhileItRuns: neither a compiler nor a kernel is waited for, and what was
+// interrupted there is not the kernel's fault.
+func TestInterruptedWhileItRuns(t *testing.T) {
+	goOn := make(chan struct{})
+	defer close(goOn)
+	for name, l := range map[string]func(cancel func()) *engine.Lowering{
+		"compiling": func(cancel func()) *engine.Lowering {
+			l := bitwise(nil)
+			l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
+				cancel()
+				<-goOn
+				return nil, errors.New("killed")
+			}
+			return l
+		},
+		"running": func(cancel func()) *engine.Lowering {
+			return bitwise(func(*def.Definition, *engine.Launch) error {
+				cancel()
+				<-goOn
+				return errors.New("killed")
+			})
+		},
+		"failing at that moment": func(cancel func()) *engine.Lowering {
+			return bitwise(func(*def.Definition, *engine.Launch) error {
+				cancel()
+				return errors.New("killed")
+			})
+		},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		r := runUnder(t, ctx, target(softmax.ForwardDefinition, num.F16, l(cancel)), verify.Options{}).Report
+		if r.Verdict != evidence.Interrupted || r.Cases != 0 || r.Reason != "interrupted: no case is done" {
+			t.Errorf("%s: %s %q, %d cases", name, r.Verdict, r.Reason, r.Cases)
+		}
+		cancel()
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // grace is how long a command has to end by itself after a signal, and to print what it
 // has found so far. Then the program ends, whatever the command is doing: compilers and
 // kernels that run in this process cannot be stopped.
-const grace = 600 * time.Millisecond
+const grace = 450 * time.Millisecond
 
 // signalError is the cause of a context that a signal has ended.
 type signalError struct{ signal os.Signal }
@@ -98,7 +98,7 @@ func closeUnlessInterrupted(ctx context.Context, c io.Closer) {
 }
 
 // patience is how long what has been interrupted is waited for.
-const patience = 200 * time.Millisecond
+const patience = 150 * time.Millisecond
 
 // untilInterrupted returns what f returns, or the context's error soon after that has
 // ended. f then goes on until the program exits.

@@ -221,6 +221,9 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	if err == nil {
 		err = q.Wait()
 	}
+	if err == nil {
+		err = c.Context().Err() // a check that was interrupted is no error of the call
+	}
 	if err != nil {
 		return f.failed(checked, err)
 	}

@@ -79,6 +79,18 @@ func exitOfChild(t *testing.T, c *exec.Cmd) int {
 	return 0
 }
 
+func TestServeInterrupted(t *testing.T) {
+	child, conn, _ := serving(t, "--fd", "3", "--device", "cpu")
+	if _, err := conn.Write(helloFrame()); err != nil {
+		t.Fatal(err)
+	}
+	readReply(t, conn)
+	child.Process.Signal(os.Interrupt)
+	if code := exitOfChild(t, child); code != exitUndecided {
+		t.Errorf("exit code %d after an interrupt, want %d", code, exitUndecided)
+	}
+}
+
 func TestServe(t *testing.T) {
 	child, conn, inherited := serving(t, "--fd", "3", "--device", "cpu", "--memory-limit", "1000000", "--max-frame", "5000")
 	if _, err := conn.Write(helloFrame()); err != nil {

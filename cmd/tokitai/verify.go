@@ -576,15 +576,23 @@ type verifyProgress struct {
 
 func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 	p := &verifyProgress{progress: startProgress(c), ofTargets: len(v.targets)}
-	for _, t := range v.targets {
-		cases, work := 1, 0.0
-		if v.options.Case == "" {
-			cases, work = t.Work(v.options.Level)
-		}
-		p.ofCases += cases
-		p.ofWork += work
+	if v.options.Case != "" {
+		p.ofCases = 1
+		return p
 	}
-	p.say("0 of %d cases", p.ofCases)
+	go func() { // listing the cases takes a while, and nothing waits for it
+		cases, work := 0, 0.0
+		for _, t := range v.targets {
+			if c.Context().Err() != nil {
+				return
+			}
+			n, w := t.Work(v.options.Level)
+			cases, work = cases+n, work+w
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ofCases, p.ofWork = cases, work
+	}()
 	return p
 }
 
@@ -597,7 +605,11 @@ func (p *verifyProgress) of(t *verify.Target) func(work float64, isKnown bool) {
 		if p.work += work; isKnown {
 			p.known += work
 		}
-		p.say("%d of %d cases, %d of %d lowerings and formats done, now %s %s", p.cases, p.ofCases, p.finished, p.ofTargets, t.ID(), t.DType)
+		cases := counted(p.cases, "case")
+		if p.ofCases > 0 {
+			cases = fmt.Sprintf("%d of %d cases", p.cases, p.ofCases)
+		}
+		p.say("%s, %d of %d lowerings and formats done, now %s %s", cases, p.finished, p.ofTargets, t.ID(), t.DType)
 		p.progress.of(p.work, p.known, p.ofWork)
 	}
 }
