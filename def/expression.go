@@ -1,7 +1,9 @@
 package def
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +47,9 @@ var constructors = map[string]constructor{
 	"col":    {build: func(Storage, []Value) Value { return new(Builder).Col() }},
 	"colf":   {build: func(Storage, []Value) Value { return new(Builder).ColFloat() }},
 }
+
+// NodeNames returns the names of the nodes that texts may call, sorted.
+func NodeNames() []string { return slices.Sorted(maps.Keys(constructors)) }
 
 func unary(f func(Value) Value) constructor {
 	return constructor{arity: 1, build: func(_ Storage, x []Value) Value { return f(x[0]) }}

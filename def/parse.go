@@ -910,7 +910,11 @@ func parseDomain(text string) (Domain, error) {
 	wrong := fmt.Errorf("its domain %q is not like \"every x\", \"x > 0\", \"x != 0\", \"x <= 44\" or \"2^-125 <= |x| <= 2^125\"", text)
 	text = strings.ReplaceAll(text, " ", "")
 	if low, isAbove := strings.CutPrefix(text, "x>"); isAbove {
-		if v, ok := parsePower(low); ok {
+		low, isAtLeast := strings.CutPrefix(low, "=")
+		switch v, ok := parsePower(low); {
+		case ok && isAtLeast:
+			return Domain{Low: v, High: math.Inf(1)}, nil
+		case ok:
 			return Above(v), nil
 		}
 		return Domain{}, wrong

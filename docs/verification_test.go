@@ -160,9 +160,6 @@ func countCases(t *testing.T, target *verify.Target) count {
 		c.cases[1]++
 		c.outputs[1] += outputs(t, target.Definition, name)
 	}
-	if n := target.Cases(verify.Quick); n != len(unknown.Known) {
-		t.Errorf("%s %s: level quick has %d cases, but lists %d", target.ID(), target.DType, n, len(unknown.Known))
-	}
 	return c
 }
 

@@ -1,0 +1,85 @@
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/fn"
+	"tokitai/op"
+	"tokitai/verify"
+)
+
+const definitionsFile = "definitions.md"
+
+var definitionBlock = regexp.MustCompile("(?s)```def\n(.*?)```")
+
+// TestDefinitions parses and verifies every example, and reads its canonical text back.
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(definitionsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := definitionBlock.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 6 {
+		t.Fatalf("only %d examples", len(blocks))
+	}
+	for _, b := range blocks {
+		d, err := def.Parse(b[1], fn.All...)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b[1])
+		}
+		if again, err := def.Parse(d.Text(), fn.All...); err != nil || again.Hash() != d.Hash() {
+			t.Errorf("%s: its text reads back as %v, %v", d, again, err)
+		}
+		for _, target := range verify.Targets([]*op.Operation{op.Of(d, "")}, "cpu") {
+			r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Report.Verdict != evidence.Accepted {
+				t.Errorf("%s %s: %s, %s", target.ID(), target.DType, r.Report.Verdict, r.Report.Reason)
+			}
+		}
+	}
+}
+
+// TestDefinitionNodes wants every node of the language on the page.
+func TestDefinitionNodes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(definitionsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range def.NodeNames() {
+		if !regexp.MustCompile("[`, (]" + name + "[`(]").Match(text) {
+			t.Errorf("%s has no node %s", definitionsFile, name)
+		}
+	}
+}
+
+// TestDefinitionTables holds the functions and the rules of sums to the code.
+func TestDefinitionTables(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| function | mathematics | worst error in ulp | for | elsewhere |\n|---|---|---:|---|---|\n")
+	for _, f := range fn.All {
+		escape := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+		fmt.Fprintf(&b, "| `%s` | %s | %v | %s | %s |\n", f.Name, f.Math, f.ULPs, escape(f.Domain.String()), escape(f.Outside))
+	}
+	hold(t, definitionsFile, "functions", b.String())
+
+	all := def.Must(def.Rowwise("sums", func(b *def.Builder) {
+		x := b.In("x")
+		b.OutRow("r", def.RowSum(x))
+		b.OutCol("c", def.ColSum(x))
+		b.OutScalar("t", def.TotalSum(x))
+	}))
+	_, rules, _ := strings.Cut(all.Text(), "\nrule ")
+	hold(t, definitionsFile, "rules", "```\nrule "+rules+"```")
+}
