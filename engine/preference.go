@@ -50,8 +50,11 @@ func preferences(device string, kind def.Kind) []*Lowering {
 }
 
 // Lowerings are those that a call of d on a kind of device may name, preferred
-// ones first.
+// ones first. A product with batch axes or groups has none.
 func Lowerings(device string, d *def.Definition) []*Lowering {
+	if d.HasAxes() {
+		return nil
+	}
 	all := preferences(device, d.Kind)[:len(preferences(device, d.Kind)):len(preferences(device, d.Kind))]
 	for _, l := range onDemand {
 		if l.Device == device {

@@ -37,7 +37,7 @@ func newBench() *cobra.Command {
 		Short: "how fast operations are, as a share of a copy",
 		Long: `Measures every operation, or those that are named, in every format and with every
 lowering that a call may choose. OP may be a group: softmax is softmax.forward and
-softmax.backward. Sizes that --shape does not name have a default, which is larger on
+softmax.backward. It may be a file that defines an operation (docs/definitions.md). Sizes that --shape does not name have a default, which is larger on
 a GPU. A time is the median of at least 5 calls, which take 0.2 seconds, or 1 with
 the copies between them. Before each call the CPU's workers copy 64 MiB, so that the
 caches hold other data than the operands. A GPU is measured by its own clock, with
@@ -109,6 +109,8 @@ func (f *benchFlags) cases(dev device.Device, names []string) (cases []*bench.Ca
 			if !hasSize(o, plan.Sizes) {
 				without = append(without, o.Name)
 			}
+		case o.Definitions[0].HasAxes():
+			return nil, nil, wrongUse("%s has batch axes or groups, which no kernel computes", o.Name)
 		case len(o.Data) == 0 && isNamed:
 			return nil, nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
 		case isNamed:

@@ -39,7 +39,8 @@ func newExplain() *cobra.Command {
 definition with every rounding and the order of every sum, the SHA-256 of that
 text, the functions in it with the largest error that was proven, and its accuracy:
 what is promised and what was measured. OP may be a group: softmax is softmax.forward
-and softmax.backward. Without OP, a list of all operations.
+and softmax.backward. It may be a file that defines an operation (docs/definitions.md).
+Without OP, a list of all operations.
 
 With --emit, what is executed instead: reference is the definition with its
 functions expanded, a line a node; cpu is the program that the CPU runs; cuda and
@@ -55,6 +56,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain softmax.forward
   tokitai explain layernorm.backward --json
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
+  tokitai explain rmsnorm.def
   tokitai explain softmax.forward --emit cuda
   tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -269,6 +271,9 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
 	for i, d := range o.Definitions {
+		if d.HasAxes() && len(f.emit) > 0 {
+			return nil, wrongUse("%s has batch axes or groups, which no kernel computes", d.Name)
+		}
 		v := explainDefinition(d)
 		for _, e := range f.emit {
 			var listings []emission

@@ -53,7 +53,8 @@ func newRun() *cobra.Command {
 		Use:   "run OP --in FILE --out FILE",
 		Short: "compute one operation on tensors from files",
 		Long: `Compute one operation on tensors from files, and write its outputs to others.
-'tokitai explain OP' lists operands and parameters.
+'tokitai explain OP' lists operands and parameters. OP may be a file that defines an
+operation (docs/definitions.md).
 
 The name of a file says its format:
   NAME.npy                     one array of NumPy: float16, float32, int32, or

@@ -51,7 +51,8 @@ func newVerify() *cobra.Command {
 		Short: "check that kernels compute what their definitions say",
 		Long: `Runs the kernels of every operation, or of those that are named, on cases that reach
 every boundary, and compares every output with the reference, bit for bit. OP is an
-operation, a definition, or a group: softmax is softmax.forward and softmax.backward.
+operation, a definition, a group (softmax is softmax.forward and softmax.backward), or a
+file that defines an operation (docs/definitions.md).
 
 Memory around the operands is watched, outputs are poisoned before each run. Beside
 the plain comparison, results of related inputs have to be related, and none may
