@@ -9,6 +9,7 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/op/all"
 )
 
@@ -23,7 +24,7 @@ func TestParseInvertsText(t *testing.T) {
 	for _, f := range fn.All {
 		definitions = append(definitions, def.Must(def.Rowwise("calls."+f.Name, func(b *def.Builder) { b.Out("y", f.Of(b.In("x"))) })))
 	}
-	for seed := range uint64(400) {
+	for seed := range uint64(testlevel.Pick(100, 400, 5000)) {
 		d, err := randdef.New(gen.Seeded(seed))
 		if err != nil {
 			t.Fatal(err)
