@@ -81,7 +81,7 @@ func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[
 				return nil, err
 			}
 			name := p.tensorOf(operand)
-			f.Entries = append(f.Entries, file.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
+			f.Entries = append(f.Entries, safetensors.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
 			outputs = append(outputs, runOutput{Name: operand, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...), File: path, Tensor: name})
 		}
 		if err := file.Stage(&b, path, f, p.shardBytes); err != nil {
