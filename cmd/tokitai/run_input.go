@@ -74,8 +74,8 @@ func (f *openedFiles) find() error {
 	return nil
 }
 
-// anyTensors are the inputs of an operation that takes any tensors: those of --tensor or,
-// if it names none, all that the operation takes; and those that have files of their own.
+// anyTensors returns the inputs of an operation that takes any tensors: those that --tensor
+// names or, without it, all that the operation takes; and those with files of their own.
 func (f *openedFiles) anyTensors() []string {
 	chosen := map[string]bool{}
 	for name := range f.plan.tensors {
@@ -133,7 +133,7 @@ func (f *openedFiles) locate(operand string) (*file.Set, string, error) {
 	return nil, "", wrongUse("tensor %q is in %s and in %s: say which with --in %s=FILE", name, holding[0].Path(), holding[1].Path(), operand)
 }
 
-// missing is an operand without a tensor, with what was perhaps meant.
+// missing returns the error for an operand without a tensor, with nearby names.
 func (f *openedFiles) missing(operand, name string, isNamed bool, sets []*file.Set) error {
 	if len(sets) == 0 {
 		return wrongUse("%s: %s is missing: give --in %s=FILE", f.plan.op.Name, operand, operand)
@@ -172,7 +172,7 @@ func some(names []string, last string) string {
 	return listed(names, last)
 }
 
-// note tells of tensors that are there and would be inputs with other parameters.
+// note reports tensors that would be inputs with other parameters.
 func (f *openedFiles) note(w io.Writer) {
 	if f.plan.definition == nil {
 		return
