@@ -206,7 +206,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	defer progress.end()
 	files.note(c.ErrOrStderr())
 	progress.say("reading the inputs of %s", o.Name)
-	in, err := files.read(c.Context(), q)
+	in, err := files.read(c.Context(), q.Device())
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type operandFile struct {
 	operand, path string
 }
 
-// parseOperandFile reads FILE or OPERAND=FILE. A path with a = in it needs a slash before.
+// parseOperandFile parses FILE or OPERAND=FILE. A path with a = in it needs a slash before.
 func parseOperandFile(text string) operandFile {
 	operand, path, ok := strings.Cut(text, "=")
 	if !ok || strings.ContainsAny(operand, `/\`) {
@@ -56,7 +56,7 @@ type filePlan struct {
 	shardBytes int64
 }
 
-// plan holds the flags against the operation.
+// plan checks the flags against the operation.
 func (f *fileFlags) plan(o *op.Operation, params *op.Values) (*filePlan, error) {
 	if len(f.in) == 0 || len(f.out) == 0 {
 		return nil, wrongUse("--in and --out are needed: the files to read and to write")
@@ -83,12 +83,12 @@ func (f *fileFlags) plan(o *op.Operation, params *op.Values) (*filePlan, error) 
 	return p, p.shard(f.shardSize)
 }
 
-// inputs are the operands that are read, nil where these are any tensors.
+// inputs returns the operands to read, or nil if the operation takes any tensors.
 func (p *filePlan) inputs() []string {
 	return p.operands(func(o def.Operand) bool { return o.IsIn })
 }
 
-// outputs are the operands that are written, as far as the operation names them.
+// outputs returns the operands to write, or nil if only the run tells them.
 func (p *filePlan) outputs() []string {
 	if p.definition == nil {
 		return p.op.Results
@@ -115,12 +115,13 @@ func (p *filePlan) isInput(name string) bool {
 	return slices.Contains(p.inputs(), name)
 }
 
-// isOutput holds for any name where the operation takes any tensors and updates them.
+// isOutput reports whether an operand is written. An operation that takes any tensors and
+// names no results updates its inputs.
 func (p *filePlan) isOutput(name string) bool {
-	return slices.Contains(p.outputs(), name) || p.definition == nil && p.op.Results == nil
+	return slices.Contains(p.outputs(), name) || p.definition == nil && p.op.Results == nil && p.op.Takes(name)
 }
 
-// unknown refuses an operand.
+// unknown returns the error for an operand that the operation does not have.
 func (p *filePlan) unknown(flag, what, name string, known []string) error {
 	hint := didYouMean(name, known)
 	if hint == "" && len(known) > 0 {
@@ -152,7 +153,7 @@ func (p *filePlan) nameTensors(flags []string) error {
 	return nil
 }
 
-// tensorOf is the name of the tensor that an operand is read from or written as.
+// tensorOf returns the name of the tensor that an operand is written as.
 func (p *filePlan) tensorOf(operand string) string {
 	if name, ok := p.tensors[operand]; ok {
 		return name
@@ -206,9 +207,6 @@ func (p *filePlan) nameTargets(flags []string) error {
 	}
 	contents := p.divide(p.outputs())
 	for _, path := range p.targets() {
-		if len(contents[path]) == 0 {
-			return wrongUse("--out %s: every output has a file of its own", path)
-		}
 		if err := p.checkTarget(path, contents[path]); err != nil {
 			return err
 		}
@@ -216,8 +214,11 @@ func (p *filePlan) nameTargets(flags []string) error {
 	return nil
 }
 
-// checkTarget refuses a file for those outputs.
+// checkTarget returns an error if the file cannot hold these outputs.
 func (p *filePlan) checkTarget(path string, outputs []string) error {
+	if len(outputs) == 0 {
+		return wrongUse("--out %s: there is no output left for it", path)
+	}
 	if err := file.CheckTarget(path, len(outputs)); err != nil {
 		if len(outputs) > 1 {
 			return wrongUse("--out %v; give --out %s=FILE.npy for each of %s", err, outputs[0], allOf(outputs))
@@ -238,7 +239,7 @@ func hasOperand(files []operandFile, operand string) bool {
 	return slices.ContainsFunc(files, func(f operandFile) bool { return f.operand == operand })
 }
 
-// shard reads --shard-size.
+// shard parses --shard-size.
 func (p *filePlan) shard(size string) error {
 	const usual = 5_000_000_000
 	isIndex := slices.ContainsFunc(p.targets(), file.IsIndex)
@@ -255,7 +256,7 @@ func (p *filePlan) shard(size string) error {
 	return nil
 }
 
-// parseBytes reads a number of bytes such as 5GB, 500MB or 4GiB.
+// parseBytes parses a number of bytes such as 5GB, 500MB or 4GiB.
 func parseBytes(text string) (int64, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err := strconv.ParseInt(text[:digits], 10, 64)

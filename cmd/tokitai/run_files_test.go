@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -162,6 +163,32 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if outcomes[exitOK] == 0 || outcomes[exitFailed] == 0 || len(outcomes) != 2 {
 		t.Errorf("exit codes without one of three shards: %v", outcomes)
+	}
+}
+
+// Of a file that is larger than any memory a tensor can be used, and one that is too large
+// is refused. The file has holes, and takes no room.
+func TestHugeFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const huge = 15_000_000_000_000
+	header := fmt.Sprintf(`{"big":{"dtype":"F16","shape":[%d],"data_offsets":[0,%d]},"x":{"dtype":"F16","shape":[1,4],"data_offsets":[%d,%d]}}`, huge/2, huge, huge, huge+8)
+	f, err := os.Create("huge.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(int64(8 + len(header) + huge + 8)); err != nil {
+		t.Skipf("no files of 15 TB here: %v", err)
+	}
+	if _, err := f.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := program(t.Context(), "run", "softmax.forward", "--in", "huge.safetensors", "--out", "y.safetensors"); code != 0 || stdout != "y  f16  [1 4]\n" {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	code, _, stderr := program(t.Context(), "run", "gelu.forward", "--in", "huge.safetensors", "--tensor", "x=big", "--out", "z.safetensors")
+	if code != exitFailed || !strings.Contains(stderr, `huge.safetensors: tensor "big": `) || !strings.Contains(stderr, "out of memory: asked for 15000000000000 bytes") {
+		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
@@ -22,9 +23,8 @@ type openedFiles struct {
 
 // inputTensor is where an operand is.
 type inputTensor struct {
-	operand, tensor string
-	set             *file.Set
-	isIndex         bool
+	operand string
+	tensor  *file.Tensor
 }
 
 // open opens the files of --in and finds every input. It reads no tensor.
@@ -57,23 +57,25 @@ func (f *openedFiles) find() error {
 		operands = f.anyTensors()
 	}
 	for _, operand := range operands {
-		in, err := f.locate(operand)
+		set, name, err := f.locate(operand)
 		if err != nil {
 			return err
 		}
-		if err := in.set.Find(in.tensor); err != nil {
+		find := set.Find
+		if d := f.plan.definition; d != nil && d.Operands[d.Operand(operand)].IsIndex {
+			find = set.FindIndices
+		}
+		t, err := find(name)
+		if err != nil {
 			return err
 		}
-		if f.plan.definition != nil {
-			in.isIndex = f.plan.definition.Operands[f.plan.definition.Operand(operand)].IsIndex
-		}
-		f.inputs = append(f.inputs, in)
+		f.inputs = append(f.inputs, inputTensor{operand, t})
 	}
 	return nil
 }
 
-// anyTensors are the inputs of an operation that takes any tensors: those of --tensor or,
-// if it names none, all that the operation takes; and those that have files of their own.
+// anyTensors returns the inputs of an operation that takes any tensors: those that --tensor
+// names or, without it, all that the operation takes; and those with files of their own.
 func (f *openedFiles) anyTensors() []string {
 	chosen := map[string]bool{}
 	for name := range f.plan.tensors {
@@ -97,8 +99,9 @@ func (f *openedFiles) anyTensors() []string {
 	return slices.Sorted(maps.Keys(chosen))
 }
 
-// locate finds the tensor of an operand: in the file of its own, or else in those of all.
-func (f *openedFiles) locate(operand string) (inputTensor, error) {
+// locate finds the tensor of an operand by its name: in the file of its own, or else in
+// those of all.
+func (f *openedFiles) locate(operand string) (*file.Set, string, error) {
 	name, isNamed := f.plan.tensors[operand]
 	if isNamed = isNamed && f.plan.isInput(operand); !isNamed {
 		name = operand
@@ -109,7 +112,7 @@ func (f *openedFiles) locate(operand string) (inputTensor, error) {
 		if in.operand == operand {
 			switch names := set.Names(); {
 			case set.IsArray() && isNamed:
-				return inputTensor{}, wrongUse("--tensor %s=%s: %s has one array without a name", operand, name, set.Path())
+				return nil, "", wrongUse("--tensor %s=%s: %s has one array without a name", operand, name, set.Path())
 			case set.IsArray(), !isNamed && !set.Has(name) && len(names) == 1:
 				name = names[0]
 			}
@@ -123,14 +126,14 @@ func (f *openedFiles) locate(operand string) (inputTensor, error) {
 	holding := slices.DeleteFunc(slices.Clone(sets), func(s *file.Set) bool { return !s.Has(name) })
 	switch len(holding) {
 	case 0:
-		return inputTensor{}, f.missing(operand, name, isNamed, sets)
+		return nil, "", f.missing(operand, name, isNamed, sets)
 	case 1:
-		return inputTensor{operand: operand, tensor: name, set: holding[0]}, nil
+		return holding[0], name, nil
 	}
-	return inputTensor{}, wrongUse("tensor %q is in %s and in %s: say which with --in %s=FILE", name, holding[0].Path(), holding[1].Path(), operand)
+	return nil, "", wrongUse("tensor %q is in %s and in %s: say which with --in %s=FILE", name, holding[0].Path(), holding[1].Path(), operand)
 }
 
-// missing is an operand without a tensor, with what was perhaps meant.
+// missing returns the error for an operand without a tensor, with nearby names.
 func (f *openedFiles) missing(operand, name string, isNamed bool, sets []*file.Set) error {
 	if len(sets) == 0 {
 		return wrongUse("%s: %s is missing: give --in %s=FILE", f.plan.op.Name, operand, operand)
@@ -169,7 +172,7 @@ func some(names []string, last string) string {
 	return listed(names, last)
 }
 
-// note tells of tensors that are there and would be inputs with other parameters.
+// note reports tensors that would be inputs with other parameters.
 func (f *openedFiles) note(w io.Writer) {
 	if f.plan.definition == nil {
 		return
@@ -201,45 +204,41 @@ func (f *openedFiles) isAlsoWritten() bool {
 	return false
 }
 
-// read places the inputs on the queue's device, one after the other.
-func (f *openedFiles) read(ctx context.Context, q *engine.Queue) (engine.Args, error) {
+// read places the inputs on a device, one after the other.
+func (f *openedFiles) read(ctx context.Context, dev device.Device) (engine.Args, error) {
 	args := engine.Args{}
 	for _, in := range f.inputs {
-		e, err := in.read(ctx)
+		t, err := place(ctx, dev, in.tensor)
 		if err != nil {
 			return nil, err
-		}
-		t, err := tensor.FromBytes(q.Device(), e.DType, e.Data, e.Shape...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", in.set.Path(), in.set.Describe(in.tensor), err)
 		}
 		args[in.operand] = t
 	}
 	return args, nil
 }
 
-// read reads the tensor. It does not wait for a slow disk once ctx has ended.
-func (in *inputTensor) read(ctx context.Context) (file.Entry, error) {
-	if err := ctx.Err(); err != nil {
-		return file.Entry{}, err
+// place reads a tensor into memory of the device, by way of the host's where the host
+// does not see it. That there is enough memory is known before any of it is used.
+func place(ctx context.Context, dev device.Device, on *file.Tensor) (*tensor.Tensor, error) {
+	t, err := tensor.New(dev, on.DType, on.Shape...)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", on, err)
 	}
-	read := in.set.Read
-	if in.isIndex {
-		read = in.set.ReadIndices
+	if err := fill(ctx, t, on); err != nil {
+		t.Close()
+		return nil, err
 	}
-	type result struct {
-		entry file.Entry
-		err   error
+	return t, nil
+}
+
+func fill(ctx context.Context, t *tensor.Tensor, on *file.Tensor) error {
+	if a, ok := t.Array(); ok {
+		return on.Read(ctx, a.Data)
 	}
-	done := make(chan result, 1)
-	go func() {
-		e, err := read(in.tensor)
-		done <- result{e, err}
-	}()
-	select {
-	case r := <-done:
-		return r.entry, r.err
-	case <-ctx.Done():
-		return file.Entry{}, ctx.Err()
+	host, err := place(ctx, engine.CPU().Device(), on)
+	if err != nil {
+		return err
 	}
+	defer host.Close()
+	return t.CopyFrom(host)
 }

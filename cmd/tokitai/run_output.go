@@ -13,8 +13,8 @@ import (
 	"tokitai/tensor/safetensors"
 )
 
-// divide gives each output the file of --out that names it, or else the one that names
-// none. An output without either is not written.
+// divide returns the outputs of each file: an output goes to the --out that names it, or
+// else to the one without an operand. An output with neither is not written.
 func (p *filePlan) divide(outputs []string) map[string][]string {
 	paths := map[string]string{}
 	for _, f := range p.out {
@@ -33,7 +33,7 @@ func (p *filePlan) divide(outputs []string) map[string][]string {
 	return contents
 }
 
-// targets are the files of --out, each once.
+// targets returns the files of --out, each once.
 func (p *filePlan) targets() (paths []string) {
 	for _, f := range p.out {
 		if !slices.Contains(paths, f.path) {
@@ -43,7 +43,7 @@ func (p *filePlan) targets() (paths []string) {
 	return paths
 }
 
-// onlyTarget is the file of --out if there is one alone.
+// onlyTarget returns the file of --out, or "" if there are several.
 func (p *filePlan) onlyTarget() string {
 	if paths := p.targets(); len(paths) == 1 {
 		return paths[0]
@@ -51,7 +51,7 @@ func (p *filePlan) onlyTarget() string {
 	return ""
 }
 
-// wereWritten begins a sentence about all files of --out.
+// wereWritten returns the beginning of a sentence about the files of --out.
 func (p *filePlan) wereWritten() string {
 	if path := p.onlyTarget(); path != "" {
 		return path + " was"
@@ -81,7 +81,7 @@ func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[
 				return nil, err
 			}
 			name := p.tensorOf(operand)
-			f.Entries = append(f.Entries, file.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
+			f.Entries = append(f.Entries, safetensors.Entry{Name: name, DType: t.DType(), Shape: t.Shape(), Data: data})
 			outputs = append(outputs, runOutput{Name: operand, DType: t.DType().String(), Shape: append([]int{}, t.Shape()...), File: path, Tensor: name})
 		}
 		if err := file.Stage(&b, path, f, p.shardBytes); err != nil {

@@ -11,23 +11,18 @@
 package file
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"tokitai/num"
-	"tokitai/tensor"
 	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
 )
-
-// Entry is a tensor in memory.
-type Entry = safetensors.Entry
 
 // Set is the tensors of one file, or of an index and its shards, on the disk.
 type Set struct {
@@ -40,7 +35,7 @@ type Set struct {
 type source interface {
 	Names() []string
 	Info(name string) (safetensors.Info, error)
-	Bytes(name string) ([]byte, error)
+	Data(name string) (*io.SectionReader, error)
 	Close() error
 }
 
@@ -129,78 +124,29 @@ func (s *Set) IsArray() bool {
 // Close closes the files.
 func (s *Set) Close() error { return s.source.Close() }
 
-// Find opens the file that holds a tensor, so that what is in the way is found before
-// anything is read.
-func (s *Set) Find(name string) error {
-	_, err := s.source.Info(name)
-	return err
+// Find finds a tensor. It opens the file that holds it, and reads nothing else.
+func (s *Set) Find(name string) (*Tensor, error) {
+	return s.find(name, "F16, BF16, F32 and I32 are supported, and I64 for indices", false)
 }
 
-// Read reads a tensor.
-func (s *Set) Read(name string) (Entry, error) {
+// FindIndices finds a tensor of indices. It may be one of 64-bit integers.
+func (s *Set) FindIndices(name string) (*Tensor, error) {
+	return s.find(name, "indices are I32 or I64", true)
+}
+
+func (s *Set) find(name, supported string, mayBeWide bool) (*Tensor, error) {
 	info, err := s.source.Info(name)
 	if err != nil {
-		return Entry{}, err
+		return nil, err
 	}
-	if info.Storage() == num.NoDType {
-		return Entry{}, s.unsupported(info, "F16, BF16, F32 and I32 are supported, and I64 for indices")
+	t := &Tensor{DType: info.Storage(), Shape: info.Shape, set: s, name: name}
+	if mayBeWide && info.DType == safetensors.Int64 {
+		t.DType, t.isWide = num.I32, true
 	}
-	return s.read(info)
-}
-
-// ReadIndices reads a tensor of indices: one of 64-bit integers, if each of them fits
-// into 32 bits, becomes one of I32. Any other is read as Read does.
-func (s *Set) ReadIndices(name string) (Entry, error) {
-	info, err := s.source.Info(name)
-	switch {
-	case err != nil:
-		return Entry{}, err
-	case info.DType != safetensors.Int64 && info.Storage() == num.NoDType:
-		return Entry{}, s.unsupported(info, "indices are I32 or I64")
+	if t.DType == num.NoDType {
+		return nil, t.errorf("dtype %q is not supported; %s", info.DType, supported)
 	}
-	e, err := s.read(info)
-	if err != nil || info.DType != safetensors.Int64 {
-		return e, err
-	}
-	n := len(e.Data) / 8
-	for i := range n { // in place: the narrow indices end before the wide ones begin
-		wide := int64(binary.LittleEndian.Uint64(e.Data[8*i:]))
-		if int64(int32(wide)) != wide {
-			return Entry{}, &tensor.BadArgument{
-				Op: s.path, Operand: s.Describe(name), Got: fmt.Sprintf("has %d at %v", wide, position(i, e.Shape)),
-				Want: fmt.Sprintf("indices from %d to %d", math.MinInt32, math.MaxInt32),
-			}
-		}
-		binary.LittleEndian.PutUint32(e.Data[4*i:], uint32(wide))
-	}
-	e.DType, e.Data = num.I32, e.Data[:4*n]
-	return e, nil
-}
-
-func (s *Set) read(info safetensors.Info) (Entry, error) {
-	data, err := s.source.Bytes(info.Name)
-	return Entry{Name: info.Name, DType: info.Storage(), Shape: info.Shape, Data: data}, err
-}
-
-func (s *Set) unsupported(info safetensors.Info, want string) error {
-	return fmt.Errorf("%s: %s: dtype %q is not supported; %s", s.path, s.Describe(info.Name), info.DType, want)
-}
-
-// Describe names a tensor in an error.
-func (s *Set) Describe(name string) string {
-	if s.IsArray() {
-		return "the array"
-	}
-	return fmt.Sprintf("tensor %q", name)
-}
-
-// position returns the place of the i-th element in row-major order.
-func position(i int, shape []int) []int {
-	at := make([]int, len(shape))
-	for k := len(shape) - 1; k >= 0; k-- {
-		at[k], i = i%shape[k], i/shape[k]
-	}
-	return at
+	return t, nil
 }
 
 // array is a .npy file as a set of one tensor, whose name is empty.
@@ -229,4 +175,4 @@ func (a *array) Info(name string) (safetensors.Info, error) {
 	return safetensors.Info{DType: words[info.Descr], Shape: info.Shape}, nil
 }
 
-func (a *array) Bytes(string) ([]byte, error) { return a.Reader.Bytes() }
+func (a *array) Data(string) (*io.SectionReader, error) { return a.Reader.Data(), nil }

@@ -2,9 +2,11 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +66,19 @@ func mustOpen(t *testing.T, path string) *Set {
 	return s
 }
 
+// read reads what was found.
+func read(found *Tensor, err error) (*Tensor, []byte, error) {
+	if err != nil {
+		return found, nil, err
+	}
+	n := found.DType.Size()
+	for _, size := range found.Shape {
+		n *= size
+	}
+	memory := make([]byte, n)
+	return found, memory, found.Read(context.Background(), memory)
+}
+
 // Every format gives the same tensor.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
@@ -80,22 +95,22 @@ func TestOpen(t *testing.T) {
 		if s.Path() != path || !s.Has(name) || s.Has("y") || s.IsArray() != (name == "") || s.Names()[0] != name {
 			t.Errorf("%s: %s holds %q", path, s.Path(), s.Names())
 		}
-		if err := s.Find(name); err != nil {
-			t.Errorf("%s: %v", path, err)
+		found, got, err := read(s.Find(name))
+		if err != nil || found.DType != num.F32 || !slices.Equal(found.Shape, []int{1, 2}) || !bytes.Equal(got, data) {
+			t.Errorf("%s: %v, %v", path, got, err)
 		}
-		e, err := s.Read(name)
-		if err != nil || e.Name != name || e.DType != num.F32 || !slices.Equal(e.Shape, []int{1, 2}) || !bytes.Equal(e.Data, data) {
-			t.Errorf("%s: %v, %v", path, e, err)
+		if !strings.HasPrefix(found.String(), path+": ") {
+			t.Errorf("it is %s", found)
 		}
 	}
 	s := mustOpen(t, index)
-	if err := s.Find("z"); err == nil || !strings.Contains(err.Error(), "gone.safetensors") {
+	if _, err := s.Find("z"); err == nil || !strings.Contains(err.Error(), "gone.safetensors") {
 		t.Errorf("a shard that is not there: %v", err)
 	}
-	if err := s.Find("y"); err == nil {
+	if _, err := s.Find("y"); err == nil {
 		t.Error("a tensor that is not there was found")
 	}
-	if err := mustOpen(t, filepath.Join(dir, "x.npy")).Find("w"); err == nil {
+	if _, err := mustOpen(t, filepath.Join(dir, "x.npy")).Find("w"); err == nil {
 		t.Error("a .npy file has no names")
 	}
 }
@@ -163,21 +178,21 @@ func TestReadIndices(t *testing.T) {
 		put(t, rawArray("<i8", "2, 3", wide), dir, "i8.npy"): "",
 		put(t, rawArray("<i4", "2, 3", want), dir, "i4.npy"): "",
 	} {
-		e, err := mustOpen(t, path).ReadIndices(name)
-		if err != nil || e.DType != num.I32 || !slices.Equal(e.Shape, []int{2, 3}) || !bytes.Equal(e.Data, want) {
-			t.Errorf("%s: %v, %v", path, e, err)
+		found, got, err := read(mustOpen(t, path).FindIndices(name))
+		if err != nil || found.DType != num.I32 || !slices.Equal(found.Shape, []int{2, 3}) || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v, %v", path, got, err)
 		}
 	}
 	// No indices, but readable: whoever computes refuses them.
-	if e, err := mustOpen(t, put(t, raw("F16", "2", make([]byte, 4)), dir, "f16")).ReadIndices("w"); err != nil || e.DType != num.F16 {
-		t.Errorf("%v, %v", e, err)
+	if found, got, err := read(mustOpen(t, put(t, raw("F16", "2", make([]byte, 4)), dir, "f16")).FindIndices("w")); err != nil || found.DType != num.F16 {
+		t.Errorf("%v, %v", got, err)
 	}
 	// Empty and scalar.
-	if e, err := mustOpen(t, put(t, raw("I64", "0,3", nil), dir, "empty")).ReadIndices("w"); err != nil || e.DType != num.I32 || len(e.Data) != 0 {
-		t.Errorf("%v, %v", e, err)
+	if found, got, err := read(mustOpen(t, put(t, raw("I64", "0,3", nil), dir, "empty")).FindIndices("w")); err != nil || found.DType != num.I32 || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
 	}
-	if e, err := mustOpen(t, put(t, raw("I64", "", int64s(5)), dir, "scalar")).ReadIndices("w"); err != nil || len(e.Shape) != 0 || !bytes.Equal(e.Data, int32s(5)) {
-		t.Errorf("%v, %v", e, err)
+	if found, got, err := read(mustOpen(t, put(t, raw("I64", "", int64s(5)), dir, "scalar")).FindIndices("w")); err != nil || len(found.Shape) != 0 || !bytes.Equal(got, int32s(5)) {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
@@ -185,15 +200,59 @@ func TestIndicesOutOfRange(t *testing.T) {
 	dir := t.TempDir()
 	for _, v := range []int64{1 << 31, -1<<31 - 1, 1 << 32, 1<<63 - 1, -1 << 63} {
 		path := put(t, raw("I64", "2,3", int64s(0, 1, 2, 3, v, 5)), dir, "labels")
-		_, err := mustOpen(t, path).ReadIndices("w")
+		_, _, err := read(mustOpen(t, path).FindIndices("w"))
 		want := fmt.Sprintf(`%s: tensor "w" has %d at [1 1], want indices from -2147483648 to 2147483647`, path, v)
 		if !errors.Is(err, tensor.ErrBadArgument) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	path := put(t, rawArray("<i8", "", int64s(1<<40)), dir, "x.npy")
-	if _, err := mustOpen(t, path).ReadIndices(""); err == nil || err.Error() != path+": the array has 1099511627776 at [], want indices from -2147483648 to 2147483647" {
+	if _, _, err := read(mustOpen(t, path).FindIndices("")); err == nil || err.Error() != path+": the array has 1099511627776 at [], want indices from -2147483648 to 2147483647" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// More than a piece: every index is narrowed, and the place of a bad one is right.
+func TestManyIndices(t *testing.T) {
+	const n = piece/4 + 1000
+	wide, want := make([]byte, 8*n), make([]byte, 4*n)
+	for i := range n {
+		binary.LittleEndian.PutUint64(wide[8*i:], uint64(int64(i-5)))
+		binary.LittleEndian.PutUint32(want[4*i:], uint32(i-5))
+	}
+	dir := t.TempDir()
+	path := put(t, raw("I64", fmt.Sprintf("1,%d", n), wide), dir, "many")
+	if _, got, err := read(mustOpen(t, path).FindIndices("w")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v, or other indices", err)
+	}
+	binary.LittleEndian.PutUint64(wide[8*(n-7):], 1<<40)
+	path = put(t, raw("I64", fmt.Sprintf("1,%d", n), wide), dir, "bad")
+	if _, _, err := read(mustOpen(t, path).FindIndices("w")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has 1099511627776 at [0 %d]", n-7)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadEnds(t *testing.T) {
+	dir := t.TempDir()
+	path := put(t, raw("F32", "5000000", make([]byte, 20000000)), dir, "large")
+	found, err := mustOpen(t, path).Find("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	memory := make([]byte, 20000000)
+	if err := found.Read(ctx, memory); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	if err := found.Read(t.Context(), memory[1:]); err == nil || !strings.Contains(err.Error(), "memory of 19999999 bytes for data of 20000000") {
+		t.Errorf("memory of another size: %v", err)
+	}
+	if err := os.Truncate(path, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := found.Read(t.Context(), memory); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), path+`: tensor "w": reading the data: `) {
+		t.Errorf("a file that was cut: %v", err)
 	}
 }
 
@@ -202,14 +261,14 @@ func TestUnsupported(t *testing.T) {
 	for _, dtype := range []string{"I64", "F64", "BOOL", "F8_E4M3"} {
 		path := put(t, raw(dtype, "1", make([]byte, 8)), dir, dtype)
 		want := fmt.Sprintf(`%s: tensor "w": dtype %q is not supported; F16, BF16, F32 and I32 are supported, and I64 for indices`, path, dtype)
-		if _, err := mustOpen(t, path).Read("w"); err == nil || err.Error() != want {
+		if _, err := mustOpen(t, path).Find("w"); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		if dtype == "I64" {
 			continue
 		}
 		want = fmt.Sprintf(`%s: tensor "w": dtype %q is not supported; indices are I32 or I64`, path, dtype)
-		if _, err := mustOpen(t, path).ReadIndices("w"); err == nil || err.Error() != want {
+		if _, err := mustOpen(t, path).FindIndices("w"); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -217,8 +276,8 @@ func TestUnsupported(t *testing.T) {
 
 func TestStage(t *testing.T) {
 	dir := t.TempDir()
-	one := &safetensors.File{Entries: []Entry{{Name: "w", DType: num.F32, Shape: []int{2}, Data: make([]byte, 8)}}}
-	two := &safetensors.File{Entries: append(one.Entries, Entry{Name: "v", DType: num.BF16, Shape: []int{1}, Data: make([]byte, 2)})}
+	one := &safetensors.File{Entries: []safetensors.Entry{{Name: "w", DType: num.F32, Shape: []int{2}, Data: make([]byte, 8)}}}
+	two := &safetensors.File{Entries: append(one.Entries, safetensors.Entry{Name: "v", DType: num.BF16, Shape: []int{1}, Data: make([]byte, 2)})}
 	var b newfile.Batch
 	defer b.Discard()
 	for path, f := range map[string]*safetensors.File{"a": two, "a.safetensors": one, "a.npy": one, "a.safetensors.index.json": two} {

@@ -49,6 +49,13 @@ func versioned(major, minor byte, header string, dataBytes int) []byte {
 
 // ways are all ways to read a file.
 var ways = map[string]func(t testing.TB, content []byte) (Array, error){
+	"NewReader": func(_ testing.TB, b []byte) (Array, error) {
+		r, err := NewReader(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return Array{}, err
+		}
+		return r.array()
+	},
 	"Read":                func(_ testing.TB, b []byte) (Array, error) { return Read(bytes.NewReader(b)) },
 	"Read byte by byte":   func(_ testing.TB, b []byte) (Array, error) { return Read(iotest.OneByteReader(bytes.NewReader(b))) },
 	"Read, EOF with data": func(_ testing.TB, b []byte) (Array, error) { return Read(iotest.DataErrReader(bytes.NewReader(b))) },
@@ -270,22 +277,12 @@ func TestOpen(t *testing.T) {
 	if data, err := r.Bytes(); err != nil || !bytes.Equal(data, content[len(content)-16:]) {
 		t.Errorf("it holds %v, %v", data, err)
 	}
-	// The file is cut, or grows, while it is open.
-	for want, change := range map[string]int64{"but the file has 15": -1, "goes on": 1} {
-		r, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, int64(len(content))+change); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Bytes(); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-		r.Close()
-		if err := os.WriteFile(path, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+	// The file is cut while it is open.
+	if err := os.Truncate(path, int64(len(content))-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Bytes(); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "but the file has 15") || !strings.HasPrefix(err.Error(), path) {
+		t.Errorf("a file that was cut: %v", err)
 	}
 	if _, err := Open(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("absent: %v", err)
@@ -364,7 +361,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(golden)
 	f.Fuzz(func(t *testing.T, content []byte) {
 		got, err := Read(bytes.NewReader(content))
-		sized, errSized := newReader(bytes.NewReader(content), int64(len(content)))
+		sized, errSized := NewReader(bytes.NewReader(content), int64(len(content)))
 		if errSized == nil {
 			_, errSized = sized.Bytes()
 			if sized.info.Descr == Int64 && errSized == nil {

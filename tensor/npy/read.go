@@ -19,8 +19,7 @@ const maxHeader = 1 << 20
 type Reader struct {
 	path    string // empty where there is none
 	info    Info
-	source  io.Reader // the data
-	isSized bool      // the data is known to be as long as the header says
+	data    *io.SectionReader
 	closing io.Closer // nil if there is nothing to close
 }
 
@@ -37,14 +36,15 @@ func ReadFile(path string) (Array, error) {
 // Read reads a file of unknown size, to the end of r. Memory grows with the bytes that
 // come, never with the size that a header announces.
 func Read(r io.Reader) (Array, error) {
-	opened, err := newReader(r, -1)
+	opened, err := readStream(r)
 	if err != nil {
 		return Array{}, err
 	}
 	return opened.array()
 }
 
-// Open reads the header of a file.
+// Open reads the header of a file. What is not a regular file, such as a pipe, is read
+// to its end.
 func Open(path string) (*Reader, error) {
 	source, err := os.Open(path)
 	if err != nil {
@@ -55,11 +55,12 @@ func Open(path string) (*Reader, error) {
 		source.Close()
 		return nil, err
 	}
-	size := int64(-1)
+	var r *Reader
 	if info.Mode().IsRegular() {
-		size = info.Size()
+		r, err = NewReader(source, info.Size())
+	} else {
+		r, err = readStream(source)
 	}
-	r, err := newReader(source, size)
 	if err != nil {
 		source.Close()
 		return nil, inFile(path, err)
@@ -68,22 +69,45 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// newReader reads the header of a file of size bytes, or of unknown size where that is
-// negative.
-func newReader(source io.Reader, size int64) (*Reader, error) {
-	h, length, err := readHeader(source)
+// NewReader reads the header of a file of that size.
+func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
+	size = max(size, 0)
+	h, length, err := readHeader(io.NewSectionReader(source, 0, size))
 	if err != nil {
 		return nil, err
 	}
-	if want, _ := h.byteCount(); size >= 0 {
-		switch have := size - length; {
-		case have < want:
-			return nil, h.cutShort(have)
-		case have > want:
-			return nil, h.goesOn()
-		}
+	want, _ := h.byteCount()
+	switch have := size - length; {
+	case have < want:
+		return nil, h.cutShort(have)
+	case have > want:
+		return nil, h.goesOn()
 	}
-	return &Reader{info: h.Info, source: source, isSized: size >= 0}, nil
+	return &Reader{info: h.Info, data: io.NewSectionReader(source, length, want)}, nil
+}
+
+// readStream reads all of a file whose size is not known into memory.
+func readStream(source io.Reader) (*Reader, error) {
+	h, _, err := readHeader(source)
+	if err != nil {
+		return nil, err
+	}
+	want, _ := h.byteCount()
+	data, err := readAll(source, want)
+	if err != nil {
+		return nil, err
+	}
+	if have := int64(len(data)); have < want {
+		return nil, h.cutShort(have)
+	}
+	var next [1]byte
+	switch n, err := io.ReadFull(source, next[:]); {
+	case n > 0:
+		return nil, h.goesOn()
+	case err != io.EOF:
+		return nil, fmt.Errorf("reading the end of the file: %w", err)
+	}
+	return &Reader{info: h.Info, data: io.NewSectionReader(bytes.NewReader(data), 0, want)}, nil
 }
 
 // readHeader returns the header and the number of bytes up to its end.
@@ -150,38 +174,27 @@ func (r *Reader) Close() error {
 	return r.closing.Close()
 }
 
-// Bytes reads the data. It can be read once.
-func (r *Reader) Bytes() ([]byte, error) {
-	data, err := r.bytes()
-	if err != nil && r.path != "" {
-		err = inFile(r.path, err)
-	}
-	return data, err
+// Data returns the data where it lies.
+func (r *Reader) Data() *io.SectionReader {
+	return io.NewSectionReader(r.data, 0, r.data.Size())
 }
 
-func (r *Reader) bytes() (data []byte, err error) {
-	want, _ := r.info.byteCount()
-	if r.isSized {
-		data = make([]byte, want)
-		n, readErr := io.ReadFull(r.source, data)
-		if readErr != nil && readErr != io.EOF && readErr != io.ErrUnexpectedEOF {
-			return nil, fmt.Errorf("reading the data: %w", readErr)
-		}
-		data = data[:n]
-	} else if data, err = readAll(r.source, want); err != nil {
-		return nil, err
+// Bytes reads the data.
+func (r *Reader) Bytes() ([]byte, error) {
+	data := make([]byte, r.data.Size())
+	n, err := io.ReadFull(r.Data(), data)
+	switch {
+	case err == nil || len(data) == 0:
+		return data, nil
+	case err == io.EOF || err == io.ErrUnexpectedEOF: // the file was cut after it was opened
+		err = r.info.cutShort(int64(n))
+	default:
+		err = fmt.Errorf("reading the data: %w", err)
 	}
-	if have := int64(len(data)); have < want {
-		return nil, r.info.cutShort(have)
+	if r.path != "" {
+		err = inFile(r.path, err)
 	}
-	var next [1]byte
-	switch n, err := io.ReadFull(r.source, next[:]); {
-	case n > 0:
-		return nil, r.info.goesOn()
-	case err != io.EOF:
-		return nil, fmt.Errorf("reading the end of the file: %w", err)
-	}
-	return data, nil
+	return nil, err
 }
 
 func (r *Reader) array() (Array, error) {

@@ -103,6 +103,20 @@ func (r *Reader) Bytes(name string) ([]byte, error) {
 	return data, nil
 }
 
+// Data returns the data of a tensor where it lies, for one that is too large to be read
+// at once.
+func (r *Reader) Data(name string) (*io.SectionReader, error) {
+	e, err := r.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.data(e), nil
+}
+
+func (r *Reader) data(e *located) *io.SectionReader {
+	return io.NewSectionReader(r.source, r.dataAt+e.begin, e.end-e.begin)
+}
+
 func (r *Reader) find(name string) (*located, error) {
 	i, ok := slices.BinarySearchFunc(r.header.tensors, name, func(e located, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
@@ -112,7 +126,7 @@ func (r *Reader) find(name string) (*located, error) {
 }
 
 func (r *Reader) bytes(e *located) ([]byte, error) {
-	data, err := readExactly(io.NewSectionReader(r.source, r.dataAt+e.begin, e.end-e.begin), e.end-e.begin, true)
+	data, err := readExactly(r.data(e), e.end-e.begin, true)
 	if err == nil && int64(len(data)) < e.end-e.begin { // the file was cut after it was opened
 		err = badTensor(e.Name, "data_offsets [%d, %d] go beyond the data", e.begin, e.end)
 	}

@@ -81,6 +81,15 @@ func (s *Shards) Bytes(name string) ([]byte, error) {
 	return r.Bytes(name)
 }
 
+// Data returns the data of a tensor where it lies.
+func (s *Shards) Data(name string) (*io.SectionReader, error) {
+	r, err := s.reader(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.Data(name)
+}
+
 // reader returns the opened shard that holds a tensor.
 func (s *Shards) reader(name string) (*Reader, error) {
 	file, ok := s.files[name]

@@ -1,0 +1,100 @@
+package file
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// Tensor is a tensor on the disk.
+type Tensor struct {
+	DType num.DType // as which it is read: I32 for indices of 64 bits
+	Shape []int
+
+	set    *Set
+	name   string
+	isWide bool // it has 64-bit integers
+}
+
+// String reads `model.safetensors: tensor "x"`.
+func (t *Tensor) String() string { return t.set.path + ": " + t.subject() }
+
+func (t *Tensor) subject() string {
+	if t.set.IsArray() {
+		return "the array"
+	}
+	return fmt.Sprintf("tensor %q", t.name)
+}
+
+func (t *Tensor) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", t, fmt.Errorf(format, args...))
+}
+
+// piece is how many bytes are read before the context is asked again.
+const piece = 8 << 20
+
+// Read reads the data into memory of its size. Indices of 64 bits are narrowed; one that
+// does not fit is a tensor.BadArgument. Once ctx has ended it returns the error of ctx.
+func (t *Tensor) Read(ctx context.Context, memory []byte) error {
+	data, err := t.set.source.Data(t.name)
+	if err != nil {
+		return err
+	}
+	fill, want := t.fill, int64(len(memory))
+	if t.isWide {
+		fill, want = t.narrow, 2*want
+	}
+	if data.Size() != want {
+		return t.errorf("memory of %d bytes for data of %d", len(memory), data.Size())
+	}
+	for at := 0; at < len(memory); at += piece {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part := memory[at:min(at+piece, len(memory))]
+		if err := fill(part, data, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tensor) fill(memory []byte, data io.Reader, _ int) error {
+	if _, err := io.ReadFull(data, memory); err != nil {
+		return t.errorf("reading the data: %w", err)
+	}
+	return nil
+}
+
+// narrow fills memory, which lies at that place in the tensor's, with indices.
+func (t *Tensor) narrow(memory []byte, data io.Reader, at int) error {
+	wide := make([]byte, 2*len(memory))
+	if err := t.fill(wide, data, at); err != nil {
+		return err
+	}
+	for i := range len(memory) / 4 {
+		index := int64(binary.LittleEndian.Uint64(wide[8*i:]))
+		if int64(int32(index)) != index {
+			return &tensor.BadArgument{
+				Op: t.set.path, Operand: t.subject(), Got: fmt.Sprintf("has %d at %v", index, position(at/4+i, t.Shape)),
+				Want: fmt.Sprintf("indices from %d to %d", math.MinInt32, math.MaxInt32),
+			}
+		}
+		binary.LittleEndian.PutUint32(memory[4*i:], uint32(index))
+	}
+	return nil
+}
+
+// position returns the place of the i-th element in row-major order.
+func position(i int, shape []int) []int {
+	at := make([]int, len(shape))
+	for k := len(shape) - 1; k >= 0; k-- {
+		at[k], i = i%shape[k], i/shape[k]
+	}
+	return at
+}
