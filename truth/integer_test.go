@@ -149,7 +149,7 @@ func TestColumnsNeedDigits(t *testing.T) {
 	}
 	close := rowwise("close", func(b *def.Builder) {
 		x := b.In("x")
-		b.OutRow("i", def.RowArgMax(x.Add(def.Decimal("0.1")).Sub(b.In("z"))))
+		b.OutRow("i", def.RowArgMax(x.Add(def.Number("0.1")).Sub(b.In("z"))))
 	})
 	operands = []num.Array{row(1, 1, 0), row(0, -0x1p-70, 0), num.NewArray(num.I32, 1, 1)}
 	r = enclose(t, close, truth.Exact, nil, operands...)
