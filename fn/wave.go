@@ -7,8 +7,8 @@ import (
 )
 
 // Sin is the sine for |x| ≤ 2¹⁷; zeros keep their sign. Beyond it is NaN: three constants
-// reduce the argument no further, neighbours there are soon a turn apart, and a number
-// that means nothing would not be noticed.
+// reduce the argument no further, and a number with few right digits, or none, would not
+// be noticed.
 func Sin(x def.Value) def.Value { return SinFunction.Of(x) }
 
 // Cos is the cosine for |x| ≤ 2¹⁷, and NaN beyond, as [Sin] is.
@@ -16,7 +16,7 @@ func Cos(x def.Value) def.Value { return CosFunction.Of(x) }
 
 // SinFunction is [Sin].
 //
-// Both reduce x = n·½π + r + rl with |r| ≤ ¼π, where r and rl, what r is off by, together
+// Both reduce x = n·½π + r + rl with |r| ≤ ¼π or hardly more. r and rl, what r is off by, together
 // are x's distance from n·½π to 56 bits after the point: near the zeros, where no argument
 // comes closer than 2⁻²⁸, r + rl still has more digits than the result.
 //

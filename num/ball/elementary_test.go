@@ -213,17 +213,17 @@ func TestWaves(t *testing.T) {
 		}
 	}
 	// Next to zeros far out, where the error of the reduction is what counts.
-	half, close := Pi(200), 0
+	half, near := Pi(200), 0
 	half.SetMantExp(half, -1)
 	for k := 400_001; k < 660_000; k += 2 {
 		x, _ := newMid(200).Mul(half, newMid(64).SetInt64(int64(k))).Float64()
 		if z := FromFloat64(x).Cos(); math.Abs(z.Mid) < float64(k)*0x1p-67 {
 			checkAt(t, "cos", z, NewBig(x, 200).Cos())
-			close++
+			near++
 		}
 	}
-	if close < 5 {
-		t.Errorf("only %d arguments are that close to a zero", close)
+	if near < 5 {
+		t.Errorf("only %d arguments are that close to a zero", near)
 	}
 	for _, x := range []float64{waveLimit, -waveLimit, math.Nextafter(waveLimit, math.Inf(1)), 1e22, -0x1p1000, math.MaxFloat64, 0x1p-1074, -0x1p-600} {
 		checkAt(t, "sin", FromFloat64(x).Sin(), cutWave("sin", NewBig(x, 200).Sin()))

@@ -51,7 +51,7 @@ func pointErf(x float64) float64 {
 	var terms [11]float64
 	terms[1] = h
 	for n := 1; n < 10; n++ {
-		terms[n+1] = -float64(h*(float64(2*c*terms[n])+float64(float64(h*erfRatio[n])*terms[n-1]))) * erfInverse[n]
+		terms[n+1] = float64(-h * (float64(2*c*terms[n]) + float64(float64(h*erfRatio[n])*terms[n-1])) * erfInverse[n])
 	}
 	sum := 0.0
 	for n := 10; n > 0; n-- {
@@ -78,7 +78,7 @@ func (a Ball) Erf() Ball {
 		c := pointErf(a.Mid)
 		e := min(m, erfLimit)
 		slope := twoOverRootPi * pointExp(-float64(e*e)) * (1 + 0x1p-40) * (1 + 4*(m*a.Rad))
-		return outward(c, float64(math.Abs(c)*erfErr)+slope*a.Rad)
+		return outward(c, float64(math.Abs(c)*erfErr)+float64(slope*a.Rad))
 	}
 	if !a.Known() {
 		return unknown

@@ -50,7 +50,7 @@ func (a Ball) Exp2() Ball {
 	case a.Rad == 0:
 		return exp2At(a.Mid)
 	case a.Rad <= 1 && exp2Min <= a.Mid && a.Mid <= exp2Max:
-		c, r := pointExp2(a.Mid), a.Rad*math.Ln2
+		c, r := pointExp2(a.Mid), float64(a.Rad*math.Ln2)
 		return outward(c, c*r*(1+r))
 	}
 	return increasing(a, exp2At)
@@ -130,7 +130,7 @@ func (a Ball) Log2() Ball {
 		return log2At(a.Mid)
 	case a.Rad <= a.Mid*0.25:
 		c := pointLog2(a.Mid)
-		return outward(c, float64(math.Abs(c)*log2Err)+a.Rad/d*math.Log2E)
+		return outward(c, float64(math.Abs(c)*log2Err)+float64(a.Rad/d*math.Log2E))
 	}
 	return increasing(a, log2At)
 }

@@ -122,7 +122,7 @@ func (a Ball) Cos() Ball {
 // wave is a ball around c, which is off by err and the slack of k; slope is the other of
 // sine and cosine, off by less than 2^-50 even if tiny.
 func wave(c, err, slope, r float64, k int) Ball {
-	return outward(c, err+waveSlack(k)+float64(r*(math.Abs(slope)+(0x1p-50+0.5*r))))
+	return outward(c, err+waveSlack(k)+float64(r*(math.Abs(slope)+(0x1p-50+float64(0.5*r)))))
 }
 
 func sinAt(x float64) Ball { return FromFloat64(x).Sin() }
@@ -142,7 +142,7 @@ func waveBetween(lo, hi float64, at func(float64) Ball, top float64) (l, h float
 	l2, h2 := at(hi).Bounds()
 	l, h = min(l, l2), max(h, h2)
 	// In quarter turns the ends are off by less than 2^20*2^-51.
-	first, last := lo*(2/math.Pi)-0x1p-30, hi*(2/math.Pi)+0x1p-30
+	first, last := float64(lo*(2/math.Pi))-0x1p-30, float64(hi*(2/math.Pi))+0x1p-30
 	passes := func(place float64) bool { return place+4*math.Ceil((first-place)/4) <= last }
 	if passes(top) {
 		h = 1
