@@ -13,7 +13,7 @@ import (
 func TestIntOutputs(t *testing.T) {
 	d := def.Must(def.Rowwise("top", func(b *def.Builder) {
 		x := b.In("x")
-		best := def.RowArgMax(x.Mul(def.Decimal("0.1")))
+		best := def.RowArgMax(x.Mul(def.Number("0.1")))
 		b.OutRow("index", best)
 		b.OutRow("value", x.At(best), def.Like("x"))
 		b.Out("mark", def.Select(b.Col().Equal(best), def.IntConst(1), def.IntConst(0)))
