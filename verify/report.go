@@ -412,8 +412,8 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	for _, c := range claimsOf(s.t.Definition) {
 		nonClaims = append(nonClaims, c.String())
 	}
-	if slices.ContainsFunc(s.t.Definition.Operands, func(o def.Operand) bool { return o.IsOut && o.IsInt() }) {
-		nonClaims = append(nonClaims, "int32 outputs have no error in ulps: they were compared with the answer, or with the set of admissible values, and with nothing else")
+	if hasIntOutputs(s.t.Definition) {
+		nonClaims = append(nonClaims, noULPs)
 	}
 	if s.t.Lowering.Name == "cpu.reference" {
 		nonClaims = append(nonClaims, "the lowering is the reference itself: that it agrees with the reference shows nothing about either")
@@ -422,6 +422,13 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
 	return claims, nonClaims
+}
+
+// noULPs is what reports on int32 outputs do not say.
+const noULPs = "int32 outputs have no error in ulps: they were compared with the answer, or with the set of admissible values, and with nothing else"
+
+func hasIntOutputs(d *def.Definition) bool {
+	return slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && o.IsInt() })
 }
 
 // outputOf is the first output.

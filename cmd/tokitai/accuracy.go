@@ -44,9 +44,15 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 				table = nil
 			}
 			rows, err := measure(c, operations, table)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
+			}
+			for _, o := range operations {
+				if isOfInts(o) {
+					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has int32 outputs alone, which have no error in ulps\n", o.Name)
+				}
+			}
+			switch {
 			case asMarkdown:
 				_, err = io.WriteString(w, accuracy.Markdown(rows))
 			case asJSON:
@@ -60,6 +66,18 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 	return c
 }
 
+// isOfInts reports whether an operation has int32 outputs alone.
+func isOfInts(o *op.Operation) bool {
+	for _, d := range o.Definitions {
+		for i := range d.Operands {
+			if d.Operands[i].IsOut && !d.Operands[i].IsInt() {
+				return false
+			}
+		}
+	}
+	return len(o.Definitions) > 0
+}
+
 // measure prints rows as they come, unless table is nil.
 func measure(c *cobra.Command, operations []*op.Operation, table *accuracyTable) ([]accuracy.Row, error) {
 	progress := startProgress(c)
@@ -68,7 +86,11 @@ func measure(c *cobra.Command, operations []*op.Operation, table *accuracyTable)
 		if c.Context().Err() != nil {
 			return
 		}
-		progress.say("%d of %d kinds of data and formats, now after %s", done, total, rows[0].Operation.Name)
+		after := ""
+		if len(rows) > 0 {
+			after = ", now after " + rows[0].Operation.Name
+		}
+		progress.say("%d of %d kinds of data and formats%s", done, total, after)
 		progress.of(float64(done), 0, float64(total))
 		if table != nil {
 			progress.aside(func() { table.rows(measuredRows(rows)) })

@@ -31,6 +31,15 @@ var (
 		b.OutCol("dbias", def.ColSum(dy), def.Only(num.F32))
 		b.OutRow("largest", def.RowMax(dy), def.Like("dy"))
 	}))
+
+	greedy = def.Must(def.Rowwise("greedy", func(b *def.Builder) {
+		logits := b.In("logits")
+		token, last := def.RowArgMax(logits), def.RowArgMin(logits)
+		b.OutRow("token", token)
+		b.OutRow("logit", logits.At(token), def.Like("logits"))
+		b.Out("mark", def.Select(b.Col().Equal(token), last, b.Col()))
+		b.OutCol("count", def.ColSum(def.Select(b.Col().Equal(token), b.ColFloat(), def.Zero)), def.Only(num.F32))
+	}))
 )
 
 // TestUserDefinitions computes definitions of a user on the CPU, in the simulator and on
@@ -43,7 +52,7 @@ func TestUserDefinitions(t *testing.T) {
 		queues = append(queues, newQueue(t, gputest.NeedsSim(t, 32)))
 	}
 	var list []shipped
-	for _, d := range []*def.Definition{rmsNorm, swiGLU, biasGrad} {
+	for _, d := range []*def.Definition{rmsNorm, swiGLU, biasGrad, greedy} {
 		user := &op.Operation{Name: d.Name, Data: []op.Data{{Definition: d, Params: make([]float64, len(d.Params))}}}
 		for i := range user.Data[0].Params {
 			user.Data[0].Params[i] = 1e-6
