@@ -132,12 +132,13 @@ func TestDefinitionsThatAreNotTaken(t *testing.T) {
 		waitFor(t, "the process is killed", func() bool { return d.Stats().Deaths == 1 })
 	})
 	t.Run("refused", func(t *testing.T) {
-		d := fakeDevice(t, "define-refuse", Options{})
-		for range 2 { // the second time too: nothing is remembered of a refusal
-			var syntax *def.SyntaxError
-			if err := askDouble(t, t.Context(), d); !errors.As(err, &syntax) || syntax.Line != 2 || syntax.Column != 7 {
-				t.Errorf("got %v, want the place of a mistake", err)
-			}
+		d := fakeDevice(t, "define-later", Options{})
+		var syntax *def.SyntaxError
+		if err := askDouble(t, t.Context(), d); !errors.As(err, &syntax) || syntax.Line != 2 || syntax.Column != 7 {
+			t.Errorf("got %v, want the place of a mistake", err)
+		}
+		if err := askDouble(t, t.Context(), d); err != nil {
+			t.Errorf("the next call: %v, want none: a refusal is not remembered", err)
 		}
 		if s := d.Stats(); s.Deaths != 0 {
 			t.Errorf("got %+v, want no death", s)

@@ -117,7 +117,7 @@ func (f *fake) define(request uint64, text []byte) {
 		os.Exit(7)
 	case f.role == "define-other":
 		identity = protocol.IdentityPrefix + "0"
-	case f.role == "define-refuse":
+	case f.role == "define-later" && f.definitions == 1:
 		f.reply(request, protocol.KindError, protocol.FailureOf(&def.SyntaxError{Line: 2, Column: 7, Message: "unexpected"}).Append(nil))
 		return
 	}
