@@ -42,6 +42,18 @@ rowwise pick
 """
 
 
+BEST = """tokitai-def 1
+rowwise best
+  in    x[R,C]
+  param scale float in (0,+Inf)
+  out   best[R] i32
+  out   value[R] f32
+  i = rowargmax(x)
+  best <- i
+  value <- scale * at(x, i)
+"""
+
+
 class Definitions(Served):
     def test_call(self) -> None:
         rmsnorm = self.client.define(RMSNORM)
@@ -100,6 +112,15 @@ class Definitions(Served):
         with self.assertRaises(TokitaiError) as caught:
             pick(x=x, label=array.array("i", [2, 3]))
         self.assertEqual((caught.exception.code, caught.exception.details["position"]), (2, "1"))
+
+    def test_int32_outputs(self) -> None:
+        best = self.client.define(BEST)
+        result = best(x=Tensor.of("f16", [1, 5, 5, -3, -2, -9], (2, 3)), scale=0.5)
+        self.assertEqual((result["best"].dtype, result["best"].values()), ("i32", [1, 1]))
+        self.assertEqual(result["value"].values(), [2.5, -1])
+        with self.assertRaises(TokitaiError) as caught:
+            best(x=Tensor.of("f16", [1], (1, 1)), scale=0)
+        self.assertEqual((caught.exception.code, caught.exception.details["operand"]), (2, "scale"))
 
     def test_arrays(self) -> None:
         rmsnorm = self.client.define(RMSNORM)
