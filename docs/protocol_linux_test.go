@@ -21,8 +21,8 @@ const protocolFile = "protocol.md"
 // what differs from process to process.
 func TestProtocolExamples(t *testing.T) {
 	frames := framesOf(t)
-	if len(frames) != 6 {
-		t.Fatalf("%s has %d frames in bytes, want 6", protocolFile, len(frames))
+	if len(frames) != 8 {
+		t.Fatalf("%s has %d frames in bytes, want 8", protocolFile, len(frames))
 	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

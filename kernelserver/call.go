@@ -328,7 +328,11 @@ func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine
 	var inline, shared int64
 	for n := range calls {
 		rc, p := &calls[n], r.call.next()
-		p.Definition, p.Lowering = rc.Definition.Name, rc.Lowering
+		var err error
+		if p.Definition, err = k.define(ctx, c, rc.Definition); err != nil {
+			return err
+		}
+		p.Lowering = rc.Lowering
 		p.Policy, p.BadIndex, p.Admission = uint8(rc.Policy), uint8(rc.BadIndex), uint8(rc.Admission)
 		for i, v := range rc.Params {
 			p.Params = append(p.Params, protocol.Param{Name: rc.Definition.Params[i].Name, Value: v})

@@ -46,10 +46,10 @@ type conn struct {
 	outgoing  []outgoing
 	isWriting bool // the stream is being written to
 	pending   map[uint64]*request
-	lastID    uint64 // never used again
-	failure   error  // why nothing can be sent any more
-	death     error  // what pending requests got, once they did
-	arenas    map[uint32]*announcement
+	lastID    uint64                // never used again
+	failure   error                 // why nothing can be sent any more
+	death     error                 // what pending requests got, once they did
+	told      map[any]*announcement // arenas by number, definitions by identity
 
 	failed     chan struct{} // closed with failure
 	readerDone chan struct{}
@@ -68,7 +68,8 @@ type request struct {
 	id   uint64
 	kind protocol.Kind
 
-	replyBytes int64 // data that a good reply must have
+	replyBytes int64  // data that a good reply must have
+	identity   string // that the reply to DEFINE must have
 	frame      []byte
 	body       []byte // of the reply
 
@@ -116,7 +117,7 @@ func (c *conn) recycle(r *request) {
 }
 
 func newConn(s stream, settled func(*request, bool)) *conn {
-	c := &conn{stream: s, settled: settled, pending: map[uint64]*request{}, arenas: map[uint32]*announcement{},
+	c := &conn{stream: s, settled: settled, pending: map[uint64]*request{}, told: map[any]*announcement{},
 		failed: make(chan struct{}), readerDone: make(chan struct{}), writerDone: make(chan struct{})}
 	c.hasWork.L = &c.mu
 	go c.write()
@@ -414,7 +415,7 @@ func (c *conn) readReply(in *bufio.Reader) error {
 // mostBytes bounds the body of a good reply.
 func (r *request) mostBytes() uint64 {
 	switch r.kind {
-	case protocol.KindHello:
+	case protocol.KindHello, protocol.KindDefine:
 		return maxFailureBytes
 	case protocol.KindCall:
 		return maxLoweringBytes*uint64(len(r.call.list)) + uint64(r.replyBytes)
@@ -446,6 +447,11 @@ func (r *request) parse(kind protocol.Kind) error {
 		}
 	case protocol.KindNew:
 		r.number, err = protocol.ParseNumber(r.body)
+	case protocol.KindDefine:
+		var defined protocol.Defined
+		if defined, err = protocol.ParseDefined(r.body); err == nil && defined.Identity != r.identity {
+			return misbehaved(r.identity, "identity %q in reply to DEFINE", defined.Identity)
+		}
 	default:
 		if r.data = r.body; int64(len(r.data)) != r.replyBytes {
 			return misbehaved(fmt.Sprint(r.replyBytes), "%d bytes in reply to %v", len(r.data), r.kind)

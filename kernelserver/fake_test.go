@@ -3,6 +3,7 @@
 package kernelserver
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/def"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 )
@@ -41,9 +43,10 @@ func TestMain(m *testing.M) {
 // fake speaks the protocol for calls of one input and one output, which it answers with
 // the input.
 type fake struct {
-	conn  *shm.Conn
-	role  string
-	calls int
+	conn        *shm.Conn
+	role        string
+	calls       int
+	definitions int
 }
 
 func (f *fake) serve() {
@@ -65,6 +68,8 @@ func (f *fake) serve() {
 		case protocol.KindCall:
 			f.calls++
 			f.call(h.Request, body)
+		case protocol.KindDefine:
+			f.define(h.Request, body)
 		case protocol.KindCancel:
 		default:
 			f.reply(h.Request, protocol.KindOK, nil)
@@ -99,6 +104,24 @@ func (f *fake) hello(request uint64) {
 	if f.role == "idle-exit" {
 		os.Exit(4)
 	}
+}
+
+func (f *fake) define(request uint64, text []byte) {
+	f.definitions++
+	identity := fmt.Sprintf("%s%x", protocol.IdentityPrefix, sha256.Sum256(text))
+	switch {
+	case f.role == "define-hang":
+		return
+	case f.role == "define-once" && f.definitions > 1:
+		fmt.Fprintln(os.Stderr, "told twice")
+		os.Exit(7)
+	case f.role == "define-other":
+		identity = protocol.IdentityPrefix + "0"
+	case f.role == "define-later" && f.definitions == 1:
+		f.reply(request, protocol.KindError, protocol.FailureOf(&def.SyntaxError{Line: 2, Column: 7, Message: "unexpected"}).Append(nil))
+		return
+	}
+	f.reply(request, protocol.KindOK, (&protocol.Defined{Identity: identity}).Append(nil))
 }
 
 func (f *fake) call(request uint64, body []byte) {

@@ -56,7 +56,7 @@ func run(t *testing.T, program, python string, arguments ...string) []byte {
 // taken for one of other files.
 func watch(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"*.py", "../../cmd/tokitai/*.go"} {
+	for _, pattern := range []string{"*.py", "*/*.py", "../../cmd/tokitai/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
@@ -75,7 +75,7 @@ func TestClient(t *testing.T) {
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client")
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
 		}
@@ -94,15 +94,20 @@ func TestClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, rest, _ := strings.Cut(string(readme), "```python\n")
-		example, rest, ok := strings.Cut(rest, "```\n")
-		_, rest, _ = strings.Cut(rest, "```\n")
-		want, _, isPrinted := strings.Cut(rest, "```\n")
-		if !ok || !isPrinted {
-			t.Fatal("README.md has no example, or does not tell what it prints")
+		examples := strings.Split(string(readme), "```python\n")[1:]
+		if len(examples) == 0 {
+			t.Fatal("README.md has no example")
 		}
-		if got := run(t, program, interpreter, "-c", example); string(got) != want {
-			t.Errorf("the example prints\n%s\nwant, as README.md tells,\n%s", got, want)
+		for _, text := range examples {
+			example, rest, _ := strings.Cut(text, "```\n")
+			_, rest, _ = strings.Cut(rest, "```\n")
+			want, _, isPrinted := strings.Cut(rest, "```\n")
+			if !isPrinted {
+				t.Fatalf("README.md does not tell what this prints:\n%s", example)
+			}
+			if got := run(t, program, interpreter, "-c", example); string(got) != want {
+				t.Errorf("the example\n%s\nprints\n%s\nwant, as README.md tells,\n%s", example, got, want)
+			}
 		}
 	})
 }

@@ -557,8 +557,8 @@ class Refusals(Served):
         error = self.assertRefused(9, lambda: self.call("softmax.forward", x=x, y=Tensor.empty("f32", x.shape)))
         self.assertEqual(error.details["limit"], str(1 << 20))
 
-    def test_not_supported(self) -> None:
-        self.assertRefused(10, self.raw, tk.DEFINE)
+    def test_definition_that_is_none(self) -> None:
+        self.assertRefused(13, self.raw, tk.DEFINE)
 
     def test_kinds_that_are_not_known(self) -> None:
         for kind in (0, 13, 255, tk.GOOD, tk.ERROR, 2**32 - 1):

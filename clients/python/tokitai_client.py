@@ -14,6 +14,11 @@ processes see, or in Memory, which belongs to the process and stays there from c
     weights.write(Tensor.of("f32", [0.5] * 1024).data)
     client.call("gelu.forward", x=weights.tensor("f32", (1024,)), y=Tensor.empty("f32", (1024,)))
 
+A definition of one's own is text, and becomes something to call:
+
+    rmsnorm = client.define(text)
+    result = rmsnorm(x=x, gamma=gamma, eps=1e-6)                # outputs that are not given are made
+
 What the process refuses raises TokitaiError, and the process goes on; its death raises ServerDied.
 """
 
@@ -26,6 +31,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -67,7 +73,11 @@ ERROR_NAMES = {
     10: "not supported",
     11: "internal",
     12: "version",
+    13: "definition",
 }
+
+
+DEFINITION_ERROR = 13
 
 
 class TokitaiError(Exception):
@@ -82,6 +92,15 @@ class TokitaiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.message}"
+
+
+class DefinitionError(TokitaiError):
+    """A mistake in the text of a definition: line and column, both from 1, where the process tells them, else None."""
+
+    def __init__(self, code: int, message: str, details: Mapping[str, str]):
+        super().__init__(code, message, details)
+        self.line = int(details["line"]) if "line" in details else None
+        self.column = int(details["column"]) if "column" in details else None
 
 
 class ServerDied(Exception):
@@ -158,6 +177,10 @@ DTYPES: Dict[str, _DType] = {
 }
 
 
+_DTYPE_NAMES = {d.code: name for name, d in DTYPES.items()}
+_BUFFER_DTYPES = {("e", 2): "f16", ("f", 4): "f32", ("i", 4): "i32", ("l", 4): "i32"}
+
+
 def _dtype(name: str) -> _DType:
     if name not in DTYPES:
         raise ValueError(f"dtype {name!r}, want one of {', '.join(DTYPES)}")
@@ -192,6 +215,15 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * _dtype(self.dtype).size
+
+    @classmethod
+    def from_buffer(cls, array: Any) -> Tensor:
+        """A copy of an array of f16, f32 or int32 that has Python's buffer protocol, such as one of numpy or array.array."""
+        view = memoryview(array)
+        dtype = _BUFFER_DTYPES.get((view.format.lstrip("@=<" if sys.byteorder == "little" else "<"), view.itemsize))
+        if dtype is None:
+            raise TypeError(f"an array of format {view.format!r}, want 'e' (f16), 'f' (f32) or 'i' (i32)")
+        return cls(dtype, view.shape, view.tobytes())
 
     def values(self) -> List[Any]:
         """The elements as numbers, row by row."""
@@ -252,6 +284,34 @@ class Definition(NamedTuple):
     name: str
     operands: Dict[str, int]
     params: List[str]
+
+
+class OperandForm(NamedTuple):
+    """An operand of a definition: its role is 1 read, 2 written, 3 both; sizes are letters, the same letter is the same
+    size; it may have one of the dtypes, or that of the operand like, unless that is empty."""
+
+    name: str
+    role: int
+    sizes: List[str]
+    dtypes: List[str]
+    like: str
+
+
+class ParamForm(NamedTuple):
+    """A parameter of a definition; default is None where a call has to give it."""
+
+    name: str
+    is_int: bool
+    default: Optional[float]
+
+
+class Defined(NamedTuple):
+    """What DEFINE tells of a definition. Calls name it by its identity."""
+
+    identity: str
+    name: str
+    operands: List[OperandForm]
+    params: List[ParamForm]
 
 
 class Stats(NamedTuple):
@@ -321,6 +381,15 @@ class _Body:
     def u64(self) -> int:
         return int.from_bytes(self.take(8), "little")
 
+    def f64(self) -> float:
+        return struct.unpack("<d", self.take(8))[0]
+
+    def dtype(self) -> str:
+        code = self.u8()
+        if code not in _DTYPE_NAMES:
+            raise ProtocolError(f"a dtype of number {code} in a reply")
+        return _DTYPE_NAMES[code]
+
     def string(self) -> str:
         try:
             return bytes(self.take(self.u32())).decode()
@@ -383,7 +452,7 @@ def _request_data(call: Call, roles: Mapping[str, int]) -> List[Buffer]:
 def _decode_error(body: _Body) -> TokitaiError:
     code, message = body.u32(), body.string()
     details = dict(body.list(lambda: (body.string(), body.string())))
-    return TokitaiError(code, message, details)
+    return (DefinitionError if code == DEFINITION_ERROR else TokitaiError)(code, message, details)
 
 
 def _decode_hello(body: _Body) -> Hello:
@@ -396,6 +465,21 @@ def _decode_definition(body: _Body) -> Definition:
     name = body.string()
     operands = dict(body.list(lambda: (body.string(), body.u8())))
     return Definition(name, operands, body.list(body.string))
+
+
+def _decode_operand_form(body: _Body) -> OperandForm:
+    return OperandForm(body.string(), body.u8(), body.list(body.string), body.list(body.dtype), body.string())
+
+
+def _decode_param_form(body: _Body) -> ParamForm:
+    name, is_int, has_default, default = body.string(), body.u8() == 1, body.u8() == 1, body.f64()
+    return ParamForm(name, is_int, default if has_default else None)
+
+
+def _decode_defined(body: _Body) -> Defined:
+    identity, name = body.string(), body.string()
+    operands = body.list(lambda: _decode_operand_form(body))
+    return Defined(identity, name, operands, body.list(lambda: _decode_param_form(body)))
 
 
 def _decode_results(body: _Body, calls: Sequence[Call], roles: Sequence[Mapping[str, int]]) -> List[Result]:
@@ -587,6 +671,7 @@ class Client:
         self._pending: Dict[int, Pending] = {}
         self._death: Optional[Exception] = None
         self._definitions: Optional[Dict[str, Definition]] = None
+        self._defined: Dict[str, Mapping[str, int]] = {}  # roles of operands by identity
         self._arenas = 0
 
         self._transport = _StdioTransport() if uses_stdio else _SocketTransport()
@@ -644,6 +729,24 @@ class Client:
         """Asks the process not to compute a request. There is no reply to this; the request itself is answered."""
         self._send(CANCEL, [_u64(pending.number)], self._next_number())
 
+    # Definitions
+
+    def define(self, text: Union[str, bytes]) -> Operation:
+        """A definition from its text, to be called. A mistake in it raises DefinitionError, with its line and column."""
+        return Operation(text, lambda: self)
+
+    def _define(self, text: Union[str, bytes]) -> Defined:
+        data = text.encode() if isinstance(text, str) else text
+        form = self.request(DEFINE, [data], _decode_defined).result()
+        with self._table:
+            self._defined[form.identity] = {o.name: o.role for o in form.operands}
+        return form
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process can be asked something, as far as is known."""
+        return self._death is None
+
     # Memory
 
     def new(self, nbytes: int) -> Memory:
@@ -683,6 +786,8 @@ class Client:
         return pending
 
     def _roles(self, definition: str) -> Mapping[str, int]:
+        if definition in self._defined:
+            return self._defined[definition]
         if self._definitions is None:
             self._definitions = {d.name: d for d in self.list()}
         known = self._definitions.get(definition)
@@ -771,6 +876,114 @@ class Client:
             waiting, self._pending = list(self._pending.values()), {}
         for pending in waiting:
             pending._fail(error)
+
+
+class Operation:
+    """A definition to be called with its operands and parameters by name:
+
+        result = rmsnorm(x=x, gamma=gamma, eps=1e-6)
+        result["y"].values()
+
+    Operands are Tensors, Placed tensors, or arrays that Tensor.from_buffer takes. Outputs that are not given are made, and
+    come with the result; parameters that have a default may be left out."""
+
+    def __init__(self, text: Union[str, bytes], find_client: Callable[[], Client]):
+        self._text = text
+        self._find_client = find_client
+        self._known_to = find_client()
+        self.form: Defined = self._known_to._define(text)
+
+    @property
+    def identity(self) -> str:
+        return self.form.identity
+
+    @property
+    def name(self) -> str:
+        return self.form.name
+
+    def __repr__(self) -> str:
+        return f"<{self.name}({', '.join(self._names())}), {self.identity}>"
+
+    def __call__(self, /, **arguments: Any) -> Result:
+        """Computes, and returns what the definition writes."""
+        call = self.prepare(**arguments)
+        return self._client().calls([call])[0]
+
+    def prepare(self, /, **arguments: Any) -> Call:
+        """A Call, for Client.calls and Client.submit; dataclasses.replace changes its policy or its lowering."""
+        unknown = [name for name in arguments if name not in self._names()]
+        if unknown:
+            raise TypeError(f"{self.name}: {unknown[0]} is unknown, want {', '.join(self._names())}")
+        params = {p.name: float(arguments[p.name]) for p in self.form.params if p.name in arguments}
+        for p in self.form.params:
+            if p.name not in params and p.default is None:
+                raise TypeError(f"{self.name}: the parameter {p.name} is missing")
+        operands: Dict[str, Operand] = {}
+        for form in self.form.operands:
+            if form.name in arguments:
+                operands[form.name] = self._operand(form.name, arguments[form.name])
+            elif form.role & READS:
+                raise TypeError(f"{self.name}: the operand {form.name} is missing")
+        for form in self.form.operands:
+            if form.name not in operands:
+                operands[form.name] = Tensor.empty(self._dtype_of(form, operands), self._shape_of(form, operands))
+        self._client()
+        return Call(self.identity, operands, params)
+
+    def _client(self) -> Client:
+        """The client, which has been told of the definition: another one than before where its process had died."""
+        client = self._find_client()
+        if client is not self._known_to:
+            client._define(self._text)
+            self._known_to = client
+        return client
+
+    def _names(self) -> List[str]:
+        return [form.name for form in self.form.operands] + [form.name for form in self.form.params]
+
+    def _operand(self, name: str, value: Any) -> Operand:
+        if isinstance(value, (Tensor, Placed)):
+            return value
+        try:
+            return Tensor.from_buffer(value)
+        except TypeError as error:
+            raise TypeError(f"{self.name}: {name} is {type(value).__name__}, want a Tensor, or an array of f16, f32 or i32 ({error})") from error
+
+    def _dtype_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> str:
+        """The dtype of an output: as the operand that it is like, else the only one, else that of the first operand of
+        real numbers."""
+        name, rule = form.name, form
+        forms = {f.name: f for f in self.form.operands}
+        while rule.like:
+            if rule.like in operands:
+                return operands[rule.like].dtype
+            rule = forms[rule.like]
+        if len(rule.dtypes) == 1:
+            return rule.dtypes[0]
+        for operand in operands.values():
+            if operand.dtype in rule.dtypes:
+                return operand.dtype
+        raise TypeError(f"{self.name}: nothing tells the dtype of {name}, want it as Tensor.empty(dtype, shape)")
+
+    def _shape_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> Tuple[int, ...]:
+        """The shape of an output: as that of an input with the same sizes, or with one more; else from the sizes, of which
+        the first stands for all leading ones."""
+        inputs = [(f.sizes, operands[f.name].shape) for f in self.form.operands if f.role & READS]
+        for sizes, shape in inputs:
+            if sizes == form.sizes:
+                return shape
+        for sizes, shape in inputs:
+            if len(sizes) > 1 and sizes[:-1] == form.sizes:
+                return shape[:-1]
+        known: Dict[str, int] = {}
+        for sizes, shape in inputs:
+            if sizes:
+                leading = len(shape) - len(sizes) + 1
+                known.update(zip(sizes, (math.prod(shape[: max(0, leading)]), *shape[max(0, leading) :])))
+        missing = [letter for letter in form.sizes if letter not in known]
+        if missing:
+            raise TypeError(f"{self.name}: nothing tells the size {missing[0]} of {form.name}, want it as Tensor.empty(dtype, shape)")
+        return tuple(known[letter] for letter in form.sizes)
 
 
 class Memory:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/tensor"
@@ -28,6 +29,7 @@ const (
 	CodeUnsupported
 	CodeInternal
 	CodeVersion
+	CodeDefinition
 )
 
 // ErrNoHandle is a handle or an arena that the process does not have.
@@ -142,6 +144,11 @@ func FailureOf(err error) *Failure {
 		add("clause", e.Clause)
 		add("got", e.Got)
 		add("want", e.Want)
+	} else if e, ok := errors.AsType[*def.SyntaxError](err); ok {
+		f.Code = CodeDefinition
+		integer("line", int64(e.Line))
+		integer("column", int64(e.Column))
+		add("reason", e.Message)
 	} else if e, ok := errors.AsType[*device.ArgumentError](err); ok {
 		f.Code = CodeBadArgument
 		add("op", e.Call)
@@ -218,6 +225,8 @@ func (f *Failure) goErrorAsSuch() error {
 		return ErrNoHandle
 	case CodeUnsupported:
 		return ErrUnsupported
+	case CodeDefinition:
+		return &def.SyntaxError{Line: int(integer("line")), Column: int(integer("column")), Message: reason}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/tensor"
@@ -41,6 +42,7 @@ var typedErrors = []struct {
 	{CodeOutOfMemory, &device.OutOfMemoryError{Device: "cpu"}, []error{device.ErrOutOfMemory}},
 	{CodeInadmissible, &engine.InadmissibleError{Lowering: "softmax.forward/cpu.rowwise", Device: "cpu", Test: "tail", Reason: "bits differ"}, []error{engine.ErrInadmissible}},
 	{CodeLost, &device.LostError{Device: "cuda:0", Cause: errors.New("cuStreamSynchronize: illegal address")}, []error{device.ErrLost}},
+	{CodeDefinition, &def.SyntaxError{Line: 3, Column: 17, Message: `unexpected ")"`}, nil},
 	{CodeInternal, &engine.LaunchError{Op: "gelu.forward", Cause: errors.New("kernel ended in a panic")}, nil},
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,20 @@ const maxString = 4096
 
 // dtypes are the formats by their number.
 var dtypes = [...]num.DType{1: num.F16, 2: num.BF16, 3: num.F32, 4: num.I32}
+
+// dtypeNumber returns a format's number; 0, which is refused, for one that has none.
+func dtypeNumber(d num.DType) uint8 { return uint8(1 + slices.Index(dtypes[1:], d)) }
+
+func (r *reader) dtype() num.DType {
+	d := r.u8("dtype")
+	if r.err == nil && (d == 0 || int(d) >= len(dtypes)) {
+		r.fail("dtype is %d, want 1 to %d", d, len(dtypes)-1)
+	}
+	if r.err != nil {
+		return num.NoDType
+	}
+	return dtypes[d]
+}
 
 func appendString(b []byte, s string) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))

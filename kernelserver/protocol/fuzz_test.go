@@ -46,7 +46,7 @@ func FuzzHello(f *testing.F)    { fuzz(f, "hello", "welcome") }
 func FuzzCalls(f *testing.F)    { fuzz(f, "calls") }
 func FuzzResults(f *testing.F)  { fuzz(f, "results") }
 func FuzzTransfer(f *testing.F) { fuzz(f, "write", "read", "number", "arena", "drop") }
-func FuzzList(f *testing.F)     { fuzz(f, "list", "stats", "nothing") }
+func FuzzList(f *testing.F)     { fuzz(f, "list", "stats", "nothing", "defined") }
 
 // FuzzFailure sends what arrived once more: its types must stay.
 func FuzzFailure(f *testing.F) {

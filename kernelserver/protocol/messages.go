@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"math"
-	"slices"
 
 	"tokitai/num"
 )
@@ -104,8 +103,7 @@ type Tensor struct {
 const maxRank = 255
 
 func (t *Tensor) append(b []byte) []byte {
-	dtype := 1 + slices.Index(dtypes[1:], t.DType) // 0, which is refused, for any other
-	b = append(b, uint8(dtype), uint8(t.Place), t.Carried)
+	b = append(b, dtypeNumber(t.DType), uint8(t.Place), t.Carried)
 	b = appendU32(b, uint32(len(t.Shape)))
 	for _, n := range t.Shape {
 		b = appendU64(b, uint64(n))
@@ -123,12 +121,9 @@ func (t *Tensor) append(b []byte) []byte {
 }
 
 func (r *reader) tensor() (t Tensor) {
-	d := r.u8("dtype")
-	if r.err == nil && (d == 0 || int(d) >= len(dtypes)) {
-		r.fail("dtype is %d, want 1 to %d", d, len(dtypes)-1)
+	if t.DType = r.dtype(); r.err != nil {
 		return t
 	}
-	t.DType = dtypes[d]
 	t.Place, t.Carried = Place(r.u8("place")), r.u8("data")
 	switch {
 	case t.Place > InHandle:
@@ -223,7 +218,7 @@ func (r *reader) call() (c Call) {
 		}
 	}
 	c.Lowering = r.string("lowering")
-	c.Params = make([]Param, r.countUpTo(maxParams, "parameters", 12))
+	c.Params = make([]Param, r.countUpTo(MaxParams, "parameters", 12))
 	for i := range c.Params {
 		c.Params[i] = Param{Name: r.string("parameter"), Value: r.f64("value")}
 	}
@@ -239,7 +234,7 @@ func (r *reader) call() (c Call) {
 const (
 	maxCalls    = 1 << 14
 	maxOperands = 32
-	maxParams   = 32
+	MaxParams   = 32 // of one call
 )
 
 // AppendCalls adds the body of a CALL to b, without its data.
@@ -494,11 +489,7 @@ func ParseList(body []byte) (list []Definition, err error) {
 		d.Name = r.string("definition")
 		d.Operands = make([]OperandUse, r.count("operands", 5))
 		for k := range d.Operands {
-			o := OperandUse{Name: r.string("operand"), Access: r.u8("access")}
-			if r.err == nil && (o.Access == 0 || o.Access > IsRead|IsWritten) {
-				r.fail("access is %d, want 1 to 3", o.Access)
-			}
-			d.Operands[k] = o
+			d.Operands[k] = OperandUse{Name: r.string("operand"), Access: r.access()}
 		}
 		d.Params = make([]string, r.count("parameters", 4))
 		for k := range d.Params {
@@ -506,6 +497,14 @@ func ParseList(body []byte) (list []Definition, err error) {
 		}
 	}
 	return list, r.end()
+}
+
+func (r *reader) access() uint8 {
+	a := r.u8("access")
+	if r.err == nil && (a == 0 || a > IsRead|IsWritten) {
+		r.fail("access is %d, want 1 to 3", a)
+	}
+	return a
 }
 
 // Stats is the good reply to a STATS.

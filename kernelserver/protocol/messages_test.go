@@ -98,6 +98,12 @@ var messages = []message{
 		again:  func(v any) []byte { return AppendList(nil, v.([]Definition)) },
 	},
 	{
+		name:   "defined",
+		random: func(r random) (any, []byte) { m := r.defined(); return m, m.Append(nil) },
+		parse:  func(b []byte) (any, error) { return ParseDefined(b) },
+		again:  func(v any) []byte { m := v.(Defined); return m.Append(nil) },
+	},
+	{
 		name:   "stats",
 		random: func(r random) (any, []byte) { m := r.stats(); return m, m.Append(nil) },
 		parse:  func(b []byte) (any, error) { return ParseStats(b) },
@@ -245,6 +251,18 @@ func TestRefusals(t *testing.T) {
 	access := func(a uint8) []byte {
 		return AppendList(nil, []Definition{{Name: "d", Operands: []OperandUse{{Name: "x", Access: a}}}})
 	}
+	parseDefined := func(b []byte) error { _, err := ParseDefined(b); return err }
+	defined := func(o OperandForm) []byte { m := Defined{Operands: []OperandForm{o}}; return m.Append(nil) }
+	param := func(isInt, hasDefault byte, value float64) []byte {
+		m := Defined{Params: []ParamForm{{Name: "p", Default: &value}}}
+		b := m.Append(nil)
+		b[len(b)-10], b[len(b)-9] = isInt, hasDefault
+		return b
+	}
+	manyOperands := func(n int) []byte {
+		m := Defined{Operands: slices.Repeat([]OperandForm{{Access: 1}}, n)}
+		return m.Append(nil)
+	}
 	place := func(p Place) []byte { m := Transfer{End: End{Place: p}}; return m.Append(nil) }
 	welcome := func(last byte) []byte {
 		m := Welcome{HasArenas: true}
@@ -295,6 +313,13 @@ func TestRefusals(t *testing.T) {
 			append(oneCall(Tensor{DType: num.F32, Carried: 1, Shape: []int{1}}), 1, 2, 3), "3 bytes of data, want 4"},
 		{"access 0", parseList, access(1), access(0), "access is 0"},
 		{"access 4", parseList, access(3), access(4), "access is 4"},
+		{"access of an operand that is defined", parseDefined, defined(OperandForm{Access: 2}), defined(OperandForm{}), "access is 0, want 1 to 3"},
+		{"dtype of an operand that is defined", parseDefined, defined(OperandForm{Access: 1, DTypes: []num.DType{num.I32}}),
+			defined(OperandForm{Access: 1, DTypes: []num.DType{num.NoDType}}), "dtype is 0, want 1 to 4"},
+		{"operands that are defined", parseDefined, manyOperands(maxOperands), manyOperands(maxOperands + 1), "33 operands, want at most 32"},
+		{"type of a parameter", parseDefined, param(1, 1, 7), param(2, 1, 7), "int32 is 2, want 0 or 1"},
+		{"default of a parameter", parseDefined, param(0, 1, 7), param(0, 2, 7), "default is 2, want 0 or 1"},
+		{"a default where there is none", parseDefined, param(0, 0, 0), param(0, 0, 7), "the default is 7 where there is none"},
 		{"place of a transfer", parseRead, place(InArena), place(InHandle), "place is 2, want 0 or 1"},
 		{"bytes of an arena", parseArena, (&ArenaBody{Bytes: math.MaxInt64}).Append(nil), (&ArenaBody{Bytes: -1}).Append(nil), "bytes is 18446744073709551615"},
 	} {
@@ -366,6 +391,7 @@ func TestHostileCountsTakeNoMemory(t *testing.T) {
 		{"as many operands as fit", filled(append(count(1), operands...), 0)},
 		{"results", filled(append(Numbers(nil, 0), count((1<<20)/4)...), 0)},
 		{"definitions", filled(count((1<<20)/12), 0)},
+		{"sizes of an operand", filled(append(append(make([]byte, 8), count(1)...), append(append(count(0), 1), count((1<<20)/4)...)...), 0)},
 		{"details", filled(append(append(count(1), count(0)...), count((1<<20)/8)...), 0)},
 		{"a few more calls than fit", append(count(many), 0)},
 		{"a few more operands than fit", append(append(count(1), operands[:len(operands)-4]...), count(many)...)},

@@ -112,6 +112,25 @@ func (r random) definitions() []Definition {
 	})
 }
 
+func (r random) defined() Defined {
+	dtypes := []num.DType{num.F16, num.BF16, num.F32, num.I32}
+	return Defined{
+		Identity: r.text(), Name: r.text(),
+		Operands: list(r, func() OperandForm {
+			return OperandForm{Name: r.text(), Access: uint8(1 + r.IntN(3)), Dims: list(r, r.text),
+				DTypes: list(r, func() num.DType { return dtypes[r.IntN(4)] }), Like: r.text()}
+		}),
+		Params: list(r, func() ParamForm {
+			p := ParamForm{Name: r.text(), IsInt: r.IntN(2) == 1}
+			if r.IntN(2) == 1 {
+				value := r.NormFloat64()
+				p.Default = &value
+			}
+			return p
+		}),
+	}
+}
+
 func (r random) failure() *Failure {
 	return &Failure{Code: Code(r.Uint32()), Message: r.text(), Details: list(r, func() Detail { return Detail{r.text(), r.text()} })}
 }

@@ -226,6 +226,12 @@ func (s *server) resolveParams(st *step) error {
 		seen |= 1 << i
 		st.params[i] = p.Value
 	}
+	for i := range d.Params {
+		if value := d.Params[i].Default; value != nil && seen&(1<<i) == 0 && st.derive == nil {
+			seen |= 1 << i
+			st.params[i] = *value
+		}
+	}
 	isComplete := seen == 1<<len(d.Params)-1
 	switch {
 	case isComplete && unknown == "":

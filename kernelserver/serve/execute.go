@@ -6,90 +6,13 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"slices"
-	"strings"
 
-	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/cpu"
-	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
-	"tokitai/op"
 	"tokitai/tensor"
 )
-
-// catalog is the definitions that can be called.
-type catalog struct {
-	byName map[string]*entry
-	list   []byte // the reply to LIST
-}
-
-type entry struct {
-	*def.Definition
-	derive func(*def.Definition, engine.Params) (engine.Params, error)
-}
-
-func newCatalog(operations []*op.Operation) *catalog {
-	c := &catalog{byName: map[string]*entry{}}
-	var list []protocol.Definition
-	for _, o := range operations {
-		for _, d := range o.Definitions {
-			e := c.byName[d.Name]
-			if e == nil {
-				e = &entry{Definition: d}
-				c.byName[d.Name] = e
-				list = append(list, described(d))
-			}
-			if o.Derive != nil {
-				e.derive = o.Derive
-			}
-		}
-	}
-	c.list = protocol.AppendList(nil, list)
-	return c
-}
-
-func described(d *def.Definition) protocol.Definition {
-	described := protocol.Definition{Name: d.Name}
-	for i := range d.Operands {
-		described.Operands = append(described.Operands, protocol.OperandUse{Name: d.Operands[i].Name, Access: access(&d.Operands[i])})
-	}
-	for _, p := range d.Params {
-		described.Params = append(described.Params, p.Name)
-	}
-	return described
-}
-
-func access(o *def.Operand) (a uint8) {
-	if o.IsIn {
-		a |= protocol.IsRead
-	}
-	if o.IsOut {
-		a |= protocol.IsWritten
-	}
-	return a
-}
-
-// find returns a definition by name.
-func (c *catalog) find(name string) (*entry, error) {
-	if e := c.byName[name]; e != nil {
-		return e, nil
-	}
-	want := "one that LIST tells"
-	family, _, _ := strings.Cut(name, ".")
-	var near []string
-	for known := range c.byName {
-		if family != "" && strings.HasPrefix(known, family) {
-			near = append(near, known)
-		}
-	}
-	if len(near) > 0 {
-		slices.Sort(near)
-		want = strings.Join(near, ", ")
-	}
-	return nil, &tensor.BadArgument{Op: "CALL", Operand: "definition", Got: fmt.Sprintf("is %q", name), Want: want}
-}
 
 // executor is what belongs to the goroutine that answers requests.
 type executor struct {
@@ -229,10 +152,12 @@ func (s *server) respond(r *request) (result reply, err error) {
 		if err := protocol.ParseNothing(r.body); err != nil {
 			return reply{}, err
 		}
-		s.start = append(s.start, s.definitions.list...)
+		s.start = protocol.AppendList(s.start, s.definitions.list)
 		return reply{}, nil
 	case protocol.KindStats:
 		return reply{}, s.tellStats(r.body)
+	case protocol.KindDefine:
+		return reply{}, s.define(r.body)
 	}
 	return reply{}, fmt.Errorf("%v: %w", r.header.Kind, protocol.ErrUnsupported)
 }

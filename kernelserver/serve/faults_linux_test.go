@@ -452,9 +452,11 @@ func FuzzServe(f *testing.F) {
 		frame(4, protocol.KindFree, protocol.Numbers(nil, 1))))
 	f.Add(frame(2, protocol.KindArena, (&protocol.ArenaBody{Arena: 1, Bytes: 4096}).Append(nil)))
 	f.Add(frame(2, protocol.KindList, nil))
+	f.Add(slices.Concat(frame(2, protocol.KindDefine, []byte(rmsnorm.Text())), frame(3, protocol.KindCall, normCall(identityOf(rmsnorm))), frame(4, protocol.KindList, nil)))
+	f.Add(frame(2, protocol.KindDefine, []byte("tokitai-def 1\nrowwise twice\nin x[R,C]\nout y[R,C] as x\ny <- (x + x\n")))
 	f.Add(protocol.Header{Length: 1<<48 + 1, Request: 1, Kind: protocol.KindCall}.Append(nil))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		c := connect(t, Options{MaxFrame: 1 << 16, MemoryLimit: 1 << 20})
+		c := connect(t, Options{MaxFrame: 1 << 16, MemoryLimit: 8 << 20})
 		go func() {
 			c.conn.Write(stream)
 			c.conn.CloseWrite()

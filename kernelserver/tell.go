@@ -1,0 +1,139 @@
+package kernelserver
+
+import (
+	"context"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/kernelserver/protocol"
+	"tokitai/op/all"
+)
+
+// announcement is something that the process has been told of, or is being told of: an
+// arena, or a definition.
+type announcement struct {
+	done chan struct{}
+	err  error
+
+	// Under the connection's mutex.
+	request   *request // once it is sent
+	isGivenUp bool     // by a call that needs it
+}
+
+// tell makes sure that the process knows the thing of a key. Where it has not been told yet,
+// begin is called, send tells it, and then end is called.
+func (k *core) tell(ctx context.Context, c *child, key any, begin func(), send func(*announcement) error, end func()) error {
+	c.conn.mu.Lock()
+	n, isKnown := c.conn.told[key]
+	if !isKnown {
+		n = &announcement{done: make(chan struct{})}
+		c.conn.told[key] = n
+	}
+	c.conn.mu.Unlock()
+	if !isKnown {
+		begin()
+		go func() {
+			defer end()
+			defer close(n.done)
+			if n.err = send(n); n.err != nil {
+				c.conn.mu.Lock()
+				delete(c.conn.told, key) // so that the next call tries again
+				c.conn.mu.Unlock()
+			}
+		}()
+	}
+	select {
+	case <-n.done:
+		return n.err
+	default:
+	}
+	select {
+	case <-n.done:
+		return n.err
+	case <-ctx.Done():
+		c.conn.mu.Lock()
+		n.isGivenUp = true
+		k.limitGivenUp(c, n)
+		c.conn.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// limitGivenUp finds out a process that does not answer, though the call for which it was
+// told has been given up. The caller holds the connection's mutex.
+func (k *core) limitGivenUp(c *child, n *announcement) {
+	if r := n.request; r != nil && n.isGivenUp && c.conn.pending[r.id] == r && r.hang == nil {
+		c.conn.watch(r, k.options.HangAfter)
+	}
+}
+
+// await sends the request of an announcement, and waits for its answer.
+func (k *core) await(c *child, n *announcement, r *request, fd int) error {
+	if err := c.conn.send(r, fd); err != nil {
+		return err
+	}
+	c.conn.mu.Lock()
+	n.request = r
+	k.limitGivenUp(c, n)
+	c.conn.mu.Unlock()
+	<-r.done
+	return r.err
+}
+
+// announce makes sure that the process knows an arena.
+func (k *core) announce(ctx context.Context, c *child, a *arena) error {
+	return k.tell(ctx, c, a.id, func() { k.memory.hold(a) }, func(n *announcement) error {
+		r := newRequest(protocol.KindArena)
+		r.frame = (&protocol.ArenaBody{Arena: a.id, Bytes: int64(len(a.bytes))}).Append(r.frame)
+		return k.await(c, n, r, a.region.FD())
+	}, func() { k.memory.letGo(a) })
+}
+
+// dropArena tells the process that an arena is gone, if it knows it.
+func (k *core) dropArena(id uint32) {
+	k.mu.Lock()
+	c := k.child
+	k.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.conn.mu.Lock()
+	_, isKnown := c.conn.told[id]
+	delete(c.conn.told, id)
+	c.conn.mu.Unlock()
+	if isKnown {
+		r := newRequest(protocol.KindDrop)
+		r.frame = protocol.AppendDrop(r.frame, id)
+		c.conn.post(r)
+	}
+}
+
+// shipped has the identities of the definitions that every kernel process knows.
+var shipped = sync.OnceValue(func() map[string]bool {
+	known := map[string]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			known[d.Hash()] = true
+		}
+	}
+	return known
+})
+
+// define makes sure that the process knows a definition, and returns what a call names it
+// by: its identity, since another definition may have the same name.
+func (k *core) define(ctx context.Context, c *child, d *def.Definition) (string, error) {
+	hash := d.Hash()
+	identity := protocol.IdentityPrefix + hash
+	if shipped()[hash] {
+		return identity, nil
+	}
+	return identity, k.tell(ctx, c, identity, func() {}, func(n *announcement) error {
+		r := newRequest(protocol.KindDefine)
+		r.frame = append(r.frame, d.Text()...)
+		r.identity = identity
+		if err := k.checkFrame(c, r); err != nil {
+			return err
+		}
+		return k.await(c, n, r, -1)
+	}, func() {})
+}
