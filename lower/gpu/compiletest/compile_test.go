@@ -3,16 +3,16 @@
 // is known, and blocks fit into the registers there are. docs/kernels.md keeps what was
 // seen.
 //
-// Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: one
-// choice of formats with vector access for one architecture of each maker; with full
-// every source for sm_90a and that choice for all architectures; with exhaustive every
-// source for all. What was compiled before is taken from the cache.
+// Compilers take seconds a source, so TOKITAI_LEVEL says how many there are: with quick
+// one choice of formats with vector access for one architecture of each maker, and without
+// it a few of these; with full every source for sm_90a and that choice for all
+// architectures; with exhaustive every source for all. What was compiled before is taken
+// from the cache.
 package compiletest
 
 import (
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,6 +21,7 @@ import (
 	"tokitai/def"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
+	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op/all"
@@ -30,31 +31,20 @@ import (
 type architecture struct {
 	name     string
 	compiler func(testing.TB) compile.Compiler
-	level    int              // from which on it is compiled for
-	all      int              // from which on all sources are
+	level    testlevel.Level  // from which on it is compiled for
+	all      testlevel.Level  // from which on all sources are
 	limit    func(bounds) int // registers of a thread
 }
 
 func nvrtc(t testing.TB) compile.Compiler { return gputest.NeedsNVRTC(t) }
 func clang(t testing.TB) compile.Compiler { return gputest.NeedsClang(t) }
 
-// Levels of TOKITAI_LEVEL.
-const (
-	quick = iota
-	full
-	exhaustive
-)
-
-func level() int {
-	return max(quick, slices.Index([]string{quick: "quick", full: "full", exhaustive: "exhaustive"}, os.Getenv("TOKITAI_LEVEL")))
-}
-
 var architectures = []architecture{
-	{"sm_80", nvrtc, full, exhaustive, nvidiaLimit},
-	{"sm_90a", nvrtc, quick, full, nvidiaLimit},
-	{"sm_100", nvrtc, full, exhaustive, nvidiaLimit},
-	{"gfx942", clang, quick, exhaustive, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
-	{"gfx1101", clang, full, exhaustive, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
+	{"sm_80", nvrtc, testlevel.Full, testlevel.Exhaustive, nvidiaLimit},
+	{"sm_90a", nvrtc, testlevel.Smoke, testlevel.Full, nvidiaLimit},
+	{"sm_100", nvrtc, testlevel.Full, testlevel.Exhaustive, nvidiaLimit},
+	{"gfx942", clang, testlevel.Smoke, testlevel.Exhaustive, func(b bounds) int { return amdLimit(b.threads, 64, 512, 512) }},
+	{"gfx1101", clang, testlevel.Full, testlevel.Exhaustive, func(b bounds) int { return amdLimit(b.threads, 32, 1536, 256) }},
 }
 
 // nvidiaLimit is how many registers a thread can have so that the blocks run: 65,536 a
@@ -154,14 +144,19 @@ func TestKernels(t *testing.T) {
 	list := programs(t)
 	t.Logf("%d sources", len(list))
 	for _, a := range architectures {
-		if level() < a.level {
+		if testlevel.Current() < a.level {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			c := a.compiler(t)
+			first := 0
 			for i := range list {
-				if p := &list[i]; p.isFirst || level() >= a.all {
+				p := &list[i]
+				if p.isFirst {
+					first++
+				}
+				if p.isFirst && first%testlevel.Pick(8, 1) == 0 || testlevel.Current() >= a.all {
 					t.Run(p.String(), func(t *testing.T) {
 						t.Parallel()
 						check(t, p, &a, usage(t, c, &a, p))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tokitai/device/gpu/compile"
+	"tokitai/internal/testlevel"
 )
 
 var update = flag.Bool("update", false, "write docs/kernels.md anew, at TOKITAI_LEVEL=full")
@@ -21,7 +22,7 @@ func TestDocument(t *testing.T) {
 	if !*update {
 		return
 	}
-	if level() < full {
+	if testlevel.Current() < testlevel.Full {
 		t.Fatal("want TOKITAI_LEVEL=full")
 	}
 	list := programs(t)
@@ -54,7 +55,7 @@ func compileAll(t *testing.T, list []program) (names []string, seen map[compiled
 			}
 			for i := range list {
 				p := &list[i]
-				if !p.isFirst && level() < a.all {
+				if !p.isFirst && testlevel.Current() < a.all {
 					continue
 				}
 				t.Run(a.name+"/"+p.String(), func(t *testing.T) {
