@@ -177,6 +177,9 @@ func (f *faults) figures(r *Report) {
 	f.unless((r.ErrorDType != "") == (r.WorstErrorULP != nil), "error_dtype is %q and worst_error_ulp %v: empty if and only if that is null", r.ErrorDType, value(r.WorstErrorULP))
 	f.unless((r.WorstErrorULP != nil) == (r.TruthElements > r.ErrorUndefined), "worst_error_ulp is %v with %d truth_elements, of which %d have no error: null if and only if none has one",
 		value(r.WorstErrorULP), r.TruthElements, r.ErrorUndefined)
+	f.unless(r.WorstErrorShare == nil || r.WorstErrorULP != nil, "worst_error_share is %v, but worst_error_ulp is null", value(r.WorstErrorShare))
+	f.unless(r.WorstErrorShare == nil || r.Verdict != Accepted || r.Contract != ContractBits || *r.WorstErrorShare <= 1,
+		"accepted under contract bits, but worst_error_share is %v, want at most 1", value(r.WorstErrorShare))
 }
 
 // value prints a figure.
@@ -223,12 +226,16 @@ func (f *faults) failure(r *Report) {
 	f.unless(slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == fail.Tier && failed(t) }), "failure.tier is %q, which did not fail", fail.Tier)
 	f.unless(fail.OriginalCase == "" || hasCase(r, fail.OriginalCase), "failure.original_case is %q, which is not in case_list", fail.OriginalCase)
 	for _, text := range []struct{ field, got string }{
-		{"case", fail.Case}, {"place", fail.Place}, {"message", fail.Message}, {"replay", fail.Replay},
+		{"case", fail.Case}, {"place", fail.Place}, {"message", fail.Message},
 	} {
 		f.unless(text.got != "", "failure.%s is empty", text.field)
-		f.unless(!strings.Contains(text.got, "\n"), "failure.%s has more than one line: %q", text.field, text.got)
+		f.unless(isOneLine(text.got), "failure.%s has more than one line: %q", text.field, text.got)
 	}
+	f.unless(isOneLine(fail.Replay), "failure.replay has more than one line: %q", fail.Replay)
 }
+
+// isOneLine reports whether a text has no line feed.
+func isOneLine(text string) bool { return !strings.Contains(text, "\n") }
 
 func hasCase(r *Report, name string) bool {
 	return slices.ContainsFunc(r.CaseList, func(c Case) bool { return c.Name == name })
@@ -239,13 +246,16 @@ func (f *faults) worst(r *Report) {
 	largest := map[string]float64{}
 	for i, w := range r.WorstCases {
 		field := fmt.Sprintf("worst_cases[%d]", i)
-		f.oneOf(field+".figure", w.Figure, []string{FigureErrorULP, FigureAdmissible})
+		f.oneOf(field+".figure", w.Figure, []string{FigureErrorULP, FigureErrorShare, FigureAdmissible})
 		f.unless(hasCase(r, w.Case), "%s.case is %q, which is not in case_list", field, w.Case)
 		f.unless(w.Place != "", "%s.place is empty", field)
 		largest[w.Figure] = max(largest[w.Figure], w.Value)
 	}
 	if got, ok := largest[FigureErrorULP]; ok {
 		f.unless(r.WorstErrorULP != nil && *r.WorstErrorULP == got, "worst_error_ulp is %v, want %v, the largest in worst_cases", value(r.WorstErrorULP), got)
+	}
+	if got, ok := largest[FigureErrorShare]; ok {
+		f.unless(r.WorstErrorShare != nil && *r.WorstErrorShare == got, "worst_error_share is %v, want %v, the largest in worst_cases", value(r.WorstErrorShare), got)
 	}
 	if got, ok := largest[FigureAdmissible]; ok {
 		f.unless(r.WorstAdmissible != nil && float64(*r.WorstAdmissible) == got, "worst_admissible is %v, want %v, the largest in worst_cases", value(r.WorstAdmissible), got)

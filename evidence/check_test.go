@@ -31,6 +31,7 @@ func TestCheckFindsNumbersThatJSONCannotSay(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
 		for field, set := range map[string]func(r *Report){
 			"worst_error_ulp":      func(r *Report) { r.WorstErrorULP = &bad },
+			"worst_error_share":    func(r *Report) { r.WorstErrorShare = &bad },
 			"seconds":              func(r *Report) { r.Seconds = bad },
 			"kernel_seconds":       func(r *Report) { r.KernelSeconds = &bad },
 			"worst_cases[1].value": func(r *Report) { r.WorstCases[1].Value = bad },

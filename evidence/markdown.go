@@ -97,6 +97,9 @@ func (p *page) failure(f *Failure) {
 	for _, input := range f.Inputs {
 		rows = append(rows, []string{"input", code(input)})
 	}
+	for _, row := range f.Row {
+		rows = append(rows, []string{"row", code(row)})
+	}
 	if f.OriginalCase != "" && f.OriginalCase != f.Case {
 		rows = append(rows, []string{"found in", code(f.OriginalCase)})
 	}
@@ -104,6 +107,10 @@ func (p *page) failure(f *Failure) {
 		rows = append(rows, []string{"note", escape(f.Note)})
 	}
 	p.table([]string{"", ""}, rows)
+	if f.Replay == "" {
+		p.line("\nOnly the program that had it verified can show it again.")
+		return
+	}
 	p.line("\nTo see it again:\n")
 	p.line("    %s", f.Replay)
 }
@@ -136,6 +143,7 @@ func (p *page) figures(r *Report) {
 		{"share of outputs with more than one", figure(r.ShareOverOne)},
 		{"outputs compared with the truth", integer(r.TruthElements)},
 		{"worst error in ulp of " + escape(cmp.Or(r.ErrorDType, r.DType)), figure(r.WorstErrorULP)},
+		{"worst error as a share of what is promised", figure(r.WorstErrorShare)},
 		{"share not correctly rounded", figure(r.Misrounded)},
 		{"correct rounding not known", integer(r.Undecided)},
 		{"no distance to the truth", integer(r.ErrorUndefined)},

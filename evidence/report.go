@@ -25,10 +25,13 @@
 //   - Tiers are from a closed list, each at most once, and fail at most as often as
 //     they check. A mismatch makes a tier fail.
 //   - rejected if and only if a tier failed; then, and only then, there is a failure
-//     with its tier, place, message and a command that replays it.
+//     with its tier, place and message, and with a command that replays it if there is
+//     one.
 //   - accepted only if nothing failed, something was compared, and all that was
 //     produced was judged. Every other verdict has a reason. Skipped has no cases.
-//   - Under contract bits exactly one value is admissible for every output.
+//   - Under contract bits exactly one value is admissible for every output, and none that
+//     was accepted is farther from the truth than the definition promises:
+//     worst_error_share is at most 1.
 //   - Figures agree with the cases in which they were worst.
 //   - non_claims is not empty, and obtained says of every other field how it came about.
 //
@@ -104,12 +107,13 @@ type Summary struct {
 	WorstAdmissible  *int64   `json:"worst_admissible"`
 	ShareOverOne     *float64 `json:"share_over_one"` // of outputs for which more than one value would have been accepted
 
-	TruthElements  int64    `json:"truth_elements"`  // outputs that were also compared with the truth
-	WorstErrorULP  *float64 `json:"worst_error_ulp"` // of the storage format, against truth
-	ErrorDType     string   `json:"error_dtype"`     // whose ulps these are: DType, or that of the outputs where none is stored in it
-	Misrounded     *float64 `json:"misrounded"`      // share of those that are not the correctly rounded truth
-	Undecided      int64    `json:"undecided"`       // of those, the ones whose correct rounding is not known
-	ErrorUndefined int64    `json:"error_undefined"` // of those, the ones with no distance to the truth
+	TruthElements   int64    `json:"truth_elements"`    // outputs that were also compared with the truth
+	WorstErrorULP   *float64 `json:"worst_error_ulp"`   // of the storage format, against truth
+	WorstErrorShare *float64 `json:"worst_error_share"` // of what the definition promises for the output, whose error may be large in ulp where terms cancel
+	ErrorDType      string   `json:"error_dtype"`       // whose ulps these are: DType, or that of the outputs where none is stored in it
+	Misrounded      *float64 `json:"misrounded"`        // share of those that are not the correctly rounded truth
+	Undecided       int64    `json:"undecided"`         // of those, the ones whose correct rounding is not known
+	ErrorUndefined  int64    `json:"error_undefined"`   // of those, the ones with no distance to the truth
 
 	Coverage Coverage `json:"coverage"`
 	Tiers    []Tier   `json:"tiers"`
@@ -228,7 +232,7 @@ type Case struct {
 
 // WorstCase is where a figure was largest, with the input that caused it.
 type WorstCase struct {
-	Figure string   `json:"figure"` // error_ulp or admissible
+	Figure string   `json:"figure"` // error_ulp, error_share or admissible
 	Value  float64  `json:"value"`
 	Case   string   `json:"case"`
 	Place  string   `json:"place"` // y[3,17]
@@ -240,6 +244,7 @@ type WorstCase struct {
 // The figures of a WorstCase.
 const (
 	FigureErrorULP   = "error_ulp"
+	FigureErrorShare = "error_share"
 	FigureAdmissible = "admissible"
 )
 
@@ -254,8 +259,9 @@ type Failure struct {
 	Want         string   `json:"want"`
 	Truth        string   `json:"truth"` // "" where none is known
 	Inputs       []string `json:"inputs"`
+	Row          []string `json:"row"`     // the row around the place: inputs, then the output as it is and as it should be
 	Message      string   `json:"message"` // one line
-	Replay       string   `json:"replay"`  // a command that reproduces it
+	Replay       string   `json:"replay"`  // a command that reproduces it; "" where only the program that had it verified can
 	Note         string   `json:"note,omitempty"`
 }
 

@@ -206,11 +206,15 @@ var damages = []damage{
 	{"failure without a case", "rejected", func(r *Report) { r.Failure.Case = "" }, "failure.case is empty"},
 	{"failure without a place", "rejected", func(r *Report) { r.Failure.Place = "" }, "failure.place is empty"},
 	{"failure without a message", "rejected", func(r *Report) { r.Failure.Message = "" }, "failure.message is empty"},
-	{"failure without a replay", "rejected", func(r *Report) { r.Failure.Replay = "" }, "failure.replay is empty"},
+	{"replay of two lines", "rejected", func(r *Report) { r.Failure.Replay = "a\nb" }, "failure.replay has more than one line"},
 	{"failure with two lines", "rejected", func(r *Report) { r.Failure.Message = "a\nb" }, "more than one line"},
 	{"worst case unknown", "bounded", func(r *Report) { r.WorstCases[0].Figure = "beauty" }, "worst_cases[0].figure"},
 	{"worst case elsewhere", "bounded", func(r *Report) { r.WorstCases[0].Case = "other" }, "worst_cases[0].case"},
 	{"worst case nowhere", "bounded", func(r *Report) { r.WorstCases[0].Place = "" }, "worst_cases[0].place"},
+	{"share without error", "accepted", func(r *Report) { r.WorstErrorShare = new(0.5) }, "worst_error_share is 0.5, but"},
+	{"farther than promised", "bounded", func(r *Report) {
+		r.Contract, r.WorstErrorShare = ContractBits, new(1.5)
+	}, "worst_error_share is 1.5, want at most 1"},
 	{"worst error is not the worst", "bounded", func(r *Report) { r.WorstErrorULP = new(0.5) }, "worst_error_ulp is 0.5"},
 	{"worst admissible is not the worst", "bounded", func(r *Report) { r.WorstAdmissible = new(int64(3)) }, "worst_admissible is 3"},
 	{"no non-claims", "accepted", func(r *Report) { r.NonClaims = nil }, "non_claims is empty"},

@@ -132,7 +132,15 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 				}
 				n++
 				if x := got.Bits(r, c); num.Canonical(got.DType, x) != num.Canonical(got.DType, want) {
-					return n, &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}, nil
+					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
+					f.show(d, got, Rect{}, "got", func(c int) uint32 { return got.Bits(r, c) })
+					f.show(d, got, Rect{}, "want", func(c int) uint32 {
+						if want, ok := expect(i, r, c); ok {
+							return want
+						}
+						return got.Bits(r, c)
+					})
+					return n, f, nil
 				}
 			}
 		}

@@ -222,9 +222,12 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		}
 	}
 	s.setFigures(r, j)
-	if w := j.WorstError; w.IsSeen {
-		r.WorstCases = append(r.WorstCases, o.l.worstCase(w, result.Name))
+	for figure, w := range map[string]worst{evidence.FigureErrorULP: j.WorstError, evidence.FigureErrorShare: j.WorstShare} {
+		if w.IsSeen {
+			r.WorstCases = append(r.WorstCases, o.l.worstCase(figure, w, result.Name))
+		}
 	}
+	slices.SortFunc(r.WorstCases, func(a, b evidence.WorstCase) int { return cmp.Compare(b.Figure, a.Figure) })
 	for _, name := range evidence.TierNames {
 		tier := evidence.Tier{Name: name, Note: "does not apply to a single call on a caller's data"}
 		if got := s.tiers[name]; got != nil {
@@ -254,9 +257,8 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	r.Verdict = evidence.Rejected
 	r.Failure = o.l.failureOf(result.First)
 	r.Failure.Case, r.Failure.OriginalCase = result.Name, result.Name
-	r.Failure.Replay = o.report.Replay
-	if r.Failure.Replay == "" {
-		r.Failure.Replay = fmt.Sprintf("make the call again on the inputs whose SHA-256 is %s", result.Inputs)
+	if r.Failure.Replay = o.report.Replay; r.Failure.Replay == "" {
+		r.Failure.Note = "the caller can make the call again, on the inputs whose SHA-256 is " + result.Inputs
 	}
 	r.Reason = r.Failure.Message
 }

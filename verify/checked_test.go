@@ -253,7 +253,7 @@ func TestCheckedRejects(t *testing.T) {
 		if f.Place != "y[1,2]" || f.Tier != evidence.Bits || f.Want != "0x3400 (0.25)" || f.Got != "0x3401 (0.25024414)" || f.Truth != "0.25" || f.Inputs[0] != "x[1,2] = 0x3c00 (1)" {
 			t.Errorf("%+v", f)
 		}
-		if part.Mismatches != 1 || replay != "" && f.Replay != replay || !strings.Contains(f.Replay+part.CaseList[0].InputsSHA256, part.CaseList[0].InputsSHA256) {
+		if part.Mismatches != 1 || f.Replay != replay || (replay == "") != strings.Contains(f.Note, part.CaseList[0].InputsSHA256) {
 			t.Errorf("%d mismatches, replay %q", part.Mismatches, f.Replay)
 		}
 	}

@@ -31,6 +31,8 @@ type finding struct {
 	IsHang  bool    `json:"is_hang"`         // and its device cannot be used again
 	Ints    []int32 `json:"ints,omitempty"`  // of a bounded int32: the admissible values, if there are several
 	Truth   string  `json:"truth,omitempty"` // where known
+
+	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 }
 
 // worst is where a figure was largest.
@@ -59,6 +61,7 @@ type judgement struct {
 	Undecided     int64 `json:"undecided,omitempty"`
 	Undefined     int64 `json:"undefined,omitempty"` // not finite, where the truth is
 	WorstError    worst `json:"worst_error"`
+	WorstShare    worst `json:"worst_share"` // of what is promised
 
 	Bias moments `json:"bias"` // steps from the correct rounding away from zero
 
@@ -80,6 +83,9 @@ func (j *judgement) add(k *judgement) {
 	j.Tiles += k.Tiles
 	if k.WorstError.IsSeen && (!j.WorstError.IsSeen || k.WorstError.Value > j.WorstError.Value) {
 		j.WorstError = k.WorstError
+	}
+	if k.WorstShare.IsSeen && (!j.WorstShare.IsSeen || k.WorstShare.Value > j.WorstShare.Value) {
+		j.WorstShare = k.WorstShare
 	}
 	if j.first == nil {
 		j.first = k.first
@@ -198,7 +204,7 @@ type view struct {
 	at                  tile
 	inputs, got, answer []num.Array
 	exact               *truth.Result
-	rounded             *truth.Result // bounded: what its arithmetic may give
+	rounded             *truth.Result // what its arithmetic may give: of a bounded lowering, else of the definition, where accuracy is asked for
 	ordinary            *truth.Result // the same, with 1 for every input that is no number
 	correct             map[int]*truth.Rounding
 }
@@ -223,6 +229,12 @@ func (v *view) enclose(m manner) error {
 	}
 	if !m.withTruth {
 		return nil
+	}
+	if v.rounded == nil {
+		o.Mode = truth.Rounded
+		if v.rounded, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+			return err
+		}
 	}
 	v.correct = map[int]*truth.Rounding{}
 	for i := range t.Definition.Operands {
@@ -291,6 +303,8 @@ func (v *view) output(j *judgement, i int) {
 				j.Mismatches++
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, lo, hi)
+					j.first.show(v.target.Definition, got, v.at.operands[i], "got", func(c int) uint32 { return got.Bits(r, c) })
+					j.first.show(v.target.Definition, got, v.at.operands[i], "want", func(c int) uint32 { return answer.Bits(r, c) })
 				}
 			}
 			if v.correct[i] != nil {
@@ -370,10 +384,16 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 		return
 	}
 	lo, hi := b.Bounds()
-	ulp := num.ULP(d, b.Mid)
-	if e := max(hi-value, value-lo) / ulp; e > j.WorstError.Value || !j.WorstError.IsSeen {
-		f := v.finding(i, r, c, x, x, x)
-		j.WorstError = worst{Value: e, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, DType: d, IsSeen: true}
+	distance := max(hi-value, value-lo)
+	note := func(w *worst, figure float64) {
+		if figure > w.Value || !w.IsSeen {
+			f := v.finding(i, r, c, x, x, x)
+			*w = worst{Value: figure, Operand: i, Row: f.Row, Col: f.Col, Got: x, Truth: f.Truth, DType: d, IsSeen: true}
+		}
+	}
+	note(&j.WorstError, distance/num.ULP(d, b.Mid))
+	if p := v.rounded.At(i, r, c); p.Known() {
+		note(&j.WorstShare, distance/(num.ULP(d, value)/2+truth.Radius(p, b)))
 	}
 	// Among subnormals, and where results underflow, honest errors are biased: the
 	// numbers there are not many ulps large, so that fewer lie just above than below.

@@ -23,6 +23,7 @@ var obtained = map[string]string{
 	"share_over_one":    "like mean_admissible",
 	"truth_elements":    "counted: outputs of the operation's named kinds of data, and of every pattern, whose real-number result is enclosed; where outputs differ in format, those stored in dtype",
 	"worst_error_ulp":   "the farthest end of the enclosure from the output, in ulps of the storage format at the truth",
+	"worst_error_share": "the same distance, divided by half an ulp of the output and the radius of what the definition's arithmetic may give",
 	"error_dtype":       "the format of the output whose error was worst",
 	"misrounded":        "outputs compared with both ends of the enclosure, rounded once",
 	"undecided":         "counted: enclosures whose ends round to different values; level full takes more digits",

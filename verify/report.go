@@ -36,7 +36,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	r.Fingerprints[1] = s.source()
 
 	total := &judgement{}
-	kernel, worstCase := 0.0, ""
+	kernel, worstCase, worstShareCase := 0.0, "", ""
 	for _, c := range s.done {
 		kernel += c.Kernel
 		if c.Outputs == "" {
@@ -44,10 +44,13 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 		listed, produced := s.listed(c)
 		r.CaseList = append(r.CaseList, listed)
-		before := total.WorstError
+		before, beforeShare := total.WorstError, total.WorstShare
 		total.add(&c.Found)
 		if total.WorstError != before {
 			worstCase = c.Name
+		}
+		if total.WorstShare != beforeShare {
+			worstShareCase = c.Name
 		}
 		r.Coverage.Produced += produced
 		r.Coverage.Judged += c.Found.Elements
@@ -63,9 +66,14 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		r.KernelSeconds = &kernel
 	}
 	s.setFigures(r, total)
-	if w := total.WorstError; w.IsSeen {
-		c, _ := t.parseCase(worstCase)
-		r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w, worstCase))
+	for _, w := range []struct {
+		figure, name string
+		at           worst
+	}{{evidence.FigureErrorULP, worstCase, total.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.WorstShare}} {
+		if w.at.IsSeen {
+			c, _ := t.parseCase(w.name)
+			r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w.figure, w.at, w.name))
+		}
 	}
 	s.listTiers(r)
 	s.decide(ctx, r)
@@ -236,12 +244,15 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 	if w := total.WorstError; w.IsSeen {
 		r.WorstErrorULP, r.ErrorDType = new(w.Value), w.DType.String()
 	}
+	if w := total.WorstShare; w.IsSeen {
+		r.WorstErrorShare = new(w.Value)
+	}
 }
 
-// worstCase shows where the error was largest.
-func (l *loaded) worstCase(w worst, name string) evidence.WorstCase {
+// worstCase shows where a figure was largest.
+func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCase {
 	return evidence.WorstCase{
-		Figure: evidence.FigureErrorULP, Value: w.Value, Case: name,
+		Figure: figure, Value: w.Value, Case: name,
 		Place: place(&l.target.Definition.Operands[w.Operand], w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
 		Inputs: l.inputsAt(w.Operand, w.Row, w.Col),
 	}
@@ -283,7 +294,10 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Inadmissible, firstLine(s.openErr.Error())
 	case s.causes > 0:
 		r.Verdict = evidence.Inadmissible
-		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.firstErr, s.causes, s.total, s.replay(s.first.c))
+		r.Reason = fmt.Sprintf("%s (%d of %d cases ended so)", s.firstErr, s.causes, s.total)
+		if replay := s.replay(s.first.c); replay != "" {
+			r.Reason = fmt.Sprintf("%s (%d of %d cases ended so; replay: %s)", s.firstErr, s.causes, s.total, replay)
+		}
 	case ctx.Err() != nil:
 		r.Verdict, r.Reason = evidence.Interrupted, fmt.Sprintf("interrupted: %d of %d cases are done, and none of them failed", len(s.done), s.total)
 		if len(s.done) == 0 {
@@ -321,7 +335,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 // failureOf describes a finding.
 func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	t := l.target
-	fail := &evidence.Failure{Tier: f.Tier, Inputs: []string{}}
+	fail := &evidence.Failure{Tier: f.Tier, Inputs: []string{}, Row: []string{}}
 	operand := f.Operand
 	if operand < 0 {
 		operand = outputOf(t.Definition)
@@ -334,6 +348,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	}
 	fail.Place = place(o, f.Row, f.Col)
 	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
+	fail.Row = append(l.inputsNear(operand, f.Row, f.Col), f.Near...)
 	fail.Truth = l.truthAt(operand, f.Row, f.Col)
 	if f.Tier == evidence.Structure {
 		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)
@@ -351,17 +366,20 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	return fail
 }
 
-// replay is the command that runs a case again, or the whole verification.
+// replay is the command that runs a case again, or the whole verification; "" if the
+// program does not have the target: a lowering or a definition of the caller's own.
 func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
-	op := t.Definition.Name
+	if !o.IsNamed && !t.isShipped() {
+		return ""
+	}
+	op, lowering := t.Definition.Name, t.Lowering.Name
 	switch {
 	case t.Operation != nil && t.Operation.File != "":
 		op = t.Operation.File
 	case t.Operation != nil:
 		op = t.Operation.Name
 	}
-	lowering := t.Lowering.Name
 	if t.Operation != nil && len(t.Operation.Definitions) > 1 {
 		lowering = t.ID()
 	}
@@ -370,6 +388,12 @@ func (s *verification) replay(c *Case) string {
 		return b + " --level " + o.Level.String()
 	}
 	return b + " --case '" + c.name(t) + "'"
+}
+
+// isShipped reports whether the command line can name the target.
+func (t *Target) isShipped() bool {
+	return t.Operation != nil && slices.Contains(t.Operation.Definitions, t.Definition) &&
+		slices.Contains(engine.Lowerings(t.Lowering.Device, t.Definition), t.Lowering)
 }
 
 // claims are what a report shows, and what it does not.

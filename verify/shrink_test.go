@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,7 +71,7 @@ func TestShrink(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			x := target(test.d, num.F16, test.l)
-			r := run(t, x, verify.Options{Seed: 1}).Report
+			r := run(t, x, verify.Options{IsNamed: true, Seed: 1}).Report
 			if test.want == "" {
 				if r.Verdict != evidence.Accepted {
 					t.Errorf("%s: %s", r.Verdict, r.Reason)
@@ -121,11 +122,11 @@ func TestShrinkKeepsPlaces(t *testing.T) {
 			}
 		}
 	}))
-	r := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Seed: 1}).Report
+	r := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{IsNamed: true, Seed: 1}).Report
 	if r.Failure == nil || !strings.Contains(r.Failure.Case, "R=1@2") || !strings.HasSuffix(r.Failure.Case, "C=1") {
 		t.Fatalf("%s: %+v, want one element of a later row", r.Verdict, r.Failure)
 	}
-	again := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{Seed: 1, Case: r.Failure.Case}).Report
+	again := run(t, target(softmax.ForwardDefinition, num.F32, l), verify.Options{IsNamed: true, Seed: 1, Case: r.Failure.Case}).Report
 	if again.Failure == nil || again.Failure.Place != r.Failure.Place || again.Failure.Inputs[0] != r.Failure.Inputs[0] {
 		t.Errorf("the replay gives %+v, want %+v", again.Failure, r.Failure)
 	}
@@ -147,18 +148,51 @@ func TestStateful(t *testing.T) {
 		}), nil
 	}
 	x := target(softmax.ForwardDefinition, num.F16, l)
-	first := run(t, x, verify.Options{Seed: 1}).Report
+	first := run(t, x, verify.Options{IsNamed: true, Seed: 1}).Report
 	if first.Failure == nil || first.Verdict != evidence.Rejected {
 		t.Fatalf("%s %s", first.Verdict, first.Reason)
 	}
 	if want := "--seed 1 --level smoke"; !strings.HasSuffix(first.Failure.Replay, want) || !strings.Contains(first.Failure.Note, "passes alone") {
 		t.Errorf("replay %q, note %q; want %s, and that it passes alone", first.Failure.Replay, first.Failure.Note, want)
 	}
-	if alone := run(t, x, verify.Options{Seed: 1, Case: first.Failure.Case}).Report; alone.Verdict != evidence.Accepted {
+	if alone := run(t, x, verify.Options{IsNamed: true, Seed: 1, Case: first.Failure.Case}).Report; alone.Verdict != evidence.Accepted {
 		t.Errorf("alone: %s, want accepted", alone.Verdict)
 	}
-	again := run(t, x, verify.Options{Seed: 1}).Report
+	again := run(t, x, verify.Options{IsNamed: true, Seed: 1}).Report
 	if !reflect.DeepEqual(again.Failure, first.Failure) {
 		t.Errorf("the whole run again gives\n%+v\nafter\n%+v", again.Failure, first.Failure)
+	}
+}
+
+// TestReplay: a failure has a command only if the command line can name the target.
+func TestReplay(t *testing.T) {
+	wrong := flipWhere(func(*engine.Launch, int, int) bool { return true })
+	own := target(softmax.ForwardDefinition, num.F16, wrong)
+	if r := run(t, own, verify.Options{Seed: 1}); r.Report.Verdict != evidence.Rejected || r.Report.Failure.Replay != "" || r.Replay != "" {
+		t.Errorf("a lowering of one's own is replayed by %q and %q, want nothing", r.Report.Failure.Replay, r.Replay)
+	}
+	shipped := target(softmax.ForwardDefinition, num.F16, engine.Lowerings("cpu", softmax.ForwardDefinition)[0])
+	const want = "tokitai verify softmax.forward --device cpu --lowering cpu.rowwise --dtype f16 --seed 1 --level smoke"
+	if r := run(t, shipped, verify.Options{Seed: 1}); r.Replay != want {
+		t.Errorf("a shipped lowering is replayed by %q, want %q", r.Replay, want)
+	}
+}
+
+// TestFailureShowsItsRow: inputs, what came out and what should have, around the element.
+func TestFailureShowsItsRow(t *testing.T) {
+	last := target(softmax.ForwardDefinition, num.F32, flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 20 }))
+	f := run(t, last, verify.Options{Seed: 1, Case: "ones/R=2,C=30"}).Report.Failure
+	if f == nil || len(f.Row) != 3 {
+		t.Fatalf("%+v", f)
+	}
+	for i, want := range []string{"x[1,16:24] = 1 1 1 1 [1] 1 1 1", "y[1,16:24] = 0.0333333 0.0333333 0.0333333 0.0333333 [", "y[1,16:24] = 0.0333333 0.0333333 0.0333333 0.0333333 [0.0333333] 0.0333333 0.0333333 0.0333333, want"} {
+		if !strings.HasPrefix(f.Row[i], want) {
+			t.Errorf("row %d is %q, want %q", i, f.Row[i], want)
+		}
+	}
+	shown := run(t, target(gemm.ForwardDefinition, num.F16, bitwise(honest)), verify.Options{Seed: 1, Case: "ones/M=1,K=10,N=2"}).Shown
+	want := []string{"A, input, f16, 1×10", "  0: 1 1 1 1 1 1 1 1 …", "B, input, f16, 10×2", "  0: 1 1", "  1: 1 1", "  2: 1 1", "  3: 1 1", "  …", "C, output, f16, 1×2", "  0: 10 10"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("shown %q, want %q", shown, want)
 	}
 }

@@ -160,6 +160,11 @@ type Options struct {
 	// Journal remembers cases that are done, across runs; it may be nil.
 	Journal *Journal
 
+	// IsNamed says that the command line of the program tokitai can name the target, so
+	// that a failure has a command that shows it again. Targets of shipped operations
+	// and lowerings have one in any case.
+	IsNamed bool
+
 	// Tool and Version stand in the report. Program is the SHA-256 of the executable:
 	// a journal is good for one program alone.
 	Tool, Version, Program string
@@ -174,8 +179,12 @@ type Result struct {
 	Report *evidence.Report
 
 	// Replay is a command that shows again what was found: the first case that failed
-	// or ended in an error, or else all of them.
+	// or ended in an error, or else all of them. It is "" for a lowering or a definition
+	// that is not the program's own.
 	Replay string
+
+	// Shown lists the inputs and outputs of Options.Case, of large ones the beginning.
+	Shown []string
 }
 
 // RejectedBy names the tiers that failed, in the order of evidence.TierNames.
@@ -213,7 +222,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		list = t.cases(o.Level)
 	}
 	s.run(ctx, list)
-	r := &Result{Report: s.report(ctx), Replay: s.replay(nil)}
+	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown}
 	switch {
 	case r.Report.Failure != nil:
 		r.Replay = r.Report.Failure.Replay
@@ -258,6 +267,7 @@ type verification struct {
 	began    time.Time
 	openErr  error
 	shrunk   *shrunk
+	shown    []string // of the one case that was asked for
 
 	machine             *device.Description
 	device              device.Device // perhaps closed
@@ -274,6 +284,8 @@ type caseResult struct {
 	Tiers   map[string]evidence.Tier `json:"tiers"`
 	First   *finding                 `json:"first,omitempty"`
 	Kernel  float64                  `json:"kernel"` // seconds
+
+	shown []string // its operands, where one case was asked for
 
 	Listings  []string `json:"listings,omitempty"`  // of programs that were first compiled for this case
 	Artifacts []string `json:"artifacts,omitempty"` // their SHA-256, where they were compiled at run time
@@ -358,7 +370,7 @@ func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error)
 
 // take adds a case to what has been found.
 func (s *verification) take(c *Case, r caseResult) {
-	s.done = append(s.done, r)
+	s.done, s.shown = append(s.done, r), r.shown
 	s.listings = append(s.listings, r.Listings...)
 	s.artifacts = append(s.artifacts, r.Artifacts...)
 	for name, t := range r.Tiers {
@@ -402,6 +414,9 @@ func (s *verification) runCase(c *Case) caseResult {
 	}
 	r.Kernel = x.base.seconds
 	r.Outputs = hashOutputs(s.t.Definition, x.base.operands)
+	if s.o.Case != "" {
+		r.shown = l.shown(x.base)
+	}
 	if err := s.judgeBase(x, &r); err != nil {
 		r.First = cause(err)
 		return r

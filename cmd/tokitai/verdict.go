@@ -24,16 +24,16 @@ func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	return t
 }
 
-const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %9s  %s\n"
+const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %13s  %s\n"
 
 // head is printed before the first row is known.
 func (t *verdictTable) head() {
-	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "worst ulp", "verdict")
+	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "error/promise", "verdict")
 	flush(t.w)
 }
 
 func (t *verdictTable) row(s *evidence.Summary) {
-	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, ulps(s.WorstErrorULP), s.Verdict)
+	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
 	flush(t.w)
 }
 
@@ -51,15 +51,12 @@ func rounded(n int64) string {
 	return fmt.Sprintf("%.1f T", x/1000)
 }
 
-// ulps is a worst error.
-func ulps(x *float64) string {
-	switch {
-	case x == nil:
+// share is a worst error as a share of what is promised.
+func share(x *float64) string {
+	if x == nil {
 		return "-"
-	case *x < 1e5:
-		return fmt.Sprintf("%.3f", *x)
 	}
-	return fmt.Sprintf("%.3g", *x)
+	return fmt.Sprintf("%.3f", *x)
 }
 
 // printJSON writes what the specification of the program says, and nothing else.
@@ -86,7 +83,13 @@ func (v *verification) print(w io.Writer, out string, isWritten bool) error {
 		case r.Report.Verdict == evidence.Inadmissible:
 			fmt.Fprintf(w, "\n%s, %s: undecided\n", r.Report.Lowering, r.Report.DType)
 			fmt.Fprintf(w, "  reason  %s\n", oneLine(r.Report.Reason))
-			fmt.Fprintf(w, "  replay  %s\n", r.Replay)
+			printReplay(w, r.Replay)
+		}
+		if len(r.Shown) > 0 {
+			fmt.Fprintf(w, "\n%s, %s: %s seed=%d\n", r.Report.Lowering, r.Report.DType, v.options.Case, v.options.Seed)
+			for _, line := range r.Shown {
+				fmt.Fprintf(w, "  %s\n", line)
+			}
 		}
 	}
 	fmt.Fprintln(w)
@@ -125,17 +128,28 @@ func printFailure(w io.Writer, r *evidence.Report) {
 	if want != "" {
 		fmt.Fprintf(w, "  want    %s\n", want)
 	}
-	for i, input := range f.Inputs {
-		label := "inputs"
-		if i > 0 {
-			label = ""
+	for _, list := range []struct {
+		label string
+		lines []string
+	}{{"inputs", f.Inputs}, {"row", f.Row}} {
+		for i, line := range list.lines {
+			if i > 0 {
+				list.label = ""
+			}
+			fmt.Fprintf(w, "  %-6s  %s\n", list.label, line)
 		}
-		fmt.Fprintf(w, "  %-6s  %s\n", label, input)
 	}
 	if f.Note != "" {
 		fmt.Fprintf(w, "  note    %s\n", oneLine(f.Note))
 	}
-	fmt.Fprintf(w, "  replay  %s\n", oneLine(f.Replay))
+	printReplay(w, f.Replay)
+}
+
+// printReplay prints a command, if there is one.
+func printReplay(w io.Writer, command string) {
+	if command != "" {
+		fmt.Fprintf(w, "  replay  %s\n", oneLine(command))
+	}
 }
 
 // printCounts is one line that says it all.
@@ -199,29 +213,30 @@ func (v *verification) printTiers(w io.Writer) {
 	}
 }
 
-// printWorst names the largest distance to the real numbers in each format.
+// printWorst names the largest error against the real numbers in each format, as a share
+// of what is promised. In ulps it would be large, and mean little, where terms cancel.
 func (v *verification) printWorst(w io.Writer) {
 	var compared int64
 	worst := map[string]*evidence.Report{}
 	for _, r := range v.reports() {
 		compared += r.TruthElements
-		if r.WorstErrorULP != nil && (worst[r.DType] == nil || *r.WorstErrorULP > *worst[r.DType].WorstErrorULP) {
+		if r.WorstErrorShare != nil && (worst[r.DType] == nil || *r.WorstErrorShare > *worst[r.DType].WorstErrorShare) {
 			worst[r.DType] = r
 		}
 	}
 	if len(worst) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "worst errors of %s outputs against the real numbers: they rate the definitions, and reject nothing.\n", rounded(compared))
-	fmt.Fprintf(w, "Where terms cancel a result is near zero, and its error in ulps large by nature: docs/accuracy.md.\n")
+	fmt.Fprintf(w, "%s outputs were also compared with the real numbers. Their errors, as a share of what the\n", rounded(compared))
+	fmt.Fprintf(w, "definitions promise, half an ulp of rounding included (docs/accuracy.md), are at most\n")
 	for _, dtype := range dtypeNames() {
 		r := worst[dtype]
 		if r == nil {
 			continue
 		}
-		fmt.Fprintf(w, "  %-10s  %8s  ulp, %s", dtype, ulps(r.WorstErrorULP), r.Lowering)
+		fmt.Fprintf(w, "  %-10s  %8s  %s", dtype, share(r.WorstErrorShare), r.Lowering)
 		for _, c := range r.WorstCases {
-			if c.Figure == evidence.FigureErrorULP {
+			if c.Figure == evidence.FigureErrorShare {
 				fmt.Fprintf(w, ", %s of %s", c.Place, c.Case)
 			}
 		}

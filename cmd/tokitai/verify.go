@@ -57,9 +57,10 @@ file that defines an operation (docs/definitions.md).
 Memory around the operands is watched, outputs are poisoned before each run. Beside
 the plain comparison, results of related inputs have to be related, and none may
 depend on repetition, layout, workers or what runs at the same time. Outputs on
-ordinary data are also held against the real numbers, which says how good the
-definition is, not the kernel: the column worst ulp, with - where no case was compared
-so. docs/verification.md tells more.
+ordinary data are also held against the real numbers: the column error/promise is the
+largest error as a share of what the definition promises there. It is at most 1, near
+it where all of the error is the rounding of the result, and - where no case was
+compared so. docs/verification.md tells more.
 
   --level smoke       seconds: some shapes, for a first look
           quick       a minute: every pattern of values, every boundary of sizes
@@ -175,7 +176,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	v := &verification{targets: targets, options: verify.Options{
 		Device: device, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
-		Tool: toolName, Version: version, Program: program,
+		Tool: toolName, Version: version, Program: program, IsNamed: true,
 	}}
 	table := newVerdictTable(c.OutOrStdout(), targets)
 	if !f.json {

@@ -1,0 +1,139 @@
+package verify
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// mostShown is how many elements of a row are shown, and mostRows how many rows of an
+// operand.
+const (
+	mostShown = 8
+	mostRows  = 4
+)
+
+// span is the part of an axis of n elements that is shown around an index.
+func span(at, n int) (from, to int) {
+	from = max(0, min(at-mostShown/2, n-mostShown))
+	return from, min(from+mostShown, n)
+}
+
+// elements reads 1 -0.5 [2] 3: values in decimal, the one at a place in brackets.
+func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
+	var list []string
+	for i := from; i < to; i++ {
+		text := ""
+		if d == num.I32 {
+			text = fmt.Sprint(int32(bits(i)))
+		} else {
+			text = strconv.FormatFloat(float64(num.Widen(d, bits(i))), 'g', 6, 32)
+		}
+		if i == at {
+			text = "[" + text + "]"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, " ")
+}
+
+// show adds the part of an output's row around the element to what is known of it. The
+// array is the tile that lies at a place of the output.
+func (f *finding) show(d *def.Definition, a num.Array, at Rect, what string, bits func(c int) uint32) {
+	from, to := span(f.Col-at.Col, a.Cols)
+	f.Near = append(f.Near, fmt.Sprintf("%s = %s, %s", part(&d.Operands[f.Operand], f.Row, f.Row+1, at.Col+from, at.Col+to),
+		elements(a.DType, from, to, f.Col-at.Col, bits), what))
+}
+
+// part reads dx[3,4090:4098], or gamma[0:8].
+func part(o *def.Operand, row, toRow, from, to int) string {
+	rows := fmt.Sprint(row)
+	if toRow-row != 1 {
+		rows = fmt.Sprintf("%d:%d", row, toRow)
+	}
+	switch {
+	case len(o.Dims) == 0:
+		return o.Name
+	case len(o.Dims) == 2:
+		return fmt.Sprintf("%s[%s,%d:%d]", o.Name, rows, from, to)
+	case o.Extent == def.PerColumn:
+		return fmt.Sprintf("%s[%d:%d]", o.Name, from, to)
+	}
+	return fmt.Sprintf("%s[%s]", o.Name, rows)
+}
+
+// inputsNear shows the parts of the inputs' rows that belong to a place of an output:
+// around its column; of a product, the beginning of what is summed.
+func (l *loaded) inputsNear(operand, row, col int) []string {
+	d := l.target.Definition
+	at := map[string]int{}
+	for k, letter := range d.Operands[operand].Dims {
+		if at[letter] = row; isColumn(&d.Operands[operand], k) {
+			at[letter] = col
+		}
+	}
+	var list []string
+	for i := range d.Operands {
+		in, a := &d.Operands[i], l.blocks[i].array
+		if !in.IsIn || a.Rows*a.Cols <= 1 {
+			continue
+		}
+		r, c := offsetOf(in, at)
+		mark := -1
+		if len(in.Dims) > 0 {
+			if _, ok := at[in.Dims[len(in.Dims)-1]]; ok {
+				mark = c
+			}
+		}
+		switch {
+		case r >= a.Rows || c >= a.Cols:
+		case a.Cols == 1: // a value per row
+			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, 0, 1), elements(a.DType, 0, 1, -1, func(int) uint32 { return a.Bits(r, 0) })))
+		case d.Kind == def.KindContraction && in.Dims[0] == d.SummedOver(): // down a column
+			to := min(mostShown, a.Rows)
+			list = append(list, fmt.Sprintf("%s[0:%d,%d] = %s", in.Name, to, c, elements(a.DType, 0, to, -1, func(r int) uint32 { return a.Bits(r, c) })))
+		default:
+			from, to := span(c, a.Cols)
+			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, from, to), elements(a.DType, from, to, mark, func(c int) uint32 { return a.Bits(r, c) })))
+		}
+	}
+	return list
+}
+
+// shown lists a case's operands: the inputs as the kernel was given them, the outputs as
+// it left them, of large ones the beginning.
+func (l *loaded) shown(out *outcome) []string {
+	d := l.target.Definition
+	var list []string
+	for i, p := range d.Params {
+		list = append(list, fmt.Sprintf("%s = %v", p.Name, l.params[i]))
+	}
+	show := func(i int, what string, a num.Array) {
+		list = append(list, fmt.Sprintf("%s, %s, %s, %d×%d", d.Operands[i].Name, what, a.DType, a.Rows, a.Cols))
+		to := min(mostShown, a.Cols)
+		for r := range min(mostRows, a.Rows) {
+			line := fmt.Sprintf("  %d: %s", r, elements(a.DType, 0, to, -1, func(c int) uint32 { return a.Bits(r, c) }))
+			if to < a.Cols {
+				line += " …"
+			}
+			list = append(list, line)
+		}
+		if a.Rows > mostRows {
+			list = append(list, "  …")
+		}
+	}
+	for i := range d.Operands {
+		if d.Operands[i].IsIn {
+			show(i, "input", l.blocks[i].array)
+		}
+	}
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			show(i, "output", out.operands[i])
+		}
+	}
+	return list
+}
