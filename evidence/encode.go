@@ -36,10 +36,12 @@ func FingerprintOf(data []byte) string {
 func DigestOf(cases []Case) string {
 	h := sha256.New()
 	for _, c := range cases {
-		io.WriteString(h, c.Name+" "+c.InputsSHA256+" "+c.OutputsSHA256+"\n")
+		io.WriteString(h, digestLine(c))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+func digestLine(c Case) string { return c.Name + " " + c.InputsSHA256 + " " + c.OutputsSHA256 + "\n" }
 
 // JSON is the report as JSON. It does not check it.
 func (r *Report) JSON() ([]byte, error) { return encode(r) }

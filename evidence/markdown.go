@@ -11,9 +11,9 @@ import (
 
 // Markdown is the report for people. What depends on the machine and the moment
 // stands in its last section.
-func (r *Report) Markdown() string { return r.markdown(r.FileName()) }
+func (r *Report) Markdown() string { return r.markdown(r.FileName() + r.suffix()) }
 
-// markdown names the files that the report is put into.
+// markdown names the file for machines.
 func (r *Report) markdown(file string) string {
 	var p page
 	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
@@ -183,7 +183,7 @@ func (p *page) made(r *Report, file string) {
 		rows = append(rows, []string{"SHA-256, " + escape(f.Of), text})
 	}
 	p.table([]string{"", ""}, rows)
-	p.line("\nThe text of the definition, and how every field was obtained, are in %s.", link(file+".json"))
+	p.line("\nThe text of the definition, and how every field was obtained, are in %s.", link(file))
 }
 
 func (p *page) cases(r *Report) {
@@ -200,9 +200,17 @@ func (p *page) cases(r *Report) {
 	var rows [][]string
 	for _, i := range slices.Compact(shown) {
 		c := r.CaseList[i]
+		if r.IsCompact() {
+			rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), code(c.Digest), integer(c.Elements), integer(c.Mismatches)})
+			continue
+		}
 		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(strings.Join(c.Tiers, ", ")), integer(c.Elements), integer(c.Mismatches)})
 	}
 	p.line("")
+	if r.IsCompact() {
+		p.table([]string{"no.:", "case", "digest", "outputs:", "mismatches:"}, rows)
+		return
+	}
 	p.table([]string{"no.:", "case", "shapes", "tiers", "outputs:", "mismatches:"}, rows)
 }
 

@@ -16,6 +16,7 @@
 //
 //   - digest_sha256 is the SHA-256 of the lines that [DigestOf] describes:
 //     jq -r '.case_list[] | "\(.name) \(.inputs_sha256) \(.outputs_sha256)"' | sha256sum
+//     A compact report has a digest of each line instead of the hashes: see [CaseDigest].
 //   - definition.sha256 is that of definition.text, and lowering is definition.name, a
 //     slash and a name; fingerprints has definition, source, compiler and artifact,
 //     each with a hash or with a note that says why there is none.
@@ -228,6 +229,10 @@ type Case struct {
 	Mismatches    int64    `json:"mismatches"`
 	InputsSHA256  string   `json:"inputs_sha256"`
 	OutputsSHA256 string   `json:"outputs_sha256"` // canonical: every NaN is one NaN
+
+	// Digest is CaseDigest, in a compact report, which has no shapes, parameters, tiers
+	// and hashes; "" in others.
+	Digest string `json:"digest,omitempty"`
 }
 
 // WorstCase is where a figure was largest, with the input that caused it.
@@ -320,7 +325,7 @@ type IndexEntry struct {
 	Mismatches int64   `json:"mismatches"`
 	Verdict    Verdict `json:"verdict"`
 	Reason     string  `json:"reason"`
-	JSON       string  `json:"json"`     // file name
+	JSON       string  `json:"json"`     // file name; that of a compact report ends in .json.gz
 	Markdown   string  `json:"markdown"` // file name
 	SHA256     string  `json:"sha256"`   // of the JSON file
 }

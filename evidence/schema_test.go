@@ -210,6 +210,9 @@ func TestSchemaAndTypesAgree(t *testing.T) {
 		compared[name] = true
 		properties := schema["properties"].(map[string]any)
 		required := schema["required"].([]any)
+		if forms, ok := schema["oneOf"].([]any); ok { // the first is the usual one
+			required = slices.Concat(required, forms[0].(map[string]any)["required"].([]any))
+		}
 		if schema["description"] == nil {
 			t.Errorf("%s has no description", name)
 		}

@@ -71,7 +71,7 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 		x.Reports = append(x.Reports, IndexEntry{
 			Op: r.Op, Lowering: r.Lowering, DType: r.DType, Device: r.Device, Level: r.Level, Contract: r.Contract,
 			Cases: r.Cases, Elements: r.Elements, Mismatches: r.Mismatches, Verdict: r.Verdict, Reason: r.Reason,
-			JSON: names[i] + ".json", Markdown: names[i] + ".md", SHA256: sha256[i],
+			JSON: names[i] + r.suffix(), Markdown: names[i] + ".md", SHA256: sha256[i],
 		})
 	}
 	return x
@@ -106,12 +106,12 @@ func documents(reports []*Report) ([]document, error) {
 			return nil, fmt.Errorf("evidence: the files of %s and of %s have the same name %s", other, subject, name)
 		}
 		taken[strings.ToLower(name)] = subject
-		data, err := r.JSON()
+		data, suffix, err := r.encoded()
 		if err != nil {
-			return nil, fmt.Errorf("evidence: %s.json: %w", name, err)
+			return nil, fmt.Errorf("evidence: %s: %w", name, err)
 		}
 		names, hashes = append(names, name), append(hashes, FingerprintOf(data))
-		docs = append(docs, document{name + ".json", data}, document{name + ".md", []byte(r.markdown(name))})
+		docs = append(docs, document{name + suffix, data}, document{name + ".md", []byte(r.markdown(name + suffix))})
 	}
 	index := indexOf(reports, names, hashes)
 	data, err := index.JSON()

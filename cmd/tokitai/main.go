@@ -158,7 +158,7 @@ seconds and every 30 seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
 	return root
 }
 

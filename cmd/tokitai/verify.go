@@ -36,7 +36,7 @@ type verifyFlags struct {
 	device, lowering, level, only string
 	dtypes                        []string
 	seed, out                     string
-	resume                        bool
+	resume, compact               bool
 	deadline                      time.Duration
 	json                          bool
 }
@@ -72,10 +72,12 @@ A kernel that is wrong is shown with the smallest case that was found, its input
 and the command that shows it again. A case's name and the seed say everything.
 
 With --out a report of each lowering and format is written, as JSON and Markdown,
-with an index; what is in the way of that is found out before anything runs. While
-it runs, finished cases are kept in DIR/journal.jsonl, with which --resume goes on
-after an interrupt: the reports are the same as without one. Reports of earlier runs
-stay in DIR where none of this run has their name; a note counts them.
+with an index; problems with the folder are reported before anything runs. With
+--compact the JSON has a digest of each case instead of its shapes and hashes, and is
+packed by gzip: small enough to be kept with a program. While verify runs, finished
+cases are kept in DIR/journal.jsonl, with which --resume goes on after an interrupt:
+the reports are the same as without one. Reports of earlier runs stay in DIR where
+none of this run has their name; a note counts them.
 
 Exits with 0 if all are accepted, with 3 if one is rejected, and with 4 if none is but
 something is undecided: a kernel that ended in an error or not at all, or an
@@ -96,6 +98,7 @@ interrupt.`,
 	flags.StringVar(&f.only, "case", "", "run this `CASE` alone")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.out, "out", "", "write reports into the folder `DIR`")
+	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, packed by gzip")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the run that was interrupted in --out")
 	flags.DurationVar(&f.deadline, "deadline", time.Minute, "give up a launch after this `TIME`")
 	jsonFlag(c, &f.json)
@@ -137,6 +140,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		return wrongUse("--seed is %q, want an integer from 0 to %d", f.seed, uint64(math.MaxUint64))
 	case f.deadline <= 0:
 		return wrongUse("--deadline is %v, want more than 0", f.deadline)
+	case f.compact && f.out == "":
+		return wrongUse("--compact needs --out, the folder for the reports")
 	case f.resume && f.out == "":
 		return wrongUse("--resume needs --out, the folder of the run to go on with")
 	case f.resume && f.only != "":
@@ -252,7 +257,11 @@ func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 	if f.out == "" {
 		return nil
 	}
-	if err := evidence.Write(f.out, v.reports()); err != nil {
+	write := evidence.Write
+	if f.compact {
+		write = evidence.WriteCompact
+	}
+	if err := write(f.out, v.reports()); err != nil {
 		return err
 	}
 	others, err := otherReports(f.out)
@@ -288,7 +297,7 @@ func otherReports(dir string) (n int, err error) {
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ending := filepath.Ext(e.Name()); (ending == ".json" || ending == ".md") && !known[e.Name()] {
+		if ending := filepath.Ext(strings.TrimSuffix(e.Name(), ".gz")); (ending == ".json" || ending == ".md") && !known[e.Name()] {
 			n++
 		}
 	}

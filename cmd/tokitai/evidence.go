@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/verify"
+)
+
+// evidenceFlags are what the command line of evidence says.
+type evidenceFlags struct {
+	device string
+	replay int
+	json   bool
+}
+
+func newEvidence() *cobra.Command {
+	var f evidenceFlags
+	c := &cobra.Command{
+		Use:   "evidence DIR",
+		Short: "check reports that verify has written",
+		Long: `Check the reports in a folder that 'tokitai verify --out' or 'tokitai run --report'
+has written, on this machine or another: every file has the SHA-256 that the index
+gives, no report contradicts itself, and the index says what the reports say.
+
+With --replay N cases, spread over the reports, are run again here, and must give the
+same results to the last bit. That works on any device: a kernel that promises bits
+gives the same ones everywhere, so that reports of a GPU can be checked without one.
+Reports of definitions that have changed since, of kernels that promise no bits and of
+a caller's own data are not replayed.
+
+Exits with 1 if the reports cannot be read or contradict themselves, and with 3 if a
+replayed case gives other results.`,
+		Example: `  tokitai evidence --help`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return wrongUse("no folder given")
+			case len(args) > 1:
+				return wrongUse("unexpected argument %q", args[1])
+			case f.replay < 0:
+				return wrongUse("--replay is %d, want a number of cases", f.replay)
+			}
+			return checkDevice(f.device)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	c.Flags().IntVar(&f.replay, "replay", 0, "run `N` of the cases again")
+	c.Flags().StringVar(&f.device, "device", "cpu", "run them on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
+	jsonFlag(c, &f.json)
+	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("replay", cobra.NoFileCompletions)
+	return c
+}
+
+// checkedEvidence is what evidence prints for machines.
+type checkedEvidence struct {
+	Folder   string                 `json:"folder"`
+	Counts   evidence.VerdictCounts `json:"counts"`
+	Totals   evidence.Totals        `json:"totals"`
+	Replayed int                    `json:"replayed"`
+	Differ   []string               `json:"differ"` // cases that give other results here
+}
+
+func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
+	index, reports, err := evidence.ReadFolder(dir)
+	if err != nil {
+		return err
+	}
+	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}}
+	w := c.OutOrStdout()
+	if !f.json {
+		n := index.Counts
+		fmt.Fprintf(w, "%s of %s %s: %d accepted, %d rejected, %d inadmissible, %d interrupted, %d skipped\n",
+			counted(index.Totals.Reports, "report"), index.Tool, index.Version, n.Accepted, n.Rejected, n.Inadmissible, n.Interrupted, n.Skipped)
+		fmt.Fprintf(w, "%s, %s outputs compared, %s\n", counted(index.Totals.Cases, "case"), rounded(index.Totals.Elements), counted(int(index.Totals.Mismatches), "mismatch"))
+		fmt.Fprintf(w, "every file has the SHA-256 of the index, and no report contradicts itself\n")
+		flush(w)
+	}
+	if f.replay > 0 {
+		if err := f.replayCases(c, reports, &result); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		if err := printJSON(w, result); err != nil {
+			return err
+		}
+	} else if f.replay > 0 {
+		for _, name := range result.Differ {
+			fmt.Fprintf(w, "differs: %s\n", name)
+		}
+		fmt.Fprintf(w, "%s run again on %s: %d with the same results\n", counted(result.Replayed, "case"), f.device, result.Replayed-len(result.Differ))
+	}
+	if n := len(result.Differ); n > 0 {
+		return &verdictError{exitRejected, fmt.Errorf("%d of %d cases give other results here", n, result.Replayed)}
+	}
+	return nil
+}
+
+// replayCases runs cases again, as many of each report as of any other.
+func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report, result *checkedEvidence) error {
+	dev, err := engine.Open(f.device)
+	if err != nil {
+		return err
+	}
+	kind := dev.Kind()
+	f.device = dev.Name()
+	dev.Close()
+	targets := verifyTargets(kind)
+	type replay struct {
+		target *verify.Target
+		report *evidence.Report
+	}
+	var list []replay
+	for _, r := range reports {
+		if t := targetOf(targets, r); t != nil {
+			list = append(list, replay{t, r})
+		}
+	}
+	if len(list) == 0 {
+		return &verdictError{exitUndecided, fmt.Errorf("none of %s can be replayed: their definitions have changed, or they promise no bits", counted(len(reports), "report"))}
+	}
+	progress := startProgress(c)
+	defer progress.end()
+	for i := range f.replay {
+		x := list[i%len(list)]
+		rounds := (f.replay + len(list) - 1) / len(list)
+		at := x.report.CaseList[(2*(i/len(list))+1)*len(x.report.CaseList)/(2*rounds)]
+		progress.say("%d of %d cases run again", i, f.replay)
+		progress.of(float64(i), 0, float64(f.replay))
+		same, err := replayed(c.Context(), x.target, x.report, at, f.device)
+		if err != nil {
+			return err
+		}
+		if result.Replayed++; !same {
+			result.Differ = append(result.Differ, fmt.Sprintf("%s %s %s", x.report.Lowering, x.report.DType, at.Name))
+		}
+	}
+	return nil
+}
+
+// targetOf is what computes a report's definition here, or nil.
+func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
+	if r.Generator.Seed == nil || r.Contract != evidence.ContractBits || len(r.CaseList) == 0 {
+		return nil
+	}
+	for _, t := range targets {
+		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && t.Lowering.Model.String() == r.Model {
+			return t
+		}
+	}
+	return nil
+}
+
+// replayed runs a case again and reports whether it has the results that are listed.
+func replayed(ctx context.Context, t *verify.Target, r *evidence.Report, listed evidence.Case, device string) (bool, error) {
+	again, err := verify.Run(ctx, t, verify.Options{
+		Device: device, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,
+	})
+	if err != nil {
+		return false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if len(again.Report.CaseList) != 1 {
+		return false, fmt.Errorf("%s %s %s: %s", r.Lowering, r.DType, listed.Name, again.Report.Reason)
+	}
+	got := again.Report.CaseList[0]
+	if listed.Digest != "" {
+		return evidence.CaseDigest(got) == listed.Digest, nil
+	}
+	return got.InputsSHA256 == listed.InputsSHA256 && got.OutputsSHA256 == listed.OutputsSHA256, nil
+}

@@ -1,0 +1,135 @@
+package docs_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// link is [text](target), also of an image; code is what looks like one and is none.
+var (
+	link       = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`\n]*`")
+	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
+)
+
+// TestLinks follows every relative link of every document, to its file and to its
+// heading.
+func TestLinks(t *testing.T) {
+	documents, followed := 0, 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && path != ".."):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".md":
+			return nil
+		}
+		documents++
+		for _, target := range linksOf(t, path) {
+			followed++
+			if problem := follow(t, path, target); problem != "" {
+				t.Errorf("%s: the link to %s is dead: %s", path, target, problem)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if documents < 10 || followed < 100 {
+		t.Errorf("%d links in %d documents: the test does not see them", followed, documents)
+	}
+}
+
+// TestDeadLinks: the test finds a dead link of each kind.
+func TestDeadLinks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.md")
+	text := "# A b: `c`, d\n\n[x](#a-b-c-d) [x](a.md) [x](a.md#a-b-c-d) [x](https://example.org) `[x](code.md)`\n```\n[x](code.md)\n# no heading\n```\n[y](#nowhere) [y](a.md#no-heading) [y](b.md)\n"
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var dead []string
+	for _, target := range linksOf(t, path) {
+		if follow(t, path, target) != "" {
+			dead = append(dead, target)
+		}
+	}
+	if got, want := strings.Join(dead, " "), "#nowhere a.md#no-heading b.md"; got != want {
+		t.Errorf("dead are %q, want %q", got, want)
+	}
+}
+
+// textOf is a document without its blocks of code.
+func textOf(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	isCode := false
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			isCode = !isCode
+		} else if !isCode {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// linksOf are the targets of a document's links that are not on other machines.
+func linksOf(t *testing.T, path string) (targets []string) {
+	t.Helper()
+	for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(textOf(t, path), ""), -1) {
+		if !strings.Contains(m[1], "://") && !strings.HasPrefix(m[1], "mailto:") {
+			targets = append(targets, m[1])
+		}
+	}
+	return targets
+}
+
+// follow says why a link leads nowhere, or "".
+func follow(t *testing.T, from, target string) string {
+	t.Helper()
+	file, anchor, hasAnchor := strings.Cut(target, "#")
+	path := from
+	if file != "" {
+		path = filepath.Join(filepath.Dir(from), file)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "there is no such file"
+		}
+		return err.Error()
+	}
+	if !hasAnchor {
+		return ""
+	}
+	for _, m := range heading.FindAllStringSubmatch(textOf(t, path), -1) {
+		if slug(m[1]) == anchor {
+			return ""
+		}
+	}
+	return "there is no such heading"
+}
+
+// slug is a heading as a link names it.
+func slug(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}

@@ -1,0 +1,164 @@
+package evidence
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// compactSuffix is how the names of compact reports end: JSON that gzip has packed.
+const compactSuffix = ".json.gz"
+
+// caseDigits is the length of a case's digest: enough to tell any two results apart that
+// are not made to be alike, and short enough to keep every case of a large run.
+const caseDigits = 10
+
+// CaseDigest is the beginning of the SHA-256 of the case's line in [DigestOf]. Whoever runs
+// the case again, on any machine, gets the hashes of its inputs and outputs, and with them
+// this digest.
+func CaseDigest(c Case) string {
+	return FingerprintOf([]byte(digestLine(c)))[:caseDigits]
+}
+
+// IsCompact reports whether the report lists its cases by their digests alone.
+func (r *Report) IsCompact() bool { return len(r.CaseList) > 0 && r.CaseList[0].Digest != "" }
+
+// Compact is the report with a digest of each case in the place of its shapes,
+// parameters, tiers and hashes. DigestSHA256 stays that of the whole list.
+func (r *Report) Compact() *Report {
+	out := complete(reflect.ValueOf(r)).Interface().(*Report)
+	if r.IsCompact() {
+		return out
+	}
+	for i, c := range out.CaseList {
+		out.CaseList[i] = Case{Name: c.Name, Elements: c.Elements, Mismatches: c.Mismatches, Digest: CaseDigest(c)}
+	}
+	return out
+}
+
+// MarshalJSON writes a case in one of its two forms.
+func (c Case) MarshalJSON() ([]byte, error) {
+	if c.Digest == "" {
+		type whole Case
+		return json.Marshal(whole(c))
+	}
+	return json.Marshal(struct {
+		Name       string `json:"name"`
+		Elements   int64  `json:"elements"`
+		Mismatches int64  `json:"mismatches"`
+		Digest     string `json:"digest"`
+	}{c.Name, c.Elements, c.Mismatches, c.Digest})
+}
+
+// WriteCompact is Write with compact reports, in files that gzip has packed: a run of
+// hundreds of thousands of cases takes a few megabytes.
+func WriteCompact(dir string, reports []*Report) error {
+	var compact []*Report
+	for _, r := range reports {
+		if err := r.Check(); err != nil { // of the whole
+			return err
+		}
+		compact = append(compact, r.Compact())
+	}
+	return write(disk{}, dir, compact)
+}
+
+// suffix is how the name of the report's file for machines ends.
+func (r *Report) suffix() string {
+	if r.IsCompact() {
+		return compactSuffix
+	}
+	return ".json"
+}
+
+// encoded is the report as a file, and how its name ends.
+func (r *Report) encoded() (data []byte, suffix string, err error) {
+	data, err = r.JSON()
+	if err != nil || !r.IsCompact() {
+		return data, r.suffix(), err
+	}
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that exists
+	if _, err := w.Write(data); err != nil {
+		return nil, "", err
+	}
+	err = w.Close()
+	return packed.Bytes(), r.suffix(), err
+}
+
+// Read reads a report that Write or WriteCompact has written. It does not check it.
+func Read(path string) (*Report, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return decodeReport(path, data)
+}
+
+func decodeReport(path string, data []byte) (*Report, error) {
+	if strings.HasSuffix(path, compactSuffix) {
+		unpacked, err := gzip.NewReader(bytes.NewReader(data))
+		if err == nil {
+			data, err = io.ReadAll(unpacked)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evidence: %s: %w", path, err)
+		}
+	}
+	var r Report
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return nil, fmt.Errorf("evidence: %s: %w", path, err)
+	}
+	return &r, nil
+}
+
+// ReadFolder reads the index of a folder and its reports, and checks all that can be
+// checked without running anything: every file has the SHA-256 that the index gives, no
+// report contradicts itself, and the index says what the reports say.
+func ReadFolder(dir string) (*Index, []*Report, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var x Index
+	if err := json.Unmarshal(data, &x); err != nil {
+		return nil, nil, fmt.Errorf("evidence: %s: %w", filepath.Join(dir, "index.json"), err)
+	}
+	var reports []*Report
+	var names, hashes []string
+	for _, e := range x.Reports {
+		path := filepath.Join(dir, filepath.Base(e.JSON))
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if got := FingerprintOf(data); got != e.SHA256 {
+			return nil, nil, fmt.Errorf("evidence: %s has the SHA-256 %s, want %s, that of the index", path, got, e.SHA256)
+		}
+		r, err := decodeReport(path, data)
+		if err == nil {
+			err = r.Check()
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		reports = append(reports, r)
+		names, hashes = append(names, strings.TrimSuffix(e.Markdown, ".md")), append(hashes, e.SHA256)
+	}
+	if len(reports) == 0 {
+		return nil, nil, errors.New("evidence: the index lists no reports")
+	}
+	if want := indexOf(reports, names, hashes); !reflect.DeepEqual(complete(reflect.ValueOf(&x)).Interface(), complete(reflect.ValueOf(want)).Interface()) {
+		return nil, nil, fmt.Errorf("evidence: %s does not say what its reports say", filepath.Join(dir, "index.json"))
+	}
+	return &x, reports, nil
+}
