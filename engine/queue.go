@@ -57,7 +57,8 @@ type Admission uint8
 const (
 	// SelfTest admits a lowering that has reproduced the reference's answers.
 	SelfTest Admission = iota
-	// Off uses lowerings untested.
+	// Off uses lowerings untested. It is for those who work on kernels: the call gives up
+	// the promise that nothing runs unchecked.
 	Off
 )
 

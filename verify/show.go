@@ -43,6 +43,9 @@ func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
 // show adds the part of an output's row around the element to what is known of it. The
 // array is the tile that lies at a place of the output.
 func (f *finding) show(d *def.Definition, a num.Array, at Rect, what string, bits func(c int) uint32) {
+	if a.Cols == 1 { // got and want say it all
+		return
+	}
 	from, to := span(f.Col-at.Col, a.Cols)
 	f.Near = append(f.Near, fmt.Sprintf("%s = %s, %s", part(&d.Operands[f.Operand], f.Row, f.Row+1, at.Col+from, at.Col+to),
 		elements(a.DType, from, to, f.Col-at.Col, bits), what))

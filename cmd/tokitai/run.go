@@ -37,7 +37,7 @@ var runOptions = [...]struct {
 }{
 	{"policy", "policy", "`POLICY` fast, or same for the same bits on every device (default fast)", []string{"fast", "same"}, option(engine.ParsePolicy, engine.WithPolicy)},
 	{"bad_index", "bad-index", "`WHAT` to do with a bad index: reject, or skip for a row of zeros (default reject)", []string{"reject", "skip"}, option(engine.ParseBadIndex, engine.WithBadIndex)},
-	{"admission", "admission", "`ADMISSION` selftest, or off to use kernels untested (default selftest)", []string{"selftest", "off"}, option(engine.ParseAdmission, engine.WithAdmission)},
+	{"admission", "admission", "`ADMISSION` selftest, or off to use kernels that have not passed it (default selftest)", []string{"selftest", "off"}, option(engine.ParseAdmission, engine.WithAdmission)},
 }
 
 func option[T any](parse func(string) (T, error), with func(T) engine.Option) func(string) (engine.Option, error) {
@@ -92,7 +92,11 @@ the command can be given again.
 
 After an interrupt nothing is written, and the exit code is 4.
 
-policy, bad_index and admission can also be given with --param.`,
+policy, bad_index and admission can also be given with --param.
+
+--admission off gives up the promise that no kernel runs unchecked: it is for those who
+work on kernels, to see what one does that is not admitted. Then nothing vouches for
+the outputs but --report.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
   tokitai run softmax.forward --in x.npy --out y.npy
   tokitai run layernorm.forward --in model/ --tensor gamma=ln_f.weight --tensor beta=ln_f.bias --in x=x.npy --out y=y.npy
