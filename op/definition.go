@@ -8,10 +8,10 @@ import (
 )
 
 // Of makes an operation of a definition that somebody has written: parameters as it
-// declares them, and one kind of data. File is where it was read from.
+// declares them, and one kind of data. File is where it was read from, or "".
 func Of(d *def.Definition, file string) *Operation {
 	o := &Operation{
-		Name: d.Name, Summary: strings.Join(d.Contract().Formula, "; "), File: file,
+		Name: d.Name, Summary: strings.Join(d.Contract().Formula, "; "), IsOwn: true, File: file,
 		Definitions: []*def.Definition{d}, Run: Plain(d),
 	}
 	if o.Summary == "" {

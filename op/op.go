@@ -23,7 +23,8 @@ import (
 type Operation struct {
 	Name        string
 	Summary     string
-	File        string            // where its definition was read from; "" for the operations of op/all
+	IsOwn       bool              // it is somebody's definition ([Of]), which the program does not have
+	File        string            // where that was read from, by which the program finds it; "" if nowhere
 	Definitions []*def.Definition // the plain one first, then variants that parameters choose
 	Params      []Param
 	Data        []Data

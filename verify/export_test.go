@@ -121,6 +121,9 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 	f := Figures{Tiles: j.Tiles}
 	bias := j.Bias
 	j.Tiles, j.Bias = 0, moments{N: bias.N}
+	if j.first != nil {
+		j.first.Near = nil // what a tile has of the row
+	}
 	text, err := json.Marshal(struct {
 		Found *judgement
 		First *finding

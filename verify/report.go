@@ -392,7 +392,7 @@ func (s *verification) replay(c *Case) string {
 
 // isShipped reports whether the command line can name the target.
 func (t *Target) isShipped() bool {
-	return t.Operation != nil && slices.Contains(t.Operation.Definitions, t.Definition) &&
+	return t.Operation != nil && (!t.Operation.IsOwn || t.Operation.File != "") && slices.Contains(t.Operation.Definitions, t.Definition) &&
 		slices.Contains(engine.Lowerings(t.Lowering.Device, t.Definition), t.Lowering)
 }
 

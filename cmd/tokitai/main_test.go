@@ -88,7 +88,8 @@ func TestExamples(t *testing.T) {
 	if err := npy.WriteFile("x.npy", npy.Array{DType: num.F16, Shape: []int{2, 3}, Data: make([]byte, 12)}); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n"} {
+	for name, text := range map[string]string{"request.txt": "0 1 2\n0 0\n", "frames.bin": "\x0a\x00\x00\x000 1 2\n0 0\n",
+		"rmsnorm.def": "tokitai-def 1\nrowwise rmsnorm\nin x[R,C]\nout y[R,C] as x\ny <- x * rsqrt(rowsum(x*x) / C)\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

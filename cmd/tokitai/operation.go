@@ -74,7 +74,7 @@ func findOperation(name string) (*op.Operation, error) {
 
 // isGroup reports whether a name is that of the operations' group.
 func isGroup(operations []*op.Operation, name string) bool {
-	return operations[0].Name != name && operations[0].File == ""
+	return operations[0].Name != name && !operations[0].IsOwn
 }
 
 func operationNames(operations []*op.Operation) (names []string) {
