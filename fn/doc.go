@@ -10,7 +10,7 @@
 //	exp2             every x                           0.9          19     6
 //	log              x > 0                             0.9          33    10
 //	log2             x > 0                               1          36    11
-//	log1p            x > -1                            0.9          37    11
+//	log1p            x > -1                              1          37    11
 //	recip            x != 0                           0.76          15     4
 //	recip_bounded    2^-125 <= |x| <= 2^125           0.52           7     4
 //	rsqrt            x > 0                             1.5           2     0

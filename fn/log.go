@@ -71,7 +71,7 @@ var Log2Function = &def.Function{
 // bits.
 var Log1pFunction = &def.Function{
 	Name: "log1p", Math: def.MathLog1p,
-	ULPs:    0.9,
+	ULPs:    1,
 	Domain:  def.Above(-1),
 	Outside: "-Inf at -1, NaN below",
 	Expand: func(x def.Value) def.Value {
