@@ -16,18 +16,20 @@ import (
 // computed and kept between passes, and where column and total sums need them, so that
 // they go through scratch memory.
 var columnDefinitions = []*def.Definition{
-	def.Must(def.Rowwise("argmax", func(b *def.Builder) {
-		b.OutRow("best", def.RowArgMax(b.In("x")))
+	def.Must(def.Rowwise("extremes", func(b *def.Builder) {
+		x := b.In("x")
+		b.OutRow("best", def.RowArgMax(x))
+		b.OutRow("worst", def.RowArgMin(x))
+		b.OutRow("sum", def.RowSum(x), def.Only(num.F32))
 	})),
 	def.Must(def.Rowwise("columns", func(b *def.Builder) {
 		x := b.In("x")
-		best, worst := def.RowArgMax(x).As("best"), def.RowArgMin(x)
+		best := def.RowArgMax(x).As("best")
 		far := x.Sub(x.At(best)).Abs().Sqrt().Mul(b.ColFloat()).Mul(x).Add(x).As("far")
 		farthest := def.RowArgMin(far)
 		b.OutRow("first", best)
-		b.OutRow("last", worst)
 		b.OutRow("top", far.At(farthest), def.Only(num.F32))
-		b.Out("mark", def.Select(b.Col().Equal(farthest), worst, b.Col()))
+		b.Out("mark", def.Select(b.Col().Equal(farthest), best, b.Col()))
 		b.Out("y", far, def.Like("x"))
 	})),
 	def.Must(def.Rowwise("besides", func(b *def.Builder) {
@@ -60,11 +62,17 @@ func TestColumnsOfExtremes(t *testing.T) {
 	g := gen.New(t.Name())
 	for i, d := range columnDefinitions {
 		for _, v := range variants {
+			if isSmoke() && (i == 0 || i > 2 || v != variants[i%2]) { // one that keeps rows, one that adds up columns
+				continue
+			}
 			dtypes := onePerFormat(d, d.Formats())[(i+int(v)+1)%3]
 			k := b.compile(d, dtypes, v)
 			for n, s := range [][2]int{
 				{40, 1}, {40, 9}, {40, 128}, {33, 257}, {5, 2500}, {3, 8192}, {3, 8200}, {2, 33000}, {1, 33000}, {1, 70000},
 			} {
+				if isSmoke() && n%2 == 0 {
+					continue
+				}
 				c := randdef.NewCase(g, d, dtypes, sized(d, v, s))
 				randdef.Contenders(g, c.Operands[0])
 				b.add(t, fmt.Sprintf("%s %s %v %s", d.Name, dtypes, s, v), k, c, layout{variant: v, gap: n % 3, inPlace: n%2 == 0})
@@ -83,7 +91,7 @@ func TestColumnsOfExtremes(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"fused", "staged", "partly", "registers", "shared", "reread"} {
-		if !used[want] {
+		if !used[want] && !isSmoke() {
 			t.Errorf("no row is kept by way of %q; used are %v", want, used)
 		}
 	}

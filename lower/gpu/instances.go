@@ -30,6 +30,8 @@ const (
 	fusedRegisters = 120 // in blocks of up to 512, which may have 128
 	longRegisters  = 56  // in blocks of 1,024, which may have 64
 	takenRegisters = 16  // of these, for inputs that have arrived in shared memory
+
+	columnRegisters = 24 // for a column of an extreme: two hold it, compilers compare many elements at once
 )
 
 const (
@@ -168,15 +170,14 @@ func (w *walk) groups(shape rowShape) []int {
 	})
 }
 
-// reductionRegisters are those of a thread for the reductions of any pass: lanes, or a
-// value and its column.
+// reductionRegisters are those of a thread for the reductions of any pass.
 func (k *rowwise) reductionRegisters() int {
 	most := 0
 	for _, p := range k.schedule.Passes {
 		count := 0
 		for _, n := range p.Reductions {
 			if isColumnOfExtreme(n) {
-				count += 2
+				count += columnRegisters
 			} else {
 				count += lanesPerThread
 			}

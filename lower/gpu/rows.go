@@ -307,7 +307,12 @@ func (k *rowwise) hasRowLoads() bool {
 func (w *walk) openGroups(s *text) {
 	if w.storage.isUnrolled() {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-		s.line("const u32 c = (g * T + t) * 8;")
+		if w.k.usesColumns() {
+			s.line("u32 c = (g * T + t) * 8;")
+			s.line("RENEW(c); // numbers of columns are cheap: none is kept from pass to pass")
+		} else {
+			s.line("const u32 c = (g * T + t) * 8;")
+		}
 	} else {
 		unroll := "UNROLL_TWICE" // the accesses of two groups overlap
 		if w.isInPairs() {
@@ -321,6 +326,11 @@ func (w *walk) openGroups(s *text) {
 	case w.storage.isUnrolled():
 		s.open("if (c < columns) {")
 	}
+}
+
+// usesColumns reports whether columns of extremes or columns as floats are computed.
+func (k *rowwise) usesColumns() bool {
+	return slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
 }
 
 func (w *walk) closeInside(s *text) {

@@ -58,7 +58,19 @@ func amdLimit(threads, wave, registers, reached int) int {
 	return min(registers/((waves+3)/4), reached)
 }
 
-// program is a source of a shipped definition.
+// columns has the nodes that no shipped definition has: columns of extremes, in one pass
+// and after one, columns as floats, and int32 stored.
+var columns = def.Must(def.Rowwise("columns", func(b *def.Builder) {
+	x := b.In("x")
+	best := def.RowArgMax(x)
+	far := x.Sub(x.At(best)).Mul(b.ColFloat())
+	hot := def.Select(b.Col().Equal(def.RowArgMin(far)), x, def.Zero)
+	b.OutRow("best", best)
+	b.Out("mark", def.Select(hot.Less(far), best, b.Col()))
+	b.OutCol("sign", def.Select(def.ColSum(hot).Less(def.Zero), def.IntConst(-1), def.IntConst(1)))
+}))
+
+// program is a source of a definition.
 type program struct {
 	d       *def.Definition
 	dtypes  []num.DType
@@ -67,23 +79,30 @@ type program struct {
 	isFirst bool // the first choice of formats, with vector access
 }
 
-// programs are all sources, each once.
+// programs are all sources of shipped definitions, each once.
 func programs(t testing.TB) []program {
+	t.Helper()
+	var definitions []*def.Definition
+	for _, o := range all.Operations {
+		definitions = append(definitions, o.Definitions...)
+	}
+	return programsOf(t, definitions...)
+}
+
+func programsOf(t testing.TB, definitions ...*def.Definition) []program {
 	t.Helper()
 	var list []program
 	seen := map[string]bool{}
-	for _, o := range all.Operations {
-		for _, d := range o.Definitions {
-			for i, dtypes := range d.Formats() {
-				for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
-					k, err := gpu.Compile(d, dtypes, v)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if !seen[k.Source.Text] {
-						seen[k.Source.Text] = true
-						list = append(list, program{d, dtypes, v, k.Source, i == 0 && v == gpu.Vector})
-					}
+	for _, d := range definitions {
+		for i, dtypes := range d.Formats() {
+			for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
+				k, err := gpu.Compile(d, dtypes, v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !seen[k.Source.Text] {
+					seen[k.Source.Text] = true
+					list = append(list, program{d, dtypes, v, k.Source, i == 0 && v == gpu.Vector})
 				}
 			}
 		}
@@ -141,7 +160,7 @@ func (p *program) bounds(t testing.TB) map[string]bounds {
 
 // TestKernels compiles and compares.
 func TestKernels(t *testing.T) {
-	list := programs(t)
+	list := append(programs(t), programsOf(t, columns)...)
 	t.Logf("%d sources", len(list))
 	for _, a := range architectures {
 		if testlevel.Current() < a.level {
