@@ -49,7 +49,7 @@ type conn struct {
 	lastID    uint64                // never used again
 	failure   error                 // why nothing can be sent any more
 	death     error                 // what pending requests got, once they did
-	told      map[any]*announcement // arenas by number, definitions by identity
+	announced map[any]*announcement // arenas by number, definitions by identity
 
 	failed     chan struct{} // closed with failure
 	readerDone chan struct{}
@@ -117,7 +117,7 @@ func (c *conn) recycle(r *request) {
 }
 
 func newConn(s stream, settled func(*request, bool)) *conn {
-	c := &conn{stream: s, settled: settled, pending: map[uint64]*request{}, told: map[any]*announcement{},
+	c := &conn{stream: s, settled: settled, pending: map[uint64]*request{}, announced: map[any]*announcement{},
 		failed: make(chan struct{}), readerDone: make(chan struct{}), writerDone: make(chan struct{})}
 	c.hasWork.L = &c.mu
 	go c.write()

@@ -111,9 +111,10 @@ func (f *fake) define(request uint64, text []byte) {
 	identity := fmt.Sprintf("%s%x", protocol.IdentityPrefix, sha256.Sum256(text))
 	switch {
 	case f.role == "define-hang":
+		fmt.Fprintln(os.Stderr, "I shall think about it")
 		return
 	case f.role == "define-once" && f.definitions > 1:
-		fmt.Fprintln(os.Stderr, "told twice")
+		fmt.Fprintln(os.Stderr, "sent twice")
 		os.Exit(7)
 	case f.role == "define-other":
 		identity = protocol.IdentityPrefix + "0"

@@ -179,10 +179,10 @@ class Definitions(Served):
         form = tk.Defined("def:0", "none", [tk.OperandForm("y", 2, ["R"], ["f16", "f32"], "")], [])
         operation = self.client.define(RMSNORM)
         operation.form = form
-        with self.assertRaisesRegex(TypeError, "none: nothing tells the dtype of y"):
+        with self.assertRaisesRegex(TypeError, "none: no input determines the dtype of y"):
             operation.prepare()
         operation.form = form._replace(operands=[tk.OperandForm("y", 2, ["R"], ["f32"], "")])
-        with self.assertRaisesRegex(TypeError, "none: nothing tells the size R of y"):
+        with self.assertRaisesRegex(TypeError, "none: no input determines the size R of y"):
             operation.prepare()
 
     def test_mistakes_have_a_place(self) -> None:
@@ -227,7 +227,7 @@ class Module(unittest.TestCase):
             tokitai.define("tokitai-def 1\n")
         self.assertEqual(caught.exception.line, 2)
 
-    def test_the_next_process_is_told_again(self) -> None:
+    def test_the_next_process_gets_the_definition_again(self) -> None:
         rmsnorm = tokitai.define(RMSNORM)
         x, gamma = Tensor.of("f32", [2, -2], (1, 2)), array.array("f", [1, 2])
         first = tokitai.client()

@@ -95,7 +95,7 @@ class TokitaiError(Exception):
 
 
 class DefinitionError(TokitaiError):
-    """A mistake in the text of a definition: line and column, both from 1, where the process tells them, else None."""
+    """A mistake in the text of a definition: line and column, both from 1, or None if the process did not say."""
 
     def __init__(self, code: int, message: str, details: Mapping[str, str]):
         super().__init__(code, message, details)
@@ -306,7 +306,7 @@ class ParamForm(NamedTuple):
 
 
 class Defined(NamedTuple):
-    """What DEFINE tells of a definition. Calls name it by its identity."""
+    """The reply to DEFINE. Calls name the definition by its identity."""
 
     identity: str
     name: str
@@ -931,7 +931,7 @@ class Operation:
         return Call(self.identity, operands, params)
 
     def _client(self) -> Client:
-        """The client, which has been told of the definition: another one than before where its process had died."""
+        """The client, after it has sent the definition to its process: a new one if the last process died."""
         client = self._find_client()
         if client is not self._known_to:
             client._define(self._text)
@@ -963,7 +963,7 @@ class Operation:
         for operand in operands.values():
             if operand.dtype in rule.dtypes:
                 return operand.dtype
-        raise TypeError(f"{self.name}: nothing tells the dtype of {name}, want it as Tensor.empty(dtype, shape)")
+        raise TypeError(f"{self.name}: no input determines the dtype of {name}, want {name}=Tensor.empty(dtype, shape)")
 
     def _shape_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> Tuple[int, ...]:
         """The shape of an output: as that of an input with the same sizes, or with one more; else from the sizes, of which
@@ -982,7 +982,7 @@ class Operation:
                 known.update(zip(sizes, (math.prod(shape[: max(0, leading)]), *shape[max(0, leading) :])))
         missing = [letter for letter in form.sizes if letter not in known]
         if missing:
-            raise TypeError(f"{self.name}: nothing tells the size {missing[0]} of {form.name}, want it as Tensor.empty(dtype, shape)")
+            raise TypeError(f"{self.name}: no input determines the size {missing[0]} of {form.name}, want {form.name}=Tensor.empty(dtype, shape)")
         return tuple(known[letter] for letter in form.sizes)
 
 

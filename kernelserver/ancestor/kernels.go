@@ -244,7 +244,7 @@ var kernels = []kernel{
 				}}
 		},
 		refuse: func(q *Request) error {
-			return layernorm.Forward(nil, nil, nil, nil, nil, nil, nil, layernorm.Params{Eps: q.Hyper.Eps})
+			return engine.CheckParams(layernorm.ForwardDefinition, []float64{q.Hyper.Eps})
 		},
 	},
 }

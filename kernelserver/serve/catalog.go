@@ -15,7 +15,7 @@ import (
 	"tokitai/tensor"
 )
 
-// catalog has the definitions that can be called: the operations' by name, and all by
+// catalog has the definitions that can be called: those of operations by name, all by
 // identity.
 type catalog struct {
 	byName     map[string]*entry
@@ -50,7 +50,7 @@ func newCatalog(operations []*op.Operation) *catalog {
 
 func identityOf(d *def.Definition) string { return protocol.IdentityPrefix + d.Hash() }
 
-// described returns what LIST tells of a definition, under the name that CALL takes.
+// described returns a definition as LIST has it, under the name that CALL takes.
 func described(d *def.Definition, name string) protocol.Definition {
 	described := protocol.Definition{Name: name}
 	for i := range d.Operands {
@@ -82,7 +82,7 @@ func (c *catalog) find(name string) (*entry, error) {
 	}
 	want := "one that LIST tells"
 	if strings.HasPrefix(name, protocol.IdentityPrefix) {
-		want = "one that DEFINE has told"
+		want = "one that DEFINE has sent"
 	}
 	family, _, _ := strings.Cut(name, ".")
 	var near []string
@@ -105,14 +105,14 @@ const (
 	nodeBytes    = 256  // of memory for a node of a definition, about
 )
 
-// define answers DEFINE: the body is the text of a definition. One that is known already
-// is told again.
+// define answers DEFINE, whose body is the text of a definition. A definition that is known
+// already gets the same reply.
 func (s *server) define(text []byte) error {
 	if len(text) > def.MaxText {
 		return badText(fmt.Sprintf("has %d bytes", len(text)), fmt.Sprintf("at most %d", def.MaxText))
 	}
 	sum := sha256.Sum256(text)
-	e := s.definitions.byIdentity[protocol.IdentityPrefix+hex.EncodeToString(sum[:])] // as it is where the text is canonical
+	e := s.definitions.byIdentity[protocol.IdentityPrefix+hex.EncodeToString(sum[:])] // found if the text is canonical
 	if e == nil {
 		d, err := s.parse(text)
 		if err != nil {

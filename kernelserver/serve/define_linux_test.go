@@ -104,7 +104,7 @@ func TestDefine(t *testing.T) {
 	}
 	last := list[len(list)-1]
 	if last.Name != m.Identity || len(last.Operands) != 3 || last.Operands[2] != (protocol.OperandUse{Name: "y", Access: 2}) || !slices.Equal(last.Params, []string{"eps"}) {
-		t.Errorf("LIST tells %+v last", last)
+		t.Errorf("LIST ends with %+v", last)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestDefineShipped(t *testing.T) {
 	}
 	list, err := protocol.ParseList(c.must(protocol.KindList, nil))
 	if err != nil || slices.ContainsFunc(list, func(d protocol.Definition) bool { return strings.HasPrefix(d.Name, "def:") }) {
-		t.Errorf("LIST tells it twice: %v", err)
+		t.Errorf("LIST has it twice: %v", err)
 	}
 	one := softmax(num.F32, 1, 2, make([]byte, 8))
 	for _, o := range all.Operations {
@@ -151,7 +151,7 @@ func TestDefineRefuses(t *testing.T) {
 	}
 	c.refused(protocol.CodeBadArgument, protocol.KindDefine, bytes.Repeat([]byte{'('}, def.MaxText+1))
 	f := c.refused(protocol.CodeBadArgument, protocol.KindCall, normCall("def:"+rmsnorm.Hash()))
-	if f.Detail("want") != "one that DEFINE has told" {
+	if f.Detail("want") != "one that DEFINE has sent" {
 		t.Errorf("got %v, want one that is not defined", f)
 	}
 	m := c.define(rmsnorm.Text())

@@ -9,8 +9,8 @@ import (
 	"tokitai/op/all"
 )
 
-// announcement is something that the process has been told of, or is being told of: an
-// arena, or a definition.
+// announcement is an arena or a definition that has been sent to the process, or is being
+// sent.
 type announcement struct {
 	done chan struct{}
 	err  error
@@ -20,14 +20,14 @@ type announcement struct {
 	isGivenUp bool     // by a call that needs it
 }
 
-// tell makes sure that the process knows the thing of a key. Where it has not been told yet,
-// begin is called, send tells it, and then end is called.
-func (k *core) tell(ctx context.Context, c *child, key any, begin func(), send func(*announcement) error, end func()) error {
+// sendOnce makes sure that the process knows the arena or definition of a key. For one that
+// it does not know, it calls begin, send, and in the end end.
+func (k *core) sendOnce(ctx context.Context, c *child, key any, begin func(), send func(*announcement) error, end func()) error {
 	c.conn.mu.Lock()
-	n, isKnown := c.conn.told[key]
+	n, isKnown := c.conn.announced[key]
 	if !isKnown {
 		n = &announcement{done: make(chan struct{})}
-		c.conn.told[key] = n
+		c.conn.announced[key] = n
 	}
 	c.conn.mu.Unlock()
 	if !isKnown {
@@ -37,7 +37,7 @@ func (k *core) tell(ctx context.Context, c *child, key any, begin func(), send f
 			defer close(n.done)
 			if n.err = send(n); n.err != nil {
 				c.conn.mu.Lock()
-				delete(c.conn.told, key) // so that the next call tries again
+				delete(c.conn.announced, key) // so that the next call tries again
 				c.conn.mu.Unlock()
 			}
 		}()
@@ -59,8 +59,8 @@ func (k *core) tell(ctx context.Context, c *child, key any, begin func(), send f
 	}
 }
 
-// limitGivenUp finds out a process that does not answer, though the call for which it was
-// told has been given up. The caller holds the connection's mutex.
+// limitGivenUp ends a process that does not answer an announcement after the call that
+// needs it has been given up. The caller holds the connection's mutex.
 func (k *core) limitGivenUp(c *child, n *announcement) {
 	if r := n.request; r != nil && n.isGivenUp && c.conn.pending[r.id] == r && r.hang == nil {
 		c.conn.watch(r, k.options.HangAfter)
@@ -82,7 +82,7 @@ func (k *core) await(c *child, n *announcement, r *request, fd int) error {
 
 // announce makes sure that the process knows an arena.
 func (k *core) announce(ctx context.Context, c *child, a *arena) error {
-	return k.tell(ctx, c, a.id, func() { k.memory.hold(a) }, func(n *announcement) error {
+	return k.sendOnce(ctx, c, a.id, func() { k.memory.hold(a) }, func(n *announcement) error {
 		r := newRequest(protocol.KindArena)
 		r.frame = (&protocol.ArenaBody{Arena: a.id, Bytes: int64(len(a.bytes))}).Append(r.frame)
 		return k.await(c, n, r, a.region.FD())
@@ -98,8 +98,8 @@ func (k *core) dropArena(id uint32) {
 		return
 	}
 	c.conn.mu.Lock()
-	_, isKnown := c.conn.told[id]
-	delete(c.conn.told, id)
+	_, isKnown := c.conn.announced[id]
+	delete(c.conn.announced, id)
 	c.conn.mu.Unlock()
 	if isKnown {
 		r := newRequest(protocol.KindDrop)
@@ -127,7 +127,7 @@ func (k *core) define(ctx context.Context, c *child, d *def.Definition) (string,
 	if shipped()[hash] {
 		return identity, nil
 	}
-	return identity, k.tell(ctx, c, identity, func() {}, func(n *announcement) error {
+	return identity, k.sendOnce(ctx, c, identity, func() {}, func(n *announcement) error {
 		r := newRequest(protocol.KindDefine)
 		r.frame = append(r.frame, d.Text()...)
 		r.identity = identity
