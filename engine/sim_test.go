@@ -11,6 +11,7 @@ import (
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/gelu"
 	"tokitai/op/softmax"
@@ -22,7 +23,7 @@ import (
 func TestSim(t *testing.T) {
 	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
 	d, dtypes := softmax.ForwardDefinition, []num.DType{num.F16, num.F16}
-	for _, width := range []int{32, 64} {
+	for _, width := range testlevel.Pick([]int{32}, []int{32, 64}) {
 		q, err := engine.NewQueue(gputest.NeedsSim(t, width))
 		if err != nil {
 			t.Fatal(err)
