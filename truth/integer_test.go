@@ -52,6 +52,9 @@ func TestColumnsOfExtremes(t *testing.T) {
 		{"a certain NaN that is chosen", func(b *def.Builder, x def.Value) def.Value {
 			return def.Select(b.Col().Less(def.IntConst(2)), def.One, def.Select(def.IntConst(3).Less(b.Col()), x, x.Neg()))
 		}, values{nan, nan, 5, nan, nan}, []int{3}, []int{3}},
+		{"a certain NaN that is chosen first", func(b *def.Builder, x def.Value) def.Value {
+			return def.Select(def.IntConst(1).Less(b.Col()), x, def.One)
+		}, values{nan, 1, 5, nan}, []int{3}, []int{3}},
 		{"a certain NaN in every column", of(func(x def.Value) def.Value { return x.Add(def.RowSum(x)) }), values{2, 1, nan}, []int{0}, []int{0}},
 		{"a certain NaN among the largest", of(func(x def.Value) def.Value { return x.Sub(def.RowMax(x).Max(def.RowMin(x))) }), values{2, 1, nan}, []int{0}, []int{0}},
 		{"overlapping", third, values{1, 1, 0.5, 1}, []int{0, 1, 3}, []int{2}},
