@@ -27,13 +27,17 @@ func admitted(r *truth.Result, operand, cols int) []int {
 // TestColumnsOfExtremes has the columns that may win, worked out by hand.
 func TestColumnsOfExtremes(t *testing.T) {
 	nan, inf, minusZero := float32(math.NaN()), float32(math.Inf(1)), float32(math.Copysign(0, -1))
-	identity := func(x def.Value) def.Value { return x }
-	third := func(x def.Value) def.Value { return x.Div(def.Const(3)) } // known within a float64's last digit
+	type function = func(b *def.Builder, x def.Value) def.Value
+	of := func(f func(x def.Value) def.Value) function {
+		return func(_ *def.Builder, x def.Value) def.Value { return f(x) }
+	}
+	identity := of(func(x def.Value) def.Value { return x })
+	third := of(func(x def.Value) def.Value { return x.Div(def.Const(3)) }) // known within a float64's last digit
 	most := float32(math.MaxFloat32)
 	type values = []float32
 	for _, test := range []struct {
 		name     string
-		f        func(x def.Value) def.Value
+		f        function
 		x        values
 		max, min []int
 	}{
@@ -43,16 +47,24 @@ func TestColumnsOfExtremes(t *testing.T) {
 		{"infinities of an input", identity, values{1, -inf, inf, inf, -inf}, []int{2}, []int{1}},
 		{"nothing but an infinity", identity, values{-inf, -inf}, []int{0}, []int{0}},
 		{"an infinity and an equal", identity, values{inf, most, inf}, []int{0}, []int{1}},
-		{"exact steps", def.Value.Neg, values{1, 3, 3, 1}, []int{0}, []int{1}},
-		{"a certain NaN", func(x def.Value) def.Value { return x.Mul(x).Add(def.One) }, values{2, nan, 3, nan}, []int{1}, []int{1}},
+		{"exact steps", of(def.Value.Neg), values{1, 3, 3, 1}, []int{0}, []int{1}},
+		{"a certain NaN", of(func(x def.Value) def.Value { return x.Mul(x).Add(def.One) }), values{2, nan, 3, nan}, []int{1}, []int{1}},
+		{"a certain NaN that is chosen", func(b *def.Builder, x def.Value) def.Value {
+			return def.Select(b.Col().Less(def.IntConst(2)), def.One, def.Select(def.IntConst(3).Less(b.Col()), x, x.Neg()))
+		}, values{nan, nan, 5, nan, nan}, []int{3}, []int{3}},
+		{"a certain NaN that is chosen first", func(b *def.Builder, x def.Value) def.Value {
+			return def.Select(def.IntConst(1).Less(b.Col()), x, def.One)
+		}, values{nan, 1, 5, nan}, []int{3}, []int{3}},
+		{"a certain NaN in every column", of(func(x def.Value) def.Value { return x.Add(def.RowSum(x)) }), values{2, 1, nan}, []int{0}, []int{0}},
+		{"a certain NaN among the largest", of(func(x def.Value) def.Value { return x.Sub(def.RowMax(x).Max(def.RowMin(x))) }), values{2, 1, nan}, []int{0}, []int{0}},
 		{"overlapping", third, values{1, 1, 0.5, 1}, []int{0, 1, 3}, []int{2}},
 		{"far enough apart", third, values{1, 1 + 0x1p-23, 1}, []int{1}, []int{0, 2}},
-		{"an infinity of a step", func(x def.Value) def.Value { return x.Mul(def.Half) }, values{1, inf, 2, 0.5}, []int{1, 2}, []int{1, 3}},
-		{"an overflow before a certain NaN", func(x def.Value) def.Value { return x.Mul(def.Const(8)) },
+		{"an infinity of a step", of(func(x def.Value) def.Value { return x.Mul(def.Half) }), values{1, inf, 2, 0.5}, []int{1, 2}, []int{1, 3}},
+		{"an overflow before a certain NaN", of(func(x def.Value) def.Value { return x.Mul(def.Const(8)) }),
 			values{1, most, nan, 2, most}, []int{1, 2}, []int{1, 2}},
 	} {
 		d := rowwise("columns", func(b *def.Builder) {
-			v := test.f(b.In("x"))
+			v := test.f(b, b.In("x"))
 			b.OutRow("max", def.RowArgMax(v))
 			b.OutRow("min", def.RowArgMin(v))
 		})
@@ -84,7 +96,7 @@ func TestColumnsOfExtremes(t *testing.T) {
 func TestOpenColumns(t *testing.T) {
 	d := rowwise("open", func(b *def.Builder) {
 		x := b.In("x")
-		best := def.RowArgMax(x.Div(def.Const(3)))
+		best := def.RowArgMax(fn.Exp(x))
 		one := func(c def.Value) def.Value { return def.Select(c, def.One, def.Zero) }
 		b.OutRow("at", b.In("z").At(best))
 		b.Out("equal", one(b.Col().Equal(best)))
@@ -94,11 +106,15 @@ func TestOpenColumns(t *testing.T) {
 		b.OutRow("inside", one(best.Inside()))
 		b.OutRow("self", one(best.Equal(best)))
 		b.Out("choice", def.Select(b.Col().Equal(def.IntConst(1)), best, b.Col()))
-		b.Out("round", b.In("v").StochasticRound(def.In(num.F16), best))
+		open := best.Less(def.IntConst(2))
+		b.OutRow("either", def.Select(open, def.IntConst(3), best))
+		b.OutRow("some", one(def.Select(open, def.IntConst(9), def.IntConst(0)).Inside()))
+		b.Out("round", b.In("v").StochasticRound(def.In(num.F16), def.Select(open, def.IntConst(0), def.IntConst(-1))))
 	})
 	x, z, v := row(1, 3, 0, 3), row(10, 20, 30, 40), row(1, 1, 1, 1+0x1p-11+0x1p-23)
 	perRow := func() num.Array { return num.NewArray(num.F32, 1, 1) }
-	operands := []num.Array{x, z, perRow(), like(x), like(x), like(x), like(x), perRow(), perRow(), num.NewArray(num.I32, 1, 4), v, like(x)}
+	operands := []num.Array{x, z, perRow(), like(x), like(x), like(x), like(x), perRow(), perRow(), num.NewArray(num.I32, 1, 4),
+		num.NewArray(num.I32, 1, 1), perRow(), v, like(x)}
 	r := enclose(t, d, truth.Exact, nil, operands...) // columns 1 and 3
 	want := func(operand, col int, lo, hi float64) {
 		t.Helper()
@@ -119,6 +135,10 @@ func TestOpenColumns(t *testing.T) {
 	}
 	want(7, 0, 1, 1)
 	want(8, 0, 1, 1)
+	want(11, 0, 0, 1)
+	if !slices.Equal(r.Ints(10, 0, 0), []int32{1, 3}) {
+		t.Errorf("either is one of %v, want 1 and 3", r.Ints(10, 0, 0))
+	}
 	for col, values := range [][]uint32{{0}, {1, 3}, {2}, {3}} {
 		if r.Count(9, 0, col) != int64(len(values)) || !r.Admits(9, 0, col, values[0]) || !r.Admits(9, 0, col, values[len(values)-1]) {
 			t.Errorf("choice[%d] has %d values, want %v", col, r.Count(9, 0, col), values)
@@ -127,6 +147,12 @@ func TestOpenColumns(t *testing.T) {
 	if z := r.Decide(9); z.State[1] != truth.Undecided || z.State[2] != truth.ByFloat64 || z.Bits[2] != 2 {
 		t.Errorf("choice rounds to %v %v", z.Bits, z.State)
 	}
+	r, err := truth.Enclose(d, operands, truth.Options{Mode: truth.Rounded, IsIEEE: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(13, 0, 1, 1)
+	want(13, 3, 1, 1+0x1p-10) // down by the word 0xffffffff, up by 0
 }
 
 // TestColumnsNeedDigits decides with more digits what float64 leaves open.
