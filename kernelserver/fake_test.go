@@ -147,6 +147,10 @@ func (f *fake) call(request uint64, body []byte) {
 			}
 			time.Sleep(time.Millisecond)
 		}
+	case "turnstile":
+		for os.Remove(rest) != nil {
+			time.Sleep(time.Millisecond)
+		}
 	case "die":
 		fmt.Fprintln(os.Stderr, "goodbye")
 		os.Exit(7)

@@ -445,8 +445,8 @@ func TestRetry(t *testing.T) {
 }
 
 func TestBackPressure(t *testing.T) {
-	gate := newGate(t)
-	d := fakeDevice(t, gate.role(), Options{MaxInFlight: 1})
+	turnstile := newGate(t)
+	d := fakeDevice(t, "turnstile="+turnstile.file, Options{MaxInFlight: 1})
 	if _, err := d.running(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,14 @@ func TestBackPressure(t *testing.T) {
 	if err := ask(ctx, d, 1, 4); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("waiting for a slot: got %v", err)
 	}
-	gate.open()
+	for i := range 8 {
+		turnstile.open() // for one answer
+		waitFor(t, "a caller is answered", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(order) == i+1
+		})
+	}
 	callers.Wait()
 	if !slices.IsSorted(order) {
 		t.Errorf("answered in the order %v, want that of the callers", order)
