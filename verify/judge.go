@@ -139,6 +139,10 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
+	if f := total.first; f != nil {
+		got := out.operands[f.Operand]
+		f.show(d, got, "got", func(c int) uint32 { return got.Bits(f.Row, c) })
+	}
 	return total, nil
 }
 
@@ -303,8 +307,6 @@ func (v *view) output(j *judgement, i int) {
 				j.Mismatches++
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, lo, hi)
-					j.first.show(v.target.Definition, got, v.at.operands[i], "got", func(c int) uint32 { return got.Bits(r, c) })
-					j.first.show(v.target.Definition, got, v.at.operands[i], "want", func(c int) uint32 { return answer.Bits(r, c) })
 				}
 			}
 			if v.correct[i] != nil {
