@@ -14,7 +14,7 @@ import (
 // link is [text](target), also of an image; code is what looks like one and is none.
 var (
 	link       = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`\n]*`")
+	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`]*`") // which may be broken into lines
 	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
 )
 

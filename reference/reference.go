@@ -8,6 +8,7 @@
 package reference
 
 import (
+	"context"
 	"fmt"
 
 	"tokitai/def"
@@ -18,6 +19,18 @@ import (
 type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Model  def.Model // contractions only
+
+	// Context ends a run early, with its error and outputs partly written. It is looked
+	// at before every row; nil never ends.
+	Context context.Context
+}
+
+// err is the context's error.
+func (o *Options) err() error {
+	if o.Context == nil {
+		return nil
+	}
+	return o.Context.Err()
 }
 
 // Run computes d on its operands, in the order of Definition.Operands, and writes
@@ -35,13 +48,13 @@ func Run(d *def.Definition, operands []num.Array, o Options) error {
 	}
 	switch d.Kind {
 	case def.KindRowwise:
-		return runRowwise(d, operands, o.Params)
+		return runRowwise(d, operands, &o)
 	case def.KindContraction:
-		return runContraction(d, operands, o.Model)
+		return runContraction(d, operands, &o)
 	case def.KindGather:
 		return runGather(d, operands)
 	case def.KindScatterAdd:
-		return runScatterAdd(d, operands)
+		return runScatterAdd(d, operands, &o)
 	}
 	return fmt.Errorf("%s: no interpreter for kind %s", d.Name, d.Kind)
 }

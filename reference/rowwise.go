@@ -28,8 +28,8 @@ type interpreter struct {
 	elements map[int][]float32   // total sums: all elements so far
 }
 
-func runRowwise(d *def.Definition, operands []num.Array, params []float64) error {
-	in := &interpreter{d: d, operands: operands, params: params, lanes: map[int][][]float32{}, elements: map[int][]float32{}}
+func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
+	in := &interpreter{d: d, operands: operands, params: o.Params, lanes: map[int][][]float32{}, elements: map[int][]float32{}}
 	if err := in.size(); err != nil {
 		return err
 	}
@@ -54,6 +54,9 @@ func runRowwise(d *def.Definition, operands []num.Array, params []float64) error
 		}
 	}
 	for in.row = range in.rows {
+		if err := o.err(); err != nil {
+			return err
+		}
 		for _, n := range g.Nodes {
 			switch {
 			case n.Op == def.OpColSum:

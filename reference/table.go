@@ -10,7 +10,8 @@ import (
 
 // runContraction computes every element of the result on its own: the products in
 // ascending order of the summed index, each step rounded as the model says.
-func runContraction(d *def.Definition, operands []num.Array, model def.Model) error {
+func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
+	model := o.Model
 	left, right, result := operands[0], operands[1], operands[2]
 	leftAt := func(r, k int) uint32 { return left.Bits(r, k) }
 	rightAt := func(k, c int) uint32 { return right.Bits(k, c) }
@@ -31,6 +32,9 @@ func runContraction(d *def.Definition, operands []num.Array, model def.Model) er
 	}
 	a, b := make([]uint32, length), make([]uint32, length)
 	for r := range result.Rows {
+		if err := o.err(); err != nil {
+			return err
+		}
 		for k := range a {
 			a[k] = leftAt(r, k)
 		}
@@ -75,7 +79,7 @@ func runGather(d *def.Definition, operands []num.Array) error {
 }
 
 // runScatterAdd sums the rows of every index.
-func runScatterAdd(d *def.Definition, operands []num.Array) error {
+func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 	index, rows, result := operands[0], operands[1], operands[2]
 	if index.Rows != rows.Rows || rows.Cols != result.Cols {
 		return fmt.Errorf("%s: sizes do not fit: %d indices, %d×%d rows, into %d×%d", d.Name, index.Rows, rows.Rows, rows.Cols, result.Rows, result.Cols)
@@ -87,6 +91,9 @@ func runScatterAdd(d *def.Definition, operands []num.Array) error {
 		}
 	}
 	for v, at := range occurrences {
+		if err := o.err(); err != nil {
+			return err
+		}
 		if d.Accumulate && len(at) == 0 {
 			continue // nothing is added: the row keeps its bits
 		}

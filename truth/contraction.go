@@ -12,11 +12,14 @@ import (
 // encloseContraction fills out, the elements of a contraction whose sizes fit. Both
 // operands are widened once, into the factors of each row and of each column of the
 // result, and four elements are computed at a time, which share what they load.
-func (k *call) encloseContraction(out []ball.Ball) {
+func (k *call) encloseContraction(out []ball.Ball) error {
 	rows := lines(k.operands[0], !k.d.TransposeLeft)
 	cols := lines(k.operands[1], k.d.TransposeRight)
 	result := k.operands[2]
 	for r := 0; r < len(rows); r += 2 {
+		if err := k.ended(); err != nil {
+			return err
+		}
 		for c := 0; c < len(cols); c += 2 {
 			R, C := [2]int{r, min(r+1, len(rows)-1)}, [2]int{c, min(c+1, len(cols)-1)}
 			sums, abs := dots(rows[R[0]], rows[R[1]], cols[C[0]], cols[C[1]])
@@ -30,6 +33,7 @@ func (k *call) encloseContraction(out []ball.Ball) {
 			}
 		}
 	}
+	return nil
 }
 
 // lines are the rows of an array, or its columns.

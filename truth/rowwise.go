@@ -68,6 +68,9 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 	rows := e.rowsFor(outputs, at)
 	e.begin(e.columnsFor(outputs, at, 0))
 	for _, e.row = range rows {
+		if err := k.ended(); err != nil {
+			return err
+		}
 		if at != nil && isPerRow(outputs[0].Value) {
 			e.begin(e.columnsFor(outputs, at, e.row))
 		}

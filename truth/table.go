@@ -41,11 +41,13 @@ func (k *call) encloseSums(out []ball.Ball) error {
 		return err
 	}
 	if k.d.Kind == def.KindContraction {
-		k.encloseContraction(out)
-		return nil
+		return k.encloseContraction(out)
 	}
 	result := k.operands[2]
 	for r := range result.Rows {
+		if err := k.ended(); err != nil {
+			return err
+		}
 		for c := range result.Cols {
 			p := terms(r, c)
 			out[r*result.Cols+c] = k.encloseSum(p, exact.Float64(p.a, p.b, p.init))

@@ -31,6 +31,7 @@
 package truth
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -53,6 +54,10 @@ func (m Mode) String() string { return [...]string{"exact", "rounded"}[m] }
 type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Mode   Mode
+
+	// Context ends an evaluation early, with its error. It is looked at before every row;
+	// nil never ends.
+	Context context.Context
 
 	// The rest is for mode Rounded.
 
@@ -85,6 +90,14 @@ type call struct {
 	d        *def.Definition
 	operands []num.Array
 	Options
+}
+
+// ended is the context's error.
+func (k *call) ended() error {
+	if k.Context == nil {
+		return nil
+	}
+	return k.Context.Err()
 }
 
 // Enclose evaluates d on its operands, in the order of Definition.Operands. Nothing

@@ -133,8 +133,8 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 				n++
 				if x := got.Bits(r, c); num.Canonical(got.DType, x) != num.Canonical(got.DType, want) {
 					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
-					f.show(d, got, Rect{}, "got", func(c int) uint32 { return got.Bits(r, c) })
-					f.show(d, got, Rect{}, "want", func(c int) uint32 {
+					f.show(d, got, "got", func(c int) uint32 { return got.Bits(r, c) })
+					f.show(d, got, "want", func(c int) uint32 {
 						if want, ok := expect(i, r, c); ok {
 							return want
 						}

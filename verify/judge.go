@@ -103,7 +103,7 @@ type manner struct {
 // divide makes the tiles; tests replace it, to show that a gap is noticed.
 var divide = tilesOf
 
-// judge compares the outputs of a run with what they must be, tile by tile. No tile is
+// judge compares the outputs of a run with what they must be, tile by tile. No row is
 // begun after the context has ended.
 func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (*judgement, error) {
 	d := t.Definition
@@ -119,7 +119,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		go func() {
 			defer func() { <-slots; group.Done() }()
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				found[i], errs[i] = t.judgeTile(l, inputs, out.operands, tiles[i], m)
+				found[i], errs[i] = t.judgeTile(ctx, l, inputs, out.operands, tiles[i], m)
 			}
 			if m.progress != nil {
 				m.progress(int(done.Add(1)), len(tiles))
@@ -138,6 +138,10 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		if err := glue(d, out.operands, tiles, found); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
+	}
+	if f := total.first; f != nil {
+		got := out.operands[f.Operand]
+		f.show(d, got, "got", func(c int) uint32 { return got.Bits(f.Row, c) })
 	}
 	return total, nil
 }
@@ -166,7 +170,7 @@ func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) 
 
 // judgeTile judges one tile. The answer is computed in memory that the kernel never
 // saw, from inputs as they were before it ran.
-func (t *Target) judgeTile(l *loaded, inputs, got []num.Array, at tile, m manner) (*judgement, error) {
+func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Array, at tile, m manner) (*judgement, error) {
 	d := t.Definition
 	operands, outputs := make([]num.Array, len(inputs)), make([]num.Array, len(inputs))
 	for i := range inputs {
@@ -179,13 +183,13 @@ func (t *Target) judgeTile(l *loaded, inputs, got []num.Array, at tile, m manner
 			answer[i] = operands[i].Clone()
 		}
 	}
-	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: t.Lowering.Model}); err != nil {
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: t.Lowering.Model, Context: ctx}); err != nil {
 		return nil, err
 	}
 	j := &judgement{Tiles: 1}
 	v := view{target: t, l: l, at: at, inputs: operands, got: outputs, answer: answer}
 	if m.withTruth || t.Lowering.IsBounded {
-		if err := v.enclose(m); err != nil {
+		if err := v.enclose(ctx, m); err != nil {
 			return nil, err
 		}
 	}
@@ -209,9 +213,9 @@ type view struct {
 	correct             map[int]*truth.Rounding
 }
 
-func (v *view) enclose(m manner) error {
+func (v *view) enclose(ctx context.Context, m manner) error {
 	t := v.target
-	o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: t.Lowering.Model}
+	o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: t.Lowering.Model, Context: ctx}
 	var err error
 	if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
 		return err
@@ -303,8 +307,6 @@ func (v *view) output(j *judgement, i int) {
 				j.Mismatches++
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, lo, hi)
-					j.first.show(v.target.Definition, got, v.at.operands[i], "got", func(c int) uint32 { return got.Bits(r, c) })
-					j.first.show(v.target.Definition, got, v.at.operands[i], "want", func(c int) uint32 { return answer.Bits(r, c) })
 				}
 			}
 			if v.correct[i] != nil {

@@ -348,7 +348,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	}
 	fail.Place = place(o, f.Row, f.Col)
 	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
-	fail.Row = append(l.inputsNear(operand, f.Row, f.Col), f.Near...)
+	fail.Row = l.rowsNear(f)
 	fail.Truth = l.truthAt(operand, f.Row, f.Col)
 	if f.Tier == evidence.Structure {
 		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)

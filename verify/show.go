@@ -7,6 +7,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/reference"
 )
 
 // mostShown is how many elements of a row are shown, and mostRows how many rows of an
@@ -40,15 +41,37 @@ func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
 	return strings.Join(list, " ")
 }
 
-// show adds the part of an output's row around the element to what is known of it. The
-// array is the tile that lies at a place of the output.
-func (f *finding) show(d *def.Definition, a num.Array, at Rect, what string, bits func(c int) uint32) {
+// show adds the part of an output's row around the element to what is known of it.
+func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c int) uint32) {
 	if a.Cols == 1 { // got and want say it all
 		return
 	}
-	from, to := span(f.Col-at.Col, a.Cols)
-	f.Near = append(f.Near, fmt.Sprintf("%s = %s, %s", part(&d.Operands[f.Operand], f.Row, f.Row+1, at.Col+from, at.Col+to),
-		elements(a.DType, from, to, f.Col-at.Col, bits), what))
+	from, to := span(f.Col, a.Cols)
+	f.Near = append(f.Near, fmt.Sprintf("%s = %s, %s", part(&d.Operands[f.Operand], f.Row, f.Row+1, from, to), elements(a.DType, from, to, f.Col, bits), what))
+}
+
+// rowsNear shows the row around a finding: the inputs, the output as it is, and as it
+// should be, which the reference computes if nothing else has.
+func (l *loaded) rowsNear(f *finding) []string {
+	const most = 1 << 22 // elements of the output
+	list := append(l.inputsNear(f.Operand, f.Row, f.Col), f.Near...)
+	d, a := l.target.Definition, l.blocks[f.Operand].array
+	if len(f.Near) != 1 || a.Rows > most/a.Cols {
+		return list
+	}
+	answer := l.inputs()
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			answer[i] = answer[i].Clone()
+		}
+	}
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: l.target.Lowering.Model}); err != nil {
+		return list
+	}
+	want := *f
+	want.Near = nil
+	want.show(d, answer[f.Operand], "want", func(c int) uint32 { return answer[f.Operand].Bits(f.Row, c) })
+	return append(list, want.Near...)
 }
 
 // part reads dx[3,4090:4098], or gamma[0:8].

@@ -75,7 +75,7 @@ func (v *verification) printJSON(w io.Writer) error {
 }
 
 // print writes what follows the table: each failure, then what all of it means.
-func (v *verification) print(w io.Writer, out string, isWritten bool) error {
+func (v *verification) print(w io.Writer, out string) {
 	for _, r := range v.results {
 		switch {
 		case r.Report.Failure != nil:
@@ -99,11 +99,15 @@ func (v *verification) print(w io.Writer, out string, isWritten bool) error {
 	if v.isInterrupted {
 		fmt.Fprintf(w, "partial: it was interrupted before all was verified\n")
 	}
+	if v.isInterrupted && out != "" && v.options.Case == "" {
+		fmt.Fprintf(w, "the same command with --resume goes on\n")
+	}
+}
+
+// printEnd names the reports, if they could be written, and where to read on.
+func (v *verification) printEnd(w io.Writer, out string, isWritten bool) error {
 	if out != "" && isWritten {
 		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(out, "/"))
-		if v.isInterrupted && v.options.Case == "" {
-			fmt.Fprintf(w, "the same command with --resume goes on\n")
-		}
 	}
 	_, err := fmt.Fprint(w, `
 docs/verification.md  how this works, and what it does not show

@@ -200,12 +200,19 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
+	// What was found is printed before the reports are written, for which there may be too
+	// little time after an interrupt.
+	w := c.OutOrStdout()
+	if f.json {
+		err = v.printJSON(w)
+	} else {
+		v.print(w, f.out)
+	}
+	flush(w)
 	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
 	f.tellTaken(journal, notes)
-	if f.json {
-		err = v.printJSON(c.OutOrStdout())
-	} else {
-		err = v.print(c.OutOrStdout(), f.out, failure == nil)
+	if !f.json {
+		err = v.printEnd(w, f.out, failure == nil)
 	}
 	switch err = both(failure, err); {
 	case err == nil:

@@ -1,0 +1,42 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/op/all"
+	"tokitai/reference"
+	"tokitai/truth"
+)
+
+// TestJudgesEnd: reference and truth end with their context, whatever they compute.
+func TestJudgesEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	seen := map[def.Kind]bool{}
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			seen[d.Kind] = true
+			var operands []num.Array
+			for i, dtype := range d.Formats()[0] {
+				rows, cols := d.Operands[i].Matrix(map[string]int{"R": 2, "C": 2, "M": 2, "N": 2, "K": 2, "Q": 2, "V": 2, "D": 2})
+				operands = append(operands, num.NewArray(dtype, rows, cols))
+			}
+			params := make([]float64, len(d.Params))
+			if d.Kind != def.KindGather { // which copies a row
+				if err := reference.Run(d, operands, reference.Options{Params: params, Context: ended}); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: the reference returns %v", d.Name, err)
+				}
+			}
+			if _, err := truth.Enclose(d, operands, truth.Options{Params: params, Context: ended}); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: the truth returns %v", d.Name, err)
+			}
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("only kinds %v were tried", seen)
+	}
+}
