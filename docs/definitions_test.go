@@ -17,17 +17,22 @@ import (
 
 const definitionsFile = "definitions.md"
 
-var definitionBlock = regexp.MustCompile("(?s)```def\n(.*?)```")
+var definitionBlock = regexp.MustCompile("(?s)```(?:def)?\n(tokitai-def 1\n.*?)```")
 
-// TestDefinitions parses and verifies every example, and reads its canonical text back.
+// TestDefinitions parses and verifies every example, that of the README too, and reads its
+// canonical text back.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(definitionsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := definitionBlock.FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 6 {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := definitionBlock.FindAllStringSubmatch(string(text)+string(readme), -1)
+	if len(blocks) < 8 {
 		t.Fatalf("only %d examples", len(blocks))
 	}
 	for _, b := range blocks {
