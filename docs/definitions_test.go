@@ -32,7 +32,7 @@ func TestDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := definitionBlock.FindAllStringSubmatch(string(text)+string(readme), -1)
-	if len(blocks) < 8 {
+	if len(blocks) < 7 {
 		t.Fatalf("only %d examples", len(blocks))
 	}
 	for _, b := range blocks {
