@@ -349,8 +349,8 @@ func TestErrorFigures(t *testing.T) {
 	if worst := fmt.Sprintf("%.9g", *r.WorstErrorULP); worst != "3" || *r.WorstErrorULP < 3 || *r.Misrounded != 0.25 || r.Undecided != 0 || r.ErrorUndefined != 0 {
 		t.Errorf("worst error %s, misrounded %v, undecided %d, undefined %d; want 3, 0.25, 0, 0", worst, *r.Misrounded, r.Undecided, r.ErrorUndefined)
 	}
-	if w := r.WorstCases; len(w) != 1 || w[0].Place != "C[0,1]" || w[0].Truth != "2" || w[0].Value != *r.WorstErrorULP {
-		t.Errorf("worst case %+v, want C[0,1], 3 ulp from 2", w)
+	if w := r.WorstCases; len(w) != 2 || w[0].Place != "C[0,1]" || w[0].Truth != "2" || w[0].Value != *r.WorstErrorULP || w[1].Figure != "error_share" || w[1].Place != "C[0,1]" {
+		t.Errorf("worst cases %+v, want C[0,1], 3 ulp from 2, in ulps and as a share of what is promised", w)
 	}
 }
 
