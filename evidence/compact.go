@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -18,7 +20,7 @@ const compactSuffix = ".json.gz"
 
 // caseDigits is the length of a case's digest: enough to tell any two results apart that
 // are not made to be alike, and short enough to keep every case of a large run.
-const caseDigits = 10
+const caseDigits = 8
 
 // CaseDigest is the beginning of the SHA-256 of the case's line in [DigestOf]. Whoever runs
 // the case again, on any machine, gets the hashes of its inputs and outputs, and with them
@@ -43,18 +45,44 @@ func (r *Report) Compact() *Report {
 	return out
 }
 
-// MarshalJSON writes a case in one of its two forms.
+// MarshalJSON writes a case in one of its two forms: an object, or in a compact report a
+// text: name, elements and digest, and mismatches where there are any.
 func (c Case) MarshalJSON() ([]byte, error) {
 	if c.Digest == "" {
 		type whole Case
 		return json.Marshal(whole(c))
 	}
-	return json.Marshal(struct {
-		Name       string `json:"name"`
-		Elements   int64  `json:"elements"`
-		Mismatches int64  `json:"mismatches"`
-		Digest     string `json:"digest"`
-	}{c.Name, c.Elements, c.Mismatches, c.Digest})
+	text := fmt.Sprintf("%s %d %s", c.Name, c.Elements, c.Digest)
+	if c.Mismatches > 0 {
+		text += fmt.Sprintf(" %d", c.Mismatches)
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads either form.
+func (c *Case) UnmarshalJSON(data []byte) error {
+	*c = Case{}
+	if !bytes.HasPrefix(data, []byte(`"`)) {
+		type whole Case
+		return json.Unmarshal(data, (*whole)(c))
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	words := strings.Split(text, " ")
+	var elements, mismatches error
+	if len(words) == 4 {
+		c.Mismatches, mismatches = strconv.ParseInt(words[3], 10, 64)
+	}
+	if len(words) == 3 || len(words) == 4 {
+		c.Name, c.Digest = words[0], words[2]
+		c.Elements, elements = strconv.ParseInt(words[1], 10, 64)
+	}
+	if err := cmp.Or(elements, mismatches); err != nil || c.Digest == "" {
+		return fmt.Errorf("got the case %q, want NAME ELEMENTS DIGEST, and perhaps MISMATCHES", text)
+	}
+	return nil
 }
 
 // WriteCompact is Write with compact reports, in files that gzip has packed: a run of

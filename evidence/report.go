@@ -232,7 +232,7 @@ type Case struct {
 
 	// Digest is CaseDigest, in a compact report, which has no shapes, parameters, tiers
 	// and hashes; "" in others.
-	Digest string `json:"digest,omitempty"`
+	Digest string `json:"-"`
 }
 
 // WorstCase is where a figure was largest, with the input that caused it.

@@ -111,6 +111,16 @@ func TestInterruptCompiling(t *testing.T) {
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		p := startProgram(t, "doctor", "--device", "sim")
 		p.await(t, "self-test: ")
+		for { // until something is being compiled
+			files, err := os.ReadDir(p.temp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) > 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		p.interrupt(t, s, exitUndecided, "tokitai doctor: interrupted")
 	}
 }
