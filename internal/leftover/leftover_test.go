@@ -5,11 +5,16 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"tokitai/internal/alone"
 )
 
 // TestRemove: what is registered is removed, the latest first, and nothing else. It is
-// one test: after Remove the package is done.
+// one test in a process of its own: after Remove the package is done.
 func TestRemove(t *testing.T) {
+	if !alone.Process(t) {
+		return
+	}
 	var removed []int
 	note := func(i int) func() { return func() { removed = append(removed, i) } }
 	Add(note(1))
