@@ -19,7 +19,7 @@ var (
 	deviceForm   = regexp.MustCompile(`^[a-z]+(:[0-9]+)?$`)
 )
 
-// Check returns every rule of the package that the report breaks, as one error. A
+// Check returns the rules of the package that the report breaks, as one error. A
 // report without one can be taken at its word: it does not contradict itself. Whether
 // it is true is for a replay to show.
 func (r *Report) Check() error {
@@ -35,6 +35,10 @@ func (r *Report) Check() error {
 	faults.texts(r)
 	if len(faults) == 0 {
 		return nil
+	}
+	const most = 80 // to be listed
+	if n := len(faults); n > most {
+		faults = append(faults[:most], fmt.Sprintf("and %d more", n-most))
 	}
 	return fmt.Errorf("evidence: report of %s, %s, contradicts itself: %s", r.Lowering, r.DType, strings.Join(faults, "; "))
 }

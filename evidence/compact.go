@@ -18,8 +18,8 @@ import (
 // compactSuffix is how the names of compact reports end: JSON that gzip has packed.
 const compactSuffix = ".json.gz"
 
-// caseDigits is the length of a case's digest: enough to tell any two results apart that
-// are not made to be alike, and short enough to keep every case of a large run.
+// caseDigits is the length of a case's digest: two results have the same by chance once in
+// 2³² times, and hundreds of thousands of cases stay small.
 const caseDigits = 8
 
 // CaseDigest is the beginning of the SHA-256 of the case's line in [DigestOf]. Whoever runs
