@@ -40,7 +40,7 @@ func TestIntegers(t *testing.T) {
 		float32(math.Copysign(0, -1)), 0, 0, -1,
 	}
 	queues := []*engine.Queue{engine.CPU(), engine.CPU().With(engine.WithLowering("cpu.reference"))}
-	for _, width := range testlevel.Pick([]int{32}, []int{32, 64}) {
+	for _, width := range testlevel.Pick(nil, []int{32, 64}) {
 		q, err := engine.NewQueue(gputest.NeedsSim(t, width))
 		if err != nil {
 			t.Fatal(err)

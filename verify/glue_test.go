@@ -20,7 +20,7 @@ func TestLostTile(t *testing.T) {
 		Lowering: engine.Lowerings("cpu", gelu.ForwardDefinition)[0], DType: num.F16,
 	}
 	options := verify.Options{Seed: 1, Case: "normal/R=1024,C=1024"}
-	for _, lost := range testlevel.Pick([]int{-1, 3}, []int{-1, 0, 2, 3}) {
+	for _, lost := range testlevel.Pick([]int{3}, []int{-1, 0, 2, 3}) {
 		undo := verify.SetDivide(func(n int) bool { return n != lost })
 		r, err := verify.Run(context.Background(), target, options)
 		undo()

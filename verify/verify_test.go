@@ -30,7 +30,7 @@ func testLevel() verify.Level {
 // someOf are all targets, or at level smoke some of every kind.
 func someOf(targets []*verify.Target) []*verify.Target {
 	var list []*verify.Target
-	for i := 0; i < len(targets); i += testlevel.Pick(7, 1) {
+	for i := 0; i < len(targets); i += testlevel.Pick(13, 1) {
 		list = append(list, targets[i])
 	}
 	return list

@@ -94,9 +94,13 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ran := 0
+	ran, seen := 0, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
+			if seen[line] {
+				continue
+			}
+			seen[line] = true
 			words := strings.Fields(line)
 			if words[0] != "tokitai" {
 				t.Errorf("%s: the example %q is no call of tokitai", path, line)

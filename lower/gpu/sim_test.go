@@ -331,7 +331,7 @@ const plainly = "#pragma GCC optimize (\"O0\")\n"
 // TestRandomDefinitions holds kernels of expressions that nobody thought of against
 // the reference.
 func TestRandomDefinitions(t *testing.T) {
-	units, perUnit := testlevel.Pick(1, 8, 200), 25
+	units, perUnit := testlevel.Pick(1, 8, 200), testlevel.Pick(12, 25)
 	for u := range units {
 		t.Run(fmt.Sprintf("unit=%d", u), func(t *testing.T) {
 			t.Parallel()
