@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 
 	"tokitai/def"
@@ -316,9 +315,4 @@ func listSeparator(i, n int) string {
 		return " or "
 	}
 	return ", "
-}
-
-// isInt32 reports whether a parameter's value is an int32.
-func isInt32(v float64) bool {
-	return v == math.Trunc(v) && v >= math.MinInt32 && v <= math.MaxInt32
 }
