@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"tokitai/num"
 )
@@ -203,7 +204,7 @@ func (d *Definition) seal() (*Definition, error) {
 		}
 	}
 	for _, line := range append(d.formula[:len(d.formula):len(d.formula)], d.clauses...) {
-		if strings.TrimSpace(line) == "" || strings.ContainsAny(line, "\n\r") {
+		if strings.TrimSpace(line) == "" || strings.ContainsFunc(line, unicode.IsControl) {
 			return nil, fmt.Errorf("%s: a formula or clause %q, want one line of text", d.Name, line)
 		}
 	}

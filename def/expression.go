@@ -241,6 +241,9 @@ func (e *expression) build(s *scope) (Value, error) {
 	k, isNode := constructors[e.name]
 	f := s.functions[e.name]
 	if !isNode && f == nil {
+		if s.isFunction {
+			return nil, e.at.errorf("%s is neither a node nor a function that stands before this one", e.name)
+		}
 		return nil, e.at.errorf("%s is neither a node nor a function", e.name)
 	}
 	args, arity := e.args, 1

@@ -76,6 +76,9 @@ func lexLine(tokens []token, text string, line, col int) ([]token, error) {
 				}
 			}
 		}
+		if kind == tokenName && n > MaxName {
+			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("a name has %d characters, want at most %d", n, MaxName)}
+		}
 		if n == 0 {
 			r, _ := utf8.DecodeRuneInString(text[i:])
 			return tokens, &SyntaxError{line, col + i, fmt.Sprintf("unexpected character %q", r)}
@@ -120,9 +123,10 @@ func numberLength(s string) int {
 
 // cursor reads a list of tokens.
 type cursor struct {
-	tokens []token
-	end    token // what there is after the last one
-	depth  int   // of nesting
+	tokens  []token
+	end     token // what there is after the last one
+	depth   int   // of nesting
+	numbers int   // of a constant, so far
 }
 
 // maxDepth limits how deeply expressions nest.

@@ -13,6 +13,7 @@ import (
 const (
 	MaxText  = 1 << 20 // bytes
 	MaxNodes = 10_000  // of the definition, its functions expanded
+	MaxName  = 200     // characters
 )
 
 // Parse reads the text of a definition, as [Definition.Text] and [Definition.Source]
@@ -239,6 +240,9 @@ func (p *parser) header() error {
 	kind, isKind := kinds[words[0]]
 	if !isKind || len(words) != 2 {
 		return l.start().errorf("unexpected %q, want rowwise, contraction, gather or scatter-add and a name", strings.TrimSpace(l.raw))
+	}
+	if len(words[1]) > MaxName {
+		return l.start().errorf("the name has %d characters, want at most %d", len(words[1]), MaxName)
 	}
 	if !definitionNameForm.MatchString(words[1]) {
 		return l.start().errorf("definition %q: want a name like softmax.forward", words[1])

@@ -83,6 +83,7 @@ func TestParseErrors(t *testing.T) {
 		{"a name twice", body("a = x + 1", "a = x + 2", "y <- a"), "line 6, column 1: the name a is taken by line 5"},
 		{"an operand twice", body("in x[R]", "y <- x"), "line 5, column 4: the name x is taken by line 3"},
 		{"a reserved name", body("C = x + 1", "y <- C"), "line 5, column 1: the name C stands for the number of columns"},
+		{"a control character", body("y <- x", "formula \"a\\x1b[2J\""), "line 2, column 1: test: a formula or clause"},
 		{"an output without a value", body("a = x + 1"), "line 4, column 5: output y has no value: y <- EXPRESSION is missing"},
 		{"an output twice", body("y <- x", "y <- x"), "line 6, column 1: output y has a value already"},
 		{"an undeclared output", body("y <- x", "z <- x"), "line 6, column 1: z is not an output that was declared"},
@@ -109,7 +110,7 @@ func TestParseErrors(t *testing.T) {
 		{"a function without an end", body("y <- f(x)", "function f(x): exp within 1 ulp for no x", "a = x"), "line 6, column 1: function f ends without a return"},
 		{"an unknown mathematics", body("y <- f(x)", "function f(x): gamma within 1 ulp for no x", "return x"), "line 6, column 1: function f: its mathematics \"gamma\" is unknown, want one of "},
 		{"a function's domain", body("y <- f(x)", "function f(x): exp within 1 ulp for x near 0", "return x"), "line 6, column 1: function f: its domain \"x near 0\" is not like "},
-		{"a function that calls itself", body("y <- f(x)", "function f(x): exp within 1 ulp for no x", "return f(x)"), "line 7, column 8: f is neither a node nor a function"},
+		{"a function that calls itself", body("y <- f(x)", "function f(x): exp within 1 ulp for no x", "return f(x)"), "line 7, column 8: f is neither a node nor a function that stands before this one"},
 		{"another rule", body("s = rowsum(x)", "y <- x - s", "rule rowsum(x): the sum of x[0], ..., x[n-1], a row of n elements", "L = 128"),
 			`line 8, column 1: unexpected "L = 128", want "L = 256 if n <= 2048, 1024 if n <= 8192, else 8192": rowsum is summed by this rule alone`},
 		{"an unknown rule", body("y <- x", "rule product(x): by heart"), `line 6, column 1: unexpected "rule product(x): by heart", want the rule of rowsum, colsum or totalsum`},
@@ -144,11 +145,13 @@ func TestParseLimits(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"parentheses", body("y <- " + strings.Repeat("(", 1<<19)), `"(" is never closed`},
 		{"closed parentheses", body("y <- " + strings.Repeat("(", 1<<18) + "x" + strings.Repeat(")", 1<<18)), "expressions nest more than 200 deep"},
-		{"braces", body("y <- {" + strings.Repeat("(", 1<<18) + "1" + strings.Repeat(")", 1<<18) + "}"), "expressions nest more than 200 deep"},
+		{"braces", body("y <- {" + strings.Repeat("(", 1<<18) + "1" + strings.Repeat(")", 1<<18) + "}"), "a constant has more than 100 numbers"},
 		{"minuses", body("y <- " + strings.Repeat("-", 1<<18) + "x"), "expressions nest more than 200 deep"},
 		{"bytes", strings.Repeat("\n", def.MaxText+1), "the text has 1048577 bytes, want at most 1048576"},
 		{"nodes", body(chain), "the definition has more than 10000 nodes"},
 		{"nodes of functions", doubling.String(), "has more than 10000 nodes"},
+		{"a long constant", body("y <- x * {1" + strings.Repeat("*3", 200) + "}"), "a constant has more than 100 numbers"},
+		{"a long name", body("y <- " + strings.Repeat("a", 300)), "a name has 300 characters, want at most 200"},
 		{"digits", body("y <- x * 0." + strings.Repeat("1", 1000)), "a number has 1002 characters, want at most 400"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -227,6 +227,7 @@ func (n *realNode) print(level int) string {
 // parseReal reads a constant expression.
 func parseReal(c *cursor) (*Real, error) {
 	start := c.peek()
+	c.numbers = 0
 	n, err := parseRealSum(c)
 	if err != nil {
 		return nil, err
@@ -262,7 +263,13 @@ func parseRealBinary(c *cursor, operand func(*cursor) (*realNode, error), ops ..
 	return nil, err
 }
 
+// maxRealNumbers limits how much a constant can ask for.
+const maxRealNumbers = 100
+
 func parseRealFactor(c *cursor) (*realNode, error) {
+	if c.numbers++; c.numbers > maxRealNumbers {
+		return nil, c.peek().errorf("a constant has more than %d numbers and functions", maxRealNumbers)
+	}
 	if err := c.enter(); err != nil {
 		return nil, err
 	}

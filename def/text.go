@@ -53,7 +53,7 @@ func (d *Definition) print(docs bool) string {
 		}
 		fmt.Fprintf(&s, "  %s[v,d] <- %s + sum of %s[q,d] over %s[q] = v\n", d.Operands[2].Name, first, d.Operands[1].Name, d.Operands[0].Name)
 		fmt.Fprintf(&s, "    %s f16: exact, one rounding, an exact zero is +0\n", d.Operands[1].Name)
-		fmt.Fprintf(&s, "    else: q ascending in chunks of %d, each from +0, chunk sums added ascending\n", ScatterChunk)
+		fmt.Fprintf(&s, "    else: the q with %s[q] = v, ascending, in chunks of %d of them, each from +0, chunk sums added ascending\n", d.Operands[0].Name, ScatterChunk)
 	}
 	return s.String()
 }

@@ -11,6 +11,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/cpu"
+	"tokitai/num"
 	"tokitai/tensor"
 )
 
@@ -99,6 +100,8 @@ type settings struct {
 	using     *Lowering
 	lowering  string
 	params    Params
+	storage   map[string]num.DType
+	sizes     map[string]int
 	observers []Observer
 	checkOnly bool
 	chosen    **Lowering
@@ -131,6 +134,15 @@ func Using(l *Lowering) Option {
 
 // WithParams gives the parameters of a definition by name.
 func WithParams(p Params) Option { return func(s *settings) { s.params = p } }
+
+// WithStorage tells Eval in which formats to store outputs that it makes, by name.
+func WithStorage(formats map[string]num.DType) Option {
+	return func(s *settings) { s.storage = formats }
+}
+
+// WithSizes tells Eval sizes, by letter, that no input has: the rows of a table that is
+// summed into.
+func WithSizes(sizes map[string]int) Option { return func(s *settings) { s.sizes = sizes } }
 
 // WithObserver lets o watch one call, beside those that watch already.
 func WithObserver(o Observer) Option {

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"tokitai/def"
@@ -82,6 +84,8 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 	if err := checkCall(q, d, "engine.Eval"); err != nil {
 		return nil, err
 	}
+	s := q.settings
+	s.apply(opts)
 	all, results := Args{}, Args{}
 	for name, t := range args {
 		all[name] = t
@@ -97,7 +101,7 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 			results[o.Name] = args[o.Name]
 			continue
 		}
-		t, err := newOutput(q, d, o, args)
+		t, err := newOutput(q, d, o, args, &s)
 		if err != nil {
 			return nil, err
 		}
@@ -227,8 +231,8 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 }
 
 // newOutput allocates an output as its definition and the other operands demand.
-func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.Tensor, error) {
-	dtype, rule := num.NoDType, o.DTypes
+func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settings) (*tensor.Tensor, error) {
+	dtype, rule := s.storage[o.Name], o.DTypes
 	for rule.Like != "" && dtype == num.NoDType { // like another output, perhaps, which is like an input
 		dtype = args[rule.Like].DType()
 		rule = d.Operands[d.Operand(rule.Like)].DTypes
@@ -239,13 +243,14 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.
 	var shape []int
 	hasShape := false
 	sizes := map[string]int{}
+	maps.Copy(sizes, s.sizes)
 	for i := range d.Operands {
 		in := &d.Operands[i]
 		t := args[in.Name]
 		if !in.IsIn || t == nil {
 			continue
 		}
-		if dtype == num.NoDType && t.DType().IsFloat() {
+		if dtype == num.NoDType && slices.Contains(rule.Allowed, t.DType()) {
 			dtype = t.DType()
 		}
 		bindSizes(d, in, t, sizes)
@@ -267,7 +272,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args) (*tensor.
 		}
 	}
 	if dtype == num.NoDType {
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that tells it, or the output itself"}
+		dtype = rule.Allowed[0] // no input is stored in a format that it may have
 	}
 	return tensor.New(q.device, dtype, shape...)
 }

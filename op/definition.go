@@ -1,10 +1,13 @@
 package op
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
 	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/num"
 )
 
 // Of makes an operation of a definition that somebody has written: parameters as it
@@ -12,7 +15,11 @@ import (
 func Of(d *def.Definition, file string) *Operation {
 	o := &Operation{
 		Name: d.Name, Summary: strings.Join(d.Contract().Formula, "; "), IsOwn: true, File: file,
-		Definitions: []*def.Definition{d}, Run: Plain(d),
+		Definitions: []*def.Definition{d},
+	}
+	open := openOutputs(d)
+	o.Run = func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.Option) (engine.Args, error) {
+		return Plain(d)(q, in, v, append(opts[:len(opts):len(opts)], open.options(v)...)...)
 	}
 	if o.Summary == "" {
 		o.Summary = "a " + d.Kind.String() + " definition"
@@ -30,8 +37,74 @@ func Of(d *def.Definition, file string) *Operation {
 		o.Params = append(o.Params, param)
 		data.Params = append(data.Params, p.Usual(float64(i+1)*0.171875))
 	}
+	o.Params = append(o.Params, open.params(d)...)
 	o.Data = []Data{data}
 	return o
+}
+
+// outputs is what the inputs of a definition leave open about its outputs.
+type outputs struct {
+	sizes   []string // letters that no input has
+	formats []string // outputs with a choice of formats
+}
+
+func openOutputs(d *def.Definition) outputs {
+	var open outputs
+	known := map[string]bool{}
+	for _, o := range d.Operands {
+		for _, letter := range o.Dims {
+			known[letter] = known[letter] || o.IsIn
+		}
+	}
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if o.IsIn {
+			continue
+		}
+		for _, letter := range o.Dims {
+			if !known[letter] {
+				known[letter] = true
+				open.sizes = append(open.sizes, letter)
+			}
+		}
+		if o.DTypes.Like == "" && len(o.DTypes.Allowed) > 1 || o.DTypes.Like != "" && len(o.DTypes.Allowed) > 0 {
+			open.formats = append(open.formats, o.Name)
+		}
+	}
+	return open
+}
+
+// params are the parameters by which people say what is open.
+func (x outputs) params(d *def.Definition) []Param {
+	var params []Param
+	for _, letter := range x.sizes {
+		params = append(params, Param{Name: "size." + letter, Help: "the size " + letter + ", which no input has"})
+	}
+	for _, name := range x.formats {
+		rule := d.Operands[d.Operand(name)].DTypes
+		params = append(params, Param{Name: "dtype." + name, Default: "auto", Help: "how " + name + " is stored: " + rule.String() + "; auto is as an input is, if it may be"})
+	}
+	return params
+}
+
+// options tell the engine.
+func (x outputs) options(v *Values) []engine.Option {
+	sizes, formats := map[string]int{}, map[string]num.DType{}
+	for _, letter := range x.sizes {
+		sizes[letter] = int(v.Int("size."+letter, 1, math.MaxInt32))
+	}
+	for _, name := range x.formats {
+		text := v.Text("dtype." + name)
+		if text == "auto" {
+			continue
+		}
+		format, err := num.ParseDType(text)
+		if err != nil {
+			v.Refuse("dtype."+name, "f16, bf16, f32 or auto")
+		}
+		formats[name] = format
+	}
+	return []engine.Option{engine.WithSizes(sizes), engine.WithStorage(formats)}
 }
 
 // usualSizes are sizes of the data on which a definition is tried.
