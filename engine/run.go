@@ -241,7 +241,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 		dtype = rule.Allowed[0]
 	}
 	var shape []int
-	hasShape := false
+	hasShape, hasFloats := false, false
 	sizes := map[string]int{}
 	maps.Copy(sizes, s.sizes)
 	for i := range d.Operands {
@@ -250,6 +250,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 		if !in.IsIn || t == nil {
 			continue
 		}
+		hasFloats = hasFloats || t.DType().IsFloat()
 		if dtype == num.NoDType && slices.Contains(rule.Allowed, t.DType()) {
 			dtype = t.DType()
 		}
@@ -271,8 +272,11 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 			shape = append(shape, sizes[letter])
 		}
 	}
-	if dtype == num.NoDType {
+	switch {
+	case dtype == num.NoDType && hasFloats:
 		dtype = rule.Allowed[0] // no input is stored in a format that it may have
+	case dtype == num.NoDType:
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that tells it, or the output itself"}
 	}
 	return tensor.New(q.device, dtype, shape...)
 }
