@@ -9,6 +9,7 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/tensor"
 	"tokitai/verify"
@@ -138,7 +139,10 @@ func TestColumnMutants(t *testing.T) {
 		if r := run(t, right, verify.Options{Seed: 1, Level: verify.Smoke}).Report; r.Verdict != evidence.Accepted {
 			t.Errorf("the right kernel, bounded %t: %s %s", right.Lowering.IsBounded, r.Verdict, r.Reason)
 		}
-		for _, m := range columnMutants {
+		for i, m := range columnMutants {
+			if i%testlevel.Pick(4, 1) != 0 {
+				continue
+			}
 			x := &verify.Target{Definition: argmax, DType: num.F32, Lowering: contract(column(m.choose))}
 			r := run(t, x, verify.Options{Seed: 1, Level: verify.Smoke, Case: m.which}).Report
 			if r.Verdict != evidence.Rejected {

@@ -13,6 +13,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
@@ -85,6 +86,7 @@ func open(args []string, _ io.Reader, out io.Writer) error {
 // TestRefusedKernels: a source that does not compile, an entry that is not there, more
 // shared memory than there is.
 func TestRefusedKernels(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	dev := gputest.Needs(t)
 	_, err := dev.Load(program(dev.Kind(), "bad.cu", "KERNEL(bad, 32)(const int p) {\n    int a = missing;\n}\n"), "bad")
 	e, ok := errors.AsType[*compile.Error](err)
@@ -122,6 +124,7 @@ func TestRefusedKernels(t *testing.T) {
 // TestForeignAndClosed: what belongs to another device, or is closed, is refused with
 // nothing written; closing twice is no error.
 func TestForeignAndClosed(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	dev, foreign := gputest.Needs(t), gputest.Needs(t)
 	k, theirs := got[*kernels](t)(loadKernels(dev)), got[*kernels](t)(loadKernels(foreign))
 	q := got[*gpu.Queue](t)(dev.NewQueueWith(gpu.QueueOptions{}))

@@ -14,6 +14,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
@@ -199,6 +200,7 @@ func TestLargeTable(t *testing.T) {
 
 // TestLargeProduct multiplies matrices whose rows lie far apart.
 func TestLargeProduct(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	dev := gputest.Needs(t)
 	q := newQueue(t, dev)
 	const m, n, k = 70, 131, 75

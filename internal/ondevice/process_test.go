@@ -24,6 +24,7 @@ import (
 // tensors of the host, then an optimizer whose state stays in the process. When the process
 // is killed its state is lost, and the next call has a new one.
 func TestKernelProcess(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	gputest.Needs(t)
 	pool, err := kernelserver.NewPool(kernelserver.Options{Backoff: time.Millisecond})
 	must(t, err)

@@ -33,6 +33,7 @@ var (
 // random formats, shapes, alignments and in place, and compares every bit with the
 // reference and every byte around the operands with what it was.
 func TestRandomDefinitions(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	dev := gputest.Needs(t)
 	limit, most := *randomTime, uint64(math.MaxUint64)
 	if limit == 0 && isSimulated() {

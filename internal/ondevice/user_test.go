@@ -9,6 +9,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/fn"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op"
 )
@@ -45,6 +46,7 @@ var (
 // TestUserDefinitions computes definitions of a user on the CPU, in the simulator and on
 // the chosen device, admitted as every definition is, with the same bits.
 func TestUserDefinitions(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "it compiles kernels of its own")
 	queues := []*engine.Queue{newQueue(t, gputest.Needs(t))}
 	if _, err := compile.OpenHost(); err != nil {
 		t.Logf("without the simulator: %v", err)
