@@ -100,7 +100,6 @@ func (c *catalog) find(name string) (*entry, error) {
 
 const (
 	maxDefined   = 1024 // definitions by DEFINE
-	maxName      = 255  // bytes of a name in a definition
 	parsingBytes = 256  // of memory for a byte of text while it is parsed, about
 	nodeBytes    = 256  // of memory for a node of a definition, about
 )
@@ -140,18 +139,6 @@ func (s *server) parse(text []byte) (*def.Definition, error) {
 	d, err := def.Parse(string(text), fn.All...)
 	if err != nil {
 		return nil, err
-	}
-	names := []string{d.Name}
-	for i := range d.Operands {
-		names = append(append(names, d.Operands[i].Name), d.Operands[i].Dims...)
-	}
-	for i := range d.Params {
-		names = append(names, d.Params[i].Name)
-	}
-	for _, name := range names {
-		if len(name) > maxName {
-			return nil, badText(fmt.Sprintf("has a name of %d bytes", len(name)), fmt.Sprintf("at most %d", maxName))
-		}
 	}
 	if len(d.Params) > protocol.MaxParams {
 		return nil, badText(fmt.Sprintf("has %d parameters", len(d.Params)), fmt.Sprintf("at most %d", protocol.MaxParams))

@@ -173,8 +173,8 @@ func TestDefineRefuses(t *testing.T) {
 	if f := c.refused(protocol.CodeBadArgument, protocol.KindDefine, []byte(many)); f.Detail("got") != "has 33 parameters" {
 		t.Errorf("33 parameters: %v", f)
 	}
-	long := strings.Replace(rmsnorm.Text(), "rmsnorm", strings.Repeat("n", maxName+1), 1)
-	if f := c.refused(protocol.CodeBadArgument, protocol.KindDefine, []byte(long)); f.Detail("got") != "has a name of 256 bytes" {
+	long := strings.Replace(rmsnorm.Text(), "rmsnorm", strings.Repeat("n", def.MaxName+1), 1)
+	if f := c.refused(protocol.CodeDefinition, protocol.KindDefine, []byte(long)); f.Detail("line") != "2" {
 		t.Errorf("a long name: %v", f)
 	}
 
