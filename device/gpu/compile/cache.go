@@ -383,7 +383,7 @@ type Entry struct {
 // List reads every program in the folder, oldest first.
 func (c *Cache) List() ([]Entry, error) {
 	files, err := os.ReadDir(c.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that was removed holds nothing
 		return nil, err
 	}
 	var list []Entry
