@@ -299,8 +299,8 @@ func (e *expression) storage() (Storage, error) {
 	return Storage{}, e.at.errorf("want a storage format first: f16, bf16, f32 or storage(OPERAND)")
 }
 
-// size counts the nodes that an expression becomes when functions are expanded, up to
-// MaxNodes+1.
+// size returns the number of nodes of an expression with its functions expanded. It
+// stops counting beyond MaxNodes.
 func (e *expression) size(of func(call string) int) int {
 	n := 1
 	if e.args != nil {

@@ -25,10 +25,10 @@ type ContractionForm struct {
 	Clauses                         []string
 }
 
-// Groups divide one size of a product into segments with a matrix each: products of
-// experts with the rows of their own. The operand Offsets has one int32 more than there
-// are groups, ascending from 0 to the size Of; group g is what lies from offsets[g] to
-// before offsets[g+1]. The operand with a matrix for each group has the size Number in
+// Groups describes a grouped product: one size is split into segments, and each segment
+// has a matrix of its own, as the rows of each expert do. Offsets is an int32 operand with
+// one element more than there are groups, ascending from 0 to the size Of; group g covers
+// offsets[g] up to, but not including, offsets[g+1]. The operand with a matrix for each group has the size Number in
 // front. The zero Groups is none.
 type Groups struct {
 	Number  string // the letter of the number of groups, such as G

@@ -183,7 +183,7 @@ type Result struct {
 	// that is not the program's own.
 	Replay string
 
-	// Shown lists the inputs and outputs of Options.Case, of large ones the beginning.
+	// Shown holds the inputs and outputs of Options.Case as text, truncated if they are large.
 	Shown []string
 }
 

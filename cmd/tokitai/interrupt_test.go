@@ -125,7 +125,7 @@ func TestInterruptCompiling(t *testing.T) {
 	}
 }
 
-// A process that serves ends also while it waits for input.
+// TestInterruptServing interrupts servers that are waiting for input.
 func TestInterruptServing(t *testing.T) {
 	t.Parallel()
 	for s, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {

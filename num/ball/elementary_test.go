@@ -200,8 +200,8 @@ func TestExpRange(t *testing.T) {
 	}
 }
 
-// TestWaves: sine and cosine close to their zeros, over intervals with and without
-// extrema, and where float64 knows no more than [-1, 1].
+// TestWaves checks sine and cosine near their zeros, over intervals with and without
+// extrema, and for arguments so large that float64 can only return [-1, 1].
 func TestWaves(t *testing.T) {
 	r := rand.New(rand.NewPCG(40, 41))
 	for k := range 3000 {

@@ -79,7 +79,7 @@ func read(found *Tensor, err error) (*Tensor, []byte, error) {
 	return found, memory, found.Read(context.Background(), memory)
 }
 
-// Every format gives the same tensor.
+// TestOpen reads one tensor from every format and expects the same bytes.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	data := []byte{1, 2, 3, 4, 5, 6, 7, 8}

@@ -10,8 +10,8 @@ import (
 	"tokitai/tensor/safetensors"
 )
 
-// CheckTarget refuses a path that Stage would refuse for its name, for that many
-// tensors.
+// CheckTarget returns an error if Stage cannot write that many tensors to a file of this
+// name.
 func CheckTarget(path string, tensors int) error {
 	switch filepath.Ext(path) {
 	case ".npy":
