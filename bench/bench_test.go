@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -45,7 +45,7 @@ func find(t *testing.T, name string) *op.Operation {
 
 // tiny sizes: more rows than a sample has, so that there is one.
 func tiny() *Plan {
-	return &Plan{Device: "cpu", Sizes: map[string]int{"R": 70, "C": 33, "M": 65, "N": 66, "K": 67, "Q": 50, "V": 40, "D": 5}}
+	return &Plan{Backend: cpu.Backend, Sizes: map[string]int{"R": 70, "C": 33, "M": 65, "N": 66, "K": 67, "Q": 50, "V": 40, "D": 5}}
 }
 
 func newTestMeter(t *testing.T, options Options, opts ...engine.Option) *Meter {
@@ -123,7 +123,7 @@ func TestCases(t *testing.T) {
 		{"norm.clip", nil, "norm.clip/cpu.rowwise f32 R=4096,C=1024"},
 		{"norm.clip", []num.DType{num.F16}, ""},
 	} {
-		plan := &Plan{Device: "cpu", DTypes: row.dtypes}
+		plan := &Plan{Backend: cpu.Backend, DTypes: row.dtypes}
 		var texts []string
 		for _, c := range plan.Cases(find(t, row.op)) {
 			texts = append(texts, c.String())
@@ -132,7 +132,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s: %s, want %s", row.op, got, row.want)
 		}
 	}
-	plan := &Plan{Device: "cpu", DTypes: []num.DType{num.F16}, IsQuick: true, Sizes: map[string]int{"R": 3}}
+	plan := &Plan{Backend: cpu.Backend, DTypes: []num.DType{num.F16}, IsQuick: true, Sizes: map[string]int{"R": 3}}
 	if got := plan.Cases(find(t, "softmax.forward"))[0].Shape(); got != "R=3,C=1024" {
 		t.Errorf("with R=3 the shape is %s", got)
 	}
@@ -474,7 +474,7 @@ func TestCopy(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	m := newTestMeter(t, short)
 	for _, n := range []int{1 << 31, math.MaxInt} {
-		plan := &Plan{Device: "cpu", Sizes: map[string]int{"R": n, "C": n}}
+		plan := &Plan{Backend: cpu.Backend, Sizes: map[string]int{"R": n, "C": n}}
 		if _, err := m.Measure(t.Context(), plan.Cases(find(t, "gelu.forward"))[0]); err == nil || !strings.Contains(err.Error(), "operand x") {
 			t.Errorf("%d rows: %v", n, err)
 		}
@@ -483,7 +483,7 @@ func TestTooLarge(t *testing.T) {
 
 // Bytes counts every operand twice, and does not overflow.
 func TestCaseBytes(t *testing.T) {
-	plan := &Plan{Device: "cpu", DTypes: []num.DType{num.F16}, Sizes: map[string]int{"Q": 3, "V": 5, "D": 7}}
+	plan := &Plan{Backend: cpu.Backend, DTypes: []num.DType{num.F16}, Sizes: map[string]int{"Q": 3, "V": 5, "D": 7}}
 	if got, want := plan.Cases(embedding.Operations[0])[0].Bytes(), int64(2*(3*4+5*7*2+3*7*2)); got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}

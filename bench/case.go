@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -25,7 +25,7 @@ type Case struct {
 
 // Plan says which cases to make.
 type Plan struct {
-	Device  string         // the kind of device, such as cpu
+	Backend engine.Backend // whose lowerings are measured
 	DTypes  []num.DType    // nil takes all
 	Sizes   map[string]int // by letter; what they do not name has a default
 	IsQuick bool           // small default sizes
@@ -47,7 +47,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue
 		}
-		for _, l := range engine.Lowerings(p.Device, d) {
+		for _, l := range engine.Lowerings(p.Backend, d) {
 			if strings.HasSuffix(l.Name, ".reference") {
 				continue // it is what the others are checked against, and nobody's choice for speed
 			}
@@ -92,7 +92,7 @@ func formats(d *def.Definition, t num.DType) []num.DType {
 // tables.
 func (p *Plan) sizes(d *def.Definition) map[string]int {
 	sizes := map[string]int{}
-	isGPU := p.Device != cpu.Name
+	isGPU := p.Backend.Kind() != cpu.Kind
 	set := func(onGPU, large, quick int, letter string) {
 		switch {
 		case p.IsQuick:

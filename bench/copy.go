@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"time"
 
+	"tokitai/backend/cpu"
+	backendgpu "tokitai/backend/gpu"
 	"tokitai/device"
-	"tokitai/device/cpu"
+	host "tokitai/device/cpu"
 	"tokitai/device/gpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -32,8 +34,8 @@ func newTrack(q *engine.Queue, copyBytes int) (track, error) {
 	switch dev := q.Device().(type) {
 	case *cpu.Device:
 		return newHostTrack(q, dev, copyBytes), nil
-	case *gpu.Device:
-		return newGPUTrack(q, dev)
+	case *backendgpu.Device:
+		return newGPUTrack(q, dev.Device)
 	default:
 		return nil, &device.NoDeviceError{Name: dev.Name(), Known: []string{"cpu", "cuda:0", "sim"}, Reason: "there is no copy to compare with"}
 	}
@@ -44,7 +46,7 @@ func newTrack(q *engine.Queue, copyBytes int) (track, error) {
 // Pieces are large, so that Go's own copy writes past the caches where it knows how to.
 type hostTrack struct {
 	queue    *engine.Queue
-	pool     *cpu.Pool
+	pool     *host.Pool
 	from, to []byte
 }
 
@@ -152,7 +154,7 @@ func (g *gpuTrack) copying(bytes int64) (work func() error, moves int64, err err
 // grow makes room for a copy of that many bytes, of numbers that look like data: what
 // is all alike may move faster.
 func (g *gpuTrack) grow(bytes int64) error {
-	dev := g.queue.Device().(*gpu.Device)
+	dev := g.queue.Device().(*backendgpu.Device).Device
 	g.closeCopies()
 	var err error
 	if g.from, err = alloc(dev, bytes); err != nil {

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"

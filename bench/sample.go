@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -59,7 +60,7 @@ func steps(d *def.Definition, operands []num.Array) int {
 
 // runOnCPU computes a definition in place of the reference.
 func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) error {
-	q := engine.CPU().WithContext(ctx)
+	q := cpu.Queue().WithContext(ctx)
 	tensors := make([]*tensor.Tensor, len(operands))
 	for i, a := range operands {
 		t, err := tensor.New(q.Device(), a.DType, shapeOf(&d.Operands[i], a)...)

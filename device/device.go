@@ -82,6 +82,15 @@ type HostBuffer interface {
 	Memory() []byte
 }
 
+// AddressedBuffer is a Buffer with an address in its device's own memory, which the host
+// cannot use.
+type AddressedBuffer interface {
+	Buffer
+
+	// Pointer returns the address of the first byte.
+	Pointer() uint64
+}
+
 // Queue runs work in the order it was given.
 type Queue interface {
 	Device() Device

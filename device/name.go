@@ -6,49 +6,35 @@ import (
 	"strings"
 )
 
-// nameForms are the names ParseName takes, as an error lists them.
-var nameForms = []string{"auto", "cpu", "cuda:<index>", "sim", "sim:32", "sim:64"}
+// NoNumber is the number of a device whose name has none.
+const NoNumber = -1
 
-// defaultSimWidth is the warp width of "sim" without a number.
-const defaultSimWidth = 32
+// maxNumber is far above any machine's number of devices; it keeps numbers within the
+// 32 bits that drivers take.
+const maxNumber = 65535
 
-// ParseName splits a device's name into its kind and the number behind it:
-// which device of a kind (cuda, hip; the first when left out) or the warp width (sim, 32 when left out).
-// auto and cpu take no number and give 0. A well-formed name need not lead to a
-// device that is there. The error is a NoDeviceError.
-func ParseName(name string) (kind string, index int, err error) {
+// ParseName splits a device's name into its kind and the number behind the colon, or
+// NoNumber: "cpu", "cuda:0", "sim:64". It knows no kinds: whether there is such a device
+// is for those to say who can open one. The error is a NoDeviceError.
+func ParseName(name string) (kind string, number int, err error) {
 	kind, digits, hasNumber := strings.Cut(name, ":")
 	refuse := func(format string, args ...any) (string, int, error) {
-		return "", 0, &NoDeviceError{Name: name, Known: nameForms, Reason: fmt.Sprintf(format, args...)}
+		return "", 0, &NoDeviceError{Name: name, Reason: fmt.Sprintf(format, args...)}
 	}
-	switch kind {
-	case "auto", "cpu":
-		if hasNumber {
-			return refuse("%s takes no number", kind)
-		}
-		return kind, 0, nil
-	case "sim":
-		if !hasNumber {
-			return kind, defaultSimWidth, nil
-		}
-	case "cuda", "hip":
-		if !hasNumber {
-			return kind, 0, nil
-		}
-	default:
+	if !isKind(kind) {
 		return refuse("unknown kind")
 	}
-
-	index, err = strconv.Atoi(digits)
-	if err != nil || strconv.Itoa(index) != digits || index < 0 || index > maxIndex {
-		return refuse("%q is not a number from 0 to %d", digits, maxIndex)
+	if !hasNumber {
+		return kind, NoNumber, nil
 	}
-	if kind == "sim" && index != 32 && index != 64 {
-		return refuse("the warp width is 32 or 64")
+	number, err = strconv.Atoi(digits)
+	if err != nil || strconv.Itoa(number) != digits || number < 0 || number > maxNumber {
+		return refuse("%q is not a number from 0 to %d", digits, maxNumber)
 	}
-	return kind, index, nil
+	return kind, number, nil
 }
 
-// maxIndex is far above any machine's number of devices; it keeps an index
-// within the 32 bits that drivers take.
-const maxIndex = 65535
+// isKind reports whether s is spelled like a kind of device: lower-case letters.
+func isKind(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
+}

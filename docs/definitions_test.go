@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/evidence"
 	"tokitai/fn"
@@ -43,7 +44,7 @@ func TestDefinitions(t *testing.T) {
 		if again, err := def.Parse(d.Text(), fn.All...); err != nil || again.Hash() != d.Hash() {
 			t.Errorf("%s: its text reads back as %v, %v", d, again, err)
 		}
-		for _, target := range verify.Targets([]*op.Operation{op.Of(d, "")}, "cpu") {
+		for _, target := range verify.Targets([]*op.Operation{op.Of(d, "")}, cpu.Backend) {
 			r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/internal/testlevel"
 	"tokitai/op/all"
@@ -106,7 +107,7 @@ func TestCaseCounts(t *testing.T) {
 	isAll := *update || testlevel.Current() > testlevel.Smoke
 	counts := map[def.Kind]*count{}
 	var total count
-	for _, target := range verify.Targets(all.Operations, "cpu") {
+	for _, target := range verify.Targets(all.Operations, cpu.Backend) {
 		if target.Lowering.Name == "cpu.reference" {
 			continue
 		}

@@ -11,11 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tokitai/backend/cpu"
+	"tokitai/backend/cuda"
+	"tokitai/backend/sim"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/answers"
 	"tokitai/internal/testlevel"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/op/embedding"
@@ -59,7 +63,7 @@ func TestEverySelfTestCanFail(t *testing.T) {
 	q := newQueue(t)
 	defer engine.SetCorrupt(nil)
 	for _, d := range definitions() {
-		l := engine.Lowerings("cpu", d)[0]
+		l := engine.Lowerings(cpu.Backend, d)[0]
 		outputs := 0
 		for i := range d.Operands {
 			if d.Operands[i].IsOut {
@@ -329,8 +333,8 @@ func right(d *def.Definition, l *engine.Launch) error {
 }
 
 // beyond is the memory after an operand's last element, which no lowering may touch.
-func beyond(o *engine.Operand) []byte {
-	return unsafeBytes(&o.Host[len(o.Host)-1], 1, 1)
+func beyond(o *lower.Operand) []byte {
+	return unsafeBytes(&o.Data[len(o.Data)-1], 1, 1)
 }
 
 // TestBadLowerings are found out before their first use, each with its reason.
@@ -363,7 +367,7 @@ func TestBadLowerings(t *testing.T) {
 			return err
 		}), "C=257", "y[0,256] is 0x0000, want 0x", nil},
 		{"it writes before its output", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
-			unsafeBytes(&l.Operands[1].Host[0], -1, 1)[0] = 0
+			unsafeBytes(&l.Operands[1].Data[0], -1, 1)[0] = 0
 			return right(d, l)
 		}), "C=1", "it writes outside y", nil},
 		{"it writes behind its output", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
@@ -405,7 +409,7 @@ func TestBadLowerings(t *testing.T) {
 			return right(d, l)
 		}), "in-place", "y[0,0] is 0x", nil},
 		{"it puts its output elsewhere", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
-			l.Operands[1].Host = make([]byte, len(l.Operands[1].Host))
+			l.Operands[1].Data = make([]byte, len(l.Operands[1].Data))
 			return right(d, l)
 		}), "C=1", "y[0,0] is 0xa5a5, want 0x", nil},
 		{"it loses NaN", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
@@ -431,8 +435,8 @@ func TestBadLowerings(t *testing.T) {
 			return nil, nil
 		}}, "", "its compilation gave no kernel", nil},
 		{"no self-test reaches it", &engine.Lowering{Name: "bad", Device: "cpu",
-			Class: func(_ *def.Definition, o []engine.Operand) int {
-				if o[0].Rows == 2 && o[0].Cols == 3 {
+			Class: func(_ *def.Definition, c *lower.Call) int {
+				if c.Rows == 2 && c.Cols == 3 {
 					return 1
 				}
 				return 0
@@ -497,10 +501,10 @@ func TestChoice(t *testing.T) {
 	wrong := record("cpu.wrong", func(*def.Definition, *engine.Launch) error { return nil })
 	good := record("cpu.good", right)
 	last := record("cpu.last", right)
-	defer engine.SetLowerings(def.KindRowwise, wrong, good, last)()
 
 	var log bytes.Buffer
 	q := newQueue(t, engine.WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+	engine.SetLowerings(q, def.KindRowwise, wrong, good, last)
 	x, y := matrix(t, q, num.F16, 2, 3), matrix(t, q, num.F16, 2, 3)
 	for range 2 {
 		if err := softmax.Forward(q, y, x); err != nil || used.Load() != "cpu.good" {
@@ -533,12 +537,11 @@ func TestChoice(t *testing.T) {
 		t.Errorf("tested again: used %v, error %v, want cpu.good", used.Load(), err)
 	}
 
-	restore := engine.SetLowerings(def.KindRowwise, wrong)
-	defer restore()
+	engine.SetLowerings(q, def.KindRowwise, wrong)
 	if err := softmax.Forward(q, y, x); !errors.Is(err, engine.ErrInadmissible) {
 		t.Errorf("nothing admissible: got %v", err)
 	}
-	engine.SetLowerings(def.KindRowwise)
+	engine.SetLowerings(q, def.KindRowwise)
 	if err := softmax.Forward(q, y, x); err == nil || err.Error() != "softmax.forward is inadmissible on cpu: policy fast leaves no lowering" {
 		t.Errorf("nothing at all: got %v", err)
 	}
@@ -554,31 +557,30 @@ func TestPolicies(t *testing.T) {
 	bounded := lowering("cpu.bounded", right)
 	bounded.IsBounded = true
 	chain := lowering("cpu.chain", right)
-	defer engine.SetLowerings(def.KindContraction, core, bounded, chain)()
-
 	q := newQueue(t)
+	engine.SetLowerings(q, def.KindContraction, core, bounded, chain)
 	a, b, c := matrix(t, q, num.F16, 2, 40), matrix(t, q, num.F16, 40, 3), matrix(t, q, num.F32, 2, 3)
 	var o recorder
 	for _, test := range []struct {
 		name string
-		opts []engine.Option
+		opts []engine.CallOption
 		want string
 	}{
 		{"fast", nil, "cpu.core"},
-		{"same", []engine.Option{engine.WithPolicy(engine.Same)}, "cpu.chain"},
-		{"fast, named", []engine.Option{engine.WithLowering("cpu.chain")}, "cpu.chain"},
-		{"same, given", []engine.Option{engine.WithPolicy(engine.Same), engine.Using(chain)}, "cpu.chain"},
+		{"same", []engine.CallOption{engine.WithPolicy(engine.Same)}, "cpu.chain"},
+		{"fast, named", []engine.CallOption{engine.WithLowering("cpu.chain")}, "cpu.chain"},
+		{"same, given", []engine.CallOption{engine.WithPolicy(engine.Same), engine.Using(chain)}, "cpu.chain"},
 	} {
 		if err := gemm.Forward(q, c, a, b, append(test.opts, engine.WithObserver(&o))...); err != nil || o.lowering() != test.want {
 			t.Errorf("%s: used %s, error %v, want %s", test.name, o.lowering(), err, test.want)
 		}
 	}
 	same := engine.WithPolicy(engine.Same)
-	for _, opts := range [][]engine.Option{{same, engine.WithLowering("cpu.core")}, {same, engine.Using(core)}} {
+	for _, opts := range [][]engine.CallOption{{same, engine.WithLowering("cpu.core")}, {same, engine.Using(core)}} {
 		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
 			"gemm.forward: lowering cpu.core follows model mma(16,25), want model fma and the reference's bits under policy same")
 	}
-	for _, opts := range [][]engine.Option{{same, engine.WithLowering("cpu.bounded")}, {same, engine.Using(bounded)}} {
+	for _, opts := range [][]engine.CallOption{{same, engine.WithLowering("cpu.bounded")}, {same, engine.Using(bounded)}} {
 		wantRefusal(t, gemm.Forward(q, c, a, b, opts...),
 			"gemm.forward: lowering cpu.bounded does not promise bits, want model fma and the reference's bits under policy same")
 	}
@@ -597,7 +599,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("f32, given: got %v", err)
 	}
 
-	engine.SetLowerings(def.KindContraction, core)
+	engine.SetLowerings(q, def.KindContraction, core)
 	if err := gemm.Forward(q, c, a, b, same); err == nil || err.Error() != "gemm.forward is inadmissible on cpu: policy same leaves no lowering" {
 		t.Errorf("nothing under same: got %v", err)
 	}
@@ -612,7 +614,7 @@ func TestLowerings(t *testing.T) {
 			"cpu.scatter", "cpu.reference"},
 	} {
 		var got []string
-		for _, l := range engine.Lowerings("cpu", kind) {
+		for _, l := range engine.Lowerings(cpu.Backend, kind) {
 			got = append(got, l.Name)
 			if l.Device != "cpu" || l.ID(kind) != kind.Name+"/"+l.Name {
 				t.Errorf("%s: %+v", kind.Name, l)
@@ -622,17 +624,14 @@ func TestLowerings(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", kind.Name, got, want)
 		}
 	}
-	for _, kind := range []string{"cuda", "sim"} {
-		if got := engine.Lowerings(kind, softmax.ForwardDefinition); len(got) != 1 || got[0].Name != kind+".rowwise" {
-			t.Errorf("%s: got %v, want its rowwise lowering", kind, got)
+	for _, b := range []engine.Backend{cuda.Backend, sim.Backend} {
+		if got := engine.Lowerings(b, softmax.ForwardDefinition); len(got) != 1 || got[0].Name != b.Kind()+".rowwise" {
+			t.Errorf("%s: got %v, want its rowwise lowering", b.Kind(), got)
 		}
 	}
-	if got := engine.Lowerings("hip", softmax.ForwardDefinition); len(got) != 0 {
-		t.Errorf("hip: got %v, want none", got)
-	}
-	first := engine.Lowerings("cpu", softmax.ForwardDefinition)
+	first := engine.Lowerings(cpu.Backend, softmax.ForwardDefinition)
 	first[0], first[1] = nil, nil
-	if engine.Lowerings("cpu", softmax.ForwardDefinition)[1] == nil {
+	if engine.Lowerings(cpu.Backend, softmax.ForwardDefinition)[1] == nil {
 		t.Error("callers share a list that they can change")
 	}
 }
@@ -670,7 +669,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 
 	// What a plan depends on gives another one.
 	x, y := matrix(t, q, num.F32, 2, 3), matrix(t, q, num.F32, 2, 3)
-	for i, opts := range [][]engine.Option{{engine.Using(once)}, {engine.Using(once), engine.WithAdmission(engine.Off)}, nil} {
+	for i, opts := range [][]engine.CallOption{{engine.Using(once)}, {engine.Using(once), engine.WithAdmission(engine.Off)}, nil} {
 		for range 2 {
 			if err := softmax.Forward(q, y, x, opts...); err != nil {
 				t.Fatal(err)

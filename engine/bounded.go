@@ -96,15 +96,15 @@ func (q *Queue) unwritten(k Kernel, d *def.Definition, test selfTest, first *sel
 	second := newSelfTestCase(d, first.dtypes, test)
 	second.fill(d, test)
 	for _, i := range second.pureOutputs(d) {
-		for at := range second.operands[i].Host {
-			second.operands[i].Host[at] ^= 0xff
+		for at := range second.operands[i].Data {
+			second.operands[i].Data[at] ^= 0xff
 		}
 	}
 	if err := q.launchCase(k, &second); err != nil {
 		return "", err
 	}
 	for _, i := range second.pureOutputs(d) {
-		x, y, old := first.operands[i].Array(), second.operands[i].Array(), first.before[i]
+		x, y, old := first.operands[i], second.operands[i], first.before[i]
 		for r := range old.Rows {
 			for c := range old.Cols {
 				mask := uint32(1)<<(8*old.DType.Size()) - 1

@@ -68,8 +68,8 @@ func (q *Queue) callRemotely(d *def.Definition, tensors []*tensor.Tensor, params
 	return err
 }
 
-// Calling is one of several calls, as Call takes it.
-type Calling struct {
+// CallSpec is one of several calls, as Call takes it.
+type CallSpec struct {
 	Definition *def.Definition
 	Tensors    []*tensor.Tensor // in the order of the definition
 	Params     []float64        // in the order of the definition
@@ -89,7 +89,7 @@ func (e *CallsError) Unwrap() error { return e.Cause }
 
 // CallAll makes calls in their order. All of them are checked before the first is made; a
 // Caller gets them together. The error is a *CallsError.
-func CallAll(q *Queue, calls []Calling, opts ...Option) error {
+func CallAll(q *Queue, calls []CallSpec, opts ...CallOption) error {
 	checkOnly := append(opts[:len(opts):len(opts)], CheckOnly())
 	for i, c := range calls {
 		if err := Call(q, c.Definition, c.Tensors, c.Params, checkOnly...); err != nil {
@@ -122,12 +122,12 @@ func CallAll(q *Queue, calls []Calling, opts ...Option) error {
 	return &CallsError{At: done, IsBegun: isBegun || done > 0, Cause: err}
 }
 
-// with are the queue's settings under options.
-func (q *Queue) with(opts []Option) settings {
+// with returns the settings after applying opts.
+func (q *Queue) with(opts []CallOption) settings {
 	if q == nil {
 		return settings{}
 	}
 	s := q.settings
-	s.apply(opts)
+	apply(&s, opts)
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -30,7 +31,7 @@ func (e *elsewhere) Call(ctx context.Context, calls []engine.RemoteCall) (int, e
 		if i == e.fail {
 			return i, errElsewhere
 		}
-		if err := engine.Call(engine.CPU().WithContext(ctx), c.Definition, c.Tensors, c.Params, engine.WithPolicy(c.Policy), engine.WithBadIndex(c.BadIndex)); err != nil {
+		if err := engine.Call(cpu.Queue().WithContext(ctx), c.Definition, c.Tensors, c.Params, engine.WithPolicy(c.Policy), engine.WithBadIndex(c.BadIndex)); err != nil {
 			return i, err
 		}
 	}
@@ -38,9 +39,9 @@ func (e *elsewhere) Call(ctx context.Context, calls []engine.RemoteCall) (int, e
 }
 
 // chain are calls of which each reads what the one before wrote.
-func chain(t *testing.T, n int) (calls []engine.Calling, last *tensor.Tensor) {
+func chain(t *testing.T, n int) (calls []engine.CallSpec, last *tensor.Tensor) {
 	t.Helper()
-	x, err := tensor.FromFloat32(engine.CPU().Device(), num.F32, []float32{1, 2, 3, 4}, 1, 4)
+	x, err := tensor.FromFloat32(cpu.Queue().Device(), num.F32, []float32{1, 2, 3, 4}, 1, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func chain(t *testing.T, n int) (calls []engine.Calling, last *tensor.Tensor) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, engine.Calling{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}})
+		calls = append(calls, engine.CallSpec{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}})
 		x = y
 	}
 	return calls, x
@@ -67,12 +68,12 @@ func bitsOf(t *testing.T, x *tensor.Tensor) string {
 func TestCallAll(t *testing.T) {
 	calls, want := chain(t, 3)
 	for _, c := range calls {
-		if err := engine.Call(engine.CPU(), c.Definition, c.Tensors, nil); err != nil {
+		if err := engine.Call(cpu.Queue(), c.Definition, c.Tensors, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	other := &elsewhere{fail: -1}
-	for _, q := range []*engine.Queue{engine.CPU(), engine.CPU().With(engine.WithCaller(other), engine.WithPolicy(engine.Same))} {
+	for _, q := range []*engine.Queue{cpu.Queue(), cpu.Queue().With(engine.WithCaller(other), engine.WithPolicy(engine.Same))} {
 		calls, got := chain(t, 3)
 		if err := engine.CallAll(q, calls); err != nil {
 			t.Fatal(err)
@@ -98,7 +99,7 @@ func TestCallAll(t *testing.T) {
 	}
 	for at, isBegun := range []bool{false, true} {
 		calls, _ := chain(t, 3)
-		err := engine.CallAll(engine.CPU(), calls, engine.WithCaller(&elsewhere{fail: at}))
+		err := engine.CallAll(cpu.Queue(), calls, engine.WithCaller(&elsewhere{fail: at}))
 		if failed, ok := errors.AsType[*engine.CallsError](err); !ok || failed.At != at || failed.IsBegun != isBegun || !errors.Is(err, errElsewhere) {
 			t.Errorf("a failure at %d: %v", at, err)
 		}
@@ -106,7 +107,7 @@ func TestCallAll(t *testing.T) {
 	if err := engine.CallAll(nil, calls); !errors.Is(err, tensor.ErrBadArgument) {
 		t.Errorf("no queue: %v", err)
 	}
-	if err := engine.CallAll(engine.CPU(), nil); err != nil {
+	if err := engine.CallAll(cpu.Queue(), nil); err != nil {
 		t.Errorf("no calls: %v", err)
 	}
 }
@@ -119,7 +120,7 @@ func TestCallerRefuses(t *testing.T) {
 		"a lowering of this process": engine.Using(&engine.Lowering{Name: "mine", Device: "cpu", Compile: func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) { return nil, nil }}),
 		"an observer":                engine.WithObserver(nil),
 	} {
-		err := engine.Call(engine.CPU(), calls[0].Definition, calls[0].Tensors, nil, engine.WithCaller(other), option)
+		err := engine.Call(cpu.Queue(), calls[0].Definition, calls[0].Tensors, nil, engine.WithCaller(other), option)
 		if !errors.Is(err, tensor.ErrBadArgument) || len(other.lists) != 0 {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -128,7 +129,7 @@ func TestCallerRefuses(t *testing.T) {
 
 // TestCheckOnlyElsewhere finds a bad index without asking the other place.
 func TestCheckOnlyElsewhere(t *testing.T) {
-	dev := engine.CPU().Device()
+	dev := cpu.Queue().Device()
 	index, err := tensor.FromInt32(dev, []int32{2}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestCheckOnlyElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := &elsewhere{fail: -1}
-	err = embedding.Forward(engine.CPU(), out, index, weight, engine.WithCaller(other), engine.CheckOnly())
+	err = embedding.Forward(cpu.Queue(), out, index, weight, engine.WithCaller(other), engine.CheckOnly())
 	if _, ok := errors.AsType[*engine.IndexError](err); !ok || len(other.lists) != 0 {
 		t.Errorf("got %v and %d lists, want an IndexError and none", err, len(other.lists))
 	}

@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"tokitai/def"
-	"tokitai/device/gpu"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/tensor"
 )
 
-// check holds a call against its definition, and fills l with the operands and
-// parameters. It writes nothing, and allocates only to refuse. Indices that the host
-// cannot address are left to rejectOnDevice.
+// check checks a call against its definition, and fills l with the operands and
+// parameters. It writes nothing, and allocates only to refuse. It leaves out indices that
+// the host cannot address.
 func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
 	if len(tensors) != len(d.Operands) {
 		return bad(d, "call", fmt.Sprintf("has %d operands", len(tensors)), fmt.Sprint(len(d.Operands)))
@@ -40,17 +40,19 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	if err := checkShapes(d, tensors); err != nil {
 		return err
 	}
-	l.Operands = resized(l.Operands, len(tensors))
+	l.Operands, l.Buffers = resized(l.Operands, len(tensors)), resized(l.Buffers, len(tensors))
 	for i, t := range tensors {
-		if err := l.Operands[i].set(d, i, t); err != nil {
+		l.Buffers[i] = t.Buffer()
+		if err := setOperand(&l.Operands[i], d, i, t); err != nil {
 			return err
 		}
 	}
+	l.Measure(d)
 	if err := checkOverlap(d, tensors); err != nil {
 		return err
 	}
-	l.Params = append(l.Params, params...)
-	if s.badIndex == Reject && (s.caller == nil || s.checkOnly) && l.Operands[0].Host != nil {
+	l.Params = append(l.Params[:0], params...)
+	if s.badIndex == Reject && (s.caller == nil || s.checkOnly) && l.Operands[0].Data != nil {
 		return checkIndices(d, l, tensors)
 	}
 	return nil
@@ -68,19 +70,6 @@ func CheckParams(d *def.Definition, params []float64) error {
 			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Clause: d.ParamClause(p.Name), Got: fmt.Sprintf("is %v", v), Want: p.Want()}
 		}
 	}
-	return nil
-}
-
-// rejectOnDevice sees to it that a bad index, in memory that the host cannot address, is
-// rejected: by the kernel itself where it can and nobody asks for an answer now.
-func rejectOnDevice(l *Launch, k Kernel, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
-	if s.badIndex != Reject || l.Operands[0].Host != nil {
-		return nil
-	}
-	if _, ok := k.(*gpuKernel); !ok || s.checkOnly || len(s.observers) > 0 {
-		return checkIndices(d, l, tensors)
-	}
-	l.rejects = true
 	return nil
 }
 
@@ -194,13 +183,14 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// set folds a checked tensor into the matrix that its definition sees.
-func (o *Operand) set(d *def.Definition, i int, t *tensor.Tensor) error {
-	o.DType, o.Rows, o.Cols, o.Stride, o.Buffer, o.Offset = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Buffer(), t.Offset()
-	o.Host = nil
-	if _, isGPU := o.Buffer.(*gpu.Buffer); !isGPU {
+// setOperand folds a checked tensor into the matrix that its definition sees. It fills
+// the struct field by field: copying it as a whole costs more than all the rest.
+func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) error {
+	o.DType, o.Rows, o.Cols, o.Stride, o.Pointer = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Pointer()
+	o.Data = nil
+	if o.Pointer == 0 {
 		a, _ := t.Array()
-		o.Host = a.Data
+		o.Data = a.Data
 	}
 	if len(d.Operands[i].Dims) == 1 && d.Operands[i].Dims[0] != "C" {
 		switch {
@@ -252,7 +242,7 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 		if !o.IsIndex {
 			continue
 		}
-		a := l.Operands[i].Array()
+		a := l.Operands[i].Array
 		if a.Data == nil {
 			raw, err := tensors[i].Bytes()
 			if err != nil {
@@ -260,14 +250,7 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			}
 			a = num.Array{DType: a.DType, Rows: a.Rows, Cols: 1, Stride: 1, Data: raw}
 		}
-		bound := 0
-		for k := range d.Operands {
-			for n, letter := range d.Operands[k].Dims {
-				if letter == o.Bound && len(d.Operands[k].Dims) == 2 {
-					bound = [2]int{l.Operands[k].Rows, l.Operands[k].Cols}[n]
-				}
-			}
-		}
+		bound := l.Size(d, o.Bound)
 		except, hasExcept := int32(0), o.Except != ""
 		if hasExcept {
 			except = int32(l.Params[d.Param(o.Except)])
@@ -277,8 +260,12 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}
-			return newIndexError(d, i, r, v, bound, except)
+			return NewIndexError(d, i, r, v, bound, except)
 		}
 	}
 	return nil
 }
+
+// resized returns a list of n elements with anything in them, in the memory of s if that
+// is enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

@@ -58,7 +58,7 @@ func valid(t testing.TB, q *engine.Queue) map[*def.Definition]engine.Args {
 
 var probeParams = engine.Params{"p": 2, "ignore": -100}
 
-func paramsOf(d *def.Definition) engine.Option {
+func paramsOf(d *def.Definition) engine.CallOption {
 	if d == probe {
 		return engine.WithParams(probeParams)
 	}

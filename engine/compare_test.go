@@ -33,7 +33,7 @@ func asReference(d *def.Definition, i int, x *tensor.Tensor) num.Array {
 }
 
 // compareCall runs a definition and holds every operand against the reference.
-func compareCall(q *engine.Queue, d *def.Definition, args engine.Args, params engine.Params, opts ...engine.Option) error {
+func compareCall(q *engine.Queue, d *def.Definition, args engine.Args, params engine.Params, opts ...engine.CallOption) error {
 	var want []num.Array
 	var given []float64
 	for i, o := range d.Operands {

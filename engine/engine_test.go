@@ -5,9 +5,9 @@ import (
 	"unsafe"
 
 	"errors"
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -101,7 +101,7 @@ func unsafeBytes(p *byte, offset, n int) []byte {
 // What is none of the named settings, or no queue any more, is refused.
 func TestMisuse(t *testing.T) {
 	q := newQueue(t)
-	call := func(q *engine.Queue, opts ...engine.Option) error {
+	call := func(q *engine.Queue, opts ...engine.CallOption) error {
 		return engine.Run(q, flat, valid(t, q)[flat], opts...)
 	}
 	if err := call(q, nil); err != nil {
@@ -130,7 +130,7 @@ func TestKernelThatCalls(t *testing.T) {
 	nested := &engine.Lowering{
 		Name: "cpu.nested", Device: "cpu",
 		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-			inner, err := engine.Lowerings("cpu", d)[0].Compile(dev, d, dtypes, class)
+			inner, err := engine.Lowerings(cpu.Backend, d)[0].Compile(dev, d, dtypes, class)
 			return engine.KernelFunc(func(l *engine.Launch) error {
 				if err := engine.Run(q, probe, valid(t, q)[probe], engine.WithParams(probeParams)); err != nil {
 					return err
@@ -148,7 +148,7 @@ func TestKernelThatCalls(t *testing.T) {
 func TestAdmitReachesEveryClass(t *testing.T) {
 	q := newQueue(t)
 	classes := map[int]bool{}
-	usual := engine.Lowerings("cpu", probe)[0]
+	usual := engine.Lowerings(cpu.Backend, probe)[0]
 	watched := *usual
 	watched.Name = "cpu.watched"
 	watched.Compile = func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {

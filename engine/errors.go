@@ -61,7 +61,10 @@ type IndexError struct {
 	Except   string // one more value that is allowed, said in words, or ""
 }
 
-func newIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
+// NewIndexError returns the error of a call whose operand, by its number, has a bad index
+// at a position. except is the value of the parameter that allows one more index, for an
+// operand that has one.
+func NewIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
 	o := &d.Operands[operand]
 	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound}
 	if o.Except != "" {

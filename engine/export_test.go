@@ -2,8 +2,6 @@ package engine
 
 import (
 	"tokitai/def"
-	"tokitai/device/gpu/compile"
-	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 )
 
@@ -28,7 +26,7 @@ func RunSelfTest(q *Queue, l *Lowering, d *def.Definition, dtypes []num.DType, n
 		}
 		c, class := newSelfTestCase(d, dtypes, test), 0
 		if l.Class != nil {
-			class = l.Class(d, c.operands)
+			class = l.Class(d, c.call())
 		}
 		p := &plan{lowering: l}
 		if p.kernel, p.err = q.compile(l, d, dtypes, class); p.err != nil {
@@ -39,17 +37,23 @@ func RunSelfTest(q *Queue, l *Lowering, d *def.Definition, dtypes []num.DType, n
 	panic("no self-test " + name)
 }
 
-// SetLowerings replaces the lowerings that a call may choose for a kind of
-// definition on the CPU, and returns a function that puts them back.
-func SetLowerings(kind def.Kind, lowerings ...*Lowering) (restore func()) {
-	for i := range preferenceTable {
-		if p := &preferenceTable[i]; p.device == "cpu" && p.kind == kind {
-			old := p.lowerings
-			p.lowerings = lowerings
-			return func() { p.lowerings = old }
-		}
+// SetLowerings replaces the lowerings that a queue's calls may choose for a kind of
+// definition.
+func SetLowerings(q *Queue, kind def.Kind, lowerings ...*Lowering) {
+	q.backend = otherLowerings{q.backend, kind, lowerings}
+}
+
+type otherLowerings struct {
+	Backend
+	kind      def.Kind
+	lowerings []*Lowering
+}
+
+func (o otherLowerings) Preferred(kind def.Kind) []*Lowering {
+	if kind == o.kind {
+		return o.lowerings
 	}
-	panic("no such kind")
+	return o.Backend.Preferred(kind)
 }
 
 // Plans is how many plans a queue's device has.
@@ -60,17 +64,4 @@ func Plans(q *Queue) int { return len(*q.plans.plans.Load()) }
 func HoldMaking(q *Queue) (release func()) {
 	q.plans.adding.Lock()
 	return q.plans.adding.Unlock
-}
-
-// SimProgram is a kernel of a test's own for the simulator.
-func SimProgram(file, text string) compile.Source {
-	return programOf("sim", lowergpu.Source{Text: text}, file)
-}
-
-// DivideEverywhere compiles the kernels of a source one by one on all devices, until
-// restore is called.
-func DivideEverywhere() (restore func()) {
-	old := isDivided
-	isDivided = func(string) bool { return true }
-	return func() { isDivided = old }
 }

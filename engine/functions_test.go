@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"tokitai/backend/gputest"
 	"tokitai/def"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/fn"
 	"tokitai/num"

@@ -102,7 +102,7 @@ func checkShapes(t testing.TB, seed uint64, q, other *engine.Queue) (isAccepted 
 	t.Helper()
 	g := gen.Seeded(seed)
 	d, args, params := shapesCall(t, g, q, other)
-	opts := []engine.Option{engine.WithAdmission(engine.Off)} // the self-tests have their own tests
+	opts := []engine.CallOption{engine.WithAdmission(engine.Off)} // the self-tests have their own tests
 	if g.Below(2) == 0 {
 		opts = append(opts, engine.WithBadIndex(engine.Skip))
 	}

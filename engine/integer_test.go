@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/def"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -39,7 +40,7 @@ func TestIntegers(t *testing.T) {
 		0, -3, nan, -3,
 		float32(math.Copysign(0, -1)), 0, 0, -1,
 	}
-	queues := []*engine.Queue{engine.CPU(), engine.CPU().With(engine.WithLowering("cpu.reference"))}
+	queues := []*engine.Queue{cpu.Queue(), cpu.Queue().With(engine.WithLowering("cpu.reference"))}
 	for _, width := range testlevel.Pick(nil, []int{32, 64}) {
 		q, err := engine.NewQueue(gputest.NeedsSim(t, width))
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -16,7 +17,7 @@ type Lowering struct {
 	// lowering's id in reports is the definition's name, a slash and this name.
 	Name string
 
-	// Device is the kind of device: cpu, cuda, sim.
+	// Device is the kind of device: cpu, cuda.
 	Device string
 
 	// Model is how a contraction's sums round; the reference answers for it.
@@ -40,9 +41,9 @@ type Lowering struct {
 	// results in f32 are then held to a narrower set.
 	IsIEEE bool
 
-	// Class divides operands into the shapes that share a compiled kernel. Nil puts
-	// all into class 0.
-	Class func(d *def.Definition, operands []Operand) int
+	// Class divides calls into those that share a compiled kernel. Nil puts all into
+	// class 0.
+	Class func(d *def.Definition, c *lower.Call) int
 
 	// Compile makes the kernel of a class for a device. It fails where the lowering does
 	// not apply.
@@ -65,38 +66,39 @@ type KernelFunc func(l *Launch) error
 // Launch implements Kernel.
 func (f KernelFunc) Launch(l *Launch) error { return f(l) }
 
-// Launch is what a kernel is given.
+// IndexChecker is a Kernel that can itself reject indices out of range, where the host
+// cannot read them.
+type IndexChecker interface {
+	Kernel
+
+	// LaunchChecked is Launch for a call with indices that nobody has checked. If one is
+	// out of range it writes nothing, and waiting for the queue returns an [IndexError].
+	LaunchChecked(l *Launch) error
+}
+
+// Compiled is a Kernel that was compiled when it was first needed.
+type Compiled interface {
+	Kernel
+
+	// Artifacts returns the SHA-256 of its programs, in hexadecimal.
+	Artifacts() []string
+}
+
+// Launch is one execution of a kernel.
 type Launch struct {
-	Context  context.Context
-	Device   device.Device
-	Queue    device.Queue
-	Operands []Operand // in the order of the definition
-	Params   []float64 // in the order of the definition
-	arrays   []num.Array
-	gpu      *gpuCall
-	rejects  bool // bad indices, before anything is written
+	lower.Call
+	Buffers []device.Buffer // that the operands lie in, in the order of the definition
+	Context context.Context
+	Device  device.Device
+	Queue   device.Queue
+	arrays  []num.Array
 }
 
-// Operand is a checked tensor, folded into a matrix as its definition sees it.
-type Operand struct {
-	DType      num.DType
-	Rows, Cols int
-	Stride     int // elements from one row to the next
-	Buffer     device.Buffer
-	Offset     int64  // of the first element, in bytes
-	Host       []byte // from the first element on, where the host can address the buffer
-}
-
-// Array is the operand in host memory.
-func (o *Operand) Array() num.Array {
-	return num.Array{DType: o.DType, Rows: o.Rows, Cols: o.Cols, Stride: o.Stride, Data: o.Host}
-}
-
-// Arrays are the operands in host memory.
+// Arrays returns the operands in host memory.
 func (l *Launch) Arrays() []num.Array {
 	l.arrays = l.arrays[:0]
 	for i := range l.Operands {
-		l.arrays = append(l.arrays, l.Operands[i].Array())
+		l.arrays = append(l.arrays, l.Operands[i].Array)
 	}
 	return l.arrays
 }

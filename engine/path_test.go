@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
+	"tokitai/backend/cuda"
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/gputest"
@@ -60,7 +63,7 @@ func noOpQueue(t testing.TB) *engine.Queue {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dev.Close() })
-	q, err := engine.NewQueue(dev, engine.WithAdmission(engine.Off)) // there are no answers to be right
+	q, err := engine.NewQueue(cuda.New(dev), engine.WithAdmission(engine.Off)) // there are no answers to be right
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +177,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestOpen(t *testing.T) {
 	for _, name := range []string{"cpu", "auto"} {
-		dev, err := engine.Open(name)
+		dev, err := backends.Open(name)
 		if err != nil || dev.Name() != "cpu" {
 			t.Errorf("%s: got %v, %v", name, dev, err)
 			continue
@@ -182,13 +185,13 @@ func TestOpen(t *testing.T) {
 		dev.Close()
 	}
 	var none *device.NoDeviceError
-	if _, err := engine.Open("cuda:0"); !errors.As(err, &none) {
+	if _, err := backends.Open("cuda:0"); !errors.As(err, &none) {
 		t.Errorf("cuda:0: got %v, want a NoDeviceError", err)
 	}
-	if _, err := engine.Open("abacus"); err == nil {
+	if _, err := backends.Open("abacus"); err == nil {
 		t.Error("an unknown name is opened")
 	}
-	if first, again := engine.CPU(), engine.CPU(); first != again || first.Device().Name() != "cpu" {
+	if first, again := cpu.Queue(), cpu.Queue(); first != again || first.Device().Name() != "cpu" {
 		t.Error("the shared queue is not shared")
 	}
 	q := newQueue(t)

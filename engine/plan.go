@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -49,7 +51,7 @@ func plansOf(dev device.Device) *planCache {
 	return actual.(*planCache)
 }
 
-func packDTypes(operands []Operand) uint64 {
+func packDTypes(operands []lower.Operand) uint64 {
 	var packed uint64
 	for i := range operands {
 		packed |= uint64(operands[i].DType) << (4 * i)
@@ -57,9 +59,32 @@ func packDTypes(operands []Operand) uint64 {
 	return packed
 }
 
+func dtypesOf(c *lower.Call) []num.DType {
+	dtypes := make([]num.DType, len(c.Operands))
+	for i := range dtypes {
+		dtypes[i] = c.Operands[i].DType
+	}
+	return dtypes
+}
+
+// named returns the lowering that a call demands by name.
+func (q *Queue) named(d *def.Definition, s *settings) (*Lowering, error) {
+	var names []string
+	for _, l := range Lowerings(q.backend, d) {
+		if l.Name == s.lowering || l.ID(d) == s.lowering {
+			if !s.allows(l) {
+				return nil, notUnder(d, l, s)
+			}
+			return l, nil
+		}
+		names = append(names, l.Name)
+	}
+	return nil, bad(d, "lowering", fmt.Sprintf("%q is unknown on %s", s.lowering, q.backend.Kind()), strings.Join(names, " or "))
+}
+
 // plan returns a plan that may be launched: the demanded lowering's, or that of
 // the first admitted candidate of the preference table.
-func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan, error) {
+func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, error) {
 	if l := s.using; l != nil {
 		switch {
 		case l.Device != q.device.Kind():
@@ -67,25 +92,25 @@ func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan,
 		case !s.allows(l):
 			return nil, notUnder(d, l, s)
 		}
-		p := q.planFor(d, s, l, operands)
+		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
 	if s.lowering != "" {
-		l, err := named(q.device.Kind(), d, s)
+		l, err := q.named(d, s)
 		if err != nil {
 			return nil, err
 		}
-		p := q.planFor(d, s, l, operands)
+		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
-	candidates := preferences(q.device.Kind(), d.Kind)
+	candidates := q.backend.Preferred(d.Kind)
 	var first error
 	for i := range candidates {
 		l := candidates[i]
 		if !s.allows(l) {
 			continue
 		}
-		p := q.planFor(d, s, l, operands)
+		p := q.planFor(d, s, l, c)
 		if p.err == nil {
 			return p, nil
 		}
@@ -99,17 +124,17 @@ func (q *Queue) plan(d *def.Definition, s *settings, operands []Operand) (*plan,
 	return nil, first
 }
 
-func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, operands []Operand) *plan {
-	key := planKey{definition: d, dtypes: packDTypes(operands), lowering: l, admission: s.admission}
+func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, c *lower.Call) *plan {
+	key := planKey{definition: d, dtypes: packDTypes(c.Operands), lowering: l, admission: s.admission}
 	if l.Class != nil {
-		key.class = l.Class(d, operands)
+		key.class = l.Class(d, c)
 	}
 	p, ok := (*q.plans.plans.Load())[key]
 	if !ok {
 		p = q.plans.add(key)
 	}
 	if !p.isMade.Load() {
-		if err := q.makePlan(p, key, s, operands); err != nil {
+		if err := q.makePlan(p, key, s, c); err != nil {
 			if q.ctx.Err() != nil {
 				err = fmt.Errorf("%s: %w", d.Name, err)
 			}
@@ -139,7 +164,7 @@ func (c *planCache) add(key planKey) *plan {
 //
 // Neither compilers nor kernels can be stopped. When the queue's context ends, the call
 // returns and the plan is completed without it, for the next call.
-func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) error {
+func (q *Queue) makePlan(p *plan, key planKey, s *settings, c *lower.Call) error {
 	if err := q.ctx.Err(); err != nil {
 		return err
 	}
@@ -153,10 +178,7 @@ func (q *Queue) makePlan(p *plan, key planKey, s *settings, operands []Operand) 
 		<-p.making
 		return nil
 	}
-	dtypes := make([]num.DType, len(operands))
-	for i := range operands {
-		dtypes[i] = operands[i].DType
-	}
+	dtypes := dtypesOf(c)
 	if ended == nil {
 		defer func() { <-p.making }()
 		return q.finishPlan(p, key, s, dtypes)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -17,7 +18,7 @@ import (
 // TestCanceledFirstCall: a call whose context ends while its kernel is compiled returns,
 // and so does one that waits for it; the kernel is compiled all the same, once.
 func TestCanceledFirstCall(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4}, 1, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +29,7 @@ func TestCanceledFirstCall(t *testing.T) {
 	}
 	var compiled atomic.Int32
 	compiling, goOn := make(chan struct{}), make(chan struct{})
-	good := engine.Lowerings("cpu", softmax.ForwardDefinition)[0]
+	good := engine.Lowerings(cpu.Backend, softmax.ForwardDefinition)[0]
 	slow := &engine.Lowering{
 		Name: "cpu.slow", Device: "cpu", Class: good.Class,
 		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {

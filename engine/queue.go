@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -33,7 +31,7 @@ func (p Policy) String() string { return policyNames[p] }
 // ParsePolicy is the inverse of String.
 func ParsePolicy(s string) (Policy, error) { return parseName[Policy]("policy", policyNames[:], s) }
 
-// BadIndex says what becomes of an index without a row.
+// BadIndex says how out-of-range indices are handled.
 type BadIndex uint8
 
 const (
@@ -86,10 +84,13 @@ func parseName[T ~uint8](what string, names []string, s string) (T, error) {
 type Queue struct {
 	ctx      context.Context
 	device   device.Device
+	backend  Backend // nil where a Caller computes
 	queue    device.Queue
 	plans    *planCache
 	closed   *atomic.Bool // shared with its copies
 	settings settings
+
+	ownsDevice bool // Close closes it
 }
 
 // settings are what options change, for a queue or for one call.
@@ -109,13 +110,27 @@ type settings struct {
 	log       *slog.Logger
 }
 
-// Option changes how a queue, or one call on it, behaves.
+// CallOption changes how one call behaves. Every [Option] is one.
+type CallOption interface{ apply(*settings) }
+
+// Option changes how a queue behaves, or one call on it.
 type Option func(*settings)
+
+func (o Option) apply(s *settings) {
+	if o != nil {
+		o(s)
+	}
+}
+
+// callOption is an option that makes sense for one call only.
+type callOption func(*settings)
+
+func (o callOption) apply(s *settings) { o(s) }
 
 // WithPolicy sets the policy.
 func WithPolicy(p Policy) Option { return func(s *settings) { s.policy = p } }
 
-// WithBadIndex sets what becomes of an index without a row.
+// WithBadIndex sets how out-of-range indices are handled.
 func WithBadIndex(b BadIndex) Option { return func(s *settings) { s.badIndex = b } }
 
 // WithAdmission sets whether lowerings are tested before their first use.
@@ -124,7 +139,7 @@ func WithAdmission(a Admission) Option { return func(s *settings) { s.admission 
 // WithLowering demands the lowering of that name, such as cpu.rowwise.
 func WithLowering(name string) Option { return func(s *settings) { s.lowering = name } }
 
-// Using demands a lowering that is not in the preference table.
+// Using demands a lowering that need not be one of the backend's.
 func Using(l *Lowering) Option {
 	if l == nil {
 		l = &Lowering{} // refused by the call
@@ -132,97 +147,69 @@ func Using(l *Lowering) Option {
 	return func(s *settings) { s.using = l }
 }
 
-// WithParams gives the parameters of a definition by name.
-func WithParams(p Params) Option { return func(s *settings) { s.params = p } }
-
-// WithStorage tells Eval in which formats to store outputs that it makes, by name.
-func WithStorage(formats map[string]num.DType) Option {
-	return func(s *settings) { s.storage = formats }
-}
-
-// WithSizes tells Eval sizes, by letter, that no input has: the rows of a table that is
-// summed into.
-func WithSizes(sizes map[string]int) Option { return func(s *settings) { s.sizes = sizes } }
-
-// WithObserver lets o watch one call, beside those that watch already.
+// WithObserver lets o watch calls, beside those that watch already.
 func WithObserver(o Observer) Option {
 	return func(s *settings) { s.observers = append(s.observers[:len(s.observers):len(s.observers)], o) }
 }
 
-// CheckOnly checks a call and prepares its plan, and runs nothing.
-func CheckOnly() Option { return func(s *settings) { s.checkOnly = true } }
-
-// Telling stores the lowering that a call takes as soon as it is chosen, also of a call
-// that is only checked. Calls that another process computes store nothing.
-func Telling(chosen **Lowering) Option { return func(s *settings) { s.chosen = chosen } }
-
 // WithLog sends warnings to a logger instead of the default one.
 func WithLog(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
-// deviceForms are the names that Open takes.
-var deviceForms = []string{"auto", "cpu", "cuda:<index>", "sim", "sim:64"}
+// WithParams gives the parameters of a definition by name, to Run and Eval.
+func WithParams(p Params) CallOption { return callOption(func(s *settings) { s.params = p }) }
 
-// Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, sim for a
-// simulated one, or auto for the best there is: the first GPU for which programs can be
-// compiled, else the CPU.
-func Open(name string) (device.Device, error) {
-	kind, index, err := device.ParseName(name)
-	if err != nil {
-		return nil, err
-	}
-	switch kind {
-	case "auto":
-		switch dev, err := openGPU("cuda", 0); {
-		case errors.Is(err, device.ErrBadArgument): // a setting that is wrong for any GPU
-			return nil, err
-		case err == nil:
-			if probe(dev) == nil {
-				return dev, nil
-			}
-			dev.Close()
-		}
-		return cpu.New(cpu.Options{})
-	case "cpu":
-		return cpu.New(cpu.Options{})
-	case "cuda", "sim":
-		return openGPU(kind, index)
-	}
-	return nil, &device.NoDeviceError{Name: name, Known: deviceForms, Reason: "this build has no support for " + kind}
+// WithStorage tells Eval in which formats to store outputs that it makes, by name.
+func WithStorage(formats map[string]num.DType) CallOption {
+	return callOption(func(s *settings) { s.storage = formats })
 }
 
-// NewQueue makes a queue on a device.
+// WithSizes tells Eval sizes, by letter, that no input has: the rows of a table that is
+// summed into.
+func WithSizes(sizes map[string]int) CallOption {
+	return callOption(func(s *settings) { s.sizes = sizes })
+}
+
+// CheckOnly checks a call and prepares its plan, and runs nothing.
+func CheckOnly() CallOption { return callOption(func(s *settings) { s.checkOnly = true }) }
+
+// ReportLowering stores the lowering that a call uses as soon as it is chosen, also if the
+// call is only checked. Calls that another process computes store nothing.
+func ReportLowering(chosen **Lowering) CallOption {
+	return callOption(func(s *settings) { s.chosen = chosen })
+}
+
+// NewQueue makes a queue on a device, which is a [Device] or a [Caller].
 func NewQueue(dev device.Device, opts ...Option) (*Queue, error) {
 	if dev == nil {
-		return nil, &device.NoDeviceError{Name: "nil", Known: deviceForms}
+		return nil, &device.NoDeviceError{Name: "nil", Reason: "a queue needs a device"}
 	}
-	dq, err := dev.NewQueue()
-	if err != nil {
+	q := &Queue{ctx: context.Background(), device: dev, plans: plansOf(dev), closed: new(atomic.Bool)}
+	q.settings.caller, _ = dev.(Caller)
+	if d, ok := dev.(Device); ok {
+		q.backend = d.Backend()
+	} else if q.settings.caller == nil {
+		return nil, &device.NoDeviceError{Name: dev.Name(), Reason: "it has memory but no backend that computes; open it through a package below backend"}
+	}
+	var err error
+	if q.queue, err = dev.NewQueue(); err != nil {
 		return nil, err
 	}
-	q := &Queue{ctx: context.Background(), device: dev, queue: dq, plans: plansOf(dev), closed: new(atomic.Bool)}
-	q.settings.caller, _ = dev.(Caller)
-	q.settings.apply(opts)
+	apply(&q.settings, opts)
 	return q, nil
 }
 
-var defaultQueue = sync.OnceValues(func() (*Queue, error) {
-	dev, err := Open("cpu")
+// OpenQueue is NewQueue for a device that nothing else uses: closing the queue closes the
+// device.
+func OpenQueue(dev device.Device, opts ...Option) (*Queue, error) {
+	q, err := NewQueue(dev, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return NewQueue(dev)
-})
-
-// CPU is a queue on the host that all callers share.
-func CPU() *Queue {
-	q, err := defaultQueue()
-	if err != nil {
-		panic("engine: the host refused a queue: " + err.Error())
-	}
-	return q
+	q.ownsDevice = true
+	return q, nil
 }
 
-// WithContext is the same queue under another context; nil for a nil queue.
+// WithContext returns the same queue under another context; nil for a nil queue.
 func (q *Queue) WithContext(ctx context.Context) *Queue {
 	if q == nil {
 		return nil
@@ -240,17 +227,17 @@ func (q *Queue) Context() context.Context {
 	return q.ctx
 }
 
-// With is the same queue with other settings; nil for a nil queue.
+// With returns the same queue with other settings; nil for a nil queue.
 func (q *Queue) With(opts ...Option) *Queue {
 	if q == nil {
 		return nil
 	}
 	c := *q
-	c.settings.apply(opts)
+	apply(&c.settings, opts)
 	return &c
 }
 
-// Device is where the queue's calls run; nil for a nil queue.
+// Device returns the device that the queue's calls run on; nil for a nil queue.
 func (q *Queue) Device() device.Device {
 	if q == nil {
 		return nil
@@ -258,7 +245,7 @@ func (q *Queue) Device() device.Device {
 	return q.device
 }
 
-// DeviceQueue is the device's queue below it; nil for a nil queue.
+// DeviceQueue returns the device's queue below q; nil for a nil queue.
 func (q *Queue) DeviceQueue() device.Queue {
 	if q == nil {
 		return nil
@@ -275,20 +262,25 @@ func (q *Queue) Wait() error {
 	return q.queue.Wait(q.ctx)
 }
 
-// Close ends the queue and its copies under other settings, not its device. Do not
-// close the queue that CPU returns: everybody shares it. Closing nothing is allowed.
+// Close ends the queue and its copies under other settings. It closes the device only if
+// OpenQueue made the queue. Closing twice, or a nil queue, is allowed.
 func (q *Queue) Close() error {
 	if q == nil || q.queue == nil {
 		return nil
 	}
-	q.closed.Store(true)
-	return q.queue.Close()
+	wasClosed := q.closed.Swap(true)
+	err := q.queue.Close()
+	if q.ownsDevice && !wasClosed {
+		err = errors.Join(err, q.device.Close())
+	}
+	return err
 }
 
-func (s *settings) apply(opts []Option) {
+// apply applies options to settings.
+func apply[O CallOption](s *settings, opts []O) {
 	for _, o := range opts {
-		if o != nil {
-			o(s)
+		if CallOption(o) != nil {
+			o.apply(s)
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"tokitai/backend/gpu"
+	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/gpu"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -109,7 +109,7 @@ func TestRejectOnDevice(t *testing.T) {
 			{twoLabels, []int32{0, 1, 2}, []int32{-100, 3, -1}, "two_labels: second[2] is -1, want 0 to 3 or -100 (ignore)"},
 			{twoLabels, []int32{0, -100, 2}, []int32{-100, 3, 4}, "two_labels: first[1] is -100, want 0 to 3"},
 		} {
-			opts := []engine.Option{}
+			opts := []engine.CallOption{}
 			if x.d == twoLabels {
 				opts = append(opts, params)
 			}

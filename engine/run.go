@@ -42,7 +42,7 @@ type Record struct {
 
 // Run computes a definition on tensors given by name. Results go to the outputs
 // among them.
-func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
+func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	if err := checkCall(q, d, "engine.Run"); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 		tensors[i] = args[d.Operands[i].Name]
 	}
 	s := q.settings
-	s.apply(opts)
+	apply(&s, opts)
 	for name := range s.params {
 		if d.Param(name) < 0 {
 			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: paramNames(d)}
@@ -80,12 +80,12 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...Option) error {
 // Eval is Run with outputs that it allocates where they are not given, in the
 // format of the operands that they are declared like. It waits, and returns all
 // outputs.
-func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) {
+func Eval(q *Queue, d *def.Definition, args Args, opts ...CallOption) (Args, error) {
 	if err := checkCall(q, d, "engine.Eval"); err != nil {
 		return nil, err
 	}
 	s := q.settings
-	s.apply(opts)
+	apply(&s, opts)
 	all, results := Args{}, Args{}
 	for name, t := range args {
 		all[name] = t
@@ -118,7 +118,7 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...Option) (Args, error) 
 
 // Call is Run with everything in the order of the definition. It is what typed
 // calls use: once a plan exists it allocates nothing.
-func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, opts ...Option) error {
+func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, opts ...CallOption) error {
 	if err := checkCall(q, d, "engine.Call"); err != nil {
 		return err
 	}
@@ -126,8 +126,7 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 		return q.call(d, tensors, params, &q.settings)
 	}
 	s := q.settings
-	s.params = nil
-	if s.apply(opts); s.params != nil {
+	if apply(&s, opts); s.params != nil {
 		return bad(d, "WithParams", "is given", "the parameters as arguments: names are for Run and Eval")
 	}
 	return q.call(d, tensors, params, &s)
@@ -161,6 +160,7 @@ func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float
 	l := launches.Get().(*Launch)
 	err := q.launch(l, d, tensors, params, s)
 	clear(l.Operands)
+	clear(l.Buffers)
 	clear(l.arrays)
 	l.Context, l.Device, l.Queue = nil, nil, nil
 	launches.Put(l)
@@ -174,28 +174,38 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	if err := s.check(d); err != nil {
 		return err
 	}
-	l.Operands = l.Operands[:0]
-	l.Params = l.Params[:0]
 	if err := q.check(l, d, tensors, params, s); err != nil {
 		return err
 	}
 	if s.caller != nil {
 		return q.callRemotely(d, tensors, params, s)
 	}
-	p, err := q.plan(d, s, l.Operands)
+	p, err := q.plan(d, s, &l.Call)
 	if err != nil {
 		return err
 	}
 	if s.chosen != nil {
 		*s.chosen = p.lowering
 	}
-	l.rejects = false
-	if err := rejectOnDevice(l, p.kernel, d, tensors, s); err != nil || s.checkOnly {
-		return err
+	var checker IndexChecker
+	if s.badIndex == Reject && l.Operands[0].Data == nil { // the host cannot address the indices
+		checker, _ = p.kernel.(IndexChecker)
+		if checker == nil || s.checkOnly || len(s.observers) > 0 { // or an answer is wanted now
+			if err := checkIndices(d, l, tensors); err != nil {
+				return err
+			}
+			checker = nil
+		}
+	}
+	if s.checkOnly {
+		return nil
 	}
 	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
-	if len(s.observers) > 0 {
+	switch {
+	case len(s.observers) > 0:
 		return q.observed(l, p, d, tensors, s)
+	case checker != nil:
+		return launchError(d, checker.LaunchChecked(l))
 	}
 	return launchError(d, p.kernel.Launch(l))
 }

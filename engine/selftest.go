@@ -10,11 +10,12 @@ import (
 
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/internal/answers"
 	"tokitai/internal/gen"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/tensor"
 )
 
 // A self-test is a small case, derived from a definition, that a compiled kernel
@@ -114,7 +115,7 @@ var (
 // Admit compiles and admits the lowering that calls of d on operands in these
 // formats would choose, for every class of shapes that its self-tests reach, and
 // returns it.
-func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...Option) (*Lowering, error) {
+func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...CallOption) (*Lowering, error) {
 	if err := checkCall(q, d, "engine.Admit"); err != nil {
 		return nil, err
 	}
@@ -122,13 +123,14 @@ func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...Option) (*Lo
 		return nil, bad(d, "call", fmt.Sprintf("has %d formats", len(dtypes)), fmt.Sprint(len(d.Operands)))
 	}
 	s := q.settings
-	s.apply(opts)
+	apply(&s, opts)
 	if err := s.check(d); err != nil {
 		return nil, err
 	}
 	var chosen *Lowering
 	for _, test := range selfTestsOf(d) {
-		p, err := q.plan(d, &s, newSelfTestCase(d, dtypes, test).operands)
+		c := newSelfTestCase(d, dtypes, test)
+		p, err := q.plan(d, &s, c.call())
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +151,7 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	ran := 0
 	for _, test := range selfTestsOf(d) {
 		c := newSelfTestCase(d, dtypes, test)
-		if p.lowering.Class != nil && p.lowering.Class(d, c.operands) != class {
+		if p.lowering.Class != nil && p.lowering.Class(d, c.call()) != class {
 			continue
 		}
 		ran++
@@ -211,7 +213,8 @@ func CheckReference(d *def.Definition, dtypes []num.DType) error {
 // never sees.
 type selfTestCase struct {
 	dtypes   []num.DType
-	operands []Operand
+	d        *def.Definition
+	operands []num.Array
 	memory   [][]byte // of the operands, with a guard at both ends
 	places   []int    // by operand: the one in whose memory it lies, mostly itself
 	taken    []bool   // inputs whose place an output has taken
@@ -230,7 +233,7 @@ var guard = bytes.Repeat([]byte{guardByte}, guardBytes)
 
 // newSelfTestCase lays out the operands; fill gives them values.
 func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfTestCase {
-	c := selfTestCase{dtypes: dtypes, taken: make([]bool, len(d.Operands))}
+	c := selfTestCase{d: d, dtypes: dtypes, taken: make([]bool, len(d.Operands))}
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		rows, cols := o.Matrix(test.sizes)
@@ -246,14 +249,14 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 			for k := range i {
 				if in := &d.Operands[k]; d.MayReplace(o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
 					c.taken[k], place = true, k
-					host = c.operands[k].Host
+					host = c.operands[k].Data
 					break
 				}
 			}
 		}
 		c.memory = append(c.memory, memory)
 		c.places = append(c.places, place)
-		c.operands = append(c.operands, Operand{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Offset: guardBytes, Host: host})
+		c.operands = append(c.operands, num.Array{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Data: host})
 	}
 	for i, p := range d.Params {
 		v := float64(i+1) * 0.171875
@@ -265,11 +268,22 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 	return c
 }
 
+// call returns a call on the operands, at addresses as they would have in a device's
+// memory: behind a guard.
+func (c *selfTestCase) call() *lower.Call {
+	call := &lower.Call{Params: slices.Clone(c.params)}
+	for i := range c.operands {
+		call.Operands = append(call.Operands, lower.Operand{Array: c.operands[i], Pointer: guardBytes})
+	}
+	call.Measure(c.d)
+	return call
+}
+
 // fill generates the inputs. Gaps and what must be overwritten start as guards.
 func (c *selfTestCase) fill(d *def.Definition, test selfTest) {
 	g := gen.New(d.Name + "/" + test.name)
 	for i := range d.Operands {
-		a, memory := c.operands[i].Array(), c.memory[i]
+		a, memory := c.operands[i], c.memory[i]
 		a.Data = bytes.Repeat([]byte{guardByte}, len(a.Data))
 		fillTestArray(a, &d.Operands[i], g, test)
 		c.before = append(c.before, a)
@@ -317,7 +331,7 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 	if corrupt != nil {
 		for i := range d.Operands {
 			if d.Operands[i].IsOut {
-				corrupt(test.name, c.operands[i].Array())
+				corrupt(test.name, c.operands[i])
 			}
 		}
 	}
@@ -327,7 +341,7 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 	got := make([]num.Array, len(d.Operands)) // out of the kernel's reach before anything is compared
 	for i := range d.Operands {
 		if d.Operands[i].IsOut {
-			got[i] = c.operands[i].Array().Clone()
+			got[i] = c.operands[i].Clone()
 		}
 	}
 	if p.lowering.IsBounded {
@@ -375,7 +389,7 @@ func (c *selfTestCase) answer(d *def.Definition, m def.Model) ([]num.Array, erro
 // between rows, inputs.
 func (c *selfTestCase) disturbed(d *def.Definition) string {
 	for i := range d.Operands {
-		o, got, want := &d.Operands[i], c.operands[i].Array(), c.before[i]
+		o, got, want := &d.Operands[i], c.operands[i], c.before[i]
 		if m := c.memory[i]; !bytes.HasPrefix(m, guard) || !bytes.HasSuffix(m, guard) {
 			return "it writes outside " + o.Name
 		}
@@ -443,32 +457,36 @@ func hashOutputs(d *def.Definition, operands []num.Array) answers.Hash {
 	return h.Sum()
 }
 
-// launchCase runs the kernel to its end. Where the host cannot address the device's
-// memory, the operands are taken there with their guards, and back.
+// launchCase runs the kernel to its end, in the device's memory: the operands are taken
+// there with their guards, and back.
 func (q *Queue) launchCase(k Kernel, c *selfTestCase) error {
-	l := &Launch{Context: context.Background(), Device: q.device, Queue: q.queue, Operands: slices.Clone(c.operands), Params: slices.Clone(c.params)}
-	if _, isHost := q.device.(*cpu.Device); isHost {
-		return launchRecovering(k, l)
-	}
-	buffers := make([]device.Buffer, len(c.memory))
+	l := &Launch{Call: *c.call(), Buffers: make([]device.Buffer, len(c.memory)), Context: context.Background(), Device: q.device, Queue: q.queue}
 	defer func() {
-		for _, b := range buffers {
-			if b != nil {
+		for i, b := range l.Buffers {
+			if b != nil && c.places[i] == i {
 				b.Close()
 			}
 		}
 	}()
 	for i, m := range c.memory {
-		if c.places[i] == i {
+		place := c.places[i]
+		if place == i {
 			var err error
-			if buffers[i], err = q.device.Alloc(int64(len(m))); err != nil {
+			if l.Buffers[i], err = q.device.Alloc(int64(len(m))); err != nil {
 				return err
 			}
-			if err := buffers[i].CopyIn(0, m); err != nil {
+			if err := l.Buffers[i].CopyIn(0, m); err != nil {
 				return err
 			}
 		}
-		l.Operands[i].Buffer, l.Operands[i].Host = buffers[c.places[i]], nil
+		l.Buffers[i] = l.Buffers[place]
+		o := &l.Operands[i]
+		t, err := tensor.At(l.Buffers[i], guardBytes, o.DType, max(o.Stride, 1), o.Rows, o.Cols)
+		if err != nil {
+			return err
+		}
+		a, _ := t.Array()
+		o.Data, o.Pointer = a.Data, t.Pointer()
 	}
 	if err := launchRecovering(k, l); err != nil {
 		return err
@@ -478,7 +496,7 @@ func (q *Queue) launchCase(k Kernel, c *selfTestCase) error {
 	}
 	for i, m := range c.memory {
 		if c.places[i] == i {
-			if err := buffers[i].CopyOut(0, m); err != nil {
+			if err := l.Buffers[i].CopyOut(0, m); err != nil {
 				return err
 			}
 		}

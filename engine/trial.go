@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"tokitai/def"
-	"tokitai/num"
 	"tokitai/tensor"
 )
 
@@ -32,7 +31,7 @@ func NewTrial(q *Queue, d *def.Definition, l *Lowering) (*Trial, error) {
 		return nil, err
 	}
 	t := &Trial{queue: q, d: d, lowering: l, settings: q.settings, kernels: map[trialKey]Kernel{}}
-	t.settings.apply([]Option{Using(l), WithBadIndex(Skip)})
+	apply(&t.settings, []Option{Using(l), WithBadIndex(Skip)})
 	if err := t.settings.check(d); err != nil {
 		return nil, err
 	}
@@ -53,16 +52,12 @@ func (t *Trial) Prepare(tensors []*tensor.Tensor, params []float64) (*Prepared, 
 	}
 	key := trialKey{dtypes: packDTypes(l.Operands)}
 	if t.lowering.Class != nil {
-		key.class = t.lowering.Class(t.d, l.Operands)
+		key.class = t.lowering.Class(t.d, &l.Call)
 	}
 	k := t.kernels[key]
 	if k == nil {
-		dtypes := make([]num.DType, len(l.Operands))
-		for i := range l.Operands {
-			dtypes[i] = l.Operands[i].DType
-		}
 		var err error
-		if k, err = q.compile(t.lowering, t.d, dtypes, key.class); err != nil {
+		if k, err = q.compile(t.lowering, t.d, dtypesOf(&l.Call), key.class); err != nil {
 			return nil, err
 		}
 		t.kernels[key] = k
@@ -109,11 +104,11 @@ func (t *Trial) Artifacts() []string {
 	return slices.Compact(list)
 }
 
-// artifactsOf are the SHA-256 of a kernel's programs, in hexadecimal; none if it is part
-// of this one.
+// artifactsOf returns the SHA-256 of a kernel's programs, in hexadecimal; none if it is
+// part of this one.
 func artifactsOf(k Kernel) []string {
-	if g, ok := k.(*gpuKernel); ok {
-		return g.images
+	if c, ok := k.(Compiled); ok {
+		return c.Artifacts()
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
-	"tokitai/engine"
 	"tokitai/kernelserver/ancestor"
 )
 
@@ -30,7 +30,7 @@ func serveAncestor(kernel string) {
 		fmt.Fprintln(os.Stderr, "no more")
 		os.Exit(7)
 	}
-	p, err := ancestor.NewProcess(kernel, engine.CPU(), ancestor.Options{})
+	p, err := ancestor.NewProcess(kernel, cpu.Queue(), ancestor.Options{})
 	if err == nil {
 		err = p.Serve(os.Stdin, os.Stdout)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/op/adamw"
@@ -38,7 +39,7 @@ func benchTensor(b *testing.B, dev device.Device, shape ...int) *tensor.Tensor {
 func BenchmarkTiny(b *testing.B) {
 	d := benchDevice(b)
 	for _, memory := range []string{"inline", "shared", "resident"} {
-		dev := map[string]device.Device{"inline": engine.CPU().Device(), "shared": d, "resident": d.Resident()}[memory]
+		dev := map[string]device.Device{"inline": cpu.Queue().Device(), "shared": d, "resident": d.Resident()}[memory]
 		for _, callers := range []int{1, 16} {
 			b.Run(fmt.Sprintf("memory=%s/callers=%d", memory, callers), func(b *testing.B) {
 				b.ReportAllocs()
@@ -46,12 +47,12 @@ func BenchmarkTiny(b *testing.B) {
 				for i := range callers {
 					x, y := benchTensor(b, dev, 1, 16), benchTensor(b, dev, 1, 16)
 					if i == 0 {
-						if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); err != nil {
+						if err := softmax.Forward(cpu.Queue(), y, x, Isolated(d)); err != nil {
 							b.Fatal(err)
 						}
 						b.ResetTimer()
 					}
-					q := engine.CPU().With(Isolated(d))
+					q := cpu.Queue().With(Isolated(d))
 					work.Go(func() {
 						for range (b.N + callers - 1 - i) / callers {
 							if err := softmax.Forward(q, y, x); err != nil {
@@ -71,7 +72,7 @@ func BenchmarkTiny(b *testing.B) {
 // BenchmarkLarge is softmax of 64 MiB.
 func BenchmarkLarge(b *testing.B) {
 	d := benchDevice(b)
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	for _, c := range []struct {
 		name string
 		dev  device.Device
@@ -82,7 +83,7 @@ func BenchmarkLarge(b *testing.B) {
 			x, y := benchTensor(b, c.dev, rows, cols), benchTensor(b, c.dev, rows, cols)
 			defer x.Close()
 			defer y.Close()
-			q := engine.CPU().With(c.opts...)
+			q := cpu.Queue().With(c.opts...)
 			if err := softmax.Forward(q, y, x); err != nil {
 				b.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func BenchmarkLarge(b *testing.B) {
 // a machine that others use too only that says something.
 func BenchmarkRatio(b *testing.B) {
 	d := benchDevice(b)
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	timed := func(f func() error) time.Duration {
 		began := time.Now()
 		if err := f(); err != nil {
@@ -126,7 +127,7 @@ func BenchmarkRatio(b *testing.B) {
 				x, y := benchTensor(b, dev, 4096, 4096), benchTensor(b, dev, 4096, 4096)
 				defer x.Close()
 				defer y.Close()
-				q := engine.CPU()
+				q := cpu.Queue()
 				if dev != here {
 					q = q.With(Isolated(d))
 				}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -34,7 +35,7 @@ var double = def.Must(def.Rowwise("softmax.forward", func(b *def.Builder) {
 }))
 
 // normed computes rmsnorm on tensors of dev.
-func normed(t *testing.T, dev device.Device, rows, cols int, opts ...engine.Option) ([]byte, error) {
+func normed(t *testing.T, dev device.Device, rows, cols int, opts ...engine.CallOption) ([]byte, error) {
 	t.Helper()
 	g := rand.New(rand.NewPCG(1, 2))
 	x, gamma := randomTensor(t, dev, g, rows, cols), randomTensor(t, dev, g, cols)
@@ -43,7 +44,7 @@ func normed(t *testing.T, dev device.Device, rows, cols int, opts ...engine.Opti
 		t.Fatal(err)
 	}
 	opts = append(opts, engine.WithParams(engine.Params{"eps": 1e-6}))
-	if err := engine.Run(engine.CPU(), rmsnorm, engine.Args{"x": x, "gamma": gamma, "y": y}, opts...); err != nil {
+	if err := engine.Run(cpu.Queue(), rmsnorm, engine.Args{"x": x, "gamma": gamma, "y": y}, opts...); err != nil {
 		return nil, err
 	}
 	return bytesOf(t, y), nil
@@ -52,7 +53,7 @@ func normed(t *testing.T, dev device.Device, rows, cols int, opts ...engine.Opti
 // TestUsersDefinition computes what a program defines in a process, also in the next one.
 func TestUsersDefinition(t *testing.T) {
 	d := openDevice(t, Options{})
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	want, err := normed(t, here, 5, 300)
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +79,8 @@ func TestUsersDefinition(t *testing.T) {
 // TestDefinitionsAreNotTakenForOthers calls a definition that has the name of another.
 func TestDefinitionsAreNotTakenForOthers(t *testing.T) {
 	d := openDevice(t, Options{})
-	x := randomTensor(t, engine.CPU().Device(), rand.New(rand.NewPCG(3, 4)), 2, 3)
-	result, err := engine.Eval(engine.CPU(), double, engine.Args{"x": x}, Isolated(d))
+	x := randomTensor(t, cpu.Queue().Device(), rand.New(rand.NewPCG(3, 4)), 2, 3)
+	result, err := engine.Eval(cpu.Queue(), double, engine.Args{"x": x}, Isolated(d))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +111,8 @@ func TestDefinedOnce(t *testing.T) {
 
 // askDouble calls double, which a fake answers with its input.
 func askDouble(t *testing.T, ctx context.Context, d *Device) error {
-	x := randomTensor(t, engine.CPU().Device(), rand.New(rand.NewPCG(3, 4)), 2, 3)
-	_, err := engine.Eval(engine.CPU().WithContext(ctx), double, engine.Args{"x": x}, Isolated(d))
+	x := randomTensor(t, cpu.Queue().Device(), rand.New(rand.NewPCG(3, 4)), 2, 3)
+	_, err := engine.Eval(cpu.Queue().WithContext(ctx), double, engine.Args{"x": x}, Isolated(d))
 	return err
 }
 

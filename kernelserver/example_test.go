@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/kernelserver"
 	"tokitai/num"
@@ -55,7 +56,7 @@ func ExampleIsolated() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F32, []float32{0, 0}, 1, 2)
 	if err != nil {
 		log.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
@@ -92,15 +93,15 @@ func ask(ctx context.Context, d *Device, first float32, n int) error {
 	for i := range values {
 		values[i] = first + float32(i)
 	}
-	x, err := tensor.FromFloat32(engine.CPU().Device(), num.F32, values, 1, n)
+	x, err := tensor.FromFloat32(cpu.Queue().Device(), num.F32, values, 1, n)
 	if err != nil {
 		return err
 	}
-	y, err := tensor.New(engine.CPU().Device(), num.F32, 1, n)
+	y, err := tensor.New(cpu.Queue().Device(), num.F32, 1, n)
 	if err != nil {
 		return err
 	}
-	if err := softmax.Forward(engine.CPU().WithContext(ctx), y, x, Isolated(d)); err != nil {
+	if err := softmax.Forward(cpu.Queue().WithContext(ctx), y, x, Isolated(d)); err != nil {
 		return err
 	}
 	got, err := y.Float32s()
@@ -409,7 +410,7 @@ func TestRetry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := softmax.Forward(engine.CPU(), x, x, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
+		if err := softmax.Forward(cpu.Queue(), x, x, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
 			t.Errorf("got %v, want a death and no retry", err)
 		}
 	})
@@ -423,10 +424,10 @@ func TestRetry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
+		if err := softmax.Forward(cpu.Queue(), y, x, Isolated(d)); !errors.Is(err, ErrDied) || d.Stats().Retries != 0 {
 			t.Errorf("got %v, want a death and no retry", err)
 		}
-		if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); !errors.Is(err, ErrStateLost) {
+		if err := softmax.Forward(cpu.Queue(), y, x, Isolated(d)); !errors.Is(err, ErrStateLost) {
 			t.Errorf("got %v, want %v", err, ErrStateLost)
 		}
 		if _, err := x.Float32s(); !errors.Is(err, ErrStateLost) {

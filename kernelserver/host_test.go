@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelserver/shm"
@@ -71,7 +72,7 @@ func busyHost() error {
 	}
 	go func() {
 		for {
-			softmax.Forward(engine.CPU(), x, x, Isolated(d))
+			softmax.Forward(cpu.Queue(), x, x, Isolated(d))
 		}
 	}()
 	time.Sleep(100 * time.Millisecond)
@@ -137,7 +138,7 @@ func replacedHost() error {
 		return err
 	}
 	for range 2 {
-		if err := softmax.Forward(engine.CPU(), x, x, Isolated(d)); err != nil {
+		if err := softmax.Forward(cpu.Queue(), x, x, Isolated(d)); err != nil {
 			return err
 		}
 		syscall.Kill(d.PID(), syscall.SIGKILL)
@@ -182,13 +183,13 @@ func TestPipes(t *testing.T) {
 		return nil, nil, &shm.Error{Op: "pair", Reason: shm.ErrUnsupported}
 	}
 	g := rand.New(rand.NewPCG(1, 1))
-	for _, dev := range []device.Device{engine.CPU().Device(), d, d.Resident()} {
+	for _, dev := range []device.Device{cpu.Queue().Device(), d, d.Resident()} {
 		x := randomTensor(t, dev, g, 600, 1000)
-		want := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 600, 1000)
-		if err := softmax.Forward(engine.CPU(), want, want); err != nil {
+		want := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 600, 1000)
+		if err := softmax.Forward(cpu.Queue(), want, want); err != nil {
 			t.Fatal(err)
 		}
-		if err := softmax.Forward(engine.CPU(), x, x, Isolated(d)); err != nil {
+		if err := softmax.Forward(cpu.Queue(), x, x, Isolated(d)); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(bytesOf(t, x), bytesOf(t, want)) {
@@ -199,7 +200,7 @@ func TestPipes(t *testing.T) {
 	syscall.Kill(pid, syscall.SIGKILL)
 	waitFor(t, "the process is dead", func() bool { return d.Stats().Deaths == 1 })
 	x := randomTensor(t, d, g, 1, 4)
-	if err := softmax.Forward(engine.CPU(), x, x, Isolated(d)); err != nil {
+	if err := softmax.Forward(cpu.Queue(), x, x, Isolated(d)); err != nil {
 		t.Error(err)
 	}
 	if err := d.Close(); err != nil {
@@ -223,9 +224,9 @@ func TestSimulator(t *testing.T) {
 	if _, isHost := x.Buffer().(device.HostBuffer); isHost {
 		t.Error("memory of the simulator can be addressed here")
 	}
-	want := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 3, 40)
-	y := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 3, 40)
-	if err := softmax.Forward(engine.CPU(), want, want); err != nil {
+	want := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 3, 40)
+	y := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 3, 40)
+	if err := softmax.Forward(cpu.Queue(), want, want); err != nil {
 		t.Fatal(err)
 	}
 	q, err := engine.NewQueue(d)
@@ -248,7 +249,7 @@ func TestNoDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	d, err := p.Open("hip:0", "")
+	d, err := p.Open("cuda:99", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/op/softmax"
@@ -19,17 +20,17 @@ import (
 func TestList(t *testing.T) {
 	const n, rows, cols = 6, 8, 64 // more would all be the same
 	d := openDevice(t, Options{})
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	run := func(q *engine.Queue, on ...device.Device) []byte {
 		x := randomTensor(t, on[0], rand.New(rand.NewPCG(1, 2)), rows, cols)
-		var calls []engine.Calling
+		var calls []engine.CallSpec
 		var all []*tensor.Tensor
 		for i := range n {
 			y, err := tensor.New(on[i%len(on)], x.DType(), rows, cols)
 			if err != nil {
 				t.Fatal(err)
 			}
-			calls = append(calls, engine.Calling{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}})
+			calls = append(calls, engine.CallSpec{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}})
 			x, all = y, append(all, y)
 		}
 		if err := engine.CallAll(q, calls); err != nil {
@@ -41,8 +42,8 @@ func TestList(t *testing.T) {
 		}
 		return raw
 	}
-	want := run(engine.CPU(), here)
-	q := engine.CPU().With(Isolated(d))
+	want := run(cpu.Queue(), here)
+	q := cpu.Queue().With(Isolated(d))
 	for name, c := range map[string]struct {
 		on       []device.Device
 		requests int64 // of calls alone

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	backends "tokitai/backend/all"
 	"tokitai/kernelserver/serve"
 	"tokitai/op/all"
 )
@@ -30,7 +31,7 @@ func Main() {
 
 func serveMain(args []string) int {
 	flags := flag.NewFlagSet(serveArgument, flag.ContinueOnError)
-	o := serve.Options{OwnsProcess: true, Operations: all.Operations}
+	o := serve.Options{OwnsProcess: true, Operations: all.Operations, Open: backends.Open}
 	fd := flags.Int("fd", -1, "")
 	isStdio := flags.Bool("stdio", false, "")
 	flags.StringVar(&o.Device, "device", "auto", "")

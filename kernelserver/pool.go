@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	backends "tokitai/backend/all"
 	"tokitai/device"
 	"tokitai/kernelserver/process"
 	"tokitai/kernelserver/shm"
@@ -142,7 +143,7 @@ func (p *Pool) Open(name, group string) (*Device, error) {
 	if p == nil || p.cores == nil {
 		return nil, &device.ArgumentError{Call: "kernelserver: open " + name, Got: "a pool that is nil or empty", Want: "one that NewPool made"}
 	}
-	if _, _, err := device.ParseName(name); err != nil {
+	if _, _, err := backends.Parse(name); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()

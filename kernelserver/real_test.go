@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -89,7 +90,7 @@ func shapeOf(o *def.Operand, a num.Array) []int {
 // process, with tensors of every kind.
 func TestEveryDefinition(t *testing.T) {
 	d := openDevice(t, Options{})
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	var seen []*def.Definition
 	for _, o := range all.Operations {
 		for _, definition := range o.Definitions {
@@ -123,14 +124,14 @@ func TestEveryDefinition(t *testing.T) {
 }
 
 // compute runs a case on tensors that lie on the devices in turn, and returns all of them.
-func compute(t *testing.T, definition *def.Definition, c engine.SelfTestCase, devices []device.Device, opts ...engine.Option) (results [][]byte) {
+func compute(t *testing.T, definition *def.Definition, c engine.SelfTestCase, devices []device.Device, opts ...engine.CallOption) (results [][]byte) {
 	t.Helper()
 	var tensors []*tensor.Tensor
 	for i, a := range c.Operands {
 		tensors = append(tensors, newTensor(t, devices[i%len(devices)], a.DType, elementsOf(a), shapeOf(&definition.Operands[i], a)...))
 	}
 	opts = append(opts, engine.WithBadIndex(engine.Skip))
-	if err := engine.Call(engine.CPU(), definition, tensors, c.Params, opts...); err != nil {
+	if err := engine.Call(cpu.Queue(), definition, tensors, c.Params, opts...); err != nil {
 		t.Fatalf("%s %s on %v: %v", definition.Name, c.Name, devices, err)
 	}
 	for _, x := range tensors {
@@ -143,7 +144,7 @@ func compute(t *testing.T, definition *def.Definition, c engine.SelfTestCase, de
 // TestLarge takes tensors that go through staging memory, with gaps between their rows.
 func TestLarge(t *testing.T) {
 	d := openDevice(t, Options{})
-	here := engine.CPU().Device()
+	here := cpu.Queue().Device()
 	g := rand.New(rand.NewPCG(1, 2))
 	whole := randomTensor(t, here, g, 600, 1200)
 	part := func(dev device.Device) (all, view *tensor.Tensor) {
@@ -156,14 +157,14 @@ func TestLarge(t *testing.T) {
 	}
 	x, xView := part(here)
 	want, wantView := part(here)
-	if err := softmax.Forward(engine.CPU(), wantView, xView); err != nil {
+	if err := softmax.Forward(cpu.Queue(), wantView, xView); err != nil {
 		t.Fatal(err)
 	}
 	for _, dx := range []device.Device{here, d, d.Resident()} {
 		for _, dy := range []device.Device{here, d, d.Resident()} {
 			source, sourceView := part(dx)
 			got, gotView := part(dy)
-			if err := softmax.Forward(engine.CPU(), gotView, sourceView, Isolated(d)); err != nil {
+			if err := softmax.Forward(cpu.Queue(), gotView, sourceView, Isolated(d)); err != nil {
 				t.Fatalf("%v to %v: %v", source, got, err)
 			}
 			if !bytes.Equal(bytesOf(t, got), bytesOf(t, want)) || !bytes.Equal(bytesOf(t, source), bytesOf(t, x)) {
@@ -173,7 +174,7 @@ func TestLarge(t *testing.T) {
 			got.Close()
 		}
 	}
-	if err := softmax.Forward(engine.CPU(), xView, xView, Isolated(d)); err != nil {
+	if err := softmax.Forward(cpu.Queue(), xView, xView, Isolated(d)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(bytesOf(t, x), bytesOf(t, want)) {
@@ -188,7 +189,7 @@ func TestErrorsAsHere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := func(q *engine.Queue, opts ...engine.Option) error {
+	call := func(q *engine.Queue, opts ...engine.CallOption) error {
 		dev := q.Device()
 		table, err := tensor.New(dev, num.F32, 4, 8)
 		if err != nil {
@@ -211,9 +212,9 @@ func TestErrorsAsHere(t *testing.T) {
 		}()
 		return embedding.Forward(q, y, ids, table, opts...)
 	}
-	for _, opts := range [][]engine.Option{nil, {engine.WithLowering("cpu.nothing")}} {
-		want := call(engine.CPU(), opts...)
-		for _, got := range []error{call(q, opts...), call(engine.CPU(), append(opts, Isolated(d))...)} {
+	for _, opts := range [][]engine.CallOption{nil, {engine.WithLowering("cpu.nothing")}} {
+		want := call(cpu.Queue(), opts...)
+		for _, got := range []error{call(q, opts...), call(cpu.Queue(), append(opts, Isolated(d))...)} {
 			if got == nil || want == nil || got.Error() != want.Error() || fmt.Sprintf("%T", got) != fmt.Sprintf("%T", want) {
 				t.Errorf("got %T %v, want %T %v", got, got, want, want)
 			}
@@ -237,20 +238,20 @@ func TestManyCallers(t *testing.T) {
 			g := rand.New(rand.NewPCG(uint64(id), 7))
 			for round := range rounds {
 				cols := 1 + g.IntN(3000)
-				dev := []device.Device{engine.CPU().Device(), d, d.Resident()}[g.IntN(3)]
+				dev := []device.Device{cpu.Queue().Device(), d, d.Resident()}[g.IntN(3)]
 				x := randomTensor(t, dev, g, 2, cols)
 				y := randomTensor(t, dev, g, 2, cols)
-				want := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, y), 2, cols)
+				want := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, y), 2, cols)
 				ctx, cancel := context.WithCancel(t.Context())
 				if g.IntN(3) == 0 {
 					time.AfterFunc(time.Duration(g.IntN(2000))*time.Microsecond, cancel)
 				}
-				err := softmax.Forward(engine.CPU().WithContext(ctx), y, x, Isolated(d))
+				err := softmax.Forward(cpu.Queue().WithContext(ctx), y, x, Isolated(d))
 				cancel()
 				_, mayBeHalf := errors.AsType[*engine.LaunchError](err)
 				switch {
 				case err == nil:
-					if err := softmax.Forward(engine.CPU(), want, newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 2, cols)); err != nil {
+					if err := softmax.Forward(cpu.Queue(), want, newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 2, cols)); err != nil {
 						t.Error(err)
 					}
 				case !errors.Is(err, context.Canceled):
@@ -289,8 +290,8 @@ func TestMemoryAcrossDeaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 4, 100)
-	if err := softmax.Forward(engine.CPU(), want, want); err != nil {
+	want := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 4, 100)
+	if err := softmax.Forward(cpu.Queue(), want, want); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -327,7 +328,7 @@ func TestOptimizer(t *testing.T) {
 	}
 	for _, mode := range []adamw.Mode{adamw.InPlace, adamw.Stochastic} {
 		var want [][]byte
-		for _, dev := range []device.Device{engine.CPU().Device(), d, d.Resident()} {
+		for _, dev := range []device.Device{cpu.Queue().Device(), d, d.Resident()} {
 			q, err := engine.NewQueue(dev)
 			if err != nil {
 				t.Fatal(err)
@@ -339,7 +340,7 @@ func TestOptimizer(t *testing.T) {
 			g := rand.New(rand.NewPCG(5, 6))
 			var parameters []adamw.Parameter
 			for _, shape := range shapes {
-				x := randomTensor(t, engine.CPU().Device(), g, shape...)
+				x := randomTensor(t, cpu.Queue().Device(), g, shape...)
 				values, err := x.Float32s()
 				if err != nil {
 					t.Fatal(err)
@@ -359,9 +360,9 @@ func TestOptimizer(t *testing.T) {
 			for range 3 {
 				var grads []*tensor.Tensor
 				for _, shape := range shapes {
-					grads = append(grads, randomTensor(t, engine.CPU().Device(), g, shape...))
+					grads = append(grads, randomTensor(t, cpu.Queue().Device(), g, shape...))
 				}
-				if err := o.StepAll(q, grads); err != nil && dev != engine.CPU().Device() {
+				if err := o.StepAll(q, grads); err != nil && dev != cpu.Queue().Device() {
 					t.Fatal(err)
 				}
 			}
@@ -417,13 +418,13 @@ func TestNoSharedMemory(t *testing.T) {
 	d := openDevice(t, Options{})
 	d.memory.limit = 1 << 20 // of this side alone
 	g := rand.New(rand.NewPCG(8, 9))
-	x := randomTensor(t, engine.CPU().Device(), g, 600, 1000)
-	y := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 600, 1000)
-	want := newTensor(t, engine.CPU().Device(), num.F32, bytesOf(t, x), 600, 1000)
-	if err := softmax.Forward(engine.CPU(), want, x); err != nil {
+	x := randomTensor(t, cpu.Queue().Device(), g, 600, 1000)
+	y := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 600, 1000)
+	want := newTensor(t, cpu.Queue().Device(), num.F32, bytesOf(t, x), 600, 1000)
+	if err := softmax.Forward(cpu.Queue(), want, x); err != nil {
 		t.Fatal(err)
 	}
-	if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); err != nil {
+	if err := softmax.Forward(cpu.Queue(), y, x, Isolated(d)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(bytesOf(t, y), bytesOf(t, want)) {
@@ -447,7 +448,7 @@ func TestMaxFrame(t *testing.T) {
 	}
 	// Where memory can be shared nothing needs a long frame.
 	d = openDevice(t, Options{MaxFrame: 1 << 12})
-	here := engine.CPU()
+	here := cpu.Queue()
 	x, want := randomTensor(t, here.Device(), rand.New(rand.NewPCG(3, 4)), 40, 50), randomTensor(t, here.Device(), rand.New(rand.NewPCG(3, 4)), 40, 50)
 	if err := errors.Join(softmax.Forward(here, x, x, Isolated(d)), softmax.Forward(here, want, want)); err != nil {
 		t.Fatal(err)
@@ -505,7 +506,7 @@ func TestOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := softmax.Forward(engine.CPU(), x, x, Isolated(d)); err != nil {
+		if err := softmax.Forward(cpu.Queue(), x, x, Isolated(d)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -547,7 +548,7 @@ func TestOpen(t *testing.T) {
 	_, heldReadErr := held.Float32s()
 	for what, err := range map[string]error{
 		"open": openErr, "alloc": allocErr, "resident alloc": heldErr, "queue": queueErr, "wait": q.Wait(), "read": readErr, "resident read": heldReadErr,
-		"call": softmax.Forward(engine.CPU(), x, x, Isolated(a)), "ordinary call": ask(t.Context(), a, 1, 4),
+		"call": softmax.Forward(cpu.Queue(), x, x, Isolated(a)), "ordinary call": ask(t.Context(), a, 1, 4),
 	} {
 		if !errors.Is(err, device.ErrClosed) {
 			t.Errorf("%s: got %v, want %v", what, err, device.ErrClosed)
@@ -603,7 +604,7 @@ func TestLeaks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := softmax.Forward(engine.CPU(), y, x, Isolated(d)); err != nil {
+			if err := softmax.Forward(cpu.Queue(), y, x, Isolated(d)); err != nil {
 				t.Fatal(err)
 			}
 			deaths := d.Stats().Deaths
@@ -638,8 +639,8 @@ func TestChaos(t *testing.T) {
 			g := rand.New(rand.NewPCG(uint64(id), 8))
 			for ctx.Err() == nil {
 				kind, cols := g.IntN(3), 1+g.IntN(1000)<<g.IntN(9)
-				dev := []device.Device{engine.CPU().Device(), d, d.Resident()}[kind]
-				x := randomTensor(t, engine.CPU().Device(), g, 2, cols)
+				dev := []device.Device{cpu.Queue().Device(), d, d.Resident()}[kind]
+				x := randomTensor(t, cpu.Queue().Device(), g, 2, cols)
 				there, err := tensor.FromBytes(dev, num.F32, bytesOf(t, x), 2, cols)
 				if err == nil {
 					var y *tensor.Tensor
@@ -648,10 +649,10 @@ func TestChaos(t *testing.T) {
 						if g.IntN(2) == 0 {
 							time.AfterFunc(time.Duration(g.IntN(100))*time.Millisecond, stop)
 						}
-						if err = softmax.Forward(engine.CPU().WithContext(patience), y, there, Isolated(d)); err == nil {
+						if err = softmax.Forward(cpu.Queue().WithContext(patience), y, there, Isolated(d)); err == nil {
 							var got []byte
 							if got, err = y.Bytes(); err == nil {
-								if err := softmax.Forward(engine.CPU(), x, x); err != nil {
+								if err := softmax.Forward(cpu.Queue(), x, x); err != nil {
 									t.Error(err)
 								}
 								if !bytes.Equal(got, bytesOf(t, x)) {
@@ -722,7 +723,7 @@ func TestPatience(t *testing.T) {
 // TestResetEndsDelay wakes a call that waits for its process to be started again.
 func TestResetEndsDelay(t *testing.T) {
 	d := openDevice(t, Options{Backoff: time.Hour})
-	here := engine.CPU()
+	here := cpu.Queue()
 	x := randomTensor(t, here.Device(), rand.New(rand.NewPCG(1, 2)), 4, 4)
 	run := func() error { return softmax.Forward(here, x, x, Isolated(d)) }
 	if err := run(); err != nil {

@@ -18,7 +18,7 @@ func Of(d *def.Definition, file string) *Operation {
 		Definitions: []*def.Definition{d},
 	}
 	open := openOutputs(d)
-	o.Run = func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.Option) (engine.Args, error) {
+	o.Run = func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.CallOption) (engine.Args, error) {
 		return Plain(d)(q, in, v, append(opts[:len(opts):len(opts)], open.options(v)...)...)
 	}
 	if o.Summary == "" {
@@ -88,7 +88,7 @@ func (x outputs) params(d *def.Definition) []Param {
 }
 
 // options tell the engine.
-func (x outputs) options(v *Values) []engine.Option {
+func (x outputs) options(v *Values) []engine.CallOption {
 	sizes, formats := map[string]int{}, map[string]num.DType{}
 	for _, letter := range x.sizes {
 		sizes[letter] = int(v.Int("size."+letter, 1, math.MaxInt32))
@@ -104,7 +104,7 @@ func (x outputs) options(v *Values) []engine.Option {
 		}
 		formats[name] = format
 	}
-	return []engine.Option{engine.WithSizes(sizes), engine.WithStorage(formats)}
+	return []engine.CallOption{engine.WithSizes(sizes), engine.WithStorage(formats)}
 }
 
 // usualSizes are sizes of the data on which a definition is tried.

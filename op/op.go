@@ -47,7 +47,7 @@ type Operation struct {
 
 	// Run computes on tensors by name, and returns the outputs. Tensors that are
 	// updated in place are inputs and outputs; the inputs are not changed.
-	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.Option) (engine.Args, error)
+	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.CallOption) (engine.Args, error)
 }
 
 // Param is a number or a word that a person gives.
@@ -193,8 +193,8 @@ func (v *Values) fail(name, got, want string) {
 
 // Plain is the Run of an operation that is one definition with parameters of the
 // same names.
-func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engine.Option) (engine.Args, error) {
-	return func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.Option) (engine.Args, error) {
+func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engine.CallOption) (engine.Args, error) {
+	return func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.CallOption) (engine.Args, error) {
 		params := engine.Params{}
 		for _, p := range d.Params {
 			if p.IsInt {
@@ -212,7 +212,7 @@ func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engin
 
 // Eval computes a definition, leaving its inputs as they are: what it updates in
 // place is copied first. Results are by operand.
-func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Params, opts ...engine.Option) (engine.Args, error) {
+func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Params, opts ...engine.CallOption) (engine.Args, error) {
 	args, results := engine.Args{}, engine.Args{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		i := d.Operand(name)

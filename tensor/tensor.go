@@ -33,6 +33,7 @@ import (
 type Tensor struct {
 	buffer device.Buffer
 	host   device.HostBuffer // the buffer again where the host can address it, else nil
+	at     uint64            // the buffer's address where its device has its own, else 0
 	dtype  num.DType
 	shape  []int
 	rows   int
@@ -63,10 +64,21 @@ func allocate(op string, dev device.Device, d num.DType, elems int, shape []int)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	t := &Tensor{buffer: buffer, dtype: d}
-	t.host, _ = buffer.(device.HostBuffer)
+	t := &Tensor{dtype: d}
+	t.setBuffer(buffer)
 	t.setShape(elems, shape)
 	return t, nil
+}
+
+// setBuffer puts t into a buffer.
+func (t *Tensor) setBuffer(b device.Buffer) {
+	t.buffer = b
+	switch b := b.(type) {
+	case device.HostBuffer:
+		t.host = b
+	case device.AddressedBuffer:
+		t.at = b.Pointer()
+	}
 }
 
 // countElements refuses what is no dtype, and shapes that are empty or whose size
@@ -181,6 +193,15 @@ func (t *Tensor) Offset() int64 {
 		return 0
 	}
 	return t.offset
+}
+
+// Pointer returns the address of the first element in the memory of a device that the
+// host cannot address; 0 where the host can.
+func (t *Tensor) Pointer() uint64 {
+	if t == nil || t.at == 0 {
+		return 0
+	}
+	return t.at + uint64(t.offset)
 }
 
 // Device is where the tensor lies.

@@ -18,8 +18,8 @@ func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*
 	if err != nil {
 		return nil, err
 	}
-	t := &Tensor{buffer: b, dtype: d, offset: offset, isView: true}
-	t.host, _ = b.(device.HostBuffer)
+	t := &Tensor{dtype: d, offset: offset, isView: true}
+	t.setBuffer(b)
 	t.setShape(elems, shape)
 	switch size := int64(d.Size()); {
 	case offset < 0 || offset%size != 0:
@@ -97,7 +97,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 // view returns a tensor that is t, but does not own the memory.
 func (t *Tensor) view() *Tensor {
 	return &Tensor{
-		buffer: t.buffer, host: t.host, dtype: t.dtype, shape: t.shape,
+		buffer: t.buffer, host: t.host, at: t.at, dtype: t.dtype, shape: t.shape,
 		rows: t.rows, cols: t.cols, stride: t.stride, offset: t.offset, isView: true,
 	}
 }

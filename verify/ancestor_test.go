@@ -3,6 +3,7 @@ package verify
 import (
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -45,8 +46,8 @@ func nudge(operand string) func(d *def.Definition, operands []num.Array) {
 }
 
 // using lets a call use a lowering without its self-tests, which it would fail.
-func using(l *engine.Lowering) []engine.Option {
-	return []engine.Option{engine.Using(l), engine.WithAdmission(engine.Off)}
+func using(l *engine.Lowering) []engine.CallOption {
+	return []engine.CallOption{engine.Using(l), engine.WithAdmission(engine.Off)}
 }
 
 func filled(t *testing.T, q *engine.Queue, d num.DType, x float32, n int) *tensor.Tensor {
@@ -66,7 +67,7 @@ func filled(t *testing.T, q *engine.Queue, d num.DType, x float32, n int) *tenso
 func step(t *testing.T, mode adamw.Mode, l *engine.Lowering) *evidence.Report {
 	t.Helper()
 	const n = 100
-	q := engine.CPU()
+	q := cpu.Queue()
 	weight, copied := num.F16, (*tensor.Tensor)(nil)
 	if mode == adamw.Master {
 		weight, copied = num.F32, filled(t, q, num.F16, 0, n)
@@ -116,7 +117,7 @@ func TestAncestor01_AdamWIsComparedWithTheReference(t *testing.T) {
 // Every way to run AdamW has the same judge: steps of a whole model are reported tensor
 // by tensor, none left out.
 func TestAncestor02_EveryWayToRunAdamWIsChecked(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	sizes := []int{5, 64, 130}
 	run := func(l *engine.Lowering) *CallReport {
 		t.Helper()
@@ -176,7 +177,7 @@ func TestAncestor06_ZeroSoftmaxGradientIsRejected(t *testing.T) {
 			}
 		}
 	})
-	q := engine.CPU()
+	q := cpu.Queue()
 	place := func(x float32) *tensor.Tensor {
 		values := make([]float32, columns)
 		for i := range values {
@@ -218,7 +219,7 @@ func TestAncestor06_ZeroSoftmaxGradientIsRejected(t *testing.T) {
 	}
 
 	for _, o := range softmax.Operations {
-		for _, target := range Targets([]*op.Operation{o}, "cpu") {
+		for _, target := range Targets([]*op.Operation{o}, cpu.Backend) {
 			if o.Name != "softmax.backward" || target.Lowering.Name != "cpu.rowwise" {
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -235,7 +236,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // TestAlikeErrors: outputs of a function of 16 bits take few values, whose errors do
 // not average out however many outputs there are.
 func TestAlikeErrors(t *testing.T) {
-	free := *engine.Lowerings("cpu", gelu.ForwardDefinition)[0]
+	free := *engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0]
 	free.IsBounded = true
 	for _, dtype := range []num.DType{num.F16, num.BF16} {
 		for _, data := range gelu.Operations[0].Data {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/evidence"
 	"tokitai/internal/testlevel"
@@ -22,7 +23,7 @@ import (
 
 // cpuTargets are what a verification of the CPU is of.
 func cpuTargets() []*verify.Target {
-	return slices.DeleteFunc(verify.Targets(all.Operations, "cpu"), func(x *verify.Target) bool { return x.Lowering.Name == "cpu.reference" })
+	return slices.DeleteFunc(verify.Targets(all.Operations, cpu.Backend), func(x *verify.Target) bool { return x.Lowering.Name == "cpu.reference" })
 }
 
 // TestCaseNames: every case of every target has a name of its own, which means that

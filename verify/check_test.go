@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -101,7 +101,7 @@ func TestRelationsBite(t *testing.T) {
 	if got := rejecting(t, negative, shape, evidence.Relations); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "scale-negated-left") }) {
 		t.Errorf("negative numbers in another order: rejected by %v, want scale-negated-left", got)
 	}
-	replaced := target(softmax.ForwardDefinition, num.F32, eitherSoftmax(func(l *engine.Launch) bool { return &l.Operands[0].Host[0] == &l.Operands[1].Host[0] }))
+	replaced := target(softmax.ForwardDefinition, num.F32, eitherSoftmax(func(l *engine.Launch) bool { return &l.Operands[0].Data[0] == &l.Operands[1].Data[0] }))
 	if got := rejecting(t, replaced, "R=5,C=133", evidence.Relations); !slices.Equal(got, []string{"in-place-y-x"}) {
 		t.Errorf("another order in place: rejected by %v, want in-place-y-x", got)
 	}
@@ -126,7 +126,7 @@ func TestInvarianceBites(t *testing.T) {
 		{"every seventh call", func(*engine.Launch) bool { return calls.Add(1)%7 == 0 }, nil},
 		{"rows lie apart", func(l *engine.Launch) bool { return l.Operands[0].Stride > l.Operands[0].Cols }, []string{"layout"}},
 		{"outputs lie apart", func(l *engine.Launch) bool { return l.Operands[1].Stride == 133+64 }, []string{"layout"}},
-		{"an odd address", func(l *engine.Launch) bool { return l.Operands[0].Offset%8 != 0 }, []string{"layout"}},
+		{"an odd address", func(l *engine.Launch) bool { return l.Operands[0].Address()%8 != 0 }, []string{"layout"}},
 		{"three workers", func(l *engine.Launch) bool { return own != 3 && workers(l) == 3 }, []string{"workers"}},
 		{"one worker", func(l *engine.Launch) bool { return own != 1 && workers(l) == 1 }, []string{"workers"}},
 		{"eight workers", func(l *engine.Launch) bool { return own != 8 && workers(l) == 8 }, []string{"workers"}},

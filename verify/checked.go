@@ -126,7 +126,9 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
 	r.Machine = machineOf(call.Queue.Device().Describe())
-	setCompiler(r, call.Queue.Device(), slices.Clone(call.Artifacts))
+	if dev, ok := call.Queue.Device().(engine.Device); ok {
+		setCompiler(r, dev, slices.Clone(call.Artifacts))
+	}
 	r.Generator = evidence.Generator{Name: "the caller's own data"}
 	r.KernelSeconds = nil
 	ctx := call.Queue.Context()

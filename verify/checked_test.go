@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -96,7 +97,7 @@ func expectReports(t *testing.T, what string, r *verify.CallReport, want evidenc
 // TestCheckedCalls makes every definition's call a checked one: in every format, rows
 // together and apart, and in place.
 func TestCheckedCalls(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
 			for _, formats := range d.Formats() {
@@ -145,7 +146,7 @@ func TestCheckedCalls(t *testing.T) {
 // TestCheckedOperations goes through the operations as people call them: one may run
 // several kernels.
 func TestCheckedOperations(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	square := operand(t, q, &softmax.ForwardDefinition.Operands[0], num.F32, sizesOf, 0)
 	other := operand(t, q, &softmax.ForwardDefinition.Operands[0], num.F32, sizesOf, 0)
 	special := map[string]engine.Args{ // those whose inputs are not one definition's
@@ -191,7 +192,7 @@ func TestCheckedOperations(t *testing.T) {
 
 // TestCheckedSkippedIndices: an index without a row gives zeros, and the check knows.
 func TestCheckedSkippedIndices(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	index := must(t)(tensor.FromInt32(q.Device(), []int32{0, -1, 3, 1, 0}, 5))
 	weight := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6}, 3, 2))
 	out := must(t)(tensor.New(q.Device(), num.F16, 5, 2))
@@ -214,7 +215,7 @@ var rmsnorm = def.Must(def.Rowwise("rmsnorm", func(b *def.Builder) {
 }))
 
 func TestCheckedDefinitionOfAUser(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
 	gamma := must(t)(tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 2}, 4))
 	report := &verify.CallReport{Tool: "test", Version: "0"}
@@ -226,7 +227,7 @@ func TestCheckedDefinitionOfAUser(t *testing.T) {
 		t.Errorf("%s: %d outputs compared with the truth", part.Op, part.TruthElements)
 	}
 	// And it is verified without an operation.
-	for _, l := range engine.Lowerings("cpu", rmsnorm) {
+	for _, l := range engine.Lowerings(cpu.Backend, rmsnorm) {
 		for _, dtype := range num.FloatDTypes {
 			r := run(t, &verify.Target{Definition: rmsnorm, DType: dtype, Lowering: l}, verify.Options{Seed: 1}).Report
 			if r.Verdict != evidence.Accepted {
@@ -239,7 +240,7 @@ func TestCheckedDefinitionOfAUser(t *testing.T) {
 // TestCheckedRejects: a lowering that is wrong at one place, which its self-tests do
 // not reach.
 func TestCheckedRejects(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
 	y := must(t)(tensor.New(q.Device(), num.F16, 2, 4))
 	wrong := flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 2 })
@@ -276,7 +277,7 @@ func TestCheckedRejects(t *testing.T) {
 // TestCheckedBounded holds a call to the set of what its lowering declares, tile by tile.
 func TestCheckedBounded(t *testing.T) {
 	defer verify.SetTileElements(3)()
-	q := engine.CPU()
+	q := cpu.Queue()
 	a := operand(t, q, &gemm.ForwardDefinition.Operands[0], num.F16, sizesOf, 0)
 	b := operand(t, q, &gemm.ForwardDefinition.Operands[1], num.F16, sizesOf, 0)
 	c := must(t)(tensor.New(q.Device(), num.F32, sizesOf["M"], sizesOf["N"]))
@@ -298,7 +299,7 @@ func TestCheckedBounded(t *testing.T) {
 // TestCheckedCallFails: the call returns its error, and the report says that nothing
 // was decided.
 func TestCheckedCallFails(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(t)(tensor.New(q.Device(), num.F16, 2, 4))
 	broken := errors.New("no luck today")
 	l := bitwise(func(*def.Definition, *engine.Launch) error { return broken })
@@ -326,7 +327,7 @@ func TestCheckedCallFails(t *testing.T) {
 
 // TestVerdictOfSeveral is the worst.
 func TestVerdictOfSeveral(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3}, 1, 3))
 	y := must(t)(tensor.New(q.Device(), num.F16, 1, 3))
 	report := &verify.CallReport{Tool: "test", Version: "0"}
@@ -350,7 +351,7 @@ func TestVerdictOfSeveral(t *testing.T) {
 // TestCheckedTogether: two observers see one call, and calls at the same time keep
 // their data apart.
 func TestCheckedTogether(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	shared, own := &verify.CallReport{Tool: "test", Version: "0"}, make([]verify.CallReport, 8)
 	var group sync.WaitGroup
 	for i := range own {
@@ -383,13 +384,13 @@ func TestCheckedTogether(t *testing.T) {
 
 // TestCheckedLeavesResults: a checked call computes what every call does.
 func TestCheckedLeavesResults(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	d := layernorm.ForwardDefinition
 	args := engine.Args{}
 	for i := range d.Operands {
 		args[d.Operands[i].Name] = operand(t, q, &d.Operands[i], d.Formats()[0][i], sizesOf, 2)
 	}
-	read := func(opts ...engine.Option) string {
+	read := func(opts ...engine.CallOption) string {
 		if err := engine.Run(q, d, args, append(opts, engine.WithParams(engine.Params{"eps": 1e-5}))...); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +411,7 @@ func TestCheckedInterrupted(t *testing.T) {
 	defer verify.SetTileElements(3)()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	q := engine.CPU().WithContext(ctx)
+	q := cpu.Queue().WithContext(ctx)
 	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6, 7, 8}, 4, 2)
 	if err != nil {
 		t.Fatal(err)

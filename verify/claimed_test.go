@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/evidence"
 	"tokitai/fn"
@@ -39,7 +40,7 @@ return fma(fma(0.5, x, 1), x, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			target := verify.Targets([]*op.Operation{op.Of(d, "claims.def")}, "cpu")[0]
+			target := verify.Targets([]*op.Operation{op.Of(d, "claims.def")}, cpu.Backend)[0]
 			r, err := verify.Run(context.Background(), target, verify.Options{Level: verify.Smoke})
 			if err != nil {
 				t.Fatal(err)

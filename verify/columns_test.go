@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -154,7 +155,7 @@ func TestColumnMutants(t *testing.T) {
 
 // TestIntReports: what a report says of int32 outputs.
 func TestIntReports(t *testing.T) {
-	for _, l := range engine.Lowerings("cpu", argmax) {
+	for _, l := range engine.Lowerings(cpu.Backend, argmax) {
 		for _, d := range []*def.Definition{argmax, scores} {
 			r := run(t, &verify.Target{Definition: d, DType: num.BF16, Lowering: l}, verify.Options{Seed: 1, Level: verify.Smoke}).Report
 			if r.Verdict != evidence.Accepted || !slices.ContainsFunc(r.NonClaims, func(s string) bool { return strings.Contains(s, "int32 outputs have no error in ulps") }) {
@@ -224,7 +225,7 @@ func TestBoundedColumns(t *testing.T) {
 
 // TestCheckedColumns checks a call on a caller's own data.
 func TestCheckedColumns(t *testing.T) {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(t)(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 7, 7, 1, 1, 1, 1}, 2, 4))
 	report := &verify.CallReport{Tool: "test", Version: "0"}
 	out, err := engine.Eval(q, argmax, engine.Args{"x": x}, verify.Checked(report))
@@ -246,7 +247,7 @@ func TestNoInputs(t *testing.T) {
 		b.Out("y", b.ColFloat().Mul(b.Param("step")))
 		b.Out("i", b.Col())
 	}))
-	for _, l := range engine.Lowerings("cpu", ramp) {
+	for _, l := range engine.Lowerings(cpu.Backend, ramp) {
 		r := run(t, &verify.Target{Definition: ramp, DType: num.F16, Lowering: l}, verify.Options{Seed: 1, Level: verify.Smoke}).Report
 		if r.Verdict != evidence.Accepted {
 			t.Errorf("%s: %s %s", l.Name, r.Verdict, r.Reason)

@@ -6,6 +6,7 @@ import (
 	"log"
 	"math"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -20,7 +21,7 @@ import (
 // addition is left open.
 func mySoftmax(keep func(float32) float32) engine.Kernel {
 	return engine.KernelFunc(func(l *engine.Launch) error {
-		x, y := l.Operands[0].Array(), l.Operands[1].Array()
+		x, y := l.Operands[0].Array, l.Operands[1].Array
 		e := make([]float32, x.Cols)
 		for r := range x.Rows {
 			largest := x.At(r, 0)
@@ -78,7 +79,7 @@ func Example() {
 
 // A checked call computes as always, and reports on what it computed.
 func ExampleChecked() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4}, 1, 4)
 	if err != nil {
 		log.Fatal(err)

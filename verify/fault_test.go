@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op/softmax"
 	"tokitai/verify"
@@ -45,7 +46,7 @@ func TestKernelEndsInAnError(t *testing.T) {
 		}},
 		{"panic in Class", "boom in class", func() *engine.Lowering {
 			l := plain()
-			l.Class = func(*def.Definition, []engine.Operand) int { panic("boom in class") }
+			l.Class = func(*def.Definition, *lower.Call) int { panic("boom in class") }
 			return l
 		}},
 		{"panic in a worker", "boom in a worker", func() *engine.Lowering {

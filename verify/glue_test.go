@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/testlevel"
@@ -17,7 +18,7 @@ import (
 func TestLostTile(t *testing.T) {
 	target := &verify.Target{
 		Operation: gelu.Operations[0], Definition: gelu.ForwardDefinition,
-		Lowering: engine.Lowerings("cpu", gelu.ForwardDefinition)[0], DType: num.F16,
+		Lowering: engine.Lowerings(cpu.Backend, gelu.ForwardDefinition)[0], DType: num.F16,
 	}
 	options := verify.Options{Seed: 1, Case: "normal/R=1024,C=1024"}
 	for _, lost := range testlevel.Pick([]int{3}, []int{-1, 0, 2, 3}) {

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tokitai/device"
-	"tokitai/device/cpu"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -25,7 +24,7 @@ var errHung = errors.New("it did not return in time")
 // bench is a device with a kernel on trial.
 type bench struct {
 	ctx    context.Context // when it ends, nothing is launched any more
-	device device.Device
+	device engine.Device
 	queue  *engine.Queue
 	trial  *engine.Trial
 	isHung atomic.Bool
@@ -37,12 +36,12 @@ type bench struct {
 // newBench opens a device of the target's kind. workers is 0 for the device's own
 // number; other numbers are for devices that have workers, that is, the CPU.
 func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench, error) {
-	var dev device.Device
+	var dev engine.Device
 	var err error
 	if workers > 0 {
 		dev, err = cpu.New(cpu.Options{Workers: workers})
 	} else {
-		dev, err = engine.Open(o.device())
+		dev, err = o.open()
 	}
 	if err != nil {
 		return nil, err

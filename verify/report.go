@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -155,21 +155,21 @@ func toolchain() evidence.Toolchain {
 }
 
 // setCompiler names what compiles kernels for the device at run time, if anything does.
-func setCompiler(r *evidence.Report, dev device.Device, artifacts []string) {
-	c, err := engine.CompilerOf(dev)
+func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
+	c, err := dev.Compiler()
 	if c == nil || err != nil {
 		return
 	}
-	identity, err := c.Identity()
+	hash, err := c.Hash()
 	if err != nil {
 		return
 	}
-	name, version, _ := strings.Cut(identity.Name, " ")
-	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(c.Options(dev.Describe().Architecture), " ")}
+	name, version, _ := strings.Cut(c.String(), " ")
+	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(c.Options(), " ")}
 	for i := range r.Fingerprints {
 		switch f := &r.Fingerprints[i]; f.Of {
 		case "compiler":
-			f.SHA256, f.Note = hex.EncodeToString(identity.Hash[:]), "the files of the compiler"
+			f.SHA256, f.Note = hex.EncodeToString(hash[:]), "the files of the compiler"
 		case "artifact":
 			f.Note = "nothing was compiled"
 			if len(artifacts) > 0 {
@@ -392,8 +392,12 @@ func (s *verification) replay(c *Case) string {
 
 // isShipped reports whether the command line can name the target.
 func (t *Target) isShipped() bool {
+	b := t.Backend
+	if b == nil {
+		b = cpu.Backend
+	}
 	return t.Operation != nil && (!t.Operation.IsOwn || t.Operation.File != "") && slices.Contains(t.Operation.Definitions, t.Definition) &&
-		slices.Contains(engine.Lowerings(t.Lowering.Device, t.Definition), t.Lowering)
+		slices.Contains(engine.Lowerings(b, t.Definition), t.Lowering)
 }
 
 // claims are what a report shows, and what it does not.

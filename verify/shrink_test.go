@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -45,7 +46,7 @@ func TestShrink(t *testing.T) {
 		{"rows from 200 on", softmax.ForwardDefinition, flipWhere(func(_ *engine.Launch, r, _ int) bool { return r >= 200 }), "ones/R=201,C=1"},
 		{"a second row", softmax.ForwardDefinition, flipWhere(func(_ *engine.Launch, r, _ int) bool { return r == 1 }), "ones/R=2,C=1"},
 		{"rows apart", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return l.Operands[0].Stride > l.Operands[0].Cols }), "ones/R=2,C=1/gap="},
-		{"in place", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return &l.Operands[0].Host[0] == &l.Operands[1].Host[0] }), "ones/R=1,C=1/y=x"},
+		{"in place", softmax.ForwardDefinition, flipWhere(func(l *engine.Launch, _, _ int) bool { return &l.Operands[0].Data[0] == &l.Operands[1].Data[0] }), "ones/R=1,C=1/y=x"},
 		{"NaN becomes a number", softmax.ForwardDefinition, bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 			for r := range out[1].Rows {
 				if num.IsNaN(num.F16, out[1].Bits(r, 0)) {
@@ -171,7 +172,7 @@ func TestReplay(t *testing.T) {
 	if r := run(t, own, verify.Options{Seed: 1}); r.Report.Verdict != evidence.Rejected || r.Report.Failure.Replay != "" || r.Replay != "" {
 		t.Errorf("a lowering of one's own is replayed by %q and %q, want nothing", r.Report.Failure.Replay, r.Replay)
 	}
-	shipped := target(softmax.ForwardDefinition, num.F16, engine.Lowerings("cpu", softmax.ForwardDefinition)[0])
+	shipped := target(softmax.ForwardDefinition, num.F16, engine.Lowerings(cpu.Backend, softmax.ForwardDefinition)[0])
 	const want = "tokitai verify softmax.forward --device cpu --lowering cpu.rowwise --dtype f16 --seed 1 --level smoke"
 	if r := run(t, shipped, verify.Options{Seed: 1}); r.Replay != want {
 		t.Errorf("a shipped lowering is replayed by %q, want %q", r.Replay, want)

@@ -7,6 +7,7 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
@@ -16,8 +17,9 @@ import (
 
 // poke changes a byte of an operand's buffer, counted from its first element.
 func poke(l *engine.Launch, operand, at int) {
-	o := &l.Operands[operand]
-	o.Buffer.(device.HostBuffer).Memory()[o.Offset+int64(at)] ^= 0x40
+	memory := l.Buffers[operand].(device.HostBuffer).Memory()
+	whole := lower.Operand{Array: num.Array{Data: memory}}
+	memory[int(l.Operands[operand].Address()-whole.Address())+at] ^= 0x40
 }
 
 // TestUnwritten leaves out exactly the elements that are NaN in the answer, so that
@@ -133,7 +135,7 @@ func TestInputChanged(t *testing.T) {
 func TestWrongInPlace(t *testing.T) {
 	k := bitwise(func(d *def.Definition, l *engine.Launch) error {
 		out := answer(d, l)
-		if &l.Operands[0].Host[0] == &l.Operands[1].Host[0] {
+		if &l.Operands[0].Data[0] == &l.Operands[1].Data[0] {
 			out[1].SetBits(1, 2, out[1].Bits(1, 2)^1)
 		}
 		store(d, l, out, nil)

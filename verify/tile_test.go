@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
@@ -109,7 +110,7 @@ func TestSectionRefuses(t *testing.T) {
 // does not depend on the tiles. Some outputs are wrong.
 func TestTilesJudgeAlike(t *testing.T) {
 	isDamaged := func(_, r, c int) bool { return (5*r+3*c)%11 == 7 }
-	for _, x := range verify.Targets(all.Operations, "cpu") {
+	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
 		if x.Lowering.Name == "cpu.reference" {
 			continue
 		}

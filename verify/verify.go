@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -47,6 +48,7 @@ type Target struct {
 	Definition *def.Definition
 	Lowering   *engine.Lowering
 	DType      num.DType
+	Backend    engine.Backend // whose devices the lowering is for; nil is the CPU's
 
 	formatList  once[[][]num.DType]
 	patternList once[[]*pattern]
@@ -66,9 +68,9 @@ func (o *once[T]) get(build func() T) T {
 	return o.value
 }
 
-// Targets lists what there is to verify of operations on a kind of device: every
-// definition once, in every format, with the lowerings that calls choose.
-func Targets(operations []*op.Operation, device string) []*Target {
+// Targets lists what there is to verify of operations on a backend: every definition
+// once, in every format, with each of the backend's lowerings.
+func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 	var list []*Target
 	seen := map[*def.Definition]bool{}
 	for _, o := range operations {
@@ -77,9 +79,9 @@ func Targets(operations []*op.Operation, device string) []*Target {
 				continue
 			}
 			seen[d] = true
-			for _, l := range engine.Lowerings(device, d) {
+			for _, l := range engine.Lowerings(b, d) {
 				for _, dtype := range num.FloatDTypes {
-					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype}
+					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype, Backend: b}
 					if len(t.formats()) > 0 {
 						list = append(list, t)
 					}
@@ -144,7 +146,8 @@ func (e *UnknownError) Error() string {
 
 // Options say how to verify. The zero value is level smoke on the CPU with seed 0.
 type Options struct {
-	Device   string // as engine.Open takes it; "" is cpu
+	Device   string                                   // as Open takes it; "" is cpu
+	Open     func(name string) (engine.Device, error) // nil is cpu.Open
 	Level    Level
 	Seed     uint64
 	Case     string        // this case alone, and unshrunk: a replay
@@ -170,7 +173,14 @@ type Options struct {
 	Tool, Version, Program string
 }
 
-func (o *Options) device() string { return cmp.Or(o.Device, "cpu") }
+func (o *Options) device() string { return cmp.Or(o.Device, cpu.Kind) }
+
+func (o *Options) open() (engine.Device, error) {
+	if o.Open == nil {
+		return cpu.Open(o.device())
+	}
+	return o.Open(o.device())
+}
 
 func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }
 
@@ -270,7 +280,7 @@ type verification struct {
 	shown    []string // of the one case that was asked for
 
 	machine             *device.Description
-	device              device.Device // perhaps closed
+	device              engine.Device // perhaps closed
 	listings, artifacts []string      // of the programs that ran, each once
 }
 

@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
 	"tokitai/bench"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/op"
 )
@@ -87,7 +88,7 @@ same.`,
 
 // cases lists what to measure. Every name has to mean some; leftOut are the operations
 // of a group that have none in the formats that are asked for.
-func (f *benchFlags) cases(dev device.Device, names []string) (cases []*bench.Case, leftOut []string, err error) {
+func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Case, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +97,7 @@ func (f *benchFlags) cases(dev device.Device, names []string) (cases []*bench.Ca
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &bench.Plan{Device: dev.Kind(), IsQuick: f.quick, DTypes: dtypes}
+	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes}
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
 		return nil, nil, err
 	}
@@ -173,18 +174,18 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 	return sizes, nil
 }
 
-// open is engine.Open with a number of workers.
-func (f *benchFlags) open() (device.Device, error) {
+// open opens the device, the CPU with a number of workers.
+func (f *benchFlags) open() (engine.Device, error) {
 	if err := checkDevice(f.device); err != nil {
 		return nil, err
 	}
 	if f.workers < 0 {
 		return nil, wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", f.workers)
 	}
-	if f.device != cpu.Name && f.workers == 0 {
-		return engine.Open(f.device)
+	if f.device != cpu.Kind && f.workers == 0 {
+		return backends.Open(f.device)
 	}
-	if f.device != cpu.Name && f.device != "auto" {
+	if f.device != cpu.Kind && f.device != "auto" {
 		return nil, wrongUse("--workers %d: %s has no workers, only the CPU has", f.workers, f.device)
 	}
 	dev, err := cpu.New(cpu.Options{Workers: f.workers})
@@ -301,7 +302,7 @@ type benchResult struct {
 }
 
 func newBenchReport(dev device.Device) *benchReport {
-	about, host := dev.Describe(), engine.CPU().Device().Describe()
+	about, host := dev.Describe(), cpu.Queue().Device().Describe()
 	return &benchReport{
 		build: thisBuild(), device: dev.Name(), Results: []benchResult{},
 		Host:   benchHost{CPU: host.Name, Features: append([]string{}, host.Features...), Cores: runtime.NumCPU()},
@@ -441,7 +442,7 @@ func (r *benchReport) printEnd(w io.Writer) error {
 		fmt.Fprintln(w, "partial: it ended before everything was measured")
 	}
 	about := fmt.Sprintf("%d workers", r.Device.Workers)
-	if r.device != cpu.Name {
+	if r.device != cpu.Kind {
 		about = r.Device.Name
 	}
 	if r.Copy.Count > 0 {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/bench"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/all"
@@ -42,7 +42,7 @@ func benchmark(t *testing.T, admission engine.Admission, kernels map[int]testKer
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	plan := &bench.Plan{Device: "cpu", Sizes: map[string]int{"R": 3, "C": 5}}
+	plan := &bench.Plan{Backend: cpu.Backend, Sizes: map[string]int{"R": 3, "C": 5}}
 	cases := plan.Cases(all.Find("softmax.forward"))
 	for at, kernel := range kernels {
 		cases[at].Lowering = &engine.Lowering{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -98,7 +99,7 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 	progress := startProgress(c)
 	defer progress.end()
 	progress.say("looking for devices")
-	host, err := engine.Open("cpu")
+	host, err := backends.Open("cpu")
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 		Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
 	}
 	print(d.printHost)
-	dev, err := engine.Open(tested)
+	dev, err := backends.Open(tested)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 		return err
 	}
 	defer closeUnlessInterrupted(c.Context(), q)
-	subjects := selfTestSubjects(dev.Kind(), all.Operations)
+	subjects := selfTestSubjects(dev.Backend(), all.Operations)
 	table := newSelfTestTable(w, subjects)
 	print(func(io.Writer) { table.head(d.Tested) })
 	err = selfTests(q.WithContext(c.Context()), subjects, func(done int, tests []selfTestResult) {
@@ -148,7 +149,7 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 // findDevices tries the devices that may be here.
 func findDevices() []foundDevice {
 	var found []foundDevice
-	for _, name := range engine.DeviceNames() {
+	for _, name := range backends.Find() {
 		f := foundDevice{Name: name}
 		if err := f.examine(); err != nil {
 			f.Reason = err.Error()
@@ -165,7 +166,7 @@ func findDevices() []foundDevice {
 
 // examine opens the device, and what compiles for it.
 func (f *foundDevice) examine() error {
-	dev, err := engine.Open(f.Name)
+	dev, err := backends.Open(f.Name)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (f *foundDevice) examine() error {
 	}
 	about := dev.Describe()
 	f.Description, f.Architecture, f.Units, f.MemoryBytes, f.Driver = about.Name, about.Architecture, about.Units, about.MemoryBytes, about.Driver
-	compiler, err := engine.CompilerOf(dev)
+	compiler, err := dev.Compiler()
 	if err != nil {
 		return fmt.Errorf("no compiler: %w", err)
 	}
@@ -194,7 +195,7 @@ type selfTestSubject struct {
 }
 
 // selfTestSubjects lists every definition in every format that it can be stored in.
-func selfTestSubjects(kind string, operations []*op.Operation) []selfTestSubject {
+func selfTestSubjects(b engine.Backend, operations []*op.Operation) []selfTestSubject {
 	var list []selfTestSubject
 	seen := map[*def.Definition]bool{}
 	for _, o := range operations {
@@ -205,7 +206,7 @@ func selfTestSubjects(kind string, operations []*op.Operation) []selfTestSubject
 			seen[definition] = true
 			for _, dtype := range num.FloatDTypes {
 				if dtypes := formatsIn(definition, dtype); definition.Format(dtypes) == dtype {
-					list = append(list, selfTestSubject{definition, dtypes, engine.Lowerings(kind, definition)[0].ID(definition)})
+					list = append(list, selfTestSubject{definition, dtypes, engine.Lowerings(b, definition)[0].ID(definition)})
 				}
 			}
 		}
@@ -248,7 +249,7 @@ func selfTests(q *engine.Queue, subjects []selfTestSubject, tell func(done int, 
 }
 
 // selfTest admits the lowering of a definition for every class of shapes.
-func selfTest(q *engine.Queue, d *def.Definition, dtypes []num.DType, opts ...engine.Option) selfTestResult {
+func selfTest(q *engine.Queue, d *def.Definition, dtypes []num.DType, opts ...engine.CallOption) selfTestResult {
 	r := selfTestResult{Lowering: d.Name, DType: d.Format(dtypes).String(), Verdict: "ok"}
 	lowering, err := engine.Admit(q, d, dtypes, opts...)
 	var inadmissible *engine.InadmissibleError

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tokitai/engine"
+	backends "tokitai/backend/all"
 	"tokitai/evidence"
 	"tokitai/verify"
 )
@@ -107,14 +107,13 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 
 // replayCases runs cases again, as many of each report as of any other.
 func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report, result *checkedEvidence) error {
-	dev, err := engine.Open(f.device)
+	dev, err := backends.Open(f.device)
 	if err != nil {
 		return err
 	}
-	kind := dev.Kind()
 	f.device = dev.Name()
 	dev.Close()
-	targets := verifyTargets(kind)
+	targets := verifyTargets(dev.Backend())
 	type replay struct {
 		target *verify.Target
 		report *evidence.Report
@@ -163,7 +162,7 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 // replayed runs a case again and reports whether it has the results that are listed.
 func replayed(ctx context.Context, t *verify.Target, r *evidence.Report, listed evidence.Case, device string) (bool, error) {
 	again, err := verify.Run(ctx, t, verify.Options{
-		Device: device, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,
+		Device: device, Open: backends.Open, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,
 	})
 	if err != nil {
 		return false, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device/gpu/compile"
 	"tokitai/docs"
@@ -345,7 +346,7 @@ func emitCPU(d *def.Definition, t num.DType) ([]emission, error) {
 	dtypes := formatsIn(d, t)
 	var all []emission
 	for class, rows := range []string{lowercpu.Short: "short", lowercpu.Long: "long"} {
-		kernel, err := engine.Lowerings("cpu", d)[0].Compile(nil, d, dtypes, class)
+		kernel, err := engine.Lowerings(cpu.Backend, d)[0].Compile(nil, d, dtypes, class)
 		if err != nil {
 			return nil, err
 		}

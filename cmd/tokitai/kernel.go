@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"tokitai/device/cpu"
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/kernelserver/ancestor"
 )
@@ -111,7 +112,7 @@ func (f *kernelFlags) run(c *cobra.Command, name string) error {
 			return kernelUsage(wrongUse("--%s is %d, want at least 1", flag, value))
 		}
 	}
-	dev, err := engine.Open(f.device)
+	dev, err := backends.Open(f.device)
 	if err != nil {
 		return kernelDevice(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/gpu/compile"
@@ -293,7 +294,7 @@ func TestDoctorFails(t *testing.T) {
 			return engine.KernelFunc(func(*engine.Launch) error { return nil }), nil
 		},
 	}
-	q := engine.CPU().With(engine.WithLog(warnings(t.Output())))
+	q := cpu.Queue().With(engine.WithLog(warnings(t.Output())))
 	good, bad := selfTest(q, softmax.ForwardDefinition, []num.DType{num.F16, num.F16}), selfTest(q, softmax.ForwardDefinition, []num.DType{num.BF16, num.BF16}, engine.Using(broken))
 	d := &diagnosis{SelfTests: []selfTestResult{good}}
 	if err := d.failure(); err != nil {

@@ -6,8 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device"
+	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -171,17 +173,18 @@ func parseDTypes(names []string) ([]num.DType, error) {
 // deviceNames are devices that a machine may have, to be completed.
 var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64"}
 
-// kindOf is the kind of device that a flag names; of what names none, cpu.
-func kindOf(name string) string {
-	if kind, _, err := device.ParseName(name); err == nil && kind != "auto" {
-		return kind
+// backendOf returns the backend of the device that a flag names, the CPU's for a name that
+// is wrong.
+func backendOf(name string) engine.Backend {
+	if b, _, err := backends.Parse(name); err == nil {
+		return b
 	}
-	return "cpu"
+	return cpu.Backend
 }
 
 // checkDevice refuses what no device can be called.
 func checkDevice(name string) error {
-	_, _, err := device.ParseName(name)
+	_, _, err := backends.Parse(name)
 	if err == nil {
 		return nil
 	}

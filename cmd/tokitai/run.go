@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/op"
@@ -144,7 +145,7 @@ func (f *runFlags) completeLowering(_ *cobra.Command, args []string, _ string) (
 	if len(args) == 0 || all.Find(args[0]) == nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return loweringNames(kindOf(f.device), all.Find(args[0])), cobra.ShellCompDirectiveNoFileComp
+	return loweringNames(backendOf(f.device), all.Find(args[0])), cobra.ShellCompDirectiveNoFileComp
 }
 
 func completeParam(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -177,12 +178,12 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 		return err
 	}
 	defer files.close()
-	dev, err := engine.Open(f.device)
+	dev, err := backends.Open(f.device)
 	if err != nil {
 		return err
 	}
 	defer closeUnlessInterrupted(c.Context(), dev)
-	lowering, definition, err := f.demanded(dev.Kind(), o)
+	lowering, definition, err := f.demanded(dev.Backend(), o)
 	if err != nil {
 		return err
 	}
@@ -358,11 +359,11 @@ func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, err
 
 // demanded resolves --lowering, which is a name or an id: softmax.forward/cpu.rowwise.
 // An id's definition is returned too where it is not simply the operation.
-func (f *runFlags) demanded(kind string, o *op.Operation) (name, definition string, err error) {
+func (f *runFlags) demanded(b engine.Backend, o *op.Operation) (name, definition string, err error) {
 	if f.lowering == "" {
 		return "", "", nil
 	}
-	names := loweringNames(kind, o)
+	names := loweringNames(b, o)
 	name = f.lowering
 	if before, after, ok := strings.Cut(f.lowering, "/"); ok {
 		var definitions []string
@@ -381,15 +382,15 @@ func (f *runFlags) demanded(kind string, o *op.Operation) (name, definition stri
 		if hint == "" {
 			hint = ", want " + oneOf(names)
 		}
-		return "", "", wrongUse("%s: unknown lowering %q on %s%s", o.Name, name, kind, hint)
+		return "", "", wrongUse("%s: unknown lowering %q on %s%s", o.Name, name, b.Kind(), hint)
 	}
 	return name, definition, nil
 }
 
-func loweringNames(kind string, o *op.Operation) []string {
+func loweringNames(b engine.Backend, o *op.Operation) []string {
 	var names []string
 	for _, d := range o.Definitions {
-		for _, l := range engine.Lowerings(kind, d) {
+		for _, l := range engine.Lowerings(b, d) {
 			if !slices.Contains(names, l.Name) {
 				names = append(names, l.Name)
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/tensor"
@@ -235,7 +236,7 @@ func fill(ctx context.Context, t *tensor.Tensor, on *file.Tensor) error {
 	if a, ok := t.Array(); ok {
 		return on.Read(ctx, a.Data)
 	}
-	host, err := place(ctx, engine.CPU().Device(), on)
+	host, err := place(ctx, cpu.Queue().Device(), on)
 	if err != nil {
 		return err
 	}

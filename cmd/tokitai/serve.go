@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
 	"tokitai/kernelserver/serve"
 	"tokitai/op/all"
 )
 
 func newServe() *cobra.Command {
-	options := serve.Options{Operations: all.Operations}
+	options := serve.Options{Operations: all.Operations, Open: backends.Open}
 	var fd int
 	var stdio bool
 	c := &cobra.Command{

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	backends "tokitai/backend/all"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/leftover"
@@ -41,8 +42,8 @@ type verifyFlags struct {
 	json                          bool
 }
 
-// verifyTargets lists what there is to verify on a kind of device.
-var verifyTargets = func(kind string) []*verify.Target { return verify.Targets(all.Operations, kind) }
+// verifyTargets lists what there is to verify on a backend.
+var verifyTargets = func(b engine.Backend) []*verify.Target { return verify.Targets(all.Operations, b) }
 
 func newVerify() *cobra.Command {
 	var f verifyFlags
@@ -121,9 +122,9 @@ func levelNames() (names []string) {
 }
 
 func (f *verifyFlags) completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	targets, err := namedTargets(verifyTargets(kindOf(f.device)), args)
+	targets, err := namedTargets(verifyTargets(backendOf(f.device)), args)
 	if err != nil {
-		targets = verifyTargets(kindOf(f.device))
+		targets = verifyTargets(backendOf(f.device))
 	}
 	return loweringsOf(targets), cobra.ShellCompDirectiveNoFileComp
 }
@@ -150,13 +151,13 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
-	dev, err := engine.Open(f.device)
+	dev, err := backends.Open(f.device)
 	if err != nil {
 		return err
 	}
 	defer closeUnlessInterrupted(c.Context(), dev) // not before: whoever opens a GPU first waits for it
-	device, kind := dev.Name(), dev.Kind()
-	targets, leftOut, err := f.targets(kind, names)
+	device := dev.Name()
+	targets, leftOut, err := f.targets(dev.Backend(), names)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		fmt.Fprintf(notes, "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
 	}
 	v := &verification{targets: targets, options: verify.Options{
-		Device: device, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
+		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
 		Tool: toolName, Version: version, Program: program, IsNamed: true,
 	}}
 	table := newVerdictTable(c.OutOrStdout(), targets)
@@ -366,19 +367,19 @@ func programSHA256() (string, error) {
 
 // targets lists what the command line names, and the definitions of it that --dtype
 // leaves nothing of.
-func (f *verifyFlags) targets(kind string, names []string) (chosen []*verify.Target, leftOut []string, err error) {
+func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verify.Target, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
 		return nil, nil, err
 	}
-	every := verifyTargets(kind)
+	every := verifyTargets(b)
 	for _, name := range names {
 		if isDefinitionFile(name) {
 			o, err := readDefinition(name)
 			if err != nil {
 				return nil, nil, err
 			}
-			every = append(every, verify.Targets([]*op.Operation{o}, kind)...)
+			every = append(every, verify.Targets([]*op.Operation{o}, b)...)
 		}
 	}
 	if chosen, err = namedTargets(every, names); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -30,7 +31,7 @@ import (
 // when its kernel has run, and its error is the kernel's.
 func target(t *testing.T, operation, definition string, after func(d *def.Definition, l *engine.Launch) error) *verify.Target {
 	t.Helper()
-	for _, found := range verify.Targets(all.Operations, "cpu") {
+	for _, found := range verify.Targets(all.Operations, cpu.Backend) {
 		if found.Operation.Name != operation || found.Definition.Name != definition || found.DType != num.F16 {
 			continue
 		}
@@ -65,7 +66,7 @@ func (k changedKernel) String() string { return fmt.Sprint(k.Kernel) }
 // useTargets lets the program verify these instead of its own.
 func useTargets(t *testing.T, targets ...*verify.Target) {
 	usual := verifyTargets
-	verifyTargets = func(string) []*verify.Target { return targets }
+	verifyTargets = func(engine.Backend) []*verify.Target { return targets }
 	t.Cleanup(func() { verifyTargets = usual })
 }
 
@@ -121,7 +122,7 @@ func TestVerifyRejects(t *testing.T) {
 	} {
 		useTargets(t, target(t, "softmax.forward", "softmax.forward", nil),
 			target(t, "gemm.forward", "gemm.forward", nil), target(t, "gemm.forward", "gemm.forward.accumulate", nil))
-		targets := verifyTargets("cpu")
+		targets := verifyTargets(cpu.Backend)
 		broken := target(t, row.operation, row.definition, dropsTail)
 		at := slices.IndexFunc(targets, func(x *verify.Target) bool { return x.Definition == broken.Definition })
 		if at < 0 {
@@ -394,7 +395,7 @@ func TestRunReportRejects(t *testing.T) {
 	writeFile(t, "x.safetensors", "x:f16:2x70=1")
 	usual := all.Find("softmax.forward").Run
 	broken := target(t, "softmax.forward", "softmax.forward", dropsTail).Lowering
-	all.Find("softmax.forward").Run = func(q *engine.Queue, in engine.Args, p *op.Values, opts ...engine.Option) (engine.Args, error) {
+	all.Find("softmax.forward").Run = func(q *engine.Queue, in engine.Args, p *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 		return usual(q, in, p, append(opts, engine.Using(broken))...)
 	}
 	t.Cleanup(func() { all.Find("softmax.forward").Run = usual })
@@ -430,7 +431,7 @@ func TestRunReportUndecided(t *testing.T) {
 	writeFile(t, "x.safetensors", "x:f16:2x70=1")
 	usual := all.Find("softmax.forward").Run
 	fails := target(t, "softmax.forward", "softmax.forward", func(*def.Definition, *engine.Launch) error { return errors.New("no such luck") }).Lowering
-	all.Find("softmax.forward").Run = func(q *engine.Queue, in engine.Args, p *op.Values, opts ...engine.Option) (engine.Args, error) {
+	all.Find("softmax.forward").Run = func(q *engine.Queue, in engine.Args, p *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 		return usual(q, in, p, append(opts, engine.Using(fails))...)
 	}
 	t.Cleanup(func() { all.Find("softmax.forward").Run = usual })

@@ -41,6 +41,7 @@ type Device struct {
 	pool   *Pool
 	memory account
 	closed atomic.Bool
+	outer  device.Device // what buffers and queues report as their device
 }
 
 var _ device.Device = (*Device)(nil)
@@ -65,8 +66,14 @@ func New(o Options) (*Device, error) {
 	if o.MemoryLimit == 0 {
 		o.MemoryLimit = math.MaxInt64
 	}
-	return &Device{pool: newPool(o.Workers), memory: account{limit: o.MemoryLimit}}, nil
+	d := &Device{pool: newPool(o.Workers), memory: account{limit: o.MemoryLimit}}
+	d.outer = d
+	return d, nil
 }
+
+// EmbedIn makes buffers and queues report outer, a type that embeds d, as their device.
+// Call it before d is used.
+func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
 // Name is "cpu".
 func (d *Device) Name() string { return Name }
@@ -119,7 +126,7 @@ type queue struct {
 	closed atomic.Bool
 }
 
-func (q *queue) Device() device.Device { return q.device }
+func (q *queue) Device() device.Device { return q.device.outer }
 
 func (q *queue) Wait(context.Context) error { return q.err() }
 

@@ -168,7 +168,7 @@ type Buffer struct {
 var _ device.HostBuffer = (*Buffer)(nil)
 
 // Device is the host.
-func (b *Buffer) Device() device.Device { return b.device }
+func (b *Buffer) Device() device.Device { return b.device.outer }
 
 // Bytes is the size, also of a closed buffer.
 func (b *Buffer) Bytes() int64 { return b.block.bytes }

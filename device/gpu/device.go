@@ -12,7 +12,7 @@
 // Every driver call is made by Device.call: lock the thread, set the context, call,
 // unlock.
 //
-// Start with OpenNamed, then Queue.Run.
+// Start with Open, then Queue.Run.
 package gpu
 
 import (
@@ -37,7 +37,7 @@ type Options struct {
 	Sync bool
 }
 
-// Device is a GPU. Make it with OpenNamed or Open.
+// Device is a GPU. Make it with Open.
 type Device struct {
 	table      *driver.Table
 	index      int
@@ -46,7 +46,8 @@ type Device struct {
 	options    Options
 	context    driver.Context
 	transfers  transfers
-	isClosed   atomic.Bool // set under mu
+	outer      device.Device // what buffers and queues report as their device
+	isClosed   atomic.Bool   // set under mu
 
 	mu       sync.Mutex
 	idle     sync.Cond // on mu: waiting has become 0
@@ -85,6 +86,7 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 	d := &Device{table: table, index: index, name: name, properties: properties, options: o,
 		queues: map[*Queue]struct{}{}, modules: map[*Module]struct{}{}}
 	d.idle.L = &d.mu
+	d.outer = d
 	d.memory.init()
 	if d.context, err = table.Retain(index); err != nil {
 		return refuse(err)
@@ -94,6 +96,10 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 	}
 	return d, nil
 }
+
+// EmbedIn makes buffers and queues report outer, a type that embeds d, as their device.
+// Call it before d is used.
+func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
 // Name is the device's spelling: "cuda:0", "sim", "sim:64".
 func (d *Device) Name() string { return d.name }

@@ -385,20 +385,3 @@ func TestConcurrentUseAndClose(t *testing.T) {
 		f.checkEmpty(t)
 	}
 }
-
-func TestOpenNamedRefuses(t *testing.T) {
-	for _, c := range []struct {
-		kind  string
-		index int
-		text  string
-	}{{"hip", 0, "no driver for hip"}, {"sim", 48, "32 or 64"}} {
-		d, err := OpenNamed(c.kind, c.index)
-		if d != nil || !errors.Is(err, device.ErrNoDevice) || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("OpenNamed(%q, %d) = %v, %v", c.kind, c.index, d, err)
-		}
-	}
-	t.Setenv("TOKITAI_CUDA", "/nowhere/libcuda.so.1")
-	if d, err := OpenNamed("cuda", 3); err != nil && (!errors.Is(err, device.ErrNoDevice) || !strings.Contains(err.Error(), `"cuda:3"`)) {
-		t.Errorf("OpenNamed without a driver: %v, %v", d, err)
-	}
-}

@@ -278,7 +278,7 @@ type Buffer struct {
 var _ device.Buffer = (*Buffer)(nil)
 
 // Device is where the buffer lies.
-func (b *Buffer) Device() device.Device { return b.device }
+func (b *Buffer) Device() device.Device { return b.device.outer }
 
 // Bytes is the size, also of a closed buffer.
 func (b *Buffer) Bytes() int64 { return b.bytes }

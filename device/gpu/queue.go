@@ -65,7 +65,7 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 }
 
 // Device is where the queue's work runs.
-func (q *Queue) Device() device.Device { return q.device }
+func (q *Queue) Device() device.Device { return q.device.outer }
 
 // Use is what a call does with a buffer.
 type Use struct {

@@ -9,6 +9,7 @@ import (
 	"log"
 	"math"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/num"
@@ -28,7 +29,7 @@ var Greedy = def.Must(def.Rowwise("greedy", func(b *def.Builder) {
 }))
 
 func main() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	nan := float32(math.NaN())
 	logits := must(tensor.FromFloat32(q.Device(), num.BF16, []float32{
 		0.5, 2.25, -1, 2,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
@@ -28,7 +29,7 @@ var SwiGLU = def.Must(def.Rowwise("swiglu", func(b *def.Builder) {
 }))
 
 func main() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x := must(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
 	gamma := must(tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 2}, 4))
 

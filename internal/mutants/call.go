@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
+	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 )
@@ -202,23 +203,21 @@ func exactly(c *call) {
 
 // execute takes the CPU's own lowering: it has the reference's bits, and is faster.
 func execute(c *call, dtypes []num.DType) {
-	operands := make([]num.Array, len(c.a))
-	cols := 0
+	operands := make([]lower.Operand, len(c.a))
 	for i, a := range c.a {
 		if c.d.Operands[i].IsIndex {
-			operands[i] = num.IndexArray(c.index...)
+			operands[i].Array = num.IndexArray(c.index...)
 		} else {
-			operands[i] = num.ArrayOf(dtypes[i], a.Rows, a.Cols, c.x[i].v...)
-		}
-		if c.d.Operands[i].Extent == def.PerElement {
-			cols = a.Cols
+			operands[i].Array = num.ArrayOf(dtypes[i], a.Rows, a.Cols, c.x[i].v...)
 		}
 	}
-	program, err := lowercpu.Compile(c.d, dtypes, lowercpu.ClassOf(c.d, cols))
+	call := &lower.Call{Operands: operands, Params: c.params}
+	call.Measure(c.d)
+	program, err := lowercpu.Compile(c.d, dtypes, lowercpu.ClassOf(c.d, call.Cols))
 	if err != nil {
 		panic(err)
 	}
-	job := program.Bind(operands, c.params, 1)
+	job := program.Bind(call, 1)
 	for items, ok := job.Next(); ok; items, ok = job.Next() {
 		for item := range items {
 			job.Do(0, item)

@@ -208,7 +208,7 @@ func clearsFirst(c *call) error {
 // needsAlignment is right only where every operand begins at a multiple of 16 bytes.
 func needsAlignment(c *call) {
 	for i := range c.a {
-		if c.launch.Operands[i].Offset%16 != 0 {
+		if c.launch.Operands[i].Address()%16 != 0 {
 			c.computed(doubled)
 			return
 		}

@@ -7,10 +7,11 @@ import (
 	"math"
 	"sync"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
+	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/adamw"
@@ -146,9 +147,10 @@ func values(a num.Array) []float64 {
 }
 
 func launchOf(device *cpu.Device, operands []num.Array, params []float64) *engine.Launch {
-	l := &engine.Launch{Context: context.Background(), Device: device, Params: params}
+	l := &engine.Launch{Context: context.Background(), Device: device}
+	l.Params = params
 	for _, a := range operands {
-		l.Operands = append(l.Operands, engine.Operand{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride, Host: a.Data})
+		l.Operands = append(l.Operands, lower.Operand{Array: a})
 	}
 	return l
 }

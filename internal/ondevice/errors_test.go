@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/compile"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -68,7 +70,7 @@ func init() { roles["open"] = open }
 
 // open tries to compute on a device, and prints what kind of error it gets and its text.
 func open(args []string, _ io.Reader, out io.Writer) error {
-	dev, err := engine.Open(args[0])
+	dev, err := backends.Open(args[0])
 	if err == nil {
 		err = checkSoftmax(dev)
 	}
@@ -142,7 +144,7 @@ func TestForeignAndClosed(t *testing.T) {
 	calls := newQueue(t, dev)
 	x := got[*tensor.Tensor](t)(tensor.New(dev, num.F16, 2, 8))
 	y := got[*tensor.Tensor](t)(tensor.New(dev, num.F16, 2, 8))
-	for what, other := range map[string]device.Device{"the CPU": engine.CPU().Device(), "another handle": foreign} {
+	for what, other := range map[string]device.Device{"the CPU": cpu.Queue().Device(), "another handle": foreign} {
 		z := got[*tensor.Tensor](t)(tensor.New(other, num.F16, 2, 8))
 		if err := softmax.Forward(calls, y, z); !errors.Is(err, tensor.ErrBadArgument) || !strings.Contains(err.Error(), "x is on ") || !strings.Contains(err.Error(), other.Name()) {
 			t.Errorf("a tensor of %s: %v", what, err)

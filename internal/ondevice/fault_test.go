@@ -9,10 +9,13 @@ import (
 	"slices"
 	"testing"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
+	backendgpu "tokitai/backend/gpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/compile"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
@@ -47,7 +50,7 @@ type kernels struct {
 	params     []byte
 }
 
-func loadKernels(dev *gpu.Device) (*kernels, error) {
+func loadKernels(dev *backendgpu.Device) (*kernels, error) {
 	m, err := dev.Load(program(dev.Kind(), "kernels.cu", kernelText), "tame", "wild")
 	if err != nil {
 		return nil, err
@@ -101,11 +104,11 @@ func init() { roles["fault"] = fault }
 // fault loses the device and looks at what follows.
 func fault(args []string, _ io.Reader, out io.Writer) error {
 	name, mode := args[0], args[1]
-	opened, err := engine.Open(name)
+	opened, err := backends.Open(name)
 	if err != nil {
 		return err
 	}
-	dev := opened.(*gpu.Device)
+	dev := opened.(*backendgpu.Device)
 	k, err := loadKernels(dev)
 	if err != nil {
 		return err
@@ -191,11 +194,11 @@ func fault(args []string, _ io.Reader, out io.Writer) error {
 	}
 
 	// The process goes on.
-	again, err := c.hashOn(engine.CPU())
+	again, err := c.hashOn(cpu.Queue())
 	if err != nil || again != hash {
 		return fmt.Errorf("the CPU afterwards: hash %x, the device had %x, error %v", again[:8], hash[:8], err)
 	}
-	reopened, err := engine.Open(name)
+	reopened, err := backends.Open(name)
 	if err == nil {
 		err = errors.Join(checkSoftmax(reopened), reopened.Close())
 	}

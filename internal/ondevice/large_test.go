@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
+	backendgpu "tokitai/backend/gpu"
+	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/gpu"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
@@ -48,7 +50,7 @@ func newPattern(name string, d num.DType) num.Array {
 }
 
 // needsMemory skips a test on a GPU that is too small for it.
-func needsMemory(t *testing.T, dev *gpu.Device, bytes int64) {
+func needsMemory(t *testing.T, dev *backendgpu.Device, bytes int64) {
 	t.Helper()
 	if limit := dev.Usage().LimitBytes; bytes > limit {
 		t.Skipf("needs %d bytes of a GPU's memory, this one has %d", bytes, limit)
@@ -57,7 +59,7 @@ func needsMemory(t *testing.T, dev *gpu.Device, bytes int64) {
 
 // repeated is a tensor of rows of a pattern again and again, made on the device. The
 // rows lie stride elements apart; what is between them is 0.
-func repeated(t *testing.T, dev *gpu.Device, pattern num.Array, rows, stride int) *tensor.Tensor {
+func repeated(t *testing.T, dev *backendgpu.Device, pattern num.Array, rows, stride int) *tensor.Tensor {
 	t.Helper()
 	size := pattern.DType.Size()
 	x := got[*tensor.Tensor](t)(tensor.New(dev, pattern.DType, rows, stride))
@@ -244,7 +246,7 @@ func TestLargeSum(t *testing.T) {
 	must(t, norm.SquareSum(q, total, []*tensor.Tensor{x}, engine.CheckOnly()))
 	timed(t, q, fmt.Sprintf("norm.square_sum of %d elements", x.Len()), func() error { return norm.SquareSum(q, total, []*tensor.Tensor{x}) })
 
-	host := engine.CPU()
+	host := cpu.Queue()
 	onHost := got[*tensor.Tensor](t)(tensor.New(host.Device(), num.F16, rows, patternCols))
 	defer onHost.Close()
 	memory := onHost.Buffer().(device.HostBuffer).Memory()

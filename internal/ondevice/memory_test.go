@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/backend/cpu"
+	backendgpu "tokitai/backend/gpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/driver"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/embedding"
@@ -50,7 +52,7 @@ func freeBytes(t *testing.T, table *driver.Table, index int) int64 {
 
 // limited opens the chosen device with a limit: in the simulator always, as its memory
 // is the machine's.
-func limited(t *testing.T, limit int64) (*gpu.Device, *driver.Table, int) {
+func limited(t *testing.T, limit int64) (*backendgpu.Device, *driver.Table, int) {
 	t.Helper()
 	table, index := gputest.NeedsTable(t)
 	return gputest.NeedsWith(t, table, index, gpu.Options{MemoryLimit: limit}), table, index
@@ -70,7 +72,7 @@ func checkSoftmax(dev device.Device) error {
 	if err != nil {
 		return errors.Join(err, q.Close())
 	}
-	want, err := c.hashOn(engine.CPU())
+	want, err := c.hashOn(cpu.Queue())
 	if err == nil && got != want {
 		err = errors.New("the device's softmax has not the CPU's bits")
 	}
@@ -141,7 +143,7 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 // fillUp takes what is left within a device's limit; release gives it back.
-func fillUp(t *testing.T, dev *gpu.Device) (release func()) {
+func fillUp(t *testing.T, dev *backendgpu.Device) (release func()) {
 	t.Helper()
 	var list []device.Buffer
 	for piece := dev.Usage().LimitBytes; piece > 0; {
@@ -241,7 +243,7 @@ func TestCloseReturnsMemory(t *testing.T) {
 	for round := range choose(2, 4) {
 		dev, err := gpu.Open(table, index, gpu.Options{})
 		must(t, err)
-		must(t, checkSoftmax(dev))
+		must(t, checkSoftmax(gputest.Join(dev)))
 		for _, size := range []int64{1, 1000, 1 << 20, 3<<20 + 1, choose(int64(5<<20), 5<<30)} {
 			b := got[device.Buffer](t)(dev.Alloc(size))
 			must(t, b.CopyIn(0, []byte{1}))

@@ -19,9 +19,9 @@ import (
 	"sync"
 	"testing"
 
+	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/kernelserver"

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/kernelserver"
@@ -31,7 +32,7 @@ func TestKernelProcess(t *testing.T) {
 	defer pool.Close()
 	dev, err := pool.Open(gputest.Chosen(), "")
 	must(t, err)
-	here := engine.CPU()
+	here := cpu.Queue()
 	for i, o := range all.Operations {
 		d := o.Definitions[0]
 		if isSimulated() && testlevel.Current() == testlevel.Smoke && i%6 != 0 {

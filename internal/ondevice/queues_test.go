@@ -7,9 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
+	backendgpu "tokitai/backend/gpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
-	"tokitai/device/gpu"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -24,7 +26,7 @@ import (
 // other on the CPU.
 func TestSharedTensors(t *testing.T) {
 	dev := gputest.Needs(t)
-	host := engine.CPU()
+	host := cpu.Queue()
 	const queues, own = 4, 5
 	goroutines, steps := choose(2, 8), choose(30, 400)
 	rows, cols := choose(3, 64), choose(100, 2000)
@@ -64,7 +66,7 @@ func sharedSteps(g *gen.Generator, queues []*engine.Queue, host *engine.Queue, i
 		defer x.Close()
 		defer y.Close()
 	}
-	run := [...]func(*engine.Queue, *tensor.Tensor, *tensor.Tensor, ...engine.Option) error{softmax.Forward, gelu.Forward}
+	run := [...]func(*engine.Queue, *tensor.Tensor, *tensor.Tensor, ...engine.CallOption) error{softmax.Forward, gelu.Forward}
 	for range steps {
 		q, f := queues[g.Below(len(queues))], run[g.Below(len(run))]
 		from, to := g.Below(len(a)), 1+g.Below(len(a)-1)
@@ -97,12 +99,12 @@ func TestSeveralDevices(t *testing.T) {
 			indices = append(indices, i)
 		}
 	}
-	var devices []*gpu.Device
+	var devices []*backendgpu.Device
 	for _, i := range indices {
-		d, err := gpu.OpenNamed(table.Kind, i)
+		d, err := backends.Open(fmt.Sprintf("%s:%d", table.Kind, i))
 		must(t, err)
 		t.Cleanup(func() { d.Close() })
-		devices = append(devices, d)
+		devices = append(devices, d.(*backendgpu.Device))
 	}
 	var all sync.WaitGroup
 	for _, d := range devices {
@@ -116,7 +118,7 @@ func TestSeveralDevices(t *testing.T) {
 	for i, d := range devices {
 		q := newQueue(t, d)
 		y := got[*tensor.Tensor](t)(tensor.New(d, num.F16, 2, 3))
-		for k, other := range append([]device.Device{engine.CPU().Device()}, asDevices(devices)...) {
+		for k, other := range append([]device.Device{cpu.Queue().Device()}, asDevices(devices)...) {
 			if k-1 == i {
 				continue
 			}
@@ -130,7 +132,7 @@ func TestSeveralDevices(t *testing.T) {
 	t.Logf("%d devices", len(devices))
 }
 
-func asDevices(list []*gpu.Device) []device.Device {
+func asDevices(list []*backendgpu.Device) []device.Device {
 	var all []device.Device
 	for _, d := range list {
 		all = append(all, d)

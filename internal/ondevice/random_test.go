@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"tokitai/backend/gputest"
 	"tokitai/device"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"

@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"testing"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/device"
 	"tokitai/device/gpu"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/gelu"
@@ -72,7 +74,7 @@ func repeat(dev device.Device, s shipped, sizes map[string]int, runs int) (want 
 	if err != nil {
 		return want, err
 	}
-	if want, err = c.hashOn(engine.CPU()); err != nil {
+	if want, err = c.hashOn(cpu.Queue()); err != nil {
 		return want, err
 	}
 	q, err := engine.NewQueue(dev)
@@ -187,7 +189,7 @@ func neighbour(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dev, err := engine.Open(args[0])
+	dev, err := backends.Open(args[0])
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device/gpu/compile"
-	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/fn"
 	"tokitai/internal/testlevel"
@@ -71,7 +72,7 @@ func TestUserDefinitions(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			want, err := c.hashOn(engine.CPU())
+			want, err := c.hashOn(cpu.Queue())
 			if err != nil {
 				return err
 			}

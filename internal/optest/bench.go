@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/device/cpu"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"

@@ -4,8 +4,8 @@ import (
 	"syscall"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
-	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -15,7 +15,7 @@ import (
 func Distant(t testing.TB, d num.DType, cols int) *tensor.Tensor {
 	t.Helper()
 	const rows, stride = 33, 1<<26 + 4
-	whole, err := tensor.New(sparse{engine.CPU().Device()}, d, rows, stride)
+	whole, err := tensor.New(sparse{cpu.Queue().Device()}, d, rows, stride)
 	if err != nil {
 		t.Skip(err) // the host has not even the addresses
 	}

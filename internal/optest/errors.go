@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"

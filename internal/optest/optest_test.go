@@ -39,7 +39,7 @@ var shifted = def.Must(def.Rowwise("test.shift", func(b *def.Builder) {
 	b.Clauses("R, C >= 1", "NaN gives NaN")
 }))
 
-func honest(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+func honest(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, shifted, x, nil, opts...)
 }
 
@@ -66,7 +66,7 @@ func TestMatchReferenceFindsMutants(t *testing.T) {
 		"NaN to number": func(x []*tensor.Tensor) { replaceNaN(x[2]) },
 	} {
 		r := &recorder{TB: t}
-		MatchReference(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		MatchReference(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
 			damage(x)
 			return err
@@ -109,32 +109,32 @@ func beyond(x *tensor.Tensor, side int64) {
 }
 
 func TestErrorsFindsMutants(t *testing.T) {
-	for name, call := range map[string]func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error{
-		"accepts everything": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+	for name, call := range map[string]func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error{
+		"accepts everything": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			honest(q, x, opts...)
 			return nil
 		},
-		"untyped error": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		"untyped error": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			if err := honest(q, x, opts...); err != nil {
 				return errors.New(err.Error())
 			}
 			return nil
 		},
-		"other operand": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		"other operand": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
 			if bad := (*tensor.BadArgument)(nil); errors.As(err, &bad) {
 				bad.Operand = "call"
 			}
 			return err
 		},
-		"no want": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		"no want": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
 			if bad := (*tensor.BadArgument)(nil); errors.As(err, &bad) {
 				bad.Want = ""
 			}
 			return err
 		},
-		"writes first": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		"writes first": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
 			if err != nil && tensor.Check("", "", x[3]) == nil {
 				x[3].Buffer().CopyIn(x[3].Offset(), []byte{1})
@@ -152,7 +152,7 @@ func TestErrorsFindsMutants(t *testing.T) {
 
 func TestErrorsCoverEveryOperand(t *testing.T) {
 	r := &recorder{TB: t}
-	Errors(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+	Errors(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 		honest(q, x, opts...)
 		return nil
 	}}, sizes)
@@ -172,7 +172,7 @@ func TestShapesFindsMutants(t *testing.T) {
 	even := map[string]int{"R": 4, "C": 5}
 	Shapes(t, Subject{Definition: shifted, Call: honest}, even)
 	r := &recorder{TB: t}
-	Shapes(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+	Shapes(r, Subject{Definition: shifted, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 		err := honest(q, x, opts...)
 		if x[0].Rank() > 2 {
 			set(x[2], 0, 0x1234)

@@ -3,8 +3,8 @@ package optest
 import (
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/tensor"
 )
@@ -42,13 +42,13 @@ func shapedCall(t testing.TB, s *Subject, sizes map[string]int, reshape func([]i
 	x := make([]*tensor.Tensor, len(d.Operands))
 	for i := range x {
 		shape := shapeOf(d, i, sizes)
-		p := newPlace(t, engine.CPU().Device(), dtypes[i], shape, 0)
+		p := newPlace(t, cpu.Queue().Device(), dtypes[i], shape, 0)
 		fill(t, d, i, p, s.kinds()[0], sizes, g)
 		var err error
 		x[i], err = p.tensor.Reshape(reshape(shape, &d.Operands[i])...)
 		OK(t, err)
 	}
-	OK(t, s.Call(engine.CPU(), x))
+	OK(t, s.Call(cpu.Queue(), x))
 	return x
 }
 

@@ -3,9 +3,9 @@ package optest
 import (
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -20,7 +20,7 @@ type Subject struct {
 	Data       []op.Data // kinds of values; only those of Definition count
 
 	// Call makes the typed call with operands in the order of the definition.
-	Call func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error
+	Call func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error
 }
 
 // Operation returns the operation of that name among those of a package.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -22,7 +22,7 @@ func OK(t testing.TB, err error) {
 // rounded to d.
 func Vector(t testing.TB, d num.DType, values ...float32) *tensor.Tensor {
 	t.Helper()
-	x, err := tensor.FromFloat32(engine.CPU().Device(), d, values, len(values))
+	x, err := tensor.FromFloat32(cpu.Queue().Device(), d, values, len(values))
 	OK(t, err)
 	return x
 }
@@ -30,7 +30,7 @@ func Vector(t testing.TB, d num.DType, values ...float32) *tensor.Tensor {
 // Matrix is a tensor of rank 2 with as many columns as fit the values.
 func Matrix(t testing.TB, d num.DType, rows int, values ...float32) *tensor.Tensor {
 	t.Helper()
-	x, err := tensor.FromFloat32(engine.CPU().Device(), d, values, rows, len(values)/rows)
+	x, err := tensor.FromFloat32(cpu.Queue().Device(), d, values, rows, len(values)/rows)
 	OK(t, err)
 	return x
 }
@@ -38,7 +38,7 @@ func Matrix(t testing.TB, d num.DType, rows int, values ...float32) *tensor.Tens
 // Ints is an int32 tensor of rank 1.
 func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 	t.Helper()
-	x, err := tensor.FromInt32(engine.CPU().Device(), values, len(values))
+	x, err := tensor.FromInt32(cpu.Queue().Device(), values, len(values))
 	OK(t, err)
 	return x
 }
@@ -46,7 +46,7 @@ func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 // Garbage is a tensor that holds what must be overwritten.
 func Garbage(t testing.TB, d num.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
-	x, err := tensor.New(engine.CPU().Device(), d, shape...)
+	x, err := tensor.New(cpu.Queue().Device(), d, shape...)
 	OK(t, err)
 	raw := make([]byte, x.Len()*d.Size())
 	for i := range raw {
@@ -63,7 +63,7 @@ func Patterns(t testing.TB, d num.DType, patterns ...uint32) *tensor.Tensor {
 	for i, p := range patterns {
 		a.SetBits(0, i, p)
 	}
-	x, err := tensor.FromBytes(engine.CPU().Device(), d, a.Data, len(patterns))
+	x, err := tensor.FromBytes(cpu.Queue().Device(), d, a.Data, len(patterns))
 	OK(t, err)
 	return x
 }
@@ -75,7 +75,7 @@ func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 	for i := range n {
 		a.SetBits(0, i, first+uint32(i))
 	}
-	x, err := tensor.FromBytes(engine.CPU().Device(), d, a.Data, rows, n/rows)
+	x, err := tensor.FromBytes(cpu.Queue().Device(), d, a.Data, rows, n/rows)
 	OK(t, err)
 	return x
 }

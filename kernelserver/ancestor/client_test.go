@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"tokitai/device/cpu"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/op/adamw"
 )

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"io"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/kernelserver/ancestor"
 )
 
 // A client and a server, here in one program. The pipes are a child's standard input and
 // output elsewhere.
 func ExampleClient() {
-	server, err := ancestor.NewProcess("softmax", engine.CPU(), ancestor.Options{})
+	server, err := ancestor.NewProcess("softmax", cpu.Queue(), ancestor.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -68,7 +68,7 @@ type form struct {
 	results []list
 	inPlace bool // the results are the first lists, changed
 
-	run func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error
+	run func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error
 }
 
 // list is an operand.
@@ -112,12 +112,12 @@ var kernels = []kernel{
 			}
 			if h("OP") == 1 {
 				return form{lists: []list{index, f16("grad_output", 6, q, d)}, lines: lines("backward", v), results: []list{f16("OUTPUT", 0, v, d)},
-					run: func(queue *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+					run: func(queue *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 						return embedding.Backward(queue, out[0], in[0], in[1], opts...)
 					}}
 			}
 			return form{lists: []list{index, f16("weight", 6, v, d)}, lines: lines("forward", q), results: []list{f16("OUTPUT", 0, q, d)},
-				run: func(queue *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(queue *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return embedding.Forward(queue, out[0], in[0], in[1], opts...)
 				}}
 		},
@@ -133,13 +133,13 @@ var kernels = []kernel{
 			}
 			if h("MODE") == 1 {
 				f.first, f.lists = line{key: "BACKEND", value: "grad_loss_wrt_logits"}, []list{f16("grad_output", 6, r, c), f16("softmax_output", 7, r, c)}
-				f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return softmax.Backward(q, out[0], in[0], in[1], opts...)
 				}
 				return f
 			}
 			f.first, f.lists = line{key: "BACKEND", value: "softmax_fwd"}, []list{f16("input", 5, r, c)}
-			f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+			f.run = func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 				return softmax.Forward(q, out[0], in[0], opts...)
 			}
 			return f
@@ -154,12 +154,12 @@ var kernels = []kernel{
 			lines := []line{said("KERNEL_ID", id), said("M", m), said("N", n), said("K", k)}
 			if id == 2 {
 				return form{lists: []list{gradC, f16("A", 9, m, k)}, lines: append(lines, tiles(k, n)...), results: []list{f16("RESULTS", 0, k, n)},
-					run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+					run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 						return gemm.GradB(q, out[0], in[1], in[0], opts...)
 					}}
 			}
 			return form{lists: []list{gradC, f16("B", 8, k, n)}, lines: append(lines, tiles(m, k)...), results: []list{f16("RESULTS", 0, m, k)},
-				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return gemm.GradA(q, out[0], in[0], in[1], opts...)
 				}}
 		},
@@ -170,7 +170,7 @@ var kernels = []kernel{
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			n := h("N")
 			return form{lists: []list{f16("grad_output", 4, n), f16("input", 5, n)}, lines: chunks(n), results: []list{f16("RESULTS", 0, n)},
-				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return gelu.Backward(q, out[0], in[0], in[1], opts...)
 				}}
 		},
@@ -184,7 +184,7 @@ var kernels = []kernel{
 				lists:   []list{f16("theta", 5, n), f32("m", 6, n), f32("v", 7, n), f16("grad", 8, n)},
 				lines:   chunks(n),
 				results: []list{f16("THETA", 0, n), f32("M", 0, n), f32("V", 0, n)}, inPlace: true,
-				run: func(q *engine.Queue, in, _ []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, _ []*tensor.Tensor, opts ...engine.CallOption) error {
 					state := adamw.State{Weight: in[0], M: in[1], V: in[2]}
 					return adamw.Step(q, adamw.InPlace, state, in[3], hyper, t, adamw.Random{}, opts...)
 				}}
@@ -201,7 +201,7 @@ var kernels = []kernel{
 			return form{
 				lists: []list{f16("A", 4, m, k), f16("B", 5, k, n)}, results: []list{f32("RESULTS", 0, m, n)},
 				lines: append([]line{said("M", m), said("N", n), said("K", k)}, tiles(m, n)...),
-				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return gemm.Forward(q, out[0], in[0], in[1], opts...)
 				}}
 		},
@@ -212,7 +212,7 @@ var kernels = []kernel{
 		form: func(h func(string) int, _ adamw.Hyper) form {
 			n := h("N")
 			return form{lists: []list{f16("input", 4, n)}, lines: chunks(n), results: []list{f16("RESULTS", 0, n)},
-				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return gelu.Forward(q, out[0], in[0], opts...)
 				}}
 		},
@@ -232,14 +232,14 @@ var kernels = []kernel{
 					lists: []list{gamma, beta, f16("grad_output", 9, r, c), f16("input", 16, r, c),
 						f16("mean_u16", 11, r), f16("rstd_u16", 12, r), f32("mean", 13, r), f32("rstd", 14, r)},
 					results: []list{f16("GRAD_INPUT", 0, r, c), f16("GRAD_GAMMA", 0, c), f16("GRAD_BETA", 0, c)},
-					run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+					run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 						return layernorm.Backward(q, out[0], out[1], out[2], in[2], in[3], in[0], in[6], in[7], opts...)
 					}}
 			}
 			return form{
 				first: line{key: "OP", value: "forward"}, lines: lines, lists: []list{gamma, beta, f16("input", 8, r, c)},
 				results: []list{f16("OUTPUT", 0, r, c), f32("MEAN", 0, r), f32("RSTD", 0, r)},
-				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.Option) error {
+				run: func(q *engine.Queue, in, out []*tensor.Tensor, opts ...engine.CallOption) error {
 					return layernorm.Forward(q, out[0], out[1], out[2], in[2], in[0], in[1], layernorm.Params{Eps: hyper.Eps}, opts...)
 				}}
 		},

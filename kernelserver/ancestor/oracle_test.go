@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/adamw"

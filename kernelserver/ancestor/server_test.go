@@ -251,7 +251,7 @@ func rigged(t *testing.T, kernel string, run func() error) *Process {
 	original := k.form
 	k.form = func(h func(string) int, hyper adamw.Hyper) form {
 		f := original(h, hyper)
-		f.run = func(*engine.Queue, []*tensor.Tensor, []*tensor.Tensor, ...engine.Option) error { return run() }
+		f.run = func(*engine.Queue, []*tensor.Tensor, []*tensor.Tensor, ...engine.CallOption) error { return run() }
 		return f
 	}
 	p.kernel = &k

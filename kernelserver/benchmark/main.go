@@ -14,7 +14,7 @@ import (
 	"os"
 	"time"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/kernelserver"
 	"tokitai/kernelserver/ancestor"
 )
@@ -44,7 +44,7 @@ func main() {
 const ancestorRole = "ancestor"
 
 func serveAncestor(kernel string, isServer bool) int {
-	p, err := ancestor.NewProcess(kernel, engine.CPU(), ancestor.Options{})
+	p, err := ancestor.NewProcess(kernel, cpu.Queue(), ancestor.Options{})
 	if err == nil {
 		if isServer {
 			err = p.Serve(os.Stdin, os.Stdout)

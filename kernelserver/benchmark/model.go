@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
@@ -103,7 +104,7 @@ func stepModel(parameters int) error {
 		name    string
 		q       *engine.Queue
 		gradsOn device.Device
-	}{{"state in the process, gradients shared", resident, p.shared}, {"in this process", engine.CPU(), engine.CPU().Device()}} {
+	}{{"state in the process, gradients shared", resident, p.shared}, {"in this process", cpu.Queue(), cpu.Queue().Device()}} {
 		m, err := newModel(where.q, where.gradsOn, parameters)
 		if err != nil {
 			return fmt.Errorf("%s: %w", where.name, err)

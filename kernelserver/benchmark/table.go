@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/engine"
 )
 
@@ -38,7 +38,7 @@ func table(budget time.Duration, isQuick bool) error {
 		return err
 	}
 	defer p.close()
-	host := engine.CPU()
+	host := cpu.Queue()
 	softmaxBy := func(q *engine.Queue, on func() device.Device, rows, cols int) func() (caller, error) {
 		return func() (caller, error) { return newSoftmax(q, on(), rows, cols) }
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelserver"
@@ -208,8 +209,8 @@ func openPools() (*pools, error) {
 	if p.sharedQueue, err = engine.NewQueue(p.shared); err != nil {
 		return nil, err
 	}
-	p.isolated = engine.CPU().With(kernelserver.Isolated(p.shared))
-	p.inlined = engine.CPU().With(kernelserver.Isolated(p.inline))
+	p.isolated = cpu.Queue().With(kernelserver.Isolated(p.shared))
+	p.inlined = cpu.Queue().With(kernelserver.Isolated(p.inline))
 	return p, nil
 }
 

@@ -3,6 +3,7 @@ package serve
 import (
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
@@ -67,7 +68,7 @@ func BenchmarkArena(b *testing.B) {
 
 func BenchmarkInProcess(b *testing.B) {
 	const rows, cols = 8192, 4096
-	q := engine.CPU()
+	q := cpu.Queue()
 	d := all.Find("softmax.forward").Definitions[0]
 	x, _ := tensor.New(q.Device(), num.F16, rows, cols)
 	y, _ := tensor.New(q.Device(), num.F16, rows, cols)

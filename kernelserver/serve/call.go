@@ -10,8 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
-	"tokitai/device/cpu"
+	host "tokitai/device/cpu"
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/tensor"
@@ -25,7 +26,7 @@ const scratchBytes = 1 << 20
 type caller struct {
 	scratch   device.Buffer
 	chosen    *engine.Lowering
-	checking  []engine.Option // of a call that is only checked
+	checking  []engine.CallOption // of a call that is only checked
 	steps     []step
 	slots     []int
 	tensors   []*tensor.Tensor
@@ -34,7 +35,7 @@ type caller struct {
 }
 
 func (c *caller) init() {
-	c.checking = []engine.Option{engine.CheckOnly(), engine.Telling(&c.chosen)}
+	c.checking = []engine.CallOption{engine.CheckOnly(), engine.ReportLowering(&c.chosen)}
 }
 
 // step is one call of a request.
@@ -158,7 +159,7 @@ func (s *server) resolve(b *batch, calls []protocol.Call) (inlineBytes int64, er
 	return inlineBytes, nil
 }
 
-func aligned(bytes int64) int64 { return (bytes + cpu.Alignment - 1) &^ (cpu.Alignment - 1) }
+func aligned(bytes int64) int64 { return (bytes + host.Alignment - 1) &^ (host.Alignment - 1) }
 
 func (s *server) resolveCall(st *step) (err error) {
 	c := st.call

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
@@ -57,7 +58,7 @@ func checkNorm(t *testing.T, reply []byte, eps float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{3, 4}, 1, 2)
 	gamma, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{1, 2}, 2)
 	want, err := engine.Eval(q, rmsnorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": eps}))

@@ -7,8 +7,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
-	"tokitai/device/cpu"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 	"tokitai/tensor"

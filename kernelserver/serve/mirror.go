@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"tokitai/device"
-	"tokitai/device/cpu"
+	host "tokitai/device/cpu"
 	"tokitai/kernelserver/protocol"
 	"tokitai/tensor"
 )
@@ -49,7 +49,7 @@ func (s *server) mirror(b *batch) error {
 			}
 			parts = append(parts, &mirror{
 				arena: t.Arena, isRead: st.Operands[st.slots[k]].IsIn,
-				from: t.Offset &^ (cpu.Alignment - 1), to: min(aligned(t.Offset+span(there)), size),
+				from: t.Offset &^ (host.Alignment - 1), to: min(aligned(t.Offset+span(there)), size),
 			})
 		}
 	}

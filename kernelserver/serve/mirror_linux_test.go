@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/kernelserver/protocol"
 	"tokitai/num"
@@ -14,16 +16,16 @@ import (
 // A device that cannot address arenas gives the same bits as one that can, and leaves the
 // gaps between rows alone.
 func TestMirrors(t *testing.T) {
-	if dev, err := engine.Open("sim"); err != nil {
+	if dev, err := backends.Open("sim"); err != nil {
 		t.Skip(err)
 	} else {
-		_, err := engine.CompilerOf(dev)
+		_, err := dev.Compiler()
 		dev.Close()
 		if err != nil {
 			t.Skip(err)
 		}
 	}
-	c := connect(t, Options{Device: "sim"})
+	c := connect(t, Options{Device: "sim", Open: backends.Open})
 	memory := c.newArena(1, 8<<20)
 	handle := c.newHandle(8 << 20)
 	for _, name := range []string{"softmax.forward", "embedding.backward"} {
@@ -32,7 +34,7 @@ func TestMirrors(t *testing.T) {
 			if i%3 != 1 {
 				continue
 			}
-			want := directly(t, engine.CPU(), d, test)
+			want := directly(t, cpu.Queue(), d, test)
 			for _, place := range places {
 				got := c.remotely(d, test, place, memory, handle)
 				for i := range d.Operands {

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	backends "tokitai/backend/all"
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/alone"
@@ -62,7 +64,7 @@ func TestRefusedGreeting(t *testing.T) {
 		})
 	}
 	t.Run("no device", func(t *testing.T) {
-		c := dial(t, Options{Device: "cuda:77"})
+		c := dial(t, Options{Device: "cuda:77", Open: backends.Open})
 		c.refused(protocol.CodeNoDevice, protocol.KindHello, hello)
 		c.exits(ExitDevice)
 	})
@@ -181,7 +183,7 @@ func TestEveryDefinition(t *testing.T) {
 	const arenaBytes = 8 << 20
 	memory := c.newArena(1, arenaBytes)
 	handle := c.newHandle(arenaBytes)
-	q := engine.CPU()
+	q := cpu.Queue()
 	seen := map[*def.Definition]bool{}
 	calls := 0
 	for _, o := range all.Operations {

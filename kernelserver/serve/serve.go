@@ -34,6 +34,7 @@ import (
 	"sync"
 	"syscall"
 
+	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelserver/process"
@@ -47,12 +48,16 @@ const DefaultMaxFrame = 1 << 30
 
 // Options are what a server may be told. All but Operations have defaults.
 type Options struct {
-	Operations  []*op.Operation // whose definitions can be called
-	Device      string          // as engine.Open takes it; "" is auto
-	MaxFrame    int64           // the longest body that is accepted, in bytes; 0 is DefaultMaxFrame
-	MemoryLimit int64           // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
-	Build       string          // what the program is, for the client; "" is what the build recorded
-	Log         *slog.Logger    // nil is the default one
+	Operations []*op.Operation // whose definitions can be called
+	Device     string          // as Open takes it; "" is auto
+
+	// Open opens a device by name; nil is cpu.Open.
+	Open func(name string) (engine.Device, error)
+
+	MaxFrame    int64        // the longest body that is accepted, in bytes; 0 is DefaultMaxFrame
+	MemoryLimit int64        // of tensors, frames and arenas together; 0 is three quarters of the machine's memory
+	Build       string       // what the program is, for the client; "" is what the build recorded
+	Log         *slog.Logger // nil is the default one
 
 	// OwnsProcess says that the process does nothing else. Descriptors that it inherited are
 	// then closed, but for 0 to 2 and the socket; interrupts are left to the parent; and the
@@ -222,18 +227,21 @@ func (s *server) open() error {
 	if s.Build == "" {
 		s.Build = buildOf()
 	}
+	if s.Open == nil {
+		s.Open = cpu.Open
+	}
 	if s.MaxFrame == 0 {
 		s.MaxFrame = DefaultMaxFrame
 	}
 	var queue *engine.Queue
-	if s.device, s.deviceErr = engine.Open(s.Device); s.deviceErr == nil {
+	if s.device, s.deviceErr = s.Open(s.Device); s.deviceErr == nil {
 		queue, s.deviceErr = engine.NewQueue(s.device, engine.WithLog(s.Log))
 	}
 	for i := range s.queues {
 		s.queues[i] = queue.With(engine.WithPolicy(engine.Policy(i&1)), engine.WithBadIndex(engine.BadIndex(i>>1&1)), engine.WithAdmission(engine.Admission(i>>2)))
 	}
 	if s.MemoryLimit == 0 {
-		host, err := engine.Open("cpu")
+		host, err := cpu.New(cpu.Options{})
 		if err != nil {
 			return err
 		}

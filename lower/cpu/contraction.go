@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -61,12 +62,12 @@ type tileWorker struct {
 }
 
 // Bind implements Program.
-func (p *contraction) Bind(operands []num.Array, _ []float64, workers int) Job {
+func (p *contraction) Bind(c *lower.Call, workers int) Job {
 	j, _ := p.jobs.Get().(*contractionJob)
 	if j == nil {
 		j = &contractionJob{p: p}
 	}
-	j.left, j.right, j.result = operands[0], operands[1], operands[2]
+	j.left, j.right, j.result = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array
 	j.depth = j.left.Cols
 	if p.d.TransposeLeft {
 		j.depth = j.left.Rows

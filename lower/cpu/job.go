@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -20,9 +21,8 @@ type Job interface {
 
 // Program is a definition lowered for one choice of storage formats.
 type Program interface {
-	// Bind prepares an execution. Operands are in the order of the definition and
-	// their sizes have been checked.
-	Bind(operands []num.Array, params []float64, workers int) Job
+	// Bind prepares an execution.
+	Bind(c *lower.Call, workers int) Job
 	// String lists the program for people.
 	String() string
 }

@@ -9,6 +9,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
+	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 	"tokitai/reference"
@@ -24,10 +25,20 @@ func answer(t testing.TB, c *randdef.Case) *randdef.Case {
 	return want
 }
 
+// callOf returns a case as a call.
+func callOf(c *randdef.Case) *lower.Call {
+	call := &lower.Call{Params: c.Params}
+	for _, a := range c.Operands {
+		call.Operands = append(call.Operands, lower.Operand{Array: a})
+	}
+	call.Measure(c.Definition)
+	return call
+}
+
 // execute runs a program in one goroutine, its items in an order and on workers
 // that the generator decides: whatever depends on either shows.
 func execute(p lowercpu.Program, c *randdef.Case, workers int, g *gen.Generator) {
-	job := p.Bind(c.Operands, c.Params, workers)
+	job := p.Bind(callOf(c), workers)
 	for {
 		items, ok := job.Next()
 		if !ok {
@@ -47,7 +58,7 @@ func execute(p lowercpu.Program, c *randdef.Case, workers int, g *gen.Generator)
 
 // executeParallel runs a program with a goroutine for each worker.
 func executeParallel(p lowercpu.Program, c *randdef.Case, workers int) {
-	job := p.Bind(c.Operands, c.Params, workers)
+	job := p.Bind(callOf(c), workers)
 	for {
 		items, ok := job.Next()
 		if !ok {

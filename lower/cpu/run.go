@@ -58,26 +58,29 @@ type piece struct {
 }
 
 // Bind implements Program.
-func (p *rowwise) Bind(operands []num.Array, params []float64, workers int) Job {
+func (p *rowwise) Bind(c *lower.Call, workers int) Job {
 	j, _ := p.jobs.Get().(*rowJob)
 	if j == nil {
 		j = &rowJob{p: p}
 	}
-	j.operands = append(j.operands[:0], operands...)
-	j.params = append(j.params[:0], params...)
-	j.measure()
+	j.operands = j.operands[:0]
+	for i := range c.Operands {
+		j.operands = append(j.operands, c.Operands[i].Array)
+	}
+	j.params = append(j.params[:0], c.Params...)
+	j.rows, j.cols = c.Rows, c.Cols
+	j.fold()
 	j.prepare(workers)
 	j.phase = bound
 	return j
 }
 
-// measure finds R and C, and folds a flat definition on contiguous operands into one row.
-func (j *rowJob) measure() {
+// fold makes one row of the contiguous operands of a flat definition.
+func (j *rowJob) fold() {
 	contiguous := true
 	for i := range j.operands {
 		if o := &j.p.d.Operands[i]; o.Extent == def.PerElement {
 			a := &j.operands[i]
-			j.rows, j.cols = a.Rows, a.Cols
 			contiguous = contiguous && (a.Stride == a.Cols || a.Rows == 1)
 		}
 	}

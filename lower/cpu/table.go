@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -28,12 +29,12 @@ type gatherJob struct {
 }
 
 // Bind implements Program.
-func (p *gather) Bind(operands []num.Array, _ []float64, _ int) Job {
+func (p *gather) Bind(c *lower.Call, _ int) Job {
 	j, _ := p.jobs.Get().(*gatherJob)
 	if j == nil {
 		j = &gatherJob{p: p}
 	}
-	j.index, j.table, j.out, j.started = operands[0], operands[1], operands[2], false
+	j.index, j.table, j.out, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
 	j.perItem = max(1, 1<<15/j.out.Cols)
 	return j
 }
@@ -98,12 +99,12 @@ type scatterWorker struct {
 }
 
 // Bind implements Program.
-func (p *scatter) Bind(operands []num.Array, _ []float64, workers int) Job {
+func (p *scatter) Bind(c *lower.Call, workers int) Job {
 	j, _ := p.jobs.Get().(*scatterJob)
 	if j == nil {
 		j = &scatterJob{p: p}
 	}
-	j.index, j.rows, j.result, j.started = operands[0], operands[1], operands[2], false
+	j.index, j.rows, j.result, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
 	j.blocks = (j.result.Cols + chunk - 1) / chunk
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, &scatterWorker{})

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"tokitai/def"
+	"tokitai/lower"
 )
 
 //go:embed kernels/check_index.cu
@@ -47,20 +48,20 @@ func checkSource(d *def.Definition, name string) string {
 
 // PlanChecked is Plan with a checking pass before: if an index has no row, the launches
 // write nothing, and the words that [Plan.Place] is told of say why.
-func (k *Kernel) PlanChecked(p *Plan, operands []Operand, params []float64, limits Limits) error {
+func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 	p.reset()
 	for i := range k.d.Operands {
 		o := &k.d.Operands[i]
 		if !o.IsIndex {
 			continue
 		}
-		a := &operands[i]
+		a := &call.Operands[i]
 		if a.Rows > maxChecked {
 			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where bad ones are rejected", k.d.Name, o.Name, a.Rows)
 		}
-		c := Check{Operand: i, Bound: boundOf(k.d, o, operands)}
+		c := Check{Operand: i, Bound: call.Size(k.d, o.Bound)}
 		if o.Except != "" {
-			c.Except = int32(params[k.d.Param(o.Except)])
+			c.Except = int32(call.Params[k.d.Param(o.Except)])
 		}
 		blocks := min(tiles(a.Rows, 256), max(8*limits.Multiprocessors, 1))
 		p.launch(k.check, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{256, 1, 1}, 0)
@@ -71,17 +72,5 @@ func (k *Kernel) PlanChecked(p *Plan, operands []Operand, params []float64, limi
 		p.bools(o.Except != "")
 		p.Checks = append(p.Checks, c)
 	}
-	return k.planner.launches(p, operands, params, limits)
-}
-
-// boundOf is the size that limits an index.
-func boundOf(d *def.Definition, index *def.Operand, operands []Operand) int {
-	for i := range d.Operands {
-		for n, letter := range d.Operands[i].Dims {
-			if letter == index.Bound && len(d.Operands[i].Dims) == 2 {
-				return [2]int{operands[i].Rows, operands[i].Cols}[n]
-			}
-		}
-	}
-	panic("gpu: " + d.Name + ": nothing limits " + index.Name)
+	return k.planner.launches(p, call, limits)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -52,11 +53,11 @@ func TestCheckingPass(t *testing.T) {
 		out := bytes.Repeat([]byte{guardByte}, 2*queries*cols)
 		buffers := [][]byte{index, make([]byte, 2*table*cols), out, words}
 		var plan gpu.Plan
-		err := k.PlanChecked(&plan, []gpu.Operand{
-			{Pointer: simtest.Pointer(0), DType: num.I32, Rows: queries, Cols: 1, Stride: 1 + gap},
-			{Pointer: simtest.Pointer(1), DType: num.F16, Rows: table, Cols: cols, Stride: cols},
-			{Pointer: simtest.Pointer(2), DType: num.F16, Rows: queries, Cols: cols, Stride: cols},
-		}, nil, limits)
+		err := k.PlanChecked(&plan, newCall(d, []lower.Operand{
+			{Array: num.Array{DType: num.I32, Rows: queries, Cols: 1, Stride: 1 + gap}, Pointer: simtest.Pointer(0)},
+			{Array: num.Array{DType: num.F16, Rows: table, Cols: cols, Stride: cols}, Pointer: simtest.Pointer(1)},
+			{Array: num.Array{DType: num.F16, Rows: queries, Cols: cols, Stride: cols}, Pointer: simtest.Pointer(2)},
+		}, nil), limits)
 		if err != nil || len(plan.Checks) != 1 || plan.Checks[0] != (gpu.Check{Operand: 0, Bound: table}) {
 			t.Fatalf("got checks %+v, %v", plan.Checks, err)
 		}
@@ -92,7 +93,7 @@ func TestCheckedPlan(t *testing.T) {
 	operands := operandsOf(d, dtypes, 3, 1000)
 	label := d.Operand("label")
 	var plan gpu.Plan
-	if err := k.PlanChecked(&plan, operands, []float64{-100, 0.1}, limits); err != nil {
+	if err := k.PlanChecked(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err != nil {
 		t.Fatal(err)
 	}
 	if want := []gpu.Check{{Operand: label, Bound: 1000, Except: -100}}; !slices.Equal(plan.Checks, want) {
@@ -107,11 +108,11 @@ func TestCheckedPlan(t *testing.T) {
 			t.Errorf("launch %d is not told where the word is", i)
 		}
 	}
-	if err := k.Plan(&plan, operands, []float64{-100, 0.1}, limits); err != nil || len(plan.Launches) != 1 || len(plan.Checks) != 0 {
+	if err := k.Plan(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err != nil || len(plan.Launches) != 1 || len(plan.Checks) != 0 {
 		t.Errorf("without checks: got %d launches, %d checks, %v", len(plan.Launches), len(plan.Checks), err)
 	}
 	operands[label].Rows = 1<<32 + 1
-	if err := k.PlanChecked(&plan, operands, []float64{-100, 0.1}, limits); err == nil || !strings.Contains(err.Error(), fmt.Sprint(1<<32+1, " indices")) {
+	if err := k.PlanChecked(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err == nil || !strings.Contains(err.Error(), fmt.Sprint(1<<32+1, " indices")) {
 		t.Errorf("too many indices: got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -77,15 +78,15 @@ func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Ker
 func named(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 
 // isVector reports whether every row of an operand begins at a multiple of 16 bytes.
-func isVector(o *Operand) bool {
+func isVector(o *lower.Operand) bool {
 	return o.Pointer%16 == 0 && (o.Rows <= 1 || o.Stride*o.DType.Size()%16 == 0)
 }
 
 func tiles(n, size int) int { return (n + size - 1) / size }
 
 // launches implements planner.
-func (k *contraction) launches(p *Plan, operands []Operand, _ []float64, limits Limits) error {
-	left, right, result := &operands[0], &operands[1], &operands[2]
+func (k *contraction) launches(p *Plan, c *lower.Call, limits Limits) error {
+	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	depth := left.Cols
 	if k.d.TransposeLeft {
 		depth = left.Rows

@@ -10,6 +10,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -94,15 +95,15 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 	run := simtest.Run{Warp: warp, Seed: seed}
 	var plan gpu.Plan
 	for _, c := range p.calls {
-		var operands []gpu.Operand
+		var operands []lower.Operand
 		for i, a := range c.operands {
 			start := len(c.buffers[i]) - len(a.Data)
-			operands = append(operands, gpu.Operand{Pointer: simtest.Pointer(len(run.Buffers)) + uint64(start), DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
+			operands = append(operands, lower.Operand{Array: num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride}, Pointer: simtest.Pointer(len(run.Buffers)) + uint64(start)})
 			run.Buffers = append(run.Buffers, append([]byte(nil), c.buffers[i]...))
 		}
 		limits := c.limits
 		limits.WarpWidth = warp
-		if err := c.kernel.Plan(&plan, operands, nil, limits); err != nil {
+		if err := c.kernel.Plan(&plan, newCall(c.d, operands, nil), limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -45,8 +46,8 @@ func columnBlock(columns int) [3]uint32 {
 }
 
 // launches implements planner.
-func (k *gather) launches(p *Plan, operands []Operand, _ []float64, _ Limits) error {
-	index, table, out := &operands[0], &operands[1], &operands[2]
+func (k *gather) launches(p *Plan, c *lower.Call, _ Limits) error {
+	index, table, out := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	const rowsPerThread = 4
 	entry, perWord := gatherElement, 1
 	if isVector(table) && isVector(out) {

@@ -24,6 +24,7 @@ import (
 	"fmt"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -53,15 +54,6 @@ const (
 
 func (v Variant) String() string { return [...]string{"element", "vector"}[v] }
 
-// Operand is a matrix in the device's memory: a value per column is one row, a
-// value per row one column.
-type Operand struct {
-	Pointer    uint64
-	DType      num.DType
-	Rows, Cols int
-	Stride     int // elements from one row to the next
-}
-
 // Limits are what a launch plan needs to know of a device.
 type Limits struct {
 	WarpWidth       int // 32 or 64
@@ -79,14 +71,13 @@ type Kernel struct {
 
 // planner makes the launch plan of one kind of kernel.
 type planner interface {
-	launches(p *Plan, operands []Operand, params []float64, limits Limits) error
+	launches(p *Plan, c *lower.Call, limits Limits) error
 }
 
-// Plan replaces p by what computes the definition on its operands, in the order of the
-// definition, whose sizes have been checked.
-func (k *Kernel) Plan(p *Plan, operands []Operand, params []float64, limits Limits) error {
+// Plan replaces p by the launches that compute a call.
+func (k *Kernel) Plan(p *Plan, c *lower.Call, limits Limits) error {
 	p.reset()
-	return k.planner.launches(p, operands, params, limits)
+	return k.planner.launches(p, c, limits)
 }
 
 // Compile lowers a definition for operands stored in the given formats.
@@ -107,10 +98,10 @@ func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) 
 	return nil, fmt.Errorf("%s: no lowering for kind %s", d.Name, d.Kind)
 }
 
-// VariantOf is the fastest variant that the operands allow.
-func VariantOf(d *def.Definition, operands []Operand) Variant {
-	for i := range operands {
-		if !isAligned(d, &d.Operands[i], &operands[i]) {
+// VariantOf returns the fastest variant that a call's operands allow.
+func VariantOf(d *def.Definition, c *lower.Call) Variant {
+	for i := range c.Operands {
+		if !isAligned(d, &d.Operands[i], &c.Operands[i]) {
 			return Element
 		}
 	}
@@ -119,7 +110,7 @@ func VariantOf(d *def.Definition, operands []Operand) Variant {
 
 // isAligned reports whether an operand can be moved 16 bytes at a time, in groups of
 // eight elements. Values per row and single values are never moved in groups.
-func isAligned(d *def.Definition, o *def.Operand, a *Operand) bool {
+func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand) bool {
 	switch {
 	case o.Extent&def.PerColumn == 0:
 		return true

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // binding is what a launch's parameters are made of.
 type binding struct {
-	operands   []Operand
+	operands   []lower.Operand
 	params     []float64
 	rows, cols int
 
@@ -146,18 +147,15 @@ const maxColumns = 1 << 31
 // maxGrid is the most blocks that a launch asks for; kernels walk over the rest.
 const maxGrid = 1 << 30
 
-// bind finds the sizes of a call, and refuses operands that the kernels are not made for.
-func (k *rowwise) bind(b *binding, operands []Operand, params []float64) error {
-	if len(operands) != len(k.d.Operands) || len(params) != len(k.d.Params) {
-		return fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(operands), len(params), len(k.d.Operands), len(k.d.Params))
+// bind refuses a call whose operands the kernels are not made for.
+func (k *rowwise) bind(b *binding, c *lower.Call) error {
+	if len(c.Operands) != len(k.d.Operands) || len(c.Params) != len(k.d.Params) {
+		return fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(c.Operands), len(c.Params), len(k.d.Operands), len(k.d.Params))
 	}
 	*b = binding{}
-	b.operands, b.params = operands, params
-	for i := range operands {
-		o, a := &k.d.Operands[i], &operands[i]
-		if o.Extent == def.PerElement {
-			b.rows, b.cols = a.Rows, a.Cols
-		}
+	b.operands, b.params, b.rows, b.cols = c.Operands, c.Params, c.Rows, c.Cols
+	for i := range c.Operands {
+		o, a := &k.d.Operands[i], &c.Operands[i]
 		if a.DType != k.dtypes[i] {
 			return fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
 		}
@@ -175,9 +173,9 @@ func (k *rowwise) bind(b *binding, operands []Operand, params []float64) error {
 }
 
 // launches implements planner.
-func (k *rowwise) launches(p *Plan, operands []Operand, params []float64, limits Limits) error {
+func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 	b := &p.binding
-	if err := k.bind(b, operands, params); err != nil {
+	if err := k.bind(b, c); err != nil {
 		return err
 	}
 	launch := func(entry, blocks, y, threads, shared int) {

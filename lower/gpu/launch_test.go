@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op/adamw"
@@ -20,12 +21,21 @@ import (
 // limits are those of an H200.
 var limits = gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10}
 
+// newCall returns a call on operands.
+func newCall(d *def.Definition, operands []lower.Operand, params []float64) *lower.Call {
+	c := &lower.Call{Operands: operands, Params: params}
+	if len(operands) == len(d.Operands) {
+		c.Measure(d)
+	}
+	return c
+}
+
 // operandsOf are contiguous operands of R×C.
-func operandsOf(d *def.Definition, dtypes []num.DType, r, c int) []gpu.Operand {
-	var all []gpu.Operand
+func operandsOf(d *def.Definition, dtypes []num.DType, r, c int) []lower.Operand {
+	var all []lower.Operand
 	for i := range d.Operands {
 		rows, cols := d.Operands[i].Matrix(map[string]int{"R": r, "C": c})
-		all = append(all, gpu.Operand{Pointer: uint64(i+1) << 44, DType: dtypes[i], Rows: rows, Cols: cols, Stride: cols})
+		all = append(all, lower.Operand{Array: num.Array{DType: dtypes[i], Rows: rows, Cols: cols, Stride: cols}, Pointer: uint64(i+1) << 44})
 	}
 	return all
 }
@@ -73,7 +83,7 @@ func TestRowStorage(t *testing.T) {
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
-		err := k.Plan(&plan, operandsOf(d, dtypes, x.rows, x.cols), nil, l)
+		err := k.Plan(&plan, newCall(d, operandsOf(d, dtypes, x.rows, x.cols), nil), l)
 		if err != nil || len(plan.Launches) != 1 || plan.ScratchBytes != 0 {
 			t.Fatalf("%+v: got %d launches, %d bytes of scratch memory, error %v; want one launch", x, len(plan.Launches), plan.ScratchBytes, err)
 		}
@@ -104,7 +114,7 @@ func TestLaunchOrder(t *testing.T) {
 		{norm.ClipDefinition, 1, 1, "flat", 0},
 	} {
 		k, dtypes := compileVector(t, x.d)
-		if err := k.Plan(&plan, operandsOf(x.d, dtypes, x.r, x.c), make([]float64, len(x.d.Params)), limits); err != nil {
+		if err := k.Plan(&plan, newCall(x.d, operandsOf(x.d, dtypes, x.r, x.c), make([]float64, len(x.d.Params))), limits); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -124,7 +134,7 @@ func TestPackedParameters(t *testing.T) {
 	operands := operandsOf(d, dtypes, 3, 1000)
 	operands[0].Stride = 1024
 	var plan gpu.Plan
-	if err := k.Plan(&plan, operands, []float64{-100, 0.1}, limits); err != nil {
+	if err := k.Plan(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err != nil {
 		t.Fatal(err)
 	}
 	p := plan.Launches[0].Params
@@ -152,7 +162,7 @@ func TestPlace(t *testing.T) {
 	k, dtypes := compileVector(t, d)
 	operands := operandsOf(d, dtypes, 5, 1000)
 	var plan gpu.Plan
-	if err := k.Plan(&plan, operands, nil, limits); err != nil {
+	if err := k.Plan(&plan, newCall(d, operands, nil), limits); err != nil {
 		t.Fatal(err)
 	}
 	without := make([][]byte, len(plan.Launches))
@@ -182,10 +192,10 @@ func TestPlace(t *testing.T) {
 func TestPlanAllocatesNothing(t *testing.T) {
 	for _, d := range []*def.Definition{softmax.ForwardDefinition, layernorm.BackwardDefinition, norm.SquareSumDefinition} {
 		k, dtypes := compileVector(t, d)
-		operands, params := operandsOf(d, dtypes, 100, 70000), make([]float64, len(d.Params))
+		call := newCall(d, operandsOf(d, dtypes, 100, 70000), make([]float64, len(d.Params)))
 		var plan gpu.Plan
 		var err error
-		if n := testing.AllocsPerRun(100, func() { err = k.Plan(&plan, operands, params, limits); plan.Place(1<<40, 0) }); n != 0 || err != nil {
+		if n := testing.AllocsPerRun(100, func() { err = k.Plan(&plan, call, limits); plan.Place(1<<40, 0) }); n != 0 || err != nil {
 			t.Errorf("%s: %v allocations, error %v", d.Name, n, err)
 		}
 	}
@@ -203,7 +213,7 @@ func BenchmarkPlan(b *testing.B) {
 			var plan gpu.Plan
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := k.Plan(&plan, operands, params, limits); err != nil {
+				if err := k.Plan(&plan, newCall(d, operands, params), limits); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -218,25 +228,25 @@ func TestRefusedOperands(t *testing.T) {
 	var plan gpu.Plan
 	for _, x := range []struct {
 		name   string
-		change func(o []gpu.Operand) []gpu.Operand
+		change func(o []lower.Operand) []lower.Operand
 		want   string
 	}{
-		{"too few", func(o []gpu.Operand) []gpu.Operand { return o[:1] }, "got 1 operands"},
-		{"another format", func(o []gpu.Operand) []gpu.Operand { o[0].DType = num.F32; return o }, "x is stored as f32"},
-		{"unaligned base", func(o []gpu.Operand) []gpu.Operand { o[1].Pointer += 2; return o }, "y does not consist of rows of whole groups"},
-		{"unaligned rows", func(o []gpu.Operand) []gpu.Operand { o[0].Stride++; return o }, "x does not consist of rows of whole groups"},
-		{"no rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 0, 8) }, "got 0 rows"},
-		{"long rows", func([]gpu.Operand) []gpu.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
+		{"too few", func(o []lower.Operand) []lower.Operand { return o[:1] }, "got 1 operands"},
+		{"another format", func(o []lower.Operand) []lower.Operand { o[0].DType = num.F32; return o }, "x is stored as f32"},
+		{"unaligned base", func(o []lower.Operand) []lower.Operand { o[1].Pointer += 2; return o }, "y does not consist of rows of whole groups"},
+		{"unaligned rows", func(o []lower.Operand) []lower.Operand { o[0].Stride++; return o }, "x does not consist of rows of whole groups"},
+		{"no rows", func([]lower.Operand) []lower.Operand { return operandsOf(d, dtypes, 0, 8) }, "got 0 rows"},
+		{"long rows", func([]lower.Operand) []lower.Operand { return operandsOf(d, dtypes, 1, 1<<31+8) }, "want at most 2147483648"},
 	} {
 		operands := x.change(operandsOf(d, dtypes, 4, 64))
-		if err := k.Plan(&plan, operands, nil, limits); err == nil || !strings.Contains(err.Error(), x.want) {
+		if err := k.Plan(&plan, newCall(d, operands, nil), limits); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: got %v, want an error with %q", x.name, err, x.want)
 		}
-		if strings.HasPrefix(x.name, "unaligned") && gpu.VariantOf(d, operands) != gpu.Element {
+		if strings.HasPrefix(x.name, "unaligned") && gpu.VariantOf(d, newCall(d, operands, nil)) != gpu.Element {
 			t.Errorf("%s: the vector variant is chosen", x.name)
 		}
 	}
-	if gpu.VariantOf(d, operandsOf(d, dtypes, 4, 64)) != gpu.Vector {
+	if gpu.VariantOf(d, newCall(d, operandsOf(d, dtypes, 4, 64), nil)) != gpu.Vector {
 		t.Error("aligned operands: the element variant is chosen")
 	}
 	if _, err := gpu.Compile(d, dtypes[:1], gpu.Element); err == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -100,8 +101,8 @@ const (
 )
 
 // launches implements planner.
-func (k *scatter) launches(p *Plan, operands []Operand, _ []float64, limits Limits) error {
-	index, in, result := &operands[0], &operands[1], &operands[2]
+func (k *scatter) launches(p *Plan, c *lower.Call, limits Limits) error {
+	index, in, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	queries, rows, cols := index.Rows, result.Rows, result.Cols
 	if queries > math.MaxInt32 || rows >= math.MaxInt32 {
 		return fmt.Errorf("%s: %d queries into %d rows are too many, want at most 2^31-1 and 2^31-2", k.d.Name, queries, rows)

@@ -13,6 +13,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -215,14 +216,14 @@ func (b *batch) plan(t testing.TB, warp int, isApart bool) (run simtest.Run, rea
 				at[start] = base + uint64(start)
 			}
 		}
-		var operands []gpu.Operand
+		var operands []lower.Operand
 		for o, a := range c.operands {
-			operands = append(operands, gpu.Operand{Pointer: at[c.starts[o]], DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride})
+			operands = append(operands, lower.Operand{Array: num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride}, Pointer: at[c.starts[o]]})
 		}
 		// Scratch memory begins as NaN and ends in a guard, or in nothing.
 		limits := c.limits
 		limits.WarpWidth = warp
-		if err := c.kernel.Plan(&plan, operands, c.params, limits); err != nil {
+		if err := c.kernel.Plan(&plan, newCall(c.d, operands, c.params), limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)

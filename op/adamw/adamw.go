@@ -207,7 +207,7 @@ type Random struct {
 }
 
 // Step updates one tensor in place; t counts steps from 1.
-func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, opts ...engine.Option) error {
+func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, opts ...engine.CallOption) error {
 	if err := mode.check(InPlaceDefinition.Name); err != nil {
 		return err
 	}
@@ -226,19 +226,19 @@ type callMemory struct {
 }
 
 // calling is a step in a valid mode as a call, in memory that it is given.
-func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, memory *callMemory) (engine.Calling, error) {
+func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, memory *callMemory) (engine.CallSpec, error) {
 	d := mode.Definition()
 	if err := h.check(d.Name, mode, t); err != nil {
-		return engine.Calling{}, err
+		return engine.CallSpec{}, err
 	}
 	if mode != Master && s.Copy != nil {
-		return engine.Calling{}, refuseCopy(d.Name, mode)
+		return engine.CallSpec{}, refuseCopy(d.Name, mode)
 	}
 	if err := checkTensor(d.Name, float64(r.Tensor)); err != nil {
-		return engine.Calling{}, err
+		return engine.CallSpec{}, err
 	}
 	p := h.params(t)
-	c := engine.Calling{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, grad), Params: append(memory.params[:0], p[:]...)}
+	c := engine.CallSpec{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, grad), Params: append(memory.params[:0], p[:]...)}
 	switch mode {
 	case Master:
 		c.Tensors = append(c.Tensors, s.Copy)

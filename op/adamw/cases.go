@@ -166,7 +166,7 @@ func readSettings(operation string, v *op.Values) (s settings, err error) {
 
 const inputs = "weight, m, v and grad"
 
-func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 	s, err := readSettings(InPlaceDefinition.Name, v)
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Optio
 }
 
 // run steps copies of weight, m and v.
-func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.Option) (engine.Args, error) {
+func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.CallOption) (engine.Args, error) {
 	results := engine.Args{}
 	for _, name := range []string{"weight", "m", "v", "grad"} {
 		if in[name] == nil {
@@ -226,7 +226,7 @@ func splitName(name string) (group, role string, ok bool) {
 
 // runStepAll groups tensors by the part of their name before the last dot, and
 // numbers the groups in the order of their names.
-func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 	s, err := readSettings(stepAll, v)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package adamw_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/tensor"
@@ -11,7 +11,7 @@ import (
 
 // A model of one tensor with f32 weights and an f16 copy for its forward pass.
 func ExampleOptimizer() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	weight, err := tensor.FromFloat32(q.Device(), num.F32, []float32{1, -1}, 2)
 	if err != nil {
 		panic(err)
@@ -44,7 +44,7 @@ func ExampleOptimizer() {
 
 // In place, a 16-bit weight does not feel a small step.
 func ExampleStep() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	moments := func() *tensor.Tensor { x, _ := tensor.New(q.Device(), num.F32, 1); return x }
 	grad, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{1}, 1)
 	hyper := adamw.DefaultHyper

@@ -209,7 +209,7 @@ func (o *Optimizer) Restore(steps int) error {
 // Everything is checked before anything is written. Should a step nevertheless
 // end halfway, because its context was canceled or the device failed, some
 // weights have moved and others not; then StepAll refuses until Restore.
-func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...engine.Option) error {
+func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...engine.CallOption) error {
 	if err := o.checkMade(); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 	if len(grads) != len(o.state) {
 		return &tensor.BadArgument{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
 	}
-	calls := make([]engine.Calling, len(o.state))
+	calls := make([]engine.CallSpec, len(o.state))
 	for i := range o.state {
 		if err := o.check(i, grads[i]); err != nil {
 			return o.name(i, err)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"tokitai/device/cpu"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/optest"
@@ -50,19 +50,19 @@ func TestOptimizerCountsFromOne(t *testing.T) {
 			}
 			states = append(states, s)
 		}
-		o, err := New(engine.CPU(), Options{Mode: mode, Hyper: usual(1e-2), Seed: 99}, parameters)
+		o, err := New(cpu.Queue(), Options{Mode: mode, Hyper: usual(1e-2), Seed: 99}, parameters)
 		optest.OK(t, err)
 		for step := 1; step <= 3; step++ {
 			if step == 3 {
 				o.SetLR(1e-3)
 			}
-			optest.OK(t, o.StepAll(engine.CPU(), grads))
+			optest.OK(t, o.StepAll(cpu.Queue(), grads))
 			if o.Steps() != step {
 				t.Errorf("%s: after step %d the optimizer counts %d", mode, step, o.Steps())
 			}
 			for i, s := range states {
 				h := Hyper{LR: []float64{0, 1e-2, 1e-2, 1e-3}[step] * []float64{1, 0.5, 1}[i], Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: []float64{0.01, 0, 0.01}[i]}
-				optest.OK(t, Step(engine.CPU(), mode, s, grads[i], h, step, Random{Seed: 99, Tensor: int32(i)}))
+				optest.OK(t, Step(cpu.Queue(), mode, s, grads[i], h, step, Random{Seed: 99, Tensor: int32(i)}))
 				m, v := o.Moments(i)
 				optest.SameBits(t, "weight", parameters[i].Weight, s.Weight)
 				optest.SameBits(t, "m", m, s.M)
@@ -73,7 +73,7 @@ func TestOptimizerCountsFromOne(t *testing.T) {
 			}
 		}
 		optest.OK(t, o.Close())
-		if err := o.StepAll(engine.CPU(), grads); !errors.Is(err, tensor.ErrBadArgument) {
+		if err := o.StepAll(cpu.Queue(), grads); !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("%s: a step of a closed optimizer gives %v", mode, err)
 		}
 	}
@@ -82,16 +82,16 @@ func TestOptimizerCountsFromOne(t *testing.T) {
 // A run that is saved after two steps and restored goes on with the same bits.
 func TestOptimizerRestore(t *testing.T) {
 	parameters, grads := model(t, Stochastic)
-	o, err := New(engine.CPU(), Options{Mode: Stochastic, Hyper: usual(1e-2), Seed: 5}, parameters)
+	o, err := New(cpu.Queue(), Options{Mode: Stochastic, Hyper: usual(1e-2), Seed: 5}, parameters)
 	optest.OK(t, err)
 	for range 2 {
-		optest.OK(t, o.StepAll(engine.CPU(), grads))
+		optest.OK(t, o.StepAll(cpu.Queue(), grads))
 	}
 	restored := slices.Clone(parameters)
 	for i, p := range parameters {
 		restored[i].Weight = optest.Vector(t, p.Weight.DType(), optest.Floats(t, p.Weight)...)
 	}
-	other, err := New(engine.CPU(), Options{Mode: Stochastic, Hyper: usual(1e-2), Seed: 5}, restored)
+	other, err := New(cpu.Queue(), Options{Mode: Stochastic, Hyper: usual(1e-2), Seed: 5}, restored)
 	optest.OK(t, err)
 	for i := range parameters {
 		m, v := o.Moments(i)
@@ -101,8 +101,8 @@ func TestOptimizerRestore(t *testing.T) {
 	}
 	optest.OK(t, other.Restore(o.Steps()))
 	for range 2 {
-		optest.OK(t, o.StepAll(engine.CPU(), grads))
-		optest.OK(t, other.StepAll(engine.CPU(), grads))
+		optest.OK(t, o.StepAll(cpu.Queue(), grads))
+		optest.OK(t, other.StepAll(cpu.Queue(), grads))
 	}
 	for i := range parameters {
 		optest.SameBits(t, "weight", restored[i].Weight, parameters[i].Weight)
@@ -156,10 +156,10 @@ func TestOptimizerRefusesParameters(t *testing.T) {
 		parameters, _ := model(t, c.mode)
 		o := Options{Mode: c.mode, Hyper: usual(1e-3)}
 		c.change(parameters, &o)
-		_, err := New(engine.CPU(), o, parameters)
+		_, err := New(cpu.Queue(), o, parameters)
 		t.Run(name, func(t *testing.T) { optest.Refused(t, err, "adamw.step_all", c.operand, c.clause) })
 	}
-	_, err = New(engine.CPU(), Options{}, nil)
+	_, err = New(cpu.Queue(), Options{}, nil)
 	optest.Refused(t, err, "adamw.step_all", "parameters", "")
 	parameters, _ := model(t, InPlace)
 	_, err = New(nil, Options{}, parameters)
@@ -169,9 +169,9 @@ func TestOptimizerRefusesParameters(t *testing.T) {
 // A bad gradient is found before the first weight moves.
 func TestOptimizerWritesNothingOnError(t *testing.T) {
 	parameters, grads := model(t, InPlace)
-	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	o, err := New(cpu.Queue(), Options{Hyper: usual(1e-2)}, parameters)
 	optest.OK(t, err)
-	optest.OK(t, o.StepAll(engine.CPU(), grads))
+	optest.OK(t, o.StepAll(cpu.Queue(), grads))
 	var before [][]uint32
 	contents := func() (all [][]uint32) {
 		for i, p := range parameters {
@@ -199,7 +199,7 @@ func TestOptimizerWritesNothingOnError(t *testing.T) {
 		"its own weight":             {[]*tensor.Tensor{parameters[0].Weight, grads[1], grads[2]}, 1e-2},
 	} {
 		o.SetLR(c.lr)
-		if err := o.StepAll(engine.CPU(), c.grads); !errors.Is(err, tensor.ErrBadArgument) {
+		if err := o.StepAll(cpu.Queue(), c.grads); !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("%s: got error %v, want a BadArgument", name, err)
 		}
 		if o.Steps() != 1 {
@@ -212,7 +212,7 @@ func TestOptimizerWritesNothingOnError(t *testing.T) {
 		}
 	}
 	o.SetLR(1e-2)
-	optest.OK(t, o.StepAll(engine.CPU(), grads))
+	optest.OK(t, o.StepAll(cpu.Queue(), grads))
 	if slices.Equal(contents()[0], before[0]) {
 		t.Error("a good step has changed nothing")
 	}
@@ -234,22 +234,22 @@ func (h *haltAfter) After(*engine.Record, error) {
 // A step that ends between two tensors is not taken for a whole one.
 func TestOptimizerRefusesAfterHalfAStep(t *testing.T) {
 	parameters, grads := model(t, InPlace)
-	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	o, err := New(cpu.Queue(), Options{Hyper: usual(1e-2)}, parameters)
 	optest.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err = o.StepAll(engine.CPU().WithContext(ctx), grads, engine.WithObserver(&haltAfter{1, cancel}))
+	err = o.StepAll(cpu.Queue().WithContext(ctx), grads, engine.WithObserver(&haltAfter{1, cancel}))
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got error %v, want context.Canceled", err)
 	}
 	if o.Steps() != 0 {
 		t.Errorf("the optimizer counts %d steps", o.Steps())
 	}
-	if err := o.StepAll(engine.CPU(), grads); !errors.Is(err, context.Canceled) {
+	if err := o.StepAll(cpu.Queue(), grads); !errors.Is(err, context.Canceled) {
 		t.Errorf("the next step gives %v, want the first one's error", err)
 	}
 	optest.OK(t, o.Restore(0))
-	optest.OK(t, o.StepAll(engine.CPU(), grads))
+	optest.OK(t, o.StepAll(cpu.Queue(), grads))
 }
 
 func TestOperationStepAll(t *testing.T) {
@@ -264,7 +264,7 @@ func TestOperationStepAll(t *testing.T) {
 	run := func(in engine.Args) (engine.Args, error) {
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
-		return o.Run(engine.CPU(), in, v)
+		return o.Run(cpu.Queue(), in, v)
 	}
 	out, err := run(in)
 	optest.OK(t, err)
@@ -311,13 +311,13 @@ func TestOperationStepAllNumbersByName(t *testing.T) {
 	}
 	v, err := all.NewValues(given)
 	optest.OK(t, err)
-	out, err := all.Run(engine.CPU(), in, v)
+	out, err := all.Run(cpu.Queue(), in, v)
 	optest.OK(t, err)
 	for i, name := range names {
 		given["tensor"] = strconv.Itoa(i)
 		v, err := step.NewValues(given)
 		optest.OK(t, err)
-		want, err := step.Run(engine.CPU(), group, v)
+		want, err := step.Run(cpu.Queue(), group, v)
 		optest.OK(t, err)
 		optest.SameBits(t, name+".weight", out[name+".weight"], want["weight"])
 	}
@@ -329,7 +329,7 @@ func TestOperationStepAllNumbersByName(t *testing.T) {
 // Nothing that New did not make panics, or takes a step.
 func TestOptimizerNilAndEmpty(t *testing.T) {
 	for _, o := range []*Optimizer{nil, {}} {
-		optest.Refused(t, o.StepAll(engine.CPU(), nil), "adamw.step_all", "optimizer", "")
+		optest.Refused(t, o.StepAll(cpu.Queue(), nil), "adamw.step_all", "optimizer", "")
 		optest.Refused(t, o.StepAll(nil, []*tensor.Tensor{nil}), "adamw.step_all", "optimizer", "")
 		optest.Refused(t, o.Restore(1), "adamw.step_all", "optimizer", "")
 		o.SetLR(1)
@@ -348,9 +348,9 @@ func TestOptimizerFreezes(t *testing.T) {
 	parameters, grads := model(t, InPlace)
 	parameters[0].LRScale = 0
 	before := optest.Bits(t, parameters[0].Weight)
-	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	o, err := New(cpu.Queue(), Options{Hyper: usual(1e-2)}, parameters)
 	optest.OK(t, err)
-	optest.OK(t, o.StepAll(engine.CPU(), grads))
+	optest.OK(t, o.StepAll(cpu.Queue(), grads))
 	optest.WantBits(t, "the frozen weight", parameters[0].Weight, before...)
 	if m, _ := o.Moments(0); optest.Floats(t, m)[0] == 0 {
 		t.Error("m is still 0")
@@ -366,16 +366,16 @@ func (refusing) After(*engine.Record, error) {}
 // A step that was refused before anything moved can be taken again.
 func TestOptimizerGoesOnWhenNothingMoved(t *testing.T) {
 	parameters, grads := model(t, InPlace)
-	o, err := New(engine.CPU(), Options{Hyper: usual(1e-2)}, parameters)
+	o, err := New(cpu.Queue(), Options{Hyper: usual(1e-2)}, parameters)
 	optest.OK(t, err)
 	before := optest.Floats(t, parameters[0].Weight)
-	if err := o.StepAll(engine.CPU(), grads, engine.WithObserver(refusing{})); err == nil {
+	if err := o.StepAll(cpu.Queue(), grads, engine.WithObserver(refusing{})); err == nil {
 		t.Fatal("a refused step succeeded")
 	}
 	if after := optest.Floats(t, parameters[0].Weight); !slices.Equal(before, after) {
 		t.Errorf("weights moved from %v to %v", before, after)
 	}
-	if err := o.StepAll(engine.CPU(), grads); err != nil || o.Steps() != 1 {
+	if err := o.StepAll(cpu.Queue(), grads); err != nil || o.Steps() != 1 {
 		t.Errorf("the step after: %v, %d steps", err, o.Steps())
 	}
 }

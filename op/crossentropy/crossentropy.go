@@ -62,6 +62,6 @@ var DefaultParams = Params{Scale: 1, Ignore: DefaultIgnore}
 
 // Run computes the loss of every row and the gradient of its logits. dlogits may
 // be logits itself.
-func Run(q *engine.Queue, loss, dlogits, logits, label *tensor.Tensor, p Params, opts ...engine.Option) error {
+func Run(q *engine.Queue, loss, dlogits, logits, label *tensor.Tensor, p Params, opts ...engine.CallOption) error {
 	return engine.Call(q, Definition, []*tensor.Tensor{logits, label, loss, dlogits}, []float64{float64(p.Ignore), p.Scale}, opts...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
@@ -25,7 +26,7 @@ var (
 func subject(p Params) optest.Subject {
 	return optest.Subject{
 		Definition: Definition, Params: []float64{float64(p.Ignore), p.Scale}, Data: Operations[0].Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Run(q, x[2], x[3], x[0], x[1], p, opts...)
 		},
 	}
@@ -47,7 +48,7 @@ func run(t testing.TB, d num.DType, p Params, labels []int32, logits ...float32)
 	t.Helper()
 	x := optest.Matrix(t, d, len(labels), logits...)
 	loss, dlogits = optest.Garbage(t, num.F32, len(labels)), optest.Garbage(t, d, x.Shape()...)
-	optest.OK(t, Run(engine.CPU(), loss, dlogits, x, optest.Ints(t, labels...), p))
+	optest.OK(t, Run(cpu.Queue(), loss, dlogits, x, optest.Ints(t, labels...), p))
 	return loss, dlogits
 }
 
@@ -170,7 +171,7 @@ func TestClauses(t *testing.T) {
 			for _, bad := range []int32{-1, 2, -99, math.MinInt32, math.MaxInt32} {
 				x := optest.Matrix(t, num.F16, 2, 0, 0, 0, 0)
 				loss := optest.Vector(t, num.F32, 7, 7)
-				err := Run(engine.CPU(), loss, x, x, optest.Ints(t, 1, bad), DefaultParams)
+				err := Run(cpu.Queue(), loss, x, x, optest.Ints(t, 1, bad), DefaultParams)
 				var index *engine.IndexError
 				if !errors.As(err, &index) || index.Op != "crossentropy" || index.Operand != "label" || index.Position != 1 || index.Value != bad {
 					t.Errorf("label %d gives %v, want an IndexError that names it", bad, err)
@@ -182,7 +183,7 @@ func TestClauses(t *testing.T) {
 		"C3_skipped": func(t *testing.T) {
 			x := optest.Matrix(t, num.F16, 3, nan, 0, 0, 0, 0, 0)
 			loss := optest.Garbage(t, num.F32, 3)
-			optest.OK(t, Run(engine.CPU(), loss, x, x, optest.Ints(t, 2, -1, 1), Params{Scale: -1, Ignore: -100}, engine.WithBadIndex(engine.Skip)))
+			optest.OK(t, Run(cpu.Queue(), loss, x, x, optest.Ints(t, 2, -1, 1), Params{Scale: -1, Ignore: -100}, engine.WithBadIndex(engine.Skip)))
 			optest.Want(t, "loss", loss, 0, 0, math.Ln2)
 			optest.Want(t, "dlogits", x, 0, 0, 0, 0, -0.5, 0.5)
 		},
@@ -205,7 +206,7 @@ func TestClauses(t *testing.T) {
 			for _, scale := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e39} {
 				x := optest.Matrix(t, num.F32, 1, 1, 2)
 				loss := optest.Vector(t, num.F32, 7)
-				err := Run(engine.CPU(), loss, x, x, optest.Ints(t, 0), Params{Scale: scale, Ignore: DefaultIgnore})
+				err := Run(cpu.Queue(), loss, x, x, optest.Ints(t, 0), Params{Scale: scale, Ignore: DefaultIgnore})
 				optest.Refused(t, err, "crossentropy", "scale", "crossentropy.C6")
 				optest.Want(t, "logits after a refusal", x, 1, 2)
 				optest.Want(t, "loss after a refusal", loss, 7)
@@ -267,7 +268,7 @@ func TestOperation(t *testing.T) {
 	in := engine.Args{"logits": optest.Matrix(t, num.F32, 2, 1, 1, 4, 4), "label": optest.Ints(t, 0, 7)}
 	v, err := o.NewValues(map[string]string{"scale": "4", "ignore": "7"})
 	optest.OK(t, err)
-	out, err := o.Run(engine.CPU(), in, v)
+	out, err := o.Run(cpu.Queue(), in, v)
 	optest.OK(t, err)
 	optest.Want(t, "loss", out["loss"], math.Ln2, 0)
 	optest.Want(t, "dlogits", out["dlogits"], -2, 2, 0, 0)
@@ -277,7 +278,7 @@ func TestOperation(t *testing.T) {
 	} {
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
-		if _, err := o.Run(engine.CPU(), in, v); !errors.Is(err, tensor.ErrBadArgument) {
+		if _, err := o.Run(cpu.Queue(), in, v); !errors.Is(err, tensor.ErrBadArgument) {
 			t.Errorf("a bad %s gives %v", name, err)
 		}
 	}

@@ -3,14 +3,14 @@ package crossentropy_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/crossentropy"
 	"tokitai/tensor"
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	logits, err := tensor.FromFloat32(q.Device(), num.F16, []float32{
 		2, 2, 2, 2,
 		0, 8, 0, 0,
@@ -39,7 +39,7 @@ func Example() {
 }
 
 func ExampleRun_badLabel() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	logits, _ := tensor.New(q.Device(), num.F16, 2, 4)
 	label, _ := tensor.FromInt32(q.Device(), []int32{1, 4}, 2)
 	loss, _ := tensor.New(q.Device(), num.F32, 2)

@@ -46,7 +46,7 @@ var Operations = []*op.Operation{
 }
 
 // runForward keeps the dimensions of index: out has those and D.
-func runForward(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Option) (engine.Args, error) {
+func runForward(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 	index, weight := in["index"], in["weight"]
 	if index == nil || weight == nil || len(in) != 2 {
 		return op.Eval(q, ForwardDefinition, in, nil, opts...) // which says what is missing, or too much
@@ -65,7 +65,7 @@ func runForward(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Op
 	return engine.Args{"out": out}, q.Wait()
 }
 
-func runBackward(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+func runBackward(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 	isAdded, out, vocab := v.Bool("accumulate"), v.Text("out"), int64(0)
 	if !isAdded || v.IsGiven("vocab") {
 		vocab = v.Int("vocab", 1, math.MaxInt32)

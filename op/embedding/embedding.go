@@ -50,16 +50,16 @@ func scatter(name string, accumulate bool) *def.Definition {
 }
 
 // Forward copies rows of weight to out.
-func Forward(q *engine.Queue, out, index, weight *tensor.Tensor, opts ...engine.Option) error {
+func Forward(q *engine.Queue, out, index, weight *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{index, weight, out}, nil, opts...)
 }
 
 // Backward sums rows of dout into dweight, whose old value is overwritten.
-func Backward(q *engine.Queue, dweight, index, dout *tensor.Tensor, opts ...engine.Option) error {
+func Backward(q *engine.Queue, dweight, index, dout *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{index, dout, dweight}, nil, opts...)
 }
 
 // Accumulate sums rows of dout into dweight, added to its old value.
-func Accumulate(q *engine.Queue, dweight, index, dout *tensor.Tensor, opts ...engine.Option) error {
+func Accumulate(q *engine.Queue, dweight, index, dout *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, AccumulateDefinition, []*tensor.Tensor{index, dout, dweight}, nil, opts...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -17,19 +18,19 @@ import (
 var (
 	forward = optest.Subject{
 		Definition: ForwardDefinition, Data: optest.Operation(Operations, "embedding.forward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Forward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	backward = optest.Subject{
 		Definition: BackwardDefinition, Data: optest.Operation(Operations, "embedding.backward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
 	accumulate = optest.Subject{
 		Definition: AccumulateDefinition,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Accumulate(q, x[2], x[0], x[1], opts...)
 		},
 	}
@@ -61,7 +62,7 @@ func TestErrors(t *testing.T) {
 func look(t testing.TB, weight *tensor.Tensor, index ...int32) *tensor.Tensor {
 	t.Helper()
 	out := optest.Garbage(t, weight.DType(), len(index), weight.Cols())
-	optest.OK(t, Forward(engine.CPU(), out, optest.Ints(t, index...), weight))
+	optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, index...), weight))
 	return out
 }
 
@@ -69,7 +70,7 @@ func look(t testing.TB, weight *tensor.Tensor, index ...int32) *tensor.Tensor {
 func column(t testing.TB, d, out num.DType, rows int, index []int32, dout ...float32) *tensor.Tensor {
 	t.Helper()
 	dweight := optest.Garbage(t, out, rows, 1)
-	optest.OK(t, Backward(engine.CPU(), dweight, optest.Ints(t, index...), optest.Matrix(t, d, len(dout), dout...)))
+	optest.OK(t, Backward(cpu.Queue(), dweight, optest.Ints(t, index...), optest.Matrix(t, d, len(dout), dout...)))
 	return dweight
 }
 
@@ -77,7 +78,7 @@ func column(t testing.TB, d, out num.DType, rows int, index []int32, dout ...flo
 func added(t testing.TB, d, out num.DType, old float32, dout ...float32) *tensor.Tensor {
 	t.Helper()
 	dweight := optest.Matrix(t, out, 1, old)
-	optest.OK(t, Accumulate(engine.CPU(), dweight, optest.Ints(t, make([]int32, len(dout))...), optest.Matrix(t, d, len(dout), dout...)))
+	optest.OK(t, Accumulate(cpu.Queue(), dweight, optest.Ints(t, make([]int32, len(dout))...), optest.Matrix(t, d, len(dout), dout...)))
 	return dweight
 }
 
@@ -89,9 +90,9 @@ func TestByHand(t *testing.T) {
 		index := optest.Ints(t, 2, 0, 2, 2)
 		dout := optest.Matrix(t, d, 4, 1, 10, 2, 20, 3, 30, 4, 40)
 		dweight := optest.Garbage(t, d, 3, 2)
-		optest.OK(t, Backward(engine.CPU(), dweight, index, dout))
+		optest.OK(t, Backward(cpu.Queue(), dweight, index, dout))
 		optest.Want(t, "dweight", dweight, 2, 20, 0, 0, 8, 80)
-		optest.OK(t, Accumulate(engine.CPU(), dweight, index, dout))
+		optest.OK(t, Accumulate(cpu.Queue(), dweight, index, dout))
 		optest.Want(t, "dweight twice", dweight, 4, 40, 0, 0, 16, 160)
 	}
 }
@@ -168,7 +169,7 @@ func TestForwardClauses(t *testing.T) {
 			badIndex(t, ForwardDefinition, forward.Call, 1)
 			out := optest.Garbage(t, num.F16, 3, 2)
 			weight := optest.Matrix(t, num.F16, 2, 1, 2, 3, 4)
-			optest.OK(t, Forward(engine.CPU(), out, optest.Ints(t, 2, 1, -1), weight, engine.WithBadIndex(engine.Skip)))
+			optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, 2, 1, -1), weight, engine.WithBadIndex(engine.Skip)))
 			optest.Want(t, "out", out, 0, 0, 3, 4, 0, 0)
 		},
 		"C4_many_queries": TestAncestor11_MoreQueriesThanRows,
@@ -177,13 +178,13 @@ func TestForwardClauses(t *testing.T) {
 }
 
 // badIndex has the second of two indices beyond every end of the table.
-func badIndex(t *testing.T, d *def.Definition, call func(*engine.Queue, []*tensor.Tensor, ...engine.Option) error, table int) {
+func badIndex(t *testing.T, d *def.Definition, call func(*engine.Queue, []*tensor.Tensor, ...engine.CallOption) error, table int) {
 	t.Helper()
 	for _, bad := range []int32{-1, 3, math.MinInt32, math.MaxInt32} {
 		x := []*tensor.Tensor{optest.Ints(t, 0, bad), optest.Garbage(t, num.F16, 2, 1), optest.Garbage(t, num.F16, 2, 1)}
 		x[table] = optest.Garbage(t, num.F16, 3, 1)
 		before := optest.Bits(t, x[2])
-		err := call(engine.CPU(), x)
+		err := call(cpu.Queue(), x)
 		var index *engine.IndexError
 		if !errors.As(err, &index) || index.Op != d.Name || index.Operand != "index" || index.Position != 1 || index.Value != bad || index.Bound != 3 {
 			t.Errorf("%s: index %d gives %v, want an IndexError that names it", d.Name, bad, err)
@@ -251,7 +252,7 @@ func TestBackwardClauses(t *testing.T) {
 					badIndex(t, d, s.Call, 2)
 					dweight := optest.Matrix(t, num.F16, 2, 0, 0)
 					x := []*tensor.Tensor{optest.Ints(t, 2, 1, -1), optest.Matrix(t, num.F16, 3, 1, 2, nan), dweight}
-					optest.OK(t, s.Call(engine.CPU(), x, engine.WithBadIndex(engine.Skip)))
+					optest.OK(t, s.Call(cpu.Queue(), x, engine.WithBadIndex(engine.Skip)))
 					optest.Want(t, "dweight", dweight, 0, 2)
 				},
 				"C6_rows_without_index": func(t *testing.T) {
@@ -259,7 +260,7 @@ func TestBackwardClauses(t *testing.T) {
 						dweight := optest.Garbage(t, in, 3, 2)
 						old := optest.Bits(t, dweight)
 						x := []*tensor.Tensor{optest.Ints(t, 1), optest.Matrix(t, in, 1, 0, 0), dweight}
-						optest.OK(t, s.Call(engine.CPU(), x))
+						optest.OK(t, s.Call(cpu.Queue(), x))
 						got := optest.Bits(t, dweight)
 						want := []uint32{0, 0, 0, 0, 0, 0}
 						if d.Accumulate {
@@ -323,11 +324,11 @@ func TestAncestor09_BadIndexLeavesNoUninitialisedRow(t *testing.T) {
 	weight := optest.Matrix(t, num.F16, 2, 1, 2, 3, 4)
 	out := optest.Garbage(t, num.F16, 2, 2)
 	before := optest.Bits(t, out)
-	if err := Forward(engine.CPU(), out, optest.Ints(t, 0, 2), weight); err == nil {
+	if err := Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight); err == nil {
 		t.Error("a bad index was accepted")
 	}
 	optest.WantBits(t, "out after a refusal, of which no part is written", out, before...)
-	optest.OK(t, Forward(engine.CPU(), out, optest.Ints(t, 0, 2), weight, engine.WithBadIndex(engine.Skip)))
+	optest.OK(t, Forward(cpu.Queue(), out, optest.Ints(t, 0, 2), weight, engine.WithBadIndex(engine.Skip)))
 	optest.Want(t, "out with the bad row skipped", out, 1, 2, 0, 0)
 }
 
@@ -355,8 +356,8 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	index := []int32{32, 0, 31, 32}
 	optest.SameBits(t, "out", look(t, table, index...), look(t, near, index...))
 	dout := optest.Matrix(t, num.F16, 4, values[:12]...)
-	optest.OK(t, Accumulate(engine.CPU(), table, optest.Ints(t, index...), dout))
-	optest.OK(t, Accumulate(engine.CPU(), near, optest.Ints(t, index...), dout))
+	optest.OK(t, Accumulate(cpu.Queue(), table, optest.Ints(t, index...), dout))
+	optest.OK(t, Accumulate(cpu.Queue(), near, optest.Ints(t, index...), dout))
 	optest.SameBits(t, "dweight", table, near)
 }
 
@@ -365,7 +366,7 @@ func TestOperation(t *testing.T) {
 	run := func(in engine.Args, given map[string]string) (engine.Args, error) {
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
-		return o.Run(engine.CPU(), in, v)
+		return o.Run(cpu.Queue(), in, v)
 	}
 	in := engine.Args{"index": optest.Ints(t, 1, 1), "dout": optest.Matrix(t, num.F16, 2, 60000, 60000)}
 	out, err := run(in, map[string]string{"vocab": "3"})
@@ -417,7 +418,7 @@ func TestOperationForward(t *testing.T) {
 	run := func(in engine.Args) (engine.Args, error) {
 		v, err := o.NewValues(nil)
 		optest.OK(t, err)
-		return o.Run(engine.CPU(), in, v)
+		return o.Run(cpu.Queue(), in, v)
 	}
 	index := optest.Ints(t, 2, 0, 1, 2)
 	for _, shape := range [][]int{{4}, {2, 2}, {1, 2, 2}} {

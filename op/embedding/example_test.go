@@ -3,6 +3,7 @@ package embedding_test
 import (
 	"fmt"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op/embedding"
@@ -10,7 +11,7 @@ import (
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	weight, err := tensor.FromFloat32(q.Device(), num.F16, []float32{
 		1, 2,
 		3, 4,
@@ -37,7 +38,7 @@ func Example() {
 }
 
 func ExampleForward_badIndex() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	weight, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2}, 2, 1)
 	index, _ := tensor.FromInt32(q.Device(), []int32{1, 2}, 2)
 	out, _ := tensor.New(q.Device(), num.F16, 2, 1)

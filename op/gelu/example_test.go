@@ -3,14 +3,14 @@ package gelu_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/gelu"
 	"tokitai/tensor"
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F16, []float32{-2, -1, 0, 1, 2}, 5)
 	if err != nil {
 		panic(err)
@@ -24,7 +24,7 @@ func Example() {
 }
 
 func ExampleBackward() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{-100, 0, 100}, 3)
 	dy, _ := tensor.FromFloat32(q.Device(), num.F32, []float32{8, 8, 8}, 3)
 	if err := gelu.Backward(q, dy, dy, x); err != nil { // in the place of dy

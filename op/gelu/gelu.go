@@ -80,12 +80,12 @@ var BackwardDefinition = def.Must(def.Rowwise("gelu.backward", func(b *def.Build
 }))
 
 // Forward computes y from x. They may be the same tensor.
-func Forward(q *engine.Queue, y, x *tensor.Tensor, opts ...engine.Option) error {
+func Forward(q *engine.Queue, y, x *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{x, y}, nil, opts...)
 }
 
 // Backward computes dx from dy and the forward operation's input. dx may be
 // either of them.
-func Backward(q *engine.Queue, dx, dy, x *tensor.Tensor, opts ...engine.Option) error {
+func Backward(q *engine.Queue, dx, dy, x *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{dy, x, dx}, nil, opts...)
 }

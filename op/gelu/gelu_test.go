@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/optest"
@@ -17,13 +18,13 @@ import (
 var (
 	forward = optest.Subject{
 		Definition: ForwardDefinition, Data: optest.Operation(Operations, "gelu.forward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
 		Definition: BackwardDefinition, Data: optest.Operation(Operations, "gelu.backward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
@@ -50,7 +51,7 @@ func TestErrors(t *testing.T) {
 func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, x.DType(), x.Shape()...)
-	optest.OK(t, Forward(engine.CPU(), y, x))
+	optest.OK(t, Forward(cpu.Queue(), y, x))
 	return y
 }
 
@@ -58,9 +59,9 @@ func of(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 func gradient(t testing.TB, x *tensor.Tensor, dy float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, x.DType(), x.Shape()...)
-	constant, err := tensor.FromFloat32(engine.CPU().Device(), x.DType(), slices.Repeat([]float32{dy}, x.Len()), x.Shape()...)
+	constant, err := tensor.FromFloat32(cpu.Queue().Device(), x.DType(), slices.Repeat([]float32{dy}, x.Len()), x.Shape()...)
 	optest.OK(t, err)
-	optest.OK(t, Backward(engine.CPU(), dx, constant, x))
+	optest.OK(t, Backward(cpu.Queue(), dx, constant, x))
 	return dx
 }
 
@@ -293,7 +294,7 @@ func TestForwardClauses(t *testing.T) {
 func TestBackwardClauses(t *testing.T) {
 	both := func(t *testing.T, d num.DType, dy, x []float32) *tensor.Tensor {
 		dx := optest.Garbage(t, d, len(x))
-		optest.OK(t, Backward(engine.CPU(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
+		optest.OK(t, Backward(cpu.Queue(), dx, optest.Vector(t, d, dy...), optest.Vector(t, d, x...)))
 		return dx
 	}
 	optest.Clauses(t, BackwardDefinition, map[string]func(t *testing.T){

@@ -31,7 +31,7 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 			}
 			return set
 		},
-		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			return run(q, set, accumulate, in, v, opts)
 		},
 		Patterns: patterns(set, accumulate),
@@ -45,7 +45,7 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 	return o
 }
 
-func run(q *engine.Queue, set, accumulate *def.Definition, in engine.Args, v *op.Values, opts []engine.Option) (engine.Args, error) {
+func run(q *engine.Queue, set, accumulate *def.Definition, in engine.Args, v *op.Values, opts []engine.CallOption) (engine.Args, error) {
 	isAdded := v.Bool("accumulate")
 	out := v.Text("out")
 	if out != "same" && out != "f32" {

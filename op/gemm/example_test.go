@@ -3,14 +3,14 @@ package gemm_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/gemm"
 	"tokitai/tensor"
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	a, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	if err != nil {
 		panic(err)
@@ -40,7 +40,7 @@ func Example() {
 }
 
 func ExampleGradA() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	dc, _ := tensor.FromFloat32(q.Device(), num.BF16, []float32{1, -1}, 1, 2)
 	b, _ := tensor.FromFloat32(q.Device(), num.BF16, []float32{7, 8, 9, 11, 11, 12}, 3, 2)
 	da, _ := tensor.New(q.Device(), num.BF16, 1, 3)

@@ -66,31 +66,31 @@ func gradB(name string, accumulate bool) *def.Definition {
 }
 
 // Forward computes C = A·B.
-func Forward(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.Option) error {
+func Forward(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{a, b, c}, nil, opts...)
 }
 
 // ForwardAccumulate computes C = A·B + C.
-func ForwardAccumulate(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.Option) error {
+func ForwardAccumulate(q *engine.Queue, c, a, b *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardAccumulateDefinition, []*tensor.Tensor{a, b, c}, nil, opts...)
 }
 
 // GradA computes dA = dC·Bᵀ.
-func GradA(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.Option) error {
+func GradA(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, GradADefinition, []*tensor.Tensor{dc, b, da}, nil, opts...)
 }
 
 // GradAAccumulate computes dA = dC·Bᵀ + dA.
-func GradAAccumulate(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.Option) error {
+func GradAAccumulate(q *engine.Queue, da, dc, b *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, GradAAccumulateDefinition, []*tensor.Tensor{dc, b, da}, nil, opts...)
 }
 
 // GradB computes dB = Aᵀ·dC.
-func GradB(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.Option) error {
+func GradB(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, GradBDefinition, []*tensor.Tensor{a, dc, db}, nil, opts...)
 }
 
 // GradBAccumulate computes dB = Aᵀ·dC + dB.
-func GradBAccumulate(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.Option) error {
+func GradBAccumulate(q *engine.Queue, db, a, dc *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, GradBAccumulateDefinition, []*tensor.Tensor{a, dc, db}, nil, opts...)
 }

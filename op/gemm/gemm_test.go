@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -17,7 +18,7 @@ import (
 )
 
 // call is a typed call: the result first, then the operands.
-type call func(q *engine.Queue, result, left, right *tensor.Tensor, opts ...engine.Option) error
+type call func(q *engine.Queue, result, left, right *tensor.Tensor, opts ...engine.CallOption) error
 
 // products are all six, each with its definition.
 var products = []struct {
@@ -30,7 +31,7 @@ var products = []struct {
 }
 
 func subject(d *def.Definition, f call) optest.Subject {
-	return optest.Subject{Definition: d, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+	return optest.Subject{Definition: d, Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 		return f(q, x[2], x[0], x[1], opts...)
 	}}
 }
@@ -113,7 +114,7 @@ func scaled(t testing.TB, x *tensor.Tensor, s float32) *tensor.Tensor {
 func multiply(t testing.TB, out num.DType, a, b *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	c := optest.Garbage(t, out, a.Rows(), b.Cols())
-	optest.OK(t, Forward(engine.CPU(), c, a, b))
+	optest.OK(t, Forward(cpu.Queue(), c, a, b))
 	return c
 }
 
@@ -123,18 +124,18 @@ func TestByHand(t *testing.T) {
 		b := optest.Matrix(t, d, 3, 7, 8, 9, 10, 11, 12) // (3,2)
 		c := multiply(t, d, a, b)                        // (2,2)
 		optest.Want(t, "C", c, 58, 64, 139, 154)
-		optest.OK(t, ForwardAccumulate(engine.CPU(), c, a, b))
+		optest.OK(t, ForwardAccumulate(cpu.Queue(), c, a, b))
 		optest.Want(t, "C + C", c, 116, 128, 278, 308)
 
 		dc := optest.Matrix(t, d, 2, 1, -1, 0, 2)
 		da, db := optest.Garbage(t, d, 2, 3), optest.Garbage(t, d, 3, 2)
-		optest.OK(t, GradA(engine.CPU(), da, dc, b))
+		optest.OK(t, GradA(cpu.Queue(), da, dc, b))
 		optest.Want(t, "dA", da, -1, -1, -1, 16, 20, 24)
-		optest.OK(t, GradAAccumulate(engine.CPU(), da, dc, b))
+		optest.OK(t, GradAAccumulate(cpu.Queue(), da, dc, b))
 		optest.Want(t, "dA + dA", da, -2, -2, -2, 32, 40, 48)
-		optest.OK(t, GradB(engine.CPU(), db, a, dc))
+		optest.OK(t, GradB(cpu.Queue(), db, a, dc))
 		optest.Want(t, "dB", db, 1, 7, 2, 8, 3, 9)
-		optest.OK(t, GradBAccumulate(engine.CPU(), db, a, dc))
+		optest.OK(t, GradBAccumulate(cpu.Queue(), db, a, dc))
 		optest.Want(t, "dB + dB", db, 2, 14, 4, 16, 6, 18)
 	}
 }
@@ -202,9 +203,9 @@ func TestIdentities(t *testing.T) {
 
 		da, db := optest.Garbage(t, num.F32, m, k), optest.Garbage(t, num.F32, k, n)
 		dc := matrix(t, g, d, m, n)
-		optest.OK(t, GradA(engine.CPU(), da, dc, b))
+		optest.OK(t, GradA(cpu.Queue(), da, dc, b))
 		optest.SameBits(t, "dC·Bᵀ", da, multiply(t, num.F32, dc, transpose(t, b)))
-		optest.OK(t, GradB(engine.CPU(), db, a, dc))
+		optest.OK(t, GradB(cpu.Queue(), db, a, dc))
 		optest.SameBits(t, "Aᵀ·dC", db, multiply(t, num.F32, transpose(t, a), dc))
 
 		// Part of the rows and columns gives that part of the result.
@@ -226,7 +227,7 @@ func TestIdentities(t *testing.T) {
 		optest.OK(t, err)
 		top, err = b.Slice(33, k, 0, n)
 		optest.OK(t, err)
-		optest.OK(t, ForwardAccumulate(engine.CPU(), sum, left, top))
+		optest.OK(t, ForwardAccumulate(cpu.Queue(), sum, left, top))
 		optest.SameBits(t, "A·B in two parts", sum, c)
 	}
 }
@@ -246,7 +247,7 @@ func TestClauses(t *testing.T) {
 				right = transpose(t, right)
 			}
 			c := optest.Matrix(t, out, 1, old)
-			optest.OK(t, p.call(engine.CPU(), c, left, right))
+			optest.OK(t, p.call(cpu.Queue(), c, left, right))
 			return c
 		}
 		pair := func(a, b float32) []float32 { return []float32{a, b} }
@@ -294,7 +295,7 @@ func TestClauses(t *testing.T) {
 					optest.Errors(t, subject(d, p.call), size(3, 4, 5))
 					square := optest.Matrix(t, num.F32, 2, 1, 2, 3, 4)
 					c := optest.Matrix(t, num.F32, 2, 0, 0, 0, 0)
-					optest.OK(t, p.call(engine.CPU(), c, square, square))
+					optest.OK(t, p.call(cpu.Queue(), c, square, square))
 					want := []float32{7, 10, 15, 22}
 					switch {
 					case d.TransposeLeft:
@@ -375,11 +376,11 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	optest.SameBits(t, "A·B", multiply(t, num.F16, a, b), multiply(t, num.F16, near, b))
 	db, want := optest.Garbage(t, num.F16, 8, 5), optest.Garbage(t, num.F16, 8, 5)
 	dc := matrix(t, g, num.F16, a.Rows(), 5)
-	optest.OK(t, GradB(engine.CPU(), db, a, dc))
-	optest.OK(t, GradB(engine.CPU(), want, near, dc))
+	optest.OK(t, GradB(cpu.Queue(), db, a, dc))
+	optest.OK(t, GradB(cpu.Queue(), want, near, dc))
 	optest.SameBits(t, "Aᵀ·dC", db, want)
-	optest.OK(t, GradA(engine.CPU(), a, dc, b))
-	optest.OK(t, GradA(engine.CPU(), near, dc, b))
+	optest.OK(t, GradA(cpu.Queue(), a, dc, b))
+	optest.OK(t, GradA(cpu.Queue(), near, dc, b))
 	optest.SameBits(t, "dC·Bᵀ", a, near)
 }
 
@@ -390,7 +391,7 @@ func TestOperation(t *testing.T) {
 	run := func(in engine.Args, given map[string]string) (engine.Args, error) {
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
-		return o.Run(engine.CPU(), in, v)
+		return o.Run(cpu.Queue(), in, v)
 	}
 	in := engine.Args{"A": a, "dC": dc}
 	out, err := run(in, nil)
@@ -438,7 +439,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 		for _, s := range shape {
 			n *= s
 		}
-		x, err := tensor.FromFloat32(engine.CPU().Device(), num.BF16, slices.Repeat([]float32{1}, n), shape...)
+		x, err := tensor.FromFloat32(cpu.Queue().Device(), num.BF16, slices.Repeat([]float32{1}, n), shape...)
 		optest.OK(t, err)
 		return x
 	}
@@ -457,7 +458,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 		for _, given := range []map[string]string{nil, {"out": "f32"}} {
 			v, err := o.NewValues(given)
 			optest.OK(t, err)
-			out, err := o.Run(engine.CPU(), c.in, v)
+			out, err := o.Run(cpu.Queue(), c.in, v)
 			optest.OK(t, err)
 			if got := out[c.result].Shape(); !slices.Equal(got, c.want) {
 				t.Errorf("%s: %s has shape %v, want %v", c.name, c.result, got, c.want)
@@ -468,7 +469,7 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 	o := optest.Operation(Operations, "gemm.forward")
 	v, err := o.NewValues(nil)
 	optest.OK(t, err)
-	_, err = o.Run(engine.CPU(), engine.Args{"A": ones(5), "B": ones(5, 4)}, v)
+	_, err = o.Run(cpu.Queue(), engine.Args{"A": ones(5), "B": ones(5, 4)}, v)
 	optest.Refused(t, err, "gemm.forward", "A", "")
 }
 

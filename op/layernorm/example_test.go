@@ -3,14 +3,14 @@ package layernorm_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/layernorm"
 	"tokitai/tensor"
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	vector := func(d num.DType, values ...float32) *tensor.Tensor {
 		x, err := tensor.FromFloat32(q.Device(), d, values, len(values))
 		if err != nil {

@@ -88,11 +88,11 @@ type Params struct {
 var DefaultParams = Params{Eps: DefaultEps}
 
 // Forward computes y, and the mean and rstd that Backward needs. y may be x itself.
-func Forward(q *engine.Queue, y, mean, rstd, x, gamma, beta *tensor.Tensor, p Params, opts ...engine.Option) error {
+func Forward(q *engine.Queue, y, mean, rstd, x, gamma, beta *tensor.Tensor, p Params, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{x, gamma, beta, y, mean, rstd}, []float64{p.Eps}, opts...)
 }
 
 // Backward computes the gradients. dx may be dy or x.
-func Backward(q *engine.Queue, dx, dgamma, dbeta, dy, x, gamma, mean, rstd *tensor.Tensor, opts ...engine.Option) error {
+func Backward(q *engine.Queue, dx, dgamma, dbeta, dy, x, gamma, mean, rstd *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{dy, x, gamma, mean, rstd, dx, dgamma, dbeta}, nil, opts...)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
@@ -17,13 +18,13 @@ import (
 var (
 	forward = optest.Subject{
 		Definition: ForwardDefinition, Params: []float64{DefaultEps}, Data: optest.Operation(Operations, "layernorm.forward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Forward(q, x[3], x[4], x[5], x[0], x[1], x[2], DefaultParams, opts...)
 		},
 	}
 	backward = optest.Subject{
 		Definition: BackwardDefinition, Data: optest.Operation(Operations, "layernorm.backward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Backward(q, x[5], x[6], x[7], x[0], x[1], x[2], x[3], x[4], opts...)
 		},
 	}
@@ -54,7 +55,7 @@ func normalize(t testing.TB, d num.DType, eps float64, rows int, x, gamma, beta 
 	t.Helper()
 	in := optest.Matrix(t, d, rows, x...)
 	r := result{optest.Garbage(t, d, in.Shape()...), optest.Garbage(t, num.F32, rows), optest.Garbage(t, num.F32, rows)}
-	optest.OK(t, Forward(engine.CPU(), r.y, r.mean, r.rstd, in, optest.Vector(t, d, gamma...), optest.Vector(t, d, beta...), Params{Eps: eps}))
+	optest.OK(t, Forward(cpu.Queue(), r.y, r.mean, r.rstd, in, optest.Vector(t, d, gamma...), optest.Vector(t, d, beta...), Params{Eps: eps}))
 	return r
 }
 
@@ -66,7 +67,7 @@ func differentiate(t testing.TB, d num.DType, dy, x, gamma, mean, rstd []float32
 	rows := len(mean)
 	a := optest.Matrix(t, d, rows, dy...)
 	g := gradients{optest.Garbage(t, d, a.Shape()...), optest.Garbage(t, d, a.Cols()), optest.Garbage(t, d, a.Cols())}
-	optest.OK(t, Backward(engine.CPU(), g.dx, g.dgamma, g.dbeta, a, optest.Matrix(t, d, rows, x...),
+	optest.OK(t, Backward(cpu.Queue(), g.dx, g.dgamma, g.dbeta, a, optest.Matrix(t, d, rows, x...),
 		optest.Vector(t, d, gamma...), optest.Vector(t, num.F32, mean...), optest.Vector(t, num.F32, rstd...)))
 	return g
 }
@@ -237,7 +238,7 @@ func TestForwardClauses(t *testing.T) {
 		"C2_eps": func(t *testing.T) {
 			for _, eps := range []float64{math.NaN(), -1e-300, -1, math.Inf(1), 1e39} {
 				x, m, s := optest.Matrix(t, num.F32, 1, 1, 2), optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7)
-				err := Forward(engine.CPU(), x, m, s, x, optest.Vector(t, num.F32, 1, 1), optest.Vector(t, num.F32, 0, 0), Params{Eps: eps})
+				err := Forward(cpu.Queue(), x, m, s, x, optest.Vector(t, num.F32, 1, 1), optest.Vector(t, num.F32, 0, 0), Params{Eps: eps})
 				optest.Refused(t, err, "layernorm.forward", "eps", "layernorm.forward.C2")
 				optest.Want(t, "x after a refusal", x, 1, 2)
 				optest.Want(t, "mean after a refusal", m, 7)
@@ -421,13 +422,13 @@ func TestOperation(t *testing.T) {
 	in := engine.Args{"x": optest.Matrix(t, num.F32, 1, 1, 3), "gamma": optest.Vector(t, num.F32, 1, 1), "beta": optest.Vector(t, num.F32, 0, 0)}
 	v, err := o.NewValues(map[string]string{"eps": "3"})
 	optest.OK(t, err)
-	out, err := o.Run(engine.CPU(), in, v)
+	out, err := o.Run(cpu.Queue(), in, v)
 	optest.OK(t, err)
 	optest.Want(t, "y", out["y"], -0.5, 0.5)
 	optest.Want(t, "rstd", out["rstd"], 0.5)
 	v, err = o.NewValues(map[string]string{"eps": "-1"})
 	optest.OK(t, err)
-	if _, err := o.Run(engine.CPU(), in, v); !errors.Is(err, tensor.ErrBadArgument) {
+	if _, err := o.Run(cpu.Queue(), in, v); !errors.Is(err, tensor.ErrBadArgument) {
 		t.Errorf("eps -1 gives %v", err)
 	}
 }

@@ -20,7 +20,7 @@ var Operations = []*op.Operation{
 		Name: "norm.square_sum", Summary: "sum of the squares of all elements of all tensors of the file",
 		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition},
 		Takes:       func(string) bool { return true }, Results: []string{"total"},
-		Run: func(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Option) (engine.Args, error) {
+		Run: func(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			total, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
 				return nil, err
@@ -43,7 +43,7 @@ var Operations = []*op.Operation{
 		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
 		Takes:       func(string) bool { return true }, Results: []string{"norm", "factor"},
 		Params: []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
-		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
+		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			limit := v.Float("max_norm")
 			if v.Err() != nil {
 				return nil, v.Err()

@@ -3,14 +3,14 @@ package norm_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/norm"
 	"tokitai/tensor"
 )
 
 func ExampleClip() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	a, err := tensor.FromFloat32(q.Device(), num.F16, []float32{1, -2, 4}, 3)
 	if err != nil {
 		panic(err)
@@ -29,7 +29,7 @@ func ExampleClip() {
 }
 
 func ExampleSquareSum() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, _ := tensor.FromFloat32(q.Device(), num.BF16, []float32{3, 4}, 2)
 	total, _ := tensor.New(q.Device(), num.F32, 1)
 	if err := norm.SquareSum(q, total, []*tensor.Tensor{x}); err != nil {

@@ -60,7 +60,7 @@ var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 }))
 
 // SquareSum writes the sum of the squares of all tensors to total, one f32.
-func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts ...engine.Option) error {
+func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts ...engine.CallOption) error {
 	name := SquareSumDefinition.Name
 	if q == nil {
 		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
@@ -122,7 +122,7 @@ func at(i int, x, total *tensor.Tensor, err error) error {
 
 // Clip writes the norm of all tensors, and the factor by which to multiply them
 // so that it does not exceed maxNorm, one f32 each.
-func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*tensor.Tensor, opts ...engine.Option) error {
+func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*tensor.Tensor, opts ...engine.CallOption) error {
 	name := ClipDefinition.Name
 	if q == nil {
 		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"tokitai/device/cpu"
+	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/optest"
@@ -17,20 +17,20 @@ import (
 var (
 	squareSum = optest.Subject{
 		Definition: SquareSumDefinition, Data: optest.Operation(Operations, "norm.square_sum").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return SquareSum(q, x[1], x[:1], opts...)
 		},
 	}
 	// total and clip are called by definition: SquareSum and Clip make their inputs.
 	total = optest.Subject{
 		Definition: TotalDefinition,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return engine.Call(q, TotalDefinition, x, nil, opts...)
 		},
 	}
 	clip = optest.Subject{
 		Definition: ClipDefinition, Params: []float64{2.5}, Data: optest.Operation(Operations, "norm.clip").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return engine.Call(q, ClipDefinition, x, []float64{2.5}, opts...)
 		},
 	}
@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 func sum(t testing.TB, xs ...*tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	total := optest.Garbage(t, num.F32, 1)
-	optest.OK(t, SquareSum(engine.CPU(), total, xs))
+	optest.OK(t, SquareSum(cpu.Queue(), total, xs))
 	return total
 }
 
@@ -70,7 +70,7 @@ func sum(t testing.TB, xs ...*tensor.Tensor) *tensor.Tensor {
 func clipped(t testing.TB, limit float64, xs ...*tensor.Tensor) (norm, factor *tensor.Tensor) {
 	t.Helper()
 	norm, factor = optest.Garbage(t, num.F32, 1), optest.Garbage(t, num.F32, 1)
-	optest.OK(t, Clip(engine.CPU(), norm, factor, limit, xs))
+	optest.OK(t, Clip(cpu.Queue(), norm, factor, limit, xs))
 	return norm, factor
 }
 
@@ -157,11 +157,11 @@ func TestSquareSumClauses(t *testing.T) {
 	optest.Clauses(t, SquareSumDefinition, map[string]func(t *testing.T){
 		"C1_shapes": func(t *testing.T) {
 			optest.Shapes(t, squareSum, size(6, 5))
-			scalar, err := tensor.FromFloat32(engine.CPU().Device(), num.F16, []float32{3})
+			scalar, err := tensor.FromFloat32(cpu.Queue().Device(), num.F16, []float32{3})
 			optest.OK(t, err)
 			optest.Want(t, "a scalar", sum(t, scalar), 9)
 			for _, xs := range [][]*tensor.Tensor{nil, {}} {
-				optest.Refused(t, SquareSum(engine.CPU(), optest.Garbage(t, num.F32, 1), xs), "norm.square_sum", "x", "norm.square_sum.C1")
+				optest.Refused(t, SquareSum(cpu.Queue(), optest.Garbage(t, num.F32, 1), xs), "norm.square_sum", "x", "norm.square_sum.C1")
 			}
 		},
 		"C2_nan_and_infinity": func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestSquareSumClauses(t *testing.T) {
 			}
 			want := sum(t, optest.Vector(t, num.F32, x...))
 			optest.SameBits(t, "another shape", sum(t, optest.Matrix(t, num.F32, 700, x...)), want)
-			whole, err := tensor.New(engine.CPU().Device(), num.F32, 700, 103)
+			whole, err := tensor.New(cpu.Queue().Device(), num.F32, 700, 103)
 			optest.OK(t, err)
 			apart, err := whole.Slice(0, 700, 2, 102)
 			optest.OK(t, err)
@@ -217,7 +217,7 @@ func TestSquareSumClauses(t *testing.T) {
 			total, err := x.Slice(0, 1, 1, 2)
 			optest.OK(t, err)
 			other := optest.Vector(t, num.F32, 1)
-			err = SquareSum(engine.CPU(), total, []*tensor.Tensor{other, x})
+			err = SquareSum(cpu.Queue(), total, []*tensor.Tensor{other, x})
 			optest.Refused(t, err, "norm.square_sum", "total", "")
 			optest.Want(t, "x after a refusal", x, 3, 4)
 		},
@@ -227,7 +227,7 @@ func TestSquareSumClauses(t *testing.T) {
 func TestTotalClauses(t *testing.T) {
 	row := func(t *testing.T, sums ...float32) *tensor.Tensor {
 		out := optest.Garbage(t, num.F32, 1)
-		optest.OK(t, engine.Call(engine.CPU(), TotalDefinition, []*tensor.Tensor{optest.Matrix(t, num.F32, 1, sums...), out}, nil))
+		optest.OK(t, engine.Call(cpu.Queue(), TotalDefinition, []*tensor.Tensor{optest.Matrix(t, num.F32, 1, sums...), out}, nil))
 		return out
 	}
 	optest.Clauses(t, TotalDefinition, map[string]func(t *testing.T){
@@ -251,7 +251,7 @@ func TestClipClauses(t *testing.T) {
 	of := func(t *testing.T, limit float64, total float32) (norm, factor *tensor.Tensor) {
 		t.Helper()
 		norm, factor = optest.Garbage(t, num.F32, 1), optest.Garbage(t, num.F32, 1)
-		optest.OK(t, engine.Call(engine.CPU(), ClipDefinition, []*tensor.Tensor{optest.Vector(t, num.F32, total), norm, factor}, []float64{limit}))
+		optest.OK(t, engine.Call(cpu.Queue(), ClipDefinition, []*tensor.Tensor{optest.Vector(t, num.F32, total), norm, factor}, []float64{limit}))
 		return norm, factor
 	}
 	want := func(t *testing.T, limit float64, total, wantNorm, wantFactor float32) {
@@ -265,7 +265,7 @@ func TestClipClauses(t *testing.T) {
 			x := []*tensor.Tensor{optest.Vector(t, num.F32, 3, 4)}
 			for _, limit := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e39, 1e-60} {
 				norm, factor := optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 8)
-				optest.Refused(t, Clip(engine.CPU(), norm, factor, limit, x), "norm.clip", "max_norm", "norm.clip.C1")
+				optest.Refused(t, Clip(cpu.Queue(), norm, factor, limit, x), "norm.clip", "max_norm", "norm.clip.C1")
 				optest.Want(t, "norm after a refusal", norm, 7)
 				optest.Want(t, "factor after a refusal", factor, 8)
 			}
@@ -302,10 +302,10 @@ func TestClipClauses(t *testing.T) {
 			optest.OK(t, err)
 			own := optest.Vector(t, num.F32, 7)
 			for operand, pair := range map[string][2]*tensor.Tensor{"norm": {inside, own}, "factor": {own, inside}} {
-				err := Clip(engine.CPU(), pair[0], pair[1], 1, []*tensor.Tensor{another(t), x})
+				err := Clip(cpu.Queue(), pair[0], pair[1], 1, []*tensor.Tensor{another(t), x})
 				optest.Refused(t, err, "norm.clip", operand, "norm.clip.C5")
 			}
-			optest.Refused(t, Clip(engine.CPU(), own, own, 1, []*tensor.Tensor{x}), "norm.clip", "norm", "")
+			optest.Refused(t, Clip(cpu.Queue(), own, own, 1, []*tensor.Tensor{x}), "norm.clip", "norm", "")
 			optest.Want(t, "x after refusals", x, 3, 4)
 			optest.Want(t, "the other result after refusals", own, 7)
 		},
@@ -328,14 +328,14 @@ func TestCallErrors(t *testing.T) {
 	for name, x := range bad {
 		norm, factor := optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 8)
 		for _, xs := range [][]*tensor.Tensor{{good}, {good, good}} {
-			optest.Refused(t, SquareSum(engine.CPU(), x, xs), "norm.square_sum", "total", "")
-			optest.Refused(t, Clip(engine.CPU(), x, factor, 1, xs), "norm.clip", "norm", "")
-			optest.Refused(t, Clip(engine.CPU(), norm, x, 1, xs), "norm.clip", "factor", "")
+			optest.Refused(t, SquareSum(cpu.Queue(), x, xs), "norm.square_sum", "total", "")
+			optest.Refused(t, Clip(cpu.Queue(), x, factor, 1, xs), "norm.clip", "norm", "")
+			optest.Refused(t, Clip(cpu.Queue(), norm, x, 1, xs), "norm.clip", "factor", "")
 		}
 		if name != "two elements" && name != "f16" {
 			for _, xs := range [][]*tensor.Tensor{{x}, {good, x}} {
-				optest.Refused(t, SquareSum(engine.CPU(), norm, xs), "norm.square_sum", "x", "")
-				optest.Refused(t, Clip(engine.CPU(), norm, factor, 1, xs), "norm.square_sum", "x", "")
+				optest.Refused(t, SquareSum(cpu.Queue(), norm, xs), "norm.square_sum", "x", "")
+				optest.Refused(t, Clip(cpu.Queue(), norm, factor, 1, xs), "norm.square_sum", "x", "")
 			}
 		}
 		optest.Want(t, "norm after refusals", norm, 7)
@@ -343,16 +343,16 @@ func TestCallErrors(t *testing.T) {
 	}
 	optest.Refused(t, SquareSum(nil, optest.Vector(t, num.F32, 7), []*tensor.Tensor{good}), "norm.square_sum", "queue", "")
 	optest.Refused(t, Clip(nil, optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7), 1, []*tensor.Tensor{good}), "norm.clip", "queue", "")
-	optest.Refused(t, Clip(engine.CPU(), optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7), 1, nil), "norm.square_sum", "x", "norm.square_sum.C1")
+	optest.Refused(t, Clip(cpu.Queue(), optest.Vector(t, num.F32, 7), optest.Vector(t, num.F32, 7), 1, nil), "norm.square_sum", "x", "norm.square_sum.C1")
 	// A position stands where the mistake is in a tensor.
-	err = SquareSum(engine.CPU(), optest.Vector(t, num.F32, 7), []*tensor.Tensor{good, optest.Ints(t, 1)})
+	err = SquareSum(cpu.Queue(), optest.Vector(t, num.F32, 7), []*tensor.Tensor{good, optest.Ints(t, 1)})
 	optest.Message(t, err, "tensor 1: norm.square_sum: x is i32, want f16, bf16 or f32")
-	err = SquareSum(engine.CPU(), optest.Vector(t, num.F16, 7), []*tensor.Tensor{good, good})
+	err = SquareSum(cpu.Queue(), optest.Vector(t, num.F16, 7), []*tensor.Tensor{good, good})
 	optest.Message(t, err, "norm.square_sum: total is f16, want f32")
 	for _, shape := range [][]int{{}, {1}, {1, 1}, {1, 1, 1}} {
 		norm, factor := optest.Garbage(t, num.F32, shape...), optest.Garbage(t, num.F32, shape...)
-		optest.OK(t, Clip(engine.CPU(), norm, factor, 1, []*tensor.Tensor{good, good}))
-		optest.OK(t, SquareSum(engine.CPU(), norm, []*tensor.Tensor{good, good}))
+		optest.OK(t, Clip(cpu.Queue(), norm, factor, 1, []*tensor.Tensor{good, good}))
+		optest.OK(t, SquareSum(cpu.Queue(), norm, []*tensor.Tensor{good, good}))
 		optest.Want(t, "total", norm, 50)
 	}
 }
@@ -362,7 +362,7 @@ func TestOperation(t *testing.T) {
 		o := optest.Operation(Operations, name)
 		v, err := o.NewValues(given)
 		optest.OK(t, err)
-		return o.Run(engine.CPU(), in, v)
+		return o.Run(cpu.Queue(), in, v)
 	}
 	// In the order of their names: 2^-24 joins 1 only where its neighbour is as small.
 	small, one := optest.Vector(t, num.F32, 0x1p-12), optest.Vector(t, num.F32, 1)

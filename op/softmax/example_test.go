@@ -3,14 +3,14 @@ package softmax_test
 import (
 	"fmt"
 
-	"tokitai/engine"
+	"tokitai/backend/cpu"
 	"tokitai/num"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
 
 func Example() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, err := tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 1, 0, 40, 0, 0}, 2, 4)
 	if err != nil {
 		panic(err)
@@ -27,7 +27,7 @@ func Example() {
 }
 
 func ExampleBackward() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	y, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{0.5, 0.25, 0.25}, 1, 3)
 	dy, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{4, 8, 0}, 1, 3)
 	dx, _ := tensor.New(q.Device(), num.F16, 1, 3)
@@ -39,7 +39,7 @@ func ExampleBackward() {
 }
 
 func ExampleForward_error() {
-	q := engine.CPU()
+	q := cpu.Queue()
 	x, _ := tensor.New(q.Device(), num.F16, 4, 16)
 	y, _ := tensor.New(q.Device(), num.F16, 4, 8)
 	fmt.Println(softmax.Forward(q, y, x))

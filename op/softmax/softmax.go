@@ -44,11 +44,11 @@ var BackwardDefinition = def.Must(def.Rowwise("softmax.backward", func(b *def.Bu
 }))
 
 // Forward computes y from x. They may be the same tensor.
-func Forward(q *engine.Queue, y, x *tensor.Tensor, opts ...engine.Option) error {
+func Forward(q *engine.Queue, y, x *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, ForwardDefinition, []*tensor.Tensor{x, y}, nil, opts...)
 }
 
 // Backward computes dx from dy and the stored result y. dx may be either of them.
-func Backward(q *engine.Queue, dx, dy, y *tensor.Tensor, opts ...engine.Option) error {
+func Backward(q *engine.Queue, dx, dy, y *tensor.Tensor, opts ...engine.CallOption) error {
 	return engine.Call(q, BackwardDefinition, []*tensor.Tensor{dy, y, dx}, nil, opts...)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/fn"
@@ -18,13 +19,13 @@ import (
 var (
 	forward = optest.Subject{
 		Definition: ForwardDefinition, Data: optest.Operation(Operations, "softmax.forward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Forward(q, x[1], x[0], opts...)
 		},
 	}
 	backward = optest.Subject{
 		Definition: BackwardDefinition, Data: optest.Operation(Operations, "softmax.backward").Data,
-		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.Option) error {
+		Call: func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			return Backward(q, x[2], x[0], x[1], opts...)
 		},
 	}
@@ -48,7 +49,7 @@ func TestErrors(t *testing.T) {
 func row(t testing.TB, d num.DType, x ...float32) *tensor.Tensor {
 	t.Helper()
 	y := optest.Garbage(t, d, 1, len(x))
-	optest.OK(t, Forward(engine.CPU(), y, optest.Matrix(t, d, 1, x...)))
+	optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, d, 1, x...)))
 	return y
 }
 
@@ -56,7 +57,7 @@ func row(t testing.TB, d num.DType, x ...float32) *tensor.Tensor {
 func gradient(t testing.TB, d num.DType, dy, y []float32) *tensor.Tensor {
 	t.Helper()
 	dx := optest.Garbage(t, d, 1, len(dy))
-	optest.OK(t, Backward(engine.CPU(), dx, optest.Matrix(t, d, 1, dy...), optest.Matrix(t, d, 1, y...)))
+	optest.OK(t, Backward(cpu.Queue(), dx, optest.Matrix(t, d, 1, dy...), optest.Matrix(t, d, 1, y...)))
 	return dx
 }
 
@@ -72,7 +73,7 @@ func TestForwardByHand(t *testing.T) {
 	}
 	optest.Want(t, "two rows", func() *tensor.Tensor {
 		y := optest.Garbage(t, num.F32, 2, 2)
-		optest.OK(t, Forward(engine.CPU(), y, optest.Matrix(t, num.F32, 2, 5, 5, -inf, -8)))
+		optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, num.F32, 2, 5, 5, -inf, -8)))
 		return y
 	}(), 0.5, 0.5, 0, 1)
 }
@@ -174,13 +175,13 @@ func TestForwardClauses(t *testing.T) {
 			whole := optest.Matrix(t, num.F32, 3, 1, 1, 9, 2, 2, 9, -4, -4, 9)
 			x, err := whole.Slice(0, 3, 0, 2)
 			optest.OK(t, err)
-			optest.OK(t, Forward(engine.CPU(), x, x))
+			optest.OK(t, Forward(cpu.Queue(), x, x))
 			optest.Want(t, "a view and the column beside it", whole, 0.5, 0.5, 9, 0.5, 0.5, 9, 0.5, 0.5, 9)
 		},
 		"C2_nan": func(t *testing.T) {
 			for _, d := range num.FloatDTypes {
 				y := optest.Garbage(t, d, 3, 2)
-				optest.OK(t, Forward(engine.CPU(), y, optest.Matrix(t, d, 3, 0, 0, nan, -inf, 0, 0)))
+				optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, d, 3, 0, 0, nan, -inf, 0, 0)))
 				optest.Want(t, "NaN in the second row", y, 0.5, 0.5, nan, nan, 0.5, 0.5)
 			}
 		},
@@ -236,7 +237,7 @@ func TestForwardClauses(t *testing.T) {
 			// binary32: the difference was not flushed.
 			y := optest.Garbage(t, num.F16, 1, 2)
 			arrays := []num.Array{num.ArrayOf(num.F16, 1, 2, 0x1p-24, 0), num.NewArray(num.F32, 1, 2)}
-			optest.OK(t, Forward(engine.CPU(), y, optest.Matrix(t, num.F16, 1, 0x1p-24, 0)))
+			optest.OK(t, Forward(cpu.Queue(), y, optest.Matrix(t, num.F16, 1, 0x1p-24, 0)))
 			optest.OK(t, reference.Run(ForwardDefinition, arrays, reference.Options{}))
 			if a, b := arrays[1].At(0, 0), arrays[1].At(0, 1); a <= b {
 				t.Errorf("the least subnormal gives %v and 0 gives %v, want more", a, b)
@@ -380,8 +381,8 @@ func TestAncestor12_RowsBeyond2To31Elements(t *testing.T) {
 	}
 	optest.OK(t, x.SetFloat32s(values))
 	near := optest.Matrix(t, num.F16, x.Rows(), values...)
-	optest.OK(t, Forward(engine.CPU(), near, near))
-	optest.OK(t, Forward(engine.CPU(), x, x))
+	optest.OK(t, Forward(cpu.Queue(), near, near))
+	optest.OK(t, Forward(cpu.Queue(), x, x))
 	optest.SameBits(t, "y", x, near)
 }
 

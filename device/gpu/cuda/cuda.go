@@ -356,7 +356,8 @@ func (l *library) table() *driver.Table {
 		},
 		SetCurrent: func(c driver.Context) error { return l.call1(&a.cuCtxSetCurrent, uintptr(c)) },
 
-		Compile: l.compile,
+		Compiler: l.compiler,
+		Compile:  l.compile,
 
 		Alloc: func(bytes int64) (driver.Pointer, error) {
 			p, err := l.create(&a.cuMemAlloc, uintptr(bytes))
@@ -514,13 +515,22 @@ func (l *library) launch(fn driver.Function, grid, block [3]uint32, shared uint3
 	return err
 }
 
-// compile asks the compiler that fits the driver.
+// compiler returns the NVRTC that fits the driver.
+func (l *library) compiler() (compile.Compiler, error) {
+	c, err := compile.OpenNVRTC(l.version / 1000)
+	if err != nil {
+		return nil, err // not a nil *NVRTC in an interface
+	}
+	return c, nil
+}
+
+// compile compiles for a device's architecture.
 func (l *library) compile(index int, s compile.Source) (*compile.Program, error) {
 	p, err := l.properties(index)
 	if err != nil {
 		return nil, err
 	}
-	compiler, err := compile.OpenNVRTC(l.version / 1000)
+	compiler, err := l.compiler()
 	if err != nil {
 		return nil, err
 	}

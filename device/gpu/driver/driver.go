@@ -40,6 +40,9 @@ type Table struct {
 	Release    func(index int) error
 	SetCurrent func(Context) error
 
+	// Compiler returns what Compile uses.
+	Compiler func() (compile.Compiler, error)
+
 	// Compile makes a program for the device from complete source text.
 	Compile func(index int, s compile.Source) (*compile.Program, error)
 

@@ -14,6 +14,7 @@ import (
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/cuda"
 	"tokitai/device/gpu/driver"
 	"tokitai/internal/dl"
 )
@@ -243,9 +244,9 @@ func TestNoDriver(t *testing.T) {
 	if _, err := dl.Open(dl.Request{What: "it", Files: []string{"libcuda.so.1"}}); err == nil {
 		t.Skip("this machine has the driver")
 	}
-	_, err := gpu.OpenNamed("cuda", 0)
+	_, err := cuda.Table()
 	missing, ok := errors.AsType[*device.NoDeviceError](err)
-	if !ok || missing.Name != "cuda:0" {
+	if !ok || missing.Name != "cuda" {
 		t.Fatalf("got %v, want a NoDeviceError", err)
 	}
 	for _, want := range []string{"libcuda.so.1", "NVIDIA's driver", "TOKITAI_CUDA"} {

@@ -37,9 +37,6 @@ func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", 0) }
 // NeedsSim opens the simulator with a warp width, until the test ends.
 func NeedsSim(t testing.TB, width int) *gpu.Device {
 	t.Helper()
-	if _, err := compile.OpenHost(); err != nil {
-		missing(t, "sim", err)
-	}
 	return needs(t, "sim", width)
 }
 
@@ -80,6 +77,16 @@ func NeedsTable(t testing.TB) (table *driver.Table, index int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if kind == "sim" && index < 0 {
+		index = sim.Width
+	}
+	return needsDriver(t, kind, max(index, 0)), max(index, 0)
+}
+
+// needsDriver opens a driver.
+func needsDriver(t testing.TB, kind string, index int) (table *driver.Table) {
+	t.Helper()
+	var err error
 	switch kind {
 	case "cuda":
 		table, err = cuda.Table()
@@ -93,17 +100,12 @@ func NeedsTable(t testing.TB) (table *driver.Table, index int) {
 	if err != nil {
 		missing(t, kind, err)
 	}
-	return table, index
+	return table
 }
 
 func needs(t testing.TB, kind string, index int) *gpu.Device {
 	t.Helper()
-	d, err := gpu.OpenNamed(kind, index)
-	if err != nil {
-		missing(t, kind, err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
+	return NeedsWith(t, needsDriver(t, kind, index), index, gpu.Options{})
 }
 
 // NeedsNVRTC opens the compiler for NVIDIA's GPUs.

@@ -51,6 +51,9 @@ const (
 	sharedBytes64   = 64 << 10
 )
 
+// Width is the warp width of a simulator that is named without one.
+const Width = 32
+
 // Table opens the C library and fills the table for a warp width, 32 or 64, which is
 // also the index of its one device.
 func Table(width int) (*driver.Table, error) {
@@ -193,6 +196,7 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 		Retain:     func(int) (driver.Context, error) { return driver.Context(width), nil },
 		Release:    nothing[int],
 		SetCurrent: nothing[driver.Context],
+		Compiler:   openCompiler,
 		Compile:    c.build,
 
 		Alloc:      s.alloc,
@@ -248,8 +252,17 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 	}
 }
 
+// openCompiler returns the host's compiler of C++.
+func openCompiler() (compile.Compiler, error) {
+	c, err := compile.OpenHost()
+	if err != nil {
+		return nil, err // not a nil *Host in an interface
+	}
+	return c, nil
+}
+
 func (c checks) build(_ int, source compile.Source) (*compile.Program, error) {
-	compiler, err := compile.OpenHost()
+	compiler, err := openCompiler()
 	if err != nil {
 		return nil, err
 	}

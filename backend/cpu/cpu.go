@@ -1,0 +1,112 @@
+// Package cpu is the backend of the host's processor: the device of device/cpu joined to
+// the programs of lower/cpu.
+//
+// A program that imports this backend alone has no code for GPUs in it. Start with New,
+// or with Queue where one queue for the whole program will do.
+package cpu
+
+import (
+	"fmt"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/device"
+	host "tokitai/device/cpu"
+	"tokitai/engine"
+)
+
+// Kind is the kind of the device, and its name.
+const Kind = host.Name
+
+// Backend computes in the program's own process, with kernels that are part of it.
+var Backend backend
+
+type backend struct{}
+
+// Kind returns Kind.
+func (backend) Kind() string { return Kind }
+
+// Preferred returns lower/cpu's way to compute a kind of definition.
+func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+
+// OnDemand returns the reference.
+func (backend) OnDemand() []*engine.Lowering { return onDemand }
+
+// Names returns the one name of the device.
+func (backend) Names() []string { return []string{Kind} }
+
+// CheckNumber refuses every number: there is one host.
+func (backend) CheckNumber(number int) error {
+	if number != device.NoNumber {
+		return fmt.Errorf("%s takes no number", Kind)
+	}
+	return nil
+}
+
+// Open returns the host with default options.
+func (backend) Open(int) (engine.Device, error) {
+	d, err := New(Options{})
+	if err != nil {
+		return nil, err // not a nil *Device in an interface
+	}
+	return d, nil
+}
+
+// Find returns the device's name: it is always there.
+func (backend) Find() []string { return []string{Kind} }
+
+// IsAccelerator returns false.
+func (backend) IsAccelerator() bool { return false }
+
+// CheckReady returns nil: nothing has to be compiled.
+func (backend) CheckReady(engine.Device) error { return nil }
+
+// Options configures New.
+type Options = host.Options
+
+// Device is the host as a device that computes.
+type Device struct{ *host.Device }
+
+// New returns the host as a device. Its workers start when first needed and end with
+// Close.
+func New(o Options) (*Device, error) {
+	inner, err := host.New(o)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{inner}
+	inner.EmbedIn(d)
+	return d, nil
+}
+
+// Open opens the host by its name, or as auto. It is what opens devices by name in a
+// program that has no other backend.
+func Open(name string) (engine.Device, error) {
+	if name != Kind && name != "auto" {
+		return nil, &device.NoDeviceError{Name: name, Known: []string{"auto", Kind}, Reason: "this program has no backend for it"}
+	}
+	return Backend.Open(device.NoNumber)
+}
+
+// Backend returns Backend.
+func (*Device) Backend() engine.Backend { return Backend }
+
+// Compiler returns nil: kernels are part of the program.
+func (*Device) Compiler() (engine.Compiler, error) { return nil, nil }
+
+var shared = sync.OnceValues(func() (*engine.Queue, error) {
+	dev, err := New(Options{})
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewQueue(dev)
+})
+
+// Queue returns the queue on the host that all callers of it share. Do not close it.
+func Queue() *engine.Queue {
+	q, err := shared()
+	if err != nil {
+		panic("cpu: the host refused a queue: " + err.Error())
+	}
+	return q
+}

@@ -1,0 +1,126 @@
+// Package gpu is what the backends of GPUs share: a device of device/gpu joined to the
+// kernels of lower/gpu. backend/cuda and backend/sim are a [Family] each, and the device
+// that they open.
+//
+// Start with New; kernel.go compiles and launches.
+package gpu
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/device/gpu"
+	"tokitai/device/gpu/compile"
+	"tokitai/engine"
+	"tokitai/lower"
+	lowergpu "tokitai/lower/gpu"
+	"tokitai/num"
+)
+
+// Family says what differs between the kinds of GPU.
+type Family struct {
+	// Kind is the kind of the devices, with which the names of lowerings begin.
+	Kind string
+
+	// CompilesParts compiles the kernels of a source one by one, as many at a time as
+	// there are processors.
+	CompilesParts bool
+
+	// Headers and Units complete the program of every source, beside the prelude.
+	Headers, Units []compile.Header
+}
+
+// Program returns the complete text of a program.
+func (f *Family) Program(s lowergpu.Source, file string) compile.Source {
+	return compile.Source{
+		Name:    file,
+		Headers: append([]compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}, f.Headers...),
+		Units:   f.Units,
+		Text:    fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", file, s.Text),
+	}
+}
+
+// Preferred returns the lowerings that a call may choose, best first, by the kind of the
+// definition.
+func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
+	rowwise := f.lowering("rowwise")
+	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
+	return map[def.Kind][]*engine.Lowering{
+		def.KindRowwise:     {rowwise}, // the others choose at each launch
+		def.KindContraction: {f.lowering("fma")},
+		def.KindGather:      {f.lowering("gather")},
+		def.KindScatterAdd:  {f.lowering("scatter")},
+	}
+}
+
+func (f *Family) lowering(name string) *engine.Lowering {
+	return &engine.Lowering{
+		Name: f.Kind + "." + name, Device: f.Kind,
+		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+			g, ok := dev.(*Device)
+			if !ok {
+				return nil, fmt.Errorf("got a device that is no GPU, want one of kind %s", f.Kind)
+			}
+			return compileKernel(g, d, dtypes, lowergpu.Variant(class))
+		},
+	}
+}
+
+// Device is a GPU that computes.
+type Device struct {
+	*gpu.Device
+	backend engine.Backend
+	family  *Family
+}
+
+// New returns an opened GPU as a device of a backend. Nothing may have used it yet.
+func New(inner *gpu.Device, b engine.Backend, f *Family) *Device {
+	d := &Device{inner, b, f}
+	inner.EmbedIn(d)
+	return d
+}
+
+// Backend returns the backend that New was given.
+func (d *Device) Backend() engine.Backend { return d.backend }
+
+// Compiler returns the compiler of the device's kernels.
+func (d *Device) Compiler() (engine.Compiler, error) {
+	c, err := d.Device.Compiler()
+	if err != nil {
+		return nil, err
+	}
+	return compiler{c, d.Describe().Architecture}, nil
+}
+
+// CheckReady compiles and loads an empty kernel.
+func CheckReady(dev engine.Device) error {
+	m, err := dev.(*Device).Load(compile.Source{Name: "probe.cu", Text: "extern \"C\" __global__ void probe() {}\n"}, "probe")
+	if err != nil {
+		return err
+	}
+	return m.Close()
+}
+
+// compiler implements engine.Compiler.
+type compiler struct {
+	compile.Compiler
+	architecture string
+}
+
+func (c compiler) String() string { return fmt.Sprint(c.Compiler) }
+
+func (c compiler) Path() string {
+	if file, ok := c.Compiler.(interface{ Path() string }); ok {
+		return file.Path()
+	}
+	return ""
+}
+
+func (c compiler) Options() []string { return c.Compiler.Options(c.architecture) }
+
+func (c compiler) Hash() ([sha256.Size]byte, error) {
+	identity, err := c.Identity()
+	return identity.Hash, err
+}

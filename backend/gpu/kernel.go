@@ -1,0 +1,162 @@
+package gpu
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/device/gpu"
+	"tokitai/engine"
+	lowergpu "tokitai/lower/gpu"
+	"tokitai/num"
+)
+
+// kernel is a program of lower/gpu that is loaded on a device.
+type kernel struct {
+	d         *def.Definition
+	lowered   *lowergpu.Kernel
+	functions []*gpu.Function // as the source's entries
+	limits    lowergpu.Limits
+	images    []string // the SHA-256 of the compiled programs, in hexadecimal
+}
+
+func compileKernel(dev *Device, d *def.Definition, dtypes []num.DType, v lowergpu.Variant) (engine.Kernel, error) {
+	lowered, err := lowergpu.Compile(d, dtypes, v)
+	if err != nil {
+		return nil, err
+	}
+	p := dev.Limits()
+	k := &kernel{
+		d: d, lowered: lowered, functions: make([]*gpu.Function, len(lowered.Source.Entries)),
+		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
+	}
+	file := fileName(lowered.Source.Name, dtypes, v)
+	if !dev.family.CompilesParts {
+		k.images = make([]string, 1)
+		if err := k.load(dev, lowered.Source, file, 0, 0); err != nil {
+			return nil, err
+		}
+		return k, nil
+	}
+	parts := lowered.Source.Parts()
+	k.images = make([]string, len(parts))
+	errs := make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, part := range parts {
+		compiling <- struct{}{}
+		group.Go(func() {
+			defer func() { <-compiling }()
+			name := strings.TrimPrefix(strings.TrimPrefix(part.Entries[0], part.Name), "_")
+			errs[i] = k.load(dev, part, strings.TrimSuffix(file, ".cu")+"."+name+".cu", i, i)
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// compiling has an element for each part that is being compiled.
+var compiling = make(chan struct{}, runtime.NumCPU())
+
+// load compiles a part and finds its entries, from the first on; its image has a number of
+// its own.
+func (k *kernel) load(dev *Device, part lowergpu.Source, file string, first, image int) error {
+	module, err := dev.Load(dev.family.Program(part, file), part.Entries...)
+	if err != nil {
+		return err
+	}
+	k.images[image] = fmt.Sprintf("%x", sha256.Sum256(module.Program().Image))
+	for i, entry := range part.Entries {
+		if k.functions[first+i], err = module.Entry(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileName tells in a compiler's messages, and in the list of a cache, what was compiled.
+func fileName(name string, dtypes []num.DType, v lowergpu.Variant) string {
+	parts := []string{}
+	for _, t := range dtypes {
+		parts = append(parts, t.String())
+	}
+	return fmt.Sprintf("%s.%s.%s.cu", name, strings.Join(parts, "-"), v)
+}
+
+// scratch is memory that launches use again.
+type scratch struct {
+	plan lowergpu.Plan
+	call gpu.Call
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// Launch implements engine.Kernel. It returns before the work is done.
+func (k *kernel) Launch(l *engine.Launch) error { return k.run(l, false) }
+
+// LaunchChecked implements engine.IndexChecker.
+func (k *kernel) LaunchChecked(l *engine.Launch) error { return k.run(l, true) }
+
+func (k *kernel) run(l *engine.Launch, isChecked bool) error {
+	s := scratches.Get().(*scratch)
+	err := k.submit(s, l, isChecked)
+	clear(s.call.Uses) // buffers must not live for the sake of memory
+	scratches.Put(s)
+	return err
+}
+
+func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
+	call := &s.call
+	call.Uses = resized(call.Uses, len(l.Buffers))
+	for i := range l.Buffers {
+		b, ok := l.Buffers[i].(*gpu.Buffer)
+		if !ok {
+			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
+		}
+		call.Uses[i].Buffer, call.Uses[i].IsWrite = b, k.d.Operands[i].IsOut
+	}
+	var err error
+	if isChecked {
+		err = k.lowered.PlanChecked(&s.plan, &l.Call, k.limits)
+	} else {
+		err = k.lowered.Plan(&s.plan, &l.Call, k.limits)
+	}
+	if err != nil {
+		return err
+	}
+	call.Launches = resized(call.Launches, len(s.plan.Launches))
+	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
+		p, to := &s.plan.Launches[i], &call.Launches[i]
+		to.Function, to.Grid, to.Block, to.Shared, to.Params = k.functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
+	}
+	call.ScratchBytes, call.Checks = s.plan.ScratchBytes, call.Checks[:0]
+	for _, check := range s.plan.Checks {
+		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [3]int64{int64(check.Operand), int64(check.Bound), int64(check.Except)}})
+	}
+	return l.Queue.(*gpu.Queue).Run(call, &s.plan)
+}
+
+// resized returns a list of n elements with anything in them, in the memory of s if that
+// is enough.
+func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+
+// Refusal implements gpu.Checker: a call was given an index out of range.
+func (k *kernel) Refusal(word uint64, facts [3]int64) error {
+	return engine.NewIndexError(k.d, int(facts[0]), int(word>>32), int32(word), int(facts[1]), int32(facts[2]))
+}
+
+// Artifacts implements engine.Compiled.
+func (k *kernel) Artifacts() []string { return k.images }
+
+// String lists the source, and names the prelude below it by its hash.
+func (k *kernel) String() string {
+	return fmt.Sprintf("// prelude.h has SHA-256 %x.\n%s", sha256.Sum256([]byte(lowergpu.Prelude)), k.lowered.Source.Text)
+}

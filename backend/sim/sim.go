@@ -1,0 +1,82 @@
+// Package sim is the backend of the simulated GPU: the kernels of lower/gpu compiled by
+// the host's own compiler and run on the processor, with warps of 32 or 64.
+package sim
+
+import (
+	"errors"
+
+	"tokitai/backend/gpu"
+	"tokitai/def"
+	"tokitai/device"
+	devicegpu "tokitai/device/gpu"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/sim"
+	"tokitai/engine"
+	lowergpu "tokitai/lower/gpu"
+)
+
+// Kind is the kind of the devices.
+const Kind = "sim"
+
+// The host's compiler takes most of its time for what every part of a source would
+// include.
+var family = &gpu.Family{
+	Kind:    Kind,
+	Headers: []compile.Header{{Name: "sim.h", Text: lowergpu.SimHeader}},
+	Units:   []compile.Header{{Name: "sim.cc", Text: lowergpu.SimRuntime}},
+}
+
+var preferred = family.Preferred()
+
+// Backend opens the simulator with the warp width that is the number of its name.
+var Backend backend
+
+type backend struct{}
+
+// Kind returns Kind.
+func (backend) Kind() string { return Kind }
+
+// Preferred returns lower/gpu's way to compute a kind of definition.
+func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+
+// OnDemand returns nothing.
+func (backend) OnDemand() []*engine.Lowering { return nil }
+
+// Names returns the names of the two devices.
+func (backend) Names() []string { return []string{"sim", "sim:64"} }
+
+// CheckNumber refuses what is no warp width.
+func (backend) CheckNumber(number int) error {
+	if number != device.NoNumber && number != 32 && number != 64 {
+		return errors.New("the warp width is 32 or 64")
+	}
+	return nil
+}
+
+// Open opens the simulator with a warp width, 32 where the name has none.
+func (backend) Open(width int) (engine.Device, error) {
+	if width == device.NoNumber {
+		width = sim.Width
+	}
+	table, err := sim.Table(width)
+	if err != nil {
+		return nil, err
+	}
+	dev, err := devicegpu.Open(table, width, devicegpu.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return New(dev), nil
+}
+
+// Find returns the names of both devices.
+func (b backend) Find() []string { return b.Names() }
+
+// IsAccelerator returns false: simulating is slower than computing on the CPU.
+func (backend) IsAccelerator() bool { return false }
+
+// CheckReady compiles and loads an empty kernel.
+func (backend) CheckReady(dev engine.Device) error { return gpu.CheckReady(dev) }
+
+// New returns an opened simulator as a device that computes. Nothing may have used it yet.
+func New(dev *devicegpu.Device) *gpu.Device { return gpu.New(dev, Backend, family) }

@@ -1,0 +1,64 @@
+package lower
+
+import (
+	"unsafe"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Operand is a matrix in memory as a kernel sees it: a value per column is one row, a
+// value per row is one column.
+type Operand struct {
+	num.Array // its Data is nil if the host cannot address the memory
+
+	// Pointer is the address of the first element in the memory of a device that the host
+	// cannot address.
+	Pointer uint64
+}
+
+// Address returns the address of the first element, in the device's memory or in the
+// host's: what alignment depends on.
+func (o *Operand) Address() uint64 {
+	if o.Pointer != 0 || len(o.Data) == 0 {
+		return o.Pointer
+	}
+	return uint64(uintptr(unsafe.Pointer(&o.Data[0])))
+}
+
+// Call is one execution of a definition: what a kernel computes with. Its sizes have been
+// checked against the definition.
+type Call struct {
+	Operands []Operand // in the order of the definition
+	Params   []float64 // in the order of the definition
+
+	// Rows and Cols are the sizes R and C of a rowwise definition.
+	Rows, Cols int
+}
+
+// Size returns the size that a letter stands for: that of the first matrix that has it.
+func (c *Call) Size(d *def.Definition, letter string) int {
+	for i := range d.Operands {
+		if o := &d.Operands[i]; len(o.Dims) == 2 {
+			switch letter {
+			case o.Dims[0]:
+				return c.Operands[i].Rows
+			case o.Dims[1]:
+				return c.Operands[i].Cols
+			}
+		}
+	}
+	panic("lower: " + d.Name + ": no matrix has the size " + letter)
+}
+
+// Measure sets Rows and Cols from the operands of a rowwise definition, and to zero for
+// other definitions.
+func (c *Call) Measure(d *def.Definition) {
+	c.Rows, c.Cols = 0, 0
+	for i := range c.Operands {
+		if d.Operands[i].Extent == def.PerElement {
+			c.Rows, c.Cols = c.Operands[i].Rows, c.Operands[i].Cols
+			return
+		}
+	}
+}
