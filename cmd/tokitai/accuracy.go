@@ -33,9 +33,9 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			}
 			switch {
 			case asMarkdown && len(args) > 0:
-				return wrongUse("--markdown prints the document of all operations: name none")
+				return wrongUse("--markdown prints docs/accuracy.md, which has all operations: want no operation")
 			case asMarkdown && asJSON:
-				return wrongUse("--markdown and --json exclude each other")
+				return wrongUse("--markdown and --json cannot be used together")
 			}
 			w := c.OutOrStdout()
 			table := newAccuracyTable(w, operations)
@@ -50,7 +50,7 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			}
 			for _, o := range operations {
 				if isOfInts(o) {
-					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has int32 outputs alone, which have no error in ulps\n", o.Name)
+					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has only int32 outputs, which have no error in ulps\n", o.Name)
 				}
 			}
 			switch {

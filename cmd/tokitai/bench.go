@@ -114,7 +114,7 @@ func (f *benchFlags) cases(dev device.Device, names []string) (cases []*bench.Ca
 		case o.Definitions[0].HasAxes():
 			return nil, nil, wrongUse("%s has batch axes or groups, which no kernel computes", o.Name)
 		case len(o.Data) == 0 && isNamed:
-			return nil, nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
+			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
 		case isNamed:
 			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
 		case len(o.Data) > 0 && len(names) > 0:
@@ -164,7 +164,7 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 		case errors.Is(err, strconv.ErrRange):
 			return nil, wrongUse("--shape %q: %s is out of range", text, part)
 		case !ok || err != nil || n < 1:
-			return nil, wrongUse("--shape %q: %q is no size, want one such as R=4096", text, part)
+			return nil, wrongUse("--shape %q: %q is not a size, want one such as R=4096", text, part)
 		case !slices.Contains(letters, letter):
 			return nil, wrongUse("--shape %q: unknown size %q, want %s", text, letter, oneOf(letters))
 		case isRepeated:
@@ -440,7 +440,7 @@ func (r *benchReport) printEnd(w io.Writer) error {
 		}
 	}
 	if r.Partial {
-		fmt.Fprintln(w, "partial: it ended before everything was measured")
+		fmt.Fprintln(w, "partial: ended before everything was measured")
 	}
 	about := fmt.Sprintf("%d workers", r.Device.Workers)
 	if r.device != cpu.Name {

@@ -76,7 +76,7 @@ func newCacheList() *cobra.Command {
 				return err
 			}
 			if err := cache.Problem(); err != nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "no program is kept: %v\n", err)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "the cache is not used: %v\n", err)
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, %.1f MiB in %s\n", counted(len(programs), "program"), float64(bytes)/(1<<20), cache.Dir())

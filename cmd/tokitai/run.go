@@ -260,7 +260,7 @@ func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles
 		return nil, nil
 	}
 	if files.isAlsoWritten() {
-		return nil, wrongUse("--out is the file of --in, which a report has to leave as it is: give another file")
+		return nil, wrongUse("with --report, --out must not be a file of --in: give another file")
 	}
 	program, err := programSHA256()
 	if err != nil {

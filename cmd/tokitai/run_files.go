@@ -249,7 +249,7 @@ func (p *filePlan) shard(size string) error {
 	case err != nil:
 		return wrongUse("--shard-size %v", err)
 	case !isIndex:
-		return wrongUse("--shard-size belongs to --out NAME%s", safetensors.IndexSuffix)
+		return wrongUse("--shard-size needs --out NAME%s", safetensors.IndexSuffix)
 	default:
 		p.shardBytes = n
 	}

@@ -142,9 +142,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	case f.compact && f.out == "":
 		return wrongUse("--compact needs --out, the folder for the reports")
 	case f.resume && f.out == "":
-		return wrongUse("--resume needs --out, the folder of the run to go on with")
+		return wrongUse("--resume needs --out, the folder of the run to resume")
 	case f.resume && f.only != "":
-		return wrongUse("--resume and --case are both given: a single case has nothing to go on with")
+		return wrongUse("--resume and --case are both given: a single case cannot be resumed")
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	}
 	path := filepath.Join(f.out, journalFile)
 	if _, err := os.Stat(path); f.resume && err != nil {
-		fmt.Fprintf(notes, "there is no %s to go on with: starting from the beginning\n", path)
+		fmt.Fprintf(notes, "there is no %s to resume from: starting from the beginning\n", path)
 	}
 	return verify.OpenJournal(path, f.resume)
 }
@@ -251,9 +251,9 @@ func (f *verifyFlags) tellTaken(j *verify.Journal, notes io.Writer) {
 	switch {
 	case !f.resume || j.Known() == 0:
 	case j.Taken() == 0:
-		fmt.Fprintf(notes, "nothing of %s could be used: it is of other lowerings, another seed, level or program\n", path)
+		fmt.Fprintf(notes, "nothing in %s could be used: it belongs to other lowerings, or another seed, level or program\n", path)
 	default:
-		fmt.Fprintf(notes, "%s taken over from %s\n", counted(j.Taken(), "case"), path)
+		fmt.Fprintf(notes, "%s resumed from %s\n", counted(j.Taken(), "case"), path)
 	}
 }
 
@@ -275,7 +275,7 @@ func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 		return err
 	}
 	if others > 0 {
-		fmt.Fprintf(notes, "%s in %s: of no report of this run, and not in its index\n", counted(others, "other file"), f.out)
+		fmt.Fprintf(notes, "%s in %s: not from this run, and not in its index\n", counted(others, "other file"), f.out)
 	}
 	if v.isInterrupted || f.only != "" {
 		return nil
