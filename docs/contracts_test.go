@@ -14,7 +14,7 @@ import (
 
 const contractsFile = "contracts.md"
 
-// TestContracts holds the contracts to the definitions.
+// TestContracts compares the contracts with the definitions.
 func TestContracts(t *testing.T) {
 	hold(t, contractsFile, "contracts", contracts(all.Operations))
 }
@@ -46,7 +46,7 @@ func TestContractsAreComplete(t *testing.T) {
 func contracts(operations []*op.Operation) string {
 	var b strings.Builder
 	b.WriteString("## Which dtypes combine\n\n" +
-		"T is the format that the caller chooses. A cell lists the operands by format; after *or*, further choices, each by what it changes.\n\n" +
+		"T is the format that the caller chooses. A cell lists the operands with their formats. Further choices follow after *or*, with what they change.\n\n" +
 		"| definition | T = f16 | T = bf16 | T = f32 |\n|---|---|---|---|\n")
 	seen := map[*def.Definition]string{}
 	for _, o := range operations {
@@ -138,7 +138,7 @@ func definition(b *strings.Builder, d *def.Definition, isOneOfMany bool) {
 		fmt.Fprintf(b, "| %s.%s | %s |\n", d.Name, k.ID, escapeCell(k.Text))
 	}
 	if len(c.Params) > 0 {
-		fmt.Fprintf(b, "\nNumbers that the definition itself takes (engine.Run), rounded once from binary64 to binary32 unless an int32: %s.\n", strings.Join(paramNames(d), ", "))
+		fmt.Fprintf(b, "\nParameters of the definition itself (engine.Run), rounded once from binary64 to binary32 unless int32: %s.\n", strings.Join(paramNames(d), ", "))
 	}
 	fmt.Fprintf(b, "\nKind of definition: %s. The sha256 of its text is `%s`.\n", d.Kind, d.Hash())
 }

@@ -3,8 +3,10 @@ package docs_test
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,6 +49,22 @@ func TestProtocolExamples(t *testing.T) {
 	client.Close()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestProtocolTables compares the numbers of requests and errors on the page with those of
+// package protocol.
+func TestProtocolTables(t *testing.T) {
+	text := readText(t, protocolFile)
+	for k := protocol.KindHello; k <= protocol.KindDefine; k++ {
+		if row := fmt.Sprintf("\n| %d | `%s` | ", k, k); !strings.Contains(text, row) {
+			t.Errorf("%s has no row %q", protocolFile, row)
+		}
+	}
+	errorRow := regexp.MustCompile(`(?m)^\| (\d+) \| [a-z ]+ \| `)
+	_, table, _ := strings.Cut(text, "\n## Errors\n")
+	if got, want := len(errorRow.FindAllString(table, -1)), int(protocol.CodeDefinition); got != want {
+		t.Errorf("%s lists %d errors, want %d", protocolFile, got, want)
 	}
 }
 

@@ -14,12 +14,13 @@ func newAccuracy() *cobra.Command {
 	var asMarkdown, asJSON bool
 	c := &cobra.Command{
 		Use:   "accuracy [OP]...",
-		Short: "how far results are from the real numbers",
-		Long: `Measures every operation, or those that are named, on named kinds of data: what
-its definition promises, how far the answer is from the truth, which is enclosed by
-proven bounds, and how often it is not the correctly rounded one. Figures are in
-units in the last place of the output's format. A result outside its promise is an
-error. OP may be a group: softmax is softmax.forward and softmax.backward.
+		Short: "measure how accurate results are",
+		Long: `Measure the accuracy of every operation, or of the named ones, on named kinds of
+data: the error that its definition promises, the error against the real-number
+result, which is enclosed by proven bounds, and how often a result is not the
+correctly rounded one. Figures are in units in the last place of the output's
+format. A result outside its promise is an error. OP may be a group: softmax is
+softmax.forward and softmax.backward.
 
 With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 		Example: `  tokitai accuracy norm.clip
@@ -32,9 +33,9 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			}
 			switch {
 			case asMarkdown && len(args) > 0:
-				return wrongUse("--markdown prints the document of all operations: name none")
+				return wrongUse("--markdown prints docs/accuracy.md, which has all operations: want no operation")
 			case asMarkdown && asJSON:
-				return wrongUse("--markdown and --json exclude each other")
+				return wrongUse("--markdown and --json cannot be used together")
 			}
 			w := c.OutOrStdout()
 			table := newAccuracyTable(w, operations)
@@ -49,7 +50,7 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			}
 			for _, o := range operations {
 				if isOfInts(o) {
-					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has int32 outputs alone, which have no error in ulps\n", o.Name)
+					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has only int32 outputs, which have no error in ulps\n", o.Name)
 				}
 			}
 			switch {
@@ -61,7 +62,7 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asMarkdown, "markdown", false, "print the document of all operations")
+	c.Flags().BoolVar(&asMarkdown, "markdown", false, "print docs/accuracy.md, for all operations")
 	jsonFlag(c, &asJSON)
 	return c
 }

@@ -35,27 +35,29 @@ func newBench() *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "bench [OP]...",
-		Short: "how fast operations are, as a share of a copy",
-		Long: `Measures every operation, or those that are named, in every format and with every
-lowering that a call may choose. OP may be a group: softmax is softmax.forward and
-softmax.backward. It may be a file that defines an operation (docs/definitions.md). Sizes that --shape does not name have a default, which is larger on
-a GPU. A time is the median of at least 5 calls, which take 0.2 seconds, or 1 with
-the copies between them. Before each call the CPU's workers copy 64 MiB, so that the
-caches hold other data than the operands. A GPU is measured by its own clock, with
-emptied caches, and a copy there moves as many bytes as the operation.
+		Short: "measure speed, as a share of copying",
+		Long: `Measure the speed of every operation, or of the named ones, in every format and with
+every lowering that a call may choose. OP may be a group (softmax is softmax.forward
+and softmax.backward) or a file that defines an operation (docs/definitions.md).
+--shape sets sizes; the others have defaults, which are larger on a GPU.
 
-GB/s counts the least traffic: each input read once, each output written once; of a
-table that is read by index, the rows that are named. The share is the GB/s divided
-by those of the copies between the calls, which count what they read and write: 1
-is as fast as copying. Matrix products have GFLOP/s, a product and a sum being two,
-and no share. Where the slowest and the fastest copy are far apart, other work
-disturbs the machine.
+A time is the median of at least 5 calls, which take 0.2 seconds in total, or 1
+second together with the copies between them. Before each call the CPU's workers copy
+64 MiB, so that the caches hold other data than the operands. A GPU is measured by its
+own clock, with empty caches, and a copy there moves as many bytes as the operation.
+
+GB/s counts the least possible traffic: each input read once, each output written
+once; of a table that is read by index, only the rows that are read. The share is this
+speed divided by the speed of the copies between the calls, which count what they read
+and write: 1 is as fast as copying. Matrix products have GFLOP/s instead, with two
+operations for a product and a sum. If the slowest and the fastest copy are far apart,
+other work is disturbing the measurement.
 
 Results are compared with the reference, bit for bit on a sample of rows, before
-and after they are timed. Where all rows count and are too many for it, the answer
-is that of the CPU's own lowering. Exits with 3 if one is wrong, and with 4 if a lowering
-fails its self-test, or after an interrupt; what was measured is printed all the
-same.`,
+and after they are timed. Where all rows are needed and there are too many for the
+reference, they are compared with the CPU's own lowering. The exit code is 3 if a result
+is wrong, and 4 if a lowering fails its self-test, or after an interrupt; what was
+measured is still printed.`,
 		Example: `  tokitai bench softmax --quick
   tokitai bench gemm.forward --dtype f16 --workers 1 --quick
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
@@ -75,10 +77,10 @@ same.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.device, "device", "auto", "measure `DEVICE`: auto, cpu, cuda:0, sim")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure `DTYPE` alone: f16, bf16 or f32; may be repeated")
-	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' tells them")
-	flags.IntVar(&f.workers, "workers", 0, "use `N` workers; 0 is one per processor")
+	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16 or f32; may be repeated")
+	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
+	flags.IntVar(&f.workers, "workers", 0, "use `N` workers on the CPU; 0 means one per processor")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
@@ -113,7 +115,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 		case o.Definitions[0].HasAxes():
 			return nil, nil, wrongUse("%s has batch axes or groups, which no kernel computes", o.Name)
 		case len(o.Data) == 0 && isNamed:
-			return nil, nil, wrongUse("%s has no data to be measured on: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
+			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
 		case isNamed:
 			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
 		case len(o.Data) > 0 && len(names) > 0:
@@ -163,7 +165,7 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 		case errors.Is(err, strconv.ErrRange):
 			return nil, wrongUse("--shape %q: %s is out of range", text, part)
 		case !ok || err != nil || n < 1:
-			return nil, wrongUse("--shape %q: %q is no size, want one such as R=4096", text, part)
+			return nil, wrongUse("--shape %q: %q is not a size, want one such as R=4096", text, part)
 		case !slices.Contains(letters, letter):
 			return nil, wrongUse("--shape %q: unknown size %q, want %s", text, letter, oneOf(letters))
 		case isRepeated:
@@ -439,7 +441,7 @@ func (r *benchReport) printEnd(w io.Writer) error {
 		}
 	}
 	if r.Partial {
-		fmt.Fprintln(w, "partial: it ended before everything was measured")
+		fmt.Fprintln(w, "partial: ended before everything was measured")
 	}
 	about := fmt.Sprintf("%d workers", r.Device.Workers)
 	if r.device != cpu.Kind {

@@ -13,10 +13,10 @@ import (
 func newCache() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cache COMMAND",
-		Short: "compiled kernels that are kept",
-		Long: `Kernels for GPUs, and for the simulator, are compiled when they are first needed, and
-kept in a folder: TOKITAI_CACHE, or tokitai in the user's folder of caches. A program
-is found again by the hash of its source, its options and the compiler.`,
+		Short: "list or remove compiled kernels",
+		Long: `Kernels for GPUs and for the simulator are compiled on first use and kept in a
+folder: TOKITAI_CACHE, or tokitai in the user's cache folder. A compiled kernel is
+identified by a hash of its source, its options and the compiler.`,
 		Example: `  tokitai cache list
   tokitai cache clear`,
 		Args: noArguments,
@@ -46,7 +46,7 @@ func newCacheList() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "list",
 		Short:             "list compiled kernels",
-		Long:              `The compiled kernels that are kept, oldest first.`,
+		Long:              `List the compiled kernels in the cache, oldest first.`,
 		Example:           `  tokitai cache list --json`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -76,7 +76,7 @@ func newCacheList() *cobra.Command {
 				return err
 			}
 			if err := cache.Problem(); err != nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "no program is kept: %v\n", err)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "the cache is not used: %v\n", err)
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, %.1f MiB in %s\n", counted(len(programs), "program"), float64(bytes)/(1<<20), cache.Dir())
@@ -91,7 +91,7 @@ func newCacheClear() *cobra.Command {
 	return &cobra.Command{
 		Use:               "clear",
 		Short:             "remove compiled kernels",
-		Long:              `Remove the compiled kernels that are kept. They are compiled again when needed.`,
+		Long:              `Remove the compiled kernels from the cache. They are compiled again when needed.`,
 		Example:           `  tokitai cache clear`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,

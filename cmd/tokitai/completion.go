@@ -24,9 +24,9 @@ func newCompletion() *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "completion script for a shell",
-		Long: `A script that lets a shell complete commands, flags, operations, parameters and
-devices: for bash, zsh, fish or powershell. To load it in a running shell:
+		Short: "print a completion script for a shell",
+		Long: `Print a script that lets a shell complete commands, flags, operations, parameters and
+devices, for bash, zsh, fish or powershell. To load it in a running shell:
 
   bash        source <(tokitai completion bash)
   zsh         source <(tokitai completion zsh)

@@ -25,15 +25,14 @@ func newDoctor() *cobra.Command {
 	var device string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "what is here, and does it work",
-		Long: `What this program found: its build, the processor with the instruction sets that
-matter, memory, workers and devices, with what compiles kernels for them. Then the
-kernels of every operation for DEVICE, in each of f16, bf16 and f32 that it can be
-stored in, have to reproduce the reference's answers on this machine. Exits with 4 if
-one does not.
+		Short: "show what this machine has, and test the kernels",
+		Long: `Print what this program found: its build, the processor and the instruction sets that
+matter, memory, workers and devices, and the compilers for them. Then test the kernels
+of every operation on DEVICE, in f16, bf16 and f32: they must reproduce the reference's
+answers on this machine. The exit code is 4 if one does not.
 
-These are the few answers without which no kernel runs. 'tokitai verify' checks
-kernels thoroughly, and leaves reports.`,
+This is the short self-test that every kernel must pass before it is used.
+'tokitai verify' checks kernels thoroughly and writes reports.`,
 		Example: `  tokitai doctor
   tokitai doctor --device cpu
   tokitai doctor --json`,

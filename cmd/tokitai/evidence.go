@@ -22,18 +22,19 @@ func newEvidence() *cobra.Command {
 	var f evidenceFlags
 	c := &cobra.Command{
 		Use:   "evidence DIR",
-		Short: "check reports that verify has written",
-		Long: `Check the reports in a folder that 'tokitai verify --out' or 'tokitai run --report'
-has written, on this machine or another: every file has the SHA-256 that the index
-gives, no report contradicts itself, and the index says what the reports say.
+		Short: "check the reports of verify",
+		Long: `Check the reports in a folder written by 'tokitai verify --out' or 'tokitai run
+--report', on this machine or another: every file must have the SHA-256 that the
+index gives, no report may contradict itself, and the index must agree with the
+reports.
 
-With --replay N cases, spread over the reports, are run again here, and must give the
-same results to the last bit. That works on any device: a kernel that promises bits
-gives the same ones everywhere, so that reports of a GPU can be checked without one.
-Reports of definitions that have changed since, of kernels that promise no bits and of
-a caller's own data are not replayed.
+With --replay N, N cases spread over the reports run again here, and must give the
+same results to the last bit. This works on any device: a kernel that promises exact
+bits gives the same ones everywhere, so reports from a GPU can be checked without one.
+Reports of definitions that have changed since, of kernels that do not promise exact
+bits, and of a caller's own data are not replayed.
 
-Exits with 1 if the reports cannot be read or contradict themselves, and with 3 if a
+The exit code is 1 if the reports cannot be read or contradict themselves, and 3 if a
 replayed case gives other results.`,
 		Example: `  tokitai evidence --help`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ replayed case gives other results.`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
 	c.Flags().IntVar(&f.replay, "replay", 0, "run `N` of the cases again")
-	c.Flags().StringVar(&f.device, "device", "cpu", "run them on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
+	c.Flags().StringVar(&f.device, "device", "cpu", "replay on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("replay", cobra.NoFileCompletions)

@@ -35,23 +35,23 @@ func newExplain() *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
 		Use:   "explain [OP]",
-		Short: "what an operation computes, and what it promises",
-		Long: `What an operation computes: its formula, operands, parameters and promises, its
-definition with every rounding and the order of every sum, the SHA-256 of that
-text, the functions in it with the largest error that was proven, and its accuracy:
-what is promised and what was measured. OP may be a group: softmax is softmax.forward
-and softmax.backward. It may be a file that defines an operation (docs/definitions.md).
-Without OP, a list of all operations.
+		Short: "show what an operation computes and promises",
+		Long: `Print what an operation computes: its formula, operands, parameters and contract; its
+definition, with every rounding and the order of every sum, and the SHA-256 of that
+text; the functions it uses, with their proven largest errors; and its accuracy,
+promised and measured. OP may be a group (softmax is softmax.forward and
+softmax.backward) or a file that defines an operation (docs/definitions.md). Without
+OP, all operations are listed.
 
-With --emit, what is executed instead: reference is the definition with its
-functions expanded, a line a node; cpu is the program that the CPU runs; cuda and
-hip are the sources that are compiled for GPUs of NVIDIA's and AMD's. All but the
-reference are for operands stored in --dtype; an operand that cannot be stored so has
-its own format. OP may then be one definition of an operation; of several, the first
-is the one whose source is printed.
+With --emit, print what is executed instead: reference is the definition with its
+functions expanded, one node per line; cpu is the program that the CPU runs; cuda and
+hip are the sources that are compiled for NVIDIA's and AMD's GPUs. All but reference
+are for operands stored in --dtype; an operand that cannot be stored in it has its own
+format. OP may then also be one definition of an operation; for an operation with several
+definitions, the source of the first is printed.
 
-Sources come complete, as files that compile as they are; --prelude=false leaves out
-what all kernels have in common. They have the kernels for rows of every length, with
+Sources are complete files that compile as they are; --prelude=false leaves out the part
+that all kernels share. They contain the kernels for rows of every length, for
 operands that begin at multiples of 16 bytes (--access vector) or anywhere (element).`,
 		Example: `  tokitai explain
   tokitai explain softmax.forward

@@ -5,8 +5,8 @@ import "github.com/spf13/cobra"
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "help about a command",
-		Long:    `Help about a command, the same as COMMAND --help.`,
+		Short:   "show help for a command",
+		Long:    `Show help for a command, like COMMAND --help.`,
 		Example: `  tokitai help run`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion

@@ -72,7 +72,7 @@ func abandon(command string, s os.Signal) int {
 		fmt.Fprintln(os.Stderr, err)
 		return err.Code
 	case isRejected.Load():
-		fmt.Fprintf(os.Stderr, "%s: interrupted; something was rejected before\n", command)
+		fmt.Fprintf(os.Stderr, "%s: interrupted; a kernel was rejected before\n", command)
 		return exitRejected
 	}
 	fmt.Fprintf(os.Stderr, "%s: interrupted\n", command)

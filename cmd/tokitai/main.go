@@ -117,27 +117,27 @@ func newRoot() *cobra.Command {
 		Use:   "tokitai",
 		Short: "verified deep-learning kernels",
 		Long: `Verified deep-learning kernels: each operation is defined once, with every
-rounding written down, and gives the same bits on every machine (matrix products
-do with --policy same). A kernel runs only after it has reproduced known answers
-on this very device.
+rounding and the order of every sum, and gives the same bits on every machine (matrix
+products with --policy same). A kernel is used only after it has reproduced known
+answers on this device.
 
-Results go to standard output, notes and errors to standard error, the errors
-as text with --json too.
+Results go to standard output; notes and errors go to standard error, errors as text
+even with --json.
 
 Exit codes
-  0  done; all that was verified is accepted
-  1  could not run: a file that cannot be read or written, no memory left
+  0  done; everything that was verified is accepted
+  1  failed: a file that cannot be read or written, out of memory
   2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
-  3  rejected: a kernel whose results are not what its definition says
+  3  rejected: a kernel whose results are not those of its definition
   4  undecided: no such device, no kernel that passes its self-test, a kernel that
-     ended in an error or not at all, or an interrupt (SIGINT, SIGTERM)
-The command kernel has codes of its own.
+     ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
+The command kernel has its own exit codes.
 
-An interrupt ends every command within a second. What has been found by then is
-printed; files are written whole or not at all, and nothing temporary stays.
-Commands that take long say on standard error how far they are, and how long it
-will yet take: on a terminal in a line that changes, elsewhere in a line after 3
-seconds and every 30 seconds.`,
+An interrupt ends every command within a second. Results found by then are printed;
+files are written completely or not at all, and no temporary files are left.
+Long commands report their progress and the remaining time on standard error: on a
+terminal in a line that changes, elsewhere in a line after 3 seconds and then every 30
+seconds.`,
 		Example: `  tokitai verify softmax --level smoke
   tokitai doctor
   tokitai explain softmax.forward

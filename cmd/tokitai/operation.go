@@ -93,7 +93,7 @@ func unknownOperation(name string, others ...string) error {
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
 			if d.Name == name {
-				return wrongUse("%s is a definition of the operation %s: name that", name, o.Name)
+				return wrongUse("%s is a definition of the operation %s: use that name", name, o.Name)
 			}
 		}
 		group, _, _ := strings.Cut(o.Name, ".")

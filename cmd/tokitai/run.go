@@ -53,51 +53,49 @@ func newRun() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run OP --in FILE --out FILE",
 		Short: "compute one operation on tensors from files",
-		Long: `Compute one operation on tensors from files, and write its outputs to others.
-'tokitai explain OP' lists operands and parameters. OP may be a file that defines an
+		Long: `Compute one operation on tensors from files, and write its outputs to files.
+'tokitai explain OP' lists its operands and parameters. OP may be a file that defines an
 operation (docs/definitions.md).
 
-The name of a file says its format:
-  NAME.npy                     one array of NumPy: float16, float32, int32, or
-                               int64 for indices; an operand's, by --in x=x.npy
-  NAME.safetensors.index.json  safetensors in shards
+The name of a file decides its format:
+  NAME.npy                     one NumPy array: float16, float32, int32, or int64
+                               for indices; write --in x=x.npy for operand x
+  NAME.safetensors.index.json  the index of sharded safetensors files
   a folder                     the index in it, or its only .safetensors file
-  others                       safetensors: F16, BF16, F32, I32, or I64 for
+  any other name               safetensors: F16, BF16, F32, I32, or I64 for
                                indices
 
-An operand is read from the tensor of its name, or from the one that --tensor
-names. Nothing else of a file is read. --tensor names outputs as well; a tensor
-that is updated is written under the name it was read from. Several --in are
-searched for all operands; --in x=FILE is for operand x alone. --out y=FILE
-takes output y alone, an --out without an operand all others. Without one, only
-the outputs that are named are written.
+An operand is read from the tensor of the same name, or from the one named with
+--tensor; nothing else is read from a file. --tensor also names outputs; a tensor
+that is updated is written under the name it was read from. With several --in, all
+files are searched for all operands; --in x=FILE is for operand x only. --out y=FILE
+writes output y only, and --out FILE writes all others. Without the latter, only the
+named outputs are written.
 
-The norms take all tensors of the files, in the order of their names, and
-adamw.step_all takes NAME.weight, NAME.m, NAME.v and NAME.grad for each tensor
-of a model; with --tensor they take those that it names.
+The norms use all tensors of the files, in the order of their names, and
+adamw.step_all uses NAME.weight, NAME.m, NAME.v and NAME.grad for each tensor
+of a model. With --tensor they use the named ones only.
 
-The outputs replace the files of --out together, when all is done; these may be
-files of --in. The metadata of safetensors files name the operation, the
-lowerings that ran, the SHA-256 of their definitions and this program. A line
-for each output is printed.
+All files of --out are replaced together, after everything is computed; they may be
+files of --in. The metadata of safetensors files names the operation, the
+lowerings that ran, the SHA-256 of their definitions, and this program. One line is
+printed for each output.
 
-With --report every kernel that runs is checked on these very tensors: each output
-is compared with the reference, and with the real numbers for its accuracy, and a
-report of each kernel is written into DIR, those of one name numbered in the order in
-which the operation runs its kernels: adamw.step_all and the norms take the tensors
-sorted by name. It takes the reference's time. The reports are written first: if
-they cannot be, --out stays as it was. If a kernel is rejected the outputs are written
-all the same, a warning is given, and the exit code is 3; it is 4 if a kernel ended in
-an error or could not be judged. With --report, --out is not the file of --in, so that
-the command can be given again.
+With --report every kernel is checked on these tensors: each output is compared with
+the reference, and with the real-number result for its accuracy. A report of each kernel is
+written into DIR; reports with the same name are numbered in the order in which the
+kernels ran (adamw.step_all and the norms sort tensors by name). The check takes as long as
+the reference. Reports are written first; if that fails, --out is unchanged. If a kernel is
+rejected, the outputs are still written, with a warning, and the exit code is 3; it is 4
+if a kernel ended in an error or could not be judged. With --report, --out must not be a
+file of --in, so that the command can be repeated.
 
 After an interrupt nothing is written, and the exit code is 4.
 
 policy, bad_index and admission can also be given with --param.
 
---admission off gives up the promise that no kernel runs unchecked: it is for those who
-work on kernels, to see what one does that is not admitted. Then nothing vouches for
-the outputs but --report.`,
+--admission off skips the self-test of kernels. It is for people who work on kernels, to
+see what a kernel does that does not pass. Then only --report checks the outputs.`,
 		Example: `  tokitai run softmax.forward --in x.safetensors --out y.safetensors
   tokitai run softmax.forward --in x.npy --out y.npy
   tokitai run layernorm.forward --in model/ --tensor gamma=ln_f.weight --tensor beta=ln_f.bias --in x=x.npy --out y=y.npy
@@ -125,10 +123,10 @@ the outputs but --report.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	f.files.register(c)
-	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports into the folder `DIR`")
+	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports to the folder `DIR`")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
-	flags.StringVar(&f.lowering, "lowering", "", "use this `LOWERING` alone, such as cpu.rowwise")
+	flags.StringVar(&f.lowering, "lowering", "", "use only this `LOWERING`, such as cpu.rowwise")
 	for i, o := range runOptions {
 		flags.StringVar(&f.options[i], o.flag, "", o.help)
 		c.RegisterFlagCompletionFunc(o.flag, cobra.FixedCompletions(o.values, cobra.ShellCompDirectiveNoFileComp))
@@ -263,7 +261,7 @@ func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles
 		return nil, nil
 	}
 	if files.isAlsoWritten() {
-		return nil, wrongUse("--out is the file of --in, which a report has to leave as it is: give another file")
+		return nil, wrongUse("with --report, --out must not be a file of --in: give another file")
 	}
 	program, err := programSHA256()
 	if err != nil {

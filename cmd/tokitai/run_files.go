@@ -27,7 +27,7 @@ func (f *fileFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.in, "in", nil, "read tensors from `FILE`, or one operand from OPERAND=FILE; may be repeated")
 	flags.StringArrayVar(&f.out, "out", nil, "write tensors to `FILE`, or one operand to OPERAND=FILE; may be repeated")
 	flags.StringArrayVar(&f.tensors, "tensor", nil, "read or write an operand as the tensor NAME, as `OPERAND=NAME`; may be repeated")
-	flags.StringVar(&f.shardSize, "shard-size", "", "the most `BYTES` of a shard, such as 500MB, if --out is an index (default 5GB)")
+	flags.StringVar(&f.shardSize, "shard-size", "", "limit each shard to `BYTES`, such as 500MB, if --out is an index (default 5GB)")
 	for _, name := range []string{"in", "out"} {
 		c.MarkFlagFilename(name, "safetensors", "npy", "json")
 	}
@@ -249,7 +249,7 @@ func (p *filePlan) shard(size string) error {
 	case err != nil:
 		return wrongUse("--shard-size %v", err)
 	case !isIndex:
-		return wrongUse("--shard-size belongs to --out NAME%s", safetensors.IndexSuffix)
+		return wrongUse("--shard-size needs --out NAME%s", safetensors.IndexSuffix)
 	default:
 		p.shardBytes = n
 	}

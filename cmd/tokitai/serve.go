@@ -17,18 +17,18 @@ func newServe() *cobra.Command {
 	var stdio bool
 	c := &cobra.Command{
 		Use:   "serve (--fd N | --stdio)",
-		Short: "compute for another program",
-		Long: `Compute operations for the program that started this one, by the messages of
-docs/protocol.md: on a Unix stream socket that was inherited as descriptor N, or on
-standard input and output, without shared memory. It ends when the other end closes.
-Other descriptors that were inherited are closed. A terminal interrupts all programs
-of a group: one that is to outlive its user's Ctrl-C starts this one in another group.
+		Short: "compute operations for another program",
+		Long: `Compute operations for the program that started this one, with the protocol of
+docs/protocol.md: on an inherited Unix stream socket with descriptor N, or on
+standard input and output, without shared memory. It exits when the other end closes.
+Other inherited descriptors are closed. Ctrl-C on a terminal interrupts all programs of a
+process group: a parent that must survive it starts this program in another group.
 
 Exit codes
   0   the other end closed between messages
-  2   wrong use, or a stream that does not begin with a greeting or cannot be read on
+  2   wrong use, or a stream that does not begin with a greeting or cannot be parsed
   4   an interrupt (SIGINT, SIGTERM)
-  10  no such device, or it is lost
+  10  no such device, or the device is lost
   21  the other end closed within a message`,
 		Example:           `  tokitai serve --help`,
 		Args:              noArguments,
@@ -57,11 +57,11 @@ Exit codes
 			})
 		},
 	}
-	c.Flags().IntVar(&fd, "fd", 0, "talk on the socket that is descriptor `N`")
-	c.Flags().BoolVar(&stdio, "stdio", false, "talk on standard input and output")
+	c.Flags().IntVar(&fd, "fd", 0, "use the socket with descriptor `N`")
+	c.Flags().BoolVar(&stdio, "stdio", false, "use standard input and output")
 	c.Flags().StringVar(&options.Device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
-	c.Flags().Int64Var(&options.MaxFrame, "max-frame", serve.DefaultMaxFrame, "refuse messages of more than so many `BYTES`")
-	c.Flags().Int64Var(&options.MemoryLimit, "memory-limit", 0, "the most `BYTES` that tensors, messages and shared memory may take together; 0 is three quarters of the machine's")
+	c.Flags().Int64Var(&options.MaxFrame, "max-frame", serve.DefaultMaxFrame, "refuse messages of more than `BYTES`")
+	c.Flags().Int64Var(&options.MemoryLimit, "memory-limit", 0, "limit tensors, messages and shared memory together to `BYTES`; 0 means three quarters of the machine's memory")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

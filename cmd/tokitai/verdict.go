@@ -97,10 +97,10 @@ func (v *verification) print(w io.Writer, out string) {
 	v.printTiers(w)
 	v.printWorst(w)
 	if v.isInterrupted {
-		fmt.Fprintf(w, "partial: it was interrupted before all was verified\n")
+		fmt.Fprintf(w, "partial: interrupted before everything was verified\n")
 	}
 	if v.isInterrupted && out != "" && v.options.Case == "" {
-		fmt.Fprintf(w, "the same command with --resume goes on\n")
+		fmt.Fprintf(w, "the same command with --resume continues\n")
 	}
 }
 

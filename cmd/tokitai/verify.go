@@ -50,39 +50,38 @@ func newVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [OP]...",
 		Short: "check that kernels compute what their definitions say",
-		Long: `Runs the kernels of every operation, or of those that are named, on cases that reach
-every boundary, and compares every output with the reference, bit for bit. OP is an
+		Long: `Run the kernels of every operation, or of the named ones, on cases that reach every
+boundary, and compare every output with the reference, bit for bit. OP is an
 operation, a definition, a group (softmax is softmax.forward and softmax.backward), or a
 file that defines an operation (docs/definitions.md).
 
-Memory around the operands is watched, outputs are poisoned before each run. Beside
-the plain comparison, results of related inputs have to be related, and none may
-depend on repetition, layout, workers or what runs at the same time. Outputs on
-ordinary data are also held against the real numbers: the column error/promise is the
-largest error as a share of what the definition promises there. It is at most 1, near
-it where all of the error is the rounding of the result, and - where no case was
-compared so. docs/verification.md tells more.
+Operands are surrounded by guards, and outputs are poisoned before each run. Besides
+the plain comparison, results of related inputs must be related, and no result may
+depend on repetition, layout, the number of workers, or what runs at the same time. On
+ordinary data, outputs are also compared with the real-number result: the column
+error/promise is the largest error as a share of what the definition promises. It is at
+most 1, close to 1 where rounding the result is the only error, and - if no case was
+compared this way. See docs/verification.md.
 
   --level smoke       seconds: some shapes, for a first look
           quick       a minute: every pattern of values, every boundary of sizes
           full        minutes: more of everything
-          exhaustive  hours: of elementwise operations every 32-bit argument, and
+          exhaustive  hours: every 32-bit argument of elementwise operations, and
                       every pair of 16-bit arguments
 
-A kernel that is wrong is shown with the smallest case that was found, its inputs,
-and the command that shows it again. A case's name and the seed say everything.
+A wrong kernel is shown with the smallest failing case that was found, its inputs,
+and a command that repeats it. The name of a case and the seed determine it completely.
 
-With --out a report of each lowering and format is written, as JSON and Markdown,
+With --out, a report of each lowering and format is written as JSON and Markdown,
 with an index; problems with the folder are reported before anything runs. With
 --compact the JSON has a digest of each case instead of its shapes and hashes, and is
-packed by gzip: small enough to be kept with a program. While verify runs, finished
-cases are kept in DIR/journal.jsonl, with which --resume goes on after an interrupt:
-the reports are the same as without one. Reports of earlier runs stay in DIR where
-none of this run has their name; a note counts them.
+compressed with gzip: small enough to be committed. During a run, finished cases are
+kept in DIR/journal.jsonl, from which --resume continues after an interrupt; the
+reports are the same as without one. Reports of earlier runs stay in DIR unless this
+run writes one of the same name; a note counts them.
 
-Exits with 0 if all are accepted, with 3 if one is rejected, and with 4 if none is but
-something is undecided: a kernel that ended in an error or not at all, or an
-interrupt.`,
+The exit code is 0 if all are accepted, 3 if one is rejected, and 4 if none is rejected
+but something is undecided: a kernel that ended in an error or hung, or an interrupt.`,
 		Example: `  tokitai verify softmax --level smoke
   tokitai verify gelu.forward --dtype f16 --level smoke --out evidence/gelu
   tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json
@@ -93,15 +92,15 @@ interrupt.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify `DTYPE` alone: f16, bf16 or f32; may be repeated")
-	flags.StringVar(&f.level, "level", "quick", "how much is checked: `LEVEL` smoke, quick, full or exhaustive")
-	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` alone: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
-	flags.StringVar(&f.only, "case", "", "run this `CASE` alone")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16 or f32; may be repeated")
+	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
+	flags.StringVar(&f.lowering, "lowering", "", "verify only this `LOWERING`: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
+	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
-	flags.StringVar(&f.out, "out", "", "write reports into the folder `DIR`")
-	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, packed by gzip")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the run that was interrupted in --out")
-	flags.DurationVar(&f.deadline, "deadline", time.Minute, "give up a launch after this `TIME`")
+	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
+	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
+	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
+	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
 	jsonFlag(c, &f.json)
 	c.MarkFlagDirname("out")
 	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames()} {
@@ -144,9 +143,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	case f.compact && f.out == "":
 		return wrongUse("--compact needs --out, the folder for the reports")
 	case f.resume && f.out == "":
-		return wrongUse("--resume needs --out, the folder of the run to go on with")
+		return wrongUse("--resume needs --out, the folder of the run to resume")
 	case f.resume && f.only != "":
-		return wrongUse("--resume and --case are both given: a single case has nothing to go on with")
+		return wrongUse("--resume and --case are both given: a single case cannot be resumed")
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
@@ -242,7 +241,7 @@ func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	}
 	path := filepath.Join(f.out, journalFile)
 	if _, err := os.Stat(path); f.resume && err != nil {
-		fmt.Fprintf(notes, "there is no %s to go on with: starting from the beginning\n", path)
+		fmt.Fprintf(notes, "there is no %s to resume from: starting from the beginning\n", path)
 	}
 	return verify.OpenJournal(path, f.resume)
 }
@@ -253,9 +252,9 @@ func (f *verifyFlags) tellTaken(j *verify.Journal, notes io.Writer) {
 	switch {
 	case !f.resume || j.Known() == 0:
 	case j.Taken() == 0:
-		fmt.Fprintf(notes, "nothing of %s could be used: it is of other lowerings, another seed, level or program\n", path)
+		fmt.Fprintf(notes, "nothing in %s could be used: it belongs to other lowerings, or another seed, level or program\n", path)
 	default:
-		fmt.Fprintf(notes, "%s taken over from %s\n", counted(j.Taken(), "case"), path)
+		fmt.Fprintf(notes, "%s resumed from %s\n", counted(j.Taken(), "case"), path)
 	}
 }
 
@@ -277,7 +276,7 @@ func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 		return err
 	}
 	if others > 0 {
-		fmt.Fprintf(notes, "%s in %s: of no report of this run, and not in its index\n", counted(others, "other file"), f.out)
+		fmt.Fprintf(notes, "%s in %s: not from this run, and not in its index\n", counted(others, "other file"), f.out)
 	}
 	if v.isInterrupted || f.only != "" {
 		return nil

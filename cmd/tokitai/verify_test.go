@@ -266,7 +266,7 @@ func TestVerifyResume(t *testing.T) {
 		ctx, cancel = context.WithCancel(t.Context())
 		code, stdout, stderr := verifyInto(ctx, dir)
 		cancel()
-		if code != exitUndecided && code != exitRejected || !strings.Contains(stdout, "\npartial: ") || !strings.Contains(stdout, "--resume goes on\n") {
+		if code != exitUndecided && code != exitRejected || !strings.Contains(stdout, "\npartial: ") || !strings.Contains(stdout, "--resume continues\n") {
 			t.Errorf("%d: exit code %d, %q\n%s", at, code, stderr, stdout)
 		}
 		if at == 1 && (code != exitUndecided || stderr != "tokitai verify: interrupted: 0 of 3 were verified to the end\n") {
@@ -285,7 +285,7 @@ func TestVerifyResume(t *testing.T) {
 		launches.Store(0)
 		code, _, stderr = verifyInto(t.Context(), dir, "--resume")
 		var taken int
-		if _, err := fmt.Sscanf(stderr, "%d cases taken over from "+dir+"/journal.jsonl\n", &taken); code != exitRejected || (err == nil && taken > 0) != (at > 1) {
+		if _, err := fmt.Sscanf(stderr, "%d cases resumed from "+dir+"/journal.jsonl\n", &taken); code != exitRejected || (err == nil && taken > 0) != (at > 1) {
 			t.Errorf("%d: resumed, exit code %d, %q", at, code, stderr)
 		}
 		if n := launches.Load(); at > 60 && n >= whole {
@@ -303,7 +303,7 @@ func TestVerifyResume(t *testing.T) {
 	}
 
 	// Without --resume a run begins anew.
-	if code, _, stderr := verifyInto(t.Context(), "absent", "--resume"); code != exitRejected || !strings.Contains(stderr, "there is no absent/journal.jsonl to go on with: starting from the beginning\n") {
+	if code, _, stderr := verifyInto(t.Context(), "absent", "--resume"); code != exitRejected || !strings.Contains(stderr, "there is no absent/journal.jsonl to resume from: starting from the beginning\n") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
@@ -324,7 +324,7 @@ func TestVerifyResumeOther(t *testing.T) {
 		t.Fatalf("exit code %d, %q", code, stderr)
 	}
 	code, _, stderr := program(t.Context(), append(args, "--seed", "2", "--resume")...)
-	if want := "nothing of evidence/journal.jsonl could be used: it is of other lowerings, another seed, level or program\n"; code != exitOK || stderr != want {
+	if want := "nothing in evidence/journal.jsonl could be used: it belongs to other lowerings, or another seed, level or program\n"; code != exitOK || stderr != want {
 		t.Errorf("exit code %d, %q, want %q", code, stderr, want)
 	}
 }

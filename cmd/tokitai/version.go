@@ -61,9 +61,9 @@ func newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "version of this program",
-		Long: `The version of this program, the Go release that built it, the system it was
-built for, and the revision of its source where the build recorded one.`,
+		Short: "print the version of this program",
+		Long: `Print the version of this program, the Go release that built it, the system it was
+built for, and the revision of its source if the build recorded one.`,
 		Example: `  tokitai version
   tokitai version --json`,
 		Args:              noArguments,

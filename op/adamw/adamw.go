@@ -63,8 +63,8 @@ var (
 	InPlaceDefinition = def.Must(def.Rowwise("adamw.step", func(b *def.Builder) {
 		w := b.In("weight")
 		b.Out("weight", update(b, w))
-		describe(b, "a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step",
-			"weight, m, v and grad share no memory", "")
+		describe(b, "an update smaller than half the distance to the weight's neighbour is lost; with 16 bits this happens at every step",
+			"weight, m, v and grad may not overlap", "")
 	}))
 	MasterDefinition = def.Must(def.Rowwise("adamw.step.master", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F32))
@@ -72,7 +72,7 @@ var (
 		b.Out("weight", next)
 		b.Out("copy", next, def.Only(num.F16, num.BF16))
 		describe(b, "copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it",
-			"copy may be grad itself; otherwise weight, m, v, grad and copy share no memory", "")
+			"copy may be grad itself; any other overlap of weight, m, v, grad and copy is refused", "")
 	}))
 	StochasticDefinition = def.Must(def.Rowwise("adamw.step.stochastic", func(b *def.Builder) {
 		w := b.In("weight", def.Only(num.F16, num.BF16))
@@ -80,8 +80,8 @@ var (
 		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"),
 			b.IntParam("tensor", def.Between(0, math.MaxInt32)), b.IntParam("t", def.Between(1, math.MaxInt32)))
 		b.Out("weight", next.StochasticRound(def.StorageOf("weight"), word.As("word")))
-		describe(b, "the new weight is one of its two neighbours, each with the probability that makes it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value there is no average to keep: from half an ulp on it is infinite, before that the largest",
-			"weight, m, v and grad share no memory", "; tensor in 0..2^31-1")
+		describe(b, "the new weight is rounded to one of its two neighbours, with the probabilities that make it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value it is infinite from half an ulp on, and before that the largest finite value",
+			"weight, m, v and grad may not overlap", "; tensor in 0..2^31-1")
 	}))
 )
 
@@ -111,16 +111,16 @@ func describe(b *def.Builder, rounding, sharing, numbers string) {
 		"bc1    = 1 - beta1^t,  bc2 = 1 - beta2^t",
 	)
 	b.Clauses(
-		"any shape; rows may lie apart",
+		"any shape; rows may be strided",
 		"lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32"+numbers,
 		"a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both",
 		"m and v are f32 in every mode",
 		rounding,
 		"an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN",
-		"a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN",
+		"if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN",
 		"eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN",
 		"subnormals are kept; a new weight too large for its format is infinite",
-		"with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits",
+		"if grad, m and v are +0, weight_decay is 0 and eps > 0 as binary32, a finite weight is unchanged",
 		sharing,
 	)
 }

@@ -56,17 +56,17 @@
 //	v        any    f32           read, then written in place
 //	grad     any    f16 bf16 f32
 //
-//	C1  any shape; rows may lie apart
+//	C1  any shape; rows may be strided
 //	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
-//	C5  a weight moves only by an update of at least half the distance to its neighbour: with 16 bits smaller ones are lost, at every step
+//	C5  an update smaller than half the distance to the weight's neighbour is lost; with 16 bits this happens at every step
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
-//	C11 weight, m, v and grad share no memory
+//	C10 if grad, m and v are +0, weight_decay is 0 and eps > 0 as binary32, a finite weight is unchanged
+//	C11 weight, m, v and grad may not overlap
 //
 // # adamw.step.master
 //
@@ -82,17 +82,17 @@
 //	grad     any    f16 bf16 f32
 //	copy     any    f16 bf16      fully written; may be grad itself
 //
-//	C1  any shape; rows may lie apart
+//	C1  any shape; rows may be strided
 //	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
 //	C5  copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
-//	C11 copy may be grad itself; otherwise weight, m, v, grad and copy share no memory
+//	C10 if grad, m and v are +0, weight_decay is 0 and eps > 0 as binary32, a finite weight is unchanged
+//	C11 copy may be grad itself; any other overlap of weight, m, v, grad and copy is refused
 //
 // # adamw.step.stochastic
 //
@@ -107,15 +107,15 @@
 //	v        any    f32           read, then written in place
 //	grad     any    f16 bf16 f32
 //
-//	C1  any shape; rows may lie apart
+//	C1  any shape; rows may be strided
 //	C2  lr, eps and weight_decay are finite and at least 0, beta1 and beta2 in [0, 1), t in 1..2^31-1; eps, lr/bc1 and lr*weight_decay are finite as binary32; tensor in 0..2^31-1
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
-//	C5  the new weight is one of its two neighbours, each with the probability that makes it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value there is no average to keep: from half an ulp on it is infinite, before that the largest
+//	C5  the new weight is rounded to one of its two neighbours, with the probabilities that make it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value it is infinite from half an ulp on, and before that the largest finite value
 //	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
-//	C7  a new v of +Inf leaves nothing of the step but the decay, if the new m is finite: v = +Inf gives one (beta2 > 0 as binary32), so does a ((1-beta2)*grad)*grad that overflows; a new v below 0 makes the new weight NaN
+//	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
-//	C10 with grad, m and v +0, weight_decay 0 and eps > 0 as binary32 a finite weight keeps its bits
-//	C11 weight, m, v and grad share no memory
+//	C10 if grad, m and v are +0, weight_decay is 0 and eps > 0 as binary32, a finite weight is unchanged
+//	C11 weight, m, v and grad may not overlap
 package adamw

@@ -7,11 +7,11 @@ import (
 
 // Operations are what this package offers to the program and the documents.
 var Operations = []*op.Operation{{
-	Name: "crossentropy", Summary: "loss of each row's label, and the gradient of its logits",
+	Name: "crossentropy", Summary: "cross-entropy loss of each row, and the gradient of its logits",
 	Definitions: []*def.Definition{Definition},
 	Params: []op.Param{
-		{Name: "scale", Default: "1", Help: "factor of the gradient"},
-		{Name: "ignore", Default: "-100", Help: "label of rows that do not count"},
+		{Name: "scale", Default: "1", Help: "multiplies the gradient"},
+		{Name: "ignore", Default: "-100", Help: "label of rows to ignore"},
 	},
 	Run: op.Plain(Definition),
 	Data: []op.Data{

@@ -37,15 +37,15 @@ var Definition = def.Must(def.Rowwise("crossentropy", func(b *def.Builder) {
 		"dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are",
-		"any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip it counts as ignored",
-		"a NaN or +Inf in a row that counts makes its loss and dlogits NaN",
-		"-Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of nothing else gives NaN",
-		"scale is finite, as binary32 too",
+		"any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip its row is ignored",
+		"a NaN or +Inf in a row that is not ignored makes its loss and dlogits NaN",
+		"-Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of -Inf alone gives NaN",
+		"scale is finite, also as binary32",
 		"loss is at least +0, and +Inf for finite logits only where logits[r,label] - max overflows",
-		"dlogits lies between -|scale| and |scale|; what is too large for storage is infinite, subnormals are kept",
-		"+0 and -0 count as the same logit",
+		"dlogits is between -|scale| and |scale|; a value too large for its format is infinite, and subnormals are kept",
+		"+0 and -0 are the same logit",
 		"dlogits may be logits itself; any other overlap is refused",
 	)
 }))

@@ -32,14 +32,14 @@
 //	loss     R      f32           fully written
 //	dlogits  R,C    as logits     fully written; may be logits itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a row whose label is ignore has loss +0 and dlogits +0, whatever its logits are
-//	C3  any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip it counts as ignored
-//	C4  a NaN or +Inf in a row that counts makes its loss and dlogits NaN
-//	C5  -Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of nothing else gives NaN
-//	C6  scale is finite, as binary32 too
+//	C3  any other label outside 0..C-1 is refused, and nothing is written; with bad_index=skip its row is ignored
+//	C4  a NaN or +Inf in a row that is not ignored makes its loss and dlogits NaN
+//	C5  -Inf gives dlogits 0; as the label's logit it gives loss +Inf and dlogits -scale; a row of -Inf alone gives NaN
+//	C6  scale is finite, also as binary32
 //	C7  loss is at least +0, and +Inf for finite logits only where logits[r,label] - max overflows
-//	C8  dlogits lies between -|scale| and |scale|; what is too large for storage is infinite, subnormals are kept
-//	C9  +0 and -0 count as the same logit
+//	C8  dlogits is between -|scale| and |scale|; a value too large for its format is infinite, and subnormals are kept
+//	C9  +0 and -0 are the same logit
 //	C10 dlogits may be logits itself; any other overlap is refused
 package crossentropy

@@ -22,12 +22,12 @@ var Operations = []*op.Operation{
 		Scalings: forwardScalings,
 	},
 	{
-		Name: "embedding.backward", Summary: "sums of rows by index",
+		Name: "embedding.backward", Summary: "gradient of embedding.forward: sums of rows by index",
 		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition},
 		Params: []op.Param{
-			{Name: "vocab", Help: "the number of rows of dweight; not needed when accumulating, but then that of the dweight that is given"},
-			{Name: "accumulate", Default: "false", Help: "add to the dweight that is given"},
-			{Name: "out", Default: "same", Help: "dtype of dweight: f32, or same for that of dout; when accumulating, that of the dweight that is given"},
+			{Name: "vocab", Help: "number of rows of dweight; when accumulating it may be left out, and must otherwise match the given dweight"},
+			{Name: "accumulate", Default: "false", Help: "add to the given dweight"},
+			{Name: "out", Default: "same", Help: "dtype of dweight: f32, or same for that of dout; when accumulating it must match the given dweight"},
 		},
 		Variant: func(v *op.Values) *def.Definition {
 			if v.Bool("accumulate") {

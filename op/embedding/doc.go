@@ -33,11 +33,11 @@
 //	weight   V,D    f16 bf16 f32
 //	out      Q,D    as weight     fully written
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
-//	C2  every pattern is copied, those of NaN too
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C2  every bit pattern is copied, including those of NaN
 //	C3  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0
 //	C4  an index may occur any number of times, and Q may exceed V
-//	C5  out shares no memory with index or weight
+//	C5  out may not overlap index or weight
 //
 // # embedding.backward
 //
@@ -48,15 +48,15 @@
 //	dout     Q,D    f16 bf16 f32
 //	dweight  V,D    as dout, or f32  fully written
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
-//	C2  for dout in f16 the sum is exact and rounded once: the order of the queries cannot matter; an exact zero is +0
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C2  for dout in f16 the sum is exact and rounded once: the order of the queries does not matter; an exact zero is +0
 //	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks from +0; a zero is +0
 //	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity
 //	C5  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing
 //	C6  a row that no index names is +0
-//	C7  subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite
+//	C7  subnormals are kept, and a sum too large for its format is infinite; for bf16 and f32 a partial sum that overflows stays infinite
 //	C8  an index may occur any number of times, and Q may exceed V
-//	C9  dweight shares no memory with index or dout
+//	C9  dweight may not overlap index or dout
 //
 // # embedding.backward.accumulate
 //
@@ -67,13 +67,13 @@
 //	dout     Q,D    f16 bf16 f32
 //	dweight  V,D    as dout, or f32  read, then written in place
 //
-//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart
-//	C2  for dout in f16 the sum, the old dweight included, is exact and rounded once: the order of the queries cannot matter; an exact zero is +0
+//	C1  Q, V, D >= 1; leading dimensions count as rows, and rows may be strided
+//	C2  for dout in f16 the sum, the old dweight included, is exact and rounded once: the order of the queries does not matter; an exact zero is +0
 //	C3  for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and the sums of the chunks to the old dweight; a zero is +0
 //	C4  NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity
 //	C5  an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing
-//	C6  a row that no index names keeps its bits
-//	C7  subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite
+//	C6  a row that no index names is unchanged
+//	C7  subnormals are kept, and a sum too large for its format is infinite; for bf16 and f32 a partial sum that overflows stays infinite
 //	C8  an index may occur any number of times, and Q may exceed V
-//	C9  dweight shares no memory with index or dout
+//	C9  dweight may not overlap index or dout
 package embedding

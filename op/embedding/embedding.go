@@ -11,11 +11,11 @@ var ForwardDefinition = def.Must(def.Gather("embedding.forward", def.GatherForm{
 	Index: "index", Table: "weight", Out: "out",
 	Formula: []string{"out[q,d] = weight[index[q],d]"},
 	Clauses: []string{
-		"Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart",
-		"every pattern is copied, those of NaN too",
+		"Q, V, D >= 1; leading dimensions count as rows, and rows may be strided",
+		"every bit pattern is copied, including those of NaN",
 		"an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip its row is +0",
 		"an index may occur any number of times, and Q may exceed V",
-		"out shares no memory with index or weight",
+		"out may not overlap index or weight",
 	},
 }))
 
@@ -29,22 +29,22 @@ func scatter(name string, accumulate bool) *def.Definition {
 	formula, rest := "dweight[v,d] = sum of dout[q,d] over index[q] = v", "a row that no index names is +0"
 	exact, chunks := "the sum is exact", "the sums of the chunks from +0"
 	if accumulate {
-		formula, rest = "dweight[v,d] = dweight[v,d] + sum of dout[q,d] over index[q] = v", "a row that no index names keeps its bits"
+		formula, rest = "dweight[v,d] = dweight[v,d] + sum of dout[q,d] over index[q] = v", "a row that no index names is unchanged"
 		exact, chunks = "the sum, the old dweight included, is exact", "the sums of the chunks to the old dweight"
 	}
 	return def.Must(def.ScatterAdd(name, def.ScatterForm{
 		Index: "index", Rows: "dout", Result: "dweight", Accumulate: accumulate,
 		Formula: []string{formula},
 		Clauses: []string{
-			"Q, V, D >= 1; leading dimensions count as rows, and rows may lie apart",
-			"for dout in f16 " + exact + " and rounded once: the order of the queries cannot matter; an exact zero is +0",
+			"Q, V, D >= 1; leading dimensions count as rows, and rows may be strided",
+			"for dout in f16 " + exact + " and rounded once: the order of the queries does not matter; an exact zero is +0",
 			"for bf16 and f32 the queries are added in ascending order, in chunks of 64, each from +0, and " + chunks + "; a zero is +0",
 			"NaN, or infinities of both signs, in a sum give NaN; infinities of one sign give that infinity",
 			"an index outside 0..V-1 is refused, and nothing is written; with bad_index=skip it contributes nothing",
 			rest,
-			"subnormals are kept, and a sum too large for storage is infinite; for bf16 and f32 a sum that overflows on the way stays infinite",
+			"subnormals are kept, and a sum too large for its format is infinite; for bf16 and f32 a partial sum that overflows stays infinite",
 			"an index may occur any number of times, and Q may exceed V",
-			"dweight shares no memory with index or dout",
+			"dweight may not overlap index or dout",
 		},
 	}))
 }

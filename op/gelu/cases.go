@@ -8,7 +8,7 @@ import (
 // Operations are what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
-		Name: "gelu.forward", Summary: "Gaussian error linear unit, in the form with tanh",
+		Name: "gelu.forward", Summary: "Gaussian error linear unit, tanh approximation",
 		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
 		Data: data(ForwardDefinition), Patterns: patterns(ForwardDefinition),
 	},

@@ -35,12 +35,12 @@
 //	x        any    f16 bf16 f32
 //	y        any    as x          fully written; may be x itself
 //
-//	C1  any shape; rows may lie apart
+//	C1  any shape; rows may be strided
 //	C2  NaN gives NaN
 //	C3  +Inf gives +Inf, -Inf gives -0
 //	C4  +0 gives +0, -0 gives -0
 //	C5  x >= 5 gives x itself, x <= -11 gives -0
-//	C6  y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours where the format has no x/2
+//	C6  y has the sign of x and is not larger, so nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours if x/2 is not in the format
 //	C7  y may be x itself; any other overlap is refused
 //
 // # gelu.backward
@@ -52,12 +52,12 @@
 //	x        any    as dy
 //	dx       any    as dy         fully written; may be dy or x itself
 //
-//	C1  any shape; rows may lie apart
+//	C1  any shape; rows may be strided
 //	C2  a NaN in dy or x gives NaN
 //	C3  x = +Inf gives dy, x = -Inf gives a zero with the sign of dy, for finite dy
 //	C4  an infinite dy gives an infinity with the sign of the result, or NaN where the derivative is zero
 //	C5  x = +0 and x = -0 give dy/2
 //	C6  x >= 5.5 gives dy itself, x <= -11 a zero with the sign of dy, for finite dy
-//	C7  the derivative lies in [-0.13, 1.13]: only a dy near the end of its range overflows, to an infinity; subnormals are kept
+//	C7  the derivative is in [-0.13, 1.13], so only a dy near the end of its range overflows, to an infinity; subnormals are kept
 //	C8  dx may be dy or x itself; any other overlap is refused
 package gelu

@@ -42,12 +42,12 @@ var ForwardDefinition = def.Must(def.Rowwise("gelu.forward", func(b *def.Builder
 
 	b.Formula("y = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)", "  = x/2 * (1 + tanh(t/2))")
 	b.Clauses(
-		"any shape; rows may lie apart",
+		"any shape; rows may be strided",
 		"NaN gives NaN",
 		"+Inf gives +Inf, -Inf gives -0",
 		"+0 gives +0, -0 gives -0",
 		"x >= 5 gives x itself, x <= -11 gives -0",
-		"y has the sign of x and is no larger: nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours where the format has no x/2",
+		"y has the sign of x and is not larger, so nothing overflows; subnormals are kept, and a subnormal x gives x/2, or one of its two neighbours if x/2 is not in the format",
 		"y may be x itself; any other overlap is refused",
 	)
 }))
@@ -68,13 +68,13 @@ var BackwardDefinition = def.Must(def.Rowwise("gelu.backward", func(b *def.Build
 
 	b.Formula("dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)")
 	b.Clauses(
-		"any shape; rows may lie apart",
+		"any shape; rows may be strided",
 		"a NaN in dy or x gives NaN",
 		"x = +Inf gives dy, x = -Inf gives a zero with the sign of dy, for finite dy",
 		"an infinite dy gives an infinity with the sign of the result, or NaN where the derivative is zero",
 		"x = +0 and x = -0 give dy/2",
 		"x >= 5.5 gives dy itself, x <= -11 a zero with the sign of dy, for finite dy",
-		"the derivative lies in [-0.13, 1.13]: only a dy near the end of its range overflows, to an infinity; subnormals are kept",
+		"the derivative is in [-0.13, 1.13], so only a dy near the end of its range overflows, to an infinity; subnormals are kept",
 		"dx may be dy or x itself; any other overlap is refused",
 	)
 }))

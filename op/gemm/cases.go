@@ -22,8 +22,8 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 	o := &op.Operation{
 		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate},
 		Params: []op.Param{
-			{Name: "accumulate", Default: "false", Help: "add to the result that is given"},
-			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating, that of the result that is given"},
+			{Name: "accumulate", Default: "false", Help: "add to the given result"},
+			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating it must match the given result"},
 		},
 		Variant: func(v *op.Values) *def.Definition {
 			if v.Bool("accumulate") {

@@ -35,13 +35,13 @@
 //	B        K,N    as A
 //	C        M,N    as A, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.forward.accumulate
 //
@@ -52,13 +52,13 @@
 //	B        K,N    as A
 //	C        M,N    as A, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_a
 //
@@ -69,13 +69,13 @@
 //	B        K,N    as dC
 //	dA       M,K    as dC, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_a.accumulate
 //
@@ -86,13 +86,13 @@
 //	B        K,N    as dC
 //	dA       M,K    as dC, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_b
 //
@@ -103,13 +103,13 @@
 //	dC       M,N    as A
 //	dB       K,N    as A, or f32  fully written
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //
 // # gemm.grad_b.accumulate
 //
@@ -120,11 +120,11 @@
 //	dC       M,N    as A
 //	dB       K,N    as A, or f32  read, then written in place
 //
-//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
 //	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
 //	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
 //	C4  zeros are multiplied like everything else
-//	C5  the result shares no memory with the operands; they may be one
+//	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
-//	C7  subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 package gemm

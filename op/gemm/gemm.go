@@ -23,13 +23,13 @@ func clauses(accumulate bool) []string {
 		start = "the old result"
 	}
 	return []string{
-		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may lie apart",
+		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
 		"under model fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
 		"zeros are multiplied like everything else",
-		"the result shares no memory with the operands; they may be one",
+		"the result may not overlap the operands; the operands may be the same tensor",
 		"under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
-		"subnormals are kept; a sum beyond binary32 counts as an infinity from then on, and a result too large for storage is infinite",
+		"subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite",
 	}
 }
 

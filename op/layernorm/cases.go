@@ -8,7 +8,7 @@ import (
 // Operations are what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
-		Name: "layernorm.forward", Summary: "rows with mean 0 and variance 1, scaled and shifted by column",
+		Name: "layernorm.forward", Summary: "normalizes each row to mean 0 and variance 1, then scales and shifts by column",
 		Definitions: []*def.Definition{ForwardDefinition},
 		Params:      []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
 		Run:         op.Plain(ForwardDefinition),

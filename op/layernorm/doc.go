@@ -42,14 +42,14 @@
 //	mean     R      f32           fully written
 //	rstd     R      f32           fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
-//	C2  eps is finite, as binary32 too, and at least 0
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C2  eps is finite, also as binary32, and at least 0
 //	C3  a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite
 //	C4  a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero
 //	C5  a variance that overflows gives rstd +0 and y = beta; differences to the row's first element, or their sum, that overflow give y = NaN
 //	C6  eps 0 as binary32 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN
 //	C7  a NaN or an infinity in gamma or beta makes its column of y NaN or infinite, and reaches nothing else
-//	C8  subnormals are kept, and a y too large for storage is infinite
+//	C8  subnormals are kept, and a y too large for its format is infinite
 //	C9  y may be x itself; any other overlap is refused
 //
 // # layernorm.backward
@@ -68,12 +68,12 @@
 //	dgamma   C      as gamma       fully written
 //	dbeta    C      as gamma       fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row of dy, x, mean or rstd makes the row of dx NaN, one in gamma all of dx
 //	C3  a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too
 //	C4  an infinity in a row of dy, x, mean or rstd makes the row of dx infinite or NaN, one in gamma all of dx
 //	C5  an infinity in a column of dy or of xhat makes dgamma infinite or NaN there, one in dy dbeta too
-//	C6  mean and rstd are taken as they are given: a finite rstd need not belong to x, and rstd 0 makes the row of dx zeros
-//	C7  subnormals are kept; what overflows is infinite, and a sum that does counts as an infinity in its row or column
+//	C6  mean and rstd are used as given: a finite rstd need not belong to x, and rstd 0 makes the row of dx zeros
+//	C7  subnormals are kept; results that overflow are infinite, and a sum that overflows counts as an infinity in its row or column
 //	C8  dx may be dy or x itself; any other overlap is refused
 package layernorm

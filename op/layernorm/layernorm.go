@@ -34,14 +34,14 @@ var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Bu
 		"y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
-		"eps is finite, as binary32 too, and at least 0",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"eps is finite, also as binary32, and at least 0",
 		"a NaN or an infinity in a row of x makes the row of y and its rstd NaN, and its mean NaN or infinite",
 		"a constant row of finite x gives beta where gamma is finite and eps > 0 as binary32, up to the sign of a zero",
 		"a variance that overflows gives rstd +0 and y = beta; differences to the row's first element, or their sum, that overflow give y = NaN",
 		"eps 0 as binary32 and a variance of 0, or one that underflows to it, give rstd +Inf, and y infinite or NaN",
 		"a NaN or an infinity in gamma or beta makes its column of y NaN or infinite, and reaches nothing else",
-		"subnormals are kept, and a y too large for storage is infinite",
+		"subnormals are kept, and a y too large for its format is infinite",
 		"y may be x itself; any other overlap is refused",
 	)
 }))
@@ -67,13 +67,13 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 		"dgamma[c] = sum over r of dy[r,c] * xhat[r,c],  dbeta[c] = sum over r of dy[r,c]",
 	)
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row of dy, x, mean or rstd makes the row of dx NaN, one in gamma all of dx",
 		"a NaN in a column of dy or of xhat makes dgamma NaN there, one in dy dbeta too",
 		"an infinity in a row of dy, x, mean or rstd makes the row of dx infinite or NaN, one in gamma all of dx",
 		"an infinity in a column of dy or of xhat makes dgamma infinite or NaN there, one in dy dbeta too",
-		"mean and rstd are taken as they are given: a finite rstd need not belong to x, and rstd 0 makes the row of dx zeros",
-		"subnormals are kept; what overflows is infinite, and a sum that does counts as an infinity in its row or column",
+		"mean and rstd are used as given: a finite rstd need not belong to x, and rstd 0 makes the row of dx zeros",
+		"subnormals are kept; results that overflow are infinite, and a sum that overflows counts as an infinity in its row or column",
 		"dx may be dy or x itself; any other overlap is refused",
 	)
 }))

@@ -39,10 +39,10 @@ var Operations = []*op.Operation{
 		Scalings: squareSumScalings,
 	},
 	{
-		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that holds it at a limit",
+		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that clips it",
 		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
 		Takes:       func(string) bool { return true }, Results: []string{"norm", "factor"},
-		Params: []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
+		Params: []op.Param{{Name: "max_norm", Help: "the largest norm that is not clipped"}},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			limit := v.Float("max_norm")
 			if v.Err() != nil {

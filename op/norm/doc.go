@@ -28,12 +28,12 @@
 //	x        any    f16 bf16 f32
 //	total    one    f32           fully written
 //
-//	C1  at least one tensor, of any shape; rows may lie apart
+//	C1  at least one tensor, of any shape; rows may be strided
 //	C2  NaN gives NaN; an infinity without NaN gives +Inf
-//	C3  the order of the additions depends on the sizes and the order of the tensors, on nothing else
+//	C3  the order of the additions depends on the sizes and the order of the tensors alone
 //	C4  each square is a binary32: +Inf from |x| = 2^64 on, +0 up to |x| = 2^-75; neither occurs in f16
 //	C5  total is at least +0, and +Inf if the sum overflows
-//	C6  total shares no memory with any tensor; the tensors may share
+//	C6  total may not overlap any tensor; the tensors may overlap each other
 //
 // # norm.total
 //
@@ -43,10 +43,10 @@
 //	sums     R,C    f32
 //	total    R      f32     fully written
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
-//	C2  the order and shape of the sum is that of every row sum of C columns
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
+//	C2  the sum has the fixed order of a row sum of C columns
 //	C3  NaN, or infinities of both signs, give NaN; infinities of one sign, and sums that overflow, that infinity; a zero is +0
-//	C4  total shares no memory with sums
+//	C4  total may not overlap sums
 //
 // # norm.clip
 //
@@ -57,7 +57,7 @@
 //	norm     any    f32     fully written; may be total itself
 //	factor   any    f32     fully written; may be total itself
 //
-//	C1  max_norm is finite and above 0, as binary32 too
+//	C1  max_norm is finite and above 0, also as binary32
 //	C2  NaN gives NaN; an infinite norm gives factor +0
 //	C3  a norm of at most max_norm gives factor 1 exactly, and no factor is above 1
 //	C4  total = -0 gives norm -0 and factor 1, a total below 0 gives NaN; subnormals are kept

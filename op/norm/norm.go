@@ -17,12 +17,12 @@ var SquareSumDefinition = def.Must(def.Rowwise("norm.square_sum", func(b *def.Bu
 
 	b.Formula("total = sum x^2 over every element of every tensor")
 	b.Clauses(
-		"at least one tensor, of any shape; rows may lie apart",
+		"at least one tensor, of any shape; rows may be strided",
 		"NaN gives NaN; an infinity without NaN gives +Inf",
-		"the order of the additions depends on the sizes and the order of the tensors, on nothing else",
+		"the order of the additions depends on the sizes and the order of the tensors alone",
 		"each square is a binary32: +Inf from |x| = 2^64 on, +0 up to |x| = 2^-75; neither occurs in f16",
 		"total is at least +0, and +Inf if the sum overflows",
-		"total shares no memory with any tensor; the tensors may share",
+		"total may not overlap any tensor; the tensors may overlap each other",
 	)
 }))
 
@@ -32,10 +32,10 @@ var TotalDefinition = def.Must(def.Rowwise("norm.total", func(b *def.Builder) {
 
 	b.Formula("total[r] = sum sums[r,c]")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
-		"the order and shape of the sum is that of every row sum of C columns",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
+		"the sum has the fixed order of a row sum of C columns",
 		"NaN, or infinities of both signs, give NaN; infinities of one sign, and sums that overflow, that infinity; a zero is +0",
-		"total shares no memory with sums",
+		"total may not overlap sums",
 	)
 }))
 
@@ -51,7 +51,7 @@ var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 
 	b.Formula("norm = sqrt(total),  factor = norm > max_norm ? max_norm/norm : 1")
 	b.Clauses(
-		"max_norm is finite and above 0, as binary32 too",
+		"max_norm is finite and above 0, also as binary32",
 		"NaN gives NaN; an infinite norm gives factor +0",
 		"a norm of at most max_norm gives factor 1 exactly, and no factor is above 1",
 		"total = -0 gives norm -0 and factor 1, a total below 0 gives NaN; subnormals are kept",

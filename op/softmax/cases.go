@@ -9,7 +9,7 @@ import (
 // Operations are what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
-		Name: "softmax.forward", Summary: "rows become probabilities",
+		Name: "softmax.forward", Summary: "turns each row into probabilities",
 		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
 		Data: []op.Data{
 			{Name: "normal", Definition: ForwardDefinition, Sizes: rows(64, 1024)},

@@ -30,13 +30,13 @@
 //	x        R,C    f16 bf16 f32
 //	y        R,C    as x          fully written; may be x itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row makes the row NaN
 //	C3  +Inf in a row makes the row NaN
 //	C4  -Inf gives +0, unless the whole row is -Inf, which gives NaN
 //	C5  exp(0) = 1 exactly: a row of C <= 2^24 equal finite elements gives 1/C, rounded to binary32, then to storage
-//	C6  a finite row gives values in [0, 1], however far apart its elements are; what underflows gives subnormals, then +0
-//	C7  +0 and -0 count as the same, subnormals as what they are
+//	C6  a finite row gives values in [0, 1], however far apart its elements are; small results are subnormal, and the smallest +0
+//	C7  +0 and -0 give the same result, and subnormals are kept
 //	C8  y may be x itself; any other overlap is refused
 //
 // # softmax.backward
@@ -48,9 +48,9 @@
 //	y        R,C    as dy
 //	dx       R,C    as dy         fully written; may be dy or y itself
 //
-//	C1  R, C >= 1; leading dimensions count as rows, and rows may lie apart
+//	C1  R, C >= 1; leading dimensions count as rows, and rows may be strided
 //	C2  a NaN in a row of dy or y makes the row NaN
 //	C3  an infinity in a row of dy or y, or a sum that overflows, makes every element of the row infinite or NaN
-//	C4  y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for storage is infinite
+//	C4  y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for its format is infinite
 //	C5  dx may be dy or y itself; any other overlap is refused
 package softmax

@@ -16,13 +16,13 @@ var ForwardDefinition = def.Must(def.Rowwise("softmax.forward", func(b *def.Buil
 
 	b.Formula("y[r,c] = exp(x[r,c] - max) / sum exp(x[r,c] - max)")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row makes the row NaN",
 		"+Inf in a row makes the row NaN",
 		"-Inf gives +0, unless the whole row is -Inf, which gives NaN",
 		"exp(0) = 1 exactly: a row of C <= 2^24 equal finite elements gives 1/C, rounded to binary32, then to storage",
-		"a finite row gives values in [0, 1], however far apart its elements are; what underflows gives subnormals, then +0",
-		"+0 and -0 count as the same, subnormals as what they are",
+		"a finite row gives values in [0, 1], however far apart its elements are; small results are subnormal, and the smallest +0",
+		"+0 and -0 give the same result, and subnormals are kept",
 		"y may be x itself; any other overlap is refused",
 	)
 }))
@@ -35,10 +35,10 @@ var BackwardDefinition = def.Must(def.Rowwise("softmax.backward", func(b *def.Bu
 
 	b.Formula("dx[r,c] = y[r,c] * (dy[r,c] - sum dy[r,c]*y[r,c])")
 	b.Clauses(
-		"R, C >= 1; leading dimensions count as rows, and rows may lie apart",
+		"R, C >= 1; leading dimensions count as rows, and rows may be strided",
 		"a NaN in a row of dy or y makes the row NaN",
 		"an infinity in a row of dy or y, or a sum that overflows, makes every element of the row infinite or NaN",
-		"y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for storage is infinite",
+		"y = 0 gives a zero where dy and the sum are finite; subnormals are kept, and a result too large for its format is infinite",
 		"dx may be dy or y itself; any other overlap is refused",
 	)
 }))

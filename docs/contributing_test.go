@@ -1,0 +1,118 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"tokitai/internal/testlevel"
+)
+
+const contributingFile = "../CONTRIBUTING.md"
+
+// TestSteps lists the steps of .ci/run.
+func TestSteps(t *testing.T) {
+	script, err := os.ReadFile("../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(script), "\nsteps() {\n")
+	list, _, _ = strings.Cut(list, "\n}\n")
+	step := regexp.MustCompile(`(?m)^\t+([a-z_0-9]+) +(\d+)  (.*)$`)
+	table := "| step | budget in s | what it checks |\n|---|---:|---|\n"
+	found := step.FindAllStringSubmatch(list, -1)
+	for _, m := range found {
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", m[1], m[2], m[3])
+	}
+	if len(found) < 20 {
+		t.Fatalf(".ci/run: read %d steps, want all of them", len(found))
+	}
+	hold(t, contributingFile, "steps", table)
+}
+
+// TestDependencies: CONTRIBUTING.md names every module that go.mod requires directly.
+func TestDependencies(t *testing.T) {
+	module, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(contributingFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(module), -1)
+	for _, m := range required {
+		if !strings.Contains(string(text), "`"+m[1]+"`") {
+			t.Errorf("CONTRIBUTING.md does not say what %s is for", m[1])
+		}
+	}
+	if len(required) < 5 {
+		t.Errorf("go.mod: read %d modules, want all of them", len(required))
+	}
+}
+
+var recipeFile = regexp.MustCompile("(?s)\n```go (op/silu/[a-z_]+\\.go)\n(.*?)\n```\n")
+
+// TestRecipe follows the recipe for a new operation. Its files and its row are laid over the
+// tree; then its tests run, and the program verifies it.
+func TestRecipe(t *testing.T) {
+	testlevel.Need(t, testlevel.Quick, "compiles a package and the program")
+	t.Parallel()
+	folder, overlay := t.TempDir(), map[string]string{}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lay := func(path, text string) {
+		file := filepath.Join(folder, filepath.Base(path))
+		overlay[filepath.Join(root, path)] = file
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range recipeFile.FindAllStringSubmatch(readText(t, contributingFile), -1) {
+		lay(m[1], m[2]+"\n")
+	}
+	if len(overlay) != 4 {
+		t.Fatalf("CONTRIBUTING.md has %d files of op/silu, want 4", len(overlay))
+	}
+	list := readText(t, "../op/all/all.go")
+	withRow := strings.Replace(strings.Replace(list, "import (\n", "import (\n\t\"tokitai/op/silu\"\n", 1), "slices.Concat(\n", "slices.Concat(\n\tsilu.Operations,\n", 1)
+	if len(withRow) < len(list)+len("silu.Operationstokitai/op/silu") {
+		t.Fatal("op/all/all.go has no place for a row")
+	}
+	lay("op/all/all.go", withRow)
+	replace, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lay("overlay.json", string(replace))
+
+	run := func(dir, program string, args ...string) {
+		command := exec.Command(program, args...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	over, test, program := "-overlay="+filepath.Join(folder, "overlay.json"), filepath.Join(folder, "silu.test"), filepath.Join(folder, "tokitai")
+	run(root, "go", "test", over, "-vet=off", "-c", "-o", test, "./op/silu") // vet does not know folders of an overlay
+	run(folder, test, "-test.run=TestDoc", "-update")
+	run(folder, test)
+	run(root, "go", "build", over, "-o", program, "./cmd/tokitai")
+	run(folder, program, "verify", "silu", "--device", "cpu", "--level", "smoke")
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
