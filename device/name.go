@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// nameForms are the names ParseName takes, as an error lists them.
+// nameForms lists the names that ParseName accepts, for its error.
 var nameForms = []string{"auto", "cpu", "cuda:<index>", "sim", "sim:32", "sim:64"}
 
 // defaultSimWidth is the warp width of "sim" without a number.
 const defaultSimWidth = 32
 
-// ParseName splits a device's name into its kind and the number behind it:
-// which device of a kind (cuda, hip; the first when left out) or the warp width (sim, 32 when left out).
-// auto and cpu take no number and give 0. A well-formed name need not lead to a
-// device that is there. The error is a NoDeviceError.
+// ParseName splits a device name into its kind and its number. The number is
+// the index of the device (cuda, hip; default 0) or the warp width (sim; default
+// 32). auto and cpu take no number and return 0. ParseName does not check that
+// the device exists. The error is a NoDeviceError.
 func ParseName(name string) (kind string, index int, err error) {
 	kind, digits, hasNumber := strings.Cut(name, ":")
 	refuse := func(format string, args ...any) (string, int, error) {
