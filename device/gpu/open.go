@@ -10,9 +10,9 @@ import (
 	"tokitai/device/gpu/sim"
 )
 
-// OpenNamed opens a device by what device.ParseName finds in its name: kind "cuda" and
-// the index, or kind "sim" and the warp width. What is missing is told by a
-// NoDeviceError.
+// OpenNamed opens a device, given the kind and number that device.ParseName returned:
+// "cuda" and the index, or "sim" and the warp width. If there is no such device, the
+// error is a NoDeviceError that says what is missing.
 func OpenNamed(kind string, index int) (*Device, error) {
 	var table *driver.Table
 	var err error
@@ -33,7 +33,8 @@ func OpenNamed(kind string, index int) (*Device, error) {
 	return Open(table, index, Options{})
 }
 
-// CountCUDA is the number of NVIDIA's GPUs that the driver sees, or why it sees none.
+// CountCUDA returns the number of NVIDIA GPUs that the driver sees. It returns an error
+// if there is no driver.
 func CountCUDA() (int, error) {
 	table, err := cuda.Table()
 	if err != nil {
