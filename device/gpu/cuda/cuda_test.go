@@ -150,7 +150,7 @@ func TestNoDevice(t *testing.T) {
 		index  int
 		text   string
 	}{
-		{nil, 2, `no device "cuda:2": the driver sees 2; known: cuda:0, cuda:1`},
+		{nil, 2, `no device "cuda:2": number of GPUs that the driver sees: 2; known: cuda:0, cuda:1`},
 		{nil, -1, `no device "cuda:-1"`},
 		{[]string{"DEVICES 2", "DEVICES 0"}, 0, "the driver sees no GPU"},
 		{[]string{"VERSION 13000", "VERSION 11080"}, 0, "the driver is too old: it is for CUDA 11.8, want 12.0 or newer"},
