@@ -1,75 +1,75 @@
-// Package device is the abstraction over a place that holds memory and runs
-// work in order: Device, Buffer, Queue, Event, the errors they give, and the
-// spelling of device names.
+// Package device defines the interfaces of a device, which holds memory and
+// runs work in order: Device, Buffer, Queue and Event. It also defines their
+// errors and the syntax of device names.
 //
-// It knows bytes, not numbers: no dtype, no shape, no operation. It does not
-// open devices either; whoever may choose one (package engine) does, so that
-// this package imports no implementation. device/cpu fills these interfaces
-// with the host's memory and a pool of workers.
+// It knows bytes, not numbers: no dtype, no shape, no operation. It opens no
+// device and imports no implementation. device/cpu implements the interfaces
+// with the host's memory and a pool of workers, device/gpu with a GPU's driver.
 //
 // Start with Device; errors.go lists everything that can go wrong.
 package device
 
 import "context"
 
-// Device is one place: it owns memory and the work that runs on it. All methods
-// are safe from any goroutine, and none panics on a closed device.
+// Device owns memory and runs work on it. All methods are safe for concurrent
+// use, and none panics on a closed device.
 type Device interface {
-	// Name is the device's one spelling, as ParseName reads it: "cpu", "cuda:0".
+	// Name returns the device's canonical name, which ParseName accepts: "cpu",
+	// "cuda:0".
 	Name() string
 
-	// Kind is the name without the index: "cpu", "cuda", "hip", "sim".
+	// Kind returns the name without the number: "cpu", "cuda", "hip", "sim".
 	Kind() string
 
-	// Describe tells people and reports what the device is.
+	// Describe returns a description for people and reports.
 	Describe() Description
 
-	// Alloc returns a buffer of zeros. It fails with an OutOfMemoryError when
-	// the device has not that much left.
+	// Alloc returns a zeroed buffer. It fails with an OutOfMemoryError when the
+	// device has too little free memory.
 	Alloc(bytes int64) (Buffer, error)
 
 	// NewQueue returns an empty queue.
 	NewQueue() (Queue, error)
 
-	// Close gives back what the device holds. Buffers and queues made by it
-	// count as closed from then on. Closing twice is allowed.
+	// Close releases the device's resources. Its buffers and queues count as
+	// closed from then on. Closing twice is allowed.
 	Close() error
 }
 
-// Description is what a device says about itself. A field that could not be
-// found out is empty or zero, never guessed.
+// Description describes a device. An unknown field is empty or zero, never
+// guessed.
 type Description struct {
-	Name         string   // as its maker calls it: "AMD EPYC 9654 96-Core Processor"
+	Name         string   // product name: "AMD EPYC 9654 96-Core Processor"
 	Architecture string   // "amd64", "sm_90"
 	Features     []string // instruction sets that matter to kernels, sorted
-	Units        int      // what runs side by side: workers, multiprocessors
-	MemoryBytes  int64    // memory the device may use in all
-	Driver       string   // driver and its version, where there is one
+	Units        int      // units that run in parallel: workers, multiprocessors
+	MemoryBytes  int64    // total memory the device may use
+	Driver       string   // name and version of the driver, if it has one
 }
 
 // Buffer is a block of a device's memory. Implementations are pointers, so that
-// == on two Buffers says whether they are the same block.
+// == reports whether two Buffers are the same block.
 //
 // Every method is safe on a closed buffer: those that return an error return
-// ErrClosed, the others answer as before.
+// ErrClosed, the others still return what they did before.
 type Buffer interface {
 	Device() Device
 	Bytes() int64
 
-	// CopyIn writes src at offset, after everything queued on the device so
-	// far that uses the buffer; when it returns src may be reused. Nothing is
-	// written unless all of src fits.
+	// CopyIn writes src at offset, after all work queued so far that uses the
+	// buffer. When it returns, src may be reused. Nothing is written unless all
+	// of src fits.
 	CopyIn(offset int64, src []byte) error
 
-	// CopyOut fills dst from offset, after everything queued on the device so
-	// far that uses the buffer.
+	// CopyOut fills dst from offset, after all work queued so far that uses the
+	// buffer.
 	CopyOut(offset int64, dst []byte) error
 
 	// Closed reports whether the buffer, or its device, has been closed.
 	Closed() bool
 
-	// Close gives the memory back once its users are done. Closing twice is
-	// allowed.
+	// Close frees the memory once the work that uses it is done. Closing twice
+	// is allowed.
 	Close() error
 }
 
@@ -77,8 +77,8 @@ type Buffer interface {
 type HostBuffer interface {
 	Buffer
 
-	// Memory is the buffer itself, not a copy, to be used while the buffer is
-	// reachable and open; nil when closed.
+	// Memory returns the buffer's memory, not a copy. It is valid while the
+	// buffer is reachable and open; nil when closed.
 	Memory() []byte
 }
 
@@ -95,22 +95,23 @@ type AddressedBuffer interface {
 type Queue interface {
 	Device() Device
 
-	// Wait returns when everything given to the queue so far is done, or when
-	// the context is. It reports what went wrong in that work.
+	// Wait waits until all work submitted so far is done, or until ctx is. It
+	// returns the errors of that work.
 	Wait(ctx context.Context) error
 
-	// Record marks the present end of the queue.
+	// Record returns an event at the current end of the queue.
 	Record() (Event, error)
 
-	// Close waits for the queue's work and ends it. Closing twice is allowed.
+	// Close waits for the queue's work and closes the queue. Closing twice is
+	// allowed.
 	Close() error
 }
 
-// Event is a mark in a queue, reached when all work before it is done.
+// Event is a point in a queue, reached when all work before it is done.
 type Event interface {
-	// Wait returns when the mark is reached, or when the context is done.
+	// Wait waits until the event is reached, or until ctx is done.
 	Wait(ctx context.Context) error
 
-	// Done reports, without waiting, whether the mark is reached.
+	// Done reports, without waiting, whether the event is reached.
 	Done() bool
 }

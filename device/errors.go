@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What can go wrong, for errors.Is. A canceled call gives the context's own
-// error. The types below carry the details, for errors.As.
+// Errors for errors.Is. The types below carry the details, for errors.As. A
+// canceled call returns the context's own error.
 var (
 	ErrBadArgument = errors.New("bad argument")
 	ErrNoDevice    = errors.New("no such device")
@@ -16,7 +16,7 @@ var (
 	ErrClosed      = errors.New("already closed")
 )
 
-// ArgumentError is a call that no device could carry out.
+// ArgumentError reports an argument that no device accepts.
 type ArgumentError struct {
 	Call string // "cpu: alloc"
 	Got  string // "0 bytes"
@@ -29,11 +29,11 @@ func (e *ArgumentError) Error() string {
 
 func (e *ArgumentError) Is(target error) bool { return target == ErrBadArgument }
 
-// NoDeviceError is a name that leads to no device.
+// NoDeviceError reports a name that matches no available device.
 type NoDeviceError struct {
 	Name   string
-	Known  []string // names, or forms of names, that would do
-	Reason string   // why this one does not, where that is known
+	Known  []string // valid names, or their forms: "cuda:<index>"
+	Reason string   // why the name matches none, if known
 }
 
 func (e *NoDeviceError) Error() string {
@@ -43,29 +43,30 @@ func (e *NoDeviceError) Error() string {
 		fmt.Fprintf(&b, ": %s", e.Reason)
 	}
 	if len(e.Known) > 0 {
-		fmt.Fprintf(&b, "; known are %s", strings.Join(e.Known, ", "))
+		fmt.Fprintf(&b, "; known: %s", strings.Join(e.Known, ", "))
 	}
 	return b.String()
 }
 
 func (e *NoDeviceError) Is(target error) bool { return target == ErrNoDevice }
 
-// OutOfMemoryError is an allocation that did not fit.
+// OutOfMemoryError reports an allocation that did not fit.
 type OutOfMemoryError struct {
 	Device      string
-	Asked, Free int64 // bytes
+	Asked, Free int64 // bytes; Asked is 0 when only the driver knows
 }
 
 func (e *OutOfMemoryError) Error() string {
 	if e.Asked == 0 {
-		return fmt.Sprintf("%s: out of memory: a driver's call needs some, %d bytes are free", e.Device, e.Free)
+		return fmt.Sprintf("%s: out of memory in a driver call, %d bytes are free", e.Device, e.Free)
 	}
 	return fmt.Sprintf("%s: out of memory: asked for %d bytes, %d are free", e.Device, e.Asked, e.Free)
 }
 
 func (e *OutOfMemoryError) Is(target error) bool { return target == ErrOutOfMemory }
 
-// LostError is a device that no longer answers. It stays lost in this process.
+// LostError reports a device that no longer works. It stays lost for the rest
+// of the process.
 type LostError struct {
 	Device string
 	Cause  error

@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 		{&ArgumentError{Call: "cpu: alloc", Got: "0 bytes", Want: "at least 1"}, ErrBadArgument,
 			"cpu: alloc: got 0 bytes, want at least 1"},
 		{&NoDeviceError{Name: "cuda:3", Known: []string{"cpu", "cuda:0"}}, ErrNoDevice,
-			`no device "cuda:3"; known are cpu, cuda:0`},
+			`no device "cuda:3"; known: cpu, cuda:0`},
 		{&NoDeviceError{Name: "hip:0", Reason: "libamdhip64.so.6 is not installed"}, ErrNoDevice,
 			`no device "hip:0": libamdhip64.so.6 is not installed`},
 		{&OutOfMemoryError{Device: "cpu", Asked: 100, Free: 7}, ErrOutOfMemory,

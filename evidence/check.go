@@ -19,9 +19,8 @@ var (
 	deviceForm   = regexp.MustCompile(`^[a-z]+(:[0-9]+)?$`)
 )
 
-// Check returns the rules of the package that the report breaks, as one error. A
-// report without one can be taken at its word: it does not contradict itself. Whether
-// it is true is for a replay to show.
+// Check returns an error that lists the rules of the package that the report breaks. A
+// report without an error is consistent. Whether it is true, only a replay can show.
 func (r *Report) Check() error {
 	var faults faults
 	faults.values("", reflect.ValueOf(r).Elem())
@@ -36,16 +35,17 @@ func (r *Report) Check() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	const most = 80 // to be listed
+	const most = 80 // listed
 	if n := len(faults); n > most {
 		faults = append(faults[:most], fmt.Sprintf("and %d more", n-most))
 	}
 	return fmt.Errorf("evidence: report of %s, %s, contradicts itself: %s", r.Lowering, r.DType, strings.Join(faults, "; "))
 }
 
+// faults are the rules that a report breaks.
 type faults []string
 
-// unless notes a fault where a rule does not hold.
+// unless adds a fault if a rule does not hold.
 func (f *faults) unless(holds bool, format string, args ...any) {
 	if !holds {
 		*f = append(*f, fmt.Sprintf(format, args...))
@@ -60,7 +60,7 @@ func (f *faults) form(field, got string, want *regexp.Regexp) {
 	f.unless(want.MatchString(got), "%s is %q, want the form %s", field, got, want)
 }
 
-// values holds every number and text, at any depth, to what JSON can say.
+// values checks that JSON can represent every number and text, at any depth.
 func (f *faults) values(field string, v reflect.Value) {
 	if v.Type() == timeType {
 		return
@@ -91,7 +91,7 @@ func (f *faults) values(field string, v reflect.Value) {
 	}
 }
 
-// identity is what was verified, by what.
+// identity checks what was verified, and the tool.
 func (f *faults) identity(r *Report) {
 	f.unless(r.Schema == SchemaID, "schema is %q, want %q", r.Schema, SchemaID)
 	f.unless(r.Tool != "" && r.Version != "", "tool is %q of version %q, want both", r.Tool, r.Version)
@@ -124,18 +124,18 @@ func (f *faults) identity(r *Report) {
 		f.unless(p.Of != "definition" || p.SHA256 == d.SHA256, "%s.sha256 is %q, want definition.sha256 %s", field, p.SHA256, d.SHA256)
 	}
 	for _, kind := range fingerprintKinds {
-		f.unless(slices.ContainsFunc(r.Fingerprints, func(p Fingerprint) bool { return p.Of == kind }), "fingerprints: there is none of the %s", kind)
+		f.unless(slices.ContainsFunc(r.Fingerprints, func(p Fingerprint) bool { return p.Of == kind }), "fingerprints: none of the %s", kind)
 	}
 }
 
-// cases are the sums, the digest and the coverage.
+// cases checks the list of cases, the sums, the digest and the coverage.
 func (f *faults) cases(r *Report) {
 	var elements, mismatches int64
 	names := map[string]bool{}
 	for i, c := range r.CaseList {
 		field := fmt.Sprintf("case_list[%d]", i)
 		f.unless(c.Name != "" && !strings.ContainsFunc(c.Name, unicode.IsSpace), "%s.name is %q, want a name without white space", field, c.Name)
-		f.unless(!names[c.Name], "%s.name is %q, as that of an earlier case", field, c.Name)
+		f.unless(!names[c.Name], "%s.name is %q, the name of an earlier case", field, c.Name)
 		names[c.Name] = true
 		if f.unless((c.Digest != "") == r.IsCompact(), "%s has digest %q: all cases have one, or none", field, c.Digest); r.IsCompact() {
 			f.form(field+".digest", c.Digest, digestForm)
@@ -167,7 +167,7 @@ func hasTier(r *Report, name string) bool {
 	return slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == name })
 }
 
-// figures are measured on something, or null.
+// figures checks the measured figures; those not measured are null.
 func (f *faults) figures(r *Report) {
 	mean, median, worst, share := r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne
 	measured := mean != nil
@@ -195,7 +195,7 @@ func (f *faults) figures(r *Report) {
 		"accepted under contract bits, but worst_error_share is %v, want at most 1", value(r.WorstErrorShare))
 }
 
-// value prints a figure.
+// value returns a figure for printing.
 func value[T any](figure *T) any {
 	if figure == nil {
 		return "null"
@@ -207,7 +207,7 @@ func (f *faults) tiers(r *Report) {
 	for i, t := range r.Tiers {
 		field := fmt.Sprintf("tiers[%d]", i)
 		f.oneOf(field+".name", t.Name, TierNames)
-		f.unless(!slices.ContainsFunc(r.Tiers[:i], func(o Tier) bool { return o.Name == t.Name }), "%s.name is %q, as that of an earlier tier", field, t.Name)
+		f.unless(!slices.ContainsFunc(r.Tiers[:i], func(o Tier) bool { return o.Name == t.Name }), "%s.name is %q, the name of an earlier tier", field, t.Name)
 		f.unless(t.Failed <= t.Checks, "%s: %d failed of %d checks", field, t.Failed, t.Checks)
 	}
 }
@@ -254,7 +254,7 @@ func hasCase(r *Report, name string) bool {
 	return slices.ContainsFunc(r.CaseList, func(c Case) bool { return c.Name == name })
 }
 
-// worst holds the figures to the cases in which they were worst.
+// worst compares the figures with the cases in which they were worst.
 func (f *faults) worst(r *Report) {
 	largest := map[string]float64{}
 	for i, w := range r.WorstCases {
@@ -275,7 +275,7 @@ func (f *faults) worst(r *Report) {
 	}
 }
 
-// texts are what is claimed, what is not, and how it is known.
+// texts checks what is claimed, what is not, and how each field was obtained.
 func (f *faults) texts(r *Report) {
 	f.unless(len(r.NonClaims) > 0, "non_claims is empty")
 	for _, list := range []struct {
@@ -291,6 +291,6 @@ func (f *faults) texts(r *Report) {
 		f.unless(r.Obtained[name] != "" || name == "failure" && r.Failure == nil, "obtained does not say how %s was obtained", name)
 	}
 	for name := range r.Obtained {
-		f.unless(slices.Contains(fields, name), "obtained names %q, which is no field", name)
+		f.unless(slices.Contains(fields, name), "obtained names %q, which is not a field", name)
 	}
 }

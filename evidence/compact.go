@@ -15,25 +15,25 @@ import (
 	"strings"
 )
 
-// compactSuffix is how the names of compact reports end: JSON that gzip has packed.
+// compactSuffix is the suffix of compact reports: JSON compressed by gzip.
 const compactSuffix = ".json.gz"
 
-// caseDigits is the length of a case's digest: two results have the same by chance once in
-// 2³² times, and hundreds of thousands of cases stay small.
+// caseDigits is the length of a case's digest. Two results have the same digest by chance
+// once in 2³² times; hundreds of thousands of cases take little space.
 const caseDigits = 8
 
-// CaseDigest is the beginning of the SHA-256 of the case's line in [DigestOf]. Whoever runs
-// the case again, on any machine, gets the hashes of its inputs and outputs, and with them
-// this digest.
+// CaseDigest returns the first digits of the SHA-256 of the case's line in [DigestOf].
+// Running the case again, on any machine, gives the hashes of its inputs and outputs and
+// with them this digest.
 func CaseDigest(c Case) string {
 	return FingerprintOf([]byte(digestLine(c)))[:caseDigits]
 }
 
-// IsCompact reports whether the report lists its cases by their digests alone.
+// IsCompact reports whether the report has only digests of its cases.
 func (r *Report) IsCompact() bool { return len(r.CaseList) > 0 && r.CaseList[0].Digest != "" }
 
-// Compact is the report with a digest of each case in the place of its shapes,
-// parameters, tiers and hashes. DigestSHA256 stays that of the whole list.
+// Compact returns a copy of the report with a digest of each case instead of its shapes,
+// parameters, tiers and hashes. DigestSHA256 stays that of the full list.
 func (r *Report) Compact() *Report {
 	out := complete(reflect.ValueOf(r)).Interface().(*Report)
 	if r.IsCompact() {
@@ -45,8 +45,8 @@ func (r *Report) Compact() *Report {
 	return out
 }
 
-// MarshalJSON writes a case in one of its two forms: an object, or in a compact report a
-// text: name, elements and digest, and mismatches where there are any.
+// MarshalJSON encodes a case as an object or, in a compact report, as a string of its
+// name, elements, digest and, if there are any, mismatches.
 func (c Case) MarshalJSON() ([]byte, error) {
 	if c.Digest == "" {
 		type whole Case
@@ -80,17 +80,17 @@ func (c *Case) UnmarshalJSON(data []byte) error {
 		c.Elements, elements = strconv.ParseInt(words[1], 10, 64)
 	}
 	if err := cmp.Or(elements, mismatches); err != nil || c.Digest == "" {
-		return fmt.Errorf("got the case %q, want NAME ELEMENTS DIGEST, and perhaps MISMATCHES", text)
+		return fmt.Errorf("got the case %q, want NAME ELEMENTS DIGEST [MISMATCHES]", text)
 	}
 	return nil
 }
 
-// WriteCompact is Write with compact reports, in files that gzip has packed: a run of
-// hundreds of thousands of cases takes a few megabytes.
+// WriteCompact is Write with compact reports, compressed by gzip: a run of hundreds of
+// thousands of cases takes a few megabytes.
 func WriteCompact(dir string, reports []*Report) error {
 	var compact []*Report
 	for _, r := range reports {
-		if err := r.Check(); err != nil { // of the whole
+		if err := r.Check(); err != nil { // with all cases
 			return err
 		}
 		compact = append(compact, r.Compact())
@@ -98,7 +98,7 @@ func WriteCompact(dir string, reports []*Report) error {
 	return write(disk{}, dir, compact)
 }
 
-// suffix is how the name of the report's file for machines ends.
+// suffix returns the suffix of the report's JSON file.
 func (r *Report) suffix() string {
 	if r.IsCompact() {
 		return compactSuffix
@@ -106,14 +106,14 @@ func (r *Report) suffix() string {
 	return ".json"
 }
 
-// encoded is the report as a file, and how its name ends.
+// encoded returns the content of the report's JSON file, and its suffix.
 func (r *Report) encoded() (data []byte, suffix string, err error) {
 	data, err = r.JSON()
 	if err != nil || !r.IsCompact() {
 		return data, r.suffix(), err
 	}
 	var packed bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that exists
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a valid level
 	if _, err := w.Write(data); err != nil {
 		return nil, "", err
 	}
@@ -121,7 +121,7 @@ func (r *Report) encoded() (data []byte, suffix string, err error) {
 	return packed.Bytes(), r.suffix(), err
 }
 
-// Read reads a report that Write or WriteCompact has written. It does not check it.
+// Read reads a report written by Write or WriteCompact. It does not check the report.
 func Read(path string) (*Report, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -149,9 +149,9 @@ func decodeReport(path string, data []byte) (*Report, error) {
 	return &r, nil
 }
 
-// ReadFolder reads the index of a folder and its reports, and checks all that can be
-// checked without running anything: every file has the SHA-256 that the index gives, no
-// report contradicts itself, and the index says what the reports say.
+// ReadFolder reads the index of a folder and its reports. It checks everything that can be
+// checked without running a case: that every file has the SHA-256 in the index, that every
+// report is consistent, and that the index agrees with the reports.
 func ReadFolder(dir string) (*Index, []*Report, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
 	if err != nil {
@@ -170,7 +170,7 @@ func ReadFolder(dir string) (*Index, []*Report, error) {
 			return nil, nil, err
 		}
 		if got := FingerprintOf(data); got != e.SHA256 {
-			return nil, nil, fmt.Errorf("evidence: %s has the SHA-256 %s, want %s, that of the index", path, got, e.SHA256)
+			return nil, nil, fmt.Errorf("evidence: %s has SHA-256 %s, want %s as in the index", path, got, e.SHA256)
 		}
 		r, err := decodeReport(path, data)
 		if err == nil {
@@ -186,7 +186,7 @@ func ReadFolder(dir string) (*Index, []*Report, error) {
 		return nil, nil, errors.New("evidence: the index lists no reports")
 	}
 	if want := indexOf(reports, names, hashes); !reflect.DeepEqual(complete(reflect.ValueOf(&x)).Interface(), complete(reflect.ValueOf(want)).Interface()) {
-		return nil, nil, fmt.Errorf("evidence: %s does not say what its reports say", filepath.Join(dir, "index.json"))
+		return nil, nil, fmt.Errorf("evidence: %s does not agree with its reports", filepath.Join(dir, "index.json"))
 	}
 	return &x, reports, nil
 }

@@ -18,21 +18,21 @@ import (
 //go:embed schema.json
 var Schema []byte
 
-// SchemaID and IndexSchemaID say in a file which schema it follows.
+// SchemaID and IndexSchemaID identify the schema of a file.
 const (
 	SchemaID      = "urn:tokitai:evidence:1"
 	IndexSchemaID = SchemaID + "#/$defs/index"
 )
 
-// FingerprintOf is the SHA-256 of data in lower-case hexadecimal digits.
+// FingerprintOf returns the SHA-256 of data in lower-case hexadecimal digits.
 func FingerprintOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// DigestOf is the SHA-256 of one line for each case, in order: its name, a space,
-// inputs_sha256, a space, outputs_sha256, and a line feed, the last line's included.
-// Without cases it is the SHA-256 of nothing.
+// DigestOf returns the SHA-256 of one line per case, in order: its name, a space,
+// inputs_sha256, a space, outputs_sha256 and a line feed. Without cases it is the SHA-256
+// of the empty string.
 func DigestOf(cases []Case) string {
 	h := sha256.New()
 	for _, c := range cases {
@@ -43,17 +43,17 @@ func DigestOf(cases []Case) string {
 
 func digestLine(c Case) string { return c.Name + " " + c.InputsSHA256 + " " + c.OutputsSHA256 + "\n" }
 
-// JSON is the report as JSON. It does not check it.
+// JSON returns the report as JSON. It does not check the report.
 func (r *Report) JSON() ([]byte, error) { return encode(r) }
 
-// JSON is the index as JSON.
+// JSON returns the index as JSON.
 func (x *Index) JSON() ([]byte, error) { return encode(x) }
 
-// JSON is the run as JSON.
+// JSON returns the run as JSON.
 func (r *Run) JSON() ([]byte, error) { return encode(r) }
 
-// encode writes fields in the order of their declaration, keys of maps sorted, every
-// list in brackets even if it is nil, and times in UTC. It ends with a line feed.
+// encode returns v as JSON: fields in the order of declaration, map keys sorted, nil
+// lists as [], times in UTC, and a line feed at the end.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -67,7 +67,7 @@ func encode(v any) ([]byte, error) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// complete is a deep copy of v without nil lists and maps, and with times in UTC.
+// complete returns a deep copy of v without nil lists and maps, and with times in UTC.
 func complete(v reflect.Value) reflect.Value {
 	if v.Type() == timeType {
 		return reflect.ValueOf(v.Interface().(time.Time).UTC())
@@ -99,9 +99,9 @@ func complete(v reflect.Value) reflect.Value {
 	return out
 }
 
-// Stable is a copy of the report without what depends on the machine and the moment:
-// host, machine, time, and every field whose name ends in seconds. Two runs of the
-// same program on the same inputs agree in it.
+// Stable returns a copy of the report without the fields that depend on the machine and
+// the time: host, machine, time, and every field whose name ends in seconds. Two runs of
+// the same program on the same inputs give the same stable report.
 func (r *Report) Stable() *Report {
 	out := complete(reflect.ValueOf(r)).Interface().(*Report)
 	clearUnstable(reflect.ValueOf(out).Elem())
@@ -120,8 +120,8 @@ func clearUnstable(report reflect.Value) {
 	}
 }
 
-// Fields lists the names that a report's fields have in JSON, without obtained, which
-// has a text for each of them. Failure is absent where there is none.
+// Fields returns the JSON names of a report's fields, except obtained, which has a text
+// for each of them.
 func Fields() []string { return fieldsOf(reflect.TypeFor[Report]()) }
 
 func fieldsOf(t reflect.Type) []string {

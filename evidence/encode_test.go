@@ -80,7 +80,7 @@ func TestListsAreNeverNull(t *testing.T) {
 	}
 }
 
-// elsewhere is the report of the same run on another machine at another time.
+// elsewhere returns the report of the same run on another machine at another time.
 func elsewhere(r *Report) *Report {
 	out := complete(reflect.ValueOf(r)).Interface().(*Report)
 	out.Host = Host{OS: "plan9", Arch: "mips", CPU: "another", Cores: 77, MemoryBytes: 1 << 20}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Markdown is the report for people. What depends on the machine and the moment
-// stands in its last section.
+// Markdown returns the report as Markdown. Everything that depends on the machine and the
+// time is in its last section.
 func (r *Report) Markdown() string { return r.markdown(r.FileName() + r.suffix()) }
 
-// markdown names the file for machines.
+// markdown returns the report as Markdown with a link to its JSON file.
 func (r *Report) markdown(file string) string {
 	var p page
 	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
@@ -31,7 +31,7 @@ func (r *Report) markdown(file string) string {
 	return p.String()
 }
 
-// sentence says what came out.
+// sentence returns the verdict in a sentence.
 func (r *Report) sentence() string {
 	subject := fmt.Sprintf("%s on %s, contract %s, level %s", code(r.Lowering), code(r.Device), r.Contract, r.Level)
 	switch r.Verdict {
@@ -51,7 +51,8 @@ func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", ar
 
 func (p *page) heading(title string) { p.line("\n## %s\n", title) }
 
-// table has cells of Markdown; columns whose head ends in a colon are aligned right.
+// table writes a table of Markdown cells. Columns whose head ends in a colon are aligned
+// right.
 func (p *page) table(head []string, rows [][]string) {
 	row := func(cells []string) { p.line("| %s |", strings.Join(cells, " | ")) }
 	names, rules := make([]string, len(head)), make([]string, len(head))
@@ -162,7 +163,7 @@ func (p *page) worst(cases []WorstCase) {
 	p.table([]string{"figure", "value:", "case", "place", "got", "truth", "inputs"}, rows)
 }
 
-// made is what was judged and what made it.
+// made writes what was judged and how it was compiled.
 func (p *page) made(r *Report, file string) {
 	p.heading("What was judged")
 	rows := [][]string{
@@ -239,7 +240,7 @@ func (p *page) whereAndWhen(r *Report) {
 	})
 }
 
-// Markdown is the index for people.
+// Markdown returns the index as Markdown.
 func (x *Index) Markdown() string {
 	var p page
 	p.line("# Evidence")
@@ -272,10 +273,11 @@ var escaper = strings.NewReplacer(
 	"\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "\\<", ">", "\\>", "#", "\\#",
 	"\r\n", " ", "\n", " ", "\r", " ")
 
-// escape makes a text that Markdown shows as it is, in one line.
+// escape returns a text that Markdown shows literally, in one line.
 func escape(text string) string { return escaper.Replace(text) }
 
-// code shows a text as code, also in a table, where a bar is written \| even so.
+// code returns a text as Markdown code, for use in a table too, where even code needs \|
+// for a bar.
 func code(text string) string {
 	text = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "|", "\\|").Replace(text)
 	if text == "" {
@@ -303,7 +305,7 @@ func link(file string) string { return fmt.Sprintf("[%s](%s)", escape(file), fil
 
 func known(text string) string { return cmp.Or(code(text), "not known") }
 
-// figure is a measured number: integers in full, others in four digits.
+// figure formats a measured number: integers in full, others with four digits.
 func figure[T int64 | float64](x *T) string {
 	if x == nil {
 		return "not measured"
@@ -315,7 +317,7 @@ func figure[T int64 | float64](x *T) string {
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }
 
-// integer has its digits in groups of three.
+// integer formats n with its digits in groups of three.
 func integer(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	var b strings.Builder
@@ -328,7 +330,7 @@ func integer(n int64) string {
 	return b.String()
 }
 
-// count is a number of things.
+// count formats a number of things: "1 case", "2 mismatches".
 func count(n int64, thing string) string {
 	switch {
 	case n == 1:

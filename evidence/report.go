@@ -1,82 +1,83 @@
-// Package evidence is what a verification leaves behind for a stranger: reports
-// that say what was checked, on what, how tightly, what came out, and what is not
+// Package evidence defines the reports of a verification, made for readers who do not
+// trust it: what was checked, on what, how tightly, with what result, and what is not
 // claimed. It does not know how a verdict was reached.
 //
-// A report is JSON in the form of schema.json, and Markdown for people. Two runs of
-// the same program on the same inputs give reports that differ in nothing but the
-// fields host, machine, time and those whose names end in seconds; the index, which
-// has the hashes of the reports' files, differs in these too.
+// A report is JSON that follows schema.json, and Markdown for people. Two runs of the
+// same program on the same inputs give reports that differ only in the fields host,
+// machine, time and those whose names end in seconds. The index has the hashes of the
+// reports' files, so it differs in these too.
 //
-// Numbers are finite and not negative. A figure that was not measured is null. An
-// output that has no distance to the truth in ulp, because one of the two is NaN or
-// infinite and the other is not, is counted in error_undefined and left out of
-// worst_error_ulp. A text that was not found out is empty.
+// Numbers are finite and not negative. A figure that was not measured is null. If an
+// output or its truth is NaN or infinite and the other is not, there is no error in ulp:
+// the output is counted in error_undefined and left out of worst_error_ulp. An unknown
+// text is empty.
 //
-// What a stranger can check without running anything, and [Report.Check] does:
+// Anyone can check the following without running anything; [Report.Check] does:
 //
 //   - digest_sha256 is the SHA-256 of the lines that [DigestOf] describes:
 //     jq -r '.case_list[] | "\(.name) \(.inputs_sha256) \(.outputs_sha256)"' | sha256sum
 //     A compact report has a digest of each line instead of the hashes: see [CaseDigest].
-//   - definition.sha256 is that of definition.text, and lowering is definition.name, a
-//     slash and a name; fingerprints has definition, source, compiler and artifact,
-//     each with a hash or with a note that says why there is none.
+//   - definition.sha256 is the SHA-256 of definition.text, and lowering is
+//     definition.name, a slash and a name. fingerprints has definition, source, compiler
+//     and artifact, each with a hash or a note that says why there is none.
 //   - cases is the length of case_list, elements and mismatches are the sums over it.
 //     Names of cases are unique.
 //   - coverage.judged is at most coverage.produced.
 //   - Tiers are from a closed list, each at most once, and fail at most as often as
 //     they check. A mismatch makes a tier fail.
-//   - rejected if and only if a tier failed; then, and only then, there is a failure
-//     with its tier, place and message, and with a command that replays it if there is
-//     one.
-//   - accepted only if nothing failed, something was compared, and all that was
-//     produced was judged. Every other verdict has a reason. Skipped has no cases.
-//   - Under contract bits exactly one value is admissible for every output, and none that
-//     was accepted is farther from the truth than the definition promises:
+//   - The verdict is rejected if and only if a tier failed. Then, and only then, there is
+//     a failure with its tier, place and message, and if possible a command that replays
+//     it.
+//   - The verdict is accepted only if nothing failed, something was compared, and
+//     everything produced was judged. Every other verdict has a reason. A skipped report
+//     has no cases.
+//   - Under contract bits exactly one value is admissible for every output, and no
+//     accepted output is farther from the truth than the definition promises:
 //     worst_error_share is at most 1.
 //   - Figures agree with the cases in which they were worst.
-//   - non_claims is not empty, and obtained says of every other field how it came about.
+//   - non_claims is not empty, and obtained says how every other field was obtained.
 //
-// Start reading at [Report].
+// Start with [Report].
 package evidence
 
 import "time"
 
-// Verdict is what a verification found.
+// Verdict is the result of a verification.
 type Verdict string
 
 const (
 	Accepted     Verdict = "accepted"
 	Rejected     Verdict = "rejected"
-	Inadmissible Verdict = "inadmissible" // undecided: it could not be compiled, ended in an error, hung, or nothing was compared
-	Interrupted  Verdict = "interrupted"  // undecided: the verification was ended before all was checked, or before it began
+	Inadmissible Verdict = "inadmissible" // undecided: it did not compile, returned an error or hung, or nothing was compared
+	Interrupted  Verdict = "interrupted"  // undecided: the verification was stopped before everything was checked
 	Skipped      Verdict = "skipped"
 )
 
-// Verdicts lists them in the order of an index's counts.
+// Verdicts lists all verdicts, in the order of an index's counts.
 var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Skipped}
 
 // The kinds of checks, in the order in which reports list them.
 const (
-	Structure  = "structure"  // writes where it should, and nowhere else
+	Structure  = "structure"  // writes every output and nothing else
 	Bits       = "bits"       // equal to the reference, bit for bit
 	Set        = "set"        // in the admissible set
 	Grid       = "grid"       // on inputs whose sums are exact in every order, equal to the reference
 	Statistics = "statistics" // errors distributed as honest rounding would
 	Relations  = "relations"  // scaled inputs give scaled outputs
-	Invariance = "invariance" // the same again, and with other workers, alignments and neighbours
+	Invariance = "invariance" // the same bits when repeated, and with other workers, alignments and neighbours
 )
 
 // TierNames is the closed list of the kinds of checks.
 var TierNames = []string{Structure, Bits, Set, Grid, Statistics, Relations, Invariance}
 
-// ContractBits and ContractBounded are what a lowering may promise: the reference's
-// bits, or a member of the admissible set.
+// ContractBits and ContractBounded are the promises of a lowering: the reference's bits,
+// or a value in the admissible set.
 const (
 	ContractBits    = "bits"
 	ContractBounded = "bounded"
 )
 
-// Contracts, Levels and DTypes are the values that fields of their names may have.
+// Contracts, Levels and DTypes list the values of the fields contract, level and dtype.
 var (
 	Contracts = []string{ContractBits, ContractBounded}
 	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCase, levelCall}
@@ -88,8 +89,8 @@ const (
 	levelCall = "call" // on the caller's own data
 )
 
-// Summary is one line of a verification: one lowering of one definition, in one
-// storage format. These are the results that the program prints as JSON.
+// Summary is the result for one lowering of one definition in one storage format. The
+// program prints Summaries with --json.
 type Summary struct {
 	Op       string `json:"op"`
 	Lowering string `json:"lowering"` // its id: definition, slash, name
@@ -111,7 +112,7 @@ type Summary struct {
 	TruthElements   int64    `json:"truth_elements"`    // outputs that were also compared with the truth
 	WorstErrorULP   *float64 `json:"worst_error_ulp"`   // of the storage format, against truth
 	WorstErrorShare *float64 `json:"worst_error_share"` // of what the definition promises for the output, whose error may be large in ulp where terms cancel
-	ErrorDType      string   `json:"error_dtype"`       // whose ulps these are: DType, or that of the outputs where none is stored in it
+	ErrorDType      string   `json:"error_dtype"`       // format of these ulps: DType, or that of the outputs if none is stored in it
 	Misrounded      *float64 `json:"misrounded"`        // share of those that are not the correctly rounded truth
 	Undecided       int64    `json:"undecided"`         // of those, the ones whose correct rounding is not known
 	ErrorUndefined  int64    `json:"error_undefined"`   // of those, the ones with no distance to the truth
@@ -124,14 +125,14 @@ type Summary struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Coverage is how much of the outputs that were produced was judged, tile by tile.
+// Coverage is the number of outputs produced and judged, tile by tile.
 type Coverage struct {
 	Produced int64 `json:"produced"` // output elements of all cases
 	Judged   int64 `json:"judged"`   // of these, those in a tile that was judged
 	Tiles    int64 `json:"tiles"`
 }
 
-// Tier is what one kind of check found.
+// Tier is the result of one kind of check.
 type Tier struct {
 	Name   string `json:"name"` // one of TierNames
 	Checks int64  `json:"checks"`
@@ -149,7 +150,7 @@ type Report struct {
 
 	Summary
 
-	Formats       []string      `json:"formats"` // the choices of storage formats that were run, operand by operand
+	Formats       []string      `json:"formats"` // the storage formats that were run, operand by operand
 	Machine       Machine       `json:"machine"`
 	Toolchain     Toolchain     `json:"toolchain"`
 	Fingerprints  []Fingerprint `json:"fingerprints"`
@@ -159,11 +160,11 @@ type Report struct {
 	DigestSHA256  string        `json:"digest_sha256"` // DigestOf(CaseList)
 	WorstCases    []WorstCase   `json:"worst_cases"`
 	Failure       *Failure      `json:"failure,omitempty"`
-	KernelSeconds *float64      `json:"kernel_seconds"` // the kernel's own time, all cases together
+	KernelSeconds *float64      `json:"kernel_seconds"` // time in the kernel, summed over all cases
 	Evidence      []string      `json:"evidence"`       // what this report shows
 	NonClaims     []string      `json:"non_claims"`     // what it does not
 
-	// Obtained says of every other field, by its JSON name, how it was obtained.
+	// Obtained says how every other field was obtained, by JSON name.
 	Obtained map[string]string `json:"obtained"`
 
 	// Signatures are left to an envelope around the report (DSSE). The list is empty.
@@ -189,31 +190,31 @@ type Machine struct {
 	Workers      int    `json:"workers"`
 }
 
-// Toolchain is what made the kernel.
+// Toolchain is the compiler of the kernel.
 type Toolchain struct {
 	Compiler string `json:"compiler"`
 	Version  string `json:"version"`
 	Options  string `json:"options"`
 }
 
-// Fingerprint is the SHA-256 of something that decides what is computed.
+// Fingerprint is the SHA-256 of something that determines the kernel.
 type Fingerprint struct {
 	Of     string `json:"of"`             // one of fingerprintKinds
-	SHA256 string `json:"sha256"`         // "" where there is none
-	Note   string `json:"note,omitempty"` // what exactly was hashed, or why nothing could be
+	SHA256 string `json:"sha256"`         // "" if there is none
+	Note   string `json:"note,omitempty"` // what exactly was hashed, or why there is no hash
 }
 
-// fingerprintKinds is what every report has a Fingerprint of.
+// fingerprintKinds lists the Fingerprints of every report.
 var fingerprintKinds = []string{"definition", "source", "compiler", "artifact"}
 
-// Definition is what was verified against.
+// Definition is the definition that the lowering was verified against.
 type Definition struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // of Text
 	Text   string `json:"text"`
 }
 
-// Generator is how inputs were made.
+// Generator says how the inputs were generated.
 type Generator struct {
 	Name string  `json:"name"`
 	Seed *uint64 `json:"seed"` // null for a caller's own data
@@ -221,28 +222,28 @@ type Generator struct {
 
 // Case is one run of the kernel on one set of inputs.
 type Case struct {
-	Name          string   `json:"name"`   // without white space; with the seed it says everything
+	Name          string   `json:"name"`   // without white space; with the seed it determines the case
 	Shapes        []string `json:"shapes"` // x f16[4,4097], operand by operand
 	Params        []string `json:"params"` // eps=1e-05, in the order of the definition
 	Tiers         []string `json:"tiers"`
 	Elements      int64    `json:"elements"`
 	Mismatches    int64    `json:"mismatches"`
 	InputsSHA256  string   `json:"inputs_sha256"`
-	OutputsSHA256 string   `json:"outputs_sha256"` // canonical: every NaN is one NaN
+	OutputsSHA256 string   `json:"outputs_sha256"` // with every NaN replaced by the canonical one
 
-	// Digest is CaseDigest, in a compact report, which has no shapes, parameters, tiers
-	// and hashes; "" in others.
+	// Digest is the CaseDigest in a compact report, which has no shapes, parameters, tiers
+	// and hashes; "" otherwise.
 	Digest string `json:"-"`
 }
 
-// WorstCase is where a figure was largest, with the input that caused it.
+// WorstCase is the output at which a figure was largest, with its inputs.
 type WorstCase struct {
 	Figure string   `json:"figure"` // error_ulp, error_share or admissible
 	Value  float64  `json:"value"`
 	Case   string   `json:"case"`
 	Place  string   `json:"place"` // y[3,17]
 	Got    string   `json:"got"`
-	Truth  string   `json:"truth"`  // "" where none is known
+	Truth  string   `json:"truth"`  // "" if unknown
 	Inputs []string `json:"inputs"` // x[3,17] = 0x3c00 (1), the inputs at that place
 }
 
@@ -259,18 +260,18 @@ type Failure struct {
 	Case         string   `json:"case"` // the smallest that still fails
 	Seed         uint64   `json:"seed"`
 	OriginalCase string   `json:"original_case"` // in case_list, or "" for a check that ran no case
-	Place        string   `json:"place"`         // dx[3,4095], or dx where no one element is to blame
+	Place        string   `json:"place"`         // dx[3,4095], or dx if the failure is not at one element
 	Got          string   `json:"got"`           // 0x3c11 (1.0166016)
 	Want         string   `json:"want"`
-	Truth        string   `json:"truth"` // "" where none is known
+	Truth        string   `json:"truth"` // "" if unknown
 	Inputs       []string `json:"inputs"`
-	Row          []string `json:"row"`     // the row around the place: inputs, then the output as it is and as it should be
+	Row          []string `json:"row"`     // the row around the place: inputs, then the output, got and want
 	Message      string   `json:"message"` // one line
-	Replay       string   `json:"replay"`  // a command that reproduces it; "" where only the program that had it verified can
+	Replay       string   `json:"replay"`  // a command that reproduces it; "" if only the calling program can
 	Note         string   `json:"note,omitempty"`
 }
 
-// Run is what a verification prints as JSON.
+// Run is the JSON output of a verification.
 type Run struct {
 	Tool    string    `json:"tool"`
 	Version string    `json:"version"`
@@ -294,7 +295,7 @@ type Index struct {
 	Signatures []string `json:"signatures"`
 }
 
-// VerdictCounts is how many reports have each verdict.
+// VerdictCounts holds the number of reports with each verdict.
 type VerdictCounts struct {
 	Accepted     int `json:"accepted"`
 	Rejected     int `json:"rejected"`
@@ -312,7 +313,7 @@ type Totals struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// IndexEntry is one report, with its files beside the index.
+// IndexEntry describes one report and its files, which are in the folder of the index.
 type IndexEntry struct {
 	Op         string  `json:"op"`
 	Lowering   string  `json:"lowering"`

@@ -11,7 +11,7 @@ func hash(of string) string { return FingerprintOf([]byte(of)) }
 
 const sampleText = "softmax.forward\n  y[r,c] = exp(x[r,c] - max) / sum | rounded <once>, `so`\n"
 
-// base is a report with two cases of 16 outputs each, without a verdict.
+// base returns a report with two cases of 16 outputs each, without a verdict.
 func base() *Report {
 	r := &Report{
 		Schema: SchemaID, Tool: "tokitai", Version: "v0.2.0", Time: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
@@ -98,7 +98,7 @@ func inNothing(r *Report) {
 	delete(r.Obtained, "failure")
 }
 
-// samples is one consistent report of each kind, under different file names.
+// samples returns one consistent report of each kind, under different file names.
 func samples() map[string]*Report {
 	accepted, rejected, inadmissible, skipped, bounded := base(), base(), base(), base(), base()
 	accepted.Verdict = Accepted

@@ -166,7 +166,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 	}
 }
 
-// everything is a report in which no list is empty and no field absent.
+// everything returns a report in which no list is empty and no field absent.
 func everything() *Report {
 	r := samples()["rejected"]
 	b := samples()["bounded"]

@@ -13,8 +13,9 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// FileName is the name of the report's files, without their ending: definition,
-// lowering and dtype. That of one case alone does not take the place of a whole one.
+// FileName returns the name of the report's files without the suffix: definition,
+// lowering and dtype. The report of a single case has another name, so that it does not
+// replace a full report.
 func (r *Report) FileName() string {
 	name := r.Lowering + "_" + r.DType
 	if r.Level == levelCase {
@@ -31,19 +32,19 @@ func (r *Report) FileName() string {
 	}, name)
 }
 
-// Write checks the reports and puts each into dir as JSON and as Markdown, and after
-// them index.json and index.md. The reports are of one run: tool, version and host
-// agree. Several of level call may be of one lowering and dtype: those after the first
-// have -2, -3 and so on in their names. Files of the same names are replaced, others
-// stay.
+// Write checks the reports and writes each to dir as JSON and as Markdown, and then
+// index.json and index.md. All reports must be of one run: the same tool, version and
+// host. Several reports of level call may have the same lowering and dtype; those after
+// the first get -2, -3 and so on in their names. Files of the same names are replaced,
+// others are kept.
 //
-// On an error dir is as it was, or absent if it was: everything is written and synced
-// under dir in a folder of its own, and only then moved into place, the index last.
-// A program that is interrupted leaves either all of the reports or none.
+// After an error dir is unchanged: all files are written and synced in a temporary folder
+// inside dir, and only then moved into place, the index last. An interrupted program
+// leaves either all of the reports or none.
 func Write(dir string, reports []*Report) error { return write(disk{}, dir, reports) }
 
-// indexOf lists reports of one run, given the file name and the SHA-256 of the JSON file
-// of each.
+// indexOf returns the index of the reports of one run, given the name and the SHA-256 of
+// each JSON file.
 func indexOf(reports []*Report, names, sha256 []string) *Index {
 	first := reports[0]
 	x := &Index{Schema: IndexSchemaID, Tool: first.Tool, Version: first.Version, Host: first.Host}
@@ -77,26 +78,26 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 	return x
 }
 
-// document is one file to be.
+// document is a file to write.
 type document struct {
 	name string
 	data []byte
 }
 
-// documents are the files of a folder, in the order in which they are put there.
+// documents returns the files to write, in order.
 func documents(reports []*Report) ([]document, error) {
 	if len(reports) == 0 {
 		return nil, errors.New("evidence: no reports to write")
 	}
 	var docs []document
 	var names, hashes []string
-	taken := map[string]string{"index": "the index"} // by lower case: some file systems see no other
+	taken := map[string]string{"index": "the index"} // by lower-case name, as some file systems ignore case
 	for _, r := range reports {
 		if err := r.Check(); err != nil {
 			return nil, err
 		}
 		if first := reports[0]; r.Tool != first.Tool || r.Version != first.Version || r.Host != first.Host {
-			return nil, fmt.Errorf("evidence: %s is a report of another tool, version or host than %s", r.Lowering, first.Lowering)
+			return nil, fmt.Errorf("evidence: the reports of %s and %s differ in tool, version or host", r.Lowering, first.Lowering)
 		}
 		name, subject := r.FileName(), fmt.Sprintf("%s in %s on %s", r.Lowering, r.DType, r.Device)
 		for n := 2; r.Level == levelCall && taken[strings.ToLower(name)] != ""; n++ {
@@ -121,7 +122,7 @@ func documents(reports []*Report) ([]document, error) {
 	return append(docs, document{"index.md", []byte(index.Markdown())}, document{"index.json", data}), nil
 }
 
-// files is what write needs of a file system, so that each step can be made to fail.
+// files is the part of a file system that write uses; tests make each step fail.
 type files interface {
 	Mkdir(path string) error
 	MkdirTemp(dir, pattern string) (string, error)
@@ -146,7 +147,7 @@ func write(system files, dir string, reports []*Report) (err error) {
 	if err != nil {
 		return err
 	}
-	var undo []func() error // in the order of what is to be undone
+	var undo []func() error // called in reverse order after an error
 	defer func() {
 		if err == nil {
 			return
@@ -179,7 +180,7 @@ func write(system files, dir string, reports []*Report) (err error) {
 			return fmt.Errorf("evidence: %s was not written: %w", filepath.Join(dir, d.name), err)
 		}
 	}
-	// The moves are one step: an interrupt finds all of the reports in place, or none.
+	// The moves are one step: an interrupt leaves all of the reports in place, or none.
 	err = leftover.Whole(func() error {
 		for _, d := range docs {
 			target := filepath.Join(dir, d.name)
@@ -200,7 +201,7 @@ func write(system files, dir string, reports []*Report) (err error) {
 	if err != nil {
 		return err
 	}
-	// The reports stand. What is left in staging are the files that they replaced.
+	// The reports are in place. Only the files that they replaced are left in staging.
 	undo = nil
 	if err := os.RemoveAll(staging); err != nil {
 		return fmt.Errorf("evidence: the reports are written, but the replaced ones remain in %s: %w", staging, err)
@@ -208,7 +209,8 @@ func write(system files, dir string, reports []*Report) (err error) {
 	return nil
 }
 
-// missingFolders are those on the way to dir that are to be made, the outermost first.
+// missingFolders returns the folders on the path to dir that do not exist, outermost
+// first.
 func missingFolders(dir string) ([]string, error) {
 	var missing []string
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
@@ -225,8 +227,8 @@ func missingFolders(dir string) ([]string, error) {
 	}
 }
 
-// setAside moves a file that is about to be replaced into staging, and returns where
-// it is then: "" if there was none.
+// setAside moves a file that is about to be replaced to staging and returns its new path,
+// or "" if there is no such file.
 func setAside(system files, target, staging string) (string, error) {
 	info, err := os.Lstat(target)
 	switch {
@@ -235,13 +237,13 @@ func setAside(system files, target, staging string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("there is something else than a file of that name: %s", info.Mode())
+		return "", fmt.Errorf("not a regular file: %s", info.Mode())
 	}
 	former := filepath.Join(staging, filepath.Base(target)+".former")
 	return former, system.Rename(target, former)
 }
 
-// writeFile returns without an error only if all of data is on the disk.
+// writeFile writes a file and waits until it is on disk.
 func writeFile(system files, path string, data []byte) error {
 	f, err := system.Create(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// tree is every file below a folder with its content, and every folder with "/".
+// tree returns every file below a folder with its content, and every folder with "/".
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -148,7 +148,7 @@ func TestWriteRefuses(t *testing.T) {
 		{"two reports of one name", []*Report{accepted, accepted}, "same name softmax.forward_cpu.rowwise_f16"},
 		{"two reports of one name but for capitals", []*Report{accepted, upper}, "same name"},
 		{"the same in the other order", []*Report{upper, accepted}, "same name"},
-		{"two hosts", []*Report{accepted, otherHost}, "another tool, version or host"},
+		{"two hosts", []*Report{accepted, otherHost}, "differ in tool, version or host"},
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
 		if err := Write(dir, test.reports); err == nil || !strings.Contains(err.Error(), test.want) {

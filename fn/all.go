@@ -2,7 +2,7 @@ package fn
 
 import "tokitai/def"
 
-// All is every function of the package.
+// All lists the functions of the package.
 var All = []*def.Function{
 	ExpFunction, ExpNonPositiveFunction, ExpBoundedFunction, Exp2Function,
 	LogFunction, Log2Function, Log1pFunction,

@@ -1,7 +1,6 @@
-// Package fn holds the transcendental functions that definitions use. Each is a
-// [def.Function]: its mathematics, and an expansion into elementary nodes, so that
-// the same bits come out on every machine. No mathematical library of any vendor
-// takes part.
+// Package fn provides the transcendental functions that definitions use. Each is a
+// [def.Function]: the mathematical function, and an expansion into elementary nodes
+// that gives the same bits on every machine. No vendor's math library is used.
 //
 //	function         argument                    worst ulp  operations  FMAs
 //	exp              every x                           0.9          20     9
@@ -26,16 +25,16 @@
 // rounded up. An infinite result counts as 2¹²⁸. Reinterpreting a pattern is not
 // counted as an operation; negation, which most machines fold into an FMA, is.
 //
-// A NaN gives NaN. Its pattern carries no meaning and differs between machines, so an
-// integer made from a pattern that may be NaN's decides nothing by itself: the float
-// made from it meets the NaN again in a product or an FMA, or is NaN for every one; or
-// it chooses between two that are NaN.
+// NaN gives NaN. The bit pattern of a NaN differs between machines, so no result may
+// depend on an integer made from it. Either the float made from that integer is
+// combined with the NaN again in a product or an FMA, or it is NaN for every pattern,
+// or the integer only chooses between two NaNs.
 //
-// ExpNonPositive, ExpBounded and RecipBounded are lean variants for expressions that
-// bound their argument anyway. What they give outside their domain is unspecified but
-// deterministic: a consequence of the expansion like any other bit.
+// ExpNonPositive, ExpBounded and RecipBounded are cheaper variants for expressions
+// that bound their argument anyway. Outside its domain their result is unspecified but
+// deterministic: it follows from the expansion.
 //
-// Read exp.go first: the reduction of the argument there recurs. Constants are in
-// coefficients.go, which TestCoefficients derives again: minimax polynomials with
-// binary32 coefficients by Remez' exchange (minimax_test.go).
+// Start with exp.go: other functions reduce the argument the same way. The constants
+// are in coefficients.go. TestCoefficients derives them again: minimax polynomials
+// with binary32 coefficients by the Remez exchange algorithm (minimax_test.go).
 package fn

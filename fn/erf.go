@@ -6,7 +6,8 @@ import (
 	"tokitai/def"
 )
 
-// Erf is the error function for every x: odd, zeros keep their sign, ±1 at the infinities.
+// Erf returns the error function of x, for every x: odd, zeros keep their sign, ±1 at the
+// infinities.
 func Erf(x def.Value) def.Value { return ErfFunction.Of(x) }
 
 // ErfFunction is [Erf]. With a = |x| it is x + x·p(x²) for a < 1, and

@@ -6,20 +6,20 @@ import (
 	"tokitai/def"
 )
 
-// Exp is eˣ for every x: gradual underflow into subnormals and to +0, overflow to
+// Exp returns eˣ for every x: gradual underflow into subnormals and to +0, overflow to
 // +Inf, and exp(0) = 1 exactly.
 func Exp(x def.Value) def.Value { return ExpFunction.Of(x) }
 
-// ExpNonPositive is eˣ for x ≤ 0, leaner than [Exp]: the exponential of a
-// difference to a maximum, or of −|x|. −Inf gives +0. It goes on to x = 44; what lies
-// beyond is unspecified but deterministic.
+// ExpNonPositive returns eˣ for x ≤ 0, with fewer operations than [Exp]: for the
+// difference to a maximum, or for −|x|. −Inf gives +0. It holds up to x = 44; beyond, the
+// result is unspecified but deterministic.
 func ExpNonPositive(x def.Value) def.Value { return ExpNonPositiveFunction.Of(x) }
 
-// ExpBounded is eˣ for −128 ≤ x ≤ 44 without a comparison, for arguments that are
-// bounded already. What lies beyond is unspecified but deterministic.
+// ExpBounded returns eˣ for −128 ≤ x ≤ 44 without a comparison, for arguments that are
+// bounded already. Outside, the result is unspecified but deterministic.
 func ExpBounded(x def.Value) def.Value { return ExpBoundedFunction.Of(x) }
 
-// Exp2 is 2ˣ for every x, exact where x is an integer: gradual underflow into
+// Exp2 returns 2ˣ for every x, exact where x is an integer: gradual underflow into
 // subnormals and to +0, overflow to +Inf.
 func Exp2(x def.Value) def.Value { return Exp2Function.Of(x) }
 
@@ -99,14 +99,15 @@ var Exp2Function = &def.Function{
 	},
 }
 
-// roundMagic is a number to which adding rounds to an integer; the low bits of the
-// sum then hold that integer.
+// roundMagic rounds to an integer when it is added; the low bits of the sum then hold
+// that integer.
 const roundMagic = 0x1.8p23
 
-// expMagic leaves the exponent field of 2^(n+bias) in the low bits.
+// expMagic returns roundMagic for a sum whose low bits are to be the exponent field of
+// 2^(n+bias).
 func expMagic(bias float64) def.Value { return def.Const(roundMagic + 127 + bias) }
 
-// expReduced gives p = 2^−bias·eʳ and s = 2^(n+b), b being the bias in magic.
+// expReduced returns p = 2^−bias·eʳ and s = 2^(n+b), b being the bias in magic.
 func expReduced(x, magic def.Value, bias int) (p, s def.Value) {
 	t := def.FMA(x, constant(log2e), magic).As("t")
 	n := t.Sub(magic).As("n")

@@ -6,15 +6,15 @@ import (
 	"tokitai/def"
 )
 
-// Log is the natural logarithm: −Inf at both zeros, NaN below, +Inf at +Inf, and
+// Log returns the natural logarithm: −Inf at both zeros, NaN below, +Inf at +Inf, and
 // log(1) = +0 exactly.
 func Log(x def.Value) def.Value { return LogFunction.Of(x) }
 
-// Log2 is the binary logarithm, exact at powers of two: −Inf at both zeros, NaN below,
+// Log2 returns the binary logarithm, exact at powers of two: −Inf at both zeros, NaN below,
 // +Inf at +Inf, and log2(1) = +0.
 func Log2(x def.Value) def.Value { return Log2Function.Of(x) }
 
-// Log1p is log(1+x), accurate near zero: zeros keep their sign, −Inf at −1, NaN below,
+// Log1p returns log(1+x), accurate near zero: zeros keep their sign, −Inf at −1, NaN below,
 // +Inf at +Inf.
 func Log1p(x def.Value) def.Value { return Log1pFunction.Of(x) }
 
@@ -91,7 +91,7 @@ var Log1pFunction = &def.Function{
 
 func patternOf(x float32) def.Value { return def.IntConst(int32(math.Float32bits(x))) }
 
-// logReduced gives f and k as a float, for x > 0.
+// logReduced returns f and k, both as floats, for x > 0.
 func logReduced(x def.Value) (f, kf def.Value) {
 	isSubnormal := x.Less(def.Const(0x1p-126)).As("small")
 	xn := def.Select(isSubnormal, x.Mul(def.Const(0x1p23)), x).As("xn")
@@ -102,7 +102,7 @@ func logReduced(x def.Value) (f, kf def.Value) {
 	return f, k.IAdd(shift).IToF().As("kf")
 }
 
-// logOf is k·ln 2 + log(1+f), the last of which is f + f²·q(f).
+// logOf returns k·ln 2 + log(1+f), with f + f²·q(f) for the logarithm.
 func logOf(f, kf def.Value, coefficients []float32) def.Value {
 	a := kf.Mul(constant(ln2Short)).As("a")
 	hi := a.Add(f).As("hi")
@@ -112,7 +112,7 @@ func logOf(f, kf def.Value, coefficients []float32) def.Value {
 	return hi.Add(def.FMA(f.Mul(f), q, rest)).As("y")
 }
 
-// logSpecial is y where x is positive and finite.
+// logSpecial returns y if x is positive and finite, or else the special value of log x.
 func logSpecial(x, y def.Value) def.Value {
 	atMostZero := def.Select(x.Equal(def.Zero), def.Const(math.Inf(-1)), def.Const(math.NaN()))
 	y = def.Select(def.Zero.Less(x), y, atMostZero)

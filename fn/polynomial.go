@@ -2,7 +2,7 @@ package fn
 
 import "tokitai/def"
 
-// polynomial is Σ c[k]·x^k by Horner's rule, an FMA a step.
+// polynomial returns Σ c[k]·x^k by Horner's rule, with one FMA per step.
 func polynomial(x def.Value, c []float32) def.Value {
 	v := constant(c[len(c)-1])
 	for k := len(c) - 2; k >= 0; k-- {

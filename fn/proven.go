@@ -2,9 +2,9 @@ package fn
 
 import "tokitai/def"
 
-// IsProven reports whether f is a function of this package, to the letter of its text.
-// Then its error has been compared with the truth over every argument; of any other
-// function it is a claim.
+// IsProven reports whether f is a function of this package, with the same text. The error
+// of these has been compared with the truth for every argument; that of any other function
+// is only claimed.
 func IsProven(f *def.Function) bool {
 	for _, known := range All {
 		if known == f || known.Name == f.Name && known.Text() == f.Text() {

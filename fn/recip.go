@@ -6,16 +6,15 @@ import (
 	"tokitai/def"
 )
 
-// Recip is 1/x for every x, without a division: ±0 and ±Inf exchange places, and
-// what overflows is ±Inf.
+// Recip returns 1/x for every x, without a division: ±0 gives ±Inf, ±Inf gives ±0, and
+// overflow gives ±Inf.
 func Recip(x def.Value) def.Value { return RecipFunction.Of(x) }
 
-// RecipBounded is 1/x for 2⁻¹²⁵ ≤ |x| ≤ 2¹²⁵, with nothing for the rest: for arguments
-// that are bounded already, such as 1 + e with 0 ≤ e ≤ 1. What lies beyond is
-// unspecified but deterministic.
+// RecipBounded returns 1/x for 2⁻¹²⁵ ≤ |x| ≤ 2¹²⁵, for arguments that are bounded already,
+// such as 1 + e with 0 ≤ e ≤ 1. Outside, the result is unspecified but deterministic.
 func RecipBounded(x def.Value) def.Value { return RecipBoundedFunction.Of(x) }
 
-// Rsqrt is 1/√x: +Inf and −Inf at the zeros, +0 at +Inf, NaN below zero.
+// Rsqrt returns 1/√x: +Inf and −Inf at the zeros, +0 at +Inf, NaN below zero.
 func Rsqrt(x def.Value) def.Value { return RsqrtFunction.Of(x) }
 
 // Both reciprocals start from the pattern of x, taken from a constant: the exponent
@@ -57,13 +56,14 @@ var RecipFunction = &def.Function{
 	},
 }
 
+// recipNewton returns 1/x after the Newton step, and the gap before it.
 func recipNewton(x def.Value) (y, gap def.Value) {
 	g := recipStart(x)
 	gap = def.FMA(x.Neg(), g, def.One).As("gap")
 	return def.FMA(g, gap, g), gap
 }
 
-// recipStart is 1/x within 3.3·10⁻⁵ of it.
+// recipStart returns 1/x with a relative error below 3.3·10⁻⁵.
 func recipStart(x def.Value) def.Value {
 	g := def.IntConst(recipGuess).ISub(x.Bits()).Float().As("g0")
 	u := def.FMA(x, g, constant(-recipShift)).As("gu")

@@ -6,10 +6,10 @@ import (
 	"tokitai/def"
 )
 
-// Sigmoid is 1/(1+e⁻ˣ) for every x, accurate in both tails.
+// Sigmoid returns 1/(1+e⁻ˣ) for every x, accurate in both tails.
 func Sigmoid(x def.Value) def.Value { return SigmoidFunction.Of(x) }
 
-// Tanh is the hyperbolic tangent for every x: odd, zeros keep their sign, ±1 at the
+// Tanh returns the hyperbolic tangent for every x: odd, zeros keep their sign, ±1 at the
 // infinities.
 func Tanh(x def.Value) def.Value { return TanhFunction.Of(x) }
 

@@ -6,19 +6,19 @@ import (
 	"tokitai/def"
 )
 
-// Sin is the sine for |x| ≤ 2¹⁷; zeros keep their sign. Beyond it is NaN: three constants
-// reduce the argument no further, and a number with few right digits, or none, would not
-// be noticed.
+// Sin returns the sine of x for |x| ≤ 2¹⁷; zeros keep their sign. Beyond 2¹⁷ it returns
+// NaN: the reduction with three constants is not accurate there, and a result with few
+// correct digits would go unnoticed.
 func Sin(x def.Value) def.Value { return SinFunction.Of(x) }
 
-// Cos is the cosine for |x| ≤ 2¹⁷, and NaN beyond, as [Sin] is.
+// Cos returns the cosine of x for |x| ≤ 2¹⁷, and NaN beyond, like [Sin].
 func Cos(x def.Value) def.Value { return CosFunction.Of(x) }
 
 // SinFunction is [Sin].
 //
-// Both reduce x = n·½π + r + rl with |r| ≤ ¼π or hardly more. r and rl, what r is off by, together
-// are x's distance from n·½π to 56 bits after the point: near the zeros, where no argument
-// comes closer than 2⁻²⁸, r + rl still has more digits than the result.
+// Sine and cosine reduce x = n·½π + r + rl with |r| hardly above ¼π; rl is the error of r.
+// Their sum is the distance of x from n·½π to 56 bits after the point. No argument comes
+// closer than 2⁻²⁸ to a zero, so r + rl always has more bits than the result.
 //
 //	t = x·2/π + magic            magic = 1.5·2²³: n is in the low bits of t
 //	n = t − magic                exact, |n| < 2¹⁷
@@ -56,7 +56,7 @@ const waveLimit = 0x1p17
 
 var waveDomain = def.Domain{High: waveLimit, OfAbs: true}
 
-// wave is the sine of x and some quarter turns.
+// wave returns the sine of x plus the given number of quarter turns.
 func wave(x def.Value, turns int32) def.Value {
 	magic := def.Const(roundMagic)
 	t := def.FMA(x, constant(twoOverPi), magic).As("t")

@@ -42,18 +42,18 @@ func fmaOdd(p, c, s float64) float32 {
 	return float32(math.Float64frombits(bits))
 }
 
-// Sqrt is correctly rounded: binary64 is wide enough that rounding its square
-// root a second time is harmless.
+// Sqrt returns the correctly rounded square root: binary64 is wide enough that rounding
+// its square root a second time is harmless.
 func Sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// Max is NaN if either operand is NaN; -0 < +0.
+// Max returns the larger operand, or NaN if either is NaN; -0 < +0.
 func Max(a, b float32) float32 { return max(a, b) }
 
-// Min is NaN if either operand is NaN; -0 < +0.
+// Min returns the smaller operand, or NaN if either is NaN; -0 < +0.
 func Min(a, b float32) float32 { return min(a, b) }
 
 // Rint rounds to the nearest integer, ties to even, and keeps the sign of a zero
-// result. Infinities and NaN pass.
+// result. Infinities and NaN are unchanged.
 func Rint(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
 
 // Bounds of Scale's exponent: both halves of it are then exponents of normal
@@ -76,7 +76,7 @@ func Scale(x, n float32) float32 {
 	return half * powerOfTwo(k-a)
 }
 
-// powerOfTwo needs -126 <= k <= 127.
+// powerOfTwo returns 2^k for -126 <= k <= 127.
 func powerOfTwo(k int) float32 { return math.Float32frombits(uint32(k+127) << 23) }
 
 // FToI truncates toward zero and saturates; NaN gives 0.

@@ -6,8 +6,8 @@ import (
 )
 
 // Array is a matrix of stored values in host memory: Rows rows of Cols columns,
-// the rows Stride elements apart, little-endian. It is what the judges
-// (reference and truth) read and write; they know no tensors and no devices.
+// little-endian, with Stride elements from one row to the next. Packages reference
+// and truth read and write Arrays; they know no tensors and no devices.
 //
 // A value per column is an Array of one row; a value per row is an Array of one
 // column.
@@ -41,7 +41,7 @@ func IndexArray(values ...int32) Array {
 	return a
 }
 
-// Bits returns the stored pattern of one element.
+// Bits returns the bit pattern of one element.
 func (a Array) Bits(r, c int) uint32 {
 	i := r*a.Stride + c
 	if a.DType.Size() == 2 {
@@ -50,7 +50,7 @@ func (a Array) Bits(r, c int) uint32 {
 	return binary.LittleEndian.Uint32(a.Data[4*i:])
 }
 
-// SetBits stores a pattern.
+// SetBits sets the bit pattern of one element.
 func (a Array) SetBits(r, c int, bits uint32) {
 	i := r*a.Stride + c
 	if a.DType.Size() == 2 {

@@ -13,8 +13,8 @@ func BF16sToF32s(dst []float32, src []uint16) {
 	}
 }
 
-// F32ToBF16 rounds once to bfloat16, to nearest even; what rounds beyond the
-// largest finite value becomes infinity.
+// F32ToBF16 rounds once to bfloat16, to nearest even. A value that rounds beyond the
+// largest finite one becomes infinite.
 func F32ToBF16(x float32) uint16 { return narrowBF16(math.Float32bits(x)) }
 
 // F32sToBF16s narrows src into dst, which must be at least as long.

@@ -1,29 +1,27 @@
-// Package num owns the numbers: the storage formats f16, bf16 and f32, their
-// conversions and neighbours, and the exact meaning of every arithmetic step a
-// definition may take: the binary32 operations that Go does not offer with the
-// guarantees needed, stochastic rounding with its random words, the shapes of
-// sums, and the model of a tensor core.
+// Package num provides the storage formats f16, bf16 and f32 with their
+// conversions and neighbours, and defines every arithmetic step of a definition:
+// the binary32 operations that Go lacks or does not guarantee, stochastic rounding
+// with its random words, the order of sums, and a model of tensor cores.
 //
-// It knows nothing else of the project: no definitions, no tensors, no devices.
-// It is plain Go on purpose, since kernels are held against these functions:
-// a vector unit may be faster, but never different.
+// It knows nothing else of the project: no definitions, no tensors, no devices. It
+// is plain Go on purpose, since kernels are compared with these functions.
 //
-// All arithmetic is IEEE 754 binary32, to nearest even, subnormals kept. A
-// stored value is read exactly and written with one rounding.
+// All arithmetic is IEEE 754 binary32, rounded to nearest even, with subnormals.
+// Reading a stored value is exact; storing one rounds once.
 //
 // # NaN
 //
-// The payload of a NaN carries no meaning. Widening keeps sign and payload, a
-// signalling NaN included. Narrowing gives a quiet NaN with the sign and the
-// upper payload bits. Arithmetic gives some NaN. So before patterns are compared
-// or hashed, Canonical turns every NaN into the one of its format: 0x7E00 (f16),
-// 0x7FC0 (bf16), 0x7FC00000 (f32). Zeros keep their sign everywhere: +0 and -0
-// are different patterns, though Index counts them as one value.
+// The payload of a NaN has no meaning. Widening keeps sign and payload, also of a
+// signalling NaN. Narrowing gives a quiet NaN with the sign and the upper payload
+// bits. Arithmetic gives any NaN. So before patterns are compared or hashed,
+// Canonical replaces every NaN by the canonical one of its format: 0x7E00 (f16),
+// 0x7FC0 (bf16), 0x7FC00000 (f32). Zeros keep their sign everywhere: +0 and -0 are
+// different patterns, although Index counts them as one value.
 //
 // # Where to start
 //
-// DType and Array say what is stored; Widen and Narrow are the way in and out.
-// arith.go is the meaning of the operations, lanes.go of sums, mma.go of
-// matrix products on tensor cores, round.go and philox.go of random rounding;
-// ulp.go measures how far two stored values are apart.
+// DType and Array describe stored values; Widen and Narrow convert them. arith.go
+// defines the operations, lanes.go sums, mma.go matrix products on tensor cores,
+// round.go and philox.go stochastic rounding. ulp.go measures the distance between
+// stored values.
 package num

@@ -2,8 +2,8 @@ package num
 
 import "fmt"
 
-// DType is a storage format. Arithmetic is always binary32; a DType says only
-// how a value is kept in memory.
+// DType is a storage format. It says how a value is stored; arithmetic is always
+// binary32.
 type DType uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	I32           // two's complement, for indices and labels
 )
 
-// FloatDTypes are the storage formats of real values, narrow first.
+// FloatDTypes lists the floating-point formats, narrow ones first.
 var FloatDTypes = []DType{F16, BF16, F32}
 
 var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32"}
@@ -26,7 +26,7 @@ func (d DType) String() string {
 	return fmt.Sprintf("DType(%d)", uint8(d))
 }
 
-// ParseDType is the inverse of String.
+// ParseDType returns the DType of a name. It is the inverse of String.
 func ParseDType(s string) (DType, error) {
 	for d := F16; d <= I32; d++ {
 		if dtypeNames[d] == s {
@@ -36,7 +36,7 @@ func ParseDType(s string) (DType, error) {
 	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32 or i32", s)
 }
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes of one element.
 func (d DType) Size() int {
 	switch d {
 	case F16, BF16:
@@ -47,5 +47,5 @@ func (d DType) Size() int {
 	return 0
 }
 
-// IsFloat reports whether d stores real values.
+// IsFloat reports whether d is a floating-point format.
 func (d DType) IsFloat() bool { return d == F16 || d == BF16 || d == F32 }

@@ -2,11 +2,10 @@ package num
 
 import "math"
 
-// Both directions of binary16 are a table row chosen by sign and exponent, then
-// one load or one addition: the same work for every value, where a branch on
-// "subnormal?" would be mispredicted on data that straddles 2^-14. The tables
-// take 13 KB, so they stay in a first-level cache; a table of all 65,536 values
-// would not.
+// Both conversions of binary16 select a table row by sign and exponent, then do one
+// load or one addition. A branch for subnormals would be mispredicted on data around
+// 2^-14. The tables take 13 KB, so they stay in the first-level cache; a table of all
+// 65,536 values would not.
 
 // F16ToF32 widens a binary16 pattern exactly.
 func F16ToF32(h uint16) float32 { return math.Float32frombits(widenF16(h)) }
@@ -27,7 +26,7 @@ func widenF16(h uint16) uint32 {
 // f16Widen is indexed by sign and exponent of a binary16 pattern.
 var f16Widen = func() (rows [64]struct {
 	base      uint32 // sign and exponent of the binary32 pattern
-	fractions uint32 // where in f16Fraction the fractions of this exponent begin
+	fractions uint32 // index in f16Fraction of this exponent's fractions
 }) {
 	for i := range rows {
 		row, e := &rows[i], uint32(i)&31
@@ -55,7 +54,8 @@ var f16Fraction = func() (fractions [2048]uint32) {
 	return fractions
 }()
 
-// F32ToF16 rounds once to binary16, to nearest even; from 65520 on to infinity.
+// F32ToF16 rounds once to binary16, to nearest even. Magnitudes from 65520 on become
+// infinite.
 func F32ToF16(x float32) uint16 { return narrowF16(math.Float32bits(x)) }
 
 // F32sToF16s narrows src into dst, which must be at least as long.
@@ -66,10 +66,10 @@ func F32sToF16s(dst []uint16, src []float32) {
 	}
 }
 
-// narrowF16 lets one addition do the rounding. With 2^E the binade of |x|, but
-// never below f16's smallest normal one, the sum 2^(E+13) + |x| has its last bit
-// at 2^(E-10), where f16 has its own: the fraction of the sum is |x| counted in
-// units of f16, rounded to nearest even, hidden bit included.
+// narrowF16 rounds with one addition. With 2^E the binade of |x|, but never below
+// f16's smallest normal one, the sum 2^(E+13) + |x| has its last bit at 2^(E-10),
+// like f16: the fraction of the sum is |x| in units of f16, rounded to nearest even,
+// hidden bit included.
 func narrowF16(b uint32) uint16 {
 	row := &f16Narrow[b>>23]
 	abs := b &^ (1 << 31)

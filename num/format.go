@@ -2,7 +2,7 @@ package num
 
 import "math"
 
-// format is what the storage formats differ in.
+// format holds the parameters of a floating-point format.
 type format struct {
 	fraction int    // stored bits of the significand
 	emin     int    // exponent of the smallest normal value and of all subnormals
@@ -18,7 +18,7 @@ var (
 	f32Format  = format{fraction: 23, emin: -126, emax: 127, sign: 1 << 31, inf: 0x7f800000, nan: 0x7fc00000}
 )
 
-// format panics for a DType that stores no real values.
+// format returns the parameters of d. It panics if d is not a floating-point format.
 func (d DType) format() *format {
 	switch d {
 	case F16:
@@ -31,11 +31,11 @@ func (d DType) format() *format {
 	panic("num: " + d.String() + " is not a floating-point format")
 }
 
-// magnitude is a pattern without its sign.
+// magnitude returns a pattern without its sign.
 func (f *format) magnitude(bits uint32) uint32 { return bits & (f.sign - 1) }
 
-// round returns the pattern nearest to x, ties to even. One addition does the
-// rounding: with 2^E the binade of |x|, but never below emin, the binary64 sum
+// round returns the pattern nearest to x, ties to even. It rounds with one addition:
+// with 2^E the binade of |x|, but never below emin, the binary64 sum
 // 2^(E+52-fraction) + |x| has its last bit where f has its own.
 func (f *format) round(x float64) uint32 {
 	b := math.Float64bits(x)
@@ -62,8 +62,8 @@ func IsNaN(d DType, bits uint32) bool {
 	return f.magnitude(bits) > f.inf
 }
 
-// Canonical maps every NaN of d to the one that stands for all, and every other
-// pattern to itself. Patterns are compared and hashed only after it.
+// Canonical returns the canonical NaN of d for every NaN, and any other pattern
+// unchanged. Patterns must be made canonical before they are compared or hashed.
 func Canonical(d DType, bits uint32) uint32 {
 	if IsNaN(d, bits) {
 		return d.format().nan

@@ -2,18 +2,18 @@ package num
 
 import "math/bits"
 
-// A sum has a shape: its elements are dealt to lanes, a lane starts at +0 and
-// adds its elements in ascending order, and the lanes meet in the adjacent
-// binary tree. The shape depends on sizes alone, never on a device, a dtype or a
-// number of threads; the numbers below are frozen, for changing one changes the
-// bits of results.
+// The order of a sum is fixed by its shape: elements are dealt to lanes, a lane
+// starts at +0 and adds its elements in ascending order, and the lanes are added as
+// neighbours in a binary tree. The shape depends on sizes alone, never on a device, a
+// dtype or a number of threads. The numbers below are frozen: changing one would
+// change the bits of results.
 
-// FlatRow is the length of the rows into which a sum over a whole tensor cuts
-// its elements, the last one shorter. Each is a row sum; these sums form a row,
-// summed likewise.
+// FlatRow is the length of the rows that a sum over a whole tensor divides its
+// elements into; the last row may be shorter. Each row is summed as a row, and the
+// row of these sums likewise.
 const FlatRow = 65536
 
-// RowLanes is the number of lanes of a sum over a row of C columns: column c
+// RowLanes returns the number of lanes of a sum over a row of C columns: column c
 // goes to lane c mod RowLanes(C).
 func RowLanes(C int) int {
 	switch {
@@ -25,9 +25,9 @@ func RowLanes(C int) int {
 	return 8192
 }
 
-// ColLanes is the number of lanes of each column sum of a matrix of C columns:
-// row r goes to lane r mod ColLanes(C). Wide matrices have columns enough to
-// keep a device busy, so they get fewer lanes.
+// ColLanes returns the number of lanes of each column sum of a matrix of C columns:
+// row r goes to lane r mod ColLanes(C). Wide matrices have enough columns to keep a
+// device busy, so they get fewer lanes.
 func ColLanes(C int) int {
 	switch {
 	case C <= 256:
@@ -39,8 +39,8 @@ func ColLanes(C int) int {
 }
 
 // Tree adds neighbours, then neighbouring sums, and so on: s[i] = s[2i] + s[2i+1]
-// until one is left. A lane without a neighbour passes unchanged, so every power
-// of two of lanes that is enough gives the same bits. No lanes give +0.
+// until one is left. A lane without a neighbour is passed on unchanged, so padding to
+// a larger power of two of lanes gives the same bits. No lanes give +0.
 func Tree(lanes []float32) float32 {
 	switch n := len(lanes); n {
 	case 0:
@@ -53,8 +53,8 @@ func Tree(lanes []float32) float32 {
 	}
 }
 
-// LaneSum is the sum of x in the given number of lanes, written to be obviously
-// right rather than fast.
+// LaneSum returns the sum of x in the given number of lanes. It is written to be
+// obviously right, not fast.
 func LaneSum(x []float32, lanes int) float32 {
 	sums := make([]float32, min(lanes, len(x)))
 	for i, v := range x {

@@ -27,14 +27,14 @@ import (
 // A longer sum is a chain of steps in ascending order. Its results are biased
 // toward zero.
 //
-// mma(16,25) is the mma.sync of an H200: the tests hold the model to a million of
-// its answers.
+// mma(16,25) is the mma.sync of an H200: the tests compare the model with a million of
+// its results.
 type MMA struct {
 	L int // products per step, at most 32
 	F int // fractional bits kept at the largest exponent, at most 32
 }
 
-// String is the model's name: mma(16,25).
+// String returns the model's name: mma(16,25).
 func (m MMA) String() string { return fmt.Sprintf("mma(%d,%d)", m.L, m.F) }
 
 const (
@@ -42,7 +42,7 @@ const (
 	// accumulator is zero, as measured; f16 products are never so small.
 	leastAlignment = -133
 
-	deviceNaN = 0x7fffffff // the one NaN that the devices return
+	deviceNaN = 0x7fffffff // the only NaN that the devices return
 )
 
 // Dot adds the products of a and b, patterns of d, to acc in steps of L. A last

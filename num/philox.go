@@ -2,10 +2,10 @@ package num
 
 import "math/bits"
 
-// Philox is the counter-based generator Philox 4x32-10 (Salmon et al. 2011): ten
-// rounds of two 32x32-bit products turn a counter into four random words. Words
-// of the result, of the counter and, low half first, of the key are numbered as
-// in the authors' Random123 library.
+// Philox returns a block of four random words of the counter-based generator Philox
+// 4x32-10 (Salmon et al. 2011), ten rounds of two 32x32-bit products. The words of the
+// result, of the counter and, low half first, of the key are numbered as in the
+// authors' Random123 library.
 func Philox(key uint64, counter [4]uint32) [4]uint32 {
 	const (
 		m0, m1 = 0xD2511F53, 0xCD9E8D57 // multipliers
@@ -23,9 +23,9 @@ func Philox(key uint64, counter [4]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// RandomWord is the random word of element e, a flat index, of one tensor at one
-// step: word e mod 4 of the block whose counter is (e/4 low, e/4 high, tensor,
-// step) under the key seed.
+// RandomWord returns the random word of element e, a flat index, of a tensor at a
+// step: word e mod 4 of the block with counter (e/4 low, e/4 high, tensor, step) and
+// key seed.
 func RandomWord(seed uint64, tensor, step uint32, e uint64) uint32 {
 	block := e >> 2
 	return Philox(seed, [4]uint32{uint32(block), uint32(block >> 32), tensor, step})[e&3]

@@ -2,19 +2,19 @@ package num
 
 import "math"
 
-// Round stores x as d and reads it back: one rounding to nearest even.
+// Round rounds x to d, to nearest even.
 func Round(d DType, x float32) float32 { return Widen(d, Narrow(d, x)) }
 
-// StochasticRound rounds x to one of its neighbours in d, as word decides. With
+// StochasticRound rounds x to one of its neighbours in d, chosen by word. With
 // lo <= |x| < hi the neighbours of |x| and
 //
 //	q = floor((|x|-lo) / (hi-lo) · 2^32)
 //
-// the result is hi if word < q, else lo, with the sign of x: over all words, hi
-// has the probability that makes |x| the mean, to within 2^-32. A value of d
-// stays itself, so do infinities and NaN. Beyond the largest finite value there
-// is no mean to keep, and Round decides whatever the word: from half a spacing
-// on infinity (65520 for f16), before it the largest finite value.
+// the result is hi if word < q, else lo, with the sign of x. Over all words, the mean
+// of the result is |x| to within 2^-32 of the spacing. Values of d, infinities and NaN
+// are unchanged. Beyond the largest finite value there is no mean to keep, so the
+// result is that of Round, whatever the word: infinity from half a spacing on (65520
+// for f16), else the largest finite value.
 func StochasticRound(d DType, x float32, word uint32) float32 {
 	abs := math.Abs(float64(x))
 	if x != x || abs > MaxFinite(d) {

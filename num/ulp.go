@@ -2,10 +2,10 @@ package num
 
 import "math"
 
-// Index numbers the values of d in their order, without gaps: both zeros are 0,
-// the smallest subnormal is 1, infinity follows the largest finite value, and
-// negation negates. NaN is no place on that line: its index lies beyond
-// infinity's and means nothing, so ask IsNaN first. An I32 is its own index.
+// Index returns the number of a value of d in ascending order, without gaps: both
+// zeros are 0, the smallest subnormal is 1, infinity follows the largest finite value,
+// and negation negates. The index of a NaN is beyond infinity's and has no meaning, so
+// check IsNaN first. The index of an I32 is its value.
 func Index(d DType, bits uint32) int64 {
 	if d == I32 {
 		return int64(int32(bits))
@@ -18,8 +18,8 @@ func Index(d DType, bits uint32) int64 {
 	return m
 }
 
-// FromIndex is the inverse of Index; 0 gives +0, and what lies beyond an
-// infinity gives that infinity.
+// FromIndex returns the pattern of an index. It is the inverse of Index; 0 gives +0,
+// and an index beyond an infinity gives that infinity.
 func FromIndex(d DType, i int64) uint32 {
 	f := d.format()
 	if i < 0 {
@@ -28,9 +28,9 @@ func FromIndex(d DType, i int64) uint32 {
 	return uint32(min(i, int64(f.inf)))
 }
 
-// Distance counts the steps from a to b in the order of Index. The two zeros are
-// 0 apart, although their bits differ. Two NaNs are 0 apart; a NaN is
-// math.MaxInt64 away from everything else.
+// Distance returns the number of steps from a to b in the order of Index. It is 0 for
+// the two zeros, although their bits differ, and for two NaNs. The distance of a NaN
+// from anything else is math.MaxInt64.
 func Distance(d DType, a, b uint32) int64 {
 	switch nans := [2]bool{IsNaN(d, a), IsNaN(d, b)}; nans {
 	case [2]bool{true, true}:
@@ -42,9 +42,9 @@ func Distance(d DType, a, b uint32) int64 {
 	return math.MaxInt64
 }
 
-// NextUp is the least value of d above a pattern's, as IEEE 754 nextUp: both
-// zeros go to the smallest positive value, the largest negative one goes to -0,
-// +Inf and NaN stay.
+// NextUp returns the least value of d above a pattern's, like IEEE 754 nextUp: the
+// smallest positive value for both zeros, -0 for the largest negative value, and +Inf
+// and NaN unchanged.
 func NextUp(d DType, bits uint32) uint32 {
 	f := d.format()
 	switch m := f.magnitude(bits); {
@@ -58,13 +58,14 @@ func NextUp(d DType, bits uint32) uint32 {
 	return bits + 1
 }
 
-// NextDown mirrors NextUp: the smallest positive value goes to +0.
+// NextDown returns the greatest value of d below a pattern's, like NextUp mirrored: +0
+// for the smallest positive value.
 func NextDown(d DType, bits uint32) uint32 {
 	f := d.format()
 	return NextUp(d, bits^f.sign) ^ f.sign
 }
 
-// ULP is the distance between neighbours of d in the binade of |x|. Below the
+// ULP returns the distance between neighbours of d in the binade of |x|. Below the
 // smallest normal value it is the smallest subnormal; beyond the largest finite
 // value, infinity included, it stays that of the top binade. NaN gives NaN.
 func ULP(d DType, x float64) float64 {
@@ -76,5 +77,5 @@ func ULP(d DType, x float64) float64 {
 	return math.Ldexp(1, min(max(e, f.emin), f.emax)-f.fraction)
 }
 
-// MaxFinite is the largest finite value of d.
+// MaxFinite returns the largest finite value of d.
 func MaxFinite(d DType) float64 { return float64(Widen(d, d.format().inf-1)) }

@@ -6,29 +6,29 @@ import (
 	"tokitai/device"
 )
 
-// ErrBadArgument is what errors.Is finds in every BadArgument, and in the
-// devices' own refusals.
+// ErrBadArgument matches every BadArgument and every device.ArgumentError, by
+// errors.Is.
 var ErrBadArgument = device.ErrBadArgument
 
-// BadArgument is a call refused for what it was given, before anything was
-// written. Got is a predicate of Operand and Want its object, so that the parts
-// read as a sentence:
+// BadArgument reports a bad argument of a call, which has written nothing. Got is
+// a predicate of Operand and Want its object, so that the parts read as a
+// sentence:
 //
 //	Op              Operand  Got                Want
 //	softmax.forward y        has shape [4 8]    [4 16] like x
 //	softmax.forward x        is nil
 //	gemm.forward    c        overlaps a
 type BadArgument struct {
-	Op      string // the call, as it is named everywhere: "softmax.forward"
-	Operand string // which argument: "y"
-	Clause  string // the clause of the contract, where there is one: "softmax.C1"
+	Op      string // the operation: "softmax.forward"
+	Operand string // the argument: "y"
+	Clause  string // the clause of the contract, if any: "softmax.C1"
 	Got     string // what is wrong with it: "has shape [4 8]"
-	Want    string // what would do, where that can be said: "[4 16] like x"
-	Cause   error  // the error beneath, where there is one, for errors.Is
+	Want    string // what is expected, if that can be said: "[4 16] like x"
+	Cause   error  // the underlying error, if any
 }
 
-// Error reads "softmax.forward: y has shape [4 8], want [4 16] like x
-// (softmax.C1)".
+// Error returns a message such as "softmax.forward: y has shape [4 8], want
+// [4 16] like x (softmax.C1)".
 func (e *BadArgument) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -48,14 +48,13 @@ func (e *BadArgument) Error() string {
 	return b.String()
 }
 
-// Is makes every BadArgument an ErrBadArgument.
+// Is reports whether target is ErrBadArgument.
 func (e *BadArgument) Is(target error) bool { return target == ErrBadArgument }
 
 func (e *BadArgument) Unwrap() error { return e.Cause }
 
-// Check refuses a nil or closed tensor in the words of a call: the operand's
-// name stands in the error. It allocates nothing when there is nothing to
-// refuse.
+// Check returns a BadArgument for the operation and operand if t is nil or
+// closed. It allocates only for the error.
 func Check(op, operand string, t *Tensor) error {
 	if t == nil {
 		return &BadArgument{Op: op, Operand: operand, Got: "is nil"}

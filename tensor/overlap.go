@@ -1,12 +1,12 @@
 package tensor
 
-// Relation says how the memory of two tensors lies.
+// Relation says how two tensors share memory.
 type Relation uint8
 
 const (
 	Disjoint    Relation = iota // no byte in common
-	Identical                   // same address, dtype, rows, columns and stride: element by element the same
-	Overlapping                 // some bytes in common, but not as Identical
+	Identical                   // the same address, dtype, rows, columns and stride
+	Overlapping                 // some bytes in common, but not Identical
 )
 
 func (r Relation) String() string {
@@ -21,10 +21,10 @@ func (r Relation) String() string {
 	return "Relation(?)"
 }
 
-// Overlap relates the memory of two tensors. It is exact, so that two blocks of
-// columns of one matrix are Disjoint, but for two tensors that both have gaps
-// between their rows and different strides: those are Overlapping where their
-// ranges of addresses are. A nil tensor is Disjoint from everything.
+// Overlap returns how two tensors share memory. It is exact, so that two blocks of
+// columns of one matrix are Disjoint. The exception is two strided tensors with
+// different strides: these are Overlapping whenever their address ranges overlap.
+// A nil tensor is Disjoint from everything.
 func Overlap(a, b *Tensor) Relation {
 	if a == nil || b == nil || a.buffer == nil || a.buffer != b.buffer {
 		return Disjoint
@@ -54,7 +54,7 @@ type stripes struct {
 	start, width, stride, count int64
 }
 
-// stripes of a contiguous tensor are one stripe.
+// stripes returns the tensor's rows as stripes; a contiguous tensor is one stripe.
 func (t *Tensor) stripes() stripes {
 	if t.IsContiguous() {
 		return stripes{start: t.offset, width: t.span(), stride: t.span(), count: 1}
@@ -63,13 +63,12 @@ func (t *Tensor) stripes() stripes {
 	return stripes{start: t.offset, width: int64(t.cols) * size, stride: int64(t.stride) * size, count: int64(t.rows)}
 }
 
-// meets reports whether x and y have a byte in common, if they have one stride
-// and their ranges of addresses overlap.
+// meets reports whether x and y have a byte in common. They must have the same
+// stride, and their address ranges must overlap.
 //
-// On a circle of one stride, x covers [0, x.width) and y [m, m + y.width). Where
-// they meet there, some stripe of x meets some stripe of y on the line, perhaps
-// one beyond the first or last; but as the ranges overlap, those that meet are
-// then among the ones that exist.
+// Modulo the stride, x covers [0, x.width) and y covers [m, m + y.width). If these
+// have a byte in common, so would some stripe of x and some stripe of y if both
+// went on forever. As the address ranges overlap, two of the existing stripes do.
 func (x stripes) meets(y stripes) bool {
 	m := (y.start - x.start) % x.stride
 	if m < 0 {

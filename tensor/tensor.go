@@ -1,16 +1,17 @@
-// Package tensor joins a storage format and a shape to a place on a device.
+// Package tensor provides tensors: values of one storage format with a shape, in
+// the memory of a device.
 //
-// A tensor is row-major. Whatever its rank, it is also seen folded into a
-// matrix: Cols is the last dimension, Rows the product of the others, RowStride
-// the distance between rows, so that a block of columns of a larger matrix is a
-// tensor too. A tensor of rank 1 is one row; of rank 0, one element.
+// A tensor is row-major. Whatever its rank, it can also be used as a matrix: Cols
+// is the last dimension, Rows the product of the others, and RowStride the
+// distance between rows. So a block of columns of a larger matrix is a tensor
+// too. A tensor of rank 1 is one row; of rank 0, one element.
 //
-// The package knows how values are stored and where, and how memory of two
-// tensors relates; it knows no operation and does no arithmetic beyond the one
-// rounding of values that come in. tensor/file reads and writes files.
+// The package knows how and where values are stored, and whether two tensors
+// share memory. It knows no operation, and its only arithmetic is to round values
+// when they are stored. tensor/file reads and writes files.
 //
-// Start with New and FromFloat32; view.go has the views, errors.go the error of
-// a bad argument, which operations share.
+// Start with New and FromFloat32. view.go has the views, errors.go the error for
+// bad arguments, which operations use too.
 package tensor
 
 import (
@@ -24,9 +25,9 @@ import (
 	"tokitai/num"
 )
 
-// Tensor is values of one dtype on one device. Its dtype, shape and place never
-// change. Methods are safe from any goroutine, but reading values while
-// something else writes them is the caller's to order.
+// Tensor is a tensor on a device. Its dtype, shape and location never change.
+// Methods are safe for concurrent use, except that the caller must order reads
+// and writes of the values.
 //
 // No method panics on a nil or closed tensor: those that return an error return
 // a BadArgument, and the accessors of a nil tensor return zero values.
@@ -38,14 +39,14 @@ type Tensor struct {
 	shape  []int
 	rows   int
 	cols   int
-	stride int   // elements from one row to the next; cols where rows is 1
+	stride int   // elements from one row to the next; cols if rows is 1
 	offset int64 // bytes from the buffer's start
 	isView bool  // the buffer belongs to another tensor
 	closed atomic.Bool
 }
 
-// New returns a tensor of zeros. All sizes are at least 1; no sizes at all make
-// a scalar.
+// New returns a tensor of zeros. All sizes must be at least 1; an empty shape
+// makes a scalar.
 func New(dev device.Device, d num.DType, shape ...int) (*Tensor, error) {
 	const op = "tensor.New"
 	elems, err := countElements(op, d, shape)
@@ -55,7 +56,7 @@ func New(dev device.Device, d num.DType, shape ...int) (*Tensor, error) {
 	return allocate(op, dev, d, elems, shape)
 }
 
-// allocate makes a tensor whose shape has been checked.
+// allocate returns a new tensor whose shape has been checked.
 func allocate(op string, dev device.Device, d num.DType, elems int, shape []int) (*Tensor, error) {
 	if dev == nil {
 		return nil, &BadArgument{Op: op, Operand: "device", Got: "is nil"}
@@ -103,7 +104,7 @@ func countElements(op string, d num.DType, shape []int) (int, error) {
 	return int(elems), nil
 }
 
-// setShape makes t contiguous with a copy of that shape.
+// setShape sets t's shape to a copy of shape, contiguous.
 func (t *Tensor) setShape(elems int, shape []int) {
 	t.shape = slices.Clone(shape)
 	t.cols = 1
@@ -114,9 +115,8 @@ func (t *Tensor) setShape(elems int, shape []int) {
 	t.stride = t.cols
 }
 
-// Close gives the memory back; of a view, nothing but the view itself. Views of
-// a closed tensor are closed with it. Closing twice, or a nil tensor, is
-// allowed.
+// Close frees the memory, unless t is a view. Views of a closed tensor are closed
+// with it. Closing twice, or closing a nil tensor, is allowed.
 func (t *Tensor) Close() error {
 	if t == nil || t.closed.Swap(true) || t.isView || t.buffer == nil {
 		return nil
@@ -124,7 +124,7 @@ func (t *Tensor) Close() error {
 	return t.buffer.Close()
 }
 
-// DType is the storage format.
+// DType returns the storage format.
 func (t *Tensor) DType() num.DType {
 	if t == nil {
 		return num.NoDType
@@ -132,7 +132,7 @@ func (t *Tensor) DType() num.DType {
 	return t.dtype
 }
 
-// Shape is the sizes, outermost first. It is the tensor's own slice: read only.
+// Shape returns the sizes, outermost first. The caller must not modify the slice.
 func (t *Tensor) Shape() []int {
 	if t == nil {
 		return nil
@@ -140,10 +140,10 @@ func (t *Tensor) Shape() []int {
 	return t.shape
 }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return len(t.Shape()) }
 
-// Rows is the product of all dimensions but the last; 1 for ranks 0 and 1.
+// Rows returns the product of all dimensions but the last; 1 for ranks 0 and 1.
 func (t *Tensor) Rows() int {
 	if t == nil {
 		return 0
@@ -151,7 +151,7 @@ func (t *Tensor) Rows() int {
 	return t.rows
 }
 
-// Cols is the last dimension; 1 for rank 0.
+// Cols returns the last dimension; 1 for rank 0.
 func (t *Tensor) Cols() int {
 	if t == nil {
 		return 0
@@ -159,8 +159,8 @@ func (t *Tensor) Cols() int {
 	return t.cols
 }
 
-// RowStride is the number of elements from the start of one row to the next: at
-// least Cols, and Cols itself where there is one row only.
+// RowStride returns the number of elements from the start of one row to the next:
+// at least Cols, and exactly Cols if there is only one row.
 func (t *Tensor) RowStride() int {
 	if t == nil {
 		return 0
@@ -168,7 +168,7 @@ func (t *Tensor) RowStride() int {
 	return t.stride
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t *Tensor) Len() int {
 	if t == nil {
 		return 0
@@ -176,10 +176,10 @@ func (t *Tensor) Len() int {
 	return t.rows * t.cols
 }
 
-// IsContiguous reports whether the elements lie in memory without gaps.
+// IsContiguous reports whether there are no gaps between the rows.
 func (t *Tensor) IsContiguous() bool { return t != nil && t.stride == t.cols }
 
-// Buffer is the memory the tensor lies in, perhaps with others.
+// Buffer returns the buffer that holds the tensor, and perhaps others.
 func (t *Tensor) Buffer() device.Buffer {
 	if t == nil {
 		return nil
@@ -187,7 +187,7 @@ func (t *Tensor) Buffer() device.Buffer {
 	return t.buffer
 }
 
-// Offset is where in the buffer the first element lies, in bytes.
+// Offset returns the offset of the first element in the buffer, in bytes.
 func (t *Tensor) Offset() int64 {
 	if t == nil {
 		return 0
@@ -212,7 +212,7 @@ func (t *Tensor) Device() device.Device {
 	return t.buffer.Device()
 }
 
-// String says what the tensor is, not what it holds: "f16 [4 8] on cpu".
+// String describes the tensor without its values: "f16 [4 8] on cpu".
 func (t *Tensor) String() string {
 	switch {
 	case t == nil:
@@ -230,9 +230,9 @@ func (t *Tensor) String() string {
 	return text
 }
 
-// Array is the tensor as the judges see it: the memory itself, not a copy, to be
-// used while t is reachable and open. It is false where the host cannot address
-// that memory, and for a nil or closed tensor.
+// Array returns the tensor as a num.Array. Its data is the tensor's memory, not a
+// copy, valid while t is reachable and open. It returns false if the host cannot
+// address that memory, or if t is nil or closed.
 func (t *Tensor) Array() (num.Array, bool) {
 	memory := t.memory()
 	if memory == nil {
@@ -241,8 +241,8 @@ func (t *Tensor) Array() (num.Array, bool) {
 	return num.Array{DType: t.dtype, Rows: t.rows, Cols: t.cols, Stride: t.stride, Data: memory}, true
 }
 
-// memory is the host's view from the first element to the last, gaps included;
-// nil where there is none.
+// memory returns the memory from the first element to the last, gaps included, or
+// nil if the host cannot address it.
 func (t *Tensor) memory() []byte {
 	if t == nil || t.host == nil || t.closed.Load() {
 		return nil
@@ -254,12 +254,12 @@ func (t *Tensor) memory() []byte {
 	return memory[t.offset : t.offset+t.span()]
 }
 
-// span is the number of bytes from the first element to the end of the last.
+// span returns the number of bytes from the first element to the end of the last.
 func (t *Tensor) span() int64 {
 	return (int64(t.rows-1)*int64(t.stride) + int64(t.cols)) * int64(t.dtype.Size())
 }
 
-// isClosed also holds for a Tensor that New did not make.
+// isClosed reports whether t is closed. The zero Tensor counts as closed.
 func (t *Tensor) isClosed() bool {
 	return t.buffer == nil || t.closed.Load() || t.buffer.Closed()
 }

@@ -11,8 +11,8 @@ import (
 	"tokitai/num"
 )
 
-// FromFloat32 returns a tensor of those values in row-major order, each rounded
-// once to d, to nearest even.
+// FromFloat32 returns a tensor with the given values in row-major order, each
+// rounded once to d, to nearest even.
 func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromFloat32"
 	if d == num.I32 {
@@ -25,7 +25,8 @@ func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int)
 	return filled(t, t.setFloat32s(op, values))
 }
 
-// FromInt32 returns a tensor of dtype I32.
+// FromInt32 returns a tensor of dtype I32 with the given values in row-major
+// order.
 func FromInt32(dev device.Device, values []int32, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromInt32"
 	t, err := allocateFor(op, dev, num.I32, "values", len(values), 1, shape)
@@ -35,8 +36,8 @@ func FromInt32(dev device.Device, values []int32, shape ...int) (*Tensor, error)
 	return filled(t, t.setInt32s(op, values))
 }
 
-// FromBytes returns a tensor of stored values: little-endian, row-major,
-// without gaps.
+// FromBytes returns a tensor with the given stored values: little-endian,
+// row-major, without gaps.
 func FromBytes(dev device.Device, d num.DType, raw []byte, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromBytes"
 	t, err := allocateFor(op, dev, d, "bytes", len(raw), d.Size(), shape)
@@ -46,8 +47,8 @@ func FromBytes(dev device.Device, d num.DType, raw []byte, shape ...int) (*Tenso
 	return filled(t, t.setBytes(op, raw))
 }
 
-// allocateFor makes a tensor once it is sure that what shall fill it fits: given
-// things, of which one element takes perElem.
+// allocateFor returns a new tensor, to be filled with the given number of values
+// or bytes, of which an element takes perElem. It checks the number first.
 func allocateFor(op string, dev device.Device, d num.DType, operand string, given, perElem int, shape []int) (*Tensor, error) {
 	elems, err := countElements(op, d, shape)
 	if err != nil {
@@ -61,12 +62,13 @@ func allocateFor(op string, dev device.Device, d num.DType, operand string, give
 
 func checkCount(op, operand string, given, want int, d num.DType, shape []int) error {
 	if given != want {
-		return &BadArgument{Op: op, Operand: operand, Got: fmt.Sprintf("are %d", given),
+		return &BadArgument{Op: op, Operand: operand, Got: fmt.Sprintf("have length %d", given),
 			Want: fmt.Sprintf("%d for %v %v", want, d, shape)}
 	}
 	return nil
 }
 
+// filled returns t, or closes it if filling it failed.
 func filled(t *Tensor, err error) (*Tensor, error) {
 	if err != nil {
 		t.Close()
@@ -83,7 +85,7 @@ func (t *Tensor) SetFloat32s(values []float32) error {
 // SetInt32s writes all elements of a tensor of dtype I32.
 func (t *Tensor) SetInt32s(values []int32) error { return t.setInt32s("tensor.SetInt32s", values) }
 
-// SetBytes writes all elements as they are stored, without gaps.
+// SetBytes writes all elements, given as they are stored, without gaps.
 func (t *Tensor) SetBytes(raw []byte) error { return t.setBytes("tensor.SetBytes", raw) }
 
 func (t *Tensor) setFloat32s(op string, values []float32) error {
@@ -119,10 +121,10 @@ func (t *Tensor) setInt32s(op string, values []int32) error {
 	})
 }
 
-// encode lets fill write the elements without gaps: in place where the memory
-// allows it, else by way of a copy.
+// encode calls fill to write the elements without gaps: in place if possible,
+// else to a copy.
 func (t *Tensor) encode(op string, fill func([]byte)) error {
-	defer runtime.KeepAlive(t) // whose memory may be another's when it is collected
+	defer runtime.KeepAlive(t) // if t were collected, its memory could be reused
 	if t.IsContiguous() {
 		if memory := t.memory(); memory != nil {
 			fill(memory)
@@ -144,7 +146,7 @@ func (t *Tensor) setBytes(op string, raw []byte) error {
 	return t.eachRun(op, raw, t.buffer.CopyIn)
 }
 
-// Float32s returns the values of a tensor of real values, exactly.
+// Float32s returns the values of a tensor of dtype F16, BF16 or F32, exactly.
 func (t *Tensor) Float32s() ([]float32, error) {
 	defer runtime.KeepAlive(t)
 	raw, err := t.read("tensor.Float32s", wantFloat)
@@ -197,8 +199,8 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return raw, nil
 }
 
-// read returns the elements without gaps: the memory itself where it can be
-// had, else a copy.
+// read returns the elements without gaps: the tensor's memory if possible, else a
+// copy.
 func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
 	if err := t.checkValues(op, want, t.Len()); err != nil {
 		return nil, err
@@ -212,8 +214,8 @@ func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
 	return raw, t.eachRun(op, raw, t.buffer.CopyOut)
 }
 
-// eachRun moves raw, all elements without gaps, by one move per stretch of
-// memory that has none.
+// eachRun calls move for each contiguous run of elements with the corresponding
+// part of raw, which holds all elements without gaps.
 func (t *Tensor) eachRun(op string, raw []byte, move func(offset int64, part []byte) error) error {
 	size := int64(t.dtype.Size())
 	runs, width, stride := 1, int64(t.Len())*size, int64(0)
@@ -228,9 +230,9 @@ func (t *Tensor) eachRun(op string, raw []byte, move func(offset int64, part []b
 	return nil
 }
 
-// CopyFrom copies the values of src, which has the same dtype and shape but may
-// lie anywhere: on another device, or with other gaps between its rows. Copying
-// a tensor to itself is allowed; any other overlap is refused.
+// CopyFrom copies the values of src, which must have the same dtype and shape. It
+// may be on another device or have another row stride. Copying a tensor to itself
+// is allowed; any other overlap is an error.
 func (t *Tensor) CopyFrom(src *Tensor) error {
 	const op = "tensor.CopyFrom"
 	if err := Check(op, "tensor", t); err != nil {
@@ -249,7 +251,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	case Identical:
 		return nil
 	case Overlapping:
-		return &BadArgument{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or memory of its own"}
+		return &BadArgument{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or separate memory"}
 	}
 	defer runtime.KeepAlive(t)
 	defer runtime.KeepAlive(src)
@@ -267,7 +269,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	return t.setBytes(op, raw)
 }
 
-// valueKind is what a call reads or writes a tensor as.
+// valueKind is the kind of values that a call reads or writes.
 type valueKind bool
 
 const (
@@ -275,7 +277,7 @@ const (
 	wantInt   valueKind = false
 )
 
-// checkValues refuses n values of that kind where t does not take them.
+// checkValues returns an error if t does not hold n values of that kind.
 func (t *Tensor) checkValues(op string, want valueKind, n int) error {
 	if err := Check(op, "tensor", t); err != nil {
 		return err

@@ -89,20 +89,20 @@ func TestFromInt32AndBytes(t *testing.T) {
 func TestFromRefuses(t *testing.T) {
 	d := host(t)
 	for text, do := range map[string]func() (*Tensor, error){
-		"tensor.FromFloat32: values are 3, want 4 for f16 [2 2]": func() (*Tensor, error) {
+		"tensor.FromFloat32: values have length 3, want 4 for f16 [2 2]": func() (*Tensor, error) {
 			return FromFloat32(d, num.F16, make([]float32, 3), 2, 2)
 		},
 		"tensor.FromFloat32: dtype is i32, want f16, bf16 or f32": func() (*Tensor, error) {
 			return FromFloat32(d, num.I32, make([]float32, 4), 2, 2)
 		},
 		"tensor.FromFloat32: dtype is none": func() (*Tensor, error) { return FromFloat32(d, num.NoDType, make([]float32, 4), 4) },
-		"tensor.FromFloat32: values are 1, want 1099511627776 for f32 [1099511627776]": func() (*Tensor, error) {
+		"tensor.FromFloat32: values have length 1, want 1099511627776 for f32 [1099511627776]": func() (*Tensor, error) {
 			return FromFloat32(d, num.F32, make([]float32, 1), 1<<40) // before any attempt to allocate it
 		},
-		"tensor.FromInt32: values are 0, want 1 for i32 []": func() (*Tensor, error) { return FromInt32(d, nil) },
-		"tensor.FromInt32: shape is [0]":                    func() (*Tensor, error) { return FromInt32(d, nil, 0) },
-		"tensor.FromBytes: bytes are 9, want 8 for f16 [4]": func() (*Tensor, error) { return FromBytes(d, num.F16, make([]byte, 9), 4) },
-		"tensor.FromBytes: device is nil":                   func() (*Tensor, error) { return FromBytes(nil, num.F16, make([]byte, 8), 4) },
+		"tensor.FromInt32: values have length 0, want 1 for i32 []": func() (*Tensor, error) { return FromInt32(d, nil) },
+		"tensor.FromInt32: shape is [0]":                            func() (*Tensor, error) { return FromInt32(d, nil, 0) },
+		"tensor.FromBytes: bytes have length 9, want 8 for f16 [4]": func() (*Tensor, error) { return FromBytes(d, num.F16, make([]byte, 9), 4) },
+		"tensor.FromBytes: device is nil":                           func() (*Tensor, error) { return FromBytes(nil, num.F16, make([]byte, 8), 4) },
 	} {
 		x, err := do()
 		if x != nil || !errors.Is(err, ErrBadArgument) || !strings.HasPrefix(err.Error(), text) {
@@ -119,11 +119,11 @@ func TestSetRefuses(t *testing.T) {
 	x, labels := ramp(t, d, 2, 2), must(FromInt32(d, []int32{7, 8}, 2))
 	before, _ := x.Bytes()
 	for text, err := range map[string]error{
-		"tensor.SetFloat32s: values are 3, want 4 for f32 [2 2]":          x.SetFloat32s([]float32{9, 9, 9}),
+		"tensor.SetFloat32s: values have length 3, want 4 for f32 [2 2]":  x.SetFloat32s([]float32{9, 9, 9}),
 		"tensor.SetFloat32s: tensor has dtype i32, want f16, bf16 or f32": labels.SetFloat32s([]float32{9, 9}),
 		"tensor.SetInt32s: tensor has dtype f32, want i32":                x.SetInt32s([]int32{9, 9, 9, 9}),
-		"tensor.SetInt32s: values are 3, want 2":                          labels.SetInt32s([]int32{9, 9, 9}),
-		"tensor.SetBytes: bytes are 15, want 16 for f32 [2 2]":            x.SetBytes(make([]byte, 15)),
+		"tensor.SetInt32s: values have length 3, want 2":                  labels.SetInt32s([]int32{9, 9, 9}),
+		"tensor.SetBytes: bytes have length 15, want 16 for f32 [2 2]":    x.SetBytes(make([]byte, 15)),
 		"tensor.CopyFrom: source has dtype i32, want f32":                 x.CopyFrom(labels),
 		"tensor.CopyFrom: source has shape [4], want [2 2]":               x.CopyFrom(ramp(t, d, 4)),
 	} {

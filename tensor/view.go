@@ -7,8 +7,8 @@ import (
 	"tokitai/num"
 )
 
-// At returns a tensor in a part of a buffer, of which it owns nothing: it begins offset
-// bytes behind the buffer's first, and its rows lie stride elements apart.
+// At returns a view of a buffer: a tensor that begins at offset, in bytes, and whose rows
+// are stride elements apart. It does not own the buffer.
 func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*Tensor, error) {
 	const op = "tensor.At"
 	if b == nil {
@@ -28,7 +28,7 @@ func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*
 		return nil, &BadArgument{Op: op, Operand: "stride", Got: fmt.Sprintf("is %d", stride), Want: fmt.Sprintf("at least %d columns", t.cols)}
 	case offset > b.Bytes() || int64(t.cols) > (b.Bytes()-offset)/size || int64(t.rows-1) > ((b.Bytes()-offset)/size-int64(t.cols))/int64(stride):
 		return nil, &BadArgument{Op: op, Operand: "buffer", Got: fmt.Sprintf("has %d bytes", b.Bytes()),
-			Want: fmt.Sprintf("room for %v %v with rows %d apart, %d bytes from its beginning", d, t.shape, stride, offset)}
+			Want: fmt.Sprintf("room for %v %v with row stride %d at offset %d", d, t.shape, stride, offset)}
 	}
 	if t.rows > 1 {
 		t.stride = stride
@@ -36,9 +36,8 @@ func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*
 	return t, nil
 }
 
-// Slice returns rows rowLo to rowHi and columns colLo to colHi, the upper ends
-// not included, of a tensor of rank 2. The view shares the memory and does not
-// own it: it can be used until t is closed.
+// Slice returns a view of rows [rowLo, rowHi) and columns [colLo, colHi) of a
+// tensor of rank 2. It shares t's memory and can be used until t is closed.
 func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
 	const op = "tensor.Slice"
 	if err := Check(op, "tensor", t); err != nil {
@@ -66,9 +65,9 @@ func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
 	return v, nil
 }
 
-// Reshape returns the same elements, in the same order, in another shape. The
-// rows of a tensor with gaps between them stay rows: there only the leading
-// dimensions can change. The view shares the memory and does not own it.
+// Reshape returns a view of t's elements, in the same order, with another shape.
+// If t is strided, its last dimension cannot change. The view shares t's memory
+// and can be used until t is closed.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	const op = "tensor.Reshape"
 	if err := Check(op, "tensor", t); err != nil {
@@ -94,7 +93,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	return v, nil
 }
 
-// view returns a tensor that is t, but does not own the memory.
+// view returns a copy of t that does not own the memory.
 func (t *Tensor) view() *Tensor {
 	return &Tensor{
 		buffer: t.buffer, host: t.host, at: t.at, dtype: t.dtype, shape: t.shape,

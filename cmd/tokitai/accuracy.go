@@ -49,8 +49,8 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 				return err
 			}
 			for _, o := range operations {
-				if isOfInts(o) {
-					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has only int32 outputs, which have no error in ulps\n", o.Name)
+				if hasOnlyIntOutputs(o) {
+					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has int32 outputs alone, which have no error in ulps\n", o.Name)
 				}
 			}
 			switch {
@@ -67,8 +67,8 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 	return c
 }
 
-// isOfInts reports whether an operation has int32 outputs alone.
-func isOfInts(o *op.Operation) bool {
+// hasOnlyIntOutputs reports whether all outputs of an operation are int32.
+func hasOnlyIntOutputs(o *op.Operation) bool {
 	for _, d := range o.Definitions {
 		for i := range d.Operands {
 			if d.Operands[i].IsOut && !d.Operands[i].IsInt() {
@@ -79,7 +79,7 @@ func isOfInts(o *op.Operation) bool {
 	return len(o.Definitions) > 0
 }
 
-// measure prints rows as they come, unless table is nil.
+// measure measures operations and, if table is not nil, prints rows as they are done.
 func measure(c *cobra.Command, operations []*op.Operation, table *accuracyTable) ([]accuracy.Row, error) {
 	progress := startProgress(c)
 	defer progress.end()
@@ -137,7 +137,7 @@ func measuredRows(rows []accuracy.Row) []measuredRow {
 	return all
 }
 
-// accuracyTable prints a row at a time: its widths are known before the first.
+// accuracyTable prints row by row, with column widths known before the first.
 type accuracyTable struct {
 	w                   io.Writer
 	name, data, outputs int // widths

@@ -21,7 +21,7 @@ import (
 	"tokitai/op"
 )
 
-// benchFlags are what the command line of bench says.
+// benchFlags are the flags of bench.
 type benchFlags struct {
 	device  string
 	dtypes  []string
@@ -131,7 +131,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	return cases, leftOut, nil
 }
 
-// sizesOf are the letters of what is measured of an operation.
+// sizesOf returns the letters of an operation's sizes.
 func sizesOf(o *op.Operation) []string {
 	if len(o.Data) == 0 {
 		return nil
@@ -143,7 +143,8 @@ func hasSize(o *op.Operation, sizes map[string]int) bool {
 	return slices.ContainsFunc(sizesOf(o), func(letter string) bool { return sizes[letter] > 0 })
 }
 
-// parseSizes reads R=4096,C=1024. Every letter belongs to one of the operations.
+// parseSizes parses sizes such as R=4096,C=1024. Every letter must be a size of one of the
+// operations.
 func parseSizes(text string, operations []*op.Operation) (map[string]int, error) {
 	var letters []string
 	for _, o := range operations {
@@ -188,7 +189,7 @@ func (f *benchFlags) open() (engine.Device, error) {
 		return backends.Open(f.device)
 	}
 	if f.device != cpu.Kind && f.device != "auto" {
-		return nil, wrongUse("--workers %d: %s has no workers, only the CPU has", f.workers, f.device)
+		return nil, wrongUse("--workers %d: %s has no workers, want the CPU", f.workers, f.device)
 	}
 	dev, err := cpu.New(cpu.Options{Workers: f.workers})
 	if err != nil {
@@ -197,7 +198,7 @@ func (f *benchFlags) open() (engine.Device, error) {
 	return dev, nil
 }
 
-// checkMemory refuses a shape that the device cannot hold.
+// checkMemory returns an error if a case does not fit in the device's memory.
 func (f *benchFlags) checkMemory(dev device.Device, cases []*bench.Case) error {
 	limit, of := dev.Describe().MemoryBytes, "can be addressed"
 	if limit > 0 {
@@ -253,13 +254,13 @@ func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Cas
 	return failure
 }
 
-// benchReport is what bench prints for machines.
+// benchReport is the JSON output of bench.
 type benchReport struct {
 	build
 	Host    benchHost     `json:"host"`
 	Device  benchDevice   `json:"device"`
 	Copy    benchCopies   `json:"copy"`
-	Partial bool          `json:"partial"` // it was ended before everything was measured
+	Partial bool          `json:"partial"` // interrupted before everything was measured
 	Results []benchResult `json:"results"`
 	device  string
 }
@@ -270,7 +271,7 @@ type benchHost struct {
 	Cores    int      `json:"cores"`
 }
 
-// benchDevice is what was measured.
+// benchDevice describes the device that was measured.
 type benchDevice struct {
 	Name         string `json:"name"`
 	Architecture string `json:"architecture"`
@@ -286,7 +287,7 @@ type benchCopies struct {
 	Most  float64 `json:"most_gbps"`
 }
 
-// benchResult has either figures or an error.
+// benchResult is the result of one case: figures or an error.
 type benchResult struct {
 	Op          string  `json:"op"`
 	Shape       string  `json:"shape"`
@@ -317,9 +318,9 @@ func copiesOf(m *bench.Meter) benchCopies {
 	return benchCopies{Bytes: c.Bytes, Count: c.Count, GBps: c.Median, Least: c.Least, Most: c.Most}
 }
 
-// measure goes through the cases, and tells of each result. A lowering that is wrong or
-// inadmissible does not keep the others from being measured. Of several failures the
-// gravest is returned: a wrong result, then an end before all is measured.
+// measure measures the cases and calls tell for each result. It goes on after a lowering
+// that is wrong or inadmissible. Of several failures it returns the most severe: a wrong
+// result first, then an interrupt.
 func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.Case, tell func(benchResult)) error {
 	progress := startProgress(c)
 	defer progress.end()
@@ -394,7 +395,7 @@ func (r *benchReport) failed(c *bench.Case, err error) benchResult {
 	return row
 }
 
-// benchTable prints a row at a time: its widths are known before the first.
+// benchTable prints row by row, with column widths known before the first.
 type benchTable struct {
 	w                          io.Writer
 	operation, shape, lowering int // widths
@@ -432,7 +433,7 @@ func (t *benchTable) row(x benchResult) {
 	t.line(x.Op, x.Shape, x.DType, x.Lowering[strings.LastIndexByte(x.Lowering, '/')+1:], figures...)
 }
 
-// printEnd writes what follows the table.
+// printEnd prints the lines after the table.
 func (r *benchReport) printEnd(w io.Writer) error {
 	fmt.Fprintln(w)
 	for _, x := range r.Results {

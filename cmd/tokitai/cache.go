@@ -30,7 +30,7 @@ identified by a hash of its source, its options and the compiler.`,
 	return c
 }
 
-// cachedProgram is what cache list prints for machines.
+// cachedProgram is a program in the JSON output of cache list.
 type cachedProgram struct {
 	Key          string    `json:"key"`
 	Name         string    `json:"name"`

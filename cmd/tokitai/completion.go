@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shells are those that a completion script can be written for.
+// shells lists the shells that have a completion script.
 var shells = []struct {
 	name  string
 	write func(root *cobra.Command, w io.Writer) error

@@ -12,14 +12,14 @@ import (
 	"tokitai/op"
 )
 
-// isDefinitionFile reports whether a word on the command line is a file with a
-// definition, where the name of an operation may stand.
+// isDefinitionFile reports whether an argument is a file with a definition, rather than
+// the name of an operation.
 func isDefinitionFile(word string) bool {
 	return strings.HasSuffix(word, ".def") || strings.ContainsAny(word, `/\`)
 }
 
-// definitionFiles are the files that have been read, so that each is one operation
-// however often it is named.
+// definitionFiles caches the files that have been read, so that a file named twice is one
+// operation.
 var definitionFiles struct {
 	sync.Mutex
 	operations map[string]*op.Operation

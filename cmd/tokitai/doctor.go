@@ -51,7 +51,7 @@ This is the short self-test that every kernel must pass before it is used.
 	return c
 }
 
-// diagnosis is what doctor prints for machines.
+// diagnosis is the JSON output of doctor.
 type diagnosis struct {
 	build
 	CPU         string           `json:"cpu"`
@@ -64,7 +64,7 @@ type diagnosis struct {
 	SelfTests   []selfTestResult `json:"self_tests"`
 }
 
-// foundDevice is available if kernels can run on it.
+// foundDevice is a device that may be here. It is available if kernels can run on it.
 type foundDevice struct {
 	Name         string `json:"name"`
 	Available    bool   `json:"available"`
@@ -86,7 +86,7 @@ type selfTestResult struct {
 	err      error
 }
 
-// examine prints what it finds as soon as it is found.
+// examine examines this machine and prints each finding at once.
 func examine(c *cobra.Command, tested string, asJSON bool) error {
 	w := c.OutOrStdout()
 	print := func(text func(io.Writer)) {
@@ -163,7 +163,7 @@ func findDevices() []foundDevice {
 	return found
 }
 
-// examine opens the device, and what compiles for it.
+// examine opens the device and its compiler.
 func (f *foundDevice) examine() error {
 	dev, err := backends.Open(f.Name)
 	if err != nil {
@@ -190,7 +190,7 @@ func (f *foundDevice) examine() error {
 type selfTestSubject struct {
 	definition *def.Definition
 	dtypes     []num.DType
-	lowering   string // the id of the one that calls prefer
+	lowering   string // id of the lowering that calls prefer
 }
 
 // selfTestSubjects lists every definition in every format that it can be stored in.
@@ -213,9 +213,9 @@ func selfTestSubjects(b engine.Backend, operations []*op.Operation) []selfTestSu
 	return list
 }
 
-// selfTests admits kernels, as many at a time as there are processors: most of the time
-// they are compiled. It tells how many are done, and the results of a definition in all
-// its formats when these and all before them are.
+// selfTests admits kernels, one per processor at a time, since most of the time goes into
+// compilers. It calls tell with the number done, and with the results of a definition once
+// all its formats and all definitions before it are done.
 func selfTests(q *engine.Queue, subjects []selfTestSubject, tell func(done int, tests []selfTestResult)) error {
 	results, isDone := make([]selfTestResult, len(subjects)), make([]bool, len(subjects))
 	finished := make(chan int, len(subjects))
@@ -264,7 +264,7 @@ func selfTest(q *engine.Queue, d *def.Definition, dtypes []num.DType, opts ...en
 	return r
 }
 
-// failure is that of the first self-test that failed.
+// failure returns the error of the first self-test that failed, or nil.
 func (d *diagnosis) failure() error {
 	for _, t := range d.SelfTests {
 		if t.err != nil {
@@ -312,7 +312,7 @@ func (d *diagnosis) printDevices(w io.Writer) {
 	table.Flush()
 }
 
-// selfTestTable prints a line for each lowering, with its formats.
+// selfTestTable prints a line for each lowering with its formats.
 type selfTestTable struct {
 	w     io.Writer
 	width int

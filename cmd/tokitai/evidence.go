@@ -11,7 +11,7 @@ import (
 	"tokitai/verify"
 )
 
-// evidenceFlags are what the command line of evidence says.
+// evidenceFlags are the flags of evidence.
 type evidenceFlags struct {
 	device string
 	replay int
@@ -61,13 +61,13 @@ replayed case gives other results.`,
 	return c
 }
 
-// checkedEvidence is what evidence prints for machines.
+// checkedEvidence is the JSON output of evidence.
 type checkedEvidence struct {
 	Folder   string                 `json:"folder"`
 	Counts   evidence.VerdictCounts `json:"counts"`
 	Totals   evidence.Totals        `json:"totals"`
 	Replayed int                    `json:"replayed"`
-	Differ   []string               `json:"differ"` // cases that give other results here
+	Differ   []string               `json:"differ"` // cases that gave different results
 }
 
 func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
@@ -82,7 +82,7 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 		fmt.Fprintf(w, "%s of %s %s: %d accepted, %d rejected, %d inadmissible, %d interrupted, %d skipped\n",
 			counted(index.Totals.Reports, "report"), index.Tool, index.Version, n.Accepted, n.Rejected, n.Inadmissible, n.Interrupted, n.Skipped)
 		fmt.Fprintf(w, "%s, %s outputs compared, %s\n", counted(index.Totals.Cases, "case"), rounded(index.Totals.Elements), counted(int(index.Totals.Mismatches), "mismatch"))
-		fmt.Fprintf(w, "every file has the SHA-256 of the index, and no report contradicts itself\n")
+		fmt.Fprintf(w, "every file has the SHA-256 in the index, and every report is consistent\n")
 		flush(w)
 	}
 	if f.replay > 0 {
@@ -101,12 +101,12 @@ func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 		fmt.Fprintf(w, "%s run again on %s: %d with the same results\n", counted(result.Replayed, "case"), f.device, result.Replayed-len(result.Differ))
 	}
 	if n := len(result.Differ); n > 0 {
-		return &verdictError{exitRejected, fmt.Errorf("%d of %d cases give other results here", n, result.Replayed)}
+		return &verdictError{exitRejected, fmt.Errorf("%d of %d cases gave different results", n, result.Replayed)}
 	}
 	return nil
 }
 
-// replayCases runs cases again, as many of each report as of any other.
+// replayCases runs cases again, equally many of each report.
 func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report, result *checkedEvidence) error {
 	dev, err := backends.Open(f.device)
 	if err != nil {
@@ -147,7 +147,7 @@ func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report
 	return nil
 }
 
-// targetOf is what computes a report's definition here, or nil.
+// targetOf returns the target that computes a report's definition, or nil.
 func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 	if r.Generator.Seed == nil || r.Contract != evidence.ContractBits || len(r.CaseList) == 0 {
 		return nil
@@ -160,7 +160,7 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 	return nil
 }
 
-// replayed runs a case again and reports whether it has the results that are listed.
+// replayed runs a case again and reports whether it gives the listed results.
 func replayed(ctx context.Context, t *verify.Target, r *evidence.Report, listed evidence.Case, device string) (bool, error) {
 	again, err := verify.Run(ctx, t, verify.Options{
 		Device: device, Open: backends.Open, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,

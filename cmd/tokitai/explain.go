@@ -98,7 +98,7 @@ var emitted = []string{"reference", "cpu", "cuda", "hip"}
 // accessNames are the values of --access.
 var accessNames = []string{lowergpu.Element: lowergpu.Element.String(), lowergpu.Vector: lowergpu.Vector.String()}
 
-// operationList is what explain without an operation prints for machines.
+// operationList is the JSON output of explain without an operation.
 type operationList struct {
 	Operations []operationSummary `json:"operations"`
 }
@@ -128,14 +128,14 @@ func (f *explainFlags) list(c *cobra.Command) error {
 	return w.Flush()
 }
 
-// explanation is what explain prints for machines.
+// explanation is the JSON output of explain.
 type explanation struct {
 	Operation   string              `json:"operation"`
 	Summary     string              `json:"summary"`
 	Parameters  []explainedParam    `json:"parameters"`
 	Definitions []explainedVariant  `json:"definitions"`
 	Accuracy    string              `json:"accuracy,omitempty"` // Markdown
-	word        string              // by which the program knows it: its name, or the file that defines it
+	word        string              // the argument that names it: its name, or the file that defines it
 	contracts   []def.Contract      // of the definitions
 	functions   []explainedFunction // of all definitions, each once
 }
@@ -178,19 +178,19 @@ type explainedFunction struct {
 	ULPs    float64 `json:"ulps"`
 	Domain  string  `json:"domain"`
 	Outside string  `json:"outside,omitempty"`
-	Proven  bool    `json:"proven"` // over every argument; otherwise it is what the definition claims
+	Proven  bool    `json:"proven"` // for every argument; otherwise claimed by the definition
 }
 
 // emission is a listing of what is executed.
 type emission struct {
 	Of      string   `json:"of"`               // one of --emit
 	DTypes  []string `json:"dtypes,omitzero"`  // of the operands
-	Rows    string   `json:"rows,omitempty"`   // which rows the program is for, where that matters
-	Access  string   `json:"access,omitempty"` // one of --access, where that matters
+	Rows    string   `json:"rows,omitempty"`   // short or long, if the program depends on it
+	Access  string   `json:"access,omitempty"` // one of --access, if the program depends on it
 	Listing string   `json:"listing"`
 }
 
-// explainedGroup is what explain prints for machines about a group.
+// explainedGroup is the JSON output of explain for a group.
 type explainedGroup struct {
 	Group      string        `json:"group"`
 	Operations []explanation `json:"operations"`
@@ -238,8 +238,7 @@ func (f *explainFlags) explainNamed(w io.Writer, name string) error {
 	return nil
 }
 
-// onlyDefinition is an operation with none of its definitions but the one of a name,
-// or nil.
+// onlyDefinition returns an operation reduced to its definition of that name, or nil.
 func onlyDefinition(name string) *op.Operation {
 	for _, o := range all.Operations {
 		for _, d := range o.Definitions {
@@ -323,7 +322,7 @@ func explainDefinition(d *def.Definition) explainedVariant {
 	return v
 }
 
-// functionsOf are the functions that a definition calls, each once.
+// functionsOf returns the functions that a definition calls, each once.
 func functionsOf(d *def.Definition) []explainedFunction {
 	functions := []explainedFunction{}
 	for _, f := range d.Functions() {
@@ -332,7 +331,7 @@ func functionsOf(d *def.Definition) []explainedFunction {
 	return functions
 }
 
-// emitReference lists a definition's lines, functions expanded.
+// emitReference lists a definition's lines with functions expanded.
 func emitReference(d *def.Definition) []emission {
 	listing := d.Text() // the definition's own lines are what is executed
 	if d.Kind == def.KindRowwise {
@@ -360,7 +359,7 @@ func emitCPU(d *def.Definition, t num.DType) ([]emission, error) {
 	return all, nil
 }
 
-// storedAs tells the formats of operands.
+// storedAs returns the operands with their formats.
 func storedAs(d *def.Definition, dtypes []num.DType) (names []string) {
 	for i, o := range d.Operands {
 		names = append(names, o.Name+" "+dtypes[i].String())
@@ -368,7 +367,7 @@ func storedAs(d *def.Definition, dtypes []num.DType) (names []string) {
 	return names
 }
 
-// sourceNotes tell how a source is compiled to the right bits.
+// sourceNotes say how to compile a source so that its bits are right.
 var sourceNotes = map[string]string{
 	"cuda": "// For NVRTC: " + strings.Join(new(compile.NVRTC).Options("sm_90a"), " ") + "\n",
 	"hip": "// The text is that for CUDA: the prelude tells them apart, by __HIP__.\n" +

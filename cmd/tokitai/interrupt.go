@@ -15,28 +15,28 @@ import (
 	"tokitai/kernelserver/ancestor"
 )
 
-// grace is how long a command has to end by itself after a signal, and to print what it
-// has found so far. Then the program ends, whatever the command is doing: compilers and
-// kernels that run in this process cannot be stopped.
+// grace is the time that a command has after a signal to print its results so far and
+// return. After that the program exits: compilers and kernels that run in this process
+// cannot be stopped.
 const grace = 450 * time.Millisecond
 
-// signalError is the cause of a context that a signal has ended.
+// signalError is the cause of a context canceled by a signal.
 type signalError struct{ signal os.Signal }
 
 func (e *signalError) Error() string { return "interrupted" }
 
-// Is makes it a context.Canceled.
+// Is reports whether target is context.Canceled.
 func (e *signalError) Is(target error) bool { return target == context.Canceled }
 
-// errInterrupted is a command that was interrupted and has nothing more to say.
+// errInterrupted is the error of an interrupted command without results.
 var errInterrupted = &verdictError{exitUndecided, errors.New("interrupted")}
 
-// isRejected says that a kernel has been rejected: an interrupt must not hide it.
+// isRejected is set when a kernel is rejected, which an interrupt must not hide.
 var isRejected atomic.Bool
 
-// runInterruptibly runs a program, which gets a context that ends at the first SIGINT or
-// SIGTERM, and exits with its code. After the grace, or at a second signal, the program
-// exits without waiting for run. Temporary files and compilers never outlive it.
+// runInterruptibly calls run with a context that ends at the first SIGINT or SIGTERM, and
+// exits with its code. After the grace period, or at a second signal, it exits without
+// waiting for run. Temporary files and compilers are removed before it exits.
 func runInterruptibly(command string, run func(context.Context) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -57,13 +57,13 @@ func runInterruptibly(command string, run func(context.Context) int) {
 			code = abandon(command, first)
 		}
 	}
-	signal.Reset() // should a disk hang now, a further signal ends it all
+	signal.Reset() // if a disk hangs now, another signal kills the process
 	leftover.Remove()
 	os.Exit(code)
 }
 
-// abandon says that a command has been interrupted that does not end by itself, and
-// returns the exit code.
+// abandon reports the interrupt of a command that did not return in time, and returns the
+// exit code.
 func abandon(command string, s os.Signal) int {
 	progressOn(os.Stderr).erase()
 	switch {
@@ -79,8 +79,8 @@ func abandon(command string, s os.Signal) int {
 	return exitUndecided
 }
 
-// kernelInterrupted is an interrupt as a kernel process tells of it. The code is the one
-// that a shell gives to a filter that the signal has ended: 130 or 143.
+// kernelInterrupted returns the error of an interrupted kernel process. Its code is the
+// one that a shell reports for a process killed by the signal: 130 or 143.
 func kernelInterrupted(s os.Signal) *ancestor.Error {
 	code := 128 + int(syscall.SIGINT)
 	if s == syscall.SIGTERM {
@@ -89,19 +89,19 @@ func kernelInterrupted(s os.Signal) *ancestor.Error {
 	return &ancestor.Error{Code: code, Reason: "interrupted"}
 }
 
-// closeUnlessInterrupted closes a device or a queue. After an interrupt something may
-// still run there, for which closing would wait; the end of the program closes it.
+// closeUnlessInterrupted closes a device or a queue. After an interrupt it does nothing:
+// closing would wait for work that may still run, and the program exits anyway.
 func closeUnlessInterrupted(ctx context.Context, c io.Closer) {
 	if ctx.Err() == nil {
 		c.Close()
 	}
 }
 
-// patience is how long what has been interrupted is waited for.
+// patience is how long to wait for an interrupted function.
 const patience = 150 * time.Millisecond
 
-// untilInterrupted returns what f returns, or the context's error soon after that has
-// ended. f then goes on until the program exits.
+// untilInterrupted calls f and returns its error, or the context's error soon after the
+// context has ended. f then continues in the background until the program exits.
 func untilInterrupted(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err

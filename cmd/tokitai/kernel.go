@@ -17,10 +17,10 @@ import (
 	"tokitai/kernelserver/ancestor"
 )
 
-// kernelCommand is how messages call the command.
+// kernelCommand is the name of the command in messages.
 const kernelCommand = toolName + " kernel"
 
-// kernelFlags are what the command line of kernel says.
+// kernelFlags are the flags of kernel.
 type kernelFlags struct {
 	server                bool
 	device, policy        string
@@ -89,7 +89,7 @@ Exit codes, with one line ERR CODE REASON on standard error
 	return c
 }
 
-// kernelUsage is wrong use as a kernel process tells of it.
+// kernelUsage returns a usage error in the form of a kernel process.
 func kernelUsage(err error) error {
 	if err == nil {
 		return nil
@@ -97,7 +97,7 @@ func kernelUsage(err error) error {
 	return &ancestor.Error{Code: ancestor.CodeUsage, Reason: oneLine(err.Error()), Cause: err}
 }
 
-// kernelDevice is a device that cannot be used.
+// kernelDevice returns the error of a device that cannot be used.
 func kernelDevice(err error) error {
 	return &ancestor.Error{Code: ancestor.CodeDevice, Reason: oneLine(err.Error()), Cause: err}
 }

@@ -2,7 +2,7 @@
 // explains what they compute.
 //
 // Each subcommand has a file of its own. This one has what they share: the exit
-// codes, and how errors and results are printed.
+// codes, and the printing of errors and results.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	runInterruptibly(commandNamed(args), func(ctx context.Context) int { return execute(ctx, args, os.Stdout, os.Stderr) })
 }
 
-// commandNamed is the command that the arguments name, as messages call it.
+// commandNamed returns the name of the command in args, for messages.
 func commandNamed(args []string) string {
 	root := newRoot()
 	if c, _, err := root.Find(args); err == nil {
@@ -40,14 +40,14 @@ func commandNamed(args []string) string {
 	return root.CommandPath()
 }
 
-// execute is the program: it returns the exit code.
+// execute runs the program with args and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := bufio.NewWriter(stdout)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	misspelt := refuseHelpOfNothing(root)
+	misspelt := rejectUnknownHelp(root)
 	command, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
 	if err == nil {
 		err = *misspelt
@@ -72,9 +72,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// refuseHelpOfNothing makes --help after an unknown command an error, which is there when
-// the command has ended: help itself can return none.
-func refuseHelpOfNothing(root *cobra.Command) *error {
+// rejectUnknownHelp makes --help after an unknown command an error. The result points to
+// that error once the command has run, since a help function cannot return one.
+func rejectUnknownHelp(root *cobra.Command) *error {
 	var misspelt error
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -88,10 +88,10 @@ func refuseHelpOfNothing(root *cobra.Command) *error {
 	return &misspelt
 }
 
-// argsKey is where a context has the arguments of the program.
+// argsKey is the context key of the program's arguments.
 type argsKey struct{}
 
-// commandLine is the command as it was given, for a shell.
+// commandLine returns the command line, quoted for a shell.
 func commandLine(ctx context.Context) string {
 	words := []string{toolName}
 	args, _ := ctx.Value(argsKey{}).([]string)
@@ -101,7 +101,7 @@ func commandLine(ctx context.Context) string {
 	return strings.Join(words, " ")
 }
 
-// shellQuoted is a word that a shell reads as s.
+// shellQuoted returns s quoted for a shell.
 func shellQuoted(s string) string {
 	isPlain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:,+@%", r)
@@ -191,12 +191,12 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// usageError is a command line that cannot be meant.
+// usageError is an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// verdictError is an error with an exit code of its own: what was found is bad, or open.
+// verdictError is an error with its own exit code: something is rejected or undecided.
 type verdictError struct {
 	code int
 	err  error
@@ -209,9 +209,9 @@ func wrongUse(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// unknownName is a word that stands for nothing, with those that were perhaps meant.
+// unknownName returns an error for an unknown name, with similar known names.
 func unknownName(what, name string, known []string) error {
-	const most = 8 // to be listed
+	const most = 8 // listed
 	var distinct []string
 	for _, k := range known {
 		if !slices.Contains(distinct, k) {
@@ -229,8 +229,8 @@ func unknownName(what, name string, known []string) error {
 	return wrongUse("unknown %s %q%s", what, name, hint)
 }
 
-// noArguments refuses arguments. Those of a command that has commands of its own
-// are taken for the name of one.
+// noArguments returns an error if there are arguments. If the command has subcommands,
+// the first argument is reported as an unknown one.
 func noArguments(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -264,8 +264,8 @@ func flagError(c *cobra.Command, err error) error {
 	return wrongUse("unknown flag %s%s", name, didYouMean(name, names))
 }
 
-// refuseEmptyFlags refuses a flag that is given with nothing, which would be taken for
-// one that is not given.
+// refuseEmptyFlags returns an error for a flag with an empty value, which would look like
+// a flag that is not given.
 func refuseEmptyFlags(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
@@ -281,15 +281,15 @@ func refuseEmptyFlags(flags *pflag.FlagSet) error {
 	return err
 }
 
-// flush hands on what has been printed, of what may be waited for. An error stays with
-// the writer.
+// flush flushes w if it is buffered, so that a reader sees the output now. Errors stay
+// with the writer.
 func flush(w io.Writer) {
 	if f, ok := w.(interface{ Flush() error }); ok {
 		f.Flush()
 	}
 }
 
-// printJSON writes v for machines.
+// printJSON prints v as JSON.
 func printJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -302,7 +302,7 @@ func jsonFlag(c *cobra.Command, value *bool) {
 	c.Flags().BoolVar(value, "json", false, "print JSON")
 }
 
-// oneLine keeps names from files from breaking a line, or a terminal.
+// oneLine escapes line breaks and control characters, as names in files may contain them.
 func oneLine(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// didYouMean ends a message about an unknown word: ", did you mean a or b?", or
-// nothing where no candidate is near.
+// didYouMean returns the end of a message about an unknown word: ", did you mean a or
+// b?", or "" if no candidate is similar.
 func didYouMean(word string, candidates []string) string {
 	near := nearest(word, candidates)
 	if len(near) == 0 {
@@ -15,9 +15,8 @@ func didYouMean(word string, candidates []string) string {
 	return ", did you mean " + oneOf(near) + "?"
 }
 
-// nearest returns the candidates that word begins, or else those that the fewest
-// insertions, deletions, replacements and exchanges of neighbours lead to, if
-// these are few for the length of the word.
+// nearest returns the candidates that begin with word, or else those with the smallest
+// edit distance, if that is small for the length of word.
 func nearest(word string, candidates []string) []string {
 	const most = 4
 	var near []string
@@ -44,7 +43,7 @@ func nearest(word string, candidates []string) []string {
 	return near[:min(len(near), most)]
 }
 
-// distance is the number of edits between two words, in bytes: the restricted
+// distance returns the number of edits between two words, in bytes: the restricted
 // Damerau-Levenshtein distance.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
@@ -68,10 +67,10 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// oneOf reads "a", "a or b", "a, b or c".
+// oneOf returns text such as "a", "a or b", "a, b or c".
 func oneOf(words []string) string { return listed(words, "or") }
 
-// allOf reads "a", "a and b", "a, b and c".
+// allOf returns text such as "a", "a and b", "a, b and c".
 func allOf(words []string) string { return listed(words, "and") }
 
 func listed(words []string, last string) string {

@@ -15,9 +15,8 @@ import (
 	"tokitai/op/all"
 )
 
-// operationsNamed are the operations that a word means: the one of that name, those of a
-// group, as softmax is softmax.forward and softmax.backward, or the one that a file
-// defines.
+// operationsNamed returns the operations of a name: the operation itself, those of a group
+// (softmax is softmax.forward and softmax.backward), or the one that a file defines.
 func operationsNamed(name string) ([]*op.Operation, error) {
 	if isDefinitionFile(name) {
 		o, err := readDefinition(name)
@@ -41,8 +40,8 @@ func operationsNamed(name string) ([]*op.Operation, error) {
 	return members, nil
 }
 
-// chosenOperations are those that one of the names means, each once, in the order of the
-// names. No names mean all.
+// chosenOperations returns the operations of all names, each once, in the order of the
+// names; all operations if there are no names.
 func chosenOperations(names []string) ([]*op.Operation, error) {
 	if len(names) == 0 {
 		return all.Operations, nil
@@ -62,7 +61,7 @@ func chosenOperations(names []string) ([]*op.Operation, error) {
 	return chosen, nil
 }
 
-// findOperation is for a command that takes one operation and no group.
+// findOperation returns the operation of a name, which must not be a group.
 func findOperation(name string) (*op.Operation, error) {
 	meant, err := operationsNamed(name)
 	if err != nil {
@@ -74,7 +73,7 @@ func findOperation(name string) (*op.Operation, error) {
 	return meant[0], nil
 }
 
-// isGroup reports whether a name is that of the operations' group.
+// isGroup reports whether name is a group of the operations.
 func isGroup(operations []*op.Operation, name string) bool {
 	return operations[0].Name != name && !operations[0].IsOwn
 }
@@ -86,8 +85,8 @@ func operationNames(operations []*op.Operation) (names []string) {
 	return names
 }
 
-// unknownOperation is a word that means no operation, and none of the others that would
-// do. A definition is told from a misspelling.
+// unknownOperation returns the error for a name that is neither an operation nor one of
+// others. The name of a definition gets another message than a misspelling.
 func unknownOperation(name string, others ...string) error {
 	known := slices.Clone(others)
 	for _, o := range all.Operations {
@@ -102,7 +101,7 @@ func unknownOperation(name string, others ...string) error {
 	return unknownName("operation", name, known)
 }
 
-// completeOperation offers the operations as the first argument.
+// completeOperation completes the first argument with operations.
 func completeOperation(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if isDefinitionFile(word) {
 		return []cobra.Completion{"def"}, cobra.ShellCompDirectiveFilterFileExt
@@ -116,7 +115,7 @@ func completeOperation(_ *cobra.Command, args []string, word string) ([]cobra.Co
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeOperations offers the operations and their groups, any number of them.
+// completeOperations completes any number of operations and groups.
 func completeOperations(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if isDefinitionFile(word) {
 		return []cobra.Completion{"def"}, cobra.ShellCompDirectiveFilterFileExt
@@ -131,8 +130,8 @@ func completeOperations(_ *cobra.Command, _ []string, word string) ([]cobra.Comp
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// formatsIn is the choice of formats that stores the most operands in t, the first of
-// equals. The definition cannot be stored in t if the choice's format is another.
+// formatsIn returns the choice of formats with the most operands in t, the first of
+// equals. If the choice's own format is not t, the definition cannot be stored in t.
 func formatsIn(d *def.Definition, t num.DType) (best []num.DType) {
 	most := -1
 	for _, choice := range d.Formats() {
@@ -157,7 +156,7 @@ func dtypeNames() []string {
 	return names
 }
 
-// parseDTypes reads formats of floating-point numbers.
+// parseDTypes parses names of floating-point formats.
 func parseDTypes(names []string) ([]num.DType, error) {
 	var list []num.DType
 	for _, name := range names {
@@ -170,7 +169,7 @@ func parseDTypes(names []string) ([]num.DType, error) {
 	return list, nil
 }
 
-// deviceNames are devices that a machine may have, to be completed.
+// deviceNames lists common device names, for completion.
 var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64"}
 
 // backendOf returns the backend of the device that a flag names, the CPU's for a name that
@@ -182,7 +181,7 @@ func backendOf(name string) engine.Backend {
 	return cpu.Backend
 }
 
-// checkDevice refuses what no device can be called.
+// checkDevice returns a usage error if name is not a valid device name.
 func checkDevice(name string) error {
 	_, _, err := backends.Parse(name)
 	if err == nil {

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells how far a command is, on standard error. On a terminal that can erase a
-// line it is one line that changes. Elsewhere it is a plain line for a command that takes
-// longer than a few seconds, and another one now and then, so that a log shows life. What
-// is written to anything but a file, as by tests, has none. It has no colours, so that
-// NO_COLOR changes nothing.
+// progress prints the progress of a command on standard error. On a terminal it updates
+// one line. Elsewhere it prints a plain line if a command takes longer than a few seconds,
+// and another one from time to time. If standard error is not a file, as in tests, it
+// prints nothing. It uses no colours, so NO_COLOR has no effect.
 type progress struct {
 	w          io.Writer
 	command    string // before plain lines
@@ -27,23 +26,23 @@ type progress struct {
 	began time.Time
 	doing string
 	done  float64 // work, in units of the command's own
-	free  float64 // of this, what took no time
-	total float64 // 0 where it is not known
+	free  float64 // part of done that took no time
+	total float64 // 0 if unknown
 	isEnd bool
 	ended chan struct{}
 }
 
-// How long a command is silent where there is no terminal, and how often it then says
-// something. Tests of what is printed set the first to 0: nothing.
+// The delay before the first plain line, and the pause between plain lines. Tests set the
+// first to 0, which means no lines.
 var (
 	plainFirst = 3 * time.Second
 	plainPause = 30 * time.Second
 )
 
-// terminalPause is between changes of the line: a person reads no more than a few a second.
+// terminalPause is the pause between updates of the line on a terminal.
 const terminalPause = 100 * time.Millisecond
 
-// progressOn is the progress of no command in particular.
+// progressOn returns a progress that prints to w.
 func progressOn(w io.Writer) *progress {
 	p := &progress{w: io.Discard, clock: time.Now, ended: make(chan struct{})}
 	p.began = p.clock()
@@ -58,7 +57,7 @@ func progressOn(w io.Writer) *progress {
 	return p
 }
 
-// startProgress is the progress of a command, told until it is ended.
+// startProgress starts printing the progress of a command, until end is called.
 func startProgress(c *cobra.Command) *progress {
 	p := progressOn(c.ErrOrStderr())
 	p.command = c.CommandPath()
@@ -101,19 +100,18 @@ func (p *progress) print() {
 	}
 }
 
-// line says what is being done, for how long, and how long it will yet take, if that can
-// be known.
+// line returns the current activity, the elapsed time and, if known, the remaining time.
 func (p *progress) line() string {
 	elapsed := p.clock().Sub(p.began)
-	text := fmt.Sprintf("%s, %v", cmp.Or(p.doing, "at work"), elapsed.Round(time.Second))
+	text := fmt.Sprintf("%s, %v", cmp.Or(p.doing, "working"), elapsed.Round(time.Second))
 	if left, ok := p.left(elapsed); ok {
 		text += ", about " + roughly(left) + " left"
 	}
 	return text
 }
 
-// left is how long the rest takes if it goes on as it went so far. Before there is
-// something to go by, it is not known.
+// left estimates the remaining time from the speed so far. It returns false if too little
+// is done for an estimate.
 func (p *progress) left(elapsed time.Duration) (time.Duration, bool) {
 	const leastTime, leastShare = 2 * time.Second, 0.01
 	fresh := p.done - p.free
@@ -123,7 +121,7 @@ func (p *progress) left(elapsed time.Duration) (time.Duration, bool) {
 	return time.Duration(float64(elapsed) * (p.total - p.done) / fresh), true
 }
 
-// roughly reads 40 s, 3 min, 2 h.
+// roughly formats a duration as 40 s, 3 min or 2 h.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
@@ -136,21 +134,21 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d h", int(d.Hours())+1)
 }
 
-// say sets what is being done.
+// say sets the current activity.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doing = fmt.Sprintf(format, args...)
 }
 
-// of sets how much work is done, how much of that took no time, and how much there is.
+// of sets the amount of work done, the part of it that took no time, and the total.
 func (p *progress) of(done, free, total float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done, p.free, p.total = done, free, total
 }
 
-// aside prints something else in the place of the line.
+// aside erases the line and calls print, so that the two do not mix.
 func (p *progress) aside(print func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +162,7 @@ func (p *progress) erase() {
 	}
 }
 
-// end erases the line; nothing is told any more. It may be called twice.
+// end erases the line and stops printing. It may be called twice.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"tokitai/verify"
 )
 
-// runFlags are what the command line of run says.
+// runFlags are the flags of run.
 type runFlags struct {
 	files            fileFlags
 	report           string
@@ -30,7 +30,7 @@ type runFlags struct {
 	json             bool
 }
 
-// runOptions are the options that every operation has, each a flag and a parameter.
+// runOptions lists the options of every operation, each with its flag and parameter.
 var runOptions = [...]struct {
 	param, flag, help string
 	values            []string
@@ -226,7 +226,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 		err = q.Wait()
 	}
 	if err == nil {
-		err = c.Context().Err() // a check that was interrupted is no error of the call
+		err = c.Context().Err() // an interrupted check is not an error of the call
 	}
 	if err != nil {
 		return f.failed(checked, err)
@@ -255,7 +255,7 @@ func (f *runFlags) run(c *cobra.Command, o *op.Operation) error {
 	return f.verdict(checked, plan)
 }
 
-// checked is what --report asks for, or nil.
+// checked returns the report to fill in for --report, or nil without it.
 func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles) (*verify.CallReport, error) {
 	if f.report == "" {
 		return nil, nil
@@ -270,8 +270,8 @@ func (f *runFlags) checked(c *cobra.Command, o *op.Operation, files *openedFiles
 	return &verify.CallReport{Tool: toolName, Version: version, Program: program, Replay: commandLine(c.Context()), Op: o.Name}, nil
 }
 
-// failed is a run that ended in an error. If that was a checked kernel's, or one before
-// it was rejected, the reports say so.
+// failed returns the error of a run that failed. If a checked kernel failed, or an earlier
+// one was rejected, it writes the reports.
 func (f *runFlags) failed(r *verify.CallReport, err error) error {
 	code := exitRejected
 	switch {
@@ -288,7 +288,7 @@ func (f *runFlags) failed(r *verify.CallReport, err error) error {
 	return &verdictError{code, both(err, evidence.Write(f.report, r.Reports()))}
 }
 
-// verdict is nil if every kernel was accepted.
+// verdict returns an error unless every kernel was accepted.
 func (f *runFlags) verdict(r *verify.CallReport, plan *filePlan) error {
 	for _, p := range r.Reports() {
 		if p.Verdict != r.Verdict() {
@@ -305,8 +305,8 @@ func (f *runFlags) verdict(r *verify.CallReport, plan *filePlan) error {
 	return &verdictError{exitUndecided, errors.New("no kernel ran: nothing was checked")}
 }
 
-// parameters divides what --param and the flags say into the operation's
-// parameters and the options of every operation.
+// parameters parses --param and the option flags into the operation's parameters and the
+// options that every operation has.
 func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, error) {
 	var names []string
 	for _, p := range o.Params {
@@ -397,7 +397,8 @@ func loweringNames(b engine.Backend, o *op.Operation) []string {
 	return names
 }
 
-// warnings sends the engine's warnings to w, a line each, without the time.
+// warnings returns a logger that prints the engine's warnings to w, one per line, without
+// the time.
 func warnings(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -407,18 +408,18 @@ func warnings(w io.Writer) *slog.Logger {
 	}}))
 }
 
-// runResult is what run prints for machines.
+// runResult is the JSON output of run.
 type runResult struct {
 	Operation string         `json:"operation"`
 	Device    string         `json:"device"`
 	Lowerings []usedLowering `json:"lowerings"`
-	File      string         `json:"file,omitempty"` // if there is one alone
+	File      string         `json:"file,omitempty"` // if there is only one
 	Outputs   []runOutput    `json:"outputs"`
 
 	Reports []evidence.Summary `json:"reports,omitempty"` // with --report
 }
 
-// runOutput is one output, and where it was written.
+// runOutput is one output and its place in a file.
 type runOutput struct {
 	Name   string `json:"name"` // the operand's
 	DType  string `json:"dtype"`
@@ -498,7 +499,7 @@ func (u usedLowerings) hashes() (all []string) {
 	return all
 }
 
-// metadata names the origin of outputs in their files.
+// metadata returns the metadata of output files, which says how the outputs were computed.
 func (u usedLowerings) metadata(o *op.Operation) map[string]string {
 	return map[string]string{
 		"operation":         o.Name,

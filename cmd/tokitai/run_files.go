@@ -38,7 +38,8 @@ type operandFile struct {
 	operand, path string
 }
 
-// parseOperandFile parses FILE or OPERAND=FILE. A path with a = in it needs a slash before.
+// parseOperandFile parses FILE or OPERAND=FILE. A path that contains = needs a slash
+// before it.
 func parseOperandFile(text string) operandFile {
 	operand, path, ok := strings.Cut(text, "=")
 	if !ok || strings.ContainsAny(operand, `/\`) {
@@ -47,7 +48,7 @@ func parseOperandFile(text string) operandFile {
 	return operandFile{operand, path}
 }
 
-// filePlan is what the flags mean for an operation with its parameters.
+// filePlan says which operands of an operation are read from and written to which files.
 type filePlan struct {
 	op         *op.Operation
 	definition *def.Definition // whose operands are read and written; nil if the operation takes any tensors
@@ -88,7 +89,7 @@ func (p *filePlan) inputs() []string {
 	return p.operands(func(o def.Operand) bool { return o.IsIn })
 }
 
-// outputs returns the operands to write, or nil if only the run tells them.
+// outputs returns the operands to write, or nil if they are known only after the run.
 func (p *filePlan) outputs() []string {
 	if p.definition == nil {
 		return p.op.Results
@@ -217,7 +218,7 @@ func (p *filePlan) nameTargets(flags []string) error {
 // checkTarget returns an error if the file cannot hold these outputs.
 func (p *filePlan) checkTarget(path string, outputs []string) error {
 	if len(outputs) == 0 {
-		return wrongUse("--out %s: there is no output left for it", path)
+		return wrongUse("--out %s: no output is left for this file", path)
 	}
 	if err := file.CheckTarget(path, len(outputs)); err != nil {
 		if len(outputs) > 1 {

@@ -18,11 +18,11 @@ import (
 // openedFiles are the files of --in, and the tensors that are read from them.
 type openedFiles struct {
 	plan   *filePlan
-	sets   []*file.Set // as plan.in
+	sets   []*file.Set // in the order of plan.in
 	inputs []inputTensor
 }
 
-// inputTensor is where an operand is.
+// inputTensor is the tensor of an operand.
 type inputTensor struct {
 	operand string
 	tensor  *file.Tensor
@@ -218,8 +218,8 @@ func (f *openedFiles) read(ctx context.Context, dev device.Device) (engine.Args,
 	return args, nil
 }
 
-// place reads a tensor into memory of the device, by way of the host's where the host
-// does not see it. That there is enough memory is known before any of it is used.
+// place reads a tensor into the device's memory, through host memory if the host cannot
+// address it. It allocates all of the memory first, so that it fails early.
 func place(ctx context.Context, dev device.Device, on *file.Tensor) (*tensor.Tensor, error) {
 	t, err := tensor.New(dev, on.DType, on.Shape...)
 	if err != nil {

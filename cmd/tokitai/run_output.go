@@ -59,7 +59,7 @@ func (p *filePlan) wereWritten() string {
 	return allOf(p.targets()) + " were"
 }
 
-// write writes the results, all of them or none, and returns what it has written where.
+// write writes the results, all of them or none, and returns where each was written.
 func (p *filePlan) write(ctx context.Context, results engine.Args, metadata map[string]string) ([]runOutput, error) {
 	contents := p.divide(slices.Sorted(maps.Keys(results)))
 	paths := p.targets()
@@ -99,8 +99,8 @@ func rank(isLater bool) int {
 	return 0
 }
 
-// bytesOf returns the bytes of a tensor, without a copy where that is possible:
-// outputs may fill most of the memory.
+// bytesOf returns the bytes of a tensor, if possible without a copy: outputs may fill most
+// of the memory.
 func bytesOf(t *tensor.Tensor) ([]byte, error) {
 	if a, ok := t.Array(); ok && t.IsContiguous() {
 		return a.Data, nil

@@ -205,7 +205,7 @@ func showTensors(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprint(ts.Stdout(), formatFile(f))
 }
 
-// formatFile is a line for each entry of the metadata and for each tensor. Every
+// formatFile returns a line for each entry of the metadata and for each tensor. Every
 // value is written so that it reads back as the same number.
 func formatFile(f *safetensors.File) string {
 	var s strings.Builder

@@ -66,7 +66,7 @@ Exit codes
 	return c
 }
 
-// exitOf is the end of a server as this program's.
+// exitOf returns the program's error for the end of a server.
 func exitOf(err error) error {
 	if ended, ok := errors.AsType[*serve.ExitError](err); ok {
 		return &verdictError{code: ended.Code, err: err}

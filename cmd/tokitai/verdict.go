@@ -9,8 +9,8 @@ import (
 	"tokitai/verify"
 )
 
-// verdictTable prints a line for each lowering and format. The widths are known before
-// the first, so that each can be printed when it is done.
+// verdictTable prints a line for each lowering and format when it is done, with column
+// widths known before the first.
 type verdictTable struct {
 	w     io.Writer
 	width int // of the first column
@@ -26,7 +26,7 @@ func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 
 const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %13s  %s\n"
 
-// head is printed before the first row is known.
+// head prints the head of the table.
 func (t *verdictTable) head() {
 	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "error/promise", "verdict")
 	flush(t.w)
@@ -37,7 +37,7 @@ func (t *verdictTable) row(s *evidence.Summary) {
 	flush(t.w)
 }
 
-// rounded reads 912, 66.7 k, 3.1 G.
+// rounded formats a number as 912, 66.7 k or 3.1 G.
 func rounded(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)
@@ -51,7 +51,7 @@ func rounded(n int64) string {
 	return fmt.Sprintf("%.1f T", x/1000)
 }
 
-// share is a worst error as a share of what is promised.
+// share formats an error as a share of the promised bound.
 func share(x *float64) string {
 	if x == nil {
 		return "-"
@@ -59,7 +59,7 @@ func share(x *float64) string {
 	return fmt.Sprintf("%.3f", *x)
 }
 
-// printJSON writes what the specification of the program says, and nothing else.
+// printJSON prints the results as an evidence.Run.
 func (v *verification) printJSON(w io.Writer) error {
 	run := evidence.Run{Tool: toolName, Version: version}
 	for _, r := range v.reports() {
@@ -74,7 +74,7 @@ func (v *verification) printJSON(w io.Writer) error {
 	return err
 }
 
-// print writes what follows the table: each failure, then what all of it means.
+// print prints the lines after the table: each failure, then a summary.
 func (v *verification) print(w io.Writer, out string) {
 	for _, r := range v.results {
 		switch {
@@ -104,7 +104,7 @@ func (v *verification) print(w io.Writer, out string) {
 	}
 }
 
-// printEnd names the reports, if they could be written, and where to read on.
+// printEnd prints the path of the reports, if they were written, and where to read more.
 func (v *verification) printEnd(w io.Writer, out string, isWritten bool) error {
 	if out != "" && isWritten {
 		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(out, "/"))
@@ -117,7 +117,7 @@ docs/contracts.md     what each operation promises
 	return err
 }
 
-// printFailure shows the smallest case that failed.
+// printFailure prints the smallest failing case.
 func printFailure(w io.Writer, r *evidence.Report) {
 	f := r.Failure
 	fmt.Fprintf(w, "\n%s\n", oneLine(f.Message))
@@ -156,7 +156,7 @@ func printReplay(w io.Writer, command string) {
 	}
 }
 
-// printCounts is one line that says it all.
+// printCounts prints the totals.
 func (v *verification) printCounts(w io.Writer) {
 	lowerings, formats := map[string]bool{}, map[string]bool{}
 	cases, elements, mismatches := 0, int64(0), int64(0)
@@ -173,7 +173,7 @@ func (v *verification) printCounts(w io.Writer) {
 		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
 }
 
-// counted reads 1 case, 2 cases, 0 mismatches.
+// counted formats a number of things: 1 case, 2 cases, 0 mismatches.
 func counted(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -184,7 +184,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// tierMeanings say in a line what a kind of check shows, and what is counted.
+// tierMeanings says what each kind of check counts and shows.
 var tierMeanings = map[string]string{
 	evidence.Structure:  "runs that wrote every output and nothing else, and changed no input",
 	evidence.Bits:       "outputs equal to the reference to the last bit",
@@ -217,8 +217,8 @@ func (v *verification) printTiers(w io.Writer) {
 	}
 }
 
-// printWorst names the largest error against the real numbers in each format, as a share
-// of what is promised. In ulps it would be large, and mean little, where terms cancel.
+// printWorst prints the largest error against the real numbers in each format, as a share
+// of the promised bound. In ulps it would be large, and mean little, where terms cancel.
 func (v *verification) printWorst(w io.Writer) {
 	var compared int64
 	worst := map[string]*evidence.Report{}

@@ -32,7 +32,7 @@ import (
 	"tokitai/verify"
 )
 
-// verifyFlags are what the command line of verify says.
+// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	device, lowering, level, only string
 	dtypes                        []string
@@ -128,8 +128,8 @@ func (f *verifyFlags) completeLowering(_ *cobra.Command, args []string, _ string
 	return loweringsOf(targets), cobra.ShellCompDirectiveNoFileComp
 }
 
-// run verifies. Everything that can be wrong about the command line, and a folder that
-// cannot be written to, is found before the first case.
+// run verifies the named targets. It reports errors in the command line, and a folder that
+// cannot be written to, before the first case runs.
 func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	level, err := verify.ParseLevel(f.level)
 	seed, seedErr := strconv.ParseUint(f.seed, 10, 64)
@@ -200,8 +200,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	// What was found is printed before the reports are written, for which there may be too
-	// little time after an interrupt.
+	// Print the results before writing the reports: after an interrupt there may be too
+	// little time for both.
 	w := c.OutOrStdout()
 	if f.json {
 		err = v.printJSON(w)
@@ -210,7 +210,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	flush(w)
 	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
-	f.tellTaken(journal, notes)
+	f.reportResumed(journal, notes)
 	if !f.json {
 		err = v.printEnd(w, f.out, failure == nil)
 	}
@@ -223,7 +223,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	return err
 }
 
-// both joins errors in one line.
+// both joins two errors in one line.
 func both(a, b error) error {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
@@ -231,10 +231,11 @@ func both(a, b error) error {
 	return fmt.Errorf("%w; %w", a, b)
 }
 
-// journalFile remembers finished cases in the folder of --out while a run lasts.
+// journalFile is the file in the folder of --out that lists finished cases during a run.
 const journalFile = "journal.jsonl"
 
-// openJournal begins the journal of --out, or goes on with it. A single case has none.
+// openJournal creates the journal of --out, or continues it with --resume. A single case
+// has none.
 func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	if f.out == "" || f.only != "" {
 		return nil, nil
@@ -246,8 +247,8 @@ func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	return verify.OpenJournal(path, f.resume)
 }
 
-// tellTaken says what --resume had of the journal.
-func (f *verifyFlags) tellTaken(j *verify.Journal, notes io.Writer) {
+// reportResumed prints how much of the journal --resume could use.
+func (f *verifyFlags) reportResumed(j *verify.Journal, notes io.Writer) {
 	path := filepath.Join(f.out, journalFile)
 	switch {
 	case !f.resume || j.Known() == 0:
@@ -258,8 +259,8 @@ func (f *verifyFlags) tellTaken(j *verify.Journal, notes io.Writer) {
 	}
 }
 
-// write puts the reports into the folder of --out, and tells of others that are there.
-// When all is done and written there is nothing left to go on with.
+// write writes the reports to the folder of --out and notes other reports there. It
+// removes the journal once the run is complete.
 func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 	if f.out == "" {
 		return nil
@@ -287,7 +288,7 @@ func (f *verifyFlags) write(v *verification, notes io.Writer) error {
 	return nil
 }
 
-// otherReports counts the files of a folder that look like reports and are not in its
+// otherReports counts the files in a folder that look like reports but are not in its
 // index.
 func otherReports(dir string) (n int, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
@@ -311,10 +312,10 @@ func otherReports(dir string) (n int, err error) {
 	return n, err
 }
 
-// prepareFolder makes a folder, and a file in it for a moment: better now than when all
-// is computed. undo removes what it made, if nothing has come into it.
+// prepareFolder creates a folder and checks that files can be created in it, before
+// anything is computed. undo removes the folders that it created, if they are empty.
 func prepareFolder(dir string) (undo func(), err error) {
-	var made []string // the innermost first
+	var made []string // innermost first
 	for path := filepath.Clean(dir); ; path = filepath.Dir(path) {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -323,7 +324,7 @@ func prepareFolder(dir string) (undo func(), err error) {
 	}
 	remove := func() {
 		for _, path := range made {
-			os.Remove(path) // refused where it is not empty
+			os.Remove(path) // fails if it is not empty
 		}
 	}
 	forget := leftover.Add(remove)
@@ -346,7 +347,7 @@ func prepareFolder(dir string) (undo func(), err error) {
 	return undo, nil
 }
 
-// programSHA256 is the fingerprint of the running program.
+// programSHA256 returns the SHA-256 of the running program's file.
 func programSHA256() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -391,7 +392,7 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
-		if f.lowering == "" { // the reference says nothing about itself
+		if f.lowering == "" { // comparing the reference with itself shows nothing
 			return strings.HasSuffix(t.Lowering.Name, ".reference")
 		}
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
@@ -416,8 +417,8 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	return []*verify.Target{one}, leftOut, err
 }
 
-// namedTargets are those of all, in their order, that one of the names means: the
-// definition of that name, or those of an operation or of a group. No names mean all.
+// namedTargets returns the targets of all names, in the order of all. A name is that of a
+// definition, an operation or a group. Without names it returns all.
 func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error) {
 	if len(names) == 0 {
 		return slices.Clone(all), nil
@@ -441,7 +442,7 @@ func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error
 			}
 			return nil, unknownOperation(name, definitions...)
 		default:
-			return nil, wrongUse("there is no kernel of %s to verify", name)
+			return nil, wrongUse("%s has no kernel to verify", name)
 		}
 	}
 	var chosen []*verify.Target
@@ -453,7 +454,7 @@ func namedTargets(all []*verify.Target, names []string) ([]*verify.Target, error
 	return chosen, nil
 }
 
-// loweringNamesOf are the names of the targets' lowerings, each once.
+// loweringNamesOf returns the names of the targets' lowerings, each once.
 func loweringNamesOf(targets []*verify.Target) (names []string) {
 	for _, t := range targets {
 		names = append(names, t.Lowering.Name)
@@ -462,7 +463,7 @@ func loweringNamesOf(targets []*verify.Target) (names []string) {
 	return slices.Compact(names)
 }
 
-// loweringsOf are the names and the ids of the targets' lowerings, each once.
+// loweringsOf returns the names and the ids of the targets' lowerings, each once.
 func loweringsOf(targets []*verify.Target) []string {
 	var ids []string
 	for _, t := range targets {
@@ -471,7 +472,7 @@ func loweringsOf(targets []*verify.Target) []string {
 	return append(loweringNamesOf(targets), slices.Compact(ids)...)
 }
 
-// targetOfCase is the one target that has the case.
+// targetOfCase returns the target that has the case. There must be exactly one.
 func targetOfCase(targets []*verify.Target, name string) (*verify.Target, error) {
 	var having []*verify.Target
 	var known, reasons []string
@@ -504,7 +505,7 @@ func targetOfCase(targets []*verify.Target, name string) (*verify.Target, error)
 	return nil, wrongUse("case %q is one of %d lowerings and formats, such as %s: choose one with OP, --lowering and --dtype", name, len(having), oneOf(places))
 }
 
-// verification is a run of the command.
+// verification is one run of the command.
 type verification struct {
 	targets       []*verify.Target
 	options       verify.Options
@@ -513,8 +514,8 @@ type verification struct {
 	isInterrupted bool
 }
 
-// run verifies the targets, several at a time, and tells of each in its order as soon as
-// that is possible.
+// run verifies the targets, several at a time, and calls tell for each result in order, as
+// soon as possible.
 func (v *verification) run(ctx context.Context, progress *verifyProgress, tell func(*verify.Result)) error {
 	began := time.Now()
 	errs := make([]error, len(v.targets))
@@ -531,7 +532,8 @@ func (v *verification) run(ctx context.Context, progress *verifyProgress, tell f
 	return errors.Join(errs...)
 }
 
-// start begins to verify; the indices of targets come when they are done.
+// start starts to verify the targets, and returns a channel with the indices of those that
+// are done.
 func (v *verification) start(ctx context.Context, progress *verifyProgress, errs []error) <-chan int {
 	v.results = make([]*verify.Result, len(v.targets))
 	finished := make(chan int, len(v.targets))
@@ -557,7 +559,7 @@ func (v *verification) reports() []*evidence.Report {
 	return reports
 }
 
-// count is how many reports have a verdict.
+// count returns the number of reports with a verdict.
 func (v *verification) count(verdict evidence.Verdict) (n int) {
 	for _, r := range v.results {
 		if r.Report.Verdict == verdict {
@@ -567,7 +569,7 @@ func (v *verification) count(verdict evidence.Verdict) (n int) {
 	return n
 }
 
-// verdict is nil if all are accepted.
+// verdict returns an error unless all are accepted.
 func (v *verification) verdict() error {
 	n := len(v.results)
 	if rejected := v.count(evidence.Rejected); rejected > 0 {
@@ -578,12 +580,12 @@ func (v *verification) verdict() error {
 	case accepted == n:
 		return nil
 	case v.isInterrupted:
-		return &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were verified to the end", accepted, n)}
+		return &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were fully verified", accepted, n)}
 	}
 	return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", n-accepted, n)}
 }
 
-// verifyProgress tells how far all is.
+// verifyProgress is the progress of all targets.
 type verifyProgress struct {
 	*progress
 	mu                  sync.Mutex
@@ -614,7 +616,7 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 	return p
 }
 
-// of is told of each case of a target.
+// of returns the function to call after each case of a target.
 func (p *verifyProgress) of(t *verify.Target) func(work float64, isKnown bool) {
 	return func(work float64, isKnown bool) {
 		p.mu.Lock()

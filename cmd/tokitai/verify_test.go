@@ -27,7 +27,7 @@ import (
 	"tokitai/verify"
 )
 
-// target is a definition's usual lowering in f16, changed by a test: after is called
+// target returns a definition's usual lowering in f16, changed by a test: after is called
 // when its kernel has run, and its error is the kernel's.
 func target(t *testing.T, operation, definition string, after func(d *def.Definition, l *engine.Launch) error) *verify.Target {
 	t.Helper()
@@ -70,7 +70,7 @@ func useTargets(t *testing.T, targets ...*verify.Target) {
 	t.Cleanup(func() { verifyTargets = usual })
 }
 
-// dropsTail is wrong in the last column of outputs of more than 64.
+// dropsTail spoils the last column of outputs with more than 64 columns.
 func dropsTail(d *def.Definition, l *engine.Launch) error {
 	for i, a := range l.Arrays() {
 		if d.Operands[i].IsOut && a.Cols > 64 {
@@ -82,7 +82,7 @@ func dropsTail(d *def.Definition, l *engine.Launch) error {
 	return nil
 }
 
-// block is what the program says about the failure of a lowering: a line each, by label.
+// block returns what the program says about the failure of a lowering: a line each, by label.
 func block(stdout, message string) map[string]string {
 	_, after, ok := strings.Cut(stdout, "\n\n"+message)
 	if !ok {
@@ -269,7 +269,7 @@ func TestVerifyResume(t *testing.T) {
 		if code != exitUndecided && code != exitRejected || !strings.Contains(stdout, "\npartial: ") || !strings.Contains(stdout, "--resume continues\n") {
 			t.Errorf("%d: exit code %d, %q\n%s", at, code, stderr, stdout)
 		}
-		if at == 1 && (code != exitUndecided || stderr != "tokitai verify: interrupted: 0 of 3 were verified to the end\n") {
+		if at == 1 && (code != exitUndecided || stderr != "tokitai verify: interrupted: 0 of 3 were fully verified\n") {
 			t.Errorf("exit code %d, %q", code, stderr)
 		}
 		isPartial := false

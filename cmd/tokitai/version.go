@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is what --version says, and what stands in output files.
+// version is the version that --version prints and that output files contain.
 const version = "0.1.0-dev"
 
 const toolName = "tokitai"
 
-// build is how this program came to be. Fields that are not known are empty.
+// build describes how this program was built. Unknown fields are empty.
 type build struct {
 	Tool     string `json:"tool"`
 	Version  string `json:"version"`

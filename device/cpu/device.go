@@ -1,11 +1,13 @@
-// Package cpu is the host as a device: aligned memory with an account of it,
-// the processor's description, and the pool of workers that spreads a call
-// over the cores.
+// Package cpu implements the host as a device: aligned memory within a limit,
+// the processor's description, and a pool of workers that spreads a call over
+// the cores.
 //
 // It knows nothing of operations or numbers. Work does not go through its
-// queues: a call on the CPU runs in its caller, helped by the pool, so whatever
-// has been called is done and every event is reached. Start with New, then
-// Pool.Run.
+// queues: a call on the CPU runs in the calling goroutine, helped by the pool.
+// It is done when it returns, so queues are always empty and events always
+// reached.
+//
+// Start with New, then Pool.Run.
 package cpu
 
 import (
@@ -25,18 +27,18 @@ const Name = "cpu"
 // maxWorkers bounds Options.Workers: beyond any machine, so more is a mistake.
 const maxWorkers = 4096
 
-// Options are what New may be told. The zero value is the default.
+// Options configures New. The zero value is the default.
 type Options struct {
 	// Workers is the number of goroutines that share a call's items, the caller
-	// included; 0 is GOMAXPROCS. No result depends on it.
+	// included; 0 means GOMAXPROCS. No result depends on it.
 	Workers int
 
-	// MemoryLimit is the most bytes that buffers may take together; 0 is the
-	// memory of the machine, or of the control group the process runs in.
+	// MemoryLimit limits the total size of buffers, in bytes; 0 means the memory
+	// of the machine, or of the control group the process runs in.
 	MemoryLimit int64
 }
 
-// Device is the host. Make it with New.
+// Device is the host. Use New to create one.
 type Device struct {
 	pool   *Pool
 	memory account
@@ -46,8 +48,8 @@ type Device struct {
 
 var _ device.Device = (*Device)(nil)
 
-// New returns the host as a device. Its workers start when first needed and end
-// with Close.
+// New returns the host as a device. Its workers start when first needed and
+// stop at Close.
 func New(o Options) (*Device, error) {
 	if o.Workers < 0 || o.Workers > maxWorkers {
 		return nil, &device.ArgumentError{Call: "cpu: new", Got: fmt.Sprintf("%d workers", o.Workers),
@@ -78,10 +80,10 @@ func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 // Name is "cpu".
 func (d *Device) Name() string { return Name }
 
-// Kind is "cpu".
+// Kind returns "cpu".
 func (d *Device) Kind() string { return Name }
 
-// Pool is the device's workers.
+// Pool returns the device's workers.
 func (d *Device) Pool() *Pool {
 	if d == nil {
 		return nil
@@ -89,7 +91,8 @@ func (d *Device) Pool() *Pool {
 	return d.pool
 }
 
-// Describe tells the processor's name and instruction sets.
+// Describe returns the processor's name and instruction sets, the number of
+// workers and the memory limit.
 func (d *Device) Describe() device.Description {
 	description := device.Description{Name: processorName(), Architecture: runtime.GOARCH, Features: slices.Clone(features())}
 	if d != nil {
@@ -101,7 +104,7 @@ func (d *Device) Describe() device.Description {
 	return description
 }
 
-// NewQueue returns a queue whose work is always done: see the package.
+// NewQueue returns a queue that is always empty; see the package comment.
 func (d *Device) NewQueue() (device.Queue, error) {
 	if d.isClosed() {
 		return nil, fmt.Errorf("cpu: new queue: device %w", device.ErrClosed)
@@ -109,8 +112,8 @@ func (d *Device) NewQueue() (device.Queue, error) {
 	return &queue{device: d}, nil
 }
 
-// Close ends the workers, each after the item it is busy with, and does not
-// wait for them: a Run under way is finished by its caller.
+// Close stops the workers, each after its current item, without waiting for
+// them. The callers of pending Runs finish the remaining items.
 func (d *Device) Close() error {
 	if d != nil && !d.closed.Swap(true) {
 		d.pool.close()
@@ -120,7 +123,7 @@ func (d *Device) Close() error {
 
 func (d *Device) isClosed() bool { return d == nil || d.closed.Load() }
 
-// queue has nothing in it: calls have run by the time they return.
+// queue is always empty: calls are done when they return.
 type queue struct {
 	device *Device
 	closed atomic.Bool

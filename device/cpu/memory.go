@@ -15,28 +15,27 @@ import (
 // AVX-512 register.
 const Alignment = 64
 
-// Usage is the account of a device's memory.
+// Usage is the memory use of a device.
 type Usage struct {
-	LiveBytes  int64 // of buffers that are open
-	PeakBytes  int64 // the most that LiveBytes has been
-	Blocks     int   // number of buffers that are open
+	LiveBytes  int64 // of open buffers
+	PeakBytes  int64 // maximum of LiveBytes so far
+	Blocks     int   // number of open buffers
 	LimitBytes int64
 }
 
-// account counts bytes twice: those of open buffers, which the limit is about,
-// and those the collector has not yet taken back, which say whether asking it
-// to would help.
+// account counts the bytes of open buffers, which the limit applies to, and the
+// bytes not yet collected. The difference is what a collection would free.
 type account struct {
 	mu    sync.Mutex
 	limit int64
-	live  int64
-	peak  int64
-	held  int64
-	count int
+	live  int64 // bytes of open buffers
+	peak  int64 // maximum of live so far
+	held  int64 // bytes allocated and not yet collected
+	count int   // open buffers
 }
 
-// Usage reports the memory in use. A buffer that was dropped without Close
-// counts until the collector finds it.
+// Usage returns the memory in use. A buffer that was dropped without Close
+// counts until it is collected.
 func (d *Device) Usage() Usage {
 	if d == nil {
 		return Usage{}
@@ -69,25 +68,25 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// Adopt returns a buffer that is the caller's memory, which the account does not count. It
-// must stay valid until the buffer is closed, and all calls that use it are done. It begins
-// at a multiple of Alignment.
+// Adopt returns a buffer backed by the caller's memory, which must be aligned to
+// Alignment. The memory does not count towards the limit. It must stay valid
+// until the buffer is closed and all calls that use it are done.
 func (d *Device) Adopt(memory []byte) (device.Buffer, error) {
 	if d.isClosed() {
 		return nil, fmt.Errorf("cpu: adopt: device %w", device.ErrClosed)
 	}
 	if len(memory) == 0 || uintptr(unsafe.Pointer(&memory[0]))%Alignment != 0 {
-		return nil, &device.ArgumentError{Call: "cpu: adopt", Got: fmt.Sprintf("%d bytes, perhaps not aligned", len(memory)), Want: fmt.Sprintf("at least 1, from a multiple of %d on", Alignment)}
+		return nil, &device.ArgumentError{Call: "cpu: adopt", Got: fmt.Sprintf("%d bytes at %p", len(memory), unsafe.SliceData(memory)), Want: fmt.Sprintf("at least 1, aligned to %d", Alignment)}
 	}
 	b := &Buffer{device: d, block: &block{account: &d.memory, bytes: int64(len(memory))}}
-	b.block.closed.Store(true) // for the account
+	b.block.closed.Store(true) // so that Close leaves the account alone
 	b.memory.Store(&memory)
 	return b, nil
 }
 
-// take enters an allocation that is about to be made. Memory of closed buffers
-// stays with the runtime until it is collected; when that is what stands in the
-// way, it is collected now, so that the process keeps to the limit too.
+// take counts an allocation that is about to be made. The memory of closed
+// buffers stays allocated until it is collected. If it would take the process
+// beyond the limit, take runs a collection first.
 func (a *account) take(bytes int64) error {
 	a.mu.Lock()
 	if bytes > a.limit-a.live {
@@ -122,8 +121,8 @@ func (a *account) exhausted(bytes int64) error {
 	return &device.OutOfMemoryError{Device: Name, Asked: bytes, Free: a.limit - a.live}
 }
 
-// block is what the account remembers of a buffer's memory. It does not hold
-// that memory, so that the collector can tell when nobody does.
+// block is the account's record of a buffer's memory. It does not reference the
+// memory, so that the memory can be collected.
 type block struct {
 	account *account
 	bytes   int64
@@ -142,7 +141,8 @@ func (b *block) collected() {
 	b.account.giveBack(0, b.bytes)
 }
 
-// alignedZeros returns false where no such slice can exist.
+// alignedZeros returns zeroed memory aligned to Alignment, or false if it cannot
+// be allocated.
 func alignedZeros(bytes int64) (memory []byte, ok bool) {
 	if bytes > math.MaxInt-Alignment {
 		return nil, false
@@ -170,12 +170,12 @@ var _ device.HostBuffer = (*Buffer)(nil)
 // Device is the host.
 func (b *Buffer) Device() device.Device { return b.device.outer }
 
-// Bytes is the size, also of a closed buffer.
+// Bytes returns the size, also of a closed buffer.
 func (b *Buffer) Bytes() int64 { return b.block.bytes }
 
-// Memory is the buffer itself, nil when closed. The collector keeps it while
-// someone holds it, so a call that runs while another goroutine closes the
-// buffer stays in memory that is its own.
+// Memory returns the buffer's memory, nil when closed. The slice stays valid
+// while it is referenced, so that a call may go on while another goroutine
+// closes the buffer.
 func (b *Buffer) Memory() []byte {
 	if memory := b.memory.Load(); memory != nil && !b.device.isClosed() {
 		return *memory
@@ -186,7 +186,7 @@ func (b *Buffer) Memory() []byte {
 // Closed reports whether the buffer or its device is closed.
 func (b *Buffer) Closed() bool { return b.memory.Load() == nil || b.device.isClosed() }
 
-// CopyIn writes src at offset; nothing when it does not fit.
+// CopyIn writes src at offset. It writes nothing if src does not fit.
 func (b *Buffer) CopyIn(offset int64, src []byte) error {
 	part, err := b.part("cpu: copy in", offset, len(src))
 	copy(part, src)
@@ -212,7 +212,7 @@ func (b *Buffer) part(call string, offset int64, n int) ([]byte, error) {
 	return memory[offset : offset+int64(n)], nil
 }
 
-// Close lets go of the memory.
+// Close releases the memory.
 func (b *Buffer) Close() error {
 	b.memory.Store(nil)
 	b.block.close()

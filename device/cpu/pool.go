@@ -11,11 +11,11 @@ import (
 	"tokitai/device"
 )
 
-// Task is work cut into items. It is an interface, not a function, so that a
+// Task is work divided into items. It is an interface, not a function, so that a
 // call can keep one and run it again without allocating a closure.
 type Task interface {
-	// Do does one item. Items of one Run are done side by side and in no
-	// promised order, so what an item computes must not depend on the others.
+	// Do does one item. The items of a Run are done in parallel and in no
+	// particular order, so no item may depend on another.
 	//
 	// worker is in [0, Workers()). Within one Run no two goroutines use the
 	// same number at the same time, so it may index scratch space of the task.
@@ -24,19 +24,19 @@ type Task interface {
 	Do(worker, item int)
 }
 
-// Pool is the device's workers. Its Run may be called from any goroutine, also
-// from within a task.
+// Pool is the device's workers. Run may be called from any goroutine, also from
+// within a task.
 //
-// A Run is served by its caller, as worker 0, and by whatever other workers are
-// idle. The caller waits only for items that have been started, never for a
-// worker to become free: that is why a Run inside a task cannot deadlock.
+// A Run is served by its caller, as worker 0, and by idle workers. The caller
+// waits only for items that have started, never for a worker to become free, so
+// a Run inside a task cannot deadlock.
 type Pool struct {
 	workers int
 
 	mu      sync.Mutex
 	wake    sync.Cond // on mu: there may be a run to help with
 	active  []*run    // runs that may have items left, oldest first
-	free    *run      // finished runs, kept for reuse
+	free    *run      // finished runs, for reuse
 	started int       // workers started, the caller not counted
 	idle    int       // workers in wake.Wait
 	closed  bool
@@ -48,7 +48,7 @@ type run struct {
 	n    uint64
 	done <-chan struct{} // of the context
 
-	_    [64]byte // next is written for every item; keep it off the lines that are only read
+	_    [64]byte // next is written for every item: keep it on a cache line of its own
 	next atomic.Uint64
 	_    [64]byte
 
@@ -60,21 +60,21 @@ type run struct {
 	free    *run
 }
 
-// PanicError is a panic in a task.
+// PanicError reports a panic in a task, or a task that called runtime.Goexit.
 type PanicError struct {
 	Item  int
-	Value any    // what was given to panic; nil when the task ended its goroutine
+	Value any    // the panic's argument; nil after Goexit
 	Stack []byte // of the goroutine that panicked
 }
 
 func (e *PanicError) Error() string {
 	if e.Value == nil {
-		return fmt.Sprintf("cpu: task ended its goroutine in item %d", e.Item)
+		return fmt.Sprintf("cpu: task called runtime.Goexit in item %d", e.Item)
 	}
 	return fmt.Sprintf("cpu: task panicked in item %d: %v\n%s", e.Item, e.Value, e.Stack)
 }
 
-// Unwrap is the panic's value where that is an error.
+// Unwrap returns the panic's value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
@@ -86,7 +86,7 @@ func newPool(workers int) *Pool {
 	return p
 }
 
-// Workers is the number of goroutines that may serve one Run, its caller
+// Workers returns the number of goroutines that may serve one Run, its caller
 // included.
 func (p *Pool) Workers() int {
 	if p == nil {
@@ -95,13 +95,13 @@ func (p *Pool) Workers() int {
 	return p.workers
 }
 
-// Run does items 0 to n-1 of task and returns when all of them are done, with
-// everything they wrote visible to the caller.
+// Run does items 0 to n-1 of task and waits for them. Everything they wrote is
+// visible to the caller.
 //
-// It returns the context's error exactly when the context ended before all
-// items were started, and a PanicError when an item panicked; in both cases
-// items already started have ended and the others are not done. It allocates
-// nothing once as many Runs have been under way before.
+// It returns the context's error exactly when the context ended before all items
+// had started, and a PanicError when an item panicked. In both cases the items
+// that had started have ended, and the others are not done. Run allocates only
+// when more Runs are active at once than ever before.
 func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 	switch {
 	case p == nil:
@@ -119,14 +119,13 @@ func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 	if err != nil {
 		return err
 	}
-	// Deferred, so that the helpers have left the task even when it ends this
-	// goroutine.
+	// Deferred, so that Run waits for the helpers even if the task calls Goexit.
 	defer func() { err = p.end(r, ctx) }()
 	r.work(0)
 	return nil
 }
 
-// begin makes the run known to the workers.
+// begin starts a run and wakes workers for it.
 func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +157,8 @@ func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
 	return r, nil
 }
 
-// end waits for the helpers, and keeps the run for reuse.
+// end waits for the helpers and returns the run's error. It keeps the run for
+// reuse.
 func (p *Pool) end(r *run, ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,7 @@ func (p *Pool) retire(r *run) {
 	}
 }
 
-// work does items until none is left.
+// work does items until none is left, the context is done or an item panics.
 func (r *run) work(worker int) {
 	item, returned := 0, false
 	defer func() {
@@ -214,27 +214,27 @@ func (r *run) work(worker int) {
 	returned = true
 }
 
-// serve is the life of one worker.
+// serve is the main loop of one worker.
 func (p *Pool) serve(worker int) {
-	dismissed := false
+	returned := false
 	defer func() {
-		if !dismissed { // the task ended this goroutine
+		if !returned { // the task called Goexit
 			go p.serve(worker)
 		}
 	}()
 	for {
 		r := p.join()
 		if r == nil {
-			dismissed = true
+			returned = true
 			return
 		}
 		p.help(r, worker)
 	}
 }
 
-// join waits for a run to help with, and takes the one with the fewest helpers,
-// so that Runs side by side share the workers. It returns nil when the pool is
-// closed and nothing is left to do.
+// join waits for an active run and joins the one with the fewest helpers, so
+// that concurrent Runs share the workers. It returns nil when the pool is closed
+// and no run is active.
 func (p *Pool) join() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,11 +256,12 @@ func (p *Pool) join() *run {
 	return r
 }
 
+// help works on r and then leaves it.
 func (p *Pool) help(r *run, worker int) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.retire(r) // work has returned, so nothing is left to join for
+		p.retire(r) // work has returned, so no item is left
 		r.helpers--
 		if r.helpers == 0 {
 			r.left.Signal()
@@ -269,7 +270,7 @@ func (p *Pool) help(r *run, worker int) {
 	r.work(worker)
 }
 
-// close ends the workers. Runs under way are finished.
+// close stops the workers once no run is active.
 func (p *Pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

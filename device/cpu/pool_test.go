@@ -313,7 +313,7 @@ func TestGoexitOnAWorker(t *testing.T) {
 			runtime.Goexit()
 		}
 	}))
-	if err == nil || !strings.Contains(err.Error(), "task ended its goroutine") {
+	if err == nil || !strings.Contains(err.Error(), "task called runtime.Goexit") {
 		t.Errorf("error %v", err)
 	}
 	meet.Add(workers) // hangs unless the workers have been replaced

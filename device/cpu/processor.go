@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// features are the instruction sets of this processor, enabled by its operating
-// system, that kernels choose by.
+// features returns the instruction sets that matter to kernels and that both the
+// processor and the operating system support, sorted.
 var features = sync.OnceValue(func() []string {
 	var names []string
 	for name, present := range featureTable {
@@ -26,7 +26,8 @@ var features = sync.OnceValue(func() []string {
 	return slices.Clip(names)
 })
 
-// featureTable is false throughout for the architecture that is not this one.
+// featureTable maps names to support. All features of other architectures are
+// false.
 var featureTable = map[string]bool{
 	"avx":         cpu.X86.HasAVX,
 	"avx2":        cpu.X86.HasAVX2,
@@ -48,7 +49,8 @@ var featureTable = map[string]bool{
 	"i8mm":        cpu.ARM64.HasI8MM,
 }
 
-// processorName is the model name that Linux gives, else the architecture.
+// processorName returns the model name that Linux reports, or else the
+// architecture.
 var processorName = sync.OnceValue(func() string {
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		if name := modelName(text); name != "" {
@@ -58,12 +60,13 @@ var processorName = sync.OnceValue(func() string {
 	return runtime.GOARCH
 })
 
-// modelName finds the first "model name" in the text of /proc/cpuinfo. arm64
-// kernels write none.
+// modelName returns the first "model name" in the text of /proc/cpuinfo. It is
+// empty on arm64, where Linux writes none.
 func modelName(cpuinfo []byte) string { return field(cpuinfo, "model name") }
 
-// machineMemory is the memory this process may use, 0 where unknown: that of
-// the machine, or of its control group or address space where that is less.
+// machineMemory returns the memory this process may use: that of the machine, or
+// the limit of its control group or address space if that is less. It returns 0
+// if unknown.
 func machineMemory() int64 {
 	text, _ := os.ReadFile("/proc/meminfo")
 	memory := totalMemory(text)
@@ -72,7 +75,7 @@ func machineMemory() int64 {
 		"/sys/fs/cgroup/memory/memory.limit_in_bytes", // version 1
 	} {
 		text, _ := os.ReadFile(path)
-		// "max", or no such file, is no limit.
+		// "max", or no such file, means no limit.
 		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit > 0 {
 			if memory == 0 || limit < memory {
 				memory = limit
@@ -87,8 +90,8 @@ func machineMemory() int64 {
 	return memory
 }
 
-// addressSpace is what is left of a limited address space, by the texts of
-// /proc/self/limits and /proc/self/status; false where it is not limited.
+// addressSpace returns the unused part of a limited address space, given the
+// texts of /proc/self/limits and /proc/self/status; false if it is unlimited.
 func addressSpace(limits, status []byte) (int64, bool) {
 	_, rest, _ := strings.Cut(string(limits), "Max address space")
 	words := strings.Fields(rest)
@@ -103,7 +106,8 @@ func addressSpace(limits, status []byte) (int64, bool) {
 	return max(1, limit-taken<<10), true
 }
 
-// totalMemory finds MemTotal in the text of /proc/meminfo, 0 if it is not there.
+// totalMemory returns MemTotal from the text of /proc/meminfo in bytes, or 0 if
+// it is missing.
 func totalMemory(meminfo []byte) int64 {
 	kib, err := strconv.ParseInt(strings.TrimSuffix(field(meminfo, "MemTotal"), " kB"), 10, 64)
 	if err != nil || kib < 0 || kib > 1<<53 {

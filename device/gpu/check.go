@@ -7,61 +7,61 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// Check is a word of eight bytes in the device's memory by which a call's kernels refuse
-// the call: ones when the call begins, anything else once it is refused. What that means
-// is By's to say.
+// Check lets a call's kernels refuse the call, by a 64-bit word in device memory. All bits
+// of the word are set when the call begins. Any other value means that a kernel refused
+// it; By interprets the value.
 type Check struct {
 	By    Checker
-	Facts [3]int64 // of this call, for By
+	Facts [3]int64 // about this call, passed to By
 }
 
-// Checker makes an error of a word that is no longer ones.
+// Checker returns the error for the word of a refused call.
 type Checker interface {
 	Refusal(word uint64, facts [3]int64) error
 }
 
 const (
-	checkWords = 1024 // that the calls of a queue may have on their way
-	watchCalls = 16   // after which the host asks, without waiting, what became of them
+	checkWords = 1024 // capacity of the ring
+	watchCalls = 16   // the host polls the words once in so many calls
 	wordBytes  = 8
 	passed     = ^uint64(0)
 )
 
-// checks are the words of a queue's calls: a ring in the device's memory, which is copied
-// to the host when somebody waits, and now and then. Words are counted from the queue's
-// first on; a word's place in the ring is its number modulo checkWords.
+// checks holds the words of a queue's calls: a ring in device memory, copied to the host
+// when somebody waits and every watchCalls calls. Words are numbered from the queue's
+// first; word n is at index n modulo checkWords.
 type checks struct {
-	words  *block // nil before the first call that is checked
+	words  *block // nil before the first call with checks
 	mirror []byte // the host's copy
 	ring   []sentCheck
 
-	first  uint64 // the oldest word whose value is not known to the host
-	copied uint64 // up to here the words are on their way to the mirror
-	next   uint64 // the next to be given
+	first  uint64 // the oldest word that the host has not read
+	copied uint64 // copies to the mirror are queued for the words before this one
+	next   uint64 // the next word to allocate
 
-	watch         driver.Event // recorded after words that nobody may wait for
-	isWatching    bool
-	watchEnd      uint64 // up to which word
+	watch         driver.Event // recorded after the copy that pollChecks queued
+	isWatching    bool         // watch is pending
+	watchEnd      uint64       // the words before this one are in that copy
 	watchSequence uint64
-	calls         int // since it was last asked
+	calls         int // since the last poll
 
-	refused error // what was found and nobody has been told by Wait
+	refused error // refusals that Wait has not returned yet
 }
 
-// sentCheck is a check on its way.
+// sentCheck is a check of a submitted call.
 type sentCheck struct {
 	Check
-	call  uint64 // counts the calls: of those refused by several checks, the first speaks
-	isSet bool   // the word has a value of an earlier call
+	call    uint64 // number of the call; only a call's first refusal is reported
+	isDirty bool   // the word still has the value of an earlier call
 }
 
-// isUnknown reports whether there are words that the host does not know.
-func (c *checks) isUnknown() bool { return c.first < c.next }
+// hasPending reports whether there are words that the host has not read.
+func (c *checks) hasPending() bool { return c.first < c.next }
 
-// give hands out words for a call, which are ones in the order of the queue, and returns
-// their address. It waits when there are too many on their way. mu is held and the
-// context is current.
-func (q *Queue) give(list []Check) (driver.Pointer, error) {
+// allocChecks allocates consecutive words for a call, queues their initialization and
+// returns their address. It waits if the ring is full. mu is held and the context is
+// current.
+func (q *Queue) allocChecks(list []Check) (driver.Pointer, error) {
 	d, c := q.device, &q.checks
 	if c.words == nil {
 		if err := q.prepareChecks(); err != nil {
@@ -70,10 +70,10 @@ func (q *Queue) give(list []Check) (driver.Pointer, error) {
 	}
 	n, unused := uint64(len(list)), uint64(0)
 	if left := checkWords - c.next%checkWords; left < n {
-		unused = left // a call's words are neighbours
+		unused = left // a call's words are contiguous
 	}
 	if c.next+unused+n-c.first > checkWords {
-		if err := q.learn(); err != nil {
+		if err := q.syncChecks(); err != nil {
 			return 0, err
 		}
 	}
@@ -81,7 +81,7 @@ func (q *Queue) give(list []Check) (driver.Pointer, error) {
 	at := c.words.pointer + driver.Pointer(c.next%checkWords*wordBytes)
 	for i := range list {
 		s := &c.ring[c.next%checkWords]
-		if s.isSet {
+		if s.isDirty {
 			if err := d.table.Fill(at+driver.Pointer(i*wordBytes), 0xff, wordBytes, q.stream); err != nil {
 				return 0, err
 			}
@@ -120,9 +120,9 @@ func (q *Queue) prepareChecks() error {
 	return nil
 }
 
-// sendChecks has the words that are not known copied to the host, at the present end of
-// the queue; mu is held and the context is current.
-func (q *Queue) sendChecks() error {
+// copyChecks queues a copy of the new words to the host; mu is held and the context is
+// current.
+func (q *Queue) copyChecks() error {
 	c := &q.checks
 	if c.copied == c.next {
 		return nil
@@ -142,9 +142,10 @@ func (q *Queue) sendChecks() error {
 	return nil
 }
 
-// look asks now and then whether words have arrived, so that calls of a queue that nobody
-// waits for are told; mu is held and the context is current.
-func (q *Queue) look() error {
+// pollChecks checks every watchCalls calls, without waiting, whether a copy has arrived,
+// so that refused calls are reported even if nobody waits. mu is held and the context is
+// current.
+func (q *Queue) pollChecks() error {
 	c, d := &q.checks, q.device
 	if c.calls++; c.calls < watchCalls {
 		return nil
@@ -159,10 +160,10 @@ func (q *Queue) look() error {
 		q.complete(c.watchSequence)
 		c.read(c.watchEnd)
 	}
-	if !c.isUnknown() {
+	if !c.hasPending() {
 		return nil
 	}
-	if err := q.sendChecks(); err != nil {
+	if err := q.copyChecks(); err != nil {
 		return err
 	}
 	if err := d.table.Record(c.watch, q.stream); err != nil {
@@ -172,9 +173,9 @@ func (q *Queue) look() error {
 	return nil
 }
 
-// learn waits for all checks.
-func (q *Queue) learn() error {
-	if err := q.sendChecks(); err != nil {
+// syncChecks waits for the queue's work and reads all words.
+func (q *Queue) syncChecks() error {
+	if err := q.copyChecks(); err != nil {
 		return err
 	}
 	if err := q.device.table.SyncStream(q.stream); err != nil {
@@ -185,16 +186,17 @@ func (q *Queue) learn() error {
 	return nil
 }
 
-// read takes notice of the words up to a number, which have been copied.
+// read reads the words before end, which have been copied to the mirror, and collects
+// refusals.
 func (c *checks) read(end uint64) {
-	told := uint64(0)
+	reported := uint64(0)
 	for ; c.first < end; c.first++ {
 		s := &c.ring[c.first%checkWords]
 		if s.By != nil {
 			word := binary.LittleEndian.Uint64(c.mirror[c.first%checkWords*wordBytes:])
-			if s.isSet = word != passed; s.isSet && told != s.call {
+			if s.isDirty = word != passed; s.isDirty && reported != s.call {
 				c.refused = join(c.refused, s.By.Refusal(word, s.Facts))
-				told = s.call
+				reported = s.call
 			}
 		}
 		s.Check = Check{}
@@ -208,14 +210,14 @@ func join(first, next error) error {
 	return errors.Join(first, next)
 }
 
-// take returns what calls were refused for, once.
-func (c *checks) take() error {
+// takeError returns the refusals found so far, and clears them.
+func (c *checks) takeError() error {
 	err := c.refused
 	c.refused = nil
 	return err
 }
 
-// free gives the memory back, when the queue has ended.
+// free releases the memory of a closed queue.
 func (c *checks) free(d *Device) error {
 	if c.words == nil {
 		return nil

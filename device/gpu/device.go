@@ -1,15 +1,15 @@
-// Package gpu is a GPU as a device: memory with an account of it, queues, events,
-// loaded programs and launches, over a table of driver calls (device/gpu/driver).
+// Package gpu implements a GPU as a device: memory, queues, events, loaded programs and
+// launches, over a table of driver calls (device/gpu/driver).
 //
 // It knows bytes, not operations. A call names the buffers that it reads and writes
-// (Use), and is thereby ordered after whatever other queues do with them: each block of
-// memory remembers its last writer and its readers. Work is asynchronous; an error that
-// the device reports later names the calls that may have caused it (FaultError), and a
-// lost device says so from then on.
+// (Use). It is ordered after the work of other queues on these buffers: each block of
+// memory records its last writer and its readers. Work is asynchronous. An error that
+// the device reports later names the calls that may have caused it (FaultError). Every
+// call on a lost device returns the LostError.
 //
-// One lock per device guards the bookkeeping and is held while work is handed to the
-// driver, never while waiting for work to be done (except to make room or to close).
-// Every driver call is made by Device.call: lock the thread, set the context, call,
+// One lock per device guards the bookkeeping. It is held while work is submitted to the
+// driver, never while waiting for work to finish, except to free memory and to close.
+// Every driver call goes through Device.call: lock the thread, set the context, call,
 // unlock.
 //
 // Start with Open, then Queue.Run.
@@ -27,9 +27,9 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// Options are what Open may be told. The zero value is the default.
+// Options configures Open. The zero value is the default.
 type Options struct {
-	// MemoryLimit is the most bytes to take from the driver; 0 is all there is.
+	// MemoryLimit limits the memory to allocate, in bytes; 0 means all of the device's.
 	MemoryLimit int64
 
 	// Sync waits after each call, on every queue, so that an error names the call
@@ -51,20 +51,20 @@ type Device struct {
 
 	mu       sync.Mutex
 	idle     sync.Cond // on mu: waiting has become 0
-	waiting  int       // driver calls under way that wait for the device, outside mu
+	waiting  int       // driver calls that are waiting for the device, without mu
 	lost     error     // a LostError, once the device is lost
-	sequence uint64    // of the last work handed to any queue
+	sequence uint64    // number of the last work submitted to any queue
 	queues   map[*Queue]struct{}
 	modules  map[*Module]struct{}
-	events   []driver.Event // to be used again
-	timed    []driver.Event // the same of timers
-	made     []driver.Event // all, to be destroyed
+	events   []driver.Event // untimed events, for reuse
+	timed    []driver.Event // timed events, for reuse
+	made     []driver.Event // all events, to be destroyed
 	memory   memory
 }
 
 var _ device.Device = (*Device)(nil)
 
-// Open opens a driver's device by its index.
+// Open opens the driver's device with the given index.
 func Open(table *driver.Table, index int, o Options) (*Device, error) {
 	name := table.Name(index)
 	refuse := func(err error) (*Device, error) { return nil, fmt.Errorf("%s: open: %w", name, err) }
@@ -104,22 +104,24 @@ func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 // Name is the device's spelling: "cuda:0", "sim", "sim:64".
 func (d *Device) Name() string { return d.name }
 
-// Kind is the driver's: "cuda", "sim".
+// Kind returns the driver's kind: "cuda", "sim".
 func (d *Device) Kind() string { return d.table.Kind }
 
-// Index is the number in the name: which device, or the warp width of a simulator.
+// Index returns the number in the name: the device's index, or the simulator's warp
+// width.
 func (d *Device) Index() int { return d.index }
 
-// Limits are what a launch has to keep to.
+// Limits returns the device's properties, which limit its launches.
 func (d *Device) Limits() driver.Properties { return d.properties }
 
-// Describe tells what the device is.
+// Describe returns a description for people and reports.
 func (d *Device) Describe() device.Description {
 	return device.Description{Name: d.properties.Name, Architecture: d.properties.Architecture, Units: d.properties.Multiprocessors,
 		MemoryBytes: d.properties.MemoryBytes, Driver: d.table.Version}
 }
 
-// call makes driver calls. Nothing relies on the thread afterwards.
+// call calls f, which makes driver calls, with the device's context current on a locked
+// thread.
 func (d *Device) call(f func() error) error {
 	runtime.LockOSThread()
 	err := d.table.SetCurrent(d.context)
@@ -130,7 +132,7 @@ func (d *Device) call(f func() error) error {
 	return err
 }
 
-// submit makes driver calls that do not wait, with mu held.
+// submit calls f, whose driver calls do not wait for the device; mu is held.
 func (d *Device) submit(what string, f func() error) error {
 	if err := d.usable(what); err != nil {
 		return err
@@ -141,7 +143,7 @@ func (d *Device) submit(what string, f func() error) error {
 	return nil
 }
 
-// wait makes a driver call that waits for the device, without mu.
+// wait calls f, whose driver call waits for the device; mu is not held.
 func (d *Device) wait(what string, f func() error) error {
 	d.mu.Lock()
 	if err := d.usable(what); err != nil {
@@ -164,7 +166,7 @@ func (d *Device) wait(what string, f func() error) error {
 	return nil
 }
 
-// usable says why not; mu is held.
+// usable returns an error if the device is lost or closed; mu is held.
 func (d *Device) usable(what string) error {
 	if d.lost != nil {
 		return d.lost
@@ -175,7 +177,8 @@ func (d *Device) usable(what string) error {
 	return nil
 }
 
-// failed turns a driver's error into the device's; mu is held.
+// failed wraps a driver's error, and marks the device lost if the error says so; mu is
+// held.
 func (d *Device) failed(what string, err error) error {
 	if d.lost != nil {
 		return d.lost
@@ -187,7 +190,7 @@ func (d *Device) failed(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", d.name, what, err)
 }
 
-// drain waits for all work, with mu held.
+// drain waits for all work; mu is held.
 func (d *Device) drain() error {
 	for q := range d.queues {
 		if q.completed == q.submitted {
@@ -201,8 +204,8 @@ func (d *Device) drain() error {
 	return nil
 }
 
-// Close waits for the device's work and gives back everything it holds: memory, queues,
-// programs, and its share of the context. It tells if the device is lost.
+// Close waits for the device's work and releases its memory, queues and programs and its
+// reference to the context. It returns the LostError if the device is lost.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.isClosed.Swap(true) {
@@ -210,7 +213,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.mu.Unlock()
-	d.transfers.mu.Lock() // a copy under way uses the staging memory
+	d.transfers.mu.Lock() // wait for a copy that uses the staging memory
 	defer d.transfers.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -267,6 +270,6 @@ func (d *Device) takeEvent() (driver.Event, error) {
 	return e, err
 }
 
-// putEvent takes it back. What was told to wait for it waits for it as it was then, so
-// it may be recorded again at once.
+// putEvent makes e available for reuse. It may be recorded again at once: a stream that
+// waits for e waits for it as it was when the wait was queued.
 func (d *Device) putEvent(e driver.Event) { d.events = append(d.events, e) }

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// FaultError is work that failed on the device. A GPU does not say which, so the calls
-// not known to be complete are listed.
+// FaultError reports work that failed on the device. A GPU does not say which work it
+// was, so the error lists all calls not known to be complete.
 type FaultError struct {
-	Calls      []string // not known complete, oldest first; one is the culprit
-	HasEarlier bool     // there are more before those that are listed
+	Calls      []string // not known to be complete, oldest first; one of them failed
+	HasEarlier bool     // there are earlier ones that are not listed
 	Err        error    // the driver's
 }
 
-// IsExact reports whether the culprit is known.
+// IsExact reports whether it is known which call failed.
 func (e *FaultError) IsExact() bool { return len(e.Calls) == 1 && !e.HasEarlier }
 
 func (e *FaultError) Error() string {
-	const after = "; the device stays lost in this process: run what may fail in a process of its own"
+	const after = "; the device stays lost in this process: run kernels that may fail in a separate process"
 	switch {
 	case len(e.Calls) == 0:
 		return e.Err.Error() + after
@@ -30,15 +30,15 @@ func (e *FaultError) Error() string {
 	if e.HasEarlier {
 		list = "…, " + list
 	}
-	return fmt.Sprintf("%v, caused by one of the calls not known complete, oldest first: %s; TOKITAI_SYNC=1 tells which%s", e.Err, list, after)
+	return fmt.Sprintf("%v, caused by one of the calls not known to be complete, oldest first: %s; set TOKITAI_SYNC=1 to find out which%s", e.Err, list, after)
 }
 
 func (e *FaultError) Unwrap() error { return e.Err }
 
-// remembered is how many calls a queue can list.
+// remembered is the number of calls that a queue remembers.
 const remembered = 64
 
-// trail is the latest work of a queue.
+// trail is a ring of a queue's latest work.
 type trail struct {
 	work [remembered]struct {
 		sequence uint64
@@ -53,7 +53,8 @@ func (t *trail) add(sequence uint64, what string) {
 	t.count++
 }
 
-// fault lists the calls of all queues that are not known complete; mu is held.
+// fault returns a FaultError with the calls of all queues that are not known to be
+// complete; mu is held.
 func (d *Device) fault(err error) *FaultError {
 	type call struct {
 		sequence uint64
@@ -62,7 +63,8 @@ func (d *Device) fault(err error) *FaultError {
 	var calls []call
 	f := &FaultError{Err: err}
 	for q := range d.queues {
-		// The oldest that the queue remembers is the next to be forgotten.
+		// The oldest remembered call is the next to be overwritten. If it may be
+		// incomplete, so may the calls before it.
 		if q.trail.count > remembered && q.trail.work[q.trail.count%remembered].sequence > q.completed {
 			f.HasEarlier = true
 		}

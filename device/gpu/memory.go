@@ -11,21 +11,21 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// Alignment is the alignment of every buffer, in bytes. Blocks are multiples of it.
+// Alignment is the alignment of every buffer, in bytes. Block sizes are multiples of it.
 const Alignment = 256
 
-// Usage is the account of a device's memory.
+// Usage is the memory use of a device.
 type Usage struct {
-	LiveBytes   int64 // of buffers that are open
-	PeakBytes   int64 // the most that LiveBytes has been
-	Blocks      int   // number of buffers that are open
-	CachedBytes int64 // held for buffers to come
-	HeldBytes   int64 // taken from the driver: live, rounded up, cached, and the queues' scratch memory
+	LiveBytes   int64 // of open buffers
+	PeakBytes   int64 // maximum of LiveBytes so far
+	Blocks      int   // number of open buffers
+	CachedBytes int64 // of free blocks, kept for reuse
+	HeldBytes   int64 // allocated from the driver: live (rounded up), cached and scratch memory
 	LimitBytes  int64
 }
 
-// block is memory of the driver's. It remembers who uses it, also after its buffer is
-// closed: the next buffer's work is ordered after that.
+// block is memory allocated from the driver. It records which queues use it, also after
+// its buffer is closed, so that the next buffer's work is ordered after theirs.
 type block struct {
 	pointer driver.Pointer
 	size    int64
@@ -33,13 +33,13 @@ type block struct {
 	readers []mark // since writer, one per queue
 }
 
-// mark is a place in a queue.
+// mark is a position in a queue.
 type mark struct {
 	queue    *Queue
 	sequence uint64
 }
 
-// memory hands out blocks and keeps those given back; Device.mu guards it.
+// memory allocates blocks and caches free ones; Device.mu guards it.
 type memory struct {
 	usage  Usage
 	cache  map[int64][]*block // by size
@@ -51,8 +51,8 @@ func (m *memory) init() {
 	m.blocks = map[*block]struct{}{}
 }
 
-// Usage reports the memory in use. A buffer that was dropped without Close counts until
-// the collector finds it.
+// Usage returns the memory in use. A buffer that was dropped without Close counts until
+// it is collected.
 func (d *Device) Usage() Usage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,8 +68,8 @@ func (d *Device) limit() int64 {
 	return d.properties.MemoryBytes
 }
 
-// blockSize rounds up so that blocks can be used again: to an eighth of the power of
-// two below, and from 64 MiB on to 2 MiB, the driver's own pages.
+// blockSize rounds a size up, so that blocks can be reused for other sizes: to an eighth
+// of the power of two below it, or from 64 MiB on to 2 MiB, the driver's page size.
 func blockSize(bytes int64) int64 {
 	step := int64(2 << 20)
 	if bytes < 64<<20 {
@@ -78,10 +78,10 @@ func blockSize(bytes int64) int64 {
 	return (bytes + step - 1) / step * step
 }
 
-// maxBytes keeps roundings from overflowing.
+// maxBytes is the largest block; rounding it up does not overflow.
 const maxBytes = 1 << 60
 
-// Alloc returns a buffer of zeros.
+// Alloc returns a zeroed buffer.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 1 {
 		return nil, &device.ArgumentError{Call: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
@@ -101,9 +101,9 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 			d.memory.put(taken)
 			return err
 		}
-		q.note("zeros of a new buffer")
+		q.note("zeroing a new buffer")
 		q.mark(taken, true)
-		return q.settle()
+		return q.maybeSync()
 	})
 	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		return nil, oom
@@ -116,14 +116,14 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	u.LiveBytes += bytes
 	u.PeakBytes = max(u.PeakBytes, u.LiveBytes)
 	b := &Buffer{device: d, bytes: bytes, lease: &lease{block: taken, bytes: bytes}}
-	b.cleanup = runtime.AddCleanup(b, d.giveBack, b.lease)
+	b.cleanup = runtime.AddCleanup(b, d.release, b.lease)
 	return b, nil
 }
 
-// makingRoom makes a driver call that takes so many bytes, or 0 if the driver alone knows.
-// When there is no room it waits for all work, gives back what is cached, and tries once
-// more.
-func (d *Device) makingRoom(bytes int64, f func() error) error {
+// retryAfterTrim calls f, which allocates the given number of bytes (0 if only the driver
+// knows). If f runs out of memory, it waits for all work, frees cached memory and calls f
+// once more.
+func (d *Device) retryAfterTrim(bytes int64, f func() error) error {
 	err := f()
 	if isOutOfMemory(err) {
 		if err := d.drain(); err != nil {
@@ -140,7 +140,7 @@ func (d *Device) makingRoom(bytes int64, f func() error) error {
 	return err
 }
 
-// takeBlock finds or makes a block.
+// takeBlock returns a cached block or allocates one.
 func (d *Device) takeBlock(bytes int64) (*block, error) {
 	m := &d.memory
 	if bytes > maxBytes {
@@ -154,7 +154,7 @@ func (d *Device) takeBlock(bytes int64) (*block, error) {
 		return b, nil
 	}
 	var b *block
-	err := d.makingRoom(bytes, func() (err error) {
+	err := d.retryAfterTrim(bytes, func() (err error) {
 		b, err = d.newBlock(size)
 		return err
 	})
@@ -189,7 +189,7 @@ func (d *Device) outOfMemory(asked int64) error {
 	return &device.OutOfMemoryError{Device: d.name, Asked: asked, Free: free}
 }
 
-// trim gives the cached blocks back to the driver. No work uses them any more.
+// trim frees the cached blocks. No pending work may use them.
 func (m *memory) trim(table *driver.Table) error {
 	for size, kept := range m.cache {
 		for len(kept) > 0 {
@@ -208,8 +208,8 @@ func (m *memory) trim(table *driver.Table) error {
 	return nil
 }
 
-// Trim waits for the device's work and gives the memory that no buffer uses back to
-// the driver, for other processes.
+// Trim waits for the device's work and frees cached memory, so that other processes can
+// use it.
 func (d *Device) Trim() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,7 +221,7 @@ func (d *Device) Trim() error {
 	})
 }
 
-// trim gives back what is kept for later, when no work is under way; mu is held.
+// trim frees scratch memory and cached blocks; mu is held and no work is pending.
 func (d *Device) trim() error {
 	for q := range d.queues {
 		q.dropScratch()
@@ -229,12 +229,13 @@ func (d *Device) trim() error {
 	return d.memory.trim(d.table)
 }
 
+// put adds b to the cache.
 func (m *memory) put(b *block) {
 	m.cache[b.size] = append(m.cache[b.size], b)
 	m.usage.CachedBytes += b.size
 }
 
-// free gives every block back, whoever holds it.
+// free frees every block, including those in use.
 func (m *memory) free(table *driver.Table) error {
 	var first error
 	for b := range m.blocks {
@@ -248,14 +249,14 @@ func (m *memory) free(table *driver.Table) error {
 	return first
 }
 
-// lease is a buffer's claim on its block, given back once.
+// lease is a buffer's hold on its block. It is released once.
 type lease struct {
 	block    *block
 	bytes    int64
 	isClosed atomic.Bool // set under Device.mu
 }
 
-func (d *Device) giveBack(l *lease) {
+func (d *Device) release(l *lease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l.isClosed.Swap(true) || d.isClosed.Load() {
@@ -280,26 +281,26 @@ var _ device.Buffer = (*Buffer)(nil)
 // Device is where the buffer lies.
 func (b *Buffer) Device() device.Device { return b.device.outer }
 
-// Bytes is the size, also of a closed buffer.
+// Bytes returns the size, also of a closed buffer.
 func (b *Buffer) Bytes() int64 { return b.bytes }
 
-// Pointer is the address of the buffer's first byte on the device. It is the buffer's
-// until Close; a launch that is given it says so by a Use, which also refuses a buffer
-// closed since.
+// Pointer returns the device address of the buffer's first byte, valid until Close. A
+// launch that gets it must list the buffer in its call's Uses; Run then refuses a closed
+// buffer.
 func (b *Buffer) Pointer() uint64 { return uint64(b.lease.block.pointer) }
 
 // Closed reports whether the buffer or its device is closed.
 func (b *Buffer) Closed() bool { return b.lease.isClosed.Load() || b.device.isClosed.Load() }
 
-// Close gives the memory back. Work that uses it is finished first: what the memory is
-// used for next is ordered after that.
+// Close makes the memory available for reuse. It does not wait: work on the next buffer
+// that gets the memory is ordered after the work that uses this one.
 func (b *Buffer) Close() error {
 	b.cleanup.Stop()
-	b.device.giveBack(b.lease)
+	b.device.release(b.lease)
 	return nil
 }
 
-// check refuses a closed buffer, and a part that does not lie in it.
+// check returns an error if the buffer is closed or the range is not within it.
 func (b *Buffer) check(what string, offset, bytes int64) error {
 	if b.Closed() {
 		return fmt.Errorf("%s: %s: buffer %w", b.device.name, what, device.ErrClosed)

@@ -11,7 +11,7 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// Module is a program on a device.
+// Module is a program loaded on a device.
 type Module struct {
 	device    *Device
 	name      string
@@ -26,14 +26,14 @@ type Function struct {
 	module *Module
 	entry  string
 	handle driver.Function
-	shared int // dynamic shared memory permitted so far; guarded by Device.mu
+	shared int // dynamic shared memory permitted so far, in bytes; guarded by Device.mu
 }
 
-// Entry is the kernel's name.
+// Entry returns the kernel's name.
 func (f *Function) Entry() string { return f.entry }
 
-// Load compiles a source, or finds it in the cache, and loads it. A source that does not
-// compile gives a compile.Error.
+// Load compiles a source, or finds it in the cache, and loads it. If the source does not
+// compile, the error is a compile.Error.
 func (d *Device) Load(s compile.Source, entries ...string) (*Module, error) {
 	d.mu.Lock()
 	err := d.usable("load " + s.Name)
@@ -57,7 +57,7 @@ func (d *Device) LoadProgram(name string, program *compile.Program, entries ...s
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.submit("load "+name, func() error {
-		err := d.makingRoom(int64(len(program.Image)), func() (err error) {
+		err := d.retryAfterTrim(int64(len(program.Image)), func() (err error) {
 			m.handle, err = d.table.Load(program.Image)
 			return err
 		})
@@ -81,7 +81,7 @@ func (d *Device) LoadProgram(name string, program *compile.Program, entries ...s
 	return m, nil
 }
 
-// Entry is one of the kernels that Load was asked for.
+// Entry returns one of the kernels named in Load.
 func (m *Module) Entry(name string) (*Function, error) {
 	if f, ok := m.functions[name]; ok {
 		return f, nil
@@ -90,7 +90,7 @@ func (m *Module) Entry(name string) (*Function, error) {
 		Want: "one of " + strings.Join(slices.Sorted(maps.Keys(m.functions)), ", ")}
 }
 
-// Program is what was compiled: log, registers, spills.
+// Program returns the compiled program, with its log, registers and spills.
 func (m *Module) Program() *compile.Program { return m.program }
 
 // Close waits for the device's work and unloads the program.

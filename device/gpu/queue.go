@@ -11,24 +11,24 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// QueueOptions are what a queue may be told. The zero value is the default.
+// QueueOptions configures a queue. The zero value is the default.
 type QueueOptions struct {
 	// Sync waits after each call, so that an error names the call that caused it.
 	Sync bool
 }
 
-// Queue runs work in the order it was given. Its methods are safe from any goroutine.
-// All fields but the first ones are guarded by Device.mu.
+// Queue runs work in submission order. Its methods are safe for concurrent use.
 type Queue struct {
 	device *Device
 	stream driver.Stream
-	isSync bool
+	isSync bool // wait after each call
 
+	// Guarded by Device.mu.
 	isClosed  bool
 	submitted uint64            // sequence of the last work
-	completed uint64            // sequence up to which all is known done
-	waited    map[*Queue]uint64 // sequence of other queues that this one is ordered after
-	scratch   *block            // of all its calls, which run one after another; nil if there is none yet
+	completed uint64            // all work up to this sequence is known to be done
+	waited    map[*Queue]uint64 // sequences of other queues that this one is ordered after
+	scratch   *block            // shared by all calls, which run one after another; nil before the first
 	checks    checks
 	trail     trail
 }
@@ -52,7 +52,7 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 	defer d.mu.Unlock()
 	q := &Queue{device: d, isSync: o.Sync || d.options.Sync, waited: map[*Queue]uint64{}}
 	err := d.submit("new queue", func() error {
-		return d.makingRoom(0, func() (err error) {
+		return d.retryAfterTrim(0, func() (err error) {
 			q.stream, err = d.table.NewStream()
 			return err
 		})
@@ -67,7 +67,7 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 // Device is where the queue's work runs.
 func (q *Queue) Device() device.Device { return q.device.outer }
 
-// Use is what a call does with a buffer.
+// Use says how a call uses a buffer.
 type Use struct {
 	Buffer  *Buffer
 	IsWrite bool
@@ -78,35 +78,35 @@ type Launch struct {
 	Function    *Function
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
-	Params      []byte // the kernel's one struct
+	Params      []byte // the kernel's parameter, one struct
 }
 
-// Call is some kernels, in order, with what they use.
+// Call is a sequence of launches with the memory they use.
 type Call struct {
-	// Uses are everything that the kernels touch, scratch memory excepted.
+	// Uses lists all buffers that the kernels access.
 	Uses     []Use
 	Launches []Launch
 
-	// ScratchBytes of memory, with anything in it, are the call's until its last kernel
-	// is done.
+	// ScratchBytes is the size of the scratch memory that the kernels need. Its contents
+	// are undefined when the call begins.
 	ScratchBytes int64
 
-	// Checks are words by which the kernels may refuse the call. That is an error of
-	// Wait; and of every Run from when it is known until Wait has returned it. It is
-	// known when an event after the call is seen to be done, and, as far as the device
-	// has come, every 16 calls.
+	// Checks are words by which the kernels may refuse the call. Wait then returns an
+	// error. Until it has, Run returns the same error once the host has seen it: when an
+	// event after the call is found done, or by a poll every 16 calls.
 	Checks []Check
 }
 
 // Placer completes the parameters of a call's launches with the address of its scratch
-// memory, a multiple of Alignment, and of the words of its checks, which are neighbours.
+// memory, a multiple of Alignment, and the address of its check words, which are
+// contiguous.
 type Placer interface{ Place(scratch, words uint64) }
 
-// Run hands a call to the device, after whatever other queues do with its buffers. A call
-// without scratch memory and checks needs no Placer, and a nil one runs nothing. Run returns
-// before the work is done (unless the queue waits), allocates nothing once there is enough
-// scratch memory, and keeps nothing of the call. On an error of the arguments nothing has
-// run.
+// Run submits a call. The call runs after the work of other queues on its buffers. A
+// call without scratch memory and checks needs no Placer; a nil call does nothing. Run
+// returns before the work is done, unless the queue has Sync set. It allocates nothing
+// once there is enough scratch memory, and keeps no reference to c. If an argument is
+// wrong, nothing runs.
 func (q *Queue) Run(c *Call, p Placer) error {
 	d := q.device
 	d.mu.Lock()
@@ -125,7 +125,7 @@ func (q *Queue) Run(c *Call, p Placer) error {
 		return oom
 	}
 	if err == nil && q.isSync {
-		return q.checks.take()
+		return q.checks.takeError()
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (q *Queue) run(c *Call, p Placer) error {
 	}
 	if len(c.Checks) > 0 {
 		var err error
-		if words, err = q.give(c.Checks); err != nil {
+		if words, err = q.allocChecks(c.Checks); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (q *Queue) run(c *Call, p Placer) error {
 		}
 	}
 	err := q.launch(c.Launches)
-	// What did start uses the memory, also when not everything did.
+	// Kernels launched before an error use the memory too.
 	for i := range c.Uses {
 		q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
 	}
@@ -168,28 +168,28 @@ func (q *Queue) run(c *Call, p Placer) error {
 		q.mark(q.checks.words, true)
 	}
 	switch {
-	case err != nil || !q.checks.isUnknown():
+	case err != nil || !q.checks.hasPending():
 	case q.isSync:
-		err = q.learn()
+		err = q.syncChecks()
 	default:
-		err = q.look()
+		err = q.pollChecks()
 	}
 	return err
 }
 
-// takeScratch sees to it that the queue has that much scratch memory.
+// takeScratch makes sure that the queue has enough scratch memory.
 func (q *Queue) takeScratch(bytes int64) error {
 	if q.scratch != nil && q.scratch.size >= bytes {
 		return nil
 	}
-	q.dropScratch() // it may make room
+	q.dropScratch() // first, so that its memory can be reused
 	b, err := q.device.takeBlock(bytes)
 	q.scratch = b
 	return err
 }
 
-// dropScratch gives the scratch memory back; what uses it next is ordered after the calls
-// that did.
+// dropScratch makes the scratch memory available for reuse. Later work on it is ordered
+// after the calls that use it now.
 func (q *Queue) dropScratch() {
 	if q.scratch != nil {
 		q.device.memory.put(q.scratch)
@@ -197,8 +197,8 @@ func (q *Queue) dropScratch() {
 	}
 }
 
-// Launch is Run of one kernel whose memory no other queue uses and that stays open until
-// the queue has been waited for.
+// Launch runs one kernel. No other queue may use its memory, and its buffers must stay
+// open until Wait has returned.
 func (q *Queue) Launch(f *Function, grid, block [3]uint32, shared uint32, params []byte) error {
 	launches := [1]Launch{{Function: f, Grid: grid, Block: block, Shared: shared, Params: params}}
 	return q.Run(&Call{Launches: launches[:]}, nil)
@@ -219,15 +219,15 @@ func (q *Queue) launch(launches []Launch) error {
 		if err := d.table.Launch(f.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}
-		if err := q.settle(); err != nil {
+		if err := q.maybeSync(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle waits for the work just given to a queue that waits after each call.
-func (q *Queue) settle() error {
+// maybeSync waits for the work just submitted if the queue has Sync set.
+func (q *Queue) maybeSync() error {
 	if !q.isSync {
 		return nil
 	}
@@ -238,10 +238,11 @@ func (q *Queue) settle() error {
 	return nil
 }
 
-// maxParams is what every driver takes.
+// maxParams is the size of parameters that every driver accepts, in bytes.
 const maxParams = 4096
 
-// checkCall refuses what no device could run; mu is held.
+// checkCall returns an error for buffers and launches that the device cannot run; mu is
+// held.
 func (q *Queue) checkCall(uses []Use, launches []Launch) error {
 	d := q.device
 	if err := q.usable("launch"); err != nil {
@@ -287,7 +288,7 @@ func (d *Device) badLaunch(got, want string) error {
 	return &device.ArgumentError{Call: d.name + ": launch", Got: got, Want: want}
 }
 
-// usable says why not; mu is held.
+// usable returns an error if the queue cannot be used; mu is held.
 func (q *Queue) usable(what string) error {
 	if err := q.device.usable(what); err != nil {
 		return err
@@ -298,18 +299,18 @@ func (q *Queue) usable(what string) error {
 	return nil
 }
 
-// note counts work that is about to be in the queue.
+// note numbers and remembers work that is about to be submitted.
 func (q *Queue) note(what string) {
 	q.device.sequence++
 	q.submitted = q.device.sequence
 	q.trail.add(q.submitted, what)
 }
 
-// complete learns that all work up to a sequence is done.
+// complete notes that all work up to a sequence is done.
 func (q *Queue) complete(sequence uint64) { q.completed = max(q.completed, sequence) }
 
-// orderAfter lets the queue wait for what other queues do with a block: for its writer,
-// and before writing for its readers too.
+// orderAfter orders the queue after the work of other queues on a block: after its last
+// writer and, if isWrite, after its readers too.
 func (q *Queue) orderAfter(b *block, isWrite bool) error {
 	if err := q.orderAfterMark(b.writer); err != nil {
 		return err
@@ -345,7 +346,7 @@ func (q *Queue) orderAfterMark(m mark) error {
 	return nil
 }
 
-// mark notes on a block that the queue's last work uses it.
+// mark records on a block that the queue's last work uses it.
 func (q *Queue) mark(b *block, isWrite bool) {
 	now := mark{q, q.submitted}
 	if isWrite {
@@ -362,15 +363,14 @@ func (q *Queue) mark(b *block, isWrite bool) {
 	b.readers = append(b.readers, now)
 }
 
-// Fill sets a part of a buffer to a byte, in the order of the queue.
+// Fill queues setting a range of a buffer to a byte.
 func (q *Queue) Fill(b *Buffer, offset, bytes int64, value byte) error {
 	return q.move("fill", []Use{{b, true}}, []int64{offset}, bytes, func() error {
 		return q.device.table.Fill(b.lease.block.pointer+driver.Pointer(offset), value, bytes, q.stream)
 	})
 }
 
-// Copy copies bytes from one buffer to another of the same device, in the order of the
-// queue.
+// Copy queues a copy from one buffer to another of the same device.
 func (q *Queue) Copy(dst *Buffer, dstOffset int64, src *Buffer, srcOffset, bytes int64) error {
 	return q.move("copy", []Use{{dst, true}, {src, false}}, []int64{dstOffset, srcOffset}, bytes, func() error {
 		return q.device.table.Copy(dst.lease.block.pointer+driver.Pointer(dstOffset), src.lease.block.pointer+driver.Pointer(srcOffset), bytes, q.stream)
@@ -405,19 +405,19 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 		for _, u := range uses {
 			q.mark(u.Buffer.lease.block, u.IsWrite)
 		}
-		return q.settle()
+		return q.maybeSync()
 	})
 }
 
-// Wait returns when everything given to the queue so far is done, or when the context
-// is. It reports what went wrong in that work; calls that were refused it reports once,
-// and the queue goes on.
+// Wait waits until all work submitted so far is done, or until ctx is. It returns the
+// errors of that work. Refused calls are reported once, after which the queue can be
+// used again.
 func (q *Queue) Wait(ctx context.Context) error {
 	d := q.device
 	d.mu.Lock()
 	if err := q.usable("wait"); err != nil || q.isIdle() {
 		if err == nil {
-			err = q.checks.take()
+			err = q.checks.takeError()
 		}
 		d.mu.Unlock()
 		return err
@@ -430,10 +430,11 @@ func (q *Queue) Wait(ctx context.Context) error {
 	return e.Wait(ctx)
 }
 
-// isIdle reports whether all work is known to be done, and what came of it; mu is held.
-func (q *Queue) isIdle() bool { return q.completed == q.submitted && !q.checks.isUnknown() }
+// isIdle reports whether all work is known to be done and its checks are read; mu is
+// held.
+func (q *Queue) isIdle() bool { return q.completed == q.submitted && !q.checks.hasPending() }
 
-// Record marks the present end of the queue.
+// Record returns an event at the current end of the queue.
 func (q *Queue) Record() (device.Event, error) {
 	q.device.mu.Lock()
 	defer q.device.mu.Unlock()
@@ -456,7 +457,7 @@ func (q *Queue) record() (*Event, error) {
 		return e, nil
 	}
 	err := d.submit("record", func() (err error) {
-		if err := q.sendChecks(); err != nil {
+		if err := q.copyChecks(); err != nil {
 			return err
 		}
 		e.sequence, e.checks = q.submitted, q.checks.next
@@ -475,7 +476,8 @@ func (q *Queue) record() (*Event, error) {
 	return e, nil
 }
 
-// Close waits for the queue's work and ends it. It tells of refused calls as Wait does.
+// Close waits for the queue's work and closes the queue. It reports refused calls as
+// Wait does.
 func (q *Queue) Close() error {
 	d := q.device
 	d.mu.Lock()
@@ -485,9 +487,9 @@ func (q *Queue) Close() error {
 	}
 	err := q.usable("close queue")
 	if err == nil {
-		err = d.submit("close queue", q.sendChecks)
+		err = d.submit("close queue", q.copyChecks)
 	}
-	q.isClosed = true // no work comes after what is waited for
+	q.isClosed = true // from here on no work can be added
 	stream := q.stream
 	d.mu.Unlock()
 	if err == nil {
@@ -496,7 +498,7 @@ func (q *Queue) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.isClosed.Load() {
-		return nil // the device has ended it, and tells what went wrong
+		return nil // Device.Close has closed the queue, and returns the errors
 	}
 	if err == nil {
 		q.completed = q.submitted
@@ -512,21 +514,21 @@ func (q *Queue) Close() error {
 		err = d.failed("close queue", destroyed)
 	}
 	if err == nil {
-		err = q.checks.take()
+		err = q.checks.takeError()
 	}
 	return err
 }
 
-// Event is a mark in a queue, reached when all work before it is done.
+// Event is a point in a queue, reached when all work before it is done.
 type Event struct {
 	queue    *Queue
 	sequence uint64
-	checks   uint64 // up to which word of the queue's checks
+	checks   uint64 // the queue's check words before this one are known when it is reached
 	claim    *eventClaim
 	cleanup  runtime.Cleanup
 }
 
-// eventClaim is an Event's claim on a driver's event, given back once; Device.mu guards
+// eventClaim is an Event's hold on a driver event. It is released once; Device.mu guards
 // it.
 type eventClaim struct {
 	event  driver.Event
@@ -535,6 +537,7 @@ type eventClaim struct {
 
 var _ device.Event = (*Event)(nil)
 
+// dropEvent releases the claim of an Event that was garbage collected.
 func (d *Device) dropEvent(c *eventClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -544,7 +547,7 @@ func (d *Device) dropEvent(c *eventClaim) {
 	}
 }
 
-// poll asks once whether the mark is reached.
+// poll reports whether the event is reached.
 func (e *Event) poll() (bool, error) {
 	d := e.queue.device
 	d.mu.Lock()
@@ -568,7 +571,7 @@ func (e *Event) poll() (bool, error) {
 	return isDone, nil
 }
 
-// reach notes that the mark is reached, and gives the driver's event back; mu is held.
+// reach notes that the event is reached and releases the driver event; mu is held.
 func (e *Event) reach() {
 	if e.claim.isDone {
 		return
@@ -580,15 +583,15 @@ func (e *Event) reach() {
 	e.cleanup.Stop()
 }
 
-// Done reports, without waiting, whether the mark is reached; also once the device is
-// lost or closed, when there is nothing left to wait for.
+// Done reports, without waiting, whether the event is reached. It also returns true once
+// the device is lost or closed.
 func (e *Event) Done() bool {
 	isDone, err := e.poll()
 	return isDone || err != nil
 }
 
-// Wait returns when the mark is reached, or when the context is done. It tells of calls
-// on the queue that were refused, as the queue's Wait does.
+// Wait waits until the event is reached, or until ctx is done. It reports refused calls
+// on the queue, as the queue's Wait does.
 func (e *Event) Wait(ctx context.Context) error {
 	d := e.queue.device
 	for attempt := 0; ; attempt++ {
@@ -597,7 +600,7 @@ func (e *Event) Wait(ctx context.Context) error {
 		} else if isDone {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return e.queue.checks.take()
+			return e.queue.checks.takeError()
 		}
 		if ctx.Done() == nil {
 			break
@@ -606,8 +609,8 @@ func (e *Event) Wait(ctx context.Context) error {
 			return err
 		}
 	}
-	// Nobody will interrupt: let the driver wait. If the driver's event is given back by
-	// another waiter and recorded again, this waits for longer, not for less.
+	// The wait cannot be canceled: let the driver wait. If another waiter releases the
+	// driver event and it is recorded again, this waits longer than needed, never less.
 	event := e.claim.event
 	if err := d.wait("wait", func() error { return d.table.SyncEvent(event) }); err != nil {
 		return err
@@ -615,11 +618,11 @@ func (e *Event) Wait(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.reach()
-	return e.queue.checks.take()
+	return e.queue.checks.takeError()
 }
 
-// pause waits between two questions: not at all at first, as most work is short, then
-// for longer and longer.
+// pause waits between two polls: not at all at first, as most work is short, then longer
+// and longer.
 func pause(ctx context.Context, attempt int) error {
 	const eager, longest = 64, time.Millisecond
 	if attempt < eager {
@@ -636,10 +639,10 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// Timer measures, by the device's own clock, the time between two places in a queue.
-// Work handed over before Start that keeps the device busy (Queue.Fill over a buffer
-// larger than its cache, which also empties that) hides the time that the host takes
-// for the work between Start and Stop.
+// Timer measures the time between two points in a queue by the device's own clock. To
+// keep the host's launch overhead out of the result, submit work before Start that keeps
+// the device busy: a Queue.Fill of a buffer larger than the cache, which also evicts the
+// cache.
 type Timer struct {
 	queue      *Queue
 	start, end driver.Event
@@ -676,7 +679,7 @@ func (q *Queue) NewTimer() (*Timer, error) {
 	return t, nil
 }
 
-// Close gives the timer back. Closing twice is allowed.
+// Close releases the timer. Closing twice is allowed.
 func (t *Timer) Close() {
 	d := t.queue.device
 	d.mu.Lock()
@@ -687,10 +690,10 @@ func (t *Timer) Close() {
 	t.isClosed = true
 }
 
-// Start marks the first place.
+// Start marks the first point.
 func (t *Timer) Start() error { return t.record(t.start, false) }
 
-// Stop marks the second place.
+// Stop marks the second point.
 func (t *Timer) Stop() error { return t.record(t.end, true) }
 
 func (t *Timer) record(e driver.Event, isEnd bool) error {
@@ -711,7 +714,7 @@ func (t *Timer) usable() error {
 	return t.queue.usable("timer")
 }
 
-// Elapsed waits for the second place and returns the time between the two.
+// Elapsed waits for the second point and returns the time between the two.
 func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
 	q, d := t.queue, t.queue.device
 	d.mu.Lock()

@@ -6,12 +6,12 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// chunkBytes is the size of a piece of a transfer: large enough that the bus does not
-// notice, small enough that filling the first one delays little.
+// chunkBytes is the size of a staging buffer: large enough for the bus's full bandwidth,
+// small enough that filling the first one adds little delay.
 const chunkBytes = 4 << 20
 
-// transfers moves bytes between Go's memory and the device's through two chunks of
-// memory that the device can reach by itself, one filled while the other travels.
+// transfers copies between Go memory and device memory through two pinned staging
+// buffers: one is filled while the other is copied.
 type transfers struct {
 	queue *Queue
 
@@ -20,20 +20,21 @@ type transfers struct {
 	next   int
 }
 
+// chunk is a staging buffer.
 type chunk struct {
 	memory   []byte
 	event    driver.Event
-	sequence uint64 // of the travel that the event marks; 0 when the chunk is free
+	sequence uint64 // of the copy that the event follows; 0 when the chunk is free
 }
 
-// prepare makes the chunks when they are first needed.
+// prepare allocates the chunks on first use.
 func (t *transfers) prepare(d *Device) error {
 	if t.chunks[len(t.chunks)-1].memory != nil {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.submit("transfer memory", func() error {
+	return d.submit("allocate staging memory", func() error {
 		for i := range t.chunks {
 			c := &t.chunks[i]
 			if c.memory != nil {
@@ -67,15 +68,15 @@ func (t *transfers) free(table *driver.Table) error {
 	return first
 }
 
-// take returns the next chunk, with nothing travelling in it.
+// take returns the next chunk once it is free.
 func (t *transfers) take(d *Device) (*chunk, error) {
 	c := &t.chunks[t.next]
 	t.next = (t.next + 1) % len(t.chunks)
-	return c, t.arrive(d, c)
+	return c, t.wait(d, c)
 }
 
-// arrive waits until what travels in a chunk has arrived.
-func (t *transfers) arrive(d *Device, c *chunk) error {
+// wait waits until the copy that uses a chunk is done.
+func (t *transfers) wait(d *Device, c *chunk) error {
 	if c.sequence == 0 {
 		return nil
 	}
@@ -89,8 +90,8 @@ func (t *transfers) arrive(d *Device, c *chunk) error {
 	return nil
 }
 
-// travel hands one piece to the driver.
-func (t *transfers) travel(what string, b *Buffer, isWrite bool, c *chunk, copy func(driver.Stream) error) error {
+// send queues the copy of one chunk.
+func (t *transfers) send(what string, b *Buffer, isWrite bool, c *chunk, copy func(driver.Stream) error) error {
 	d := b.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,12 +111,12 @@ func (t *transfers) travel(what string, b *Buffer, isWrite bool, c *chunk, copy 
 		if err := d.table.Record(c.event, t.queue.stream); err != nil {
 			return err
 		}
-		return t.queue.settle()
+		return t.queue.maybeSync()
 	})
 }
 
-// CopyIn writes src at offset, after everything queued so far that uses the buffer; when
-// it returns src may be reused. The bytes may still be on their way, in order.
+// CopyIn writes src at offset, after all work queued so far that uses the buffer. When it
+// returns, src may be reused; the copy itself may still be pending, in order.
 func (b *Buffer) CopyIn(offset int64, src []byte) error {
 	const what = "copy in"
 	d := b.device
@@ -135,7 +136,7 @@ func (b *Buffer) CopyIn(offset int64, src []byte) error {
 		}
 		n := copy(c.memory, src)
 		at := b.lease.block.pointer + driver.Pointer(offset)
-		err = t.travel(what, b, true, c, func(s driver.Stream) error { return d.table.CopyIn(at, c.memory[:n], s) })
+		err = t.send(what, b, true, c, func(s driver.Stream) error { return d.table.CopyIn(at, c.memory[:n], s) })
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (b *Buffer) CopyIn(offset int64, src []byte) error {
 	return nil
 }
 
-// CopyOut fills dst from offset, after everything queued so far that writes the buffer.
+// CopyOut fills dst from offset, after all work queued so far that writes the buffer.
 func (b *Buffer) CopyOut(offset int64, dst []byte) error {
 	const what = "copy out"
 	d := b.device
@@ -157,13 +158,13 @@ func (b *Buffer) CopyOut(offset int64, dst []byte) error {
 	if err := t.prepare(d); err != nil {
 		return err
 	}
-	var before *chunk // travelling while the next one is sent off
+	var before *chunk // the previous chunk, copied while the next one is queued
 	var into []byte
 	fetch := func() error {
 		if before == nil {
 			return nil
 		}
-		if err := t.arrive(d, before); err != nil {
+		if err := t.wait(d, before); err != nil {
 			return err
 		}
 		copy(into, before.memory)
@@ -176,7 +177,7 @@ func (b *Buffer) CopyOut(offset int64, dst []byte) error {
 		}
 		n := min(len(dst), len(c.memory))
 		from := b.lease.block.pointer + driver.Pointer(offset)
-		err = t.travel(what, b, false, c, func(s driver.Stream) error { return d.table.CopyOut(c.memory[:n], from, s) })
+		err = t.send(what, b, false, c, func(s driver.Stream) error { return d.table.CopyOut(c.memory[:n], from, s) })
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package alone runs a test in a process of its own. What is counted for the whole process
-// (descriptors, mappings, goroutines, memory) is the test's own there, whatever other tests
-// have left behind or are doing at the moment.
+// Package alone runs a test in a separate process. Things that are counted per process
+// (descriptors, mappings, goroutines, memory) are then the test's own, whatever other tests
+// do or have left behind.
 package alone
 
 import (
@@ -13,17 +13,19 @@ import (
 	"testing"
 )
 
-// variable marks the process, by the test's name.
+// variable is the environment variable that marks the process; its value is the test's
+// name.
 const variable = "TOKITAI_TEST_ALONE"
 
 var skipped = regexp.MustCompile(`(?m)^ *\w+\.go:\d+: (.*)\n *--- SKIP: `)
 
-// Process returns true in a process that runs nothing but this test. Otherwise it starts
-// one, takes over its verdict and returns false: the test returns then.
+// Process returns true in the separate process, which runs only this test. Otherwise it
+// starts that process, reports its result on t and returns false; the test must then
+// return.
 func Process(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) == t.Name() {
-		// What the runtime opens for its poller, once, is nothing that the test opens.
+		// Open the runtime's poller first, so that it does not count as the test's.
 		if r, w, err := os.Pipe(); err == nil {
 			r.Close()
 			w.Close()
@@ -39,8 +41,8 @@ func Process(t *testing.T) bool {
 	return false
 }
 
-// elsewhere runs the named test in a new process, and returns what is wrong or why the
-// test was skipped, if anything.
+// elsewhere runs the named test in a new process. It returns the failure or the reason why
+// the test was skipped, if any.
 func elsewhere(ctx context.Context, name string) (failure, skip string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,13 +56,13 @@ func elsewhere(ctx context.Context, name string) (failure, skip string) {
 	command.Env = append(os.Environ(), variable+"="+name)
 	out, err := command.CombinedOutput()
 	if err != nil {
-		return fmt.Sprintf("in a process of its own: %v\n%s", err, out), ""
+		return fmt.Sprintf("in a separate process: %v\n%s", err, out), ""
 	}
 	if why := skipped.FindSubmatch(out); why != nil {
 		return "", string(why[1])
 	}
 	if !strings.Contains(string(out), "--- PASS: "+name+" ") {
-		return fmt.Sprintf("in a process of its own it did not run to its end:\n%s", out), ""
+		return fmt.Sprintf("in a separate process: the test did not pass:\n%s", out), ""
 	}
 	return "", ""
 }

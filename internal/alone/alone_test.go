@@ -47,7 +47,7 @@ func TestEnding(t *testing.T) {
 // TestVerdicts: what happens in the process happens to the test.
 func TestVerdicts(t *testing.T) {
 	for name, want := range map[string][2]string{
-		"TestFailing": {"it fails there", ""}, "TestSkipping": {"", "it is skipped there"}, "TestEnding": {"it did not run to its end", ""}, "TestNothing": {"it did not run to its end", ""},
+		"TestFailing": {"it fails there", ""}, "TestSkipping": {"", "it is skipped there"}, "TestEnding": {"the test did not pass", ""}, "TestNothing": {"the test did not pass", ""},
 	} {
 		failure, skip := elsewhere(t.Context(), name)
 		if !strings.Contains(failure, want[0]) || (failure == "") != (want[0] == "") || skip != want[1] {

@@ -1,6 +1,6 @@
-// Package answers holds what the shipped operations compute, as hashes that are
-// committed with the source: a machine on which kernel and reference are wrong alike
-// does not reproduce them.
+// Package answers holds hashes of what the shipped operations compute, committed with
+// the source. They detect a machine on which kernel and reference are wrong in the same
+// way. The package does not compute anything itself.
 //
 // The file answers.txt has a section for every definition and every choice of storage
 // formats, with a line for every self-test of the engine:
@@ -9,12 +9,12 @@
 //	C=7 4be1…07 a51c…9e
 //
 // A section begins with the definition's name, the SHA-256 of its text
-// (def.Definition.Hash) and the formats of its operands, in their order. A line is the
+// (def.Definition.Hash) and the formats of its operands, in order. Each line has the
 // self-test's name, the hash of its inputs and the hash of its outputs. Contractions
-// follow model fma. Lines that are empty or begin with # say nothing. The last line is
+// follow model fma. Empty lines and lines that begin with # are ignored. The last line is
 // the word sha256 and the SHA-256 of all bytes before it.
 //
-// A hash of data is the SHA-256 of these bytes, and can be recomputed from them alone:
+// A hash of data is the SHA-256 of these bytes:
 //
 //   - of the inputs: every parameter, in the order of the definition, as the line
 //     "param NAME HEX\n", where HEX is the binary64 pattern in 16 lower-case digits;
@@ -23,12 +23,13 @@
 //     after the call.
 //
 // An operand is the line "NAME DTYPE ROWS COLS\n" (dtype f16, bf16, f32 or i32, sizes
-// in decimal), followed by its elements row by row, without the gaps between rows,
-// each little-endian in the bytes of its dtype. A value per column is one row, a value
-// per row one column, a single value one of each. In outputs every NaN stands as the
-// canonical one of its format (f16 7e00, bf16 7fc0, f32 7fc00000), because its sign and
-// payload are nobody's promise; a gather's outputs stand as they are, because it copies
-// patterns. Inputs stand as they are.
+// in decimal), followed by its elements row by row, without gaps between rows, each
+// little-endian. Values per column are one row, values per row one column, a scalar one
+// of each. In outputs every NaN is replaced by the canonical one of its format (f16 7e00,
+// bf16 7fc0, f32 7fc00000), because its sign and payload are unspecified. The outputs of
+// a gather, which copies patterns, and all inputs are hashed unchanged.
+//
+// Start with Find and Digest.
 package answers
 
 import (
@@ -47,11 +48,10 @@ type Hash [sha256.Size]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Answer is what one self-test is given, and what it has to give.
+// Answer holds the hashes of a self-test's inputs and of its correct outputs.
 type Answer struct{ Inputs, Outputs Hash }
 
-// Section is the answers of one definition, its operands stored in one choice of
-// formats.
+// Section holds the answers of one definition in one choice of storage formats.
 type Section struct {
 	Name       string // of the definition
 	Definition string // its hash
@@ -70,8 +70,8 @@ var committed string
 
 var index = sync.OnceValues(func() (map[string]Answer, error) { return indexOf(committed) })
 
-// Find looks up the committed answer of a definition, by its hash, in a choice of
-// formats for a self-test. The error says that the table itself is damaged.
+// Find returns the committed answer of a definition, given its hash, the formats of its
+// operands and the self-test. It returns an error only if the table is damaged.
 func Find(definition string, formats []num.DType, test string) (a Answer, isKnown bool, err error) {
 	table, err := index()
 	if err != nil {
@@ -111,7 +111,7 @@ const preamble = `# What the shipped operations compute in the engine's self-tes
 # says how to recompute it. Written by: go test ./op/all -run TestKnownAnswers -update
 `
 
-// Print writes the table that Parse reads.
+// Print returns the text of a table, which Parse reads.
 func Print(sections []Section) string {
 	var b strings.Builder
 	b.WriteString(preamble)
@@ -131,11 +131,11 @@ func Print(sections []Section) string {
 
 func hashOf(text string) Hash { return sha256.Sum256([]byte(text)) }
 
-// Parse reads a table. It refuses one that is not as it was written.
+// Parse parses the text of a table. It returns an error if the text was changed.
 func Parse(text string) ([]Section, error) {
 	at := strings.LastIndex(text, "\nsha256 ") + 1
 	if at == 0 {
-		return nil, fmt.Errorf("known answers: no line sha256 at the end")
+		return nil, fmt.Errorf("known answers: no sha256 line at the end")
 	}
 	if got, want := text[at:], "sha256 "+hashOf(text[:at]).String()+"\n"; got != want {
 		return nil, fmt.Errorf("known answers: got last line %q, want %q", got, want)

@@ -75,8 +75,8 @@ func TestDamagedTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ name, text, want string }{
-		{"empty", "", "known answers: no line sha256 at the end"},
-		{"cut off", good[:len(good)-80], "known answers: no line sha256 at the end"},
+		{"empty", "", "known answers: no sha256 line at the end"},
+		{"cut off", good[:len(good)-80], "known answers: no sha256 line at the end"},
 		{"one digit changed", strings.Replace(good, "C=1 1", "C=1 2", 1), "known answers: got last line "},
 		{"something after the end", good + "#\n", "known answers: got last line "},
 		{"no section", sealed(line), `known answers: line 1: got "C=1 ` + one + ` ` + two + `", want a definition first`},

@@ -10,13 +10,13 @@ import (
 	"tokitai/num"
 )
 
-// Digest hashes parameters and operands, as the package comment says.
+// Digest hashes parameters and operands as the package comment describes.
 type Digest struct {
 	sum hash.Hash
 	row []byte
 }
 
-// NewDigest hashes nothing yet.
+// NewDigest returns an empty digest.
 func NewDigest() *Digest { return &Digest{sum: sha256.New()} }
 
 // Param adds a parameter.
@@ -33,7 +33,7 @@ func (d *Digest) Patterns(name string, a num.Array) {
 	}
 }
 
-// Values adds an operand, every NaN as the canonical one.
+// Values adds an operand with every NaN replaced by the canonical one.
 func (d *Digest) Values(name string, a num.Array) {
 	d.header(name, a)
 	for r := range a.Rows {
@@ -55,5 +55,5 @@ func (d *Digest) header(name string, a num.Array) {
 	fmt.Fprintf(d.sum, "%s %s %d %d\n", name, a.DType, a.Rows, a.Cols)
 }
 
-// Sum is the hash of what was added.
+// Sum returns the hash of what was added.
 func (d *Digest) Sum() Hash { return Hash(d.sum.Sum(nil)) }

@@ -1,5 +1,5 @@
-// Package archtest holds the rules of who may import whom, as a test that parses
-// the tree itself.
+// Package archtest holds the import rules of the project, as a test that parses the
+// source tree itself.
 package archtest
 
 import (
@@ -16,11 +16,11 @@ import (
 
 const module = "tokitai"
 
-// room is a folder, with everything below it that is not a room itself. A room
+// room is a folder with all folders below it that are not rooms themselves. A room
 // imports only rooms above it in the list.
 type room struct {
 	path    string
-	mustNot []ban // rooms that it must not reach, at any distance
+	mustNot []ban // rooms that it must not import, directly or indirectly
 }
 
 type ban struct {

@@ -1,12 +1,12 @@
 // Package dl opens shared libraries at run time and calls their functions,
 // without cgo.
 //
-// It is the only place that knows purego. On Linux (amd64, arm64) it works; on
-// other systems, and with the build tag nogpu, which makes the program static,
-// Open gives an error that is ErrUnsupported. A program that imports it starts on
-// a machine without any of the libraries it may later ask for.
+// It is the only package that imports purego. It supports Linux on amd64 and
+// arm64. On other systems, and with the build tag nogpu, which makes the program
+// static, Open returns ErrUnsupported. A program that imports dl starts on any
+// machine, whether or not the libraries are there.
 //
-// Start with Open; search.go has the places where libraries are looked for.
+// Start with Open; search.go lists the folders that are searched.
 package dl
 
 import (
@@ -18,30 +18,30 @@ import (
 )
 
 var (
-	// ErrUnsupported is a build that cannot open libraries.
+	// ErrUnsupported means that this build cannot open libraries.
 	ErrUnsupported = errors.New("this build cannot open libraries")
-	// ErrNotFound is a library of which no candidate could be opened.
+	// ErrNotFound means that no candidate could be opened.
 	ErrNotFound = errors.New("library not found")
 )
 
-// Request is a library to open.
+// Request describes a library to open.
 type Request struct {
 	What  string   // "the CUDA driver"
-	Env   string   // the environment variable that names a file or a folder, and then nothing else is tried
-	Files []string // file names, the preferred ones first: "libcuda.so.1"
-	Dirs  []string // folders beside those of the system's loader; those that do not exist are passed over
-	Hint  string   // how to get it
+	Env   string   // environment variable; if it names a file or a folder, nothing else is tried
+	Files []string // file names in order of preference: "libcuda.so.1"
+	Dirs  []string // folders to search besides those of the loader; missing ones are skipped
+	Hint  string   // how to install it
 
-	Before func(path string) // where not nil, called before a path is tried
+	Before func(path string) // if not nil, called before each path
 }
 
-// Attempt is a candidate that did not open.
+// Attempt is a candidate that could not be opened.
 type Attempt struct {
 	Path   string
 	Reason string
 }
 
-// NotFoundError says what was tried, and how to get the library.
+// NotFoundError lists what was tried and says how to install the library.
 type NotFoundError struct {
 	What  string
 	Env   string
@@ -70,9 +70,9 @@ func (e *NotFoundError) Error() string {
 
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// Open opens the first candidate that opens: what the environment variable names, and
-// then nothing else; or each file name, as the system's loader finds it, then in the
-// folders.
+// Open opens a library. If the environment variable is set, it tries only that file or
+// folder. Otherwise it tries each file name, first as the system's loader finds it, then
+// in r.Dirs.
 func Open(r Request) (*Library, error) {
 	if !supported {
 		return nil, fmt.Errorf("%s: %w: %s", r.What, ErrUnsupported, unsupportedReason)
@@ -91,7 +91,7 @@ func Open(r Request) (*Library, error) {
 	return nil, failed
 }
 
-// candidates are paths, and names without a slash for the system's loader.
+// candidates returns paths, and names without a slash for the system's loader.
 func (r Request) candidates() []string {
 	if r.Env != "" {
 		if named := os.Getenv(r.Env); named != "" {
@@ -119,21 +119,21 @@ func (r Request) candidates() []string {
 	return paths
 }
 
-// reason is the loader's message without the path, which the caller prints.
+// reason returns the loader's message without the path, which the caller prints.
 func reason(path string, err error) string {
 	return strings.TrimPrefix(err.Error(), path+": ")
 }
 
-// Path is the file the library was read from; what it was opened by where the system
-// does not tell.
+// Path returns the path of the library's file. If that is unknown, it returns the name
+// that the library was opened with.
 func (l *Library) Path() string { return l.path }
 
-// SymbolError is a name that a library does not export.
+// SymbolError reports a symbol that a library does not export.
 type SymbolError struct {
 	Library, Symbol string
 }
 
 func (e *SymbolError) Error() string { return fmt.Sprintf("%s has no %s", e.Library, e.Symbol) }
 
-// maxArguments is the most that Proc.Call takes.
+// maxArguments is the maximum number of arguments of Proc.Call.
 const maxArguments = 16

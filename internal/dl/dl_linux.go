@@ -31,15 +31,16 @@ func open(path string) (*Library, error) {
 	return &Library{handle: handle, path: loadedFrom(path)}, nil
 }
 
-// Preload opens a library with its symbols visible to those opened later, and keeps
-// it. It is for what another library opens by name without saying where it lies.
+// Preload opens a library with its symbols visible to libraries opened later, and never
+// closes it. Use it for a library that another one opens by name and the loader would not
+// find.
 func Preload(path string) error {
 	_, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	return err
 }
 
-// loadedFrom finds the file of a library that the loader found by name: this process
-// has it mapped.
+// loadedFrom returns the path of a library that the loader found by name, taken from the
+// memory map of the process.
 func loadedFrom(name string) string {
 	if strings.Contains(name, "/") {
 		return name
@@ -65,7 +66,7 @@ func loadedFrom(name string) string {
 	return name
 }
 
-// Proc finds a function.
+// Proc looks up a function. If there is none, the error is a SymbolError.
 func (l *Library) Proc(name string) (Proc, error) {
 	address, err := purego.Dlsym(l.handle, name)
 	if err != nil {
@@ -74,7 +75,7 @@ func (l *Library) Proc(name string) (Proc, error) {
 	return Proc(address), nil
 }
 
-// Close gives the library back. None of its functions may be called afterwards.
+// Close closes the library. None of its functions may be called afterwards.
 func (l *Library) Close() error {
 	if l == nil || l.handle == 0 {
 		return nil
@@ -87,11 +88,11 @@ func (l *Library) Close() error {
 // Proc is a C function.
 type Proc uintptr
 
-// Call calls a function of integers and pointers, at most 16, and returns its result.
-// It allocates nothing and keeps nothing: a caller that makes many calls keeps the
-// slice. Memory whose address is among the arguments must lie in the heap (a stack may
-// move) and be kept alive by the caller until Call returns. The function must not call
-// back into Go.
+// Call calls a function with at most 16 arguments, integers and pointers, and returns its
+// result. It allocates nothing and keeps no reference to args, so that callers can reuse
+// the slice. Memory whose address is among the arguments must be in the heap, since a
+// stack may move, and the caller must keep it alive until Call returns. The function must
+// not call back into Go.
 func (p Proc) Call(args []uintptr) uintptr {
 	if len(args) > maxArguments {
 		panic(fmt.Sprintf("dl: %d arguments, want at most %d", len(args), maxArguments))

@@ -19,19 +19,19 @@ type Library struct {
 
 func open(string) (*Library, error) { return nil, ErrUnsupported }
 
-// Preload is refused in this build.
+// Preload returns ErrUnsupported.
 func Preload(string) error { return ErrUnsupported }
 
-// Proc finds nothing in this build.
+// Proc returns a SymbolError.
 func (l *Library) Proc(name string) (Proc, error) {
 	return 0, &SymbolError{Library: l.path, Symbol: name}
 }
 
-// Close has nothing to give back.
+// Close does nothing.
 func (l *Library) Close() error { return nil }
 
 // Proc is a C function; this build has none.
 type Proc uintptr
 
-// Call panics: no Proc can come from this build.
+// Call panics: this build has no Procs.
 func (p Proc) Call([]uintptr) uintptr { panic("dl: " + ErrUnsupported.Error()) }

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// PythonDirs are the folders below every site-packages that pip may have filled, such
-// as nvidia/cu13/lib: those of the active environment first, then the user's, then the
-// system's. Patterns that match nothing give nothing.
+// PythonDirs returns the existing folders of the given names, such as nvidia/cu13/lib,
+// below every site-packages that pip may install to: first those of PYTHONPATH and the
+// active environment, then the user's, then the system's.
 func PythonDirs(below ...string) []string {
 	var roots []string
 	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
@@ -23,7 +23,7 @@ func PythonDirs(below ...string) []string {
 	if root := os.Getenv("PYENV_ROOT"); root != "" {
 		roots = append(roots, filepath.Join(root, "versions/*"))
 	}
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) { // an environment may be in use without a name
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) { // an environment may be in use without VIRTUAL_ENV
 		if _, err := os.Stat(filepath.Join(dir, "python3")); err == nil && filepath.IsAbs(dir) {
 			roots = append(roots, filepath.Dir(dir))
 		}
@@ -45,8 +45,8 @@ func PythonDirs(below ...string) []string {
 	return dirs
 }
 
-// CUDADirs are the folders of CUDA toolkits and of the system's libraries, for
-// libraries that the loader's own configuration does not name.
+// CUDADirs returns the folders of CUDA toolkits and of system libraries, which the
+// loader's configuration may lack.
 func CUDADirs() []string {
 	var dirs []string
 	for _, name := range []string{"CUDA_HOME", "CUDA_PATH"} {
@@ -62,7 +62,7 @@ func CUDADirs() []string {
 		"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/lib", "/run/opengl-driver/lib")
 }
 
-// newestFirst orders what a pattern matches by name, descending.
+// newestFirst returns the paths that match a pattern, sorted by name in descending order.
 func newestFirst(pattern string) []string {
 	matches, err := filepath.Glob(pattern)
 	if err != nil {

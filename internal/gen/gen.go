@@ -1,5 +1,6 @@
-// Package gen makes input values with integer arithmetic and at most one rounding,
-// so that a seed gives the same bits on every machine.
+// Package gen generates random input values with integer arithmetic and at most one
+// rounding, so that a seed gives the same bits on every machine. It knows nothing of what
+// the values are used for.
 package gen
 
 import "math"
@@ -7,7 +8,7 @@ import "math"
 // Generator is a sequence of random numbers (SplitMix64).
 type Generator struct{ state uint64 }
 
-// New starts the sequence that a name stands for.
+// New returns the generator of a name.
 func New(name string) *Generator {
 	g := &Generator{state: 0xcbf29ce484222325}
 	for _, b := range []byte(name) { // FNV-1a
@@ -16,18 +17,18 @@ func New(name string) *Generator {
 	return g
 }
 
-// Seeded starts the sequence of a number.
+// Seeded returns the generator of a seed.
 func Seeded(seed uint64) *Generator { return &Generator{state: seed} }
 
-// Place turns g to the sequence that belongs to a place of what key stands for: what
-// is drawn there depends on nothing else.
+// Place sets g to the sequence of row r and column c under a key. The values that follow
+// depend on nothing else.
 func (g *Generator) Place(key uint64, r, c int) {
 	g.state = key ^ uint64(r)*0xd1342543de82ef95
 	g.state = g.Next() ^ uint64(c)*0xaf251af3b0f025b5
 	g.state = g.Next()
 }
 
-// Next is 64 random bits.
+// Next returns 64 random bits.
 func (g *Generator) Next() uint64 {
 	g.state += 0x9e3779b97f4a7c15
 	z := g.state
@@ -36,27 +37,27 @@ func (g *Generator) Next() uint64 {
 	return z ^ z>>31
 }
 
-// Below is an integer in [0, n).
+// Below returns an integer in [0, n).
 func (g *Generator) Below(n int) int { return int(g.Next() % uint64(n)) }
 
-// Ordinary is a number of either sign between 2^-9 and 2^3, its exponent uniform.
+// Ordinary returns a number of either sign between 2^-9 and 2^3 with a uniform exponent.
 func (g *Generator) Ordinary() float32 { return g.Exponents(-9, 3) }
 
-// Exponents is a number of either sign in [2^low, 2^high), its exponent uniform.
+// Exponents returns a number of either sign in [2^low, 2^high) with a uniform exponent.
 func (g *Generator) Exponents(low, high int) float32 {
 	r := g.Next()
 	e := low + int(r>>32)%(high-low)
 	return math.Float32frombits(uint32(r)&0x807fffff | uint32(e+127)<<23)
 }
 
-// Uniform is a multiple of 2^-20 in [low, high), for integers low and high.
+// Uniform returns a multiple of 2^-20 in [low, high), for integers low and high.
 func (g *Generator) Uniform(low, high int) float32 {
 	steps := uint64(high-low) << 20
 	return float32(int64(low)<<20+int64(g.Next()%steps)) * 0x1p-20
 }
 
-// Normal is nearly a standard normal variable: the sum of twelve uniform ones,
-// less six, and a multiple of 2^-40, rounded to binary32.
+// Normal returns an approximately standard normal number: the sum of twelve uniform ones
+// minus six, plus a small multiple of 2^-40, rounded to binary32.
 func (g *Generator) Normal() float32 {
 	const mask = 1<<20 - 1
 	sum := int64(-6 << 20)
@@ -76,8 +77,8 @@ var specials = []uint32{
 	0x3f800000, 0xbf800000,
 }
 
-// Special is a zero, an infinity, a NaN, a subnormal or an extreme half of the
-// time, and ordinary otherwise.
+// Special returns a special value (zero, infinity, NaN, subnormal, extreme) half of the
+// time, and an ordinary one otherwise.
 func (g *Generator) Special() float32 {
 	r := g.Next()
 	if r&1 == 0 {

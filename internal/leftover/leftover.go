@@ -1,9 +1,8 @@
-// Package leftover removes what a process would leave behind if it ended early:
-// temporary files and folders, and the compilers that it has started.
+// Package leftover cleans up when a process ends early: it removes temporary files and
+// folders, and kills compilers that the process has started.
 //
-// A program that ends by itself cleans up where it made something, and needs none of
-// this. One that is interrupted may not be able to wait for that: it calls [Remove] and
-// exits.
+// A program that ends normally does its own cleanup and does not need this package. An
+// interrupted program that cannot wait for that calls [Remove] and exits.
 package leftover
 
 import (
@@ -17,7 +16,7 @@ var registry struct {
 	removals map[int]func()
 }
 
-// Add registers a function that [Remove] is to call, until forget is called.
+// Add registers a cleanup function for [Remove]; forget unregisters it.
 func Add(remove func()) (forget func()) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -38,8 +37,8 @@ func add(remove func()) (forget func()) {
 	}
 }
 
-// Make creates something and registers its removal in one step, so that [Remove] does
-// not run in between. If create fails, nothing is registered.
+// Make calls create and registers the cleanup that it returns, in one step, so that
+// [Remove] does not run in between. If create fails, nothing is registered.
 func Make(create func() (remove func(), err error)) (forget func(), err error) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -50,7 +49,8 @@ func Make(create func() (remove func(), err error)) (forget func(), err error) {
 	return add(remove), nil
 }
 
-// Folder is os.MkdirTemp with a function that removes the folder and all in it.
+// Folder creates a temporary folder, like os.MkdirTemp, and registers its removal. It
+// returns a function that removes the folder and all its content.
 func Folder(dir, pattern string) (path string, remove func(), err error) {
 	forget, err := Make(func() (func(), error) {
 		var err error
@@ -66,16 +66,16 @@ func Folder(dir, pattern string) (path string, remove func(), err error) {
 	}, nil
 }
 
-// Whole runs a step that must be done whole or not at all: [Remove] waits for its end,
-// and once Remove has begun the step does not begin. Steps must be short.
+// Whole runs a step that must be done completely or not at all: [Remove] waits for its
+// end, and once Remove has begun, no step begins. Steps must be short.
 func Whole(step func() error) error {
 	registry.Lock()
 	defer registry.Unlock()
 	return step()
 }
 
-// Remove calls what is registered, the latest first. The process is to exit when it
-// returns: functions of this package block from then on.
+// Remove calls the registered functions, latest first. The process must then exit: the
+// functions of this package block from then on.
 func Remove() {
 	registry.Lock()
 	for id := registry.next; id > 0; id-- {

@@ -1,5 +1,5 @@
-// Package newfile writes files that appear whole or not at all, one alone or several
-// together. It knows nothing of what they hold.
+// Package newfile writes files atomically, one alone or several together. It knows
+// nothing of their content. Start with Write and Batch.
 package newfile
 
 import (
@@ -16,8 +16,7 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// Write writes one file. What stood at path before is replaced; after an error it is as
-// it was.
+// Write writes one file. An existing file is replaced, or kept if there is an error.
 func Write(path string, write func(io.Writer) error) error {
 	var b Batch
 	defer b.Discard()
@@ -27,11 +26,11 @@ func Write(path string, write func(io.Writer) error) error {
 	return b.Commit()
 }
 
-// Batch is a set of files that replace what stands at their paths together. The zero
-// Batch is empty.
+// Batch is a set of files that appear together and replace existing ones. The zero Batch
+// is empty.
 type Batch struct {
-	// Stop, if it is set, is called between pieces of a few megabytes. Write ends with the
-	// error that it returns.
+	// Stop, if set, is called every few megabytes. If it returns an error, Write returns
+	// that error.
 	Stop func() error
 
 	files  []staged
@@ -40,18 +39,18 @@ type Batch struct {
 
 // staged is a file under a temporary name in the folder of its target.
 type staged struct {
-	path              string // as it was given
+	path              string // as given
 	target, temporary string
-	former            string // where the file that is replaced waits for the end of Commit; "" if there is none
+	former            string // temporary name of the replaced file during Commit; "" if there is none
 	isInPlace         bool
-	forget            func() // that an interrupt would have to remove the temporary file
+	forget            func() // unregisters the temporary file from package leftover
 }
 
-// Write writes a file under a temporary name beside path, and returns once it is on the
-// disk.
+// Write writes a file under a temporary name in the folder of path, and waits until it is
+// on disk.
 func (b *Batch) Write(path string, write func(io.Writer) error) error {
-	// A link is followed, and what is not a file (a device, a pipe) is left alone:
-	// renaming would put a file in its place.
+	// Follow links, and refuse what is not a regular file, such as a device or a pipe:
+	// renaming would replace it by a file.
 	target, mode, isReplaced := path, os.FileMode(0o666), false
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
@@ -65,8 +64,8 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 	if slices.ContainsFunc(b.files, func(f staged) bool { return f.target == target }) {
 		return fmt.Errorf("%s: written twice", path)
 	}
-	// Not os.CreateTemp, whose files are private: these have the permissions of
-	// the file they replace, or of any file a program writes.
+	// Not os.CreateTemp, whose files are private: this file gets the permissions of the
+	// file it replaces, or those of any new file.
 	temporary := temporaryName(target)
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -75,7 +74,7 @@ func (b *Batch) Write(path string, write func(io.Writer) error) error {
 	forget := leftover.Add(func() { os.Remove(temporary) })
 	b.files = append(b.files, staged{path: path, target: target, temporary: temporary, forget: forget})
 	if isReplaced {
-		err = out.Chmod(mode) // which the umask does not narrow
+		err = out.Chmod(mode) // unlike OpenFile, not limited by the umask
 	}
 	if err == nil {
 		err = write(&stoppable{out, b.Stop})
@@ -93,7 +92,7 @@ func (b *Batch) move(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// stoppable writes in pieces and may end between them.
+// stoppable writes in pieces and calls stop between them.
 type stoppable struct {
 	out  io.Writer
 	stop func() error
@@ -116,10 +115,10 @@ func (w *stoppable) Write(data []byte) (int, error) {
 	return written, nil
 }
 
-// Commit puts the files in place in the order in which they were written. The last one
-// is taken for the one that names the others: the file it replaces goes first, so that
-// a program that ends in between leaves no old list of new files. After an error
-// everything is as it was.
+// Commit moves the files into place, in the order in which they were written. The last
+// one is assumed to be an index of the others: the old index is moved away first, so that
+// a program that ends in between does not leave an old index of new files. After an error
+// all files are as they were.
 func (b *Batch) Commit() error {
 	if len(b.files) == 1 { // the file system replaces one file in one step
 		f := &b.files[0]
@@ -148,13 +147,13 @@ func (b *Batch) Commit() error {
 	}
 	for _, f := range b.files {
 		if f.former != "" {
-			os.Remove(f.former) // the new files stand; at worst an old one stays beside them
+			os.Remove(f.former) // the new files are in place; at worst an old one remains
 		}
 	}
 	return nil
 }
 
-// restore puts back what Commit has replaced, the last file last.
+// restore undoes Commit, in the order of the files.
 func (b *Batch) restore() error {
 	var failed []error
 	for i := range b.files {
@@ -170,7 +169,7 @@ func (b *Batch) restore() error {
 	return errors.Join(failed...)
 }
 
-// Discard removes the files that Commit has not put in place.
+// Discard removes the files that Commit has not moved into place.
 func (b *Batch) Discard() {
 	for _, f := range b.files {
 		if !f.isInPlace {
@@ -193,7 +192,7 @@ func inFile(path string, err error) error {
 	return &Error{Path: path, Err: err}
 }
 
-// Error is a file that could not be written.
+// Error reports a file that could not be written.
 type Error struct {
 	Path string
 	Err  error

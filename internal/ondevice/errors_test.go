@@ -21,8 +21,8 @@ import (
 	"tokitai/tensor"
 )
 
-// TestMissing opens devices, and computes on them, in processes that lack something: a
-// library, a compiler, a GPU. Each gives an error of a type, which says what is missing.
+// TestMissing opens devices, and computes on them, in processes that lack a library, a
+// compiler or a GPU. Each error has the right type and says what is missing.
 func TestMissing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux, which alone has GPUs here")

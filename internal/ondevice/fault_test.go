@@ -28,7 +28,7 @@ KERNEL(tame, 32)(const Params p) { p.to[threadIdx.x] = threadIdx.x; }
 KERNEL(wild, 32)(const Params p) { *(volatile unsigned*)p.wild = threadIdx.x; }
 `
 
-// program is a text in the dialect of kernels, made complete for a kind of device.
+// program returns a text in the dialect of kernels, made complete for a kind of device.
 func program(kind, name, text string) compile.Source {
 	s := compile.Source{Name: name, Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}}
 	if kind == "sim" {
@@ -42,7 +42,7 @@ func program(kind, name, text string) compile.Source {
 // unmapped is an address that no allocation has.
 const unmapped = 1 << 12
 
-// kernels are the two, loaded, with a buffer for the first.
+// kernels holds the two kernels, loaded, with a buffer for the first.
 type kernels struct {
 	module     *gpu.Module
 	tame, wild *gpu.Function
@@ -77,8 +77,8 @@ func (k *kernels) run(q *gpu.Queue, f *gpu.Function) error {
 	}, nil)
 }
 
-// TestIllegalAccess has a kernel store to an address that is not there. That ends the
-// device for its process, so it happens in another.
+// TestIllegalAccess lets a kernel store to an unmapped address. That loses the device for
+// its process, so it runs in another one.
 func TestIllegalAccess(t *testing.T) {
 	if isSimulated() {
 		t.Skip("needs a GPU: in the simulator such a store would end this process")
@@ -101,7 +101,7 @@ func TestIllegalAccess(t *testing.T) {
 
 func init() { roles["fault"] = fault }
 
-// fault loses the device and looks at what follows.
+// fault loses the device and checks what follows.
 func fault(args []string, _ io.Reader, out io.Writer) error {
 	name, mode := args[0], args[1]
 	opened, err := backends.Open(name)

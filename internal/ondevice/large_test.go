@@ -35,8 +35,8 @@ var (
 	patternCols = choose(135, 1031) // 16 bytes are 8 elements: one less
 )
 
-// beyond is a number of rows of that many columns with more elements than 32 bits count,
-// and in the simulator a small one.
+// beyond returns a number of rows with more than 2³² elements in all, or a small number in
+// the simulator.
 func beyond(cols int) int { return choose(3*patternRows/2, 1<<32/cols+patternRows) }
 
 func newPattern(name string, d num.DType) num.Array {
@@ -102,7 +102,7 @@ func checkRepeated(t *testing.T, what string, x *tensor.Tensor, pattern num.Arra
 
 func byPattern(r int) int { return r % patternRows }
 
-// answerOf is what the reference makes of a pattern.
+// answerOf returns the reference's result for a pattern.
 func answerOf(t *testing.T, d *def.Definition, pattern num.Array) num.Array {
 	t.Helper()
 	out := num.NewArray(pattern.DType, pattern.Rows, pattern.Cols)

@@ -1,8 +1,8 @@
-// Package ondevice tests everything at once on one device: operations, definitions of
-// users, memory, faults and errors, as a program meets them. The device is the one that
-// TOKITAI_DEVICE names (cuda:0, sim, sim:64); without it NVIDIA's first where
-// TOKITAI_REQUIRE lists cuda, else the simulator, in small sizes. The package's test
-// binary needs neither Go nor the sources: docs/gpu.md tells how to run it on a machine
+// Package ondevice tests the whole project on one device: operations, user definitions,
+// memory, faults and errors, as a program meets them. The device is the one that
+// TOKITAI_DEVICE names (cuda:0, sim, sim:64). By default it is the first NVIDIA GPU if
+// TOKITAI_REQUIRE lists cuda, else the simulator, with small sizes. The package's test
+// binary needs neither Go nor the sources: docs/gpu.md says how to run it on a machine
 // with a GPU.
 package ondevice
 
@@ -31,7 +31,7 @@ import (
 	"tokitai/tensor"
 )
 
-// roleEnv makes the test binary a child of one of its tests; roles says what a child does.
+// roleEnv makes the test binary a child process of one of its tests, in one of the roles.
 const roleEnv = "TOKITAI_TEST_ROLE"
 
 var roles = map[string]func(args []string, in io.Reader, out io.Writer) error{}
@@ -62,7 +62,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// child is this program again, in a role. Settings are NAME=value.
+// child returns a command that runs this binary in a role. Settings are NAME=value.
 func child(t *testing.T, role string, args []string, settings ...string) *exec.Cmd {
 	t.Helper()
 	if roles[role] == nil {
@@ -75,10 +75,10 @@ func child(t *testing.T, role string, args []string, settings ...string) *exec.C
 	return c
 }
 
-// isSimulated reports whether tests run on the CPU after all, and should be small.
+// isSimulated reports whether tests run in the simulator and should be small.
 func isSimulated() bool { return strings.HasPrefix(gputest.Chosen(), "sim") }
 
-// choose is small in the simulator and large on a GPU.
+// choose returns small in the simulator and large on a GPU.
 func choose[T any](small, large T) T {
 	if isSimulated() {
 		return small
@@ -109,8 +109,8 @@ func newQueue(t testing.TB, dev device.Device, opts ...engine.Option) *engine.Qu
 	return q
 }
 
-// eachOf runs work for every item, on all processors: most of the time goes into
-// compilers. Errors name the item and end nothing else.
+// eachOf runs work for every item, on all processors, since most of the time goes into
+// compilers. An error names the item and does not stop the others.
 func eachOf[T fmt.Stringer](t *testing.T, items []T, work func(item T) error) {
 	t.Helper()
 	next := make(chan T)
@@ -158,7 +158,7 @@ func allShipped() []shipped {
 	return list
 }
 
-// inF16 is every definition once, with most operands in f16 where it has that.
+// inF16 returns every definition once, in f16 where it can be.
 func inF16() []shipped {
 	var list []shipped
 	for _, s := range allShipped() {
@@ -169,7 +169,7 @@ func inF16() []shipped {
 	return list
 }
 
-// someShipped is one of each kind of kernel.
+// someShipped returns one of each kind of kernel.
 func someShipped() []shipped {
 	return slices.DeleteFunc(inF16(), func(s shipped) bool {
 		return !slices.Contains([]string{"gemm.forward", "softmax.forward", "embedding.backward", "norm.square_sum"}, s.d.Name)
@@ -226,7 +226,7 @@ func (s shipped) newCall(sizes map[string]int) (*call, error) {
 	return c, nil
 }
 
-// shapeOf is the shape of a tensor for an operand that is folded into a matrix.
+// shapeOf returns the shape of a tensor for an operand that is given as a matrix.
 func shapeOf(o *def.Operand, a num.Array) []int {
 	switch len(o.Dims) {
 	case 0:
@@ -237,8 +237,8 @@ func shapeOf(o *def.Operand, a num.Array) []int {
 	return []int{a.Rows, a.Cols}
 }
 
-// tensors puts operands on a device: those of before where they are only read, and
-// tensors of their own for the others.
+// tensors puts operands on a device. It reuses the tensors of before for operands that
+// are only read.
 func (c *call) tensors(dev device.Device, before []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	var list []*tensor.Tensor
 	for i := range c.operands {
@@ -256,7 +256,7 @@ func (c *call) tensors(dev device.Device, before []*tensor.Tensor) ([]*tensor.Te
 	return list, nil
 }
 
-// outputs are the bytes of the results, one after the other.
+// outputs returns the bytes of the results, one after the other.
 func (c *call) outputs(tensors []*tensor.Tensor) ([]byte, error) {
 	var list []byte
 	for i, x := range tensors {
@@ -275,7 +275,7 @@ func (c *call) outputs(tensors []*tensor.Tensor) ([]byte, error) {
 	return list, nil
 }
 
-// canonical makes all NaN one: they have no other bits that count.
+// canonical replaces every NaN by the canonical one.
 func canonical(d num.DType, raw []byte) {
 	if !d.IsFloat() {
 		return

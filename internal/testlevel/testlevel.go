@@ -1,6 +1,6 @@
-// Package testlevel says how much a test does. `go test ./...` is for every machine at every
-// moment, so it takes level smoke: a little of everything. What takes longer has a level at
-// which it runs, named by the environment variable TOKITAI_LEVEL, and a step of .ci/run.
+// Package testlevel controls how much tests do. `go test ./...` has to be quick on every
+// machine, so it runs at level smoke: a little of everything. Longer tests run at a higher
+// level, set by the environment variable TOKITAI_LEVEL, and in a step of .ci/run.
 package testlevel
 
 import (
@@ -14,20 +14,21 @@ import (
 type Level uint8
 
 const (
-	Smoke      Level = iota // what go test does by itself
-	Quick                   // minutes for everything: what .ci/run does, by steps
+	Smoke      Level = iota // the default of go test
+	Quick                   // minutes for everything: the steps of .ci/run
 	Full                    // minutes for a package
 	Exhaustive              // every argument
 )
 
-// Variable names the environment variable.
+// Variable is the environment variable that sets the level.
 const Variable = "TOKITAI_LEVEL"
 
 var names = []string{"smoke", "quick", "full", "exhaustive"}
 
 func (l Level) String() string { return names[l] }
 
-// parse reads the variable's value. A name that means nothing must not pass for less.
+// parse parses the variable's value. An unknown name is an error, so that a typing mistake
+// does not lower the level.
 func parse(s string) (Level, error) {
 	if s == "" {
 		return Smoke, nil
@@ -35,10 +36,10 @@ func parse(s string) (Level, error) {
 	if i := slices.Index(names, s); i >= 0 {
 		return Level(i), nil
 	}
-	return 0, fmt.Errorf("%s is %q, want one of %v", Variable, s, names)
+	return 0, fmt.Errorf("%s: got %q, want one of %v", Variable, s, names)
 }
 
-// Current is the level of this process.
+// Current returns the level of this process. It exits if the variable is invalid.
 func Current() Level {
 	l, err := parse(os.Getenv(Variable))
 	if err != nil {
@@ -48,14 +49,14 @@ func Current() Level {
 	return l
 }
 
-// Pick returns what the current level asks for: the first value at smoke, the second at
-// quick, and so on; the last one stands for all levels above it.
+// Pick returns the value for the current level: the first at smoke, the second at quick,
+// and so on; the last value is for all higher levels.
 func Pick[T any](smoke T, above ...T) T {
 	values := append([]T{smoke}, above...)
 	return values[min(int(Current()), len(values)-1)]
 }
 
-// Need skips the test below a level.
+// Need skips the test if the current level is below l.
 func Need(t testing.TB, l Level, why string) {
 	t.Helper()
 	if Current() < l {

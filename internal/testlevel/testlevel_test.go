@@ -37,7 +37,7 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%q: skipped because %q, want skipped to be %v", want.value, asked.reason, want.skips)
 		}
 	}
-	if _, err := parse("quickly"); err == nil || err.Error() != `TOKITAI_LEVEL is "quickly", want one of [smoke quick full exhaustive]` {
+	if _, err := parse("quickly"); err == nil || err.Error() != `TOKITAI_LEVEL: got "quickly", want one of [smoke quick full exhaustive]` {
 		t.Errorf("an unknown name: %v", err)
 	}
 }

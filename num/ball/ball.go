@@ -15,7 +15,7 @@ var _ Number[Ball] = Ball{}
 
 var unknown = Ball{math.NaN(), math.Inf(1)}
 
-// FromFloat64 is exactly x; NaN and infinities carry no information.
+// FromFloat64 returns the ball of exactly x; it is unknown if x is NaN or infinite.
 func FromFloat64(x float64) Ball {
 	if x-x != 0 {
 		return unknown
@@ -50,7 +50,7 @@ const (
 	grow  = 1 + 0x1p-48
 )
 
-// outward makes a Ball of a midpoint and a radius computed in plain float64.
+// outward returns a Ball of a midpoint and a radius computed in plain float64.
 //
 // Lemma. Write u = 2^-53. If the exact midpoint lies within
 // |c|*2^-52*(1+2^-49) + 2^-1024 of c, and the exact radius is at most
@@ -170,8 +170,8 @@ func (a Ball) Abs() Ball {
 	return between(0, sumUp(m, a.Rad))
 }
 
-// Max is an operand itself where the balls are apart: d >= s*(1+2^-48), with one
-// rounding in d and two in s*grow, leaves no doubt.
+// Max returns an operand itself if the balls are apart: d >= s*(1+2^-48) proves it, with
+// one rounding in d and two in s*grow.
 func (a Ball) Max(b Ball) Ball {
 	d, s := a.Mid-b.Mid, float64((a.Rad+b.Rad)*grow)
 	switch {
@@ -244,7 +244,7 @@ func (a Ball) Sum(terms []Ball) Ball {
 	return outward(c, r+float64(abs*float64(nu*nu)))
 }
 
-// Widen lets the radius grow by (|Mid|+Rad)*u + eta.
+// Widen adds (|Mid|+Rad)*u + eta to the radius.
 func (a Ball) Widen(u, eta float64) Ball {
 	m := math.Abs(a.Mid) + a.Rad
 	if eta == 0 && (u == 0 || m == 0) {
@@ -292,8 +292,8 @@ func (a Ball) Endpoints() (lo, hi float64) {
 	return 0 - sumOdd(-a.Mid, a.Rad), sumOdd(a.Mid, a.Rad)
 }
 
-// between is a ball around [lo, hi]; unknown unless both are finite. Any midpoint
-// would do: the radius is measured from the one taken.
+// between returns a ball around [lo, hi]; unknown unless both are finite. The midpoint
+// may round: the radius is measured from it.
 func between(lo, hi float64) Ball {
 	if lo == hi {
 		return FromFloat64(lo)
@@ -309,7 +309,7 @@ func twoSum(x, y float64) (s, e float64) {
 	return s, (x - (s - v)) + (y - v)
 }
 
-// sumUp is x+y rounded up.
+// sumUp returns x+y rounded up.
 func sumUp(x, y float64) float64 {
 	s, e := twoSum(x, y)
 	if e > 0 {
@@ -318,13 +318,13 @@ func sumUp(x, y float64) float64 {
 	return s
 }
 
-// sumOdd is x+y rounded to odd: if inexact, the neighbour with an odd last bit.
+// sumOdd returns x+y rounded to odd: if inexact, the neighbour with an odd last bit.
 func sumOdd(x, y float64) float64 {
 	return toOdd(twoSum(x, y))
 }
 
-// toOdd takes s, the float64 nearest to s+e, to the neighbour on the side of e if s+e
-// is not s and s is even.
+// toOdd returns s+e rounded to odd, where s is the float64 nearest to it: the neighbour
+// of s on the side of e if s+e is not s and s is even.
 func toOdd(s, e float64) float64 {
 	bits := math.Float64bits(s)
 	switch {
@@ -336,5 +336,5 @@ func toOdd(s, e float64) float64 {
 	return math.Float64frombits(bits - 1)
 }
 
-// pow2 is 2^n for -1022 <= n <= 1023.
+// pow2 returns 2^n for -1022 <= n <= 1023.
 func pow2(n int) float64 { return math.Float64frombits(uint64(n+1023) << 52) }

@@ -22,8 +22,8 @@ const (
 	radPrec = 32
 )
 
-// NewBig is exactly x (the precision rises to hold it), for a computation at prec
-// bits; NaN and infinities carry no information.
+// NewBig returns the ball of exactly x for a computation at prec bits, or more if x needs
+// more; it is unknown if x is NaN or infinite.
 func NewBig(x float64, prec uint) Big {
 	prec = max(prec, minPrec)
 	if x-x != 0 {
@@ -50,11 +50,11 @@ func (a Big) Pi() Big {
 	return settleRel(z, z.Prec()-1)
 }
 
-// Mid returns the midpoint, Rad the radius; both new.
+// Mid returns a copy of the midpoint, Rad of the radius.
 func (a Big) Mid() *big.Float { return new(big.Float).Set(a.m()) }
 func (a Big) Rad() *big.Float { return new(big.Float).Set(a.r()) }
 
-// Prec is the precision in bits at which operations on a work.
+// Prec returns the precision in bits at which operations on a work.
 func (a Big) Prec() uint { return max(a.prec, minPrec) }
 
 func (a Big) String() string {
@@ -130,7 +130,7 @@ func down() *big.Float {
 // absUp takes the magnitude first: Abs itself would round -x the other way.
 func absUp(x *big.Float) *big.Float { return up().Set(new(big.Float).Abs(x)) }
 
-// distUp is |x-y|.
+// distUp returns |x-y|, rounded up.
 func distUp(x, y *big.Float) *big.Float {
 	if x.Cmp(y) < 0 {
 		x, y = y, x
@@ -145,8 +145,8 @@ func upFloat64(x float64) *big.Float   { return up().SetFloat64(x) }
 
 var one = new(big.Float).SetInt64(1)
 
-// settle makes a ball of a midpoint rounded to nearest just now and the propagated
-// radius (nil is 0).
+// settle returns a ball of a midpoint just rounded to nearest, and the propagated radius
+// (nil is 0).
 func settle(z, r *big.Float) Big {
 	if z.IsInf() {
 		return unknownBig(z.Prec())
@@ -168,7 +168,7 @@ func settle(z, r *big.Float) Big {
 	return Big{mid: z, rad: r, prec: z.Prec()}
 }
 
-// settleRel makes a ball of a midpoint with relative error at most 2^-bits.
+// settleRel returns a ball of a midpoint with relative error at most 2^-bits.
 func settleRel(z *big.Float, bits uint) Big {
 	return Big{mid: z, rad: up().SetMantExp(absUp(z), -int(bits)), prec: z.Prec()}
 }
@@ -203,7 +203,7 @@ func (a Big) Mul(b Big) Big {
 	return settle(newMid(p).Mul(a.m(), b.m()), r)
 }
 
-// Sqr is m²+r² ± 2|m|r, or [0, (|m|+r)²]: see Ball.Sqr.
+// Sqr returns m²+r² ± 2|m|r, or [0, (|m|+r)²]: see Ball.Sqr.
 func (a Big) Sqr() Big {
 	p, ok := prepare(a, a)
 	if !ok {
@@ -352,7 +352,7 @@ func (a Big) Scale2(n int) Big {
 	return z
 }
 
-// Sum adds from left to right: at the precision of a Big its roundings do not count.
+// Sum adds from left to right: at the precision of a Big its roundings do not matter.
 func (a Big) Sum(terms []Big) Big {
 	for _, t := range terms {
 		a = a.Add(t)
@@ -403,7 +403,7 @@ func (a Big) ends() (lo, hi *big.Float) {
 	return lo, hi
 }
 
-// betweenBig is a ball around [lo, hi].
+// betweenBig returns a ball around [lo, hi].
 func betweenBig(lo, hi *big.Float, prec uint) Big {
 	c := newMid(prec).Add(lo, hi)
 	c.SetMantExp(c, -1)

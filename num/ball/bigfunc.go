@@ -21,12 +21,12 @@ func (a Big) increasing(at bigAt) Big {
 	return l.Hull(h)
 }
 
-// slopeRadius is slope * r * (1 + k*r).
+// slopeRadius returns slope * r * (1 + k*r).
 func slopeRadius(slope, r *big.Float, k float64) *big.Float {
 	return mulUp(mulUp(slope, r), addUp(upFloat64(1), mulUp(r, upFloat64(k))))
 }
 
-// magUp is the largest magnitude in a.
+// magUp returns the largest magnitude in a.
 func (a Big) magUp() *big.Float { return addUp(absUp(a.m()), a.r()) }
 
 func (a Big) hasRadAtMost(x float64) bool { return a.r().Cmp(big.NewFloat(x)) <= 0 }
@@ -37,10 +37,10 @@ func at(f func(*big.Float, uint) *big.Float, x *big.Float, p uint) Big {
 	return settle(newMid(p).Set(z.mid), z.rad)
 }
 
-// isBeyond reports |x| >= 2^limit.
+// isBeyond reports whether |x| >= 2^limit.
 func isBeyond(x *big.Float, limit int) bool { return x.MantExp(nil) > limit }
 
-// atMost is [0, 2^-2^20], what is left of exp beyond the limit.
+// atMost returns [0, 2^-2^20], which contains exp(x) for x <= -2^20.
 func atMost(p uint) Big {
 	h := new(big.Float).SetMantExp(one, -1<<bigLimit-1)
 	return Big{mid: newMid(p).Set(h), rad: up().Set(h), prec: p}
@@ -122,7 +122,7 @@ func (a Big) Log() Big {
 	return a.increasing(bigLogAt)
 }
 
-// rounded is a at precision p, what the rounding loses in its radius.
+// rounded returns a at precision p, with the rounding error added to the radius.
 func (a Big) rounded(p uint) Big {
 	if !a.Known() {
 		return unknownBig(p)
@@ -130,10 +130,10 @@ func (a Big) rounded(p uint) Big {
 	return settle(newMid(p).Set(a.m()), a.rad)
 }
 
-// ln2 encloses log 2.
+// bigLn2 encloses log 2.
 func bigLn2(p uint) Big { return bigLogAt(two, p) }
 
-// bigExp2At is 2^n*exp(f*ln2), n the integer nearest to x and f = x-n exactly.
+// bigExp2At returns 2^n*exp(f*ln2), n the integer nearest to x and f = x-n exactly.
 func bigExp2At(x *big.Float, p uint) Big {
 	switch {
 	case !isBeyond(x, bigLimit):
@@ -168,7 +168,7 @@ func (a Big) Exp2() Big {
 	return a.increasing(bigExp2At)
 }
 
-// bigLog2At is log(x)/log(2), or exact.
+// bigLog2At returns log(x)/log(2), exact if x is a power of two.
 func bigLog2At(x *big.Float, p uint) Big {
 	if x.Sign() > 0 && !x.IsInf() && x.MinPrec() == 1 {
 		return Big{mid: newMid(p).SetInt64(int64(x.MantExp(nil)) - 1), prec: p}
@@ -196,7 +196,7 @@ func (a Big) Log2() Big {
 	return a.increasing(bigLog2At)
 }
 
-// bigLog1pAt is log(1+x): 1+x is exact for |x| < 1, and rounds at 16 more bits than
+// bigLog1pAt returns log(1+x): 1+x is exact for |x| < 1, and rounds at 16 more bits than
 // asked for beyond, which the logarithm, above 1/2 there, does not show. Where x is so
 // small that 1+x would be long, it is x within x².
 func bigLog1pAt(x *big.Float, p uint) Big {

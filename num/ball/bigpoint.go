@@ -17,7 +17,7 @@ import (
 // bigLimit bounds the arguments of the exponential functions, 2^20 in magnitude.
 const bigLimit = 20
 
-// bigExpm1Pos is exp(x)-1 for 0 < x < 2^20.
+// bigExpm1Pos returns exp(x)-1 for 0 < x < 2^20.
 //
 // y = x*2^-k is below 2^-h, h = floor(sqrt(p)). exp(y)-1 = y*s,
 // s = 1 + y/2*(1 + y/3*(1 + ... )), n factors; what is cut off is below y^n <= 2^-w.
@@ -57,7 +57,7 @@ func bigExpm1Pos(x *big.Float, p uint) *big.Float {
 
 var two = new(big.Float).SetInt64(2)
 
-// bigExpm1 is exp(x)-1 for 0 < |x| < 2^20; for x < 0 it is -E/(E+1), E = exp(-x)-1,
+// bigExpm1 returns exp(x)-1 for 0 < |x| < 2^20; for x < 0 it is -E/(E+1), E = exp(-x)-1,
 // whose relative error is that of E times 1/(E+1), plus 2d.
 func bigExpm1(x *big.Float, p uint) *big.Float {
 	z := bigExpm1Pos(new(big.Float).Abs(x), p+3)
@@ -68,7 +68,7 @@ func bigExpm1(x *big.Float, p uint) *big.Float {
 	return z
 }
 
-// bigExp is exp(x) for 0 < |x| < 2^20: E+1, or 1/(E+1) for x < 0.
+// bigExp returns exp(x) for 0 < |x| < 2^20: E+1, or 1/(E+1) for x < 0.
 func bigExp(x *big.Float, p uint) *big.Float {
 	z := bigExpm1Pos(new(big.Float).Abs(x), p+3)
 	z.Add(z, one)
@@ -78,7 +78,7 @@ func bigExp(x *big.Float, p uint) *big.Float {
 	return z
 }
 
-// bigLog is log x for x > 0, x ≠ 1, 2^-2^20 < x < 2^(2^20).
+// bigLog returns log x for x > 0, x ≠ 1, 2^-2^20 < x < 2^(2^20).
 //
 // With any y, log x = y + log(1+d), d = x*exp(-y) - 1. y is math.Log's value: nothing
 // depends on it but the number of terms of log(1+d), which is taken from d itself.
@@ -131,7 +131,7 @@ func bigLog(x *big.Float, p uint) *big.Float {
 	return z.Add(z, s.Mul(s, d))
 }
 
-// bigTanh is tanh(x) = E/(E+2), E = exp(2|x|)-1, for 0 < |x| < 2^19: the relative
+// bigTanh returns tanh(x) = E/(E+2), E = exp(2|x|)-1, for 0 < |x| < 2^19: the relative
 // error of E counts at most once, plus 2d.
 func bigTanh(x *big.Float, p uint) *big.Float {
 	a := new(big.Float).Abs(x)
@@ -143,7 +143,7 @@ func bigTanh(x *big.Float, p uint) *big.Float {
 	return z
 }
 
-// bigSigmoid is 1/(1+exp(-x)) for 0 < |x| < 2^20: with E = exp(|x|)-1 it is
+// bigSigmoid returns 1/(1+exp(-x)) for 0 < |x| < 2^20: with E = exp(|x|)-1 it is
 // (E+1)/(E+2) for x > 0 and 1/(E+2) for x < 0.
 func bigSigmoid(x *big.Float, p uint) *big.Float {
 	z := bigExpm1Pos(new(big.Float).Abs(x), p+3)
@@ -154,7 +154,7 @@ func bigSigmoid(x *big.Float, p uint) *big.Float {
 	return z.Quo(one, t)
 }
 
-// Pi is π rounded to prec bits, off by at most one ulp.
+// Pi returns π rounded to prec bits, off by at most one ulp.
 //
 // π = 16 atan(1/5) - 4 atan(1/239) (Machin) in integers scaled by 2^(prec+64). Every
 // term of the two series is cut twice, by less than one unit each; there are fewer
@@ -168,7 +168,7 @@ func Pi(prec uint) *big.Float {
 	return x.SetMantExp(x, -int(w))
 }
 
-// atanInv is atan(1/n) * 2^w.
+// atanInv returns atan(1/n) * 2^w.
 func atanInv(n int64, w uint) *big.Int {
 	power := new(big.Int).Lsh(big.NewInt(1), w)
 	power.Quo(power, big.NewInt(n))

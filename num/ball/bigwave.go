@@ -5,13 +5,13 @@ import "math/big"
 // Sine and cosine of a Big.
 
 // bigWaveLimit bounds the exponent of arguments that are reduced, since π is needed to as
-// many bits. Beyond, all that is said is that the result lies in [-1, 1].
+// many bits. Beyond, the result is [-1, 1].
 const bigWaveLimit = 1 << 12
 
 func bigEveryWave(p uint) Big { return Big{rad: upFloat64(1), prec: p} }
 
-// bigQuarter encloses r with x = k*π/2 + r, |r| < 0.8, and gives k modulo 4. π takes as
-// many bits as make the radius 2^-w of r: r is not 0, as π is irrational.
+// bigQuarter encloses r with x = k*π/2 + r, |r| < 0.8, and returns k modulo 4. It takes π
+// to as many bits as make the radius 2^-w of r, which is not 0 since π is irrational.
 func bigQuarter(x *big.Float, w uint) (k int, r Big) {
 	if x.Cmp(big.NewFloat(-0.75)) > 0 && x.Cmp(big.NewFloat(0.75)) < 0 {
 		return 0, BigFromFloat(x, w)
@@ -31,7 +31,7 @@ func bigQuarter(x *big.Float, w uint) (k int, r Big) {
 	}
 }
 
-// bigWave is sin(x + turns*π/2) for x ≠ 0, relative error at most 2^-p: the sine, or with
+// bigWave returns sin(x + turns*π/2) for x ≠ 0, relative error at most 2^-p: the sine, or with
 // one quarter turn the cosine.
 //
 // With r = x - k*π/2 it is one of ±r*s and ±s, s = 1 - y/(i(i+1))*(1 - y/((i+2)(i+3))*...)
@@ -75,8 +75,8 @@ func bigWave(x *big.Float, turns int, p uint) *big.Float {
 func (a Big) Sin() Big { return a.wave(0, Ball.Sin) }
 func (a Big) Cos() Big { return a.wave(1, Ball.Cos) }
 
-// wave encloses the sine after some quarter turns. A wide ball is left to float64: its
-// width is not the precision's.
+// wave encloses the sine of a plus the given quarter turns. It computes a wide ball in
+// float64, since more precision would not make it narrower.
 func (a Big) wave(turns int, wide func(Ball) Ball) Big {
 	p := a.Prec()
 	switch {

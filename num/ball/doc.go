@@ -1,26 +1,26 @@
-// Package ball encloses real numbers: a midpoint and a radius, and operations
-// whose result contains the exact real result for every choice of operands
-// inside their balls.
+// Package ball implements ball arithmetic: a real number is enclosed by a midpoint
+// and a radius, and the result of an operation contains the exact real result for
+// every choice of operands inside their balls.
 //
 // Three types share one method set, the constraint [Number], so that an evaluator
-// is written once and runs over all:
+// is written once for all:
 //
 //   - [Ball]: a float64 midpoint and radius, tens of millions of operations a
 //     second, relative radius from 2^-52 up;
 //   - [Big]: math/big midpoint and radius at a precision carried by the value,
 //     for what a Ball cannot decide;
 //   - [Interval]: two float64 ends, for steps that are correctly rounded to binary32,
-//     which turn ends into ends.
+//     which map ends to ends.
 //
-// A ball may carry no information: it then stands for "any real number, or no
-// number at all". That is what NaN and infinite inputs become, division by a
-// ball that contains 0, the logarithm of a ball that reaches 0, the root of a
-// ball entirely below 0, and every overflow. Known tells; no information in any
-// operand gives no information in the result, even 0 times unknown. The package
-// knows nothing of rounding to storage formats and nothing of special values:
-// classify NaN and infinities before coming here.
+// A ball may be unknown: it then stands for any real number, or none. NaN and
+// infinite inputs become unknown; so do division by a ball that contains 0, the
+// logarithm of a ball that reaches 0, the root of a ball entirely below 0, and every
+// overflow. Known reports whether a ball is known. If any operand is unknown, so is
+// the result, even of 0 times unknown. The package knows nothing of rounding to
+// storage formats and nothing of special values: callers handle NaN and infinities
+// first.
 //
-// No type uses directed rounding of the processor. Reading order: this file,
+// No type uses the processor's directed rounding. Reading order: this file,
 // ball.go (the arithmetic and the one lemma every float64 radius rests on),
 // elementary.go (exponentials, logarithms and tanh in float64, with proofs), function.go
 // (functions of a Ball), wave.go (sine and cosine), erf.go, big.go, bigpoint.go,
@@ -62,17 +62,17 @@ type Number[T any] interface {
 	Scale2(n int) T
 	// Sum adds all terms to the receiver, more tightly than repeated Add.
 	Sum(terms []T) T
-	// Widen lets the radius grow by (|mid|+rad)*u + eta: the model of one rounded
-	// operation with relative error u and absolute error eta. An Interval moves each
-	// end by what the model makes of that end.
+	// Widen adds (|mid|+rad)*u + eta to the radius: the model of one rounded operation
+	// with relative error u and absolute error eta. An Interval applies the model to
+	// each end.
 	Widen(u, eta float64) T
 
-	// Less is x < y, LessEq is x <= y, Equal is x = y.
+	// Less compares x < y, LessEq x <= y, Equal x = y.
 	Less(T) Truth
 	LessEq(T) Truth
 	Equal(T) Truth
 
-	// Known reports whether the ball carries information.
+	// Known reports whether the ball is known; see the package comment.
 	Known() bool
 	// Bounds returns float64 endpoints, rounded outward; -Inf, +Inf if unknown. Here
 	// and in Endpoints an end that is 0 is +0.
@@ -85,7 +85,7 @@ type Number[T any] interface {
 
 	// The constructors take only the precision from the receiver.
 
-	// FromFloat64 is exactly x; unknown if x is NaN or infinite.
+	// FromFloat64 returns exactly x; unknown if x is NaN or infinite.
 	FromFloat64(x float64) T
 	// FromRat encloses x.
 	FromRat(x *big.Rat) T
@@ -93,7 +93,7 @@ type Number[T any] interface {
 	Pi() T
 }
 
-// Truth is the value of a comparison of real numbers known only as balls.
+// Truth is the result of comparing two balls.
 type Truth int8
 
 const (

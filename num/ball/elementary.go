@@ -2,9 +2,9 @@ package ball
 
 import "math"
 
-// Elementary functions of a float64, each with a proven relative error. Nothing
-// here calls package math's functions: those are assembly on some machines, have
-// no proof, and math.Exp on amd64 has been measured at 1.76 ulp.
+// Elementary functions of a float64, each with a proven relative error. They do not
+// call the functions of package math, which are assembly on some machines and have
+// no proof; math.Exp on amd64 has been measured at 1.76 ulp.
 //
 // Notation: u = 2^-53; one operation rounds by at most u relatively, and by at most
 // 2^-61 absolutely if the result is below 2^-7. All tables and constants are in
@@ -39,7 +39,7 @@ func reduce(x float64) (k int, r float64) {
 	return int(int32(math.Float64bits(t))), (x - float64(n*ln64Hi)) - float64(n*ln64Lo)
 }
 
-// expm1Poly is the Taylor polynomial of degree 6 of exp(r)-1, |r| < 2^-7.5.
+// expm1Poly returns the Taylor polynomial of degree 6 of exp(r)-1, |r| < 2^-7.5.
 //
 // The remainder is below r^7/5040*1.01 < 2^-64.7, relatively to r below 2^-57.2.
 // p = r + r²q with |r²q| < 2^-16, whose handful of roundings stay below
@@ -55,7 +55,7 @@ func expm1Poly(r float64) float64 {
 	return r + float64(s*(lo+float64(s*hi)))
 }
 
-// pointExp is exp(x) for expMin <= x <= expMax, relative error at most expErr.
+// pointExp returns exp(x) for expMin <= x <= expMax, relative error at most expErr.
 //
 // exp(x) = 2^n * T * exp(r), T = 2^(j/64) = hi + lo, |lo| <= 2^-53. With P the exact
 // exp(r)-1, T*exp(r) = hi + (lo + hi*P + lo*P), and the computed bracket is off by
@@ -74,7 +74,7 @@ func pointExp(x float64) float64 {
 	return float64(y * pow2(k>>6))
 }
 
-// pointExp2 is 2^x for exp2Min <= x <= exp2Max, relative error at most expErr; exact
+// pointExp2 returns 2^x for exp2Min <= x <= exp2Max, relative error at most expErr; exact
 // where x is an integer.
 //
 // x = k/64 + f exactly: x*64 rounds to the integer k, and f, |f| <= 2^-7, is a multiple
@@ -91,7 +91,7 @@ func pointExp2(x float64) float64 {
 	return float64(y * pow2(k>>6))
 }
 
-// pointExpm1 is exp(x)-1 for expMin <= x <= expMax, relative error at most expm1Err.
+// pointExpm1 returns exp(x)-1 for expMin <= x <= expMax, relative error at most expm1Err.
 //
 // For k = 0 it is expm1Poly(x): 1.1u. Otherwise
 //
@@ -114,7 +114,7 @@ func pointExpm1(x float64) float64 {
 	return (float64(s*t.hi) - 1) + float64(s*p)
 }
 
-// pointLog is the natural logarithm of x > 0, relative error at most logErr.
+// pointLog returns the natural logarithm of x > 0, relative error at most logErr.
 //
 // x = 2^k*m, m in [sqrt(1/2), sqrt(2)), i = round(128m), c near 128/i a multiple of
 // 2^-16 below 2, f = m*c - 1, so
@@ -151,7 +151,7 @@ func pointLog(x float64) float64 {
 	return h + (f + ((float64(n*ln2Lo) + t.lo) + log1pRest(f)))
 }
 
-// log1pRest is log(1+f) - f, the series of degree 7, for |f| < 2^-7.5.
+// log1pRest returns log(1+f) - f, the series of degree 7, for |f| < 2^-7.5.
 func log1pRest(f float64) float64 {
 	s := float64(f * f)
 	q := float64(f*(1.0/3)) - 0.5
@@ -160,11 +160,11 @@ func log1pRest(f float64) float64 {
 	return float64(s * q)
 }
 
-// pointLog2 is the binary logarithm of x > 0, relative error at most log2Err: that of
+// pointLog2 returns the binary logarithm of x > 0, relative error at most log2Err: that of
 // pointLog, below 2^-51.1, and 2u for 1/ln 2 and the product.
 func pointLog2(x float64) float64 { return float64(pointLog(x) * math.Log2E) }
 
-// pointLog1p is log(1+x) for x > -1, relative error at most log1pErr.
+// pointLog1p returns log(1+x) for x > -1, relative error at most log1pErr.
 //
 // Up to 2^-8 it is the series of pointLog, where its error is below 1.1u. Beyond,
 // 1+x = s+e exactly with |e| <= u*s, and log(1+x) = log(s) + log(1+e/s); e/s stands for
@@ -179,7 +179,7 @@ func pointLog1p(x float64) float64 {
 	return pointLog(s) + e/s
 }
 
-// pointTanh is tanh(x) = e/(e+2), e = expm1(2|x|), relative error at most tanhErr.
+// pointTanh returns tanh(x) = e/(e+2), e = expm1(2|x|), relative error at most tanhErr.
 //
 // The relative error of e is multiplied by 2/(e+2) <= 1, the sum and the quotient
 // round by u each: 2^-50 + 2u(1+u) < 1.3*2^-50. Beyond 20, 1 - tanh(x) < 2^-56.
@@ -193,7 +193,7 @@ func pointTanh(x float64) float64 {
 	return math.Copysign(y, x)
 }
 
-// pointSigmoid is 1/(1+exp(-x)) for |x| <= 700, relative error at most sigmoidErr, with
+// pointSigmoid returns 1/(1+exp(-x)) for |x| <= 700, relative error at most sigmoidErr, with
 // e = exp(-|x|) for the slope e/(1+e)². The relative error 1.05u of e counts at most
 // once, the sum and the quotient round by u each: 3.1u < 2^-51.
 func pointSigmoid(x float64) (y, e float64) {

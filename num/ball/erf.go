@@ -14,7 +14,7 @@ const (
 	twoOverRootPi = 2 / 1.77245385090551602729816748334114518279754945612238712821380779
 )
 
-// pointErf is erf(x), relative error at most erfErr.
+// pointErf returns erf(x), relative error at most erfErr.
 //
 // Below 3/32 it is the power series x*(2/√π)*(1 - x²/3 + x⁴/10 - ...) up to x^14, whose
 // next term is below 2^-67: 2/√π is off by 0.9u, the sum by u/2 and 0.02u, two products
@@ -96,7 +96,7 @@ func erfAt(x float64) Ball {
 
 func (a Interval) Erf() Interval { return a.increasing(erfAt) }
 
-// bigErf is erf(x) for x ≠ 0, relative error at most 2^-p. It shares nothing with pointErf.
+// bigErf returns erf(x) for x ≠ 0, relative error at most 2^-p. It shares nothing with pointErf.
 //
 //	erf(x) = 2/√π * x * exp(-x²) * s,   s = 1 + t/3*(1 + t/5*(1 + t/7*...)),  t = 2x²
 //

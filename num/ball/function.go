@@ -41,8 +41,8 @@ func expAt(x float64) Ball {
 	return outward(pointExp(x), 0)
 }
 
-// Exp2 is Exp with r*ln2 in place of r. Below -1009 the result is [0, 2^-1009], above
-// 1023 it is unknown. 2^n is exact.
+// Exp2 has the radius of Exp with r*ln2 in place of r. Below -1009 the result is
+// [0, 2^-1009], above 1023 it is unknown. 2^n is exact.
 func (a Ball) Exp2() Ball {
 	switch {
 	case !a.Known():
@@ -120,7 +120,7 @@ func logAt(x float64) Ball {
 	return outward(c, math.Abs(c)*logErr)
 }
 
-// Log2 is Log with the radius times 1/ln 2. log2(2^n) = n exactly.
+// Log2 has the radius of Log times 1/ln 2. log2(2^n) = n exactly.
 func (a Ball) Log2() Ball {
 	d := a.Mid - a.Rad
 	switch {
@@ -146,7 +146,7 @@ func log2At(x float64) Ball {
 	return outward(c, math.Abs(c)*log2Err)
 }
 
-// Log1p is Log around 1+a: the radius is ra/(1+a-ra). 1+a rounds by at most u, which
+// Log1p has the radius of Log around 1+a: ra/(1+a-ra). 1+a rounds by at most u, which
 // d, at least three quarters of it, shows as less than 2u. log1p(0) = 0 exactly.
 func (a Ball) Log1p() Ball {
 	m := 1 + a.Mid

@@ -8,9 +8,8 @@ import (
 )
 
 // Interval is the set of real numbers x with Lo <= x <= Hi. It is made for steps of
-// binary32: rounding to nearest does not decrease, so if an operation is correctly
-// rounded, what it makes of an interval lies between what it makes of the ends, and
-// nothing needs to be wider than that.
+// binary32: rounding to nearest is monotonic, so the results of a correctly rounded
+// operation on an interval lie between its results on the ends.
 //
 // Add, Sub, Mul, Sqr, Div, Recip and Sqrt of binary32 ends have ends that are rounded
 // to odd, once (products are exact): [Interval.Nearest] of the result has exactly the
@@ -18,15 +17,15 @@ import (
 // to which a binary32 is added: the fused multiply-add. Until Nearest an end may
 // exclude the last bit of a float64; everything else is rounded outward.
 //
-// The zero value is the exact 0. An Interval with an end that is NaN or infinite
-// carries no information.
+// The zero value is the exact 0. An Interval with an end that is NaN or infinite is
+// unknown.
 type Interval struct{ Lo, Hi float64 }
 
 var _ Number[Interval] = Interval{}
 
 var unknownInterval = Interval{math.NaN(), math.NaN()}
 
-// interval is [lo, hi], unknown unless both are finite. 0 + x: a zero end is +0.
+// interval returns [lo, hi], unknown unless both are finite. 0 + x: a zero end is +0.
 func interval(lo, hi float64) Interval {
 	z := Interval{0 + lo, 0 + hi}
 	if !z.Known() {
@@ -50,7 +49,7 @@ func (Interval) FromRat(x *big.Rat) Interval { return interval(Ball{}.FromRat(x)
 
 func (Interval) Pi() Interval { return interval(Ball{}.Pi().Bounds()) }
 
-// Ball is a ball around the interval.
+// Ball returns a ball around the interval.
 func (a Interval) Ball() Ball {
 	if !a.Known() {
 		return unknown
@@ -63,9 +62,9 @@ func (a Interval) Nearest() Interval {
 	return interval(float64(float32(a.Lo)), float64(float32(a.Hi)))
 }
 
-// Inside cuts off what lies outside the first and the last binary32 in the interval:
-// a binary32 that is known to be in it stays in. Where there is none the ends are
-// rounded as Nearest does; unknown beyond the largest finite binary32.
+// Inside shrinks the interval to the first and the last binary32 in it, so that every
+// binary32 in it stays in. If there is none, it rounds the ends as Nearest does. It is
+// unknown beyond the largest finite binary32.
 func (a Interval) Inside() Interval {
 	z := Interval{float64(float32(a.Lo)), float64(float32(a.Hi))}
 	if z.Lo < a.Lo {
@@ -236,7 +235,7 @@ func (a Interval) Equal(b Interval) Truth {
 	return Maybe
 }
 
-// Bounds are the ends.
+// Bounds returns the ends.
 func (a Interval) Bounds() (lo, hi float64) {
 	if !a.Known() {
 		return math.Inf(-1), math.Inf(1)
@@ -244,11 +243,11 @@ func (a Interval) Bounds() (lo, hi float64) {
 	return 0 + a.Lo, 0 + a.Hi
 }
 
-// Endpoints are the ends.
+// Endpoints returns the ends.
 func (a Interval) Endpoints() (lo, hi float64) { return a.Bounds() }
 
-// quotientOdd is x/y rounded to odd, for binary32 numbers: the remainder x - q·y is
-// exact in an FMA, and says on which side of q the quotient lies.
+// quotientOdd returns x/y rounded to odd, for binary32 numbers: the remainder x - q·y is
+// exact in an FMA, and shows on which side of q the quotient lies.
 func quotientOdd(x, y float64) float64 {
 	q := x / y
 	r := math.FMA(-q, y, x)
@@ -258,7 +257,7 @@ func quotientOdd(x, y float64) float64 {
 	return toOdd(q, r)
 }
 
-// rootOdd is the square root of a binary32 rounded to odd.
+// rootOdd returns the square root of a binary32 rounded to odd.
 func rootOdd(x float64) float64 {
 	s := math.Sqrt(x)
 	return toOdd(s, math.FMA(-s, s, x))

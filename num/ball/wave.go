@@ -2,23 +2,23 @@ package ball
 
 import "math"
 
-// Sine and cosine of a Ball and of an Interval. They turn back, so a wide argument is
-// enclosed by its ends and by the extrema between them.
+// Sine and cosine of a Ball and of an Interval. They are not monotonic, so a wide
+// argument is enclosed by the values at its ends and the extrema between them.
 
 const (
 	// sinErr and cosErr are relative errors; see pointSinCos for what is added.
 	sinErr = 0x1p-52
 	cosErr = 0x1.4p-52
 
-	// waveLimit is how large an argument pointSinCos reduces. Beyond, all that is said
-	// in float64 is that the result lies in [-1, 1].
+	// waveLimit is the largest argument that pointSinCos reduces. Beyond, the result in
+	// float64 is [-1, 1].
 	waveLimit = 0x1p20
 )
 
 // everyWave is [-1, 1].
 var everyWave = Ball{0, 1}
 
-// quarter gives k, and x = k*π/2 + r + rl with |r| <= π/4 + 2^-30 for |x| <= 2^20.
+// quarter returns k, r and rl with x = k*π/2 + r + rl, |r| <= π/4 + 2^-30, for |x| <= 2^20.
 //
 // Adding 1.5*2^52 rounds fl(x*2/π) to k; constant and product are off by less than
 // 2^20*2^-52 in all. π/2 = quarter1 + quarter2 + quarter3, the first two cut to
@@ -39,8 +39,8 @@ func quarter(x float64) (k int, r, rl float64) {
 	return int(int32(math.Float64bits(t))), r, rl
 }
 
-// pointSinCos gives sin x and cos x for |x| <= waveLimit, each off by its relative error
-// and by waveSlack(k) at most.
+// pointSinCos returns sin x and cos x for |x| <= waveLimit, each off by at most its
+// relative error plus waveSlack(k).
 //
 // Taylor polynomials around 0, of degrees 17 and 16; with s = r² < 0.617 what is cut
 // off is below s^9/19! < 2^-63 relatively to r, and below s^9/18! < 2^-58. The part rl,
@@ -75,7 +75,7 @@ func pointSinCos(x float64) (sin, cos float64, k int) {
 	return -cosR, sinR, k
 }
 
-// waveSlack is the absolute error of the reduction.
+// waveSlack returns the absolute error of the reduction.
 func waveSlack(k int) float64 { return math.Abs(float64(k)) * 0x1p-116 }
 
 // sinTaylor are the coefficients of (sin r - r)/r³ in r², cosTaylor those of
@@ -103,7 +103,7 @@ func (a Ball) Sin() Ball {
 	return between(waveBetween(lo, hi, sinAt, 1))
 }
 
-// Cos is Sin with the slope |sin a|. cos(0) = 1 exactly.
+// Cos has the radius of Sin with the slope |sin a|. cos(0) = 1 exactly.
 func (a Ball) Cos() Ball {
 	if a.Rad <= 0x1p-4 && math.Abs(a.Mid) <= waveLimit {
 		if (a == Ball{}) {
@@ -119,7 +119,7 @@ func (a Ball) Cos() Ball {
 	return between(waveBetween(lo, hi, cosAt, 0))
 }
 
-// wave is a ball around c, which is off by err and the slack of k; slope is the other of
+// wave returns a ball around c, which is off by err and the slack of k; slope is the other of
 // sine and cosine, off by less than 2^-50 even if tiny.
 func wave(c, err, slope, r float64, k int) Ball {
 	return outward(c, err+waveSlack(k)+float64(r*(math.Abs(slope)+(0x1p-50+float64(0.5*r)))))
@@ -130,7 +130,7 @@ func cosAt(x float64) Ball { return FromFloat64(x).Cos() }
 
 // waveBetween bounds a wave over [lo, hi], whose maxima are at top + 4m quarter turns for
 // all integers m, and its minima half way between. An extremum that may lie between the
-// ends counts: where in truth it lies just outside, an end is as good as there.
+// ends counts: if it is just outside, the value at an end is almost the same.
 func waveBetween(lo, hi float64, at func(float64) Ball, top float64) (l, h float64) {
 	if !(-waveLimit <= lo && hi <= waveLimit && hi-lo < 6) {
 		return everyWave.Bounds()

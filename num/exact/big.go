@@ -11,7 +11,7 @@ import (
 // 2^-298, the highest below 2^(256+32) for fewer than 2^32 products.
 const bigPrec = 640
 
-// Big is init + Σ a[k]*b[k] exactly; nil if an operand is NaN or infinite.
+// Big returns init + Σ a[k]*b[k] exactly; nil if an operand is NaN or infinite.
 func Big[E Operand](a, b []E, init E) *big.Float {
 	checkLengths(a, b)
 	if init-init != 0 {

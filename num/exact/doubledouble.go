@@ -44,7 +44,7 @@ func twoSum(x, y float64) (s, e float64) {
 	return s, (x - (s - v)) + (y - v)
 }
 
-// oddSum is x+y rounded to odd.
+// oddSum returns x+y rounded to odd.
 func oddSum(x, y float64) float64 {
 	s, e := twoSum(x, y)
 	bits := math.Float64bits(s)

@@ -7,8 +7,8 @@ import (
 	"tokitai/num/ball"
 )
 
-// Operand is how the values of a dot product are held. Each value must be a
-// binary32 number, also where it is held in a float64 (a widened panel).
+// Operand is the Go type of the values of a dot product. Each value must be a binary32
+// number, also if the type is float64 (a widened panel).
 type Operand interface{ float32 | float64 }
 
 // Product is init + Σ a[k]*b[k] in float64: the exact value is within Err of Sum.
@@ -17,7 +17,7 @@ type Operand interface{ float32 | float64 }
 // or infinity that the exact sum has, and Err and Abs are infinite.
 type Product struct{ Sum, Err, Abs float64 }
 
-// Float64 needs len(a) = len(b) = K < 2^32.
+// Float64 returns the dot product of a and b plus init; len(a) = len(b) = K < 2^32.
 //
 // Error. There are n = K+1 terms and the products are exact, so in any order of
 // summation |Sum - exact| <= (n-1)*2^-53*A, A = |init| + Σ|a[k]*b[k]| (Jeannerod and
@@ -62,11 +62,11 @@ func checkLengths[E Operand](a, b []E) {
 	}
 }
 
-// Ball is the enclosure of the exact value.
+// Ball returns a ball that contains the exact value.
 func (p Product) Ball() ball.Ball { return ball.Ball{Mid: p.Sum, Rad: p.Err} }
 
-// Round rounds the exact value to d, or reports ok = false if Sum and Err leave two
-// answers. An exact zero is +0.
+// Round rounds the exact value to d. It returns false if Sum and Err do not determine the
+// result. An exact zero is +0.
 func (p Product) Round(d num.DType) (pattern uint32, ok bool) {
 	if p.Sum-p.Sum != 0 {
 		return num.Canonical(d, num.NarrowF64(d, p.Sum)), true

@@ -7,14 +7,14 @@ import (
 	"tokitai/num"
 )
 
-// Step says what decided a rounding.
+// Step is the method that determined a rounding.
 type Step uint8
 
 const (
 	BySpecial      Step = iota // a NaN or an infinity among the operands
 	ByFloat64                  // plain float64 and its bound
 	ByTwoAdic                  // float64 and integers modulo 2^64
-	ByDoubleDouble             // twice float64 and its bound
+	ByDoubleDouble             // double-double and its bound
 	ByBig                      // math/big
 )
 
@@ -48,8 +48,8 @@ func Round[E Operand](d num.DType, a, b []E, init E) (pattern uint32, step Step)
 	return RoundBig(d, Big(a, b, init)), ByBig
 }
 
-// grid is the coarsest power of two that every term is a multiple of: all a[k] are
-// multiples of 2^a, all b[k] of 2^b, init and all products of 2^unit, a+b = unit.
+// grid holds the largest powers of two that divide all terms: all a[k] are multiples of
+// 2^a, all b[k] of 2^b, init and all products of 2^unit, a+b = unit.
 type grid struct {
 	a, b, unit int
 	isNarrow   bool // all |a[k]| < 2^(a+63) and all |b[k]| < 2^(b+63)

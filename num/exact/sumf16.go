@@ -41,8 +41,7 @@ func (s *SumF16) Add(pattern uint16) {
 	s.words[4], _ = bits.Add64(s.words[4], high, carry)
 }
 
-// AddValue adds a pattern of any float format: the old value of the place that the
-// sum goes to is one more exact term.
+// AddValue adds a pattern of any floating-point format.
 func (s *SumF16) AddValue(d num.DType, pattern uint32) {
 	if d == num.F16 {
 		s.Add(uint16(pattern))
@@ -89,7 +88,7 @@ func (s *SumF16) addSpecial(isNaN, isNegative bool) {
 	s.hasNegInf = s.hasNegInf || !isNaN && isNegative
 }
 
-// Round is the sum, rounded once to d. An exact zero is +0; a NaN, or infinities of
+// Round returns the sum, rounded once to d. An exact zero is +0; a NaN, or infinities of
 // both signs, give the canonical NaN.
 func (s *SumF16) Round(d num.DType) uint32 {
 	x := 0.0

@@ -30,7 +30,7 @@ func twoAdic[E Operand](a, b []E, init E, p Product, g grid) (sum float64, ok bo
 	return oddWords(z[:], g.unit), true
 }
 
-// residueSum is Σ a[k]*b[k] modulo 2^64, in units of the grid.
+// residueSum returns Σ a[k]*b[k] modulo 2^64, in units of the grid.
 func residueSum[E Operand](a, b []E, g grid) (w uint64) {
 	scaleA, scaleB := math.Ldexp(1, -g.a), math.Ldexp(1, -g.b)
 	if !g.isNarrow {
@@ -46,7 +46,7 @@ func residueSum[E Operand](a, b []E, g grid) (w uint64) {
 	return w
 }
 
-// residue is x/2^unit modulo 2^64, for a multiple x of 2^unit.
+// residue returns x/2^unit modulo 2^64, for a multiple x of 2^unit.
 func residue(x float64, unit int) uint64 {
 	if x == 0 {
 		return 0
@@ -59,7 +59,7 @@ func residue(x float64, unit int) uint64 {
 	return m
 }
 
-// shift is m*2^n, cut below and above.
+// shift returns m*2^n modulo 2^64, rounded down.
 func shift(m uint64, n int) uint64 {
 	if n < 0 {
 		return m >> uint(-n)
@@ -67,7 +67,7 @@ func shift(m uint64, n int) uint64 {
 	return m << uint(n)
 }
 
-// words2 is x/2^unit as a 128-bit two's complement integer, low word first, for a
+// words2 returns x/2^unit as a 128-bit two's complement integer, low word first, for a
 // multiple x of 2^unit below 2^127 of them.
 func words2(x float64, unit int) (z [2]uint64) {
 	if x == 0 {
@@ -85,7 +85,7 @@ func words2(x float64, unit int) (z [2]uint64) {
 	return z
 }
 
-// oddWords is the two's complement integer z (low word first) times 2^unit, rounded
+// oddWords returns the two's complement integer z (low word first) times 2^unit, rounded
 // to odd: if inexact, of the two float64 neighbours the one with an odd last bit.
 // Rounding that to nearest in any format of at most 51 bits gives what rounding the
 // integer itself gives. Zero is +0. The result must be a normal float64.

@@ -1,13 +1,15 @@
-// Package file opens files of tensors in any format, and reads the tensors that are
-// asked for. The name of a file says its format:
+// Package file reads and writes files of tensors. The name of a file determines its
+// format:
 //
-//	*.npy     NumPy's: one tensor without a name
+//	*.npy     NumPy: one tensor without a name
 //	*.json    an index of safetensors shards
-//	a folder  the index in it, or else the only .safetensors file
+//	a folder  the index in it, or else its only .safetensors file
 //	others    safetensors
 //
-// It owns the choice of a format and the narrowing of 64-bit indices. The formats are
-// the business of tensor/safetensors and tensor/npy, operations that of nobody here.
+// The package chooses the format and narrows 64-bit indices. tensor/safetensors and
+// tensor/npy know the formats. It knows no operation.
+//
+// Start with Open and Stage.
 package file
 
 import (
@@ -24,14 +26,14 @@ import (
 	"tokitai/tensor/safetensors"
 )
 
-// Set is the tensors of one file, or of an index and its shards, on the disk.
+// Set is an open file of tensors, or an index and its shards.
 type Set struct {
 	path   string
 	names  []string
 	source source
 }
 
-// source is a format.
+// source is an open file of one format.
 type source interface {
 	Names() []string
 	Info(name string) (safetensors.Info, error)
@@ -39,7 +41,7 @@ type source interface {
 	Close() error
 }
 
-// Open opens what path names.
+// Open opens a file or folder of tensors. It reads headers only.
 func Open(path string) (*Set, error) {
 	path, err := resolve(path)
 	if err != nil {
@@ -69,7 +71,7 @@ func open[S source](s S, err error) (source, error) {
 	return s, nil
 }
 
-// resolve finds the file that stands for a folder.
+// resolve returns the file to read if path is a folder, or else path.
 func resolve(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
@@ -97,16 +99,15 @@ func resolve(path string) (string, error) {
 	case len(indexes) == 0 && len(files) == 1:
 		return filepath.Join(path, files[0]), nil
 	case len(indexes)+len(files) == 0:
-		return "", fmt.Errorf("%s: the folder has no .safetensors file, and no index of them", path)
+		return "", fmt.Errorf("%s: the folder has no .safetensors file and no index", path)
 	}
-	return "", fmt.Errorf("%s: the folder has %d indexes and %d .safetensors files: name one of them", path, len(indexes), len(files))
+	return "", fmt.Errorf("%s: the folder has %d indexes and %d .safetensors files; give the path of one", path, len(indexes), len(files))
 }
 
-// Path returns the file that was opened, which is not a folder.
+// Path returns the path of the opened file; for a folder, that of the file in it.
 func (s *Set) Path() string { return s.path }
 
-// Names returns the names of all tensors in their order. That of an array without a
-// name is empty.
+// Names returns the sorted names of all tensors. The name of an array is empty.
 func (s *Set) Names() []string { return s.names }
 
 // Has reports whether there is a tensor of that name.
@@ -115,7 +116,7 @@ func (s *Set) Has(name string) bool {
 	return ok
 }
 
-// IsArray reports whether the set is one array without a name.
+// IsArray reports whether the file is an array: one tensor without a name.
 func (s *Set) IsArray() bool {
 	_, ok := s.source.(*array)
 	return ok
@@ -124,12 +125,12 @@ func (s *Set) IsArray() bool {
 // Close closes the files.
 func (s *Set) Close() error { return s.source.Close() }
 
-// Find finds a tensor. It opens the file that holds it, and reads nothing else.
+// Find finds a tensor. It opens the shard that holds it, and no other.
 func (s *Set) Find(name string) (*Tensor, error) {
 	return s.find(name, "F16, BF16, F32 and I32 are supported, and I64 for indices", false)
 }
 
-// FindIndices finds a tensor of indices. It may be one of 64-bit integers.
+// FindIndices finds a tensor of indices, of 32 or 64 bits.
 func (s *Set) FindIndices(name string) (*Tensor, error) {
 	return s.find(name, "indices are I32 or I64", true)
 }
@@ -164,7 +165,7 @@ func openArray(path string) (source, error) {
 
 func (a *array) Names() []string { return []string{""} }
 
-// words are the dtypes of arrays in the words of safetensors.
+// words maps NumPy's names of dtypes to those of safetensors.
 var words = map[string]string{"<f2": "F16", "<f4": "F32", "<i4": "I32", npy.Int64: safetensors.Int64}
 
 func (a *array) Info(name string) (safetensors.Info, error) {

@@ -143,9 +143,9 @@ func TestOpenFolder(t *testing.T) {
 		{"model.safetensors.index.json other.safetensors.index.json m.safetensors", "model.safetensors.index.json"},
 		{index + " " + file + " n.safetensors", index},
 		{file + " config.json tokenizer.npy", file},
-		{"config.json", "the folder has no .safetensors file, and no index of them"},
+		{"config.json", "the folder has no .safetensors file and no index"},
 		{"", "the folder has no .safetensors file"},
-		{file + " n.safetensors", "the folder has 0 indexes and 2 .safetensors files: name one of them"},
+		{file + " n.safetensors", "the folder has 0 indexes and 2 .safetensors files; give the path of one"},
 		{index + " j.safetensors.index.json " + file, "the folder has 2 indexes and 1 .safetensors files"},
 	} {
 		dir := t.TempDir()
@@ -245,7 +245,7 @@ func TestReadEnds(t *testing.T) {
 	if err := found.Read(ctx, memory); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
-	if err := found.Read(t.Context(), memory[1:]); err == nil || !strings.Contains(err.Error(), "memory of 19999999 bytes for data of 20000000") {
+	if err := found.Read(t.Context(), memory[1:]); err == nil || !strings.Contains(err.Error(), "got memory for 19999999 bytes of data, want 20000000") {
 		t.Errorf("memory of another size: %v", err)
 	}
 	if err := os.Truncate(path, 1000); err != nil {

@@ -11,17 +11,17 @@ import (
 	"tokitai/tensor"
 )
 
-// Tensor is a tensor on the disk.
+// Tensor is a tensor in a file.
 type Tensor struct {
-	DType num.DType // as which it is read: I32 for indices of 64 bits
+	DType num.DType // after reading: I32 for 64-bit indices
 	Shape []int
 
 	set    *Set
 	name   string
-	isWide bool // it has 64-bit integers
+	isWide bool // the file has 64-bit integers
 }
 
-// String reads `model.safetensors: tensor "x"`.
+// String returns text such as `model.safetensors: tensor "x"`.
 func (t *Tensor) String() string { return t.set.path + ": " + t.subject() }
 
 func (t *Tensor) subject() string {
@@ -35,11 +35,12 @@ func (t *Tensor) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", t, fmt.Errorf(format, args...))
 }
 
-// piece is how many bytes are read before the context is asked again.
+// piece is the number of bytes read between two checks of the context.
 const piece = 8 << 20
 
-// Read reads the data into memory of its size. Indices of 64 bits are narrowed; one that
-// does not fit is a tensor.BadArgument. Once ctx has ended it returns the error of ctx.
+// Read reads the data into memory, which must have its size. It narrows 64-bit indices to
+// 32 bits; if one does not fit, the error is a tensor.BadArgument. If ctx ends, Read
+// returns its error.
 func (t *Tensor) Read(ctx context.Context, memory []byte) error {
 	data, err := t.set.source.Data(t.name)
 	if err != nil {
@@ -50,7 +51,7 @@ func (t *Tensor) Read(ctx context.Context, memory []byte) error {
 		fill, want = t.narrow, 2*want
 	}
 	if data.Size() != want {
-		return t.errorf("memory of %d bytes for data of %d", len(memory), data.Size())
+		return t.errorf("got memory for %d bytes of data, want %d", want, data.Size())
 	}
 	for at := 0; at < len(memory); at += piece {
 		if err := ctx.Err(); err != nil {
@@ -71,7 +72,7 @@ func (t *Tensor) fill(memory []byte, data io.Reader, _ int) error {
 	return nil
 }
 
-// narrow fills memory, which lies at that place in the tensor's, with indices.
+// narrow fills memory, at byte offset at of the whole, with narrowed indices.
 func (t *Tensor) narrow(memory []byte, data io.Reader, at int) error {
 	wide := make([]byte, 2*len(memory))
 	if err := t.fill(wide, data, at); err != nil {
@@ -90,7 +91,7 @@ func (t *Tensor) narrow(memory []byte, data io.Reader, at int) error {
 	return nil
 }
 
-// position returns the place of the i-th element in row-major order.
+// position returns the coordinates of the i-th element in row-major order.
 func position(i int, shape []int) []int {
 	at := make([]int, len(shape))
 	for k := len(shape) - 1; k >= 0; k-- {

@@ -29,9 +29,9 @@ func CheckTarget(path string, tensors int) error {
 // IsIndex reports whether a path names an index of shards.
 func IsIndex(path string) bool { return filepath.Ext(path) == ".json" }
 
-// Stage writes tensors to path, in the format that it names, as one of several files
-// that shall appear together. An index gets shards of at most shardBytes bytes.
-// Metadata has no place in a .npy file.
+// Stage adds a file of tensors to a batch of files that appear together. The path
+// determines the format. An index gets shards of at most shardBytes bytes. A .npy file
+// has no metadata.
 func Stage(b *newfile.Batch, path string, f *safetensors.File, shardBytes int64) error {
 	if err := CheckTarget(path, len(f.Entries)); err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 // maxRank is the limit of NumPy.
 const maxRank = 64
 
-// header is what the dictionary says.
+// header is a parsed header.
 type header struct {
 	Info
 	isFortran bool
 }
 
-// parseHeader reads the dictionary, and refuses arrays that cannot be read.
+// parseHeader parses the dictionary. It returns an error for arrays that cannot be read.
 func parseHeader(text []byte) (*header, error) {
 	if !utf8.Valid(text) {
 		return nil, bad("the header is not UTF-8")
@@ -52,12 +52,12 @@ func parseHeader(text []byte) (*header, error) {
 		}
 	}
 	if p.skipSpace(); p.text != "" {
-		return nil, bad("the header goes on after its closing }: %q", p.text)
+		return nil, bad("the header continues after its closing }: %q", p.text)
 	}
 	return h, h.check()
 }
 
-// check refuses arrays that cannot be read, and says how to make them readable.
+// check returns an error if the array cannot be read, which says how to convert it.
 func (h *header) check() error {
 	if err := checkDescr(h.Descr); err != nil {
 		return err
@@ -87,21 +87,21 @@ func checkDescr(descr string) error {
 			return bad("the array is big-endian, dtype '%s', want little-endian: %s", descr, convert("<"+kind))
 		}
 	case "f8":
-		return bad("dtype '%s' (float64) is not read, as it would have to be rounded: %s", descr, convert("<f4"))
+		return bad("dtype '%s' (float64) is not supported, since values would be rounded: %s", descr, convert("<f4"))
 	case "b1":
 		return bad("dtype '%s' (bool) is not supported, want %s: %s", descr, readable, convert("<i4"))
 	case "i1", "u1", "i2", "u2", "u4", "u8":
 		return bad("dtype '%s' is not supported, want %s: %s", descr, readable, convert("<i8"))
 	case "O":
-		return bad("dtype '%s' is pickled Python objects, which are never read, want %s", descr, readable)
+		return bad("dtype '%s' is pickled Python objects, which may run code and are never read, want %s", descr, readable)
 	case "V2":
-		return bad("dtype '%s' is raw bytes; bf16, which is often stored so, is read from safetensors files", descr)
+		return bad("dtype '%s' is raw bytes, want %s; if it is bf16, use a .safetensors file", descr, readable)
 	}
 	return bad("dtype %q is not supported, want %s", descr, readable)
 }
 
-// byteCount returns the size of the data. It refuses a product that overflows at any
-// step, even where a later size is 0.
+// byteCount returns the size of the data. It returns false if the product overflows at
+// any step, even if a later size is 0.
 func (i Info) byteCount() (int64, bool) {
 	n := uint64(i.elemBytes())
 	for _, size := range i.Shape {
@@ -114,14 +114,14 @@ func (i Info) byteCount() (int64, bool) {
 	return int64(n), true
 }
 
-// parser reads Python literals, as far as headers have them.
+// parser reads the Python literals that headers use.
 type parser struct {
-	text string // what is left
+	text string // the rest
 }
 
 func (p *parser) skipSpace() { p.text = strings.TrimLeft(p.text, " \t\r\n\f") }
 
-// take reads a word or sign if it comes next.
+// take reads word if it comes next, and reports whether it did.
 func (p *parser) take(word string) bool {
 	p.skipSpace()
 	rest, ok := strings.CutPrefix(p.text, word)
@@ -131,7 +131,7 @@ func (p *parser) take(word string) bool {
 	return ok
 }
 
-// fail says what stands where something else belongs.
+// fail returns an error that quotes the rest of the text.
 func (p *parser) fail(want string) error {
 	const most = 20
 	p.skipSpace()
@@ -168,7 +168,7 @@ func (p *parser) dictionary(value func(key string) error) error {
 	return nil
 }
 
-// quoted reads a string. No name in a header needs a backslash.
+// quoted reads a string without backslashes, which no valid name needs.
 func (p *parser) quoted(want string) (string, error) {
 	p.skipSpace()
 	if p.text == "" || p.text[0] != '\'' && p.text[0] != '"' {
@@ -236,6 +236,6 @@ func (p *parser) size() (int, error) {
 		return 0, bad("the shape has the size %s, too large for this machine", p.text[:digits])
 	}
 	p.text = p.text[digits:]
-	p.take("L") // of a long integer, which Python 2 wrote
+	p.take("L") // the suffix of a long integer in Python 2
 	return n, nil
 }

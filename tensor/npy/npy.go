@@ -7,12 +7,12 @@
 //	           padded with spaces, with a newline at its end
 //	data       the elements
 //
-// Arrays of '<f2', '<f4', '<i4' and, for indices, '<i8' are read, little-endian and
-// row-major. Everything else is refused with a FormatError that says how to convert it:
-// other orders of bytes and elements, other dtypes, and pickled objects, which are
-// programs. Nothing is rounded. There is no dtype for bf16 in NumPy.
+// The package reads little-endian, row-major arrays of '<f2', '<f4', '<i4' and, for
+// indices, '<i8'. For everything else it returns a FormatError that says how to convert
+// it: other byte and element orders, other dtypes, and pickled objects, which can run
+// code. It rounds nothing. NumPy has no dtype for bf16.
 //
-// Start with ReadFile and WriteFile; Open looks at an array before its data is read.
+// Start with ReadFile and WriteFile. Open reads only the header.
 package npy
 
 import (
@@ -36,8 +36,8 @@ type Info struct {
 	Shape []int
 }
 
-// Int64 is the Descr of 64-bit integers, which Reader.Bytes reads though no num.DType
-// stores them: people's indices have it.
+// Int64 is the Descr of 64-bit integers, the usual dtype of indices. Reader.Bytes reads
+// them, but there is no num.DType for them.
 const Int64 = "<i8"
 
 // Storage returns the storage format of the array, or num.NoDType for 64-bit integers.
@@ -57,7 +57,7 @@ func (i Info) elemBytes() int {
 	return i.Storage().Size()
 }
 
-// descrs are the dtypes that can be read and written.
+// descrs lists the dtypes that can be read and written.
 var descrs = []struct {
 	dtype num.DType
 	name  string
@@ -77,13 +77,13 @@ func descrOf(d num.DType) string {
 	return ""
 }
 
-// ErrFormat is what errors.Is finds in every FormatError.
+// ErrFormat matches every FormatError, by errors.Is.
 var ErrFormat = errors.New("not a .npy file that can be read")
 
-// FormatError is a file, or what shall become one, that does not follow the format, or
-// holds an array that cannot be read.
+// FormatError reports a file or an array that does not follow the format or is not
+// supported.
 type FormatError struct {
-	File    string // path; empty where there is none
+	File    string // path; empty if there is none
 	Problem string
 }
 
@@ -94,14 +94,14 @@ func (e *FormatError) Error() string {
 	return e.File + ": " + e.Problem
 }
 
-// Is makes every FormatError an ErrFormat.
+// Is reports whether target is ErrFormat.
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 func bad(format string, args ...any) error {
 	return &FormatError{Problem: clip(fmt.Sprintf(format, args...))}
 }
 
-// clip keeps an error readable when a header is not.
+// clip shortens a message that quotes a long header.
 func clip(s string) string {
 	const limit = 400
 	if len(s) <= limit {

@@ -12,18 +12,18 @@ import (
 
 const magic = "\x93NUMPY"
 
-// maxHeader is far more than the header of an array takes.
+// maxHeader is the maximum length of a header, far more than any array needs.
 const maxHeader = 1 << 20
 
-// Reader reads an array after its header.
+// Reader reads an array whose header has been read.
 type Reader struct {
-	path    string // empty where there is none
+	path    string // empty if there is none
 	info    Info
 	data    *io.SectionReader
 	closing io.Closer // nil if there is nothing to close
 }
 
-// ReadFile reads a file of any dtype but '<i8', which Open reads.
+// ReadFile reads a file of any supported dtype but '<i8', for which there is Open.
 func ReadFile(path string) (Array, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -33,8 +33,8 @@ func ReadFile(path string) (Array, error) {
 	return r.array()
 }
 
-// Read reads a file of unknown size, to the end of r. Memory grows with the bytes that
-// come, never with the size that a header announces.
+// Read reads a file of unknown size, to the end of r. It allocates memory as bytes
+// arrive, whatever size the header announces.
 func Read(r io.Reader) (Array, error) {
 	opened, err := readStream(r)
 	if err != nil {
@@ -43,8 +43,8 @@ func Read(r io.Reader) (Array, error) {
 	return opened.array()
 }
 
-// Open reads the header of a file. What is not a regular file, such as a pipe, is read
-// to its end.
+// Open opens a file and reads its header. If it is not a regular file, such as a pipe,
+// Open reads all of it.
 func Open(path string) (*Reader, error) {
 	source, err := os.Open(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader reads the header of a file of that size.
+// NewReader reads the header of a file of the given size.
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	size = max(size, 0)
 	h, length, err := readHeader(io.NewSectionReader(source, 0, size))
@@ -86,7 +86,7 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	return &Reader{info: h.Info, data: io.NewSectionReader(source, length, want)}, nil
 }
 
-// readStream reads all of a file whose size is not known into memory.
+// readStream reads all of a file of unknown size into memory.
 func readStream(source io.Reader) (*Reader, error) {
 	h, _, err := readHeader(source)
 	if err != nil {
@@ -110,13 +110,13 @@ func readStream(source io.Reader) (*Reader, error) {
 	return &Reader{info: h.Info, data: io.NewSectionReader(bytes.NewReader(data), 0, want)}, nil
 }
 
-// readHeader returns the header and the number of bytes up to its end.
+// readHeader reads the header and returns it with the offset of the data.
 func readHeader(source io.Reader) (*header, int64, error) {
 	start := make([]byte, len(magic)+2)
 	n, err := io.ReadFull(source, start)
 	switch {
 	case !bytes.HasPrefix([]byte(magic), start[:min(n, len(magic))]):
-		return nil, 0, bad("it does not begin with \\x93NUMPY, want a .npy file")
+		return nil, 0, bad("not a .npy file: it does not begin with \\x93NUMPY")
 	case err != nil:
 		return nil, 0, cutHeader(err)
 	}
@@ -125,7 +125,7 @@ func readHeader(source io.Reader) (*header, int64, error) {
 	case major == 1 && minor == 0:
 		lengthBytes = 2
 	case major != 2 && major != 3 || minor != 0:
-		return nil, 0, bad("version %d.%d of the format is unknown, want 1.0, 2.0 or 3.0", major, minor)
+		return nil, 0, bad("unknown format version %d.%d, want 1.0, 2.0 or 3.0", major, minor)
 	}
 	var word [4]byte
 	if _, err := io.ReadFull(source, word[:lengthBytes]); err != nil {
@@ -160,7 +160,7 @@ func (i Info) cutShort(have int64) error {
 
 func (i Info) goesOn() error {
 	want, _ := i.byteCount()
-	return bad("the file goes on after the %d bytes of shape %v of '%s'", want, i.Shape, i.Descr)
+	return bad("the file has extra bytes after the %d bytes of shape %v of '%s'", want, i.Shape, i.Descr)
 }
 
 // Info describes the array.
@@ -174,7 +174,7 @@ func (r *Reader) Close() error {
 	return r.closing.Close()
 }
 
-// Data returns the data where it lies.
+// Data returns a reader of the data.
 func (r *Reader) Data() *io.SectionReader {
 	return io.NewSectionReader(r.data, 0, r.data.Size())
 }
@@ -186,7 +186,7 @@ func (r *Reader) Bytes() ([]byte, error) {
 	switch {
 	case err == nil || len(data) == 0:
 		return data, nil
-	case err == io.EOF || err == io.ErrUnexpectedEOF: // the file was cut after it was opened
+	case err == io.EOF || err == io.ErrUnexpectedEOF: // the file was truncated after it was opened
 		err = r.info.cutShort(int64(n))
 	default:
 		err = fmt.Errorf("reading the data: %w", err)
@@ -200,7 +200,7 @@ func (r *Reader) Bytes() ([]byte, error) {
 func (r *Reader) array() (Array, error) {
 	dtype := r.info.Storage()
 	if dtype == num.NoDType {
-		err := bad("dtype '%s' is for indices alone, want '<f2', '<f4' or '<i4'", r.info.Descr)
+		err := bad("dtype '%s' is supported for indices only, want '<f2', '<f4' or '<i4'", r.info.Descr)
 		if r.path != "" {
 			err = inFile(r.path, err)
 		}
@@ -213,7 +213,7 @@ func (r *Reader) array() (Array, error) {
 	return Array{DType: dtype, Shape: r.info.Shape, Data: data}, nil
 }
 
-// readAll returns n bytes, or fewer where r ends early. Memory grows with what is there.
+// readAll reads n bytes, or fewer if r ends early. It allocates memory as bytes arrive.
 func readAll(r io.Reader, n int64) ([]byte, error) {
 	var buffer bytes.Buffer
 	if _, err := io.CopyN(&buffer, r, n); err != nil && err != io.EOF {

@@ -11,8 +11,8 @@ import (
 	"tokitai/num"
 )
 
-// Write writes an array in version 1.0 of the format. Everything is checked before the
-// first byte.
+// Write writes an array in version 1.0 of the format. It checks everything before it
+// writes the first byte.
 func Write(w io.Writer, a Array) error {
 	head, err := layOut(a)
 	if err != nil {
@@ -25,8 +25,8 @@ func Write(w io.Writer, a Array) error {
 	return err
 }
 
-// WriteFile writes a file that appears when it is whole and on the disk. What stood at
-// path before is replaced; after an error it is as it was.
+// WriteFile writes a file atomically: an existing file is replaced once the new one is
+// complete and on disk, and kept if there is an error.
 func WriteFile(path string, a Array) error {
 	var b newfile.Batch
 	defer b.Discard()
@@ -36,7 +36,7 @@ func WriteFile(path string, a Array) error {
 	return b.Commit()
 }
 
-// Stage writes a file as one of several that shall appear together.
+// Stage adds a file to a batch of files that appear together.
 func Stage(b *newfile.Batch, path string, a Array) error {
 	if _, err := layOut(a); err != nil {
 		return inFile(path, err)
@@ -44,7 +44,7 @@ func Stage(b *newfile.Batch, path string, a Array) error {
 	return b.Write(path, func(w io.Writer) error { return Write(w, a) })
 }
 
-// layOut checks a, and returns all that stands before its data: a multiple of 64 bytes.
+// layOut checks a and returns the bytes before its data, a multiple of 64.
 func layOut(a Array) ([]byte, error) {
 	info := Info{Descr: descrOf(a.DType), Shape: a.Shape}
 	switch {
@@ -64,7 +64,7 @@ func layOut(a Array) ([]byte, error) {
 	}
 
 	var b bytes.Buffer
-	b.WriteString(magic + "\x01\x00" + "..") // the length is known at the end
+	b.WriteString(magic + "\x01\x00" + "..") // the length is filled in below
 	fmt.Fprintf(&b, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", info.Descr, tuple(a.Shape))
 	for (b.Len()+1)%64 != 0 {
 		b.WriteByte(' ')
@@ -75,7 +75,7 @@ func layOut(a Array) ([]byte, error) {
 	return head, nil
 }
 
-// tuple is a shape as Python writes it: (), (3,), (2, 3).
+// tuple formats a shape as a Python tuple: (), (3,), (2, 3).
 func tuple(shape []int) string {
 	s := strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", ", ")
 	if len(shape) == 1 {

@@ -1,23 +1,24 @@
 // Package safetensors reads and writes the safetensors format: named tensors in
-// one file, with nothing in it that runs.
+// one file, without any code.
 //
 //	8 bytes    length of the header, little-endian
 //	header     JSON: {"name": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}, ...},
-//	           perhaps with "__metadata__": {"key": "value", ...}; padded with spaces
+//	           optionally with "__metadata__": {"key": "value", ...}; padded with spaces
 //	data       the tensors' bytes, little-endian and row-major; offsets count from here
 //
-// A model may be cut into several such files, shards, with an index beside them
-// that says which one holds which tensor:
+// A model may be split into several such files, called shards, with an index that
+// says which file holds which tensor:
 //
 //	{"metadata": {"total_size": 24}, "weight_map": {"name": "model-00001-of-00002.safetensors", ...}}
 //
-// The package owns these formats alone: an Entry is a name, a dtype, a shape and bytes.
-// Placing them on a device is tensor.FromBytes. Every file it accepts is whole
-// and means one thing; what the format forbids, or leaves open, is refused with
-// a FormatError that names the file, the tensor and the fault.
+// The package knows only these formats: an Entry is a name, a dtype, a shape and
+// bytes. tensor.FromBytes puts one on a device. Every file that it accepts is
+// complete and unambiguous. For anything else, also where the format is silent, it
+// returns a FormatError with the file, the tensor and the problem.
 //
-// ReadFile and WriteFile take a file as a whole. Open and OpenIndex read single
-// tensors of files that need not fit into memory; WriteShards writes shards.
+// ReadFile and WriteFile read and write a whole file. Open and OpenIndex read
+// single tensors of files that may be larger than memory. WriteShards writes
+// shards.
 package safetensors
 
 import (
@@ -43,12 +44,12 @@ type Entry struct {
 // Info describes a tensor of a file without its data.
 type Info struct {
 	Name  string
-	DType string // in the format's words, and perhaps one that this package cannot read: F16, I64, F8_E4M3
+	DType string // the format's name, perhaps of an unsupported dtype: F16, I64, F8_E4M3
 	Shape []int
 }
 
-// Storage returns the storage format of the tensor, or num.NoDType if the project has
-// none like it.
+// Storage returns the storage format of the tensor, or num.NoDType if its dtype is not
+// supported.
 func (i Info) Storage() num.DType {
 	for _, f := range formatNames {
 		if f.name == i.DType {
@@ -58,11 +59,11 @@ func (i Info) Storage() num.DType {
 	return num.NoDType
 }
 
-// Int64 is the dtype of 64-bit integers, which Reader.Bytes reads though no
-// num.DType stores them: people's indices have it.
+// Int64 is the dtype of 64-bit integers, the usual dtype of indices. Reader.Bytes
+// reads them, but there is no num.DType for them.
 const Int64 = "I64"
 
-// elemBytes returns the size of an element, or 0 if it is not known.
+// elemBytes returns the size of an element, or 0 if unknown.
 func (i Info) elemBytes() int {
 	if i.DType == Int64 {
 		return 8
@@ -70,10 +71,10 @@ func (i Info) elemBytes() int {
 	return i.Storage().Size()
 }
 
-// File is what a file holds.
+// File is the content of a file.
 type File struct {
-	Entries  []Entry           // in order of their names, once read
-	Metadata map[string]string // nil where the file has none
+	Entries  []Entry           // after reading: sorted by name
+	Metadata map[string]string // nil if the file has none
 }
 
 // Entry finds a tensor by name.
@@ -88,19 +89,19 @@ func (f *File) Entry(name string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// ErrFormat is what errors.Is finds in every FormatError.
+// ErrFormat matches every FormatError, by errors.Is.
 var ErrFormat = errors.New("not a safetensors file")
 
-// FormatError is a file, or what shall become one, that does not follow the
+// FormatError reports a file, or a File to be written, that does not follow the
 // format.
 type FormatError struct {
-	File    string // path; empty where there is none
-	Tensor  string // name; empty where the fault is not one tensor's
+	File    string // path; empty if there is none
+	Tensor  string // name; empty if the problem is not about one tensor
 	Problem string
 }
 
-// Error reads "model.safetensors: tensor "w": shape [2 3] of F16 needs 12 bytes,
-// but the data offsets hold 10".
+// Error returns a message such as "model.safetensors: tensor "w": shape [2 3] of
+// F16 needs 12 bytes, but data_offsets [0, 10] hold 10".
 func (e *FormatError) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -116,7 +117,7 @@ func (e *FormatError) Error() string {
 	return b.String()
 }
 
-// Is makes every FormatError an ErrFormat.
+// Is reports whether target is ErrFormat.
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 func bad(format string, args ...any) error { return badTensor("", format, args...) }
@@ -125,7 +126,7 @@ func badTensor(name, format string, args ...any) error {
 	return &FormatError{Tensor: name, Problem: clip(fmt.Sprintf(format, args...))}
 }
 
-// clip keeps an error readable when a header's names or numbers are not.
+// clip shortens a message that quotes long names or numbers.
 func clip(s string) string {
 	const limit = 400
 	if len(s) <= limit {
@@ -141,7 +142,7 @@ func inFile(path string, err error) error {
 		return f
 	}
 	if _, ok := errors.AsType[*newfile.Error](err); ok || err == nil {
-		return err // which names the path
+		return err // it has the path already
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
@@ -152,13 +153,13 @@ const metadataName = "__metadata__"
 // maxHeader is the format's own limit.
 const maxHeader = 100_000_000
 
-// maxRank is more than anyone's tensors have. The format sets no limit, and a
-// header could ask for millions.
+// maxRank is more dimensions than any real tensor has. The format sets no limit,
+// and a header could have millions.
 const maxRank = 64
 
-// formatNames are the dtypes that can be read and written, in the order in which
-// their data is laid down: the wide ones first, so that every tensor begins at a
-// multiple of its element. It is the order of the format's first library.
+// formatNames lists the dtypes that can be read and written, in the order of their
+// data in a written file: wide ones first, so that every tensor is aligned to its
+// element size. It is the order of the format's reference implementation.
 var formatNames = []struct {
 	dtype num.DType
 	name  string
@@ -171,7 +172,7 @@ var formatNames = []struct {
 
 const supported = "F16, BF16, F32 and I32 are supported"
 
-// layoutRank is the index of d in formatNames, -1 where it is not there.
+// layoutRank returns the index of d in formatNames, or -1.
 func layoutRank(d num.DType) int {
 	for i, f := range formatNames {
 		if f.dtype == d {
@@ -181,8 +182,8 @@ func layoutRank(d num.DType) int {
 	return -1
 }
 
-// byteCount is the size of a shape's data. It refuses a product that overflows
-// at any step, even where a later size is 0.
+// byteCount returns the size of a shape's data. It returns false if the product
+// overflows at any step, even if a later size is 0.
 func byteCount(elemBytes int, shape []int) (int64, bool) {
 	n := uint64(elemBytes)
 	for _, size := range shape {

@@ -13,20 +13,20 @@ import (
 	"tokitai/num"
 )
 
-// header is a parsed header: the tensors in its order, and where their data lies.
+// header is a parsed header: the tensors in its order, with the offsets of their data.
 type header struct {
 	tensors  []located
 	metadata map[string]string
 }
 
+// located is a tensor with the offsets of its data.
 type located struct {
 	Info
 	begin, end int64
 }
 
-// parseHeader reads the JSON. encoding/json alone would keep the last of two
-// equal names and mend broken text, both silently, so the tokens are taken one
-// by one.
+// parseHeader parses the JSON token by token: json.Unmarshal would silently keep
+// the last of two equal names and replace invalid text.
 func parseHeader(text []byte) (*header, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return nil, bad("the header does not begin with {")
@@ -53,7 +53,7 @@ func parseHeader(text []byte) (*header, error) {
 	return h, p.end()
 }
 
-// parser takes JSON apart. Its errors call the text by its name.
+// parser reads JSON tokens. Its errors call the text by name.
 type parser struct {
 	name string
 	json *json.Decoder
@@ -65,18 +65,18 @@ func newParser(name string, text []byte) *parser {
 	return p
 }
 
-// checkText refuses what encoding/json would mend.
+// checkText returns an error for invalid text, which encoding/json would replace.
 func checkText(name string, text []byte) error {
 	switch {
 	case !utf8.Valid(text):
 		return bad("%s is not UTF-8", name)
 	case hasLoneSurrogate(text):
-		return bad("%s has half of a surrogate pair, which is no character", name)
+		return bad("%s has an unpaired surrogate", name)
 	}
 	return nil
 }
 
-// token is the next token: a json.Delim, string, json.Number, bool or nil.
+// token returns the next token: a json.Delim, string, json.Number, bool or nil.
 func (p *parser) token() (json.Token, error) {
 	t, err := p.json.Token()
 	if err != nil {
@@ -88,10 +88,10 @@ func (p *parser) token() (json.Token, error) {
 	return t, nil
 }
 
-// end refuses whatever follows the closing brace.
+// end returns an error if anything follows the closing brace.
 func (p *parser) end() error {
 	if _, err := p.json.Token(); err != io.EOF {
-		return bad("%s goes on after its closing }", p.name)
+		return bad("%s continues after its closing }", p.name)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (p *parser) object(value func(name string) error) error {
 		return err
 	}
 	if t != json.Delim('{') {
-		return bad("has %v where an object belongs", describe(t))
+		return bad("got %v, want an object", describe(t))
 	}
 	for {
 		t, err := p.token()
@@ -113,7 +113,7 @@ func (p *parser) object(value func(name string) error) error {
 		if t == json.Delim('}') {
 			return nil
 		}
-		if err := value(t.(string)); err != nil { // the decoder lets nothing but strings be names
+		if err := value(t.(string)); err != nil { // the decoder makes sure that names are strings
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (p *parser) metadata(h *header) error {
 	return under(metadataName, err)
 }
 
-// under says below which key a fault is.
+// under adds a key to the problem of an error.
 func under(key string, err error) error {
 	if f, ok := err.(*FormatError); ok && f.Tensor == "" {
 		f.Problem = key + ": " + f.Problem
@@ -198,8 +198,8 @@ func (p *parser) dtype(e *located) error {
 	return nil
 }
 
-// checkSize compares the shape with the offsets. Of a dtype that cannot be read the
-// size is not known, nor needed.
+// checkSize compares the shape with the offsets. It skips unsupported dtypes, whose size
+// is unknown.
 func (e *located) checkSize() error {
 	elemBytes := e.elemBytes()
 	if elemBytes == 0 {
@@ -308,9 +308,9 @@ func inTensor(name string, err error) error {
 	return err
 }
 
-// hasLoneSurrogate reports whether the text has a \u escape that is half of a
-// pair; encoding/json would read another character for it. A backslash stands
-// inside strings only, or the text is not JSON.
+// hasLoneSurrogate reports whether the text has a \u escape of an unpaired
+// surrogate, which encoding/json would replace. Backslashes are in strings only, or
+// the text is not JSON.
 func hasLoneSurrogate(text []byte) bool {
 	escape := func(i int) (rune, bool) { // of the four hexadecimal digits after \u at i
 		if i+6 > len(text) || text[i] != '\\' || text[i+1] != 'u' {
@@ -326,7 +326,7 @@ func hasLoneSurrogate(text []byte) bool {
 		r, ok := escape(i)
 		switch {
 		case !ok:
-			i++ // whatever is escaped, a backslash too
+			i++ // skip the escaped character, which may be a backslash
 		case r >= 0xd800 && r < 0xdc00:
 			if low, ok := escape(i + 6); !ok || low < 0xdc00 || low > 0xdfff {
 				return true
@@ -341,7 +341,8 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// checkLayout refuses data that overlaps or has holes, and returns its length.
+// checkLayout returns the length of the data, or an error if the tensors overlap or
+// leave gaps.
 func (h *header) checkLayout() (int64, error) {
 	order := slices.Clone(h.tensors)
 	slices.SortFunc(order, func(a, b located) int {
@@ -353,14 +354,14 @@ func (h *header) checkLayout() (int64, error) {
 		case e.begin < at:
 			return 0, badTensor(e.Name, "data_offsets [%d, %d] overlap those of %q", e.begin, e.end, order[i-1].Name)
 		case e.begin > at:
-			return 0, badTensor(e.Name, "data_offsets [%d, %d] leave a hole: the data before ends at %d", e.begin, e.end, at)
+			return 0, badTensor(e.Name, "data_offsets [%d, %d] leave a gap: the data before ends at %d", e.begin, e.end, at)
 		}
 		at = e.end
 	}
 	return at, nil
 }
 
-// entry returns the tensor without its data, if it is of a dtype that the project has.
+// entry returns the tensor without its data, or an error if its dtype is not supported.
 func (e *located) entry() (Entry, error) {
 	dtype := e.Storage()
 	if dtype == num.NoDType {
@@ -369,5 +370,5 @@ func (e *located) entry() (Entry, error) {
 	return Entry{Name: e.Name, DType: dtype, Shape: e.Shape}, nil
 }
 
-// formatName is the format's word for a dtype that has a layoutRank.
+// formatName returns the format's name of a dtype that has a layoutRank.
 func formatName(d num.DType) string { return formatNames[layoutRank(d)].name }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parseIndex reads an index: the file of its folder that holds each tensor. Other keys
-// than weight_map are metadata, and anything may stand there.
+// parseIndex parses an index and returns the file of each tensor. It ignores all keys but
+// weight_map.
 func parseIndex(text []byte) (map[string]string, error) {
 	if err := checkText("the index", text); err != nil {
 		return nil, err
@@ -55,16 +55,16 @@ func (p *parser) shard(shards map[string]string, name string) error {
 	case isTwice:
 		return bad("the name %q occurs twice", name)
 	case !ok:
-		return badTensor(name, "its file is %v, want a string", describe(t))
+		return badTensor(name, "the file is %v, want a string", describe(t))
 	case !isInside(file):
-		return badTensor(name, "its file is %q, want one in the folder of the index", file)
+		return badTensor(name, "the file is %q, want one in the folder of the index", file)
 	}
 	shards[name] = file
 	return nil
 }
 
-// isInside reports whether a path leads to a file in the folder that it starts from. It
-// looks at the words alone: caches keep shards as links to files elsewhere.
+// isInside reports whether a relative path stays in its folder. It does not follow
+// symbolic links: caches store shards as links to files elsewhere.
 func isInside(file string) bool {
 	isParent := func(s string) bool { return s == ".." }
 	return filepath.IsLocal(filepath.FromSlash(file)) && filepath.Clean(file) != "." && !strings.HasSuffix(file, "/") &&

@@ -21,8 +21,8 @@ func ReadFile(path string) (*File, error) {
 	return f, nil
 }
 
-// ReadAt reads a file of that size. It takes memory once it knows that the file
-// has as much.
+// ReadAt reads a file of the given size. It allocates memory only for bytes that the
+// file has.
 func ReadAt(r io.ReaderAt, size int64) (*File, error) {
 	opened, err := NewReader(r, size)
 	if err != nil {
@@ -31,8 +31,8 @@ func ReadAt(r io.ReaderAt, size int64) (*File, error) {
 	return opened.file()
 }
 
-// Read reads a file of unknown size, to the end of r. Memory grows with the
-// bytes that come, never with the length that a header announces.
+// Read reads a file of unknown size, to the end of r. It allocates memory as bytes
+// arrive, whatever length the header announces.
 func Read(r io.Reader) (*File, error) {
 	opened, err := readStream(r)
 	if err != nil {
@@ -41,7 +41,7 @@ func Read(r io.Reader) (*File, error) {
 	return opened.file()
 }
 
-// readStream reads all of a file whose size is not known into memory.
+// readStream reads all of a file of unknown size into memory.
 func readStream(r io.Reader) (*Reader, error) {
 	h, _, dataBytes, err := readHeader(r, -1)
 	if err != nil {
@@ -64,8 +64,8 @@ func readStream(r io.Reader) (*Reader, error) {
 	return newReader(h, bytes.NewReader(data), 0), nil
 }
 
-// readHeader reads the header of a file of size bytes, or of unknown size where that is
-// negative. It returns where the data begins and how long it has to be.
+// readHeader reads the header of a file of size bytes; a negative size is unknown. It
+// returns the offset and the length of the data.
 func readHeader(r io.Reader, size int64) (h *header, dataAt, dataBytes int64, err error) {
 	var prefix [8]byte
 	if n, err := io.ReadFull(r, prefix[:]); err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -95,10 +95,10 @@ func readHeader(r io.Reader, size int64) (h *header, dataAt, dataBytes int64, er
 }
 
 func goesOn(dataBytes int64) error {
-	return bad("the file goes on after the last tensor's data, %d bytes", dataBytes)
+	return bad("the file has extra bytes after the %d bytes of data", dataBytes)
 }
 
-// cutShort names the first tensor whose data is not all there.
+// cutShort returns an error for the first tensor whose data is incomplete.
 func (h *header) cutShort(have int64) error {
 	var first *located
 	for i := range h.tensors {
@@ -109,8 +109,8 @@ func (h *header) cutShort(have int64) error {
 	return badTensor(first.Name, "data_offsets [%d, %d] go beyond the %d bytes of data", first.begin, first.end, have)
 }
 
-// readExactly returns n bytes, or fewer where r ends early. All n are allocated
-// at once only where they are known to be there.
+// readExactly reads n bytes, or fewer if r ends early. It allocates all of them at
+// once only if isThere says that r has them.
 func readExactly(r io.Reader, n int64, isThere bool) ([]byte, error) {
 	if isThere {
 		buffer := make([]byte, n)

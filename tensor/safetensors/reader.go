@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Reader reads the tensors of a file one by one. The file may hold tensors of dtypes
-// that this package does not know, so long as nobody asks for them.
+// Reader reads the tensors of a file one by one. The file may also have tensors of
+// unsupported dtypes.
 type Reader struct {
-	path    string // empty where there is none
+	path    string // empty if there is none
 	header  *header
 	source  io.ReaderAt
 	dataAt  int64
 	closing io.Closer // nil if there is nothing to close
 }
 
-// Open reads the header of a file. What is not a regular file, such as a pipe, is read
-// to its end.
+// Open opens a file and reads its header. If it is not a regular file, such as a pipe,
+// Open reads all of it.
 func Open(path string) (*Reader, error) {
 	source, err := os.Open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader reads the header of a file of that size.
+// NewReader reads the header of a file of the given size.
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	size = max(size, 0)
 	h, dataAt, dataBytes, err := readHeader(io.NewSectionReader(source, 0, size), size)
@@ -72,7 +72,7 @@ func (r *Reader) Close() error {
 	return r.closing.Close()
 }
 
-// Names returns the names of all tensors in their order.
+// Names returns the sorted names of all tensors.
 func (r *Reader) Names() []string {
 	names := make([]string, len(r.header.tensors))
 	for i := range names {
@@ -103,8 +103,7 @@ func (r *Reader) Bytes(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Data returns the data of a tensor where it lies, for one that is too large to be read
-// at once.
+// Data returns a reader of a tensor's data, for one too large to read at once.
 func (r *Reader) Data(name string) (*io.SectionReader, error) {
 	e, err := r.find(name)
 	if err != nil {
@@ -120,20 +119,20 @@ func (r *Reader) data(e *located) *io.SectionReader {
 func (r *Reader) find(name string) (*located, error) {
 	i, ok := slices.BinarySearchFunc(r.header.tensors, name, func(e located, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
-		return nil, inFile(r.path, badTensor(name, "there is none of that name"))
+		return nil, inFile(r.path, badTensor(name, "not found"))
 	}
 	return &r.header.tensors[i], nil
 }
 
 func (r *Reader) bytes(e *located) ([]byte, error) {
 	data, err := readExactly(r.data(e), e.end-e.begin, true)
-	if err == nil && int64(len(data)) < e.end-e.begin { // the file was cut after it was opened
+	if err == nil && int64(len(data)) < e.end-e.begin { // the file was truncated after it was opened
 		err = badTensor(e.Name, "data_offsets [%d, %d] go beyond the data", e.begin, e.end)
 	}
 	return data, err
 }
 
-// file reads everything.
+// file reads all tensors.
 func (r *Reader) file() (*File, error) {
 	f := &File{Metadata: r.header.metadata}
 	for i := range r.header.tensors {

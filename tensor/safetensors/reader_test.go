@@ -44,7 +44,7 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s holds %v, %v", name, data, err)
 		}
 	}
-	if _, err := r.Info("x"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `tensor "x": there is none of that name`) {
+	if _, err := r.Info("x"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `tensor "x": not found`) {
 		t.Errorf("x: %v", err)
 	}
 	if _, err := r.Bytes("x"); !errors.Is(err, ErrFormat) {

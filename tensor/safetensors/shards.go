@@ -18,15 +18,15 @@ import (
 // NAME-00001-of-00002.safetensors and so on.
 const IndexSuffix = ".safetensors.index.json"
 
-// Shards reads the tensors of an index one by one. It opens only the files of those that
-// are asked for.
+// Shards reads the tensors of an index one by one. It opens a shard when one of its
+// tensors is needed.
 type Shards struct {
 	path   string
 	files  map[string]string // by tensor
 	opened map[string]*Reader
 }
 
-// OpenIndex reads an index.
+// OpenIndex opens and reads an index.
 func OpenIndex(path string) (*Shards, error) {
 	source, err := os.Open(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Shards) Close() error {
 	return errors.Join(failed...)
 }
 
-// Names returns the names of all tensors in their order.
+// Names returns the sorted names of all tensors.
 func (s *Shards) Names() []string { return slices.Sorted(maps.Keys(s.files)) }
 
 // Info describes a tensor.
@@ -81,7 +81,7 @@ func (s *Shards) Bytes(name string) ([]byte, error) {
 	return r.Bytes(name)
 }
 
-// Data returns the data of a tensor where it lies.
+// Data returns a reader of a tensor's data.
 func (s *Shards) Data(name string) (*io.SectionReader, error) {
 	r, err := s.reader(name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Shards) Data(name string) (*io.SectionReader, error) {
 func (s *Shards) reader(name string) (*Reader, error) {
 	file, ok := s.files[name]
 	if !ok {
-		return nil, inFile(s.path, badTensor(name, "there is none of that name"))
+		return nil, inFile(s.path, badTensor(name, "not found"))
 	}
 	r := s.opened[file]
 	if r == nil {
@@ -110,9 +110,9 @@ func (s *Shards) reader(name string) (*Reader, error) {
 	return r, nil
 }
 
-// WriteShards writes the tensors of f into files of at most shardBytes bytes of data,
-// more only for a tensor that is larger alone, and an index of them at path. They
-// replace what stood there together; after an error everything is as it was.
+// WriteShards writes the tensors of f to shards of at most shardBytes bytes of data, and
+// an index to path. A larger tensor gets a shard of its own. Existing files are replaced
+// together once all new ones are complete, and kept if there is an error.
 func WriteShards(path string, f *File, shardBytes int64) error {
 	var b newfile.Batch
 	defer b.Discard()
@@ -122,15 +122,15 @@ func WriteShards(path string, f *File, shardBytes int64) error {
 	return b.Commit()
 }
 
-// StageShards writes shards and their index as files that shall appear together with
-// others. The index should be the last of them.
+// StageShards adds shards and their index to a batch of files that appear together. The
+// index should be the last file of the batch.
 func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error {
 	prefix, ok := strings.CutSuffix(filepath.Base(path), IndexSuffix)
 	switch {
 	case !ok || prefix == "":
-		return inFile(path, bad("the name of an index ends in %s", IndexSuffix))
+		return inFile(path, bad("want NAME%s, the index of shards", IndexSuffix))
 	case shardBytes <= 0:
-		return inFile(path, bad("shards of %d bytes", shardBytes))
+		return inFile(path, bad("got a shard size of %d bytes, want at least 1", shardBytes))
 	case f == nil:
 		return inFile(path, bad("nothing to write: the file is nil"))
 	}
@@ -156,13 +156,13 @@ func StageShards(b *newfile.Batch, path string, f *File, shardBytes int64) error
 	})
 }
 
-// cut divides a file into shards, in the order of the names. Each has the metadata of
-// the whole. There is at least one.
+// cut divides f into shards, in the order of names. There is at least one. Each shard
+// has all of the metadata.
 func cut(f *File, shardBytes int64) []*File {
 	entries := slices.Clone(f.Entries)
 	sortByName(entries)
 	shards := []*File{{Metadata: f.Metadata}}
-	held := int64(0) // by the last of them
+	held := int64(0) // bytes in the last shard
 	for _, e := range entries {
 		n := int64(len(e.Data))
 		if held > 0 && held+n > shardBytes {

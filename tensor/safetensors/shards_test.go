@@ -135,14 +135,14 @@ func TestWriteShardsRefuses(t *testing.T) {
 		size int64
 		want string
 	}{
-		{index, model(), 0, "shards of 0 bytes"},
-		{index, model(), -1, "shards of -1 bytes"},
+		{index, model(), 0, "a shard size of 0 bytes"},
+		{index, model(), -1, "a shard size of -1 bytes"},
 		{index, nil, 8, "the file is nil"},
 		{index, twice, 8, `the name "a" occurs twice`},
 		{index, twice, 80, `the name "a" occurs twice`},
 		{index, wrong, 8, `tensor "e": shape [2] of f32 needs 8 bytes`},
-		{filepath.Join(dir, "m.json"), model(), 8, "the name of an index ends in .safetensors.index.json"},
-		{filepath.Join(dir, ".safetensors.index.json"), model(), 8, "the name of an index ends in"},
+		{filepath.Join(dir, "m.json"), model(), 8, "want NAME.safetensors.index.json"},
+		{filepath.Join(dir, ".safetensors.index.json"), model(), 8, "want NAME"},
 		{filepath.Join(dir, "absent", "m.safetensors.index.json"), model(), 8, "no such file"},
 	} {
 		if err := WriteShards(c.path, c.f, c.size); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), dir) {
@@ -182,7 +182,7 @@ func TestOpenIndexRefuses(t *testing.T) {
 		"not":    path + `: tensor "not": 1.safetensors has no such tensor`,
 		"broken": filepath.Join(dir, "3.safetensors") + ": the file ends after 5 bytes",
 		"folder": "sub",
-		"extra":  path + `: tensor "extra": there is none of that name`, // in a shard, but not in the index
+		"extra":  path + `: tensor "extra": not found`, // in a shard, but not in the index
 	} {
 		_, err := s.Bytes(name)
 		if _, infoErr := s.Info(name); err == nil || infoErr == nil || !strings.Contains(err.Error(), want) || infoErr.Error() != err.Error() {

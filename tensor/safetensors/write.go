@@ -15,8 +15,8 @@ import (
 	"tokitai/internal/newfile"
 )
 
-// Write writes a file. What it writes depends on the content alone, not on the
-// order of the entries. Everything is checked before the first byte.
+// Write writes a file. The bytes do not depend on the order of the entries. It
+// checks everything before it writes the first byte.
 func Write(w io.Writer, f *File) error {
 	head, entries, err := layOut(f, maxHeader)
 	if err != nil {
@@ -33,9 +33,8 @@ func Write(w io.Writer, f *File) error {
 	return nil
 }
 
-// WriteFile writes a file under another name beside path, and renames it when it
-// is whole and on the disk. What stood there before is replaced; after an error
-// it is as it was.
+// WriteFile writes a file atomically: an existing file is replaced once the new one
+// is complete and on disk, and kept if there is an error.
 func WriteFile(path string, f *File) error {
 	var b newfile.Batch
 	defer b.Discard()
@@ -45,13 +44,13 @@ func WriteFile(path string, f *File) error {
 	return b.Commit()
 }
 
-// Stage writes a file as one of several that shall appear together.
+// Stage adds a file to a batch of files that appear together.
 func Stage(b *newfile.Batch, path string, f *File) error {
 	return inFile(path, b.Write(path, func(w io.Writer) error { return Write(w, f) }))
 }
 
-// layOut checks f and returns the length and header as bytes, and the entries in
-// the order of their data. The header may take limit bytes.
+// layOut checks f. It returns the bytes before the data, and the entries in the
+// order of their data. The header may have at most limit bytes.
 func layOut(f *File, limit int) ([]byte, []Entry, error) {
 	if f == nil {
 		return nil, nil, bad("nothing to write: the file is nil")
@@ -142,7 +141,7 @@ func writeMetadata(b *bytes.Buffer, metadata map[string]string) error {
 	return nil
 }
 
-// quote is a JSON string. HTML is nothing special here.
+// quote returns s as a JSON string, without escaping HTML.
 func quote(s string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)

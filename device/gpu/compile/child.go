@@ -13,12 +13,12 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// childLimit ends a compiler that hangs.
+// childLimit is the time after which a compiler is killed.
 const childLimit = 10 * time.Minute
 
-// runChild runs a compiler in a folder, which also has its temporary files, and adds what
-// it says to log. The compiler and what it starts do not outlive this process, and a
-// terminal's interrupt does not reach them: it is for this process to decide.
+// runChild runs a compiler in dir, where it also puts its temporary files, and appends
+// its output to log. The compiler and its children do not outlive this process. They do
+// not get a terminal's interrupt, which is for this process to handle.
 func runChild(path, dir, input string, arguments []string, log *bytes.Buffer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), childLimit)
 	defer cancel()
@@ -39,14 +39,14 @@ func runChild(path, dir, input string, arguments []string, log *bytes.Buffer) er
 	err = command.Wait()
 	forget()
 	if ctx.Err() != nil {
-		err = fmt.Errorf("it did not end in %v: %w", childLimit, ctx.Err())
+		err = fmt.Errorf("killed after %v: %w", childLimit, ctx.Err())
 	}
 	return err
 }
 
-// isRefusal reports whether the error of a compiler is that it refused its input and said
-// why.
-func isRefusal(err error, log *bytes.Buffer) bool {
+// isRejected reports whether err means that the compiler rejected its input with a
+// message.
+func isRejected(err error, log *bytes.Buffer) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	return ok && exit.Exited() && log.Len() > 0
 }

@@ -17,19 +17,19 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// Clang is clang as a compiler for AMD's GPUs: it makes code objects, on machines without
-// any GPU or library of AMD's. Make it with OpenClang; it is safe from any goroutine.
+// Clang compiles for AMD GPUs with clang. It needs neither a GPU nor AMD's libraries.
+// Use OpenClang to open it. It is safe for concurrent use.
 type Clang struct {
 	path    string // of the program
-	version string // first line of what it says
+	version string // first line of clang --version
 
 	identity func() (Identity, error)
 }
 
-// ErrNoClang is a machine without clang, or without its linker.
-var ErrNoClang = errors.New("no clang for AMD's GPUs")
+// ErrNoClang means that clang or its linker is not installed.
+var ErrNoClang = errors.New("no clang for AMD GPUs")
 
-// clangName is the version that the kernels are held against.
+// clangName is the version that the kernels are tested with.
 const clangName = "clang-22"
 
 // OpenClang finds the compiler: TOKITAI_CLANG, else clang-22.
@@ -50,7 +50,7 @@ func newClang(name string) (*Clang, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := exec.Command(path, "--version").Output()
+	versionText, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s --version: %w", path, err)
 	}
@@ -68,10 +68,10 @@ func newClang(name string) (*Clang, error) {
 		}
 	}
 	c := &Clang{path: path}
-	c.version, _, _ = strings.Cut(string(said), "\n")
+	c.version, _, _ = strings.Cut(string(versionText), "\n")
 	c.identity = sync.OnceValues(func() (Identity, error) {
 		hash := sha256.New()
-		hash.Write(said)
+		hash.Write(versionText)
 		for _, file := range files {
 			sum, err := fileHash(file)
 			if err != nil {
@@ -84,25 +84,25 @@ func newClang(name string) (*Clang, error) {
 	return c, nil
 }
 
-// String is the compiler with its version.
+// String returns the compiler's name and version.
 func (c *Clang) String() string { return c.version }
 
-// Identity hashes the compiler's files.
+// Identity returns the version and a hash of the compiler's files.
 func (c *Clang) Identity() (Identity, error) { return c.identity() }
 
-// Options are those without which bits would differ between devices, and that no
-// header or library of AMD's be looked for.
+// Options returns the compiler's options. They keep the bits equal on all devices and
+// keep clang from looking for AMD's headers and libraries.
 func (c *Clang) Options(architecture string) []string {
 	return []string{"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
 		"-nogpuinc", "-nogpulib", "-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-Rpass-analysis=kernel-resource-usage"}
 }
 
-// Compile makes a code object.
+// Compile compiles s to a code object.
 func (c *Clang) Compile(architecture string, s Source) (*Program, error) {
 	return c.compile(c.Options(architecture), s)
 }
 
-// Assemble makes assembly text instead.
+// Assemble compiles s to assembly text.
 func (c *Clang) Assemble(architecture string, s Source) (*Program, error) {
 	return c.compile(append(c.Options(architecture), "-S"), s)
 }
@@ -122,7 +122,7 @@ func (c *Clang) compile(options []string, s Source) (*Program, error) {
 	var log bytes.Buffer
 	err = runChild(c.path, dir, fmt.Sprintf("#line 1 %q\n%s", s.Name, s.Text), slices.Concat(options, []string{"-I.", "-", "-o", made}), &log)
 	switch {
-	case isRefusal(err, &log):
+	case isRejected(err, &log):
 		return nil, newError(c.version, s, log.String())
 	case err != nil:
 		return nil, fmt.Errorf("compile %s: %s: %w\n%s", s.Name, c.path, err, log.String())
@@ -136,7 +136,7 @@ func (c *Clang) compile(options []string, s Source) (*Program, error) {
 
 var remark = regexp.MustCompile(`remark:\s+([^:]+): (\S+) \[-Rpass-analysis=kernel-resource-usage\]`)
 
-// parseRemarks reads what clang says of kernels, by entry.
+// parseRemarks returns the resource usage that clang reports, sorted by entry.
 func parseRemarks(log string) []Usage {
 	var list []Usage
 	for _, m := range remark.FindAllStringSubmatch(log, -1) {

@@ -1,10 +1,10 @@
-// Package compile turns source text into programs for a device, at run time: NVRTC makes
-// code for NVIDIA's GPUs (OpenNVRTC), clang for AMD's (OpenClang), the host's g++ or
-// clang++ makes a shared library for the simulator (OpenHost). A Cache keeps what was
-// compiled.
+// Package compile compiles source text for a device at run time: NVRTC for NVIDIA GPUs
+// (OpenNVRTC), clang for AMD GPUs (OpenClang), and the host's g++ or clang++ for the
+// simulator (OpenHost). A Cache keeps compiled programs.
 //
-// It knows nothing of kernels but their text, which is complete with its headers: no file
-// is looked for but the system's, by the host's compiler.
+// It knows nothing of kernels but their text, which comes with all of its headers. No
+// other files are read, except system headers by the host's compiler.
+//
 // Start with Cache.Compile.
 package compile
 
@@ -17,29 +17,28 @@ import (
 	"strings"
 )
 
-// Source is the complete text of a program. Name stands in the compiler's messages,
+// Source is the complete text of a program. The compiler's messages refer to it by Name,
 // unless a #line in the text says otherwise.
 type Source struct {
 	Name, Text string
-	Headers    []Header // what the text includes, and what they do
-	Units      []Header // texts that are compiled on their own and linked with it, where a compiler links
+	Headers    []Header // all files that the text includes, directly or not
+	Units      []Header // files compiled separately and linked with the text; only Host links
 }
 
-// Header is a file that a source includes by its name, which is a single word such as
-// prelude.h.
+// Header is a file that a source includes by name. The name has no folder: prelude.h.
 type Header struct {
 	Name, Text string
 }
 
-// Program is what a compiler made.
+// Program is a compiled program.
 type Program struct {
-	Image     []byte // CUBIN, code object, or a shared library
-	Log       string // what the compiler said
+	Image     []byte // a CUBIN, a code object, or a shared library
+	Log       string // the compiler's output
 	Usage     []Usage
 	FromCache bool
 }
 
-// Usage is what a kernel takes, where the compiler tells.
+// Usage is the resource usage of a kernel, if the compiler reports it.
 type Usage struct {
 	Entry           string `json:"entry"`
 	Registers       int    `json:"registers"` // per thread
@@ -51,31 +50,32 @@ type Usage struct {
 	ScalarSpills    int    `json:"scalar_spills,omitzero"` // AMD: scalar registers kept in lanes of vector registers
 }
 
-// Compiler makes programs.
+// Compiler compiles programs.
 type Compiler interface {
-	// Identity is the compiler to the bit: what it makes of a source, with options, is
-	// always the same.
+	// Identity identifies the compiler exactly: compilers with the same identity compile
+	// a source with the same options to the same program.
 	Identity() (Identity, error)
 
-	// Options are all options for an architecture.
+	// Options returns all options for an architecture.
 	Options(architecture string) []string
 
-	// Compile makes a program, or gives an *Error with the compiler's messages.
+	// Compile compiles s. If s does not compile, the error is an *Error with the
+	// compiler's messages.
 	Compile(architecture string, s Source) (*Program, error)
 }
 
-// Identity is a compiler.
+// Identity identifies a compiler.
 type Identity struct {
 	Name string            // "NVRTC 13.4", for people
 	Hash [sha256.Size]byte // of its files
 }
 
-// Error is a source that does not compile: the first message, with the place in the
-// source. Log has them all.
+// Error reports a source that does not compile, with the first message and its position.
+// Log has all messages.
 type Error struct {
 	Compiler string
 	File     string
-	Line     int // 0 where the compiler names none
+	Line     int // 0 if the compiler names none
 	Message  string
 	Log      string
 }
@@ -87,17 +87,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message)
 }
 
-// messages of NVRTC (file(12): error: text; with a number where it is an error by
-// configuration) and of g++ and clang++ (file:12:5: error: text), fatal or not.
+// messages matches the errors of NVRTC (file(12): error: text, with a number if it is a
+// promoted warning) and of g++ and clang++ (file:12:5: error: text).
 var messages = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^(.+?)\((\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (.*)$`),
 	regexp.MustCompile(`(?m)^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$`),
 }
 
-// otherMessages name no line of the source: of ptxas, of linkers.
+// otherMessages matches errors without a line number, from ptxas and from linkers.
 var otherMessages = regexp.MustCompile(`(?mi)^.*\berror\b[^\w\n]*(.*)$`)
 
-// newError finds the first message in a log.
+// newError returns an Error with the first message in a log.
 func newError(compiler string, s Source, log string) *Error {
 	e := &Error{Compiler: compiler, File: s.Name, Log: log}
 	first := len(log) + 1
@@ -129,7 +129,7 @@ var (
 	usageShared    = regexp.MustCompile(`(\d+) bytes smem`)
 )
 
-// parseUsage reads what ptxas -v prints, by entry.
+// parseUsage returns the resource usage that ptxas -v prints, sorted by entry.
 func parseUsage(log string) []Usage {
 	var list []Usage
 	number := func(p *regexp.Regexp, line string, into ...*int) {

@@ -15,17 +15,18 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// Host is the host's C++ compiler. Make it with OpenHost; it is safe from any goroutine.
+// Host is the host's C++ compiler. Use OpenHost to open it. It is safe for concurrent
+// use.
 type Host struct {
 	path    string // of the program
-	version string // first line of what it says
+	version string // first line of --version
 	isClang bool
-	files   []string // whose bytes decide what it makes
+	files   []string // the compiler's files, which Identity hashes
 
 	identity func() (Identity, error)
 }
 
-// ErrNoHostCompiler is a machine without a C++ compiler.
+// ErrNoHostCompiler means that no C++ compiler is installed.
 var ErrNoHostCompiler = errors.New("no C++ compiler")
 
 var host struct {
@@ -72,19 +73,19 @@ func newHost(name string) (*Host, error) {
 		}
 		return string(out), nil
 	}
-	said, err := ask("--version")
+	versionText, err := ask("--version")
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{path: path, isClang: strings.Contains(said, "clang")}
-	h.version, _, _ = strings.Cut(said, "\n")
+	h := &Host{path: path, isClang: strings.Contains(versionText, "clang")}
+	h.version, _, _ = strings.Cut(versionText, "\n")
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err
 	}
 	h.files = []string{resolved}
 	if !h.isClang {
-		// g++ only calls what compiles.
+		// g++ is only a driver: cc1plus compiles.
 		if inner, err := ask("-print-prog-name=cc1plus"); err == nil {
 			if inner = strings.TrimSpace(inner); filepath.IsAbs(inner) {
 				h.files = append(h.files, inner)
@@ -93,7 +94,7 @@ func newHost(name string) (*Host, error) {
 	}
 	h.identity = sync.OnceValues(func() (Identity, error) {
 		hash := sha256.New()
-		hash.Write([]byte(said))
+		hash.Write([]byte(versionText))
 		for _, file := range h.files {
 			sum, err := fileHash(file)
 			if err != nil {
@@ -106,22 +107,22 @@ func newHost(name string) (*Host, error) {
 	return h, nil
 }
 
-// String is the compiler with its version.
+// String returns the compiler's name and version.
 func (h *Host) String() string { return h.version }
 
-// Path is the program's file.
+// Path returns the path of the compiler.
 func (h *Host) Path() string { return h.path }
 
-// Identity hashes the compiler's files.
+// Identity returns the version and a hash of the compiler's files.
 func (h *Host) Identity() (Identity, error) { return h.identity() }
 
-// Races is the architecture of programs that tell of races: each access of the text, but
-// none of the units, calls the hooks of ThreadSanitizer, which a unit defines.
+// Races is the architecture of programs that report races: each memory access of the
+// text, but not of the units, calls the hooks of ThreadSanitizer, which a unit defines.
 const Races = "sim-races"
 
-// Options are those without which bits would differ from a GPU's. Floating point has no
-// excess precision on 64-bit processors. Little is optimised: compilers take longer than
-// most launches.
+// Options returns the compiler's options. They keep the bits equal to a GPU's; 64-bit
+// processors have no excess precision. The text is compiled with -O1, since compiling
+// takes longer than most launches.
 func (h *Host) Options(architecture string) []string {
 	return slices.Concat(h.textOptions(architecture), h.unitOptions(), linkOptions)
 }
@@ -129,7 +130,7 @@ func (h *Host) Options(architecture string) []string {
 func (h *Host) textOptions(architecture string) []string {
 	options := append(h.commonOptions(), "-O1")
 	if architecture == Races {
-		options = append(options, "-fsanitize=thread", "-g1", "-gdwarf-4") // older binutils take lines of version 5 for another file's
+		options = append(options, "-fsanitize=thread", "-g1", "-gdwarf-4") // older binutils assign the lines of version 5 to the wrong file
 	}
 	return options
 }
@@ -141,13 +142,14 @@ func (h *Host) commonOptions() []string {
 	if h.isClang {
 		return append(options, "-Wno-unknown-warning-option")
 	}
-	// Otherwise the loader keeps a library for ever, and takes the next for it.
+	// Unique symbols would keep the library loaded after dlclose, and the next one
+	// would bind to them.
 	return append(options, "-fno-gnu-unique")
 }
 
 var linkOptions = []string{"-shared", "-pthread"}
 
-// Compile makes a shared library.
+// Compile compiles s to a shared library.
 func (h *Host) Compile(architecture string, s Source) (*Program, error) {
 	b := &hostBuild{host: h, source: s}
 	defer b.close()
@@ -179,13 +181,13 @@ func (h *Host) Compile(architecture string, s Source) (*Program, error) {
 	return &Program{Image: image, Log: b.log.String()}, nil
 }
 
-// units are those compiled in this process: many programs are linked with the same.
+// units holds the units compiled by this process, since many programs link the same one.
 var units struct {
 	sync.Mutex
 	made map[Key][]byte
 }
 
-// unit is a unit as an object. Whoever needs it too waits.
+// unit returns a compiled unit. Concurrent calls wait, so that each unit is compiled once.
 func (h *Host) unit(b *hostBuild, unit Header) ([]byte, error) {
 	key := keyOf(Identity{}, append(h.unitOptions(), h.path), "", Source{Name: unit.Name, Text: unit.Text, Headers: b.source.Headers})
 	units.Lock()
@@ -207,23 +209,23 @@ func (h *Host) unit(b *hostBuild, unit Header) ([]byte, error) {
 	return image, nil
 }
 
-// hostBuild is the making of one program, in a folder of its own.
+// hostBuild is the build of one program in a temporary folder.
 type hostBuild struct {
 	host   *Host
 	source Source
 	dir    string
-	remove func() // the folder
+	remove func() // removes dir
 	log    bytes.Buffer
 }
 
-// open makes the folder, with the headers.
+// open creates the folder and writes the headers.
 func (b *hostBuild) open() (err error) {
 	if b.dir, b.remove, err = leftover.Folder("", "tokitai-compile-"); err != nil {
 		return err
 	}
 	for _, header := range b.source.Headers {
 		if header.Name != filepath.Base(header.Name) || filepath.Ext(header.Name) == ".o" || header.Name == "program" {
-			return fmt.Errorf("got a header named %q, want a single word", header.Name)
+			return fmt.Errorf("got a header named %q, want a file name without a folder", header.Name)
 		}
 		if err := os.WriteFile(filepath.Join(b.dir, header.Name), []byte(header.Text), 0o600); err != nil {
 			return err
@@ -238,18 +240,18 @@ func (b *hostBuild) close() {
 	}
 }
 
-// object compiles a text.
-func (b *hostBuild) object(options []string, text Header, made string) error {
-	return b.run(fmt.Sprintf("#line 1 %q\n%s", text.Name, text.Text), slices.Concat(options, []string{"-I.", "-c", "-x", "c++", "-", "-o", made})...)
+// object compiles one file to an object file.
+func (b *hostBuild) object(options []string, text Header, out string) error {
+	return b.run(fmt.Sprintf("#line 1 %q\n%s", text.Name, text.Text), slices.Concat(options, []string{"-I.", "-c", "-x", "c++", "-", "-o", out})...)
 }
 
-// run calls the compiler.
+// run runs the compiler.
 func (b *hostBuild) run(input string, arguments ...string) error {
 	err := runChild(b.host.path, b.dir, input, arguments, &b.log)
 	switch {
 	case err == nil:
 		return nil
-	case isRefusal(err, &b.log):
+	case isRejected(err, &b.log):
 		return newError(b.host.version, b.source, b.log.String())
 	}
 	return fmt.Errorf("compile %s: %s: %w\n%s", b.source.Name, b.host.path, err, b.log.String())

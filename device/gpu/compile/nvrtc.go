@@ -11,11 +11,11 @@ import (
 	"tokitai/internal/dl"
 )
 
-// NVRTC is NVIDIA's run-time compiler. Make it with OpenNVRTC; it is safe from any
-// goroutine.
+// NVRTC is NVIDIA's run-time compiler. Use OpenNVRTC to open it. It is safe for
+// concurrent use.
 type NVRTC struct {
 	library  *dl.Library
-	builtins []string // libraries that it opens itself
+	builtins []string // paths of the libraries that it opens itself
 	major    int
 	minor    int
 
@@ -29,8 +29,9 @@ var nvrtcs struct {
 	byMajor map[int]*NVRTC
 }
 
-// OpenNVRTC opens the compiler: that of the driver's major version where it is found, as
-// its code surely fits the driver, else another. TOKITAI_NVRTC names a file or a folder.
+// OpenNVRTC opens the compiler of the driver's major version, whose code the driver is
+// sure to accept, or else another version. The environment variable TOKITAI_NVRTC may
+// name its file or folder.
 func OpenNVRTC(driverMajor int) (*NVRTC, error) {
 	nvrtcs.Lock()
 	defer nvrtcs.Unlock()
@@ -48,7 +49,7 @@ func OpenNVRTC(driverMajor int) (*NVRTC, error) {
 	return c, nil
 }
 
-// nvrtcFiles are the library's names, newest first.
+// nvrtcFiles maps major versions to file names.
 var nvrtcFiles = map[int]string{13: "libnvrtc.so.13", 12: "libnvrtc.so.12"}
 
 func nvrtcRequest(driverMajor int) dl.Request {
@@ -61,7 +62,7 @@ func nvrtcRequest(driverMajor int) dl.Request {
 		files = append(files, nvrtcFiles[m])
 	}
 	return dl.Request{
-		What:  "NVRTC, the compiler for NVIDIA's GPUs",
+		What:  "NVRTC, the compiler for NVIDIA GPUs",
 		Env:   "TOKITAI_NVRTC",
 		Files: append(files, "libnvrtc.so"),
 		Dirs:  append(dl.PythonDirs("nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"), dl.CUDADirs()...),
@@ -71,11 +72,11 @@ func nvrtcRequest(driverMajor int) dl.Request {
 
 func openNVRTC(driverMajor int) (*NVRTC, error) {
 	request := nvrtcRequest(driverMajor)
-	// The compiler opens a second library by name, and some of its packages do not say
-	// where that lies. It finds one that is open already.
+	// The compiler opens a second library by name. Some packages install it where the
+	// loader does not look, so load it first.
 	request.Before = func(path string) {
 		for _, builtins := range builtinsBeside(path) {
-			dl.Preload(builtins) // one that does not open is for the compiler to report
+			dl.Preload(builtins) // if this fails, the compiler reports it
 		}
 	}
 	library, err := dl.Open(request)
@@ -113,6 +114,7 @@ func openNVRTC(driverMajor int) (*NVRTC, error) {
 	return c, nil
 }
 
+// builtinsBeside returns the paths of the builtins libraries in the folder of library.
 func builtinsBeside(library string) []string {
 	if !filepath.IsAbs(library) {
 		return nil
@@ -124,23 +126,23 @@ func builtinsBeside(library string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return filepath.Ext(p) == ".alt" })
 }
 
-// String is the compiler with its version.
+// String returns the compiler's name and version.
 func (c *NVRTC) String() string { return fmt.Sprintf("NVRTC %d.%d", c.major, c.minor) }
 
-// Path is the library's file.
+// Path returns the path of the library.
 func (c *NVRTC) Path() string { return c.library.Path() }
 
-// Identity hashes the library's files.
+// Identity returns the version and a hash of the library's files.
 func (c *NVRTC) Identity() (Identity, error) { return c.identity() }
 
-// Options are those without which bits would differ between devices, and that code be
-// made for a real architecture, not for the driver to translate.
+// Options returns the compiler's options. They keep the bits equal on all devices, and
+// compile to machine code, not to PTX for the driver to translate.
 func (c *NVRTC) Options(architecture string) []string {
 	return []string{"--gpu-architecture=" + architecture, "--std=c++17",
 		"--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "-Xptxas", "-v"}
 }
 
-// Architectures are the compute capabilities that the compiler knows: 75, 80, …
+// Architectures returns the compute capabilities that the compiler supports: 75, 80, …
 func (c *NVRTC) Architectures() ([]int, error) {
 	f := new(nvrtcFrame)
 	f.args[0] = f.at(0)
@@ -162,25 +164,27 @@ func (c *NVRTC) Architectures() ([]int, error) {
 	return known, nil
 }
 
-// nvrtcFrame is the memory of one call, in the heap: arguments, results, and what must
-// live as long.
+// nvrtcFrame is the heap memory of one call: its arguments, its results, and memory that
+// must stay alive as long.
 type nvrtcFrame struct {
 	args [8]uintptr
 	out  [2]uint64
 	held []unsafe.Pointer
 }
 
+// at clears a result and returns its address.
 func (f *nvrtcFrame) at(i int) uintptr {
 	f.out[i] = 0
 	return uintptr(unsafe.Pointer(&f.out[i]))
 }
 
+// hold keeps memory alive and returns its address.
 func (f *nvrtcFrame) hold(p unsafe.Pointer) uintptr {
 	f.held = append(f.held, p)
 	return uintptr(p)
 }
 
-// text holds a string as C wants it.
+// text holds s as a C string and returns its address.
 func (f *nvrtcFrame) text(s string) uintptr {
 	b := append([]byte(s), 0)
 	return f.hold(unsafe.Pointer(&b[0]))
@@ -194,7 +198,7 @@ func (c *NVRTC) call(name string, p dl.Proc, f *nvrtcFrame, n int) error {
 	return nil
 }
 
-// goString copies a C string of the library's.
+// goString copies a C string.
 func goString(address uintptr) string {
 	if address == 0 {
 		return ""
@@ -209,7 +213,7 @@ func goString(address uintptr) string {
 	return string(p)
 }
 
-// Compile makes a CUBIN.
+// Compile compiles s to a CUBIN.
 func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 	f := new(nvrtcFrame)
 	f.args = [8]uintptr{f.at(0), f.text(s.Text), f.text(s.Name)}
@@ -255,12 +259,12 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 		return nil, err
 	}
 	if len(image) == 0 {
-		return nil, fmt.Errorf("%s made no code for %s: want a real architecture such as sm_90a", c, architecture)
+		return nil, fmt.Errorf("%s: no code for architecture %s, want a real one such as sm_90a", c, architecture)
 	}
 	return &Program{Image: image, Log: string(log), Usage: parseUsage(string(log))}, nil
 }
 
-// bytes asks for a size, then for that many bytes.
+// bytes calls size, then get for that many bytes.
 func (c *NVRTC) bytes(handle uintptr, name string, size, get dl.Proc) ([]byte, error) {
 	f := new(nvrtcFrame)
 	f.args[0], f.args[1] = handle, f.at(0)

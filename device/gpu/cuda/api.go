@@ -6,14 +6,14 @@ import (
 	"tokitai/internal/dl"
 )
 
-// function is one of the library's.
+// function is a function of the library.
 type function struct {
 	name string
 	proc dl.Proc
 }
 
-// api is what is used of libcuda. A tag names the symbol where it is not the field's own
-// name: the interface of today has a suffix in the library.
+// api lists the functions of libcuda that are used. A tag gives the symbol if it differs
+// from the field's name: current versions of some functions have a suffix.
 type api struct {
 	cuInit             function
 	cuDriverGetVersion function
@@ -60,7 +60,7 @@ type api struct {
 	cuLaunchKernel      function
 }
 
-// symbols are the names to look up, with the fields they belong to.
+// symbols maps symbols to fields.
 func (a *api) symbols() map[string]*function {
 	list := map[string]*function{}
 	value := reflect.ValueOf(a).Elem()
@@ -77,7 +77,7 @@ func (a *api) symbols() map[string]*function {
 	return list
 }
 
-// fill looks every function up.
+// fill looks up every function.
 func (a *api) fill(l *dl.Library) error {
 	for symbol, f := range a.symbols() {
 		proc, err := l.Proc(symbol)

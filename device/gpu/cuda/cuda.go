@@ -1,5 +1,5 @@
-// Package cuda fills device/gpu's table of driver calls from libcuda, the library that
-// comes with NVIDIA's driver, opened at run time.
+// Package cuda implements device/gpu's table of driver calls with libcuda, the library
+// of NVIDIA's driver, which it opens at run time.
 //
 // Start with Table; api.go lists the functions of the library that are used.
 package cuda
@@ -16,29 +16,30 @@ import (
 	"tokitai/internal/dl"
 )
 
-// minVersion is the oldest driver that takes what the compilers of CUDA 12 and 13 make.
+// minVersion is the oldest driver that runs code compiled by CUDA 12 and 13.
 const minVersion = 12000
 
-// library is libcuda: one in a process.
+// library is libcuda. A process has one.
 type library struct {
 	api     api
 	version int // 13000 is 13.0
 	frames  sync.Pool
 }
 
-// frame is the memory of one call: its arguments and what they point to, in the heap, so
-// that no stack that grows can move it.
+// frame is the memory of one call: its arguments and what they point to. It is in the
+// heap, since a stack may move.
 type frame struct {
 	args [12]uintptr
 	out  [4]uint64
 	text [256]byte
 	size uint64         // of packed parameters
-	pack [5]uintptr     // how cuLaunchKernel is told of them
+	pack [5]uintptr     // cuLaunchKernel's extra options, which point to them
 	keep unsafe.Pointer // the caller's memory that an argument points to
 }
 
 func (l *library) frame() *frame { return l.frames.Get().(*frame) }
 
+// done makes f available for reuse.
 func (l *library) done(f *frame) {
 	f.keep = nil
 	l.frames.Put(f)
@@ -46,8 +47,8 @@ func (l *library) done(f *frame) {
 
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// Table opens the library and fills the table. Why it cannot is told by a NoDeviceError;
-// asking again then tries again.
+// Table returns the table, and opens the library on first use. If that fails, the error
+// is a NoDeviceError that says why, and the next call tries again.
 func Table() (*driver.Table, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -82,7 +83,7 @@ func newTable() (*driver.Table, error) {
 		return nil, noDevice("cuda", "%v", err)
 	}
 	if _, err := opened.Proc("cuInit"); err != nil {
-		return nil, noDevice("cuda", "this is no CUDA driver: %v", err)
+		return nil, noDevice("cuda", "not a CUDA driver: %v", err)
 	}
 	l := &library{frames: sync.Pool{New: func() any { return new(frame) }}}
 	if err := l.api.fill(opened); err != nil {
@@ -96,7 +97,7 @@ func newTable() (*driver.Table, error) {
 		return nil, noDevice("cuda", "%v", err)
 	}
 	if l.version < minVersion {
-		return nil, noDevice("cuda", "the driver is too old: it is for CUDA %s, want %s or newer", versionText(l.version), versionText(minVersion))
+		return nil, noDevice("cuda", "the driver is too old: got CUDA %s, want %s or newer", versionText(l.version), versionText(minVersion))
 	}
 	f := l.frame()
 	defer l.done(f)
@@ -109,8 +110,8 @@ func newTable() (*driver.Table, error) {
 
 func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// call calls a function with the first n arguments of a frame. Its context, where it
-// needs one, is current on this thread.
+// call calls a function with the first n arguments of a frame. If it needs a context,
+// that is current on this thread.
 func (l *library) call(p *function, f *frame, n int) error {
 	code := int32(p.proc.Call(f.args[:n]))
 	if code != 0 {
@@ -155,7 +156,7 @@ func (l *library) create(p *function, more ...uintptr) (uintptr, error) {
 	return uintptr(f.out[0]), err
 }
 
-// Codes of the driver that mean more than that a call failed.
+// Error codes with a special meaning.
 const (
 	codeOutOfMemory   = 2
 	codeDeinitialized = 4
@@ -164,7 +165,7 @@ const (
 	codeNotReady      = 600
 )
 
-// lostCodes are the errors after which a context, or the device, is of no use.
+// lostCodes are the errors after which the context or the device cannot be used.
 var lostCodes = map[int32]bool{
 	codeDeinitialized: true,
 	46:                true, // CUDA_ERROR_DEVICE_UNAVAILABLE
@@ -196,7 +197,7 @@ func (l *library) failure(call string, code int32) error {
 	return e
 }
 
-// text asks for the name or the description of a code.
+// text returns the name or the description of an error code.
 func (l *library) text(p *function, code int32) string {
 	f := l.frame()
 	defer l.done(f)
@@ -215,7 +216,7 @@ func (l *library) text(p *function, code int32) string {
 	return string(text)
 }
 
-// pointer is an address outside Go's memory.
+// pointer converts an address outside Go's memory.
 func pointer(address uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func (l *library) driverVersion() (int, error) {
@@ -232,13 +233,13 @@ func (l *library) count() (int, error) {
 	return int(int32(n)), err
 }
 
-// handle is the driver's name for a device.
+// handle returns the driver's handle of a device.
 func (l *library) handle(index int) (uintptr, error) {
 	handle, err := l.create(&l.api.cuDeviceGet, uintptr(index))
 	return uintptr(uint32(handle)), err
 }
 
-// Attributes of devices, as cuDeviceGetAttribute numbers them.
+// Attributes of cuDeviceGetAttribute.
 const (
 	attributeThreadsPerBlock = 1
 	attributeSharedPerBlock  = 8
@@ -270,7 +271,7 @@ func (l *library) properties(index int) (driver.Properties, error) {
 		for i := range known {
 			known[i] = name(i)
 		}
-		return driver.Properties{}, &device.NoDeviceError{Name: name(index), Known: known, Reason: fmt.Sprintf("the driver sees %d", n)}
+		return driver.Properties{}, &device.NoDeviceError{Name: name(index), Known: known, Reason: fmt.Sprintf("number of GPUs that the driver sees: %d", n)}
 	}
 	handle, err := l.handle(index)
 	if err != nil {
@@ -312,8 +313,8 @@ func (l *library) properties(index int) (driver.Properties, error) {
 	return p, nil
 }
 
-// architecture is what the compiler is told. Hopper's matrix instructions need the
-// architecture-specific target.
+// architecture returns the compiler's name of a compute capability. Hopper's matrix
+// instructions need the architecture-specific target.
 func architecture(major, minor int) string {
 	if major == 9 && minor == 0 {
 		return "sm_90a"
@@ -398,7 +399,7 @@ func (l *library) table() *driver.Table {
 		},
 
 		NewStream: func() (driver.Stream, error) {
-			const nonBlocking = 1 // not ordered with the default stream, which nobody uses
+			const nonBlocking = 1 // not ordered with the default stream, which is unused
 			s, err := l.create(&a.cuStreamCreate, nonBlocking)
 			return driver.Stream(s), err
 		},
@@ -493,7 +494,7 @@ func (l *library) copyOut(dst []byte, src driver.Pointer, s driver.Stream) error
 	return err
 }
 
-// How the list of cuLaunchKernel's extra options is written.
+// Keys of cuLaunchKernel's extra options.
 const (
 	launchEnd           = 0
 	launchBufferPointer = 1

@@ -150,12 +150,12 @@ func TestNoDevice(t *testing.T) {
 		index  int
 		text   string
 	}{
-		{nil, 2, `no device "cuda:2": the driver sees 2; known are cuda:0, cuda:1`},
+		{nil, 2, `no device "cuda:2": number of GPUs that the driver sees: 2; known: cuda:0, cuda:1`},
 		{nil, -1, `no device "cuda:-1"`},
 		{[]string{"DEVICES 2", "DEVICES 0"}, 0, "the driver sees no GPU"},
-		{[]string{"VERSION 13000", "VERSION 11080"}, 0, "the driver is too old: it is for CUDA 11.8, want 12.0 or newer"},
+		{[]string{"VERSION 13000", "VERSION 11080"}, 0, "the driver is too old: got CUDA 11.8, want 12.0 or newer"},
 		{[]string{"cuEventRecord(", "cuEventRecordNot("}, 0, "too old"},
-		{[]string{"cuInit(", "cuInitNot("}, 0, "this is no CUDA driver"},
+		{[]string{"cuInit(", "cuInitNot("}, 0, "not a CUDA driver"},
 		{[]string{"INIT 0", "INIT 803"}, 0, "CUDA_ERROR_803, code 803"},
 		{[]string{"INIT 0", "INIT 100"}, 0, "CUDA_ERROR_100"},
 	} {

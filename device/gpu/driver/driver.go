@@ -1,9 +1,9 @@
-// Package driver is the table of calls through which device/gpu reaches a GPU. The
-// packages cuda and sim fill one each; tests fill one with functions of their own.
+// Package driver defines the table of calls through which device/gpu reaches a GPU.
+// Packages cuda and sim each provide a table; so do tests.
 //
-// Handles are numbers that mean something to the driver only. Every call is made with
-// the device's context current on a locked thread (device/gpu sees to it); none calls
-// back into Go. Those marked "queued" return before their work is done.
+// Handles are opaque. device/gpu makes every call with the device's context current on a
+// locked thread. No call calls back into Go. Those marked "queued" return before their
+// work is done.
 package driver
 
 import (
@@ -22,18 +22,18 @@ type (
 	Pointer  uint64 // an address in the device's memory
 )
 
-// Table is a driver. No function is nil. None allocates Go memory when it succeeds
-// if device/gpu calls it for each launch: SetCurrent, Launch, the events' and those
-// that are queued.
+// Table is a driver. No function is nil. The functions that device/gpu calls for each
+// launch (SetCurrent, Launch, those of events and those that are queued) allocate no Go
+// memory when they succeed.
 type Table struct {
 	Kind    string // "cuda", "sim"
 	Name    func(index int) string
 	Version string // of the driver: "CUDA 13.0"
 
-	// Count is the number of devices.
+	// Count returns the number of devices.
 	Count func() (int, error)
 
-	// Properties tells what a device is. It needs no context.
+	// Properties returns a device's properties. It needs no context.
 	Properties func(index int) (Properties, error)
 
 	Retain     func(index int) (Context, error)
@@ -50,7 +50,7 @@ type Table struct {
 	Free       func(Pointer) error
 	MemoryInfo func() (free, total int64, err error)
 
-	// AllocHost returns memory of the host that the device can reach by itself.
+	// AllocHost returns pinned host memory, which the device can access directly.
 	AllocHost func(bytes int) ([]byte, error)
 	FreeHost  func([]byte) error
 
@@ -69,7 +69,7 @@ type Table struct {
 	Record       func(Event, Stream) error // queued
 	SyncEvent    func(Event) error
 	EventDone    func(Event) (bool, error)
-	WaitEvent    func(Stream, Event) error // queued: what follows in the stream waits for the event as it is now
+	WaitEvent    func(Stream, Event) error // queued: later work in the stream waits for the event as it is now
 	Elapsed      func(start, end Event) (ms float64, err error)
 
 	Load      func(image []byte) (Module, error)
@@ -77,35 +77,35 @@ type Table struct {
 	Lookup    func(m Module, entry string) (Function, error)
 	SetShared func(f Function, bytes int) error // permits that much dynamic shared memory
 
-	// Launch queues a kernel that takes one struct, whose bytes are params. The
-	// driver has copied them when it returns.
+	// Launch queues a kernel that takes one struct, whose bytes are params. When it
+	// returns, the driver has copied params.
 	Launch func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
 }
 
-// Properties is what a device can do.
+// Properties are the capabilities and limits of a device.
 type Properties struct {
 	Name              string // "NVIDIA H200"
-	Architecture      string // as the compiler wants it: "sm_90a"
+	Architecture      string // as the compiler spells it: "sm_90a"
 	MemoryBytes       int64
 	Multiprocessors   int
 	WarpWidth         int
-	SharedBytes       int // per block, the most it may ask for
-	ThreadsPerBlock   int
-	CacheBytes        int // of the last cache before memory; 0 where unknown
+	SharedBytes       int // maximum per block
+	ThreadsPerBlock   int // maximum
+	CacheBytes        int // size of the last-level cache; 0 if unknown
 	MemoryBytesPerSec float64
 	ClockHz           float64
 }
 
-// Class is what an error of the driver means to device/gpu.
+// Class classifies the driver's errors.
 type Class uint8
 
 const (
-	Failed      Class = iota // this call failed, and nothing else
-	OutOfMemory              // try again with less
-	Lost                     // the device, or the process's use of it, is gone
+	Failed      Class = iota // only this call failed
+	OutOfMemory              // the device has too little free memory
+	Lost                     // this process can no longer use the device
 )
 
-// Error is a call that the driver refused, or an earlier one whose failure it tells now.
+// Error is a call that failed, or that reported the failure of earlier work.
 type Error struct {
 	Call  string // "cuMemAlloc"
 	Code  int
@@ -127,8 +127,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// LaunchError is a kernel that the driver ran and found at fault, while the device
-// goes on: the simulator tells so of barriers and shuffles.
+// LaunchError is a faulty kernel that does not end the use of the device. The simulator
+// reports misused barriers and shuffles this way.
 type LaunchError struct {
 	Entry   string
 	Message string

@@ -6,7 +6,7 @@ import (
 	"tokitai/device/gpu/compile"
 )
 
-// NeedsClang opens the compiler for AMD's GPUs, which TOKITAI_REQUIRE calls clang.
+// NeedsClang opens the compiler for AMD GPUs. TOKITAI_REQUIRE lists it as clang.
 func NeedsClang(t testing.TB) *compile.Clang {
 	t.Helper()
 	c, err := compile.OpenClang()

@@ -1,7 +1,8 @@
-// Package gputest says what tests of GPU code need: a skip that can be seen where it is
-// missing, and a failure where the environment variable TOKITAI_REQUIRE lists it (cuda,
-// nvrtc, sim, separated by commas), so that a green run cannot mean that nothing ran.
-// Tests that any GPU can run take the one that TOKITAI_DEVICE names.
+// Package gputest opens the devices and compilers that tests of GPU code need. If one is
+// missing, the test is skipped; if the environment variable TOKITAI_REQUIRE lists it
+// (cuda, nvrtc, clang, sim, separated by commas), the test fails, so that a green run
+// cannot mean that nothing ran. Tests that run on any GPU use the one that
+// TOKITAI_DEVICE names.
 package gputest
 
 import (
@@ -22,7 +23,7 @@ func isRequired(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("TOKITAI_REQUIRE"), ","), what)
 }
 
-// missing skips a test, or fails it where what it needs is required.
+// missing skips the test, or fails it if TOKITAI_REQUIRE lists what is missing.
 func missing(t testing.TB, what string, err error) {
 	t.Helper()
 	if isRequired(what) {
@@ -31,17 +32,17 @@ func missing(t testing.TB, what string, err error) {
 	t.Skipf("needs %s: %v", what, err)
 }
 
-// NeedsCUDA opens the first GPU of NVIDIA's, until the test ends.
+// NeedsCUDA opens the first NVIDIA GPU for the duration of the test.
 func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", 0) }
 
-// NeedsSim opens the simulator with a warp width, until the test ends.
+// NeedsSim opens the simulator with a warp width for the duration of the test.
 func NeedsSim(t testing.TB, width int) *gpu.Device {
 	t.Helper()
 	return needs(t, "sim", width)
 }
 
-// Chosen is the name of the device that tests run on: what TOKITAI_DEVICE says, else the
-// first GPU of NVIDIA's where that is required, else the simulator.
+// Chosen returns the name of the device that tests run on: TOKITAI_DEVICE, else the first
+// NVIDIA GPU if TOKITAI_REQUIRE lists cuda, else the simulator.
 func Chosen() string {
 	if name := os.Getenv("TOKITAI_DEVICE"); name != "" {
 		return name
@@ -52,14 +53,14 @@ func Chosen() string {
 	return "sim"
 }
 
-// Needs opens the chosen device, until the test ends.
+// Needs opens the chosen device for the duration of the test.
 func Needs(t testing.TB) *gpu.Device {
 	t.Helper()
 	table, index := NeedsTable(t)
 	return NeedsWith(t, table, index, gpu.Options{})
 }
 
-// NeedsWith opens a driver's device with options, until the test ends.
+// NeedsWith opens a driver's device with options for the duration of the test.
 func NeedsWith(t testing.TB, table *driver.Table, index int, o gpu.Options) *gpu.Device {
 	t.Helper()
 	d, err := gpu.Open(table, index, o)
@@ -70,7 +71,7 @@ func NeedsWith(t testing.TB, table *driver.Table, index int, o gpu.Options) *gpu
 	return d
 }
 
-// NeedsTable is the driver of the chosen device, and its index there.
+// NeedsTable returns the driver and the index of the chosen device.
 func NeedsTable(t testing.TB) (table *driver.Table, index int) {
 	t.Helper()
 	kind, index, err := device.ParseName(Chosen())
@@ -95,7 +96,7 @@ func needsDriver(t testing.TB, kind string, index int) (table *driver.Table) {
 			table, err = sim.Table(index)
 		}
 	default:
-		t.Fatalf("TOKITAI_DEVICE is %s, want a GPU or the simulator", Chosen())
+		t.Fatalf("TOKITAI_DEVICE: got %s, want a GPU or the simulator", Chosen())
 	}
 	if err != nil {
 		missing(t, kind, err)
@@ -108,7 +109,7 @@ func needs(t testing.TB, kind string, index int) *gpu.Device {
 	return NeedsWith(t, needsDriver(t, kind, index), index, gpu.Options{})
 }
 
-// NeedsNVRTC opens the compiler for NVIDIA's GPUs.
+// NeedsNVRTC opens the compiler for NVIDIA GPUs.
 func NeedsNVRTC(t testing.TB) *compile.NVRTC {
 	t.Helper()
 	c, err := compile.OpenNVRTC(0)

@@ -8,9 +8,9 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// NoOp is a driver of kind cuda, with an H200's properties, whose device does nothing: no
-// kernel is compiled or run, memory has addresses, and is read as ones. Against it the
-// host's own work is measured.
+// NoOp returns a driver of kind cuda with an H200's properties whose device does nothing:
+// it compiles and runs no kernel, and all memory reads as 0xff. It serves to measure the
+// host's own work.
 func NoOp() *driver.Table {
 	next := uintptr(0)
 	handle := func() uintptr {

@@ -1,6 +1,6 @@
-// Package sim fills device/gpu's table of driver calls with the host's memory and
-// processor. A program is a shared library that the host's compiler makes; a kernel runs
-// to its end in the call that launches it, so every stream is always done.
+// Package sim implements device/gpu's table of driver calls with the host's memory and
+// processor. A program is a shared library, compiled by the host's compiler. Launch runs
+// a kernel to its end, so streams are always done.
 //
 // The library exports
 //
@@ -9,17 +9,17 @@
 //	                       unsigned warp, char* message, unsigned long message_bytes);
 //	void tokitai_sim_order(unsigned long seed);
 //
-// The first returns 0, or a kernel's fault with a message. For an entry that is not in the
-// library the message begins with "no kernel", also when no threads are asked for, which
-// runs nothing: so entries are looked up.
+// The first returns 0, or another code and a message if the kernel is at fault. If the
+// library lacks the entry, the message begins with "no kernel". An empty grid runs
+// nothing, so a launch of one looks up an entry.
 //
-// Memory is that of the C library.
+// Device memory is allocated by the C library.
 //
-// Two variables of the environment choose checks beyond those that are always made; they
-// are read when a device is opened.
+// Two environment variables add checks to those that are always made. They are read when
+// a device is opened.
 //
-//	TOKITAI_SIM_SEED   an integer: blocks, warps and lanes run in an order drawn from it; 0 is ascending
-//	TOKITAI_SIM_CHECK  races: two threads that use a word of memory without order between them are a fault
+//	TOKITAI_SIM_SEED   an integer: seed of the order in which blocks, warps and lanes run; 0 is ascending
+//	TOKITAI_SIM_CHECK  races: unordered accesses of two threads to a word of memory are a fault
 package sim
 
 import (
@@ -42,7 +42,8 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// The simulated device. What fits here fits on the GPUs whose warps are as wide.
+// Properties of the simulated device. A launch within them also fits on real GPUs of the
+// same warp width.
 const (
 	multiprocessors = 4
 	threadsPerBlock = 1024
@@ -71,7 +72,7 @@ func Table(width int) (*driver.Table, error) {
 	return s.table(width, checks), nil
 }
 
-// checks are what the environment asks for.
+// checks are the checks that the environment asks for.
 type checks struct {
 	seed  uint64 // of the order of blocks, warps and lanes
 	races bool
@@ -80,12 +81,12 @@ type checks struct {
 func readChecks() (c checks, err error) {
 	if text := os.Getenv("TOKITAI_SIM_SEED"); text != "" {
 		if c.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return c, fmt.Errorf("TOKITAI_SIM_SEED is %q, want an integer from 0 to %d", text, uint64(math.MaxUint64))
+			return c, fmt.Errorf("TOKITAI_SIM_SEED: got %q, want an integer from 0 to %d", text, uint64(math.MaxUint64))
 		}
 	}
 	text := os.Getenv("TOKITAI_SIM_CHECK")
 	if c.races = text == "races"; !c.races && text != "" {
-		return c, fmt.Errorf("TOKITAI_SIM_CHECK is %q, want races", text)
+		return c, fmt.Errorf("TOKITAI_SIM_CHECK: got %q, want races", text)
 	}
 	return c, nil
 }
@@ -124,7 +125,7 @@ type simulator struct {
 	frames             sync.Pool
 
 	mu        sync.Mutex
-	next      uintptr // the last handle given
+	next      uintptr // the last handle
 	used      int64
 	blocks    map[driver.Pointer]int64
 	modules   map[driver.Module]*program
@@ -134,8 +135,8 @@ type simulator struct {
 
 type program struct {
 	library *dl.Library
-	file    string // that messages of races take lines from
-	forget  func() // the file is removed
+	file    string // kept for the line numbers of races; otherwise empty
+	forget  func() // tells package leftover that the file is removed
 }
 
 type kernel struct {
@@ -144,7 +145,7 @@ type kernel struct {
 	launch dl.Proc
 }
 
-// frame is the memory of one launch, in the heap.
+// frame is the heap memory of one launch.
 type frame struct {
 	args        [9]uintptr
 	grid, block [3]uint32
@@ -178,7 +179,7 @@ func (s *simulator) handle() uintptr {
 	return s.next
 }
 
-// view is memory of the C library's as bytes.
+// view returns memory of the C library as bytes.
 func view(p driver.Pointer, bytes int64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), bytes)
 }
@@ -343,8 +344,8 @@ func (s *simulator) elapsed(start, end driver.Event) (float64, error) {
 	return float64(s.events[end].Sub(s.events[start])) / float64(time.Millisecond), nil
 }
 
-// load opens a program from a file of a new name: the loader takes two files of one name
-// for one library.
+// load opens a program from a file with a new name: the loader takes two files of the
+// same name for one library.
 func (s *simulator) load(image []byte, c checks) (driver.Module, error) {
 	var f *os.File
 	forget, err := leftover.Make(func() (func(), error) {
