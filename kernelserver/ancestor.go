@@ -43,7 +43,7 @@ func NewAncestor(stderr io.Writer, program string, args ...string) *Ancestor {
 // [DiedError] with its last words, unless it is the context's.
 func (a *Ancestor) Do(ctx context.Context, q *ancestor.Request) (*ancestor.Response, error) {
 	if q == nil {
-		return nil, &device.ArgumentError{Call: "kernelserver: ancestor", Got: "no request", Want: "one"}
+		return nil, &device.ArgumentError{Op: "kernelserver: ancestor", Got: "no request", Want: "one"}
 	}
 	for {
 		p, err := a.process()

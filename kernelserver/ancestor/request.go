@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"tokitai/device"
 	"tokitai/num"
 	"tokitai/op/adamw"
-	"tokitai/tensor"
 )
 
 // Request is a request of one of the kernels.
@@ -127,7 +127,7 @@ func (k *kernel) hyperReason(q *Request) string {
 	if k.refuse == nil {
 		return ""
 	}
-	if bad, ok := errors.AsType[*tensor.BadArgument](k.refuse(q)); ok && bad.Clause != "" {
+	if bad, ok := errors.AsType[*device.ArgumentError](k.refuse(q)); ok && bad.Clause != "" {
 		return fmt.Sprintf("%s %s, want %s", strings.ToUpper(bad.Operand), bad.Got, bad.Want)
 	}
 	return ""

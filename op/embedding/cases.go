@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -102,9 +103,9 @@ func agree(v *op.Values, dweight, dout *tensor.Tensor, vocab int64, out string) 
 	switch {
 	case dweight == nil || dout == nil:
 	case v.IsGiven("vocab") && vocab != int64(dweight.Rows()):
-		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "vocab", Got: fmt.Sprintf("is %d", vocab), Want: fmt.Sprintf("%d like the rows of the dweight that is given, or nothing", dweight.Rows())}
+		return &device.ArgumentError{Op: BackwardDefinition.Name, Operand: "vocab", Got: fmt.Sprintf("is %d", vocab), Want: fmt.Sprintf("%d like the rows of the dweight that is given, or nothing", dweight.Rows())}
 	case v.IsGiven("out") && resultDType(out, dout) != dweight.DType():
-		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, dout)), Want: fmt.Sprintf("%s like the dweight that is given, or nothing", dweight.DType())}
+		return &device.ArgumentError{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, dout)), Want: fmt.Sprintf("%s like the dweight that is given, or nothing", dweight.DType())}
 	}
 	return nil
 }

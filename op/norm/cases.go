@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -49,7 +50,7 @@ var Operations = []*op.Operation{
 				return nil, v.Err()
 			}
 			if in["total"] != nil { // which people may take for the square sum, and would see squared
-				return nil, &tensor.BadArgument{Op: "norm.clip", Operand: "tensor total", Got: "is no input", Want: "the tensors themselves: norm.clip squares and sums them"}
+				return nil, &device.ArgumentError{Op: "norm.clip", Operand: "tensor total", Got: "is no input", Want: "the tensors themselves: norm.clip squares and sums them"}
 			}
 			norm, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
@@ -86,7 +87,7 @@ func byName(in engine.Args) (names []string, xs []*tensor.Tensor) {
 // named gives an error about a tensor that tensor's name instead of its position.
 func named(operation string, names []string, err error) error {
 	var at *positionError
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	if errors.As(err, &at) && errors.As(err, &bad) {
 		renamed := *bad
 		renamed.Operand = "tensor " + names[at.position]

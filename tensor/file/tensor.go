@@ -7,8 +7,8 @@ import (
 	"io"
 	"math"
 
+	"tokitai/device"
 	"tokitai/num"
-	"tokitai/tensor"
 )
 
 // Tensor is a tensor on the disk.
@@ -39,7 +39,7 @@ func (t *Tensor) errorf(format string, args ...any) error {
 const piece = 8 << 20
 
 // Read reads the data into memory of its size. Indices of 64 bits are narrowed; one that
-// does not fit is a tensor.BadArgument. Once ctx has ended it returns the error of ctx.
+// does not fit is a device.ArgumentError. Once ctx has ended it returns the error of ctx.
 func (t *Tensor) Read(ctx context.Context, memory []byte) error {
 	data, err := t.set.source.Data(t.name)
 	if err != nil {
@@ -80,7 +80,7 @@ func (t *Tensor) narrow(memory []byte, data io.Reader, at int) error {
 	for i := range len(memory) / 4 {
 		index := int64(binary.LittleEndian.Uint64(wide[8*i:]))
 		if int64(int32(index)) != index {
-			return &tensor.BadArgument{
+			return &device.ArgumentError{
 				Op: t.set.path, Operand: t.subject(), Got: fmt.Sprintf("has %d at %v", index, position(at/4+i, t.Shape)),
 				Want: fmt.Sprintf("indices from %d to %d", math.MinInt32, math.MaxInt32),
 			}
