@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		(&fake{conn: conn, role: os.Getenv(fakeVariable)}).serve()
 	}
 	if len(os.Args) > 2 && os.Args[1] == "kernel" {
-		serveAncestor(os.Args[2])
+		serveStdio(os.Args[2])
 	}
 	Main()
 	if role := os.Getenv(hostVariable); role != "" {

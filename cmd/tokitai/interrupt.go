@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tokitai/internal/leftover"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
 // grace is how long a command has to end by itself after a signal, and to print what it
@@ -81,12 +81,12 @@ func abandon(command string, s os.Signal) int {
 
 // kernelInterrupted is an interrupt as a kernel process tells of it. The code is the one
 // that a shell gives to a filter that the signal has ended: 130 or 143.
-func kernelInterrupted(s os.Signal) *ancestor.Error {
+func kernelInterrupted(s os.Signal) *stdio.Error {
 	code := 128 + int(syscall.SIGINT)
 	if s == syscall.SIGTERM {
 		code = 128 + int(syscall.SIGTERM)
 	}
-	return &ancestor.Error{Code: code, Reason: "interrupted"}
+	return &stdio.Error{Code: code, Reason: "interrupted"}
 }
 
 // closeUnlessInterrupted closes a device or a queue. After an interrupt something may

@@ -82,7 +82,7 @@ var rooms = []room{
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
-	{path: "kernelserver/ancestor"},
+	{path: "kernelserver/stdio"},
 	{path: "kernelserver/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
 	{path: "kernelserver/failure"},
 	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},

@@ -1,4 +1,4 @@
-package ancestor
+package stdio
 
 import (
 	"encoding/binary"

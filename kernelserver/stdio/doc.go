@@ -1,11 +1,13 @@
-// Package ancestor speaks the wire formats of tokitai's ancestor: one kernel a process, a
-// request as text on its standard input, the response as text on its standard output.
-// It serves them (Process), and drives any program that serves them (Client).
+// Package stdio serves one kernel per process over standard input and output: a request as
+// text in, the response as text out. [Process] serves, and [Client] drives any program
+// that serves in the same formats. They are those of the Rust crate tokitai-operator, so
+// that programs written for either can drive the other.
 //
 // Eight kernels have these formats: embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm,
-// gelu and layernorm. They are rows of one table (kernels.go), from which everything else is derived:
-// what a request has to say, what its errors are called, what is computed and how the
-// response reads. docs/kernel-processes.md has the formats and the codes of errors.
+// gelu and layernorm; adamw has a binary one too. They are the rows of one table
+// (kernels.go), which determines what a request holds, the codes of its errors, what is
+// computed and how the response reads. docs/kernel-processes.md documents the formats and
+// the codes.
 //
 // A request is numbers between white space; u16 are bit patterns of fp16 in decimal. The
 // softmax of one row of 0 and 0 is asked for by the 10 bytes
@@ -23,4 +25,4 @@
 // Requests are parsed as they arrive: nothing is allocated because a length or a size was
 // announced. The package starts no process and knows no pipe: it is given a reader and a
 // writer.
-package ancestor
+package stdio

@@ -1,4 +1,4 @@
-package ancestor_test
+package stdio_test
 
 import (
 	"context"
@@ -6,13 +6,13 @@ import (
 	"io"
 
 	"tokitai/engine"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
 // A client and a server, here in one program. The pipes are a child's standard input and
 // output elsewhere.
 func ExampleClient() {
-	server, err := ancestor.NewProcess("softmax", engine.CPU(), ancestor.Options{})
+	server, err := stdio.NewProcess("softmax", engine.CPU(), stdio.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -20,10 +20,10 @@ func ExampleClient() {
 	answers, toClient := io.Pipe()
 	go server.Serve(requests, toClient)
 
-	client := ancestor.NewClient(answers, toServer, toServer.Close)
+	client := stdio.NewClient(answers, toServer, toServer.Close)
 	defer client.Close()
 	half := []byte{0x00, 0x38} // of fp16
-	response, err := client.Do(context.Background(), &ancestor.Request{
+	response, err := client.Do(context.Background(), &stdio.Request{
 		Kernel:   "softmax",
 		Integers: []int64{0, 1, 2}, // MODE, R and C
 		Lists:    [][]byte{append(half, half...)},
@@ -33,7 +33,7 @@ func ExampleClient() {
 	}
 	fmt.Printf("% x, %s columns\n", response.Results[0], response.Lines["N_COLS"])
 
-	_, err = client.Do(context.Background(), &ancestor.Request{Kernel: "softmax", Integers: []int64{2, 1, 2}, Lists: [][]byte{nil}})
+	_, err = client.Do(context.Background(), &stdio.Request{Kernel: "softmax", Integers: []int64{2, 1, 2}, Lists: [][]byte{nil}})
 	fmt.Println(err)
 	// Output:
 	// 00 38 00 38, 2 columns

@@ -15,11 +15,11 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
-// serveAncestor is a program that speaks the ancestor's formats, well or badly.
-func serveAncestor(kernel string) {
+// serveStdio is a program that serves a kernel over standard input and output, well or badly.
+func serveStdio(kernel string) {
 	switch kernel {
 	case "hang":
 		select {}
@@ -30,7 +30,7 @@ func serveAncestor(kernel string) {
 		fmt.Fprintln(os.Stderr, "no more")
 		os.Exit(7)
 	}
-	p, err := ancestor.NewProcess(kernel, engine.CPU(), ancestor.Options{})
+	p, err := stdio.NewProcess(kernel, engine.CPU(), stdio.Options{})
 	if err == nil {
 		err = p.Serve(os.Stdin, os.Stdout)
 	}
@@ -41,22 +41,22 @@ func serveAncestor(kernel string) {
 	os.Exit(0)
 }
 
-func startAncestor(t *testing.T, kernel string) *Ancestor {
+func startStdio(t *testing.T, kernel string) *StdioProgram {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := NewAncestor(nil, self, "kernel", kernel)
+	a := NewStdioProgram(nil, self, "kernel", kernel)
 	t.Cleanup(func() { a.Close() })
 	return a
 }
 
 // halves asks for the softmax of n equal values.
-func halves(n int) *ancestor.Request {
-	return &ancestor.Request{Kernel: "softmax", Integers: []int64{0, 1, int64(n)}, Lists: [][]byte{make([]byte, 2*n)}}
+func halves(n int) *stdio.Request {
+	return &stdio.Request{Kernel: "softmax", Integers: []int64{0, 1, int64(n)}, Lists: [][]byte{make([]byte, 2*n)}}
 }
 
-func checkHalves(a *Ancestor) error {
+func checkHalves(a *StdioProgram) error {
 	r, err := a.Do(context.Background(), halves(2))
 	if err == nil && string(r.Results[0]) != "\x00\x38\x00\x38" {
 		err = fmt.Errorf("got %x, want two halves", r.Results[0])
@@ -64,8 +64,8 @@ func checkHalves(a *Ancestor) error {
 	return err
 }
 
-func TestAncestor(t *testing.T) {
-	a := startAncestor(t, "softmax")
+func TestStdioProgram(t *testing.T) {
+	a := startStdio(t, "softmax")
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -79,7 +79,7 @@ func TestAncestor(t *testing.T) {
 	all.Wait()
 	bad := halves(2)
 	bad.Integers[0] = 9
-	var refused *ancestor.Error
+	var refused *stdio.Error
 	if _, err := a.Do(t.Context(), bad); !errors.As(err, &refused) || refused.Code != 3 {
 		t.Errorf("a mode that there is not: %v", err)
 	}
@@ -98,16 +98,16 @@ func TestAncestor(t *testing.T) {
 	}
 }
 
-func TestAncestorThatMisbehaves(t *testing.T) {
+func TestStdioProgramThatMisbehaves(t *testing.T) {
 	for kernel, want := range map[string]string{"garbage": "a length of", "die": "no more"} {
-		a := startAncestor(t, kernel)
+		a := startStdio(t, kernel)
 		for range 2 {
 			if err := checkHalves(a); !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want one with %q", kernel, err, want)
 			}
 		}
 	}
-	a := startAncestor(t, "hang")
+	a := startStdio(t, "hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	first, err := a.process()
@@ -122,7 +122,7 @@ func TestAncestorThatMisbehaves(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("a program with an abandoned request goes on")
 	}
-	if _, err := NewAncestor(nil, "/nonexistent/program").Do(t.Context(), halves(2)); !errors.Is(err, ErrDied) {
+	if _, err := NewStdioProgram(nil, "/nonexistent/program").Do(t.Context(), halves(2)); !errors.Is(err, ErrDied) {
 		t.Errorf("no program: %v", err)
 	}
 	if _, err := a.Do(t.Context(), nil); !errors.Is(err, device.ErrBadArgument) {
