@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tokitai/bound"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
@@ -28,9 +29,11 @@ type Operation struct {
 	File        string            // where that was read from, by which the program finds it; "" if nowhere
 	Definitions []*def.Definition // the plain one first, then variants that parameters choose
 	Params      []Param
-	Data        []Data
-	Patterns    []Pattern
-	Scalings    []Scaling
+
+	Data     []Data       // kinds of data on which accuracy is measured and stated
+	Bounds   []bound.Form // of the error of each output, for any data
+	Patterns []Pattern    // values that verification tries besides those of every definition
+	Scalings []Scaling    // relations that verification asserts
 
 	// Derive gives the parameters of one of the definitions, where they are not the numbers
 	// that people give, from those; nil where they are the same.

@@ -45,6 +45,7 @@ var rooms = []room{
 	{path: "fn"},
 	{path: "reference"},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
+	{path: "bound", only: &claim{[]string{"num", "num/ball", "def"}, "a bound is a formula about a definition"}},
 	{path: "lower", mustNot: []ban{
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},

@@ -33,8 +33,8 @@ var params = []op.Param{
 var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
-		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
-		Params:      params, Run: runStep, Derive: derive,
+		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds,
+		Params: params, Run: runStep, Derive: derive,
 		Variant: func(v *op.Values) *def.Definition {
 			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one
 			return mode.Definition()

@@ -17,14 +17,14 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "embedding.forward", Summary: "rows of a table by index, bit for bit",
-		Definitions: []*def.Definition{ForwardDefinition}, Run: runForward,
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: runForward,
 		Data:     []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
 	},
 	{
 		Name: "embedding.backward", Summary: "sums of rows by index",
-		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition},
+		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition}, Bounds: backwardBounds,
 		Params: []op.Param{
 			{Name: "vocab", Help: "the number of rows of dweight; not needed when accumulating, but then that of the dweight that is given"},
 			{Name: "accumulate", Default: "false", Help: "add to the dweight that is given"},

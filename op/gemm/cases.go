@@ -21,7 +21,7 @@ var Operations = []*op.Operation{
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 	o := &op.Operation{
-		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate},
+		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate}, Bounds: boundsOf(set),
 		Params: []op.Param{
 			{Name: "accumulate", Default: "false", Help: "add to the result that is given"},
 			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating, that of the result that is given"},

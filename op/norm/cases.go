@@ -19,8 +19,8 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "norm.square_sum", Summary: "sum of the squares of all elements of all tensors of the file",
-		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition},
-		Takes:       func(string) bool { return true }, Results: []string{"total"},
+		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition}, Bounds: squareSumBounds,
+		Takes: func(string) bool { return true }, Results: []string{"total"},
 		Run: func(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.Option) (engine.Args, error) {
 			total, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
@@ -41,8 +41,8 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that holds it at a limit",
-		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
-		Takes:       func(string) bool { return true }, Results: []string{"norm", "factor"},
+		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition}, Bounds: clipBounds,
+		Takes: func(string) bool { return true }, Results: []string{"norm", "factor"},
 		Params: []op.Param{{Name: "max_norm", Help: "the largest norm that is left as it is"}},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Option) (engine.Args, error) {
 			limit := v.Float("max_norm")
