@@ -27,8 +27,10 @@ func TestBoundsAreComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, b := range accuracy.Bounds {
-		got = append(got, b.Operation+" "+b.Output)
+	for _, o := range all.Operations {
+		for _, b := range o.Bounds {
+			got = append(got, o.Name+" "+b.Output)
+		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)

@@ -151,12 +151,10 @@ func writeOperation(s *strings.Builder, o *op.Operation, rows []Row) {
 		fmt.Fprintf(s, "| %s | %v | %s | %s | %s | %s | %s | %s | %s |\n", r.Data.Name, r.DType, output, thousands(r.Elements),
 			figure(r.Promise.Median), figure(r.Promise.Worst), figure(r.Measured.Median), figure(r.Measured.Worst), share(r.Misrounded, r.Elements))
 	}
-	for _, b := range Bounds {
-		if b.Operation == o.Name {
-			fmt.Fprintf(s, "\n%s:\n\n", b.Output)
-			for _, line := range b.Text {
-				fmt.Fprintf(s, "    %s\n", line)
-			}
+	for _, b := range o.Bounds {
+		fmt.Fprintf(s, "\n%s:\n\n", b.Output)
+		for _, line := range b.Text {
+			fmt.Fprintf(s, "    %s\n", line)
 		}
 	}
 	s.WriteString("\n(u = 2^-24, g(n) = n*u/(1 - n*u), h(C) and H(R,C) the heights of row and column sums)\n")

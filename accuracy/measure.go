@@ -1,8 +1,9 @@
 // Package accuracy measures how good the definitions are: for every operation,
 // storage format and named kind of data it runs the reference, encloses the truth,
 // and states what is promised, what was measured, and how often the result is not
-// the correctly rounded one. [Markdown] turns the measurements into a document;
-// closed.go holds bounds in closed form, for data that is not among the named kinds.
+// the correctly rounded one. [Markdown] turns the measurements into a document.
+// Operations bring bounds in closed form with them, for data that is not among the named
+// kinds; every measurement is held to them (closed.go).
 //
 // It takes a list of operations and does not know which there are. Numbers depend on
 // nothing but the definitions and the generated data, so the document is the same on
@@ -14,6 +15,7 @@ import (
 	"math"
 	"slices"
 
+	"tokitai/bound"
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -215,7 +217,7 @@ func (run *Run) measure() ([]Row, error) {
 		}
 		j := judge{operand: i, y: answer[i], exact: exact, rounded: rounded, form: run.boundFor(o.Name)}
 		if j.form != nil {
-			j.bound = j.form.At(run)
+			j.bound = j.form.At(run.call())
 		}
 		if err := row.measure(j); err != nil {
 			return nil, err
@@ -274,7 +276,7 @@ type judge struct {
 	operand        int
 	y              num.Array
 	exact, rounded *truth.Result
-	form           *Bound // nil if there is none
+	form           *bound.Form // nil if there is none
 	bound          func(r, c int) float64
 }
 
@@ -309,7 +311,7 @@ func (j judge) element(r, c int) (estimate, error) {
 		return estimate{}, fmt.Errorf("the reference gives %v, truth %v: %g apart, promised %g", v, t, distance, promise)
 	}
 	if j.form != nil {
-		if err := j.form.check(j.bound(r, c), v, d, t, radius); err != nil {
+		if err := check(j.form, j.bound(r, c), v, d, t, radius); err != nil {
 			return estimate{}, err
 		}
 	}

@@ -126,7 +126,7 @@ func TestIsFlat(t *testing.T) {
 		{"a total sum", func(b *def.Builder) { b.OutScalar("y", def.TotalSum(b.In("x"))) }, true},
 		{"random words", func(b *def.Builder) {
 			i := b.IntParam("i")
-			b.Out("y", b.In("x").StochasticRound(def.In(num.F16), b.Random(i, i, i, i)))
+			b.Out("y", b.In("x").StochasticRound(def.FixedStorage(num.F16), b.Random(i, i, i, i)))
 		}, true},
 		{"a row sum", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.Div(def.RowSum(x))) }, false},
 		{"a column sum", func(b *def.Builder) { b.OutCol("y", def.ColSum(b.In("x"))) }, false},

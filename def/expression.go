@@ -230,21 +230,21 @@ type scope struct {
 // build makes the node of an expression. A mistake is reported where it stands.
 func (e *expression) build(s *scope) (Value, error) {
 	switch {
-	case e.value != nil:
+	case e.value != (Value{}):
 		return e.value, nil
 	case e.args == nil:
-		if v := s.values[e.name]; v != nil {
+		if v, ok := s.values[e.name]; ok {
 			return v, nil
 		}
-		return nil, e.at.errorf("%s is not the name of a value above", e.name)
+		return Value{}, e.at.errorf("%s is not the name of a value above", e.name)
 	}
 	k, isNode := constructors[e.name]
 	f := s.functions[e.name]
 	if !isNode && f == nil {
 		if s.isFunction {
-			return nil, e.at.errorf("%s is neither a node nor a function that stands before this one", e.name)
+			return Value{}, e.at.errorf("%s is neither a node nor a function that stands before this one", e.name)
 		}
-		return nil, e.at.errorf("%s is neither a node nor a function", e.name)
+		return Value{}, e.at.errorf("%s is neither a node nor a function", e.name)
 	}
 	args, arity := e.args, 1
 	var storage Storage
@@ -254,12 +254,12 @@ func (e *expression) build(s *scope) (Value, error) {
 		}
 	}
 	if len(args) != arity {
-		return nil, e.at.errorf("%s has %d arguments, want %d", e.name, len(args), arity)
+		return Value{}, e.at.errorf("%s has %d arguments, want %d", e.name, len(args), arity)
 	}
 	if isNode && k.hasStorage {
 		var err error
 		if storage, err = args[0].storage(); err != nil {
-			return nil, err
+			return Value{}, err
 		}
 		args = args[1:]
 	}
@@ -267,7 +267,7 @@ func (e *expression) build(s *scope) (Value, error) {
 	for i, a := range args {
 		v, err := a.build(s)
 		if err != nil {
-			return nil, err
+			return Value{}, err
 		}
 		values[i] = v
 	}
@@ -277,23 +277,23 @@ func (e *expression) build(s *scope) (Value, error) {
 	} else {
 		v = f.Of(values[0])
 	}
-	if v.err != nil {
-		return nil, e.at.errorf("%v", v.err)
+	if v.node.err != nil {
+		return Value{}, e.at.errorf("%v", v.node.err)
 	}
-	if !s.isFunction && v.Op >= OpBits && v.Op <= OpShr {
-		return nil, e.at.errorf("%s: int32 arithmetic belongs inside a function's expansion", v.brief())
+	if !s.isFunction && v.node.Op >= OpBits && v.node.Op <= OpShr {
+		return Value{}, e.at.errorf("%s: int32 arithmetic belongs inside a function's expansion", v.node.brief())
 	}
 	return v, nil
 }
 
 // storage reads a storage format: bf16, or storage(w).
 func (e *expression) storage() (Storage, error) {
-	if e.args == nil && e.value == nil {
+	if e.args == nil && e.value == (Value{}) {
 		if d, err := num.ParseDType(e.name); err == nil {
-			return In(d), nil
+			return FixedStorage(d), nil
 		}
 	}
-	if e.name == "storage" && len(e.args) == 1 && e.args[0].args == nil && e.args[0].value == nil {
+	if e.name == "storage" && len(e.args) == 1 && e.args[0].args == nil && e.args[0].value == (Value{}) {
 		return StorageOf(e.args[0].name), nil
 	}
 	return Storage{}, e.at.errorf("want a storage format first: f16, bf16, f32 or storage(OPERAND)")

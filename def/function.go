@@ -144,7 +144,7 @@ func (f *Function) check() error {
 	if strings.ContainsAny(f.Outside, "\n\r") {
 		return fmt.Errorf("function %s: what it gives outside its domain is said in more than one line", f.Name)
 	}
-	for _, n := range f.graph().Nodes {
+	for _, n := range f.Expansion().Nodes {
 		if !n.isElementary() {
 			return fmt.Errorf("function %s: its expansion has %s, which is no function of its argument", f.Name, n.Op)
 		}
@@ -165,21 +165,25 @@ func (x *Node) isElementary() bool {
 	}
 }
 
-// Of is the function's value at x.
+// Of returns the function's value at x.
 func (f *Function) Of(x Value) Value {
-	v := &Node{Op: OpCall, Func: f, Args: []*Node{x}}
+	v := newNode(OpCall, x)
+	v.Func = f
 	v.check(Float, Float)
 	if f == nil || f.Expand == nil {
 		v.Func, v.err = &Function{Name: "nil"}, errors.New("a function without an expansion")
 	}
 	if v.err != nil {
-		return v
+		return Value{v}
 	}
-	v.Body = f.Expand(x)
-	if v.Body.err != nil {
+	v.Body = f.Expand(x).node
+	switch {
+	case v.Body == nil:
+		v.err = fmt.Errorf("function %s: its expansion gives no value", f.Name)
+	case v.Body.err != nil:
 		v.err = fmt.Errorf("function %s: %w", f.Name, v.Body.err)
-	} else if v.Body.Type != Float || v.Body.Extent != x.Extent {
-		v.err = fmt.Errorf("function %s: its expansion gives %s, %s; want a float, %s", f.Name, article(v.Body.Type), v.Body.Extent, x.Extent)
+	case v.Body.Type != Float || v.Body.Extent != x.Extent():
+		v.err = fmt.Errorf("function %s: its expansion gives %s, %s; want a float, %s", f.Name, article(v.Body.Type), v.Body.Extent, x.Extent())
 	}
-	return v
+	return Value{v}
 }

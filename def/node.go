@@ -130,9 +130,8 @@ func (e Extent) String() string {
 	return [...]string{"one value", "one value per column", "one value per row", "one value per element"}[e]
 }
 
-// Node is one value of a definition. Expressions are built with its methods
-// (value.go); interpreters read its fields, which nobody changes once a
-// definition is built.
+// Node is one value of a definition's [Graph], for interpreters, which read its fields and
+// change none: other interpreters read the same node.
 type Node struct {
 	Op     Op
 	Args   []*Node
@@ -157,9 +156,6 @@ type Node struct {
 	err   error    // why this node makes no sense
 }
 
-// Value is a handle on a node: what expressions are written with.
-type Value = *Node
-
 // Storage names a storage format in a rounding: a fixed one, or the one in which
 // an operand of the call is stored.
 type Storage struct {
@@ -167,10 +163,10 @@ type Storage struct {
 	Of    string
 }
 
-// In is a fixed storage format.
-func In(d num.DType) Storage { return Storage{Fixed: d} }
+// FixedStorage returns the storage format d.
+func FixedStorage(d num.DType) Storage { return Storage{Fixed: d} }
 
-// StorageOf is the format in which the named operand is stored.
+// StorageOf returns the format in which the named operand is stored.
 func StorageOf(operand string) Storage { return Storage{Of: operand} }
 
 func (s Storage) String() string {

@@ -356,7 +356,7 @@ func (p *parser) assignment(c *cursor) error {
 	if other, taken := p.places[name.text]; taken && !p.isPureOutput(name.text) {
 		return name.errorf("the name %s is taken by line %d", name.text, other.line)
 	}
-	if p.scope.values[name.text] != nil {
+	if _, taken := p.scope.values[name.text]; taken {
 		return name.errorf("the name %s is used twice", name.text)
 	}
 	if !p.isPureOutput(name.text) {
@@ -377,7 +377,7 @@ func (p *parser) isPureOutput(name string) bool {
 // apart, and none if it has the form of a value without a name.
 func named(v Value, name string) Value {
 	base, _, _ := strings.Cut(name, ".")
-	if v.Name != "" || len(v.Args) == 0 || unnamedForm.MatchString(base) {
+	if v.node.Name != "" || len(v.node.Args) == 0 || unnamedForm.MatchString(base) {
 		return v
 	}
 	return v.As(base)
@@ -387,10 +387,11 @@ func named(v Value, name string) Value {
 func (p *parser) output(c *cursor) error {
 	name := c.next()
 	c.next()
-	v, err := p.value(c)
+	value, err := p.value(c)
 	if err != nil {
 		return err
 	}
+	v := value.node
 	i := p.b.d.Operand(name.text)
 	if i < 0 || !p.b.d.Operands[i].IsOut {
 		return name.errorf("%s is not an output that was declared", name.text)
@@ -415,17 +416,17 @@ func (p *parser) value(c *cursor) (Value, error) {
 	p.scope.values["C"], p.scope.values["R"] = p.b.Columns(), p.b.Rows()
 	e, err := parseExpression(c)
 	if err != nil {
-		return nil, err
+		return Value{}, err
 	}
 	if err := c.finished(); err != nil {
-		return nil, err
+		return Value{}, err
 	}
 	if p.nodes += e.size(p.sizeOf); p.nodes > MaxNodes {
-		return nil, e.at.errorf("the definition has more than %d nodes", MaxNodes)
+		return Value{}, e.at.errorf("the definition has more than %d nodes", MaxNodes)
 	}
 	v, err := e.build(&p.scope)
 	if err != nil {
-		return nil, p.explain(err)
+		return Value{}, p.explain(err)
 	}
 	return v, nil
 }
@@ -437,7 +438,7 @@ func (p *parser) sizeOf(name string) int {
 		return 1
 	}
 	if p.sizes[name] == 0 {
-		p.sizes[name] = len(f.graph().Nodes)
+		p.sizes[name] = len(f.Expansion().Nodes)
 	}
 	return p.sizes[name]
 }

@@ -36,7 +36,7 @@ func (p *parser) operand(c *cursor) error {
 		}
 	}
 	p.b.inputs[len(d.Operands)-1] = n
-	p.scope.values[o.Name] = n
+	p.scope.values[o.Name] = Value{n}
 	return nil
 }
 

@@ -144,7 +144,7 @@ func (b *body) build(x Value) (Value, error) {
 	for _, l := range b.lines {
 		v, err := l.value.build(&s)
 		if err != nil {
-			return nil, err
+			return Value{}, err
 		}
 		if l.name.kind == tokenEnd {
 			return v, nil
@@ -158,7 +158,7 @@ func (b *body) build(x Value) (Value, error) {
 func (b *body) expand(x Value) Value {
 	v, err := b.build(x)
 	if err != nil {
-		return &Node{Op: OpArg, err: err}
+		return Value{&Node{Op: OpArg, err: err}}
 	}
 	return v
 }

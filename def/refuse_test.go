@@ -30,7 +30,7 @@ func TestRefusals(t *testing.T) {
 		{"no output", func(b *def.Builder) { b.In("x") }, "it has no output"},
 		{"nothing per element", func(b *def.Builder) { b.OutRow("y", b.InRow("x")) },
 			"no operand has one value per element, so the number of columns is unknown"},
-		{"an output without a value", func(b *def.Builder) { b.In("x"); b.Out("y", nil) }, "output y has no value"},
+		{"an output without a value", func(b *def.Builder) { b.In("x"); b.Out("y", def.Value{}) }, "output y has no value"},
 
 		// Names.
 		{"an operand's name", func(b *def.Builder) { b.Out("y", b.In("2x")) }, `operand "2x": want a name like x or dgamma`},
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			"output y: at(x, col()): index col() is one value per element, want one per row"},
 		{"random words per row", func(b *def.Builder) {
 			i := b.InIndex("i")
-			b.Out("y", b.In("x").StochasticRound(def.In(num.F16), b.Random(i, i, i, i)))
+			b.Out("y", b.In("x").StochasticRound(def.FixedStorage(num.F16), b.Random(i, i, i, i)))
 		}, "output y: random(i, i, i, i): want int32 parameters"},
 
 		// What is known only after the last row.
@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 			"output y: at(x, 0): 0 is a float, want an int32"},
 		{"a float inside", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Inside(), x, x)) },
 			"output y: inside(x): x is a float, want an int32"},
-		{"a random word that is a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.StochasticRound(def.In(num.F16), x)) },
+		{"a random word that is a float", func(b *def.Builder) { x := b.In("x"); b.Out("y", x.StochasticRound(def.FixedStorage(num.F16), x)) },
 			"output y: sround(x, x): x is a float, want an int32"},
 		{"a function of an index", func(b *def.Builder) { b.In("x"); b.OutRow("y", half.Of(b.InIndex("i"))) },
 			"output y: half(i): i is an int32, want a float"},
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 			"index i: want one int32 parameter as its exception, got q"},
 		{"a constant as exception", func(b *def.Builder) { b.InIndex("i", def.IntConst(-1)); b.Out("y", b.In("x")) },
 			"index i: want one int32 parameter as its exception, got -1"},
-		{"no exception at all", func(b *def.Builder) { b.InIndex("i", nil); b.Out("y", b.In("x")) },
+		{"no exception at all", func(b *def.Builder) { b.InIndex("i", def.Value{}); b.Out("y", b.In("x")) },
 			"index i: want one int32 parameter as its exception, got nil"},
 
 		// Updates in place.
@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 		{"like itself", func(b *def.Builder) { b.Out("y", b.In("x", def.Like("x"))) }, "operand x is stored like x, which is stored like x in turn"},
 		{"like each other", func(b *def.Builder) { b.Out("y", b.In("x", def.Like("z")).Add(b.In("z", def.Like("x")))) },
 			"operand x is stored like z, which is stored like x in turn"},
-		{"rounding to int32", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.In(num.I32))) }, "round(x): i32 does not store real values"},
+		{"rounding to int32", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.FixedStorage(num.I32))) }, "round(x): i32 does not store real values"},
 		{"rounding to no format", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.Storage{})) }, "round(x): none does not store real values"},
 		{"rounding to the storage of an index", func(b *def.Builder) { b.InIndex("i"); b.Out("y", b.In("x").Round(def.StorageOf("i"))) },
 			"round(x): storage(i) does not store real values"},
@@ -245,14 +245,18 @@ func TestRefusals(t *testing.T) {
 		}, "two functions have the name half"},
 
 		// Missing arguments.
-		{"nothing added", func(b *def.Builder) { b.Out("y", b.In("x").Add(nil)) }, "output y: add(x, nil): an argument is missing"},
-		{"nothing compared", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(nil), x, x)) }, "output y: less(x, nil): an argument is missing"},
-		{"nothing chosen", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(x), nil, x)) },
+		{"nothing added", func(b *def.Builder) { b.Out("y", b.In("x").Add(def.Value{})) }, "output y: add(x, nil): an argument is missing"},
+		{"nothing compared", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(def.Value{}), x, x)) }, "output y: less(x, nil): an argument is missing"},
+		{"nothing chosen", func(b *def.Builder) { x := b.In("x"); b.Out("y", def.Select(x.Less(x), def.Value{}, x)) },
 			"output y: select(less(x, x), nil, x): an argument is missing"},
-		{"a method of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", def.Value(nil).Less(nil).As("v")) }, "output y: less(nil, nil): an argument is missing"},
-		{"a sum of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowSum(nil)) }, "output y: rowsum(nil): an argument is missing"},
-		{"an element of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.Value(nil).At(nil)) }, "output y: at(nil, nil): an argument is missing"},
-		{"a function of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", half.Of(nil)) }, "output y: half(nil): an argument is missing"},
+		{"a method of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", def.Value{}.Less(def.Value{}).As("v")) }, "output y: less(nil, nil): an argument is missing"},
+		{"a sum of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.RowSum(def.Value{})) }, "output y: rowsum(nil): an argument is missing"},
+		{"an element of nothing", func(b *def.Builder) { b.In("x"); b.OutRow("y", def.Value{}.At(def.Value{})) }, "output y: at(nil, nil): an argument is missing"},
+		{"a function that gives nothing", func(b *def.Builder) {
+			none := &def.Function{Name: "none", Expand: func(def.Value) def.Value { return def.Value{} }}
+			b.Out("y", none.Of(b.In("x")))
+		}, "output y: function none: its expansion gives no value"},
+		{"a function of nothing", func(b *def.Builder) { b.In("x"); b.Out("y", half.Of(def.Value{})) }, "output y: half(nil): an argument is missing"},
 		{"the first mistake of two", func(b *def.Builder) {
 			x := b.In("x")
 			b.Out("y", x.Add(b.Col()).Mul(x.Less(x)))

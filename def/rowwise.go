@@ -36,13 +36,19 @@ func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
 }
 
 // In is an input with one value per element.
-func (b *Builder) In(name string, dtypes ...Rule) Value { return b.input(name, PerElement, dtypes) }
+func (b *Builder) In(name string, dtypes ...Rule) Value {
+	return Value{b.input(name, PerElement, dtypes)}
+}
 
 // InCol is an input with one value per column.
-func (b *Builder) InCol(name string, dtypes ...Rule) Value { return b.input(name, PerColumn, dtypes) }
+func (b *Builder) InCol(name string, dtypes ...Rule) Value {
+	return Value{b.input(name, PerColumn, dtypes)}
+}
 
 // InRow is an input with one value per row.
-func (b *Builder) InRow(name string, dtypes ...Rule) Value { return b.input(name, PerRow, dtypes) }
+func (b *Builder) InRow(name string, dtypes ...Rule) Value {
+	return Value{b.input(name, PerRow, dtypes)}
+}
 
 // InIndex is an int32 input with one value per row that names a column. Calls
 // refuse or skip a value outside 0 … C−1, except the one that the int32
@@ -52,14 +58,15 @@ func (b *Builder) InIndex(name string, except ...Value) Value {
 	n.Type = Int
 	o := &b.d.Operands[n.Operand]
 	o.IsIndex, o.Bound = true, "C"
-	for _, e := range except {
+	for _, v := range except {
+		e := v.node
 		if e == nil || e.owner != b || e.Op != OpParam || e.Type != Int || o.Except != "" {
 			b.fail("index %s: want one int32 parameter as its exception, got %s", name, e.label())
 			break
 		}
 		o.Except = e.Name
 	}
-	return n
+	return Value{n}
 }
 
 // Param is a real number given with the call, computed in binary64 by the host
@@ -70,43 +77,53 @@ func (b *Builder) Param(name string, opts ...ParamOption) Value { return b.param
 func (b *Builder) IntParam(name string, opts ...ParamOption) Value { return b.param(name, Int, opts) }
 
 // Columns is the number of columns, rounded to binary32.
-func (b *Builder) Columns() Value { return &Node{Op: OpColumns, Name: "C"} }
+func (b *Builder) Columns() Value { return Value{&Node{Op: OpColumns, Name: "C"}} }
 
 // Rows is the number of rows, rounded to binary32.
-func (b *Builder) Rows() Value { return &Node{Op: OpRows, Name: "R"} }
+func (b *Builder) Rows() Value { return Value{&Node{Op: OpRows, Name: "R"}} }
 
 // Col is the column of this element, an int32.
-func (b *Builder) Col() Value { return &Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col()"} }
+func (b *Builder) Col() Value {
+	return Value{&Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col()"}}
+}
 
 // ColFloat is the column of this element, rounded to binary32.
 func (b *Builder) ColFloat() Value {
-	return &Node{Op: OpColFloat, Extent: PerElement, Name: "colf()"}
+	return Value{&Node{Op: OpColFloat, Extent: PerElement, Name: "colf()"}}
 }
 
 // Random is a random word for this element: Philox 4×32-10 with the seed as key
 // and (flat index / 4, tensor, step) as counter. All arguments are int32.
 func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
-	v := &Node{Op: OpRandom, Args: []*Node{seedLow, seedHigh, tensor, step}}
+	v := newNode(OpRandom, seedLow, seedHigh, tensor, step)
 	v.check(Int, Int, Int, Int, Int)
 	if v.err == nil && (v.Extent != Scalar || v.Late) {
 		v.err = fmt.Errorf("%s: want int32 parameters", v.brief())
 	}
 	v.Extent = PerElement
-	return v
+	return Value{v}
 }
 
 // Out stores a value per element. This output, and those below, store floats in
 // any format that its rule allows, and int32 as int32.
-func (b *Builder) Out(name string, v Value, dtypes ...Rule) { b.output(name, PerElement, v, dtypes) }
+func (b *Builder) Out(name string, v Value, dtypes ...Rule) {
+	b.output(name, PerElement, v.node, dtypes)
+}
 
 // OutCol stores a value per column.
-func (b *Builder) OutCol(name string, v Value, dtypes ...Rule) { b.output(name, PerColumn, v, dtypes) }
+func (b *Builder) OutCol(name string, v Value, dtypes ...Rule) {
+	b.output(name, PerColumn, v.node, dtypes)
+}
 
 // OutRow stores a value per row.
-func (b *Builder) OutRow(name string, v Value, dtypes ...Rule) { b.output(name, PerRow, v, dtypes) }
+func (b *Builder) OutRow(name string, v Value, dtypes ...Rule) {
+	b.output(name, PerRow, v.node, dtypes)
+}
 
 // OutScalar stores one value.
-func (b *Builder) OutScalar(name string, v Value, dtypes ...Rule) { b.output(name, Scalar, v, dtypes) }
+func (b *Builder) OutScalar(name string, v Value, dtypes ...Rule) {
+	b.output(name, Scalar, v.node, dtypes)
+}
 
 // Formula states the mathematics for readers, a line each.
 func (b *Builder) Formula(lines ...string) { b.d.formula = lines }
@@ -177,10 +194,10 @@ func (b *Builder) param(name string, t Type, opts []ParamOption) Value {
 		o(&p)
 	}
 	b.d.Params = append(b.d.Params, p)
-	return &Node{Op: OpParam, Type: t, Name: name, Param: len(b.d.Params) - 1, owner: b}
+	return Value{&Node{Op: OpParam, Type: t, Name: name, Param: len(b.d.Params) - 1, owner: b}}
 }
 
-func (b *Builder) output(name string, e Extent, v Value, dtypes []Rule) {
+func (b *Builder) output(name string, e Extent, v *Node, dtypes []Rule) {
 	i := b.d.Operand(name)
 	switch {
 	case v == nil:

@@ -297,7 +297,7 @@ func (d *Definition) Functions() []*Function { return functionsIn(d.Math.Nodes) 
 func (f *Function) Text() string { return f.text(false) }
 
 func (f *Function) text(docs bool) string {
-	g := f.graph()
+	g := f.Expansion()
 	var s strings.Builder
 	fmt.Fprintf(&s, "function %s(x): %s within %s ulp for %s\n", f.Name, f.Math, formatULPs(f.ULPs), f.Domain)
 	if docs && f.Outside != "" {
@@ -308,13 +308,14 @@ func (f *Function) text(docs bool) string {
 	return s.String()
 }
 
-// graph is the expansion on an argument of its own.
-func (f *Function) graph() Graph {
-	b := &Builder{d: &Definition{}, outputs: []Output{{Value: f.Expand(newArgument())}}}
+// Expansion returns the expansion of the function as a graph of its own, with the argument
+// as a node [OpArg] and calls of other functions expanded.
+func (f *Function) Expansion() Graph {
+	b := &Builder{d: &Definition{}, outputs: []Output{{Value: f.Expand(newArgument()).node}}}
 	return b.graph(true)
 }
 
-func newArgument() *Node { return &Node{Op: OpArg, Name: "x", Extent: PerElement} }
+func newArgument() Value { return Value{&Node{Op: OpArg, Name: "x", Extent: PerElement}} }
 
 func formatULPs(u float64) string {
 	if u == math.Trunc(u) {

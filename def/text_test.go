@@ -51,7 +51,7 @@ func everything(b *def.Builder) {
 	counts := def.Select(label.NotEqual(ignore), label, def.IntConst(-1))
 	word := b.Random(ignore, def.IntConst(math.MinInt32), def.IntConst(7), ignore)
 	v := def.FMA(x, scale, def.Number("0.1")).Min(x.Max(def.Const(math.Inf(-1)))).Scale(def.Const(-3))
-	v = v.Neg().Abs().Sqrt().Rint().Div(b.Rows()).Round(def.In(num.BF16)).Round(def.StorageOf("w"))
+	v = v.Neg().Abs().Sqrt().Rint().Div(b.Rows()).Round(def.FixedStorage(num.BF16)).Round(def.StorageOf("w"))
 	v = power.Of(half.Of(v))
 	v = def.Select(b.Col().Equal(label), v, def.Select(x.LessEqual(w), def.Const(math.NaN()), def.Const(0.1)))
 	b.Out("w", v.StochasticRound(def.StorageOf("w"), word))
@@ -174,7 +174,7 @@ var variants = map[string]func(b *def.Builder){
 	},
 	"rounded": func(b *def.Builder) {
 		x, z := b.In("x"), b.In("z")
-		b.Out("y", x.Sub(z).Round(def.In(num.F16)).Mul(def.Const(3)).Add(b.Param("p")))
+		b.Out("y", x.Sub(z).Round(def.FixedStorage(num.F16)).Mul(def.Const(3)).Add(b.Param("p")))
 	},
 	"rounded otherwise": func(b *def.Builder) {
 		x, z := b.In("x"), b.In("z")

@@ -6,6 +6,26 @@ import (
 	"strings"
 )
 
+// Value is a handle to a value of a definition: expressions are written with its methods.
+// It cannot be changed; a method that computes returns a new Value. A mistake, such as a
+// missing argument, is kept in the result and reported when the definition is built.
+type Value struct{ node *Node }
+
+// Type returns the type of the value.
+func (x Value) Type() Type { return typeOf(x.node) }
+
+// Extent returns how many values x stands for: one, one per row, per column or per element.
+func (x Value) Extent() Extent {
+	if x.node == nil {
+		return Scalar
+	}
+	return x.node.Extent
+}
+
+// IsLate reports whether x is known only after the last row: a column or total sum, or
+// computed from one.
+func (x Value) IsLate() bool { return x.node != nil && x.node.Late }
+
 // Constants that expressions need often.
 var (
 	Zero = Const(0)
@@ -22,7 +42,7 @@ func Const(v float64) Value { return RealConst(RealOf(v)) }
 func Number(text string) Value {
 	r, err := ParseReal(text)
 	if err != nil {
-		return &Node{Op: OpConst, err: err}
+		return Value{&Node{Op: OpConst, err: err}}
 	}
 	return RealConst(r)
 }
@@ -33,83 +53,82 @@ func RealConst(r *Real) Value {
 	if r.value != nil && math.IsInf(float64(r.f32), 0) {
 		n.err = fmt.Errorf("constant %s is beyond the range of binary32", r)
 	}
-	return n
+	return Value{n}
 }
 
 // IntConst is an int32 constant.
-func IntConst(v int32) Value { return &Node{Op: OpInt, Type: Int, Int: v} }
+func IntConst(v int32) Value { return Value{&Node{Op: OpInt, Type: Int, Int: v}} }
 
 // As names a computed value: in the text form, in error messages and in generated
 // source. Leaves have names already and keep them.
-func (x *Node) As(name string) Value {
-	if x == nil || len(x.Args) == 0 {
+func (x Value) As(name string) Value {
+	if x.node == nil || len(x.node.Args) == 0 {
 		return x
 	}
-	y := *x
+	y := *x.node
 	y.Name = name
-	return &y
+	return Value{&y}
 }
 
-func (x *Node) Add(y Value) Value { return apply(OpAdd, Float, x, y) }
-func (x *Node) Sub(y Value) Value { return apply(OpSub, Float, x, y) }
-func (x *Node) Mul(y Value) Value { return apply(OpMul, Float, x, y) }
-func (x *Node) Div(y Value) Value { return apply(OpDiv, Float, x, y) }
-func (x *Node) Min(y Value) Value { return apply(OpMin, Float, x, y) }
-func (x *Node) Max(y Value) Value { return apply(OpMax, Float, x, y) }
-func (x *Node) Sqrt() Value       { return apply(OpSqrt, Float, x) }
-func (x *Node) Neg() Value        { return apply(OpNeg, Float, x) }
-func (x *Node) Abs() Value        { return apply(OpAbs, Float, x) }
-func (x *Node) Rint() Value       { return apply(OpRint, Float, x) }
+func (x Value) Add(y Value) Value { return apply(OpAdd, Float, x, y) }
+func (x Value) Sub(y Value) Value { return apply(OpSub, Float, x, y) }
+func (x Value) Mul(y Value) Value { return apply(OpMul, Float, x, y) }
+func (x Value) Div(y Value) Value { return apply(OpDiv, Float, x, y) }
+func (x Value) Min(y Value) Value { return apply(OpMin, Float, x, y) }
+func (x Value) Max(y Value) Value { return apply(OpMax, Float, x, y) }
+func (x Value) Sqrt() Value       { return apply(OpSqrt, Float, x) }
+func (x Value) Neg() Value        { return apply(OpNeg, Float, x) }
+func (x Value) Abs() Value        { return apply(OpAbs, Float, x) }
+func (x Value) Rint() Value       { return apply(OpRint, Float, x) }
 
 // FMA is a·b + c with one rounding.
 func FMA(a, b, c Value) Value { return apply(OpFMA, Float, a, b, c) }
 
 // Scale is x·2^n, in two roundings when the result is subnormal; n is integral.
-func (x *Node) Scale(n Value) Value { return apply(OpScale, Float, x, n) }
+func (x Value) Scale(n Value) Value { return apply(OpScale, Float, x, n) }
 
 // Round rounds to a storage format, where a value is stored and used again.
-func (x *Node) Round(s Storage) Value {
+func (x Value) Round(s Storage) Value {
 	v := apply(OpRound, Float, x)
-	v.Storage = s
+	v.node.Storage = s
 	return v
 }
 
 // StochasticRound rounds to one of the two neighbours in a storage format, upward
 // with the probability of its distance, decided by a random word.
-func (x *Node) StochasticRound(s Storage, word Value) Value {
-	v := &Node{Op: OpSRound, Args: []*Node{x, word}, Storage: s}
+func (x Value) StochasticRound(s Storage, word Value) Value {
+	v := newNode(OpSRound, x, word)
+	v.Storage = s
 	return v.check(Float, Float, Int)
 }
 
 // Comparisons of two floats or of two int32.
-func (x *Node) Less(y Value) Value      { return compare(OpLess, x, y) }
-func (x *Node) LessEqual(y Value) Value { return compare(OpLessEqual, x, y) }
-func (x *Node) Equal(y Value) Value     { return compare(OpEqual, x, y) }
-func (x *Node) NotEqual(y Value) Value  { return compare(OpNotEqual, x, y) }
+func (x Value) Less(y Value) Value      { return compare(OpLess, x, y) }
+func (x Value) LessEqual(y Value) Value { return compare(OpLessEqual, x, y) }
+func (x Value) Equal(y Value) Value     { return compare(OpEqual, x, y) }
+func (x Value) NotEqual(y Value) Value  { return compare(OpNotEqual, x, y) }
 
 // Inside is 0 ≤ i < C: i names a column.
-func (x *Node) Inside() Value {
-	v := &Node{Op: OpInside, Args: []*Node{x}}
-	return v.check(Bool, Int)
+func (x Value) Inside() Value {
+	return newNode(OpInside, x).check(Bool, Int)
 }
 
 // Select is cond ? a : b.
 func Select(cond, a, b Value) Value {
-	v := &Node{Op: OpSelect, Args: []*Node{cond, a, b}}
-	return v.check(typeOf(a), Bool, typeOf(a), typeOf(a))
+	return newNode(OpSelect, cond, a, b).check(a.Type(), Bool, a.Type(), a.Type())
 }
 
 // int32 arithmetic, for the expansions of functions.
-func (x *Node) Bits() Value           { return intOp(OpBits, Int, Float, x) }
-func (x *Node) Float() Value          { return intOp(OpFloat, Float, Int, x) }
-func (x *Node) IToF() Value           { return intOp(OpIToF, Float, Int, x) }
-func (x *Node) FToI() Value           { return intOp(OpFToI, Int, Float, x) }
-func (x *Node) IAdd(y Value) Value    { return intOp(OpIAdd, Int, Int, x, y) }
-func (x *Node) ISub(y Value) Value    { return intOp(OpISub, Int, Int, x, y) }
-func (x *Node) IAnd(y Value) Value    { return intOp(OpIAnd, Int, Int, x, y) }
-func (x *Node) IOr(y Value) Value     { return intOp(OpIOr, Int, Int, x, y) }
-func (x *Node) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntConst(count)) }
-func (x *Node) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
+func (x Value) Bits() Value           { return intOp(OpBits, Int, Float, x) }
+func (x Value) Float() Value          { return intOp(OpFloat, Float, Int, x) }
+func (x Value) IToF() Value           { return intOp(OpIToF, Float, Int, x) }
+func (x Value) FToI() Value           { return intOp(OpFToI, Int, Float, x) }
+func (x Value) IAdd(y Value) Value    { return intOp(OpIAdd, Int, Int, x, y) }
+func (x Value) ISub(y Value) Value    { return intOp(OpISub, Int, Int, x, y) }
+func (x Value) IAnd(y Value) Value    { return intOp(OpIAnd, Int, Int, x, y) }
+func (x Value) IOr(y Value) Value     { return intOp(OpIOr, Int, Int, x, y) }
+func (x Value) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntConst(count)) }
+func (x Value) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
 
 // RowSum is the sum of a row, in the fixed shape of its length.
 func RowSum(x Value) Value { return reduce(OpRowSum, Float, PerRow, x) }
@@ -131,41 +150,47 @@ func ColSum(x Value) Value { return reduce(OpColSum, Float, PerColumn, x) }
 func TotalSum(x Value) Value { return reduce(OpTotalSum, Float, Scalar, x) }
 
 // At is the row's element in column i, and +0 if there is no such column.
-func (x *Node) At(i Value) Value {
-	v := &Node{Op: OpAt, Args: []*Node{x, i}}
-	v = v.check(Float, Float, Int)
+func (x Value) At(i Value) Value {
+	v := newNode(OpAt, x, i)
+	v.check(Float, Float, Int)
 	switch {
 	case v.err != nil:
-	case x.Extent != PerElement:
-		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.label(), x.Extent)
-	case i.Extent&PerColumn != 0:
-		v.err = fmt.Errorf("%s: index %s is %s, want one per row", v.brief(), i.label(), i.Extent)
+	case x.Extent() != PerElement:
+		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.node.label(), x.Extent())
+	case i.Extent()&PerColumn != 0:
+		v.err = fmt.Errorf("%s: index %s is %s, want one per row", v.brief(), i.node.label(), i.Extent())
 	}
 	v.Extent = PerRow
-	return v
+	return Value{v}
 }
 
-func apply(op Op, t Type, args ...*Node) Value {
-	v := &Node{Op: op, Args: args}
-	return v.check(t, Float, Float, Float)
+func newNode(op Op, args ...Value) *Node {
+	n := &Node{Op: op, Args: make([]*Node, len(args))}
+	for i, a := range args {
+		n.Args[i] = a.node
+	}
+	return n
 }
 
-func intOp(op Op, result, arg Type, args ...*Node) Value {
-	v := &Node{Op: op, Args: args}
-	return v.check(result, arg, arg)
+func apply(op Op, t Type, args ...Value) Value {
+	return newNode(op, args...).check(t, Float, Float, Float)
 }
 
-func compare(op Op, x, y *Node) Value {
-	v := &Node{Op: op, Args: []*Node{x, y}}
-	t := typeOf(x)
+func intOp(op Op, result, arg Type, args ...Value) Value {
+	return newNode(op, args...).check(result, arg, arg)
+}
+
+func compare(op Op, x, y Value) Value {
+	v := newNode(op, x, y)
+	t := x.Type()
 	if t == Bool {
-		v.err = fmt.Errorf("%s: %s is a bool, want a float or an int32", v.brief(), x.label())
-		return v
+		v.err = fmt.Errorf("%s: %s is a bool, want a float or an int32", v.brief(), x.node.label())
+		return Value{v}
 	}
 	return v.check(Bool, t, t)
 }
 
-// typeOf is the type of a value that may be missing.
+// typeOf returns the type of a value that may be missing.
 func typeOf(x *Node) Type {
 	if x == nil {
 		return Float
@@ -173,20 +198,20 @@ func typeOf(x *Node) Type {
 	return x.Type
 }
 
-func reduce(op Op, result Type, extent Extent, x *Node) Value {
-	v := &Node{Op: op, Args: []*Node{x}}
-	v = v.check(result, Float)
-	if v.err == nil && x.Extent != PerElement {
-		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.label(), x.Extent)
+func reduce(op Op, result Type, extent Extent, x Value) Value {
+	v := newNode(op, x)
+	v.check(result, Float)
+	if v.err == nil && x.Extent() != PerElement {
+		v.err = fmt.Errorf("%s: %s is %s, want one per element", v.brief(), x.node.label(), x.Extent())
 	}
 	v.Extent = extent
 	v.Late = op == OpColSum || op == OpTotalSum
-	return v
+	return Value{v}
 }
 
 // check derives a node's type and extent from its arguments, and refuses what
 // makes no sense. The first mistake of an expression is the one reported.
-func (x *Node) check(result Type, want ...Type) *Node {
+func (x *Node) check(result Type, want ...Type) Value {
 	x.Type = result
 	for _, a := range x.Args {
 		switch {
@@ -198,12 +223,12 @@ func (x *Node) check(result Type, want ...Type) *Node {
 		}
 	}
 	if x.err != nil {
-		return x
+		return Value{x}
 	}
 	for i, a := range x.Args {
 		if a.Type != want[i] {
 			x.err = fmt.Errorf("%s: %s is %s, want %s", x.brief(), a.label(), article(a.Type), article(want[i]))
-			return x
+			return Value{x}
 		}
 		x.Extent |= a.Extent
 		x.Late = x.Late || a.Late
@@ -212,11 +237,11 @@ func (x *Node) check(result Type, want ...Type) *Node {
 		for _, a := range x.Args {
 			if !a.Late && a.Extent&PerRow != 0 {
 				x.err = fmt.Errorf("%s: %s is %s, but the sum it meets is known only after the last row", x.brief(), a.label(), a.Extent)
-				return x
+				return Value{x}
 			}
 		}
 	}
-	return x
+	return Value{x}
 }
 
 func article(t Type) string {

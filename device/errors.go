@@ -16,18 +16,47 @@ var (
 	ErrClosed      = errors.New("already closed")
 )
 
-// ArgumentError reports an argument that no device accepts.
+// ArgumentError reports a bad argument of a call, which has written nothing. With
+// an Operand, Got is its predicate and Want the predicate's object, so that the parts read
+// as a sentence; without one, Got is the thing itself:
+//
+//	Op              Operand  Got              Want
+//	softmax.forward y        has shape [4 8]  [4 16] like x
+//	softmax.forward x        is nil
+//	gemm.forward    c        overlaps a
+//	cpu: alloc               0 bytes          at least 1
 type ArgumentError struct {
-	Call string // "cpu: alloc"
-	Got  string // "0 bytes"
-	Want string // "at least 1"
+	Op      string // the call, as it is named everywhere: "softmax.forward", "cpu: alloc"
+	Operand string // which argument: "y"
+	Clause  string // the clause of the contract, if there is one: "softmax.C1"
+	Got     string // what is wrong: "has shape [4 8]"
+	Want    string // what would be accepted, if that can be said: "[4 16] like x"
+	Cause   error  // the underlying error, if there is one
 }
 
+// Error returns "softmax.forward: y has shape [4 8], want [4 16] like x (softmax.C1)", or
+// "cpu: alloc: got 0 bytes, want at least 1".
 func (e *ArgumentError) Error() string {
-	return fmt.Sprintf("%s: got %s, want %s", e.Call, e.Got, e.Want)
+	var b strings.Builder
+	subject := e.Operand
+	if subject == "" {
+		subject = "got"
+	}
+	fmt.Fprintf(&b, "%s: %s %s", e.Op, subject, e.Got)
+	if e.Want != "" {
+		fmt.Fprintf(&b, ", want %s", e.Want)
+	}
+	if e.Clause != "" {
+		fmt.Fprintf(&b, " (%s)", e.Clause)
+	}
+	return b.String()
 }
 
+// Is makes errors.Is(err, ErrBadArgument) true.
 func (e *ArgumentError) Is(target error) bool { return target == ErrBadArgument }
+
+// Unwrap returns Cause.
+func (e *ArgumentError) Unwrap() error { return e.Cause }
 
 // NoDeviceError reports a name that matches no available device.
 type NoDeviceError struct {

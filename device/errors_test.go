@@ -14,7 +14,7 @@ func TestErrors(t *testing.T) {
 		is   error
 		text string
 	}{
-		{&ArgumentError{Call: "cpu: alloc", Got: "0 bytes", Want: "at least 1"}, ErrBadArgument,
+		{&ArgumentError{Op: "cpu: alloc", Got: "0 bytes", Want: "at least 1"}, ErrBadArgument,
 			"cpu: alloc: got 0 bytes, want at least 1"},
 		{&NoDeviceError{Name: "cuda:3", Known: []string{"cpu", "cuda:0"}}, ErrNoDevice,
 			`no device "cuda:3"; known: cpu, cuda:0`},

@@ -12,6 +12,7 @@ import (
 type program struct {
 	nodes  []*def.Node
 	args   [][]int // positions of the arguments
+	x      int     // position of the function's argument
 	blocks [][]uint32
 
 	// nan, unless 0, is the pattern that floating-point operations give for NaN,
@@ -22,35 +23,22 @@ type program struct {
 const blockSize = 256
 
 func newProgram(f *def.Function) *program {
-	x := &def.Node{Op: def.OpArg, Name: "x", Extent: def.PerElement}
 	p := &program{}
-	position := map[*def.Node]int{}
-	var add func(n *def.Node) int
-	add = func(n *def.Node) int {
-		if i, ok := position[n]; ok {
-			return i
-		}
-		if n.Op == def.OpCall {
-			position[n] = add(n.Body)
-			return position[n]
-		}
+	for i, n := range f.Expansion().Nodes {
 		var args []int
 		for _, a := range n.Args {
-			args = append(args, add(a))
+			args = append(args, a.ID)
 		}
-		position[n] = len(p.nodes)
 		p.nodes, p.args = append(p.nodes, n), append(p.args, args)
-		if n.Op == def.OpBits || n.Op == def.OpFloat { // the same pattern
+		switch n.Op {
+		case def.OpBits, def.OpFloat: // the same pattern
 			p.blocks = append(p.blocks, p.blocks[args[0]])
-		} else {
+		case def.OpArg:
+			p.x = i
+			fallthrough
+		default:
 			p.blocks = append(p.blocks, make([]uint32, blockSize))
 		}
-		return position[n]
-	}
-	body := f.Expand(x)
-	add(x) // first
-	add(body)
-	for i, n := range p.nodes {
 		switch n.Op {
 		case def.OpConst:
 			p.setConstant(i, n.Real.F32())
@@ -87,7 +75,7 @@ func (p *program) count() (operations, fmas int) {
 
 // argument is the block to fill with the arguments; run then returns the results,
 // which the next run overwrites.
-func (p *program) argument() []uint32 { return p.blocks[0] }
+func (p *program) argument() []uint32 { return p.blocks[p.x] }
 
 func (p *program) run() []uint32 {
 	for i, n := range p.nodes {

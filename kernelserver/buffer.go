@@ -207,7 +207,7 @@ func (b *buffer) CopyOut(offset int64, dst []byte) error {
 // enter checks a copy's bounds, and keeps the memory until leave is called.
 func (b *buffer) enter(call string, offset int64, bytes int) (leave func(), err error) {
 	if offset < 0 || offset > b.block.bytes || int64(bytes) > b.block.bytes-offset {
-		return nil, &device.ArgumentError{Call: b.device.name + ": " + call, Got: fmt.Sprintf("%d bytes at offset %d", bytes, offset),
+		return nil, &device.ArgumentError{Op: b.device.name + ": " + call, Got: fmt.Sprintf("%d bytes at offset %d", bytes, offset),
 			Want: fmt.Sprintf("a part of %d bytes", b.block.bytes)}
 	}
 	if b.Closed() || !b.block.use() {

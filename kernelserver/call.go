@@ -105,11 +105,11 @@ func (d *Device) Call(ctx context.Context, calls []engine.RemoteCall) (done int,
 	for i := range calls {
 		c := &calls[i]
 		if c.Definition == nil || len(c.Tensors) != len(c.Definition.Operands) || len(c.Params) != len(c.Definition.Params) || slices.Contains(c.Tensors, nil) {
-			return 0, &device.ArgumentError{Call: "kernelserver: call", Got: fmt.Sprintf("a call %d that is not whole", i), Want: "one that an engine.Queue has checked"}
+			return 0, &device.ArgumentError{Op: "kernelserver: call", Got: fmt.Sprintf("a call %d that is not whole", i), Want: "one that an engine.Queue has checked"}
 		}
 	}
 	if d == nil || d.core == nil {
-		return 0, &device.ArgumentError{Call: "kernelserver: call", Got: "a kernel process that is nil", Want: "a Device that Pool.Open returned"}
+		return 0, &device.ArgumentError{Op: "kernelserver: call", Got: "a kernel process that is nil", Want: "a Device that Pool.Open returned"}
 	}
 	for done < len(calls) {
 		n := d.together(calls[done:])
@@ -317,7 +317,7 @@ func (k *core) halfway(calls []engine.RemoteCall, err error) error {
 }
 
 func inOperation(operation string, err error) error {
-	if _, namesIt := errors.AsType[*tensor.BadArgument](err); namesIt {
+	if e, ok := errors.AsType[*device.ArgumentError](err); ok && e.Operand != "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", operation, err)
@@ -377,7 +377,7 @@ func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine
 func (k *core) checkFrame(c *child, r *request) error {
 	longest := max(int64(len(r.frame)-protocol.HeaderBytes), r.replyBytes)
 	if most := k.maxFrame(c); longest > most {
-		return &device.ArgumentError{Call: k.name, Got: fmt.Sprintf("a frame of %d bytes", longest), Want: fmt.Sprintf("at most %d", most)}
+		return &device.ArgumentError{Op: k.name, Got: fmt.Sprintf("a frame of %d bytes", longest), Want: fmt.Sprintf("at most %d", most)}
 	}
 	return nil
 }
@@ -387,7 +387,7 @@ func (k *core) place(ctx context.Context, c *child, r *request, operation string
 	placed := protocol.Tensor{DType: t.DType(), Shape: t.Shape()}
 	if b := k.own(t); b != nil {
 		if !b.use() {
-			return placed, &tensor.BadArgument{Op: operation, Operand: o.Name, Got: "is closed", Cause: device.ErrClosed}
+			return placed, &device.ArgumentError{Op: operation, Operand: o.Name, Got: "is closed", Cause: device.ErrClosed}
 		}
 		r.held.blocks = append(r.held.blocks, b)
 		placed.Offset, placed.Stride = t.Offset(), t.RowStride()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/kernelserver/failure"
 	"tokitai/kernelserver/protocol"
 )
 
@@ -428,11 +429,11 @@ func (r *request) mostBytes() uint64 {
 // parse reads the body, and refuses one that is not what was asked for.
 func (r *request) parse(kind protocol.Kind) error {
 	if kind == protocol.KindError {
-		failure, err := protocol.ParseFailure(r.body)
+		reply, err := protocol.ParseFailure(r.body)
 		if err != nil {
 			return misbehaved("one as the protocol has it", "a malformed error (%v)", err)
 		}
-		r.err = goError(failure)
+		r.err = goError(reply)
 		return nil
 	}
 	var err error
@@ -463,11 +464,12 @@ func (r *request) parse(kind protocol.Kind) error {
 	return nil
 }
 
-// goError is the error that the process sent, as a call in this process would give it. That
-// of a kernel that had begun stays what it is, for finish.
+// goError returns the error that the process sent, as a call in this process would return
+// it. That of a kernel that had begun stays a *protocol.Failure, for finish.
 func goError(f *protocol.Failure) error {
-	if cause := f.Unwrap(); cause != nil && cause.Error() == f.Message && (f.Detail("call") == "" || f.Detail("call") == "0" && f.Code == protocol.CodeBadArgument) {
-		return cause
+	failure.Resolve(f)
+	if f.Cause != nil && f.Cause.Error() == f.Message && (f.Detail("call") == "" || f.Detail("call") == "0" && f.Code == protocol.CodeBadArgument) {
+		return f.Cause
 	}
 	return f
 }

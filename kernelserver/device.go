@@ -192,7 +192,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		return nil, d.closedError()
 	}
 	if bytes < 1 {
-		return nil, &device.ArgumentError{Call: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
+		return nil, &device.ArgumentError{Op: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
 	}
 	if !d.isResident {
 		isShared, err := d.sharesMemory()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/kernelserver/failure"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 )
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		(&fake{conn: conn, role: os.Getenv(fakeVariable)}).serve()
 	}
 	if len(os.Args) > 2 && os.Args[1] == "kernel" {
-		serveAncestor(os.Args[2])
+		serveStdio(os.Args[2])
 	}
 	Main()
 	if role := os.Getenv(hostVariable); role != "" {
@@ -119,7 +120,7 @@ func (f *fake) define(request uint64, text []byte) {
 	case f.role == "define-other":
 		identity = protocol.IdentityPrefix + "0"
 	case f.role == "define-later" && f.definitions == 1:
-		f.reply(request, protocol.KindError, protocol.FailureOf(&def.SyntaxError{Line: 2, Column: 7, Message: "unexpected"}).Append(nil))
+		f.reply(request, protocol.KindError, failure.Of(&def.SyntaxError{Line: 2, Column: 7, Message: "unexpected"}).Append(nil))
 		return
 	}
 	f.reply(request, protocol.KindOK, (&protocol.Defined{Identity: identity}).Append(nil))

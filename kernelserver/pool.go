@@ -77,7 +77,7 @@ func NewPool(o Options) (*Pool, error) {
 		{"backoff", int64(o.Backoff)}, {"greatest backoff", int64(o.MaxBackoff)}, {"number of retries", int64(o.Retries)},
 	} {
 		if number.value < 0 {
-			return nil, &device.ArgumentError{Call: "kernelserver: new pool", Got: fmt.Sprintf("a %s of %d", number.what, number.value), Want: "at least 0"}
+			return nil, &device.ArgumentError{Op: "kernelserver: new pool", Got: fmt.Sprintf("a %s of %d", number.what, number.value), Want: "at least 0"}
 		}
 	}
 	setDefault(&o.MaxInFlight, 64)
@@ -141,7 +141,7 @@ func findProgram(given string) (program string, args []string, err error) {
 // shares with those of the same group. The process is started when it is first needed.
 func (p *Pool) Open(name, group string) (*Device, error) {
 	if p == nil || p.cores == nil {
-		return nil, &device.ArgumentError{Call: "kernelserver: open " + name, Got: "a pool that is nil or empty", Want: "one that NewPool made"}
+		return nil, &device.ArgumentError{Op: "kernelserver: open " + name, Got: "a pool that is nil or empty", Want: "one that NewPool made"}
 	}
 	if _, _, err := backends.Parse(name); err != nil {
 		return nil, err

@@ -19,6 +19,10 @@ type Pattern struct {
 	// nothing else of the definition is left to a lowering: even one that promises no
 	// bits has one answer.
 	IsGrid bool
+
+	// IsLong says that the pattern is also meant for a sum of more terms than one machine
+	// word adds exactly. Only levels with room for it have such a case.
+	IsLong bool
 }
 
 // Index is the index at a row, for a table of bound rows; it may lie outside.

@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"tokitai/bound"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/tensor"
@@ -27,9 +29,11 @@ type Operation struct {
 	File        string            // where that was read from, by which the program finds it; "" if nowhere
 	Definitions []*def.Definition // the plain one first, then variants that parameters choose
 	Params      []Param
-	Data        []Data
-	Patterns    []Pattern
-	Scalings    []Scaling
+
+	Data     []Data       // kinds of data on which accuracy is measured and stated
+	Bounds   []bound.Form // of the error of each output, for any data
+	Patterns []Pattern    // values that verification tries besides those of every definition
+	Scalings []Scaling    // relations that verification asserts
 
 	// Derive gives the parameters of one of the definitions, where they are not the numbers
 	// that people give, from those; nil where they are the same.
@@ -92,7 +96,7 @@ func (o *Operation) NewValues(given map[string]string) (*Values, error) {
 			if len(names) > 0 {
 				want = "want " + strings.Join(names, ", ")
 			}
-			return nil, &tensor.BadArgument{Op: o.Name, Operand: name, Got: "is no parameter (" + want + ")"}
+			return nil, &device.ArgumentError{Op: o.Name, Operand: name, Got: "is no parameter (" + want + ")"}
 		}
 	}
 	return &Values{op: o, given: given}, nil
@@ -175,11 +179,11 @@ func (v *Values) Refuse(name, want string) {
 	v.fail(name, fmt.Sprintf("is %q", v.Text(name)), want)
 }
 
-// Named gives a BadArgument the name of the operation that people called, where the
-// error has that of a definition beneath it.
+// Named returns err with the name of the operation that was called, if err refuses an
+// operand of a definition beneath it.
 func Named(operation string, err error) error {
-	var bad *tensor.BadArgument
-	if !errors.As(err, &bad) {
+	var bad *device.ArgumentError
+	if !errors.As(err, &bad) || bad.Operand == "" {
 		return err
 	}
 	named := *bad
@@ -188,7 +192,7 @@ func Named(operation string, err error) error {
 }
 
 func (v *Values) fail(name, got, want string) {
-	v.Fail(&tensor.BadArgument{Op: v.op.Name, Operand: name, Got: got, Want: want})
+	v.Fail(&device.ArgumentError{Op: v.op.Name, Operand: name, Got: got, Want: want})
 }
 
 // Plain is the Run of an operation that is one definition with parameters of the
@@ -217,7 +221,7 @@ func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Para
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		i := d.Operand(name)
 		if i < 0 || !d.Operands[i].IsIn {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: inputNames(d)}
+			return nil, &device.ArgumentError{Op: d.Name, Operand: name, Got: "is no input", Want: inputNames(d)}
 		}
 		args[name] = in[name]
 	}
@@ -227,7 +231,7 @@ func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Para
 		}
 		t := args[o.Name]
 		if t == nil {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is missing", Want: "inputs " + inputNames(d)}
+			return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "is missing", Want: "inputs " + inputNames(d)}
 		}
 		if o.IsOut {
 			copied, err := clone(q, t)

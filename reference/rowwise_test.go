@@ -23,10 +23,10 @@ func evaluate(t *testing.T, expression func(b *def.Builder, x, z def.Value) def.
 	d, err := def.Rowwise("test", func(b *def.Builder) {
 		x, z := b.In("x", def.Only(num.F32)), b.In("z", def.Only(num.F32))
 		v, dtype := expression(b, x, z), num.F32
-		if v.Type == def.Int {
+		if v.Type() == def.Int {
 			dtype = num.I32
 		}
-		switch v.Extent {
+		switch v.Extent() {
 		case def.PerElement:
 			b.Out("y", v, def.Only(dtype))
 		case def.PerRow:
@@ -107,17 +107,17 @@ func TestNodes(t *testing.T) {
 			values{tiny, 0x1p127, inf, 12, 0, 0, inf, nan, 0}},
 		{"scale rounds twice", func(_ *def.Builder, x, z def.Value) def.Value { return x.Scale(z) },
 			values{0x1.8p-126, 0x5p-149}, values{-23, -3}, values{0x2p-149, 0}},
-		{"round f16", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Round(def.In(num.F16)) },
+		{"round f16", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Round(def.FixedStorage(num.F16)) },
 			values{1 + 0x1p-11, 65519, 65520, 0x1p-25, 0x1.8p-25}, values{0, 0, 0, 0, 0}, values{1, 65504, inf, 0, 0x1p-24}},
-		{"round bf16", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Round(def.In(num.BF16)) },
+		{"round bf16", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Round(def.FixedStorage(num.BF16)) },
 			values{1 + 0x1p-8, 1 + 0x3p-9, math.MaxFloat32}, values{0, 0, 0}, values{1, 1 + 0x1p-7, inf}},
 		{"round to an operand's storage", func(_ *def.Builder, x, _ def.Value) def.Value { return x.Round(def.StorageOf("z")) },
 			values{1 + 0x1p-23}, values{0}, values{1 + 0x1p-23}},
 		{"stochastic rounding down", func(_ *def.Builder, x, _ def.Value) def.Value {
-			return x.StochasticRound(def.In(num.F16), def.IntConst(-1)) // the largest word
+			return x.StochasticRound(def.FixedStorage(num.F16), def.IntConst(-1)) // the largest word
 		}, values{1 + 0x1p-11, 1, 65519, 65520}, values{0, 0, 0, 0}, values{1, 1, 65504, inf}},
 		{"stochastic rounding up", func(_ *def.Builder, x, _ def.Value) def.Value {
-			return x.StochasticRound(def.In(num.F16), def.IntConst(0))
+			return x.StochasticRound(def.FixedStorage(num.F16), def.IntConst(0))
 		}, values{1 + 0x1p-20, 1, -1 - 0x1p-20}, values{0, 0, 0}, values{1 + 0x1p-10, 1, -1 - 0x1p-10}},
 
 		{"less", func(_ *def.Builder, x, z def.Value) def.Value { return yes(x.Less(z)) },
@@ -366,7 +366,7 @@ func TestExtents(t *testing.T) {
 func TestRandomWords(t *testing.T) {
 	d := def.Must(def.Rowwise("random", func(b *def.Builder) {
 		low, high, tensor, step := b.IntParam("low"), b.IntParam("high"), b.IntParam("tensor"), b.IntParam("step")
-		b.Out("y", b.In("x").StochasticRound(def.In(num.BF16), b.Random(low, high, tensor, step)), def.Only(num.F32))
+		b.Out("y", b.In("x").StochasticRound(def.FixedStorage(num.BF16), b.Random(low, high, tensor, step)), def.Only(num.F32))
 	}))
 	operands := []num.Array{num.NewArray(num.F32, 3, 7), num.NewArray(num.F32, 3, 7)}
 	for i := range 21 {

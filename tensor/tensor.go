@@ -59,7 +59,7 @@ func New(dev device.Device, d num.DType, shape ...int) (*Tensor, error) {
 // allocate returns a new tensor whose shape has been checked.
 func allocate(op string, dev device.Device, d num.DType, elems int, shape []int) (*Tensor, error) {
 	if dev == nil {
-		return nil, &BadArgument{Op: op, Operand: "device", Got: "is nil"}
+		return nil, &device.ArgumentError{Op: op, Operand: "device", Got: "is nil"}
 	}
 	buffer, err := dev.Alloc(int64(elems) * int64(d.Size()))
 	if err != nil {
@@ -86,17 +86,17 @@ func (t *Tensor) setBuffer(b device.Buffer) {
 // in bytes overflows.
 func countElements(op string, d num.DType, shape []int) (int, error) {
 	if d.Size() == 0 {
-		return 0, &BadArgument{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32 or i32"}
+		return 0, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32 or i32"}
 	}
 	limit := uint64(math.MaxInt / d.Size())
 	elems := uint64(1)
 	for _, n := range shape {
 		if n < 1 {
-			return 0, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape), Want: "every size at least 1"}
+			return 0, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape), Want: "every size at least 1"}
 		}
 		high, low := bits.Mul64(elems, uint64(n))
 		if high != 0 || low > limit {
-			return 0, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape),
+			return 0, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape),
 				Want: fmt.Sprintf("at most %d elements of %v", limit, d)}
 		}
 		elems = low

@@ -198,7 +198,7 @@ func TestUnusableTensors(t *testing.T) {
 	} {
 		for call, do := range calls(x, good) {
 			err := do()
-			var bad *BadArgument
+			var bad *device.ArgumentError
 			if !errors.Is(err, ErrBadArgument) || !errors.As(err, &bad) || bad.Op != "tensor."+call {
 				t.Errorf("%s tensor: %s: %v", name, call, err)
 				continue
@@ -268,7 +268,7 @@ func TestString(t *testing.T) {
 }
 
 func TestBadArgumentText(t *testing.T) {
-	for want, e := range map[string]*BadArgument{
+	for want, e := range map[string]*device.ArgumentError{
 		"softmax.forward: y has shape [4 8], want [4 16] like x":              {Op: "softmax.forward", Operand: "y", Got: "has shape [4 8]", Want: "[4 16] like x"},
 		"softmax.forward: x is nil":                                           {Op: "softmax.forward", Operand: "x", Got: "is nil"},
 		"softmax.forward: y has shape [4 8], want [4 16] like x (softmax.C1)": {Op: "softmax.forward", Operand: "y", Got: "has shape [4 8]", Want: "[4 16] like x", Clause: "softmax.C1"},

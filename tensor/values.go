@@ -16,7 +16,7 @@ import (
 func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromFloat32"
 	if d == num.I32 {
-		return nil, &BadArgument{Op: op, Operand: "dtype", Got: "is i32", Want: "f16, bf16 or f32"}
+		return nil, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is i32", Want: "f16, bf16 or f32"}
 	}
 	t, err := allocateFor(op, dev, d, "values", len(values), 1, shape)
 	if err != nil {
@@ -62,7 +62,7 @@ func allocateFor(op string, dev device.Device, d num.DType, operand string, give
 
 func checkCount(op, operand string, given, want int, d num.DType, shape []int) error {
 	if given != want {
-		return &BadArgument{Op: op, Operand: operand, Got: fmt.Sprintf("have length %d", given),
+		return &device.ArgumentError{Op: op, Operand: operand, Got: fmt.Sprintf("have length %d", given),
 			Want: fmt.Sprintf("%d for %v %v", want, d, shape)}
 	}
 	return nil
@@ -242,16 +242,16 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 		return err
 	}
 	if src.dtype != t.dtype {
-		return &BadArgument{Op: op, Operand: "source", Got: fmt.Sprintf("has dtype %v", src.dtype), Want: t.dtype.String()}
+		return &device.ArgumentError{Op: op, Operand: "source", Got: fmt.Sprintf("has dtype %v", src.dtype), Want: t.dtype.String()}
 	}
 	if !slices.Equal(src.shape, t.shape) {
-		return &BadArgument{Op: op, Operand: "source", Got: fmt.Sprintf("has shape %v", src.shape), Want: fmt.Sprint(t.shape)}
+		return &device.ArgumentError{Op: op, Operand: "source", Got: fmt.Sprintf("has shape %v", src.shape), Want: fmt.Sprint(t.shape)}
 	}
 	switch Overlap(t, src) {
 	case Identical:
 		return nil
 	case Overlapping:
-		return &BadArgument{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or separate memory"}
+		return &device.ArgumentError{Op: op, Operand: "source", Got: "overlaps the tensor", Want: "the tensor itself or separate memory"}
 	}
 	defer runtime.KeepAlive(t)
 	defer runtime.KeepAlive(src)
@@ -287,7 +287,7 @@ func (t *Tensor) checkValues(op string, want valueKind, n int) error {
 		if want == wantFloat {
 			names = "f16, bf16 or f32"
 		}
-		return &BadArgument{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: names}
+		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: names}
 	}
 	return checkCount(op, "values", n, t.Len(), t.dtype, t.shape)
 }

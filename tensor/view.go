@@ -12,7 +12,7 @@ import (
 func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*Tensor, error) {
 	const op = "tensor.At"
 	if b == nil {
-		return nil, &BadArgument{Op: op, Operand: "buffer", Got: "is nil"}
+		return nil, &device.ArgumentError{Op: op, Operand: "buffer", Got: "is nil"}
 	}
 	elems, err := countElements(op, d, shape)
 	if err != nil {
@@ -23,11 +23,11 @@ func At(b device.Buffer, offset int64, d num.DType, stride int, shape ...int) (*
 	t.setShape(elems, shape)
 	switch size := int64(d.Size()); {
 	case offset < 0 || offset%size != 0:
-		return nil, &BadArgument{Op: op, Operand: "offset", Got: fmt.Sprintf("is %d", offset), Want: fmt.Sprintf("a multiple of %d, the size of %v", size, d)}
+		return nil, &device.ArgumentError{Op: op, Operand: "offset", Got: fmt.Sprintf("is %d", offset), Want: fmt.Sprintf("a multiple of %d, the size of %v", size, d)}
 	case stride < t.cols:
-		return nil, &BadArgument{Op: op, Operand: "stride", Got: fmt.Sprintf("is %d", stride), Want: fmt.Sprintf("at least %d columns", t.cols)}
+		return nil, &device.ArgumentError{Op: op, Operand: "stride", Got: fmt.Sprintf("is %d", stride), Want: fmt.Sprintf("at least %d columns", t.cols)}
 	case offset > b.Bytes() || int64(t.cols) > (b.Bytes()-offset)/size || int64(t.rows-1) > ((b.Bytes()-offset)/size-int64(t.cols))/int64(stride):
-		return nil, &BadArgument{Op: op, Operand: "buffer", Got: fmt.Sprintf("has %d bytes", b.Bytes()),
+		return nil, &device.ArgumentError{Op: op, Operand: "buffer", Got: fmt.Sprintf("has %d bytes", b.Bytes()),
 			Want: fmt.Sprintf("room for %v %v with row stride %d at offset %d", d, t.shape, stride, offset)}
 	}
 	if t.rows > 1 {
@@ -44,14 +44,14 @@ func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
 		return nil, err
 	}
 	if len(t.shape) != 2 {
-		return nil, &BadArgument{Op: op, Operand: "tensor", Got: fmt.Sprintf("has shape %v", t.shape), Want: "two dimensions"}
+		return nil, &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("has shape %v", t.shape), Want: "two dimensions"}
 	}
 	for _, r := range []struct {
 		operand   string
 		lo, hi, n int
 	}{{"rows", rowLo, rowHi, t.rows}, {"columns", colLo, colHi, t.cols}} {
 		if r.lo < 0 || r.lo >= r.hi || r.hi > r.n {
-			return nil, &BadArgument{Op: op, Operand: r.operand, Got: fmt.Sprintf("are %d to %d", r.lo, r.hi),
+			return nil, &device.ArgumentError{Op: op, Operand: r.operand, Got: fmt.Sprintf("are %d to %d", r.lo, r.hi),
 				Want: fmt.Sprintf("a non-empty part of 0 to %d", r.n)}
 		}
 	}
@@ -78,14 +78,14 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if elems != t.Len() {
-		return nil, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape),
+		return nil, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", shape),
 			Want: fmt.Sprintf("the %d elements of %v", t.Len(), t.shape)}
 	}
 	v := t.view()
 	v.setShape(elems, shape)
 	if !t.IsContiguous() {
 		if v.cols != t.cols {
-			return nil, &BadArgument{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", v.shape),
+			return nil, &device.ArgumentError{Op: op, Operand: "shape", Got: fmt.Sprintf("is %v", v.shape),
 				Want: fmt.Sprintf("the last dimension %d, as the row stride is %d", t.cols, t.stride)}
 		}
 		v.stride = t.stride

@@ -109,7 +109,7 @@ func TestOpenColumns(t *testing.T) {
 		open := best.Less(def.IntConst(2))
 		b.OutRow("either", def.Select(open, def.IntConst(3), best))
 		b.OutRow("some", one(def.Select(open, def.IntConst(9), def.IntConst(0)).Inside()))
-		b.Out("round", b.In("v").StochasticRound(def.In(num.F16), def.Select(open, def.IntConst(0), def.IntConst(-1))))
+		b.Out("round", b.In("v").StochasticRound(def.FixedStorage(num.F16), def.Select(open, def.IntConst(0), def.IntConst(-1))))
 	})
 	x, z, v := row(1, 3, 0, 3), row(10, 20, 30, 40), row(1, 1, 1, 1+0x1p-11+0x1p-23)
 	perRow := func() num.Array { return num.NewArray(num.F32, 1, 1) }

@@ -73,7 +73,7 @@ func TestHandWorked(t *testing.T) {
 			[]float64{0.1}, []float32{1}, []float64{float64(float32(0.1))}},
 		{"columns and rows", unary(func(b *def.Builder, x def.Value) def.Value { return x.Mul(b.Columns()).Add(b.Rows()) }),
 			nil, []float32{1, 2, 3}, []float64{4, 7, 10}},
-		{"rounding does nothing", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.In(num.BF16)) }),
+		{"rounding does nothing", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.FixedStorage(num.BF16)) }),
 			nil, []float32{1.0001}, []float64{float64(float32(1.0001))}},
 		{"scale and rint", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Scale(x).Add(x.Rint()) }),
 			nil, []float32{3, -2.5, 300}, []float64{27, -0.625 - 2, 300*0x1p254 + 300}},
@@ -203,7 +203,7 @@ func TestOpenComparison(t *testing.T) {
 		p := b.Param("p")
 		third := p.Div(def.Const(3))
 		seed := def.Select(third.Add(third).Add(third).Less(p), def.IntConst(0), def.IntConst(1))
-		b.Out("y", b.In("x").StochasticRound(def.In(num.F16), b.Random(seed, seed, seed, seed)))
+		b.Out("y", b.In("x").StochasticRound(def.FixedStorage(num.F16), b.Random(seed, seed, seed, seed)))
 	})
 	_, err := truth.Enclose(random, []num.Array{row(1), row(1)}, truth.Options{Params: []float64{1}})
 	if err == nil || !strings.Contains(err.Error(), "too close to call") {
@@ -274,8 +274,8 @@ func TestRoundedLimits(t *testing.T) {
 		{"root of a square", nearZero(func(x def.Value) def.Value { return x.Mul(x).Sqrt() }), 1, true},
 		{"root of what may be below zero", nearZero(def.Value.Sqrt), 1, false},
 		{"exp overflows", bounded(fn.ExpFunction), 89, false},
-		{"round to f16 within range", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.In(num.F16)) }), 60000, true},
-		{"round to f16 overflows", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.In(num.F16)) }), 65536, false},
+		{"round to f16 within range", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.FixedStorage(num.F16)) }), 60000, true},
+		{"round to f16 overflows", unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.FixedStorage(num.F16)) }), 65536, false},
 	} {
 		x := row(test.x)
 		if got := enclose(t, test.d, truth.Rounded, nil, x, like(x)).At(1, 0, 0); got.Known() != test.want {
@@ -421,7 +421,7 @@ func TestRoundZero(t *testing.T) {
 }
 
 func TestBetweenCounts(t *testing.T) {
-	d := unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.In(num.F16)) })
+	d := unary(func(_ *def.Builder, x def.Value) def.Value { return x.Round(def.FixedStorage(num.F16)) })
 	x := row(1.5)
 	r := enclose(t, d, truth.Rounded, nil, x, num.NewArray(num.F32, 1, 1))
 	lo, hi := r.Between(1, 0, 0)

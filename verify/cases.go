@@ -515,9 +515,9 @@ func (l *lister) large() {
 		l.add(&Case{Pattern: usual, Sizes: l.shape(n/256, 5003, 256)})
 	case def.KindScatterAdd:
 		l.add(&Case{Pattern: usual, Sizes: l.shape(4*n/256, n/256, 256)})
-		for _, name := range []string{usual, "barely-above-a-tie"} { // more terms than one machine word holds exactly
-			if most := 1<<23 + 70; n > most && l.t.pattern(name) != nil {
-				l.add(&Case{Pattern: name, Sizes: l.shape(most, 1, 2)})
+		for _, p := range l.t.patterns() {
+			if most := 1<<23 + 70; n > most && (p.name == usual || p.isLong) { // more terms than one machine word adds exactly
+				l.add(&Case{Pattern: p.name, Sizes: l.shape(most, 1, 2)})
 			}
 		}
 	default:

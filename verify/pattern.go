@@ -17,6 +17,7 @@ type pattern struct {
 	name   string
 	params []float64
 	isGrid bool
+	isLong bool
 	value  func(o *def.Operand) op.Element
 	index  func(o *def.Operand) op.Index
 	counts int  // how many inputs run through all patterns of their formats, as a counter does
@@ -115,7 +116,7 @@ func (t *Target) makePatterns() []*pattern {
 		for _, p := range o.Patterns {
 			if p.Definition == t.Definition {
 				made := t.newPattern(p.Name, p.Params, p.Values, p.Index)
-				made.isGrid = p.IsGrid
+				made.isGrid, made.isLong = p.IsGrid, p.IsLong
 				add(made)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tokitai/internal/leftover"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
 // grace is the time that a command has after a signal to print its results so far and
@@ -81,12 +81,12 @@ func abandon(command string, s os.Signal) int {
 
 // kernelInterrupted returns the error of an interrupted kernel process. Its code is the
 // one that a shell reports for a process killed by the signal: 130 or 143.
-func kernelInterrupted(s os.Signal) *ancestor.Error {
+func kernelInterrupted(s os.Signal) *stdio.Error {
 	code := 128 + int(syscall.SIGINT)
 	if s == syscall.SIGTERM {
 		code = 128 + int(syscall.SIGTERM)
 	}
-	return &ancestor.Error{Code: code, Reason: "interrupted"}
+	return &stdio.Error{Code: code, Reason: "interrupted"}
 }
 
 // closeUnlessInterrupted closes a device or a queue. After an interrupt it does nothing:

@@ -14,7 +14,7 @@ import (
 	backends "tokitai/backend/all"
 	"tokitai/backend/cpu"
 	"tokitai/engine"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
 // kernelCommand is the name of the command in messages.
@@ -57,11 +57,11 @@ Exit codes, with one line ERR CODE REASON on standard error
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return kernelUsage(wrongUse("no kernel given, want %s", oneOf(ancestor.Kernels())))
+				return kernelUsage(wrongUse("no kernel given, want %s", oneOf(stdio.Kernels())))
 			case len(args) > 1:
 				return kernelUsage(wrongUse("unexpected argument %q", args[1]))
-			case !slices.Contains(ancestor.Kernels(), args[0]):
-				return kernelUsage(unknownName("kernel", args[0], ancestor.Kernels()))
+			case !slices.Contains(stdio.Kernels(), args[0]):
+				return kernelUsage(unknownName("kernel", args[0], stdio.Kernels()))
 			}
 			return nil
 		},
@@ -69,7 +69,7 @@ Exit codes, with one line ERR CODE REASON on standard error
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return ancestor.Kernels(), cobra.ShellCompDirectiveNoFileComp
+			return stdio.Kernels(), cobra.ShellCompDirectiveNoFileComp
 		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return kernelUsage(refuseEmptyFlags(c.Flags())) },
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -94,12 +94,12 @@ func kernelUsage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &ancestor.Error{Code: ancestor.CodeUsage, Reason: oneLine(err.Error()), Cause: err}
+	return &stdio.Error{Code: stdio.CodeUsage, Reason: oneLine(err.Error()), Cause: err}
 }
 
 // kernelDevice returns the error of a device that cannot be used.
 func kernelDevice(err error) error {
-	return &ancestor.Error{Code: ancestor.CodeDevice, Reason: oneLine(err.Error()), Cause: err}
+	return &stdio.Error{Code: stdio.CodeDevice, Reason: oneLine(err.Error()), Cause: err}
 }
 
 func (f *kernelFlags) run(c *cobra.Command, name string) error {
@@ -129,17 +129,17 @@ func (f *kernelFlags) run(c *cobra.Command, name string) error {
 	memory := host.Describe()
 	host.Close()
 	if f.memoryLimit == 0 {
-		f.memoryLimit = min(ancestor.DefaultMemoryLimit(memory), ancestor.DefaultMemoryLimit(dev.Describe()))
+		f.memoryLimit = min(stdio.DefaultMemoryLimit(memory), stdio.DefaultMemoryLimit(dev.Describe()))
 	}
 	if memory.MemoryBytes > 0 { // garbage is collected before it crowds out a large request
 		debug.SetMemoryLimit(memory.MemoryBytes / 4 * 3)
 	}
-	p, err := ancestor.NewProcess(name, q, ancestor.Options{MemoryLimit: f.memoryLimit, MaxFrame: f.maxFrame})
+	p, err := stdio.NewProcess(name, q, stdio.Options{MemoryLimit: f.memoryLimit, MaxFrame: f.maxFrame})
 	if err != nil {
 		return err
 	}
 	if stdin, ok := c.InOrStdin().(*os.File); ok && term.IsTerminal(int(stdin.Fd())) {
-		what := fmt.Sprintf("a request, %q and its lists, to the end of the input", ancestor.Header(name))
+		what := fmt.Sprintf("a request, %q and its lists, to the end of the input", stdio.Header(name))
 		if f.server {
 			what = "requests in frames, each after its length in four bytes, to the end of the input"
 		}

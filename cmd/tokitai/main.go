@@ -22,7 +22,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 	"tokitai/tensor"
 )
 
@@ -59,7 +59,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("writing the result: %w", flushed)
 	}
 	code := exitCode(err)
-	if process, ok := errors.AsType[*ancestor.Error](err); ok {
+	if process, ok := errors.AsType[*stdio.Error](err); ok {
 		fmt.Fprintln(stderr, process)
 		return code
 	}
@@ -175,7 +175,7 @@ const (
 func exitCode(err error) int {
 	var usage *usageError
 	var verdict *verdictError
-	var process *ancestor.Error
+	var process *stdio.Error
 	switch {
 	case err == nil:
 		return exitOK

@@ -29,7 +29,6 @@ import (
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/op/softmax"
-	"tokitai/tensor"
 	"tokitai/tensor/npy"
 )
 
@@ -266,13 +265,13 @@ func TestExitCode(t *testing.T) {
 		{context.Canceled, 1},
 		{&device.OutOfMemoryError{}, 1},
 		{wrongUse("so"), 2},
-		{&tensor.BadArgument{}, 2},
+		{&device.ArgumentError{}, 2},
 		{&device.ArgumentError{}, 2},
 		{&engine.IndexError{}, 2},
 		{&device.NoDeviceError{}, 4},
 		{&device.LostError{}, 4},
 		{&engine.InadmissibleError{}, 4},
-		{&engine.InadmissibleError{Cause: &tensor.BadArgument{}}, 4},
+		{&engine.InadmissibleError{Cause: &device.ArgumentError{}}, 4},
 	} {
 		if got := exitCode(c.err); got != c.code {
 			t.Errorf("%T gives %d, want %d", c.err, got, c.code)

@@ -52,11 +52,11 @@ var _ device.Device = (*Device)(nil)
 // stop at Close.
 func New(o Options) (*Device, error) {
 	if o.Workers < 0 || o.Workers > maxWorkers {
-		return nil, &device.ArgumentError{Call: "cpu: new", Got: fmt.Sprintf("%d workers", o.Workers),
+		return nil, &device.ArgumentError{Op: "cpu: new", Got: fmt.Sprintf("%d workers", o.Workers),
 			Want: fmt.Sprintf("1 to %d, or 0 for one per processor", maxWorkers)}
 	}
 	if o.MemoryLimit < 0 {
-		return nil, &device.ArgumentError{Call: "cpu: new", Got: fmt.Sprintf("a memory limit of %d bytes", o.MemoryLimit),
+		return nil, &device.ArgumentError{Op: "cpu: new", Got: fmt.Sprintf("a memory limit of %d bytes", o.MemoryLimit),
 			Want: "at least 1, or 0 for the machine's memory"}
 	}
 	if o.Workers == 0 {

@@ -52,7 +52,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		return nil, fmt.Errorf("cpu: alloc: device %w", device.ErrClosed)
 	}
 	if bytes < 1 {
-		return nil, &device.ArgumentError{Call: "cpu: alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
+		return nil, &device.ArgumentError{Op: "cpu: alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
 	}
 	if err := d.memory.take(bytes); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (d *Device) Adopt(memory []byte) (device.Buffer, error) {
 		return nil, fmt.Errorf("cpu: adopt: device %w", device.ErrClosed)
 	}
 	if len(memory) == 0 || uintptr(unsafe.Pointer(&memory[0]))%Alignment != 0 {
-		return nil, &device.ArgumentError{Call: "cpu: adopt", Got: fmt.Sprintf("%d bytes at %p", len(memory), unsafe.SliceData(memory)), Want: fmt.Sprintf("at least 1, aligned to %d", Alignment)}
+		return nil, &device.ArgumentError{Op: "cpu: adopt", Got: fmt.Sprintf("%d bytes at %p", len(memory), unsafe.SliceData(memory)), Want: fmt.Sprintf("at least 1, aligned to %d", Alignment)}
 	}
 	b := &Buffer{device: d, block: &block{account: &d.memory, bytes: int64(len(memory))}}
 	b.block.closed.Store(true) // so that Close leaves the account alone
@@ -206,7 +206,7 @@ func (b *Buffer) part(call string, offset int64, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%s: buffer %w", call, device.ErrClosed)
 	}
 	if size := int64(len(memory)); offset < 0 || offset > size || int64(n) > size-offset {
-		return nil, &device.ArgumentError{Call: call, Got: fmt.Sprintf("%d bytes at offset %d", n, offset),
+		return nil, &device.ArgumentError{Op: call, Got: fmt.Sprintf("%d bytes at offset %d", n, offset),
 			Want: fmt.Sprintf("a part of the buffer's %d", size)}
 	}
 	return memory[offset : offset+int64(n)], nil

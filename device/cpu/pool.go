@@ -107,11 +107,11 @@ func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 	case p == nil:
 		return fmt.Errorf("cpu: run: device %w", device.ErrClosed)
 	case ctx == nil:
-		return &device.ArgumentError{Call: "cpu: run", Got: "a nil context", Want: "a context"}
+		return &device.ArgumentError{Op: "cpu: run", Got: "a nil context", Want: "a context"}
 	case task == nil:
-		return &device.ArgumentError{Call: "cpu: run", Got: "a nil task", Want: "a task"}
+		return &device.ArgumentError{Op: "cpu: run", Got: "a nil task", Want: "a task"}
 	case n < 0:
-		return &device.ArgumentError{Call: "cpu: run", Got: fmt.Sprintf("%d items", n), Want: "at least 0"}
+		return &device.ArgumentError{Op: "cpu: run", Got: fmt.Sprintf("%d items", n), Want: "at least 0"}
 	case n == 0:
 		return nil
 	}

@@ -69,7 +69,7 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 	name := table.Name(index)
 	refuse := func(err error) (*Device, error) { return nil, fmt.Errorf("%s: open: %w", name, err) }
 	if o.MemoryLimit < 0 {
-		return nil, &device.ArgumentError{Call: name + ": open", Got: fmt.Sprintf("a memory limit of %d bytes", o.MemoryLimit),
+		return nil, &device.ArgumentError{Op: name + ": open", Got: fmt.Sprintf("a memory limit of %d bytes", o.MemoryLimit),
 			Want: "at least 1, or 0 for the device's memory"}
 	}
 	switch value := os.Getenv("TOKITAI_SYNC"); value {
@@ -77,7 +77,7 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 	case "1":
 		o.Sync = true
 	default:
-		return nil, &device.ArgumentError{Call: name + ": open", Got: fmt.Sprintf("TOKITAI_SYNC=%q", value), Want: "0 or 1"}
+		return nil, &device.ArgumentError{Op: name + ": open", Got: fmt.Sprintf("TOKITAI_SYNC=%q", value), Want: "0 or 1"}
 	}
 	properties, err := table.Properties(index)
 	if err != nil {

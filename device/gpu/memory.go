@@ -84,7 +84,7 @@ const maxBytes = 1 << 60
 // Alloc returns a zeroed buffer.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if bytes < 1 {
-		return nil, &device.ArgumentError{Call: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
+		return nil, &device.ArgumentError{Op: d.name + ": alloc", Got: fmt.Sprintf("%d bytes", bytes), Want: "at least 1"}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -306,7 +306,7 @@ func (b *Buffer) check(what string, offset, bytes int64) error {
 		return fmt.Errorf("%s: %s: buffer %w", b.device.name, what, device.ErrClosed)
 	}
 	if offset < 0 || bytes < 0 || offset > b.bytes || bytes > b.bytes-offset {
-		return &device.ArgumentError{Call: b.device.name + ": " + what, Got: fmt.Sprintf("%d bytes at offset %d", bytes, offset),
+		return &device.ArgumentError{Op: b.device.name + ": " + what, Got: fmt.Sprintf("%d bytes at offset %d", bytes, offset),
 			Want: fmt.Sprintf("a part of the buffer's %d", b.bytes)}
 	}
 	return nil

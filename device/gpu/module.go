@@ -86,7 +86,7 @@ func (m *Module) Entry(name string) (*Function, error) {
 	if f, ok := m.functions[name]; ok {
 		return f, nil
 	}
-	return nil, &device.ArgumentError{Call: fmt.Sprintf("%s: module %s", m.device.name, m.name), Got: fmt.Sprintf("entry %q", name),
+	return nil, &device.ArgumentError{Op: fmt.Sprintf("%s: module %s", m.device.name, m.name), Got: fmt.Sprintf("entry %q", name),
 		Want: "one of " + strings.Join(slices.Sorted(maps.Keys(m.functions)), ", ")}
 }
 

@@ -285,7 +285,7 @@ func (q *Queue) checkCall(uses []Use, launches []Launch) error {
 }
 
 func (d *Device) badLaunch(got, want string) error {
-	return &device.ArgumentError{Call: d.name + ": launch", Got: got, Want: want}
+	return &device.ArgumentError{Op: d.name + ": launch", Got: got, Want: want}
 }
 
 // usable returns an error if the queue cannot be used; mu is held.
@@ -720,7 +720,7 @@ func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
 	d.mu.Lock()
 	err := t.usable()
 	if err == nil && !t.hasEnded {
-		err = &device.ArgumentError{Call: d.name + ": timer", Got: "Elapsed before Stop", Want: "Start, Stop, Elapsed"}
+		err = &device.ArgumentError{Op: d.name + ": timer", Got: "Elapsed before Stop", Want: "Start, Stop, Elapsed"}
 	}
 	d.mu.Unlock()
 	if err != nil {

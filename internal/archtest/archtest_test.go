@@ -20,7 +20,13 @@ const module = "tokitai"
 // imports only rooms above it in the list.
 type room struct {
 	path    string
-	mustNot []ban // rooms that it must not import, directly or indirectly
+	mustNot []ban  // rooms that it must not import, directly or indirectly
+	only    *claim // the only rooms that it reaches
+}
+
+type claim struct {
+	paths []string
+	why   string
 }
 
 type ban struct {
@@ -39,6 +45,7 @@ var rooms = []room{
 	{path: "fn"},
 	{path: "reference"},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
+	{path: "bound", only: &claim{[]string{"num", "num/ball", "def"}, "a bound is a formula about a definition"}},
 	{path: "lower", mustNot: []ban{
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
@@ -91,8 +98,9 @@ var rooms = []room{
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
-	{path: "kernelserver/ancestor"},
-	{path: "kernelserver/protocol", mustNot: []ban{{"op", "messages name definitions, and know none"}}},
+	{path: "kernelserver/stdio"},
+	{path: "kernelserver/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
+	{path: "kernelserver/failure"},
 	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
 	{path: "kernelserver/process", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},
 	{path: "kernelserver/serve"},
@@ -128,6 +136,11 @@ func TestImports(t *testing.T) {
 		for _, b := range rooms[from].mustNot {
 			if chain := reach(imports, folder, b.path, nil); chain != nil {
 				t.Errorf("%s must not know %s (%s), but: %s", folder, b.path, b.why, strings.Join(chain, " → "))
+			}
+		}
+		if c := rooms[from].only; c != nil {
+			for _, to := range others(imports, folder, c.paths) {
+				t.Errorf("%s reaches %s, want only %s (%s)", folder, to, strings.Join(c.paths, ", "), c.why)
 			}
 		}
 	}
@@ -185,6 +198,9 @@ func TestRulesBite(t *testing.T) {
 	if chain := reach(tree, "lower/cpu", "truth", nil); chain != nil {
 		t.Errorf("chain to a room that is not reached: got %v", chain)
 	}
+	if got := others(tree, "lower", []string{"fn"}); !slices.Equal(got, []string{"reference"}) {
+		t.Errorf("folders that lower reaches besides fn: got %v, want reference", got)
+	}
 	if roomOf("op/softmax") != slices.IndexFunc(rooms, func(r room) bool { return r.path == "op/*" }) || roomOf("nowhere/else") >= 0 {
 		t.Error("folders are not mapped to their rooms")
 	}
@@ -228,6 +244,26 @@ func reach(imports map[string][]string, folder, room string, seen map[string]boo
 		}
 	}
 	return nil
+}
+
+// others returns the folders that a folder reaches, at any distance, besides the allowed
+// ones.
+func others(imports map[string][]string, folder string, allowed []string) []string {
+	var found []string
+	seen := map[string]bool{folder: true}
+	for open := []string{folder}; len(open) > 0; open = open[1:] {
+		for _, to := range imports[open[0]] {
+			if seen[to] {
+				continue
+			}
+			seen[to] = true
+			open = append(open, to)
+			if !slices.Contains(allowed, to) {
+				found = append(found, to)
+			}
+		}
+	}
+	return found
 }
 
 // parseTree returns what every folder of the module imports from the module, tests

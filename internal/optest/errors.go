@@ -11,6 +11,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -22,7 +23,7 @@ import (
 // the operation and the operand and, if a clause is given, that.
 func Refused(t testing.TB, err error, operation, operand, clause string) {
 	t.Helper()
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	if !errors.As(err, &bad) || !errors.Is(err, tensor.ErrBadArgument) {
 		t.Errorf("%s with a bad %s: got error %v, want a BadArgument", operation, operand, err)
 		return
@@ -109,7 +110,7 @@ func (e *errorTable) refused(t testing.TB, q *engine.Queue, x []*tensor.Tensor, 
 	for _, i := range operands {
 		names = append(names, d.Operands[i].Name)
 	}
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	switch {
 	case !errors.As(err, &bad) || !errors.Is(err, tensor.ErrBadArgument):
 		t.Errorf("%s: %s: got error %v, want a BadArgument", d.Name, mistake, err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -122,14 +123,14 @@ func TestErrorsFindsMutants(t *testing.T) {
 		},
 		"other operand": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
-			if bad := (*tensor.BadArgument)(nil); errors.As(err, &bad) {
+			if bad := (*device.ArgumentError)(nil); errors.As(err, &bad) {
 				bad.Operand = "call"
 			}
 			return err
 		},
 		"no want": func(q *engine.Queue, x []*tensor.Tensor, opts ...engine.CallOption) error {
 			err := honest(q, x, opts...)
-			if bad := (*tensor.BadArgument)(nil); errors.As(err, &bad) {
+			if bad := (*device.ArgumentError)(nil); errors.As(err, &bad) {
 				bad.Want = ""
 			}
 			return err
@@ -236,7 +237,7 @@ func TestWantAndRefused(t *testing.T) {
 	nan := Patterns(t, num.F16, 0x7e01)
 	Want(t, "x", x, 1, 2)
 	WantBits(t, "nan", nan, 0xfe00)
-	refusal := &tensor.BadArgument{Op: "test.shift", Operand: "x", Clause: "test.shift.C1", Got: "is nil"}
+	refusal := &device.ArgumentError{Op: "test.shift", Operand: "x", Clause: "test.shift.C1", Got: "is nil"}
 	Refused(t, fmt.Errorf("deeper: %w", refusal), "test.shift", "x", "test.shift.C1")
 	for name, mistake := range map[string]func(t testing.TB){
 		"value":       func(t testing.TB) { Want(t, "x", x, 1, 2.001953125) },
@@ -255,7 +256,7 @@ func TestWantAndRefused(t *testing.T) {
 }
 
 func TestMessageFindsMutants(t *testing.T) {
-	bad := &tensor.BadArgument{Op: "test.shift", Operand: "x", Got: "is nil"}
+	bad := &device.ArgumentError{Op: "test.shift", Operand: "x", Got: "is nil"}
 	for name, c := range map[string]struct {
 		err      error
 		failures int

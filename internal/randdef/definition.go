@@ -45,9 +45,9 @@ type expression struct {
 	b         *def.Builder
 	values    []def.Value // all that can be an argument
 	used      map[def.Value]bool
-	elements  []def.Value // element inputs
-	stores    []string    // operands whose storage a rounding may name
-	functions int         // calls left: each is a few dozen nodes
+	elements  []string // names of element inputs
+	stores    []string // operands whose storage a rounding may name
+	functions int      // calls left: each is a few dozen nodes
 	names     int
 	late      bool // this step computes on values that are known after the last row
 }
@@ -65,8 +65,8 @@ func (e *expression) leaves() {
 	b := e.b
 	for i := range 1 + e.g.Below(3) {
 		name := fmt.Sprintf("x%d", i)
-		e.elements = append(e.elements, b.In(name, e.rule(i > 0)...))
-		e.add(e.elements[i])
+		e.elements = append(e.elements, name)
+		e.add(b.In(name, e.rule(i > 0)...))
 		e.stores = append(e.stores, name)
 	}
 	for i := range e.g.Below(3) {
@@ -114,13 +114,16 @@ func (e *expression) rule(hasFirst bool) []def.Rule {
 	return nil
 }
 
+// none is the Value that pick returns where there is nothing to pick.
+var none def.Value
+
 // pick is a random value of a type that satisfies the condition and can be an
 // argument in this step, more often one that nothing uses yet, so that chains grow
-// long; nil if there is none.
+// long; none if there is no such value.
 func (e *expression) pick(t def.Type, ok func(v def.Value) bool) def.Value {
 	var found, open []def.Value
 	for _, v := range e.values {
-		if v.Type == t && e.fits(v) && (ok == nil || ok(v)) {
+		if v.Type() == t && e.fits(v) && (ok == nil || ok(v)) {
 			found = append(found, v)
 			if !e.used[v] {
 				open = append(open, v)
@@ -131,7 +134,7 @@ func (e *expression) pick(t def.Type, ok func(v def.Value) bool) def.Value {
 		found = open
 	}
 	if len(found) == 0 {
-		return nil
+		return none
 	}
 	v := found[e.g.Below(len(found))]
 	e.used[v] = true
@@ -142,28 +145,29 @@ func (e *expression) pick(t def.Type, ok func(v def.Value) bool) def.Value {
 // that changes from row to row.
 func (e *expression) fits(v def.Value) bool {
 	if e.late {
-		return v.Late || v.Extent&def.PerRow == 0
+		return v.IsLate() || v.Extent()&def.PerRow == 0
 	}
-	return !v.Late
+	return !v.IsLate()
 }
 
-func isElement(v def.Value) bool   { return v.Extent == def.PerElement }
-func isScalar(v def.Value) bool    { return v.Extent == def.Scalar && !v.Late }
-func isRowIndex(v def.Value) bool  { return v.Extent&def.PerColumn == 0 && !v.Late }
-func isLate(v def.Value) bool      { return v.Late }
+func isElement(v def.Value) bool   { return v.Extent() == def.PerElement }
+func isScalar(v def.Value) bool    { return v.Extent() == def.Scalar && !v.IsLate() }
+func isRowIndex(v def.Value) bool  { return v.Extent()&def.PerColumn == 0 && !v.IsLate() }
+func isLate(v def.Value) bool      { return v.IsLate() }
+func isLeaf(v def.Value) bool      { return v == v.As("renamed") } // a leaf keeps its name
 func (e *expression) f() def.Value { return e.pick(def.Float, nil) }
 
 // step adds one value, and the constants it needs.
 func (e *expression) step() {
 	e.late = false
 	for _, v := range e.values {
-		if v.Late {
+		if v.IsLate() {
 			e.late = e.oneIn(3)
 			break
 		}
 	}
 	var v def.Value
-	for v == nil {
+	for v == none {
 		v = e.compute()
 	}
 	if e.oneIn(4) {
@@ -173,7 +177,7 @@ func (e *expression) step() {
 	e.add(v)
 }
 
-// compute makes a random value, or nil if what it needs is not there yet.
+// compute makes a random value, or none if what it needs is not there yet.
 func (e *expression) compute() def.Value {
 	switch e.g.Below(22) {
 	case 0, 1, 2, 3:
@@ -202,7 +206,7 @@ func (e *expression) compute() def.Value {
 		return e.sumUp()
 	case 20:
 		e.add(e.constant())
-		return nil
+		return none
 	default:
 		return e.integer()
 	}
@@ -251,25 +255,25 @@ func (e *expression) storage() def.Storage {
 	if e.oneIn(2) {
 		return def.StorageOf(e.stores[e.g.Below(len(e.stores))])
 	}
-	return def.In(num.FloatDTypes[e.g.Below(len(num.FloatDTypes))])
+	return def.FixedStorage(num.FloatDTypes[e.g.Below(len(num.FloatDTypes))])
 }
 
 func (e *expression) round() def.Value {
 	if e.oneIn(2) {
 		return e.f().Round(e.storage())
 	}
-	if word := e.pick(def.Int, nil); word != nil {
+	if word := e.pick(def.Int, nil); word != none {
 		return e.f().StochasticRound(e.storage(), word)
 	}
-	return nil
+	return none
 }
 
 func (e *expression) compareFloats() def.Value { return e.compare(e.f(), e.f()) }
 
 func (e *expression) compareInts() def.Value {
 	i, k := e.pick(def.Int, nil), e.pick(def.Int, nil)
-	if i == nil {
-		return nil
+	if i == none {
+		return none
 	}
 	if e.oneIn(3) {
 		return i.Inside()
@@ -293,8 +297,8 @@ func (e *expression) compare(x, y def.Value) def.Value {
 // choose selects between values of one type, now and then bools.
 func (e *expression) choose() def.Value {
 	cond := e.pick(def.Bool, nil)
-	if cond == nil {
-		return nil
+	if cond == none {
+		return none
 	}
 	t := def.Float
 	if e.oneIn(3) {
@@ -302,17 +306,17 @@ func (e *expression) choose() def.Value {
 	} else if e.oneIn(10) {
 		t = def.Bool
 	}
-	if a := e.pick(t, nil); a != nil {
+	if a := e.pick(t, nil); a != none {
 		return def.Select(cond, a, e.pick(t, nil))
 	}
-	return nil
+	return none
 }
 
 // call applies a function: one of package fn, or one of integers. Where the domain is
 // bounded the argument most often is, too: beyond there is nothing to compare but NaN.
 func (e *expression) call() def.Value {
 	if e.functions == 0 {
-		return nil
+		return none
 	}
 	e.functions--
 	if e.oneIn(3) {
@@ -345,7 +349,7 @@ func (e *expression) reduceRow() def.Value {
 func (e *expression) at() def.Value {
 	e.late = false
 	index := e.pick(def.Int, isRowIndex)
-	if index == nil || e.oneIn(3) {
+	if index == none || e.oneIn(3) {
 		index = e.intConst()
 	}
 	return e.pick(def.Float, isElement).At(index)
@@ -390,16 +394,16 @@ func (e *expression) integer() def.Value {
 	switch e.g.Below(5) {
 	case 0:
 		e.add(e.intConst())
-		return nil
+		return none
 	case 1:
 		e.add(e.b.Col())
-		return nil
+		return none
 	case 2:
 		e.add(e.b.ColFloat())
-		return nil
+		return none
 	default:
 		word := func() def.Value {
-			if v := e.pick(def.Int, isScalar); v != nil && e.oneIn(2) {
+			if v := e.pick(def.Int, isScalar); v != none && e.oneIn(2) {
 				return v
 			}
 			return e.intConst()
@@ -415,15 +419,15 @@ func (e *expression) outputs() {
 	taken := map[string]bool{}
 	store := func(name string, v def.Value) {
 		var rule []def.Rule
-		if v.Type == def.Float {
+		if v.Type() == def.Float {
 			rule = e.rule(true)
 		}
-		switch v.Extent {
+		switch v.Extent() {
 		case def.PerElement:
 			x := e.elements[e.g.Below(len(e.elements))]
-			if name != firstOutput && v.Type == def.Float && !taken[x.Name] && e.oneIn(2) {
-				taken[x.Name] = true
-				e.b.Out(x.Name, v)
+			if name != firstOutput && v.Type() == def.Float && !taken[x] && e.oneIn(2) {
+				taken[x] = true
+				e.b.Out(x, v)
 				return
 			}
 			e.b.Out(name, v, rule...)
@@ -437,10 +441,10 @@ func (e *expression) outputs() {
 	}
 	var floats, ints, open []def.Value
 	for _, v := range e.values {
-		switch v.Type {
+		switch v.Type() {
 		case def.Float:
 			floats = append(floats, v)
-			if !e.used[v] && len(v.Args) > 0 {
+			if !e.used[v] && !isLeaf(v) {
 				open = append(open, v)
 			}
 		case def.Int:
@@ -465,7 +469,7 @@ func (e *expression) outputs() {
 		if i > 0 && len(ints) > 0 && e.oneIn(4) {
 			v = ints[e.g.Below(len(ints))]
 			for _, w := range ints {
-				if w.Extent == def.PerColumn { // these are rare as well
+				if w.Extent() == def.PerColumn { // these are rare as well
 					v = w
 				}
 			}

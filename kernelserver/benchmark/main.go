@@ -5,7 +5,7 @@
 //	go run ./kernelserver/benchmark -model 8e8  # a step of AdamW on a whole model, once
 //
 // Every result is compared with that of this process, bit for bit. The program is its own
-// kernel process, by both the new protocol and the ancestor's formats.
+// kernel process, by both the protocol over a socket and the formats over standard input and output.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/kernelserver"
-	"tokitai/kernelserver/ancestor"
+	"tokitai/kernelserver/stdio"
 )
 
 func main() {
 	kernelserver.Main()
-	if len(os.Args) > 2 && os.Args[1] == ancestorRole {
-		os.Exit(serveAncestor(os.Args[2], len(os.Args) > 3))
+	if len(os.Args) > 2 && os.Args[1] == stdioRole {
+		os.Exit(serveStdio(os.Args[2], len(os.Args) > 3))
 	}
 	model := flag.Float64("model", 0, "take steps of AdamW on a model of so many `parameters` instead, in 808 tensors")
 	budget := flag.Duration("time", time.Second, "for each way")
@@ -40,11 +40,12 @@ func main() {
 	}
 }
 
-// ancestorRole is the first argument of a process that speaks the ancestor's formats.
-const ancestorRole = "ancestor"
+// stdioRole is the first argument of a process that serves a kernel over standard input
+// and output.
+const stdioRole = "stdio"
 
-func serveAncestor(kernel string, isServer bool) int {
-	p, err := ancestor.NewProcess(kernel, cpu.Queue(), ancestor.Options{})
+func serveStdio(kernel string, isServer bool) int {
+	p, err := stdio.NewProcess(kernel, cpu.Queue(), stdio.Options{})
 	if err == nil {
 		if isServer {
 			err = p.Serve(os.Stdin, os.Stdout)

@@ -50,8 +50,8 @@ func table(budget time.Duration, isQuick bool) error {
 	fmt.Printf("Tiny requests: softmax.forward of 16 values in f16.\n\n")
 	if err := rates(budget, []way{
 		{"in this process", 1, softmaxBy(host, hostDevice, 1, 16)},
-		{"ancestor's text, a process each", 1, func() (caller, error) { return newAncestorSoftmax(false, 1, 16) }},
-		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorSoftmax(true, 1, 16) }},
+		{"stdio text, a process each", 1, func() (caller, error) { return newStdioSoftmax(false, 1, 16) }},
+		{"stdio text, server", 1, func() (caller, error) { return newStdioSoftmax(true, 1, 16) }},
 		{"protocol, in frames", 1, softmaxBy(p.inlined, hostDevice, 1, 16)},
 		{"protocol, in frames", 16, softmaxBy(p.inlined, hostDevice, 1, 16)},
 		{"protocol, shared memory", 1, softmaxBy(p.sharedQueue, sharedDevice, 1, 16)},
@@ -68,7 +68,7 @@ func table(budget time.Duration, isQuick bool) error {
 	fmt.Printf("\nLarge tensors: softmax.forward of %d rows of %d columns in f16, %d MiB in and as much out.\n\n", rows, cols, mebi)
 	if err := speeds(budget, 4*float64(rows)*float64(cols), []way{
 		{"in this process", 1, softmaxBy(host, hostDevice, rows, cols)},
-		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorSoftmax(true, rows, cols) }},
+		{"stdio text, server", 1, func() (caller, error) { return newStdioSoftmax(true, rows, cols) }},
 		{"protocol, in frames", 1, softmaxBy(p.inlined, hostDevice, rows, cols)},
 		{"protocol, copied by shared memory", 1, softmaxBy(p.isolated, hostDevice, rows, cols)},
 		{"protocol, in shared memory", 1, softmaxBy(p.sharedQueue, sharedDevice, rows, cols)},
@@ -80,8 +80,8 @@ func table(budget time.Duration, isQuick bool) error {
 	fmt.Printf("\nState: adamw.step of %d weights in f16, of which the moments take %d MiB each.\n\n", n, mebi)
 	return speeds(budget, 22*float64(n), []way{
 		{"in this process", 1, func() (caller, error) { return newAdamW(host, host.Device(), host.Device(), n) }},
-		{"ancestor's text, server", 1, func() (caller, error) { return newAncestorAdamW(n, false) }},
-		{"ancestor's binary, server", 1, func() (caller, error) { return newAncestorAdamW(n, true) }},
+		{"stdio text, server", 1, func() (caller, error) { return newStdioAdamW(n, false) }},
+		{"stdio binary, server", 1, func() (caller, error) { return newStdioAdamW(n, true) }},
 		{"protocol, in frames", 1, func() (caller, error) { return newAdamW(p.inlined, host.Device(), host.Device(), n) }},
 		{"protocol, copied by shared memory", 1, func() (caller, error) { return newAdamW(p.isolated, host.Device(), host.Device(), n) }},
 		{"protocol, in shared memory", 1, func() (caller, error) { return newAdamW(p.sharedQueue, p.shared, p.shared, n) }},

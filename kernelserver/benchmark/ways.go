@@ -11,8 +11,8 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/kernelserver"
-	"tokitai/kernelserver/ancestor"
 	"tokitai/kernelserver/process"
+	"tokitai/kernelserver/stdio"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/softmax"
@@ -58,7 +58,7 @@ func (s *softmaxCall) close() {
 	s.y.Close()
 }
 
-// hyper has numbers that the ancestor's binary format can hold.
+// hyper holds numbers that the binary format of AdamW can hold.
 var hyper = adamw.Hyper{LR: 0x1p-10, Beta1: 0.875, Beta2: 1 - 0x1p-10, Eps: 0x1p-27, WeightDecay: 0x1p-7}
 
 // adamwCall is a step of n weights in f16. Each run starts from the state of the run
@@ -100,40 +100,42 @@ func (a *adamwCall) close() {
 	}
 }
 
-// newAncestor is this program as a server of the ancestor's formats.
-func newAncestor(kernel string) (*kernelserver.Ancestor, error) {
+// newStdioServer returns this program as a server of one kernel over standard input and
+// output.
+func newStdioServer(kernel string) (*kernelserver.StdioProgram, error) {
 	self, err := process.Self()
-	return kernelserver.NewAncestor(nil, self, ancestorRole, kernel, "server"), err
+	return kernelserver.NewStdioProgram(nil, self, stdioRole, kernel, "server"), err
 }
 
-// ancestorCall asks a server of the ancestor's formats, or a process of its own each time.
-type ancestorCall struct {
-	server  *kernelserver.Ancestor // nil for a process each time
-	request *ancestor.Request
-	last    *ancestor.Response
+// stdioCall asks a kernel over standard input and output: a server, or a process of its
+// own each time.
+type stdioCall struct {
+	server  *kernelserver.StdioProgram // nil for a process each time
+	request *stdio.Request
+	last    *stdio.Response
 	carries bool // the state goes back and forth
 }
 
-func newAncestorSoftmax(isServer bool, rows, cols int) (*ancestorCall, error) {
-	a := &ancestorCall{request: &ancestor.Request{Kernel: "softmax", Integers: []int64{0, int64(rows), int64(cols)}, Lists: [][]byte{noise(rows*cols, 1)}}}
+func newStdioSoftmax(isServer bool, rows, cols int) (*stdioCall, error) {
+	a := &stdioCall{request: &stdio.Request{Kernel: "softmax", Integers: []int64{0, int64(rows), int64(cols)}, Lists: [][]byte{noise(rows*cols, 1)}}}
 	var err error
 	if isServer {
-		a.server, err = newAncestor("softmax")
+		a.server, err = newStdioServer("softmax")
 	}
 	return a, err
 }
 
-func newAncestorAdamW(n int, isBinary bool) (*ancestorCall, error) {
-	a := &ancestorCall{carries: true, request: &ancestor.Request{
+func newStdioAdamW(n int, isBinary bool) (*stdioCall, error) {
+	a := &stdioCall{carries: true, request: &stdio.Request{
 		Kernel: "adamw", Integers: []int64{int64(n), 0}, Hyper: hyper, IsBinary: isBinary,
 		Lists: [][]byte{noise(n, 2), make([]byte, 4*n), make([]byte, 4*n), noise(n, 3)},
 	}}
 	var err error
-	a.server, err = newAncestor("adamw")
+	a.server, err = newStdioServer("adamw")
 	return a, err
 }
 
-func (a *ancestorCall) run() (err error) {
+func (a *stdioCall) run() (err error) {
 	if a.carries {
 		a.request.Integers[1]++
 	}
@@ -148,12 +150,12 @@ func (a *ancestorCall) run() (err error) {
 	return err
 }
 
-func (a *ancestorCall) spawn() (*ancestor.Response, error) {
+func (a *stdioCall) spawn() (*stdio.Response, error) {
 	self, err := process.Self()
 	if err != nil {
 		return nil, err
 	}
-	child, err := process.Start(process.Spec{Program: self, Args: []string{ancestorRole, a.request.Kernel}, HasPipes: true})
+	child, err := process.Start(process.Spec{Program: self, Args: []string{stdioRole, a.request.Kernel}, HasPipes: true})
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +172,12 @@ func (a *ancestorCall) spawn() (*ancestor.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ancestor.ParseResponse(a.request, answer)
+	return stdio.ParseResponse(a.request, answer)
 }
 
-func (a *ancestorCall) result() ([]byte, error) { return a.last.Results[0], nil }
+func (a *stdioCall) result() ([]byte, error) { return a.last.Results[0], nil }
 
-func (a *ancestorCall) close() {
+func (a *stdioCall) close() {
 	if a.server != nil {
 		a.server.Close()
 	}

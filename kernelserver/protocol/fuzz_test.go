@@ -47,36 +47,7 @@ func FuzzCalls(f *testing.F)    { fuzz(f, "calls") }
 func FuzzResults(f *testing.F)  { fuzz(f, "results") }
 func FuzzTransfer(f *testing.F) { fuzz(f, "write", "read", "number", "arena", "drop") }
 func FuzzList(f *testing.F)     { fuzz(f, "list", "stats", "nothing", "defined") }
-
-// FuzzFailure sends what arrived once more: its types must stay.
-func FuzzFailure(f *testing.F) {
-	for seed := range uint64(8) {
-		failure := newRandom(seed).failure()
-		failure.Code = Code(seed)
-		f.Add(failure.Append(nil))
-	}
-	for _, c := range typedErrors {
-		f.Add(FailureOf(c.err).Append(nil))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		first, err := ParseFailure(body)
-		if err != nil {
-			if failure, ok := errors.AsType[*Failure](err); !ok || failure.Code != CodeMalformed {
-				t.Errorf("got error %v, want a malformed one", err)
-			}
-			return
-		}
-		if again := first.Append(nil); !bytes.Equal(again, body) {
-			t.Errorf("written again %x, want %x", again, body)
-		}
-		if first.cause == nil {
-			return
-		}
-		if second := FailureOf(first.cause); second.Code != first.Code {
-			t.Errorf("code %d arrives as %T, which has code %d", first.Code, first.cause, second.Code)
-		}
-	})
-}
+func FuzzFailure(f *testing.F)  { fuzz(f, "failure") }
 
 func FuzzHeader(f *testing.F) {
 	f.Add(Header{Length: 1, Request: 2, Kind: KindCall, Descriptors: 3}.Append(nil))

@@ -117,7 +117,6 @@ var messages = []message{
 			if err != nil {
 				return Failure{}, err
 			}
-			f.cause = nil
 			return *f, nil
 		},
 		again: func(v any) []byte { f := v.(Failure); return f.Append(nil) },

@@ -14,6 +14,7 @@ import (
 	"tokitai/device"
 	host "tokitai/device/cpu"
 	"tokitai/engine"
+	"tokitai/kernelserver/failure"
 	"tokitai/kernelserver/protocol"
 	"tokitai/tensor"
 )
@@ -152,7 +153,7 @@ func (s *server) resolve(b *batch, calls []protocol.Call) (inlineBytes int64, er
 			}
 			n, ok := t.Bytes()
 			if inlineBytes += aligned(n); !ok || n > math.MaxInt64/4 || inlineBytes < 0 || inlineBytes > math.MaxInt64/2 {
-				return 0, s.inCall(i, &tensor.BadArgument{Op: st.Name, Operand: st.call.Operands[k].Name, Got: fmt.Sprintf("has shape %v", t.Shape), Want: "every size at least 1, and no more than memory can hold"})
+				return 0, s.inCall(i, &device.ArgumentError{Op: st.Name, Operand: st.call.Operands[k].Name, Got: fmt.Sprintf("has shape %v", t.Shape), Want: "every size at least 1, and no more than memory can hold"})
 			}
 		}
 	}
@@ -178,20 +179,20 @@ func (s *server) resolveCall(st *step) (err error) {
 		slot := d.Operand(o.Name)
 		switch {
 		case slot < 0:
-			return &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is no operand", Want: operandNames(st.entry)}
+			return &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "is no operand", Want: operandNames(st.entry)}
 		case seen&(1<<slot) != 0:
-			return &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is given twice", Want: "each operand once"}
+			return &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "is given twice", Want: "each operand once"}
 		}
 		seen |= 1 << slot
 		if want := access(&d.Operands[slot]); o.Tensor.Place == protocol.InFrame && o.Tensor.Carried != want {
-			return &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: fmt.Sprintf("has data %d", o.Tensor.Carried),
+			return &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: fmt.Sprintf("has data %d", o.Tensor.Carried),
 				Want: fmt.Sprintf("%d, as LIST tells", want)}
 		}
 		s.slots = append(s.slots, slot)
 	}
 	for slot := range d.Operands {
 		if seen&(1<<slot) == 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: d.Operands[slot].Name, Got: "is missing", Want: operandNames(st.entry)}
+			return &device.ArgumentError{Op: d.Name, Operand: d.Operands[slot].Name, Got: "is missing", Want: operandNames(st.entry)}
 		}
 	}
 	st.slots = s.slots[first:]
@@ -222,7 +223,7 @@ func (s *server) resolveParams(st *step) error {
 			continue
 		}
 		if seen&(1<<i) != 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is given twice", Want: "each parameter once"}
+			return &device.ArgumentError{Op: d.Name, Operand: p.Name, Got: "is given twice", Want: "each parameter once"}
 		}
 		seen |= 1 << i
 		st.params[i] = p.Value
@@ -243,7 +244,7 @@ func (s *server) resolveParams(st *step) error {
 		}
 		return engine.CheckParams(d, st.params)
 	case unknown != "":
-		return &tensor.BadArgument{Op: d.Name, Operand: unknown, Got: "is no parameter", Want: "those that LIST tells"}
+		return &device.ArgumentError{Op: d.Name, Operand: unknown, Got: "is no parameter", Want: "those that LIST tells"}
 	}
 	for i, p := range d.Params {
 		switch {
@@ -251,7 +252,7 @@ func (s *server) resolveParams(st *step) error {
 		case p.Default != nil:
 			st.params[i] = *p.Default
 		default:
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
+			return &device.ArgumentError{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
 		}
 	}
 	return engine.CheckParams(d, st.params)
@@ -267,7 +268,7 @@ func (s *server) deriveParams(st *step) error {
 	named := engine.Params{}
 	for _, p := range st.call.Params {
 		if _, isTwice := named[p.Name]; isTwice {
-			return &tensor.BadArgument{Op: st.Name, Operand: p.Name, Got: "is given twice", Want: "each parameter once"}
+			return &device.ArgumentError{Op: st.Name, Operand: p.Name, Got: "is given twice", Want: "each parameter once"}
 		}
 		named[p.Name] = p.Value
 	}
@@ -399,13 +400,13 @@ func lastSize(t *protocol.Tensor) int {
 	return t.Shape[len(t.Shape)-1]
 }
 
-// named says of which operand a tensor was refused.
+// named returns err, the refusal of a tensor, with the name of its operand.
 func named(st *step, o *protocol.Operand, err error) error {
-	bad, ok := errors.AsType[*tensor.BadArgument](err)
-	if !ok {
+	bad, ok := errors.AsType[*device.ArgumentError](err)
+	if !ok || bad.Operand == "" {
 		return err
 	}
-	return &tensor.BadArgument{Op: st.Name, Operand: o.Name, Got: "cannot be placed: " + bad.Operand + " " + bad.Got, Want: bad.Want, Cause: err}
+	return &device.ArgumentError{Op: st.Name, Operand: o.Name, Got: "cannot be placed: " + bad.Operand + " " + bad.Got, Want: bad.Want, Cause: err}
 }
 
 // check holds all calls against their definitions, and has their kernels compiled and
@@ -467,7 +468,7 @@ func (s *server) runSteps(ctx context.Context, b *batch) (nanoseconds uint64, er
 
 // atCall adds the place of a call that failed after others had run.
 func atCall(i int, err error) error {
-	f := *protocol.FailureOf(err)
+	f := *failure.Of(err)
 	f.Details = append(f.Details[:len(f.Details):len(f.Details)], protocol.Detail{Name: "call", Value: strconv.Itoa(i)})
 	return &f
 }

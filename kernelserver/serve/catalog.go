@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/fn"
 	"tokitai/kernelserver/protocol"
 	"tokitai/op"
-	"tokitai/tensor"
 )
 
 // catalog has the definitions that can be called: those of operations by name, all by
@@ -95,7 +95,7 @@ func (c *catalog) find(name string) (*entry, error) {
 		slices.Sort(near)
 		want = strings.Join(near, ", ")
 	}
-	return nil, &tensor.BadArgument{Op: "CALL", Operand: "definition", Got: fmt.Sprintf("is %q", name), Want: want}
+	return nil, &device.ArgumentError{Op: "CALL", Operand: "definition", Got: fmt.Sprintf("is %q", name), Want: want}
 }
 
 const (
@@ -126,7 +126,7 @@ func (s *server) define(text []byte) error {
 }
 
 func badText(got, want string) error {
-	return &tensor.BadArgument{Op: "DEFINE", Operand: "definition", Got: got, Want: want}
+	return &device.ArgumentError{Op: "DEFINE", Operand: "definition", Got: got, Want: want}
 }
 
 // parse reads the text of a definition, within the memory limit.

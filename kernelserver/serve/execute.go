@@ -9,9 +9,9 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/device"
+	"tokitai/kernelserver/failure"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
-	"tokitai/tensor"
 )
 
 // executor is what belongs to the goroutine that answers requests.
@@ -90,14 +90,14 @@ func (s *server) answer(r *request) {
 	}
 	r.body = nil
 	s.memory.giveBack(forFrame, r.held)
-	var failure *protocol.Failure
+	var problem *protocol.Failure
 	if err != nil {
 		s.stats.Errors++
 		s.memory.giveBack(forReply, result.reserved)
 		result = reply{}
-		failure = protocol.FailureOf(err)
+		problem = failure.Of(err)
 		s.start = protocol.Header{Request: r.header.Request, Kind: protocol.KindError}.Append(s.start[:0])
-		s.start = failure.Append(s.start)
+		s.start = problem.Append(s.start)
 	}
 	binary.LittleEndian.PutUint64(s.start, uint64(len(s.start)-protocol.HeaderBytes+len(result.data)))
 	s.forget(r)
@@ -106,7 +106,7 @@ func (s *server) answer(r *request) {
 	case r.exit != 0:
 		s.replies.flush()
 		s.finish(r.exit, err)
-	case failure != nil && failure.Code == protocol.CodeLost:
+	case problem != nil && problem.Code == protocol.CodeLost:
 		s.replies.flush()
 		s.finish(ExitDevice, err)
 	}
@@ -185,7 +185,7 @@ func (s *server) new(body []byte) error {
 	}
 	bytes := int64(min(n, 1<<63-1))
 	if bytes == 0 {
-		return &tensor.BadArgument{Op: "NEW", Operand: "memory", Got: "has 0 bytes", Want: "at least 1"}
+		return &device.ArgumentError{Op: "NEW", Operand: "memory", Got: "has 0 bytes", Want: "at least 1"}
 	}
 	if err := s.memory.take(forState, bytes); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (s *server) part(op string, e *protocol.End, bytes int64) ([]byte, error) {
 
 func within(op, operand string, offset, bytes, size int64) error {
 	if offset > size || bytes > size-offset {
-		return &tensor.BadArgument{Op: op, Operand: operand, Got: fmt.Sprintf("has %d bytes", size), Want: fmt.Sprintf("%d bytes from offset %d on", bytes, offset)}
+		return &device.ArgumentError{Op: op, Operand: operand, Got: fmt.Sprintf("has %d bytes", size), Want: fmt.Sprintf("%d bytes from offset %d on", bytes, offset)}
 	}
 	return nil
 }
@@ -301,11 +301,11 @@ func (s *server) addArena(r *request) error {
 	page := int64(os.Getpagesize())
 	switch {
 	case s.arenas[m.Arena] != nil:
-		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d exists", m.Arena), Want: "another number, or DROP first"}
+		return &device.ArgumentError{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d exists", m.Arena), Want: "another number, or DROP first"}
 	case len(s.arenas) >= maxArenas:
-		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d is one more than %d", m.Arena, maxArenas), Want: "fewer, of more bytes"}
+		return &device.ArgumentError{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("%d is one more than %d", m.Arena, maxArenas), Want: "fewer, of more bytes"}
 	case m.Bytes == 0 || m.Bytes%page != 0:
-		return &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("has %d bytes", m.Bytes), Want: fmt.Sprintf("pages of %d", page)}
+		return &device.ArgumentError{Op: "ARENA", Operand: "arena", Got: fmt.Sprintf("has %d bytes", m.Bytes), Want: fmt.Sprintf("pages of %d", page)}
 	}
 	if err := s.memory.take(forState, m.Bytes); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (s *server) addArena(r *request) error {
 	if err != nil {
 		s.memory.giveBack(forState, m.Bytes)
 		if !errors.Is(err, device.ErrOutOfMemory) {
-			err = &tensor.BadArgument{Op: "ARENA", Operand: "arena", Got: "cannot be used: " + err.Error(), Want: "a sealed memfd of the announced size", Cause: err}
+			err = &device.ArgumentError{Op: "ARENA", Operand: "arena", Got: "cannot be used: " + err.Error(), Want: "a sealed memfd of the announced size", Cause: err}
 		}
 		return err
 	}

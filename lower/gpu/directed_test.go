@@ -58,7 +58,7 @@ func TestEdges(t *testing.T) {
 		func(_ *def.Builder, x, y def.Value) def.Value { return convert.Of(x).Sub(y.Rint()) },
 		func(_ *def.Builder, x, y def.Value) def.Value { return def.FMA(x, y, x.Neg()) },
 		func(_ *def.Builder, x, y def.Value) def.Value {
-			return x.Round(def.In(num.F16)).Add(y.Round(def.In(num.BF16)))
+			return x.Round(def.FixedStorage(num.F16)).Add(y.Round(def.FixedStorage(num.BF16)))
 		},
 	}
 	var b batch

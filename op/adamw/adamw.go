@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -40,14 +41,14 @@ func ParseMode(s string) (Mode, error) {
 			return Mode(i), nil
 		}
 	}
-	return 0, &tensor.BadArgument{Op: "adamw.step", Operand: "mode", Got: fmt.Sprintf("is %q", s), Want: wantMode}
+	return 0, &device.ArgumentError{Op: "adamw.step", Operand: "mode", Got: fmt.Sprintf("is %q", s), Want: wantMode}
 }
 
 const wantMode = "inplace, master or stochastic"
 
 func (m Mode) check(op string) error {
 	if int(m) >= len(modeNames) {
-		return &tensor.BadArgument{Op: op, Operand: "mode", Got: fmt.Sprintf("is %d", uint8(m)), Want: wantMode}
+		return &device.ArgumentError{Op: op, Operand: "mode", Got: fmt.Sprintf("is %d", uint8(m)), Want: wantMode}
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ var DefaultHyper = Hyper{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}
 // check refuses numbers that make no step, in the name of a call in a valid mode.
 func (h Hyper) check(op string, mode Mode, t int) error {
 	refuse := func(name string, got any, want string) error {
-		return &tensor.BadArgument{Op: op, Operand: name, Clause: mode.Definition().Name + ".C2", Got: fmt.Sprintf("is %v", got), Want: want}
+		return &device.ArgumentError{Op: op, Operand: name, Clause: mode.Definition().Name + ".C2", Got: fmt.Sprintf("is %v", got), Want: want}
 	}
 	const finite = "a finite number of at least 0"
 	for _, p := range [...]struct {
@@ -253,9 +254,9 @@ func checkTensor(op string, number float64) error {
 	if number >= 0 {
 		return nil
 	}
-	return &tensor.BadArgument{Op: op, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %v", number), Want: "a number of at least 0"}
+	return &device.ArgumentError{Op: op, Operand: "tensor", Clause: StochasticDefinition.Name + ".C2", Got: fmt.Sprintf("is %v", number), Want: "a number of at least 0"}
 }
 
 func refuseCopy(op string, mode Mode) error {
-	return &tensor.BadArgument{Op: op, Operand: "copy", Got: "is given", Want: "none in mode " + mode.String()}
+	return &device.ArgumentError{Op: op, Operand: "copy", Got: "is given", Want: "none in mode " + mode.String()}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -32,8 +33,8 @@ var params = []op.Param{
 var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
-		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition},
-		Params:      params, Run: runStep, Derive: derive,
+		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds,
+		Params: params, Run: runStep, Derive: derive,
 		Variant: func(v *op.Values) *def.Definition {
 			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one
 			return mode.Definition()
@@ -94,7 +95,7 @@ func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
 	h := Hyper{LR: number("lr"), Beta1: number("beta1"), Beta2: number("beta2"), Eps: number("eps"), WeightDecay: number("weight_decay")}
 	step := number("t")
 	if !(step >= 1 && step <= math.MaxInt32 && step == math.Trunc(step)) {
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: "t", Clause: d.Name + ".C2", Got: fmt.Sprintf("is %v", step), Want: "an integer from 1 to 2147483647"}
+		return nil, &device.ArgumentError{Op: d.Name, Operand: "t", Clause: d.Name + ".C2", Got: fmt.Sprintf("is %v", step), Want: "an integer from 1 to 2147483647"}
 	}
 	t := int(step)
 	for m := InPlace; m <= Stochastic; m++ {
@@ -115,14 +116,14 @@ func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
 		default:
 			v, ok := rest[param.Name]
 			if !ok {
-				return nil, &tensor.BadArgument{Op: d.Name, Operand: param.Name, Got: "is missing", Want: "a number"}
+				return nil, &device.ArgumentError{Op: d.Name, Operand: param.Name, Got: "is missing", Want: "a number"}
 			}
 			all[param.Name] = v
 			delete(rest, param.Name)
 		}
 	}
 	for name := range rest {
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: "lr, beta1, beta2, eps, weight_decay and t"}
+		return nil, &device.ArgumentError{Op: d.Name, Operand: name, Got: "is no parameter", Want: "lr, beta1, beta2, eps, weight_decay and t"}
 	}
 	return all, nil
 }
@@ -174,7 +175,7 @@ func runStep(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallO
 	d := s.mode.Definition()
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if i := d.Operand(name); i < 0 || !d.Operands[i].IsIn {
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no input", Want: inputs}
+			return nil, &device.ArgumentError{Op: d.Name, Operand: name, Got: "is no input", Want: inputs}
 		}
 	}
 	return s.run(q, in, opts)
@@ -185,7 +186,7 @@ func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.CallOption
 	results := engine.Args{}
 	for _, name := range []string{"weight", "m", "v", "grad"} {
 		if in[name] == nil {
-			return nil, &tensor.BadArgument{Op: InPlaceDefinition.Name, Operand: name, Got: "is missing", Want: inputs}
+			return nil, &device.ArgumentError{Op: InPlaceDefinition.Name, Operand: name, Got: "is missing", Want: inputs}
 		}
 		if name == "grad" {
 			break
@@ -235,7 +236,7 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Ca
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		group, role, ok := splitName(name)
 		if !ok {
-			return nil, &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is no input", Want: "NAME.weight, NAME.m, NAME.v or NAME.grad"}
+			return nil, &device.ArgumentError{Op: stepAll, Operand: name, Got: "is no input", Want: "NAME.weight, NAME.m, NAME.v or NAME.grad"}
 		}
 		if groups[group] == nil {
 			groups[group] = engine.Args{}
@@ -243,7 +244,7 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Ca
 		groups[group][role] = in[name]
 	}
 	if len(groups) == 0 {
-		return nil, &tensor.BadArgument{Op: stepAll, Operand: "input", Got: "has no tensors", Want: "NAME.weight, NAME.m, NAME.v and NAME.grad"}
+		return nil, &device.ArgumentError{Op: stepAll, Operand: "input", Got: "has no tensors", Want: "NAME.weight, NAME.m, NAME.v and NAME.grad"}
 	}
 	results := engine.Args{}
 	for i, name := range slices.Sorted(maps.Keys(groups)) {
@@ -261,7 +262,7 @@ func runStepAll(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.Ca
 
 // ofGroup gives an error about an operand the name of the tensor in its group.
 func ofGroup(name string, err error) error {
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	if !errors.As(err, &bad) || MasterDefinition.Operand(bad.Operand) < 0 {
 		return fmt.Errorf("parameter %s: %w", name, err)
 	}

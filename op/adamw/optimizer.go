@@ -49,13 +49,13 @@ const stepAll = "adamw.step_all"
 // New makes an optimizer with moments of zero on the queue's device.
 func New(q *engine.Queue, o Options, parameters []Parameter) (*Optimizer, error) {
 	if q == nil {
-		return nil, &tensor.BadArgument{Op: stepAll, Operand: "queue", Got: "is nil"}
+		return nil, &device.ArgumentError{Op: stepAll, Operand: "queue", Got: "is nil"}
 	}
 	if err := o.Mode.check(stepAll); err != nil {
 		return nil, err
 	}
 	if len(parameters) == 0 {
-		return nil, &tensor.BadArgument{Op: stepAll, Operand: "parameters", Got: "are none", Want: "at least one"}
+		return nil, &device.ArgumentError{Op: stepAll, Operand: "parameters", Got: "are none", Want: "at least one"}
 	}
 	opt := &Optimizer{mode: o.Mode, hyper: o.Hyper, seed: o.Seed, parameters: slices.Clone(parameters), owners: map[device.Buffer][]int{}}
 	for i, p := range parameters {
@@ -84,13 +84,13 @@ func (o *Optimizer) add(q *engine.Queue, p Parameter) error {
 			return err
 		}
 		if !slices.Equal(p.Copy.Shape(), p.Weight.Shape()) {
-			return &tensor.BadArgument{Op: stepAll, Operand: "copy", Got: fmt.Sprintf("has shape %v", p.Copy.Shape()), Want: fmt.Sprintf("%v like weight", p.Weight.Shape())}
+			return &device.ArgumentError{Op: stepAll, Operand: "copy", Got: fmt.Sprintf("has shape %v", p.Copy.Shape()), Want: fmt.Sprintf("%v like weight", p.Weight.Shape())}
 		}
 	} else if p.Copy != nil {
 		return refuseCopy(stepAll, o.mode)
 	}
 	if !(p.LRScale >= 0) || p.LRScale-p.LRScale != 0 {
-		return &tensor.BadArgument{Op: stepAll, Operand: "lr_scale", Got: fmt.Sprintf("is %v", p.LRScale), Want: "a finite number of at least 0"}
+		return &device.ArgumentError{Op: stepAll, Operand: "lr_scale", Got: fmt.Sprintf("is %v", p.LRScale), Want: "a finite number of at least 0"}
 	}
 	if err := o.hyperOf(p).check(stepAll, o.mode, 1); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (o *Optimizer) add(q *engine.Queue, p Parameter) error {
 }
 
 func (o *Optimizer) overlaps(operand string, k int) error {
-	return &tensor.BadArgument{Op: stepAll, Operand: operand, Got: "overlaps " + parameterName(o.parameters[k], k), Want: "memory of its own"}
+	return &device.ArgumentError{Op: stepAll, Operand: operand, Got: "overlaps " + parameterName(o.parameters[k], k), Want: "memory of its own"}
 }
 
 // checkTensor holds a tensor against the operand of that name.
@@ -126,11 +126,11 @@ func (o *Optimizer) checkTensor(q *engine.Queue, name string, x *tensor.Tensor) 
 		return err
 	}
 	if x.Device() != q.Device() {
-		return &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is on " + x.Device().Name(), Want: q.Device().Name() + ", the queue's device"}
+		return &device.ArgumentError{Op: stepAll, Operand: name, Got: "is on " + x.Device().Name(), Want: q.Device().Name() + ", the queue's device"}
 	}
 	d := o.mode.Definition()
 	if rule := d.Operands[d.Operand(name)].DTypes; !slices.Contains(rule.Allowed, x.DType()) {
-		return &tensor.BadArgument{Op: stepAll, Operand: name, Got: "is " + x.DType().String(), Want: rule.String() + " in mode " + o.mode.String()}
+		return &device.ArgumentError{Op: stepAll, Operand: name, Got: "is " + x.DType().String(), Want: rule.String() + " in mode " + o.mode.String()}
 	}
 	return nil
 }
@@ -162,9 +162,9 @@ func (o *Optimizer) hyperOf(p Parameter) Hyper {
 func (o *Optimizer) checkMade() error {
 	switch {
 	case o == nil:
-		return &tensor.BadArgument{Op: stepAll, Operand: "optimizer", Got: "is nil", Want: "one that New made"}
+		return &device.ArgumentError{Op: stepAll, Operand: "optimizer", Got: "is nil", Want: "one that New made"}
 	case len(o.state) == 0:
-		return &tensor.BadArgument{Op: stepAll, Operand: "optimizer", Got: "is empty", Want: "one that New made"}
+		return &device.ArgumentError{Op: stepAll, Operand: "optimizer", Got: "is empty", Want: "one that New made"}
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (o *Optimizer) Restore(steps int) error {
 		return err
 	}
 	if steps < 0 || steps >= math.MaxInt32 {
-		return &tensor.BadArgument{Op: stepAll, Operand: "steps", Got: fmt.Sprintf("are %d", steps), Want: "0 to 2147483646"}
+		return &device.ArgumentError{Op: stepAll, Operand: "steps", Got: fmt.Sprintf("are %d", steps), Want: "0 to 2147483646"}
 	}
 	o.step, o.failed = steps, nil
 	return nil
@@ -217,7 +217,7 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 		return fmt.Errorf("%s: an earlier step ended halfway, load weights and moments and call Restore: %w", stepAll, o.failed)
 	}
 	if len(grads) != len(o.state) {
-		return &tensor.BadArgument{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
+		return &device.ArgumentError{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
 	}
 	calls := make([]engine.CallSpec, len(o.state))
 	for i := range o.state {

@@ -8,7 +8,7 @@ import (
 // Operations are what this package offers to the program and the documents.
 var Operations = []*op.Operation{{
 	Name: "crossentropy", Summary: "cross-entropy loss of each row, and the gradient of its logits",
-	Definitions: []*def.Definition{Definition},
+	Definitions: []*def.Definition{Definition}, Bounds: bounds,
 	Params: []op.Param{
 		{Name: "scale", Default: "1", Help: "multiplies the gradient"},
 		{Name: "ignore", Default: "-100", Help: "label of rows to ignore"},

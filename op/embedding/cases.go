@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -16,14 +17,14 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "embedding.forward", Summary: "rows of a table by index, bit for bit",
-		Definitions: []*def.Definition{ForwardDefinition}, Run: runForward,
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: runForward,
 		Data:     []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
 	},
 	{
 		Name: "embedding.backward", Summary: "gradient of embedding.forward: sums of rows by index",
-		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition},
+		Definitions: []*def.Definition{BackwardDefinition, AccumulateDefinition}, Bounds: backwardBounds,
 		Params: []op.Param{
 			{Name: "vocab", Help: "number of rows of dweight; when accumulating it may be left out, and must otherwise match the given dweight"},
 			{Name: "accumulate", Default: "false", Help: "add to the given dweight"},
@@ -102,9 +103,9 @@ func agree(v *op.Values, dweight, dout *tensor.Tensor, vocab int64, out string) 
 	switch {
 	case dweight == nil || dout == nil:
 	case v.IsGiven("vocab") && vocab != int64(dweight.Rows()):
-		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "vocab", Got: fmt.Sprintf("is %d", vocab), Want: fmt.Sprintf("%d like the rows of the dweight that is given, or nothing", dweight.Rows())}
+		return &device.ArgumentError{Op: BackwardDefinition.Name, Operand: "vocab", Got: fmt.Sprintf("is %d", vocab), Want: fmt.Sprintf("%d like the rows of the dweight that is given, or nothing", dweight.Rows())}
 	case v.IsGiven("out") && resultDType(out, dout) != dweight.DType():
-		return &tensor.BadArgument{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, dout)), Want: fmt.Sprintf("%s like the dweight that is given, or nothing", dweight.DType())}
+		return &device.ArgumentError{Op: BackwardDefinition.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, dout)), Want: fmt.Sprintf("%s like the dweight that is given, or nothing", dweight.DType())}
 	}
 	return nil
 }

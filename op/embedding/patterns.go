@@ -63,11 +63,12 @@ var sums = []struct {
 	dout   op.Element
 	at     op.Index // nil is uniform
 	isGrid bool
+	isLong bool
 }{
 	{name: "wide-three-of-each", dout: op.Wide, at: threeOfEach},
 	{name: "wide-bursts", dout: op.Wide, at: burst},
 	{name: "cancellation", dout: nearlyOpposite, at: one},
-	{name: "barely-above-a-tie", dout: barelyAbove, at: one},
+	{name: "barely-above-a-tie", dout: barelyAbove, at: one, isLong: true},
 	{name: "cancellation-across-chunks", dout: hugeInChunks, at: one},
 	{name: "integers", dout: integers, isGrid: true},
 	{name: "integers-three-of-each", dout: integers, at: threeOfEach, isGrid: true},
@@ -85,14 +86,14 @@ func backwardPatterns(d *def.Definition) (list []op.Pattern) {
 		list = append(list, op.Pattern{Name: i.name, Definition: d, Index: map[string]op.Index{"index": i.at}})
 	}
 	for _, s := range sums {
-		p := op.Pattern{Name: s.name, Definition: d, IsGrid: s.isGrid, Values: map[string]op.Element{"dout": s.dout}}
+		p := op.Pattern{Name: s.name, Definition: d, IsGrid: s.isGrid, IsLong: s.isLong, Values: map[string]op.Element{"dout": s.dout}}
 		if s.at != nil {
 			p.Index = map[string]op.Index{"index": s.at}
 		}
 		switch {
 		case d.Accumulate && s.isGrid:
 			p.Values["dweight"] = evenInteger
-		case d.Accumulate && s.name == "barely-above-a-tie":
+		case d.Accumulate && s.isLong: // the old value must not decide
 			p.Values["dweight"] = constant(0)
 		}
 		list = append(list, p)

@@ -9,12 +9,12 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "gelu.forward", Summary: "Gaussian error linear unit, tanh approximation",
-		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
 		Data: data(ForwardDefinition), Patterns: patterns(ForwardDefinition),
 	},
 	{
 		Name: "gelu.backward", Summary: "gradient of gelu.forward, from its input",
-		Definitions: []*def.Definition{BackwardDefinition}, Run: op.Plain(BackwardDefinition),
+		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
 		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: scalings,
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -20,7 +21,7 @@ var Operations = []*op.Operation{
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 	o := &op.Operation{
-		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate},
+		Name: set.Name, Summary: summary, Definitions: []*def.Definition{set, accumulate}, Bounds: boundsOf(set),
 		Params: []op.Param{
 			{Name: "accumulate", Default: "false", Help: "add to the given result"},
 			{Name: "out", Default: "same", Help: "dtype of the result: f32, or same for that of the operands; when accumulating it must match the given result"},
@@ -57,7 +58,7 @@ func run(q *engine.Queue, set, accumulate *def.Definition, in engine.Args, v *op
 	left, right, result := in[set.Operands[0].Name], in[set.Operands[1].Name], set.Operands[2].Name
 	if isAdded {
 		if old := in[result]; v.IsGiven("out") && old != nil && left != nil && old.DType() != resultDType(out, left) {
-			return nil, &tensor.BadArgument{Op: set.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, left)), Want: fmt.Sprintf("%s like the %s that is given, or nothing", old.DType(), result)}
+			return nil, &device.ArgumentError{Op: set.Name, Operand: "out", Got: fmt.Sprintf("is %q, that is %s", out, resultDType(out, left)), Want: fmt.Sprintf("%s like the %s that is given, or nothing", old.DType(), result)}
 		}
 		results, err := op.Eval(q, accumulate, in, nil, opts...)
 		return results, op.Named(set.Name, err)

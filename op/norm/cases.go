@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
@@ -18,8 +19,8 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "norm.square_sum", Summary: "sum of the squares of all elements of all tensors of the file",
-		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition},
-		Takes:       func(string) bool { return true }, Results: []string{"total"},
+		Definitions: []*def.Definition{SquareSumDefinition, TotalDefinition}, Bounds: squareSumBounds,
+		Takes: func(string) bool { return true }, Results: []string{"total"},
 		Run: func(q *engine.Queue, in engine.Args, _ *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			total, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
@@ -40,8 +41,8 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that clips it",
-		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition},
-		Takes:       func(string) bool { return true }, Results: []string{"norm", "factor"},
+		Definitions: []*def.Definition{ClipDefinition, SquareSumDefinition, TotalDefinition}, Bounds: clipBounds,
+		Takes: func(string) bool { return true }, Results: []string{"norm", "factor"},
 		Params: []op.Param{{Name: "max_norm", Help: "the largest norm that is not clipped"}},
 		Run: func(q *engine.Queue, in engine.Args, v *op.Values, opts ...engine.CallOption) (engine.Args, error) {
 			limit := v.Float("max_norm")
@@ -49,7 +50,7 @@ var Operations = []*op.Operation{
 				return nil, v.Err()
 			}
 			if in["total"] != nil { // which people may take for the square sum, and would see squared
-				return nil, &tensor.BadArgument{Op: "norm.clip", Operand: "tensor total", Got: "is no input", Want: "the tensors themselves: norm.clip squares and sums them"}
+				return nil, &device.ArgumentError{Op: "norm.clip", Operand: "tensor total", Got: "is no input", Want: "the tensors themselves: norm.clip squares and sums them"}
 			}
 			norm, err := tensor.New(q.Device(), num.F32, 1)
 			if err != nil {
@@ -86,7 +87,7 @@ func byName(in engine.Args) (names []string, xs []*tensor.Tensor) {
 // named gives an error about a tensor that tensor's name instead of its position.
 func named(operation string, names []string, err error) error {
 	var at *positionError
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	if errors.As(err, &at) && errors.As(err, &bad) {
 		renamed := *bad
 		renamed.Operand = "tensor " + names[at.position]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -63,10 +64,10 @@ var ClipDefinition = def.Must(def.Rowwise("norm.clip", func(b *def.Builder) {
 func SquareSum(q *engine.Queue, total *tensor.Tensor, xs []*tensor.Tensor, opts ...engine.CallOption) error {
 	name := SquareSumDefinition.Name
 	if q == nil {
-		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
+		return &device.ArgumentError{Op: name, Operand: "queue", Got: "is nil"}
 	}
 	if len(xs) == 0 {
-		return &tensor.BadArgument{Op: name, Operand: "x", Clause: name + ".C1", Got: "has no tensors", Want: "at least one"}
+		return &device.ArgumentError{Op: name, Operand: "x", Clause: name + ".C1", Got: "has no tensors", Want: "at least one"}
 	}
 	if len(xs) == 1 {
 		return at(0, xs[0], total, engine.Call(q, SquareSumDefinition, []*tensor.Tensor{xs[0], total}, nil, opts...))
@@ -113,7 +114,7 @@ func at(i int, x, total *tensor.Tensor, err error) error {
 	if err == nil {
 		return nil
 	}
-	var bad *tensor.BadArgument
+	var bad *device.ArgumentError
 	if errors.As(err, &bad) && (bad.Operand == "x" || bad.Operand == "total" && tensor.Overlap(x, total) != tensor.Disjoint) {
 		return &positionError{i, err}
 	}
@@ -125,7 +126,7 @@ func at(i int, x, total *tensor.Tensor, err error) error {
 func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*tensor.Tensor, opts ...engine.CallOption) error {
 	name := ClipDefinition.Name
 	if q == nil {
-		return &tensor.BadArgument{Op: name, Operand: "queue", Got: "is nil"}
+		return &device.ArgumentError{Op: name, Operand: "queue", Got: "is nil"}
 	}
 	if err := engine.CheckParams(ClipDefinition, []float64{maxNorm}); err != nil {
 		return err
@@ -142,11 +143,11 @@ func Clip(q *engine.Queue, norm, factor *tensor.Tensor, maxNorm float64, xs []*t
 			return err
 		}
 		if x.Len() != 1 {
-			return &tensor.BadArgument{Op: name, Operand: operand, Got: fmt.Sprintf("has shape %v", x.Shape()), Want: "one element"}
+			return &device.ArgumentError{Op: name, Operand: operand, Got: fmt.Sprintf("has shape %v", x.Shape()), Want: "one element"}
 		}
 		for k := range xs {
 			if tensor.Overlap(x, xs[k]) != tensor.Disjoint {
-				return &tensor.BadArgument{Op: name, Operand: operand, Clause: name + ".C5", Got: fmt.Sprintf("overlaps tensor %d", k), Want: "memory of its own"}
+				return &device.ArgumentError{Op: name, Operand: operand, Clause: name + ".C5", Got: fmt.Sprintf("overlaps tensor %d", k), Want: "memory of its own"}
 			}
 		}
 		if results[i], err = x.Reshape(1); err != nil {

@@ -10,7 +10,7 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "softmax.forward", Summary: "turns each row into probabilities",
-		Definitions: []*def.Definition{ForwardDefinition}, Run: op.Plain(ForwardDefinition),
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
 		Data: []op.Data{
 			{Name: "normal", Definition: ForwardDefinition, Sizes: rows(64, 1024)},
 			{Name: "spread", Definition: ForwardDefinition, Sizes: rows(64, 1024), Values: all("x", op.Scaled(8))},
@@ -21,7 +21,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "softmax.backward", Summary: "gradient of softmax.forward, from its result",
-		Definitions: []*def.Definition{BackwardDefinition}, Run: op.Plain(BackwardDefinition),
+		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
 		Data: []op.Data{
 			{Name: "normal", Definition: BackwardDefinition, Sizes: rows(64, 1024), Values: all("y", probability)},
 			{Name: "one class", Definition: BackwardDefinition, Sizes: rows(64, 257), Values: all("y", nearlyOneHot)},

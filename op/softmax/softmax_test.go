@@ -319,7 +319,7 @@ func TestAncestor05_SoftmaxRoundsOnce(t *testing.T) {
 	}
 	for i, v := range x {
 		p := math.Exp(float64(v)-float64(slices.Max(x))) / sum
-		lo, hi := num.NarrowF64(num.F16, p*(1-bound)), num.NarrowF64(num.F16, p*(1+bound))
+		lo, hi := num.NarrowF64(num.F16, p*(1-relativeError)), num.NarrowF64(num.F16, p*(1+relativeError))
 		if got[i] < lo || got[i] > hi {
 			t.Errorf("y[%d] = 0x%04x for x = %v, want 0x%04x to 0x%04x", i, got[i], v, lo, hi)
 		}
@@ -332,11 +332,11 @@ func TestAncestor05_SoftmaxRoundsOnce(t *testing.T) {
 	}
 }
 
-// bound is the relative error of y before storage in a row of 512 whose elements
+// relativeError bounds the error of y before storage in a row of 512 whose elements
 // differ by less than 16, in units of 2^-24: 16 for the rounding of x − max and 2
 // for exp, once in the numerator and once in the sum; 1 in a lane of the sum, 8 in
 // its tree, 1 in the reciprocal, 1 in the product; and 1 for products of errors.
-const bound = 48 * 0x1p-24
+const relativeError = 48 * 0x1p-24
 
 // A flat tolerance of 1e-2 accepts a gradient of zeros over 32,768 columns. Bits
 // do not.

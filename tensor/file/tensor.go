@@ -7,8 +7,8 @@ import (
 	"io"
 	"math"
 
+	"tokitai/device"
 	"tokitai/num"
-	"tokitai/tensor"
 )
 
 // Tensor is a tensor in a file.
@@ -39,7 +39,7 @@ func (t *Tensor) errorf(format string, args ...any) error {
 const piece = 8 << 20
 
 // Read reads the data into memory, which must have its size. It narrows 64-bit indices to
-// 32 bits; if one does not fit, the error is a tensor.BadArgument. If ctx ends, Read
+// 32 bits; if one does not fit, the error is a device.ArgumentError. If ctx ends, Read
 // returns its error.
 func (t *Tensor) Read(ctx context.Context, memory []byte) error {
 	data, err := t.set.source.Data(t.name)
@@ -81,7 +81,7 @@ func (t *Tensor) narrow(memory []byte, data io.Reader, at int) error {
 	for i := range len(memory) / 4 {
 		index := int64(binary.LittleEndian.Uint64(wide[8*i:]))
 		if int64(int32(index)) != index {
-			return &tensor.BadArgument{
+			return &device.ArgumentError{
 				Op: t.set.path, Operand: t.subject(), Got: fmt.Sprintf("has %d at %v", index, position(at/4+i, t.Shape)),
 				Want: fmt.Sprintf("indices from %d to %d", math.MinInt32, math.MaxInt32),
 			}
