@@ -50,7 +50,7 @@ With --markdown it prints docs/accuracy.md, with the bounds in closed form.`,
 			}
 			for _, o := range operations {
 				if hasOnlyIntOutputs(o) {
-					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has int32 outputs alone, which have no error in ulps\n", o.Name)
+					fmt.Fprintf(c.ErrOrStderr(), "left out: %s has only int32 outputs, which have no error in ulps\n", o.Name)
 				}
 			}
 			switch {
