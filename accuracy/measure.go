@@ -66,7 +66,7 @@ func Measure(ops []*op.Operation, o Options) ([]Row, error) {
 	for _, operation := range ops {
 		for _, data := range operation.Data {
 			for _, dtype := range num.FloatDTypes {
-				if _, ok := formatsOf(data.Definition, dtype); ok && (o.Only == nil || o.Only(operation, data, dtype)) {
+				if data.Definition.DTypes(dtype) != nil && (o.Only == nil || o.Only(operation, data, dtype)) {
 					subjects = append(subjects, subject{operation, data, dtype})
 				}
 			}
@@ -100,8 +100,8 @@ type Run struct {
 // does not apply: an operand cannot have it, or none takes part in the choice.
 func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool) {
 	d := data.Definition
-	dtypes, ok := formatsOf(d, dtype)
-	if !ok {
+	dtypes := d.DTypes(dtype)
+	if dtypes == nil {
 		return nil, false
 	}
 	run := &Run{Operation: operation, Data: data, DType: dtype}
@@ -114,35 +114,6 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 		run.Operands = append(run.Operands, a)
 	}
 	return run, true
-}
-
-// formatsOf is the format of each operand where dtype is the one that the caller
-// chooses; false if it cannot be.
-func formatsOf(d *def.Definition, dtype num.DType) ([]num.DType, bool) {
-	dtypes := make([]num.DType, len(d.Operands))
-	isChosen := false
-	for i, o := range d.Operands {
-		switch {
-		case o.DTypes.Like != "":
-			dtypes[i] = num.NoDType // decided below
-		case len(o.DTypes.Allowed) == 1:
-			dtypes[i] = o.DTypes.Allowed[0]
-		case slices.Contains(o.DTypes.Allowed, dtype):
-			dtypes[i], isChosen = dtype, true
-		default:
-			return nil, false
-		}
-	}
-	if !isChosen && dtype != num.F32 {
-		return nil, false
-	}
-	for i := range d.Operands {
-		for j := i; dtypes[i] == num.NoDType; {
-			j = d.Operand(d.Operands[j].DTypes.Like)
-			dtypes[i] = dtypes[j]
-		}
-	}
-	return dtypes, true
 }
 
 func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {

@@ -145,11 +145,11 @@ func TestFormats(t *testing.T) {
 		gemm.ForwardDefinition:       {num.BF16, num.BF16, num.BF16},
 		embedding.BackwardDefinition: {num.I32, num.BF16, num.BF16},
 	} {
-		if got := formats(d, num.BF16); !slices.Equal(got, want) {
+		if got := d.DTypes(num.BF16); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", d.Name, got, want)
 		}
 	}
-	if got := formats(norm.ClipDefinition, num.BF16); got != nil {
+	if got := norm.ClipDefinition.DTypes(num.BF16); got != nil {
 		t.Errorf("norm.clip has formats %v", got)
 	}
 }

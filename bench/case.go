@@ -43,7 +43,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	data.Sizes = p.sizes(d)
 	var cases []*Case
 	for _, t := range num.FloatDTypes {
-		dtypes := formats(d, t)
+		dtypes := d.DTypes(t)
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue
 		}
@@ -55,28 +55,6 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		}
 	}
 	return cases
-}
-
-// formats is the choice of formats that t names and that stores the most operands in
-// it, or nil.
-func formats(d *def.Definition, t num.DType) []num.DType {
-	var best []num.DType
-	most := -1
-	for _, choice := range d.Formats() {
-		if d.Format(choice) != t {
-			continue
-		}
-		n := 0
-		for _, f := range choice {
-			if f == t {
-				n++
-			}
-		}
-		if n > most {
-			best, most = choice, n
-		}
-	}
-	return best
 }
 
 // sizes are the defaults, replaced by what the plan names. The defaults are large

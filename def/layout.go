@@ -56,6 +56,18 @@ func (d *Definition) Formats() [][]num.DType {
 	return choices
 }
 
+// DTypes returns the storage formats of the operands if the definition is stored in t: of
+// the choices that t names, the one with the most operands in it. It returns nil if t
+// names none.
+func (d *Definition) DTypes(t num.DType) []num.DType {
+	for _, choice := range d.Formats() {
+		if d.Format(choice) == t {
+			return choice
+		}
+	}
+	return nil
+}
+
 func countOf(f num.DType, choice []num.DType) int {
 	n := 0
 	for _, c := range choice {

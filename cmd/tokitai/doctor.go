@@ -204,7 +204,7 @@ func selfTestSubjects(b engine.Backend, operations []*op.Operation) []selfTestSu
 			}
 			seen[definition] = true
 			for _, dtype := range num.FloatDTypes {
-				if dtypes := formatsIn(definition, dtype); definition.Format(dtypes) == dtype {
+				if dtypes := definition.DTypes(dtype); dtypes != nil {
 					list = append(list, selfTestSubject{definition, dtypes, engine.Lowerings(b, definition)[0].ID(definition)})
 				}
 			}

@@ -130,22 +130,13 @@ func completeOperations(_ *cobra.Command, _ []string, word string) ([]cobra.Comp
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// formatsIn returns the choice of formats with the most operands in t, the first of
-// equals. If the choice's own format is not t, the definition cannot be stored in t.
-func formatsIn(d *def.Definition, t num.DType) (best []num.DType) {
-	most := -1
-	for _, choice := range d.Formats() {
-		n := 0
-		for _, format := range choice {
-			if format == t {
-				n++
-			}
-		}
-		if n > most {
-			best, most = choice, n
-		}
+// formatsIn returns the storage formats of a definition in t, or in its first format if it
+// cannot be stored in t.
+func formatsIn(d *def.Definition, t num.DType) []num.DType {
+	if dtypes := d.DTypes(t); dtypes != nil {
+		return dtypes
 	}
-	return best
+	return d.Formats()[0]
 }
 
 func dtypeNames() []string {
