@@ -11,21 +11,21 @@ import (
 	"tokitai/tensor"
 )
 
-// Caller computes calls in a place of its own, such as another process: it gets them
-// checked against their definitions, and chooses the lowering there. A queue on a device
-// that is a Caller gives it all its calls.
+// Caller computes calls elsewhere, such as in another process, and chooses their lowerings
+// there. The calls have been checked against their definitions. A queue on a device that
+// is a Caller passes it all its calls.
 type Caller interface {
-	// Call computes calls in their order, and returns how many are done: all of them, or
-	// those before the one that the error is about. Of that one no output has changed,
-	// unless the error is a LaunchError. It keeps nothing of what it is given.
+	// Call computes calls in order and returns how many are done: all of them, or those
+	// before the one that failed. The failed call has changed no output unless the error is
+	// a LaunchError. Call retains nothing of its arguments.
 	Call(ctx context.Context, calls []RemoteCall) (done int, err error)
 
-	// Reaches reports whether operands may lie on a device.
+	// Reaches reports whether operands may be on a device.
 	Reaches(dev device.Device) bool
 }
 
-// RemoteCall is one call as a Caller is given it. Indices without a row are still among the
-// operands: under BadIndex Reject it is the Caller that refuses them.
+// RemoteCall is one call for a Caller. Its indices have not been checked: under BadIndex
+// Reject, the Caller must reject those out of range.
 type RemoteCall struct {
 	Definition *def.Definition
 	Tensors    []*tensor.Tensor // in the order of the definition
@@ -33,18 +33,18 @@ type RemoteCall struct {
 	Policy     Policy
 	BadIndex   BadIndex
 	Admission  Admission
-	Lowering   string // the one that is demanded, or ""
+	Lowering   string // the demanded one, or ""
 }
 
-// WithCaller lets c compute the calls.
+// WithCaller passes calls to c.
 func WithCaller(c Caller) Option { return func(s *settings) { s.caller = c } }
 
-// reaches reports whether an operand may lie on a device.
+// reaches reports whether an operand may be on a device.
 func (q *Queue) reaches(dev device.Device, s *settings) bool {
 	return dev == q.device || s.caller != nil && s.caller.Reaches(dev)
 }
 
-// remote is a checked call to be handed over; nil where it was to be checked only.
+// remote returns a checked call for a Caller; nil if it was only to be checked.
 func remote(d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) (*RemoteCall, error) {
 	switch {
 	case s.using != nil:
@@ -75,10 +75,10 @@ type CallSpec struct {
 	Params     []float64        // in the order of the definition
 }
 
-// CallsError is what went wrong in one of several calls.
+// CallsError is the error of one of several calls.
 type CallsError struct {
 	At      int  // which of them
-	IsBegun bool // something has been written: by those before it, or by itself
+	IsBegun bool // outputs have changed: those of earlier calls, or its own
 	Cause   error
 }
 
@@ -87,8 +87,8 @@ func (e *CallsError) Error() string { return fmt.Sprintf("call %d: %v", e.At, e.
 // Unwrap returns what went wrong.
 func (e *CallsError) Unwrap() error { return e.Cause }
 
-// CallAll makes calls in their order. All of them are checked before the first is made; a
-// Caller gets them together. The error is a *CallsError.
+// CallAll makes calls in order. It checks all of them before it makes the first, and
+// passes them to a Caller together. The error is a *CallsError.
 func CallAll(q *Queue, calls []CallSpec, opts ...CallOption) error {
 	checkOnly := append(opts[:len(opts):len(opts)], CheckOnly())
 	for i, c := range calls {

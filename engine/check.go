@@ -29,7 +29,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		if !q.reaches(t.Device(), s) {
 			name := t.Device().Name()
 			if name == q.device.Name() {
-				name = "another opening of " + name
+				name = "a different handle to " + name
 			}
 			return bad(d, o.Name, "is on "+name, q.device.Name()+", the queue's device")
 		}
@@ -58,9 +58,8 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 	return nil
 }
 
-// CheckParams returns an error if the parameters, in the order of the definition, are not
-// ones that it allows. Every call checks them; this is for programs that want to know
-// before they begin something larger.
+// CheckParams returns an error if the definition does not allow the parameters, given in
+// its order. Every call checks them; programs use it to check early.
 func CheckParams(d *def.Definition, params []float64) error {
 	if len(params) != len(d.Params) {
 		return bad(d, "call", fmt.Sprintf("has %d parameters", len(params)), fmt.Sprint(len(d.Params)))
@@ -99,10 +98,10 @@ func wantDType(d *def.Definition, r def.Rule, tensors []*tensor.Tensor) string {
 	return like + ", or " + s
 }
 
-// maxColumns is the longest row: a column's number is an int32.
+// maxColumns is the longest row: column numbers are int32.
 const maxColumns = math.MaxInt32
 
-// checkShapes compares every operand's shape with what the others demand.
+// checkShapes checks that the operands' shapes agree.
 func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	if d.Kind == def.KindRowwise {
 		return checkRowwiseShapes(d, tensors)
@@ -122,7 +121,7 @@ func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// dimension is the k-th size of an operand, with leading dimensions folded.
+// dimension returns the k-th size of an operand, with leading dimensions folded.
 func dimension(o *def.Operand, t *tensor.Tensor, k int) int {
 	switch {
 	case len(o.Dims) == 1:
@@ -133,7 +132,7 @@ func dimension(o *def.Operand, t *tensor.Tensor, k int) int {
 	return t.Cols()
 }
 
-// sizeOf is the size that a letter stands for: what the first operand that has it says.
+// sizeOf returns the size that a letter stands for, from the first operand that has it.
 func sizeOf(d *def.Definition, tensors []*tensor.Tensor, letter string) (size int, like string) {
 	for i := range d.Operands {
 		for k, l := range d.Operands[i].Dims {
@@ -203,8 +202,8 @@ func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) er
 	return nil
 }
 
-// checkOverlap refuses outputs that share memory with anything, unless an element
-// output is exactly one element input.
+// checkOverlap returns an error if an output shares memory with another operand, unless it
+// is exactly an input that it may replace.
 func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 	for i := range d.Operands {
 		out := &d.Operands[i]
@@ -234,8 +233,8 @@ func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// checkIndices looks for the first index without a row. It waits for indices that the
-// host cannot address, and copies them.
+// checkIndices returns an error for the first index out of range. It copies indices that
+// the host cannot address, and waits for the copy.
 func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error {
 	for i := range d.Operands {
 		o := &d.Operands[i]

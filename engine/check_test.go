@@ -124,9 +124,9 @@ func TestRefusedCalls(t *testing.T) {
 			whole.Close()
 		}, "flat: x is closed"},
 		{"an empty tensor", flat, func(a engine.Args) { a["x"] = &tensor.Tensor{} }, "flat: x is closed"},
-		{"another device", probe, func(a engine.Args) { a["r"] = matrix(t, other, num.F32, 2) }, "probe: r is on another opening of cpu, want cpu, the queue's device"},
+		{"another device", probe, func(a engine.Args) { a["r"] = matrix(t, other, num.F32, 2) }, "probe: r is on a different handle to cpu, want cpu, the queue's device"},
 		{"an unknown operand", probe, func(a engine.Args) { a["q"] = a["x"] },
-			"probe: q is no operand, want x, z, c, r, label, w, y, v, first, columns or total"},
+			"probe: q is an unknown operand, want x, z, c, r, label, w, y, v, first, columns or total"},
 
 		{"an integer for a real", probe, func(a engine.Args) { a["x"] = indices(t, q, 1, 2) }, "probe: x is i32, want f16, bf16 or f32"},
 		{"a format unlike x", probe, func(a engine.Args) { a["z"] = matrix(t, q, num.F32, 2, 3) }, "probe: z is f32, want f16 like x"},
@@ -263,7 +263,7 @@ func TestParams(t *testing.T) {
 	}{
 		{nil, "probe: ignore is missing, want an int32"},
 		{engine.Params{"ignore": 1}, "probe: p is missing, want a number"},
-		{engine.Params{"ignore": 1, "p": 1, "q": 2}, "probe: q is no parameter, want ignore or p"},
+		{engine.Params{"ignore": 1, "p": 1, "q": 2}, "probe: q is an unknown parameter, want ignore or p"},
 		{engine.Params{"ignore": 1.5, "p": 1}, "probe: ignore is 1.5, want an int32"},
 		{engine.Params{"ignore": 1 << 31, "p": 1}, "probe: ignore is 2.147483648e+09, want an int32"},
 		{engine.Params{"ignore": math.NaN(), "p": 1}, "probe: ignore is NaN, want an int32"},
@@ -275,7 +275,7 @@ func TestParams(t *testing.T) {
 		wantRefusal(t, engine.Run(q, probe, args, engine.WithParams(test.params)), test.want)
 		wantUnchanged(t, test.want, before, args)
 	}
-	wantRefusal(t, engine.Run(q, flat, valid(t, q)[flat], engine.WithParams(engine.Params{"p": 1})), "flat: p is no parameter, want none")
+	wantRefusal(t, engine.Run(q, flat, valid(t, q)[flat], engine.WithParams(engine.Params{"p": 1})), "flat: p is an unknown parameter, want none")
 	for _, p := range []engine.Params{{"ignore": math.MinInt32, "p": math.Inf(1)}, {"ignore": math.MaxInt32, "p": 0.1}} {
 		if err := compareCall(q, probe, valid(t, q)[probe], p); err != nil {
 			t.Errorf("%v: %v", p, err)
@@ -491,9 +491,9 @@ func TestEval(t *testing.T) {
 		b.OutRow("r", def.Select(b.InIndex("i").Inside(), def.One, def.Zero))
 		b.Out("y", def.Select(b.Col().Inside(), def.One, def.Zero))
 	}))
-	fails(integers, engine.Args{"i": indices(t, q, 1, 2)}, "integers: r has no dtype, want an input that tells it, or the output itself")
-	fails(sums, without(valid(t, q)[sums], "result"), "sums: result has no size V, want an input that tells it, or the output itself")
-	fails(column, engine.Args{"r": matrix(t, q, num.F32, 2)}, "column: y has no size C, want an input that tells it, or the output itself")
+	fails(integers, engine.Args{"i": indices(t, q, 1, 2)}, "integers: r has no dtype, want an input that determines it, or the output itself")
+	fails(sums, without(valid(t, q)[sums], "result"), "sums: result has no size V, want an input that determines it, or the output itself")
+	fails(column, engine.Args{"r": matrix(t, q, num.F32, 2)}, "column: y has no size C, want an input that determines it, or the output itself")
 	fails(flat, engine.Args{}, "flat: x is missing")
 	fails(flat, engine.Args{"x": indices(t, q, 1)}, "flat: x is i32, want f16, bf16 or f32")
 }

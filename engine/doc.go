@@ -1,12 +1,12 @@
-// Package engine decides which lowering computes a call, and runs it.
+// Package engine chooses the lowering that computes a call, and runs it.
 //
-// A call goes through here: its operands are checked against the definition's
-// contract, before anything is written (check.go); the plan for definition,
-// formats, shape class and lowering is looked up, without a lock and
-// without an allocation (plan.go); the first time, the candidates of a static
-// table are compiled and admitted (preference.go): each has to reproduce answers
-// of the reference on this very device (selftest.go). Then the plan is launched.
+// Every call takes the same path. Its operands are checked against the definition's
+// contract before anything is written (check.go). The plan for definition, formats,
+// class and lowering is looked up without a lock or an allocation (plan.go). On the
+// first call, the backend's lowerings are compiled in the order of its preference and
+// admitted: each must reproduce the reference's answers on this device (selftest.go).
+// Then the plan's kernel is launched.
 //
-// The package knows definitions and devices, but no operation's mathematics.
-// Start reading at [Run].
+// The package knows definitions, but no operation. It knows that a device brings a
+// [Backend], but no concrete device and no lowering. Start reading at [Run].
 package engine

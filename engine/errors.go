@@ -8,10 +8,10 @@ import (
 	"tokitai/tensor"
 )
 
-// ErrInadmissible is what every [InadmissibleError] is.
+// ErrInadmissible matches every [InadmissibleError].
 var ErrInadmissible = errors.New("inadmissible lowering")
 
-// InadmissibleError says why a lowering may not be used on a device.
+// InadmissibleError reports why a lowering may not be used on a device.
 type InadmissibleError struct {
 	Lowering string // its id: softmax.forward/cpu.rowwise
 	Device   string
@@ -31,11 +31,11 @@ func (e *InadmissibleError) Error() string {
 // Is makes errors.Is(err, ErrInadmissible) true.
 func (e *InadmissibleError) Is(target error) bool { return target == ErrInadmissible }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *InadmissibleError) Unwrap() error { return e.Cause }
 
-// LaunchError is a kernel that failed after it was launched: its outputs may be
-// partly written.
+// LaunchError reports a kernel that failed after its launch. Its outputs may be partly
+// written.
 type LaunchError struct {
 	Op    string
 	Cause error
@@ -46,19 +46,18 @@ func (e *LaunchError) Error() string { return e.Op + ": " + e.Cause.Error() }
 // Unwrap returns what went wrong.
 func (e *LaunchError) Unwrap() error { return e.Cause }
 
-// IndexError is a bad index that was rejected. Nothing has been written. On the CPU the
-// call returns it. On a GPU, whose calls are asynchronous, waiting for the queue or for an
-// event does, once. Later calls on the queue return it too, from when the host knows until
-// it has been returned by waiting; calls that were accepted before run. The host knows
-// when an event recorded after the call is seen to be done, and looks without waiting at
-// every sixteenth index operand that is checked.
+// IndexError reports an index out of range. The call has written nothing. On the CPU the
+// call itself returns it. On a GPU calls are asynchronous: waiting for the queue or for an
+// event returns it, once. Until then, later calls on the queue return it too as soon as
+// the host knows of it; calls accepted earlier run. The host learns of it when an event
+// recorded after the call is done, and polls at every sixteenth checked index operand.
 type IndexError struct {
 	Op       string
 	Operand  string
 	Position int
 	Value    int32
 	Bound    int
-	Except   string // one more value that is allowed, said in words, or ""
+	Except   string // one more allowed value, in words, or ""
 }
 
 // NewIndexError returns the error of a call whose operand, by its number, has a bad index

@@ -9,9 +9,8 @@ import (
 	"tokitai/num"
 )
 
-// Lowering is one way to compute definitions on one kind of device. Anyone can
-// make one, and have a call use it with the option [Using]; it is admitted like
-// every other.
+// Lowering is one way to compute definitions on one kind of device. Anyone can write
+// one and pass it to a call with the option [Using]; it is admitted like the others.
 type Lowering struct {
 	// Name is unique among the lowerings of a definition, such as cpu.rowwise. The
 	// lowering's id in reports is the definition's name, a slash and this name.
@@ -20,47 +19,47 @@ type Lowering struct {
 	// Device is the kind of device: cpu, cuda.
 	Device string
 
-	// Model is how a contraction's sums round; the reference answers for it.
+	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
 
-	// IsBounded says that the lowering does not promise the reference's bits, but a
-	// result that honest binary32 arithmetic could give when it adds up in Order.
-	// Policy Same does not take it. Self-tests hold every element to that set; where a
-	// NaN or an infinity takes part, to the reference's class.
+	// IsBounded says that the lowering promises not the reference's bits but a result
+	// that correctly rounded binary32 arithmetic could give if it summed in Order.
+	// Policy Same never chooses it. Self-tests check that every element is in that set;
+	// an element that depends on a NaN or an infinity must have the reference's class.
 	IsBounded bool
 
-	// Order is how a bounded lowering adds up; the zero Order is any.
+	// Order is the order of a bounded lowering's sums; the zero Order is any.
 	Order def.Order
 
-	// FunctionULP is the worst error of a bounded lowering's own exponentials and the
-	// like, in ulps of binary32 from the true value; 0 means that of the definition's.
+	// FunctionULP is the worst error of a bounded lowering's transcendental functions,
+	// in ulps of binary32; 0 means the error that the definition promises.
 	FunctionULP float64
 
-	// IsIEEE says that a bounded lowering takes the steps of the definition, each
-	// correctly rounded, and differs in the order of sums and in functions alone. Its
-	// results in f32 are then held to a narrower set.
+	// IsIEEE says that a bounded lowering computes every step of the definition with
+	// correct rounding, and differs only in the order of sums and in functions. Its
+	// results in f32 must then be in a narrower set.
 	IsIEEE bool
 
 	// Class divides calls into those that share a compiled kernel. Nil puts all into
 	// class 0.
 	Class func(d *def.Definition, c *lower.Call) int
 
-	// Compile makes the kernel of a class for a device. It fails where the lowering does
+	// Compile returns the kernel of a class for a device, or an error if the lowering does
 	// not apply.
 	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
 }
 
-// ID names the lowering of a definition.
+// ID returns the lowering's id for a definition.
 func (l *Lowering) ID(d *def.Definition) string { return d.Name + "/" + l.Name }
 
 // Kernel is a compiled lowering.
 type Kernel interface {
-	// Launch computes on a queue. It may be called from several goroutines at once
-	// and keeps nothing of what it is given.
+	// Launch computes on a queue. It is safe for concurrent use and retains nothing of
+	// its argument.
 	Launch(l *Launch) error
 }
 
-// KernelFunc is a function as a Kernel.
+// KernelFunc adapts a function to a Kernel.
 type KernelFunc func(l *Launch) error
 
 // Launch implements Kernel.

@@ -23,18 +23,18 @@ type planKey struct {
 	admission  Admission
 }
 
-// plan is a kernel that may be launched, or the reason why not, once isMade.
+// plan is an admitted kernel, or the reason why there is none, once isMade is set.
 type plan struct {
 	lowering *Lowering
 	kernel   Kernel
 	err      error
 
 	isMade atomic.Bool
-	making chan struct{} // has an element while it is compiled and admitted
+	making chan struct{} // a lock, held while the plan is compiled and admitted
 }
 
-// planCache is the plans of one device. Reading is lock-free; the map is
-// replaced, never changed.
+// planCache holds the plans of one device. Reading is lock-free: the map is replaced,
+// never changed.
 type planCache struct {
 	plans  atomic.Pointer[map[planKey]*plan]
 	adding sync.Mutex
@@ -82,8 +82,8 @@ func (q *Queue) named(d *def.Definition, s *settings) (*Lowering, error) {
 	return nil, bad(d, "lowering", fmt.Sprintf("%q is unknown on %s", s.lowering, q.backend.Kind()), strings.Join(names, " or "))
 }
 
-// plan returns a plan that may be launched: the demanded lowering's, or that of
-// the first admitted candidate of the preference table.
+// plan returns a plan that may be launched: that of the demanded lowering, or that of
+// the first admitted one among the backend's preferred ones.
 func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, error) {
 	if l := s.using; l != nil {
 		switch {
@@ -144,7 +144,7 @@ func (q *Queue) planFor(d *def.Definition, s *settings, l *Lowering, c *lower.Ca
 	return p
 }
 
-// add puts a plan that is yet to be made into the cache, unless another call has.
+// add adds an empty plan to the cache unless another call has.
 func (c *planCache) add(key planKey) *plan {
 	c.adding.Lock()
 	defer c.adding.Unlock()
@@ -158,12 +158,12 @@ func (c *planCache) add(key planKey) *plan {
 	return plans[key]
 }
 
-// makePlan compiles and admits, once; calls that need the same plan wait. No other
-// plan is held up, so that a kernel may itself make calls. For lack of memory it
-// returns an error, and is tried again by the next call.
+// makePlan compiles and admits a plan once. Calls that need the same plan wait; others
+// do not, so that a kernel may itself make calls. When memory runs out it returns an
+// error, and the next call tries again.
 //
 // Neither compilers nor kernels can be stopped. When the queue's context ends, the call
-// returns and the plan is completed without it, for the next call.
+// returns, and the plan is completed in the background for the next call.
 func (q *Queue) makePlan(p *plan, key planKey, s *settings, c *lower.Call) error {
 	if err := q.ctx.Err(); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (q *Queue) makePlan(p *plan, key planKey, s *settings, c *lower.Call) error
 	}
 }
 
-// finishPlan compiles and admits.
+// finishPlan compiles and admits a plan.
 func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType) error {
 	var err error
 	if p.kernel == nil { // not compiled by a call that then lacked memory
@@ -228,7 +228,7 @@ func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType
 	return nil
 }
 
-// compile makes a kernel, or says why there is none.
+// compile returns a kernel, or an InadmissibleError.
 func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, class int) (k Kernel, err error) {
 	inadmissible := func(cause error, reason string) error {
 		return &InadmissibleError{Lowering: l.ID(d), Device: q.device.Name(), Reason: reason, Cause: cause}
@@ -247,7 +247,7 @@ func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, clas
 	return k, nil
 }
 
-// allows reports whether the policy permits a lowering.
+// allows reports whether the policy allows a lowering.
 func (s *settings) allows(l *Lowering) bool {
 	return s.policy != Same || l.Model == def.FMAChain && !l.IsBounded
 }

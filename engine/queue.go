@@ -13,14 +13,14 @@ import (
 	"tokitai/tensor"
 )
 
-// Policy says which models a contraction may use. For everything else the two
-// are one.
+// Policy selects the models that a contraction may use. Other definitions are the same
+// under both.
 type Policy uint8
 
 const (
-	// Fast takes the first admitted lowering of the preference table.
+	// Fast uses the first admitted lowering in the backend's order.
 	Fast Policy = iota
-	// Same takes only the model fma, which has the same bits on every device.
+	// Same uses only the model fma, which has the same bits on every device.
 	Same
 )
 
@@ -28,16 +28,16 @@ var policyNames = [...]string{"fast", "same"}
 
 func (p Policy) String() string { return policyNames[p] }
 
-// ParsePolicy is the inverse of String.
+// ParsePolicy parses what String returns.
 func ParsePolicy(s string) (Policy, error) { return parseName[Policy]("policy", policyNames[:], s) }
 
 // BadIndex says how out-of-range indices are handled.
 type BadIndex uint8
 
 const (
-	// Reject refuses the call before anything is written, with an IndexError.
+	// Reject returns an IndexError before anything is written.
 	Reject BadIndex = iota
-	// Skip gives a row of zeros, and no contribution.
+	// Skip reads a row of zeros, and adds nothing.
 	Skip
 )
 
@@ -45,19 +45,19 @@ var badIndexNames = [...]string{"reject", "skip"}
 
 func (b BadIndex) String() string { return badIndexNames[b] }
 
-// ParseBadIndex is the inverse of String.
+// ParseBadIndex parses what String returns.
 func ParseBadIndex(s string) (BadIndex, error) {
 	return parseName[BadIndex]("bad_index", badIndexNames[:], s)
 }
 
-// Admission says whether lowerings are tested before their first use.
+// Admission selects whether lowerings are tested before their first use.
 type Admission uint8
 
 const (
-	// SelfTest admits a lowering that has reproduced the reference's answers.
+	// SelfTest admits lowerings that reproduce the reference's answers.
 	SelfTest Admission = iota
-	// Off uses lowerings untested. It is for those who work on kernels: the call gives up
-	// the promise that nothing runs unchecked.
+	// Off uses lowerings untested. It is for work on kernels: it gives up the promise that
+	// nothing runs unchecked.
 	Off
 )
 
@@ -65,7 +65,7 @@ var admissionNames = [...]string{"selftest", "off"}
 
 func (a Admission) String() string { return admissionNames[a] }
 
-// ParseAdmission is the inverse of String.
+// ParseAdmission parses what String returns.
 func ParseAdmission(s string) (Admission, error) {
 	return parseName[Admission]("admission", admissionNames[:], s)
 }
@@ -93,7 +93,7 @@ type Queue struct {
 	ownsDevice bool // Close closes it
 }
 
-// settings are what options change, for a queue or for one call.
+// settings is what options change, for a queue or for one call.
 type settings struct {
 	policy    Policy
 	badIndex  BadIndex
@@ -253,8 +253,8 @@ func (q *Queue) DeviceQueue() device.Queue {
 	return q.queue
 }
 
-// Wait returns when every call on the queue is done. On a GPU it tells of bad indices
-// that were rejected (see IndexError), of several calls all at once, and the queue goes on.
+// Wait returns when every call on the queue is done. On a GPU it returns the IndexErrors
+// of all rejected calls together, and the queue stays usable.
 func (q *Queue) Wait() error {
 	if q == nil || q.queue == nil || q.ctx == nil {
 		return &tensor.BadArgument{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}
@@ -285,7 +285,7 @@ func apply[O CallOption](s *settings, opts []O) {
 	}
 }
 
-// check refuses settings that are none of the named ones.
+// check returns an error for settings outside their ranges.
 func (s *settings) check(d *def.Definition) error {
 	switch {
 	case s.policy > Same:

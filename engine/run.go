@@ -13,21 +13,20 @@ import (
 	"tokitai/tensor"
 )
 
-// Args are a call's tensors by operand.
+// Args maps operands to the tensors of a call.
 type Args map[string]*tensor.Tensor
 
-// Params are a call's numbers by name.
+// Params maps parameters to their values.
 type Params map[string]float64
 
-// Observer watches one call. Before runs when the arguments have been checked and
-// the lowering chosen, and may refuse the call; After runs when the call has been
-// launched.
+// Observer watches calls. Before runs after the arguments have been checked and the
+// lowering chosen, and may refuse the call. After runs after the launch.
 type Observer interface {
 	Before(*Record) error
 	After(*Record, error)
 }
 
-// Record is what an Observer sees of a call.
+// Record describes a call to an Observer.
 type Record struct {
 	Queue      *Queue
 	Definition *def.Definition
@@ -36,19 +35,18 @@ type Record struct {
 	Params     []float64        // in the order of the definition
 	Artifacts  []string         // the SHA-256 of the kernel's programs, if they were compiled at run time
 
-	// State is the observer's own, from Before to After.
+	// State is for the observer to pass data from Before to After.
 	State any
 }
 
-// Run computes a definition on tensors given by name. Results go to the outputs
-// among them.
+// Run computes a definition on tensors given by name, among them its outputs.
 func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	if err := checkCall(q, d, "engine.Run"); err != nil {
 		return err
 	}
 	for name := range args {
 		if d.Operand(name) < 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no operand", Want: operandNames(d)}
+			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is an unknown operand", Want: operandNames(d)}
 		}
 	}
 	tensors := make([]*tensor.Tensor, len(d.Operands))
@@ -59,7 +57,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	apply(&s, opts)
 	for name := range s.params {
 		if d.Param(name) < 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is no parameter", Want: paramNames(d)}
+			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is an unknown parameter", Want: paramNames(d)}
 		}
 	}
 	params := make([]float64, len(d.Params))
@@ -77,9 +75,8 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	return q.call(d, tensors, params, &s)
 }
 
-// Eval is Run with outputs that it allocates where they are not given, in the
-// format of the operands that they are declared like. It waits, and returns all
-// outputs.
+// Eval is like Run, but allocates outputs that are not given, in the format of the operand
+// that they are declared like. It waits for the results and returns all outputs.
 func Eval(q *Queue, d *def.Definition, args Args, opts ...CallOption) (Args, error) {
 	if err := checkCall(q, d, "engine.Eval"); err != nil {
 		return nil, err
@@ -116,8 +113,8 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...CallOption) (Args, err
 	return results, nil
 }
 
-// Call is Run with everything in the order of the definition. It is what typed
-// calls use: once a plan exists it allocates nothing.
+// Call is like Run with tensors and parameters in the order of the definition. Typed calls
+// use it: once a plan exists it allocates nothing.
 func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float64, opts ...CallOption) error {
 	if err := checkCall(q, d, "engine.Call"); err != nil {
 		return err
@@ -132,7 +129,7 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 	return q.call(d, tensors, params, &s)
 }
 
-// checkCall refuses a call without a definition, a queue or a context.
+// checkCall returns an error if a call has no definition, queue or context.
 func checkCall(q *Queue, d *def.Definition, call string) error {
 	switch {
 	case d == nil:
@@ -153,7 +150,7 @@ func checkCall(q *Queue, d *def.Definition, call string) error {
 	return nil
 }
 
-// launches keeps the memory of calls.
+// launches pools Launch values.
 var launches = sync.Pool{New: func() any { return new(Launch) }}
 
 func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
@@ -210,8 +207,8 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	return launchError(d, p.kernel.Launch(l))
 }
 
-// launchError says which operation failed to launch. What an earlier call on the queue
-// was refused for names its own.
+// launchError adds the operation's name to an error. An IndexError of an earlier call on
+// the queue has its own.
 func launchError(d *def.Definition, err error) error {
 	if err == nil {
 		return nil
@@ -240,7 +237,7 @@ func (q *Queue) observed(l *Launch, p *plan, d *def.Definition, tensors []*tenso
 	return launchError(d, err)
 }
 
-// newOutput allocates an output as its definition and the other operands demand.
+// newOutput allocates an output with the format and shape that follow from the inputs.
 func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settings) (*tensor.Tensor, error) {
 	dtype, rule := s.storage[o.Name], o.DTypes
 	for rule.Like != "" && dtype == num.NoDType { // like another output, perhaps, which is like an input
@@ -277,7 +274,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 	if !hasShape {
 		for _, letter := range o.Dims {
 			if sizes[letter] == 0 {
-				return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that tells it, or the output itself"}
+				return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that determines it, or the output itself"}
 			}
 			shape = append(shape, sizes[letter])
 		}
@@ -286,12 +283,12 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 	case dtype == num.NoDType && hasFloats:
 		dtype = rule.Allowed[0] // no input is stored in a format that it may have
 	case dtype == num.NoDType:
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that tells it, or the output itself"}
+		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that determines it, or the output itself"}
 	}
 	return tensor.New(q.device, dtype, shape...)
 }
 
-// bindSizes reads the sizes that an operand tells.
+// bindSizes sets the sizes that an operand determines.
 func bindSizes(d *def.Definition, o *def.Operand, t *tensor.Tensor, sizes map[string]int) {
 	set := func(letter string, n int) {
 		if sizes[letter] == 0 {
