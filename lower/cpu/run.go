@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
