@@ -7,17 +7,15 @@ import (
 	"tokitai/def"
 )
 
-// Rows that are read before they are begun, and where they wait.
-
-// readRow reads the inputs that are kept in registers from this pass on.
+// readRow writes the loads of inputs that are kept in registers from this pass on.
 func (w *walk) readRow(s *text, p *rowPass) {
 	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
-		return !v.isInput() || v.first == 0 && w.storage != registers
+		return !v.isInput() || v.First == 0 && w.storage != registers
 	}))
 }
 
-// readNext reads, or sends for, a group of the next row in the place of one that is done
-// with after pass i.
+// readNext writes the prefetch of a group of the next row, into the place of one that
+// pass i reads for the last time.
 func (w *walk) readNext(s *text, i int) {
 	switch w.storage {
 	case fused:
@@ -29,7 +27,7 @@ func (w *walk) readNext(s *text, i int) {
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
 		w.declareReadFirst(s)
 		for _, v := range w.readFirst() {
-			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+			w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 		}
 		if len(w.aheadInputs()) > 0 {
 			s.open("if (g == 0) {")
@@ -38,14 +36,14 @@ func (w *walk) readNext(s *text, i int) {
 		}
 		s.close("}")
 	case staged, partly:
-		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
+		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.Last != i })
 		if len(done) > 0 {
 			w.sendNext(s, "!TAKE && ", done)
 		}
 	}
 }
 
-// loadKept reads inputs into registers, so that all accesses are under way at once.
+// loadKept writes loads of inputs into registers, all of them in flight at once.
 func (w *walk) loadKept(s *text, kept []*keptValue) {
 	if len(kept) == 0 {
 		return
@@ -53,12 +51,12 @@ func (w *walk) loadKept(s *text, kept []*keptValue) {
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 	s.line("const u32 c = (g * T + t) * 8;")
 	for _, v := range kept {
-		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+		w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 	}
 	s.close("}")
 }
 
-// loadGroup reads group g of an input, of rows with that many columns.
+// loadGroup writes the load of group g of an input whose rows have so many columns.
 func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
 	form := "%s[g] = fetch%d_whole(%s, c < %s);"
 	if w.k.variant == Element {
@@ -67,22 +65,23 @@ func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
 	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
 }
 
-// isAheadInput reports whether a value per row is read before its row is begun.
+// isAheadInput reports whether an input per row is prefetched.
 func (w *walk) isAheadInput(n *def.Node) bool {
 	return w.storage == fused && n.Op == def.OpInput
 }
 
+// loadRowInputs writes the prefetch of inputs per row.
 func (w *walk) loadRowInputs(s *text) {
 	for _, n := range w.aheadInputs() {
 		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
 	}
 }
 
-// takeAll waits for the row's inputs, and takes them to registers if there is room.
+// takeAll writes the wait for the row's inputs, which go to registers if there is room.
 func (w *walk) takeAll(s *text) {
 	s.line("staging_done();")
 	for _, v := range w.readFirst() {
-		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.node.Operand]), w.k.keptName(v))
+		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.Node.Operand]), w.k.keptName(v))
 	}
 	s.open("if constexpr (TAKE) {")
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
@@ -95,34 +94,35 @@ func (w *walk) takeAll(s *text) {
 	s.close("}")
 }
 
-// takeStaged reads a group of an input from where it has arrived, or from registers.
+// takeStaged declares a group of an input, read from shared memory or from registers, and
+// returns its name.
 func (w *walk) takeStaged(s *text, v *keptValue) string {
 	kept := w.k.keptName(v) + "[TAKE ? g : 0]"
 	if w.wordsOf(v) == 4 {
 		s.line("renew(%s);", kept)
 	}
-	group := w.k.operands[v.node.Operand] + "_group"
-	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
+	group := w.k.operands[v.Node.Operand] + "_group"
+	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.Node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
 	return group
 }
 
-// sendNext sends for a group of the next row.
+// sendNext writes the copies of a group of the next row to shared memory.
 func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
 	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
 	s.line("const i64 row = first + gridDim.x;")
 	for _, v := range done {
-		w.declareAt(s, v.node.Operand)
+		w.declareAt(s, v.Node.Operand)
 		w.send(s, v)
 	}
 	s.close("}")
 }
 
-// send has a group of an input copied to shared memory.
+// send writes the copy of a group of an input to shared memory.
 func (w *walk) send(s *text, v *keptValue) {
-	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.node.Operand))
+	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.Node.Operand))
 }
 
-// stage is where a group of an input lies in shared memory.
+// stage returns the address of a group of an input in shared memory.
 func (w *walk) stage(v *keptValue) string {
 	quads := 0
 	for _, o := range w.readFirst() {

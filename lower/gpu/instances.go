@@ -15,16 +15,16 @@ type rowEntry struct {
 	threads     int // of a row
 	rows        int // of a block
 	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
-	groups      int // of eight elements that a thread keeps; 0 if any number
+	groups      int // of eight elements that a thread keeps; 0 for any number
 	sharedWords int // of dynamic shared memory that a group takes
 }
 
-// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
+// lanesPerThread is how many neighbouring lanes of a row's sums a thread owns.
 const lanesPerThread = 8
 
-// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
-// sums up and the operands it has groups of. They leave enough for everything else,
-// so that compilers spill nothing.
+// Budgets of the rows kernel, in registers per thread: for kept values, lanes of sums and
+// groups of operands. They leave enough for everything else, so that compilers spill
+// nothing.
 const (
 	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
 	fusedRegisters = 120 // in blocks of up to 512, which may have 128
@@ -34,10 +34,8 @@ const (
 	columnRegisters = 24 // for a column of an extreme: two hold it, compilers compare many elements at once
 )
 
-const (
-	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
-	worthKeeping = 6        // nodes: what costs less is computed again
-)
+// maxUnrolled is how many nodes a kernel with unrolled loops computes at most.
+const maxUnrolled = 24 << 10
 
 // rowShape is a number of threads for a row.
 type rowShape struct {
@@ -53,10 +51,10 @@ var rowShapes = []rowShape{
 	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
 }
 
-// fusedRows is how many rows a block has whose terms of column sums meet in shared
-// memory, and how many of them follow each other in a lane; none for the longest rows.
-// Small blocks are better, as two share a multiprocessor, but own more columns a thread,
-// which takes registers.
+// fusedRows returns how many rows a block has whose terms of column sums go through shared
+// memory, and how many of them are consecutive terms of a lane; none for the longest rows.
+// Small blocks are better, as two share a multiprocessor, but their threads own more
+// columns, which takes registers.
 func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 	switch {
 	case threads < 128:
@@ -72,7 +70,7 @@ func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 // rows writes the rows kernel in all its instances.
 func (k *rowwise) rows(s *text) {
 	for _, st := range []storage{fused, staged, partly, registers, shared, reread} {
-		w := k.newWalk(st)
+		w := k.walk(st)
 		entries := w.entries()
 		if len(entries) == 0 {
 			continue
@@ -87,8 +85,8 @@ func (k *rowwise) rows(s *text) {
 }
 
 // entries lists the instances of a walk: those that keep rows in registers, and for
-// longer rows the others. Where lanes of column sums are kept too, the instances without
-// are for devices that have less shared memory, and one does.
+// longer rows the others. Where the lanes of column sums are kept as well, one instance
+// without them serves devices with less shared memory.
 func (w *walk) entries() (list []rowEntry) {
 	k := w.k
 	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
@@ -96,7 +94,7 @@ func (w *walk) entries() (list []rowEntry) {
 	case w.storage == fused && !isFused, w.storage.isStaged() && (k.variant != Vector || w.stagedWords() == 0):
 		return nil
 	}
-	inRegisters := k.newWalk(registers)
+	inRegisters := k.walk(registers)
 	for _, shape := range rowShapes {
 		add := func(groups, sharedWords int) {
 			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
@@ -125,12 +123,12 @@ func (w *walk) entries() (list []rowEntry) {
 			}
 		case partly:
 			g := k.partlyGroups()
-			if shape.threads == 1024 && slices.Contains(w.groups(shape), g) && !k.newWalk(staged).hasInstance(g) {
+			if shape.threads == 1024 && slices.Contains(w.groups(shape), g) && !k.walk(staged).hasInstance(g) {
 				add(g, w.stagedWords())
 			}
 		case registers:
 			switch {
-			case shape.threads == 1024 && len(k.newWalk(staged).entries()) > 0:
+			case shape.threads == 1024 && len(k.walk(staged).entries()) > 0:
 				longest = nil
 			case isFused:
 				longest = longest[max(0, len(longest)-1):]
@@ -148,12 +146,12 @@ func (w *walk) entries() (list []rowEntry) {
 	return list
 }
 
-// hasInstance reports whether there is one that keeps so many groups.
+// hasInstance reports whether an instance keeps so many groups.
 func (w *walk) hasInstance(groups int) bool {
 	return slices.ContainsFunc(w.entries(), func(e rowEntry) bool { return e.groups == groups })
 }
 
-// groups are the numbers of groups for which a thread has enough registers.
+// groups returns the numbers of groups for which a thread has enough registers.
 func (w *walk) groups(shape rowShape) []int {
 	if w.words+w.stagedWords() == 0 {
 		return nil
@@ -170,12 +168,12 @@ func (w *walk) groups(shape rowShape) []int {
 	})
 }
 
-// reductionRegisters are those of a thread for the reductions of any pass.
-func (k *rowwise) reductionRegisters() int {
+// reductionRegisters returns the registers of a thread for the reductions of any pass.
+func (w *walk) reductionRegisters() int {
 	most := 0
-	for _, p := range k.schedule.Passes {
+	for _, p := range w.passes {
 		count := 0
-		for _, n := range p.Reductions {
+		for _, n := range p.reductions {
 			if isColumnOfExtreme(n) {
 				count += columnRegisters
 			} else {
@@ -187,14 +185,14 @@ func (k *rowwise) reductionRegisters() int {
 	return most
 }
 
+// isComputed reports whether a kept value is not an input.
 func isComputed(v *keptValue) bool { return !v.isInput() }
 
-// otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
-// reductions and, to move groups of operands, addresses and room to take 16-bit elements
-// apart.
+// otherRegisters returns the registers of a thread that do not hold kept values of its g
+// groups: lanes of reductions, addresses of operands, and room to unpack 16-bit elements.
 func (w *walk) otherRegisters(threads, g int) int {
 	k := w.k
-	count := k.reductionRegisters()
+	count := w.reductionRegisters()
 	for i, o := range k.d.Operands {
 		switch {
 		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
@@ -217,10 +215,10 @@ func (w *walk) otherRegisters(threads, g int) int {
 	return count
 }
 
-// isInPairs reports whether few enough registers are needed that two blocks share a
+// isInPairs reports whether a block needs so few registers that two share a
 // multiprocessor: one computes while the other waits for memory.
 func (w *walk) isInPairs() bool {
-	words := w.k.reductionRegisters()
+	words := w.reductionRegisters()
 	for i, o := range w.k.d.Operands {
 		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
 			words += 2 * w.k.dtypes[i].Size()
@@ -232,8 +230,8 @@ func (w *walk) isInPairs() bool {
 	return w.storage == reread && w.k.variant == Vector && words <= 12
 }
 
-// blocks is how many blocks of an instance are to share a multiprocessor: as many as have
-// registers enough; 0 if the compiler may decide.
+// blocks returns how many blocks of an instance share a multiprocessor: as many as there
+// are registers for; 0 leaves it to the compiler.
 func (w *walk) blocks(e *rowEntry) int {
 	threads := e.threads * e.rows
 	switch need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues(); {

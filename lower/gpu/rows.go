@@ -10,22 +10,22 @@ import (
 )
 
 var storageNotes = [...][]string{
-	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. STEPS rows of a",
-		"block follow each other in a lane of column sums: their terms meet in shared memory,", "where the thread that owns a column of the lane adds them in their order."},
-	staged: {"Inputs are in shared memory, in words of the thread's own, G groups of eight", "elements; where they are read for the last time, the next row's are sent for. What is",
-		"computed and needed later is kept in registers."},
-	partly: {"Inputs for which there is room are in shared memory, in words of the thread's", "own, G groups of eight elements; where they are read for the last time, the next row's",
-		"are sent for. All else is read and computed again."},
-	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread."},
-	shared:    {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
+	fused: {"Values that later passes need are kept in registers, G groups of eight", "elements per thread, and the next row is prefetched during the last pass. STEPS rows of a",
+		"block are consecutive terms of a lane of column sums: the terms go through shared memory,", "where the thread that owns a column of the lane adds them in order."},
+	staged: {"Inputs are in shared memory, each thread in its own words, G groups of eight", "elements; the next row is prefetched where this one is read for the last time. Computed",
+		"values that later passes need are kept in registers."},
+	partly: {"Inputs that fit are in shared memory, each thread in its own words, G groups of", "eight elements; the next row is prefetched where this one is read for the last time. All",
+		"other values are read and computed again."},
+	registers: {"Values that later passes need are kept in registers, G groups of eight", "elements per thread."},
+	shared:    {"Values that later passes need are kept in shared memory, each thread in its", "own words."},
 	reread:    {"Every pass reads the row."},
 }
 
-// function writes the function of which the instances of a walk are made.
+// function writes the template that the instances of a walk instantiate.
 func (w *walk) function(s *text) {
 	k := w.k
 	s.line("")
-	s.line("// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with")
+	s.line("// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with")
 	s.line("// c / 8 mod T = t. %s", strings.Join(storageNotes[w.storage], "\n// "))
 	switch {
 	case w.storage == fused:
@@ -36,7 +36,7 @@ func (w *walk) function(s *text) {
 		s.line("template <int T, int ROWS>")
 	}
 	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, w.storage, k.base)
-	if most := k.mostReductions(nil); most > 0 {
+	if most := w.mostReductions(); most > 0 {
 		s.line("SHARED(float, scratch, 2 * %d * ROWS * T / 32);", most)
 		s.line("int turn = 0;")
 	}
@@ -49,30 +49,26 @@ func (w *walk) function(s *text) {
 		if !slices.ContainsFunc(w.kept, isComputed) {
 			taken = takenRegisters
 		}
-		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they are there", w.stagedWords(), taken)
+		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they arrive", w.stagedWords(), taken)
 	case fused:
 		s.line("SHARED_DYN(Quad, terms);")
 	}
 	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
-	var all []*def.Node
-	for _, p := range w.passes {
-		all = append(append(all, p.roots...), p.after...)
-	}
-	k.scalarsOf(s, closure(append(append(all, w.start...), values(k.rowOutputs)...), nil))
+	k.scalarsOf(s, w.program)
 	for i := range k.d.Operands {
 		if w.isWalked(i) && k.d.Operands[i].Extent == def.PerColumn {
 			w.declareAt(s, i)
 		}
 	}
 	w.beginRows(s)
-	k.rowNodes(s, w.start, w.isAheadInput)
+	k.rowNodes(s, w.program.Start.Steps, w.isAheadInput)
 	if w.storage.isUnrolled() {
 		for _, v := range w.kept {
 			switch {
-			case v.isInput() && (v.first > 0 || w.storage == registers):
-				s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+			case v.isInput() && (v.First > 0 || w.storage == registers):
+				s.line("%s %s[G];", groupType(k.dtypes[v.Node.Operand]), k.keptName(v))
 			case !v.isInput():
-				s.line("%s %s[G][8];", typeName(v.node.Type), k.keptName(v))
+				s.line("%s %s[G][8];", typeName(v.Node.Type), k.keptName(v))
 			}
 		}
 	}
@@ -84,7 +80,7 @@ func (w *walk) function(s *text) {
 	}
 	k.storeRows(s, "here && t == 0")
 	if w.storage != fused {
-		for i, n := range k.rowValues {
+		for i, n := range k.handedOn {
 			v := name(n)
 			if n.Type == def.Int {
 				v = "float_of((u32)" + v + ")"
@@ -102,7 +98,7 @@ func (w *walk) function(s *text) {
 	s.close("}")
 }
 
-// beginRows opens the loop over rows, and reads the first one where rows are read ahead.
+// beginRows opens the loop over rows, and loads the first one where rows are prefetched.
 func (w *walk) beginRows(s *text) {
 	k := w.k
 	switch w.storage {
@@ -113,7 +109,7 @@ func (w *walk) beginRows(s *text) {
 			s.line("UNROLL for (u32 o = 0; o < owned; o++) fill(%s_lane[o], 0.0f);", name(n))
 		}
 		for _, v := range w.readFirst() {
-			s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+			s.line("%s %s[G];", groupType(k.dtypes[v.Node.Operand]), k.keptName(v))
 		}
 		for _, n := range w.aheadInputs() {
 			s.line("%s %s_next = 0;", typeName(n.Type), name(n))
@@ -157,7 +153,7 @@ func (w *walk) beginRows(s *text) {
 	}
 }
 
-// isWalked reports whether the walk moves groups of an operand.
+// isWalked reports whether the walk loads or stores groups of an operand.
 func (w *walk) isWalked(operand int) bool {
 	o := &w.k.d.Operands[operand]
 	if o.Extent&def.PerColumn == 0 {
@@ -175,7 +171,7 @@ func (w *walk) isWalked(operand int) bool {
 	return false
 }
 
-// declareAt declares where the thread's first group of an operand is, in this row.
+// declareAt declares the address of the thread's first group of an operand in this row.
 func (w *walk) declareAt(s *text, operand int) {
 	k := w.k
 	pointer := k.dtypes[operand].String() + "*"
@@ -185,35 +181,36 @@ func (w *walk) declareAt(s *text, operand int) {
 	s.line("%s const %s_at = %s;", pointer, k.operands[operand], k.atColumn(operand, "t * 8"))
 }
 
-// declareReadFirst declares where the inputs are that are read before their row is begun.
+// declareReadFirst declares the addresses of the inputs that are prefetched.
 func (w *walk) declareReadFirst(s *text) {
 	for _, v := range w.readFirst() {
-		w.declareAt(s, v.node.Operand)
+		w.declareAt(s, v.Node.Operand)
 	}
 }
 
-// at is where group g of an operand is.
+// at returns the address of group g of an operand.
 func (w *walk) at(operand int) string {
 	return fmt.Sprintf("%s_at + g * (T * 8)", w.k.operands[operand])
 }
 
+// keptName returns the variable of a kept value.
 func (k *rowwise) keptName(v *keptValue) string {
 	if v.isInput() {
-		return k.operands[v.node.Operand] + "_kept"
+		return k.operands[v.Node.Operand] + "_kept"
 	}
-	return name(v.node) + "_kept"
+	return name(v.Node) + "_kept"
 }
 
-// rowNodes declares values per row; elements of inputs at an index are read here. Those
-// that may have been read ahead are taken from there.
-func (k *rowwise) rowNodes(s *text, nodes []*def.Node, isAhead func(*def.Node) bool) {
-	for _, n := range nodes {
+// rowNodes declares row values. Those that isAhead names have been prefetched.
+func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) bool) {
+	for _, step := range steps {
+		n := step.Node
 		switch {
-		case lower.IsRowLoad(n):
-			i, x := k.value(n.Args[1]), n.Args[0].Operand
-			at := fmt.Sprintf("row * p.%s_stride + %s", k.operands[x], i)
-			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(x, at)))
-		case isReduction(n):
+		case step.Action == lower.LoadAt:
+			i := k.value(n.Args[1])
+			at := fmt.Sprintf("row * p.%s_stride + %s", k.operands[step.Operand], i)
+			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(step.Operand, at)))
+		case step.Action == lower.Finish:
 		case isAhead(n):
 			k.declare(s, n, name(n)+"_next")
 		default:
@@ -222,12 +219,13 @@ func (k *rowwise) rowNodes(s *text, nodes []*def.Node, isAhead func(*def.Node) b
 	}
 }
 
+// never prefetches nothing.
 func never(*def.Node) bool { return false }
 
-// pass writes one pass over a row and what is known after it.
+// pass writes one pass over a row and the row values known after it.
 func (w *walk) pass(s *text, p *rowPass, i int) {
 	k := w.k
-	if len(p.roots) > 0 {
+	if !p.isEmpty() {
 		var does []string
 		for _, n := range p.reductions {
 			does = append(does, k.describe(n))
@@ -243,7 +241,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		s.line("")
 		s.line("// pass %d: %s", p.number, strings.Join(does, ", "))
 		if p.stores && k.hasRowLoads() {
-			s.line("if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced")
+			s.line("if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten")
 			s.line("else WARP_BARRIER();")
 		}
 		if w.storage.isUnrolled() {
@@ -267,7 +265,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 	}
 	if len(p.reductions) > 0 {
 		s.open("if constexpr (T > 32) {")
-		k.acrossWarps(s, p.reductions, "T", "ROWS")
+		k.acrossWarps(s, p.reductions, "T", "ROWS", w.mostReductions())
 		s.close("}")
 	}
 	for _, n := range p.reductions {
@@ -278,7 +276,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 	k.rowNodes(s, p.after, never)
 }
 
-// threadsPart is what a thread has found for a reduction.
+// threadsPart returns a thread's own part of a reduction.
 func (k *rowwise) threadsPart(n *def.Node) string {
 	switch {
 	case k.isPaired(n):
@@ -297,71 +295,12 @@ func (k *rowwise) threadsPart(n *def.Node) string {
 	return name(n) + "_part"
 }
 
+// hasRowLoads reports whether elements of a row are read at an index.
 func (k *rowwise) hasRowLoads() bool {
 	return slices.ContainsFunc(k.d.Exec.Nodes, lower.IsRowLoad)
 }
 
-// openGroups begins the walk over a thread's groups, columns c to c + 7 each. What
-// comes before closeInside concerns groups that are inside the row, n of whose elements
-// are: with vector access, all eight.
-func (w *walk) openGroups(s *text) {
-	if w.storage.isUnrolled() {
-		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-		if w.k.usesColumns() {
-			s.line("u32 c = (g * T + t) * 8;")
-			s.line("RENEW(c); // numbers of columns are cheap: none is kept from pass to pass")
-		} else {
-			s.line("const u32 c = (g * T + t) * 8;")
-		}
-	} else {
-		unroll := "UNROLL_TWICE" // the accesses of two groups overlap
-		if w.isInPairs() {
-			unroll = "ROLLED"
-		}
-		s.open("%s for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {", unroll)
-	}
-	switch {
-	case w.k.variant == Element:
-		s.line("const int n = inside(c, columns);")
-	case w.storage.isUnrolled():
-		s.open("if (c < columns) {")
-	}
-}
-
-// usesColumns reports whether columns of extremes or columns as floats are computed.
-func (k *rowwise) usesColumns() bool {
-	return slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
-}
-
-func (w *walk) closeInside(s *text) {
-	if w.k.variant == Vector && w.storage.isUnrolled() {
-		s.close("}")
-	}
-}
-
-// count is how many elements of a group that is inside a row are.
-func (k *rowwise) count() string {
-	if k.variant == Vector {
-		return "8"
-	}
-	return "n"
-}
-
-// only is an element's value where it is inside the row, else an identity.
-func (k *rowwise) only(value, identity string) string {
-	if k.variant == Vector {
-		return value
-	}
-	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
-}
-
-// isPaired reports whether a reduction is the largest of a 16-bit input, which need
-// not be widened for that.
-func (k *rowwise) isPaired(n *def.Node) bool {
-	x := n.Args[0]
-	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && isElement(x) && k.dtypes[x.Operand].Size() == 2
-}
-
+// beginReduction declares the accumulators of a row reduction.
 func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	switch n.Op {
 	case def.OpRowSum:
@@ -384,199 +323,9 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	}
 }
 
-// beginColumn declares what a thread has found: where all are the worst, column 0 is
-// the first.
+// beginColumn declares the accumulators of a column of an extreme: column 0, unless a
+// value is better than the worst.
 func (k *rowwise) beginColumn(s *text, n *def.Node, worst string) {
 	s.line("float %s_best = %s;", name(n), worst)
 	s.line("i32 %s_column = 0;", name(n))
-}
-
-// word is a kept word of shared memory.
-func (w *walk) word(v *keptValue, j string) string {
-	return fmt.Sprintf("kept[(g * %d + %d + %s) * T + t]", w.words, v.offset, j)
-}
-
-func find(list []*keptValue, n *def.Node) *keptValue {
-	for _, v := range list {
-		if v.node == n {
-			return v
-		}
-	}
-	return nil
-}
-
-// group writes what a pass does with one group.
-func (w *walk) group(s *text, p *rowPass) {
-	k := w.k
-	groups := w.groupsOf(s, p)
-	if p.stores {
-		k.declareOutputs(s)
-	}
-	for _, n := range p.sums {
-		s.line("float %s_terms[8];", name(n))
-	}
-	for _, n := range p.reductions {
-		if k.isPaired(n) {
-			s.line("enlarge_%s(%s_pairs, %s);", k.dtypes[n.Args[0].Operand], name(n), groups[n.Args[0]])
-		}
-	}
-	s.open("UNROLL for (int j = 0; j < 8; j++) {")
-	w.elements(s, p, groups)
-	k.reduce(s, p.reductions)
-	for _, n := range p.sums {
-		s.line("%s_terms[j] = %s;", name(n), k.value(n.Args[0]))
-	}
-	if p.stores {
-		for _, o := range k.elementOutputs {
-			s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
-		}
-	}
-	s.close("}")
-	if p.stores {
-		for _, o := range k.elementOutputs {
-			k.put(s, o.Operand, w.at(o.Operand), k.count())
-		}
-	}
-	for i, n := range p.sums {
-		s.line("put_terms(terms + ((slot * %d + %d) * G + g) * 2 * T + t, T, %s_terms);", len(p.sums), i, name(n))
-	}
-}
-
-// groupsOf declares the groups of inputs that a pass needs, and says how they are called.
-// All are read before anything is written.
-func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
-	k := w.k
-	groups := map[*def.Node]string{}
-	for _, v := range p.takes {
-		if !v.isInput() {
-			continue
-		}
-		switch {
-		case w.isStaged(v):
-			groups[v.node] = w.takeStaged(s, v)
-			continue
-		case w.storage == shared:
-			groups[v.node] = k.operands[v.node.Operand] + "_group"
-			s.line("%s %s;", groupType(k.dtypes[v.node.Operand]), groups[v.node])
-			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.node], w.word(v, "i"))
-			continue
-		}
-		groups[v.node] = k.keptName(v) + "[g]"
-		if k.dtypes[v.node.Operand].Size() == 2 {
-			s.line("renew(%s);", groups[v.node])
-		}
-	}
-	for _, n := range p.nodes {
-		v := find(p.keeps, n)
-		switch {
-		case w.isStaged(v):
-			groups[n] = w.takeStaged(s, v)
-		case n.Op == def.OpInput && v != nil && w.storage.isUnrolled():
-			groups[n] = k.keptName(v) + "[g]"
-		case n.Op == def.OpInput:
-			d := k.dtypes[n.Operand]
-			groups[n] = k.operands[n.Operand] + "_group"
-			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
-			if v != nil {
-				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
-			}
-		case n.Op == def.OpRandom:
-			s.line("i32 %s_group[8];", name(n))
-			s.line("random_words(%s_group, %s, (u64)(row * p.cols + c));", name(n), k.arguments(n))
-		}
-	}
-	return groups
-}
-
-// elements declares the values of element j: those that were kept, and those that the
-// pass computes, of which it keeps some.
-func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
-	k := w.k
-	for _, v := range p.takes {
-		switch {
-		case v.isInput():
-			k.get(s, v.node, groups[v.node])
-		case w.storage.isUnrolled():
-			k.declare(s, v.node, k.keptName(v)+"[g][j]")
-		case v.node.Type == def.Float:
-			k.declare(s, v.node, "float_of("+w.word(v, "j")+")")
-		default:
-			k.declare(s, v.node, "(i32)"+w.word(v, "j"))
-		}
-	}
-	for _, n := range p.nodes {
-		if n.Op == def.OpInput {
-			k.get(s, n, groups[n])
-			continue
-		}
-		k.elementsOf(s, []*def.Node{n}, "c + j")
-		switch v := find(p.keeps, n); {
-		case v == nil:
-		case w.storage.isUnrolled():
-			s.line("%s[g][j] = %s;", k.keptName(v), name(n))
-		case n.Type == def.Float:
-			s.line("%s = bits_of(%s);", w.word(v, "j"), name(n))
-		default:
-			s.line("%s = (u32)%s;", w.word(v, "j"), name(n))
-		}
-	}
-}
-
-// reduce takes element j into row reductions.
-func (k *rowwise) reduce(s *text, reductions []*def.Node) {
-	for _, n := range reductions {
-		x := k.value(n.Args[0])
-		switch {
-		case k.isPaired(n):
-		case n.Op == def.OpRowSum:
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.only(x, "0.0f"))
-		case n.Op == def.OpRowMax:
-			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "-INFINITE"))
-		case n.Op == def.OpRowMin:
-			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "INFINITE"))
-		case n.Op == def.OpRowArgMax:
-			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "-INFINITE"))
-		case n.Op == def.OpRowArgMin:
-			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "INFINITE"))
-		case n.Op == def.OpAt:
-			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
-		}
-	}
-}
-
-// addTerms adds the terms of the block's rows to lanes of column sums.
-func (w *walk) addTerms(s *text) {
-	s.line("BARRIER(); // all terms are there")
-	w.openOwned(s)
-	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
-	s.open("if (first + lane + step * p.lane_step < p.rows) {")
-	for i, n := range w.sums {
-		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
-	}
-	s.close("}")
-	s.close("}")
-	s.close("}")
-	s.close("}")
-	s.line("BARRIER(); // everybody has added them, they may be replaced")
-}
-
-// openOwned begins the walk over the groups of lanes that a thread owns.
-func (w *walk) openOwned(s *text) {
-	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
-	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
-	s.line("const u32 c = (g * T + of) * 8;")
-	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
-}
-
-// storeLanes stores the lanes, for the kernel that adds them up.
-func (w *walk) storeLanes(s *text) {
-	w.openOwned(s)
-	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
-	s.open("if (at < p.lanes) {")
-	for i, n := range w.sums {
-		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
-	}
-	s.close("}")
-	s.close("}")
-	s.close("}")
 }

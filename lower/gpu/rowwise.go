@@ -10,17 +10,17 @@ import (
 	"tokitai/num"
 )
 
-// rowwise is a rowwise definition as a handful of kernels. Where the rows kernel adds up
-// lanes of column sums as it goes, it is followed by columns and scalars; otherwise they are
-// launched in this order:
+// rowwise is a rowwise definition as a handful of kernels. If the rows kernel fills the
+// lanes of column sums itself, columns and scalars follow; otherwise the kernels are launched
+// in this order:
 //
-//	rows           row reductions, what is stored per row and, unless sums need them first, per element
+//	rows           row reductions, outputs per row and, unless sums need the reductions first, per element
 //	column_lanes   the lanes of column sums
-//	total_flat     the sums of flat rows of 65,536 elements (total_rows where rows lie apart); total_next adds those up
-//	rows           here, if no sum depends on a row reduction: sums read what this replaces
-//	flat, elements what is stored per element, where it is not stored by rows
-//	columns        lanes are added up; what is stored per column
-//	scalars        what is stored once
+//	total_flat     the sums of flat rows of 65,536 elements (total_rows where rows are strided); total_next adds them up
+//	rows           here, if no sum depends on a row reduction: sums read what rows overwrites
+//	flat, elements element outputs that rows does not store
+//	columns        the sums of lanes, and outputs per column
+//	scalars        scalar outputs
 type rowwise struct {
 	d       *def.Definition
 	dtypes  []num.DType
@@ -30,14 +30,14 @@ type rowwise struct {
 	operands []string // identifiers of operands and parameters
 	params   []string
 
-	schedule   lower.Schedule
 	columnSums []*def.Node
 	totalSums  []*def.Node
-	rowValues  []*def.Node // row reductions that later kernels read from scratch memory
+	handedOn   []*def.Node // row reductions that later kernels read from scratch memory
+	walks      [reread + 1]*walk
 
 	elementOutputs, rowOutputs, columnOutputs, scalarOutputs []def.Output
 
-	hasRows    bool // there are row reductions
+	hasRows    bool // the definition has row reductions
 	isSplit    bool // sums depend on row reductions: rows stores nothing per element
 	rowEntries []rowEntry
 	fields     []field
@@ -45,15 +45,8 @@ type rowwise struct {
 	entries    rowwiseEntries
 }
 
-func isElement(n *def.Node) bool   { return n.Extent == def.PerElement && !n.Late }
-func isColumn(n *def.Node) bool    { return n.Extent == def.PerColumn && !n.Late }
-func isRow(n *def.Node) bool       { return n.Extent == def.PerRow && !n.Late }
-func isScalar(n *def.Node) bool    { return n.Extent == def.Scalar && !n.Late }
-func isReduction(n *def.Node) bool { return n.Op.IsRowReduction() }
-func isSum(n *def.Node) bool       { return n.Op == def.OpColSum || n.Op == def.OpTotalSum }
-
 func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
-	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base, schedule: lower.NewSchedule(d)}
+	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base}
 	k.nameOperands()
 	k.classify()
 	k.layout()
@@ -120,32 +113,36 @@ func (k *rowwise) classify() {
 			k.scalarOutputs = append(k.scalarOutputs, o)
 		}
 	}
-	var sumArgs []*def.Node
 	for _, n := range k.d.Exec.Nodes {
 		switch {
 		case n.Op == def.OpColSum:
 			k.columnSums = append(k.columnSums, n)
-			sumArgs = append(sumArgs, n.Args[0])
 		case n.Op == def.OpTotalSum:
 			k.totalSums = append(k.totalSums, n)
-			sumArgs = append(sumArgs, n.Args[0])
-		case isReduction(n):
+		case lower.IsRowReduction(n):
 			k.hasRows = true
 		}
 	}
-	k.isSplit = slices.ContainsFunc(closure(sumArgs, isReduction), isReduction)
+	sums := slices.Concat(k.columnSums, k.totalSums)
+	k.isSplit = len(k.afterRows(nil, sums).Received()) > 0
 	if k.isSplit {
-		later := append(sumArgs, values(k.elementOutputs)...)
-		for _, n := range closure(later, isReduction) {
-			if isReduction(n) {
-				k.rowValues = append(k.rowValues, n)
-			}
-		}
+		k.handedOn = k.afterRows(k.elementOutputs, sums).Received()
 	}
 }
 
-// storesElements reports whether what is stored per element, or per row without a
-// reduction, has a kernel of its own.
+// afterRows plans a kernel that stores outputs and adds up sums when row reductions are
+// known.
+func (k *rowwise) afterRows(stores []def.Output, sums []*def.Node) *lower.Program {
+	return lower.NewProgram(k.d, k.dtypes, lower.Part{Stores: stores, Values: sums, Given: lower.IsRowReduction}, costs{k, reread})
+}
+
+// afterSums plans a kernel that stores outputs when column and total sums are known.
+func (k *rowwise) afterSums(stores []def.Output) *lower.Program {
+	return lower.NewProgram(k.d, k.dtypes, lower.Part{Stores: stores, Given: lower.IsSum}, costs{k, reread})
+}
+
+// storesElements reports whether element outputs, or outputs per row that need no
+// reduction, have a kernel of their own.
 func (k *rowwise) storesElements() bool {
 	if k.hasRows {
 		return k.isSplit && len(k.elementOutputs) > 0
@@ -153,40 +150,7 @@ func (k *rowwise) storesElements() bool {
 	return len(k.elementOutputs)+len(k.rowOutputs) > 0
 }
 
-func values(outputs []def.Output) []*def.Node {
-	var nodes []*def.Node
-	for _, o := range outputs {
-		nodes = append(nodes, o.Value)
-	}
-	return nodes
-}
-
-// closure is all that the roots are computed from, arguments first. What stops it is
-// part of it, its arguments are not.
-func closure(roots []*def.Node, stop func(*def.Node) bool) []*def.Node {
-	seen := map[*def.Node]bool{}
-	var all []*def.Node
-	var visit func(n *def.Node)
-	visit = func(n *def.Node) {
-		if seen[n] {
-			return
-		}
-		seen[n] = true
-		all = append(all, n)
-		if stop == nil || !stop(n) {
-			for _, a := range n.Args {
-				visit(a)
-			}
-		}
-	}
-	for _, n := range roots {
-		visit(n)
-	}
-	slices.SortFunc(all, func(a, b *def.Node) int { return a.ID - b.ID })
-	return all
-}
-
-// header writes the comment on top and the struct of parameters.
+// header writes the comment at the top and the struct of parameters.
 func (k *rowwise) header(s *text) {
 	s.line("// %s, %s access", k.d.Name, k.variant)
 	for _, f := range k.d.Contract().Formula {
@@ -207,7 +171,7 @@ func (k *rowwise) header(s *text) {
 	s.close("};")
 }
 
-// entry begins a kernel.
+// entry writes the beginning of a kernel.
 func (k *rowwise) entry(s *text, suffix string, threads int) {
 	name := k.base + "_" + suffix
 	k.source.Entries = append(k.source.Entries, name)
@@ -217,468 +181,7 @@ func (k *rowwise) entry(s *text, suffix string, threads int) {
 	}
 }
 
-// scalarsOf declares the single values that nodes need, known before the first row.
-func (k *rowwise) scalarsOf(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		if isScalar(n) && !isInline(n) {
-			k.declare(s, n, k.expression(n))
-		}
-	}
-}
-
-// rowsOf declares the values per row that nodes need, reductions read from scratch memory.
-func (k *rowwise) rowsOf(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		switch {
-		case !isRow(n):
-		case isReduction(n):
-			v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.rowValues, n))
-			if n.Type == def.Int {
-				v = "(i32)bits_of(" + v + ")"
-			}
-			k.declare(s, n, v)
-		default:
-			k.declare(s, n, k.rowExpression(n))
-		}
-	}
-}
-
-func (k *rowwise) rowExpression(n *def.Node) string {
-	if n.Op == def.OpInput {
-		return k.load(n.Operand, fmt.Sprintf("row * p.%s_stride", k.operands[n.Operand]))
-	}
-	return k.expression(n)
-}
-
-// fetchGroups reads the groups of the inputs that nodes need, but those that are at hand.
-func (k *rowwise) fetchGroups(s *text, nodes []*def.Node, at func(operand int) string, flat string) {
-	for _, n := range nodes {
-		switch {
-		case n.Op == def.OpInput && (isElement(n) || isColumn(n)):
-			d := k.dtypes[n.Operand]
-			s.line("const %s %s_group = %s;", groupType(d), k.operands[n.Operand], k.fetch(d, at(n.Operand), "n"))
-		case n.Op == def.OpRandom:
-			s.line("i32 %s_group[8];", name(n))
-			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
-		}
-	}
-}
-
-func (k *rowwise) arguments(n *def.Node) string {
-	var args []string
-	for _, a := range n.Args {
-		args = append(args, k.value(a))
-	}
-	return strings.Join(args, ", ")
-}
-
-// elementsOf declares the values of element j that nodes need.
-func (k *rowwise) elementsOf(s *text, nodes []*def.Node, column string) {
-	for _, n := range nodes {
-		switch {
-		case !isElement(n) && !isColumn(n):
-		case n.Op == def.OpInput:
-			k.get(s, n, k.operands[n.Operand]+"_group")
-		case n.Op == def.OpRandom:
-			k.declare(s, n, name(n)+"_group[j]")
-		case n.Op == def.OpCol:
-			k.declare(s, n, "(i32)("+column+")")
-		case n.Op == def.OpColFloat:
-			k.declare(s, n, "(float)("+column+")")
-		default:
-			k.declare(s, n, k.expression(n))
-		}
-	}
-}
-
-// get declares element j of a group.
-func (k *rowwise) get(s *text, n *def.Node, group string) {
-	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
-}
-
-// elements writes the kernel of what is stored per element: over groups of eight in
-// flat order where all operands are contiguous, row by row otherwise.
-func (k *rowwise) elements(s *text, isFlat bool) {
-	roots := values(k.elementOutputs)
-	if !k.hasRows {
-		roots = append(roots, values(k.rowOutputs)...)
-	}
-	nodes := closure(roots, isReduction)
-	s.line("")
-	if isFlat {
-		s.line("// Every element, in flat order: operands without gaps between their rows.")
-		k.entry(s, "flat", 256)
-	} else {
-		s.line("// Every element, in groups of eight neighbours of a row.")
-		k.entry(s, "elements", 256)
-	}
-	k.scalarsOf(s, nodes)
-	at := func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
-	flat := "c"
-	if isFlat {
-		s.line("const i64 count = p.rows * p.cols, groups = (count + 7) / 8;")
-		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {")
-		s.line("const i64 c = q * 8;")
-		s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
-	} else {
-		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
-		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
-		s.line("const i64 row = q / groups;")
-		s.line("const u32 c = (u32)(q %% groups) * 8;")
-		s.line("const int n = inside(c, p.cols);")
-		at, flat = k.atRow, "row * p.cols + c"
-		k.rowsOf(s, nodes)
-	}
-	k.fetchGroups(s, nodes, at, flat)
-	k.storeGroups(s, nodes, at)
-	if !k.hasRows {
-		k.storeRows(s, "c == 0")
-	}
-	s.close("}")
-	s.close("}")
-}
-
-// atRow is the address of a group of an operand, from column c on.
-func (k *rowwise) atRow(operand int) string { return k.atColumn(operand, "c") }
-
-func (k *rowwise) atColumn(operand int, c string) string {
-	if k.d.Operands[operand].Extent == def.PerColumn {
-		return fmt.Sprintf("p.%s + %s", k.operands[operand], c)
-	}
-	return fmt.Sprintf("p.%[1]s + row * p.%[1]s_stride + %[2]s", k.operands[operand], c)
-}
-
-// storeGroups computes the elements of a group and stores those that are outputs.
-func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) string) {
-	if len(k.elementOutputs) == 0 {
-		return
-	}
-	k.declareOutputs(s)
-	s.open("UNROLL for (int j = 0; j < 8; j++) {")
-	k.elementsOf(s, nodes, "c + j")
-	for _, o := range k.elementOutputs {
-		s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
-	}
-	s.close("}")
-	for _, o := range k.elementOutputs {
-		k.put(s, o.Operand, at(o.Operand), "n")
-	}
-}
-
-// declareOutputs declares a group of what is stored per element.
-func (k *rowwise) declareOutputs(s *text) {
-	for _, o := range k.elementOutputs {
-		s.line("%s %s_out[8];", typeName(o.Value.Type), k.operands[o.Operand])
-	}
-}
-
-// storeRows stores what is an output per row.
-func (k *rowwise) storeRows(s *text, condition string) {
-	for _, o := range k.rowOutputs {
-		at := fmt.Sprintf("row * p.%s_stride", k.operands[o.Operand])
-		s.line("if (%s) %s", condition, k.store(o.Operand, at, k.value(o.Value)))
-	}
-}
-
-// columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
-// l + step, … in ascending order.
-func (k *rowwise) columnLanes(s *text) {
-	nodes := closure(arguments(k.columnSums), isReduction)
-	s.line("")
-	s.line("// Lanes of column sums: row r is in lane r mod %d, %d or %d, each lane summed in", num.ColLanes(1), num.ColLanes(257), num.ColLanes(2049))
-	s.line("// ascending order by the thread that owns eight of its columns.")
-	k.entry(s, "column_lanes", 256)
-	k.scalarsOf(s, nodes)
-	s.line("const i64 groups = p.padded / 8;")
-	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {")
-	s.line("const i64 lane = q / groups;")
-	s.line("const u32 c = (u32)(q %% groups) * 8;")
-	s.line("const int n = inside(c, p.cols);")
-	for _, n := range k.columnSums {
-		k.lanes(s, n, "0.0f")
-	}
-	s.open("for (i64 row = lane; row < p.rows; row += p.lane_step) {")
-	k.rowsOf(s, nodes)
-	k.fetchGroups(s, nodes, k.atRow, "row * p.cols + c")
-	s.open("UNROLL for (int j = 0; j < 8; j++) {")
-	k.elementsOf(s, nodes, "c + j")
-	for _, n := range k.columnSums {
-		s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
-	}
-	s.close("}")
-	s.close("}")
-	for i, n := range k.columnSums {
-		s.line("UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(%d * p.lanes + lane) * p.padded + c + j] = %s_lane[j];", i, name(n))
-	}
-	s.close("}")
-	s.close("}")
-}
-
-// lanes declares the eight lanes of a reduction that a thread owns.
-func (k *rowwise) lanes(s *text, n *def.Node, start string) {
-	s.line("float %s_lane[8];", name(n))
-	s.line("fill(%s_lane, %s);", name(n), start)
-}
-
-// totals writes the kernel of the sums of flat rows.
-func (k *rowwise) totals(s *text, isFlat bool) {
-	nodes := closure(arguments(k.totalSums), isReduction)
-	s.line("")
-	s.line("// Sums of flat rows of %d elements, the last one shorter: each is a row sum.", num.FlatRow)
-	suffix := "total_rows"
-	if isFlat {
-		suffix = "total_flat"
-	}
-	k.entry(s, suffix, 1024)
-	k.scalarsOf(s, nodes)
-	k.openFlatRows(s, len(k.totalSums), "p.rows * p.cols")
-	for _, n := range k.totalSums {
-		k.lanes(s, n, "0.0f")
-	}
-	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
-	s.line("const int n = inside(at, length);")
-	if isFlat {
-		s.line("const i64 c = start + at;")
-		k.fetchGroups(s, nodes, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
-		s.open("UNROLL for (int j = 0; j < 8; j++) {")
-		k.elementsOf(s, nodes, "c + j")
-		for _, n := range k.totalSums {
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
-		}
-	} else {
-		s.open("for (int j = 0; j < n; j++) {")
-		s.line("const i64 e = start + at + j, row = e / p.cols;")
-		s.line("const u32 c = (u32)(e - row * p.cols);")
-		k.rowsOf(s, nodes)
-		k.singleElement(s, nodes)
-		for _, n := range k.totalSums {
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
-		}
-	}
-	s.close("}")
-	s.close("}")
-	for _, n := range k.totalSums {
-		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
-	}
-	k.acrossWarps(s, k.totalSums, "1024", "1")
-	for i, n := range k.totalSums {
-		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
-	}
-	s.close("}")
-	s.close("}")
-}
-
-// openFlatRows begins the loop over flat rows, one a block.
-func (k *rowwise) openFlatRows(s *text, sums int, count string) {
-	s.line("SHARED(float, scratch, %d);", 2*sums*32)
-	s.line("const u32 t = threadIdx.x;")
-	s.line("const i64 count = %s;", count)
-	s.line("int turn = 0;")
-	s.open("for (i64 flat = blockIdx.x; flat < p.total_count; flat += gridDim.x) {")
-	s.line("const i64 start = flat * %d;", num.FlatRow)
-	s.line("const u32 length = (u32)(count - start < %[1]d ? count - start : %[1]d);", num.FlatRow)
-	s.line("const u32 threads = length <= 2048 ? 32 : length <= 8192 ? 128 : 1024; // eight lanes each")
-}
-
-// singleElement declares the values of the element in row and column c.
-func (k *rowwise) singleElement(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		switch {
-		case !isElement(n) && !isColumn(n):
-		case n.Op == def.OpInput && isColumn(n):
-			k.declare(s, n, k.load(n.Operand, "c"))
-		case n.Op == def.OpInput:
-			k.declare(s, n, k.load(n.Operand, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
-		case n.Op == def.OpRandom:
-			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
-		case n.Op == def.OpCol:
-			k.declare(s, n, "(i32)c")
-		case n.Op == def.OpColFloat:
-			k.declare(s, n, "(float)c")
-		default:
-			k.declare(s, n, k.expression(n))
-		}
-	}
-}
-
-// totalNext writes the kernel that adds up the sums of flat rows.
-func (k *rowwise) totalNext(s *text) {
-	s.line("")
-	s.line("// Sums of flat rows form rows of %d themselves; a column of blocks for each sum.", num.FlatRow)
-	k.entry(s, "total_next", 1024)
-	k.openFlatRows(s, 1, "p.total_length")
-	s.line("const float* const in = p.totals_in + blockIdx.y * count + start;")
-	s.line("float lane[8];")
-	s.line("fill(lane, 0.0f);")
-	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
-	s.line("const int n = inside(at, length);")
-	s.line("UNROLL for (int j = 0; j < 8; j++) lane[j] = lane[j] + (j < n ? in[at + j] : 0.0f);")
-	s.close("}")
-	s.line("float sum = threads_sum<32>(tree(lane));")
-	s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = sum;")
-	s.line("BARRIER(); // all parts are there")
-	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
-	s.line("turn ^= 1;")
-	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
-	s.close("}")
-	s.close("}")
-}
-
-// acrossWarps joins what groups of 32 threads have found, in shared memory. Parts of
-// one pass and of the next lie in different halves of it, so that one barrier a pass
-// is enough.
-func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string) {
-	parts := threads + " / 32"
-	slot := " + slot"
-	if rows == "1" {
-		slot = ""
-	}
-	s.line("const int parts = %s;", parts)
-	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, k.mostReductions(nodes))
-	at := 0
-	for _, n := range nodes {
-		if isColumnOfExtreme(n) {
-			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)(%s_key >> 32));", at, name(n))
-			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)%s_key);", at+1, name(n))
-		} else {
-			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", at, name(n))
-		}
-		at += words(n)
-	}
-	s.line("BARRIER(); // all parts are there")
-	at = 0
-	for _, n := range nodes {
-		if isColumnOfExtreme(n) {
-			s.line("%s_key = threads_key<parts>((u64)bits_of(part[%d * parts + t %% parts]) << 32 | bits_of(part[%d * parts + t %% parts]));", name(n), at, at+1)
-		} else {
-			s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], at)
-		}
-		at += words(n)
-	}
-	s.line("turn ^= 1;")
-}
-
-func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
-
-// words is how many words a thread's part of a reduction has: a value, or a key.
-func words(n *def.Node) int {
-	if isColumnOfExtreme(n) {
-		return 2
-	}
-	return 1
-}
-
-// joins names how the parts of a reduction are joined.
-var joins = map[def.Op]string{
-	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
-}
-
-// mostReductions is the room in scratch memory, in words: all total sums, or the most
-// reductions of any pass.
-func (k *rowwise) mostReductions(nodes []*def.Node) int {
-	if len(nodes) > 0 && nodes[0].Op == def.OpTotalSum {
-		return len(nodes)
-	}
-	most := 0
-	for _, p := range k.schedule.Passes {
-		count := 0
-		for _, n := range p.Reductions {
-			count += words(n)
-		}
-		most = max(most, count)
-	}
-	return most
-}
-
-// columns writes the kernel that adds up lanes and stores what is known per column.
-func (k *rowwise) columns(s *text) {
-	nodes := closure(values(k.columnOutputs), isSum)
-	s.line("")
-	s.line("// Every column, eight a block: lanes are added up as neighbours, then what follows is")
-	s.line("// computed and stored.")
-	k.entry(s, "columns", 256)
-	k.lateScalars(s, nodes)
-	sums := slices.DeleteFunc(slices.Clone(k.columnSums), func(n *def.Node) bool { return !slices.Contains(nodes, n) })
-	if len(sums) > 0 {
-		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
-		s.line("const u32 chunks = (u32)((p.lanes + 7) / 8);")
-		s.line("u32 all = 1;")
-		s.line("while (all < chunks) all *= 2;")
-	}
-	s.line("const u32 x = threadIdx.x %% 8, y = threadIdx.x / 8;")
-	s.open("for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {")
-	s.line("const u32 c = (u32)first + x;")
-	s.line("const bool here = c < p.cols;")
-	if len(sums) > 0 {
-		s.line("// eight neighbouring lanes each, then pairs of neighbours")
-		s.open("for (u32 i = y; i < all; i += 32) {")
-		for j, n := range sums {
-			s.line("float %s_lane[8]; // %s", name(n), k.describe(n))
-			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", name(n), slices.Index(k.columnSums, n))
-			s.line("part[(%d * 256 + i) * 8 + x] = tree(%s_lane);", j, name(n))
-		}
-		s.close("}")
-		s.line("BARRIER(); // all chunks are there")
-		s.open("for (u32 d = 1; d < all; d *= 2) {")
-		s.open("for (u32 i = 2 * d * y; i < all; i += 64 * d) {")
-		for j := range sums {
-			s.line("part[(%[1]d * 256 + i) * 8 + x] = part[(%[1]d * 256 + i) * 8 + x] + part[(%[1]d * 256 + i + d) * 8 + x];", j)
-		}
-		s.close("}")
-		s.line("BARRIER(); // this level is complete")
-		s.close("}")
-		for j, n := range sums {
-			s.line("const float %s = part[%d * 256 * 8 + x];", name(n), j)
-		}
-		s.line("BARRIER(); // everybody has the sums, part may be written again")
-	}
-	for _, n := range nodes {
-		switch {
-		case n.Extent != def.PerColumn || n.Op == def.OpColSum:
-		case n.Op == def.OpInput:
-			k.declare(s, n, fmt.Sprintf("here ? %s : 0.0f", k.load(n.Operand, "c")))
-		default:
-			k.declare(s, n, k.expression(n))
-		}
-	}
-	s.open("if (here && y == 0) {")
-	for _, o := range k.columnOutputs {
-		s.line("%s", k.store(o.Operand, "c", k.value(o.Value)))
-	}
-	s.close("}")
-	s.close("}")
-	s.close("}")
-}
-
-// lateScalars declares the single values that nodes need, total sums among them.
-func (k *rowwise) lateScalars(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		switch {
-		case n.Extent != def.Scalar || isInline(n):
-		case n.Op == def.OpTotalSum:
-			k.declare(s, n, fmt.Sprintf("p.totals_in[%d]", slices.Index(k.totalSums, n)))
-		default:
-			k.declare(s, n, k.expression(n))
-		}
-	}
-}
-
-// scalars writes the kernel of what is stored once.
-func (k *rowwise) scalars(s *text) {
-	nodes := closure(values(k.scalarOutputs), isSum)
-	s.line("")
-	s.line("// What there is one of.")
-	k.entry(s, "scalars", 32)
-	k.lateScalars(s, nodes)
-	s.open("if (threadIdx.x == 0) {")
-	for _, o := range k.scalarOutputs {
-		s.line("%s", k.store(o.Operand, "0", k.value(o.Value)))
-	}
-	s.close("}")
-	s.close("}")
-}
-
-// describe shows a node in a comment: max = rowmax(x).
+// describe returns a node as a comment shows it: max = rowmax(x).
 func (k *rowwise) describe(n *def.Node) string {
 	var args []string
 	for _, a := range n.Args {
