@@ -9,9 +9,9 @@
 //
 // # Three ways to store a weight
 //
-// A step changes a weight by about lr. The neighbours of a weight of 1 are 2^-11
-// away in f16 and 2^-8 in bf16. With rounding to nearest, every update below half of
-// that is lost, at every step, and training silently stagnates.
+// A step changes a weight by about lr. The nearest neighbour of a weight of 1 is
+// 2^-11 away in f16 and 2^-8 in bf16. With rounding to nearest, every update below
+// half of that is lost, at every step, and training silently stagnates.
 //
 //	inplace     the weight is rounded to its own format. Right for f32; with 16 bits
 //	            it stagnates, and is for comparison, not for training.

@@ -18,7 +18,7 @@
 // ascending order. The error grows with the number of chunks plus 64, not with the
 // number of terms.
 //
-// dweight may be f32 where dout has 16 bits. BackwardAccumulate adds to dweight,
+// dweight may be f32 where dout has 16 bits. Accumulate adds to dweight,
 // Backward overwrites all of it.
 //
 // Indices are checked before anything is written. The error names the first bad
