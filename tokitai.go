@@ -19,6 +19,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/fn"
 	"tokitai/num"
 	"tokitai/tensor"
 )
@@ -84,8 +85,8 @@ func FromInt32(q *Queue, values []int32, shape ...int) (*Tensor, error) {
 	return tensor.FromInt32(q.Device(), values, shape...)
 }
 
-// Parse reads a definition from its text.
-func Parse(text string) (*Definition, error) { return def.Parse(text) }
+// Parse reads a definition from its text, which may use the functions of package fn.
+func Parse(text string) (*Definition, error) { return def.Parse(text, fn.All...) }
 
 // Run computes a definition on tensors given by name. Results go to the outputs among
 // them.

@@ -75,3 +75,13 @@ func TestOpen(t *testing.T) {
 		t.Errorf("Open(abacus) = %v, %v", q, err)
 	}
 }
+
+func TestParse(t *testing.T) {
+	d, err := tokitai.Parse("tokitai-def 1\nrowwise decay\n  in x[R,C]\n  out y[R,C] as x\n  y <- exp(-x)\n")
+	if err != nil || d.Name != "decay" {
+		t.Errorf("got %v, %v, want decay, which uses a function of package fn", d, err)
+	}
+	if _, err := tokitai.Parse("tokitai-def 2"); err == nil {
+		t.Error("another version of the language is accepted")
+	}
+}

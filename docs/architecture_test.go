@@ -20,16 +20,23 @@ import (
 func TestArchitecture(t *testing.T) {
 	var library, internal strings.Builder
 	library.WriteString("| folder | what it does | must not know |\n|---|---|---|\n")
-	for _, r := range roomsOf(t, "../internal/archtest/archtest_test.go") {
+	rooms := roomsOf(t, "../internal/archtest/archtest_test.go")
+	for _, r := range rooms {
+		purpose := ""
+		if above, isPattern := strings.CutSuffix(r.path, "/*"); isPattern {
+			purpose = fmt.Sprintf("one %s each: %s", map[string]string{"op": "operation", "backend": "backend"}[above], strings.Join(foldersOf(t, above, rooms), ", "))
+		} else {
+			purpose = purposeOf(t, r.path)
+		}
 		if name, isInternal := strings.CutPrefix(r.path, "internal/"); isInternal {
-			fmt.Fprintf(&internal, "- `%s` %s\n", name, purposeOf(t, r.path))
+			fmt.Fprintf(&internal, "- `%s` %s\n", name, purpose)
 			continue
 		}
 		var bans []string
 		for _, b := range r.mustNot {
 			bans = append(bans, "`"+b+"`")
 		}
-		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.path, "*", "NAME"), purposeOf(t, r.path), strings.Join(bans, " "))
+		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.path, "*", "NAME"), purpose, strings.Join(bans, " "))
 	}
 	hold(t, "../ARCHITECTURE.md", "folders", library.String())
 	hold(t, "../ARCHITECTURE.md", "internal folders", internal.String())
@@ -86,11 +93,7 @@ func unquoted(t *testing.T, e ast.Expr) string {
 // documentation without its name, as Markdown for a table.
 func purposeOf(t *testing.T, path string) string {
 	t.Helper()
-	folder := filepath.Join("..", path)
-	if before, isPattern := strings.CutSuffix(path, "/*"); isPattern {
-		return "one operation each: " + strings.Join(packagesIn(t, before), ", ")
-	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", path, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,19 +116,17 @@ func purposeOf(t *testing.T, path string) string {
 	return ""
 }
 
-// packagesIn lists the folders of a folder that hold an operation each: all but the list
-// of all of them.
-func packagesIn(t *testing.T, folder string) (names []string) {
+// foldersOf lists the folders of a folder that have no rule of their own.
+func foldersOf(t *testing.T, folder string, rooms []room) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join("..", folder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != "all" {
+		if e.IsDir() && !slices.ContainsFunc(rooms, func(r room) bool { return r.path == folder+"/"+e.Name() }) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
 	return names
 }

@@ -56,11 +56,12 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-var recipeFile = regexp.MustCompile("(?s)\n```go (op/silu/[a-z_]+\\.go)\n(.*?)\n```\n")
+var recipeFile = regexp.MustCompile("(?s)\n```go ([a-z]+/[a-z]+/[a-z_]+\\.go)\n(.*?)\n```\n")
 
-// TestRecipe follows the recipe for a new operation. Its files and its row are laid over the
-// tree; then its tests run, and the program verifies it.
-func TestRecipe(t *testing.T) {
+// TestRecipes follows the recipes for a new operation and a new backend. Their files and rows
+// are laid over the tree; then the operation's tests run, and the program verifies it on the
+// new backend.
+func TestRecipes(t *testing.T) {
 	testlevel.Need(t, testlevel.Quick, "compiles a package and the program")
 	t.Parallel()
 	folder, overlay := t.TempDir(), map[string]string{}
@@ -69,7 +70,10 @@ func TestRecipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	lay := func(path, text string) {
-		file := filepath.Join(folder, filepath.Base(path))
+		file := filepath.Join(folder, path[strings.LastIndexByte(path, '/')+1:])
+		if strings.HasSuffix(path, "/all/all.go") { // there are two
+			file = filepath.Join(folder, strings.ReplaceAll(path, "/", "-"))
+		}
 		overlay[filepath.Join(root, path)] = file
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -78,15 +82,19 @@ func TestRecipe(t *testing.T) {
 	for _, m := range recipeFile.FindAllStringSubmatch(readText(t, contributingFile), -1) {
 		lay(m[1], m[2]+"\n")
 	}
-	if len(overlay) != 4 {
-		t.Fatalf("CONTRIBUTING.md has %d files of op/silu, want 4", len(overlay))
+	if len(overlay) != 5 {
+		t.Fatalf("CONTRIBUTING.md has %d files in its recipes, want 5", len(overlay))
 	}
-	list := readText(t, "../op/all/all.go")
-	withRow := strings.Replace(strings.Replace(list, "import (\n", "import (\n\t\"tokitai/op/silu\"\n", 1), "slices.Concat(\n", "slices.Concat(\n\tsilu.Operations,\n", 1)
-	if len(withRow) < len(list)+len("silu.Operationstokitai/op/silu") {
-		t.Fatal("op/all/all.go has no place for a row")
+	withRow := func(list, folder, before, row string) string {
+		text := readText(t, "../"+list)
+		text = strings.Replace(text, "import (\n", fmt.Sprintf("import (\n\t\"tokitai/%s\"\n", folder), 1)
+		if !strings.Contains(text, before) {
+			t.Fatalf("%s: no %q before which a row can be added", list, before)
+		}
+		return strings.Replace(text, before, before+"\t"+row+",\n", 1)
 	}
-	lay("op/all/all.go", withRow)
+	lay("op/all/all.go", withRow("op/all/all.go", "op/silu", "slices.Concat(\n", "silu.Operations"))
+	lay("backend/all/all.go", withRow("backend/all/all.go", "backend/plain", "var Backends = []Backend{\n", "plain.Backend"))
 	replace, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +114,8 @@ func TestRecipe(t *testing.T) {
 	run(folder, test)
 	run(root, "go", "build", over, "-o", program, "./cmd/tokitai")
 	run(folder, program, "verify", "silu", "--device", "cpu", "--level", "smoke")
+	run(folder, program, "verify", "silu", "embedding", "gemm.forward", "--device", "plain", "--dtype", "f16", "--level", "smoke")
+	run(folder, program, "doctor", "--device", "plain")
 }
 
 func readText(t *testing.T, file string) string {

@@ -32,6 +32,8 @@ func TestQuotedSource(t *testing.T) {
 	}
 	hold(t, verificationFile, "example", goBlock(string(source)))
 	hold(t, verificationFile, "checked example", goBlock(declarations(t, exampleFile, "ExampleChecked")))
+	hold(t, "../README.md", "example", goBlock(body(t, "../tokitai_test.go", "Example")))
+	hold(t, "../README.md", "definition", goBlock(declarations(t, "../example/rmsnorm/main.go", "RMSNorm")))
 	hold(t, verificationFile, "levels", goBlock(declarations(t, "../verify/cases.go", "plan", "plans")))
 	hold(t, verificationFile, "thresholds", goBlock(declarations(t, "../verify/statistics.go", "mostBias", "mostMeanSquare", "mostMisrounded")))
 }
@@ -68,6 +70,13 @@ func declarations(t *testing.T, path string, names ...string) string {
 		parts = append(parts, found[name])
 	}
 	return strings.Join(parts, "\n\n")
+}
+
+// body returns the statements of a function, as they stand in a file.
+func body(t *testing.T, path, name string) string {
+	t.Helper()
+	_, text, _ := strings.Cut(declarations(t, path, name), "{\n")
+	return strings.ReplaceAll("\n"+strings.TrimSuffix(text, "}"), "\n\t", "\n")
 }
 
 // nameOf is what a declaration declares first, and its comment.

@@ -7,19 +7,19 @@
         result = client.call("softmax.forward", x=x, y=Tensor.empty("f32", (1, 3)))
         print(result["y"].values())
 
-Operands are in one of three places: a Tensor travels in the messages; a Placed tensor lies in an Arena, memory that both
-processes see, or in Memory, which belongs to the process and stays there from call to call:
+An operand is in one of three places: a Tensor is sent in messages; a Placed tensor is in an Arena, which both processes
+share, or in Memory, which belongs to the process and stays there between calls:
 
     weights = client.new(4096)                                  # Memory
     weights.write(Tensor.of("f32", [0.5] * 1024).data)
     client.call("gelu.forward", x=weights.tensor("f32", (1024,)), y=Tensor.empty("f32", (1024,)))
 
-A definition of one's own is text, and becomes something to call:
+You can define your own operations as text:
 
     rmsnorm = client.define(text)
-    result = rmsnorm(x=x, gamma=gamma, eps=1e-6)                # outputs that are not given are made
+    result = rmsnorm(x=x, gamma=gamma, eps=1e-6)                # outputs that are not given are allocated
 
-What the process refuses raises TokitaiError, and the process goes on; its death raises ServerDied.
+A refused request raises TokitaiError, and the process continues; if the process dies, ServerDied is raised.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class DefinitionError(TokitaiError):
 
 
 class ServerDied(Exception):
-    """The process has ended: its exit status (negative: the signal that ended it) and its last words on standard error."""
+    """The process has ended, with its exit status (negative: the signal that ended it) and the end of its standard error."""
 
     def __init__(self, status: Optional[int], stderr: str, reason: str = ""):
         said = f": {stderr.strip()}" if stderr.strip() else ""
@@ -115,7 +115,7 @@ class ServerDied(Exception):
 
 
 class ProtocolError(Exception):
-    """The process sent what docs/protocol.md does not allow. It is killed, as nothing after that can be trusted."""
+    """The process violated docs/protocol.md. It is killed, since nothing it sends later can be trusted."""
 
 
 # Tensors
@@ -148,7 +148,7 @@ def _unpack(code: str, data: Buffer) -> List[Any]:
 
 
 def bf16_bits(value: float) -> int:
-    """The bf16 nearest to value, ties to even, as its 16 bits. Rounded once, not by way of f32."""
+    """Returns the 16 bits of the bf16 nearest to value, ties to even. Rounds once, not by way of f32."""
     if math.isnan(value):
         return 0x7FC0
     sign = 0x8000 if math.copysign(1.0, value) < 0 else 0
@@ -189,7 +189,7 @@ def _dtype(name: str) -> _DType:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that travels in the messages: elements as stored, row by row, little-endian. One that a call only writes
+    """A tensor that is sent in messages: elements as stored, row by row, little-endian. A tensor that a call only writes
     needs no data."""
 
     dtype: str
@@ -203,13 +203,13 @@ class Tensor:
 
     @classmethod
     def of(cls, dtype: str, values: Sequence[float], shape: Optional[Sequence[int]] = None) -> Tensor:
-        """A tensor of numbers, row by row, each rounded to nearest even; too large a number becomes infinite.
+        """Makes a tensor from numbers, row by row, each rounded to nearest even; a number that is too large becomes infinite.
         Without a shape it is one row."""
         return cls(dtype, tuple(shape) if shape is not None else (len(values),), _dtype(dtype).pack(values))
 
     @classmethod
     def empty(cls, dtype: str, shape: Sequence[int]) -> Tensor:
-        """A tensor for a call to write."""
+        """Makes a tensor for a call to write."""
         return cls(dtype, tuple(shape))
 
     @property
@@ -218,7 +218,7 @@ class Tensor:
 
     @classmethod
     def from_buffer(cls, array: Any) -> Tensor:
-        """A copy of an array of f16, f32 or int32 that has Python's buffer protocol, such as one of numpy or array.array."""
+        """Copies an array of f16, f32 or int32 that supports the buffer protocol, such as one of NumPy or array.array."""
         view = memoryview(array)
         dtype = _BUFFER_DTYPES.get((view.format.lstrip("@=<" if sys.byteorder == "little" else "<"), view.itemsize))
         if dtype is None:
@@ -226,7 +226,7 @@ class Tensor:
         return cls(dtype, view.shape, view.tobytes())
 
     def values(self) -> List[Any]:
-        """The elements as numbers, row by row."""
+        """Returns the elements as numbers, row by row."""
         if self.data is None:
             raise ValueError("this tensor has no data")
         return _dtype(self.dtype).unpack(self.data)
@@ -234,7 +234,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor in an Arena or in Memory: made by their method tensor."""
+    """A tensor in an Arena or in Memory, made by their method tensor."""
 
     dtype: str
     shape: Tuple[int, ...]
@@ -254,8 +254,8 @@ def _placed(home: Union[Arena, Memory], dtype: str, shape: Sequence[int], offset
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a definition. policy "same" gives the same bits on every machine for matrix products too; an index
-    without a row is refused or skipped; lowering names the kernel, where the process shall not choose."""
+    """One call of a definition. Policy "same" gives the same bits on every machine for matrix products too; an index
+    out of range is refused or skipped; lowering names the kernel, otherwise the process chooses."""
 
     definition: str
     operands: Mapping[str, Operand]
@@ -268,7 +268,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call wrote into the reply, by operand; the kernel that ran; the time in kernels of its whole request."""
+    """The outputs of a call, by operand; the kernel that ran; the time in kernels of the whole request."""
 
     outputs: Mapping[str, Tensor]
     lowering: str
@@ -279,7 +279,7 @@ class Result:
 
 
 class Definition(NamedTuple):
-    """What LIST tells: roles of operands are 1 read, 2 written, 3 both."""
+    """A definition in the reply to LIST. Roles of operands are 1 read, 2 written, 3 both."""
 
     name: str
     operands: Dict[str, int]
@@ -287,8 +287,8 @@ class Definition(NamedTuple):
 
 
 class OperandForm(NamedTuple):
-    """An operand of a definition: its role is 1 read, 2 written, 3 both; sizes are letters, the same letter is the same
-    size; it may have one of the dtypes, or that of the operand like, unless that is empty."""
+    """An operand of a definition: its role is 1 read, 2 written, 3 both; sizes are letters, the same letter means the same
+    size; it may have one of dtypes, or the dtype of the operand like, unless like is empty."""
 
     name: str
     role: int
@@ -298,7 +298,7 @@ class OperandForm(NamedTuple):
 
 
 class ParamForm(NamedTuple):
-    """A parameter of a definition; default is None where a call has to give it."""
+    """A parameter of a definition; default is None if a call must give it."""
 
     name: str
     is_int: bool
@@ -408,7 +408,7 @@ class _Body:
 
 
 def _role(roles: Mapping[str, int], name: str, operand: Operand) -> int:
-    """What the definition does with an operand. The process refuses one that is not known, and says how."""
+    """Returns what the definition does with an operand. The process refuses an unknown one, with a message."""
     if name in roles:
         return roles[name]
     return READS if isinstance(operand, Tensor) and operand.data is not None else WRITES
@@ -504,7 +504,7 @@ def _nothing(body: _Body) -> None:
 
 
 class _SocketTransport:
-    """One end of a pair of sockets; the process has the other."""
+    """One end of a socket pair; the process has the other."""
 
     can_share_memory = True
     ends_at_once = True
@@ -549,7 +549,7 @@ class _SocketTransport:
 
 
 class _StdioTransport:
-    """Standard input and output of the process: where there are no sockets to inherit."""
+    """Standard input and output of the process, for systems where sockets cannot be inherited."""
 
     can_share_memory = False
     ends_at_once = False  # at the end of its input the process first answers what it has read
@@ -584,7 +584,7 @@ class _StdioTransport:
 
 
 class _LastWords:
-    """Reads the process's standard error as it comes, and keeps its end."""
+    """Reads the process's standard error and keeps the end of it."""
 
     def __init__(self, pipe: Any):
         self._kept = b""
@@ -612,15 +612,15 @@ class Pending:
         self._future: Future = Future()
 
     def result(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the reply; raises TokitaiError, or ServerDied. Runs out of time with concurrent.futures.TimeoutError,
-        and can be asked again."""
+        """Waits for the reply; raises TokitaiError or ServerDied, or concurrent.futures.TimeoutError after the timeout,
+        and can then be called again."""
         return self._future.result(timeout)
 
     def done(self) -> bool:
         return self._future.done()
 
     def cancel(self) -> None:
-        """Asks the process not to compute this request. result() then raises error 7, unless it was done already."""
+        """Asks the process not to compute this request. result() then raises error 7, unless it is already done."""
         self._client.cancel(self)
 
     def _accept(self, kind: int, body: _Body) -> None:
@@ -640,7 +640,7 @@ class Pending:
 
 
 def find_program() -> str:
-    """The program `tokitai`: what the environment variable TOKITAI names, else the one on PATH."""
+    """Returns the path of the program `tokitai`: the value of the environment variable TOKITAI, else the one on PATH."""
     program = os.environ.get("TOKITAI") or shutil.which("tokitai")
     if not program:
         raise FileNotFoundError("no program tokitai on PATH, and TOKITAI names none")
@@ -648,7 +648,7 @@ def find_program() -> str:
 
 
 class Client:
-    """Runs operations in a process of their own. Any number of threads may use one client."""
+    """Runs operations in a separate process. Any number of threads may use one client."""
 
     def __init__(
         self,
@@ -693,7 +693,7 @@ class Client:
         self.close()
 
     def close(self) -> Optional[int]:
-        """Ends the process, even in the middle of a kernel, and returns its exit status."""
+        """Ends the process, even while a kernel runs, and returns its exit status."""
         self._transport.hang_up()
         if self._pending and not self._transport.ends_at_once:
             self.process.kill()
@@ -709,11 +709,11 @@ class Client:
     # Calls
 
     def call(self, definition: str, /, params: Optional[Mapping[str, float]] = None, **operands: Operand) -> Result:
-        """Runs one definition. What it writes into Tensors is in the result, by name."""
+        """Runs one definition. Outputs that are Tensors are in the result, by name."""
         return self.calls([Call(definition, operands, params or {})])[0]
 
     def calls(self, calls: Sequence[Call]) -> List[Result]:
-        """Runs several definitions by one request, in order."""
+        """Runs several definitions in one request, in order."""
         return self.submit(calls).result()
 
     def submit(self, calls: Sequence[Call]) -> Pending:
@@ -726,13 +726,13 @@ class Client:
         return self.request(CALL, body, lambda reply: _decode_results(reply, calls, roles))
 
     def cancel(self, pending: Pending) -> None:
-        """Asks the process not to compute a request. There is no reply to this; the request itself is answered."""
+        """Asks the process not to compute a request. This has no reply; the request itself is answered."""
         self._send(CANCEL, [_u64(pending.number)], self._next_number())
 
     # Definitions
 
     def define(self, text: Union[str, bytes]) -> Operation:
-        """A definition from its text, to be called. A mistake in it raises DefinitionError, with its line and column."""
+        """Makes a callable definition from its text. A mistake raises DefinitionError, with line and column."""
         return Operation(text, lambda: self)
 
     def _define(self, text: Union[str, bytes]) -> Defined:
@@ -744,17 +744,17 @@ class Client:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process can be asked something, as far as is known."""
+        """Reports whether the process can take requests, as far as is known."""
         return self._death is None
 
     # Memory
 
     def new(self, nbytes: int) -> Memory:
-        """Memory of the process's device, all zero."""
+        """Allocates memory of the process's device, all zero."""
         return Memory(self, self.request(NEW, [_u64(nbytes)], _Body.u64).result(), nbytes)
 
     def arena(self, nbytes: int) -> Arena:
-        """Memory that both processes see, of nbytes rounded up to whole pages."""
+        """Allocates memory shared by both processes, nbytes rounded up to whole pages."""
         if not self._transport.can_share_memory or not self.hello.has_arenas:
             raise NotImplementedError("this process shares no memory")
         with self._table:
@@ -765,7 +765,7 @@ class Client:
     # Questions
 
     def list(self) -> List[Definition]:
-        """All definitions, their operands and parameters."""
+        """Lists all definitions with their operands and parameters."""
         return self.request(LIST, [], lambda body: body.list(lambda: _decode_definition(body))).result()
 
     def stats(self) -> Stats:
@@ -776,7 +776,7 @@ class Client:
     def request(
         self, kind: int, body: Sequence[Buffer], decode: Callable[[_Body], Any], descriptor: Optional[int] = None
     ) -> Pending:
-        """Sends any request; decode reads the body of a good reply."""
+        """Sends any request; decode reads the body of a successful reply."""
         pending = Pending(self, self._next_number(), decode)
         with self._table:
             if self._death:
@@ -879,13 +879,13 @@ class Client:
 
 
 class Operation:
-    """A definition to be called with its operands and parameters by name:
+    """A callable definition. Pass operands and parameters by name:
 
         result = rmsnorm(x=x, gamma=gamma, eps=1e-6)
         result["y"].values()
 
-    Operands are Tensors, Placed tensors, or arrays that Tensor.from_buffer takes. Outputs that are not given are made, and
-    come with the result; parameters that have a default may be left out."""
+    Operands are Tensors, Placed tensors, or arrays that Tensor.from_buffer takes. Outputs that are not given are
+    allocated and returned in the result; parameters with a default may be left out."""
 
     def __init__(self, text: Union[str, bytes], find_client: Callable[[], Client]):
         self._text = text
@@ -905,12 +905,12 @@ class Operation:
         return f"<{self.name}({', '.join(self._names())}), {self.identity}>"
 
     def __call__(self, /, **arguments: Any) -> Result:
-        """Computes, and returns what the definition writes."""
+        """Computes the definition and returns its outputs."""
         call = self.prepare(**arguments)
         return self._client().calls([call])[0]
 
     def prepare(self, /, **arguments: Any) -> Call:
-        """A Call, for Client.calls and Client.submit; dataclasses.replace changes its policy or its lowering."""
+        """Returns a Call for Client.calls and Client.submit; dataclasses.replace changes its policy or lowering."""
         unknown = [name for name in arguments if name not in self._names()]
         if unknown:
             raise TypeError(f"{self.name}: {unknown[0]} is unknown, want {', '.join(self._names())}")
@@ -931,7 +931,7 @@ class Operation:
         return Call(self.identity, operands, params)
 
     def _client(self) -> Client:
-        """The client, after it has sent the definition to its process: a new one if the last process died."""
+        """Returns the client, after sending the definition to its process; a new client if the last process died."""
         client = self._find_client()
         if client is not self._known_to:
             client._define(self._text)
@@ -950,8 +950,8 @@ class Operation:
             raise TypeError(f"{self.name}: {name} is {type(value).__name__}, want a Tensor, or an array of f16, f32 or i32 ({error})") from error
 
     def _dtype_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> str:
-        """The dtype of an output: as the operand that it is like, else the only one, else that of the first operand of
-        real numbers."""
+        """Returns the dtype of an output: that of the operand it is like, else the only one, else that of the first operand
+        of real numbers."""
         name, rule = form.name, form
         forms = {f.name: f for f in self.form.operands}
         while rule.like:
@@ -966,8 +966,8 @@ class Operation:
         raise TypeError(f"{self.name}: no input determines the dtype of {name}, want {name}=Tensor.empty(dtype, shape)")
 
     def _shape_of(self, form: OperandForm, operands: Mapping[str, Operand]) -> Tuple[int, ...]:
-        """The shape of an output: as that of an input with the same sizes, or with one more; else from the sizes, of which
-        the first stands for all leading ones."""
+        """Returns the shape of an output: that of an input with the same sizes, or with one more; else from the sizes, the
+        first of which stands for all leading ones."""
         inputs = [(f.sizes, operands[f.name].shape) for f in self.form.operands if f.role & READS]
         for sizes, shape in inputs:
             if sizes == form.sizes:
@@ -987,7 +987,7 @@ class Operation:
 
 
 class Memory:
-    """Memory of the process's device, until free() or the end of the process: tensors stay in it from call to call."""
+    """Memory of the process's device, valid until free() or the end of the process. Tensors stay in it between calls."""
 
     place = IN_HANDLE
 
@@ -1000,7 +1000,7 @@ class Memory:
         return _u64(self.handle)
 
     def tensor(self, dtype: str, shape: Sequence[int], offset: int = 0, row_stride: Optional[int] = None) -> Placed:
-        """A tensor of the memory at offset, in bytes; row_stride is in elements."""
+        """Returns a tensor in this memory at offset, in bytes; row_stride is in elements."""
         return _placed(self, dtype, shape, offset, row_stride)
 
     def write(self, data: Buffer, offset: int = 0) -> None:
@@ -1013,11 +1013,11 @@ class Memory:
         return self._client.request(READ, [head], _Body.rest).result()
 
     def write_from(self, arena: Arena, nbytes: int, offset: int = 0, arena_offset: int = 0) -> None:
-        """Copies bytes of an arena into the memory, without sending them."""
+        """Copies bytes from an arena to this memory, without sending them."""
         self._copy(WRITE, arena, nbytes, offset, arena_offset)
 
     def read_into(self, arena: Arena, nbytes: int, offset: int = 0, arena_offset: int = 0) -> None:
-        """Copies bytes of the memory into an arena, without sending them."""
+        """Copies bytes from this memory to an arena, without sending them."""
         self._copy(READ, arena, nbytes, offset, arena_offset)
 
     def free(self) -> None:
@@ -1029,7 +1029,7 @@ class Memory:
 
 
 def _sealed_memory(nbytes: int) -> int:
-    """A descriptor of memory that is there already, and whose size cannot change."""
+    """Returns a descriptor of allocated memory whose size cannot change."""
     descriptor = os.memfd_create("tokitai", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.posix_fallocate(descriptor, 0, nbytes)
@@ -1043,7 +1043,7 @@ def _sealed_memory(nbytes: int) -> int:
 
 
 class Arena:
-    """Memory that both processes see. Between a call and its answer leave its operands alone."""
+    """Memory shared by both processes. Do not change the operands of a call until it is answered."""
 
     place = IN_ARENA
 
@@ -1063,7 +1063,7 @@ class Arena:
         return _u32(self.number)
 
     def tensor(self, dtype: str, shape: Sequence[int], offset: int = 0, row_stride: Optional[int] = None) -> Placed:
-        """A tensor of the arena at offset, in bytes; row_stride is in elements."""
+        """Returns a tensor in the arena at offset, in bytes; row_stride is in elements."""
         return _placed(self, dtype, shape, offset, row_stride)
 
     def write(self, data: Buffer, offset: int = 0) -> None:
@@ -1074,7 +1074,7 @@ class Arena:
         return self.bytes[offset : self.nbytes if nbytes is None else offset + nbytes]
 
     def drop(self) -> None:
-        """The process forgets the arena; its memory is given back."""
+        """Frees the arena in both processes."""
         self._client.request(DROP, [_u32(self.number)], _nothing).result()
         self.bytes.close()
 

@@ -392,11 +392,14 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
-		if f.lowering == "" { // comparing the reference with itself shows nothing
-			return strings.HasSuffix(t.Lowering.Name, ".reference")
+		if f.lowering == "" {
+			return slices.Contains(b.OnDemand(), t.Lowering)
 		}
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
 	})
+	if len(chosen) == 0 {
+		return nil, nil, wrongUse("%s has no lowering that a call chooses by itself: name one with --lowering", b.Kind())
+	}
 	if len(dtypes) > 0 {
 		before := slices.Clone(chosen)
 		chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool { return !slices.Contains(dtypes, t.DType) })

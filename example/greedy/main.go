@@ -1,6 +1,6 @@
-// Command greedy defines the last step of a language model that decodes greedily: for
-// each row of logits the token with the largest one, how large it is, and how far it is
-// ahead of the next. It holds the results against the reference, bit for bit.
+// Command greedy defines the last step of greedy decoding: for each row of logits, the
+// token with the largest logit, that logit, and its margin over the next one. It compares
+// the results with the reference, bit for bit.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // Greedy picks the first token with the largest logit. A row with a NaN gives the
-// token of the first NaN, and NaN for the rest: a broken model shows.
+// token of the first NaN, and NaN for the other outputs, so that a broken model is seen.
 var Greedy = def.Must(def.Rowwise("greedy", func(b *def.Builder) {
 	logits := b.In("logits")
 	best := def.RowArgMax(logits).As("best")

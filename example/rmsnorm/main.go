@@ -1,6 +1,6 @@
 // Command rmsnorm defines two operations that tokitai does not ship, RMSNorm and
-// SwiGLU, runs them on the CPU, and holds the results against the reference, bit
-// for bit.
+// SwiGLU, runs them on the CPU, and compares the results with the reference, bit for
+// bit.
 package main
 
 import (

@@ -83,8 +83,7 @@ var rooms = []room{
 	{path: "backend/gpu", mustNot: []ban{
 		{"device/gpu/cuda", "what all GPUs share knows none of them"}, {"device/gpu/sim", "what all GPUs share knows none of them"},
 	}},
-	{path: "backend/cuda"},
-	{path: "backend/sim"},
+	{path: "backend/*"},
 	{path: "backend/gputest"},
 	{path: "backend/all"},
 	{path: "op"},

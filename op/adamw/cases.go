@@ -29,7 +29,7 @@ var params = []op.Param{
 	{Name: "copy", Default: "f16", Help: "dtype of the copy, f16 or bf16, in mode master only"},
 }
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",

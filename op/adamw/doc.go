@@ -1,33 +1,32 @@
-// Package adamw is the AdamW optimizer: Adam with decoupled weight decay.
+// Package adamw implements the AdamW optimizer: Adam with decoupled weight decay.
 //
 //	m      = beta1*m + (1-beta1)*grad
 //	v      = beta2*v + (1-beta2)*grad^2
 //	weight = weight - lr*((m/bc1) / (sqrt(v/bc2) + eps) + weight_decay*weight)
 //
-// with bc1 = 1 - beta1^t and bc2 = 1 - beta2^t at step t. [Step] does it for one
-// tensor, an [Optimizer] for a model: it owns m and v and counts the steps.
+// with bc1 = 1 - beta1^t and bc2 = 1 - beta2^t at step t. [Step] updates one tensor.
+// An [Optimizer] updates a model: it owns m and v and counts the steps.
 //
 // # Three ways to store a weight
 //
-// A step changes a weight by about lr. Next to a weight of 1, f16 has no number
-// closer than 2^-11 and bf16 none closer than 2^-8: rounded to nearest, every
-// update below half of that vanishes, at every step, and training stagnates
-// without a sign of it.
+// A step changes a weight by about lr. The nearest neighbour of a weight of 1 is
+// 2^-11 away in f16 and 2^-8 in bf16. With rounding to nearest, every update below
+// half of that is lost, at every step, and training silently stagnates.
 //
 //	inplace     the weight is rounded to its own format. Right for f32; with 16 bits
-//	            it stagnates, and serves for comparison, not for training.
+//	            it stagnates, and is for comparison, not for training.
 //	master      the weight is f32 and keeps every update; a 16-bit copy for the model
-//	            is written in the same pass. 4 bytes more for each weight.
-//	stochastic  the weight has 16 bits and is rounded up or down at random, with the
-//	            probability that makes it right on average: small updates count, at
-//	            the price of noise of one unit in the last place a step. The random
+//	            is written in the same pass. Takes 4 more bytes per weight.
+//	stochastic  the weight has 16 bits and is rounded up or down at random, with
+//	            probabilities that make it right on average: small updates count, at
+//	            the price of noise of one unit in the last place per step. The random
 //	            words are Philox 4x32-10 with the seed as key and (element, tensor, t)
 //	            as counter: the same on every device, and repeatable.
 //
-// The number of a tensor is its place in the list that an [Optimizer] was made
-// with; adamw.step_all, which has names alone, numbers its tensors from 0 in the
-// sorted order of their names. So another list, or a tensor more or renamed, gives
-// other random words in mode stochastic, and changes nothing in the other modes.
+// The number of a tensor is its position in the list given to an [Optimizer];
+// adamw.step_all numbers its tensors from 0 in the sorted order of their names. So
+// another list, or a tensor that is added or renamed, gives other random words in
+// mode stochastic. The other modes are not affected.
 //
 // # How it is computed
 //
@@ -38,10 +37,10 @@
 //	d  = sqrt(v') * (1/sqrt(bc2)) + eps
 //	w' = w - ((lr/bc1) * (m'/d) + (lr*weight_decay)*w)
 //
-// What depends on the step alone is computed in binary64 on the host and rounded
-// once: 1-beta (taken from a beta already rounded to binary32, 0.001 would be off
-// by 1.3e-5), lr/bc1, 1/sqrt(bc2) and lr*weight_decay. bc comes from a power in
-// double-double arithmetic, since 1 - beta^t cancels while t is small.
+// Values that depend only on the step are computed in binary64 on the host and
+// rounded once: 1-beta (computed from a beta already rounded to binary32, 0.001
+// would have a relative error of 1.3e-5), lr/bc1, 1/sqrt(bc2) and lr*weight_decay. bc
+// is computed with double-double powers, since 1 - beta^t cancels while t is small.
 //
 // # adamw.step
 //

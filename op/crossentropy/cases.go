@@ -5,7 +5,7 @@ import (
 	"tokitai/op"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{{
 	Name: "crossentropy", Summary: "cross-entropy loss of each row, and the gradient of its logits",
 	Definitions: []*def.Definition{Definition}, Bounds: bounds,

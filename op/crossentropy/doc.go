@@ -1,25 +1,23 @@
-// Package crossentropy is the loss of a classifier and the gradient of its
-// logits, in one operation.
+// Package crossentropy computes the cross-entropy loss and the gradient of the
+// logits in one operation.
 //
 //	loss[r]      = log sum exp(logits[r,c] - max) - (logits[r,label] - max)
 //	dlogits[r,c] = scale * (softmax(logits)[r,c] - (c == label))
 //
 // # How it is computed
 //
-// In binary32, with the row's maximum subtracted first: exponentials cannot
-// overflow, and the largest is exactly 1, so the sum is at least 1 and its
+// Arithmetic is binary32. The row's maximum is subtracted first, so exponentials do
+// not overflow and the largest is exactly 1; the sum is at least 1 and its
 // logarithm at least 0. The label's distance to the maximum is added to that
-// logarithm, two numbers of the same sign; (max + log sum) - logits[label] would
-// cancel instead. The probabilities are those of softmax.forward before they are
-// stored: e times one reciprocal of the sum per row. So the gradient is rounded
-// to storage once, however small it is.
+// logarithm: both are non-negative, whereas (max + log sum) - logits[label] would
+// cancel. The probabilities are those of softmax.forward before they are stored, e
+// times one reciprocal of the sum per row, so the gradient is rounded only once.
 //
-// A loss near 0 is accurate to 2^-24, not to a share of itself: the sum is then
-// close to 1, and rounded there.
+// A loss near 0 has an absolute accuracy of 2^-24, not a relative one: the sum is
+// then close to 1, and rounded there.
 //
-// Both results come from one call, and the gradient may replace the
-// logits. The loss is f32 for every format of logits. A mean over rows is scale =
-// 1/R; rows that do not count carry the label ignore.
+// The gradient may replace the logits. The loss is f32 for every format of logits.
+// For a mean over R rows set scale = 1/R. Rows with the label ignore are ignored.
 //
 // # crossentropy
 //

@@ -13,7 +13,7 @@ import (
 	"tokitai/tensor"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
 		Name: "embedding.forward", Summary: "rows of a table by index, bit for bit",

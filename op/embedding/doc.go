@@ -8,21 +8,21 @@
 //
 // Forward copies bits: no value is interpreted.
 //
-// Backward is a sum of as many terms as an index has occurrences. Added with one
-// rounding each, as atomic additions do, the result would depend on the order in
-// which threads arrive, and a large sum would stall: 2048 + 1 is 2048 in f16. Here
-// the order is fixed or cannot matter. Every f16 is an integer multiple of 2^-24,
-// so a sum of f16 is an integer, kept exactly, whatever the order; it is rounded
-// once, when it is stored. bf16 and f32 span too many exponents for that: their
-// occurrences are added in binary32 in ascending order of q, in chunks of 64 that
-// each begin at +0, and the sums of the chunks are added in ascending order. An
-// error grows with the number of chunks plus 64, not with that of occurrences.
+// Backward adds one term for each occurrence of an index. Atomic additions would
+// round every time, in the order in which threads arrive, and a large sum would
+// stop growing: 2048 + 1 is 2048 in f16. Here the order is fixed or does not
+// matter. Every f16 is an integer multiple of 2^-24, so sums of f16 are kept
+// exactly, as integers, and rounded once when they are stored. bf16 and f32 span too
+// many exponents for that: their terms are added in binary32 in ascending order of
+// q, in chunks of 64 that each begin at +0, and the sums of the chunks are added in
+// ascending order. The error grows with the number of chunks plus 64, not with the
+// number of terms.
 //
-// dweight may be f32 where dout has 16 bits. Accumulate adds to the dweight that
-// is there, Backward overwrites all of it.
+// dweight may be f32 where dout has 16 bits. Accumulate adds to dweight,
+// Backward overwrites all of it.
 //
 // Indices are checked before anything is written. The error names the first bad
-// one; with bad_index=skip it gives zeros and contributes nothing.
+// index. With bad_index=skip a bad index gives zeros, or contributes nothing.
 //
 // # embedding.forward
 //

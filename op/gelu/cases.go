@@ -5,7 +5,7 @@ import (
 	"tokitai/op"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
 		Name: "gelu.forward", Summary: "Gaussian error linear unit, tanh approximation",

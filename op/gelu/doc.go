@@ -1,15 +1,15 @@
-// Package gelu is the Gaussian error linear unit in the form with tanh, and its
-// gradient.
+// Package gelu computes the Gaussian error linear unit in its tanh approximation,
+// and its gradient.
 //
 //	y  = x/2 * (1 + tanh(t/2)) = x * sigmoid(t),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)
 //	dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx)
 //
 // # How it is computed
 //
-// The form with tanh is not computed. Where x is negative, 1 + tanh cancels, and
-// in the gradient 1 - tanh^2 does: beyond x = -5 nothing is left but the rounding
-// errors. The logistic form has no such difference. With a = |x| and one
-// exponential that cannot overflow,
+// The expression with tanh is not used. For negative x, 1 + tanh cancels, and so
+// does 1 - tanh^2 in the gradient: below x = -5 only rounding errors are left. The
+// logistic form has no such difference. With a = |x| and one exponential that
+// cannot overflow,
 //
 //	e = exp(-t(a)),  r = 1/(1+e)
 //	sigmoid(t) = r for x >= 0,  e*r for x < 0
@@ -19,12 +19,12 @@
 //
 //	r*(1 + e*h) for x >= 0,  r*(e - e*h) for x < 0
 //
-// where only the zero of the derivative, near x = -0.75, cancels. a is held at 11,
-// where e is zero already, so that the largest numbers and the infinities meet no
-// 0*Inf. Arithmetic is binary32 throughout, storage rounds once, at the end. The
-// error before storage is that of t, some 3 roundings of a number up to 100 in the
-// far tail, plus a few roundings; the tests hold every f16 and bf16 input against
-// an enclosure of the truth with that bound.
+// where only the zero of the derivative, near x = -0.75, cancels. a is limited to
+// 11, where e is already zero, so that large numbers and infinities do not give
+// 0*Inf. Arithmetic is binary32, and the result is rounded once when it is stored.
+// The error before that is the error of t, some 3 roundings of a number up to 100 in
+// the far tail, plus a few roundings. The tests check this bound for every f16 and
+// bf16 input against an enclosure of the truth.
 //
 // # gelu.forward
 //

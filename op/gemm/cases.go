@@ -12,7 +12,7 @@ import (
 	"tokitai/tensor"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	operation("matrix product", ForwardDefinition, ForwardAccumulateDefinition),
 	operation("gradient of the left operand", GradADefinition, GradAAccumulateDefinition),

@@ -1,5 +1,5 @@
-// Package gemm is the matrix product and its two gradients, of any size, set or
-// added to the old result.
+// Package gemm computes matrix products and their two gradients. Results overwrite
+// the output or are added to it.
 //
 //	C  = A·B    (+ C)     Forward,  ForwardAccumulate
 //	dA = dC·Bᵀ  (+ dA)    GradA,    GradAAccumulate
@@ -7,23 +7,23 @@
 //
 // # How it is computed
 //
-// A sum of products has no single right rounding, so a product says which one it
-// has: its model. Under the model fma, which every device offers and policy same
-// demands, each element of the result is one chain of fused multiply-adds in
+// Hardware rounds sums of products in different ways; the model of a lowering says
+// which one it uses. Under the model fma, which every device has and policy same
+// requires, each element of the result is one chain of fused multiply-adds in
 // binary32,
 //
 //	acc = fma(left, right, acc)
 //
 // with the summed index (K; N for dA, M for dB) ascending, and one rounding to
-// storage at the end. Every product is exact before it is added, and tiles, blocks
-// and threads change nothing, as each chain stays in order: the same bits
-// everywhere. Results in f32 lose nothing at the store, so that a long product may
-// be cut along the summed index and accumulated, with the same bits.
+// storage at the end. Every product is exact before it is added. Tiles, blocks and
+// threads keep each chain in order, so they do not change a bit. Storing f32 does
+// not round, so a long product may be split along the summed index and accumulated,
+// with the same bits.
 //
-// Other models belong to other units: mma(L,F) is a tensor core that adds L exact
-// products at a time, aligned at the largest exponent and truncated to F bits
-// toward zero, so its sums lean toward zero. A lowering states its model, and is
-// held to the model's bits. The error of the chain is at most K roundings of
+// Other models describe other hardware: mma(L,F) is a tensor core that adds L exact
+// products at a time, aligned at the largest exponent and truncated toward zero to
+// F bits, so its sums are biased toward zero. A lowering declares its model and must
+// reproduce the model's bits. The error of the chain is at most K roundings of
 // 2^-24 times the sum of the products' absolute values.
 //
 // # gemm.forward

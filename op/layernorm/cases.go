@@ -5,7 +5,7 @@ import (
 	"tokitai/op"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
 		Name: "layernorm.forward", Summary: "normalizes each row to mean 0 and variance 1, then scales and shifts by column",

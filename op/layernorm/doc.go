@@ -1,31 +1,30 @@
-// Package layernorm gives each row of a matrix mean 0 and variance 1, then a scale
-// and a shift for each column; and the gradients of that.
+// Package layernorm normalizes each row of a matrix to mean 0 and variance 1, scales
+// and shifts it by column, and computes the gradients of that.
 //
 //	y[r,c]  = (x[r,c] - mean[r]) * rstd[r] * gamma[c] + beta[c]
 //	rstd[r] = 1 / sqrt(variance[r] + eps)
 //
 // # How it is computed
 //
-// In binary32, in two passes. The first takes the mean of the differences to the
-// row's first element, the second the variance of what is left:
+// In binary32, in two passes. The first computes the mean of the differences to the
+// row's first element, the second the variance around that mean:
 //
 //	shifted = x - x[r,0],  shift = sum shifted / C
 //	centred = shifted - shift,  variance = sum centred^2 / C
 //	y = fma(centred * rstd, gamma, beta),  mean = x[r,0] + shift
 //
-// The one-pass form, the mean of squares less the square of the mean, loses twice
-// as many digits as the mean has more than the deviation; here a mean far from
-// zero costs nothing, since x - x[r,0] is then exact or nearly so. The variance is
-// that of the population (divided by C). mean and rstd are stored as f32, and are
-// what Backward needs.
+// The one-pass form, the mean of squares minus the square of the mean, loses digits
+// when the mean is much larger than the deviation. Here a mean far from zero costs
+// nothing, since x - x[r,0] is then exact or nearly so. The variance is that of the
+// population (divided by C). mean and rstd are stored as f32 for Backward.
 //
-// The gradient of x works on rows, those of gamma and beta are sums over columns:
+// The gradient of x is computed by rows; those of gamma and beta are column sums:
 //
 //	xhat = (x - mean) * rstd,  t = dy * gamma
 //	dx = (t - sum t/C - xhat * (sum t*xhat / C)) * rstd
 //	dgamma = sum over r of dy*xhat,  dbeta = sum over r of dy
 //
-// The shape of every sum depends on R and C alone (num.RowLanes, num.ColLanes), so
+// The order of every sum depends on R and C alone (num.RowLanes, num.ColLanes), so
 // the result depends neither on the device nor on the number of threads.
 //
 // # layernorm.forward

@@ -13,7 +13,7 @@ import (
 	"tokitai/tensor"
 )
 
-// Operations are what this package offers to the program and the documents. Both
+// Operations lists what this package offers to the program and the documents. Both
 // take any number of tensors of any names, in the order of their names; norm.clip none
 // named total, which is what norm.square_sum gives.
 var Operations = []*op.Operation{

@@ -6,7 +6,7 @@ import (
 	"tokitai/op"
 )
 
-// Operations are what this package offers to the program and the documents.
+// Operations lists what this package offers to the program and the documents.
 var Operations = []*op.Operation{
 	{
 		Name: "softmax.forward", Summary: "turns each row into probabilities",

@@ -1,4 +1,4 @@
-// Package softmax turns the rows of a matrix into probabilities, and takes the
+// Package softmax turns the rows of a matrix into probabilities, and computes the
 // gradient of that.
 //
 //	y[r,c]  = exp(x[r,c] - max) / sum exp(x[r,c] - max)
@@ -6,20 +6,19 @@
 //
 // # How it is computed
 //
-// Everything happens in binary32; storage rounds once, at the end. The forward
-// operation subtracts the row's maximum, so that no exponential overflows and the
-// largest is exactly 1, adds the exponentials as they are, and multiplies each by
-// one reciprocal of the sum per row:
+// Arithmetic is binary32, and the result is rounded once when it is stored. The
+// forward operation subtracts the row's maximum, so that no exponential overflows
+// and the largest is exactly 1, adds the exponentials, and multiplies each of them
+// by one reciprocal of the sum per row:
 //
 //	e = exp(x - max)        one rounding in the difference, at most 1 ulp in exp
 //	y = e * (1 / sum e)     three roundings, then the one to storage
 //
 // Rounding e to storage before dividing, as is often done, would round twice and
-// leave small probabilities with the few bits of a subnormal. The backward
-// operation takes y as it was stored: its gradient is that of the values that the
-// rest of the model has seen.
+// leave small probabilities only the few bits of a subnormal. The backward
+// operation uses y as it was stored, because the rest of the model saw those values.
 //
-// Sums have a shape that depends on C alone (num.RowLanes), so the result depends
+// The order of a sum depends on C alone (num.RowLanes), so the result depends
 // neither on the device nor on the number of threads.
 //
 // # softmax.forward

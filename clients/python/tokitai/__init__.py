@@ -1,12 +1,12 @@
-"""tokitai from Python: operations whose results are fixed to the bit, one's own among them.
+"""Deep-learning operations with the same bits on every machine, including operations you define.
 
     import tokitai
 
     rmsnorm = tokitai.define(text)              # the language: docs/definitions.md
     y = rmsnorm(x=x, gamma=gamma)["y"]          # arrays in, a Tensor out
 
-define starts a process that computes when it is first called, and ends it with the program; Client gives control over
-that. All of tokitai_client.py, which needs nothing but the standard library, can be imported from here."""
+define starts a process on first use and ends it with the program; use Client to control that. Everything in
+tokitai_client.py, which needs only the standard library, can be imported from here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _client: Optional[Client] = None
 
 
 def client() -> Client:
-    """The client that define uses: started when it is first needed, and again when its process has died."""
+    """Returns the client that define uses. It is started on first use, and again if its process has died."""
     global _client
     with _lock:
         if _client is not None and not _client.is_alive:
@@ -79,8 +79,8 @@ def client() -> Client:
 
 
 def define(text: Union[str, bytes]) -> Operation:
-    """A definition from its text, to be called with arrays by name. A mistake in the text raises DefinitionError, which
-    has its line and column. The operation outlives the death of its process: the next call starts another."""
+    """Makes an operation from the text of its definition. Call it with arrays by name. A mistake in the text raises
+    DefinitionError, with line and column. If the process dies, the next call starts another."""
     return Operation(text, client)
 
 
