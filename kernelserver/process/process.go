@@ -186,17 +186,17 @@ func (c *Child) wait(words *os.File, copied <-chan struct{}) {
 	close(c.done)
 }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (c *Child) PID() int { return c.process.Pid }
 
-// Stdin is the host's end of the child's standard input, nil without pipes.
+// Stdin returns the host's end of the child's standard input, nil without pipes.
 func (c *Child) Stdin() *os.File { return c.stdin }
 
-// Stdout is the host's end of the child's standard output, nil without pipes.
+// Stdout returns the host's end of the child's standard output, nil without pipes.
 // What the child wrote before it died can still be read, until Close.
 func (c *Child) Stdout() *os.File { return c.stdout }
 
-// Done is closed when the child has ended and its last words are known.
+// Done returns closed when the child has ended and its last words are known.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
 // Status tells how the child ended, with code 0 where it ended well. It is nil
@@ -220,7 +220,7 @@ func (c *Child) Wait() error {
 	return nil
 }
 
-// LastWords is the end of what the child has written on its standard error so
+// LastWords returns the end of what the child has written on its standard error so
 // far, as [ExitError] has it.
 func (c *Child) LastWords() []string { return c.words.lines() }
 

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Self is the path by which this very program can be started again. It leads to
+// Self returns the path by which this very program can be started again. It leads to
 // the file that runs, which the system holds open, even where another one has
 // taken its name or it has been deleted. It cannot have been changed either: the
 // system refuses writes to a file that runs.

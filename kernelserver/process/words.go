@@ -50,7 +50,7 @@ func (l *lastWords) add(p []byte) {
 	}
 }
 
-// lines is what was kept. A line whose beginning is gone is left out, unless
+// lines returns what was kept. A line whose beginning is gone is left out, unless
 // nothing else is there.
 func (l *lastWords) lines() []string {
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (l *lastWords) lines() []string {
 	return lines
 }
 
-// printable is the text with everything escaped that would not print as itself:
+// printable returns the text with everything escaped that would not print as itself:
 // control characters, invisible ones, bytes that are not UTF-8.
 func printable(text string) string {
 	var b strings.Builder

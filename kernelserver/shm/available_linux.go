@@ -19,7 +19,7 @@ func outOfMemory(asked int64) error {
 	return &device.OutOfMemoryError{Device: deviceName, Asked: asked, Free: free}
 }
 
-// available is how many bytes can be allocated without anything being killed for
+// available returns how many bytes can be allocated without anything being killed for
 // them: of the machine, and of the control groups that hold this process.
 func available() (bytes int64, isKnown bool) {
 	meminfo, err := fields("/proc/meminfo")
@@ -80,7 +80,7 @@ func controlGroups(cgroup string) []group {
 	return groups
 }
 
-// available is the limit of a group less what is used in it. Files that are
+// available returns the limit of a group less what is used in it. Files that are
 // merely cached make room when they must.
 func (g group) available() int64 {
 	limit, err := number(path.Join(g.folder, g.files.limit))

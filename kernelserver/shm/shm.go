@@ -79,7 +79,7 @@ type Region struct {
 // IsSame reports whether two regions that [Open] returned are the same memory.
 func (r *Region) IsSame(other *Region) bool { return r.identity == other.identity }
 
-// Bytes is the memory. Its length is what a peer must be told to pass to
+// Bytes returns the memory. Its length is what a peer must be told to pass to
 // [Open]. Neither it nor a slice of it may be used after [Region.Close]: the
 // addresses are gone then, and whoever uses them faults.
 func (r *Region) Bytes() []byte {
@@ -88,7 +88,7 @@ func (r *Region) Bytes() []byte {
 	return r.memory
 }
 
-// FD is the descriptor to send to a peer, valid until [Region.Close]. It is -1
+// FD returns the descriptor to send to a peer, valid until [Region.Close]. It is -1
 // for a region that [Open] returned and for a closed one.
 func (r *Region) FD() int {
 	r.mu.Lock()
