@@ -91,7 +91,7 @@ type AddressedBuffer interface {
 	Pointer() uint64
 }
 
-// Queue runs work in the order it was given.
+// Queue runs work in submission order.
 type Queue interface {
 	Device() Device
 

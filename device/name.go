@@ -9,13 +9,13 @@ import (
 // NoNumber is the number of a device whose name has none.
 const NoNumber = -1
 
-// maxNumber is far above any machine's number of devices; it keeps numbers within the
-// 32 bits that drivers take.
+// maxNumber is far above any machine's number of devices, and fits in the 32 bits that
+// drivers take.
 const maxNumber = 65535
 
-// ParseName splits a device's name into its kind and the number behind the colon, or
-// NoNumber: "cpu", "cuda:0", "sim:64". It knows no kinds: whether there is such a device
-// is for those to say who can open one. The error is a NoDeviceError.
+// ParseName splits a device name such as "cpu", "cuda:0" or "sim:64" into its kind and the
+// number after the colon, or NoNumber. It does not check that the kind or the device
+// exists. The error is a NoDeviceError.
 func ParseName(name string) (kind string, number int, err error) {
 	kind, digits, hasNumber := strings.Cut(name, ":")
 	refuse := func(format string, args ...any) (string, int, error) {

@@ -34,7 +34,7 @@ import (
 type Tensor struct {
 	buffer device.Buffer
 	host   device.HostBuffer // the buffer again where the host can address it, else nil
-	at     uint64            // the buffer's address where its device has its own, else 0
+	at     uint64            // the buffer's device address, 0 if the host can address the buffer
 	dtype  num.DType
 	shape  []int
 	rows   int
@@ -71,7 +71,7 @@ func allocate(op string, dev device.Device, d num.DType, elems int, shape []int)
 	return t, nil
 }
 
-// setBuffer puts t into a buffer.
+// setBuffer sets the buffer that holds t.
 func (t *Tensor) setBuffer(b device.Buffer) {
 	t.buffer = b
 	switch b := b.(type) {
@@ -82,8 +82,8 @@ func (t *Tensor) setBuffer(b device.Buffer) {
 	}
 }
 
-// countElements refuses what is no dtype, and shapes that are empty or whose size
-// in bytes overflows.
+// countElements returns the number of elements of a shape. It returns an error
+// for an unknown dtype, a size below 1, or a byte count that overflows.
 func countElements(op string, d num.DType, shape []int) (int, error) {
 	if d.Size() == 0 {
 		return 0, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32 or i32"}
@@ -195,8 +195,8 @@ func (t *Tensor) Offset() int64 {
 	return t.offset
 }
 
-// Pointer returns the address of the first element in the memory of a device that the
-// host cannot address; 0 where the host can.
+// Pointer returns the device address of the first element, or 0 if the host can address
+// it.
 func (t *Tensor) Pointer() uint64 {
 	if t == nil || t.at == 0 {
 		return 0
@@ -204,7 +204,7 @@ func (t *Tensor) Pointer() uint64 {
 	return t.at + uint64(t.offset)
 }
 
-// Device is where the tensor lies.
+// Device returns the device that holds the tensor.
 func (t *Tensor) Device() device.Device {
 	if t == nil || t.buffer == nil {
 		return nil

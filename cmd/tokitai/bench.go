@@ -88,8 +88,8 @@ measured is still printed.`,
 	return c
 }
 
-// cases lists what to measure. Every name has to mean some; leftOut are the operations
-// of a group that have none in the formats that are asked for.
+// cases returns the cases to measure. Every name must have some; leftOut are the
+// operations of a group that have none in the wanted formats.
 func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Case, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {
@@ -177,7 +177,7 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 	return sizes, nil
 }
 
-// open opens the device, the CPU with a number of workers.
+// open opens the device, the CPU with the wanted number of workers.
 func (f *benchFlags) open() (engine.Device, error) {
 	if err := checkDevice(f.device); err != nil {
 		return nil, err

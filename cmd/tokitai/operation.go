@@ -163,8 +163,7 @@ func parseDTypes(names []string) ([]num.DType, error) {
 // deviceNames lists common device names, for completion.
 var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64"}
 
-// backendOf returns the backend of the device that a flag names, the CPU's for a name that
-// is wrong.
+// backendOf returns the backend of a device name, or the CPU's if the name is invalid.
 func backendOf(name string) engine.Backend {
 	if b, _, err := backends.Parse(name); err == nil {
 		return b

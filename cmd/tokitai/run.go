@@ -355,8 +355,8 @@ func (f *runFlags) parameters(o *op.Operation) (*op.Values, []engine.Option, err
 	return values, options, err
 }
 
-// demanded resolves --lowering, which is a name or an id: softmax.forward/cpu.rowwise.
-// An id's definition is returned too where it is not simply the operation.
+// demanded resolves --lowering, which is a name or an id: softmax.forward/cpu.rowwise. It
+// also returns the id's definition if that differs from the operation.
 func (f *runFlags) demanded(b engine.Backend, o *op.Operation) (name, definition string, err error) {
 	if f.lowering == "" {
 		return "", "", nil

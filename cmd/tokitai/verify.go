@@ -42,7 +42,7 @@ type verifyFlags struct {
 	json                          bool
 }
 
-// verifyTargets lists what there is to verify on a backend.
+// verifyTargets returns all targets of a backend; tests replace it.
 var verifyTargets = func(b engine.Backend) []*verify.Target { return verify.Targets(all.Operations, b) }
 
 func newVerify() *cobra.Command {
@@ -365,8 +365,8 @@ func programSHA256() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// targets lists what the command line names, and the definitions of it that --dtype
-// leaves nothing of.
+// targets returns the targets that the command line names, and the definitions that have
+// none because of --dtype.
 func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verify.Target, leftOut []string, err error) {
 	dtypes, err := parseDTypes(f.dtypes)
 	if err != nil {

@@ -77,7 +77,7 @@ func New(o Options) (*Device, error) {
 // Call it before d is used.
 func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
-// Name is "cpu".
+// Name returns "cpu".
 func (d *Device) Name() string { return Name }
 
 // Kind returns "cpu".

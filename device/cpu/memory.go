@@ -167,7 +167,7 @@ type Buffer struct {
 
 var _ device.HostBuffer = (*Buffer)(nil)
 
-// Device is the host.
+// Device returns the host.
 func (b *Buffer) Device() device.Device { return b.device.outer }
 
 // Bytes returns the size, also of a closed buffer.

@@ -37,7 +37,7 @@ type Options struct {
 	Sync bool
 }
 
-// Device is a GPU. Make it with Open.
+// Device is a GPU. Use Open to open one.
 type Device struct {
 	table      *driver.Table
 	index      int
@@ -101,7 +101,7 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 // Call it before d is used.
 func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
-// Name is the device's spelling: "cuda:0", "sim", "sim:64".
+// Name returns the device's name: "cuda:0", "sim", "sim:64".
 func (d *Device) Name() string { return d.name }
 
 // Kind returns the driver's kind: "cuda", "sim".

@@ -278,7 +278,7 @@ type Buffer struct {
 
 var _ device.Buffer = (*Buffer)(nil)
 
-// Device is where the buffer lies.
+// Device returns the device that owns the buffer.
 func (b *Buffer) Device() device.Device { return b.device.outer }
 
 // Bytes returns the size, also of a closed buffer.

@@ -51,7 +51,7 @@ func (d *Device) Load(s compile.Source, entries ...string) (*Module, error) {
 // Compiler returns the compiler that Load uses.
 func (d *Device) Compiler() (compile.Compiler, error) { return d.table.Compiler() }
 
-// LoadProgram loads what has been compiled for this device's architecture.
+// LoadProgram loads a program that was compiled for this device's architecture.
 func (d *Device) LoadProgram(name string, program *compile.Program, entries ...string) (*Module, error) {
 	m := &Module{device: d, name: name, functions: map[string]*Function{}, program: program}
 	d.mu.Lock()

@@ -64,7 +64,7 @@ func (d *Device) newQueue(o QueueOptions) (*Queue, error) {
 	return q, nil
 }
 
-// Device is where the queue's work runs.
+// Device returns the queue's device.
 func (q *Queue) Device() device.Device { return q.device.outer }
 
 // Use says how a call uses a buffer.

@@ -57,8 +57,8 @@ func needsMemory(t *testing.T, dev *backendgpu.Device, bytes int64) {
 	}
 }
 
-// repeated is a tensor of rows of a pattern again and again, made on the device. The
-// rows lie stride elements apart; what is between them is 0.
+// repeated returns a tensor that repeats the rows of a pattern, made on the device. The
+// rows are stride elements apart, with zeros between them.
 func repeated(t *testing.T, dev *backendgpu.Device, pattern num.Array, rows, stride int) *tensor.Tensor {
 	t.Helper()
 	size := pattern.DType.Size()

@@ -1,11 +1,12 @@
-// Command benchmark measures the ways to a kernel in another process, each against the
-// same call in this one and in the same run:
+// Command benchmark measures the ways to call a kernel in another process, each against
+// the same call in this process in the same run:
 //
 //	go run ./kernelserver/benchmark             # the table
 //	go run ./kernelserver/benchmark -model 8e8  # a step of AdamW on a whole model, once
 //
 // Every result is compared with that of this process, bit for bit. The program is its own
-// kernel process, by both the protocol over a socket and the formats over standard input and output.
+// kernel process, both for the protocol over a socket and for the formats over standard
+// input and output.
 package main
 
 import (

@@ -16,13 +16,13 @@ import (
 	"tokitai/tensor"
 )
 
-// modelTensors is how many tensors a model has: half of them matrices, half of them
-// vectors of their rows.
+// modelTensors is the number of tensors of a model: half of them matrices, half of them
+// vectors with an element per row.
 const modelTensors = 808
 
 const modelWidth = 1024
 
-// model is a model's weights, and gradients, with an optimizer.
+// model is the weights and gradients of a model, with an optimizer.
 type model struct {
 	q         *engine.Queue
 	optimizer *adamw.Optimizer
@@ -31,7 +31,8 @@ type model struct {
 	elements  int
 }
 
-// newModel has weights and moments on the queue's device, and gradients on another.
+// newModel returns a model with weights and moments on the queue's device and gradients on
+// another.
 func newModel(q *engine.Queue, gradsOn device.Device, parameters int) (*model, error) {
 	m := &model{q: q}
 	columns := max(1, (parameters/(modelTensors/2)-modelWidth)/modelWidth)
@@ -66,7 +67,7 @@ func newModel(q *engine.Queue, gradsOn device.Device, parameters int) (*model, e
 	return m, err
 }
 
-// hash fetches all weights.
+// hash copies all weights to the host and returns their SHA-256.
 func (m *model) hash() (string, error) {
 	h := sha256.New()
 	for _, w := range m.weights {
@@ -139,7 +140,8 @@ func stepModel(parameters int) error {
 	return nil
 }
 
-// printMemory tells what a process takes, and has taken at most, where the system tells.
+// printMemory prints the current and the peak memory use of a process, if the system
+// reports them.
 func printMemory(pid int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 	"tokitai/engine"
 )
 
-// caller is a call that can be made again and again.
+// caller is a call that can be repeated.
 type caller interface {
 	run() error
 	result() ([]byte, error)
 	close()
 }
 
-// way is a way to a kernel.
+// way is one way to call a kernel.
 type way struct {
 	name    string
 	callers int
 	open    func() (caller, error)
 }
 
-// table measures all ways, tiny and large, and prints them.
+// table measures all ways with tiny and large tensors and prints the results.
 func table(budget time.Duration, isQuick bool) error {
 	p, err := openPools()
 	if err != nil {
@@ -147,7 +147,7 @@ func rate(callers []caller, budget time.Duration) (float64, error) {
 	return float64(count.Load()) / time.Since(begin).Seconds(), nil
 }
 
-// compare holds a result against that of the first way, or makes it that.
+// compare compares a result with that of the first way. The first call sets it.
 func compare(c caller, want *[]byte) error {
 	got, err := c.result()
 	switch {
@@ -156,14 +156,14 @@ func compare(c caller, want *[]byte) error {
 	case *want == nil:
 		*want = bytes.Clone(got)
 	case !bytes.Equal(got, *want):
-		return errors.New("its result is not that of the call in this process")
+		return errors.New("the result differs from that of the call in this process")
 	}
 	return nil
 }
 
-// speeds prints the speed of the least traffic, as a median of rounds in which all ways
-// take turns, and its share of the first way's. A way that has spent its budget is left
-// out of further rounds.
+// speeds prints the traffic per second, as a median over rounds in which all ways take
+// turns, and its share of the first way's. A way that has used up its budget is left out
+// of further rounds.
 func speeds(budget time.Duration, traffic float64, ways []way) error {
 	const rounds = 10
 	callers := make([]caller, len(ways))

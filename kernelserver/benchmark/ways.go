@@ -19,7 +19,7 @@ import (
 	"tokitai/tensor"
 )
 
-// noise is n values of f16, of magnitudes from 2^-4 to 2^-3.
+// noise returns n values of f16, of magnitudes from 2^-4 to 2^-3.
 func noise(n int, seed uint64) []byte {
 	raw := make([]byte, 2*n)
 	fillNoise(raw, seed)
@@ -58,7 +58,7 @@ func (s *softmaxCall) close() {
 	s.y.Close()
 }
 
-// hyper holds numbers that the binary format of AdamW can hold.
+// hyper are parameters that the binary format of AdamW can represent.
 var hyper = adamw.Hyper{LR: 0x1p-10, Beta1: 0.875, Beta2: 1 - 0x1p-10, Eps: 0x1p-27, WeightDecay: 0x1p-7}
 
 // adamwCall is a step of n weights in f16. Each run starts from the state of the run
@@ -70,8 +70,8 @@ type adamwCall struct {
 	t     int
 }
 
-// newAdamW has the state on one device and the gradient on another, which the queue
-// reaches too.
+// newAdamW returns a call with the state on one device and the gradient on another, which
+// the queue can also use.
 func newAdamW(q *engine.Queue, stateOn, gradOn device.Device, n int) (*adamwCall, error) {
 	a := &adamwCall{q: q}
 	var err error
@@ -107,13 +107,13 @@ func newStdioServer(kernel string) (*kernelserver.StdioProgram, error) {
 	return kernelserver.NewStdioProgram(nil, self, stdioRole, kernel, "server"), err
 }
 
-// stdioCall asks a kernel over standard input and output: a server, or a process of its
-// own each time.
+// stdioCall calls a kernel over standard input and output: a server, or a new process
+// each time.
 type stdioCall struct {
 	server  *kernelserver.StdioProgram // nil for a process each time
 	request *stdio.Request
 	last    *stdio.Response
-	carries bool // the state goes back and forth
+	carries bool // the state is sent back and forth
 }
 
 func newStdioSoftmax(isServer bool, rows, cols int) (*stdioCall, error) {
@@ -183,13 +183,13 @@ func (a *stdioCall) close() {
 	}
 }
 
-// pools are the kernel processes of the new protocol: one that shares memory, one that
-// does not.
+// pools are the kernel processes of the protocol: one that shares memory, one that does
+// not.
 type pools struct {
 	pool, inlinePool *kernelserver.Pool
 	shared, inline   *kernelserver.Device
 	sharedQueue      *engine.Queue
-	isolated         *engine.Queue // ordinary tensors, sent by shared memory where they are large
+	isolated         *engine.Queue // ordinary tensors, sent by shared memory if they are large
 	inlined          *engine.Queue // ordinary tensors, sent in frames
 }
 

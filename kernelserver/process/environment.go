@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// What a child gets of its host's environment. A name that ends in * stands for
-// all that begin so.
+// Environment variables that a child inherits. A name that ends in * is a prefix.
 var (
 	inherited = []string{
 		"PATH",
@@ -21,14 +20,14 @@ var (
 	inheritedOnWindows = []string{
 		"LOCALAPPDATA", "USERPROFILE", // os.UserCacheDir, os.UserHomeDir
 		"TEMP", "TMP",
-		"PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "WINDIR", // without which little runs
+		"PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "WINDIR", // few programs run without these
 	}
 )
 
-// Environment returns what a child needs of an environment: where to find
-// programs and libraries, the home, cache and temporary directories, the locale,
-// and what configures devices and this project. Secrets that the host's
-// environment holds stay there.
+// Environment returns the variables of an environment that a child needs: the paths
+// of programs and libraries, the home, cache and temporary directories, the locale,
+// and the settings of devices and of this project. A child gets no other variables,
+// which may hold secrets.
 func Environment(environ []string) []string { return environment(environ, runtime.GOOS) }
 
 func environment(environ []string, system string) []string {
@@ -43,7 +42,7 @@ func environment(environ []string, system string) []string {
 	for _, variable := range environ {
 		name, _, ok := strings.Cut(variable, "=")
 		if system == "windows" {
-			name = strings.ToUpper(name) // names have no case there
+			name = strings.ToUpper(name) // names ignore case there
 		}
 		if ok && slices.ContainsFunc(names, func(pattern string) bool {
 			if prefix, isPrefix := strings.CutSuffix(pattern, "*"); isPrefix {

@@ -1,25 +1,23 @@
-// Package process starts child processes that outlive neither their host nor
-// their use, and keeps what they said last.
+// Package process starts child processes that do not outlive their host, and keeps
+// the end of their standard error.
 //
-// A child ends with its host, however the host ends, by two means:
+// A child ends with its host, however the host ends, for two reasons:
 //
-//   - its input, a pipe or a socket, is closed by the system, and a child must
-//     exit when it reads the end of its input, even while it computes;
-//   - on Linux it is killed besides, which also ends a child that does not read.
-//     That signal fires when the thread dies that started the child, not the
-//     process. So all children are started by one goroutine that keeps its
-//     thread for ever.
+//   - The system closes its input, a pipe or a socket. A child must exit when it
+//     reads the end of its input, even while it computes.
+//   - On Linux the system also kills it, even if it does not read. That signal is
+//     sent when the thread that started the child dies, not the process. So one
+//     goroutine, which never leaves its thread, starts all children.
 //
-// A child is in a process group of its own: Ctrl-C in a terminal reaches the
-// host alone, which decides what becomes of its children.
+// A child has its own process group: Ctrl-C in a terminal reaches only the host,
+// which decides what to do with its children.
 //
-// A child gets descriptors 0 to 2, and 3 where it has a socket. But whatever the
-// host holds without close-on-exec is inherited too, which nothing in the host
-// can prevent without changing descriptors that are not its own. Go's own never
-// are, those of C libraries or of the host's parent may be. So a child's main
-// calls [CloseOthers] first thing.
+// A child gets descriptors 0 to 2, and 3 if it has a socket. It also inherits every
+// descriptor of the host without close-on-exec. Go's descriptors all have the flag;
+// those of C libraries or of the host's parent may not, and the host should not
+// change them. So the child's main calls [CloseOthers] first.
 //
-// The package knows nothing of what children compute or say.
+// The package knows nothing of what children compute or say. Start with Start.
 package process
 
 import (
@@ -40,22 +38,22 @@ type Spec struct {
 	Args    []string // after the program's name
 	Env     []string // the whole environment, a later value winning; nil means Environment(os.Environ())
 
-	// Socket becomes the child's descriptor 3. Start takes it over and closes it
-	// in every case. Host is the host's end, which Close closes to end the child.
+	// Socket becomes the child's descriptor 3. Start always closes it. Host is the
+	// host's end, which Close closes to end the child.
 	Socket *os.File
 	Host   io.Closer
 
-	// HasPipes gives the child pipes as its standard input and output. Otherwise
-	// both lead nowhere.
+	// HasPipes connects the child's standard input and output to pipes, otherwise to
+	// the null device.
 	HasPipes bool
 
-	// Stderr gets what the child writes on its standard error, besides its last
-	// words; nil for nowhere. It must not block for long, or the child does.
+	// Stderr gets a copy of the child's standard error; nil for none. If it blocks,
+	// so does the child.
 	Stderr io.Writer
 }
 
-// Child is a process that was started. Close must be called once it is done with,
-// even when the process has ended by itself.
+// Child is a started process. Close must be called in the end, even if the process
+// has exited by itself.
 type Child struct {
 	program string
 	process *os.Process
@@ -83,7 +81,7 @@ var starter = sync.OnceValue(func() chan<- func() {
 // Start starts a child.
 func Start(spec Spec) (*Child, error) {
 	c := &Child{program: spec.Program, host: spec.Host, done: make(chan struct{})}
-	var theirs, ours []*os.File // to be closed after the start; after its failure
+	var theirs, ours []*os.File // closed after the start; closed if it fails
 	if spec.Socket != nil {
 		theirs = append(theirs, spec.Socket)
 	}
@@ -140,7 +138,7 @@ func Start(spec Spec) (*Child, error) {
 		env = Environment(os.Environ())
 	}
 	attributes := &os.ProcAttr{
-		Env:   (&exec.Cmd{Env: env}).Environ(), // without what a later value replaces
+		Env:   (&exec.Cmd{Env: env}).Environ(), // without duplicates
 		Files: files,
 		Sys:   systemAttributes(),
 	}
@@ -164,11 +162,11 @@ func Start(spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// lastWordsWait is how long the last words of a dead child are waited for. Only a
-// process that the child started and that has not ended can take so long.
+// lastWordsWait is how long to wait for the end of a dead child's standard error. It
+// takes that long only if a process started by the child is still running.
 const lastWordsWait = time.Second
 
-// wait reaps the child and records how it ended.
+// wait waits for the child and records its exit status.
 func (c *Child) wait(words *os.File, copied <-chan struct{}) {
 	state, err := c.process.Wait()
 	select {
@@ -186,21 +184,22 @@ func (c *Child) wait(words *os.File, copied <-chan struct{}) {
 	close(c.done)
 }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (c *Child) PID() int { return c.process.Pid }
 
-// Stdin is the host's end of the child's standard input, nil without pipes.
+// Stdin returns the host's end of the child's standard input, nil without pipes.
 func (c *Child) Stdin() *os.File { return c.stdin }
 
-// Stdout is the host's end of the child's standard output, nil without pipes.
+// Stdout returns the host's end of the child's standard output, nil without pipes.
 // What the child wrote before it died can still be read, until Close.
 func (c *Child) Stdout() *os.File { return c.stdout }
 
-// Done is closed when the child has ended and its last words are known.
+// Done returns a channel that is closed when the child has exited and its last words
+// are known.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Status tells how the child ended, with code 0 where it ended well. It is nil
-// while the child runs.
+// Status returns the child's exit status, also if that is 0. It returns nil while the
+// child runs.
 func (c *Child) Status() *ExitError {
 	select {
 	case <-c.done:
@@ -210,8 +209,8 @@ func (c *Child) Status() *ExitError {
 	}
 }
 
-// Wait waits until the child has ended. It returns an [*ExitError] unless the
-// exit code is 0.
+// Wait waits until the child has exited. It returns an [*ExitError] unless the exit
+// code is 0.
 func (c *Child) Wait() error {
 	<-c.done
 	if c.status.Code != 0 {
@@ -220,12 +219,12 @@ func (c *Child) Wait() error {
 	return nil
 }
 
-// LastWords is the end of what the child has written on its standard error so
-// far, as [ExitError] has it.
+// LastWords returns the last lines of the child's standard error so far, as in
+// [ExitError].
 func (c *Child) LastWords() []string { return c.words.lines() }
 
-// Kill ends the child at once. It does not wait; a child that has ended is left
-// alone, as is a stranger that has got its process id since.
+// Kill kills the child, without waiting. It does nothing if the child has exited, even
+// if another process has its process id.
 func (c *Child) Kill() error {
 	if err := c.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", c.PID(), err)
@@ -233,9 +232,8 @@ func (c *Child) Kill() error {
 	return nil
 }
 
-// Close closes the child's input and kills the child where it has not ended after
-// the grace time. It returns what [Child.Wait] does. Only the first call's grace
-// counts.
+// Close closes the child's input, kills the child if it has not exited after the grace
+// time, and returns what [Child.Wait] returns. Only the first call's grace time counts.
 func (c *Child) Close(grace time.Duration) error {
 	c.closing.Do(func() {
 		if c.stdin != nil {
@@ -259,14 +257,14 @@ func (c *Child) Close(grace time.Duration) error {
 	return c.Wait()
 }
 
-// ExitError is the end of a child.
+// ExitError is the exit status of a child.
 type ExitError struct {
 	Program   string
 	PID       int
-	Code      int       // -1 where a signal ended it
-	Signal    os.Signal // nil where none did
-	LastWords []string  // lines, safe to print
-	Cause     error     // why nothing else is known, or nil
+	Code      int       // -1 if a signal killed it
+	Signal    os.Signal // nil if none did
+	LastWords []string  // last lines of its standard error, safe to print
+	Cause     error     // why the status is unknown, or nil
 }
 
 func (e *ExitError) Error() string {

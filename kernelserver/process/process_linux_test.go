@@ -72,7 +72,7 @@ func inRole(role string) []string {
 	return append(Environment(os.Environ()), roleVariable+"="+role)
 }
 
-// self is a Spec of the test binary in a role, with pipes.
+// self returns a Spec of the test binary in a role, with pipes.
 func self(t *testing.T, role string) Spec {
 	t.Helper()
 	program, err := Self()

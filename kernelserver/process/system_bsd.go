@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Self is the path by which this program can be started again, as long as its
+// Self returns the path by which this program can be started again, as long as its
 // file is not replaced.
 func Self() (string, error) { return os.Executable() }
 

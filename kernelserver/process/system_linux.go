@@ -5,14 +5,13 @@ import (
 	"syscall"
 )
 
-// Self is the path by which this very program can be started again. It leads to
-// the file that runs, which the system holds open, even where another one has
-// taken its name or it has been deleted. It cannot have been changed either: the
-// system refuses writes to a file that runs.
+// Self returns a path by which this very program can be started again, even if its
+// file has been replaced or deleted since. The file cannot have changed: the system
+// refuses writes to a running program.
 func Self() (string, error) {
-	// The child resolves it between fork and exec, when it still runs this
-	// program. A descriptor's path would need a number that survives the moving
-	// of descriptors at that very moment.
+	// The child resolves the path between fork and exec, while it still runs this
+	// program. The path of a descriptor would not do: descriptors are renumbered at
+	// that moment.
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err != nil {
 		return "", err
@@ -20,8 +19,8 @@ func Self() (string, error) {
 	return running, nil
 }
 
-// systemAttributes: Go looks after the signal has been asked for whether the
-// parent has died already.
+// systemAttributes returns the attributes of a child. Go itself handles a parent that
+// dies before the signal is set up.
 func systemAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CloseOthers closes the descriptors above keep that this process has inherited.
-// Call it first thing in main, before any library that is not Go's has opened
-// something.
+// CloseOthers closes the inherited descriptors above keep. Call it first in main,
+// before a C library opens a descriptor.
 //
-// What was inherited has no close-on-exec flag, or exec would have closed it;
-// what the Go runtime and Go's packages have opened since has the flag.
+// Inherited descriptors have no close-on-exec flag, or exec would have closed them;
+// those that Go has opened since have the flag.
 func CloseOthers(keep int) error {
 	entries, err := os.ReadDir(descriptorFolder)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Self is the path by which this program can be started again. Its file cannot be
+// Self returns the path by which this program can be started again. Its file cannot be
 // replaced while it runs, but it can be renamed.
 func Self() (string, error) { return os.Executable() }
 

@@ -11,19 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// lastWordsBytes is how much of a child's standard error is kept.
+// lastWordsBytes is the number of bytes of a child's standard error that are kept.
 const lastWordsBytes = 4 << 10
 
-// lastWords keeps the end of a text.
+// lastWords keeps the end of a child's standard error.
 type lastWords struct {
 	mu    sync.Mutex
 	text  []byte // the last lastWordsBytes, or up to twice as many
-	isCut bool   // the beginning is gone
+	isCut bool   // the beginning is lost
 }
 
-// copy keeps the end of what it reads and forwards all of it, until the end or an
-// error. A child's error output is read whatever becomes of the forwarding:
-// otherwise the child would block.
+// copy reads to the end or an error, keeps the last bytes and forwards all of them. It
+// goes on reading if forwarding fails, since the child would block otherwise.
 func (l *lastWords) copy(from io.Reader, to io.Writer) {
 	buffer := make([]byte, lastWordsBytes)
 	for {
@@ -50,8 +49,8 @@ func (l *lastWords) add(p []byte) {
 	}
 }
 
-// lines is what was kept. A line whose beginning is gone is left out, unless
-// nothing else is there.
+// lines returns the lines kept. It leaves out an incomplete first line, unless that is
+// the only one.
 func (l *lastWords) lines() []string {
 	l.mu.Lock()
 	text, isCut := bytes.Clone(l.text), l.isCut
@@ -76,8 +75,8 @@ func (l *lastWords) lines() []string {
 	return lines
 }
 
-// printable is the text with everything escaped that would not print as itself:
-// control characters, invisible ones, bytes that are not UTF-8.
+// printable returns the text with control characters, invisible ones and bytes that are
+// not UTF-8 escaped.
 func printable(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {

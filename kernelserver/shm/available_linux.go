@@ -19,8 +19,8 @@ func outOfMemory(asked int64) error {
 	return &device.OutOfMemoryError{Device: deviceName, Asked: asked, Free: free}
 }
 
-// available is how many bytes can be allocated without anything being killed for
-// them: of the machine, and of the control groups that hold this process.
+// available returns the number of bytes that can be allocated before the system starts to
+// kill processes: the minimum over the machine and the control groups of this process.
 func available() (bytes int64, isKnown bool) {
 	meminfo, err := fields("/proc/meminfo")
 	if err != nil {
@@ -39,7 +39,7 @@ func available() (bytes int64, isKnown bool) {
 	return max(bytes, 0), true
 }
 
-// groupFiles are the names that a version of control groups gives its files.
+// groupFiles are the file names of a version of control groups.
 type groupFiles struct {
 	limit, used string
 	cached      []string // fields of memory.stat
@@ -56,9 +56,9 @@ type group struct {
 	files  groupFiles
 }
 
-// controlGroups lists the groups that hold this process, given its
-// /proc/self/cgroup: of either version, from the innermost outwards. Some of the
-// folders may not be there.
+// controlGroups returns the control groups of this process, given the text of
+// /proc/self/cgroup: of both versions, innermost first. Some of the folders may not
+// exist.
 func controlGroups(cgroup string) []group {
 	var groups []group
 	for line := range strings.Lines(cgroup) {
@@ -80,8 +80,8 @@ func controlGroups(cgroup string) []group {
 	return groups
 }
 
-// available is the limit of a group less what is used in it. Files that are
-// merely cached make room when they must.
+// available returns the unused part of a group's limit. Cached files count as unused,
+// since the system evicts them when needed.
 func (g group) available() int64 {
 	limit, err := number(path.Join(g.folder, g.files.limit))
 	if err != nil {
@@ -108,7 +108,7 @@ func number(file string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// fields reads lines of a name and a number.
+// fields reads a file of lines with a name and a number.
 func fields(file string) (map[string]int64, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Conn cannot be had on this system: whatever makes one fails.
+// Conn is not supported on this system.
 type Conn struct{}
 
 var errNoConn = &Error{Op: "connect", Reason: ErrUnsupported}
@@ -22,7 +22,7 @@ func FromFD(fd int) (*Conn, error) { return nil, errNoConn }
 // Read fails.
 func (c *Conn) Read(p []byte) (int, error) { return 0, errNoConn }
 
-// TakeFD has none.
+// TakeFD returns none.
 func (c *Conn) TakeFD() (fd int, ok bool) { return -1, false }
 
 // Write fails.

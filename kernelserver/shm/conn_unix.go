@@ -14,23 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxWaiting is how many received descriptors may wait to be taken.
+// maxWaiting is the maximum number of received descriptors that are not yet taken.
 const maxWaiting = 16
 
 // Conn is one end of a pair of Unix stream sockets. One goroutine may read while
 // others write; writes do not interleave.
 //
-// A descriptor belongs to the frame with whose first byte it was sent. It
-// arrives no later than that byte, and descriptors arrive in the order in which
-// they were sent. So whoever reads frames in their order, through whatever
-// buffer, takes with [Conn.TakeFD] as many descriptors as a frame announces and
-// gets its own.
+// A descriptor is sent with the first byte of its frame. It arrives no later than
+// that byte, and descriptors arrive in order. So a reader that reads frames in
+// order, with or without a buffer, calls [Conn.TakeFD] once for each descriptor
+// that a frame announces and gets that frame's descriptors.
 type Conn struct {
 	socket *net.UnixConn
 
 	reading sync.Mutex
-	control []byte // of one recvmsg
-	failure error  // after which bytes and descriptors are out of step
+	control []byte // buffer for recvmsg
+	failure error  // after it, bytes and descriptors no longer match
 
 	waiting  sync.Mutex
 	received []int
@@ -39,9 +38,9 @@ type Conn struct {
 	writing sync.Mutex
 }
 
-// Pair returns two connected ends: the host's, and the child's as a file to be
-// inherited. The host must close the file once the child has it, or it never
-// sees the end of its input when the child dies.
+// Pair returns two connected ends: the host's, and the child's as a file to
+// inherit. The host must close the file once the child has it; otherwise its reads
+// do not end when the child dies.
 func Pair() (*Conn, *os.File, error) {
 	ends, err := socketPair()
 	if err != nil {
@@ -55,8 +54,8 @@ func Pair() (*Conn, *os.File, error) {
 	return host, os.NewFile(uintptr(ends[1]), "kernel socket"), nil
 }
 
-// FromFD makes a connection of an inherited descriptor, which it takes over and
-// closes in every case. Programs started later do not inherit the connection.
+// FromFD returns a connection for an inherited descriptor. It always closes fd.
+// Programs started later do not inherit the connection.
 func FromFD(fd int) (*Conn, error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 		return nil, &Error{Op: "connect", Reason: ErrNotSocket, Cause: os.NewSyscallError("fcntl", err)}
@@ -77,8 +76,8 @@ func FromFD(fd int) (*Conn, error) {
 	return &Conn{socket: socket, control: make([]byte, unix.CmsgSpace(4*maxWaiting))}, nil
 }
 
-// Read reads bytes; descriptors that come with them wait for [Conn.TakeFD]. More
-// of them than may wait are an error, after which nothing more can be read.
+// Read reads bytes and keeps descriptors that come with them for [Conn.TakeFD]. If
+// too many descriptors are waiting, it fails, and so does every later Read.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -96,12 +95,12 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		err = io.EOF // readers of frames look for it unwrapped
+		err = io.EOF // callers compare with ==
 	}
-	return max(n, 0), err // a failed one has read -1 bytes
+	return max(n, 0), err // n is -1 after a failure
 }
 
-// receive queues the descriptors of one message, or closes them.
+// receive queues the descriptors of one message, or closes them if there is an error.
 func (c *Conn) receive(control []byte, flags int) error {
 	var fds []int
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -117,8 +116,8 @@ func (c *Conn) receive(control []byte, flags int) error {
 	case err != nil:
 		err = &Error{Op: "read", Cause: os.NewSyscallError("recvmsg", err)}
 	case flags&unix.MSG_CTRUNC != 0:
-		// The system has dropped what did not fit into c.control, or what this
-		// process has no room for in its table.
+		// The system has dropped descriptors that did not fit in c.control or in
+		// the descriptor table of this process.
 		err = &Error{Op: "read", Reason: ErrDescriptors, Got: int64(count + 1), Want: maxWaiting}
 	case count > maxWaiting:
 		err = &Error{Op: "read", Reason: ErrDescriptors, Got: int64(count), Want: maxWaiting}
@@ -132,8 +131,8 @@ func (c *Conn) receive(control []byte, flags int) error {
 	return err
 }
 
-// TakeFD returns the oldest descriptor that has arrived and not been taken. It is
-// the caller's from then on.
+// TakeFD returns the oldest received descriptor that has not been taken. The caller
+// owns it.
 func (c *Conn) TakeFD() (fd int, ok bool) {
 	c.waiting.Lock()
 	defer c.waiting.Unlock()
@@ -145,9 +144,8 @@ func (c *Conn) TakeFD() (fd int, ok bool) {
 	return fd, true
 }
 
-// Write writes all of p. The descriptors travel with its first byte, as
-// duplicates: the caller keeps its own. After an error that left a part unsent,
-// and n > 0, the peer is in the middle of a frame.
+// Write writes all of p and sends duplicates of the descriptors with its first byte.
+// After an error with n > 0 the peer has received part of p.
 func (c *Conn) Write(p []byte, fds ...int) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -163,9 +161,8 @@ func (c *Conn) Write(p []byte, fds ...int) (n int, err error) {
 	return n + rest, err
 }
 
-// WriteBuffers writes the buffers one after the other as [Conn.Write] would write
-// them together, without copying them. Like [net.Buffers] it consumes the slice,
-// not the bytes.
+// WriteBuffers writes the buffers like one [Conn.Write] of all, without copying them.
+// Like [net.Buffers] it consumes the slice, not the bytes.
 func (c *Conn) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -188,7 +185,7 @@ func (c *Conn) WriteBuffers(buffers net.Buffers, fds ...int) (n int64, err error
 	return n + rest, err
 }
 
-// writeFirst sends the descriptors and as many bytes of p as go with them.
+// writeFirst sends the descriptors with the first bytes of p, and returns how many.
 func (c *Conn) writeFirst(p []byte, fds []int) (int, error) {
 	if len(p) == 0 {
 		return 0, &Error{Op: "write", Reason: ErrNoFirstByte}
@@ -200,8 +197,8 @@ func (c *Conn) writeFirst(p []byte, fds []int) (int, error) {
 	return n, err
 }
 
-// Close closes the connection and the descriptors that nobody has taken. Reads
-// and writes that wait end with [net.ErrClosed]. A second call does nothing.
+// Close closes the connection and the descriptors that have not been taken. Pending
+// reads and writes return [net.ErrClosed]. A second call does nothing.
 func (c *Conn) Close() error {
 	c.waiting.Lock()
 	closeAll(c.received)
@@ -214,16 +211,16 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// CloseWrite tells the peer that nothing more will come.
+// CloseWrite closes the writing side: the peer reads the end of its input.
 func (c *Conn) CloseWrite() error { return c.socket.CloseWrite() }
 
-// SetDeadline sets the time at which reads and writes give up, as of [net.Conn].
+// SetDeadline sets the deadline of reads and writes, like that of [net.Conn].
 func (c *Conn) SetDeadline(t time.Time) error { return c.socket.SetDeadline(t) }
 
-// SetReadDeadline sets the time at which reads give up.
+// SetReadDeadline sets the deadline of reads.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket.SetReadDeadline(t) }
 
-// SetWriteDeadline sets the time at which writes give up.
+// SetWriteDeadline sets the deadline of writes.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.socket.SetWriteDeadline(t) }
 
 func closeAll(fds []int) {
@@ -232,7 +229,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// socketPair keeps both ends from programs that other goroutines start meanwhile.
+// socketPair returns a pair of sockets that programs started by other goroutines do not
+// inherit.
 func socketPair() ([2]int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -10,17 +10,17 @@ import (
 	"tokitai/device"
 )
 
-// sizeSeals fix the size for ever: neither end can make the memory shorter or
-// longer, nor add the seal that would forbid writing.
+// sizeSeals fix the size permanently: neither end can shrink or grow the memory, nor
+// add the seal that would forbid writing.
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// pieceBytes is how much is allocated at a time. A signal makes the system undo
-// the piece that it interrupts, so a piece must be short; and between pieces the
-// free memory is looked at again.
+// pieceBytes is the number of bytes allocated at a time. A signal undoes the piece
+// that it interrupts, so pieces must be short; and the free memory is checked before
+// each.
 const pieceBytes = 64 << 20
 
-// Create returns a region of zeros of at least the given size, rounded up to
-// whole pages. Where there is no room it fails with a [device.OutOfMemoryError].
+// Create returns a zeroed region of at least the given size, rounded up to whole
+// pages. If there is too little memory, the error is a [device.OutOfMemoryError].
 func Create(bytes int64) (*Region, error) {
 	if bytes < 1 {
 		return nil, &Error{Op: "create", Reason: ErrSize, Got: bytes, Want: 1}
@@ -51,8 +51,8 @@ func Create(bytes int64) (*Region, error) {
 	return &Region{memory: memory, fd: fd}, nil
 }
 
-// newMemory returns a descriptor that can be sealed and, since Linux 6.3, cannot
-// be executed.
+// newMemory returns a descriptor of memory that can be sealed and, since Linux 6.3,
+// not executed.
 func newMemory() (int, error) {
 	fd, err := unix.MemfdCreate("tokitai", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
@@ -61,10 +61,10 @@ func newMemory() (int, error) {
 	return fd, err
 }
 
-// allocate gives the memory all its pages. The system itself would go on until it
-// had to kill a process, so what is free is asked for first.
+// allocate allocates all pages of the memory. It checks the free memory first, since
+// the system would allocate until it had to kill a process.
 func allocate(fd int, bytes int64) error {
-	// The size of files is limited for some, and memory has a size like a file.
+	// The limit on file sizes applies to shared memory too.
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(bytes) > limit.Cur {
 		return &device.OutOfMemoryError{Device: deviceName, Asked: bytes, Free: int64(limit.Cur)}
@@ -87,16 +87,16 @@ func allocate(fd int, bytes int64) error {
 	return nil
 }
 
-// Open maps memory that a peer sent and announced as so many bytes. It takes fd
-// over and closes it in every case; the mapping does not need it. The memory is
-// refused unless its size is sealed and is exactly what was announced.
+// Open maps memory that a peer sent and announced with a size. It always closes fd,
+// which the mapping does not need. The size of the memory must be sealed and equal to
+// the announced one.
 func Open(fd int, bytes int64) (*Region, error) {
 	defer unix.Close(fd)
 	if bytes < 1 || bytes > math.MaxInt {
 		return nil, &Error{Op: "open", Reason: ErrSize, Got: bytes, Want: 1}
 	}
-	// Files, pipes and closed descriptors have no seals. Huge pages have, but
-	// can be taken away in spite of them.
+	// Files, pipes and closed descriptors have no seals. Huge pages have seals, but
+	// can be freed in spite of them.
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return nil, &Error{Op: "open", Reason: ErrNotMemory, Cause: os.NewSyscallError("fcntl", err)}
@@ -115,7 +115,7 @@ func Open(fd int, bytes int64) (*Region, error) {
 	if stat.Size != bytes {
 		return nil, &Error{Op: "open", Reason: ErrSize, Got: stat.Size, Want: bytes}
 	}
-	const blockBytes = 512 // of which Blocks counts
+	const blockBytes = 512 // the unit of Blocks
 	if stat.Blocks*blockBytes < bytes {
 		return nil, &Error{Op: "open", Reason: ErrUnallocated, Got: stat.Blocks * blockBytes, Want: bytes}
 	}
@@ -137,8 +137,8 @@ func mapShared(fd int, bytes int64) ([]byte, error) {
 	return memory, nil
 }
 
-// Close gives the mapping and the descriptor back. The memory itself lives until
-// the peer lets go of it too. A second call does nothing.
+// Close unmaps the memory and closes the descriptor. The memory is freed once the
+// peer has closed it too. A second call does nothing.
 func (r *Region) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

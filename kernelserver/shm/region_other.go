@@ -2,10 +2,10 @@
 
 package shm
 
-// Create fails: sealed memory exists on Linux alone.
+// Create fails: only Linux has sealed memory.
 func Create(bytes int64) (*Region, error) { return nil, &Error{Op: "create", Reason: ErrUnsupported} }
 
-// Open fails: sealed memory exists on Linux alone.
+// Open fails: only Linux has sealed memory.
 func Open(fd int, bytes int64) (*Region, error) {
 	return nil, &Error{Op: "open", Reason: ErrUnsupported}
 }

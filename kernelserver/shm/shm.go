@@ -1,15 +1,17 @@
-// Package shm is memory that two processes share, and the socket on which its
-// descriptors travel.
+// Package shm provides memory shared by two processes, and the socket that carries
+// its descriptors.
 //
-// A [Region] is anonymous memory behind a descriptor. Its pages are allocated
-// before anyone uses them: where memory runs out, that is an error, not a fault
-// in the middle of a kernel. Its size is sealed: no peer can make it shorter and
-// the other fault. What a peer can do at any time is to change the bytes, and to
-// give pages back, which are zeros then. A [Conn] is one end of a pair of Unix
-// stream sockets; descriptors travel beside its bytes.
+// A [Region] is anonymous memory behind a descriptor. Its pages are allocated when it
+// is created, so that a lack of memory is an error and not a fault in a kernel. Its
+// size is sealed, so that no peer can shrink it and make the other one fault. A peer
+// can still change the bytes at any time, or free pages, which then read as zeros. A
+// [Conn] is one end of a pair of Unix stream sockets, which carry bytes and
+// descriptors.
 //
-// The package knows bytes and descriptors, no messages. Regions exist on Linux,
-// connections on Unix systems; everything else gives [ErrUnsupported].
+// The package knows bytes and descriptors, but no messages. Regions need Linux,
+// connections a Unix system; elsewhere the errors are [ErrUnsupported].
+//
+// Start with Create, Open and Pair.
 package shm
 
 import (
@@ -18,24 +20,24 @@ import (
 	"sync"
 )
 
-// What an [Error] is about.
+// Reasons of an [Error].
 var (
 	ErrUnsupported = errors.New("not supported on this system")
 	ErrSize        = errors.New("size of shared memory is wrong")
 	ErrUnallocated = errors.New("shared memory is not allocated")
 	ErrUnsealed    = errors.New("size of shared memory is not sealed")
-	ErrNotMemory   = errors.New("descriptor is not one of shared memory")
+	ErrNotMemory   = errors.New("descriptor is not shared memory")
 	ErrNotSocket   = errors.New("descriptor is not a connected Unix stream socket")
 	ErrDescriptors = errors.New("too many descriptors were sent")
-	ErrNoFirstByte = errors.New("descriptors need a byte to travel with")
+	ErrNoFirstByte = errors.New("descriptors cannot be sent without a byte")
 )
 
-// Error is shared memory or a connection that was refused.
+// Error is a failed operation on shared memory or a connection.
 type Error struct {
-	Op        string // what was being done: "create", "open", "read", …
-	Reason    error  // one of the errors above, or nil when only Cause is known
+	Op        string // "create", "open", "read", …
+	Reason    error  // one of the errors above, or nil if only Cause is known
 	Got, Want int64  // bytes for ErrSize, seals for ErrUnsealed, descriptors for ErrDescriptors
-	Cause     error  // what the system said, or nil
+	Cause     error  // the system's error, or nil
 }
 
 func (e *Error) Error() string {
@@ -71,7 +73,7 @@ func (e *Error) Unwrap() []error {
 type Region struct {
 	mu     sync.Mutex
 	memory []byte
-	fd     int // -1 where there is none to send
+	fd     int // -1 if there is none to send
 
 	identity [2]uint64 // of memory that Open mapped
 }
@@ -79,16 +81,16 @@ type Region struct {
 // IsSame reports whether two regions that [Open] returned are the same memory.
 func (r *Region) IsSame(other *Region) bool { return r.identity == other.identity }
 
-// Bytes is the memory. Its length is what a peer must be told to pass to
-// [Open]. Neither it nor a slice of it may be used after [Region.Close]: the
-// addresses are gone then, and whoever uses them faults.
+// Bytes returns the memory. The peer needs its length for [Open]. Neither it nor a
+// slice of it may be used after [Region.Close], which unmaps the memory: any access
+// would fault.
 func (r *Region) Bytes() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.memory
 }
 
-// FD is the descriptor to send to a peer, valid until [Region.Close]. It is -1
+// FD returns the descriptor to send to a peer, valid until [Region.Close]. It is -1
 // for a region that [Open] returned and for a closed one.
 func (r *Region) FD() int {
 	r.mu.Lock()

@@ -40,10 +40,10 @@ type Table struct {
 	Release    func(index int) error
 	SetCurrent func(Context) error
 
-	// Compiler returns what Compile uses.
+	// Compiler returns the compiler that Compile uses.
 	Compiler func() (compile.Compiler, error)
 
-	// Compile makes a program for the device from complete source text.
+	// Compile compiles complete source text for the device.
 	Compile func(index int, s compile.Source) (*compile.Program, error)
 
 	Alloc      func(bytes int64) (Pointer, error)

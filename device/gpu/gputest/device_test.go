@@ -139,8 +139,8 @@ func runSaxpy(t *testing.T, d *gpu.Device, f *gpu.Function) {
 func TestSim(t *testing.T) {
 	for _, width := range []int{32, 64} {
 		d := NeedsSim(t, width)
-		if kind, index, err := device.ParseName(d.Name()); err != nil || kind != "sim" || index != width || d.Limits().WarpWidth != width {
-			t.Errorf("%s: %s %d, %v", d.Name(), kind, index, err)
+		if kind, _, err := device.ParseName(d.Name()); err != nil || kind != "sim" || d.Index() != width || d.Limits().WarpWidth != width {
+			t.Errorf("%s: kind %s, index %d, %v", d.Name(), kind, d.Index(), err)
 		}
 		f := function(t, d, "saxpy.cc", saxpySim, "saxpy")
 		runSaxpy(t, d, f)

@@ -52,11 +52,11 @@ const (
 	sharedBytes64   = 64 << 10
 )
 
-// Width is the warp width of a simulator that is named without one.
+// Width is the default warp width.
 const Width = 32
 
-// Table opens the C library and fills the table for a warp width, 32 or 64, which is
-// also the index of its one device.
+// Table returns the table for a warp width, 32 or 64, which is also the index of its one
+// device. It opens the C library on first use.
 func Table(width int) (*driver.Table, error) {
 	if width != 32 && width != 64 {
 		return nil, &device.NoDeviceError{Name: name(width), Known: []string{"sim", "sim:64"}, Reason: "the warp width is 32 or 64"}
@@ -253,7 +253,7 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 	}
 }
 
-// openCompiler returns the host's compiler of C++.
+// openCompiler returns the host's C++ compiler.
 func openCompiler() (compile.Compiler, error) {
 	c, err := compile.OpenHost()
 	if err != nil {
