@@ -12,69 +12,69 @@ import (
 	"tokitai/num"
 )
 
-// matrix is an operand in binary32.
-type matrix struct {
-	rows, cols int
-	v          []float32
+// Matrix is an operand in binary32.
+type Matrix struct {
+	Rows, Cols int
+	V          []float32
 }
 
-func newMatrix(rows, cols int) matrix { return matrix{rows, cols, make([]float32, rows*cols)} }
+func NewMatrix(rows, cols int) Matrix { return Matrix{rows, cols, make([]float32, rows*cols)} }
 
-func (m matrix) row(r int) []float32 { return m.v[r*m.cols : (r+1)*m.cols] }
+func (m Matrix) Row(r int) []float32 { return m.V[r*m.Cols : (r+1)*m.Cols] }
 
-func (m matrix) column(c int) []float32 {
-	v := make([]float32, m.rows)
+func (m Matrix) Column(c int) []float32 {
+	v := make([]float32, m.Rows)
 	for r := range v {
-		v[r] = m.v[r*m.cols+c]
+		v[r] = m.V[r*m.Cols+c]
 	}
 	return v
 }
 
-func transposed(m matrix) matrix {
-	t := newMatrix(m.cols, m.rows)
-	for c := range m.cols {
-		copy(t.row(c), m.column(c))
+func Transposed(m Matrix) Matrix {
+	t := NewMatrix(m.Cols, m.Rows)
+	for c := range m.Cols {
+		copy(t.Row(c), m.Column(c))
 	}
 	return t
 }
 
-// call is a launch as the kernels here see it.
-type call struct {
-	d       *def.Definition
-	a       []num.Array // the operands as they are stored
-	x       []matrix    // the same in binary32: inputs as loaded, outputs as computed
-	index   []int32     // the operand that holds indices, if there is one
-	params  []float64
-	workers int
-	launch  *engine.Launch
+// Call is a launch as the kernels here see it.
+type Call struct {
+	Definition *def.Definition
+	Stored     []num.Array // the operands as they are stored
+	Operands   []Matrix    // the same in binary32: inputs as loaded, outputs as computed
+	Index      []int32     // the operand that holds indices, if there is one
+	Params     []float64
+	workers    int
+	launch     *engine.Launch
 }
 
-func newCall(d *def.Definition, l *engine.Launch) *call {
-	return &call{
-		d: d, a: slices.Clone(l.Arrays()), params: slices.Clone(l.Params), launch: l,
+func newCall(d *def.Definition, l *engine.Launch) *Call {
+	return &Call{
+		Definition: d, Stored: slices.Clone(l.Arrays()), Params: slices.Clone(l.Params), launch: l,
 		workers: l.Device.(*cpu.Device).Pool().Workers(),
 	}
 }
 
 // in is the operand of that name, in binary32.
-func (c *call) in(name string) matrix { return c.x[c.position(name)] }
+func (c *Call) In(name string) Matrix { return c.Operands[c.Position(name)] }
 
-func (c *call) position(name string) int {
-	i := c.d.Operand(name)
+func (c *Call) Position(name string) int {
+	i := c.Definition.Operand(name)
 	if i < 0 {
-		panic(fmt.Sprintf("mutants: %s has no operand %s", c.d.Name, name))
+		panic(fmt.Sprintf("mutants: %s has no operand %s", c.Definition.Name, name))
 	}
 	return i
 }
 
 // param is a parameter as the definition takes it.
-func (c *call) param(name string) float32 { return float32(c.params[c.d.Param(name)]) }
+func (c *Call) Param(name string) float32 { return float32(c.Params[c.Definition.Param(name)]) }
 
 // outputs are the positions of what the call writes.
-func (c *call) outputs() []int {
+func (c *Call) outputs() []int {
 	var list []int
-	for i := range c.d.Operands {
-		if c.d.Operands[i].IsOut {
+	for i := range c.Definition.Operands {
+		if c.Definition.Operands[i].IsOut {
 			list = append(list, i)
 		}
 	}
@@ -82,81 +82,81 @@ func (c *call) outputs() []int {
 }
 
 // computed are the outputs' values, for a fault that changes some of them.
-func (c *call) computed(change func(m matrix)) {
+func (c *Call) Computed(change func(m Matrix)) {
 	for _, i := range c.outputs() {
-		change(c.x[i])
+		change(c.Operands[i])
 	}
 }
 
 // kernel is started once for every time that it is compiled, and then called.
 type kernel interface {
-	start() func(c *call) error
+	start() func(c *Call) error
 }
 
-// stateful is a kernel that remembers something from call to call.
-type stateful func() func(c *call) error
+// Stateful is a kernel that remembers something from call to call.
+type Stateful func() func(c *Call) error
 
-func (s stateful) start() func(c *call) error { return s() }
+func (s Stateful) start() func(c *Call) error { return s() }
 
-// plain is a kernel in parts. Those that are nil are honest; body is needed.
-type plain struct {
-	before func(c *call) error                            // first of all
-	load   func(a num.Array, r, c int) float32            // an element of an input
-	body   func(c *call)                                  // computes the outputs
-	edit   func(c *call)                                  // what has been computed
-	puts   func(c *call, operand, r, col int) bool        // whether an element is written
-	store  func(d num.DType, v float32) (pattern uint32)  // how
-	after  func(c *call)                                  // last of all
-	write  func(c *call, operand int, v matrix, k *plain) // instead of puts and store
+// Plain is a kernel in parts. Those that are nil are honest; body is needed.
+type Plain struct {
+	Before func(c *Call) error                            // first of all
+	Load   func(a num.Array, r, c int) float32            // an element of an input
+	Body   func(c *Call)                                  // computes the outputs
+	Edit   func(c *Call)                                  // what has been computed
+	Puts   func(c *Call, operand, r, col int) bool        // whether an element is written
+	Store  func(d num.DType, v float32) (pattern uint32)  // how
+	After  func(c *Call)                                  // last of all
+	Write  func(c *Call, operand int, v Matrix, k *Plain) // instead of puts and store
 }
 
-func (k plain) start() func(c *call) error { return k.run }
+func (k Plain) start() func(c *Call) error { return k.Run }
 
-func (k plain) run(c *call) error {
-	if k.before != nil {
-		if err := k.before(c); err != nil {
+func (k Plain) Run(c *Call) error {
+	if k.Before != nil {
+		if err := k.Before(c); err != nil {
 			return err
 		}
 	}
 	k.read(c)
-	k.body(c)
-	if k.edit != nil {
-		k.edit(c)
+	k.Body(c)
+	if k.Edit != nil {
+		k.Edit(c)
 	}
 	for _, i := range c.outputs() {
-		if k.write != nil {
-			k.write(c, i, c.x[i], &k)
+		if k.Write != nil {
+			k.Write(c, i, c.Operands[i], &k)
 		} else {
-			k.put(c, i, c.x[i])
+			k.Put(c, i, c.Operands[i])
 		}
 	}
-	if k.after != nil {
-		k.after(c)
+	if k.After != nil {
+		k.After(c)
 	}
 	return nil
 }
 
 // read loads every input, before anything is written.
-func (k *plain) read(c *call) {
-	load := k.load
+func (k *Plain) read(c *Call) {
+	load := k.Load
 	if load == nil {
 		load = num.Array.At
 	}
-	c.x = make([]matrix, len(c.a))
-	for i, a := range c.a {
-		if c.d.Operands[i].IsIndex {
-			c.index = make([]int32, a.Rows)
-			for r := range c.index {
-				c.index[r] = a.Int(r, 0)
+	c.Operands = make([]Matrix, len(c.Stored))
+	for i, a := range c.Stored {
+		if c.Definition.Operands[i].IsIndex {
+			c.Index = make([]int32, a.Rows)
+			for r := range c.Index {
+				c.Index[r] = a.Int(r, 0)
 			}
 			continue
 		}
-		c.x[i] = newMatrix(a.Rows, a.Cols)
-		if !c.d.Operands[i].IsIn {
+		c.Operands[i] = NewMatrix(a.Rows, a.Cols)
+		if !c.Definition.Operands[i].IsIn {
 			continue
 		}
 		for r := range a.Rows {
-			row := c.x[i].row(r)
+			row := c.Operands[i].Row(r)
 			for col := range row {
 				row[col] = load(a, r, col)
 			}
@@ -165,55 +165,55 @@ func (k *plain) read(c *call) {
 }
 
 // put stores an output.
-func (k *plain) put(c *call, i int, v matrix) {
-	store, a := k.store, c.a[i]
+func (k *Plain) Put(c *Call, i int, v Matrix) {
+	store, a := k.Store, c.Stored[i]
 	if store == nil {
 		store = num.Narrow
 	}
 	for r := range a.Rows {
-		for col, y := range v.row(r) {
-			if k.puts == nil || k.puts(c, i, r, col) {
+		for col, y := range v.Row(r) {
+			if k.Puts == nil || k.Puts(c, i, r, col) {
 				a.SetBits(r, col, store(a.DType, y))
 			}
 		}
 	}
 }
 
-// answer is the definition as a body: everything in binary32, to be stored once. Sums
+// Answer is the definition as a body: everything in binary32, to be stored once. Sums
 // by index are exact in f16 and are not for it.
-func answer(c *call) {
-	dtypes := make([]num.DType, len(c.a))
+func Answer(c *Call) {
+	dtypes := make([]num.DType, len(c.Stored))
 	for i := range dtypes {
-		if dtypes[i] = num.F32; c.d.Operands[i].IsIndex {
+		if dtypes[i] = num.F32; c.Definition.Operands[i].IsIndex {
 			dtypes[i] = num.I32
 		}
 	}
 	execute(c, dtypes)
 }
 
-// exactly is the definition as a body in the formats of the call, where values depend
+// Exactly is the definition as a body in the formats of the call, where values depend
 // on them.
-func exactly(c *call) {
-	dtypes := make([]num.DType, len(c.a))
+func Exactly(c *Call) {
+	dtypes := make([]num.DType, len(c.Stored))
 	for i := range dtypes {
-		dtypes[i] = c.a[i].DType
+		dtypes[i] = c.Stored[i].DType
 	}
 	execute(c, dtypes)
 }
 
 // execute takes the CPU's own lowering: it has the reference's bits, and is faster.
-func execute(c *call, dtypes []num.DType) {
-	operands := make([]lower.Operand, len(c.a))
-	for i, a := range c.a {
-		if c.d.Operands[i].IsIndex {
-			operands[i].Array = num.IndexArray(c.index...)
+func execute(c *Call, dtypes []num.DType) {
+	operands := make([]lower.Operand, len(c.Stored))
+	for i, a := range c.Stored {
+		if c.Definition.Operands[i].IsIndex {
+			operands[i].Array = num.IndexArray(c.Index...)
 		} else {
-			operands[i].Array = num.ArrayOf(dtypes[i], a.Rows, a.Cols, c.x[i].v...)
+			operands[i].Array = num.ArrayOf(dtypes[i], a.Rows, a.Cols, c.Operands[i].V...)
 		}
 	}
-	call := &lower.Call{Operands: operands, Params: c.params}
-	call.Measure(c.d)
-	program, err := lowercpu.Compile(c.d, dtypes, lowercpu.ClassOf(c.d, call.Cols))
+	call := &lower.Call{Operands: operands, Params: c.Params}
+	call.Measure(c.Definition)
+	program, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.ClassOf(c.Definition, call.Cols))
 	if err != nil {
 		panic(err)
 	}
@@ -226,7 +226,7 @@ func execute(c *call, dtypes []num.DType) {
 	job.Release()
 	for _, i := range c.outputs() {
 		for r := range operands[i].Rows {
-			row := c.x[i].row(r)
+			row := c.Operands[i].Row(r)
 			for col := range row {
 				row[col] = operands[i].At(r, col)
 			}

@@ -1,14 +1,16 @@
-// Package mutants holds kernels that are wrong on purpose, each with one fault that
-// people have made, and kernels that are right in a way of their own. The verifier
-// must reject the first and accept the second; docs/mutants.md shows that it does,
-// and what the checks in use today say of the same kernels.
+// Package mutants makes and judges kernels that are wrong on purpose, each with one fault that
+// people have made, and kernels that are right in a way of their own. The verifier must
+// reject the first and accept the second. The kernels of an operation are in its
+// folder (op/softmax/mutants_test.go), so that programs do not carry them; [Test] judges
+// them there, and docs/mutants.md shows the outcomes, with what the checks in use today say
+// of the same kernels.
 //
-// A kernel here is a [plain]: it loads its inputs as binary32, computes, and stores.
-// A fault replaces one of its parts. There are two kinds of honest kernel to break:
-// the reference itself, where a lowering promises bits, and kernels that add up in an
-// order of their own (kernels.go), where it promises to stay in the admissible set.
+// A kernel is a [Plain]: it loads its inputs as binary32, computes, and stores. A fault
+// replaces one of its parts. There are two kinds of honest kernel to break: the reference
+// itself, where a lowering promises bits, and kernels that add up in an order of their own
+// (kernels.go), where it promises to stay in the admissible set.
 //
-// Start reading at [Mutants]; then take any file that is named after an operation.
+// Start reading at [List]; then take any operation's mutants_test.go.
 package mutants
 
 import (
@@ -19,14 +21,6 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
-	"tokitai/op/adamw"
-	"tokitai/op/crossentropy"
-	"tokitai/op/embedding"
-	"tokitai/op/gelu"
-	"tokitai/op/gemm"
-	"tokitai/op/layernorm"
-	"tokitai/op/norm"
-	"tokitai/op/softmax"
 )
 
 // Mutant is a kernel to be judged.
@@ -39,6 +33,9 @@ type Mutant struct {
 	DType      num.DType
 	Lowering   *engine.Lowering
 	Level      Level // at which the verifier sees the fault
+	IsFailing  bool  // it ends in an error: inadmissible, without being rejected
+
+	peers func(Parts) map[*def.Definition]func(*Call)
 }
 
 // Level is the least level of verification that has a case for a fault.
@@ -49,45 +46,16 @@ const (
 	Quick
 )
 
-// Mutants are kernels with one fault each. Every one breaks the contract that its
-// lowering declares.
-func Mutants() []Mutant {
-	return slices.Concat(
-		gemmMutants(), softmaxMutants(), crossentropyMutants(), geluMutants(), embeddingMutants(),
-		layernormMutants(), adamwMutants(), normMutants(),
-	)
-}
-
-// Variants are kernels that keep their contract with an order of additions, a form or
-// a precision of their own.
-func Variants() []Mutant {
-	return slices.Concat(gemmVariants(), rowwiseVariants(), embeddingVariants())
-}
+func (l Level) String() string { return [...]string{"smoke", "quick"}[l] }
 
 // Origins that many mutants share.
 const (
-	practice   = "kernel practice"
-	simulated  = "simulation"
-	zerosPass  = "KernelBench#165"
-	tenCalls   = "llm.c#852"
-	twiceWrong = "rocm-libraries#8043"
+	KernelPractice = "kernel practice"
+	Simulated      = "simulation"
+	ZerosPass      = "KernelBench#165"
+	TenCalls       = "llm.c#852"
+	TwiceWrong     = "rocm-libraries#8043"
 )
-
-// operations are those whose definitions are mutated.
-var operations = slices.Concat(
-	gemm.Operations, softmax.Operations, crossentropy.Operations, gelu.Operations, embedding.Operations,
-	layernorm.Operations, adamw.Operations, norm.Operations,
-)
-
-// operationOf is the first operation that has the definition.
-func operationOf(d *def.Definition) *op.Operation {
-	for _, o := range operations {
-		if slices.Contains(o.Definitions, d) {
-			return o
-		}
-	}
-	panic("mutants: no operation has definition " + d.Name)
-}
 
 // contract is what a lowering promises.
 type contract struct {
@@ -97,42 +65,51 @@ type contract struct {
 }
 
 var (
-	bits       = contract{}
-	anyOrder   = contract{isBounded: true}
-	sequential = contract{isBounded: true, order: def.Sequential}
-	lanes16    = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 16}}
-	lanes128   = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
-	chunks32   = contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
-	pairwise   = contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
+	PromisesBits = contract{}
+	AnyOrder     = contract{isBounded: true}
+	Sequential   = contract{isBounded: true, order: def.Sequential}
+	Lanes16      = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 16}}
+	Lanes128     = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
+	chunks32     = contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
+	Pairwise     = contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
 )
 
 // ieee adds the promise that every step of the definition is taken and rounded.
-func (c contract) ieee() contract {
+func (c contract) Ieee() contract {
 	c.isIEEE = true
 	return c
 }
 
-// list collects the mutants of some definitions.
+// list collects the kernels of an operation's folder.
 type list struct {
-	all    []Mutant
-	d      *def.Definition
-	dtype  num.DType
-	origin string
-	level  Level
+	All   []Mutant
+	Level Level // of the mutants that follow
+
+	operations []*op.Operation
+	d          *def.Definition
+	dtype      num.DType
+	origin     string
 }
 
+// NewList returns an empty list of kernels for the definitions of the operations.
+func NewList(operations []*op.Operation) *list { return &list{operations: operations} }
+
 // of sets the definition and the format of the mutants that follow.
-func (l *list) of(d *def.Definition, dtype num.DType) { l.d, l.dtype = d, dtype }
+func (l *list) Of(d *def.Definition, dtype num.DType) { l.d, l.dtype = d, dtype }
 
 // from sets the origin of the mutants that follow.
-func (l *list) from(origin string) { l.origin = origin }
+func (l *list) From(origin string) { l.origin = origin }
 
 // add adds a mutant. The fault's name is lower case with hyphens.
-func (l *list) add(name, fault string, c contract, k kernel) {
+func (l *list) Add(name, fault string, c contract, k kernel) {
 	d := l.d
-	l.all = append(l.all, Mutant{
+	i := slices.IndexFunc(l.operations, func(o *op.Operation) bool { return slices.Contains(o.Definitions, d) })
+	if i < 0 {
+		panic("mutants: no operation has definition " + d.Name)
+	}
+	l.All = append(l.All, Mutant{
 		Name: d.Name + "/" + l.dtype.String() + "/" + name, Fault: fault, Origin: l.origin,
-		Operation: operationOf(d), Definition: d, DType: l.dtype, Level: l.level,
+		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level,
 		Lowering: &engine.Lowering{
 			Name: "mutant." + name, Device: "cpu",
 			IsBounded: c.isBounded, Order: c.order, IsIEEE: c.isIEEE,
@@ -142,4 +119,10 @@ func (l *list) add(name, fault string, c contract, k kernel) {
 			},
 		},
 	})
+}
+
+// addFailing adds a mutant that ends in an error.
+func (l *list) AddFailing(name, fault string, c contract, k kernel) {
+	l.Add(name, fault, c, k)
+	l.All[len(l.All)-1].IsFailing = true
 }

@@ -14,20 +14,14 @@ import (
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/op"
-	"tokitai/op/adamw"
-	"tokitai/op/crossentropy"
-	"tokitai/op/gelu"
-	"tokitai/op/layernorm"
-	"tokitai/op/norm"
-	"tokitai/op/softmax"
 	"tokitai/reference"
 )
 
 // Practice is what the checks in use today say of a kernel: whether each accepts it.
 type Practice struct {
-	AllClose  bool // |got - want| <= 1e-2 + 1e-2·|want|, as KernelBench and BackendBench have it
-	Defaults  bool // torch.testing.assert_close with its defaults for the format
-	TwicePeer bool // the largest error is at most twice that of a plain kernel in the same format, as FlashAttention has it
+	AllClose  bool `json:"allclose"`   // |got - want| <= 1e-2 + 1e-2·|want|, as KernelBench and BackendBench have it
+	Defaults  bool `json:"defaults"`   // torch.testing.assert_close with its defaults for the format
+	TwicePeer bool `json:"twice_peer"` // the largest error is at most twice that of a plain kernel in the same format, as FlashAttention has it
 }
 
 // Such a check takes five random inputs, here with 16 rows.
@@ -119,7 +113,7 @@ func (x *experiment) prepare(m *Mutant, device *cpu.Device) error {
 				return err
 			}
 		}
-		if err := m.peer().run(newCall(m.Definition, launchOf(device, peer, t.params))); err != nil {
+		if err := m.peer().Run(newCall(m.Definition, launchOf(device, peer, t.params))); err != nil {
 			return err
 		}
 		t.outputs = make([]expected, len(want))
@@ -204,7 +198,7 @@ func (m *Mutant) formats() []num.DType {
 
 // inputs are random data as an author's test has them.
 func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
-	d, data, dtypes := m.Definition, usualData(m.Definition), m.formats()
+	d, data, dtypes := m.Definition, m.usualData(), m.formats()
 	var operands []num.Array
 	for i, o := range d.Operands {
 		rows, cols := d.Operands[i].Matrix(data.Sizes)
@@ -239,11 +233,11 @@ func roomyClones(a []num.Array) []num.Array {
 	return list
 }
 
-// usualData is the operation's first kind of data, fitted to the definition.
-func usualData(d *def.Definition) op.Data {
-	data := op.Data{Sizes: map[string]int{"R": rows, "C": 1024}}
-	if o := operationOf(d); len(o.Data) > 0 {
-		data = o.Data[0]
+// usualData returns the operation's first kind of data, fitted to the definition.
+func (m *Mutant) usualData() op.Data {
+	d, data := m.Definition, op.Data{Sizes: map[string]int{"R": rows, "C": 1024}}
+	if len(m.Operation.Data) > 0 {
+		data = m.Operation.Data[0]
 	}
 	data.Sizes = maps.Clone(data.Sizes)
 	if data.Sizes["R"] > rows {
@@ -288,30 +282,16 @@ func widened(a []num.Array) []num.Array {
 
 // peer is a plain kernel in the mutant's format: every step of an expression is
 // rounded to it, sums and products of matrices are binary32 inside.
-func (m *Mutant) peer() plain {
+func (m *Mutant) peer() Plain {
 	switch m.Definition.Kind {
 	case def.KindContraction:
-		return plain{body: contraction(products(ascending))}
+		return Plain{Body: Contraction(Products(Ascending))}
 	case def.KindGather:
-		return gather(rowOf)
+		return Gather(RowOf)
 	case def.KindScatterAdd:
-		return plain{body: scatter(ascending)}
+		return Plain{Body: Scatter(Ascending)}
 	}
-	p := ordered(ascending)
-	p.step = to(m.DType)
-	return plain{body: map[*def.Definition]func(*call){
-		softmax.ForwardDefinition:    softmaxForward(p),
-		softmax.BackwardDefinition:   softmaxBackward(p),
-		crossentropy.Definition:      crossEntropy(p, p.loss),
-		gelu.ForwardDefinition:       geluForward(p),
-		gelu.BackwardDefinition:      geluBackward(p),
-		layernorm.ForwardDefinition:  layernormForward(p, rstd),
-		layernorm.BackwardDefinition: layernormBackward(p),
-		adamw.InPlaceDefinition:      adam(adamStep.step),
-		adamw.MasterDefinition:       adam(adamStep.step),
-		adamw.StochasticDefinition:   adam(adamStep.step),
-		norm.SquareSumDefinition:     squareSum(ascending),
-		norm.TotalDefinition:         rowTotal(ascending),
-		norm.ClipDefinition:          clip(clipFactor),
-	}[m.Definition]}
+	p := Ordered(Ascending)
+	p.Step = To(m.DType)
+	return Plain{Body: m.peers(p)[m.Definition]}
 }

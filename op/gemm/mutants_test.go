@@ -1,0 +1,204 @@
+package gemm_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"tokitai/internal/mutants"
+	"tokitai/num"
+	"tokitai/op/gemm"
+)
+
+func TestMutants(t *testing.T) {
+	mutants.Test(t, gemm.Operations, wrong(), right(), nil)
+}
+
+func wrong() []mutants.Mutant {
+	l := mutants.NewList(gemm.Operations)
+	dots := func(f mutants.Dot) mutants.Plain { return mutants.Plain{Body: mutants.Contraction(f)} }
+	honest := mutants.Contraction(mutants.Products(mutants.InLanes(16)))
+
+	l.Of(gemm.ForwardDefinition, num.F16)
+	l.From("prototype 13")
+	l.Add("whole-tiles", "columns after the last multiple of 16 are not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused), Puts: mutants.WritesWholeTiles})
+	l.Add("whole-row-tiles", "rows after the last multiple of 16 are not written", mutants.AnyOrder, mutants.Plain{Body: honest, Puts: mutants.WholeRowTiles})
+	l.From(mutants.ZerosPass)
+	l.Add("zeros", "every result is zero", mutants.AnyOrder, dots(func([]float32, []float32, float32, bool) float32 { return 0 }))
+	l.From(mutants.Simulated)
+	l.Add("f16-accumulator", "the sum is kept in f16", mutants.Lanes16, dots(mutants.Products(mutants.Rounding(mutants.To(num.F16)))))
+	l.Add("22-bit-accumulator", "the accumulator has 22 bits", mutants.Lanes16, dots(mutants.Products(mutants.RoundingLanes(mutants.KeepBits(22)))))
+	l.Add("truncating-sequential", "every addition cuts off instead of rounding", mutants.Sequential, dots(mutants.Products(func(x []float32) float32 {
+		s := float32(0)
+		for _, v := range x {
+			s = mutants.TowardZero(float64(s) + float64(v))
+		}
+		return s
+	})))
+	l.Add("truncating-lanes", "every addition cuts off instead of rounding, in 16 lanes", mutants.Lanes16, dots(mutants.Products(mutants.RoundingLanes(mutants.TowardZero))))
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.Lanes16, mutants.Plain{Body: honest, Store: mutants.StoreTowardZero})
+	l.Add("store-via-bf16", "results are rounded to bf16, then stored", mutants.Lanes16, mutants.Plain{Body: honest, Store: mutants.StoreVia(mutants.To(num.BF16))})
+	l.Add("store-via-13-bits", "results are rounded to 13 bits, then stored", mutants.Lanes16, mutants.Plain{Body: honest, Store: mutants.StoreVia(mutants.To13Bits)})
+	l.Add("split-f16-partials", "the two halves of K meet as f16", mutants.Lanes16, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		h := len(a) / 2
+		half := func(a, b []float32) float32 {
+			return num.Round(num.F16, mutants.Products(mutants.InLanes(16))(a, b, 0, false))
+		}
+		return half(a[:h], b[:h]) + half(a[h:], b[h:])
+	}))
+	l.Add("split-drops-last", "the last product is missing everywhere", mutants.Lanes16, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		n := max(1, len(a)-1)
+		return mutants.Products(mutants.InLanes(16))(a[:n], b[:n], 0, false)
+	}))
+	l.Add("one-product-missing", "one product is missing in one result", mutants.Lanes16, mutants.Plain{Body: func(c *mutants.Call) {
+		m, n := c.Operands[2].Rows/2, c.Operands[2].Cols/3
+		mutants.ContractionAt(func(r, col int, a, b []float32, _ float32, _ bool) float32 {
+			if r == m && col == n {
+				a = slices.Clone(a)
+				a[len(a)/2] = 0
+			}
+			return mutants.Products(mutants.InLanes(16))(a, b, 0, false)
+		})(c)
+	}})
+	l.From(mutants.KernelPractice)
+	l.Add("first-product-dropped", "the first product is missing everywhere", mutants.AnyOrder, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		return mutants.Fused(a[min(1, len(a)-1):], b[min(1, len(a)-1):], 0, false)
+	}))
+	l.Add("zeros-skipped", "products with a zero are skipped: 0 times infinity is lost", mutants.PromisesBits, dots(func(a, b []float32, acc float32, _ bool) float32 {
+		for k := range a {
+			if a[k] != 0 && b[k] != 0 {
+				acc = num.FMA(a[k], b[k], acc)
+			}
+		}
+		return acc
+	}))
+	l.Add("square-not-transposed", "a square B is read transposed", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
+		if b := c.Operands[1]; b.Rows == b.Cols {
+			c.Operands[1] = mutants.Transposed(b)
+		}
+		honest(c)
+	}})
+	l.Add("result-transposed", "a square result is written transposed", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
+		if r := c.Operands[2]; r.Rows == r.Cols {
+			c.Operands[2] = mutants.Transposed(r)
+		}
+	}})
+	l.Add("leading-dimension", "the rows of the operands are read as if they had no gaps", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Load: mutants.LoadPacked})
+	l.Add("saturates", "a result too large is the largest number", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Store: mutants.StoreSaturated})
+	l.Add("256-products", "no more than 256 products are added", mutants.AnyOrder, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		n := min(256, len(a))
+		return mutants.Products(mutants.Ascending)(a[:n], b[:n], 0, false)
+	}))
+	l.Add("nan-where-hard", "results that are large or tiny are NaN", mutants.AnyOrder, mutants.Plain{Body: honest, Edit: func(c *mutants.Call) { c.Computed(mutants.NanWhere) }})
+	l.From(mutants.TwiceWrong)
+	l.Add("one-doubled", "one element is twice what it should be", mutants.Lanes16, mutants.Plain{Body: honest, Edit: func(c *mutants.Call) { c.Computed(mutants.Doubled) }})
+	l.From("Wafer.ai")
+	l.Add("workers-decide", "K is split among the workers", mutants.AnyOrder, mutants.ByWorkers(func(sum func([]float32) float32) func(*mutants.Call) {
+		return mutants.Contraction(mutants.Products(sum))
+	}))
+	l.From("pygpubench#7")
+	l.Add("nothing-written", "nothing is written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: mutants.WritesNothing})
+	l.Of(gemm.ForwardDefinition, num.BF16)
+	l.From(mutants.Simulated)
+	l.Add("bf16-accumulator", "the sum is kept in bf16", mutants.Lanes16, dots(mutants.Products(mutants.Rounding(mutants.To(num.BF16)))))
+	l.Of(gemm.ForwardDefinition, num.F32)
+	l.From(mutants.KernelPractice)
+	l.Add("tf32", "operands are cut to ten bits of fraction", mutants.AnyOrder, mutants.Plain{Body: honest, Load: mutants.LoadTF32})
+	l.Add("own-order", "the bits are promised, but 16 lanes are added", mutants.PromisesBits, mutants.Plain{Body: honest})
+	l.Add("alpha", "the result is multiplied by 1 + 2^-10", mutants.AnyOrder, mutants.Plain{Body: honest, Edit: func(c *mutants.Call) {
+		for i := range c.Operands[2].V {
+			c.Operands[2].V[i] *= 1 + 0x1p-10
+		}
+	}})
+	l.Add("order-alternates", "every other call adds up backwards", mutants.AnyOrder, mutants.Alternating(mutants.Contraction(mutants.Products(mutants.Ascending)), mutants.Contraction(mutants.Products(mutants.Descending))))
+
+	old := func(f func(sum, old float32) float32) mutants.Plain {
+		return dots(func(a, b []float32, was float32, _ bool) float32 {
+			return f(mutants.Products(mutants.Ascending)(a, b, 0, false), was)
+		})
+	}
+	l.Of(gemm.ForwardAccumulateDefinition, num.F16)
+	l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
+	l.Add("added-twice", "the product is added twice", mutants.AnyOrder, old(func(s, was float32) float32 { return was + 2*s }))
+	l.Add("old-twice", "the old result is added twice", mutants.AnyOrder, old(func(s, was float32) float32 { return 2*was + s }))
+	l.From(mutants.Simulated)
+	l.Add("product-rounded", "the product is rounded to f16 before the old result is added", mutants.Lanes16, dots(func(a, b []float32, was float32, _ bool) float32 {
+		return was + num.Round(num.F16, mutants.Products(mutants.InLanes(16))(a, b, 0, false))
+	}))
+	l.Of(gemm.ForwardAccumulateDefinition, num.F32)
+	l.From(mutants.KernelPractice)
+	l.Add("old-last", "the bits are promised, but the old result is added at the end", mutants.PromisesBits, dots(func(a, b []float32, was float32, _ bool) float32 {
+		return mutants.Fused(a, b, 0, false) + was
+	}))
+
+	l.Of(gemm.GradADefinition, num.F16)
+	l.Add("not-transposed", "a square B is not transposed", mutants.AnyOrder, mutants.Plain{Body: func(c *mutants.Call) {
+		if b := c.Operands[1]; b.Rows == b.Cols {
+			c.Operands[1] = mutants.Transposed(b)
+		}
+		honest(c)
+	}})
+	l.Add("sign", "the gradient has the wrong sign", mutants.PromisesBits, mutants.Edited(mutants.Negated))
+	l.From(mutants.ZerosPass)
+	l.Add("zeros", "every gradient is zero", mutants.AnyOrder, mutants.Edited(mutants.Zeros))
+	l.From(mutants.Simulated)
+	l.Add("f16-accumulator", "the sum is kept in f16", mutants.Lanes16, dots(mutants.Products(mutants.Rounding(mutants.To(num.F16)))))
+	l.Add("store-truncates", "results are cut off, not rounded", mutants.Lanes16, mutants.Plain{Body: honest, Store: mutants.StoreTowardZero})
+	l.From(mutants.KernelPractice)
+	l.Add("clears-infinity", "an infinite result is NaN", mutants.AnyOrder, mutants.Plain{Body: honest, Edit: func(c *mutants.Call) {
+		for i, v := range c.Operands[2].V {
+			if math.IsInf(float64(v), 0) {
+				c.Operands[2].V[i] = float32(math.NaN())
+			}
+		}
+	}})
+	l.Of(gemm.GradAAccumulateDefinition, num.F16)
+	l.Add("old-ignored", "the old gradient is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
+	l.Add("added-twice", "the product is added twice", mutants.AnyOrder, old(func(s, was float32) float32 { return was + 2*s }))
+	l.Add("whole-row-tiles", "rows after the last multiple of 16 are not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: mutants.WholeRowTiles})
+	l.From(mutants.TenCalls)
+	l.Add("ten-calls", "right for ten calls, then one element is doubled", mutants.PromisesBits, mutants.After(10, mutants.Plain{Body: mutants.Answer}, mutants.Doubled))
+
+	l.Of(gemm.GradBDefinition, num.BF16)
+	l.From(mutants.TwiceWrong)
+	l.Add("one-doubled", "one element is twice what it should be", mutants.AnyOrder, mutants.Edited(mutants.Doubled))
+	l.From(mutants.KernelPractice)
+	l.Add("rows-halved", "the first half of the rows of A and dC counts", mutants.AnyOrder, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		n := (len(a) + 1) / 2
+		return mutants.Products(mutants.Ascending)(a[:n], b[:n], 0, false)
+	}))
+	l.Add("mean", "the gradient is divided by M", mutants.AnyOrder, dots(func(a, b []float32, _ float32, _ bool) float32 {
+		return mutants.Products(mutants.Ascending)(a, b, 0, false) / float32(len(a))
+	}))
+	l.From(mutants.Simulated)
+	l.Add("bf16-accumulator", "the sum is kept in bf16", mutants.AnyOrder, dots(mutants.Products(mutants.Rounding(mutants.To(num.BF16)))))
+	l.From(mutants.KernelPractice)
+	l.Add("input-changed", "the left operand's last element is overwritten", mutants.AnyOrder, mutants.Plain{Body: honest, After: mutants.ChangesInput})
+	l.Of(gemm.GradBAccumulateDefinition, num.BF16)
+	l.Add("old-ignored", "the old gradient is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
+	l.From("unsloth, gradient accumulation")
+	l.Add("averaged", "old and new gradient are averaged", mutants.AnyOrder, old(func(s, was float32) float32 { return (s + was) / 2 }))
+	l.From(mutants.KernelPractice)
+	l.Add("old-rounded-away", "the old gradient is kept in 4 bits", mutants.AnyOrder, old(func(s, was float32) float32 { return s + mutants.KeepBits(4)(float64(was)) }))
+	l.Add("stale", "the outputs of the call before are returned", mutants.PromisesBits, mutants.Stale(mutants.Plain{Body: mutants.Answer}))
+	return l.All
+}
+
+func right() []mutants.Mutant {
+	l := mutants.NewList(gemm.Operations)
+	l.Of(gemm.ForwardDefinition, num.F16)
+	for _, o := range mutants.Orders {
+		l.Add(o.Name, o.Text, o.Contract, mutants.Plain{Body: mutants.Contraction(mutants.Products(o.Sum))})
+	}
+	l.Add("compensated", "Kahan's sum", mutants.Pairwise, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.Compensated))})
+	l.Of(gemm.ForwardDefinition, num.F32)
+	l.Add("fused", "fused multiply-adds, ascending", mutants.Sequential, mutants.Plain{Body: mutants.Contraction(mutants.Fused)})
+	l.Add("not-fused", "products rounded, ascending", mutants.Sequential, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.Ascending))})
+	l.Of(gemm.GradADefinition, num.BF16)
+	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16)))})
+	l.Of(gemm.GradBAccumulateDefinition, num.F16)
+	l.Add("old-last", "the old result is added at the end", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, _ bool) float32 {
+		return mutants.Products(mutants.InPairs)(a, b, 0, false) + old
+	})})
+	return l.All
+}
