@@ -9,11 +9,12 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/trial"
 )
 
-// check is a question that takes more than one run of the kernel: a relation between
-// the results of different inputs, or an invariance of the result. Its first run is
-// judged like every other; then further runs are compared with it, bit for bit.
+// check is a property that takes more than one run of the kernel: a relation between the
+// results of different inputs, or an invariance of the result. The first run is judged like
+// any other case; further runs are compared with it, bit for bit.
 type check struct {
 	name string
 	tier string // relations or invariance
@@ -83,7 +84,7 @@ func (t *Target) checkNamed(name string) *check {
 	return nil
 }
 
-// independent lists the letters whose indices do not see each other.
+// independent lists the letters along which results do not depend on each other.
 func independent(d *def.Definition) []string {
 	switch d.Kind {
 	case def.KindContraction:
@@ -99,8 +100,8 @@ func independent(d *def.Definition) []string {
 	return nil
 }
 
-// again runs the kernel on other inputs, and compares its outputs with those that the
-// base run leads one to expect.
+// again runs the kernel on other inputs and compares its outputs with those expected from
+// the base run.
 func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
 	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
 	if err != nil {
@@ -109,8 +110,8 @@ func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c
 	return compare(l, out, tier, what, expect)
 }
 
-// compare holds a run's outputs to what is expected of them; ok is false where nothing
-// is.
+// compare compares a run's outputs with the expected ones; ok is false where nothing is
+// expected.
 func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
@@ -118,6 +119,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 		return 0, &f, nil
 	}
 	d := l.target.Definition
+	rule := trial.RuleOf(d)
 	var n int64
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
@@ -131,7 +133,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 					continue
 				}
 				n++
-				if x := got.Bits(r, c); num.Canonical(got.DType, x) != num.Canonical(got.DType, want) {
+				if x := got.Bits(r, c); !rule.Same(got.DType, x, want) {
 					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
 					f.show(d, got, "got", func(c int) uint32 { return got.Bits(r, c) })
 					f.show(d, got, "want", func(c int) uint32 {
@@ -148,7 +150,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 	return n, nil, nil
 }
 
-// same expects the base run's outputs.
+// same returns the base run's outputs.
 func (x *trialRun) same(i, r, c int) (uint32, bool) { return x.base.operands[i].Bits(r, c), true }
 
 // scaled multiplies inputs by powers of two. An input that would leave the normal
@@ -163,7 +165,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 			l.params[i] *= pow2(s.Params[p.Name] * k)
 		}
 		for i := range d.Operands {
-			o, a, b := &d.Operands[i], plain.blocks[i].array, l.blocks[i].array
+			o, a, b := &d.Operands[i], plain.array(i), l.array(i)
 			if !o.IsIn || o.IsIndex {
 				continue
 			}
@@ -205,8 +207,8 @@ func pow2(n int) float64 {
 	return p
 }
 
-// scaleBits multiplies a value by 2^n, and tells whether it is a normal number before
-// and after, above the smallest: that one may have been rounded as subnormals are.
+// scaleBits multiplies a value by 2^n and reports whether it is a normal number before and
+// after, above the smallest, which may have been rounded as subnormals are.
 func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	v := float64(a.At(r, c))
 	if isNegated {
@@ -218,13 +220,13 @@ func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	return num.NarrowF64(a.DType, w), isNormal(v) && isNormal(w)
 }
 
-// reversed turns a letter's axis around, in all operands that have it.
+// reversed reverses a letter's axis in all operands that have it.
 func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
 		l := t.newLoaded(x.c)
-		for i, b := range l.blocks {
-			turn(b.array, x.l.blocks[i].array, &t.Definition.Operands[i], letter)
+		for i, a := range l.inputs() {
+			turn(a, x.l.array(i), &t.Definition.Operands[i], letter)
 		}
 		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint32, bool) {
 			r, c = mirror(x.base.operands[i], &t.Definition.Operands[i], letter, r, c)
@@ -247,15 +249,13 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 }
 
 func turn(dst, src num.Array, o *def.Operand, letter string) {
-	for r := range dst.Rows {
-		for c := range dst.Cols {
-			rr, cc := mirror(src, o, letter, r, c)
-			dst.SetBits(r, c, src.Bits(rr, cc))
-		}
-	}
+	trial.FillBits(dst, func(r, c int) uint32 {
+		r, c = mirror(src, o, letter, r, c)
+		return src.Bits(r, c)
+	})
 }
 
-// split computes parts alone: the first index of a letter, and the others.
+// split computes parts separately: the first index of a letter, and the others.
 func split(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
@@ -273,10 +273,10 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 				}
 			}
 			l := t.newLoaded(c)
-			for i, b := range l.blocks {
-				at := Rect{Rows: b.array.Rows, Cols: b.array.Cols}
+			for i, a := range l.inputs() {
+				at := Rect{Rows: a.Rows, Cols: a.Cols}
 				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], begin)
-				b.copyFrom(window(x.l.blocks[i].array, at))
+				trial.Copy(a, window(x.l.array(i), at))
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
 			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
@@ -291,7 +291,7 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// offsetOf is the row and the column of an operand at a place that the letters name.
+// offsetOf returns the row and the column of an operand at the given index of each letter.
 func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
 	for k, letter := range o.Dims {
 		if isColumn(o, k) {
@@ -303,16 +303,8 @@ func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
 	return row, col
 }
 
-func (b *block) copyFrom(a num.Array) {
-	for r := range b.array.Rows {
-		for c := range b.array.Cols {
-			b.array.SetBits(r, c, a.Bits(r, c))
-		}
-	}
-}
-
-// padded appends zeros to the summed index. Nothing is claimed of sums that see an
-// infinity or a NaN, which zero would turn into NaN only on one side, nor of zeros.
+// padded appends zeros along the summed axis. Zeros are not compared, because their sign may
+// change.
 func padded(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	letter := t.Definition.SummedOver()
@@ -324,15 +316,14 @@ func padded(x *trialRun) (int64, *finding, error) {
 		}
 	}
 	l := t.newLoaded(c)
-	for i, b := range l.blocks {
-		old := x.l.blocks[i].array
-		for r := range b.array.Rows {
-			for col := range b.array.Cols {
-				if b.array.SetBits(r, col, 0); r < old.Rows && col < old.Cols {
-					b.array.SetBits(r, col, old.Bits(r, col))
-				}
+	for i, a := range l.inputs() {
+		old := x.l.array(i)
+		trial.FillBits(a, func(r, c int) uint32 {
+			if r < old.Rows && c < old.Cols {
+				return old.Bits(r, c)
 			}
-		}
+			return 0
+		})
 	}
 	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint32, bool) {
 		return x.base.operands[i].Bits(r, c), x.base.operands[i].At(r, c) != 0
@@ -354,13 +345,13 @@ func transposed(x *trialRun) (int64, *finding, error) {
 		}
 	}
 	l := t.newLoaded(c)
-	old, now := x.l.blocks, l.blocks
+	old, now := x.l.inputs(), l.inputs()
 	swapped := d.TransposeLeft == d.TransposeRight
 	for to, from := range []int{1, 0} {
-		copyTransposed(now[to].array, old[from].array, swapped)
+		copyTransposed(now[to], old[from], swapped)
 	}
 	if d.Accumulate {
-		copyTransposed(now[2].array, old[2].array, true)
+		copyTransposed(now[2], old[2], true)
 	}
 	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint32, bool) {
 		return x.base.operands[i].Bits(c, r), true
@@ -368,18 +359,15 @@ func transposed(x *trialRun) (int64, *finding, error) {
 }
 
 func copyTransposed(dst, src num.Array, isTransposed bool) {
-	for r := range dst.Rows {
-		for c := range dst.Cols {
-			if isTransposed {
-				dst.SetBits(r, c, src.Bits(c, r))
-			} else {
-				dst.SetBits(r, c, src.Bits(r, c))
-			}
+	trial.FillBits(dst, func(r, c int) uint32 {
+		if isTransposed {
+			r, c = c, r
 		}
-	}
+		return src.Bits(r, c)
+	})
 }
 
-// inPlace puts an output into the place of an input.
+// inPlace puts an output in the place of an input.
 func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
@@ -393,14 +381,14 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// repeats is more than the ten calls after which a known kernel went wrong.
+// repeats exceeds the ten calls after which a known kernel went wrong.
 const repeats = 14
 
-// repeated runs the same inputs many times, with other inputs in between, in the same
-// memory: a kernel that remembers by address has it wrong.
+// repeated runs the same inputs many times in the same memory, with other inputs in
+// between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
 
-// endured runs a kernel as often as the level has patience for.
+// endured runs a kernel as often as the level asks for.
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
@@ -434,7 +422,7 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// laidOut moves the operands: other alignments, other distances between rows.
+// laidOut runs the kernel with other alignments and row strides.
 func laidOut(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	var compared int64
@@ -453,7 +441,7 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// byWorkers runs on devices with other numbers of workers.
+// byWorkers runs the kernel with other numbers of workers.
 func byWorkers(x *trialRun) (int64, *finding, error) {
 	var compared int64
 	for _, workers := range []int{1, 2, 3, 8} {
@@ -474,8 +462,8 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// concurrent launches the kernel from several goroutines at once, each on inputs of
-// its own, and compares with the results of one after the other.
+// concurrent launches the kernel from several goroutines at once, each with its own inputs,
+// and compares the results with those of separate launches.
 func concurrent(x *trialRun) (int64, *finding, error) {
 	const callers, rounds = 4, 6
 	t := x.l.target

@@ -1,0 +1,179 @@
+package trial
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/num"
+	"tokitai/tensor"
+)
+
+// Placed is memory on a device for operands of one layout.
+type Placed struct {
+	d       *def.Definition
+	blocks  []*block        // layouts, without memory
+	places  []int           // by operand: the one in whose memory it is
+	buffers []device.Buffer // by operand; an output in the place of an input has the input's
+}
+
+// Place allocates memory on a device and copies the operands there.
+func (x *Operands) Place(dev device.Device) (*Placed, error) {
+	p := &Placed{d: x.Definition, places: slices.Clone(x.places)}
+	for _, b := range x.blocks {
+		p.blocks = append(p.blocks, &block{array: b.array, start: b.start})
+		p.blocks[len(p.blocks)-1].array.Data = nil
+	}
+	if err := p.allocate(dev); err != nil {
+		return nil, err
+	}
+	if err := p.Write(x); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// Allocate allocates memory on a device for operands as New would lay them out. Sizes for
+// which the device has no room are refused before the host is asked for any.
+func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes map[string]int, layout func(operand int) Layout) (*Placed, error) {
+	p := &Placed{d: d}
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		p.places = append(p.places, i)
+		p.blocks = append(p.blocks, newBlock(&d.Operands[i], dtypes[i], rows, cols, layoutOf(layout, i)))
+	}
+	if err := p.allocate(dev); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Placed) allocate(dev device.Device) error {
+	p.buffers = make([]device.Buffer, len(p.blocks))
+	for i, b := range p.blocks {
+		if p.places[i] != i {
+			continue
+		}
+		bytes, err := b.bytes()
+		if err == nil {
+			p.buffers[i], err = dev.Alloc(bytes)
+		}
+		if err != nil {
+			p.buffers[i] = nil
+			return errors.Join(fmt.Errorf("operand %s: %w", p.d.Operands[i].Name, err), p.Close())
+		}
+	}
+	for i, place := range p.places {
+		p.buffers[i] = p.buffers[place]
+	}
+	return nil
+}
+
+// Write copies operands of the same layout to the device.
+func (p *Placed) Write(x *Operands) error {
+	for i := range p.blocks {
+		if p.places[i] != i {
+			continue
+		}
+		if err := p.WriteOperand(x, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteOperand copies operand i to the device, with its guards.
+func (p *Placed) WriteOperand(x *Operands, i int) error {
+	if b := x.blocks[i]; b.start != p.blocks[i].start || int64(len(b.memory)) != p.buffers[i].Bytes() {
+		return fmt.Errorf("operand %s is not laid out like the memory on %s: got %d bytes, the first element at %d, want %d and %d", p.d.Operands[i].Name,
+			p.buffers[i].Device().Name(), len(b.memory), b.start, p.buffers[i].Bytes(), p.blocks[i].start)
+	}
+	return p.buffers[i].CopyIn(0, x.blocks[i].memory)
+}
+
+// Read copies everything back: operands of the same layout, out of the kernel's reach.
+func (p *Placed) Read() (*Operands, error) {
+	x := &Operands{Definition: p.d, blocks: make([]*block, len(p.blocks)), places: slices.Clone(p.places)}
+	for i := range p.blocks {
+		if p.places[i] != i {
+			continue
+		}
+		memory := make([]byte, p.buffers[i].Bytes())
+		if err := p.buffers[i].CopyOut(0, memory); err != nil {
+			return nil, err
+		}
+		x.blocks[i] = p.blocks[i].in(memory)
+	}
+	x.share()
+	return x, nil
+}
+
+// ReadOperand copies operand i back, and says which of its guards and gaps have changed.
+func (p *Placed) ReadOperand(i int) (a num.Array, breach *Breach, err error) {
+	memory := make([]byte, p.buffers[i].Bytes())
+	if err := p.buffers[i].CopyOut(0, memory); err != nil {
+		return num.Array{}, nil, err
+	}
+	b := p.blocks[i].in(memory)
+	if reason := b.disturbed(p.d.Operands[i].Name); reason != "" {
+		breach = &Breach{i, reason}
+	}
+	return b.array, breach, nil
+}
+
+// Clear fills operand i on the device with the guard byte.
+func (p *Placed) Clear(i int) error {
+	return p.buffers[i].CopyIn(0, bytes.Repeat([]byte{GuardByte}, int(p.buffers[i].Bytes())))
+}
+
+// At returns where operand i is: its buffer, the offset of its first element in bytes, and
+// its layout. The array's Data is the memory itself where the host can address it, else
+// nil.
+func (p *Placed) At(i int) (b device.Buffer, offset int64, a num.Array) {
+	b, offset, a = p.buffers[i], int64(p.blocks[i].start), p.blocks[i].array
+	if host, ok := b.(device.HostBuffer); ok {
+		if memory := host.Memory(); memory != nil {
+			end := offset + int64(spanBytes(a))
+			a.Data = memory[offset:end:end]
+		}
+	}
+	return b, offset, a
+}
+
+// Tensors returns the operands as tensors, which are valid until the memory is closed.
+func (p *Placed) Tensors() ([]*tensor.Tensor, error) {
+	tensors := make([]*tensor.Tensor, len(p.blocks))
+	for i := range p.blocks {
+		b, offset, a := p.At(i)
+		shape, stride := shapeOf(&p.d.Operands[i], a)
+		t, err := tensor.At(b, offset, a.DType, stride, shape...)
+		if err != nil {
+			return nil, err
+		}
+		tensors[i] = t
+	}
+	return tensors, nil
+}
+
+// shapeOf returns the shape and the row stride of the tensor whose matrix an operand is.
+// Values per row or per column are a vector, or a column if there are gaps between them.
+func shapeOf(o *def.Operand, a num.Array) (shape []int, stride int) {
+	if len(o.Dims) < 2 && (a.Cols > 1 || a.Stride == 1) {
+		return []int{a.Rows * a.Cols}, a.Rows * a.Cols
+	}
+	return []int{a.Rows, a.Cols}, a.Stride
+}
+
+// Close gives the memory back. Closing twice is allowed.
+func (p *Placed) Close() error {
+	var errs []error
+	for i, b := range p.buffers {
+		if b != nil && p.places[i] == i {
+			errs = append(errs, b.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
