@@ -88,13 +88,22 @@ func FromInt32(q *Queue, values []int32, shape ...int) (*Tensor, error) {
 // Parse reads a definition from its text, which may use the functions of package fn.
 func Parse(text string) (*Definition, error) { return def.Parse(text, fn.All...) }
 
-// Run computes a definition on tensors given by name. Results go to the outputs among
-// them.
+// WithParams gives the parameters of a definition by name.
+func WithParams(p Params) CallOption { return engine.WithParams(p) }
+
+// WithLowering demands the lowering of that name, such as cpu.reference.
+func WithLowering(name string) Option { return engine.WithLowering(name) }
+
+// Same makes matrix products use only the rule of accumulation that every device has, so
+// that they have the same bits everywhere. Without it each device may use its fastest.
+func Same() Option { return engine.WithPolicy(engine.Same) }
+
+// Run computes a definition on tensors given by name, among them its outputs.
 func Run(q *Queue, d *Definition, args Args, opts ...CallOption) error {
 	return engine.Run(q, d, args, opts...)
 }
 
-// Eval is Run with outputs that it allocates where they are not given. It waits, and
+// Eval is like Run, but allocates outputs that are not given. It waits for the results and
 // returns all outputs.
 func Eval(q *Queue, d *Definition, args Args, opts ...CallOption) (Args, error) {
 	return engine.Eval(q, d, args, opts...)

@@ -9,11 +9,9 @@ import (
 	"log"
 	"math"
 
-	"tokitai/backend/cpu"
+	"tokitai"
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/num"
-	"tokitai/tensor"
 )
 
 // Greedy picks the first token with the largest logit. A row with a NaN gives the
@@ -29,21 +27,21 @@ var Greedy = def.Must(def.Rowwise("greedy", func(b *def.Builder) {
 }))
 
 func main() {
-	q := cpu.Queue()
+	q := tokitai.CPU()
 	nan := float32(math.NaN())
-	logits := must(tensor.FromFloat32(q.Device(), num.BF16, []float32{
+	logits := must(tokitai.FromFloat32(q, tokitai.BF16, []float32{
 		0.5, 2.25, -1, 2,
 		3, 1, 3, 3,
 		-4, nan, 9, nan,
 	}, 3, 4))
 
-	out := must(engine.Eval(q, Greedy, engine.Args{"logits": logits}))
+	out := must(tokitai.Eval(q, Greedy, tokitai.Args{"logits": logits}))
 	fmt.Println("token ", must(out["token"].Int32s()))
 	fmt.Println("logit ", must(out["logit"].Float32s()))
 	fmt.Println("margin", must(out["margin"].Float32s()))
 
-	slow := q.With(engine.WithLowering("cpu.reference"))
-	again := must(engine.Eval(slow, Greedy, engine.Args{"logits": logits}))
+	slow := q.With(tokitai.WithLowering("cpu.reference"))
+	again := must(tokitai.Eval(slow, Greedy, tokitai.Args{"logits": logits}))
 	fmt.Println("same token as the reference:", bytes.Equal(must(out["token"].Bytes()), must(again["token"].Bytes())))
 }
 

@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"log"
 
-	"tokitai/backend/cpu"
+	"tokitai"
 	"tokitai/def"
-	"tokitai/engine"
 	"tokitai/fn"
-	"tokitai/num"
-	"tokitai/tensor"
 )
 
 // RMSNorm scales each row by the inverse root of its mean square.
@@ -29,25 +26,25 @@ var SwiGLU = def.Must(def.Rowwise("swiglu", func(b *def.Builder) {
 }))
 
 func main() {
-	q := cpu.Queue()
-	x := must(tensor.FromFloat32(q.Device(), num.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
-	gamma := must(tensor.FromFloat32(q.Device(), num.F32, []float32{1, 1, 1, 2}, 4))
+	q := tokitai.CPU()
+	x := must(tokitai.FromFloat32(q, tokitai.F16, []float32{3, -4, 0, 0, 1, 1, 1, 1}, 2, 4))
+	gamma := must(tokitai.FromFloat32(q, tokitai.F32, []float32{1, 1, 1, 2}, 4))
 
-	normed := must(engine.Eval(q, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
+	normed := must(tokitai.Eval(q, RMSNorm, tokitai.Args{"x": x, "gamma": gamma}, tokitai.WithParams(tokitai.Params{"eps": 1e-6})))
 	show("rmsnorm", normed["y"])
 
-	gated := must(tensor.New(q.Device(), num.F16, 2, 4)) // Run writes where it is told, Eval makes room itself
-	if err := engine.Run(q, SwiGLU, engine.Args{"gate": x, "up": normed["y"], "y": gated}); err != nil {
+	gated := must(tokitai.New(q, tokitai.F16, 2, 4)) // Run writes where it is told, Eval makes room itself
+	if err := tokitai.Run(q, SwiGLU, tokitai.Args{"gate": x, "up": normed["y"], "y": gated}); err != nil {
 		log.Fatal(err)
 	}
 	show("swiglu ", gated)
 
-	slow := q.With(engine.WithLowering("cpu.reference"))
-	again := must(engine.Eval(slow, RMSNorm, engine.Args{"x": x, "gamma": gamma}, engine.WithParams(engine.Params{"eps": 1e-6})))
+	slow := q.With(tokitai.WithLowering("cpu.reference"))
+	again := must(tokitai.Eval(slow, RMSNorm, tokitai.Args{"x": x, "gamma": gamma}, tokitai.WithParams(tokitai.Params{"eps": 1e-6})))
 	fmt.Println("same bits as the reference:", string(must(normed["y"].Bytes())) == string(must(again["y"].Bytes())))
 }
 
-func show(name string, t *tensor.Tensor) { fmt.Println(name, must(t.Float32s())) }
+func show(name string, t *tokitai.Tensor) { fmt.Println(name, must(t.Float32s())) }
 
 func must[T any](v T, err error) T {
 	if err != nil {
