@@ -44,6 +44,7 @@ func (s *speed) cell() string {
 func TestSpeeds(t *testing.T) {
 	reports := measurementsIn(t, "bench/h200.json")
 	hold(t, "gpu.md", "speeds", speedTables(t, reports))
+	hold(t, "kernel-processes.md", "speeds", "```\n"+strings.TrimSpace(readText(t, "bench/processes.txt"))+"\n```")
 
 	figure := func(op, shape string) string {
 		for _, r := range reports {

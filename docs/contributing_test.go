@@ -56,7 +56,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-var recipeFile = regexp.MustCompile("(?s)\n```go ([a-z]+/[a-z]+/[a-z_]+\\.go)\n(.*?)\n```\n")
+var recipeFile = regexp.MustCompile("(?s)\n```go ([a-z]+/[a-z0-9]+/[a-z0-9_]+\\.go)\n(.*?)\n```\n")
 
 // TestRecipes follows the recipes for a new operation and a new backend. Their files and rows
 // are laid over the tree; then the operation's tests run, and the program verifies it on the
@@ -82,8 +82,8 @@ func TestRecipes(t *testing.T) {
 	for _, m := range recipeFile.FindAllStringSubmatch(readText(t, contributingFile), -1) {
 		lay(m[1], m[2]+"\n")
 	}
-	if len(overlay) != 5 {
-		t.Fatalf("CONTRIBUTING.md has %d files in its recipes, want 5", len(overlay))
+	if len(overlay) != 7 {
+		t.Fatalf("CONTRIBUTING.md has %d files in its recipes, want 7", len(overlay))
 	}
 	withRow := func(list, folder, before, row string) string {
 		text := readText(t, "../"+list)
@@ -93,7 +93,7 @@ func TestRecipes(t *testing.T) {
 		}
 		return strings.Replace(text, before, before+"\t"+row+",\n", 1)
 	}
-	lay("op/all/all.go", withRow("op/all/all.go", "op/silu", "slices.Concat(\n", "silu.Operations"))
+	lay("op/all/all.go", withRow("op/all/all.go", "op/relu2", "slices.Concat(\n", "relu2.Operations"))
 	lay("backend/all/all.go", withRow("backend/all/all.go", "backend/plain", "var Backends = []Backend{\n", "plain.Backend"))
 	replace, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -104,17 +104,19 @@ func TestRecipes(t *testing.T) {
 	run := func(dir, program string, args ...string) {
 		command := exec.Command(program, args...)
 		command.Dir = dir
+		command.Env = append(os.Environ(), "TOKITAI_LEVEL=smoke")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
-	over, test, program := "-overlay="+filepath.Join(folder, "overlay.json"), filepath.Join(folder, "silu.test"), filepath.Join(folder, "tokitai")
-	run(root, "go", "test", over, "-vet=off", "-c", "-o", test, "./op/silu") // vet does not know folders of an overlay
-	run(folder, test, "-test.run=TestDoc", "-update")
+	over, test, program := "-overlay="+filepath.Join(folder, "overlay.json"), filepath.Join(folder, "relu2.test"), filepath.Join(folder, "tokitai")
+	run(root, "go", "test", over, "-vet=off", "-c", "-o", test, "./op/relu2") // vet does not know folders of an overlay
+	run(folder, test, "-update")
 	run(folder, test)
+	run(root, "go", "test", over, "-vet=off", "-run=TestBoundsAreComplete|TestHostileData|TestPatternNames|TestPatternsRun|TestScalings", "./accuracy", "./op/all")
 	run(root, "go", "build", over, "-o", program, "./cmd/tokitai")
-	run(folder, program, "verify", "silu", "--device", "cpu", "--level", "smoke")
-	run(folder, program, "verify", "silu", "embedding", "gemm.forward", "--device", "plain", "--dtype", "f16", "--level", "smoke")
+	run(folder, program, "verify", "relu2", "--device", "cpu", "--level", "smoke")
+	run(folder, program, "verify", "relu2", "embedding", "gemm.forward", "--device", "plain", "--dtype", "f16", "--level", "smoke")
 	run(folder, program, "doctor", "--device", "plain")
 }
 

@@ -31,26 +31,26 @@ func newKernel() *cobra.Command {
 	var f kernelFlags
 	c := &cobra.Command{
 		Use:   "kernel NAME",
-		Short: "one operation as a process, on standard input and output",
-		Long: `Read a request on standard input, compute it, and write the response to standard
+		Short: "compute one operation over standard input and output",
+		Long: `Read a request from standard input, compute it, and write the response to standard
 output. NAME is embedding, softmax, gemm-bw, gelu-bwd, adamw, gemm, gelu or
-layernorm. A request is numbers between white space, a response lines KEY=value;
-storage is fp16, as bit patterns in decimal. adamw has a binary format besides.
-docs/kernel-processes.md has them all, byte by byte.
+layernorm. A request is numbers separated by white space, a response consists of lines
+KEY=value; values are fp16, as bit patterns in decimal. adamw also has a binary
+format. docs/kernel-processes.md describes all formats.
 
-With --server requests come in frames, each after its length in four bytes,
-little-endian, and so do the responses, until the input ends. An error is a
-response too, ERR CODE REASON, and the next request is served.
+With --server, requests come in frames, each with its length in four bytes,
+little-endian, and so do the responses, until the input ends. An error is a response
+too, ERR CODE REASON, and the server continues.
 
 Exit codes, with one line ERR CODE REASON on standard error
-  2       a header that cannot be read, a hyper-parameter that is none
-  3 to 9  a size, a choice or a list of NAME's that cannot be used
-  10      the device failed, or has no memory left
-  11-16   as 3 to 9, for layernorm alone
+  2       a header that cannot be read, or a bad hyper-parameter
+  3 to 9  a bad size, choice or list; the code depends on NAME
+  10      the device failed, or is out of memory
+  11-16   like 3 to 9, for layernorm only
   20, 21  the input ended within the length of a frame, or within the frame
-  30-34   a binary request of adamw that is none
+  30-34   a malformed binary request of adamw
   64      an unknown NAME or flag
-  70      a fault of this program
+  70      an internal error of this program
   130     an interrupt (SIGINT); 143 for SIGTERM`,
 		Example: `  tokitai kernel softmax < request.txt
   tokitai kernel softmax --server --device cpu --max-frame 1000000 < frames.bin`,
@@ -80,8 +80,8 @@ Exit codes, with one line ERR CODE REASON on standard error
 	flags.BoolVar(&f.server, "server", false, "serve frames until the input ends")
 	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringVar(&f.policy, "policy", "fast", "`POLICY` fast, or same for the same bits on every device")
-	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the most a length can say)")
-	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a sixth of the memory of the machine or the device, whichever has less)")
+	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the largest length)")
+	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a sixth of the memory of the machine or the device, whichever is less)")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"fast", "same"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("max-frame", cobra.NoFileCompletions)

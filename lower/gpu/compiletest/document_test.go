@@ -72,21 +72,21 @@ func compileAll(t *testing.T, list []program) (names []string, seen map[compiled
 	return names, seen
 }
 
-const documentHead = `# What the kernels take
+const documentHead = `# Registers of the GPU kernels
 
-Registers of a thread, as %s gave them out;
-another version may give others. Written by
+Registers per thread, as allocated by %s;
+another version may allocate others. Written by
 ` + "`TOKITAI_LEVEL=full go test ./lower/gpu/compiletest -run TestDocument -update`" + `.
 
-No kernel spills a register to memory but where *spills* says how many bytes, and none has more than a block of its size can
-have. Tests hold all %d sources to that on sm_90a, and those below on the other architectures;
-` + "`TOKITAI_LEVEL=exhaustive`" + ` compiles everything for all of them. *+32 B* is memory of a thread's own, for an array that is indexed by what is known at run time only. *12 s* are scalar registers of AMD's that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints
+Kernels do not spill registers to memory, except where *spills* gives a number of bytes, and none has more registers than a block of its size can
+have. Tests check this for all %d sources on sm_90a, and for those below on the other architectures;
+` + "`TOKITAI_LEVEL=exhaustive`" + ` compiles everything for all of them. *+32 B* is local memory of a thread, for an array whose index is only known at run time. *12 s* are scalar registers of AMD GPUs that are kept in lanes of vector registers. ` + "`tokitai explain OP --emit cuda`" + ` prints
 the sources.
 
 ## All formats and both ways of access, for sm_90a
 
-The most registers of any kernel with blocks of up to 256 threads, and with larger blocks; the most bytes that any of them spills. A multiprocessor has
-65,536 registers for the blocks that run together, *2 × 256* threads for instance; a thread has 255 at most.
+The largest number of registers of any kernel with blocks of up to 256 threads, and of any with larger blocks; the largest number of bytes that any of them spills. A multiprocessor has
+65,536 registers for the blocks that run at the same time, such as *2 × 256* threads; a thread has at most 255.
 
 | definition | sources | to 256 threads | above | spills |
 |---|--:|--:|--:|--:|
