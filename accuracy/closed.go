@@ -30,8 +30,8 @@ func (run *Run) call() *bound.Call {
 	return &bound.Call{Definition: run.Data.Definition, Params: run.Data.Params, Operands: run.Operands}
 }
 
-// check holds an answer to the closed form, and the closed form to the radius, which
-// is derived without it.
+// check compares an answer with the closed form, and the closed form with the radius,
+// which is derived without it.
 func check(form *bound.Form, limit float64, y float64, d num.DType, t ball.Ball, radius float64) error {
 	lo, hi := t.Bounds()
 	allowed := limit

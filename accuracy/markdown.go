@@ -82,7 +82,7 @@ bound stand for their exact values. A bound is mostly a little wider than the ra
 as it knows the magnitudes of the products, but not those of the partial sums.
 `
 
-// Markdown is the document: introduction, tables and closed forms, in the order of
+// Markdown returns the document: introduction, tables and closed forms, in the order of
 // the rows.
 func Markdown(rows []Row) string {
 	var ops []*op.Operation
@@ -160,8 +160,7 @@ func writeOperation(s *strings.Builder, o *op.Operation, rows []Row) {
 	s.WriteString("\n(u = 2^-24, g(n) = n*u/(1 - n*u), h(C) and H(R,C) the heights of row and column sums)\n")
 }
 
-// describe says how large the operands of a kind of data are, and between which
-// values the inputs lie.
+// describe returns the sizes of a kind of data and the ranges of its inputs.
 func describe(o *op.Operation, data op.Data) string {
 	var parts []string
 	for _, size := range slices.Sorted(maps.Keys(data.Sizes)) {
@@ -189,7 +188,7 @@ func describe(o *op.Operation, data op.Data) string {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// figure keeps three decimals where they tell something.
+// figure formats x with three decimals if they are significant.
 func figure(x float64) string {
 	switch {
 	case x < 100:

@@ -1,13 +1,13 @@
-// Package accuracy measures how good the definitions are: for every operation,
-// storage format and named kind of data it runs the reference, encloses the truth,
-// and states what is promised, what was measured, and how often the result is not
-// the correctly rounded one. [Markdown] turns the measurements into a document.
-// Operations bring bounds in closed form with them, for data that is not among the named
-// kinds; every measurement is held to them (closed.go).
+// Package accuracy measures the accuracy of definitions. For every operation, storage
+// format and named kind of data it runs the reference, encloses the truth, and states
+// the promised error, the measured error, and how often the result is not the correctly
+// rounded one. [Markdown] turns the measurements into a document. Operations also have
+// bounds in closed form, for other data; every measurement is compared with them
+// (closed.go).
 //
-// It takes a list of operations and does not know which there are. Numbers depend on
-// nothing but the definitions and the generated data, so the document is the same on
-// every machine.
+// The package is given a list of operations and knows none itself. Its numbers depend
+// only on the definitions and the generated data, so the document is the same on every
+// machine. Start with Measure.
 package accuracy
 
 import (
@@ -24,7 +24,7 @@ import (
 	"tokitai/truth"
 )
 
-// Row is what was measured of one output on one kind of data.
+// Row is the measurement of one output on one kind of data.
 type Row struct {
 	Operation *op.Operation
 	Data      op.Data
@@ -37,19 +37,19 @@ type Row struct {
 	Measured   Spread // of |y - truth| / ulp(truth)
 	Misrounded int    // elements that are not the correctly rounded truth
 	Undecided  int    // elements whose correct rounding is not known
-	Unknown    int    // elements of which no enclosure is known; they count in Elements and nowhere else
+	Unknown    int    // elements without a known enclosure; they count only in Elements
 }
 
 // Spread summarises a figure over all elements.
 type Spread struct{ Median, Worst float64 }
 
-// Options choose what is measured.
+// Options configures Measure.
 type Options struct {
-	// Only restricts the kinds of data; nil takes all.
+	// Only selects kinds of data and formats; nil selects all.
 	Only func(o *op.Operation, data op.Data, d num.DType) bool
 
-	// Tell is given the rows of each kind of data and format when they are measured, with
-	// how many of these have been, and how many there are; it may be nil.
+	// Tell, if not nil, is called with the rows of each kind of data and format once they
+	// are measured, the number of these done so far, and the total.
 	Tell func(rows []Row, done, total int)
 }
 
@@ -96,8 +96,8 @@ type Run struct {
 	Model     def.Model // contractions
 }
 
-// NewRun generates the operands of a kind of data. It reports false if the format
-// does not apply: an operand cannot have it, or none takes part in the choice.
+// NewRun generates the operands of a kind of data. It returns false if the format does
+// not apply: an operand cannot have it, or no operand depends on the choice.
 func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool) {
 	d := data.Definition
 	dtypes := d.DTypes(dtype)
@@ -137,7 +137,7 @@ func (run *Run) Enclose(mode truth.Mode) (*truth.Result, error) {
 	return truth.Enclose(run.Data.Definition, run.Operands, truth.Options{Params: run.Data.Params, Mode: mode, Model: run.Model})
 }
 
-// Answer is what the reference computes, by operand; inputs stay as they are.
+// Answer returns the operands after the reference has run; the run's own are unchanged.
 func (run *Run) Answer() ([]num.Array, error) {
 	operands := slices.Clone(run.Operands)
 	for i, o := range run.Data.Definition.Operands {
@@ -148,8 +148,8 @@ func (run *Run) Answer() ([]num.Array, error) {
 	return operands, reference.Run(run.Data.Definition, operands, reference.Options{Params: run.Data.Params, Model: run.Model})
 }
 
-// Measure judges every output of the run. An int32 has no error in ulps, and no row: it
-// is one of the values that the rounded enclosure admits, or Measure fails.
+// Measure measures every output of the run. An int32 output has no error in ulps and no
+// row: its values must be among those that the rounded enclosure admits, or Measure fails.
 func (run *Run) Measure() ([]Row, error) {
 	rows, err := run.measure()
 	if err != nil {
@@ -198,7 +198,7 @@ func (run *Run) measure() ([]Row, error) {
 	return rows, nil
 }
 
-// admits holds every int32 of an output to the values that it may have.
+// admits returns an error unless every int32 of an output is among the admitted values.
 func admits(rounded *truth.Result, operand int, y num.Array) error {
 	for r := range y.Rows {
 		for c := range y.Cols {
@@ -242,7 +242,7 @@ func (row *Row) measure(j judge) error {
 	return nil
 }
 
-// judge holds the answers of one output to what is promised of them.
+// judge compares the answers of one output with what is promised.
 type judge struct {
 	operand        int
 	y              num.Array
@@ -251,16 +251,16 @@ type judge struct {
 	bound          func(r, c int) float64
 }
 
-// estimate is what is found of one element.
+// estimate is the result for one element.
 type estimate struct {
 	promise   float64 // in ulps of the answer
 	measured  float64 // in ulps of the truth
 	isUnknown bool
 }
 
-// element holds one answer to its promise, in three ways: it is one of the stored
-// values that the rounded enclosure admits, no farther from the truth than promised,
-// and no farther than the closed form says.
+// element checks one answer in three ways: it is one of the stored values that the
+// rounded enclosure admits, its distance from the truth is at most the promised one, and
+// at most that of the closed form.
 func (j judge) element(r, c int) (estimate, error) {
 	t, w := j.exact.At(j.operand, r, c), j.rounded.At(j.operand, r, c)
 	if !t.Known() || !w.Known() {

@@ -9,7 +9,7 @@ import (
 	"tokitai/num"
 )
 
-// Contract is what a caller may rely on.
+// Contract is what a definition promises its callers.
 type Contract struct {
 	Operation string
 	Formula   []string
@@ -18,12 +18,12 @@ type Contract struct {
 	Clauses   []Clause
 }
 
-// Term is what a contract says of one operand.
+// Term describes one operand in a contract.
 type Term struct {
 	Name, Shape, DTypes, Note string
 }
 
-// Clause is a numbered promise. Its id stands in error messages and test names.
+// Clause is a numbered promise. Error messages and test names refer to its ID.
 type Clause struct {
 	ID, Text string
 }
@@ -51,7 +51,7 @@ func (d *Definition) Contract() Contract {
 	return c
 }
 
-// note says how an operand is used, and what it may share memory with.
+// note returns how an operand is used, and what it may share memory with.
 func (d *Definition) note(o *Operand) string {
 	switch {
 	case o.IsIn && o.IsOut:
@@ -68,9 +68,9 @@ func (d *Definition) note(o *Operand) string {
 	return note
 }
 
-// InPlacePartners names the inputs whose memory an output may be: the element
-// inputs that can be stored in its format, for an element output of a rowwise
-// definition. Every other overlap is refused.
+// InPlacePartners returns the names of the inputs that an output may replace in
+// place: for an element output of a rowwise definition, the element inputs that can
+// be stored in its format. Every other overlap is an error.
 func (d *Definition) InPlacePartners(out *Operand) []string {
 	var names []string
 	for i := range d.Operands {
@@ -81,14 +81,14 @@ func (d *Definition) InPlacePartners(out *Operand) []string {
 	return names
 }
 
-// MayReplace reports whether out may be exactly the memory of in: one is only
-// written, the other only read. What is updated in place is its own input already.
+// MayReplace reports whether out may use exactly the memory of in: one is only
+// written, the other only read. An operand that is read and written needs no partner.
 func (d *Definition) MayReplace(out, in *Operand) bool {
 	return d.Kind == KindRowwise && out.Extent == PerElement && in.Extent == PerElement &&
 		out.IsOut && !out.IsIn && in.IsIn && !in.IsOut && d.share(out, in)
 }
 
-// share reports whether two operands can be stored in one format.
+// share reports whether two operands can be stored in the same format.
 func (d *Definition) share(a, b *Operand) bool {
 	for _, f := range num.FloatDTypes {
 		if d.allows(a, f) && d.allows(b, f) {
@@ -103,8 +103,7 @@ func (d *Definition) allows(o *Operand, f num.DType) bool {
 	return slices.Contains(o.DTypes.Allowed, f) || o.DTypes.Like != "" && d.allows(&d.Operands[d.Operand(o.DTypes.Like)], f)
 }
 
-// Table is the contract as text, as it stands in the package comment of the
-// operation.
+// Table returns the contract as a table, for the package comment of the operation.
 func (c Contract) Table() string {
 	var s strings.Builder
 	for _, f := range c.Formula {
@@ -128,7 +127,7 @@ func (c Contract) Table() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// indexNote says which values an index has.
+// indexNote returns the range of an index.
 func indexNote(o Operand) string {
 	if o.Except != "" {
 		return fmt.Sprintf("int32 in 0..%s-1 or %s", o.Bound, o.Except)

@@ -25,8 +25,8 @@ func (k Kind) String() string {
 	return [...]string{"rowwise", "contraction", "gather", "scatter-add"}[k]
 }
 
-// Definition is an operation, defined. It is immutable and safe for concurrent
-// use; its address identifies it within a process, its Hash everywhere.
+// Definition is the definition of an operation. It is immutable and safe for
+// concurrent use. Its address identifies it within a process, its Hash everywhere.
 type Definition struct {
 	Name     string
 	Kind     Kind
@@ -54,7 +54,7 @@ type Definition struct {
 	hash    [sha256.Size]byte
 }
 
-// MaxOperands is how many tensors a definition may have.
+// MaxOperands is the maximum number of operands of a definition.
 const MaxOperands = 16
 
 // Operand is a tensor that a definition reads, writes or both.
@@ -71,24 +71,25 @@ type Operand struct {
 	Except  string // parameter naming one more index that is allowed, or ""
 }
 
-// IsInt reports whether the operand holds int32; every other one holds floats.
+// IsInt reports whether the operand holds int32. All others hold floats.
 func (o *Operand) IsInt() bool {
 	return o.DTypes.Like == "" && len(o.DTypes.Allowed) == 1 && o.DTypes.Allowed[0] == num.I32
 }
 
-// Rule says in which formats an operand may be stored.
+// Rule says in which formats an operand may be stored: in that of operand Like, or in one
+// of Allowed.
 type Rule struct {
-	Like    string // as this operand is, or
+	Like    string
 	Allowed []num.DType
 }
 
-// AnyFloat allows every format of real values.
+// AnyFloat allows every floating-point format.
 var AnyFloat = Rule{Allowed: num.FloatDTypes}
 
 // Only allows the given formats.
 func Only(d ...num.DType) Rule { return Rule{Allowed: d} }
 
-// Like demands the format of another operand.
+// Like requires the format of another operand.
 func Like(operand string) Rule { return Rule{Like: operand} }
 
 // Or allows further formats.
@@ -113,14 +114,14 @@ func (r Rule) String() string {
 	return "as " + r.Like + ", or " + s
 }
 
-// Text returns the definition in a stable form that people can read and [Parse] reads
-// back. It fixes every bit of the result: each rounding, the order of each sum, and how
-// operands may be stored. (How the steps of a contraction round is the [Model] of the
-// lowering that computes it.)
+// Text returns the definition in a stable, readable form, which [Parse] reads back. It
+// determines every bit of the result: each rounding, the order of each sum, and how
+// operands may be stored. (The rounding of a contraction's steps is the [Model] of the
+// lowering.)
 func (d *Definition) Text() string { return d.text }
 
-// Source returns the text together with what is said for readers: the formula, the
-// clauses of the contract, and what functions give outside their domain.
+// Source returns the text with the lines for readers: the formula, the clauses of the
+// contract, and the results of functions outside their domain.
 func (d *Definition) Source() string { return d.print(true) }
 
 // Hash returns the definition's identity: the SHA-256 of its text, in hexadecimal.
@@ -148,9 +149,8 @@ func (d *Definition) Param(name string) int {
 	return -1
 }
 
-// IsFlat reports whether a rowwise definition computes each element from that
-// element alone, and at most a sum of them all: then the division into rows does
-// not matter.
+// IsFlat reports whether the division into rows does not matter: a rowwise definition
+// that computes each element from that element alone, and at most a sum of all.
 func (d *Definition) IsFlat() bool { return d.flat }
 
 func (d *Definition) isFlat() bool {
@@ -168,8 +168,8 @@ func (d *Definition) isFlat() bool {
 	return d.Kind == KindRowwise
 }
 
-// Must returns d, and panics if it could not be built. It is for definitions
-// that are package variables.
+// Must returns d, and panics if err is not nil. It is for definitions in package
+// variables.
 func Must(d *Definition, err error) *Definition {
 	if err != nil {
 		panic(err)
@@ -179,7 +179,7 @@ func Must(d *Definition, err error) *Definition {
 
 var definitionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`)
 
-// seal checks what all kinds of definition have in common, and fixes the text.
+// seal checks what all kinds of definitions have in common, and sets the text and the hash.
 func (d *Definition) seal() (*Definition, error) {
 	if !definitionNameForm.MatchString(d.Name) {
 		return nil, fmt.Errorf("definition %q: want a name like softmax.forward", d.Name)
@@ -214,8 +214,8 @@ func (d *Definition) seal() (*Definition, error) {
 	return d, nil
 }
 
-// checkRule refuses a rule that names no format, one that does not store what the
-// operand holds, or a circle of operands stored like each other.
+// checkRule returns an error for a rule that allows no format, a format that cannot store
+// the operand's values, or a cycle of operands stored like each other.
 func (d *Definition) checkRule(o Operand) error {
 	switch isInt := d.storesInt(o); {
 	case o.IsIndex || isInt && o.IsInt():

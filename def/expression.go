@@ -10,8 +10,8 @@ import (
 	"tokitai/num"
 )
 
-// expression is what stands on the right of a line of text: a call of a node or a
-// function on other expressions, a name, or a constant.
+// expression is a parsed expression: a call of a node or a function on other
+// expressions, a name, or a constant.
 type expression struct {
 	at    token
 	name  string // a value, or the node or function that is called
@@ -19,15 +19,15 @@ type expression struct {
 	value Value // a constant
 }
 
-// constructor builds a node of its arguments.
+// constructor builds a node from its arguments.
 type constructor struct {
 	arity      int
 	hasStorage bool // a storage format comes first
 	build      func(s Storage, x []Value) Value
 }
 
-// constructors are the nodes by the names that texts have for them. Leaves that need a
-// builder are made by the parser.
+// constructors maps the names of nodes in texts to their constructors. The parser builds
+// the leaves, which need a builder.
 var constructors = map[string]constructor{
 	"add": binary(Value.Add), "sub": binary(Value.Sub), "mul": binary(Value.Mul), "div": binary(Value.Div),
 	"min": binary(Value.Min), "max": binary(Value.Max), "scale": binary(Value.Scale),
@@ -59,10 +59,10 @@ func binary(f func(x, y Value) Value) constructor {
 	return constructor{arity: 2, build: func(_ Storage, x []Value) Value { return f(x[0], x[1]) }}
 }
 
-// comparisons by their marks; the last two exchange their sides.
+// comparisons maps operators to nodes; the last two swap their operands.
 var comparisons = map[string]string{"<": "less", "<=": "lesseq", "==": "equal", "!=": "notequal", ">": "less", ">=": "lesseq"}
 
-// parseExpression reads a comparison, or a sum: a + b*c rounds the product, then the sum.
+// parseExpression parses a comparison, or a sum: a + b*c rounds the product, then the sum.
 func parseExpression(c *cursor) (*expression, error) {
 	left, err := parseSum(c)
 	if err != nil {
@@ -92,7 +92,7 @@ func parseProduct(c *cursor) (*expression, error) {
 	return parseChain(c, parseOperand, map[string]string{"*": "mul", "/": "div"})
 }
 
-// parseChain reads operands with marks between them, from left to right.
+// parseChain parses operands with operators between them, from left to right.
 func parseChain(c *cursor, operand func(*cursor) (*expression, error), ops map[string]string) (*expression, error) {
 	left, err := operand(c)
 	for err == nil {
@@ -162,7 +162,7 @@ func parseCall(c *cursor, name token) (*expression, error) {
 
 func isConstant(t token) bool { return t.kind == tokenNumber || t.is("Inf") }
 
-// parseConstant reads a constant that begins with t: a number with its sign, an
+// parseConstant parses a constant that begins with t: a number with its sign, an
 // infinity, NaN, or an expression in braces.
 func parseConstant(c *cursor, t token) (*expression, error) {
 	e := &expression{at: t}
@@ -220,14 +220,14 @@ func parseInt(sign, text string) (int32, bool) {
 	return int32(v), err == nil && isDigit(text[0])
 }
 
-// scope is where the names of an expression are looked up.
+// scope holds the names that an expression may use.
 type scope struct {
 	values     map[string]Value
 	functions  map[string]*Function
 	isFunction bool // of a function's body, where int32 arithmetic is allowed
 }
 
-// build makes the node of an expression. A mistake is reported where it stands.
+// build returns the node of an expression. An error has the position of the mistake.
 func (e *expression) build(s *scope) (Value, error) {
 	switch {
 	case e.value != (Value{}):
@@ -286,7 +286,7 @@ func (e *expression) build(s *scope) (Value, error) {
 	return v, nil
 }
 
-// storage reads a storage format: bf16, or storage(w).
+// storage parses a storage format: bf16, or storage(w).
 func (e *expression) storage() (Storage, error) {
 	if e.args == nil && e.value == (Value{}) {
 		if d, err := num.ParseDType(e.name); err == nil {
@@ -299,8 +299,8 @@ func (e *expression) storage() (Storage, error) {
 	return Storage{}, e.at.errorf("want a storage format first: f16, bf16, f32 or storage(OPERAND)")
 }
 
-// size returns the number of nodes of an expression with its functions expanded. It
-// stops counting beyond MaxNodes.
+// size returns the number of nodes of an expression with functions expanded. It stops
+// counting beyond MaxNodes.
 func (e *expression) size(of func(call string) int) int {
 	n := 1
 	if e.args != nil {

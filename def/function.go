@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Math is what a function computes over the real numbers: a closed set that
-// package truth knows.
+// Math is a function over the real numbers. Package truth can evaluate all of them.
 type Math uint8
 
 const (
@@ -36,9 +35,8 @@ var mathNames = [...]string{
 
 func (m Math) String() string { return mathNames[m] }
 
-// Function is a function of one binary32 argument, with two faces: the
-// mathematics, and an expansion into elementary nodes, which has the same bits
-// everywhere.
+// Function is a function of one binary32 argument: a mathematical function, and an
+// expansion into elementary nodes, which has the same bits everywhere.
 type Function struct {
 	Name   string
 	Math   Math
@@ -49,7 +47,7 @@ type Function struct {
 	ULPs float64
 
 	Domain  Domain // arguments for which ULPs holds
-	Outside string // what the others give
+	Outside string // results for other arguments, for readers
 }
 
 // Domain is a range of arguments: Low <= x <= High, or Low <= |x| <= High. The zero
@@ -59,7 +57,7 @@ type Domain struct {
 	OfAbs     bool
 }
 
-// Domains that functions often have.
+// Common domains.
 var (
 	EveryX   = Domain{}
 	Positive = Domain{Low: smallest, High: math.Inf(1)}
@@ -70,15 +68,15 @@ var (
 // smallest is the least positive binary32.
 const smallest = 0x1p-149
 
-// AtMost is the domain x <= high.
+// AtMost returns the domain x <= high.
 func AtMost(high float64) Domain { return Domain{Low: math.Inf(-1), High: high} }
 
-// Above is the domain x > low.
+// Above returns the domain x > low.
 func Above(low float64) Domain {
 	return Domain{Low: math.Nextafter(low, math.Inf(1)), High: math.Inf(1)}
 }
 
-// Contains reports whether all of [lo, hi] lies in the domain.
+// Contains reports whether all of [lo, hi] is in the domain.
 func (d Domain) Contains(lo, hi float64) bool {
 	if d == EveryX {
 		return true
@@ -121,7 +119,7 @@ func (d Domain) String() string {
 	return s
 }
 
-// powerText shows large and small powers of two as such.
+// powerText formats v, large and small powers of two as 2^n.
 func powerText(v float64) string {
 	if m, e := math.Frexp(v); m == 0.5 && (e < -9 || e > 11) {
 		return fmt.Sprintf("2^%d", e-1)
@@ -129,8 +127,8 @@ func powerText(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// check refuses a function whose text would not say what it computes: its name means
-// something else, or its expansion has nodes that are no function of one number.
+// check returns an error if the function's text would not determine what it computes: its
+// name has another meaning, or its expansion depends on more than its argument.
 func (f *Function) check() error {
 	if _, taken := constructors[f.Name]; taken || !nameForm.MatchString(f.Name) || reservedNames[f.Name] != "" {
 		return fmt.Errorf("function %q: want a name like exp that stands for nothing else", f.Name)
@@ -152,7 +150,7 @@ func (f *Function) check() error {
 	return nil
 }
 
-// isElementary reports whether a node may stand in an expansion: a constant, or
+// isElementary reports whether a node may be part of an expansion: a constant, or
 // arithmetic on single values.
 func (x *Node) isElementary() bool {
 	switch op := x.Op; {

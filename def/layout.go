@@ -21,7 +21,7 @@ func (o *Operand) Matrix(sizes map[string]int) (rows, cols int) {
 	return sizes[o.Dims[0]], 1
 }
 
-// Sizes lists the letters of a definition's sizes, in the order of the operands.
+// Sizes returns the letters of a definition's sizes, in the order of the operands.
 func (d *Definition) Sizes() []string {
 	var letters []string
 	for i := range d.Operands {
@@ -34,9 +34,9 @@ func (d *Definition) Sizes() []string {
 	return letters
 }
 
-// Formats lists every choice of storage formats that a definition allows, operand by
-// operand, in the order of the format that names it (Format); the choice that stores
-// most operands in that format comes first among those of its name.
+// Formats returns every choice of storage formats that a definition allows, one format
+// per operand, sorted by the format that names the choice (Format). Among the choices of
+// one name, the one with the most operands in that format comes first.
 func (d *Definition) Formats() [][]num.DType {
 	choices := [][]num.DType{nil}
 	for i := range d.Operands {
@@ -56,9 +56,8 @@ func (d *Definition) Formats() [][]num.DType {
 	return choices
 }
 
-// DTypes returns the storage formats of the operands if the definition is stored in t: of
-// the choices that t names, the one with the most operands in it. It returns nil if t
-// names none.
+// DTypes returns the storage formats of the operands if the definition is stored in t:
+// the choice named by t with the most operands in t. It returns nil if there is none.
 func (d *Definition) DTypes(t num.DType) []num.DType {
 	for _, choice := range d.Formats() {
 		if d.Format(choice) == t {
@@ -78,7 +77,7 @@ func countOf(f num.DType, choice []num.DType) int {
 	return n
 }
 
-// isConsistent reports whether operands that are stored like a later one are.
+// isConsistent reports whether operands that must be stored like a later one are.
 func (d *Definition) isConsistent(choice []num.DType) bool {
 	for i := range d.Operands {
 		rule := d.Operands[i].DTypes
@@ -89,7 +88,8 @@ func (d *Definition) isConsistent(choice []num.DType) bool {
 	return true
 }
 
-// formatsAfter lists the formats of operand i when those before it are chosen.
+// formatsAfter returns the possible formats of operand i, given those of the operands
+// before it.
 func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
 	rule := d.Operands[i].DTypes
 	if rule.Like == "" {
@@ -108,8 +108,8 @@ func (d *Definition) formatsAfter(i int, chosen []num.DType) []num.DType {
 	return list
 }
 
-// Format is the one format that names a choice: that of the first operand whose own
-// rule leaves a choice, or binary32 where there is none.
+// Format returns the format that names a choice: that of the first operand whose own rule
+// allows several, or binary32 if there is none.
 func (d *Definition) Format(choice []num.DType) num.DType {
 	for i := range d.Operands {
 		if o := &d.Operands[i]; o.DTypes.Like == "" && len(o.DTypes.Allowed) > 1 {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// SyntaxError is a mistake in the text of a definition, at a place in it. Lines and
+// SyntaxError reports a mistake in the text of a definition and its position. Lines and
 // columns count from 1, columns in bytes.
 type SyntaxError struct {
 	Line, Column int
@@ -17,8 +17,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// token is a word of the text: a name, a number or a mark such as "<=". The zero
-// token stands for the end of a line.
+// token is a name, a number or a mark such as "<=". The zero token is the end of a line.
 type token struct {
 	kind tokenKind
 	text string
@@ -48,7 +47,7 @@ func (t token) errorf(format string, args ...any) *SyntaxError {
 	return &SyntaxError{Line: t.line, Column: t.col, Message: fmt.Sprintf(format, args...)}
 }
 
-// marks in the order in which they are tried: the longer first.
+// marks lists the marks in the order in which they are tried: longer ones first.
 var marks = []string{"<=", ">=", "==", "!=", "<-", "<", ">", "=", "+", "-", "*", "/", "(", ")", "[", "]", "{", "}", ",", ":", "|"}
 
 // lexLine appends the tokens of one line of text, whose first byte is at column col.
@@ -92,8 +91,8 @@ func lexLine(tokens []token, text string, line, col int) ([]token, error) {
 func isLetter(c byte) bool { return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
-// nameLength covers a name and the number behind a dot that keeps values of one name
-// apart, as in r.2.
+// nameLength returns the length of a name, including the number after a dot that
+// distinguishes values of the same name, as in r.2.
 func nameLength(s string) int {
 	n := 0
 	for n < len(s) && (isLetter(s[n]) || isDigit(s[n])) {
@@ -106,8 +105,9 @@ func nameLength(s string) int {
 	return n
 }
 
-// numberLength covers whatever continues a number, so that a malformed one is reported
-// whole: digits, letters, dots, and the sign of an exponent.
+// numberLength returns the length of a number. It includes everything that may continue
+// one (digits, letters, dots, and the sign of an exponent), so that errors show malformed
+// numbers in full.
 func numberLength(s string) int {
 	isHex := strings.HasPrefix(s, "0x")
 	n := 1
@@ -124,9 +124,9 @@ func numberLength(s string) int {
 // cursor reads a list of tokens.
 type cursor struct {
 	tokens  []token
-	end     token // what there is after the last one
+	end     token // the token after the last one
 	depth   int   // of nesting
-	numbers int   // of a constant, so far
+	numbers int   // in the constant so far
 }
 
 // maxDepth limits how deeply expressions nest.
@@ -157,7 +157,7 @@ func (c *cursor) next() token {
 	return t
 }
 
-// accept takes the mark if it comes next.
+// accept reads the mark if it comes next, and reports whether it did.
 func (c *cursor) accept(mark string) bool {
 	if !c.peek().is(mark) {
 		return false
@@ -173,7 +173,7 @@ func (c *cursor) expect(mark string) error {
 	return nil
 }
 
-// finished refuses what is left of a line.
+// finished returns an error if anything is left of the line.
 func (c *cursor) finished() error {
 	if t := c.peek(); t.kind != tokenEnd {
 		return t.errorf("unexpected %s, want the end of the line", t)

@@ -49,9 +49,9 @@ const (
 	OpInside // 0 ≤ i < C
 	OpSelect // cond ? a : b
 
-	// int32, wrapping. Allowed inside the expansion of a function. A NaN's pattern
-	// differs between machines: what is made from it must end in NaN again, or decide
-	// nothing.
+	// int32, wrapping. Allowed only in the expansion of a function. The pattern of a NaN
+	// differs between machines: a result made from it must be NaN again, or not depend
+	// on it.
 	OpBits  // the pattern of a binary32
 	OpFloat // the binary32 of a pattern
 	OpIToF  // nearest even
@@ -95,7 +95,7 @@ var opNames = [opCount]string{
 
 func (o Op) String() string { return opNames[o] }
 
-// IsRowReduction reports whether o gives one value per row from a row of elements.
+// IsRowReduction reports whether o computes one value per row from a row of elements.
 func (o Op) IsRowReduction() bool {
 	switch o {
 	case OpRowSum, OpRowMax, OpRowMin, OpRowArgMax, OpRowArgMin, OpAt:
@@ -104,7 +104,7 @@ func (o Op) IsRowReduction() bool {
 	return false
 }
 
-// Type is what a node's values are.
+// Type is the type of a node's values.
 type Type uint8
 
 const (
@@ -130,16 +130,16 @@ func (e Extent) String() string {
 	return [...]string{"one value", "one value per column", "one value per row", "one value per element"}[e]
 }
 
-// Node is one value of a definition's [Graph], for interpreters, which read its fields and
-// change none: other interpreters read the same node.
+// Node is one value of a definition's [Graph]. Interpreters read its fields; they must not
+// change them, since others read the same node.
 type Node struct {
 	Op     Op
 	Args   []*Node
 	Type   Type
 	Extent Extent
 
-	// Late marks what is known only after the last row: a column or total sum
-	// and whatever is computed from it.
+	// Late marks values known only after the last row: column and total sums, and
+	// everything computed from them.
 	Late bool
 
 	ID      int       // position in its Graph
@@ -153,11 +153,10 @@ type Node struct {
 	Body    *Node     // OpCall: the expansion, in terms of Args[0]
 
 	owner *Builder // of a leaf that belongs to one definition
-	err   error    // why this node makes no sense
+	err   error    // why this node is invalid
 }
 
-// Storage names a storage format in a rounding: a fixed one, or the one in which
-// an operand of the call is stored.
+// Storage is the storage format of a rounding: a fixed one, or that of an operand.
 type Storage struct {
 	Fixed num.DType
 	Of    string
@@ -176,7 +175,7 @@ func (s Storage) String() string {
 	return s.Fixed.String()
 }
 
-// Graph is a definition's nodes, arguments before their users; Node.ID is the
+// Graph holds a definition's nodes, arguments before their users; Node.ID is the
 // position. Output i of the definition stores the value Outputs[i].
 type Graph struct {
 	Nodes   []*Node

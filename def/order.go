@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Order says how a lowering that promises no bits adds up the terms of a sum. The
-// zero Order is any order at all. A declared order depends on the number of terms
-// alone; the fewer additions a term passes through, the fewer results it admits.
+// Order is the order in which a lowering that does not promise bits adds the terms of a
+// sum. The zero Order is any order. A declared order depends only on the number of
+// terms. The fewer additions a term passes through, the fewer results an order admits.
 type Order struct {
 	Kind  OrderKind
 	Width int // of Lanes and Chunks; the bound of Height
@@ -22,7 +22,7 @@ const (
 	Lanes              // term k in lane k mod Width, each lane ascending; then a binary tree over the lanes
 	Chunks             // Width neighbours at a time, each chunk ascending; then the chunks' sums ascending
 	Pairwise           // halves, recursively
-	Height             // some order in which no term passes through more than Width additions
+	Height             // any order in which no term passes through more than Width additions
 )
 
 // Sequential adds the terms in ascending order.
@@ -43,7 +43,7 @@ func (o Order) String() string {
 // IsDeclared reports whether the order is a function of the number of terms alone.
 func (o Order) IsDeclared() bool { return o.Kind == Lanes || o.Kind == Chunks || o.Kind == Pairwise }
 
-// Check refuses an order that means nothing.
+// Check returns an error if the order is invalid.
 func (o Order) Check() error {
 	switch {
 	case o.Kind > Height:
@@ -54,7 +54,7 @@ func (o Order) Check() error {
 	return nil
 }
 
-// Height is the largest number of additions that a term of a sum of n passes
+// Height returns the largest number of additions that a term of a sum of n passes
 // through, not counting one to +0.
 func (o Order) Height(n int) int {
 	if n < 2 {
@@ -75,9 +75,9 @@ func (o Order) Height(n int) int {
 	return h
 }
 
-// Walk adds up the terms in the order, in float64, and shows every partial sum that
-// rounds: the model of what the order's own rounding errors are relative to. It
-// returns the sum. Only a declared order has one.
+// Walk adds the terms in the order, in float64, and returns the sum. It calls visit for
+// every partial sum that rounds; the rounding errors of the order are relative to these.
+// The order must be declared.
 func (o Order) Walk(terms []float64, visit func(partial float64)) float64 {
 	return Fold(o, terms, func(a, b float64) float64 {
 		visit(a + b)
@@ -85,8 +85,8 @@ func (o Order) Walk(terms []float64, visit func(partial float64)) float64 {
 	})
 }
 
-// Fold adds up the terms in the order, with an addition of the caller's. No terms
-// give the zero value. Only a declared order says which terms meet.
+// Fold adds the terms in the order with the given addition. Without terms it returns the
+// zero value. The order must be declared.
 func Fold[T any](o Order, terms []T, add func(a, b T) T) T {
 	switch o.Kind {
 	case Lanes:
@@ -108,7 +108,7 @@ func Fold[T any](o Order, terms []T, add func(a, b T) T) T {
 	panic("def: an order that is not declared does not say which terms meet")
 }
 
-// tree adds neighbours, level by level, and writes over x.
+// tree adds neighbours, level by level. It overwrites x.
 func tree[T any](x []T, add func(a, b T) T) (sum T) {
 	for len(x) > 1 {
 		half := (len(x) + 1) / 2

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// Param is a number given with a call.
+// Param is a number that a call passes.
 type Param struct {
 	Name    string
-	IsInt   bool     // an int32; otherwise computed in binary64 and rounded once to binary32
-	Default *float64 // what a call that does not give it uses; nil if it must be given
-	Range   Range    // what a call may give
+	IsInt   bool     // an int32; otherwise a binary64, rounded once to binary32
+	Default *float64 // nil if a call must pass the parameter
+	Range   Range    // allowed values
 }
 
-// Range is what a parameter may be. The zero Range is every number; NaN is in none.
+// Range is the range of a parameter. The zero Range is every number; NaN is in none.
 type Range struct {
 	IsLimited bool
 	Low, High float64
@@ -23,8 +23,8 @@ type Range struct {
 	IsAbove bool
 }
 
-// Allows reports whether a call may give v: an int32 in the range, or a number that is in
-// it and stays there when it is rounded to binary32, which is what is computed with.
+// Allows reports whether a call may pass v: an int32 in the range, or a number in the
+// range that is still in it when rounded to binary32.
 func (p *Param) Allows(v float64) bool {
 	if p.IsInt {
 		return v >= math.MinInt32 && v <= math.MaxInt32 && v == math.Trunc(v) && p.Range.contains(v)
@@ -39,7 +39,7 @@ func (r Range) contains(v float64) bool {
 	return v >= r.Low && v <= r.High && !(r.IsAbove && v == r.Low) && !math.IsInf(v, 0)
 }
 
-// String returns the range as the text form has it, or "".
+// String returns the range as in the text of a definition, or "".
 func (r Range) String() string {
 	if !r.IsLimited {
 		return ""
@@ -54,10 +54,10 @@ func (r Range) String() string {
 	return open + numberText(r.Low) + "," + numberText(r.High) + end
 }
 
-// ParamOption says more about a parameter than its name.
+// ParamOption sets the default or the range of a parameter.
 type ParamOption func(*Param)
 
-// Default is the value of a parameter that a call does not give.
+// Default sets the value of a parameter that a call does not pass.
 func Default(v float64) ParamOption { return func(p *Param) { p.Default = &v } }
 
 // Between limits a parameter to low <= p <= high. An infinite end leaves that side open
@@ -77,8 +77,8 @@ func MoreThan(low float64) ParamOption {
 // Finite limits a parameter to finite numbers.
 func Finite() ParamOption { return Between(math.Inf(-1), math.Inf(1)) }
 
-// Usual returns a value to try the parameter with: its default, or the first of the given
-// values that is allowed, or something in its range.
+// Usual returns a value for tests: the default, or the first of the given values that is
+// allowed, or any value in the range.
 func (p *Param) Usual(values ...float64) float64 {
 	if p.Default != nil {
 		return *p.Default
@@ -86,8 +86,8 @@ func (p *Param) Usual(values ...float64) float64 {
 	return p.Nearest(values...)
 }
 
-// Nearest returns the first of the values that is allowed as it is, made positive or
-// rounded, or else something in the range.
+// Nearest returns the first of the values that is allowed, as given, made positive or
+// rounded, or else any value in the range.
 func (p *Param) Nearest(values ...float64) float64 {
 	r := p.Range
 	for _, v := range append(values, 1, r.Low+1, r.High-1, r.Low/2+r.High/2, r.Low, r.High) {
@@ -100,7 +100,7 @@ func (p *Param) Nearest(values ...float64) float64 {
 	return 0 // a range in which nothing was found
 }
 
-// check refuses a range or a default that makes no sense.
+// check returns an error if the range or the default is invalid.
 func (p *Param) check() error {
 	r := p.Range
 	isEmpty := r.IsLimited && (!(r.Low <= r.High) || r.Low == r.High && (r.IsAbove || math.IsInf(r.Low, 0)))
@@ -120,7 +120,7 @@ func (p *Param) check() error {
 	return nil
 }
 
-// Want says what a call may give, for messages and documents.
+// Want describes the allowed values, for messages and documents.
 func (p *Param) Want() string {
 	r := p.Range
 	switch {
@@ -140,8 +140,8 @@ func (p *Param) Want() string {
 	return "a binary32 in " + r.String()
 }
 
-// ParamClause returns the id of the clause that limits a parameter: the one that begins
-// with its name. It is "" if there is none.
+// ParamClause returns the ID of the clause about a parameter, which begins with its name,
+// or "".
 func (d *Definition) ParamClause(name string) string {
 	for i, text := range d.clauses {
 		if len(text) > len(name) && text[:len(name)+1] == name+" " {
@@ -151,7 +151,7 @@ func (d *Definition) ParamClause(name string) string {
 	return ""
 }
 
-// numberText is the shortest decimal that reads back as v; integers have no exponent up
+// numberText returns the shortest decimal that reads back as v; integers have no exponent up
 // to 2⁵³.
 func numberText(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {

@@ -16,11 +16,11 @@ const (
 	MaxName  = 200     // characters
 )
 
-// Parse reads the text of a definition, as [Definition.Text] and [Definition.Source]
-// print it or as people write it: with nested expressions, + - * / and comparisons,
-// comments, and without the rules of sums. Functions that it does not define itself are
-// taken from known, such as fn.All; so is one that it defines to the letter as a known
-// one is. Errors are [*SyntaxError] and name the place.
+// Parse parses the text of a definition, either as [Definition.Text] and
+// [Definition.Source] print it or as people write it: with nested expressions, + - * / and
+// comparisons, comments, and without the rules of sums. It takes functions that the text
+// does not define from known, such as fn.All, and also those that the text defines exactly
+// as a known one. Errors are of type [*SyntaxError] and have a position.
 func Parse(text string, known ...*Function) (*Definition, error) {
 	if len(text) > MaxText {
 		return nil, &SyntaxError{1, 1, fmt.Sprintf("the text has %d bytes, want at most %d", len(text), MaxText)}
@@ -41,7 +41,7 @@ func Parse(text string, known ...*Function) (*Definition, error) {
 	return p.parse()
 }
 
-// parser reads a text line by line.
+// parser parses a text line by line.
 type parser struct {
 	lines []textLine
 	known []*Function
@@ -49,33 +49,33 @@ type parser struct {
 	b     *Builder
 	scope scope
 
-	sharings []sharing // what the text says of shared memory
+	sharings []sharing // memory that the text says operands may share
 
 	places map[string]token // where operands, parameters and values are declared
 	sizes  map[string]int   // of functions, expanded
 	nodes  int              // so far
 }
 
-// sharing is what a text says an output may share memory with.
+// sharing lists the operands that an output may share memory with, according to the text.
 type sharing struct {
 	at      token
 	operand string
 	with    string // names, as the text form lists them
 }
 
-// textLine is a line, or several where parentheses reach over their ends.
+// textLine is a line, or several lines joined by open parentheses.
 type textLine struct {
 	raw     string
 	number  int
 	tokens  []token
-	isProse bool // it is read as text: the headers, the rule of a sum, a line for readers
+	isProse bool // not tokenized: a header, the rule of a sum, a line for readers
 }
 
 func (l *textLine) start() token {
 	return token{kind: tokenName, line: l.number, col: 1 + len(l.raw) - len(strings.TrimLeft(l.raw, " \t"))}
 }
 
-// split divides the text into lines with something on them.
+// split divides the text into lines and drops empty ones.
 func (p *parser) split(text string) error {
 	var open []token // parentheses and braces
 	prose := 0       // lines of a rule to come
@@ -104,7 +104,7 @@ func (p *parser) split(text string) error {
 		} else {
 			p.lines = append(p.lines, l)
 		}
-		if l.declares("in", "out", "inout", "param") { // where ranges have brackets of two kinds
+		if l.declares("in", "out", "inout", "param") { // their ranges have brackets that do not match
 			continue
 		}
 		for _, t := range l.tokens {
@@ -122,7 +122,7 @@ func (p *parser) split(text string) error {
 	return nil
 }
 
-// invalidAt is where s stops being UTF-8.
+// invalidAt returns the offset at which s stops being UTF-8.
 func invalidAt(s string) int {
 	for i, r := range s {
 		if _, n := utf8.DecodeRuneInString(s[i:]); r == utf8.RuneError && n == 1 {
@@ -132,10 +132,10 @@ func invalidAt(s string) int {
 	return len(s)
 }
 
-// proseForm is a line for readers, or the first of a function.
+// proseForm matches a line for readers, or the first line of a function or a rule.
 var proseForm = regexp.MustCompile(`^\s*((formula|clause|outside)\s+"|function\s+\w+\s*\(|rule\s+\w+\s*\()`)
 
-// ruleLength is the number of lines of the rule that a line begins, or 0.
+// ruleLength returns the number of lines of the rule that begins with this line, or 0.
 func ruleLength(raw string) int {
 	for _, r := range rules {
 		if strings.HasPrefix(fold(raw), "rule "+r.op.String()+"(") {
@@ -223,7 +223,7 @@ var kinds = map[string]Kind{
 	KindGather.String(): KindGather, KindScatterAdd.String(): KindScatterAdd,
 }
 
-// header reads the version, the kind and the name.
+// header parses the version, the kind and the name.
 func (p *parser) header() error {
 	l := p.next()
 	switch {
@@ -257,7 +257,7 @@ func cutComment(s string) string {
 	return s
 }
 
-// prose reads a line for readers.
+// prose parses a line for readers.
 func (p *parser) prose(l *textLine) error {
 	word, text, err := l.quoted()
 	switch {
@@ -273,7 +273,7 @@ func (p *parser) prose(l *textLine) error {
 	return nil
 }
 
-// quoted is the word and the text of a line for readers.
+// quoted returns the keyword and the text of a line for readers.
 func (l *textLine) quoted() (word, text string, err error) {
 	word, quoted, _ := strings.Cut(strings.TrimSpace(l.raw), " ")
 	quoted = strings.TrimSpace(quoted)
@@ -285,7 +285,7 @@ func (l *textLine) quoted() (word, text string, err error) {
 	return word, text, err
 }
 
-// rule reads the rule of a sum, which has to be that of the language.
+// rule parses the rule of a sum, which must be that of the language.
 func (p *parser) rule(l *textLine) error {
 	for _, r := range rules {
 		if !strings.HasPrefix(fold(l.raw), "rule "+r.op.String()+"(") {
@@ -307,10 +307,10 @@ func (p *parser) rule(l *textLine) error {
 	return l.start().errorf("unexpected %q, want the rule of rowsum, colsum or totalsum", fold(l.raw))
 }
 
-// fold writes a line with single blanks, without its comment.
+// fold returns a line with single blanks, without its comment.
 func fold(s string) string { return strings.Join(strings.Fields(cutComment(s)), " ") }
 
-// statement reads a line of the definition itself.
+// statement parses a line of the definition itself.
 func (p *parser) statement(l *textLine) error {
 	c := newCursor(l.tokens, l.number, 1)
 	first := c.peek()
@@ -327,7 +327,7 @@ func (p *parser) statement(l *textLine) error {
 	return first.errorf("unexpected %s, want an operand, a parameter, NAME = EXPRESSION, OUTPUT <- EXPRESSION, a function or a rule", first)
 }
 
-// declare notes where a name is declared, and refuses a second time.
+// declare records where a name is declared. It returns an error if the name is taken.
 func (p *parser) declare(t token) error {
 	if t.kind != tokenName || !nameForm.MatchString(t.text) {
 		return t.errorf("unexpected %s, want a name", t)
@@ -342,7 +342,7 @@ func (p *parser) declare(t token) error {
 	return nil
 }
 
-// assignment reads "name = expression".
+// assignment parses "name = expression".
 func (p *parser) assignment(c *cursor) error {
 	name := c.next()
 	c.next()
@@ -366,15 +366,15 @@ func (p *parser) assignment(c *cursor) error {
 	return nil
 }
 
-// isPureOutput reports whether the name is that of an operand which is only written: a
-// value that is stored there may have its name.
+// isPureOutput reports whether the name is that of an operand that is only written. The
+// value stored there may have the same name.
 func (p *parser) isPureOutput(name string) bool {
 	i := p.b.d.Operand(name)
 	return i >= 0 && !p.b.d.Operands[i].IsIn
 }
 
-// named gives a new value its name: without the number that keeps values of one name
-// apart, and none if it has the form of a value without a name.
+// named names a new value, without the number that distinguishes values of the same name.
+// A name of the form of unnamed values is dropped.
 func named(v Value, name string) Value {
 	base, _, _ := strings.Cut(name, ".")
 	if v.node.Name != "" || len(v.node.Args) == 0 || unnamedForm.MatchString(base) {
@@ -383,7 +383,7 @@ func named(v Value, name string) Value {
 	return v.As(base)
 }
 
-// output reads "operand <- expression".
+// output parses "operand <- expression".
 func (p *parser) output(c *cursor) error {
 	name := c.next()
 	c.next()
@@ -411,7 +411,7 @@ func (p *parser) output(c *cursor) error {
 	return nil
 }
 
-// value reads the expression that ends the line.
+// value parses the expression that ends the line.
 func (p *parser) value(c *cursor) (Value, error) {
 	p.scope.values["C"], p.scope.values["R"] = p.b.Columns(), p.b.Rows()
 	e, err := parseExpression(c)
@@ -431,7 +431,7 @@ func (p *parser) value(c *cursor) (Value, error) {
 	return v, nil
 }
 
-// sizeOf is the number of nodes that a call becomes: one, or those of a function.
+// sizeOf returns the number of nodes that a call becomes: one, or those of a function.
 func (p *parser) sizeOf(name string) int {
 	f := p.scope.functions[name]
 	if f == nil {
@@ -443,7 +443,7 @@ func (p *parser) sizeOf(name string) int {
 	return p.sizes[name]
 }
 
-// explain says of a name that is declared further down that it is.
+// explain improves the error about a name that is an output or declared further down.
 func (p *parser) explain(err error) error {
 	e, ok := err.(*SyntaxError)
 	if !ok {
@@ -464,8 +464,8 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// resolve checks what may stand before its declaration: the exceptions of indices, and
-// outputs without a value.
+// resolve makes the checks that need the whole text: exceptions of indices must be int32
+// parameters, and outputs must have values.
 func (p *parser) resolve() error {
 	for i := range p.b.d.Operands {
 		o := &p.b.d.Operands[i]

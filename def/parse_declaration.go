@@ -9,7 +9,7 @@ import (
 	"tokitai/num"
 )
 
-// operand reads "in x[R,C] f16 bf16 f32", "out y[R,C] as x or f32, may be x" or "in
+// operand parses "in x[R,C] f16 bf16 f32", "out y[R,C] as x or f32, may be x" or "in
 // label[R] i32 in [0,C) or ignore".
 func (p *parser) operand(c *cursor) error {
 	role, name := c.next(), c.next()
@@ -42,7 +42,7 @@ func (p *parser) operand(c *cursor) error {
 
 var extents = map[string]Extent{"R,C": PerElement, "R": PerRow, "C": PerColumn, "": Scalar}
 
-// dims reads the sizes in brackets.
+// dims parses the sizes in brackets.
 func (p *parser) dims(c *cursor, o *Operand) error {
 	open := c.peek()
 	if err := c.expect("["); err != nil {
@@ -76,7 +76,7 @@ func (p *parser) dims(c *cursor, o *Operand) error {
 	return nil
 }
 
-// storage reads the formats of an operand and what follows them.
+// storage parses the formats of an operand and what follows them.
 func (p *parser) storage(c *cursor, o *Operand) error {
 	first := c.peek()
 	if first.kind == tokenEnd { // as in Go: every format of real values
@@ -124,7 +124,7 @@ func (p *parser) storage(c *cursor, o *Operand) error {
 	return p.sharing(c, o)
 }
 
-// index reads "[0,C) or ignore".
+// index parses "[0,C) or ignore".
 func (p *parser) index(c *cursor, o *Operand) error {
 	start := c.peek()
 	o.IsIndex = true
@@ -151,7 +151,7 @@ func (p *parser) index(c *cursor, o *Operand) error {
 	return c.finished()
 }
 
-// sharing reads ", may be x or z", which is remembered and compared with what holds.
+// sharing parses ", may be x or z", which checkSharing checks later.
 func (p *parser) sharing(c *cursor, o *Operand) error {
 	if !c.accept(",") {
 		return c.finished()
@@ -177,7 +177,7 @@ func (p *parser) sharing(c *cursor, o *Operand) error {
 	return c.finished()
 }
 
-// checkSharing compares what the text says of shared memory with what holds.
+// checkSharing compares the text's claims about shared memory with the definition.
 func (p *parser) checkSharing(d *Definition) error {
 	for _, said := range p.sharings {
 		holds := strings.Join(d.InPlacePartners(&d.Operands[d.Operand(said.operand)]), " or ")
@@ -188,7 +188,7 @@ func (p *parser) checkSharing(d *Definition) error {
 	return nil
 }
 
-// param reads "param eps float in [0,+Inf) default 1e-05".
+// param parses "param eps float in [0,+Inf) default 1e-05".
 func (p *parser) param(c *cursor) error {
 	c.next()
 	name := c.next()
@@ -227,7 +227,7 @@ func (p *parser) param(c *cursor) error {
 	return nil
 }
 
-// parseRange reads an interval: [0,1], (0,+Inf).
+// parseRange parses an interval: [0,1], (0,+Inf).
 func parseRange(c *cursor) (Range, error) {
 	open := c.next()
 	if !open.is("[") && !open.is("(") {
@@ -257,7 +257,7 @@ func parseRange(c *cursor) (Range, error) {
 	return r, nil
 }
 
-// parseNumber reads a binary64.
+// parseNumber parses a binary64.
 func parseNumber(c *cursor) (float64, error) {
 	start := c.peek()
 	sign := ""

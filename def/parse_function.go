@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// functions reads all functions, in the order of the text.
+// functions parses all functions, in the order of the text.
 func (p *parser) functions() error {
 	for l := p.next(); l != nil; l = p.next() {
 		if l.begins("function") {
@@ -21,7 +21,7 @@ func (p *parser) functions() error {
 	return nil
 }
 
-// skipFunction passes over the lines of a function that has been read.
+// skipFunction skips the lines of a function that has been parsed.
 func (p *parser) skipFunction() {
 	for l := p.next(); l != nil && !l.begins("return"); l = p.next() {
 	}
@@ -29,7 +29,7 @@ func (p *parser) skipFunction() {
 
 var functionForm = regexp.MustCompile(`^\s*function\s+([A-Za-z0-9_]+)\s*\(\s*x\s*\)\s*:\s*(\S+)\s+within\s+(\S+)\s+ulp\s+for\s+(.*?)\s*$`)
 
-// function reads a function and its lines up to the return.
+// function parses a function and its lines up to the return.
 func (p *parser) function(l *textLine) error {
 	start := l.start()
 	m := functionForm.FindStringSubmatch(cutComment(l.raw))
@@ -73,7 +73,7 @@ func (p *parser) function(l *textLine) error {
 	return nil
 }
 
-// body is the lines of a function.
+// body holds the lines of a function.
 type body struct {
 	lines     []bodyLine
 	functions map[string]*Function // that it may call
@@ -84,7 +84,7 @@ type bodyLine struct {
 	value *expression
 }
 
-// functionBody reads the lines of a function, and counts the nodes that they become.
+// functionBody parses the lines of a function and counts their nodes.
 func (p *parser) functionBody(f *Function, start token) (*body, int, error) {
 	b := &body{functions: map[string]*Function{}}
 	for name, k := range p.scope.functions {
@@ -138,7 +138,7 @@ func (p *parser) functionBody(f *Function, start token) (*body, int, error) {
 	}
 }
 
-// build makes the nodes of the body on an argument.
+// build returns the value of the body for an argument.
 func (b *body) build(x Value) (Value, error) {
 	s := scope{values: map[string]Value{"x": x}, functions: b.functions, isFunction: true}
 	for _, l := range b.lines {
@@ -154,7 +154,7 @@ func (b *body) build(x Value) (Value, error) {
 	panic("def: a body without a return")
 }
 
-// expand is build for a body that has been built once.
+// expand is build for a body that has been built without an error before.
 func (b *body) expand(x Value) Value {
 	v, err := b.build(x)
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *body) expand(x Value) Value {
 	return v
 }
 
-// parseDomain is the inverse of Domain.String.
+// parseDomain parses a domain. It is the inverse of Domain.String.
 func parseDomain(text string) (Domain, error) {
 	for _, d := range []Domain{EveryX, Positive, NonZero, NoX} {
 		if fold(text) == d.String() {
@@ -204,7 +204,7 @@ func parseDomain(text string) (Domain, error) {
 	return d, nil
 }
 
-// parsePower reads a number or a power of two such as 2^-125.
+// parsePower parses a number or a power of two such as 2^-125.
 func parsePower(s string) (float64, bool) {
 	if e, isPower := strings.CutPrefix(s, "2^"); isPower {
 		n, err := strconv.Atoi(e)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// table reads a definition of another kind than rowwise. Its form is fixed: operands and
+// table parses a definition of another kind than rowwise. Its form is fixed: operands and
 // their sizes say everything, and all other words must be those that it prints.
 func (p *parser) table() (*Definition, error) {
 	header := p.places[""]

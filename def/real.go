@@ -11,9 +11,8 @@ import (
 	"tokitai/num/ball"
 )
 
-// Real is a real constant with two faces: the number itself, to any precision,
-// for truth; and its binary32 rounding, for execution. The difference counts as
-// error of the definition.
+// Real is a real constant: the number itself, to any precision, for truth, and its
+// binary32 rounding, for execution. The difference counts as an error of the definition.
 type Real struct {
 	text  string
 	value *realNode // nil for NaN and the infinities
@@ -21,7 +20,7 @@ type Real struct {
 	exact bool
 }
 
-// RealOf returns the real number that a float64 is.
+// RealOf returns the constant v.
 func RealOf(v float64) *Real {
 	f := float32(v)
 	switch {
@@ -71,10 +70,10 @@ func (r *Real) Big(prec uint) *big.Float {
 	return x
 }
 
-// F32 returns what is executed.
+// F32 returns the binary32 rounding, which is executed.
 func (r *Real) F32() float32 { return r.f32 }
 
-// IsExact reports whether execution uses the very number.
+// IsExact reports whether the binary32 rounding is exact.
 func (r *Real) IsExact() bool { return r.exact }
 
 // String returns the constant as definitions print it: a number, or an expression in
@@ -86,8 +85,8 @@ func (r *Real) String() string {
 	return "{" + r.text + "}"
 }
 
-// exactText prints a binary32 as the shortest decimal that is this number exactly, and
-// in hexadecimal where the shortest decimal that rounds to it is another number.
+// exactText formats a binary32 as the shortest decimal that rounds to it, if that is
+// exact, or else in hexadecimal.
 func exactText(f float32) string {
 	text := strconv.FormatFloat(float64(f), 'g', -1, 32)
 	if r, ok := new(big.Rat).SetString(text); ok && r.Cmp(new(big.Rat).SetFloat64(float64(f))) == 0 {
@@ -119,7 +118,7 @@ func rationalNode(v float64) *realNode {
 	return &realNode{op: realNumber, rat: new(big.Rat).SetFloat64(v)}
 }
 
-// newReal makes a constant of an expression that was read.
+// newReal returns the constant of a parsed expression.
 func newReal(n *realNode) (*Real, error) {
 	x, err := n.at(maxRealPrecision)
 	if err != nil {
@@ -141,8 +140,8 @@ func newReal(n *realNode) (*Real, error) {
 	return &Real{text: n.print(0), value: n, f32: f}, nil
 }
 
-// maxRealPrecision is how many bits of a constant must be computable; nothing asks for
-// more.
+// maxRealPrecision is the precision in bits to which a constant must be computable; no
+// caller needs more.
 const maxRealPrecision = 800
 
 // at computes the expression to prec bits, within one unit in the last place.
@@ -196,9 +195,9 @@ func (n *realNode) ball(zero ball.Big) ball.Big {
 	}
 }
 
-// print writes the expression without blanks; level is that of what stands around it: 0
-// outside, 1 for the first term of a sum, 2 for the others and the first factor of a
-// product, 3 for its others.
+// print returns the expression without blanks. level is the precedence level of its
+// place: 0 at the top, 1 for the first term of a sum, 2 for the other terms and the first
+// factor of a product, 3 for the other factors.
 func (n *realNode) print(level int) string {
 	wrap := func(own int, s string) string {
 		if own < level {
@@ -224,7 +223,7 @@ func (n *realNode) print(level int) string {
 	return string(n.op) + "(" + n.args[0].print(0) + ")"
 }
 
-// parseReal reads a constant expression.
+// parseReal parses a constant expression.
 func parseReal(c *cursor) (*Real, error) {
 	start := c.peek()
 	c.numbers = 0
@@ -263,7 +262,7 @@ func parseRealBinary(c *cursor, operand func(*cursor) (*realNode, error), ops ..
 	return nil, err
 }
 
-// maxRealNumbers limits how much a constant can ask for.
+// maxRealNumbers limits the size of a constant expression.
 const maxRealNumbers = 100
 
 func parseRealFactor(c *cursor) (*realNode, error) {
@@ -309,7 +308,7 @@ func parseRealFactor(c *cursor) (*realNode, error) {
 	return nil, t.errorf("unexpected %s in a constant, want a number, pi, sqrt, exp, log or a parenthesis", t)
 }
 
-// parseRat reads a decimal or a hexadecimal float. Its exponent is limited, since the
+// parseRat parses a decimal or a hexadecimal float. Its exponent is limited, since the
 // number is held exactly.
 func parseRat(text string) (*big.Rat, error) {
 	mark, limit := "eE", 400

@@ -18,11 +18,11 @@ type Builder struct {
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// reservedNames mean something else in the text form of a rowwise definition.
+// reservedNames have another meaning in the text of a rowwise definition.
 var reservedNames = map[string]string{"C": "the number of columns", "R": "the number of rows", "NaN": "a constant", "Inf": "a constant"}
 
-// Rowwise builds a definition over the rows of an R×C matrix. It refuses one
-// that makes no sense, with a message that names the node.
+// Rowwise builds a definition over the rows of an R×C matrix. If it is invalid, the
+// error names the node.
 func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
 	b := &Builder{d: &Definition{Name: name, Kind: KindRowwise}}
 	if build == nil {
@@ -35,24 +35,23 @@ func Rowwise(name string, build func(b *Builder)) (*Definition, error) {
 	return b.d.seal()
 }
 
-// In is an input with one value per element.
+// In declares an input with one value per element.
 func (b *Builder) In(name string, dtypes ...Rule) Value {
 	return Value{b.input(name, PerElement, dtypes)}
 }
 
-// InCol is an input with one value per column.
+// InCol declares an input with one value per column.
 func (b *Builder) InCol(name string, dtypes ...Rule) Value {
 	return Value{b.input(name, PerColumn, dtypes)}
 }
 
-// InRow is an input with one value per row.
+// InRow declares an input with one value per row.
 func (b *Builder) InRow(name string, dtypes ...Rule) Value {
 	return Value{b.input(name, PerRow, dtypes)}
 }
 
-// InIndex is an int32 input with one value per row that names a column. Calls
-// refuse or skip a value outside 0 … C−1, except the one that the int32
-// parameters in except name.
+// InIndex declares an int32 input with one column index per row. Calls reject or skip
+// an index outside 0 … C−1, unless it equals the int32 parameter in except.
 func (b *Builder) InIndex(name string, except ...Value) Value {
 	n := b.input(name, PerRow, []Rule{Only(indexDType)})
 	n.Type = Int
@@ -69,30 +68,30 @@ func (b *Builder) InIndex(name string, except ...Value) Value {
 	return Value{n}
 }
 
-// Param is a real number given with the call, computed in binary64 by the host
-// and rounded once to binary32.
+// Param declares a parameter: a binary64 passed with the call and rounded once to
+// binary32.
 func (b *Builder) Param(name string, opts ...ParamOption) Value { return b.param(name, Float, opts) }
 
-// IntParam is an int32 given with the call.
+// IntParam declares an int32 parameter.
 func (b *Builder) IntParam(name string, opts ...ParamOption) Value { return b.param(name, Int, opts) }
 
-// Columns is the number of columns, rounded to binary32.
+// Columns returns the number of columns, rounded to binary32.
 func (b *Builder) Columns() Value { return Value{&Node{Op: OpColumns, Name: "C"}} }
 
-// Rows is the number of rows, rounded to binary32.
+// Rows returns the number of rows, rounded to binary32.
 func (b *Builder) Rows() Value { return Value{&Node{Op: OpRows, Name: "R"}} }
 
-// Col is the column of this element, an int32.
+// Col returns the column of this element, an int32.
 func (b *Builder) Col() Value {
 	return Value{&Node{Op: OpCol, Type: Int, Extent: PerElement, Name: "col()"}}
 }
 
-// ColFloat is the column of this element, rounded to binary32.
+// ColFloat returns the column of this element, rounded to binary32.
 func (b *Builder) ColFloat() Value {
 	return Value{&Node{Op: OpColFloat, Extent: PerElement, Name: "colf()"}}
 }
 
-// Random is a random word for this element: Philox 4×32-10 with the seed as key
+// Random returns a random word for this element: Philox 4×32-10 with the seed as key
 // and (flat index / 4, tensor, step) as counter. All arguments are int32.
 func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
 	v := newNode(OpRandom, seedLow, seedHigh, tensor, step)
@@ -104,31 +103,31 @@ func (b *Builder) Random(seedLow, seedHigh, tensor, step Value) Value {
 	return Value{v}
 }
 
-// Out stores a value per element. This output, and those below, store floats in
-// any format that its rule allows, and int32 as int32.
+// Out declares an output with one value per element. This output, and those below,
+// store floats in any format that the rule allows, and int32 as int32.
 func (b *Builder) Out(name string, v Value, dtypes ...Rule) {
 	b.output(name, PerElement, v.node, dtypes)
 }
 
-// OutCol stores a value per column.
+// OutCol declares an output with one value per column.
 func (b *Builder) OutCol(name string, v Value, dtypes ...Rule) {
 	b.output(name, PerColumn, v.node, dtypes)
 }
 
-// OutRow stores a value per row.
+// OutRow declares an output with one value per row.
 func (b *Builder) OutRow(name string, v Value, dtypes ...Rule) {
 	b.output(name, PerRow, v.node, dtypes)
 }
 
-// OutScalar stores one value.
+// OutScalar declares an output with a single value.
 func (b *Builder) OutScalar(name string, v Value, dtypes ...Rule) {
 	b.output(name, Scalar, v.node, dtypes)
 }
 
-// Formula states the mathematics for readers, a line each.
+// Formula sets the formula for readers, line by line.
 func (b *Builder) Formula(lines ...string) { b.d.formula = lines }
 
-// Clauses states the contract for readers: clause i is C(i+1).
+// Clauses sets the clauses of the contract: texts[i] is clause C(i+1).
 func (b *Builder) Clauses(texts ...string) { b.d.clauses = texts }
 
 func (b *Builder) fail(format string, args ...any) {
@@ -264,9 +263,9 @@ func (b *Builder) finish() error {
 	return nil
 }
 
-// checkLeaves walks the expression as written, and refuses operands of other
-// definitions, int32 arithmetic outside functions, names used twice, and roundings to the
-// format of something that stores no real values.
+// checkLeaves walks the expression as written. It returns an error for operands of other
+// definitions, int32 arithmetic outside functions, names used twice, and roundings to a
+// format that is not floating-point.
 func (b *Builder) checkLeaves() error {
 	named := map[string]*Node{}
 	for i, o := range b.d.Operands {
@@ -341,7 +340,7 @@ func (b *Builder) checkLeaves() error {
 	return nil
 }
 
-// isOutputNamed reports whether n carries the name of the operand it is stored to.
+// isOutputNamed reports whether n has the name of the operand it is stored to.
 func (b *Builder) isOutputNamed(n *Node) bool {
 	for _, o := range b.outputs {
 		if o.Value == n && b.d.Operands[o.Operand].Name == n.Name && !b.d.Operands[o.Operand].IsIn {
@@ -351,9 +350,9 @@ func (b *Builder) isOutputNamed(n *Node) bool {
 	return false
 }
 
-// graph copies what the outputs need, arguments first, with function calls kept
-// or replaced by their expansions. Equal leaves become one node, so that the graph is a
-// function of the definition's text.
+// graph returns a copy of the nodes that the outputs need, arguments first, with function
+// calls kept or expanded. Equal leaves become one node, so that the graph depends only on
+// the definition's text.
 func (b *Builder) graph(expand bool) Graph {
 	var g Graph
 	copies := map[*Node]*Node{}
@@ -398,7 +397,7 @@ func (b *Builder) graph(expand bool) Graph {
 	return g
 }
 
-// leafText is how a leaf is printed.
+// leafText returns the text of a leaf.
 func leafText(n *Node) string {
 	switch n.Op {
 	case OpConst:

@@ -14,10 +14,10 @@ import (
 // Version is the first line of every definition's text: the version of the language.
 const Version = "tokitai-def 1"
 
-// print writes the definition's text: the version, kind and name, operands, parameters, a
+// print returns the definition's text: the version, kind and name, operands, parameters, a
 // line per node, the expansions of the functions that are called, and the rules of the
-// sums. With docs it also writes what is said for readers: formulas, clauses, and what
-// functions give outside their domain. Those lines are not part of the identity.
+// sums. With docs it includes the lines for readers: formulas, clauses, and results of
+// functions outside their domain. Those lines are not part of the identity.
 func (d *Definition) print(docs bool) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s\n%s %s\n", Version, d.Kind, d.Name)
@@ -64,8 +64,8 @@ func printDocs(s *strings.Builder, word string, lines []string) {
 	}
 }
 
-// operandText is an operand's line: its role, name and sizes, how it may be stored, and
-// which inputs' memory it may be.
+// operandText returns an operand's line: its role, name, sizes and formats, and the inputs
+// that it may replace in place.
 func (d *Definition) operandText(o *Operand) string {
 	role := "in"
 	switch {
@@ -89,7 +89,7 @@ func (d *Definition) operandText(o *Operand) string {
 	return text
 }
 
-// text lists the formats of a rule: "f16 bf16 f32", "as x" or "as x or f32".
+// text returns the formats of a rule: "f16 bf16 f32", "as x" or "as x or f32".
 func (r Rule) text() string {
 	var formats []string
 	for _, f := range r.Allowed {
@@ -105,7 +105,7 @@ func (r Rule) text() string {
 	return "as " + r.Like + " or " + list
 }
 
-// text is a parameter's line.
+// text returns a parameter's line.
 func (p *Param) text() string {
 	kind := "float"
 	if p.IsInt {
@@ -138,8 +138,9 @@ func (d *Definition) printContraction(s *strings.Builder) {
 	s.WriteString("\n")
 }
 
-// The rules of sums: a function of sizes alone, which the reference follows and every
-// lowering reproduces. num has them in Go; TestRules holds the two together.
+// rules holds the rules of sums, which depend on sizes alone. The reference follows them
+// and every lowering reproduces them. Package num implements them; TestRules compares the
+// two.
 var rules = []struct {
 	op    Op
 	lines []string
@@ -159,14 +160,13 @@ var rules = []struct {
 	}},
 }
 
-// lanesLines say how the elements of a sum are dealt to lanes, and how the lanes meet.
+// lanesLines say how the elements of a sum are dealt to lanes, and how lanes are added.
 var lanesLines = []string{
 	"  s[i] = +0 + x[i] + x[i+L] + x[i+2L] + ... for i from 0 to L-1, added from left to right",
 	"  s[i] = s[2i] + s[2i+1], until one is left",
 }
 
-// lanesText is the number of lanes by size: what lanes returns up to each limit, and
-// beyond.
+// lanesText returns the number of lanes by size, up to each limit and beyond.
 func lanesText(size string, lanes func(int) int, limits ...int) string {
 	s := ""
 	for _, l := range limits {
@@ -189,12 +189,12 @@ func printRules(s *strings.Builder, nodes []*Node) {
 	}
 }
 
-// unnamedForm is how values without a name are printed.
+// unnamedForm matches the printed names of unnamed values.
 var unnamedForm = regexp.MustCompile(`^t[0-9]+$`)
 
-// nodeNames names every node: leaves by their name or value, computed nodes by
-// the name given with As, or t1, t2, … in order. Where functions give one name to
-// several values, the later ones are numbered: no two nodes look alike.
+// nodeNames returns the printed names of all nodes: leaves by their name or value,
+// computed nodes by the name given with As, or t1, t2, … in order. If functions give
+// several values the same name, the later ones are numbered, so that names are unique.
 func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 	taken := map[string]bool{}
 	if d != nil {
@@ -206,7 +206,7 @@ func nodeNames(nodes []*Node, d *Definition) map[*Node]string {
 		}
 	}
 	names := map[*Node]string{}
-	given := map[string]int{} // how many computed nodes have the name; an argument counts too
+	given := map[string]int{} // number of computed nodes, and arguments, with the name
 	for _, n := range nodes {
 		if n.Op == OpArg {
 			given[n.Name]++
@@ -268,8 +268,7 @@ func formatNode(n *Node, names map[*Node]string) string {
 	return op + "(" + strings.Join(args, ", ") + ")"
 }
 
-// functionsIn lists the functions that are called, once each, in the order of their
-// names.
+// functionsIn returns the functions that are called, once each, sorted by name.
 func functionsIn(nodes []*Node) []*Function {
 	called := map[string]*Function{}
 	for _, n := range nodes {
@@ -289,11 +288,11 @@ func functionsIn(nodes []*Node) []*Function {
 	return functions
 }
 
-// Functions returns the functions that the definition calls, in the order of their names.
+// Functions returns the functions that the definition calls, sorted by name.
 func (d *Definition) Functions() []*Function { return functionsIn(d.Math.Nodes) }
 
-// Text returns the function's promise and expansion, as they stand in the text of the
-// definitions that call it. Functions called inside it are expanded.
+// Text returns the function's promise and expansion, as in the text of the definitions
+// that call it. Functions called inside it are expanded.
 func (f *Function) Text() string { return f.text(false) }
 
 func (f *Function) text(docs bool) string {
@@ -308,7 +307,7 @@ func (f *Function) text(docs bool) string {
 	return s.String()
 }
 
-// Expansion returns the expansion of the function as a graph of its own, with the argument
+// Expansion returns the expansion of the function as a separate graph, with the argument
 // as a node [OpArg] and calls of other functions expanded.
 func (f *Function) Expansion() Graph {
 	b := &Builder{d: &Definition{}, outputs: []Output{{Value: f.Expand(newArgument()).node}}}
@@ -324,7 +323,7 @@ func formatULPs(u float64) string {
 	return numberText(u)
 }
 
-// Lines returns a graph, a line per node, with the rules of its sums.
+// Lines returns the text of a graph, a line per node, with the rules of its sums.
 func (g Graph) Lines(d *Definition) []string {
 	var s strings.Builder
 	printGraph(&s, g.Nodes, d)

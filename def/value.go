@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Value is a handle to a value of a definition: expressions are written with its methods.
-// It cannot be changed; a method that computes returns a new Value. A mistake, such as a
-// missing argument, is kept in the result and reported when the definition is built.
+// Value is a handle to a value of a definition; its methods build expressions. It is
+// immutable: a method that computes returns a new Value. A mistake, such as a missing
+// argument, is kept in the result and reported when the definition is built.
 type Value struct{ node *Node }
 
 // Type returns the type of the value.
 func (x Value) Type() Type { return typeOf(x.node) }
 
-// Extent returns how many values x stands for: one, one per row, per column or per element.
+// Extent returns the extent of x: one value, or one per row, per column or per element.
 func (x Value) Extent() Extent {
 	if x.node == nil {
 		return Scalar
@@ -26,7 +26,7 @@ func (x Value) Extent() Extent {
 // computed from one.
 func (x Value) IsLate() bool { return x.node != nil && x.node.Late }
 
-// Constants that expressions need often.
+// Common constants.
 var (
 	Zero = Const(0)
 	One  = Const(1)
@@ -34,11 +34,11 @@ var (
 	Two  = Const(2)
 )
 
-// Const is the real number v, exactly.
+// Const returns the real number v, exactly.
 func Const(v float64) Value { return RealConst(RealOf(v)) }
 
-// Number returns the real number that a text denotes, such as "0.044715" or
-// "2*sqrt(2/pi)"; [ParseReal] says what there is.
+// Number returns the real number of a text such as "0.044715" or "2*sqrt(2/pi)";
+// [ParseReal] describes the syntax.
 func Number(text string) Value {
 	r, err := ParseReal(text)
 	if err != nil {
@@ -47,7 +47,7 @@ func Number(text string) Value {
 	return RealConst(r)
 }
 
-// RealConst is a real constant. One that binary32 cannot hold makes no sense.
+// RealConst returns a real constant. It must be within the range of binary32.
 func RealConst(r *Real) Value {
 	n := &Node{Op: OpConst, Real: r}
 	if r.value != nil && math.IsInf(float64(r.f32), 0) {
@@ -56,11 +56,11 @@ func RealConst(r *Real) Value {
 	return Value{n}
 }
 
-// IntConst is an int32 constant.
+// IntConst returns an int32 constant.
 func IntConst(v int32) Value { return Value{&Node{Op: OpInt, Type: Int, Int: v}} }
 
-// As names a computed value: in the text form, in error messages and in generated
-// source. Leaves have names already and keep them.
+// As names a computed value, for the text, error messages and generated source. Leaves
+// keep their own names.
 func (x Value) As(name string) Value {
 	if x.node == nil || len(x.node.Args) == 0 {
 		return x
@@ -81,21 +81,21 @@ func (x Value) Neg() Value        { return apply(OpNeg, Float, x) }
 func (x Value) Abs() Value        { return apply(OpAbs, Float, x) }
 func (x Value) Rint() Value       { return apply(OpRint, Float, x) }
 
-// FMA is a·b + c with one rounding.
+// FMA returns a·b + c with one rounding.
 func FMA(a, b, c Value) Value { return apply(OpFMA, Float, a, b, c) }
 
-// Scale is x·2^n, in two roundings when the result is subnormal; n is integral.
+// Scale returns x·2^n, in two roundings when the result is subnormal; n is integral.
 func (x Value) Scale(n Value) Value { return apply(OpScale, Float, x, n) }
 
-// Round rounds to a storage format, where a value is stored and used again.
+// Round rounds to a storage format, for values that are stored and used again.
 func (x Value) Round(s Storage) Value {
 	v := apply(OpRound, Float, x)
 	v.node.Storage = s
 	return v
 }
 
-// StochasticRound rounds to one of the two neighbours in a storage format, upward
-// with the probability of its distance, decided by a random word.
+// StochasticRound rounds to one of the two neighbours in a storage format, chosen by a
+// random word with probabilities that make x the mean; see num.StochasticRound.
 func (x Value) StochasticRound(s Storage, word Value) Value {
 	v := newNode(OpSRound, x, word)
 	v.Storage = s
@@ -108,12 +108,12 @@ func (x Value) LessEqual(y Value) Value { return compare(OpLessEqual, x, y) }
 func (x Value) Equal(y Value) Value     { return compare(OpEqual, x, y) }
 func (x Value) NotEqual(y Value) Value  { return compare(OpNotEqual, x, y) }
 
-// Inside is 0 ≤ i < C: i names a column.
+// Inside returns 0 ≤ i < C: whether i is the index of a column.
 func (x Value) Inside() Value {
 	return newNode(OpInside, x).check(Bool, Int)
 }
 
-// Select is cond ? a : b.
+// Select returns cond ? a : b.
 func Select(cond, a, b Value) Value {
 	return newNode(OpSelect, cond, a, b).check(a.Type(), Bool, a.Type(), a.Type())
 }
@@ -130,26 +130,26 @@ func (x Value) IOr(y Value) Value     { return intOp(OpIOr, Int, Int, x, y) }
 func (x Value) Shl(count int32) Value { return intOp(OpShl, Int, Int, x, IntConst(count)) }
 func (x Value) Shr(count int32) Value { return intOp(OpShr, Int, Int, x, IntConst(count)) }
 
-// RowSum is the sum of a row, in the fixed shape of its length.
+// RowSum returns the sum of a row, in the fixed shape of its length.
 func RowSum(x Value) Value { return reduce(OpRowSum, Float, PerRow, x) }
 
-// RowMax and RowMin are the extremes of a row; NaN if it holds one.
+// RowMax and RowMin return the maximum and the minimum of a row, or NaN if it has one.
 func RowMax(x Value) Value { return reduce(OpRowMax, Float, PerRow, x) }
 func RowMin(x Value) Value { return reduce(OpRowMin, Float, PerRow, x) }
 
-// RowArgMax and RowArgMin are the column of a row's extreme, an int32: the lowest
-// column that holds it, where −0 and +0 are equal. In a row with a NaN it is the
-// column of the first one.
+// RowArgMax and RowArgMin return the column of a row's maximum and minimum, an int32: the
+// first such column, where −0 and +0 are equal. In a row with a NaN it is the column of
+// the first NaN.
 func RowArgMax(x Value) Value { return reduce(OpRowArgMax, Int, PerRow, x) }
 func RowArgMin(x Value) Value { return reduce(OpRowArgMin, Int, PerRow, x) }
 
-// ColSum is the sum of a column, known after the last row.
+// ColSum returns the sum of a column, known after the last row.
 func ColSum(x Value) Value { return reduce(OpColSum, Float, PerColumn, x) }
 
-// TotalSum is the sum of all elements, known after the last row.
+// TotalSum returns the sum of all elements, known after the last row.
 func TotalSum(x Value) Value { return reduce(OpTotalSum, Float, Scalar, x) }
 
-// At is the row's element in column i, and +0 if there is no such column.
+// At returns the row's element in column i, and +0 if there is no such column.
 func (x Value) At(i Value) Value {
 	v := newNode(OpAt, x, i)
 	v.check(Float, Float, Int)
@@ -209,8 +209,8 @@ func reduce(op Op, result Type, extent Extent, x Value) Value {
 	return Value{v}
 }
 
-// check derives a node's type and extent from its arguments, and refuses what
-// makes no sense. The first mistake of an expression is the one reported.
+// check derives a node's type and extent from its arguments and records an error if they
+// are invalid. The first error of an expression is the one reported.
 func (x *Node) check(result Type, want ...Type) Value {
 	x.Type = result
 	for _, a := range x.Args {
@@ -251,10 +251,10 @@ func article(t Type) string {
 	return "a " + t.String()
 }
 
-// brief names a node by what it computes: sub(x, rowmax(x)), two levels deep.
+// brief describes a node by its expression, two levels deep: sub(x, rowmax(x)).
 func (x *Node) brief() string { return x.describe(2) }
 
-// label names a node for a message: its name if it has one.
+// label describes a node in a message, by its name if it has one.
 func (x *Node) label() string { return x.describe(1) }
 
 func (x *Node) describe(depth int) string {
