@@ -18,7 +18,7 @@ type slot int
 
 const noSlot slot = -1
 
-// what an instruction does.
+// action is what an instruction does.
 type action uint8
 
 const (
@@ -49,7 +49,7 @@ type instruction struct {
 	sum     int       // reductions: index of its lanes
 }
 
-// where a slot's memory is.
+// memory is where the values of a slot are.
 type memory uint8
 
 const (
@@ -72,251 +72,186 @@ type rowwise struct {
 	dtypes []num.DType
 	flat   bool
 
-	slots  []slotPlan
-	single []primitive   // by Node.ID: how a single value of the row or call is computed
-	once   []instruction // values per column
-	fills  []slot        // broadcasts of the call's values
-	start  rowValues     // before the first pass
-	passes []pass
+	slots   []slotPlan
+	scalars singles       // of the call
+	once    []instruction // values per column
+	start   singles       // of a row, before its first pass
+	passes  []pass
 	// after the last row
-	columns       []instruction // per column
-	lateScalars   []*def.Node
-	lateFills     []slot
+	lateScalars singles
+	columns     []instruction // per column
+
 	rowSums       int // arrays of lanes that a worker needs
 	columnSums    []*def.Node
 	totalSums     []*def.Node
-	rowOutputs    []def.Output
-	scalarOutputs []def.Output
+	rowOutputs    []lower.Step
+	scalarOutputs []lower.Step
 
 	jobs sync.Pool
 }
 
+// pass is one walk over a row.
 type pass struct {
 	code       []instruction
 	reductions []*def.Node
-	after      rowValues
+	after      singles
 }
 
-// rowValues are single values of a row that become known together, and the
-// broadcasts to fill with them.
-type rowValues struct {
-	nodes []*def.Node
-	fills []slot
+// singles are single values of a row or of the call that become known together.
+type singles struct {
+	nodes  []*def.Node // all of them, found by reductions and sums or computed
+	values []single    // those that are computed
+	fills  []slot      // broadcasts of them
 }
 
-// compiler carries what is known while a program is put together.
+// single is a single value and how it is computed.
+type single struct {
+	node *def.Node
+	run  primitive // nil for what evaluate computes itself
+}
+
+// costs are the prices of vector programs. A computed value costs nothing to keep as long
+// as rows stay in the cache; inputs are read again.
+type costs struct{ keepsRows bool }
+
+// Compute implements lower.Costs.
+func (costs) Compute(*def.Node) int { return 1 }
+
+// Keep implements lower.Costs.
+func (c costs) Keep(n *def.Node, _ []*lower.Kept) int {
+	if !c.keepsRows || len(n.Args) == 0 {
+		return lower.Never
+	}
+	return 0
+}
+
+// Hoist implements lower.Costs.
+func (costs) Hoist(*def.Node) bool { return true }
+
+// compiler selects the instructions of a program, and gives its values slots.
 type compiler struct {
-	p        *rowwise
-	at       map[*def.Node]slot // of values with a fixed place
-	free     []slot             // temporaries not in use
-	kept     map[*def.Node]bool
-	sumIndex map[*def.Node]int
+	p     *rowwise
+	at    map[*def.Node]slot
+	users []int  // by slot: values that share a temporary
+	free  []slot // temporaries not in use
 }
 
+// compileRowwise turns the plan of a definition into instructions.
 func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) *rowwise {
-	s := lower.NewSchedule(d)
-	p := &rowwise{d: d, dtypes: append([]num.DType(nil), dtypes...), flat: d.IsFlat(), start: rowValues{nodes: s.Start}}
-	c := &compiler{p: p, at: map[*def.Node]slot{}, sumIndex: map[*def.Node]int{}}
-
-	for _, n := range s.Once {
-		if n.Extent == def.PerColumn {
-			c.emitColumnar(&p.once, n)
-		}
+	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class == Short})
+	p := &rowwise{d: d, dtypes: plan.DTypes, flat: d.IsFlat()}
+	c := &compiler{p: p, at: map[*def.Node]slot{}}
+	p.once = c.columnar(&plan.Once.Columns)
+	for i := range plan.Passes {
+		p.passes = append(p.passes, c.pass(&plan.Passes[i].Elements))
 	}
-	elements := c.planPasses(s, class == Short)
-	for i := range s.Passes {
-		p.passes = append(p.passes, c.pass(&s.Passes[i], elements[i]))
+	p.columns = c.columnar(&plan.Late.Columns)
+	// Which single values are broadcast is known now.
+	p.scalars = c.singles(&plan.Once.Scalars)
+	p.start = c.singles(&plan.Start)
+	for i := range plan.Passes {
+		p.passes[i].after = c.singles(&plan.Passes[i].After)
 	}
-	for _, n := range s.Late {
-		switch {
-		case n.Op == def.OpColSum:
-			p.columnSums = append(p.columnSums, n)
-			c.place(n, perColumn)
-		case n.Op == def.OpTotalSum:
-			p.totalSums = append(p.totalSums, n)
-		case n.Extent == def.PerColumn:
-			c.emitColumnar(&p.columns, n)
-		default:
-			p.lateScalars = append(p.lateScalars, n)
-		}
-	}
-	for _, n := range d.Exec.Nodes {
-		var f primitive
-		if n.Extent&def.PerColumn == 0 && len(n.Args) > 0 && n.Op != def.OpInside && !isReduction(n) {
-			f = primitiveOf(d, dtypes, n)
-		}
-		p.single = append(p.single, f)
-	}
-	for _, o := range d.Exec.Outputs {
-		switch o.Value.Extent {
-		case def.PerRow:
-			p.rowOutputs = append(p.rowOutputs, o)
-		case def.PerColumn:
-			p.columns = append(p.columns, instruction{action: actStore, a: c.operand(o.Value), node: o.Value, operand: o.Operand, dst: noSlot})
-		case def.Scalar:
-			p.scalarOutputs = append(p.scalarOutputs, o)
-		}
-	}
-	p.fills = c.fillsOf(s.Once)
-	p.lateFills = c.fillsOf(s.Late)
-	p.start.fills = c.fillsOf(s.Start)
-	for i := range p.passes {
-		p.passes[i].after.fills = c.fillsOf(p.passes[i].after.nodes)
-	}
+	p.lateScalars = c.singles(&plan.Late.Scalars)
+	p.rowOutputs = plan.End.With(lower.Store)
+	p.scalarOutputs = plan.Late.Scalars.With(lower.Store)
 	return p
 }
 
-// fillsOf are the broadcasts of the given values.
-func (c *compiler) fillsOf(nodes []*def.Node) []slot {
-	var fills []slot
-	for _, n := range nodes {
-		if s, ok := c.at[n]; ok && c.p.slots[s].memory == broadcast {
-			fills = append(fills, s)
-		}
-	}
-	return fills
-}
-
-func isReduction(n *def.Node) bool {
-	return n.Op.IsRowReduction() || n.Op == def.OpColSum || n.Op == def.OpTotalSum
-}
-
-// planPasses decides which element values each pass computes. With keep, a value
-// computed in an earlier pass is kept in a row of memory instead of computed
-// again; inputs are always read again.
-func (c *compiler) planPasses(s lower.Schedule, keep bool) [][]*def.Node {
-	c.kept = map[*def.Node]bool{}
-	elements := make([][]*def.Node, len(s.Passes))
-	computed := map[*def.Node]bool{}
-	for i := range s.Passes {
-		needed := map[*def.Node]bool{}
-		var need func(n *def.Node)
-		need = func(n *def.Node) {
-			if n.Extent != def.PerElement || needed[n] {
-				return
-			}
-			if keep && computed[n] && len(n.Args) > 0 {
-				c.kept[n] = true
-				return
-			}
-			needed[n] = true
-			for _, a := range n.Args {
-				need(a)
-			}
-		}
-		for _, n := range s.Passes[i].Reductions {
-			need(n.Args[0])
-		}
-		for _, n := range s.Passes[i].Sums {
-			need(n.Args[0])
-		}
-		for _, o := range s.Passes[i].Stores {
-			need(o.Value)
-		}
-		for _, n := range s.Passes[i].Elements {
-			if needed[n] {
-				elements[i] = append(elements[i], n)
-			}
-		}
-		for _, n := range elements[i] {
-			computed[n] = true
-		}
-	}
-	return elements
-}
-
-// pass emits the code of one walk over a row.
-func (c *compiler) pass(plan *lower.Pass, elements []*def.Node) pass {
-	p := pass{reductions: plan.Reductions, after: rowValues{nodes: plan.After}}
-	stored := map[*def.Node]bool{}
-	for _, o := range plan.Stores {
-		stored[root(o.Value)] = true
-	}
-	uses := map[*def.Node]int{}
-	count := func(n *def.Node) { uses[root(n)]++ }
-	for _, n := range elements {
-		if !isReinterpretation(n) || c.kept[n] {
-			for _, a := range n.Args {
-				count(a)
-			}
-		}
-	}
-	for _, n := range plan.Reductions {
-		count(n.Args[0])
-	}
-	for _, n := range plan.Sums {
-		count(n.Args[0])
-	}
-	for _, o := range plan.Stores {
-		count(o.Value)
-	}
-	release := func(n *def.Node) {
-		n = root(n)
-		if uses[n]--; uses[n] == 0 {
-			if s, ok := c.at[n]; ok && c.p.slots[s].memory == temporary && n.Extent == def.PerElement {
-				c.free = append(c.free, s)
-				delete(c.at, n)
-			}
-		}
-	}
-	for _, n := range elements {
-		if isReinterpretation(n) && !c.kept[n] {
-			continue // the same pattern, read as another type
-		}
-		in := c.instruction(n)
-		for _, a := range n.Args {
-			release(a)
-		}
-		switch {
-		case c.kept[n]:
-			c.place(n, keptRow)
-		case n.Op == def.OpInput && c.p.dtypes[n.Operand] == num.F32 && !stored[n]:
-			if _, ok := c.at[n]; !ok {
-				c.place(n, inputView)
-				c.p.slots[c.at[n]].operand = n.Operand
-			}
+// singles translates a block of single values.
+func (c *compiler) singles(b *lower.Block) (all singles) {
+	for i := range b.Steps {
+		s := &b.Steps[i]
+		if !s.Defines() {
 			continue
+		}
+		n := s.Node
+		all.nodes = append(all.nodes, n)
+		if s.Action != lower.Finish {
+			v := single{node: n}
+			if s.Action == lower.Compute && len(n.Args) > 0 && n.Op != def.OpInside {
+				v.run = primitiveOf(c.p.d, c.p.dtypes, n)
+			}
+			all.values = append(all.values, v)
+		}
+		if at, ok := c.at[n]; ok {
+			all.fills = append(all.fills, at)
+		}
+	}
+	return all
+}
+
+// columnar translates a block of values per column.
+func (c *compiler) columnar(b *lower.Block) (code []instruction) {
+	for i := range b.Steps {
+		switch s := &b.Steps[i]; s.Action {
+		case lower.Finish:
+			c.place(s.Node, perColumn)
+		case lower.Store:
+			code = append(code, c.store(s))
 		default:
-			c.place(n, temporary)
-		}
-		in.dst = c.at[n]
-		p.code = append(p.code, in)
-	}
-	for _, n := range plan.Reductions {
-		c.p.emitReduction(&p.code, c, n)
-	}
-	for _, n := range plan.Sums {
-		act := actColSum
-		if n.Op == def.OpTotalSum {
-			act = actTotalSum
-		}
-		p.code = append(p.code, instruction{action: act, a: c.operand(n.Args[0]), dst: noSlot, node: n, sum: c.sum(n)})
-	}
-	for _, o := range plan.Stores {
-		p.code = append(p.code, instruction{action: actStore, a: c.operand(o.Value), dst: noSlot, node: o.Value, operand: o.Operand})
-	}
-	// Temporaries do not outlive a pass.
-	for n, s := range c.at {
-		if c.p.slots[s].memory == temporary {
-			delete(c.at, n)
+			in := c.instruction(s.Node)
+			in.dst = c.place(s.Node, perColumn)
+			code = append(code, in)
 		}
 	}
-	c.free = c.free[:0]
-	for s := range c.p.slots {
-		if c.p.slots[s].memory == temporary {
-			c.free = append(c.free, slot(s))
+	return code
+}
+
+// pass translates the steps of one walk over a row.
+func (c *compiler) pass(b *lower.Block) (p pass) {
+	isStored := map[*def.Node]bool{}
+	for _, n := range lower.Nodes(b.With(lower.Store)) {
+		isStored[root(n)] = true
+	}
+	for i := range b.Steps {
+		s := &b.Steps[i]
+		n := s.Node
+		switch {
+		case s.Action == lower.Take: // it is in the row where an earlier pass has put it
+		case s.Action == lower.Accumulate:
+			p.code = append(p.code, c.accumulate(n))
+			if n.Op.IsRowReduction() {
+				p.reductions = append(p.reductions, n)
+			}
+		case s.Action == lower.Store:
+			p.code = append(p.code, c.store(s))
+		case s.Action == lower.Load && s.Format == num.F32 && !isStored[n]:
+			if _, ok := c.at[n]; !ok {
+				c.p.slots[c.place(n, inputView)].operand = s.Operand
+			}
+		case isReinterpretation(n) && !s.Keep: // the same pattern, read as another type
+			c.share(n, n.Args[0])
+			c.release(s.Kills)
+		default:
+			in := c.instruction(n)
+			c.release(s.Kills)
+			if s.Keep {
+				in.dst = c.place(n, keptRow)
+			} else {
+				in.dst = c.place(n, temporary)
+			}
+			p.code = append(p.code, in)
 		}
 	}
+	c.endPass()
 	return p
 }
 
-func (p *rowwise) emitReduction(code *[]instruction, c *compiler, n *def.Node) {
+// accumulate translates a step of a reduction or sum. Sums number their lanes, each kind
+// by itself.
+func (c *compiler) accumulate(n *def.Node) instruction {
 	in := instruction{a: c.operand(n.Args[0]), dst: noSlot, node: n}
 	switch n.Op {
 	case def.OpRowSum:
-		in.action, in.sum = actRowSum, p.rowSums
-		c.sumIndex[n] = p.rowSums
-		p.rowSums++
+		in.action, in.sum = actRowSum, c.p.rowSums
+		c.p.rowSums++
+	case def.OpColSum:
+		in.action, in.sum = actColSum, len(c.p.columnSums)
+		c.p.columnSums = append(c.p.columnSums, n)
+	case def.OpTotalSum:
+		in.action, in.sum = actTotalSum, len(c.p.totalSums)
+		c.p.totalSums = append(c.p.totalSums, n)
 	case def.OpRowMax:
 		in.action = actRowMax
 	case def.OpRowMin:
@@ -328,27 +263,17 @@ func (p *rowwise) emitReduction(code *[]instruction, c *compiler, n *def.Node) {
 	case def.OpAt:
 		in.action = actAt
 	}
-	*code = append(*code, in)
+	return in
 }
 
-// sum numbers the column and total sums, each kind by itself.
-func (c *compiler) sum(n *def.Node) int {
-	i, ok := c.sumIndex[n]
-	if !ok {
-		for other := range c.sumIndex {
-			if other.Op == n.Op {
-				i++
-			}
-		}
-		c.sumIndex[n] = i
-	}
-	return i
+func (c *compiler) store(s *lower.Step) instruction {
+	return instruction{action: actStore, a: c.operand(s.Node), dst: noSlot, node: s.Node, operand: s.Operand}
 }
 
 // isReinterpretation reports whether a node is its argument's pattern as another type.
 func isReinterpretation(n *def.Node) bool { return n.Op == def.OpBits || n.Op == def.OpFloat }
 
-// root follows reinterpretations to the value whose pattern it is.
+// root returns the value whose pattern n is.
 func root(n *def.Node) *def.Node {
 	for isReinterpretation(n) {
 		n = n.Args[0]
@@ -356,7 +281,8 @@ func root(n *def.Node) *def.Node {
 	return n
 }
 
-// operand is the slot in which an instruction finds a value.
+// operand returns the slot in which an instruction finds a value. Single values are
+// broadcast when an instruction first needs them.
 func (c *compiler) operand(n *def.Node) slot {
 	if s, ok := c.at[n]; ok {
 		return s
@@ -367,27 +293,58 @@ func (c *compiler) operand(n *def.Node) slot {
 	if n.Extent == def.PerElement || n.Extent == def.PerColumn {
 		panic("cpu: no value for " + n.Op.String())
 	}
-	c.place(n, broadcast)
-	return c.at[n]
+	return c.place(n, broadcast)
 }
 
-// place gives a value a slot.
-func (c *compiler) place(n *def.Node, m memory) {
-	if m == temporary && len(c.free) > 0 {
-		c.at[n] = c.free[len(c.free)-1]
-		c.free = c.free[:len(c.free)-1]
-		return
+// place gives a value a slot of its own.
+func (c *compiler) place(n *def.Node, m memory) slot {
+	s := slot(len(c.p.slots))
+	if last := len(c.free) - 1; m == temporary && last >= 0 {
+		s, c.free = c.free[last], c.free[:last]
+	} else {
+		c.p.slots = append(c.p.slots, slotPlan{memory: m, node: n})
+		c.users = append(c.users, 0)
 	}
-	c.at[n] = slot(len(c.p.slots))
-	c.p.slots = append(c.p.slots, slotPlan{memory: m, node: n})
+	c.at[n] = s
+	c.users[s]++
+	return s
 }
 
-// emitColumnar emits the code of a value per column.
-func (c *compiler) emitColumnar(code *[]instruction, n *def.Node) {
-	in := c.instruction(n)
-	c.place(n, perColumn)
-	in.dst = c.at[n]
-	*code = append(*code, in)
+// share gives n the slot of a value with the same pattern.
+func (c *compiler) share(n, other *def.Node) {
+	s := c.operand(other)
+	c.at[n] = s
+	c.users[s]++
+}
+
+// release frees the temporaries of values that are not used again.
+func (c *compiler) release(nodes []*def.Node) {
+	for _, n := range nodes {
+		s := c.at[n]
+		if c.p.slots[s].memory != temporary {
+			continue
+		}
+		delete(c.at, n)
+		if c.users[s]--; c.users[s] == 0 {
+			c.free = append(c.free, s)
+		}
+	}
+}
+
+// endPass frees all temporaries: they do not outlive a pass.
+func (c *compiler) endPass() {
+	for n, s := range c.at {
+		if c.p.slots[s].memory == temporary {
+			delete(c.at, n)
+		}
+	}
+	c.free = c.free[:0]
+	for s := range c.p.slots {
+		if c.p.slots[s].memory == temporary {
+			c.users[s] = 0
+			c.free = append(c.free, slot(s))
+		}
+	}
 }
 
 // instruction translates a node that is neither a reduction nor a single value.
@@ -418,19 +375,13 @@ func (c *compiler) instruction(n *def.Node) instruction {
 	return in
 }
 
-// primitiveOf is the loop that computes a node.
+// primitiveOf returns the loop that computes a node.
 func primitiveOf(d *def.Definition, dtypes []num.DType, n *def.Node) primitive {
-	storage := func() num.DType {
-		if n.Storage.Of != "" {
-			return dtypes[d.Operand(n.Storage.Of)]
-		}
-		return n.Storage.Fixed
-	}
 	switch n.Op {
 	case def.OpRound:
-		return rounds[storage()]
+		return rounds[lower.Format(d, dtypes, n.Storage)]
 	case def.OpSRound:
-		return srounds[storage()]
+		return srounds[lower.Format(d, dtypes, n.Storage)]
 	case def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual:
 		if n.Args[0].Type == def.Int {
 			return intComparisons[n.Op]

@@ -29,7 +29,11 @@ func (p *rowwise) String() string {
 		p.printCode(&s, fmt.Sprintf("pass %d", i+1), pass.code)
 		p.printSingles(&s, fmt.Sprintf("after pass %d", i+1), pass.after.nodes)
 	}
-	p.printSingles(&s, "after the last row", append(p.totalSums[:len(p.totalSums):len(p.totalSums)], p.lateScalars...))
+	late := p.totalSums[:len(p.totalSums):len(p.totalSums)]
+	for i := range p.lateScalars.values {
+		late = append(late, p.lateScalars.values[i].node)
+	}
+	p.printSingles(&s, "after the last row", late)
 	p.printCode(&s, "after the last row, per column", p.columns)
 	return s.String()
 }

@@ -138,19 +138,15 @@ func (j *rowJob) prepare(workers int) {
 		j.prepareWorker(w)
 	}
 
-	for _, n := range p.d.Exec.Nodes {
-		if n.Extent == def.Scalar && !n.Late {
-			j.evaluateSingle(j.single, n, 0)
-		}
-	}
+	j.evaluate(j.single, &p.scalars, 0)
 	w := j.workers[0]
-	j.fill(w, p.fills, j.single)
+	j.fill(w, &p.scalars, j.single)
 	for col := 0; len(p.once) > 0 && col < j.cols; col += chunk {
 		j.execute(w, p.once, piece{col: col, n: min(chunk, j.cols-col)})
 	}
 	for _, w := range j.workers[:workers] {
 		copy(w.single, j.single)
-		j.fill(w, p.fills, j.single)
+		j.fill(w, &p.scalars, j.single)
 	}
 }
 
@@ -261,10 +257,8 @@ func (j *rowJob) addToTotal(w *worker, sum int, x []float32, e int) {
 // oneRow computes everything that belongs to a row.
 func (j *rowJob) oneRow(w *worker, row int) {
 	p := j.p
-	for _, n := range p.start.nodes {
-		j.evaluateSingle(w.single, n, row)
-	}
-	j.fill(w, p.start.fills, w.single)
+	j.evaluate(w.single, &p.start, row)
+	j.fill(w, &p.start, w.single)
 	for i := range p.passes {
 		pass := &p.passes[i]
 		for _, n := range pass.reductions {
@@ -279,15 +273,12 @@ func (j *rowJob) oneRow(w *worker, row int) {
 				clear(w.lanes[in.sum])
 			}
 		}
-		for _, n := range pass.after.nodes {
-			if !n.Op.IsRowReduction() || lower.IsRowLoad(n) {
-				j.evaluateSingle(w.single, n, row)
-			}
-		}
-		j.fill(w, pass.after.fills, w.single)
+		j.evaluate(w.single, &pass.after, row)
+		j.fill(w, &pass.after, w.single)
 	}
-	for _, o := range p.rowOutputs {
-		store(&j.operands[o.Operand], row, 0, w.single[o.Value.ID:][:1])
+	for i := range p.rowOutputs {
+		o := &p.rowOutputs[i]
+		store(&j.operands[o.Operand], row, 0, w.single[o.Node.ID:][:1])
 	}
 }
 
@@ -307,15 +298,15 @@ func (j *rowJob) begin(w *worker, n *def.Node) {
 }
 
 // fill broadcasts single values.
-func (j *rowJob) fill(w *worker, slots []slot, single []float32) {
-	for _, s := range slots {
+func (j *rowJob) fill(w *worker, values *singles, single []float32) {
+	for _, s := range values.fills {
 		fill(w.memory[s], single[j.p.slots[s].node.ID])
 	}
 }
 
 // execute runs code on a piece.
 func (j *rowJob) execute(w *worker, code []instruction, at piece) {
-	j.look(w, at)
+	j.setFrame(w, at)
 	for i := range code {
 		in := &code[i]
 		switch in.action {
@@ -375,8 +366,8 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 	}
 }
 
-// look sets the frame for a piece.
-func (j *rowJob) look(w *worker, at piece) {
+// setFrame points the slots of a worker at a piece.
+func (j *rowJob) setFrame(w *worker, at piece) {
 	for s := range j.p.slots {
 		switch plan := &j.p.slots[s]; plan.memory {
 		case temporary, broadcast:
@@ -417,14 +408,12 @@ func (j *rowJob) finishTotals() {
 		}
 		j.single[n.ID] = x[0]
 	}
-	for _, n := range j.p.lateScalars {
-		j.evaluateSingle(j.single, n, 0)
-	}
+	j.evaluate(j.single, &j.p.lateScalars, 0)
 	for _, o := range j.p.scalarOutputs {
-		store(&j.operands[o.Operand], 0, 0, j.single[o.Value.ID:][:1])
+		store(&j.operands[o.Operand], 0, 0, j.single[o.Node.ID:][:1])
 	}
 	for _, w := range j.workers[:j.active] {
-		j.fill(w, j.p.lateFills, j.single)
+		j.fill(w, &j.p.lateScalars, j.single)
 	}
 }
 
@@ -451,13 +440,20 @@ func (j *rowJob) finishColumns(w *worker, col int) {
 	j.execute(w, j.p.columns, at)
 }
 
-// evaluateSingle computes a single value of the row or the call with the same
-// primitives, on slices of one.
-func (j *rowJob) evaluateSingle(single []float32, n *def.Node, row int) {
-	out := single[n.ID : n.ID+1]
+// evaluate computes single values of a row or of the call.
+func (j *rowJob) evaluate(values []float32, all *singles, row int) {
+	for i := range all.values {
+		j.evaluateSingle(values, &all.values[i], row)
+	}
+}
+
+// evaluateSingle computes one value with the same primitives, on slices of one.
+func (j *rowJob) evaluateSingle(values []float32, v *single, row int) {
+	n := v.node
+	out := values[n.ID : n.ID+1]
 	arg := func(i int) []float32 {
 		if i < len(n.Args) {
-			return single[n.Args[i].ID : n.Args[i].ID+1]
+			return values[n.Args[i].ID : n.Args[i].ID+1]
 		}
 		return nil
 	}
@@ -487,7 +483,7 @@ func (j *rowJob) evaluateSingle(single []float32, n *def.Node, row int) {
 			load(out, &j.operands[n.Args[0].Operand], row, i)
 		}
 	default:
-		j.p.single[n.ID](out, arg(0), arg(1), arg(2))
+		v.run(out, arg(0), arg(1), arg(2))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // readRow reads the inputs that are kept in registers from this pass on.
 func (w *walk) readRow(s *text, p *rowPass) {
 	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
-		return !v.isInput() || v.first == 0 && w.storage != registers
+		return !v.isInput() || v.First == 0 && w.storage != registers
 	}))
 }
 
@@ -29,7 +29,7 @@ func (w *walk) readNext(s *text, i int) {
 		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
 		w.declareReadFirst(s)
 		for _, v := range w.readFirst() {
-			w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+			w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 		}
 		if len(w.aheadInputs()) > 0 {
 			s.open("if (g == 0) {")
@@ -38,7 +38,7 @@ func (w *walk) readNext(s *text, i int) {
 		}
 		s.close("}")
 	case staged, partly:
-		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.last != i })
+		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.Last != i })
 		if len(done) > 0 {
 			w.sendNext(s, "!TAKE && ", done)
 		}
@@ -53,7 +53,7 @@ func (w *walk) loadKept(s *text, kept []*keptValue) {
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 	s.line("const u32 c = (g * T + t) * 8;")
 	for _, v := range kept {
-		w.loadGroup(s, v.node, w.k.keptName(v), "columns")
+		w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 	}
 	s.close("}")
 }
@@ -82,7 +82,7 @@ func (w *walk) loadRowInputs(s *text) {
 func (w *walk) takeAll(s *text) {
 	s.line("staging_done();")
 	for _, v := range w.readFirst() {
-		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.node.Operand]), w.k.keptName(v))
+		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.Node.Operand]), w.k.keptName(v))
 	}
 	s.open("if constexpr (TAKE) {")
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
@@ -101,8 +101,8 @@ func (w *walk) takeStaged(s *text, v *keptValue) string {
 	if w.wordsOf(v) == 4 {
 		s.line("renew(%s);", kept)
 	}
-	group := w.k.operands[v.node.Operand] + "_group"
-	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
+	group := w.k.operands[v.Node.Operand] + "_group"
+	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.Node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
 	return group
 }
 
@@ -111,7 +111,7 @@ func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
 	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
 	s.line("const i64 row = first + gridDim.x;")
 	for _, v := range done {
-		w.declareAt(s, v.node.Operand)
+		w.declareAt(s, v.Node.Operand)
 		w.send(s, v)
 	}
 	s.close("}")
@@ -119,7 +119,7 @@ func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
 
 // send has a group of an input copied to shared memory.
 func (w *walk) send(s *text, v *keptValue) {
-	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.node.Operand))
+	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.Node.Operand))
 }
 
 // stage is where a group of an input lies in shared memory.

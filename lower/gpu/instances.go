@@ -34,10 +34,8 @@ const (
 	columnRegisters = 24 // for a column of an extreme: two hold it, compilers compare many elements at once
 )
 
-const (
-	maxUnrolled  = 24 << 10 // nodes that a kernel with kept registers computes, loops unrolled
-	worthKeeping = 6        // nodes: what costs less is computed again
-)
+// maxUnrolled is how many nodes a kernel with kept registers computes, loops unrolled.
+const maxUnrolled = 24 << 10
 
 // rowShape is a number of threads for a row.
 type rowShape struct {
@@ -72,7 +70,7 @@ func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 // rows writes the rows kernel in all its instances.
 func (k *rowwise) rows(s *text) {
 	for _, st := range []storage{fused, staged, partly, registers, shared, reread} {
-		w := k.newWalk(st)
+		w := k.walk(st)
 		entries := w.entries()
 		if len(entries) == 0 {
 			continue
@@ -96,7 +94,7 @@ func (w *walk) entries() (list []rowEntry) {
 	case w.storage == fused && !isFused, w.storage.isStaged() && (k.variant != Vector || w.stagedWords() == 0):
 		return nil
 	}
-	inRegisters := k.newWalk(registers)
+	inRegisters := k.walk(registers)
 	for _, shape := range rowShapes {
 		add := func(groups, sharedWords int) {
 			e := rowEntry{storage: w.storage, threads: shape.threads, rows: shape.rows, groups: groups, sharedWords: sharedWords}
@@ -125,12 +123,12 @@ func (w *walk) entries() (list []rowEntry) {
 			}
 		case partly:
 			g := k.partlyGroups()
-			if shape.threads == 1024 && slices.Contains(w.groups(shape), g) && !k.newWalk(staged).hasInstance(g) {
+			if shape.threads == 1024 && slices.Contains(w.groups(shape), g) && !k.walk(staged).hasInstance(g) {
 				add(g, w.stagedWords())
 			}
 		case registers:
 			switch {
-			case shape.threads == 1024 && len(k.newWalk(staged).entries()) > 0:
+			case shape.threads == 1024 && len(k.walk(staged).entries()) > 0:
 				longest = nil
 			case isFused:
 				longest = longest[max(0, len(longest)-1):]
@@ -170,12 +168,12 @@ func (w *walk) groups(shape rowShape) []int {
 	})
 }
 
-// reductionRegisters are those of a thread for the reductions of any pass.
-func (k *rowwise) reductionRegisters() int {
+// reductionRegisters returns the registers of a thread for the reductions of any pass.
+func (w *walk) reductionRegisters() int {
 	most := 0
-	for _, p := range k.schedule.Passes {
+	for _, p := range w.passes {
 		count := 0
-		for _, n := range p.Reductions {
+		for _, n := range p.reductions {
 			if isColumnOfExtreme(n) {
 				count += columnRegisters
 			} else {
@@ -194,7 +192,7 @@ func isComputed(v *keptValue) bool { return !v.isInput() }
 // apart.
 func (w *walk) otherRegisters(threads, g int) int {
 	k := w.k
-	count := k.reductionRegisters()
+	count := w.reductionRegisters()
 	for i, o := range k.d.Operands {
 		switch {
 		case o.Extent&def.PerColumn == 0 || o.Extent == def.PerColumn && o.IsOut:
@@ -220,7 +218,7 @@ func (w *walk) otherRegisters(threads, g int) int {
 // isInPairs reports whether few enough registers are needed that two blocks share a
 // multiprocessor: one computes while the other waits for memory.
 func (w *walk) isInPairs() bool {
-	words := w.k.reductionRegisters()
+	words := w.reductionRegisters()
 	for i, o := range w.k.d.Operands {
 		if w.isWalked(i) && o.IsIn && o.Extent == def.PerElement {
 			words += 2 * w.k.dtypes[i].Size()

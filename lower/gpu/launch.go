@@ -72,7 +72,7 @@ func (k *rowwise) layout() {
 		add(8, "const u64*", "refused", "null, or what the checking pass found", func(*binding) uint64 { return 0 })
 		k.fields[len(k.fields)-1].kind = refusedField
 	}
-	if len(k.rowValues) > 0 {
+	if len(k.handedOn) > 0 {
 		addScratch("float*", "row_values", "scratch: row reductions, one array of rows each", func(b *binding) int64 { return b.rowValues })
 	}
 	if len(k.columnSums) > 0 {
@@ -216,8 +216,8 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
 	groups := b.padded() / 8
-	if len(k.rowValues) > 0 {
-		b.rowValues = p.reserve(len(k.rowValues) * b.rows)
+	if len(k.handedOn) > 0 {
+		b.rowValues = p.reserve(len(k.handedOn) * b.rows)
 	}
 	if k.hasRows && k.isSplit {
 		rows()

@@ -36,7 +36,7 @@ func (w *walk) function(s *text) {
 		s.line("template <int T, int ROWS>")
 	}
 	s.open("DEVICE void %s_%s(const %s_params& p) {", k.base, w.storage, k.base)
-	if most := k.mostReductions(nil); most > 0 {
+	if most := w.mostReductions(); most > 0 {
 		s.line("SHARED(float, scratch, 2 * %d * ROWS * T / 32);", most)
 		s.line("int turn = 0;")
 	}
@@ -54,25 +54,21 @@ func (w *walk) function(s *text) {
 		s.line("SHARED_DYN(Quad, terms);")
 	}
 	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
-	var all []*def.Node
-	for _, p := range w.passes {
-		all = append(append(all, p.roots...), p.after...)
-	}
-	k.scalarsOf(s, closure(append(append(all, w.start...), values(k.rowOutputs)...), nil))
+	k.scalarsOf(s, w.program)
 	for i := range k.d.Operands {
 		if w.isWalked(i) && k.d.Operands[i].Extent == def.PerColumn {
 			w.declareAt(s, i)
 		}
 	}
 	w.beginRows(s)
-	k.rowNodes(s, w.start, w.isAheadInput)
+	k.rowNodes(s, w.program.Start.Steps, w.isAheadInput)
 	if w.storage.isUnrolled() {
 		for _, v := range w.kept {
 			switch {
-			case v.isInput() && (v.first > 0 || w.storage == registers):
-				s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+			case v.isInput() && (v.First > 0 || w.storage == registers):
+				s.line("%s %s[G];", groupType(k.dtypes[v.Node.Operand]), k.keptName(v))
 			case !v.isInput():
-				s.line("%s %s[G][8];", typeName(v.node.Type), k.keptName(v))
+				s.line("%s %s[G][8];", typeName(v.Node.Type), k.keptName(v))
 			}
 		}
 	}
@@ -84,7 +80,7 @@ func (w *walk) function(s *text) {
 	}
 	k.storeRows(s, "here && t == 0")
 	if w.storage != fused {
-		for i, n := range k.rowValues {
+		for i, n := range k.handedOn {
 			v := name(n)
 			if n.Type == def.Int {
 				v = "float_of((u32)" + v + ")"
@@ -113,7 +109,7 @@ func (w *walk) beginRows(s *text) {
 			s.line("UNROLL for (u32 o = 0; o < owned; o++) fill(%s_lane[o], 0.0f);", name(n))
 		}
 		for _, v := range w.readFirst() {
-			s.line("%s %s[G];", groupType(k.dtypes[v.node.Operand]), k.keptName(v))
+			s.line("%s %s[G];", groupType(k.dtypes[v.Node.Operand]), k.keptName(v))
 		}
 		for _, n := range w.aheadInputs() {
 			s.line("%s %s_next = 0;", typeName(n.Type), name(n))
@@ -188,7 +184,7 @@ func (w *walk) declareAt(s *text, operand int) {
 // declareReadFirst declares where the inputs are that are read before their row is begun.
 func (w *walk) declareReadFirst(s *text) {
 	for _, v := range w.readFirst() {
-		w.declareAt(s, v.node.Operand)
+		w.declareAt(s, v.Node.Operand)
 	}
 }
 
@@ -199,21 +195,22 @@ func (w *walk) at(operand int) string {
 
 func (k *rowwise) keptName(v *keptValue) string {
 	if v.isInput() {
-		return k.operands[v.node.Operand] + "_kept"
+		return k.operands[v.Node.Operand] + "_kept"
 	}
-	return name(v.node) + "_kept"
+	return name(v.Node) + "_kept"
 }
 
-// rowNodes declares values per row; elements of inputs at an index are read here. Those
-// that may have been read ahead are taken from there.
-func (k *rowwise) rowNodes(s *text, nodes []*def.Node, isAhead func(*def.Node) bool) {
-	for _, n := range nodes {
+// rowNodes declares row values; elements of inputs at an index are read here. Those that
+// may have been read ahead are taken from there.
+func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) bool) {
+	for _, step := range steps {
+		n := step.Node
 		switch {
-		case lower.IsRowLoad(n):
-			i, x := k.value(n.Args[1]), n.Args[0].Operand
-			at := fmt.Sprintf("row * p.%s_stride + %s", k.operands[x], i)
-			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(x, at)))
-		case isReduction(n):
+		case step.Action == lower.LoadAt:
+			i := k.value(n.Args[1])
+			at := fmt.Sprintf("row * p.%s_stride + %s", k.operands[step.Operand], i)
+			k.declare(s, n, fmt.Sprintf("here && %s >= 0 && (u32)%s < p.cols ? %s : 0.0f", i, i, k.load(step.Operand, at)))
+		case step.Action == lower.Finish:
 		case isAhead(n):
 			k.declare(s, n, name(n)+"_next")
 		default:
@@ -227,7 +224,7 @@ func never(*def.Node) bool { return false }
 // pass writes one pass over a row and what is known after it.
 func (w *walk) pass(s *text, p *rowPass, i int) {
 	k := w.k
-	if len(p.roots) > 0 {
+	if !p.isEmpty() {
 		var does []string
 		for _, n := range p.reductions {
 			does = append(does, k.describe(n))
@@ -267,7 +264,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 	}
 	if len(p.reductions) > 0 {
 		s.open("if constexpr (T > 32) {")
-		k.acrossWarps(s, p.reductions, "T", "ROWS")
+		k.acrossWarps(s, p.reductions, "T", "ROWS", w.mostReductions())
 		s.close("}")
 	}
 	for _, n := range p.reductions {
@@ -359,7 +356,7 @@ func (k *rowwise) only(value, identity string) string {
 // not be widened for that.
 func (k *rowwise) isPaired(n *def.Node) bool {
 	x := n.Args[0]
-	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && isElement(x) && k.dtypes[x.Operand].Size() == 2
+	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && x.Extent == def.PerElement && k.dtypes[x.Operand].Size() == 2
 }
 
 func (k *rowwise) beginReduction(s *text, n *def.Node) {
@@ -398,7 +395,7 @@ func (w *walk) word(v *keptValue, j string) string {
 
 func find(list []*keptValue, n *def.Node) *keptValue {
 	for _, v := range list {
-		if v.node == n {
+		if v.Node == n {
 			return v
 		}
 	}
@@ -453,17 +450,17 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		}
 		switch {
 		case w.isStaged(v):
-			groups[v.node] = w.takeStaged(s, v)
+			groups[v.Node] = w.takeStaged(s, v)
 			continue
 		case w.storage == shared:
-			groups[v.node] = k.operands[v.node.Operand] + "_group"
-			s.line("%s %s;", groupType(k.dtypes[v.node.Operand]), groups[v.node])
-			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.node], w.word(v, "i"))
+			groups[v.Node] = k.operands[v.Node.Operand] + "_group"
+			s.line("%s %s;", groupType(k.dtypes[v.Node.Operand]), groups[v.Node])
+			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.Node], w.word(v, "i"))
 			continue
 		}
-		groups[v.node] = k.keptName(v) + "[g]"
-		if k.dtypes[v.node.Operand].Size() == 2 {
-			s.line("renew(%s);", groups[v.node])
+		groups[v.Node] = k.keptName(v) + "[g]"
+		if k.dtypes[v.Node.Operand].Size() == 2 {
+			s.line("renew(%s);", groups[v.Node])
 		}
 	}
 	for _, n := range p.nodes {
@@ -495,13 +492,13 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 	for _, v := range p.takes {
 		switch {
 		case v.isInput():
-			k.get(s, v.node, groups[v.node])
+			k.get(s, v.Node, groups[v.Node])
 		case w.storage.isUnrolled():
-			k.declare(s, v.node, k.keptName(v)+"[g][j]")
-		case v.node.Type == def.Float:
-			k.declare(s, v.node, "float_of("+w.word(v, "j")+")")
+			k.declare(s, v.Node, k.keptName(v)+"[g][j]")
+		case v.Node.Type == def.Float:
+			k.declare(s, v.Node, "float_of("+w.word(v, "j")+")")
 		default:
-			k.declare(s, v.node, "(i32)"+w.word(v, "j"))
+			k.declare(s, v.Node, "(i32)"+w.word(v, "j"))
 		}
 	}
 	for _, n := range p.nodes {
@@ -509,7 +506,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 			k.get(s, n, groups[n])
 			continue
 		}
-		k.elementsOf(s, []*def.Node{n}, "c + j")
+		k.compute(s, n, "c + j")
 		switch v := find(p.keeps, n); {
 		case v == nil:
 		case w.storage.isUnrolled():

@@ -30,10 +30,10 @@ type rowwise struct {
 	operands []string // identifiers of operands and parameters
 	params   []string
 
-	schedule   lower.Schedule
 	columnSums []*def.Node
 	totalSums  []*def.Node
-	rowValues  []*def.Node // row reductions that later kernels read from scratch memory
+	handedOn   []*def.Node // row reductions that later kernels read from scratch memory
+	walks      [reread + 1]*walk
 
 	elementOutputs, rowOutputs, columnOutputs, scalarOutputs []def.Output
 
@@ -45,15 +45,8 @@ type rowwise struct {
 	entries    rowwiseEntries
 }
 
-func isElement(n *def.Node) bool   { return n.Extent == def.PerElement && !n.Late }
-func isColumn(n *def.Node) bool    { return n.Extent == def.PerColumn && !n.Late }
-func isRow(n *def.Node) bool       { return n.Extent == def.PerRow && !n.Late }
-func isScalar(n *def.Node) bool    { return n.Extent == def.Scalar && !n.Late }
-func isReduction(n *def.Node) bool { return n.Op.IsRowReduction() }
-func isSum(n *def.Node) bool       { return n.Op == def.OpColSum || n.Op == def.OpTotalSum }
-
 func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
-	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base, schedule: lower.NewSchedule(d)}
+	k := &rowwise{d: d, dtypes: slices.Clone(dtypes), variant: v, base: base}
 	k.nameOperands()
 	k.classify()
 	k.layout()
@@ -120,28 +113,32 @@ func (k *rowwise) classify() {
 			k.scalarOutputs = append(k.scalarOutputs, o)
 		}
 	}
-	var sumArgs []*def.Node
 	for _, n := range k.d.Exec.Nodes {
 		switch {
 		case n.Op == def.OpColSum:
 			k.columnSums = append(k.columnSums, n)
-			sumArgs = append(sumArgs, n.Args[0])
 		case n.Op == def.OpTotalSum:
 			k.totalSums = append(k.totalSums, n)
-			sumArgs = append(sumArgs, n.Args[0])
-		case isReduction(n):
+		case lower.IsRowReduction(n):
 			k.hasRows = true
 		}
 	}
-	k.isSplit = slices.ContainsFunc(closure(sumArgs, isReduction), isReduction)
+	sums := slices.Concat(k.columnSums, k.totalSums)
+	k.isSplit = len(k.afterRows(nil, sums).Received()) > 0
 	if k.isSplit {
-		later := append(sumArgs, values(k.elementOutputs)...)
-		for _, n := range closure(later, isReduction) {
-			if isReduction(n) {
-				k.rowValues = append(k.rowValues, n)
-			}
-		}
+		k.handedOn = k.afterRows(k.elementOutputs, sums).Received()
 	}
+}
+
+// afterRows plans a kernel that stores outputs and adds up sums when row reductions are
+// known.
+func (k *rowwise) afterRows(stores []def.Output, sums []*def.Node) *lower.Program {
+	return lower.NewProgram(k.d, k.dtypes, lower.Part{Stores: stores, Values: sums, Given: lower.IsRowReduction}, costs{k, reread})
+}
+
+// afterSums plans a kernel that stores outputs when column and total sums are known.
+func (k *rowwise) afterSums(stores []def.Output) *lower.Program {
+	return lower.NewProgram(k.d, k.dtypes, lower.Part{Stores: stores, Given: lower.IsSum}, costs{k, reread})
 }
 
 // storesElements reports whether what is stored per element, or per row without a
@@ -151,39 +148,6 @@ func (k *rowwise) storesElements() bool {
 		return k.isSplit && len(k.elementOutputs) > 0
 	}
 	return len(k.elementOutputs)+len(k.rowOutputs) > 0
-}
-
-func values(outputs []def.Output) []*def.Node {
-	var nodes []*def.Node
-	for _, o := range outputs {
-		nodes = append(nodes, o.Value)
-	}
-	return nodes
-}
-
-// closure is all that the roots are computed from, arguments first. What stops it is
-// part of it, its arguments are not.
-func closure(roots []*def.Node, stop func(*def.Node) bool) []*def.Node {
-	seen := map[*def.Node]bool{}
-	var all []*def.Node
-	var visit func(n *def.Node)
-	visit = func(n *def.Node) {
-		if seen[n] {
-			return
-		}
-		seen[n] = true
-		all = append(all, n)
-		if stop == nil || !stop(n) {
-			for _, a := range n.Args {
-				visit(a)
-			}
-		}
-	}
-	for _, n := range roots {
-		visit(n)
-	}
-	slices.SortFunc(all, func(a, b *def.Node) int { return a.ID - b.ID })
-	return all
 }
 
 // header writes the comment on top and the struct of parameters.
@@ -217,29 +181,28 @@ func (k *rowwise) entry(s *text, suffix string, threads int) {
 	}
 }
 
-// scalarsOf declares the single values that nodes need, known before the first row.
-func (k *rowwise) scalarsOf(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		if isScalar(n) && !isInline(n) {
-			k.declare(s, n, k.expression(n))
+// scalarsOf declares single values that are known before the first row.
+func (k *rowwise) scalarsOf(s *text, p *lower.Program) {
+	for _, step := range p.Once.Scalars.Steps {
+		if !isInline(step.Node) {
+			k.declare(s, step.Node, k.expression(step.Node))
 		}
 	}
 }
 
-// rowsOf declares the values per row that nodes need, reductions read from scratch memory.
-func (k *rowwise) rowsOf(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		switch {
-		case !isRow(n):
-		case isReduction(n):
-			v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.rowValues, n))
-			if n.Type == def.Int {
-				v = "(i32)bits_of(" + v + ")"
-			}
-			k.declare(s, n, v)
-		default:
+// rowsOf declares row values, reductions read from scratch memory.
+func (k *rowwise) rowsOf(s *text, p *lower.Program) {
+	for _, step := range p.Start.Steps {
+		n := step.Node
+		if step.Action != lower.Receive {
 			k.declare(s, n, k.rowExpression(n))
+			continue
 		}
+		v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.handedOn, n))
+		if n.Type == def.Int {
+			v = "(i32)bits_of(" + v + ")"
+		}
+		k.declare(s, n, v)
 	}
 }
 
@@ -250,14 +213,14 @@ func (k *rowwise) rowExpression(n *def.Node) string {
 	return k.expression(n)
 }
 
-// fetchGroups reads the groups of the inputs that nodes need, but those that are at hand.
-func (k *rowwise) fetchGroups(s *text, nodes []*def.Node, at func(operand int) string, flat string) {
-	for _, n := range nodes {
+// fetchGroups reads the groups of inputs and random words that a pass needs.
+func (k *rowwise) fetchGroups(s *text, p *lower.Program, at func(operand int) string, flat string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		n := step.Node
 		switch {
-		case n.Op == def.OpInput && (isElement(n) || isColumn(n)):
-			d := k.dtypes[n.Operand]
-			s.line("const %s %s_group = %s;", groupType(d), k.operands[n.Operand], k.fetch(d, at(n.Operand), "n"))
-		case n.Op == def.OpRandom:
+		case step.Action == lower.Load:
+			s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], k.fetch(step.Format, at(n.Operand), "n"))
+		case step.Action == lower.Compute && n.Op == def.OpRandom:
 			s.line("i32 %s_group[8];", name(n))
 			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
 		}
@@ -272,22 +235,29 @@ func (k *rowwise) arguments(n *def.Node) string {
 	return strings.Join(args, ", ")
 }
 
-// elementsOf declares the values of element j that nodes need.
-func (k *rowwise) elementsOf(s *text, nodes []*def.Node, column string) {
-	for _, n := range nodes {
-		switch {
-		case !isElement(n) && !isColumn(n):
-		case n.Op == def.OpInput:
-			k.get(s, n, k.operands[n.Operand]+"_group")
-		case n.Op == def.OpRandom:
-			k.declare(s, n, name(n)+"_group[j]")
-		case n.Op == def.OpCol:
-			k.declare(s, n, "(i32)("+column+")")
-		case n.Op == def.OpColFloat:
-			k.declare(s, n, "(float)("+column+")")
-		default:
-			k.declare(s, n, k.expression(n))
+// elementsOf declares the values of element j.
+func (k *rowwise) elementsOf(s *text, p *lower.Program, column string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		switch step.Action {
+		case lower.Load:
+			k.get(s, step.Node, k.operands[step.Operand]+"_group")
+		case lower.Compute:
+			k.compute(s, step.Node, column)
 		}
+	}
+}
+
+// compute declares a value of element j that is not an input.
+func (k *rowwise) compute(s *text, n *def.Node, column string) {
+	switch n.Op {
+	case def.OpRandom:
+		k.declare(s, n, name(n)+"_group[j]")
+	case def.OpCol:
+		k.declare(s, n, "(i32)("+column+")")
+	case def.OpColFloat:
+		k.declare(s, n, "(float)("+column+")")
+	default:
+		k.declare(s, n, k.expression(n))
 	}
 }
 
@@ -299,11 +269,11 @@ func (k *rowwise) get(s *text, n *def.Node, group string) {
 // elements writes the kernel of what is stored per element: over groups of eight in
 // flat order where all operands are contiguous, row by row otherwise.
 func (k *rowwise) elements(s *text, isFlat bool) {
-	roots := values(k.elementOutputs)
+	stores := slices.Clone(k.elementOutputs)
 	if !k.hasRows {
-		roots = append(roots, values(k.rowOutputs)...)
+		stores = append(stores, k.rowOutputs...)
 	}
-	nodes := closure(roots, isReduction)
+	p := k.afterRows(stores, nil)
 	s.line("")
 	if isFlat {
 		s.line("// Every element, in flat order: operands without gaps between their rows.")
@@ -312,7 +282,7 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 		s.line("// Every element, in groups of eight neighbours of a row.")
 		k.entry(s, "elements", 256)
 	}
-	k.scalarsOf(s, nodes)
+	k.scalarsOf(s, p)
 	at := func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
 	flat := "c"
 	if isFlat {
@@ -327,10 +297,10 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 		s.line("const u32 c = (u32)(q %% groups) * 8;")
 		s.line("const int n = inside(c, p.cols);")
 		at, flat = k.atRow, "row * p.cols + c"
-		k.rowsOf(s, nodes)
+		k.rowsOf(s, p)
 	}
-	k.fetchGroups(s, nodes, at, flat)
-	k.storeGroups(s, nodes, at)
+	k.fetchGroups(s, p, at, flat)
+	k.storeGroups(s, p, at)
 	if !k.hasRows {
 		k.storeRows(s, "c == 0")
 	}
@@ -349,13 +319,13 @@ func (k *rowwise) atColumn(operand int, c string) string {
 }
 
 // storeGroups computes the elements of a group and stores those that are outputs.
-func (k *rowwise) storeGroups(s *text, nodes []*def.Node, at func(operand int) string) {
+func (k *rowwise) storeGroups(s *text, p *lower.Program, at func(operand int) string) {
 	if len(k.elementOutputs) == 0 {
 		return
 	}
 	k.declareOutputs(s)
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
-	k.elementsOf(s, nodes, "c + j")
+	k.elementsOf(s, p, "c + j")
 	for _, o := range k.elementOutputs {
 		s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
 	}
@@ -383,12 +353,12 @@ func (k *rowwise) storeRows(s *text, condition string) {
 // columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
 // l + step, … in ascending order.
 func (k *rowwise) columnLanes(s *text) {
-	nodes := closure(arguments(k.columnSums), isReduction)
+	p := k.afterRows(nil, k.columnSums)
 	s.line("")
 	s.line("// Lanes of column sums: row r is in lane r mod %d, %d or %d, each lane summed in", num.ColLanes(1), num.ColLanes(257), num.ColLanes(2049))
 	s.line("// ascending order by the thread that owns eight of its columns.")
 	k.entry(s, "column_lanes", 256)
-	k.scalarsOf(s, nodes)
+	k.scalarsOf(s, p)
 	s.line("const i64 groups = p.padded / 8;")
 	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {")
 	s.line("const i64 lane = q / groups;")
@@ -398,10 +368,10 @@ func (k *rowwise) columnLanes(s *text) {
 		k.lanes(s, n, "0.0f")
 	}
 	s.open("for (i64 row = lane; row < p.rows; row += p.lane_step) {")
-	k.rowsOf(s, nodes)
-	k.fetchGroups(s, nodes, k.atRow, "row * p.cols + c")
+	k.rowsOf(s, p)
+	k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
-	k.elementsOf(s, nodes, "c + j")
+	k.elementsOf(s, p, "c + j")
 	for _, n := range k.columnSums {
 		s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
 	}
@@ -422,7 +392,7 @@ func (k *rowwise) lanes(s *text, n *def.Node, start string) {
 
 // totals writes the kernel of the sums of flat rows.
 func (k *rowwise) totals(s *text, isFlat bool) {
-	nodes := closure(arguments(k.totalSums), isReduction)
+	p := k.afterRows(nil, k.totalSums)
 	s.line("")
 	s.line("// Sums of flat rows of %d elements, the last one shorter: each is a row sum.", num.FlatRow)
 	suffix := "total_rows"
@@ -430,7 +400,7 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 		suffix = "total_flat"
 	}
 	k.entry(s, suffix, 1024)
-	k.scalarsOf(s, nodes)
+	k.scalarsOf(s, p)
 	k.openFlatRows(s, len(k.totalSums), "p.rows * p.cols")
 	for _, n := range k.totalSums {
 		k.lanes(s, n, "0.0f")
@@ -439,9 +409,9 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 	s.line("const int n = inside(at, length);")
 	if isFlat {
 		s.line("const i64 c = start + at;")
-		k.fetchGroups(s, nodes, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
+		k.fetchGroups(s, p, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
 		s.open("UNROLL for (int j = 0; j < 8; j++) {")
-		k.elementsOf(s, nodes, "c + j")
+		k.elementsOf(s, p, "c + j")
 		for _, n := range k.totalSums {
 			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
 		}
@@ -449,8 +419,8 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 		s.open("for (int j = 0; j < n; j++) {")
 		s.line("const i64 e = start + at + j, row = e / p.cols;")
 		s.line("const u32 c = (u32)(e - row * p.cols);")
-		k.rowsOf(s, nodes)
-		k.singleElement(s, nodes)
+		k.rowsOf(s, p)
+		k.singleElement(s, p)
 		for _, n := range k.totalSums {
 			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
 		}
@@ -460,7 +430,7 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 	for _, n := range k.totalSums {
 		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
 	}
-	k.acrossWarps(s, k.totalSums, "1024", "1")
+	k.acrossWarps(s, k.totalSums, "1024", "1", len(k.totalSums))
 	for i, n := range k.totalSums {
 		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
 	}
@@ -481,14 +451,15 @@ func (k *rowwise) openFlatRows(s *text, sums int, count string) {
 }
 
 // singleElement declares the values of the element in row and column c.
-func (k *rowwise) singleElement(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
+func (k *rowwise) singleElement(s *text, p *lower.Program) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		n := step.Node
 		switch {
-		case !isElement(n) && !isColumn(n):
-		case n.Op == def.OpInput && isColumn(n):
+		case step.Action == lower.Load && n.Extent == def.PerColumn:
 			k.declare(s, n, k.load(n.Operand, "c"))
-		case n.Op == def.OpInput:
+		case step.Action == lower.Load:
 			k.declare(s, n, k.load(n.Operand, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
+		case step.Action != lower.Compute:
 		case n.Op == def.OpRandom:
 			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
 		case n.Op == def.OpCol:
@@ -527,14 +498,14 @@ func (k *rowwise) totalNext(s *text) {
 // acrossWarps joins what groups of 32 threads have found, in shared memory. Parts of
 // one pass and of the next lie in different halves of it, so that one barrier a pass
 // is enough.
-func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string) {
+func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, room int) {
 	parts := threads + " / 32"
 	slot := " + slot"
 	if rows == "1" {
 		slot = ""
 	}
 	s.line("const int parts = %s;", parts)
-	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, k.mostReductions(nodes))
+	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, room)
 	at := 0
 	for _, n := range nodes {
 		if isColumnOfExtreme(n) {
@@ -573,16 +544,13 @@ var joins = map[def.Op]string{
 	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
 }
 
-// mostReductions is the room in scratch memory, in words: all total sums, or the most
-// reductions of any pass.
-func (k *rowwise) mostReductions(nodes []*def.Node) int {
-	if len(nodes) > 0 && nodes[0].Op == def.OpTotalSum {
-		return len(nodes)
-	}
+// mostReductions returns the words of scratch memory that the reductions of any pass
+// need.
+func (w *walk) mostReductions() int {
 	most := 0
-	for _, p := range k.schedule.Passes {
+	for _, p := range w.passes {
 		count := 0
-		for _, n := range p.Reductions {
+		for _, n := range p.reductions {
 			count += words(n)
 		}
 		most = max(most, count)
@@ -592,13 +560,13 @@ func (k *rowwise) mostReductions(nodes []*def.Node) int {
 
 // columns writes the kernel that adds up lanes and stores what is known per column.
 func (k *rowwise) columns(s *text) {
-	nodes := closure(values(k.columnOutputs), isSum)
+	p := k.afterSums(k.columnOutputs)
+	sums := lower.Nodes(p.Late.Columns.With(lower.Receive))
 	s.line("")
 	s.line("// Every column, eight a block: lanes are added up as neighbours, then what follows is")
 	s.line("// computed and stored.")
 	k.entry(s, "columns", 256)
-	k.lateScalars(s, nodes)
-	sums := slices.DeleteFunc(slices.Clone(k.columnSums), func(n *def.Node) bool { return !slices.Contains(nodes, n) })
+	k.lateScalars(s, p)
 	if len(sums) > 0 {
 		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
 		s.line("const u32 chunks = (u32)((p.lanes + 7) / 8);")
@@ -632,12 +600,11 @@ func (k *rowwise) columns(s *text) {
 		}
 		s.line("BARRIER(); // everybody has the sums, part may be written again")
 	}
-	for _, n := range nodes {
-		switch {
-		case n.Extent != def.PerColumn || n.Op == def.OpColSum:
-		case n.Op == def.OpInput:
+	for _, step := range p.Late.Columns.Steps {
+		switch n := step.Node; step.Action {
+		case lower.Load:
 			k.declare(s, n, fmt.Sprintf("here ? %s : 0.0f", k.load(n.Operand, "c")))
-		default:
+		case lower.Compute:
 			k.declare(s, n, k.expression(n))
 		}
 	}
@@ -650,14 +617,15 @@ func (k *rowwise) columns(s *text) {
 	s.close("}")
 }
 
-// lateScalars declares the single values that nodes need, total sums among them.
-func (k *rowwise) lateScalars(s *text, nodes []*def.Node) {
-	for _, n := range nodes {
-		switch {
-		case n.Extent != def.Scalar || isInline(n):
-		case n.Op == def.OpTotalSum:
+// lateScalars declares single values, total sums among them.
+func (k *rowwise) lateScalars(s *text, p *lower.Program) {
+	steps := slices.Concat(p.Once.Scalars.Steps, p.Late.Scalars.Steps)
+	slices.SortStableFunc(steps, func(a, b lower.Step) int { return a.Node.ID - b.Node.ID })
+	for _, step := range steps {
+		switch n := step.Node; {
+		case step.Action == lower.Receive:
 			k.declare(s, n, fmt.Sprintf("p.totals_in[%d]", slices.Index(k.totalSums, n)))
-		default:
+		case step.Action == lower.Compute && !isInline(n):
 			k.declare(s, n, k.expression(n))
 		}
 	}
@@ -665,11 +633,11 @@ func (k *rowwise) lateScalars(s *text, nodes []*def.Node) {
 
 // scalars writes the kernel of what is stored once.
 func (k *rowwise) scalars(s *text) {
-	nodes := closure(values(k.scalarOutputs), isSum)
+	p := k.afterSums(k.scalarOutputs)
 	s.line("")
 	s.line("// What there is one of.")
 	k.entry(s, "scalars", 32)
-	k.lateScalars(s, nodes)
+	k.lateScalars(s, p)
 	s.open("if (threadIdx.x == 0) {")
 	for _, o := range k.scalarOutputs {
 		s.line("%s", k.store(o.Operand, "0", k.value(o.Value)))

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tokitai/def"
+	"tokitai/lower"
 )
 
 // storage is where a row's values are kept between passes.
@@ -25,165 +26,136 @@ func (s storage) String() string { return storageNames[s] }
 func (s storage) isUnrolled() bool { return s == fused || s.isStaged() || s == registers }
 func (s storage) isStaged() bool   { return s == staged || s == partly }
 
-// walk is how the rows kernel goes over a row, for one way of keeping values.
+// costs are the prices of a way of keeping values, in nodes of a definition.
+type costs struct {
+	k       *rowwise
+	storage storage
+}
+
+// worthKeeping is the price of keeping a computed value, in nodes.
+const worthKeeping = 6
+
+// Compute implements lower.Costs. Random words are expensive, inputs and columns free.
+func (c costs) Compute(n *def.Node) int {
+	switch {
+	case n.Op == def.OpRandom:
+		return worthKeeping
+	case len(n.Args) > 0:
+		return 1
+	}
+	return 0
+}
+
+// Keep implements lower.Costs.
+func (c costs) Keep(n *def.Node, kept []*lower.Kept) int {
+	switch {
+	case c.storage == reread:
+		return lower.Never
+	case n.Op == def.OpInput && (c.storage != partly || c.k.hasRoom(n, kept)):
+		return 0
+	case n.Op == def.OpInput || n.Type == def.Bool || c.storage == partly:
+		return lower.Never
+	}
+	return worthKeeping
+}
+
+// Hoist implements lower.Costs.
+func (costs) Hoist(*def.Node) bool { return false }
+
+// walk is the program of the rows kernel for one way of keeping values, and where they
+// are kept.
 type walk struct {
 	k       *rowwise
 	storage storage
+	program *lower.Program
 	passes  []rowPass
-	start   []*def.Node  // values per row that are known before the first pass
 	kept    []*keptValue // in the order in which they are computed
-	words   int          // that are kept of each group between passes
+	words   int          // of a group that are kept between passes
 	sums    []*def.Node  // column sums whose lanes grow in the last pass
 }
 
-// rowPass is one walk over a row by the rows kernel.
+// rowPass is one pass of the program, its steps by kind.
 type rowPass struct {
 	number     int // from 1 on
-	roots      []*def.Node
 	reductions []*def.Node
 	sums       []*def.Node
-	stores     bool
-	nodes      []*def.Node // that are computed, inputs and values per column among them
+	nodes      []*def.Node // that are loaded or computed, values per column among them
 	takes      []*keptValue
 	keeps      []*keptValue
-	after      []*def.Node
+	stores     bool
+	after      []lower.Step
 }
 
-// keptValue is an element value that is kept from the pass that computes it to the
-// last that reads it: an input as it is stored, anything else as 32 bits.
+// isEmpty reports whether the pass leaves the elements alone.
+func (p *rowPass) isEmpty() bool { return len(p.reductions)+len(p.sums) == 0 && !p.stores }
+
+// keptValue is an element value that is kept between passes: an input as it is stored,
+// anything else as 32 bits.
 type keptValue struct {
-	node        *def.Node
-	first, last int // passes
-	slot        int // kept values whose lives do not meet share a slot of shared memory
-	offset      int // of the slot, in words of a group
+	*lower.Kept
+	slot   int // kept values with disjoint lifetimes share a slot of shared memory
+	offset int // of the slot, in words of a group
 }
 
-func (v *keptValue) isInput() bool { return v.node.Op == def.OpInput }
+func (v *keptValue) isInput() bool { return v.Node.Op == def.OpInput }
 
-// newWalk plans the passes of the rows kernel.
+// walk returns the rows kernel with one way of keeping values.
+func (k *rowwise) walk(st storage) *walk {
+	if k.walks[st] == nil {
+		k.walks[st] = k.newWalk(st)
+	}
+	return k.walks[st]
+}
+
 func (k *rowwise) newWalk(st storage) *walk {
 	w := &walk{k: k, storage: st}
-	stores := !k.isSplit || st == fused
-	roots := values(k.rowOutputs)
-	if stores {
-		roots = append(roots, values(k.elementOutputs)...)
+	part := lower.Part{Stores: slices.Clone(k.rowOutputs)}
+	if !k.isSplit || st == fused {
+		part.Stores = append(part.Stores, k.elementOutputs...)
 	} else {
-		roots = append(roots, k.rowValues...)
+		part.Values = k.handedOn
 	}
 	if st == fused {
 		w.sums = k.columnSums
-		roots = append(roots, arguments(w.sums)...)
+		part.Values = w.sums
 	}
-	needed := map[*def.Node]bool{}
-	for _, n := range closure(roots, nil) {
-		needed[n] = true
+	w.program = lower.NewProgram(k.d, k.dtypes, part, costs{k, st})
+	for _, v := range w.program.Kept {
+		w.kept = append(w.kept, &keptValue{Kept: v})
 	}
-	only := func(nodes []*def.Node) []*def.Node {
-		return slices.DeleteFunc(slices.Clone(nodes), func(n *def.Node) bool { return !needed[n] })
+	for i := range w.program.Passes {
+		w.passes = append(w.passes, w.newPass(i))
 	}
-	w.start = only(k.schedule.Start)
-	for i := range k.schedule.Passes {
-		plan := &k.schedule.Passes[i]
-		p := rowPass{number: i + 1, reductions: only(plan.Reductions), after: only(plan.After)}
-		p.stores = stores && len(plan.Stores) > 0
-		p.roots = arguments(p.reductions)
-		if p.stores {
-			p.roots = append(p.roots, values(plan.Stores)...)
-		}
-		if st == fused && len(plan.Sums) > 0 {
-			p.sums = w.sums
-			p.roots = append(p.roots, arguments(w.sums)...)
-		}
-		w.passes = append(w.passes, p)
-	}
-	w.keep()
 	w.assignSlots()
 	return w
 }
 
-// arguments are the first ones of nodes.
-func arguments(nodes []*def.Node) (args []*def.Node) {
-	for _, n := range nodes {
-		args = append(args, n.Args[0])
+// newPass sorts the steps of a pass.
+func (w *walk) newPass(i int) rowPass {
+	p := rowPass{number: i + 1, after: w.program.Passes[i].After.Steps}
+	for _, s := range w.program.Passes[i].Elements.Steps {
+		switch s.Action {
+		case lower.Take:
+			p.takes = append(p.takes, find(w.kept, s.Node))
+		case lower.Accumulate:
+			if lower.IsSum(s.Node) {
+				p.sums = append(p.sums, s.Node)
+			} else {
+				p.reductions = append(p.reductions, s.Node)
+			}
+		case lower.Store:
+			p.stores = true
+		default:
+			p.nodes = append(p.nodes, s.Node)
+			if s.Keep {
+				p.keeps = append(p.keeps, find(w.kept, s.Node))
+			}
+		}
 	}
-	return args
+	return p
 }
 
-// keep decides what every pass computes, what it takes from earlier ones, and what it
-// keeps for later ones.
-func (w *walk) keep() {
-	kept := map[*def.Node]*keptValue{}
-	computed := map[*def.Node]int{}
-	for i := range w.passes {
-		p := &w.passes[i]
-		seen := map[*def.Node]bool{}
-		var need func(n *def.Node)
-		need = func(n *def.Node) {
-			if seen[n] || !isElement(n) && !isColumn(n) {
-				return
-			}
-			seen[n] = true
-			first, isOld := computed[n]
-			if isOld && isElement(n) && w.isWorthKeeping(n, kept) {
-				v := kept[n]
-				if v == nil {
-					v = &keptValue{node: n, first: first}
-					kept[n] = v
-					w.kept = append(w.kept, v)
-				}
-				v.last = i
-				p.takes = append(p.takes, v)
-				return
-			}
-			p.nodes = append(p.nodes, n)
-			for _, a := range n.Args {
-				need(a)
-			}
-		}
-		for _, n := range p.roots {
-			need(n)
-		}
-		byID := func(a, b *def.Node) int { return a.ID - b.ID }
-		slices.SortFunc(p.nodes, byID)
-		slices.SortFunc(p.takes, func(a, b *keptValue) int { return byID(a.node, b.node) })
-		for _, n := range p.nodes {
-			if _, ok := computed[n]; !ok {
-				computed[n] = i
-			}
-		}
-	}
-	slices.SortFunc(w.kept, func(a, b *keptValue) int {
-		return (a.first-b.first)*len(w.k.d.Exec.Nodes) + a.node.ID - b.node.ID
-	})
-	for _, v := range w.kept {
-		w.passes[v.first].keeps = append(w.passes[v.first].keeps, v)
-	}
-}
-
-// isWorthKeeping reports whether a value that an earlier pass has computed is kept
-// rather than computed again.
-func (w *walk) isWorthKeeping(n *def.Node, kept map[*def.Node]*keptValue) bool {
-	switch {
-	case w.storage == reread:
-		return false
-	case n.Op == def.OpInput:
-		return w.storage != partly || kept[n] != nil || w.hasRoom(n)
-	case n.Type == def.Bool || w.storage == partly:
-		return false
-	}
-	cost := 0
-	for _, a := range closure([]*def.Node{n}, func(a *def.Node) bool { return a != n && (!isElement(a) || kept[a] != nil) }) {
-		switch {
-		case a.Op == def.OpRandom:
-			cost += worthKeeping
-		case isElement(a) && len(a.Args) > 0 && kept[a] == nil:
-			cost++
-		}
-	}
-	return cost >= worthKeeping
-}
-
-// partlyGroups is how many groups a thread has of rows that are staged partly.
+// partlyGroups returns how many groups a thread has of rows that are staged partly.
 func (k *rowwise) partlyGroups() int {
 	for i, o := range k.d.Operands {
 		if o.Extent == def.PerElement && o.IsIn && k.dtypes[i].Size() > 2 {
@@ -194,12 +166,20 @@ func (k *rowwise) partlyGroups() int {
 }
 
 // hasRoom reports whether one more input fits into shared memory.
-func (w *walk) hasRoom(n *def.Node) bool {
-	words := 2 * w.k.dtypes[n.Operand].Size()
-	for _, v := range w.kept {
-		words += w.wordsOf(v)
+func (k *rowwise) hasRoom(n *def.Node, kept []*lower.Kept) bool {
+	words := k.wordsOf(n)
+	for _, v := range kept {
+		words += k.wordsOf(v.Node)
 	}
-	return w.k.partlyGroups()*words*4*1024+staticShared <= mostShared
+	return k.partlyGroups()*words*4*1024+staticShared <= mostShared
+}
+
+// wordsOf returns how many 32-bit words a group of a kept value takes.
+func (k *rowwise) wordsOf(n *def.Node) int {
+	if n.Op == def.OpInput {
+		return 2 * k.dtypes[n.Operand].Size()
+	}
+	return 8
 }
 
 // assignSlots lets kept values share slots. A value may take the slot of one that is
@@ -210,7 +190,7 @@ func (w *walk) assignSlots() {
 	for _, v := range w.kept {
 		v.slot = slices.IndexFunc(slots, func(others []*keptValue) bool {
 			return !slices.ContainsFunc(others, func(o *keptValue) bool {
-				return o.last > v.first || o.last == v.first && v.isInput() || w.isStaged(o) || w.isStaged(v)
+				return o.Last > v.First || o.Last == v.First && v.isInput() || w.isStaged(o) || w.isStaged(v)
 			})
 		})
 		if v.slot < 0 {
@@ -232,26 +212,19 @@ func (w *walk) assignSlots() {
 	}
 }
 
-// wordsOf is how many 32-bit words a group of a kept value takes.
-func (w *walk) wordsOf(v *keptValue) int {
-	if v.isInput() {
-		return 2 * w.k.dtypes[v.node.Operand].Size()
-	}
-	return 8
-}
+func (w *walk) wordsOf(v *keptValue) int { return w.k.wordsOf(v.Node) }
 
-// readFirst are the inputs that are read for the first pass and kept.
+// readFirst returns the inputs that are read for the first pass and kept.
 func (w *walk) readFirst() []*keptValue {
-	return slices.DeleteFunc(slices.Clone(w.kept), func(v *keptValue) bool { return !v.isInput() || v.first != 0 })
+	return slices.DeleteFunc(slices.Clone(w.kept), func(v *keptValue) bool { return !v.isInput() || v.First != 0 })
 }
 
-// isStaged reports whether a kept value is among those that are in shared memory before
-// their row is begun.
+// isStaged reports whether a kept value is in shared memory before its row is begun.
 func (w *walk) isStaged(v *keptValue) bool {
-	return w.storage.isStaged() && v != nil && v.isInput() && v.first == 0
+	return w.storage.isStaged() && v != nil && v.isInput() && v.First == 0
 }
 
-// stagedWords are those of a group of all inputs that are staged.
+// stagedWords returns the words of a group of all inputs that are staged.
 func (w *walk) stagedWords() (words int) {
 	for _, v := range w.kept {
 		if w.isStaged(v) {
@@ -261,21 +234,26 @@ func (w *walk) stagedWords() (words int) {
 	return words
 }
 
-// aheadInputs are the inputs per row that are read before their row is begun.
-func (w *walk) aheadInputs() []*def.Node {
-	return slices.DeleteFunc(slices.Clone(w.start), func(n *def.Node) bool { return !w.isAheadInput(n) })
+// aheadInputs returns the inputs per row that are read before their row is begun.
+func (w *walk) aheadInputs() (nodes []*def.Node) {
+	for _, s := range w.program.Start.With(lower.Load) {
+		if w.isAheadInput(s.Node) {
+			nodes = append(nodes, s.Node)
+		}
+	}
+	return nodes
 }
 
-// rowValues is how many values per row there are.
+// rowValues returns the number of row values.
 func (w *walk) rowValues() int {
-	count := len(w.start)
+	count := len(w.program.Start.Steps)
 	for _, p := range w.passes {
 		count += len(p.after)
 	}
 	return count
 }
 
-// cost is how many nodes one group of a row takes.
+// cost returns how many nodes are computed for one group of a row.
 func (w *walk) cost() int {
 	nodes := 0
 	for _, p := range w.passes {
@@ -284,11 +262,11 @@ func (w *walk) cost() int {
 	return nodes * lanesPerThread
 }
 
-// lastPass is the last pass that walks over the row.
+// lastPass returns the last pass that is not empty, or 0.
 func (w *walk) lastPass() int {
 	last := 0
 	for i := range w.passes {
-		if len(w.passes[i].roots) > 0 {
+		if !w.passes[i].isEmpty() {
 			last = i
 		}
 	}
