@@ -1,7 +1,7 @@
 package lower
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,8 +13,8 @@ import (
 type Part struct {
 	// Stores are the outputs that the program stores.
 	Stores []def.Output
-	// Values are computed besides: row values for later programs, and sums of which
-	// this program only fills the accumulators.
+	// Values are row values that the program computes for later ones, and sums whose
+	// accumulators it fills for them.
 	Values []*def.Node
 	// Given reports whether an earlier program has left a value in memory. Nil gives none.
 	Given func(n *def.Node) bool
@@ -41,8 +41,8 @@ type Costs interface {
 // Never is the price of what a backend cannot or will not do.
 const Never = math.MaxInt
 
-// NewProgram plans a part of a rowwise definition whose operands are stored in the given
-// formats.
+// NewProgram plans a part of a rowwise definition. There is a storage format for each of
+// its operands.
 func NewProgram(d *def.Definition, dtypes []num.DType, part Part, costs Costs) *Program {
 	p := &planner{
 		Program:  &Program{Definition: d, DTypes: slices.Clone(dtypes)},
@@ -105,30 +105,34 @@ func (p *planner) findNodes() {
 			continue
 		}
 		p.nodes = append(p.nodes, n)
-		if p.isGiven[n.ID] = p.part.Given != nil && p.part.Given(n); p.isGiven[n.ID] {
-			continue
-		}
-		for _, a := range n.Args {
+		p.isGiven[n.ID] = p.part.Given != nil && p.part.Given(n)
+		for _, a := range p.argsOf(n) {
 			isNeeded[a.ID], p.isRead[a.ID] = true, true
 		}
 	}
 	slices.Reverse(p.nodes)
 }
 
+// argsOf returns the values that n is computed from: none if it is given.
+func (p *planner) argsOf(n *def.Node) []*def.Node {
+	if p.isGiven[n.ID] {
+		return nil
+	}
+	return n.Args
+}
+
 // dividePasses finds the level of every value, and with it the number of passes.
 func (p *planner) dividePasses() {
 	last := 0
 	for _, n := range p.nodes {
-		if p.isGiven[n.ID] {
-			continue
-		}
 		level := &p.level[n.ID]
-		for _, a := range n.Args {
+		for _, a := range p.argsOf(n) {
 			if a.Extent&def.PerRow != 0 && !a.Late {
 				*level = max(*level, p.level[a.ID])
 			}
 		}
 		switch {
+		case p.isGiven[n.ID]:
 		case IsRowLoad(n), IsSum(n):
 			last = max(last, *level)
 		case IsRowReduction(n):
@@ -218,10 +222,8 @@ func (p *planner) planPass(pass int) {
 			return
 		}
 		computed = append(computed, n)
-		if !p.isGiven[n.ID] {
-			for _, a := range n.Args {
-				need(a)
-			}
+		for _, a := range p.argsOf(n) {
+			need(a)
 		}
 	}
 	for _, n := range p.reductions[pass] {
@@ -281,10 +283,8 @@ func (p *planner) priceAgain(n *def.Node) int {
 		}
 		seen[n] = true
 		price += p.costs.Compute(n)
-		if !p.isGiven[n.ID] {
-			for _, a := range n.Args {
-				visit(a)
-			}
+		for _, a := range p.argsOf(n) {
+			visit(a)
 		}
 	}
 	visit(n)
@@ -310,10 +310,8 @@ func (p *planner) planColumns() {
 		}
 		seen[n] = true
 		late = append(late, n)
-		if !p.isGiven[n.ID] {
-			for _, a := range n.Args {
-				need(a)
-			}
+		for _, a := range p.argsOf(n) {
+			need(a)
 		}
 	}
 	for _, o := range p.part.Stores {
@@ -323,20 +321,16 @@ func (p *planner) planColumns() {
 		p.add(&p.Late.Columns, n)
 	}
 
-	isOnce := make([]bool, len(p.isRead))
+	isOnce := maps.Clone(p.hoisted) // and what these are computed from
 	for _, n := range slices.Backward(p.nodes) {
-		if n.Extent != def.PerColumn || !p.hoisted[n] && !isOnce[n.ID] {
-			continue
-		}
-		isOnce[n.ID] = true
-		if !p.isGiven[n.ID] {
-			for _, a := range n.Args {
-				isOnce[a.ID] = true
+		if isOnce[n] {
+			for _, a := range p.argsOf(n) {
+				isOnce[a] = true
 			}
 		}
 	}
 	for _, n := range p.nodes {
-		if n.Extent == def.PerColumn && isOnce[n.ID] {
+		if n.Extent == def.PerColumn && isOnce[n] {
 			p.add(&p.Once.Columns, n)
 		}
 	}
@@ -368,72 +362,4 @@ func byID(a, b *def.Node) int { return a.ID - b.ID }
 func inOrder(nodes []*def.Node) []*def.Node {
 	slices.SortFunc(nodes, byID)
 	return nodes
-}
-
-// finishKept sorts the kept values and marks the steps that compute them.
-func (p *planner) finishKept() {
-	slices.SortFunc(p.Kept, func(a, b *Kept) int { return cmp.Or(a.First-b.First, byID(a.Node, b.Node)) })
-	for _, k := range p.Kept {
-		steps := p.Passes[k.First].Elements.Steps
-		steps[slices.IndexFunc(steps, func(s Step) bool { return s.Node == k.Node && s.Defines() })].Keep = true
-	}
-}
-
-// analyze finds which values a block reads from others, and where its own are used for
-// the last time.
-func (p *planner) analyze() {
-	isShared := make([]bool, len(p.isRead))
-	for _, n := range p.part.Values {
-		isShared[n.ID] = true
-	}
-	for b := range p.Blocks() {
-		b.findUses()
-		for _, n := range b.Reads {
-			isShared[n.ID] = true
-		}
-	}
-	for b := range p.Blocks() {
-		for i := range b.Steps {
-			if s := &b.Steps[i]; s.Defines() && isShared[s.Node.ID] {
-				s.Keep = true
-			}
-		}
-	}
-	setExtent := func(e def.Extent, blocks ...*Block) {
-		for _, b := range blocks {
-			b.Extent = e
-		}
-	}
-	setExtent(def.Scalar, &p.Once.Scalars, &p.Late.Scalars)
-	setExtent(def.PerColumn, &p.Once.Columns, &p.Late.Columns)
-	setExtent(def.PerRow, &p.Start, &p.End)
-	for i := range p.Passes {
-		setExtent(def.PerElement, &p.Passes[i].Elements)
-		setExtent(def.PerRow, &p.Passes[i].After)
-	}
-}
-
-// findUses fills in Reads and Kills.
-func (b *Block) findUses() {
-	isOwn, seen := map[*def.Node]bool{}, map[*def.Node]bool{}
-	for i := range b.Steps {
-		if s := &b.Steps[i]; s.Defines() {
-			isOwn[s.Node] = true
-		}
-	}
-	for i := range slices.Backward(b.Steps) {
-		s := &b.Steps[i]
-		for _, n := range slices.Backward(s.Uses()) {
-			switch {
-			case seen[n]:
-			case isOwn[n]:
-				s.Kills = append(s.Kills, n)
-			default:
-				b.Reads = append(b.Reads, n)
-			}
-			seen[n] = true
-		}
-		slices.Reverse(s.Kills)
-	}
-	slices.SortFunc(b.Reads, byID)
 }
