@@ -272,3 +272,17 @@ func (w *walk) lastPass() int {
 	}
 	return last
 }
+
+// mostReductions returns the words of scratch memory that the reductions of any pass
+// need.
+func (w *walk) mostReductions() int {
+	most := 0
+	for _, p := range w.passes {
+		count := 0
+		for _, n := range p.reductions {
+			count += words(n)
+		}
+		most = max(most, count)
+	}
+	return most
+}

@@ -1,0 +1,179 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/lower"
+)
+
+// scalarsOf declares single values that are known before the first row.
+func (k *rowwise) scalarsOf(s *text, p *lower.Program) {
+	for _, step := range p.Once.Scalars.Steps {
+		if !isInline(step.Node) {
+			k.declare(s, step.Node, k.expression(step.Node))
+		}
+	}
+}
+
+// rowsOf declares row values, reductions read from scratch memory.
+func (k *rowwise) rowsOf(s *text, p *lower.Program) {
+	for _, step := range p.Start.Steps {
+		n := step.Node
+		if step.Action != lower.Receive {
+			k.declare(s, n, k.rowExpression(n))
+			continue
+		}
+		v := fmt.Sprintf("p.row_values[%d * p.rows + row]", slices.Index(k.handedOn, n))
+		if n.Type == def.Int {
+			v = "(i32)bits_of(" + v + ")"
+		}
+		k.declare(s, n, v)
+	}
+}
+
+func (k *rowwise) rowExpression(n *def.Node) string {
+	if n.Op == def.OpInput {
+		return k.load(n.Operand, fmt.Sprintf("row * p.%s_stride", k.operands[n.Operand]))
+	}
+	return k.expression(n)
+}
+
+// fetchGroups reads the groups of inputs and random words that a pass needs.
+func (k *rowwise) fetchGroups(s *text, p *lower.Program, at func(operand int) string, flat string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		n := step.Node
+		switch {
+		case step.Action == lower.Load:
+			s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], k.fetch(step.Format, at(n.Operand), "n"))
+		case step.Action == lower.Compute && n.Op == def.OpRandom:
+			s.line("i32 %s_group[8];", name(n))
+			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
+		}
+	}
+}
+
+func (k *rowwise) arguments(n *def.Node) string {
+	var args []string
+	for _, a := range n.Args {
+		args = append(args, k.value(a))
+	}
+	return strings.Join(args, ", ")
+}
+
+// elementsOf declares the values of element j.
+func (k *rowwise) elementsOf(s *text, p *lower.Program, column string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		switch step.Action {
+		case lower.Load:
+			k.get(s, step.Node, k.operands[step.Operand]+"_group")
+		case lower.Compute:
+			k.compute(s, step.Node, column)
+		}
+	}
+}
+
+// compute declares a value of element j that is not an input.
+func (k *rowwise) compute(s *text, n *def.Node, column string) {
+	switch n.Op {
+	case def.OpRandom:
+		k.declare(s, n, name(n)+"_group[j]")
+	case def.OpCol:
+		k.declare(s, n, "(i32)("+column+")")
+	case def.OpColFloat:
+		k.declare(s, n, "(float)("+column+")")
+	default:
+		k.declare(s, n, k.expression(n))
+	}
+}
+
+// get declares element j of a group.
+func (k *rowwise) get(s *text, n *def.Node, group string) {
+	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
+}
+
+// elements writes the kernel of what is stored per element: over groups of eight in
+// flat order where all operands are contiguous, row by row otherwise.
+func (k *rowwise) elements(s *text, isFlat bool) {
+	stores := slices.Clone(k.elementOutputs)
+	if !k.hasRows {
+		stores = append(stores, k.rowOutputs...)
+	}
+	p := k.afterRows(stores, nil)
+	s.line("")
+	if isFlat {
+		s.line("// Every element, in flat order: operands without gaps between their rows.")
+		k.entry(s, "flat", 256)
+	} else {
+		s.line("// Every element, in groups of eight neighbours of a row.")
+		k.entry(s, "elements", 256)
+	}
+	k.scalarsOf(s, p)
+	at := func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
+	flat := "c"
+	if isFlat {
+		s.line("const i64 count = p.rows * p.cols, groups = (count + 7) / 8;")
+		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {")
+		s.line("const i64 c = q * 8;")
+		s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
+	} else {
+		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
+		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
+		s.line("const i64 row = q / groups;")
+		s.line("const u32 c = (u32)(q %% groups) * 8;")
+		s.line("const int n = inside(c, p.cols);")
+		at, flat = k.atRow, "row * p.cols + c"
+		k.rowsOf(s, p)
+	}
+	k.fetchGroups(s, p, at, flat)
+	k.storeGroups(s, p, at)
+	if !k.hasRows {
+		k.storeRows(s, "c == 0")
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// atRow is the address of a group of an operand, from column c on.
+func (k *rowwise) atRow(operand int) string { return k.atColumn(operand, "c") }
+
+func (k *rowwise) atColumn(operand int, c string) string {
+	if k.d.Operands[operand].Extent == def.PerColumn {
+		return fmt.Sprintf("p.%s + %s", k.operands[operand], c)
+	}
+	return fmt.Sprintf("p.%[1]s + row * p.%[1]s_stride + %[2]s", k.operands[operand], c)
+}
+
+// storeGroups computes the elements of a group and stores those that are outputs.
+func (k *rowwise) storeGroups(s *text, p *lower.Program, at func(operand int) string) {
+	if len(k.elementOutputs) == 0 {
+		return
+	}
+	k.declareOutputs(s)
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	k.elementsOf(s, p, "c + j")
+	for _, o := range k.elementOutputs {
+		s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
+	}
+	s.close("}")
+	for _, o := range k.elementOutputs {
+		k.put(s, o.Operand, at(o.Operand), "n")
+	}
+}
+
+// declareOutputs declares a group of what is stored per element.
+func (k *rowwise) declareOutputs(s *text) {
+	for _, o := range k.elementOutputs {
+		s.line("%s %s_out[8];", typeName(o.Value.Type), k.operands[o.Operand])
+	}
+}
+
+// storeRows stores what is an output per row.
+func (k *rowwise) storeRows(s *text, condition string) {
+	for _, o := range k.rowOutputs {
+		at := fmt.Sprintf("row * p.%s_stride", k.operands[o.Operand])
+		s.line("if (%s) %s", condition, k.store(o.Operand, at, k.value(o.Value)))
+	}
+}

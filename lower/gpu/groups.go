@@ -1,0 +1,259 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+)
+
+// openGroups begins the walk over a thread's groups, columns c to c + 7 each. What
+// comes before closeInside concerns groups that are inside the row, n of whose elements
+// are: with vector access, all eight.
+func (w *walk) openGroups(s *text) {
+	if w.storage.isUnrolled() {
+		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
+		if w.k.usesColumns() {
+			s.line("u32 c = (g * T + t) * 8;")
+			s.line("RENEW(c); // numbers of columns are cheap: none is kept from pass to pass")
+		} else {
+			s.line("const u32 c = (g * T + t) * 8;")
+		}
+	} else {
+		unroll := "UNROLL_TWICE" // the accesses of two groups overlap
+		if w.isInPairs() {
+			unroll = "ROLLED"
+		}
+		s.open("%s for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {", unroll)
+	}
+	switch {
+	case w.k.variant == Element:
+		s.line("const int n = inside(c, columns);")
+	case w.storage.isUnrolled():
+		s.open("if (c < columns) {")
+	}
+}
+
+// usesColumns reports whether columns of extremes or columns as floats are computed.
+func (k *rowwise) usesColumns() bool {
+	return slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
+}
+
+func (w *walk) closeInside(s *text) {
+	if w.k.variant == Vector && w.storage.isUnrolled() {
+		s.close("}")
+	}
+}
+
+// count is how many elements of a group that is inside a row are.
+func (k *rowwise) count() string {
+	if k.variant == Vector {
+		return "8"
+	}
+	return "n"
+}
+
+// only is an element's value where it is inside the row, else an identity.
+func (k *rowwise) only(value, identity string) string {
+	if k.variant == Vector {
+		return value
+	}
+	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
+}
+
+// isPaired reports whether a reduction is the largest of a 16-bit input, which need
+// not be widened for that.
+func (k *rowwise) isPaired(n *def.Node) bool {
+	x := n.Args[0]
+	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && x.Extent == def.PerElement && k.dtypes[x.Operand].Size() == 2
+}
+
+// word is a kept word of shared memory.
+func (w *walk) word(v *keptValue, j string) string {
+	return fmt.Sprintf("kept[(g * %d + %d + %s) * T + t]", w.words, v.offset, j)
+}
+
+func find(list []*keptValue, n *def.Node) *keptValue {
+	for _, v := range list {
+		if v.Node == n {
+			return v
+		}
+	}
+	return nil
+}
+
+// group writes what a pass does with one group.
+func (w *walk) group(s *text, p *rowPass) {
+	k := w.k
+	groups := w.groupsOf(s, p)
+	if p.stores {
+		k.declareOutputs(s)
+	}
+	for _, n := range p.sums {
+		s.line("float %s_terms[8];", name(n))
+	}
+	for _, n := range p.reductions {
+		if k.isPaired(n) {
+			s.line("enlarge_%s(%s_pairs, %s);", k.dtypes[n.Args[0].Operand], name(n), groups[n.Args[0]])
+		}
+	}
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	w.elements(s, p, groups)
+	k.reduce(s, p.reductions)
+	for _, n := range p.sums {
+		s.line("%s_terms[j] = %s;", name(n), k.value(n.Args[0]))
+	}
+	if p.stores {
+		for _, o := range k.elementOutputs {
+			s.line("%s_out[j] = %s;", k.operands[o.Operand], k.value(o.Value))
+		}
+	}
+	s.close("}")
+	if p.stores {
+		for _, o := range k.elementOutputs {
+			k.put(s, o.Operand, w.at(o.Operand), k.count())
+		}
+	}
+	for i, n := range p.sums {
+		s.line("put_terms(terms + ((slot * %d + %d) * G + g) * 2 * T + t, T, %s_terms);", len(p.sums), i, name(n))
+	}
+}
+
+// groupsOf declares the groups of inputs that a pass needs, and says how they are called.
+// All are read before anything is written.
+func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
+	k := w.k
+	groups := map[*def.Node]string{}
+	for _, v := range p.takes {
+		if !v.isInput() {
+			continue
+		}
+		switch {
+		case w.isStaged(v):
+			groups[v.Node] = w.takeStaged(s, v)
+			continue
+		case w.storage == shared:
+			groups[v.Node] = k.operands[v.Node.Operand] + "_group"
+			s.line("%s %s;", groupType(k.dtypes[v.Node.Operand]), groups[v.Node])
+			s.line("UNROLL for (int i = 0; i < %d; i++) %s.w[i] = %s;", w.wordsOf(v), groups[v.Node], w.word(v, "i"))
+			continue
+		}
+		groups[v.Node] = k.keptName(v) + "[g]"
+		if k.dtypes[v.Node.Operand].Size() == 2 {
+			s.line("renew(%s);", groups[v.Node])
+		}
+	}
+	for _, n := range p.nodes {
+		v := find(p.keeps, n)
+		switch {
+		case w.isStaged(v):
+			groups[n] = w.takeStaged(s, v)
+		case n.Op == def.OpInput && v != nil && w.storage.isUnrolled():
+			groups[n] = k.keptName(v) + "[g]"
+		case n.Op == def.OpInput:
+			d := k.dtypes[n.Operand]
+			groups[n] = k.operands[n.Operand] + "_group"
+			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
+			if v != nil {
+				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
+			}
+		case n.Op == def.OpRandom:
+			s.line("i32 %s_group[8];", name(n))
+			s.line("random_words(%s_group, %s, (u64)(row * p.cols + c));", name(n), k.arguments(n))
+		}
+	}
+	return groups
+}
+
+// elements declares the values of element j: those that were kept, and those that the
+// pass computes, of which it keeps some.
+func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
+	k := w.k
+	for _, v := range p.takes {
+		switch {
+		case v.isInput():
+			k.get(s, v.Node, groups[v.Node])
+		case w.storage.isUnrolled():
+			k.declare(s, v.Node, k.keptName(v)+"[g][j]")
+		case v.Node.Type == def.Float:
+			k.declare(s, v.Node, "float_of("+w.word(v, "j")+")")
+		default:
+			k.declare(s, v.Node, "(i32)"+w.word(v, "j"))
+		}
+	}
+	for _, n := range p.nodes {
+		if n.Op == def.OpInput {
+			k.get(s, n, groups[n])
+			continue
+		}
+		k.compute(s, n, "c + j")
+		switch v := find(p.keeps, n); {
+		case v == nil:
+		case w.storage.isUnrolled():
+			s.line("%s[g][j] = %s;", k.keptName(v), name(n))
+		case n.Type == def.Float:
+			s.line("%s = bits_of(%s);", w.word(v, "j"), name(n))
+		default:
+			s.line("%s = (u32)%s;", w.word(v, "j"), name(n))
+		}
+	}
+}
+
+// reduce takes element j into row reductions.
+func (k *rowwise) reduce(s *text, reductions []*def.Node) {
+	for _, n := range reductions {
+		x := k.value(n.Args[0])
+		switch {
+		case k.isPaired(n):
+		case n.Op == def.OpRowSum:
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.only(x, "0.0f"))
+		case n.Op == def.OpRowMax:
+			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "-INFINITE"))
+		case n.Op == def.OpRowMin:
+			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "INFINITE"))
+		case n.Op == def.OpRowArgMax:
+			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "-INFINITE"))
+		case n.Op == def.OpRowArgMin:
+			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "INFINITE"))
+		case n.Op == def.OpAt:
+			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
+		}
+	}
+}
+
+// addTerms adds the terms of the block's rows to lanes of column sums.
+func (w *walk) addTerms(s *text) {
+	s.line("BARRIER(); // all terms are there")
+	w.openOwned(s)
+	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
+	s.open("if (first + lane + step * p.lane_step < p.rows) {")
+	for i, n := range w.sums {
+		s.line("add_terms(%s_lane[o], terms + (((lane * STEPS + step) * %d + %d) * G + g) * 2 * T + of, T);", name(n), len(w.sums), i)
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.close("}")
+	s.line("BARRIER(); // everybody has added them, they may be replaced")
+}
+
+// openOwned begins the walk over the groups of lanes that a thread owns.
+func (w *walk) openOwned(s *text) {
+	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
+	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
+	s.line("const u32 c = (g * T + of) * 8;")
+	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
+}
+
+// storeLanes stores the lanes, for the kernel that adds them up.
+func (w *walk) storeLanes(s *text) {
+	w.openOwned(s)
+	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")
+	s.open("if (at < p.lanes) {")
+	for i, n := range w.sums {
+		s.line("put32_vector(p.column_lanes + (%d * p.lanes + at) * p.padded + c, 8, group_f32(%s_lane[o]));", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+}

@@ -1,0 +1,292 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/num"
+)
+
+// columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
+// l + step, … in ascending order.
+func (k *rowwise) columnLanes(s *text) {
+	p := k.afterRows(nil, k.columnSums)
+	s.line("")
+	s.line("// Lanes of column sums: row r is in lane r mod %d, %d or %d, each lane summed in", num.ColLanes(1), num.ColLanes(257), num.ColLanes(2049))
+	s.line("// ascending order by the thread that owns eight of its columns.")
+	k.entry(s, "column_lanes", 256)
+	k.scalarsOf(s, p)
+	s.line("const i64 groups = p.padded / 8;")
+	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.lanes * groups; q += gridDim.x * 256LL) {")
+	s.line("const i64 lane = q / groups;")
+	s.line("const u32 c = (u32)(q %% groups) * 8;")
+	s.line("const int n = inside(c, p.cols);")
+	for _, n := range k.columnSums {
+		k.lanes(s, n, "0.0f")
+	}
+	s.open("for (i64 row = lane; row < p.rows; row += p.lane_step) {")
+	k.rowsOf(s, p)
+	k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	k.elementsOf(s, p, "c + j")
+	for _, n := range k.columnSums {
+		s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+	}
+	s.close("}")
+	s.close("}")
+	for i, n := range k.columnSums {
+		s.line("UNROLL for (int j = 0; j < 8; j++) p.column_lanes[(%d * p.lanes + lane) * p.padded + c + j] = %s_lane[j];", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// lanes declares the eight lanes of a reduction that a thread owns.
+func (k *rowwise) lanes(s *text, n *def.Node, start string) {
+	s.line("float %s_lane[8];", name(n))
+	s.line("fill(%s_lane, %s);", name(n), start)
+}
+
+// totals writes the kernel of the sums of flat rows.
+func (k *rowwise) totals(s *text, isFlat bool) {
+	p := k.afterRows(nil, k.totalSums)
+	s.line("")
+	s.line("// Sums of flat rows of %d elements, the last one shorter: each is a row sum.", num.FlatRow)
+	suffix := "total_rows"
+	if isFlat {
+		suffix = "total_flat"
+	}
+	k.entry(s, suffix, 1024)
+	k.scalarsOf(s, p)
+	k.openFlatRows(s, len(k.totalSums), "p.rows * p.cols")
+	for _, n := range k.totalSums {
+		k.lanes(s, n, "0.0f")
+	}
+	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+	s.line("const int n = inside(at, length);")
+	if isFlat {
+		s.line("const i64 c = start + at;")
+		k.fetchGroups(s, p, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
+		s.open("UNROLL for (int j = 0; j < 8; j++) {")
+		k.elementsOf(s, p, "c + j")
+		for _, n := range k.totalSums {
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
+		}
+	} else {
+		s.open("for (int j = 0; j < n; j++) {")
+		s.line("const i64 e = start + at + j, row = e / p.cols;")
+		s.line("const u32 c = (u32)(e - row * p.cols);")
+		k.rowsOf(s, p)
+		k.singleElement(s, p)
+		for _, n := range k.totalSums {
+			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
+		}
+	}
+	s.close("}")
+	s.close("}")
+	for _, n := range k.totalSums {
+		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
+	}
+	k.acrossWarps(s, k.totalSums, "1024", "1", len(k.totalSums))
+	for i, n := range k.totalSums {
+		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
+	}
+	s.close("}")
+	s.close("}")
+}
+
+// openFlatRows begins the loop over flat rows, one a block.
+func (k *rowwise) openFlatRows(s *text, sums int, count string) {
+	s.line("SHARED(float, scratch, %d);", 2*sums*32)
+	s.line("const u32 t = threadIdx.x;")
+	s.line("const i64 count = %s;", count)
+	s.line("int turn = 0;")
+	s.open("for (i64 flat = blockIdx.x; flat < p.total_count; flat += gridDim.x) {")
+	s.line("const i64 start = flat * %d;", num.FlatRow)
+	s.line("const u32 length = (u32)(count - start < %[1]d ? count - start : %[1]d);", num.FlatRow)
+	s.line("const u32 threads = length <= 2048 ? 32 : length <= 8192 ? 128 : 1024; // eight lanes each")
+}
+
+// singleElement declares the values of the element in row and column c.
+func (k *rowwise) singleElement(s *text, p *lower.Program) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		n := step.Node
+		switch {
+		case step.Action == lower.Load && n.Extent == def.PerColumn:
+			k.declare(s, n, k.load(n.Operand, "c"))
+		case step.Action == lower.Load:
+			k.declare(s, n, k.load(n.Operand, fmt.Sprintf("row * p.%s_stride + c", k.operands[n.Operand])))
+		case step.Action != lower.Compute:
+		case n.Op == def.OpRandom:
+			k.declare(s, n, fmt.Sprintf("random_word(%s, (u64)e)", k.arguments(n)))
+		case n.Op == def.OpCol:
+			k.declare(s, n, "(i32)c")
+		case n.Op == def.OpColFloat:
+			k.declare(s, n, "(float)c")
+		default:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// totalNext writes the kernel that adds up the sums of flat rows.
+func (k *rowwise) totalNext(s *text) {
+	s.line("")
+	s.line("// Sums of flat rows form rows of %d themselves; a column of blocks for each sum.", num.FlatRow)
+	k.entry(s, "total_next", 1024)
+	k.openFlatRows(s, 1, "p.total_length")
+	s.line("const float* const in = p.totals_in + blockIdx.y * count + start;")
+	s.line("float lane[8];")
+	s.line("fill(lane, 0.0f);")
+	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+	s.line("const int n = inside(at, length);")
+	s.line("UNROLL for (int j = 0; j < 8; j++) lane[j] = lane[j] + (j < n ? in[at + j] : 0.0f);")
+	s.close("}")
+	s.line("float sum = threads_sum<32>(tree(lane));")
+	s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = sum;")
+	s.line("BARRIER(); // all parts are there")
+	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
+	s.line("turn ^= 1;")
+	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
+	s.close("}")
+	s.close("}")
+}
+
+// acrossWarps joins what groups of 32 threads have found, in shared memory. Parts of
+// one pass and of the next lie in different halves of it, so that one barrier a pass
+// is enough.
+func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, room int) {
+	parts := threads + " / 32"
+	slot := " + slot"
+	if rows == "1" {
+		slot = ""
+	}
+	s.line("const int parts = %s;", parts)
+	s.line("float* const part = scratch + (turn * %s%s) * %d * parts;", rows, slot, room)
+	at := 0
+	for _, n := range nodes {
+		if isColumnOfExtreme(n) {
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)(%s_key >> 32));", at, name(n))
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = float_of((u32)%s_key);", at+1, name(n))
+		} else {
+			s.line("if (t %% 32 == 0) part[%d * parts + t / 32] = %s;", at, name(n))
+		}
+		at += words(n)
+	}
+	s.line("BARRIER(); // all parts are there")
+	at = 0
+	for _, n := range nodes {
+		if isColumnOfExtreme(n) {
+			s.line("%s_key = threads_key<parts>((u64)bits_of(part[%d * parts + t %% parts]) << 32 | bits_of(part[%d * parts + t %% parts]));", name(n), at, at+1)
+		} else {
+			s.line("%s = threads_%s<parts>(part[%d * parts + t %% parts]);", name(n), joins[n.Op], at)
+		}
+		at += words(n)
+	}
+	s.line("turn ^= 1;")
+}
+
+func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
+
+// words is how many words a thread's part of a reduction has: a value, or a key.
+func words(n *def.Node) int {
+	if isColumnOfExtreme(n) {
+		return 2
+	}
+	return 1
+}
+
+// joins names how the parts of a reduction are joined.
+var joins = map[def.Op]string{
+	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
+}
+
+// columns writes the kernel that adds up lanes and stores what is known per column.
+func (k *rowwise) columns(s *text) {
+	p := k.afterSums(k.columnOutputs)
+	sums := lower.Nodes(p.Late.Columns.With(lower.Receive))
+	s.line("")
+	s.line("// Every column, eight a block: lanes are added up as neighbours, then what follows is")
+	s.line("// computed and stored.")
+	k.entry(s, "columns", 256)
+	k.lateScalars(s, p)
+	if len(sums) > 0 {
+		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
+		s.line("const u32 chunks = (u32)((p.lanes + 7) / 8);")
+		s.line("u32 all = 1;")
+		s.line("while (all < chunks) all *= 2;")
+	}
+	s.line("const u32 x = threadIdx.x %% 8, y = threadIdx.x / 8;")
+	s.open("for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {")
+	s.line("const u32 c = (u32)first + x;")
+	s.line("const bool here = c < p.cols;")
+	if len(sums) > 0 {
+		s.line("// eight neighbouring lanes each, then pairs of neighbours")
+		s.open("for (u32 i = y; i < all; i += 32) {")
+		for j, n := range sums {
+			s.line("float %s_lane[8]; // %s", name(n), k.describe(n))
+			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", name(n), slices.Index(k.columnSums, n))
+			s.line("part[(%d * 256 + i) * 8 + x] = tree(%s_lane);", j, name(n))
+		}
+		s.close("}")
+		s.line("BARRIER(); // all chunks are there")
+		s.open("for (u32 d = 1; d < all; d *= 2) {")
+		s.open("for (u32 i = 2 * d * y; i < all; i += 64 * d) {")
+		for j := range sums {
+			s.line("part[(%[1]d * 256 + i) * 8 + x] = part[(%[1]d * 256 + i) * 8 + x] + part[(%[1]d * 256 + i + d) * 8 + x];", j)
+		}
+		s.close("}")
+		s.line("BARRIER(); // this level is complete")
+		s.close("}")
+		for j, n := range sums {
+			s.line("const float %s = part[%d * 256 * 8 + x];", name(n), j)
+		}
+		s.line("BARRIER(); // everybody has the sums, part may be written again")
+	}
+	for _, step := range p.Late.Columns.Steps {
+		switch n := step.Node; step.Action {
+		case lower.Load:
+			k.declare(s, n, fmt.Sprintf("here ? %s : 0.0f", k.load(n.Operand, "c")))
+		case lower.Compute:
+			k.declare(s, n, k.expression(n))
+		}
+	}
+	s.open("if (here && y == 0) {")
+	for _, o := range k.columnOutputs {
+		s.line("%s", k.store(o.Operand, "c", k.value(o.Value)))
+	}
+	s.close("}")
+	s.close("}")
+	s.close("}")
+}
+
+// lateScalars declares single values, total sums among them.
+func (k *rowwise) lateScalars(s *text, p *lower.Program) {
+	steps := slices.Concat(p.Once.Scalars.Steps, p.Late.Scalars.Steps)
+	slices.SortStableFunc(steps, func(a, b lower.Step) int { return a.Node.ID - b.Node.ID })
+	for _, step := range steps {
+		switch n := step.Node; {
+		case step.Action == lower.Receive:
+			k.declare(s, n, fmt.Sprintf("p.totals_in[%d]", slices.Index(k.totalSums, n)))
+		case step.Action == lower.Compute && !isInline(n):
+			k.declare(s, n, k.expression(n))
+		}
+	}
+}
+
+// scalars writes the kernel of what is stored once.
+func (k *rowwise) scalars(s *text) {
+	p := k.afterSums(k.scalarOutputs)
+	s.line("")
+	s.line("// What there is one of.")
+	k.entry(s, "scalars", 32)
+	k.lateScalars(s, p)
+	s.open("if (threadIdx.x == 0) {")
+	for _, o := range k.scalarOutputs {
+		s.line("%s", k.store(o.Operand, "0", k.value(o.Value)))
+	}
+	s.close("}")
+	s.close("}")
+}
