@@ -8,12 +8,12 @@ import (
 	"tokitai/num"
 )
 
-// chunk is how many elements an instruction handles at once: a dozen live
-// registers of it fit a first-level cache of 32 KiB.
+// chunk is how many elements an instruction handles at once: a dozen slots of that size
+// fit a first-level cache of 32 KiB.
 const chunk = 512
 
-// slot is a place that instructions read and write: a slice of the worker's
-// frame, set for each piece of a row.
+// slot is a register of instructions: a slice in the worker's frame, set for each piece of
+// a row.
 type slot int
 
 const noSlot slot = -1
@@ -57,7 +57,7 @@ const (
 	broadcast               // a chunk filled with a row's or a call's single value
 	keptRow                 // a whole row of the worker's own, kept between passes
 	perColumn               // a value per column, shared by all workers
-	inputView               // an f32 input, read where it lies; never a stored value, which might replace it
+	inputView               // an f32 input, read in place; never one that is stored, as an output may overwrite it
 )
 
 type slotPlan struct {

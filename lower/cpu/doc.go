@@ -4,8 +4,8 @@
 //
 // A rowwise definition becomes a vector program: each row goes, in chunks that
 // fit the first-level cache, through a short list of instructions, each a tight
-// loop over slices (primitive.go). compile.go turns a schedule into instructions,
-// run.go executes them. A contraction packs its operands into panels and carries
+// loop over slices (primitive.go). Package lower plans what is computed where;
+// compile.go turns its steps into instructions, run.go executes them. A contraction packs its operands into panels and carries
 // its accumulators over blocks of the summed index (contraction.go); gathers and
 // scatter-adds are in table.go.
 //

@@ -6,7 +6,7 @@ import (
 	"tokitai/num"
 )
 
-// view is n stored elements of a row, where they lie.
+// view returns n stored elements of a row, without copying.
 func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))
@@ -14,7 +14,7 @@ func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
 }
 
-// load widens stored elements; int32 keep their patterns.
+// load reads stored elements, widened to binary32; int32 keep their patterns.
 func load(d []float32, a *num.Array, row, col int) {
 	switch a.DType {
 	case num.F16:
@@ -26,7 +26,7 @@ func load(d []float32, a *num.Array, row, col int) {
 	}
 }
 
-// store narrows values, each with one rounding.
+// store writes values, each rounded once.
 func store(a *num.Array, row, col int, x []float32) {
 	switch a.DType {
 	case num.F16:
@@ -38,7 +38,7 @@ func store(a *num.Array, row, col int, x []float32) {
 	}
 }
 
-// grow is s with n elements: its own memory if that is large enough.
+// grow returns a slice of n elements, s itself if it is large enough.
 func grow(s []float32, n int) []float32 {
 	if cap(s) < n {
 		return make([]float32, n)
@@ -46,7 +46,7 @@ func grow(s []float32, n int) []float32 {
 	return s[:n]
 }
 
-// growAll is s with at least n slices.
+// growAll returns s with at least n slices.
 func growAll(s [][]float32, n int) [][]float32 {
 	for len(s) < n {
 		s = append(s, nil)

@@ -10,12 +10,11 @@ import (
 
 // A primitive is a loop over slices of equal length: d[i] = op(a[i], b[i], c[i]).
 // d may be any of its arguments. int32 and bools (0 and 1) live in the same
-// slices as binary32, as patterns; ints shows them. No loop both multiplies and
-// adds, so that the compiler has nothing to fuse, but for fma, whose binary64 product
-// is exact.
+// slices as binary32, as patterns (see ints). No loop but fma, whose binary64 product
+// is exact, both multiplies and adds, so that the compiler has nothing to fuse.
 type primitive func(d, a, b, c []float32)
 
-// ints views patterns as int32.
+// ints returns the same memory as int32.
 func ints(x []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
@@ -27,7 +26,7 @@ var primitives = map[def.Op]primitive{
 	def.OpShl: shl, def.OpShr: shr, def.OpSelect: choose,
 }
 
-// comparisons by type of argument.
+// Comparisons by type of argument, and roundings by format.
 var (
 	floatComparisons = map[def.Op]primitive{
 		def.OpLess: less, def.OpLessEqual: lessEqual, def.OpEqual: equal, def.OpNotEqual: notEqual,
@@ -91,10 +90,10 @@ func fma(d, a, b, c []float32) {
 	}
 }
 
-// isDelicate reports whether a sum, rounded to binary64, may not be rounded again
-// to binary32: it lies on a tie between two binary32 (its low 29 bits are a one
-// and zeros), where the part that binary64 lost decides, or it is subnormal there,
-// where ties lie elsewhere.
+// isDelicate reports whether rounding a binary64 sum to binary32 could differ from
+// rounding the exact sum once: it is halfway between two binary32 (its low 29 bits are a
+// one and zeros), where the bits that binary64 lost decide, or it is a subnormal
+// binary32, where halfway points have other patterns.
 func isDelicate(s float64) bool {
 	u := math.Float64bits(s)
 	return u&0x1fffffff == 0x10000000 || u<<1 < 897<<53
@@ -114,7 +113,7 @@ func abs(d, a, _, _ []float32) {
 	}
 }
 
-// minimum and maximum: Go's built-in functions order zeros and pass NaN.
+// minimum and maximum use Go's built-in functions, which order zeros and propagate NaN.
 func minimum(d, a, b, _ []float32) {
 	a, b = a[:len(d)], b[:len(d)]
 	for i := range d {
@@ -143,7 +142,7 @@ func scale(d, a, b, _ []float32) {
 	}
 }
 
-// scale1 is (x·2^a)·2^(n−a) with a = ⌊n/2⌋; both powers are normal.
+// scale1 returns (x·2^a)·2^(n−a) with a = ⌊n/2⌋; both powers are normal numbers.
 func scale1(x, n float32) float32 {
 	if n != n {
 		return n
@@ -353,9 +352,9 @@ func minOf(m float32, x []float32) float32 {
 	return m
 }
 
-// argMaxOf and argMinOf go on from the extreme m of the columns before, at column at,
-// with those from first on. Only a better value takes the place of an earlier one;
-// NaN is the best, and −0 and +0 are equal.
+// argMaxOf and argMinOf continue from the extreme m of earlier columns, in column at, with
+// x, which begins in column first. Only a better value replaces an earlier one; NaN is
+// the best, and −0 and +0 are equal.
 func argMaxOf(m float32, at *int32, x []float32, first int) float32 {
 	if m != m {
 		return m
@@ -398,7 +397,7 @@ func addToLanes(lanes, x []float32, first int) {
 	}
 }
 
-// tree adds neighbours until one sum is left. The lanes are consumed.
+// tree adds neighbours until one sum is left, and overwrites the lanes.
 func tree(lanes []float32) float32 {
 	for n := len(lanes); n > 1; n = (n + 1) / 2 {
 		for i := range n / 2 {

@@ -7,8 +7,8 @@ import (
 	"tokitai/def"
 )
 
-// String lists the vector program: what is computed once, per row and in each
-// pass over it, with the place of every value.
+// String lists the vector program: the values computed once, per row and in each pass,
+// and their slots.
 func (p *rowwise) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "vector program %s (", p.d.Name)
@@ -38,6 +38,7 @@ func (p *rowwise) String() string {
 	return s.String()
 }
 
+// printCode lists instructions.
 func (p *rowwise) printCode(s *strings.Builder, title string, code []instruction) {
 	if len(code) == 0 {
 		return
@@ -66,6 +67,7 @@ func (p *rowwise) printCode(s *strings.Builder, title string, code []instruction
 	}
 }
 
+// printSingles lists single values on one line.
 func (p *rowwise) printSingles(s *strings.Builder, title string, nodes []*def.Node) {
 	var names []string
 	for _, n := range nodes {
@@ -80,6 +82,7 @@ func (p *rowwise) printSingles(s *strings.Builder, title string, nodes []*def.No
 	}
 }
 
+// slotName returns the name of a slot in listings.
 func (p *rowwise) slotName(s slot) string {
 	plan := p.slots[s]
 	switch plan.memory {
@@ -95,6 +98,7 @@ func (p *rowwise) slotName(s slot) string {
 	return fmt.Sprintf("v%d", s)
 }
 
+// singleName returns the name of a single value in listings.
 func singleName(n *def.Node) string {
 	switch {
 	case n.Op == def.OpConst:

@@ -17,8 +17,8 @@ type rowJob struct {
 	cols     int
 	phase    phase
 
-	// items: rows r with r mod lanes in [item·perItem, (item+1)·perItem), or flat
-	// ranges of perItem elements.
+	// An item is the rows r with r mod lanes in [item·perItem, (item+1)·perItem), or a
+	// flat range of perItem elements.
 	lanes   int
 	perItem int
 
@@ -75,7 +75,7 @@ func (p *rowwise) Bind(c *lower.Call, workers int) Job {
 	return j
 }
 
-// fold makes one row of the contiguous operands of a flat definition.
+// fold treats the contiguous operands of a flat definition as one row.
 func (j *rowJob) fold() {
 	contiguous := true
 	for i := range j.operands {
@@ -150,6 +150,7 @@ func (j *rowJob) prepare(workers int) {
 	}
 }
 
+// prepareWorker sizes the scratch memory of a worker.
 func (j *rowJob) prepareWorker(w *worker) {
 	p := j.p
 	w.frame = growAll(w.frame, len(p.slots))
@@ -221,7 +222,7 @@ func (j *rowJob) Release() {
 	j.p.jobs.Put(j)
 }
 
-// flatRange computes perItem elements from a flat index on.
+// flatRange computes the elements of an item of a flat definition.
 func (j *rowJob) flatRange(w *worker, item int) {
 	first := item * j.perItem
 	end := min(first+j.perItem, j.rows*j.cols)
@@ -233,9 +234,9 @@ func (j *rowJob) flatRange(w *worker, item int) {
 	}
 }
 
-// addToTotal adds elements from flat index e on to the lanes of their flat row,
-// and keeps the row's sum when it is complete. A worker sees the elements of a
-// flat row in ascending order and alone.
+// addToTotal adds elements from flat index e on to the lanes of their flat row, and stores
+// the row's sum when it is complete. All elements of a flat row go to one worker, in
+// ascending order.
 func (j *rowJob) addToTotal(w *worker, sum int, x []float32, e int) {
 	for len(x) > 0 {
 		row, at := e/num.FlatRow, e%num.FlatRow
@@ -282,7 +283,7 @@ func (j *rowJob) oneRow(w *worker, row int) {
 	}
 }
 
-// begin sets a reduction to what an empty row gives.
+// begin sets a reduction to its value for an empty row.
 func (j *rowJob) begin(w *worker, n *def.Node) {
 	w.single[n.ID] = 0
 	switch n.Op {
@@ -383,6 +384,7 @@ func (j *rowJob) setFrame(w *worker, at piece) {
 	}
 }
 
+// rowOf returns the row of an operand that a piece belongs to.
 func (j *rowJob) rowOf(operand int, at piece) int {
 	if j.p.d.Operands[operand].Extent&def.PerRow == 0 {
 		return 0
@@ -390,7 +392,7 @@ func (j *rowJob) rowOf(operand int, at piece) int {
 	return at.row
 }
 
-// finishTotals adds up the flat rows, and computes the single values that follow.
+// finishTotals adds up the sums of flat rows, and computes the single values that follow.
 func (j *rowJob) finishTotals() {
 	for i, n := range j.p.totalSums {
 		x := j.totals[i]

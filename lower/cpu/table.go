@@ -113,7 +113,7 @@ func (p *scatter) Bind(c *lower.Call, workers int) Job {
 	return j
 }
 
-// sort orders the queries by index: a counting sort.
+// sort sorts the queries by index with a counting sort.
 func (j *scatterJob) sort() {
 	if n := j.result.Rows + 1; cap(j.first) < n {
 		j.first = make([]int, n)
@@ -203,13 +203,13 @@ func (j *scatterJob) chunked(w *scatterWorker, v, col, n int, queries []int) {
 	store(&j.result, v, col, total)
 }
 
-// unitsPerSum is how many f16 values certainly sum without overflow: each is
-// below 2^40 units.
+// unitsPerSum is how many f16 values can be summed in 64 bits: each is below 2^40
+// units.
 const unitsPerSum = 1 << 22
 
-// exact sums f16 values as integers, in units of 2^-24, and rounds once. Columns
-// with infinities or NaN and sums too long for 64 bits, or when accumulating for
-// binary64, go the slow way.
+// exact sums f16 values as integers, in units of 2^-24, and rounds once. exactSlow sums
+// columns with infinities or NaN, and sums that do not fit 64 bits or, when
+// accumulating, binary64.
 func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 	line, units, special := w.line[:n], w.units[:n], w.special[:n]
 	clear(units)
@@ -232,7 +232,7 @@ func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 	}
 }
 
-// roundUnits stores a sum with one rounding, and reports false if it cannot.
+// roundUnits stores a sum with one rounding, and reports whether it could.
 func (j *scatterJob) roundUnits(v, c int, units int64) bool {
 	if !j.p.d.Accumulate {
 		if j.result.DType == num.F32 {
@@ -268,7 +268,7 @@ func (j *scatterJob) roundUnits(v, c int, units int64) bool {
 	return true
 }
 
-// exactSlow is the same sum in numbers of any size.
+// exactSlow computes the same sum with arbitrary precision.
 func (j *scatterJob) exactSlow(v, c int, queries []int) {
 	sum := new(big.Float).SetPrec(512) // holds any f32 beside 2^64 terms of f16
 	special := float32(0)              // the sum of what is not finite

@@ -7,17 +7,15 @@ import (
 	"tokitai/def"
 )
 
-// Rows that are read before they are begun, and where they wait.
-
-// readRow reads the inputs that are kept in registers from this pass on.
+// readRow writes the loads of inputs that are kept in registers from this pass on.
 func (w *walk) readRow(s *text, p *rowPass) {
 	w.loadKept(s, slices.DeleteFunc(slices.Clone(p.keeps), func(v *keptValue) bool {
 		return !v.isInput() || v.First == 0 && w.storage != registers
 	}))
 }
 
-// readNext reads, or sends for, a group of the next row in the place of one that is done
-// with after pass i.
+// readNext writes the prefetch of a group of the next row, into the place of one that
+// pass i reads for the last time.
 func (w *walk) readNext(s *text, i int) {
 	switch w.storage {
 	case fused:
@@ -45,7 +43,7 @@ func (w *walk) readNext(s *text, i int) {
 	}
 }
 
-// loadKept reads inputs into registers, so that all accesses are under way at once.
+// loadKept writes loads of inputs into registers, all of them in flight at once.
 func (w *walk) loadKept(s *text, kept []*keptValue) {
 	if len(kept) == 0 {
 		return
@@ -58,7 +56,7 @@ func (w *walk) loadKept(s *text, kept []*keptValue) {
 	s.close("}")
 }
 
-// loadGroup reads group g of an input, of rows with that many columns.
+// loadGroup writes the load of group g of an input whose rows have so many columns.
 func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
 	form := "%s[g] = fetch%d_whole(%s, c < %s);"
 	if w.k.variant == Element {
@@ -67,18 +65,19 @@ func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
 	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
 }
 
-// isAheadInput reports whether a value per row is read before its row is begun.
+// isAheadInput reports whether an input per row is prefetched.
 func (w *walk) isAheadInput(n *def.Node) bool {
 	return w.storage == fused && n.Op == def.OpInput
 }
 
+// loadRowInputs writes the prefetch of inputs per row.
 func (w *walk) loadRowInputs(s *text) {
 	for _, n := range w.aheadInputs() {
 		s.line("if (row < p.rows) %s_next = %s;", name(n), w.k.rowExpression(n))
 	}
 }
 
-// takeAll waits for the row's inputs, and takes them to registers if there is room.
+// takeAll writes the wait for the row's inputs, which go to registers if there is room.
 func (w *walk) takeAll(s *text) {
 	s.line("staging_done();")
 	for _, v := range w.readFirst() {
@@ -95,7 +94,8 @@ func (w *walk) takeAll(s *text) {
 	s.close("}")
 }
 
-// takeStaged reads a group of an input from where it has arrived, or from registers.
+// takeStaged declares a group of an input, read from shared memory or from registers, and
+// returns its name.
 func (w *walk) takeStaged(s *text, v *keptValue) string {
 	kept := w.k.keptName(v) + "[TAKE ? g : 0]"
 	if w.wordsOf(v) == 4 {
@@ -106,7 +106,7 @@ func (w *walk) takeStaged(s *text, v *keptValue) string {
 	return group
 }
 
-// sendNext sends for a group of the next row.
+// sendNext writes the copies of a group of the next row to shared memory.
 func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
 	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
 	s.line("const i64 row = first + gridDim.x;")
@@ -117,12 +117,12 @@ func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
 	s.close("}")
 }
 
-// send has a group of an input copied to shared memory.
+// send writes the copy of a group of an input to shared memory.
 func (w *walk) send(s *text, v *keptValue) {
 	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.Node.Operand))
 }
 
-// stage is where a group of an input lies in shared memory.
+// stage returns the address of a group of an input in shared memory.
 func (w *walk) stage(v *keptValue) string {
 	quads := 0
 	for _, o := range w.readFirst() {

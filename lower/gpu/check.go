@@ -12,22 +12,21 @@ import (
 //go:embed kernels/check_index.cu
 var checkText string
 
-// Check is what the checking pass asks of one operand of indices. Its answer is a word:
-// ones, or the position of the first bad index in the upper half and its value in the
-// lower.
+// Check describes the check of one index operand. Its result is a word: all ones, or the
+// position of the first out-of-range index in the upper half and its value in the lower.
 type Check struct {
-	Operand int // of the definition's
+	Operand int // of the definition
 	Bound   int // indices are 0 to Bound-1
 	Except  int32
 }
 
-// Passed is the word of a check that found nothing.
+// Passed is the result of a check that found no out-of-range index.
 const Passed = ^uint64(0)
 
-// maxChecked is how many positions a word can tell apart.
+// maxChecked is the number of positions that a word can name.
 const maxChecked = 1 << 32
 
-// hasIndex reports whether a definition has operands of indices.
+// hasIndex reports whether a definition has index operands.
 func hasIndex(d *def.Definition) bool { return indexOperands(d) > 0 }
 
 func indexOperands(d *def.Definition) int {
@@ -40,14 +39,14 @@ func indexOperands(d *def.Definition) int {
 	return n
 }
 
-// checkSource is the checking pass of a definition. Its kernel is called name_check;
-// name_is_refused tells the others of its answer.
+// checkSource returns the source of a definition's checking pass: the kernel name_check,
+// and name_is_refused, by which the other kernels read its result.
 func checkSource(d *def.Definition, name string) string {
 	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)))
 }
 
-// PlanChecked is Plan with a checking pass before: if an index has no row, the launches
-// write nothing, and the words that [Plan.Place] is told of say why.
+// PlanChecked is like Plan, with a checking pass first: if an index is out of range, the
+// launches write nothing, and the words given to [Plan.Place] say why.
 func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 	p.reset()
 	for i := range k.d.Operands {
@@ -57,7 +56,7 @@ func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 		}
 		a := &call.Operands[i]
 		if a.Rows > maxChecked {
-			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where bad ones are rejected", k.d.Name, o.Name, a.Rows)
+			return fmt.Errorf("%s: %s has %d indices, want at most 2^32 where out-of-range ones are rejected", k.d.Name, o.Name, a.Rows)
 		}
 		c := Check{Operand: i, Bound: call.Size(k.d, o.Bound)}
 		if o.Except != "" {

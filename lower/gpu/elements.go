@@ -18,7 +18,7 @@ func (k *rowwise) scalarsOf(s *text, p *lower.Program) {
 	}
 }
 
-// rowsOf declares row values, reductions read from scratch memory.
+// rowsOf declares row values; reductions are read from scratch memory.
 func (k *rowwise) rowsOf(s *text, p *lower.Program) {
 	for _, step := range p.Start.Steps {
 		n := step.Node
@@ -94,8 +94,8 @@ func (k *rowwise) get(s *text, n *def.Node, group string) {
 	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
 }
 
-// elements writes the kernel of what is stored per element: over groups of eight in
-// flat order where all operands are contiguous, row by row otherwise.
+// elements writes the kernel that stores element outputs: over groups of eight in flat
+// order where all operands are contiguous, row by row otherwise.
 func (k *rowwise) elements(s *text, isFlat bool) {
 	stores := slices.Clone(k.elementOutputs)
 	if !k.hasRows {
@@ -104,10 +104,10 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 	p := k.afterRows(stores, nil)
 	s.line("")
 	if isFlat {
-		s.line("// Every element, in flat order: operands without gaps between their rows.")
+		s.line("// Element outputs, in flat order: the rows of operands are contiguous.")
 		k.entry(s, "flat", 256)
 	} else {
-		s.line("// Every element, in groups of eight neighbours of a row.")
+		s.line("// Element outputs, in groups of eight neighbours of a row.")
 		k.entry(s, "elements", 256)
 	}
 	k.scalarsOf(s, p)
@@ -136,7 +136,7 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 	s.close("}")
 }
 
-// atRow is the address of a group of an operand, from column c on.
+// atRow returns the address of an operand's group at column c of the row.
 func (k *rowwise) atRow(operand int) string { return k.atColumn(operand, "c") }
 
 func (k *rowwise) atColumn(operand int, c string) string {
@@ -163,14 +163,14 @@ func (k *rowwise) storeGroups(s *text, p *lower.Program, at func(operand int) st
 	}
 }
 
-// declareOutputs declares a group of what is stored per element.
+// declareOutputs declares a group of each element output.
 func (k *rowwise) declareOutputs(s *text) {
 	for _, o := range k.elementOutputs {
 		s.line("%s %s_out[8];", typeName(o.Value.Type), k.operands[o.Operand])
 	}
 }
 
-// storeRows stores what is an output per row.
+// storeRows stores the outputs per row.
 func (k *rowwise) storeRows(s *text, condition string) {
 	for _, o := range k.rowOutputs {
 		at := fmt.Sprintf("row * p.%s_stride", k.operands[o.Operand])

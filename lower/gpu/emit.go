@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
-// text is source in the making.
+// text builds the source, line by line.
 type text struct {
 	strings.Builder
 	depth int
@@ -34,13 +35,14 @@ func (s *text) open(format string, args ...any) {
 	s.depth++
 }
 
+// close ends what open began.
 func (s *text) close(end string) {
 	s.depth--
 	s.line("%s", end)
 }
 
-// reserved are words that a parameter of a kernel cannot be called by: C++'s, the
-// dialect's, and the fields that kernels add of their own.
+// reserved are words that cannot name a parameter of a kernel: keywords of C++, macros of
+// the prelude, and fields that kernels have themselves.
 var reserved = strings.Fields(`
 	alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl const const_cast
 	constexpr continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend
@@ -51,7 +53,7 @@ var reserved = strings.Fields(`
 	SIM_INTERNAL TOKITAI_SIM INFINITE RENEW threadIdx blockIdx blockDim gridDim warpSize linux unix assert errno
 	rows cols row_count column_count row_values column_lanes lanes lane_step padded totals_in totals_out total_count total_length refused pad`)
 
-// identifier makes a name of C++ from one of a definition.
+// identifier turns a name of a definition into a C++ identifier.
 func identifier(name string) string {
 	name = strings.ReplaceAll(name, ".", "_")
 	if strings.HasPrefix(name, "_") || strings.Contains(name, "__") {
@@ -63,8 +65,8 @@ func identifier(name string) string {
 	return name
 }
 
-// uniqueIdentifiers are identifiers for names, no two alike. A name with a suffix
-// that the generator adds is taken when the name is.
+// uniqueIdentifiers returns distinct identifiers for names. An identifier also takes its
+// combinations with the suffixes.
 func uniqueIdentifiers(names []string, suffixes ...string) []string {
 	taken := map[string]bool{}
 	var unique []string
@@ -84,10 +86,10 @@ func uniqueIdentifiers(names []string, suffixes ...string) []string {
 	return unique
 }
 
-// typeName is the type of a node's value in C++.
+// typeName returns the C++ type of a node's value.
 func typeName(t def.Type) string { return [...]string{"float", "i32", "bool"}[t] }
 
-// floatText is a binary32 constant, exactly.
+// floatText returns the exact C++ literal of a binary32 constant.
 func floatText(v float32) string {
 	abs := math.Abs(float64(v))
 	if v != v || abs > math.MaxFloat32 || abs != 0 && abs < 0x1p-126 {
@@ -103,6 +105,7 @@ func floatText(v float32) string {
 	return s + "f"
 }
 
+// intText returns the C++ literal of an int32 constant.
 func intText(v int32) string {
 	switch {
 	case v == math.MinInt32:
@@ -113,8 +116,7 @@ func intText(v int32) string {
 	return fmt.Sprint(v)
 }
 
-// name is the variable of a node's value; values with an expression of their own
-// have none.
+// name returns the variable of a node's value. Inline values have none.
 func name(n *def.Node) string {
 	if n.Name != "" && n.Op != def.OpCol && n.Op != def.OpColFloat {
 		return fmt.Sprintf("%s_%d", strings.Trim(strings.ReplaceAll(n.Name, "__", "_"), "_"), n.ID)
@@ -131,7 +133,7 @@ func isInline(n *def.Node) bool {
 	return false
 }
 
-// value is how an expression refers to a node.
+// value returns how an expression refers to a node.
 func (k *rowwise) value(n *def.Node) string {
 	switch n.Op {
 	case def.OpConst:
@@ -148,14 +150,7 @@ func (k *rowwise) value(n *def.Node) string {
 	return name(n)
 }
 
-func (k *rowwise) storage(s def.Storage) num.DType {
-	if s.Of != "" {
-		return k.dtypes[k.d.Operand(s.Of)]
-	}
-	return s.Fixed
-}
-
-// expression is what a node with arguments computes, reductions excepted.
+// expression returns the C++ expression of a node with arguments that is no reduction.
 func (k *rowwise) expression(n *def.Node) string {
 	a := make([]any, len(n.Args))
 	for i, arg := range n.Args {
@@ -163,9 +158,9 @@ func (k *rowwise) expression(n *def.Node) string {
 	}
 	switch n.Op {
 	case def.OpRound:
-		return fmt.Sprintf("round_%s(%s)", k.storage(n.Storage), a[0])
+		return fmt.Sprintf("round_%s(%s)", lower.Format(k.d, k.dtypes, n.Storage), a[0])
 	case def.OpSRound:
-		return fmt.Sprintf("sround_%s(%s, %s)", k.storage(n.Storage), a[0], a[1])
+		return fmt.Sprintf("sround_%s(%s, %s)", lower.Format(k.d, k.dtypes, n.Storage), a[0], a[1])
 	case def.OpSelect:
 		if limit := clamp(n); limit != "" {
 			return fmt.Sprintf("%s(%s, %s)", limit, a[2], a[1])
@@ -178,8 +173,8 @@ func (k *rowwise) expression(n *def.Node) string {
 	return fmt.Sprintf(form, a...)
 }
 
-// clamp names the function that holds a value at a constant, if that is what a selection
-// does: x < c ? c : x, or c < x ? c : x.
+// clamp returns the function that computes a selection which clamps a value to a constant,
+// x < c ? c : x or c < x ? c : x, and "" for any other selection.
 func clamp(n *def.Node) string {
 	test, c, x := n.Args[0], n.Args[1], n.Args[2]
 	if test.Op != def.OpLess || c.Op != def.OpConst || c.Real.F32() == 0 || x.Type != def.Float {
@@ -206,25 +201,26 @@ var forms = map[def.Op]string{
 	def.OpShl: "shift_left(%s, %s)", def.OpShr: "shift_right(%s, %s)",
 }
 
-// declare writes a node's value as a constant of the current scope.
+// declare declares a node's value in the current scope.
 func (k *rowwise) declare(s *text, n *def.Node, expression string) {
 	s.line("const %s %s = %s;", typeName(n.Type), name(n), expression)
 }
 
-// groupType is the type of eight elements in storage.
+// groupType returns the type of a group of eight stored elements.
 func groupType(d num.DType) string { return fmt.Sprintf("Group%d", 8*d.Size()) }
 
-// fetch reads a group of an operand.
+// fetch returns the expression that loads a group of an operand.
 func (k *rowwise) fetch(d num.DType, at, n string) string {
 	return fmt.Sprintf("fetch%d%s(%s, %s)", 8*d.Size(), k.suffix(), at, n)
 }
 
-// put narrows and stores a group of results of an operand.
+// put writes the rounding and store of a group of results.
 func (k *rowwise) put(s *text, operand int, at, n string) {
 	d := k.dtypes[operand]
 	s.line("put%d%s(%s, %s, group_%s(%s_out));", 8*d.Size(), k.suffix(), at, n, d, k.operands[operand])
 }
 
+// suffix returns the suffix of functions with vector access.
 func (k *rowwise) suffix() string {
 	if k.variant == Vector {
 		return "_vector"
@@ -232,7 +228,7 @@ func (k *rowwise) suffix() string {
 	return ""
 }
 
-// load reads one element of an operand.
+// load returns the expression that loads one element of an operand.
 func (k *rowwise) load(operand int, at string) string {
 	if k.dtypes[operand] == num.I32 {
 		return fmt.Sprintf("p.%s[%s]", k.operands[operand], at)
@@ -240,7 +236,7 @@ func (k *rowwise) load(operand int, at string) string {
 	return fmt.Sprintf("load_%s(p.%s + %s)", k.dtypes[operand], k.operands[operand], at)
 }
 
-// store writes one element of an operand.
+// store returns the statement that stores one element of an operand.
 func (k *rowwise) store(operand int, at, value string) string {
 	return fmt.Sprintf("store_%s(p.%s + %s, %s);", k.dtypes[operand], k.operands[operand], at, value)
 }

@@ -39,7 +39,7 @@ func (f findings) again(build simtest.Build, says string) bool {
 // be the lines of the fault. The unbroken kernel must pass the same calls.
 func TestPlantedFaults(t *testing.T) {
 	const (
-		allParts = "BARRIER(); // all parts are there"
+		allParts = "BARRIER(); // all parts are written"
 		level    = "BARRIER(); // this level is complete"
 		reversed = "DEVICE float reversed(const float* s) { return ((((((s[7] + s[6]) + s[5]) + s[4]) + s[3]) + s[2]) + s[1]) + s[0]; }\n"
 	)
@@ -60,10 +60,10 @@ func TestPlantedFaults(t *testing.T) {
 		// A missing barrier.
 		{"parts are read before they are there", f, vector, simtest.Plain, allParts, "", [2]int{3, 2500}, "want 0x", nil, 0},
 		{"parts are read before they are there", f, vector, simtest.Race, allParts, "", [2]int{3, 2500}, "race at", []string{"part[0 * parts"}, 0},
-		{"terms are added before they are there", l, vector, simtest.Race, "BARRIER(); // all terms are there", "", [2]int{40, 40}, "race at", []string{"put_terms(terms", "add_terms("}, 0},
-		{"terms are replaced before they are added", l, vector, simtest.Race, "BARRIER(); // everybody has added them, they may be replaced", "", [2]int{8200, 8}, "race at", []string{"put_terms(terms", "add_terms("}, 0},
+		{"terms are added before they are there", l, vector, simtest.Race, "BARRIER(); // all terms are written", "", [2]int{40, 40}, "race at", []string{"put_terms(terms", "add_terms("}, 0},
+		{"terms are replaced before they are added", l, vector, simtest.Race, "BARRIER(); // all terms are added, they may be overwritten", "", [2]int{8200, 8}, "race at", []string{"put_terms(terms", "add_terms("}, 0},
 		{"a level of the tree is not complete", l, vector, simtest.Race, level, "", [2]int{40, 40}, "race at", []string{"* 8 + x] + part["}, 0},
-		{"part is written again too early", l, vector, simtest.Race, "BARRIER(); // everybody has the sums, part may be written again", "", [2]int{40, 40}, "race at", []string{"= part[0 * 256 * 8 + x];", "part[(0 * 256 + i) * 8 + x] ="}, 0},
+		{"part is written again too early", l, vector, simtest.Race, "BARRIER(); // all threads have read the sums, part may be overwritten", "", [2]int{40, 40}, "race at", []string{"= part[0 * 256 * 8 + x];", "part[(0 * 256 + i) * 8 + x] ="}, 0},
 		{"an element is replaced before all have read it", firstReplaced, vector, simtest.Race, "if (T > 32) BARRIER();", "if (T > 32) {}", [2]int{2, 2500}, "race at", []string{"load_f16(p.x", "put16_vector(y_at"}, 0},
 		// A missing syncwarp.
 		{"an element is replaced before its warp has read it", firstReplaced, vector, simtest.Race, "else WARP_BARRIER();", "", [2]int{2, 300}, "race at", []string{"load_f16(p.x", "put16_vector(y_at"}, 0},
@@ -87,7 +87,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"part is one word too small", l, vector, simtest.Address, "SHARED(float, part, 2 * 256 * 8);", "SHARED(float, part, (256 + 8) * 8 - 1);", [2]int{64, 40}, "heap-buffer-overflow", []string{"part[(1 * 256 + i) * 8 + x] = tree("}, 0},
 		// A divergent barrier.
 		{"half of the block completes a level", l, vector, simtest.Plain, level, "if (y < 4) " + level, [2]int{40, 40}, "barrier divergence: thread 0 waits at", []string{level}, 0},
-		{"threads without a column leave", l, element, simtest.Plain, "const bool here = c < p.cols;", "const bool here = c < p.cols; if (!here) return;", [2]int{40, 44}, "128 threads wait, 128 have ended", []string{"BARRIER(); // all chunks are there"}, 0},
+		{"threads without a column leave", l, element, simtest.Plain, "const bool here = c < p.cols;", "const bool here = c < p.cols; if (!here) return;", [2]int{40, 44}, "128 threads wait, 128 have ended", []string{"BARRIER(); // all chunks are written"}, 0},
 		{"only those with a part come to the barrier", f, vector, simtest.Plain, allParts, "if (t % 32 == 0) " + allParts, [2]int{3, 2500}, "divergent shuffle at", []string{"threads_max<parts>", allParts}, 0},
 		// Scratch memory shared between rows.
 		{"scratch memory is shared between rows", l, vector, simtest.Plain, "(turn * ROWS + slot)", "(turn * ROWS)", [2]int{8, 2500}, "want 0x", nil, 0},

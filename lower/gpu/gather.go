@@ -35,8 +35,8 @@ func compileGather(d *def.Definition, dtypes []num.DType, name string) *Kernel {
 	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: &gather{d}, check: gatherCheck}
 }
 
-// columnBlock is a block of 256 threads that lie along the columns of a row as far
-// as it has any; the others take further rows.
+// columnBlock returns a block of 256 threads: as many as useful along the columns of a row,
+// the others along rows.
 func columnBlock(columns int) [3]uint32 {
 	x := 256
 	if columns < 256 {

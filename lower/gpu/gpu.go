@@ -4,15 +4,15 @@
 // and warp width.
 //
 // A rowwise definition becomes one source with a handful of kernels: rowwise.go decides
-// which. The one that matters walks over rows, in passes. walk.go plans the passes and
-// what is kept between them, and where: in registers, in shared memory, or nowhere.
-// instances.go lists the instances, by the length of a row; rows.go writes them, and
-// ahead.go how rows are read before they are begun. emit.go holds the expressions,
-// launch.go turns operands into grids and parameters, and check.go looks at indices.
-// Products of matrices and tables are written by hand, in kernels.
+// which, and package lower plans what each of them computes. The one that matters walks
+// over rows, in passes: walk.go says what keeping values costs and where they are kept (in
+// registers, in shared memory, or nowhere), instances.go lists the instances by the length
+// of a row, rows.go and groups.go write them, and ahead.go prefetches rows. elements.go and
+// sums.go write the other kernels, emit.go the expressions. launch.go turns operands into
+// grids and parameters, and check.go checks indices. Contractions, gathers and
+// scatter-adds are written by hand, in kernels.
 //
-// prelude.h is what every kernel stands on; sim.h and runtime/sim.cc run kernels without a
-// GPU.
+// prelude.h comes before every kernel; sim.h and runtime/sim.cc run kernels without a GPU.
 //
 // The package knows neither devices nor compilers: sources are text, addresses are
 // numbers, and a launch plan is a pure function. Start at [Compile] and
@@ -28,7 +28,7 @@ import (
 	"tokitai/num"
 )
 
-// Prelude is what is put before every source.
+// Prelude is the text that precedes every source.
 //
 //go:embed prelude.h
 var Prelude string
@@ -40,21 +40,21 @@ type Source struct {
 	Entries []string
 }
 
-// Variant is a way of access to operands.
+// Variant is how kernels access operands.
 type Variant uint8
 
 const (
-	// Element takes operands at any address, element by element.
+	// Element accesses operands at any address, element by element.
 	Element Variant = iota
-	// Vector moves 16 bytes at a time: all operands begin at multiples of 16 bytes,
-	// and so do the rows of those with a value per element. Where rows matter, their
-	// length is a multiple of eight.
+	// Vector accesses 16 bytes at a time: operands and their rows are aligned to 16
+	// bytes, and unless the definition is flat, the number of columns is a multiple of
+	// eight.
 	Vector
 )
 
 func (v Variant) String() string { return [...]string{"element", "vector"}[v] }
 
-// Limits are what a launch plan needs to know of a device.
+// Limits are the properties of a device that a launch plan depends on.
 type Limits struct {
 	WarpWidth       int // 32 or 64
 	Multiprocessors int
@@ -108,8 +108,8 @@ func VariantOf(d *def.Definition, c *lower.Call) Variant {
 	return Vector
 }
 
-// isAligned reports whether an operand can be moved 16 bytes at a time, in groups of
-// eight elements. Values per row and single values are never moved in groups.
+// isAligned reports whether an operand can be accessed 16 bytes at a time, in groups of
+// eight elements. Row values and single values are never accessed in groups.
 func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand) bool {
 	switch {
 	case o.Extent&def.PerColumn == 0:

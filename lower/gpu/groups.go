@@ -7,15 +7,15 @@ import (
 	"tokitai/def"
 )
 
-// openGroups begins the walk over a thread's groups, columns c to c + 7 each. What
-// comes before closeInside concerns groups that are inside the row, n of whose elements
-// are: with vector access, all eight.
+// openGroups begins the loop over a thread's groups, columns c to c + 7 each. Code before
+// closeInside runs for groups that begin inside the row; n of their elements are inside,
+// with vector access all eight.
 func (w *walk) openGroups(s *text) {
 	if w.storage.isUnrolled() {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		if w.k.usesColumns() {
 			s.line("u32 c = (g * T + t) * 8;")
-			s.line("RENEW(c); // numbers of columns are cheap: none is kept from pass to pass")
+			s.line("RENEW(c); // column numbers are cheap: recomputed in every pass")
 		} else {
 			s.line("const u32 c = (g * T + t) * 8;")
 		}
@@ -34,18 +34,20 @@ func (w *walk) openGroups(s *text) {
 	}
 }
 
-// usesColumns reports whether columns of extremes or columns as floats are computed.
+// usesColumns reports whether column numbers are used as floats or compared with those of
+// extremes.
 func (k *rowwise) usesColumns() bool {
 	return slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpColFloat || isColumnOfExtreme(n) })
 }
 
+// closeInside ends the code for groups inside the row.
 func (w *walk) closeInside(s *text) {
 	if w.k.variant == Vector && w.storage.isUnrolled() {
 		s.close("}")
 	}
 }
 
-// count is how many elements of a group that is inside a row are.
+// count returns how many elements of a group are inside the row.
 func (k *rowwise) count() string {
 	if k.variant == Vector {
 		return "8"
@@ -53,7 +55,7 @@ func (k *rowwise) count() string {
 	return "n"
 }
 
-// only is an element's value where it is inside the row, else an identity.
+// only returns an element's value if it is inside the row, and the identity otherwise.
 func (k *rowwise) only(value, identity string) string {
 	if k.variant == Vector {
 		return value
@@ -61,18 +63,19 @@ func (k *rowwise) only(value, identity string) string {
 	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
 }
 
-// isPaired reports whether a reduction is the largest of a 16-bit input, which need
-// not be widened for that.
+// isPaired reports whether a reduction is the maximum of a 16-bit input, which is found
+// two elements at a time, without widening.
 func (k *rowwise) isPaired(n *def.Node) bool {
 	x := n.Args[0]
 	return k.variant == Vector && n.Op == def.OpRowMax && x.Op == def.OpInput && x.Extent == def.PerElement && k.dtypes[x.Operand].Size() == 2
 }
 
-// word is a kept word of shared memory.
+// word returns a kept word of shared memory.
 func (w *walk) word(v *keptValue, j string) string {
 	return fmt.Sprintf("kept[(g * %d + %d + %s) * T + t]", w.words, v.offset, j)
 }
 
+// find returns the kept value of a node, or nil.
 func find(list []*keptValue, n *def.Node) *keptValue {
 	for _, v := range list {
 		if v.Node == n {
@@ -82,7 +85,7 @@ func find(list []*keptValue, n *def.Node) *keptValue {
 	return nil
 }
 
-// group writes what a pass does with one group.
+// group writes the steps of a pass for one group.
 func (w *walk) group(s *text, p *rowPass) {
 	k := w.k
 	groups := w.groupsOf(s, p)
@@ -119,8 +122,8 @@ func (w *walk) group(s *text, p *rowPass) {
 	}
 }
 
-// groupsOf declares the groups of inputs that a pass needs, and says how they are called.
-// All are read before anything is written.
+// groupsOf declares the groups of inputs that a pass needs and returns their names. All
+// are read before anything is written.
 func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	k := w.k
 	groups := map[*def.Node]string{}
@@ -165,8 +168,8 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 	return groups
 }
 
-// elements declares the values of element j: those that were kept, and those that the
-// pass computes, of which it keeps some.
+// elements declares the values of element j, taken or computed, and keeps those that later
+// passes take.
 func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 	k := w.k
 	for _, v := range p.takes {
@@ -199,7 +202,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 	}
 }
 
-// reduce takes element j into row reductions.
+// reduce accumulates element j into row reductions.
 func (k *rowwise) reduce(s *text, reductions []*def.Node) {
 	for _, n := range reductions {
 		x := k.value(n.Args[0])
@@ -221,9 +224,9 @@ func (k *rowwise) reduce(s *text, reductions []*def.Node) {
 	}
 }
 
-// addTerms adds the terms of the block's rows to lanes of column sums.
+// addTerms adds the terms of the block's rows to the lanes of column sums.
 func (w *walk) addTerms(s *text) {
-	s.line("BARRIER(); // all terms are there")
+	s.line("BARRIER(); // all terms are written")
 	w.openOwned(s)
 	s.open("UNROLL for (u32 step = 0; step < STEPS; step++) {")
 	s.open("if (first + lane + step * p.lane_step < p.rows) {")
@@ -234,10 +237,10 @@ func (w *walk) addTerms(s *text) {
 	s.close("}")
 	s.close("}")
 	s.close("}")
-	s.line("BARRIER(); // everybody has added them, they may be replaced")
+	s.line("BARRIER(); // all terms are added, they may be overwritten")
 }
 
-// openOwned begins the walk over the groups of lanes that a thread owns.
+// openOwned begins the loop over the groups of lanes that a thread owns.
 func (w *walk) openOwned(s *text) {
 	s.open("UNROLL for (u32 o = 0; o < owned; o++) {")
 	s.line("const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T %% G, of = unit %% T;")
@@ -245,7 +248,7 @@ func (w *walk) openOwned(s *text) {
 	s.open("if (lane < ROWS / STEPS && c < p.cols) {")
 }
 
-// storeLanes stores the lanes, for the kernel that adds them up.
+// storeLanes stores the lanes for the kernel that adds them up.
 func (w *walk) storeLanes(s *text) {
 	w.openOwned(s)
 	s.line("const i64 at = (i64)blockIdx.x * (ROWS / STEPS) + lane;")

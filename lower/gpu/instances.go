@@ -15,16 +15,16 @@ type rowEntry struct {
 	threads     int // of a row
 	rows        int // of a block
 	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
-	groups      int // of eight elements that a thread keeps; 0 if any number
+	groups      int // of eight elements that a thread keeps; 0 for any number
 	sharedWords int // of dynamic shared memory that a group takes
 }
 
-// Threads of a row by the lanes of its sums: each thread owns eight neighbouring lanes.
+// lanesPerThread is how many neighbouring lanes of a row's sums a thread owns.
 const lanesPerThread = 8
 
-// Budgets of the rows kernel, in registers of a thread: for what it keeps, the lanes it
-// sums up and the operands it has groups of. They leave enough for everything else,
-// so that compilers spill nothing.
+// Budgets of the rows kernel, in registers per thread: for kept values, lanes of sums and
+// groups of operands. They leave enough for everything else, so that compilers spill
+// nothing.
 const (
 	shortRegisters = 152 // in blocks of up to 256 threads, which may have 255
 	fusedRegisters = 120 // in blocks of up to 512, which may have 128
@@ -34,7 +34,7 @@ const (
 	columnRegisters = 24 // for a column of an extreme: two hold it, compilers compare many elements at once
 )
 
-// maxUnrolled is how many nodes a kernel with kept registers computes, loops unrolled.
+// maxUnrolled is how many nodes a kernel with unrolled loops computes at most.
 const maxUnrolled = 24 << 10
 
 // rowShape is a number of threads for a row.
@@ -51,10 +51,10 @@ var rowShapes = []rowShape{
 	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
 }
 
-// fusedRows is how many rows a block has whose terms of column sums meet in shared
-// memory, and how many of them follow each other in a lane; none for the longest rows.
-// Small blocks are better, as two share a multiprocessor, but own more columns a thread,
-// which takes registers.
+// fusedRows returns how many rows a block has whose terms of column sums go through shared
+// memory, and how many of them are consecutive terms of a lane; none for the longest rows.
+// Small blocks are better, as two share a multiprocessor, but their threads own more
+// columns, which takes registers.
 func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 	switch {
 	case threads < 128:
@@ -85,8 +85,8 @@ func (k *rowwise) rows(s *text) {
 }
 
 // entries lists the instances of a walk: those that keep rows in registers, and for
-// longer rows the others. Where lanes of column sums are kept too, the instances without
-// are for devices that have less shared memory, and one does.
+// longer rows the others. Where the lanes of column sums are kept as well, one instance
+// without them serves devices with less shared memory.
 func (w *walk) entries() (list []rowEntry) {
 	k := w.k
 	isFused := len(k.columnSums) > 0 && len(k.totalSums) == 0
@@ -146,12 +146,12 @@ func (w *walk) entries() (list []rowEntry) {
 	return list
 }
 
-// hasInstance reports whether there is one that keeps so many groups.
+// hasInstance reports whether an instance keeps so many groups.
 func (w *walk) hasInstance(groups int) bool {
 	return slices.ContainsFunc(w.entries(), func(e rowEntry) bool { return e.groups == groups })
 }
 
-// groups are the numbers of groups for which a thread has enough registers.
+// groups returns the numbers of groups for which a thread has enough registers.
 func (w *walk) groups(shape rowShape) []int {
 	if w.words+w.stagedWords() == 0 {
 		return nil
@@ -185,11 +185,11 @@ func (w *walk) reductionRegisters() int {
 	return most
 }
 
+// isComputed reports whether a kept value is not an input.
 func isComputed(v *keptValue) bool { return !v.isInput() }
 
-// otherRegisters is what a thread needs besides what it keeps of g groups: lanes of
-// reductions and, to move groups of operands, addresses and room to take 16-bit elements
-// apart.
+// otherRegisters returns the registers of a thread that do not hold kept values of its g
+// groups: lanes of reductions, addresses of operands, and room to unpack 16-bit elements.
 func (w *walk) otherRegisters(threads, g int) int {
 	k := w.k
 	count := w.reductionRegisters()
@@ -215,7 +215,7 @@ func (w *walk) otherRegisters(threads, g int) int {
 	return count
 }
 
-// isInPairs reports whether few enough registers are needed that two blocks share a
+// isInPairs reports whether a block needs so few registers that two share a
 // multiprocessor: one computes while the other waits for memory.
 func (w *walk) isInPairs() bool {
 	words := w.reductionRegisters()
@@ -230,8 +230,8 @@ func (w *walk) isInPairs() bool {
 	return w.storage == reread && w.k.variant == Vector && words <= 12
 }
 
-// blocks is how many blocks of an instance are to share a multiprocessor: as many as have
-// registers enough; 0 if the compiler may decide.
+// blocks returns how many blocks of an instance share a multiprocessor: as many as there
+// are registers for; 0 leaves it to the compiler.
 func (w *walk) blocks(e *rowEntry) int {
 	threads := e.threads * e.rows
 	switch need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues(); {

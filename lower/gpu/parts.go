@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// kernelLine begins a kernel. One that does not end on its line ends before the next line
-// that is a brace alone.
+// kernelLine matches the first line of a kernel. A kernel ends on that line, or with the
+// next line that is a closing brace.
 var kernelLine = regexp.MustCompile(`^KERNEL(?:_BLOCKS)?\((\w+),`)
 
-// Parts divides a source into sources of one kernel each, in the order of Entries, which
-// can be compiled at the same time. Every line stays where it is, so that a compiler's
-// messages are those of the whole.
+// Parts splits a source into sources of one kernel each, in the order of Entries, so that
+// they can be compiled at the same time. Lines keep their numbers: a compiler's messages
+// fit the whole.
 func (s Source) Parts() []Source {
 	lines := strings.Split(s.Text, "\n")
-	owner := make([]string, len(lines)) // the kernel that a line belongs to; "" is every part's
+	owner := make([]string, len(lines)) // the kernel of each line; "" belongs to every part
 	name := ""
 	for i, line := range lines {
 		isWhole := false

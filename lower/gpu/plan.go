@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Plan is what has to be launched, one after another, to compute a definition once. A
-// Plan that is used again keeps its memory, so that planning allocates nothing.
+// Plan is the sequence of launches that computes a definition once. A Plan that is reused
+// keeps its memory, so that planning allocates nothing.
 type Plan struct {
 	Launches     []Launch
-	ScratchBytes int64   // that the launches use, from a multiple of 256 bytes on
-	Checks       []Check // of the checking pass, if there is one: a word of eight bytes each
+	ScratchBytes int64   // of scratch memory, aligned to 256 bytes
+	Checks       []Check // of the checking pass, if any: each has a word of eight bytes
 
 	places  []place
 	binding binding
@@ -18,22 +18,22 @@ type Plan struct {
 
 // Launch is one launch of an entry.
 type Launch struct {
-	Entry       int // of the source's
+	Entry       int // index into Source.Entries
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
 	Params      []byte // the kernel's one parameter, a struct
 }
 
-// place is an address among the parameters of a launch, in scratch memory or among the
-// words of the checks.
+// place is a parameter of a launch that is an address in scratch memory or of a check's
+// word.
 type place struct {
 	launch, at int
 	isWord     bool
 	offset     int64
 }
 
-// Place completes the parameters, once it is known where the scratch memory and the words
-// of the checks lie.
+// Place completes the parameters with the addresses of the scratch memory and of the words
+// of the checks.
 func (p *Plan) Place(scratch, words uint64) {
 	for i := range p.places {
 		at := &p.places[i]
@@ -49,7 +49,7 @@ func (p *Plan) reset() {
 	p.Launches, p.places, p.Checks, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], 0
 }
 
-// reserve sets aside scratch memory, and returns where it begins.
+// reserve reserves scratch memory and returns its offset.
 func (p *Plan) reserve(words int) int64 {
 	at := p.ScratchBytes
 	p.ScratchBytes += (4*int64(words) + 255) / 256 * 256
@@ -64,7 +64,7 @@ func (p *Plan) launch(entry int, grid, block [3]uint32, shared int) {
 	l.Entry, l.Grid, l.Block, l.Shared, l.Params = entry, grid, block, uint32(shared), l.Params[:0]
 }
 
-// last is the launch that parameters belong to.
+// last returns the launch that is being filled in.
 func (p *Plan) last() *Launch { return &p.Launches[len(p.Launches)-1] }
 
 func (p *Plan) word(v uint64) {
@@ -77,19 +77,19 @@ func (p *Plan) half(v uint32) {
 	l.Params = binary.LittleEndian.AppendUint32(l.Params, v)
 }
 
-// scratch is the address of what was reserved at an offset.
+// scratch adds the address of reserved memory.
 func (p *Plan) scratch(offset int64) {
 	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), offset: offset})
 	p.word(0)
 }
 
-// status is the address of a check's word.
+// status adds the address of a check's word.
 func (p *Plan) status(check int) {
 	p.places = append(p.places, place{launch: len(p.Launches) - 1, at: len(p.last().Params), isWord: true, offset: 8 * int64(check)})
 	p.word(0)
 }
 
-// refused is the address of the words, or null where no checking pass was made.
+// refused adds the address of the checks' words, or null if there is no checking pass.
 func (p *Plan) refused() {
 	if len(p.Checks) > 0 {
 		p.status(0)
@@ -116,7 +116,7 @@ func (p *Plan) ints(values ...int) {
 	}
 }
 
-// bools are int32s, each of which needs a neighbour.
+// bools adds bools as int32; they come in pairs.
 func (p *Plan) bools(values ...bool) {
 	for _, v := range values {
 		n := uint32(0)

@@ -10,22 +10,22 @@ import (
 )
 
 var storageNotes = [...][]string{
-	fused: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread, and the next row is read during the last pass over this one. STEPS rows of a",
-		"block follow each other in a lane of column sums: their terms meet in shared memory,", "where the thread that owns a column of the lane adds them in their order."},
-	staged: {"Inputs are in shared memory, in words of the thread's own, G groups of eight", "elements; where they are read for the last time, the next row's are sent for. What is",
-		"computed and needed later is kept in registers."},
-	partly: {"Inputs for which there is room are in shared memory, in words of the thread's", "own, G groups of eight elements; where they are read for the last time, the next row's",
-		"are sent for. All else is read and computed again."},
-	registers: {"What a later pass needs is kept in registers, G groups of eight elements a", "thread."},
-	shared:    {"What a later pass needs is kept in shared memory, in words of the", "thread's own."},
+	fused: {"Values that later passes need are kept in registers, G groups of eight", "elements per thread, and the next row is prefetched during the last pass. STEPS rows of a",
+		"block are consecutive terms of a lane of column sums: the terms go through shared memory,", "where the thread that owns a column of the lane adds them in order."},
+	staged: {"Inputs are in shared memory, each thread in its own words, G groups of eight", "elements; the next row is prefetched where this one is read for the last time. Computed",
+		"values that later passes need are kept in registers."},
+	partly: {"Inputs that fit are in shared memory, each thread in its own words, G groups of", "eight elements; the next row is prefetched where this one is read for the last time. All",
+		"other values are read and computed again."},
+	registers: {"Values that later passes need are kept in registers, G groups of eight", "elements per thread."},
+	shared:    {"Values that later passes need are kept in shared memory, each thread in its", "own words."},
 	reread:    {"Every pass reads the row."},
 }
 
-// function writes the function of which the instances of a walk are made.
+// function writes the template that the instances of a walk instantiate.
 func (w *walk) function(s *text) {
 	k := w.k
 	s.line("")
-	s.line("// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with")
+	s.line("// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with")
 	s.line("// c / 8 mod T = t. %s", strings.Join(storageNotes[w.storage], "\n// "))
 	switch {
 	case w.storage == fused:
@@ -49,7 +49,7 @@ func (w *walk) function(s *text) {
 		if !slices.ContainsFunc(w.kept, isComputed) {
 			taken = takenRegisters
 		}
-		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they are there", w.stagedWords(), taken)
+		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they arrive", w.stagedWords(), taken)
 	case fused:
 		s.line("SHARED_DYN(Quad, terms);")
 	}
@@ -98,7 +98,7 @@ func (w *walk) function(s *text) {
 	s.close("}")
 }
 
-// beginRows opens the loop over rows, and reads the first one where rows are read ahead.
+// beginRows opens the loop over rows, and loads the first one where rows are prefetched.
 func (w *walk) beginRows(s *text) {
 	k := w.k
 	switch w.storage {
@@ -153,7 +153,7 @@ func (w *walk) beginRows(s *text) {
 	}
 }
 
-// isWalked reports whether the walk moves groups of an operand.
+// isWalked reports whether the walk loads or stores groups of an operand.
 func (w *walk) isWalked(operand int) bool {
 	o := &w.k.d.Operands[operand]
 	if o.Extent&def.PerColumn == 0 {
@@ -171,7 +171,7 @@ func (w *walk) isWalked(operand int) bool {
 	return false
 }
 
-// declareAt declares where the thread's first group of an operand is, in this row.
+// declareAt declares the address of the thread's first group of an operand in this row.
 func (w *walk) declareAt(s *text, operand int) {
 	k := w.k
 	pointer := k.dtypes[operand].String() + "*"
@@ -181,18 +181,19 @@ func (w *walk) declareAt(s *text, operand int) {
 	s.line("%s const %s_at = %s;", pointer, k.operands[operand], k.atColumn(operand, "t * 8"))
 }
 
-// declareReadFirst declares where the inputs are that are read before their row is begun.
+// declareReadFirst declares the addresses of the inputs that are prefetched.
 func (w *walk) declareReadFirst(s *text) {
 	for _, v := range w.readFirst() {
 		w.declareAt(s, v.Node.Operand)
 	}
 }
 
-// at is where group g of an operand is.
+// at returns the address of group g of an operand.
 func (w *walk) at(operand int) string {
 	return fmt.Sprintf("%s_at + g * (T * 8)", w.k.operands[operand])
 }
 
+// keptName returns the variable of a kept value.
 func (k *rowwise) keptName(v *keptValue) string {
 	if v.isInput() {
 		return k.operands[v.Node.Operand] + "_kept"
@@ -200,8 +201,7 @@ func (k *rowwise) keptName(v *keptValue) string {
 	return name(v.Node) + "_kept"
 }
 
-// rowNodes declares row values; elements of inputs at an index are read here. Those that
-// may have been read ahead are taken from there.
+// rowNodes declares row values. Those that isAhead names have been prefetched.
 func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) bool) {
 	for _, step := range steps {
 		n := step.Node
@@ -219,9 +219,10 @@ func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) 
 	}
 }
 
+// never prefetches nothing.
 func never(*def.Node) bool { return false }
 
-// pass writes one pass over a row and what is known after it.
+// pass writes one pass over a row and the row values known after it.
 func (w *walk) pass(s *text, p *rowPass, i int) {
 	k := w.k
 	if !p.isEmpty() {
@@ -240,7 +241,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		s.line("")
 		s.line("// pass %d: %s", p.number, strings.Join(does, ", "))
 		if p.stores && k.hasRowLoads() {
-			s.line("if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced")
+			s.line("if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten")
 			s.line("else WARP_BARRIER();")
 		}
 		if w.storage.isUnrolled() {
@@ -275,7 +276,7 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 	k.rowNodes(s, p.after, never)
 }
 
-// threadsPart is what a thread has found for a reduction.
+// threadsPart returns a thread's own part of a reduction.
 func (k *rowwise) threadsPart(n *def.Node) string {
 	switch {
 	case k.isPaired(n):
@@ -294,10 +295,12 @@ func (k *rowwise) threadsPart(n *def.Node) string {
 	return name(n) + "_part"
 }
 
+// hasRowLoads reports whether elements of a row are read at an index.
 func (k *rowwise) hasRowLoads() bool {
 	return slices.ContainsFunc(k.d.Exec.Nodes, lower.IsRowLoad)
 }
 
+// beginReduction declares the accumulators of a row reduction.
 func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	switch n.Op {
 	case def.OpRowSum:
@@ -320,8 +323,8 @@ func (k *rowwise) beginReduction(s *text, n *def.Node) {
 	}
 }
 
-// beginColumn declares what a thread has found: where all are the worst, column 0 is
-// the first.
+// beginColumn declares the accumulators of a column of an extreme: column 0, unless a
+// value is better than the worst.
 func (k *rowwise) beginColumn(s *text, n *def.Node, worst string) {
 	s.line("float %s_best = %s;", name(n), worst)
 	s.line("i32 %s_column = 0;", name(n))

@@ -10,17 +10,17 @@ import (
 	"tokitai/num"
 )
 
-// rowwise is a rowwise definition as a handful of kernels. Where the rows kernel adds up
-// lanes of column sums as it goes, it is followed by columns and scalars; otherwise they are
-// launched in this order:
+// rowwise is a rowwise definition as a handful of kernels. If the rows kernel fills the
+// lanes of column sums itself, columns and scalars follow; otherwise the kernels are launched
+// in this order:
 //
-//	rows           row reductions, what is stored per row and, unless sums need them first, per element
+//	rows           row reductions, outputs per row and, unless sums need the reductions first, per element
 //	column_lanes   the lanes of column sums
-//	total_flat     the sums of flat rows of 65,536 elements (total_rows where rows lie apart); total_next adds those up
-//	rows           here, if no sum depends on a row reduction: sums read what this replaces
-//	flat, elements what is stored per element, where it is not stored by rows
-//	columns        lanes are added up; what is stored per column
-//	scalars        what is stored once
+//	total_flat     the sums of flat rows of 65,536 elements (total_rows where rows are strided); total_next adds them up
+//	rows           here, if no sum depends on a row reduction: sums read what rows overwrites
+//	flat, elements element outputs that rows does not store
+//	columns        the sums of lanes, and outputs per column
+//	scalars        scalar outputs
 type rowwise struct {
 	d       *def.Definition
 	dtypes  []num.DType
@@ -37,7 +37,7 @@ type rowwise struct {
 
 	elementOutputs, rowOutputs, columnOutputs, scalarOutputs []def.Output
 
-	hasRows    bool // there are row reductions
+	hasRows    bool // the definition has row reductions
 	isSplit    bool // sums depend on row reductions: rows stores nothing per element
 	rowEntries []rowEntry
 	fields     []field
@@ -141,8 +141,8 @@ func (k *rowwise) afterSums(stores []def.Output) *lower.Program {
 	return lower.NewProgram(k.d, k.dtypes, lower.Part{Stores: stores, Given: lower.IsSum}, costs{k, reread})
 }
 
-// storesElements reports whether what is stored per element, or per row without a
-// reduction, has a kernel of its own.
+// storesElements reports whether element outputs, or outputs per row that need no
+// reduction, have a kernel of their own.
 func (k *rowwise) storesElements() bool {
 	if k.hasRows {
 		return k.isSplit && len(k.elementOutputs) > 0
@@ -150,7 +150,7 @@ func (k *rowwise) storesElements() bool {
 	return len(k.elementOutputs)+len(k.rowOutputs) > 0
 }
 
-// header writes the comment on top and the struct of parameters.
+// header writes the comment at the top and the struct of parameters.
 func (k *rowwise) header(s *text) {
 	s.line("// %s, %s access", k.d.Name, k.variant)
 	for _, f := range k.d.Contract().Formula {
@@ -171,7 +171,7 @@ func (k *rowwise) header(s *text) {
 	s.close("};")
 }
 
-// entry begins a kernel.
+// entry writes the beginning of a kernel.
 func (k *rowwise) entry(s *text, suffix string, threads int) {
 	name := k.base + "_" + suffix
 	k.source.Entries = append(k.source.Entries, name)
@@ -181,7 +181,7 @@ func (k *rowwise) entry(s *text, suffix string, threads int) {
 	}
 }
 
-// describe shows a node in a comment: max = rowmax(x).
+// describe returns a node as a comment shows it: max = rowmax(x).
 func (k *rowwise) describe(n *def.Node) string {
 	var args []string
 	for _, a := range n.Args {

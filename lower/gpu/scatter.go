@@ -33,7 +33,7 @@ const (
 	scatterOrder // where the sum depends on the order
 )
 
-// scatterEntries are their names in the text.
+// scatterEntries are the names of the entries in the text.
 var scatterEntries = [...]string{"CLEAR", "COUNT", "ALLOCATE", "PLACE", "SUM_VECTOR", "SUM_ELEMENT", "COMBINE", "CHECK", "ORDER"}
 
 func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel {
@@ -77,7 +77,7 @@ func compileScatter(d *def.Definition, dtypes []num.DType, name string) *Kernel 
 	return k
 }
 
-// number is a condition as the preprocessor knows it.
+// number returns a condition for the preprocessor.
 func number(b bool) string {
 	if b {
 		return "1"
@@ -85,7 +85,7 @@ func number(b bool) string {
 	return "0"
 }
 
-// patternOf is the expression for the bits of X.
+// patternOf returns the expression for the bits of X.
 func patternOf(d num.DType) string {
 	if d == num.F32 {
 		return "bits_of(X)"
@@ -139,7 +139,7 @@ func (k *scatter) launches(p *Plan, c *lower.Call, limits Limits) error {
 		list(scatterOrder, min(tiles(queries, 256), 8*limits.Multiprocessors))
 	}
 
-	// sums adds up columns from one on.
+	// sums launches an entry that adds up columns.
 	sums := func(entry, from, columns, chunkBlocks int, grid, block [3]uint32) {
 		p.launch(entry, grid, block, 0)
 		p.scratches(counters, counts, first, ordered, frequentRows, chunkRows)
@@ -172,5 +172,5 @@ func (k *scatter) launches(p *Plan, c *lower.Call, limits Limits) error {
 	return nil
 }
 
-// maxSlabs is the most blocks that a launch has along the columns; kernels walk over the rest.
+// maxSlabs is the most blocks of a launch along the columns; kernels loop over the rest.
 const maxSlabs = 1 << 15

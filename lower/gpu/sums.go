@@ -9,8 +9,8 @@ import (
 	"tokitai/num"
 )
 
-// columnLanes writes the kernel of the lanes of column sums: lane l adds the rows l,
-// l + step, … in ascending order.
+// columnLanes writes the kernel that fills the lanes of column sums: lane l adds the rows
+// l, l + step, … in ascending order.
 func (k *rowwise) columnLanes(s *text) {
 	p := k.afterRows(nil, k.columnSums)
 	s.line("")
@@ -49,7 +49,7 @@ func (k *rowwise) lanes(s *text, n *def.Node, start string) {
 	s.line("fill(%s_lane, %s);", name(n), start)
 }
 
-// totals writes the kernel of the sums of flat rows.
+// totals writes the kernel that sums flat rows.
 func (k *rowwise) totals(s *text, isFlat bool) {
 	p := k.afterRows(nil, k.totalSums)
 	s.line("")
@@ -97,7 +97,7 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 	s.close("}")
 }
 
-// openFlatRows begins the loop over flat rows, one a block.
+// openFlatRows begins the loop over flat rows, one per block.
 func (k *rowwise) openFlatRows(s *text, sums int, count string) {
 	s.line("SHARED(float, scratch, %d);", 2*sums*32)
 	s.line("const u32 t = threadIdx.x;")
@@ -146,7 +146,7 @@ func (k *rowwise) totalNext(s *text) {
 	s.close("}")
 	s.line("float sum = threads_sum<32>(tree(lane));")
 	s.line("if (t %% 32 == 0) scratch[turn * 32 + t / 32] = sum;")
-	s.line("BARRIER(); // all parts are there")
+	s.line("BARRIER(); // all parts are written")
 	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
 	s.line("turn ^= 1;")
 	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
@@ -154,9 +154,9 @@ func (k *rowwise) totalNext(s *text) {
 	s.close("}")
 }
 
-// acrossWarps joins what groups of 32 threads have found, in shared memory. Parts of
-// one pass and of the next lie in different halves of it, so that one barrier a pass
-// is enough.
+// acrossWarps joins the results of groups of 32 threads through shared memory, room words
+// each. One pass and the next use different halves of it, so that one barrier per pass is
+// enough.
 func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, room int) {
 	parts := threads + " / 32"
 	slot := " + slot"
@@ -175,7 +175,7 @@ func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, 
 		}
 		at += words(n)
 	}
-	s.line("BARRIER(); // all parts are there")
+	s.line("BARRIER(); // all parts are written")
 	at = 0
 	for _, n := range nodes {
 		if isColumnOfExtreme(n) {
@@ -190,7 +190,7 @@ func (k *rowwise) acrossWarps(s *text, nodes []*def.Node, threads, rows string, 
 
 func isColumnOfExtreme(n *def.Node) bool { return n.Op == def.OpRowArgMax || n.Op == def.OpRowArgMin }
 
-// words is how many words a thread's part of a reduction has: a value, or a key.
+// words returns how many words a thread's part of a reduction has: a value or a key.
 func words(n *def.Node) int {
 	if isColumnOfExtreme(n) {
 		return 2
@@ -198,18 +198,18 @@ func words(n *def.Node) int {
 	return 1
 }
 
-// joins names how the parts of a reduction are joined.
+// joins names the functions that join the parts of a reduction.
 var joins = map[def.Op]string{
 	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
 }
 
-// columns writes the kernel that adds up lanes and stores what is known per column.
+// columns writes the kernel that adds up lanes and stores outputs per column.
 func (k *rowwise) columns(s *text) {
 	p := k.afterSums(k.columnOutputs)
 	sums := lower.Nodes(p.Late.Columns.With(lower.Receive))
 	s.line("")
-	s.line("// Every column, eight a block: lanes are added up as neighbours, then what follows is")
-	s.line("// computed and stored.")
+	s.line("// Outputs per column, eight columns per block: adds up neighbouring lanes, then computes")
+	s.line("// and stores what follows from the sums.")
 	k.entry(s, "columns", 256)
 	k.lateScalars(s, p)
 	if len(sums) > 0 {
@@ -231,7 +231,7 @@ func (k *rowwise) columns(s *text) {
 			s.line("part[(%d * 256 + i) * 8 + x] = tree(%s_lane);", j, name(n))
 		}
 		s.close("}")
-		s.line("BARRIER(); // all chunks are there")
+		s.line("BARRIER(); // all chunks are written")
 		s.open("for (u32 d = 1; d < all; d *= 2) {")
 		s.open("for (u32 i = 2 * d * y; i < all; i += 64 * d) {")
 		for j := range sums {
@@ -243,7 +243,7 @@ func (k *rowwise) columns(s *text) {
 		for j, n := range sums {
 			s.line("const float %s = part[%d * 256 * 8 + x];", name(n), j)
 		}
-		s.line("BARRIER(); // everybody has the sums, part may be written again")
+		s.line("BARRIER(); // all threads have read the sums, part may be overwritten")
 	}
 	for _, step := range p.Late.Columns.Steps {
 		switch n := step.Node; step.Action {
@@ -276,11 +276,11 @@ func (k *rowwise) lateScalars(s *text, p *lower.Program) {
 	}
 }
 
-// scalars writes the kernel of what is stored once.
+// scalars writes the kernel that stores scalar outputs.
 func (k *rowwise) scalars(s *text) {
 	p := k.afterSums(k.scalarOutputs)
 	s.line("")
-	s.line("// What there is one of.")
+	s.line("// Scalar outputs.")
 	k.entry(s, "scalars", 32)
 	k.lateScalars(s, p)
 	s.open("if (threadIdx.x == 0) {")

@@ -35,7 +35,7 @@ struct adamw_step_stochastic_params {
     u32 pad;
 };
 
-// Every element, in flat order: operands without gaps between their rows.
+// Element outputs, in flat order: the rows of operands are contiguous.
 KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
     const i64 count = p.rows * p.cols, groups = (count + 7) / 8;
     for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {
@@ -82,7 +82,7 @@ KERNEL(adamw_step_stochastic_flat, 256)(const adamw_step_stochastic_params p) {
     }
 }
 
-// Every element, in groups of eight neighbours of a row.
+// Element outputs, in groups of eight neighbours of a row.
 KERNEL(adamw_step_stochastic_elements, 256)(const adamw_step_stochastic_params p) {
     const i64 groups = ((i64)p.cols + 7) / 8;
     for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {

@@ -53,16 +53,16 @@ DEVICE bool crossentropy_is_refused(const u64* found) {
     return false;
 }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
-// elements; where they are read for the last time, the next row's are sent for. What is
-// computed and needed later is kept in registers.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
+// elements; the next row is prefetched where this one is read for the last time. Computed
+// values that later passes need are kept in registers.
 template <int T, int ROWS, int G>
 DEVICE void crossentropy_staged(const crossentropy_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
-    const bool TAKE = G * 8 <= 0; // inputs go to registers as soon as they are there
+    const bool TAKE = G * 8 <= 0; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     {
         const i64 row = blockIdx.x;
@@ -118,7 +118,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_6;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -165,7 +165,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -210,7 +210,7 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
         const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
-        if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
+        if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten
         else WARP_BARRIER();
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
@@ -238,9 +238,9 @@ DEVICE void crossentropy_staged(const crossentropy_params& p) {
 KERNEL_BLOCKS(crossentropy_rows1024_staged2, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 2>(p); }
 KERNEL_BLOCKS(crossentropy_rows1024_staged4, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_staged<1024, 1, 4>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
+// elements per thread.
 template <int T, int ROWS, int G>
 DEVICE void crossentropy_registers(const crossentropy_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -282,7 +282,7 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_6;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -323,7 +323,7 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -368,7 +368,7 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
         const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
-        if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
+        if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten
         else WARP_BARRIER();
         UNROLL for (u32 g = 0; g < G; g++) {
             const u32 c = (g * T + t) * 8;
@@ -400,9 +400,9 @@ KERNEL(crossentropy_rows32_registers8, 256)(const crossentropy_params p) { if (!
 KERNEL(crossentropy_rows128_registers4, 128)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<128, 1, 4>(p); }
 KERNEL(crossentropy_rows128_registers8, 128)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_registers<128, 1, 8>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
-// thread's own.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its
+// own words.
 template <int T, int ROWS>
 DEVICE void crossentropy_shared(const crossentropy_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -438,7 +438,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_6;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -478,7 +478,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -523,7 +523,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
         const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
-        if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
+        if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten
         else WARP_BARRIER();
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             float dlogits_out[8];
@@ -547,7 +547,7 @@ DEVICE void crossentropy_shared(const crossentropy_params& p) {
 
 KERNEL_BLOCKS(crossentropy_rows1024_shared, 1024, 1)(const crossentropy_params p) { if (!crossentropy_is_refused(p.refused)) crossentropy_shared<1024, 1>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
 template <int T, int ROWS>
 DEVICE void crossentropy_reread(const crossentropy_params& p) {
@@ -582,7 +582,7 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_6;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_6 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -620,7 +620,7 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_36;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_36 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -665,7 +665,7 @@ DEVICE void crossentropy_reread(const crossentropy_params& p) {
         const float t100 = divide(1.0f, sum_36);
 
         // pass 3: store dlogits
-        if (T > 32) BARRIER(); // everybody has read the row's elements before any is replaced
+        if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten
         else WARP_BARRIER();
         UNROLL_TWICE for (u32 g = 0, c = t * 8; c < columns; g++, c += T * 8) {
             const Group32 logits_group = fetch32_vector(logits_at + g * (T * 8), 8);

@@ -31,11 +31,11 @@ struct layernorm_backward_params {
     u32 pad;
 };
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread, and the next row is read during the last pass over this one. STEPS rows of a
-// block follow each other in a lane of column sums: their terms meet in shared memory,
-// where the thread that owns a column of the lane adds them in their order.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
+// elements per thread, and the next row is prefetched during the last pass. STEPS rows of a
+// block are consecutive terms of a lane of column sums: the terms go through shared memory,
+// where the thread that owns a column of the lane adds them in order.
 template <int T, int ROWS, int G, int STEPS>
 DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
@@ -105,7 +105,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -156,7 +156,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                 }
             }
         }
-        BARRIER(); // all terms are there
+        BARRIER(); // all terms are written
         UNROLL for (u32 o = 0; o < owned; o++) {
             const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
             const u32 c = (g * T + of) * 8;
@@ -169,7 +169,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
                 }
             }
         }
-        BARRIER(); // everybody has added them, they may be replaced
+        BARRIER(); // all terms are added, they may be overwritten
     }
     UNROLL for (u32 o = 0; o < owned; o++) {
         const u32 unit = o * ROWS * T + threadIdx.x, lane = unit / (G * T), g = unit / T % G, of = unit % T;
@@ -189,16 +189,16 @@ KERNEL_BLOCKS(layernorm_backward_rows32_fused1, 256, 2)(const layernorm_backward
 KERNEL_BLOCKS(layernorm_backward_rows32_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<32, 8, 4, 4>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 256, 2)(const layernorm_backward_params p) { layernorm_backward_fused<128, 2, 4, 2>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
-// elements; where they are read for the last time, the next row's are sent for. What is
-// computed and needed later is kept in registers.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
+// elements; the next row is prefetched where this one is read for the last time. Computed
+// values that later passes need are kept in registers.
 template <int T, int ROWS, int G>
 DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
-    const bool TAKE = G * 8 <= 16; // inputs go to registers as soon as they are there
+    const bool TAKE = G * 8 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
     {
@@ -272,7 +272,7 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -319,16 +319,16 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
 KERNEL_BLOCKS(layernorm_backward_rows1024_staged2, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2>(p); }
 KERNEL_BLOCKS(layernorm_backward_rows1024_staged4, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs for which there is room are in shared memory, in words of the thread's
-// own, G groups of eight elements; where they are read for the last time, the next row's
-// are sent for. All else is read and computed again.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs that fit are in shared memory, each thread in its own words, G groups of
+// eight elements; the next row is prefetched where this one is read for the last time. All
+// other values are read and computed again.
 template <int T, int ROWS, int G>
 DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
-    const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they are there
+    const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
     {
@@ -395,7 +395,7 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -438,9 +438,9 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
 
 KERNEL_BLOCKS(layernorm_backward_rows1024_partly8, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_partly<1024, 1, 8>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
+// elements per thread.
 template <int T, int ROWS, int G>
 DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
@@ -493,7 +493,7 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -532,9 +532,9 @@ KERNEL_BLOCKS(layernorm_backward_rows16_registers1, 256, 4)(const layernorm_back
 KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8>(p); }
 KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
-// thread's own.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its
+// own words.
 template <int T, int ROWS>
 DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
@@ -582,7 +582,7 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -618,7 +618,7 @@ DEVICE void layernorm_backward_shared(const layernorm_backward_params& p) {
 
 KERNEL_BLOCKS(layernorm_backward_rows1024_shared, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_shared<1024, 1>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
 template <int T, int ROWS>
 DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
@@ -664,7 +664,7 @@ DEVICE void layernorm_backward_reread(const layernorm_backward_params& p) {
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = t3;
             if (t % 32 == 0) part[1 * parts + t / 32] = t13;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             t3 = threads_sum<parts>(part[0 * parts + t % parts]);
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
@@ -730,8 +730,8 @@ KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) 
     }
 }
 
-// Every column, eight a block: lanes are added up as neighbours, then what follows is
-// computed and stored.
+// Outputs per column, eight columns per block: adds up neighbouring lanes, then computes
+// and stores what follows from the sums.
 KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
     SHARED(float, part, 2 * 256 * 8);
     const u32 chunks = (u32)((p.lanes + 7) / 8);
@@ -750,7 +750,7 @@ KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
             UNROLL for (u32 j = 0; j < 8; j++) t20_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(1 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
             part[(1 * 256 + i) * 8 + x] = tree(t20_lane);
         }
-        BARRIER(); // all chunks are there
+        BARRIER(); // all chunks are written
         for (u32 d = 1; d < all; d *= 2) {
             for (u32 i = 2 * d * y; i < all; i += 64 * d) {
                 part[(0 * 256 + i) * 8 + x] = part[(0 * 256 + i) * 8 + x] + part[(0 * 256 + i + d) * 8 + x];
@@ -760,7 +760,7 @@ KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
         }
         const float t19 = part[0 * 256 * 8 + x];
         const float t20 = part[1 * 256 * 8 + x];
-        BARRIER(); // everybody has the sums, part may be written again
+        BARRIER(); // all threads have read the sums, part may be overwritten
         if (here && y == 0) {
             store_f16(p.dgamma + c, t19);
             store_f16(p.dbeta + c, t20);

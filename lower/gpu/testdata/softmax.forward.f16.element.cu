@@ -16,9 +16,9 @@ struct softmax_forward_params {
     u32 pad;
 };
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
+// elements per thread.
 template <int T, int ROWS, int G>
 DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -53,7 +53,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -93,7 +93,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -122,9 +122,9 @@ KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) 
 KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
 KERNEL_BLOCKS(softmax_forward_rows1024_registers2, 1024, 1)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
-// thread's own.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its
+// own words.
 template <int T, int ROWS>
 DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -155,7 +155,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -195,7 +195,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -217,7 +217,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
 
 KERNEL_BLOCKS(softmax_forward_rows1024_shared, 1024, 1)(const softmax_forward_params p) { softmax_forward_shared<1024, 1>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
 template <int T, int ROWS>
 DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
@@ -247,7 +247,7 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -285,7 +285,7 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }

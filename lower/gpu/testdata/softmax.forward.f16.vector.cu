@@ -16,16 +16,16 @@ struct softmax_forward_params {
     u32 pad;
 };
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs are in shared memory, in words of the thread's own, G groups of eight
-// elements; where they are read for the last time, the next row's are sent for. What is
-// computed and needed later is kept in registers.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
+// elements; the next row is prefetched where this one is read for the last time. Computed
+// values that later passes need are kept in registers.
 template <int T, int ROWS, int G>
 DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
-    const bool TAKE = G * 4 <= 0; // inputs go to registers as soon as they are there
+    const bool TAKE = G * 4 <= 0; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     {
         const i64 row = blockIdx.x;
@@ -76,7 +76,7 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -123,7 +123,7 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -148,16 +148,16 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
 KERNEL_BLOCKS(softmax_forward_rows1024_staged2, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 2>(p); }
 KERNEL_BLOCKS(softmax_forward_rows1024_staged4, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 4>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. Inputs for which there is room are in shared memory, in words of the thread's
-// own, G groups of eight elements; where they are read for the last time, the next row's
-// are sent for. All else is read and computed again.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Inputs that fit are in shared memory, each thread in its own words, G groups of
+// eight elements; the next row is prefetched where this one is read for the last time. All
+// other values are read and computed again.
 template <int T, int ROWS, int G>
 DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
-    const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they are there
+    const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     {
         const i64 row = blockIdx.x;
@@ -207,7 +207,7 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -248,7 +248,7 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -296,9 +296,9 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
 
 KERNEL_BLOCKS(softmax_forward_rows1024_partly8, 1024, 1)(const softmax_forward_params p) { softmax_forward_partly<1024, 1, 8>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in registers, G groups of eight elements a
-// thread.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
+// elements per thread.
 template <int T, int ROWS, int G>
 DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -334,7 +334,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -375,7 +375,7 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -404,9 +404,9 @@ KERNEL_BLOCKS(softmax_forward_rows32_registers8, 256, 2)(const softmax_forward_p
 KERNEL_BLOCKS(softmax_forward_rows128_registers4, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
 KERNEL_BLOCKS(softmax_forward_rows128_registers8, 128, 4)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
-// c / 8 mod T = t. What a later pass needs is kept in shared memory, in words of the
-// thread's own.
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
+// c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its
+// own words.
 template <int T, int ROWS>
 DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
@@ -436,7 +436,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -475,7 +475,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -496,7 +496,7 @@ DEVICE void softmax_forward_shared(const softmax_forward_params& p) {
 
 KERNEL_BLOCKS(softmax_forward_rows1024_shared, 1024, 1)(const softmax_forward_params p) { softmax_forward_shared<1024, 1>(p); }
 
-// Rows, T threads each, ROWS of them a block. Thread t owns the columns c with
+// Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Every pass reads the row.
 template <int T, int ROWS>
 DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
@@ -525,7 +525,7 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = max_1;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             max_1 = threads_max<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
@@ -562,7 +562,7 @@ DEVICE void softmax_forward_reread(const softmax_forward_params& p) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
             if (t % 32 == 0) part[0 * parts + t / 32] = sum_32;
-            BARRIER(); // all parts are there
+            BARRIER(); // all parts are written
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
