@@ -1,5 +1,10 @@
-// Rows of a table, copied by index, bit for bit. A thread copies the same columns of
-// ROWS rows, so that several loads are on their way at once.
+// embedding.forward/cuda.gather
+// out[q,d] = table[index[q],d]        a thread copies the same columns of ROWS rows: several loads in flight
+//
+// Operands  index (queries) i32; table (rows, cols) and out (queries, cols) in one format, rows strided
+// Numerics  none: patterns are copied; an index out of range gives +0
+// Schedule  256 threads per block, along columns as far as useful, then along queries; a thread has ROWS queries
+// Requires  operands and rows aligned to 16 bytes for ENTRY_VECTOR; ENTRY_ELEMENT accepts any
 
 struct Params {
     const i32* index;
@@ -10,9 +15,9 @@ struct Params {
     i64 queries, rows, cols;
 };
 
-const int ROWS = 4;
+const int ROWS = 4; // of a thread
 
-// What is written leaves caches first, so that rows of the table stay: some are read again.
+// Stores evict-first, so that rows of the table stay in the cache: some are read again.
 #if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
 DEVICE void write(uint4_aligned* at, uint4_aligned w) {
     asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
@@ -22,15 +27,15 @@ DEVICE void write(uint4_aligned* at, uint4_aligned w) { *at = w; }
 #endif
 DEVICE void write(Element* at, Element w) { *at = w; }
 
-// Columns in units of Word; the last ones, which do not fill a word, one by one.
+// Copies columns in units of Word, and the last ones that do not fill a word one by one.
 template <class Word>
 DEVICE void copy_rows(const Params& p) {
     const int PER_WORD = sizeof(Word) / sizeof(Element);
     i64 first = (i64)blockIdx.x * ROWS * blockDim.y + threadIdx.y;
     i64 step = blockDim.y * p.out_stride; // from one of a thread's rows to the next
     Element* to = p.out + first * p.out_stride;
-    i32 row[ROWS]; // negative for an index without a row
-    int left = 0;  // rows that there are
+    i32 row[ROWS]; // negative for an index out of range
+    int left = 0;  // rows inside out
     UNROLL for (int i = 0; i < ROWS; i++) {
         i64 q = first + (i64)i * blockDim.y;
         row[i] = -1;
@@ -39,7 +44,7 @@ DEVICE void copy_rows(const Params& p) {
         row[i] = p.index[q * p.index_stride];
         if (row[i] >= p.rows) row[i] = -1;
     }
-    if (IS_REFUSED(p.refused)) return; // asked now: on its way together with the indices
+    if (IS_REFUSED(p.refused)) return; // here, so that this load and those of the indices overlap
     i64 words = p.cols / PER_WORD;
     for (i64 c = threadIdx.x; c < words; c += blockDim.x) {
         Word w[ROWS];

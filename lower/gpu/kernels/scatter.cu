@@ -1,33 +1,38 @@
-// Sums of rows by index. The queries of each row are gathered by counting:
-//  1. clear sets all counters to zero;
-//  2. count counts the queries of each row, and numbers them as they come;
-//  3. allocate gives each row its place in the list of positions;
-//  4. place writes the positions of the queries there;
-//  5. order, where sums are not exact, sorts the positions of each row;
-//  6. sum adds and stores the rows whose index occurs at most CHUNK times; of all
-//     others it adds each chunk by itself;
-//  7. combine adds the chunks.
-// Blocks run in any order: the places of rows in the lists depend on it, sums do not.
+// embedding.backward/cuda.scatter
+// result[v,d] = sum over q with index[q] = v of in[q,d] (+ result[v,d])        a list of queries per row of the result
+//
+// Operands  index (queries) i32; in (queries, cols); result (rows, cols); rows strided
+// Numerics  f16: exact sum, one rounding. bf16, f32: chunks of CHUNK queries in ascending order, each from +0,
+//           then the chunks' sums in ascending order, from +0 or the old value
+// Schedule  1. clear     sets all counters to zero
+//           2. count     counts the queries of each row, and numbers them in order of arrival
+//           3. allocate  gives each row its range in the list of positions
+//           4. place     writes the positions of the queries there
+//           5. order     sorts the positions of each row, unless sums are exact
+//           6. sum       adds and stores the rows whose index occurs at most CHUNK times; of the others, adds each chunk
+//           7. combine   adds the chunks of those
+//           Blocks run in any order: the ranges of rows in the lists depend on it, sums do not.
+// Requires  queries < 2^31, rows < 2^31 - 1; operands and rows aligned to 16 bytes for ENTRY_SUM_VECTOR
 
-const int THREADS = 256;
-const int CHUNK = 64;
-const int GROUP = 4; // neighbouring rows that are listed one after another
+const int THREADS = 256; // per block of the kernels that make lists
+const int CHUNK = 64;    // queries; part of the definition of the sum
+const int GROUP = 4;     // neighbouring rows whose positions are contiguous
 
 struct Counters {
-    u64 frequent; // rows of more than CHUNK queries, and 2^32 times their chunks
+    u64 frequent; // low half: rows with more than CHUNK queries; high half: their chunks
     u32 listed;   // queries of all other rows
-    u32 large;    // rows of more than SORTED queries
+    u32 large;    // rows with more than SORTED queries
 };
 
 struct ListParams {
     const i32* index;
     Counters* counters;
     u32* counts;        // [rows], up to a multiple of GROUP
-    u32* first;         // likewise: where a row's positions begin, or the first of its chunks
-    u32* numbers;       // [queries]: of a query among those of its row
+    u32* first;         // [rows], likewise: the offset of a row's positions, or its first chunk
+    u32* numbers;       // [queries]: the number of a query among those of its row
     u32* positions;     // [queries] of infrequent rows, then [chunks][CHUNK]
     u32* ordered;       // the same, ascending within a row
-    u32* frequent_rows; // in no order
+    u32* frequent_rows; // in any order
     u32* large_rows;
     u32* chunk_rows; // [chunks]
     i64 index_stride;
@@ -47,12 +52,12 @@ struct SumParams {
     const u64* refused;
     i64 in_stride, result_stride, partial_stride;
     i64 queries, rows, cols;
-    i64 chunk_blocks; // the first blocks add chunks, the others rows
+    i64 chunk_blocks; // the first blocks add chunks, the others add rows
 };
 
 // ---- lists ----
 
-// The row of a query, or -1.
+// Returns the row of a query, or -1 if its index is out of range.
 DEVICE i64 row_of(const ListParams& p, i64 q) {
     i32 v = p.index[q * p.index_stride];
     return v >= 0 && v < p.rows ? v : -1;
@@ -71,23 +76,23 @@ KERNEL(ENTRY_COUNT, 256)(const ListParams p) {
     if (v >= 0) p.numbers[q] = ATOMIC_ADD(&p.counts[v], 1u);
 }
 
-// The sum of all earlier threads' values.
+// Returns the sum of the values of all lower-numbered threads (Hillis and Steele).
 DEVICE u32 scan_block(u32 value, u32* sums) {
     int t = threadIdx.x;
     sums[t] = value;
-    BARRIER();
+    BARRIER(); // all values are written
     for (int d = 1; d < THREADS; d *= 2) {
         u32 earlier = t >= d ? sums[t - d] : 0;
-        BARRIER();
+        BARRIER(); // all threads have read before any writes
         sums[t] += earlier;
-        BARRIER();
+        BARRIER(); // this level is complete
     }
     return sums[t] - value;
 }
 
-const u32 SORTED = 4096; // queries that a block sorts by comparing them
+const u32 SORTED = 4096; // queries that a block sorts by comparisons, in 16 KiB of shared memory
 
-// A block's infrequent rows lie one after another.
+// The positions of a block's infrequent rows are contiguous.
 KERNEL(ENTRY_ALLOCATE, 256)(const ListParams p) {
     SHARED(u32, sums, THREADS);
     SHARED(u32, begin, 1);
@@ -106,7 +111,7 @@ KERNEL(ENTRY_ALLOCATE, 256)(const ListParams p) {
     }
     u32 at = scan_block(sum, sums);
     if (threadIdx.x == THREADS - 1) begin[0] = ATOMIC_ADD(&p.counters->listed, at + sum);
-    BARRIER();
+    BARRIER(); // the last thread has written begin
     at += begin[0];
     if (row >= p.rows) return;
     UNROLL for (int i = 0; i < GROUP; i++) {
@@ -132,12 +137,12 @@ KERNEL(ENTRY_PLACE, 256)(const ListParams p) {
 
 #if !EXACT
 
-// Up to SORTED positions, by a bitonic network.
+// Sorts up to SORTED positions with a bitonic network.
 DEVICE void sort_by_comparing(const u32* from, u32* to, u32 n, u32* shared) {
     u32 size = 1;
     while (size < n) size *= 2;
     for (u32 i = threadIdx.x; i < size; i += THREADS) shared[i] = i < n ? from[i] : ~0u;
-    BARRIER();
+    BARRIER(); // all positions are in shared memory
     for (u32 run = 2; run <= size; run *= 2) {
         for (u32 d = run / 2; d > 0; d /= 2) {
             for (u32 i = threadIdx.x; i < size / 2; i += THREADS) {
@@ -147,35 +152,36 @@ DEVICE void sort_by_comparing(const u32* from, u32* to, u32 n, u32* shared) {
                 shared[low] = (a < b) == is_ascending ? a : b;
                 shared[high] = (a < b) == is_ascending ? b : a;
             }
-            BARRIER();
+            BARRIER(); // this step of the network is complete
         }
     }
     for (u32 i = threadIdx.x; i < n; i += THREADS) to[i] = shared[i];
-    BARRIER();
+    BARRIER(); // all threads have read shared, the next row may overwrite it
 }
 
-const u32 WINDOW = 32 * SORTED; // queries whose bits fit the same memory
+const u32 WINDOW = 32 * SORTED; // queries whose bits fit the same shared memory
 
+// Returns the number of ones in w.
 DEVICE u32 ones(u32 w) {
     w -= w >> 1 & 0x55555555u;
     w = (w & 0x33333333u) + (w >> 2 & 0x33333333u);
     return ((w + (w >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
-// Those of any number of positions that lie in a window: each becomes a bit.
+// Sorts those of n positions that are in a window: each sets its bit, then bits are read in order.
 DEVICE void sort_by_bits(const u32* from, u32* to, u32 n, u32 window, u32* bits, u32* sums) {
     const u32 OWN = SORTED / THREADS;
     u32 earlier = 0;
     for (u32 i = threadIdx.x; i < SORTED; i += THREADS) bits[i] = 0;
-    BARRIER();
+    BARRIER(); // all bits are clear
     for (u32 i = threadIdx.x; i < n; i += THREADS) {
         u32 q = from[i];
         if (q / WINDOW < window) earlier++;
         if (q / WINDOW == window) ATOMIC_ADD(&bits[q % WINDOW / 32], 1u << q % 32); // no position occurs twice
     }
-    scan_block(earlier, sums);
+    scan_block(earlier, sums); // its barriers also complete the bits
     u32 at = sums[THREADS - 1], sum = 0;
-    BARRIER();
+    BARRIER(); // all threads have read sums before the next scan overwrites it
     for (u32 i = 0; i < OWN; i++) sum += ones(bits[threadIdx.x * OWN + i]);
     at += scan_block(sum, sums);
     for (u32 i = 0; i < OWN; i++) {
@@ -183,10 +189,10 @@ DEVICE void sort_by_bits(const u32* from, u32* to, u32 n, u32 window, u32* bits,
         for (u32 q = window * WINDOW + (threadIdx.x * OWN + i) * 32; w != 0; w >>= 1, q++)
             if (w & 1u) to[at++] = q;
     }
-    BARRIER();
+    BARRIER(); // all threads have read bits, the next window may overwrite them
 }
 
-// The positions of an infrequent row are few: each is as far behind as others are less.
+// The positions of an infrequent row are few: the place of each is the number of smaller ones.
 KERNEL(ENTRY_ORDER, 256)(const ListParams p) {
     SHARED(u32, shared, SORTED);
     SHARED(u32, sums, THREADS);
@@ -221,7 +227,7 @@ KERNEL(ENTRY_ORDER, 256)(const ListParams p) {
 
 const int VECTOR = 16 / sizeof(Input); // columns of 16 bytes
 
-// N columns of a row as they are stored: one, or 16 bytes.
+// N columns of a row as they are stored: one column, or 16 bytes.
 template <int N>
 struct Stored {
     u32 w[4];
@@ -234,13 +240,13 @@ DEVICE Stored<N> load(const Input* at) {
     return Stored<N>{{a.x, a.y, a.z, a.w}};
 }
 
-// The pattern of column j, and above it what does not matter.
+// Returns the pattern of column j in the low bits; higher bits are unspecified.
 template <int N>
 DEVICE u32 pattern_at(const Stored<N>& s, int j) {
     return sizeof(Input) == 4 ? s.w[j] : s.w[j >> 1] >> 16 * (j & 1);
 }
 
-// One access of 16 bytes, which compilers else take apart.
+// Stores 16 bytes with one instruction, which compilers would otherwise split.
 DEVICE void store_vector(void* at, u32 x, u32 y, u32 z, u32 w) {
 #if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
@@ -249,7 +255,7 @@ DEVICE void store_vector(void* at, u32 x, u32 y, u32 z, u32 w) {
 #endif
 }
 
-// Words of N columns of the result.
+// Stores the words of N columns of the result.
 template <int N>
 DEVICE void store(Output* at, const u32* w) {
     if (N == 1) {
@@ -260,6 +266,7 @@ DEVICE void store(Output* at, const u32* w) {
         store_vector(at + i * (int)(4 / sizeof(Output)), w[i], w[i + 1], w[i + 2], w[i + 3]);
 }
 
+// Loads the patterns of N columns of the result.
 template <int N>
 DEVICE void load_result(const Output* at, u32* pattern) {
     if (N == 1) {
@@ -278,8 +285,8 @@ DEVICE void load_result(const Output* at, u32* pattern) {
 
 #if EXACT
 
-// binary16 values are integers in units of 2^-24, each below 2^40, so that a chunk's
-// sum fits 64 bits, and a sum of 2^32 values 128.
+// binary16 values are integers in units of 2^-24, each below 2^40: the sum of a chunk fits
+// 64 bits, and a sum of 2^32 values fits 128.
 enum { NOT_A_NUMBER = 1, PLUS_INFINITY = 2, MINUS_INFINITY = 4 };
 
 struct Sum {
@@ -320,7 +327,7 @@ DEVICE Wide minus(Wide a, Wide b) { return Wide{a.high - b.high - (a.low < b.low
 DEVICE bool is_zero(Wide a) { return (a.high | a.low) == 0; }
 DEVICE bool is_less(Wide a, Wide b) { return a.high < b.high || (a.high == b.high && a.low < b.low); }
 
-// n is below 128.
+// Shifts require n < 128.
 DEVICE Wide shifted_left(Wide a, int n) {
     if (n >= 64) return Wide{a.low << (n - 64), 0};
     return n == 0 ? a : Wide{a.high << n | a.low >> (64 - n), a.low << n};
@@ -331,7 +338,7 @@ DEVICE Wide shifted_right(Wide a, int n) {
     return n == 0 ? a : Wide{a.high >> n, a.low >> n | a.high << (64 - n)};
 }
 
-// What is shifted out leaves its trace in the last bit.
+// Sets the last bit if any bit that is shifted out was set (rounding to odd).
 DEVICE Wide shifted_right_odd(Wide a, int n) {
     if (n <= 0) return a;
     if (n >= 128) return Wide{0, is_zero(a) ? 0u : 1u};
@@ -357,8 +364,8 @@ DEVICE void add_sum(Total& t, const Sum& s) {
     t.special |= s.special;
 }
 
-// The pattern nearest to ±a·2^e: FRACTION stored bits, the last of the smallest worth
-// 2^LEAST. Zero is +0.
+// Returns the pattern nearest to ±a·2^e in a format with FRACTION stored bits whose smallest
+// subnormal is 2^LEAST. Zero is +0.
 template <int FRACTION, int LEAST>
 DEVICE u32 rounded(bool negative, Wide a, int e, u32 sign, u32 infinity) {
     if (is_zero(a)) return 0;
@@ -369,7 +376,7 @@ DEVICE u32 rounded(bool negative, Wide a, int e, u32 sign, u32 infinity) {
     if (drop <= 0) {
         units = (u32)shifted_left(a, -drop).low;
     } else {
-        // Two bits more than are kept: the next one, and whether anything follows.
+        // Two bits more than are kept: the next one, and whether any bit below it is set.
         u64 more = drop == 1 ? shifted_left(a, 1).low : shifted_right_odd(a, drop - 2).low;
         units = (u32)(more >> 2);
         u32 rest = (u32)more & 3u;
@@ -387,7 +394,7 @@ const u32 SIGN_PATTERN = 0x8000u, INFINITY_PATTERN = 0x7c00u, NAN_PATTERN = 0x7e
 const u32 SIGN_PATTERN = 0x80000000u, INFINITY_PATTERN = 0x7f800000u, NAN_PATTERN = 0x7fc00000u;
 #endif
 
-// The old value, a pattern of Output, is one more exact term; then the one rounding.
+// Adds the old value, a pattern of Output, as one more exact term, and rounds once.
 DEVICE u32 finished(Total t, u32 old) {
     bool negative = t.units.high >> 63 != 0;
     Wide a = negative ? minus(Wide{0, 0}, t.units) : t.units;
@@ -404,8 +411,8 @@ DEVICE u32 finished(Total t, u32 old) {
         if (is_zero(a)) {
             a = b, e = be, negative = b_negative;
         } else if (!is_zero(b)) {
-            // Both in units of 2^unit, so small that the larger term is whole. Of the smaller,
-            // what lies below leaves a trace: the sum has far more bits than are kept.
+            // Both in units of 2^unit, in which the larger term is an integer. The smaller one is
+            // rounded to odd: the sum has far more bits than are kept.
             int top_a = bit_length(a) + e, top_b = bit_length(b) + be;
             int unit = (top_a > top_b ? top_a : top_b) - 126;
             a = unit <= e ? shifted_left(a, e - unit) : shifted_right_odd(a, unit - e);
@@ -460,16 +467,16 @@ DEVICE double scaled_plus(double x, double scale, double sum) { return sum + x *
 
 #endif
 
-// Finite values are multiples of 2^-24 below 2^16. So are the sums of n of them, below
-// n·2^16, and all that come before: with n up to 2^13 they have 53 bits, and binary64
-// adds them without rounding. Chunks have 64, and the old value is one more.
+// Finite values are multiples of 2^-24 below 2^16, so sums of n of them are multiples of
+// 2^-24 below n·2^16. With n up to 2^13 they have at most 53 bits, and binary64 adds them
+// without rounding. Chunks have 64 terms, and the old value is one more.
 //
-// A pattern becomes a binary64 by moving its 15 bits so that the fields meet: exponents
-// then mean 2^1008 times less, in subnormals too, and the multiplication by it is exact.
+// A binary16 pattern is shifted into the fields of a binary64, which is then 2^1008 times
+// too small, for subnormals too; the multiplication by 2^1008 is exact.
 template <int N>
 struct Sums {
     double value[N];
-    u32 exponents; // bits 15 and 31 tell whether any exponent was the largest
+    u32 exponents; // bits 15 and 31 are set if any exponent was the largest
 
     DEVICE void clear() {
         UNROLL for (int j = 0; j < N; j++) value[j] = 0;
@@ -514,10 +521,10 @@ struct Sums {
         return true;
     }
 
-    // Rounded to binary16, as the high word of a binary64 that is 2^1008 times less: the
-    // pattern 10 bits to the left, exponents beyond the largest included. Adding
-    // 1.5·2^(e+42) leaves no bit below 2^(e-10), the last one of a result with the
-    // exponent e; subnormal ones have no such bit.
+    // Rounds to binary16, and returns the high word of a binary64 that is 2^1008 times
+    // smaller: the pattern shifted left by 10, with exponents beyond the largest. Adding
+    // 1.5·2^(e+42) clears all bits below 2^(e-10), the last bit of a result with exponent
+    // e; for subnormal results e is that of the smallest normal number.
     DEVICE static u32 narrowed(double s) {
         u32 e = (u32)(bits_of_double(s) >> 32) & 0x7ff00000u;
         if (e < (1023u - 14u) << 20) e = (1023u - 14u) << 20;
@@ -530,15 +537,15 @@ struct Sums {
         return rest < 0x7c00u << 10 ? rest : 0x7c00u << 10;
     }
 
-    // Two patterns in a word.
+    // Returns two patterns in a word.
     DEVICE static u32 narrowed_pair(double a, double b) {
         u32 low = narrowed(a), high = narrowed(b);
         u32 signs = (low >> 16 | (high & 0xffff0000u)) & 0x80008000u;
         return signs | (below_infinity(low) >> 10) | below_infinity(high) << 6;
     }
 
-    // The sum of a and b, rounded to odd: of the two neighbours of an inexact sum, the
-    // odd one. Rounding it to binary32 gives what rounding the sum itself does.
+    // Returns a + b rounded to odd: an inexact sum becomes its neighbour with an odd last bit.
+    // Rounding that to binary32 gives the same as rounding the exact sum.
     DEVICE static double plus_odd(double a, double b) {
         double sum = a + b, of_b = sum - a;
         double error = (a - (sum - of_b)) + (b - of_b);
@@ -555,7 +562,7 @@ struct Sums {
     }
 };
 
-// A chunk's sum, or what is special of it in the last bits of a NaN.
+// A chunk's sum is stored as a binary64, or as this NaN with the special flags in its last bits.
 const u64 SPECIAL = (u64)0x7ff8 << 48;
 
 DEVICE Sum sum_of(const SumParams& p, const u32* positions, u32 n, i64 column) {
@@ -564,7 +571,7 @@ DEVICE Sum sum_of(const SumParams& p, const u32* positions, u32 n, i64 column) {
     return sum;
 }
 
-// Again, column by column, with values that are not finite.
+// Sum a row or chunk again, column by column, with values that are not finite.
 DEVICE void finish_special(const SumParams& p, Output* at, const u32* positions, u32 n, i64 column, int columns) {
     for (int j = 0; j < columns; j++) {
         Total total = empty_total();
@@ -589,7 +596,7 @@ DEVICE void add_partial(Total& t, Partial b) {
 
 #else
 
-// A chunk is added in ascending order from +0, and the chunks to the old value.
+// Terms of a chunk are added in ascending order from +0, and the chunks to the old value.
 template <int N>
 struct Sums {
     float value[N];
@@ -635,9 +642,9 @@ DEVICE void finish(Output* at, const Total& t) { *at = OUTPUT_OF(NARROW_OUTPUT(t
 
 // ---- adding ----
 
-const int AHEAD = EXACT && ACCUMULATE && OUTPUT_IS_F16 ? 3 : 4; // rows on their way at once, as far as registers allow
+const int AHEAD = EXACT && ACCUMULATE && OUTPUT_IS_F16 ? 3 : 4; // rows in flight, as many as registers allow
 
-// Rows of the list from t on are on their way, positions one step further.
+// Prefetches rows of the list, and positions one step further ahead.
 template <int N>
 struct Reader {
     const u32* list;
@@ -682,7 +689,7 @@ DEVICE void sum_chunks(const SumParams& p, u32 column) {
 
 DEVICE Output* result_at(const SumParams& p, u32 row, u32 column) { return p.result + row * p.result_stride + column; }
 
-// The list runs over GROUP rows, so that short ones are on their way together.
+// The list covers GROUP rows, so that the loads of short rows overlap.
 template <int N>
 DEVICE void sum_rows(const SumParams& p, u32 column) {
     u32 first_row = ((blockIdx.x - (u32)p.chunk_blocks) * blockDim.y + threadIdx.y) * GROUP;
@@ -691,10 +698,10 @@ DEVICE void sum_rows(const SumParams& p, u32 column) {
     uint4_aligned firsts = *reinterpret_cast<const uint4_aligned*>(p.first + first_row);
     const u32 count[GROUP] = {counts.x, counts.y, counts.z, counts.w}, first[GROUP] = {firsts.x, firsts.y, firsts.z, firsts.w};
     u32 begin = 0, n = 0;
-    u64 waiting = 0; // sixteen bits for each row: which it is, and its count below
+    u64 waiting = 0; // 16 bits per row: its number, and in the low byte its count
     UNROLL for (int i = GROUP - 1; i >= 0; i--) {
         if (count[i] == 0) {
-            const u32 zeros[N] = {}; // more words than are stored
+            const u32 zeros[N] = {}; // at least as many words as are stored
             if (!ACCUMULATE && first_row + i < p.rows) store<N>(result_at(p, first_row + i, column), zeros);
         } else if (count[i] <= CHUNK) {
             waiting = waiting << 16 | (u32)i << 8 | count[i];
@@ -739,7 +746,7 @@ KERNEL(ENTRY_SUM_ELEMENT, 256)(const SumParams p) { sum<1>(p); }
 
 KERNEL(ENTRY_COMBINE, 256)(const SumParams p) {
     if (IS_REFUSED(p.refused)) return;
-    const u32 BATCH = 16; // chunks on their way at once
+    const u32 BATCH = 16; // chunks in flight
     u32 frequent = (u32)p.counters->frequent;
     for (u32 l = blockIdx.x; l < frequent; l += gridDim.x) {
         u32 row = p.frequent_rows[l];

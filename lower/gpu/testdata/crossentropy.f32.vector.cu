@@ -24,15 +24,19 @@ struct crossentropy_params {
     u32 pad;
 };
 
-// The checking pass: the first index without a row, before the operation runs. Each
-// operand of indices has a word, which begins as ones: the position of the first bad
-// index in its upper half, the value there in its lower.
+// the checking pass of cuda.gather, cuda.scatter and cuda.rowwise
+// found = min over i of (i << 32 | index[i]) where index[i] is out of range        one launch per index operand
+//
+// Operands  index (count) i32, strided; found, a word per index operand, all ones before the launch
+// Numerics  none: the smallest word has the first out-of-range position, whatever the order of threads
+// Schedule  256 threads per block, a grid-stride loop over positions; a thread stops at its first find
+// Requires  count at most 2^32
 
 struct crossentropy_check_params {
     const i32* index;
     u64* found;
     i64 stride, count, bound;
-    i32 except, has_except; // one more value that is allowed
+    i32 except, has_except; // one value that is in range besides 0 to bound-1
 };
 
 KERNEL(crossentropy_check, 256)(const crossentropy_check_params p) {
@@ -40,12 +44,12 @@ KERNEL(crossentropy_check, 256)(const crossentropy_check_params p) {
         i32 v = p.index[i * p.stride];
         if ((v >= 0 && v < p.bound) || (p.has_except && v == p.except)) continue;
         ATOMIC_MIN(p.found, (u64)i << 32 | (u32)v);
-        return; // the thread's other positions come later
+        return; // the thread's other positions are larger
     }
 }
 
-// Whether the call was refused: then nothing is written. Without a checking pass there
-// are no words.
+// Reports whether the call is refused, so that nothing may be written. found is null
+// without a checking pass.
 DEVICE bool crossentropy_is_refused(const u64* found) {
     if (found == nullptr) return false;
     for (int i = 0; i < 1; i++)
