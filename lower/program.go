@@ -9,6 +9,8 @@
 // widths and masks belong to the backends: lower/cpu turns programs into vector
 // instructions, lower/gpu into the source of kernels.
 //
+// A [Call] is what all kernels compute with, those of other kinds of definition too.
+//
 // Start at [NewProgram] and [Program.String].
 package lower
 
