@@ -27,6 +27,18 @@ func (o *Operand) Matrix(sizes map[string]int) (rows, cols int) {
 	return rows, sizes[o.Dims[len(o.Dims)-1]]
 }
 
+// NewArray returns a zeroed array of the operand's size, with its batch axes.
+func (o *Operand) NewArray(d num.DType, sizes map[string]int) num.Array {
+	rows, cols := o.Matrix(sizes)
+	a := num.NewArray(d, rows, cols)
+	n := rows * cols
+	for _, letter := range o.BatchDims() {
+		n /= sizes[letter]
+		a.Batch.Append(sizes[letter], n)
+	}
+	return a
+}
+
 // SizeOf returns the size that a dimension stands for: a letter's, or one more where it
 // reads G+1.
 func SizeOf(dim string, sizes map[string]int) int {
