@@ -22,18 +22,18 @@ type Products struct {
 // Walk says where an operand's matrix for a product begins.
 type Walk struct {
 	Count int
-	Steps [num.MaxBatchAxes]Step // the first Count of them
+	Axes  [num.MaxBatchAxes]WalkAxis // the first Count of them
 }
 
-// Step is one of an operand's batch axes: product i has index i/Divisor mod Size of it.
-type Step struct{ Divisor, Size, Stride int }
+// WalkAxis is one of an operand's batch axes: product i has index i/Divisor mod Size of it.
+type WalkAxis struct{ Divisor, Size, Stride int }
 
 // Offset returns the first element of the matrix for product i, in elements.
 func (w *Walk) Offset(i int) int {
 	at := 0
 	for k := range w.Count {
-		s := &w.Steps[k]
-		at += i / s.Divisor % s.Size * s.Stride
+		x := &w.Axes[k]
+		at += i / x.Divisor % x.Size * x.Stride
 	}
 	return at
 }
@@ -91,7 +91,7 @@ func (p *Products) axis(d *def.Definition, operands [3]*num.Array, walks [3]*Wal
 		divisor := p.Count
 		for k := end - 1; k >= first; k-- {
 			x := &a.Batch.Axes[k]
-			walks[i].Steps[walks[i].Count] = Step{divisor, x.Size, x.Stride}
+			walks[i].Axes[walks[i].Count] = WalkAxis{divisor, x.Size, x.Stride}
 			walks[i].Count++
 			divisor *= x.Size
 		}

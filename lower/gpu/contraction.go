@@ -152,19 +152,19 @@ func (k *contraction) launches(p *Plan, c *lower.Call, limits Limits) error {
 // walk writes where the matrices of an operand begin; axes that it does not have are of
 // size 1.
 func (p *Plan) walk(w *lower.Walk) {
-	step := func(i int) lower.Step {
+	axis := func(i int) lower.WalkAxis {
 		if i < w.Count {
-			return w.Steps[i]
+			return w.Axes[i]
 		}
-		return lower.Step{Divisor: 1, Size: 1}
+		return lower.WalkAxis{Divisor: 1, Size: 1}
 	}
-	for i := range w.Steps {
-		p.ints(step(i).Divisor)
+	for i := range w.Axes {
+		p.ints(axis(i).Divisor)
 	}
-	for i := range w.Steps {
-		p.ints(step(i).Size)
+	for i := range w.Axes {
+		p.ints(axis(i).Size)
 	}
-	for i := range w.Steps {
-		p.ints(step(i).Stride)
+	for i := range w.Axes {
+		p.ints(axis(i).Stride)
 	}
 }
