@@ -55,6 +55,14 @@ func (a *Array) Matrix(i int) Array {
 	return m
 }
 
+// RowIn returns the number of row r within its matrix.
+func (a *Array) RowIn(r int) int {
+	if a.Batch.Count == 0 {
+		return r
+	}
+	return r % (a.Rows / a.Matrices())
+}
+
 // Index returns the position of an element, counted in elements from the first.
 func (a *Array) Index(r, c int) int {
 	if a.Batch.Count == 0 {
