@@ -106,8 +106,7 @@ func NewRun(operation *op.Operation, data op.Data, dtype num.DType) (*Run, bool)
 	}
 	run := &Run{Operation: operation, Data: data, DType: dtype}
 	for i, o := range d.Operands {
-		rows, cols := o.Matrix(data.Sizes)
-		a := num.NewArray(dtypes[i], rows, cols)
+		a := o.NewArray(dtypes[i], data.Sizes)
 		if o.IsIn {
 			fill(a, o, data, gen.New(fmt.Sprintf("%s/%s/%v/%s", operation.Name, data.Name, dtype, o.Name)))
 		}
@@ -126,7 +125,7 @@ func fill(a num.Array, o def.Operand, data op.Data, g *gen.Generator) {
 			if o.IsIndex {
 				a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
 			} else {
-				a.Set(r, c, element(g, r, c))
+				a.Set(r, c, element(g, a.RowIn(r), c))
 			}
 		}
 	}

@@ -66,8 +66,8 @@ type Operand struct {
 	IsIn   bool
 	IsOut  bool
 
-	IsIndex bool   // int32, each below Bound unless it equals the parameter Except
-	Bound   string // the letter of the size that limits an index
+	IsIndex bool   // int32, each below Bound unless it equals the parameter Except; or the offsets of groups
+	Bound   string // the letter of the size that limits an index, or that offsets divide
 	Except  string // parameter naming one more index that is allowed, or ""
 }
 

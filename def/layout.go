@@ -3,30 +3,61 @@ package def
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"tokitai/num"
 )
 
-// Matrix is the size of an operand, folded into the matrix that a definition sees:
-// a value per column is one row, a value per row one column.
+// Matrix returns the size of an operand, folded into the matrix that a definition sees:
+// a value per column is one row, a value per row one column. The rows of a stack of
+// matrices are counted through.
 func (o *Operand) Matrix(sizes map[string]int) (rows, cols int) {
 	switch {
 	case len(o.Dims) == 0:
 		return 1, 1
-	case len(o.Dims) == 2:
-		return sizes[o.Dims[0]], sizes[o.Dims[1]]
-	case o.Extent == PerColumn:
-		return 1, sizes[o.Dims[0]]
+	case len(o.Dims) == 1 && o.Extent == PerColumn:
+		return 1, SizeOf(o.Dims[0], sizes)
+	case len(o.Dims) == 1:
+		return SizeOf(o.Dims[0], sizes), 1
 	}
-	return sizes[o.Dims[0]], 1
+	rows = 1
+	for _, dim := range o.Dims[:len(o.Dims)-1] {
+		rows *= sizes[dim]
+	}
+	return rows, sizes[o.Dims[len(o.Dims)-1]]
 }
+
+// NewArray returns a zeroed array of the operand's size, with its batch axes.
+func (o *Operand) NewArray(d num.DType, sizes map[string]int) num.Array {
+	rows, cols := o.Matrix(sizes)
+	a := num.NewArray(d, rows, cols)
+	n := rows * cols
+	for _, letter := range o.BatchDims() {
+		n /= sizes[letter]
+		a.Batch.Append(sizes[letter], n)
+	}
+	return a
+}
+
+// SizeOf returns the size that a dimension stands for: a letter's, or one more where it
+// reads G+1.
+func SizeOf(dim string, sizes map[string]int) int {
+	if letter, isMore := strings.CutSuffix(dim, "+1"); isMore {
+		return sizes[letter] + 1
+	}
+	return sizes[dim]
+}
+
+// BatchDims returns the letters of an operand's batch axes and groups: of a contraction
+// those before its last two, otherwise none.
+func (o *Operand) BatchDims() []string { return o.Dims[:max(0, len(o.Dims)-2)] }
 
 // Sizes returns the letters of a definition's sizes, in the order of the operands.
 func (d *Definition) Sizes() []string {
 	var letters []string
 	for i := range d.Operands {
 		for _, l := range d.Operands[i].Dims {
-			if !slices.Contains(letters, l) {
+			if !slices.Contains(letters, l) && d.Operands[i].Name != d.Offsets {
 				letters = append(letters, l)
 			}
 		}

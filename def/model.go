@@ -1,22 +1,121 @@
 package def
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+	"strconv"
 
-// Model says how the steps of a contraction's sum round. The zero Model is the
-// chain of fused multiply-adds: acc = fma(a_k, b_k, acc), k ascending. A Model
-// with L > 0 is a tensor core: steps of L exact products, aligned with the
-// accumulator at the largest exponent, truncated to F fractional bits, summed
-// exactly and truncated to binary32.
+	"tokitai/num"
+)
+
+// Model is the accumulation rule of a contraction: how the products of one element are
+// added up, to the bit. A lowering declares it; the reference computes it.
+//
+//	fma             acc = fma(a_k, b_k, acc), k ascending, from the old result or +0
+//	mma(L,F)        steps of L products on a tensor core, as num.MMA describes them
+//	panels(m,P)     the sum is cut into P panels, each a sum of model m (below)
+//
+// A sum of K products in P panels, P a power of two, has panels of
+//
+//	S = K/P, rounded up, and then up to a multiple of 64
+//
+// products: panel i covers k from i·S up to (i+1)·S, so that the last ones may be short
+// or empty. Each panel is a sum of the inner model from +0, in binary32. The panels' sums
+// are added as neighbours in a binary tree, s[i] = s[2i] + s[2i+1], where an empty panel
+// adds nothing; an old result is added last. The panels can be computed by different
+// cores, blocks or machines, and the bits stay the same.
+//
+// The zero Model is fma. Models are comparable; each has one value.
 type Model struct {
-	L, F int
+	L, F int // of a tensor core's steps; 0 for fma
+	P    int // the number of panels; 0 without
 }
 
 // FMAChain is the model that every device offers.
 var FMAChain = Model{}
 
+// MMA returns the model of a tensor core that adds l products at a time and keeps f
+// fractional bits.
+func MMA(l, f int) Model { return Model{L: l, F: f} }
+
+// Panels returns the model that divides the sum into p panels of the inner model.
+func Panels(inner Model, p int) Model {
+	inner.P = p
+	return inner
+}
+
+// PanelUnit divides the number of products in every panel but the last.
+const PanelUnit = 64
+
+// maxPanels keeps a tree of panel sums small.
+const maxPanels = 1 << 16
+
+// String returns the model's name: fma, mma(16,25), panels(fma,8).
 func (m Model) String() string {
+	if m.P != 0 {
+		return fmt.Sprintf("panels(%s,%d)", m.Inner(), m.P)
+	}
 	if m == FMAChain {
 		return "fma"
 	}
 	return fmt.Sprintf("mma(%d,%d)", m.L, m.F)
+}
+
+var (
+	panelsForm = regexp.MustCompile(`^panels\((.+),([0-9]+)\)$`)
+	mmaForm    = regexp.MustCompile(`^mma\(([0-9]+),([0-9]+)\)$`)
+)
+
+// ParseModel is the inverse of [Model.String].
+func ParseModel(s string) (Model, error) {
+	var m Model
+	inner := s
+	if part := panelsForm.FindStringSubmatch(s); part != nil {
+		inner = part[1]
+		m.P, _ = strconv.Atoi(part[2])
+	}
+	if part := mmaForm.FindStringSubmatch(inner); part != nil {
+		m.L, _ = strconv.Atoi(part[1])
+		m.F, _ = strconv.Atoi(part[2])
+	}
+	if m.String() != s { // also where a number is out of range or written in another way
+		return Model{}, fmt.Errorf("model %q, want fma, mma(L,F) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
+	}
+	return m, m.Check()
+}
+
+// Check returns an error for a model that has no meaning.
+func (m Model) Check() error {
+	switch {
+	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
+		return fmt.Errorf("model %s has %d panels, want a power of two up to %d", m, m.P, maxPanels)
+	case m.Inner() != FMAChain && (m.L < 1 || m.L > 32 || m.F < 1 || m.F > 32):
+		return fmt.Errorf("model %s has steps of %d products and %d fractional bits, want 1 to 32 of each", m, m.L, m.F)
+	}
+	return nil
+}
+
+// Takes returns an error if the model has no meaning, or does not multiply factors that
+// are stored in d: a tensor core's multiply f16 and bf16.
+func (m Model) Takes(d num.DType) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if m.Inner() != FMAChain && d != num.F16 && d != num.BF16 {
+		return fmt.Errorf("model %s takes f16 or bf16, got %s", m, d)
+	}
+	return nil
+}
+
+// Inner returns the model of a panel, or m itself where there are no panels.
+func (m Model) Inner() Model { return Model{L: m.L, F: m.F} }
+
+// PanelDepth returns how many products a panel of a sum of k has; the last ones may have
+// fewer. Without panels it returns k.
+func (m Model) PanelDepth(k int) int {
+	if m.P == 0 {
+		return k
+	}
+	s := (k + m.P - 1) / m.P
+	return (s + PanelUnit - 1) / PanelUnit * PanelUnit
 }

@@ -51,7 +51,7 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 		},
 	}
 	if f.Groups.Offsets != "" {
-		d.Operands = append(d.Operands, Operand{Name: f.Groups.Offsets, Dims: []string{f.Groups.Number + "+1"}, DTypes: Only(indexDType), IsIn: true, IsIndex: true})
+		d.Operands = append(d.Operands, Operand{Name: f.Groups.Offsets, Dims: []string{f.Groups.Number + "+1"}, DTypes: Only(indexDType), IsIn: true, IsIndex: true, Bound: f.Groups.Of})
 	}
 	if err := d.checkAxes(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -128,8 +128,7 @@ func (d *Definition) checkGroups(k, m string) error {
 
 var sizeForm = regexp.MustCompile(`^[A-Z]$`)
 
-// HasAxes reports whether a contraction has batch axes or groups. The language has them;
-// nothing computes them.
+// HasAxes reports whether a contraction has batch axes or groups.
 func (d *Definition) HasAxes() bool {
 	return d.Kind == KindContraction && (d.Offsets != "" || len(d.Operands[2].Dims) > 2)
 }

@@ -52,9 +52,6 @@ type Compiler interface {
 // Lowerings returns the lowerings of a backend that a call of d may name, preferred ones
 // first.
 func Lowerings(b Backend, d *def.Definition) []*Lowering {
-	if d.HasAxes() { // no backend computes them
-		return nil
-	}
 	preferred := b.Preferred(d.Kind)
 	return append(preferred[:len(preferred):len(preferred)], b.OnDemand()...)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -52,10 +53,16 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	l.Params = append(l.Params[:0], params...)
-	if s.badIndex == Reject && (s.caller == nil || s.checkOnly) && l.Operands[0].Data != nil {
+	if rejectsIndices(d, s) && (s.caller == nil || s.checkOnly) && l.Operands[0].Data != nil {
 		return checkIndices(d, l, tensors)
 	}
 	return nil
+}
+
+// rejectsIndices reports whether a call is refused for a bad index. Offsets that are out
+// of order leave nothing to skip.
+func rejectsIndices(d *def.Definition, s *settings) bool {
+	return s.badIndex == Reject || d.Offsets != ""
 }
 
 // CheckParams returns an error if the definition does not allow the parameters, given in
@@ -108,8 +115,8 @@ func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	}
 	for i := range d.Operands {
 		o, t := &d.Operands[i], tensors[i]
-		if len(o.Dims) == 2 && t.Rank() < 2 {
-			return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprintf("[%s %s]", o.Dims[0], o.Dims[1]))
+		if len(o.Dims) >= 2 && t.Rank() < len(o.Dims) {
+			return bad(d, o.Name, fmt.Sprintf("has shape %v", t.Shape()), fmt.Sprint(o.Dims))
 		}
 		for k, letter := range o.Dims {
 			want, like := sizeOf(d, tensors, letter)
@@ -121,19 +128,31 @@ func checkShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 	return nil
 }
 
-// dimension returns the k-th size of an operand, with leading dimensions folded.
+// dimension returns the k-th size of an operand. Leading dimensions that have no letter
+// are folded into the first.
 func dimension(o *def.Operand, t *tensor.Tensor, k int) int {
-	switch {
-	case len(o.Dims) == 1:
+	if len(o.Dims) == 1 {
 		return t.Len()
-	case k == 0:
-		return t.Rows()
 	}
-	return t.Cols()
+	shape := t.Shape()
+	first := len(shape) - len(o.Dims) // of those with a letter
+	if k > 0 {
+		return shape[first+k]
+	}
+	n := 1
+	for _, size := range shape[:first+1] {
+		n *= size
+	}
+	return n
 }
 
-// sizeOf returns the size that a letter stands for, from the first operand that has it.
+// sizeOf returns the size that a letter stands for, and the operand that it is read from:
+// the first that has it.
 func sizeOf(d *def.Definition, tensors []*tensor.Tensor, letter string) (size int, like string) {
+	if group, isMore := strings.CutSuffix(letter, "+1"); isMore {
+		size, like = sizeOf(d, tensors, group)
+		return size + 1, like
+	}
 	for i := range d.Operands {
 		for k, l := range d.Operands[i].Dims {
 			if l == letter {
@@ -186,7 +205,14 @@ func checkRowwiseShapes(d *def.Definition, tensors []*tensor.Tensor) error {
 // the struct field by field: copying it as a whole costs more than all the rest.
 func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) error {
 	o.DType, o.Rows, o.Cols, o.Stride, o.Pointer = t.DType(), t.Rows(), t.Cols(), t.RowStride(), t.Pointer()
-	o.Data = nil
+	o.Data, o.Batch.Count = nil, 0
+	if len(d.Operands[i].Dims) > 2 {
+		if err := setBatch(o, d, i, t); err != nil {
+			return err
+		}
+	} else if !t.Folds() {
+		return bad(d, d.Operands[i].Name, fmt.Sprintf("has shape %v with strides %v", t.Shape(), t.Strides()), "rows at one distance from each other, as a copy has them")
+	}
 	if o.Pointer == 0 {
 		a, _ := t.Array()
 		o.Data = a.Data
@@ -202,13 +228,55 @@ func setOperand(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) er
 	return nil
 }
 
+// setBatch gives an operand its batch axes: one for each letter, and for the first as many
+// as its leading dimensions have different strides.
+func setBatch(o *lower.Operand, d *def.Definition, i int, t *tensor.Tensor) error {
+	shape, strides := t.Shape(), t.Strides()
+	n := len(shape) - 2
+	letters := len(d.Operands[i].Dims) - 2
+	size, stride := 1, 0 // of the axis that is being merged, inside out
+	fits := true
+	var axes num.Batch
+	for k := n - 1; k >= 0; k-- {
+		switch own := n-1-k < letters-1; { // a letter of its own, or a part of the first
+		case own:
+			fits = axes.Append(shape[k], strides[k]) && fits
+		case shape[k] == 1:
+		case size == 1:
+			size, stride = shape[k], strides[k]
+		case strides[k] == size*stride:
+			size *= shape[k]
+		default:
+			fits = axes.Append(size, stride) && fits
+			size, stride = shape[k], strides[k]
+		}
+	}
+	if fits = axes.Append(size, stride) && fits; !fits {
+		return bad(d, d.Operands[i].Name, fmt.Sprintf("has shape %v with strides %v", shape, strides), fmt.Sprintf("at most %d batch axes that do not fold", num.MaxBatchAxes))
+	}
+	for k := range axes.Count { // outermost first
+		o.Batch.Axes[k] = axes.Axes[axes.Count-1-k]
+	}
+	o.Batch.Count = axes.Count
+	if o.Stride = strides[n]; shape[n] == 1 {
+		o.Stride = o.Cols
+	}
+	if o.Stride < o.Cols {
+		return bad(d, d.Operands[i].Name, fmt.Sprintf("has shape %v with strides %v", shape, strides), "matrices whose rows do not share memory")
+	}
+	return nil
+}
+
 // checkOverlap returns an error if an output shares memory with another operand, unless it
-// is exactly an input that it may replace.
+// is exactly an input that it may replace, or if its own elements share memory.
 func checkOverlap(d *def.Definition, tensors []*tensor.Tensor) error {
 	for i := range d.Operands {
 		out := &d.Operands[i]
 		if !out.IsOut {
 			continue
+		}
+		if tensors[i].IsBroadcast() {
+			return bad(d, out.Name, fmt.Sprintf("repeats elements: shape %v, strides %v", tensors[i].Shape(), tensors[i].Strides()), "memory of its own for every element")
 		}
 		for k := range d.Operands {
 			in := &d.Operands[k]
@@ -254,8 +322,16 @@ func checkIndices(d *def.Definition, l *Launch, tensors []*tensor.Tensor) error 
 		if hasExcept {
 			except = int32(l.Params[d.Param(o.Except)])
 		}
+		last := int32(0)
 		for r := range a.Rows {
 			v := a.Int(r, 0)
+			if o.Name == d.Offsets {
+				if (r > 0 || v == 0) && v >= last && (r < a.Rows-1 || int(v) == bound) {
+					last = v
+					continue
+				}
+				return NewIndexError(d, i, r, v, bound, 0)
+			}
 			if v >= 0 && int(v) < bound || hasExcept && v == except {
 				continue
 			}

@@ -58,6 +58,7 @@ type IndexError struct {
 	Value    int32
 	Bound    int
 	Except   string // one more allowed value, in words, or ""
+	IsOffset bool   // it is one of the offsets of groups, which ascend from 0 to Bound
 }
 
 // NewIndexError returns the error of a call whose operand, by its number, has a bad index
@@ -65,7 +66,7 @@ type IndexError struct {
 // operand that has one.
 func NewIndexError(d *def.Definition, operand, position int, value int32, bound int, except int32) *IndexError {
 	o := &d.Operands[operand]
-	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound}
+	err := &IndexError{Op: d.Name, Operand: o.Name, Position: position, Value: value, Bound: bound, IsOffset: o.Name == d.Offsets}
 	if o.Except != "" {
 		err.Except = fmt.Sprintf(" or %d (%s)", except, o.Except)
 	}
@@ -76,5 +77,8 @@ func NewIndexError(d *def.Definition, operand, position int, value int32, bound 
 func (e *IndexError) Is(target error) bool { return target == tensor.ErrBadArgument }
 
 func (e *IndexError) Error() string {
+	if e.IsOffset {
+		return fmt.Sprintf("%s: %s[%d] is %d, want offsets that ascend from 0 to %d", e.Op, e.Operand, e.Position, e.Value, e.Bound)
+	}
 	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"tokitai/def"
@@ -136,8 +137,6 @@ func checkCall(q *Queue, d *def.Definition, call string) error {
 		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is nil"}
 	case d.Text() == "":
 		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
-	case d.HasAxes():
-		return &tensor.BadArgument{Op: d.Name, Operand: "definition", Got: "has batch axes or groups", Want: "a product of two matrices: no lowering computes others"}
 	case q == nil:
 		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
 	case q.device == nil || q.closed == nil:
@@ -185,7 +184,7 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		*s.chosen = p.lowering
 	}
 	var checker IndexChecker
-	if s.badIndex == Reject && l.Operands[0].Data == nil { // the host cannot address the indices
+	if rejectsIndices(d, s) && l.Operands[0].Data == nil { // the host cannot address the indices
 		checker, _ = p.kernel.(IndexChecker)
 		if checker == nil || s.checkOnly || len(s.observers) > 0 { // or an answer is wanted now
 			if err := checkIndices(d, l, tensors); err != nil {
@@ -295,12 +294,15 @@ func bindSizes(d *def.Definition, o *def.Operand, t *tensor.Tensor, sizes map[st
 			sizes[letter] = n
 		}
 	}
-	switch len(o.Dims) {
-	case 2:
-		set(o.Dims[0], t.Rows())
-		set(o.Dims[1], t.Cols())
-	case 1:
-		set(o.Dims[0], t.Len())
+	if group, isMore := strings.CutSuffix(strings.Join(o.Dims, ","), "+1"); isMore {
+		set(group, t.Len()-1)
+		return
+	}
+	if t.Rank() < len(o.Dims) && len(o.Dims) > 1 {
+		return // and the call refuses it
+	}
+	for k, letter := range o.Dims {
+		set(letter, dimension(o, t, k))
 	}
 }
 

@@ -385,7 +385,15 @@ func (k *core) checkFrame(c *child, r *request) error {
 // place decides where the process finds an operand.
 func (k *core) place(ctx context.Context, c *child, r *request, operation string, o *def.Operand, t *tensor.Tensor) (protocol.Tensor, error) {
 	placed := protocol.Tensor{DType: t.DType(), Shape: t.Shape()}
-	if b := k.own(t); b != nil {
+	b := k.own(t)
+	if b != nil && !t.Folds() { // a message describes strides of rows alone
+		if b.extent.isNone() {
+			return placed, &tensor.BadArgument{Op: operation, Operand: o.Name, Got: fmt.Sprintf("has shape %v with strides %v", t.Shape(), t.Strides()),
+				Want: "rows at one distance from each other, as a copy has them, in the memory of a process"}
+		}
+		b = nil // so that it is copied
+	}
+	if b != nil {
 		if !b.use() {
 			return placed, &device.ArgumentError{Op: operation, Operand: o.Name, Got: "is closed", Cause: device.ErrClosed}
 		}
@@ -464,12 +472,11 @@ func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
 		raw, err := t.Bytes()
 		return append(b, raw...), err
 	}
-	size := a.DType.Size()
-	if a.Stride == a.Cols {
-		return append(b, a.Data[:a.Rows*a.Cols*size]...), nil
+	if t.IsContiguous() {
+		return append(b, a.Data[:a.Rows*a.Cols*a.DType.Size()]...), nil
 	}
 	for row := range a.Rows {
-		b = append(b, a.Data[row*a.Stride*size:][:a.Cols*size]...)
+		b = append(b, a.Row(row)...)
 	}
 	return b, nil
 }

@@ -36,14 +36,16 @@ type Call struct {
 	Rows, Cols int
 }
 
-// Size returns the size that a letter stands for: that of the first matrix that has it.
+// Size returns the size that a letter stands for: that of the first operand with such
+// rows or columns. Batch axes have letters that it does not find.
 func (c *Call) Size(d *def.Definition, letter string) int {
 	for i := range d.Operands {
-		if o := &d.Operands[i]; len(o.Dims) == 2 {
+		dims := d.Operands[i].Dims
+		if n := len(dims) - 2; n >= 0 {
 			switch letter {
-			case o.Dims[0]:
-				return c.Operands[i].Rows
-			case o.Dims[1]:
+			case dims[n]:
+				return c.Operands[i].Rows / c.Operands[i].Matrices()
+			case dims[n+1]:
 				return c.Operands[i].Cols
 			}
 		}

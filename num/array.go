@@ -10,12 +10,14 @@ import (
 // and truth read and write Arrays; they know no tensors and no devices.
 //
 // A value per column is an Array of one row; a value per row is an Array of one
-// column.
+// column. An Array with batch axes is a stack of matrices of equal size, whose rows
+// are counted through: Rows is the number of rows of all matrices together.
 type Array struct {
 	DType      DType
 	Rows, Cols int
-	Stride     int // elements from one row to the next; at least Cols
+	Stride     int // elements from one row of a matrix to the next; at least Cols
 	Data       []byte
+	Batch      Batch
 }
 
 // NewArray returns a zeroed contiguous array.
@@ -41,9 +43,57 @@ func IndexArray(values ...int32) Array {
 	return a
 }
 
+// Matrices returns the number of matrices: 1 without batch axes.
+func (a *Array) Matrices() int { return a.Batch.Len() }
+
+// Matrix returns matrix i of a stack, in the same memory. Matrices are counted with the
+// last batch axis fastest.
+func (a *Array) Matrix(i int) Array {
+	m := *a
+	m.Rows, m.Batch = a.Rows/a.Matrices(), Batch{}
+	m.Data = a.Data[a.Batch.Offset(i)*a.DType.Size():]
+	return m
+}
+
+// RowIn returns the number of row r within its matrix.
+func (a *Array) RowIn(r int) int {
+	if a.Batch.Count == 0 {
+		return r
+	}
+	return r % (a.Rows / a.Matrices())
+}
+
+// Index returns the position of an element, counted in elements from the first.
+func (a *Array) Index(r, c int) int {
+	if a.Batch.Count == 0 {
+		return r*a.Stride + c
+	}
+	rows := a.Rows / a.Matrices()
+	return a.Batch.Offset(r/rows) + r%rows*a.Stride + c
+}
+
+// Row returns the stored elements of row r.
+func (a *Array) Row(r int) []byte {
+	size := a.DType.Size()
+	return a.Data[a.Index(r, 0)*size:][:a.Cols*size]
+}
+
+// Span returns the number of elements from the first to the end of the last one, gaps
+// included.
+func (a *Array) Span() int {
+	if a.Rows == 0 {
+		return 0
+	}
+	last := (a.Rows/a.Matrices() - 1) * a.Stride
+	for _, x := range a.Batch.Axes[:a.Batch.Count] {
+		last += (x.Size - 1) * x.Stride
+	}
+	return last + a.Cols
+}
+
 // Bits returns the bit pattern of one element.
-func (a Array) Bits(r, c int) uint32 {
-	i := r*a.Stride + c
+func (a *Array) Bits(r, c int) uint32 {
+	i := a.Index(r, c)
 	if a.DType.Size() == 2 {
 		return uint32(binary.LittleEndian.Uint16(a.Data[2*i:]))
 	}
@@ -51,8 +101,8 @@ func (a Array) Bits(r, c int) uint32 {
 }
 
 // SetBits sets the bit pattern of one element.
-func (a Array) SetBits(r, c int, bits uint32) {
-	i := r*a.Stride + c
+func (a *Array) SetBits(r, c int, bits uint32) {
+	i := a.Index(r, c)
 	if a.DType.Size() == 2 {
 		binary.LittleEndian.PutUint16(a.Data[2*i:], uint16(bits))
 		return
@@ -61,17 +111,19 @@ func (a Array) SetBits(r, c int, bits uint32) {
 }
 
 // At returns the value of one element, exactly.
-func (a Array) At(r, c int) float32 { return Widen(a.DType, a.Bits(r, c)) }
+func (a *Array) At(r, c int) float32 { return Widen(a.DType, a.Bits(r, c)) }
 
 // Int returns the value of one element of an I32 array.
-func (a Array) Int(r, c int) int32 { return int32(a.Bits(r, c)) }
+func (a *Array) Int(r, c int) int32 { return int32(a.Bits(r, c)) }
 
 // Set stores v with one rounding to nearest even.
-func (a Array) Set(r, c int, v float32) { a.SetBits(r, c, Narrow(a.DType, v)) }
+func (a *Array) Set(r, c int, v float32) { a.SetBits(r, c, Narrow(a.DType, v)) }
 
-// Clone returns a contiguous copy.
+// Clone returns a contiguous copy with the same batch axes. What is broadcast is copied
+// out.
 func (a Array) Clone() Array {
 	b := NewArray(a.DType, a.Rows, a.Cols)
+	b.Batch = a.Batch.contiguous(a.Rows / a.Matrices() * a.Cols)
 	for r := range a.Rows {
 		for c := range a.Cols {
 			b.SetBits(r, c, a.Bits(r, c))

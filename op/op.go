@@ -73,7 +73,8 @@ type Data struct {
 	Values map[string]Element
 }
 
-// Element is the value at a place.
+// Element returns the value at a place: a row and a column of a matrix, one of many where
+// an operand has batch axes.
 type Element func(g *gen.Generator, r, c int) float32
 
 // Values are parameters as they were given. Reading one that is malformed or

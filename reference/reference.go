@@ -4,7 +4,7 @@
 // It is written to be read, not to be fast: one node after another, one row
 // after another, every value kept. It shares no code with anything that lowers
 // definitions, and knows neither tensors nor devices. Start at [Run]; rowwise.go
-// interprets expressions, table.go the other three kinds of definition.
+// interprets expressions, contraction.go products, table.go gathers and scatter-adds.
 package reference
 
 import (
@@ -15,17 +15,17 @@ import (
 	"tokitai/num"
 )
 
-// Options are what a call gives besides its operands.
+// Options holds what a call gives besides its operands.
 type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Model  def.Model // contractions only
 
-	// Context ends a run early, with its error and outputs partly written. It is looked
-	// at before every row; nil never ends.
+	// Context ends a run early, with its error and outputs partly written. It is checked
+	// before every row; nil never ends.
 	Context context.Context
 }
 
-// err is the context's error.
+// err returns the context's error.
 func (o *Options) err() error {
 	if o.Context == nil {
 		return nil
@@ -35,16 +35,14 @@ func (o *Options) err() error {
 
 // Run computes d on its operands, in the order of Definition.Operands, and writes
 // the results to its outputs. An output may be the same memory as an input if it
-// is the same array. An index without a row gives zeros and contributes nothing.
+// is the same array. An out-of-range index gives zeros and contributes nothing; offsets
+// of groups that do not ascend are an error.
 func Run(d *def.Definition, operands []num.Array, o Options) error {
 	if len(operands) != len(d.Operands) {
 		return fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
 	}
 	if len(o.Params) != len(d.Params) {
 		return fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
-	}
-	if d.HasAxes() {
-		return fmt.Errorf("%s: products with batch axes or groups have no interpreter", d.Name)
 	}
 	switch d.Kind {
 	case def.KindRowwise:

@@ -8,57 +8,6 @@ import (
 	"tokitai/num/exact"
 )
 
-// runContraction computes every element of the result on its own: the products in
-// ascending order of the summed index, each step rounded as the model says.
-func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
-	model := o.Model
-	left, right, result := operands[0], operands[1], operands[2]
-	leftAt := func(r, k int) uint32 { return left.Bits(r, k) }
-	rightAt := func(k, c int) uint32 { return right.Bits(k, c) }
-	leftRows, length, rightRows, rightCols := left.Rows, left.Cols, right.Rows, right.Cols
-	if d.TransposeLeft {
-		leftAt = func(r, k int) uint32 { return left.Bits(k, r) }
-		leftRows, length = length, leftRows
-	}
-	if d.TransposeRight {
-		rightAt = func(k, c int) uint32 { return right.Bits(c, k) }
-		rightRows, rightCols = rightCols, rightRows
-	}
-	if rightRows != length || result.Rows != leftRows || result.Cols != rightCols {
-		return fmt.Errorf("%s: sizes do not fit: %d×%d times %d×%d into %d×%d", d.Name, leftRows, length, rightRows, rightCols, result.Rows, result.Cols)
-	}
-	if model != def.FMAChain && left.DType == num.F32 {
-		return fmt.Errorf("%s: model %s takes f16 or bf16, got %s", d.Name, model, left.DType)
-	}
-	a, b := make([]uint32, length), make([]uint32, length)
-	for r := range result.Rows {
-		if err := o.err(); err != nil {
-			return err
-		}
-		for k := range a {
-			a[k] = leftAt(r, k)
-		}
-		for c := range result.Cols {
-			for k := range b {
-				b[k] = rightAt(k, c)
-			}
-			acc := float32(0)
-			if d.Accumulate {
-				acc = result.At(r, c)
-			}
-			if model == def.FMAChain {
-				for k := range a {
-					acc = num.FMA(num.Widen(left.DType, a[k]), num.Widen(right.DType, b[k]), acc)
-				}
-			} else {
-				acc = num.MMA(model).Dot(left.DType, a, b, acc)
-			}
-			result.Set(r, c, acc)
-		}
-	}
-	return nil
-}
-
 // runGather copies rows, bit for bit.
 func runGather(d *def.Definition, operands []num.Array) error {
 	index, table, out := operands[0], operands[1], operands[2]

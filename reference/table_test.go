@@ -80,7 +80,7 @@ func TestContractionModels(t *testing.T) {
 		t.Errorf("model fma: got 0x%08x, want 0x%08x", got, want)
 	}
 	core := def.Model{L: 16, F: 25}
-	if got, want := run(core), math.Float32bits(num.MMA(core).Dot(num.F16, x, y, 0)); got != want {
+	if got, want := run(core), math.Float32bits(num.MMA{L: core.L, F: core.F}.Dot(num.F16, x, y, 0)); got != want {
 		t.Errorf("model %s: got 0x%08x, want 0x%08x", core, got, want)
 	}
 	if run(core) == run(def.FMAChain) {

@@ -6,6 +6,11 @@
 // distance between rows. So a block of columns of a larger matrix is a tensor
 // too. A tensor of rank 1 is one row; of rank 0, one element.
 //
+// The last dimension is contiguous; the others may have any strides: Permute reorders
+// them, and Expand repeats them. If the rows of such a view are not all the same distance
+// apart, it cannot be used as one matrix: its RowStride is 0, and operations on matrices
+// refuse it. Products with batch axes take it.
+//
 // The package knows how and where values are stored, and whether two tensors
 // share memory. It knows no operation, and its only arithmetic is to round values
 // when they are stored. tensor/file reads and writes files.
@@ -32,18 +37,24 @@ import (
 // No method panics on a nil or closed tensor: those that return an error return
 // a BadArgument, and the accessors of a nil tensor return zero values.
 type Tensor struct {
-	buffer device.Buffer
-	host   device.HostBuffer // the buffer again where the host can address it, else nil
-	at     uint64            // the buffer's device address, 0 if the host can address the buffer
-	dtype  num.DType
-	shape  []int
-	rows   int
-	cols   int
-	stride int   // elements from one row to the next; cols if rows is 1
-	offset int64 // bytes from the buffer's start
-	isView bool  // the buffer belongs to another tensor
-	closed atomic.Bool
+	buffer  device.Buffer
+	host    device.HostBuffer // the buffer again where the host can address it, else nil
+	at      uint64            // the buffer's device address, 0 if the host can address the buffer
+	dtype   num.DType
+	shape   []int
+	strides []int // elements, like shape; the last is 1, one of size 1 may be anything
+	rows    int
+	cols    int
+	stride  int        // elements from one row to the next; cols where rows is 1; 0 if they do not fold
+	lead    []num.Axis // all dimensions but the last, merged where they fold
+	offset  int64      // bytes from the buffer's start
+	isView  bool       // the buffer belongs to another tensor
+	closed  atomic.Bool
 }
+
+// maxLead is the largest number of leading axes that a tensor may have once those that
+// fold are merged: the batch axes of a num.Array, and its rows.
+const maxLead = num.MaxBatchAxes + 1
 
 // New returns a tensor of zeros. All sizes must be at least 1; an empty shape
 // makes a scalar.
@@ -67,7 +78,7 @@ func allocate(op string, dev device.Device, d num.DType, elems int, shape []int)
 	}
 	t := &Tensor{dtype: d}
 	t.setBuffer(buffer)
-	t.setShape(elems, shape)
+	t.setShape(shape)
 	return t, nil
 }
 
@@ -105,14 +116,50 @@ func countElements(op string, d num.DType, shape []int) (int, error) {
 }
 
 // setShape sets t's shape to a copy of shape, contiguous.
-func (t *Tensor) setShape(elems int, shape []int) {
-	t.shape = slices.Clone(shape)
-	t.cols = 1
-	if len(shape) > 0 {
-		t.cols = shape[len(shape)-1]
+func (t *Tensor) setShape(shape []int) { t.setRows(shape, 0) }
+
+// setRows sets t's shape to a copy of shape, with the given row stride; 0 stands for
+// contiguous rows.
+func (t *Tensor) setRows(shape []int, stride int) {
+	strides := make([]int, len(shape))
+	next := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		strides[i] = next
+		next *= shape[i]
+		if i == len(shape)-1 && stride > 0 {
+			next = stride
+		}
 	}
-	t.rows = elems / t.cols
-	t.stride = t.cols
+	t.setStrides(slices.Clone(shape), strides)
+}
+
+// setStrides sets t's shape and strides, and what follows from them.
+func (t *Tensor) setStrides(shape, strides []int) {
+	t.shape, t.strides, t.lead = shape, strides, nil
+	t.rows, t.cols = 1, 1
+	last := len(shape) - 1
+	if last >= 0 {
+		t.cols = shape[last]
+	}
+	for i := range max(last, 0) {
+		t.rows *= shape[i]
+		if shape[i] == 1 {
+			continue
+		}
+		if n := len(t.lead); n > 0 && t.lead[n-1].Stride == shape[i]*strides[i] {
+			t.lead[n-1] = num.Axis{Size: t.lead[n-1].Size * shape[i], Stride: strides[i]}
+		} else {
+			t.lead = append(t.lead, num.Axis{Size: shape[i], Stride: strides[i]})
+		}
+	}
+	switch {
+	case len(t.lead) == 0:
+		t.stride = t.cols
+	case len(t.lead) == 1 && t.lead[0].Stride >= t.cols:
+		t.stride = t.lead[0].Stride
+	default:
+		t.stride = 0
+	}
 }
 
 // Close frees the memory, unless t is a view. Views of a closed tensor are closed
@@ -159,8 +206,28 @@ func (t *Tensor) Cols() int {
 	return t.cols
 }
 
-// RowStride returns the number of elements from the start of one row to the next:
-// at least Cols, and exactly Cols if there is only one row.
+// Strides returns the number of elements from one index of each dimension to the next,
+// outermost first: 0 where Expand repeats a dimension. It is the tensor's own slice: read
+// only.
+func (t *Tensor) Strides() []int {
+	if t == nil {
+		return nil
+	}
+	return t.strides
+}
+
+// Folds reports whether the tensor can be seen as one matrix of strided rows.
+func (t *Tensor) Folds() bool { return t != nil && t.stride > 0 }
+
+// IsBroadcast reports whether elements share memory, as those of an expanded dimension
+// do. Such a tensor is read only.
+func (t *Tensor) IsBroadcast() bool {
+	return t != nil && slices.ContainsFunc(t.lead, func(a num.Axis) bool { return a.Stride == 0 })
+}
+
+// RowStride is the number of elements from the start of one row to the next: at
+// least Cols, Cols itself where there is one row only, and 0 where the tensor does not
+// fold into a matrix.
 func (t *Tensor) RowStride() int {
 	if t == nil {
 		return 0
@@ -221,7 +288,10 @@ func (t *Tensor) String() string {
 		return "empty tensor"
 	}
 	text := fmt.Sprintf("%v %v on %s", t.dtype, t.shape, t.Device().Name())
-	if !t.IsContiguous() {
+	switch {
+	case !t.Folds():
+		text += fmt.Sprintf(", strides %v", t.strides)
+	case !t.IsContiguous():
 		text += fmt.Sprintf(", row stride %d", t.stride)
 	}
 	if t.isClosed() {
@@ -230,15 +300,26 @@ func (t *Tensor) String() string {
 	return text
 }
 
-// Array returns the tensor as a num.Array. Its data is the tensor's memory, not a
-// copy, valid while t is reachable and open. It returns false if the host cannot
-// address that memory, or if t is nil or closed.
+// Array returns the tensor as a num.Array, with batch axes if it does not fold. Its data
+// is the tensor's memory, not a copy, valid while t is reachable and open. It returns false
+// if the host cannot address that memory, or if t is nil or closed.
 func (t *Tensor) Array() (num.Array, bool) {
 	memory := t.memory()
 	if memory == nil {
 		return num.Array{}, false
 	}
-	return num.Array{DType: t.dtype, Rows: t.rows, Cols: t.cols, Stride: t.stride, Data: memory}, true
+	a := num.Array{DType: t.dtype, Rows: t.rows, Cols: t.cols, Stride: t.stride, Data: memory}
+	if !t.Folds() {
+		inner := len(t.lead) - 1
+		a.Stride = t.lead[inner].Stride
+		if a.Stride < t.cols { // of matrices of one row
+			inner, a.Stride = len(t.lead), t.cols
+		}
+		for _, axis := range t.lead[:inner] {
+			a.Batch.Append(axis.Size, axis.Stride) // there is room: checked
+		}
+	}
+	return a, true
 }
 
 // memory returns the memory from the first element to the last, gaps included, or
@@ -256,7 +337,39 @@ func (t *Tensor) memory() []byte {
 
 // span returns the number of bytes from the first element to the end of the last.
 func (t *Tensor) span() int64 {
-	return (int64(t.rows-1)*int64(t.stride) + int64(t.cols)) * int64(t.dtype.Size())
+	return spanOf(t.lead, int64(t.cols)) * int64(t.dtype.Size())
+}
+
+// spanOf returns how far the elements reach of axes over runs of width elements.
+func spanOf(axes []num.Axis, width int64) int64 {
+	for i := range axes {
+		width += int64(axes[i].Size-1) * int64(axes[i].Stride)
+	}
+	return width
+}
+
+// rowOffset returns where row r begins, in elements from the first.
+func (t *Tensor) rowOffset(r int) int { return offsetOf(t.lead, r) }
+
+// offsetOf returns the place of index i of axes that are counted through, the last
+// fastest.
+func offsetOf(axes []num.Axis, i int) int {
+	at := 0
+	for k := len(axes) - 1; k >= 0; k-- {
+		at += i % axes[k].Size * axes[k].Stride
+		i /= axes[k].Size
+	}
+	return at
+}
+
+// runs returns the stretches of memory without gaps: width elements for each index of
+// the axes.
+func (t *Tensor) runs() (axes []num.Axis, width int) {
+	axes, width = t.lead, t.cols
+	if n := len(axes); n > 0 && axes[n-1].Stride == width {
+		axes, width = axes[:n-1], width*axes[n-1].Size
+	}
+	return axes, width
 }
 
 // isClosed reports whether t is closed. The zero Tensor counts as closed.

@@ -140,6 +140,9 @@ func (t *Tensor) setBytes(op string, raw []byte) error {
 	if err := Check(op, "tensor", t); err != nil {
 		return err
 	}
+	if err := t.checkWritable(op); err != nil {
+		return err
+	}
 	if err := checkCount(op, "bytes", len(raw), t.Len()*t.dtype.Size(), t.dtype, t.shape); err != nil {
 		return err
 	}
@@ -199,6 +202,15 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return raw, nil
 }
 
+// checkWritable refuses to write a tensor whose elements share memory.
+func (t *Tensor) checkWritable(op string) error {
+	if t.IsBroadcast() {
+		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("repeats elements: shape %v, strides %v", t.shape, t.strides),
+			Want: "memory of its own for every element"}
+	}
+	return nil
+}
+
 // read returns the elements without gaps: the tensor's memory if possible, else a
 // copy.
 func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
@@ -217,13 +229,11 @@ func (t *Tensor) read(op string, want valueKind) ([]byte, error) {
 // eachRun calls move for each contiguous run of elements with the corresponding
 // part of raw, which holds all elements without gaps.
 func (t *Tensor) eachRun(op string, raw []byte, move func(offset int64, part []byte) error) error {
-	size := int64(t.dtype.Size())
-	runs, width, stride := 1, int64(t.Len())*size, int64(0)
-	if !t.IsContiguous() {
-		runs, width, stride = t.rows, int64(t.cols)*size, int64(t.stride)*size
-	}
-	for i := range int64(runs) {
-		if err := move(t.offset+i*stride, raw[i*width:(i+1)*width]); err != nil {
+	size := t.dtype.Size()
+	axes, elems := t.runs()
+	width := elems * size
+	for i := range t.Len() / elems {
+		if err := move(t.offset+int64(offsetOf(axes, i))*int64(size), raw[i*width:(i+1)*width]); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 	}
@@ -239,6 +249,9 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 		return err
 	}
 	if err := Check(op, "source", src); err != nil {
+		return err
+	}
+	if err := t.checkWritable(op); err != nil {
 		return err
 	}
 	if src.dtype != t.dtype {
@@ -258,7 +271,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 	if from, to := src.memory(), t.memory(); from != nil && to != nil {
 		size := t.dtype.Size()
 		for r := range t.rows {
-			copy(to[r*t.stride*size:][:t.cols*size], from[r*src.stride*size:])
+			copy(to[t.rowOffset(r)*size:][:t.cols*size], from[src.rowOffset(r)*size:])
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -25,6 +26,15 @@ type Layout struct {
 	Offset    int // elements between the guard and the first element
 	Gap       int // elements between one row of a matrix and the next
 	ColumnGap int // elements between the values of an operand that has one for each row
+
+	// Order is the order in memory, outermost first, of an operand's batch axes, by number,
+	// and of its rows, which have the number after the last axis. Nil stands for that of the
+	// operand: matrix after matrix.
+	Order []int
+
+	// IsRepeated says of each batch axis of an input whether all its indices are the same
+	// memory; nil for none.
+	IsRepeated []bool
 }
 
 // poisons are patterns that no kernel is expected to write: NaNs with an unusual payload,
@@ -45,24 +55,67 @@ func Poisons(d num.DType) [2]uint32 { return poisons[d] }
 type block struct {
 	array  num.Array // the operand, a view of memory
 	memory []byte
-	start  int // of the first element in memory, in bytes
+	start  int   // of the first element in memory, in bytes
+	step   int   // elements of a row with its gap
+	length int   // elements of all rows in memory with their gaps
+	order  []int // of a stack, as in Layout
 }
 
-func newBlock(o *def.Operand, dtype num.DType, rows, cols int, l Layout) *block {
-	stride := cols
+// newBlock lays out an operand of rows×cols; those of a stack are in matrices, whose
+// number along each batch axis is given.
+func newBlock(o *def.Operand, dtype num.DType, rows, cols int, batch []int, l Layout) *block {
+	step := cols
 	switch {
 	case rows == 1:
 	case len(o.Dims) > 1:
-		stride += l.Gap
+		step += l.Gap
 	default:
-		stride += l.ColumnGap
+		step += l.ColumnGap
 	}
-	return &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride}, start: GuardBytes + l.Offset*dtype.Size()}
+	b := &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: step}, start: GuardBytes + l.Offset*dtype.Size(), step: step, length: rows * step}
+	if len(batch) > 0 {
+		b.stack(batch, l)
+	}
+	return b
+}
+
+// stack gives the operand its batch axes.
+func (b *block) stack(batch []int, l Layout) {
+	sizes := append(slices.Clone(batch), b.array.Rows)
+	for _, n := range batch {
+		sizes[len(batch)] /= n
+	}
+	if b.order = l.Order; b.order == nil {
+		for i := range sizes {
+			b.order = append(b.order, i)
+		}
+	}
+	strides, next := make([]int, len(sizes)), b.step
+	for _, i := range slices.Backward(b.order) {
+		if i < len(l.IsRepeated) && l.IsRepeated[i] {
+			continue
+		}
+		strides[i] = next
+		next *= sizes[i]
+	}
+	b.array.Stride, b.length = strides[len(batch)], next
+	for i, n := range batch {
+		b.array.Batch.Append(n, strides[i])
+	}
+}
+
+// batchOf returns the sizes of an operand's batch axes.
+func batchOf(o *def.Operand, sizes map[string]int) []int {
+	var batch []int
+	for _, letter := range o.BatchDims() {
+		batch = append(batch, sizes[letter])
+	}
+	return batch
 }
 
 // in returns a block of the same layout in the given memory.
 func (b *block) in(memory []byte) *block {
-	c := &block{array: b.array, memory: memory, start: b.start}
+	c := &block{array: b.array, memory: memory, start: b.start, step: b.step, length: b.length, order: b.order}
 	end := c.start + spanBytes(b.array)
 	c.array.Data = memory[c.start:end:end]
 	return c
@@ -74,22 +127,23 @@ func (b *block) guarded() *block { return b.in(bytes.Repeat([]byte{GuardByte}, b
 // bytes returns how much memory the block takes, or an error if that cannot be counted.
 func (b *block) bytes() (int64, error) {
 	a := b.array
-	high, low := bits.Mul64(uint64(a.Rows), uint64(a.Stride))
+	high, low := bits.Mul64(uint64(a.Rows), uint64(b.step))
 	if limit := uint64(math.MaxInt-b.start-GuardBytes) / uint64(a.DType.Size()); high != 0 || low > limit {
-		return 0, fmt.Errorf("has %d rows, %d elements apart, want at most %d elements of %v", a.Rows, a.Stride, limit, a.DType)
+		return 0, fmt.Errorf("has %d rows, %d elements apart, want at most %d elements of %v", a.Rows, b.step, limit, a.DType)
 	}
 	return int64(b.end()) + GuardBytes, nil
 }
 
 // end returns where the gap after the last row ends in memory, in bytes.
-func (b *block) end() int { return b.start + b.array.Rows*b.array.Stride*b.array.DType.Size() }
+func (b *block) end() int { return b.start + b.length*b.array.DType.Size() }
 
 // gap returns the memory between row r and the next. What has no guards ends with the
 // last element.
 func (b *block) gap(r int) []byte {
 	size := b.array.DType.Size()
-	from := b.start + (r*b.array.Stride+b.array.Cols)*size
-	to := b.start + (r+1)*b.array.Stride*size
+	at := b.array.Index(r, 0)
+	from := b.start + (at+b.array.Cols)*size
+	to := b.start + (at+b.step)*size
 	return b.memory[min(from, len(b.memory)):min(to, len(b.memory))]
 }
 
@@ -118,15 +172,9 @@ const (
 // isLike reports whether two blocks have the same layout.
 func (b *block) isLike(c *block) bool {
 	x, y := b.array, c.array
-	return x.DType == y.DType && x.Rows == y.Rows && x.Cols == y.Cols && x.Stride == y.Stride && b.start == c.start && len(b.memory) == len(c.memory)
+	return x.DType == y.DType && x.Rows == y.Rows && x.Cols == y.Cols && x.Stride == y.Stride && x.Batch == y.Batch && b.step == c.step && b.start == c.start && len(b.memory) == len(c.memory)
 }
 
 // spanBytes returns the number of bytes from an array's first element to the end of its
 // last.
-func spanBytes(a num.Array) int { return ((a.Rows-1)*a.Stride + a.Cols) * a.DType.Size() }
-
-// rowBytes returns the elements of one row as they are stored.
-func rowBytes(a num.Array, r int) []byte {
-	size := a.DType.Size()
-	return a.Data[r*a.Stride*size:][:a.Cols*size]
-}
+func spanBytes(a num.Array) int { return a.Span() * a.DType.Size() }

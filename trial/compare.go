@@ -55,7 +55,7 @@ func (r Rule) Difference(name string, got, want num.Array) *Difference {
 			name, got.DType, got.Rows, got.Cols, want.DType, want.Rows, want.Cols)}
 	}
 	for row := range got.Rows {
-		if bytes.Equal(rowBytes(got, row), rowBytes(want, row)) {
+		if bytes.Equal(got.Row(row), want.Row(row)) {
 			continue
 		}
 		for c := range got.Cols {

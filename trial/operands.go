@@ -37,7 +37,7 @@ func New(d *def.Definition, dtypes []num.DType, sizes map[string]int, layout fun
 func (x *Operands) Add(dtype num.DType, sizes map[string]int, l Layout) num.Array {
 	o := &x.Definition.Operands[len(x.blocks)]
 	rows, cols := o.Matrix(sizes)
-	b := newBlock(o, dtype, rows, cols, l).guarded()
+	b := newBlock(o, dtype, rows, cols, batchOf(o, sizes), l).guarded()
 	x.add(b)
 	return b.array
 }
@@ -53,7 +53,11 @@ func layoutOf(layout func(int) Layout, operand int) Layout {
 func CopyOf(d *def.Definition, arrays []num.Array, layout func(operand int) Layout) *Operands {
 	x := &Operands{Definition: d}
 	for i, a := range arrays {
-		b := newBlock(&d.Operands[i], a.DType, a.Rows, a.Cols, layoutOf(layout, i)).guarded()
+		var batch []int
+		for _, x := range a.Batch.Axes[:a.Batch.Count] {
+			batch = append(batch, x.Size)
+		}
+		b := newBlock(&d.Operands[i], a.DType, a.Rows, a.Cols, batch, layoutOf(layout, i)).guarded()
 		Copy(b.array, a)
 		x.add(b)
 	}
@@ -65,7 +69,11 @@ func CopyOf(d *def.Definition, arrays []num.Array, layout func(operand int) Layo
 func Wrap(d *def.Definition, arrays []num.Array) *Operands {
 	x := &Operands{Definition: d}
 	for _, a := range arrays {
-		x.add(&block{array: a, memory: a.Data[:spanBytes(a)]})
+		step := a.Stride
+		if a.Batch.Count > 0 {
+			step = a.Cols // what is between the rows of a stack may be other rows
+		}
+		x.add(&block{array: a, memory: a.Data[:spanBytes(a)], step: step, length: a.Span()})
 	}
 	return x
 }
@@ -87,8 +95,7 @@ func (x *Operands) Arrays() []num.Array {
 func (x *Operands) Copies() []num.Array {
 	arrays := x.Arrays()
 	for i, a := range arrays {
-		arrays[i] = num.NewArray(a.DType, a.Rows, a.Cols)
-		Copy(arrays[i], a)
+		arrays[i] = a.Clone()
 	}
 	return arrays
 }
@@ -186,7 +193,7 @@ func (x *Operands) Breach(before *Operands) *Breach {
 			if !bytes.Equal(b.gap(r), was.gap(r)) {
 				return &Breach{i, between + o.Name}
 			}
-			if !mayWrite && !bytes.Equal(rowBytes(b.array, r), rowBytes(was.array, r)) {
+			if !mayWrite && !bytes.Equal(b.array.Row(r), was.array.Row(r)) {
 				return &Breach{i, toInput + o.Name}
 			}
 		}
@@ -208,7 +215,8 @@ const MostUnwritten = 1 << 16
 func (x *Operands) Unwritten(before *Operands, among []Place) []Place {
 	var list []Place
 	hold := func(p Place) {
-		if len(list) < MostUnwritten && x.Array(p.Operand).Bits(p.Row, p.Col) == before.Array(p.Operand).Bits(p.Row, p.Col) {
+		now, then := x.Array(p.Operand), before.Array(p.Operand)
+		if len(list) < MostUnwritten && now.Bits(p.Row, p.Col) == then.Bits(p.Row, p.Col) {
 			list = append(list, p)
 		}
 	}

@@ -24,7 +24,7 @@ type Placed struct {
 func (x *Operands) Place(dev device.Device) (*Placed, error) {
 	p := &Placed{d: x.Definition, places: slices.Clone(x.places)}
 	for _, b := range x.blocks {
-		p.blocks = append(p.blocks, &block{array: b.array, start: b.start})
+		p.blocks = append(p.blocks, &block{array: b.array, start: b.start, step: b.step, length: b.length, order: b.order})
 		p.blocks[len(p.blocks)-1].array.Data = nil
 	}
 	if err := p.allocate(dev); err != nil {
@@ -43,7 +43,7 @@ func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes ma
 	for i := range d.Operands {
 		rows, cols := d.Operands[i].Matrix(sizes)
 		p.places = append(p.places, i)
-		p.blocks = append(p.blocks, newBlock(&d.Operands[i], dtypes[i], rows, cols, layoutOf(layout, i)))
+		p.blocks = append(p.blocks, newBlock(&d.Operands[i], dtypes[i], rows, cols, batchOf(&d.Operands[i], sizes), layoutOf(layout, i)))
 	}
 	if err := p.allocate(dev); err != nil {
 		return nil, err
@@ -149,13 +149,45 @@ func (p *Placed) Tensors() ([]*tensor.Tensor, error) {
 	for i := range p.blocks {
 		b, offset, a := p.At(i)
 		shape, stride := shapeOf(&p.d.Operands[i], a)
-		t, err := tensor.At(b, offset, a.DType, stride, shape...)
+		var err error
+		if a.Batch.Count > 0 {
+			tensors[i], err = p.blocks[i].tensor(b, offset)
+		} else {
+			tensors[i], err = tensor.At(b, offset, a.DType, stride, shape...)
+		}
 		if err != nil {
 			return nil, err
 		}
-		tensors[i] = t
 	}
 	return tensors, nil
+}
+
+// tensor returns a stack as a tensor: laid out in the order of memory, with one of what is
+// repeated, then seen in the operand's own order.
+func (b *block) tensor(buffer device.Buffer, offset int64) (*tensor.Tensor, error) {
+	a := b.array
+	n := a.Batch.Count
+	whole := make([]int, n+2) // the tensor's own shape
+	for i := range n {
+		whole[i] = a.Batch.Axes[i].Size
+	}
+	whole[n], whole[n+1] = a.Rows/a.Matrices(), a.Cols
+	placed, back := make([]int, n+2), make([]int, n+2)
+	placed[n+1], back[n+1] = a.Cols, n+1
+	for at, i := range b.order {
+		placed[at], back[i] = whole[i], at
+		if i < n && a.Batch.Axes[i].Stride == 0 {
+			placed[at] = 1
+		}
+	}
+	t, err := tensor.At(buffer, offset, a.DType, b.step, placed...)
+	if err != nil {
+		return nil, err
+	}
+	if t, err = t.Permute(back...); err != nil {
+		return nil, err
+	}
+	return t.Expand(whole...)
 }
 
 // shapeOf returns the shape and the row stride of the tensor whose matrix an operand is.

@@ -101,7 +101,7 @@ func TestPlaced(t *testing.T) {
 			if a.Data != nil && a.Bits(1, 1) != 0x1234 {
 				t.Error("the array is not the memory on the host")
 			}
-			if after.Array(y).Bits(1, 1) == 0x1234 || before.Array(y).Bits(1, 1) == 0x1234 {
+			if operandOf(after, y).Bits(1, 1) == 0x1234 || operandOf(before, y).Bits(1, 1) == 0x1234 {
 				t.Errorf("%s: a kernel reaches what was read back, or the operands", dev.Name())
 			}
 			if after, err = p.Read(); err != nil {
@@ -114,7 +114,7 @@ func TestPlaced(t *testing.T) {
 			if b := after.Breach(before); b != nil {
 				t.Errorf("%s, in place %v: %s", dev.Name(), inPlace, b.Reason)
 			}
-			if got := after.Array(x).Bits(1, 1) == 0x1234; got != inPlace {
+			if got := operandOf(after, x).Bits(1, 1) == 0x1234; got != inPlace {
 				t.Errorf("%s: x is y: got %v, want %v", dev.Name(), got, inPlace)
 			}
 			if err := p.Write(before); err != nil {

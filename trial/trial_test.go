@@ -147,7 +147,7 @@ func TestWrap(t *testing.T) {
 		t.Errorf("a view of 3 rows of 5, %d apart, has %d bytes at %d", strided.Stride, len(memory), offset)
 	}
 	clone := wrapped.Clone()
-	clone.Array(0).SetBits(1, 5, 0)
+	operandOf(clone, 0).SetBits(1, 5, 0)
 	if b := clone.Breach(wrapped); b == nil || b.Reason != "it writes between the rows of x" {
 		t.Errorf("a gap has changed: got %v", b)
 	}
@@ -166,14 +166,14 @@ func TestReplace(t *testing.T) {
 		}
 	}
 	for what, x := range map[string]*trial.Operands{"the operands": x, "a copy": x.Clone()} {
-		x.Array(y).SetBits(1, 1, 0x1234)
-		if x.Array(in).Bits(1, 1) != 0x1234 {
+		operandOf(x, y).SetBits(1, 1, 0x1234)
+		if operandOf(x, in).Bits(1, 1) != 0x1234 {
 			t.Errorf("%s: y and x are not one memory", what)
 		}
 	}
 	copies := x.Copies()
 	copies[y].SetBits(0, 0, 0x4321)
-	if copies[in].Bits(0, 0) == 0x4321 || x.Array(in).Bits(0, 0) == 0x4321 {
+	if copies[in].Bits(0, 0) == 0x4321 || operandOf(x, in).Bits(0, 0) == 0x4321 {
 		t.Error("Copies share memory")
 	}
 	twice := def.Must(def.Rowwise("twice", func(b *def.Builder) {
@@ -213,7 +213,7 @@ func TestPoison(t *testing.T) {
 			o := &pair.Operands[i]
 			for r := range x.Array(i).Rows {
 				for c := range x.Array(i).Cols {
-					got, want := x.Array(i).Bits(r, c), before.Array(i).Bits(r, c)
+					got, want := operandOf(x, i).Bits(r, c), operandOf(before, i).Bits(r, c)
 					if !o.IsIn {
 						want = trial.Poisons(x.Array(i).DType)[which]
 					}
@@ -230,7 +230,7 @@ func TestPoison(t *testing.T) {
 		placed := all(t)
 		placed.Replace(y, in)
 		placed.Poison(which)
-		if placed.Array(y).Bits(0, 0) != before.Array(in).Bits(0, 0) {
+		if operandOf(placed, y).Bits(0, 0) != operandOf(before, in).Bits(0, 0) {
 			t.Error("an input was poisoned through the output in its place")
 		}
 	}
@@ -258,7 +258,7 @@ func TestUnwritten(t *testing.T) {
 						trial.FillBits(after.Array(k), func(row, col int) uint32 {
 							switch {
 							case k == i && row == r && col == c:
-								return after.Array(k).Bits(row, col) // left out
+								return operandOf(after, k).Bits(row, col) // left out
 							case row == 0:
 								return trial.Poisons(after.Array(k).DType)[0] // written, by chance
 							}
@@ -306,7 +306,7 @@ func TestDifferenceSeesEveryElement(t *testing.T) {
 			for c := range a.Cols {
 				got := x.Clone()
 				bits := a.Bits(r, c) ^ 1
-				got.Array(i).SetBits(r, c, bits)
+				operandOf(got, i).SetBits(r, c, bits)
 				d := got.Difference(answer)
 				switch {
 				case !pair.Operands[i].IsOut && d != nil:
@@ -442,8 +442,8 @@ func TestCopyOf(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	y.Array(0).SetBits(0, 0, 0)
-	if x.Array(0).Bits(0, 0) == 0 {
+	operandOf(y, 0).SetBits(0, 0, 0)
+	if operandOf(x, 0).Bits(0, 0) == 0 {
 		t.Error("a copy shares memory with what it was made of")
 	}
 }
@@ -465,4 +465,10 @@ func TestFillOrder(t *testing.T) {
 	if want := "[100 201 302 410 511 612]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+// operandOf returns operand i, to be read or written element by element.
+func operandOf(x *trial.Operands, i int) *num.Array {
+	a := x.Array(i)
+	return &a
 }

@@ -19,6 +19,6 @@ func FillBits(a num.Array, bits func(r, c int) uint32) {
 // Copy copies the elements of an array to another of the same format and size.
 func Copy(to, from num.Array) {
 	for r := range from.Rows {
-		copy(rowBytes(to, r), rowBytes(from, r))
+		copy(to.Row(r), from.Row(r))
 	}
 }

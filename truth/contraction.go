@@ -2,20 +2,214 @@ package truth
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/num/exact"
 )
 
-// encloseContraction fills out, the elements of a contraction whose sizes fit. Both
-// operands are widened once, into the factors of each row and of each column of the
-// result, and four elements are computed at a time, which share what they load.
+// part is one of the matrix products that a contraction consists of: that of one index of
+// the batch axes, and of one group.
+type part struct {
+	left, right num.Array // as they are stored, cut to the group
+	first       int       // its first row, of all rows of the result
+	rows        int
+}
+
+// parts returns the products that a contraction consists of.
+func (k *call) parts() ([]part, error) {
+	x, err := k.newStack()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k.d.Name, err)
+	}
+	dims := k.d.Operands[2].Dims
+	n := len(dims) - 2
+	m, summed := dims[n], k.d.SummedOver()
+	var list []part
+	for i := range k.operands[2].Matrices() {
+		at := x.indices(dims[:n], i)
+		add := func(rows, sums span) {
+			list = append(list, part{
+				left:  cut(x.matrix(0, at), rows, sums, k.d.TransposeLeft),
+				right: cut(x.matrix(1, at), sums, span{0, x.sizes[dims[n+1]]}, k.d.TransposeRight),
+				first: i*x.sizes[m] + rows.first, rows: rows.end - rows.first,
+			})
+		}
+		all := span{0, x.sizes[m]}
+		switch k.d.Grouped {
+		case m:
+			for g, rows := range x.groups {
+				at[k.d.Group] = g
+				add(rows, span{0, x.sizes[summed]})
+			}
+		case summed:
+			add(all, x.groups[at[k.d.Group]])
+		default:
+			add(all, span{0, x.sizes[summed]})
+		}
+	}
+	return list, nil
+}
+
+// span is the indices from first up to end.
+type span struct{ first, end int }
+
+// stack is a contraction's operands with the sizes of their letters.
+type stack struct {
+	*call
+	sizes  map[string]int
+	groups []span
+}
+
+func (k *call) newStack() (*stack, error) {
+	x := &stack{call: k, sizes: map[string]int{}}
+	for i := range 3 {
+		o, a := &k.d.Operands[i], &k.operands[i]
+		sizes := []int{a.Rows / a.Matrices(), a.Cols}
+		inner := len(o.BatchDims()) // the axes that are left for letters, from the last
+		for j := a.Batch.Count - 1; j >= 0; j-- {
+			if axis := a.Batch.Axes[j].Size; inner > 0 {
+				sizes = slices.Insert(sizes, 0, axis)
+				inner--
+			} else {
+				sizes[0] *= axis // further ones belong to the first letter, or to the rows
+			}
+		}
+		if inner > 0 {
+			return nil, fmt.Errorf("%s has %d batch axes, want %d", o.Name, a.Batch.Count, len(o.BatchDims()))
+		}
+		for j, letter := range o.Dims {
+			if size, ok := x.sizes[letter]; ok && size != sizes[j] {
+				return nil, fmt.Errorf("sizes do not fit: %s is %v, want %s = %d", o.Name, sizes, letter, size)
+			}
+			x.sizes[letter] = sizes[j]
+		}
+	}
+	if k.d.Offsets == "" {
+		return x, nil
+	}
+	offsets, at := &k.operands[3], 0
+	for g := 1; g < offsets.Rows; g++ {
+		x.groups = append(x.groups, span{at, int(offsets.Int(g, 0))})
+		if at = x.groups[g-1].end; at < x.groups[g-1].first {
+			break
+		}
+	}
+	if len(x.groups) != x.sizes[k.d.Group] || offsets.Int(0, 0) != 0 || at != x.sizes[k.d.Grouped] || slices.ContainsFunc(x.groups, func(s span) bool { return s.end < s.first }) {
+		return nil, fmt.Errorf("%s has %d values, want %d that ascend from 0 to %d", k.d.Offsets, offsets.Rows, x.sizes[k.d.Group]+1, x.sizes[k.d.Grouped])
+	}
+	return x, nil
+}
+
+// indices returns the index of each letter at position i, the last letter fastest.
+func (x *stack) indices(letters []string, i int) map[string]int {
+	at := map[string]int{}
+	for _, l := range slices.Backward(letters) {
+		at[l] = i % x.sizes[l]
+		i /= x.sizes[l]
+	}
+	return at
+}
+
+func (x *stack) matrix(operand int, at map[string]int) num.Array {
+	a := &x.operands[operand]
+	letters := x.d.Operands[operand].BatchDims()
+	if len(letters) == 0 {
+		return *a
+	}
+	i := 0
+	for _, l := range letters {
+		i = i*x.sizes[l] + at[l]
+	}
+	return a.Matrix(i)
+}
+
+// cut returns a part of a matrix; rows and columns are exchanged if it is transposed.
+func cut(a num.Array, rows, cols span, transposed bool) num.Array {
+	if transposed {
+		rows, cols = cols, rows
+	}
+	if rows.first > 0 || cols.first > 0 {
+		a.Data = a.Data[min((rows.first*a.Stride+cols.first)*a.DType.Size(), len(a.Data)):]
+	}
+	a.Rows, a.Cols = rows.end-rows.first, cols.end-cols.first
+	return a
+}
+
+// contractionTerms returns a function that gives the terms of an element of the result.
+func (k *call) contractionTerms() (func(r, c int) products, error) {
+	parts, err := k.parts()
+	if err != nil {
+		return nil, err
+	}
+	result := &k.operands[2]
+	byRow := make([]int, result.Rows)
+	for i, p := range parts {
+		for r := range p.rows {
+			byRow[p.first+r] = i
+		}
+	}
+	type column struct{ part, c int }
+	columns := map[column][]float64{}
+	row, a := -1, []float64(nil)
+	return func(r, c int) products {
+		p := &parts[byRow[r]]
+		if r != row {
+			row, a = r, line(p.left, r-p.first, !k.d.TransposeLeft)
+		}
+		at := column{byRow[r], c}
+		if columns[at] == nil {
+			columns[at] = line(p.right, c, k.d.TransposeRight)
+		}
+		z := products{a: a, b: columns[at]}
+		if k.d.Accumulate {
+			z.init = float64(result.At(r, c))
+		}
+		return z
+	}, nil
+}
+
+// line returns a row of an array, or a column.
+func line(a num.Array, i int, isRow bool) []float64 {
+	n := a.Rows
+	if isRow {
+		n = a.Cols
+	}
+	values := make([]float64, n)
+	for j := range values {
+		if isRow {
+			values[j] = float64(a.At(i, j))
+		} else {
+			values[j] = float64(a.At(j, i))
+		}
+	}
+	return values
+}
+
+// encloseContraction fills out, the elements of a contraction.
 func (k *call) encloseContraction(out []ball.Ball) error {
-	rows := lines(k.operands[0], !k.d.TransposeLeft)
-	cols := lines(k.operands[1], k.d.TransposeRight)
-	result := k.operands[2]
+	parts, err := k.parts()
+	if err != nil {
+		return err
+	}
+	for i := range parts {
+		if err := k.enclosePart(&parts[i], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enclosePart encloses the elements of one product. Both operands are widened once, into
+// the factors of each row and of each column of the result, and four elements are computed
+// at a time, which share what they load.
+func (k *call) enclosePart(z *part, out []ball.Ball) error {
+	rows := lines(z.left, !k.d.TransposeLeft)
+	cols := lines(z.right, k.d.TransposeRight)
+	result := &k.operands[2]
 	for r := 0; r < len(rows); r += 2 {
 		if err := k.ended(); err != nil {
 			return err
@@ -27,16 +221,16 @@ func (k *call) encloseContraction(out []ball.Ball) error {
 				r, c := R[q/2], C[q%2]
 				p := products{a: rows[r], b: cols[c]}
 				if k.d.Accumulate {
-					p.init = float64(result.At(r, c))
+					p.init = float64(result.At(z.first+r, c))
 				}
-				out[r*len(cols)+c] = k.encloseSum(p, bounded(p, sums[q], abs[q]))
+				out[(z.first+r)*len(cols)+c] = k.encloseSum(p, bounded(p, sums[q], abs[q]))
 			}
 		}
 	}
 	return nil
 }
 
-// lines are the rows of an array, or its columns.
+// lines returns the rows of an array, or its columns.
 func lines(a num.Array, areRows bool) [][]float64 {
 	if areRows {
 		z := matrix(a.Rows, a.Cols)
@@ -74,7 +268,7 @@ func matrix(rows, cols int) [][]float64 {
 
 // widen reads a row: num.Array.At of each element, with the format looked up once.
 func widen(to []float64, a num.Array, r int) {
-	data := a.Data[r*a.Stride*a.DType.Size():]
+	data := a.Row(r)
 	switch a.DType {
 	case num.F16:
 		for c := range to {

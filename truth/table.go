@@ -3,6 +3,7 @@ package truth
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -36,12 +37,12 @@ func (k *call) termsOf() (func(r, c int) products, error) {
 
 // encloseSums fills out, the elements of the one result.
 func (k *call) encloseSums(out []ball.Ball) error {
+	if k.d.Kind == def.KindContraction {
+		return k.encloseContraction(out)
+	}
 	terms, err := k.termsOf()
 	if err != nil {
 		return err
-	}
-	if k.d.Kind == def.KindContraction {
-		return k.encloseContraction(out)
 	}
 	result := k.operands[2]
 	for r := range result.Rows {
@@ -63,52 +64,6 @@ func (k *call) encloseSum(p products, z exact.Product) ball.Ball {
 		v = v.Widen(0, k.sumError(p, z.Abs))
 	}
 	return v
-}
-
-func (k *call) contractionTerms() (func(r, c int) products, error) {
-	left, right, result := k.operands[0], k.operands[1], k.operands[2]
-	rows, length, width, cols := left.Rows, left.Cols, right.Rows, right.Cols
-	if k.d.TransposeLeft {
-		rows, length = length, rows
-	}
-	if k.d.TransposeRight {
-		width, cols = cols, width
-	}
-	if length != width || result.Rows != rows || result.Cols != cols {
-		return nil, fmt.Errorf("%s: sizes do not fit: %d×%d times %d×%d into %d×%d", k.d.Name, rows, length, width, cols, result.Rows, result.Cols)
-	}
-	columns := map[int][]float64{}
-	row, a := -1, []float64(nil)
-	return func(r, c int) products {
-		if r != row {
-			row, a = r, line(left, r, !k.d.TransposeLeft)
-		}
-		if columns[c] == nil {
-			columns[c] = line(right, c, k.d.TransposeRight)
-		}
-		p := products{a: a, b: columns[c]}
-		if k.d.Accumulate {
-			p.init = float64(result.At(r, c))
-		}
-		return p
-	}, nil
-}
-
-// line is a row of an array, or a column.
-func line(a num.Array, i int, isRow bool) []float64 {
-	n := a.Rows
-	if isRow {
-		n = a.Cols
-	}
-	values := make([]float64, n)
-	for j := range values {
-		if isRow {
-			values[j] = float64(a.At(i, j))
-		} else {
-			values[j] = float64(a.At(j, i))
-		}
-	}
-	return values
 }
 
 // gatherTerms copies: no term at all, or none but the value.
@@ -168,10 +123,49 @@ func (k *call) sumError(p products, abs float64) float64 {
 		return 0 // exact until it is stored
 	case k.d.Kind == def.KindScatterAdd:
 		return scatterError(len(p.a), k.d.Accumulate, abs)
-	case k.Model != def.FMAChain:
-		return mmaError(p, k.operands[0].DType, k.Model, abs)
 	}
-	return chainError(p, k.operands[0].DType != num.F32, abs)
+	return modelError(p, k.operands[0].DType, k.Model, abs, k.d.Accumulate)
+}
+
+// modelError bounds what the sum of a model loses.
+func modelError(p products, d num.DType, m def.Model, abs float64, accumulates bool) float64 {
+	switch {
+	case len(p.a) == 0:
+		return 0
+	case m.P > 0:
+		return panelsError(p, d, m, abs, accumulates)
+	case m != def.FMAChain:
+		return mmaError(p, d, m, abs)
+	}
+	return chainError(p, d != num.F32, abs)
+}
+
+// panelsError bounds what panels and the tree over them lose. Panel i is off by e_i, the
+// error of its own sum. Its computed sum s_i, |s_i| <= a_i + e_i with a_i the sum of its
+// products' magnitudes, then passes the additions of the tree, and one more to the old
+// result c, h in all, and ends up as (1+δ)^h of itself. Additions do not underflow. So the
+// whole is off by
+//
+//	Σ e_i + gamma(h)·(|c| + Σ (a_i + e_i))
+//
+// at most. The a_i add up to abs - |c|, which abs bounds.
+func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates bool) float64 {
+	errors, count, depth := 0.0, 0, m.PanelDepth(len(p.a))
+	for k := 0; k < len(p.a); k += depth {
+		end := min(k+depth, len(p.a))
+		errors += modelError(products{a: p.a[k:end], b: p.b[k:end]}, d, m.Inner(), abs, false)
+		count++
+	}
+	height := bits.Len(uint(count - 1))
+	if accumulates {
+		height++
+	}
+	g := gamma(height)
+	errors *= 1 + float64(count)*0x1p-52 // of this sum
+	if !((abs+errors)*(1+g) <= math.MaxFloat32) {
+		return math.Inf(1)
+	}
+	return (errors + float64(g*(abs+errors))) * (1 + 0x1p-50)
 }
 
 // orderError bounds what a sum of K products may lose in Options.Order. Also a

@@ -110,11 +110,13 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	if len(o.Params) != len(d.Params) {
 		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
-	if d.HasAxes() {
-		return nil, fmt.Errorf("%s: products with batch axes or groups have no enclosure", d.Name)
-	}
 	if o.Order != nil {
 		if err := o.Order.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+	}
+	if d.Kind == def.KindContraction {
+		if err := o.Model.Takes(operands[0].DType); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}

@@ -492,7 +492,7 @@ func TestSumErrors(t *testing.T) {
 		check(def.FMAChain, acc)
 		if dtype != num.F32 {
 			for _, model := range []def.Model{{L: 16, F: 25}, {L: 1, F: 25}} { // the second loses most in its last step
-				check(model, num.MMA(model).Dot(dtype, left, right, 0))
+				check(model, num.MMA{L: model.L, F: model.F}.Dot(dtype, left, right, 0))
 			}
 		}
 	}

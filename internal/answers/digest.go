@@ -36,10 +36,9 @@ func (d *Digest) Values(name string, a num.Array) {
 // between rows, each little-endian in the bytes of its format; if isCanonical, every NaN
 // as the canonical one of its format.
 func WriteElements(h hash.Hash, a num.Array, isCanonical bool) {
-	size := a.DType.Size()
 	row := num.NewArray(a.DType, 1, a.Cols)
 	for r := range a.Rows {
-		stored := a.Data[r*a.Stride*size:][:a.Cols*size]
+		stored := a.Row(r)
 		if !isCanonical || a.DType == num.I32 {
 			h.Write(stored)
 			continue

@@ -140,7 +140,7 @@ func (k Plain) Run(c *Call) error {
 func (k *Plain) read(c *Call) {
 	load := k.Load
 	if load == nil {
-		load = num.Array.At
+		load = func(a num.Array, r, c int) float32 { return a.At(r, c) }
 	}
 	c.Operands = make([]Matrix, len(c.Stored))
 	for i, a := range c.Stored {

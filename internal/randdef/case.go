@@ -72,6 +72,8 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 		o := &d.Operands[i]
 		a := c.Memory.Add(dtypes[i], sizes, layout(g, o, sizes))
 		switch {
+		case o.Name == d.Offsets:
+			fillOffsets(g, a, sizes[d.Grouped])
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
 		case o.IsInt(): // an output
@@ -101,10 +103,13 @@ func param(g *gen.Generator, p def.Param) float64 {
 // layout draws gaps between rows, or none, and any alignment.
 func layout(g *gen.Generator, o *def.Operand, sizes map[string]int) trial.Layout {
 	var l trial.Layout
-	if rows, _ := o.Matrix(sizes); len(o.Dims) == 2 && rows > 1 && g.Below(2) == 0 {
+	if rows, _ := o.Matrix(sizes); len(o.Dims) >= 2 && rows > 1 && g.Below(2) == 0 {
 		l.Gap = 1 + g.Below(5)
 	}
 	l.Offset = 1 + g.Below(9)
+	if len(o.Dims) > 2 {
+		stack(g, &l, o)
+	}
 	return l
 }
 

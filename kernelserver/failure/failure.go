@@ -62,6 +62,9 @@ func Of(err error) *protocol.Failure {
 		integer("value", int64(e.Value))
 		integer("bound", int64(e.Bound))
 		add("except", e.Except)
+		if e.IsOffset {
+			add("is_offset", "true")
+		}
 	} else if e, ok := errors.AsType[*device.ArgumentError](err); ok {
 		f.Code = protocol.CodeBadArgument
 		add("op", e.Op)
@@ -121,7 +124,7 @@ func withoutLaunch(f *protocol.Failure) error {
 		switch {
 		case f.Detail("bound") != "":
 			return &engine.IndexError{Op: op, Operand: operand, Position: int(integer("position")), Value: int32(integer("value")),
-				Bound: int(integer("bound")), Except: f.Detail("except")}
+				Bound: int(integer("bound")), Except: f.Detail("except"), IsOffset: f.Detail("is_offset") == "true"}
 		case op != "":
 			return &device.ArgumentError{Op: op, Operand: operand, Clause: f.Detail("clause"), Got: got, Want: want}
 		}

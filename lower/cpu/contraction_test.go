@@ -96,6 +96,21 @@ func TestContractions(t *testing.T) {
 	}
 }
 
+// TestProductsWithAxes has batch axes and groups: matrices between the rows of others,
+// broadcast ones, tiles of groups, empty groups.
+func TestProductsWithAxes(t *testing.T) {
+	g := gen.New("products with axes")
+	for i := range testlevel.Pick(200, 2000) {
+		d := randdef.Product(g)
+		most := 7
+		if i%8 == 0 {
+			most = 150 // several tiles of a matrix
+		}
+		c := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.ProductSizes(g, d, most))
+		compareProduct(t, c, workerCounts[g.Below(len(workerCounts))], g)
+	}
+}
+
 // hard are values whose products are not exact in binary32, or whose fused sums
 // round differently from separate ones.
 var hard = map[num.DType][]float64{

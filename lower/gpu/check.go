@@ -16,7 +16,7 @@ var checkText string
 // position of the first out-of-range index in the upper half and its value in the lower.
 type Check struct {
 	Operand int // of the definition
-	Bound   int // indices are 0 to Bound-1
+	Bound   int // indices are 0 to Bound-1; offsets ascend from 0 to Bound
 	Except  int32
 }
 
@@ -42,7 +42,11 @@ func indexOperands(d *def.Definition) int {
 // checkSource returns the source of a definition's checking pass: the kernel name_check,
 // and name_is_refused, by which the other kernels read its result.
 func checkSource(d *def.Definition, name string) string {
-	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)))
+	isAllowed := "(v >= 0 && v < p.bound) || (p.has_except && v == p.except)"
+	if d.Offsets != "" { // they ascend from 0 to the bound
+		isAllowed = "(i == 0 ? v == 0 : v >= p.index[(i - 1) * p.stride]) && (i < p.count - 1 || v == p.bound)"
+	}
+	return named(checkText, "PREFIX", name, "INDEX_OPERANDS", strconv.Itoa(indexOperands(d)), "IS_ALLOWED", isAllowed)
 }
 
 // PlanChecked is like Plan, with a checking pass first: if an index is out of range, the

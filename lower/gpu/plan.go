@@ -3,6 +3,8 @@ package gpu
 import (
 	"encoding/binary"
 	"slices"
+
+	"tokitai/lower"
 )
 
 // Plan is the sequence of launches that computes a definition once. A Plan that is reused
@@ -12,8 +14,9 @@ type Plan struct {
 	ScratchBytes int64   // of scratch memory, aligned to 256 bytes
 	Checks       []Check // of the checking pass, if any: each has a word of eight bytes
 
-	places  []place
-	binding binding
+	places   []place
+	binding  binding
+	products lower.Products
 }
 
 // Launch is one launch of an entry.

@@ -25,22 +25,25 @@ func boundsOf(d *def.Definition) []bound.Form {
 func boundAt(call *bound.Call) func(r, c int) float64 {
 	d := call.Definition
 	a, b, old := call.Matrix(d.Operands[0].Name), call.Matrix(d.Operands[1].Name), call.Matrix(d.Operands[2].Name)
+	matrices := call.Operands[2].Matrices()
+	leftRows, rightRows, rows := a.Rows/matrices, b.Rows/matrices, old.Rows/matrices
 	length := a.Cols
 	if d.TransposeLeft {
-		length = a.Rows
+		length = leftRows
 	}
 	return func(r, c int) float64 {
+		h, row := r/rows, r%rows
 		sum := bound.Sum(length, func(k int) float64 {
 			x, y := 0.0, 0.0
 			if d.TransposeLeft {
-				x = a.At(k, r)
+				x = a.At(h*leftRows+k, row)
 			} else {
-				x = a.At(r, k)
+				x = a.At(h*leftRows+row, k)
 			}
 			if d.TransposeRight {
-				y = b.At(c, k)
+				y = b.At(h*rightRows+c, k)
 			} else {
-				y = b.At(k, c)
+				y = b.At(h*rightRows+k, c)
 			}
 			return math.Abs(x * y)
 		})

@@ -17,6 +17,9 @@ var Operations = []*op.Operation{
 	operation("matrix product", ForwardDefinition, ForwardAccumulateDefinition),
 	operation("gradient of the left operand", GradADefinition, GradAAccumulateDefinition),
 	operation("gradient of the right operand", GradBDefinition, GradBAccumulateDefinition),
+	operation("products of many matrices", BatchedForwardDefinition, BatchedForwardAccumulateDefinition),
+	operation("gradients of many left operands", BatchedGradADefinition, BatchedGradAAccumulateDefinition),
+	operation("gradients of many right operands", BatchedGradBDefinition, BatchedGradBAccumulateDefinition),
 }
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {
@@ -38,8 +41,12 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 		Patterns: patterns(set, accumulate),
 		Scalings: scalings(set, accumulate),
 	}
-	for _, k := range []int{64, 1024, 4096} {
-		sizes := map[string]int{"M": 48, "N": 48, "K": 48}
+	sides, lengths := 48, []int{64, 1024, 4096}
+	if set.HasAxes() { // the sums are those of one matrix
+		sides, lengths = 24, []int{64, 1024}
+	}
+	for _, k := range lengths {
+		sizes := map[string]int{"H": 4, "M": sides, "N": sides, "K": sides}
 		sizes[set.SummedOver()] = k
 		o.Data = append(o.Data, op.Data{Name: fmt.Sprintf("normal, %d summed", k), Definition: set, Sizes: sizes})
 	}
@@ -83,18 +90,26 @@ func resultDType(out string, left *tensor.Tensor) num.DType {
 	return left.DType()
 }
 
-// resultShape keeps the leading dimensions of the left operand where they are the
-// rows of the result.
+// resultShape keeps the leading dimensions of the left operand where they are rows of the
+// result, or its batch.
 func resultShape(set *def.Definition, left, right *tensor.Tensor) []int {
-	n := right.Cols()
+	axes := len(set.Operands[2].BatchDims())
+	if left.Rank() < 2+axes || right.Rank() < 2+axes {
+		return []int{1} // and the call refuses left or right
+	}
+	x, y := left.Shape(), right.Shape()
+	n := y[len(y)-1]
 	if set.TransposeRight {
-		n = right.Rows()
+		if n = y[len(y)-2]; axes == 0 {
+			n = right.Rows()
+		}
 	}
-	if set.TransposeLeft {
-		return []int{left.Cols(), n}
+	lead := slices.Clone(x[:len(x)-1])
+	switch {
+	case set.TransposeLeft && axes == 0:
+		lead = []int{left.Cols()}
+	case set.TransposeLeft:
+		lead[len(lead)-1] = left.Cols()
 	}
-	if left.Rank() < 2 {
-		return []int{left.Rows(), n} // and the call refuses left
-	}
-	return append(slices.Clone(left.Shape()[:left.Rank()-1]), n)
+	return append(lead, n)
 }

@@ -1,6 +1,9 @@
 package gemm
 
 import (
+	"slices"
+	"strings"
+
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/tensor"
@@ -8,21 +11,22 @@ import (
 
 // The three products, each set or added to the old result.
 var (
-	ForwardDefinition           = forward("gemm.forward", false)
-	ForwardAccumulateDefinition = forward("gemm.forward.accumulate", true)
-	GradADefinition             = gradA("gemm.grad_a", false)
-	GradAAccumulateDefinition   = gradA("gemm.grad_a.accumulate", true)
-	GradBDefinition             = gradB("gemm.grad_b", false)
-	GradBAccumulateDefinition   = gradB("gemm.grad_b.accumulate", true)
+	ForwardDefinition           = forward("gemm.forward", nil, false)
+	ForwardAccumulateDefinition = forward("gemm.forward.accumulate", nil, true)
+	GradADefinition             = gradA("gemm.grad_a", nil, false)
+	GradAAccumulateDefinition   = gradA("gemm.grad_a.accumulate", nil, true)
+	GradBDefinition             = gradB("gemm.grad_b", nil, false)
+	GradBAccumulateDefinition   = gradB("gemm.grad_b.accumulate", nil, true)
 )
 
-// clauses of a product that begins at +0, or at the old result.
-func clauses(accumulate bool) []string {
+// clauses returns those of a product, with batch axes or without, that starts at +0 or at
+// the old result.
+func clauses(batch []string, accumulate bool) []string {
 	start := "+0"
 	if accumulate {
 		start = "the old result"
 	}
-	return []string{
+	list := []string{
 		"M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided",
 		"under model fma: acc = fma(left, right, acc), the summed index ascending from " + start + "; one rounding to the result's format",
 		"NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity",
@@ -31,38 +35,55 @@ func clauses(accumulate bool) []string {
 		"under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign",
 		"subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite",
 	}
+	if batch != nil {
+		list[0] = "H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided"
+		list = append(list,
+			"leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not",
+			"each matrix of the result has the bits of the product of the two matrices alone",
+		)
+	}
+	return list
 }
 
-func product(name, formula string, f def.ContractionForm, accumulate bool) *def.Definition {
+func product(name string, batch []string, formula string, f def.ContractionForm, accumulate bool) *def.Definition {
 	if f.Accumulate = accumulate; accumulate {
-		formula += " + " + formula[:len(f.Result)+5]
+		formula += " + " + formula[:strings.Index(formula, "]")+1]
 	}
-	f.Formula, f.Clauses = []string{formula}, clauses(accumulate)
+	f.LeftDims, f.RightDims, f.ResultDims = slices.Concat(batch, f.LeftDims), slices.Concat(batch, f.RightDims), slices.Concat(batch, f.ResultDims)
+	f.Formula, f.Clauses = []string{formula}, clauses(batch, accumulate)
 	return def.Must(def.Contraction(name, f))
 }
 
-func forward(name string, accumulate bool) *def.Definition {
-	return product(name, "C[m,n] = sum over k of A[m,k] * B[k,n]", def.ContractionForm{
+func forward(name string, batch []string, accumulate bool) *def.Definition {
+	return product(name, batch, indexed("C[m,n] = sum over k of A[m,k] * B[k,n]", batch), def.ContractionForm{
 		Left: "A", LeftDims: []string{"M", "K"},
 		Right: "B", RightDims: []string{"K", "N"},
 		Result: "C", ResultDims: []string{"M", "N"},
 	}, accumulate)
 }
 
-func gradA(name string, accumulate bool) *def.Definition {
-	return product(name, "dA[m,k] = sum over n of dC[m,n] * B[k,n]", def.ContractionForm{
+func gradA(name string, batch []string, accumulate bool) *def.Definition {
+	return product(name, batch, indexed("dA[m,k] = sum over n of dC[m,n] * B[k,n]", batch), def.ContractionForm{
 		Left: "dC", LeftDims: []string{"M", "N"},
 		Right: "B", RightDims: []string{"K", "N"}, TransposeRight: true,
 		Result: "dA", ResultDims: []string{"M", "K"},
 	}, accumulate)
 }
 
-func gradB(name string, accumulate bool) *def.Definition {
-	return product(name, "dB[k,n] = sum over m of A[m,k] * dC[m,n]", def.ContractionForm{
+func gradB(name string, batch []string, accumulate bool) *def.Definition {
+	return product(name, batch, indexed("dB[k,n] = sum over m of A[m,k] * dC[m,n]", batch), def.ContractionForm{
 		Left: "A", LeftDims: []string{"M", "K"}, TransposeLeft: true,
 		Right: "dC", RightDims: []string{"M", "N"},
 		Result: "dB", ResultDims: []string{"K", "N"},
 	}, accumulate)
+}
+
+// indexed adds the batch index to every element of a formula.
+func indexed(formula string, batch []string) string {
+	if batch == nil {
+		return formula
+	}
+	return strings.ReplaceAll(formula, "[", "["+strings.ToLower(strings.Join(batch, ","))+",")
 }
 
 // Forward computes C = A·B.

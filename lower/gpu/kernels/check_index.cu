@@ -16,7 +16,7 @@ struct PREFIX_check_params {
 KERNEL(PREFIX_check, 256)(const PREFIX_check_params p) {
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
         i32 v = p.index[i * p.stride];
-        if ((v >= 0 && v < p.bound) || (p.has_except && v == p.except)) continue;
+        if (IS_ALLOWED) continue;
         ATOMIC_MIN(p.found, (u64)i << 32 | (u32)v);
         return; // the thread's other positions are larger
     }

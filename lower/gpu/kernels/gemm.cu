@@ -1,7 +1,16 @@
-// A block of 128 threads computes a tile of the result. It walks along the summed
-// index in steps of DEPTH. The lines of a step, which are rows of the left operand or
-// columns of the right one, lie widened in one half of shared memory; the next step's
-// come from memory into registers meanwhile, and go into the other half at the end.
+// */cuda.fma, */hip.fma, */sim.fma: products of matrices
+// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        one tile of C per block of 128 threads
+//
+// Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16, bf16 or f32; C (M,N) in the format of A or in f32.
+//           Rows at any stride and alignment; 16 bytes at a time where all rows begin at multiples of 16.
+//           With HAS_AXES, stacks of matrices, whose batch axes have any strides, 0 among them; with
+//           GROUPED, rows of A and C or the summed index divided by offsets in memory.
+// Numerics  model fma: acc = fused(a, b, acc), k ascending from +0 or C; one rounding at the store
+// Schedule  tiles of 128x128 (ENTRY_LARGE), or of 64x64 (ENTRY_SMALL) where there are few; bands of eight
+//           rows of tiles. A step of DEPTH along k lies widened in one half of shared memory, while the
+//           next one comes from memory into registers and goes into the other half.
+// Requires  nothing beyond prelude.h
+// Ladder    one accumulator a thread -> 8x4 -> 16x8 with k + 1 read ahead        (docs/gpu.md, docs/kernels.md)
 //
 // A warp's worth of threads, four down and eight across, computes a part of the tile.
 // A thread owns TALL × WIDE of its results, in groups of 4×4, each with one accumulator
@@ -10,6 +19,13 @@
 //
 // A last step that is not full ends early: there is no padding along the summed
 // index, because fma(0, 0, −0) is +0.
+
+#if HAS_AXES
+// Where an operand's matrices begin: product i lies at index i / divisor mod size of each axis.
+struct Walk {
+    i64 divisor[MAX_AXES], size[MAX_AXES], stride[MAX_AXES]; // stride 0 for axes that it does not have
+};
+#endif
 
 struct Params {
     const Input* left;
@@ -20,6 +36,14 @@ struct Params {
     i64 tile_rows, tile_cols;  // how many tiles there are
     i32 left_vector, right_vector, result_vector; // rows begin at multiples of 16 bytes
     i32 pad;
+#if HAS_AXES
+    Walk left_walk, right_walk, result_walk;
+#endif
+#if GROUPED
+    const i32* offsets; // groups + 1 of them
+    i64 groups, per_group; // products of a group
+    const u64* refused; // null, or what the checking pass found
+#endif
 };
 
 const int THREADS = 128;
@@ -193,8 +217,9 @@ DEVICE void tile_of(const Params& p, i64 index, i64* tile_row, i64* tile_col) {
     *tile_row = band * 8 + rest - *tile_col * tall;
 }
 
+// Computes the tile that begins at first_row and first_col.
 template <int ROWS, int COLS, int DEPTH, int TALL, int WIDE>
-DEVICE void multiply(const Params& p) {
+DEVICE void multiply_tile(const Params& p, i64 first_row, i64 first_col) {
     static_assert(ROWS / TALL * (COLS / WIDE) == THREADS && ROWS % (TALL * DOWN) == 0 && COLS % (WIDE * ACROSS) == 0 && DEPTH % 2 == 0,
                   "the work is not divided evenly");
     typedef Reader<ROWS, DEPTH, !TRANSPOSE_LEFT> LeftReader;
@@ -203,9 +228,6 @@ DEVICE void multiply(const Params& p) {
     SHARED(float, left, 2 * DEPTH * LEFT_PITCH);
     SHARED(float, right, 2 * DEPTH * RIGHT_PITCH);
 
-    i64 tile_row, tile_col;
-    tile_of(p, blockIdx.x, &tile_row, &tile_col);
-    i64 first_row = tile_row * ROWS, first_col = tile_col * COLS;
     LeftReader left_reader(p.left, p.left_stride, first_row, p.rows, p.left_vector);
     RightReader right_reader(p.right, p.right_stride, first_col, p.cols, p.right_vector);
     left_reader.fetch(p.depth);
@@ -274,6 +296,66 @@ DEVICE void multiply(const Params& p) {
     Results results(p, first_row, first_col, row, col);
     UNROLL for (int i = 0; i < TALL; i++)
         UNROLL for (int j = 0; j < WIDE; j += 4) results.store(&acc[i][j], i, j);
+}
+
+#if HAS_AXES
+// ---- which product a block belongs to ----
+
+DEVICE i64 matrix_at(const Walk& w, i64 product) {
+    i64 at = 0;
+    UNROLL for (int k = 0; k < MAX_AXES; k++) at += product / w.divisor[k] % w.size[k] * w.stride[k];
+    return at;
+}
+#endif
+
+#if GROUPED == 1
+// The group of a slot. Group g has the slots from offsets[g] / ROWS + g on, which are enough
+// for its rows (lower.GroupOf).
+template <int ROWS>
+DEVICE i64 group_of(const Params& p, i64 slot) {
+    i64 first = 0, end = p.groups;
+    while (end - first > 1) {
+        i64 middle = (first + end) / 2;
+        if (p.offsets[middle] / ROWS + middle <= slot) first = middle;
+        else end = middle;
+    }
+    return first;
+}
+#endif
+
+template <int ROWS, int COLS, int DEPTH, int TALL, int WIDE>
+DEVICE void multiply(const Params& p) {
+    i64 tile_row, tile_col;
+#if HAS_AXES
+#if GROUPED
+    if (IS_REFUSED(p.refused)) return;
+#endif
+    Params one = p; // the block's own product
+    i64 per_product = p.tile_rows * p.tile_cols, product = blockIdx.x / per_product;
+    tile_of(p, blockIdx.x - product * per_product, &tile_row, &tile_col);
+    i64 first_row = tile_row * ROWS;
+#if GROUPED == 1 // rows
+    i64 group = group_of<ROWS>(p, tile_row), begin = p.offsets[group];
+    first_row = (tile_row - begin / ROWS - group) * ROWS;
+    one.rows = p.offsets[group + 1] - begin;
+    if (first_row >= one.rows) return; // the whole block: a slot that the group does not need
+    product += group * p.per_group;
+    one.left += TRANSPOSE_LEFT ? begin : begin * p.left_stride;
+    one.result += begin * p.result_stride;
+#elif GROUPED == 2 // the summed index
+    i64 group = product / p.per_group, begin = p.offsets[group];
+    one.depth = p.offsets[group + 1] - begin;
+    one.left += TRANSPOSE_LEFT ? begin * p.left_stride : begin;
+    one.right += TRANSPOSE_RIGHT ? begin : begin * p.right_stride;
+#endif
+    one.left += matrix_at(p.left_walk, product);
+    one.right += matrix_at(p.right_walk, product);
+    one.result += matrix_at(p.result_walk, product);
+    multiply_tile<ROWS, COLS, DEPTH, TALL, WIDE>(one, first_row, tile_col * COLS);
+#else
+    tile_of(p, blockIdx.x, &tile_row, &tile_col);
+    multiply_tile<ROWS, COLS, DEPTH, TALL, WIDE>(p, tile_row * ROWS, tile_col * COLS);
+#endif
 }
 
 KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<128, 128, 2 * PIECE, 16, 8>(p); }

@@ -1,0 +1,87 @@
+package randdef
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/trial"
+)
+
+// Product returns a random contraction with batch axes, groups, or both: operands as they
+// are or transposed, each with some of the result's axes.
+func Product(g *gen.Generator) *def.Definition {
+	coin := func() bool { return g.Below(2) == 0 }
+	batch := []string{"P", "H", "T"}[:g.Below(3)]
+	f := def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: coin(),
+		Right: "b", RightDims: []string{"K", "N"}, TransposeRight: coin(),
+		Result: "c", ResultDims: []string{"M", "N"}, Accumulate: coin(),
+	}
+	if f.TransposeLeft {
+		slices.Reverse(f.LeftDims)
+	}
+	if f.TransposeRight {
+		slices.Reverse(f.RightDims)
+	}
+	some := func(dims []string) []string {
+		return slices.Concat(slices.DeleteFunc(slices.Clone(batch), func(string) bool { return g.Below(3) == 0 }), dims)
+	}
+	f.LeftDims, f.RightDims, f.ResultDims = some(f.LeftDims), some(f.RightDims), slices.Concat(batch, f.ResultDims)
+	switch kind := g.Below(3); {
+	case kind == 1: // rows of the result
+		f.Groups = def.Groups{Number: "G", Of: "M", Offsets: "offsets"}
+		f.RightDims = slices.Insert(f.RightDims, 0, "G")
+	case kind == 2 || len(batch) == 0: // the sum
+		f.Groups = def.Groups{Number: "G", Of: "K", Offsets: "offsets"}
+		f.ResultDims = slices.Insert(f.ResultDims, 0, "G")
+	}
+	return def.Must(def.Contraction(fmt.Sprintf("product%d", g.Below(1000)), f))
+}
+
+// ProductSizes returns random sizes of a contraction, at most most for those of its
+// matrices.
+func ProductSizes(g *gen.Generator, d *def.Definition, most int) map[string]int {
+	sizes := map[string]int{}
+	for _, letter := range d.Sizes() {
+		switch letter {
+		case "M", "N", "K":
+			sizes[letter] = 1 + g.Below(most)
+		default:
+			sizes[letter] = 1 + g.Below(4)
+		}
+	}
+	return sizes
+}
+
+// stack draws where the matrices of an operand are: outside its rows, or between them, as
+// heads are. An input may repeat its matrices.
+func stack(g *gen.Generator, l *trial.Layout, o *def.Operand) {
+	n := len(o.BatchDims())
+	l.Order = make([]int, n+1)
+	l.IsRepeated = make([]bool, n)
+	for i := range l.Order {
+		l.Order[i] = i
+		if k := g.Below(i + 1); g.Below(2) == 0 {
+			l.Order[i], l.Order[k] = l.Order[k], l.Order[i]
+		}
+	}
+	for i := range l.IsRepeated {
+		l.IsRepeated[i] = !o.IsOut && g.Below(6) == 0
+	}
+}
+
+// fillOffsets divides n at random; groups may be empty.
+func fillOffsets(g *gen.Generator, a num.Array, n int) {
+	at := make([]int, a.Rows)
+	for i := 1; i < a.Rows-1; i++ {
+		at[i] = g.Below(n + 1)
+	}
+	at[a.Rows-1] = n
+	slices.Sort(at)
+	for i, v := range at {
+		a.SetBits(i, 0, uint32(v))
+	}
+}

@@ -1,0 +1,117 @@
+package truth_test
+
+import (
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/randdef"
+	"tokitai/num"
+	"tokitai/reference"
+	"tokitai/truth"
+)
+
+// ordinary gives every float operand of a case ordinary values.
+func ordinary(g *gen.Generator, c *randdef.Case) {
+	for i, a := range c.Operands {
+		if c.Definition.Operands[i].IsIndex {
+			continue
+		}
+		for r := range a.Rows {
+			for col := range a.Cols {
+				a.Set(r, col, g.Normal())
+			}
+		}
+	}
+}
+
+// What the reference computes lies in the enclosure, for products with batch axes and
+// groups, in every model; and enclosures are narrow enough that a wrong term is seen.
+func TestProductsWithAxes(t *testing.T) {
+	g := gen.New(t.Name())
+	models := []def.Model{def.FMAChain, def.MMA(16, 25), def.Panels(def.FMAChain, 4), def.Panels(def.MMA(8, 24), 2)}
+	wrong, count := 0, 0
+	for trial := range 120 {
+		d := randdef.Product(g)
+		model := models[trial%len(models)]
+		dtypes := []num.DType{num.FloatDTypes[trial%2], num.FloatDTypes[trial%2], num.F32, num.I32}[:len(d.Operands)]
+		sizes := randdef.ProductSizes(g, d, 4)
+		sizes["K"] = 1 + g.Below(200)
+		c := randdef.NewCase(g, d, dtypes, sizes)
+		ordinary(g, c)
+		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Model: model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactly, err := truth.Enclose(d, c.Operands, truth.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		correct, err := exactly.Round(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := c.Clone()
+		if err := reference.Run(d, answer.Operands, reference.Options{Model: model}); err != nil {
+			t.Fatal(err)
+		}
+		result := &answer.Operands[2]
+		for r := range result.Rows {
+			for col := range result.Cols {
+				bits := result.Bits(r, col)
+				if !z.Admits(2, r, col, bits) || !z.Admits(2, r, col, correct.Bits[r*result.Cols+col]) {
+					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %v, which %v does not admit\n%s", model, sizes, r, col, result.At(r, col),
+						num.Widen(num.F32, correct.Bits[r*result.Cols+col]), z.At(2, r, col), d.Text())
+				}
+				if count++; !z.Admits(2, r, col, num.Narrow(num.F32, result.At(r, col)+0.5)) {
+					wrong++
+				}
+			}
+		}
+	}
+	if wrong < count*9/10 {
+		t.Errorf("of %d wrong values only %d were refused", count, wrong)
+	}
+}
+
+// The tree over panels makes a long sum better than a chain, and the bound says so.
+func TestPanelsAreBetterThanAChain(t *testing.T) {
+	const K = 4096
+	g := gen.New(t.Name())
+	a, b, c := num.NewArray(num.F16, 1, K), num.NewArray(num.F16, K, 1), num.NewArray(num.F32, 1, 1)
+	for k := range K {
+		a.Set(0, k, g.Uniform(1, 2))
+		b.Set(k, 0, g.Uniform(1, 2))
+	}
+	radius := func(m def.Model) float64 {
+		exactly := enclose(t, product, truth.Exact, nil, a, b, c).At(2, 0, 0)
+		z, err := truth.Enclose(product, []num.Array{a, b, c}, truth.Options{Mode: truth.Rounded, Model: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return truth.Radius(z.At(2, 0, 0), exactly)
+	}
+	chain, panels := radius(def.FMAChain), radius(def.Panels(def.FMAChain, 8))
+	if !(panels < chain/4) {
+		t.Errorf("radius %v in 8 panels, %v as a chain", panels, chain)
+	}
+}
+
+func TestAxesRefused(t *testing.T) {
+	d := def.Must(def.Contraction("grouped", def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"G", "K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
+		Groups: def.Groups{Number: "G", Of: "M", Offsets: "offsets"}}))
+	a, b, c := num.NewArray(num.F16, 5, 2), num.NewArray(num.F16, 4, 3), num.NewArray(num.F16, 5, 3)
+	b.Batch.Append(2, 6)
+	for _, offsets := range [][]int32{{1, 2, 5}, {0, 2, 4}, {0, 6, 5}, {0, -1, 5}, {0, 5}, {0, 2, 3, 5}} {
+		if _, err := truth.Enclose(d, []num.Array{a, b, c, num.IndexArray(offsets...)}, truth.Options{}); err == nil || !strings.Contains(err.Error(), "want 3 that ascend from 0 to 5") {
+			t.Errorf("offsets %v: %v", offsets, err)
+		}
+	}
+	if _, err := truth.Enclose(d, []num.Array{a, num.NewArray(num.F16, 4, 3), c, num.IndexArray(0, 2, 5)}, truth.Options{}); err == nil || !strings.Contains(err.Error(), "b has 0 batch axes, want 1") {
+		t.Errorf("no batch axes: %v", err)
+	}
+	if _, err := truth.Enclose(d, []num.Array{a, b, c, num.IndexArray(0, 0, 5)}, truth.Options{}); err != nil {
+		t.Errorf("an empty group: %v", err)
+	}
+}
