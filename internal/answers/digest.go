@@ -2,7 +2,6 @@ package answers
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"hash"
 	"math"
@@ -11,10 +10,7 @@ import (
 )
 
 // Digest hashes parameters and operands as the package comment describes.
-type Digest struct {
-	sum hash.Hash
-	row []byte
-}
+type Digest struct{ sum hash.Hash }
 
 // NewDigest returns an empty digest.
 func NewDigest() *Digest { return &Digest{sum: sha256.New()} }
@@ -27,27 +23,34 @@ func (d *Digest) Param(name string, v float64) {
 // Patterns adds an operand as it is stored.
 func (d *Digest) Patterns(name string, a num.Array) {
 	d.header(name, a)
-	size := a.DType.Size()
-	for r := range a.Rows {
-		d.sum.Write(a.Data[r*a.Stride*size:][:a.Cols*size])
-	}
+	WriteElements(d.sum, a, false)
 }
 
 // Values adds an operand with every NaN replaced by the canonical one.
 func (d *Digest) Values(name string, a num.Array) {
 	d.header(name, a)
+	WriteElements(d.sum, a, true)
+}
+
+// WriteElements adds the elements of an array to a hash, row by row and without the gaps
+// between rows, each little-endian in the bytes of its format; if isCanonical, every NaN
+// as the canonical one of its format.
+func WriteElements(h hash.Hash, a num.Array, isCanonical bool) {
+	size := a.DType.Size()
+	row := num.NewArray(a.DType, 1, a.Cols)
 	for r := range a.Rows {
-		row := d.row[:0]
+		stored := a.Data[r*a.Stride*size:][:a.Cols*size]
+		if !isCanonical || a.DType == num.I32 {
+			h.Write(stored)
+			continue
+		}
+		copy(row.Data, stored)
 		for c := range a.Cols {
-			bits := num.Canonical(a.DType, a.Bits(r, c))
-			if a.DType.Size() == 2 {
-				row = binary.LittleEndian.AppendUint16(row, uint16(bits))
-			} else {
-				row = binary.LittleEndian.AppendUint32(row, bits)
+			if bits := row.Bits(0, c); num.IsNaN(a.DType, bits) {
+				row.SetBits(0, c, num.Canonical(a.DType, bits))
 			}
 		}
-		d.sum.Write(row)
-		d.row = row
+		h.Write(row.Data)
 	}
 }
 

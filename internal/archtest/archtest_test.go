@@ -71,6 +71,13 @@ var rooms = []room{
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/file", mustNot: []ban{{"def", "files know no operation"}}},
 	{path: "internal/answers", mustNot: []ban{{"def", "what is compared with an answer must not make it"}}},
+	{path: "trial", mustNot: []ban{
+		{"reference", "what compares with an answer must not make it"},
+		{"truth", "what compares with an answer must not make it"},
+		{"lower", "what tries kernels knows none of them"},
+		{"device/cpu", "operands go to any device by the interface alone"},
+		{"device/gpu", "operands go to any device by the interface alone"},
+	}},
 	{path: "engine", mustNot: []ban{
 		{"fn", "the engine knows no operation's mathematics"}, {"op", "the engine knows no operation"},
 		{"device/cpu", "a backend brings the device"}, {"device/gpu", "a backend brings the device"},

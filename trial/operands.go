@@ -1,0 +1,254 @@
+package trial
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Operands are the operands of one call of a definition in host memory.
+type Operands struct {
+	Definition *def.Definition
+
+	blocks []*block // by operand; an output in the place of an input has the input's
+	places []int    // by operand: the one in whose memory it is, mostly itself
+}
+
+func (x *Operands) add(b *block) {
+	x.places = append(x.places, len(x.blocks))
+	x.blocks = append(x.blocks, b)
+}
+
+// New lays out operands of the given formats, one for each operand, and sizes, by the
+// letters of the definition. All of their memory holds the guard byte. A nil layout puts
+// them right behind their guards, without gaps.
+func New(d *def.Definition, dtypes []num.DType, sizes map[string]int, layout func(operand int) Layout) *Operands {
+	x := &Operands{Definition: d}
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		x.add(newBlock(dtypes[i], rows, cols, layoutOf(layout, d, i)))
+	}
+	return x
+}
+
+// layoutOf returns the layout of one operand. What is no matrix has no rows to be apart.
+func layoutOf(layout func(int) Layout, d *def.Definition, operand int) Layout {
+	if layout == nil {
+		return Layout{}
+	}
+	l := layout(operand)
+	if len(d.Operands[operand].Dims) < 2 {
+		l.Gap = 0
+	}
+	return l
+}
+
+// CopyOf lays out copies of the given arrays, which are in the order of the definition.
+func CopyOf(d *def.Definition, arrays []num.Array, layout func(operand int) Layout) *Operands {
+	x := &Operands{Definition: d}
+	for i, a := range arrays {
+		b := newBlock(a.DType, a.Rows, a.Cols, layoutOf(layout, d, i))
+		Copy(b.array, a)
+		x.add(b)
+	}
+	return x
+}
+
+// Wrap returns operands that are the given arrays themselves, without guards: a caller's
+// own data.
+func Wrap(d *def.Definition, arrays []num.Array) *Operands {
+	x := &Operands{Definition: d}
+	for _, a := range arrays {
+		x.add(&block{array: a, memory: a.Data[:spanBytes(a)]})
+	}
+	return x
+}
+
+// Array returns operand i: a view of its memory.
+func (x *Operands) Array(i int) num.Array { return x.blocks[i].array }
+
+// Arrays returns all operands in the order of the definition: views of their memory.
+func (x *Operands) Arrays() []num.Array {
+	arrays := make([]num.Array, len(x.blocks))
+	for i, b := range x.blocks {
+		arrays[i] = b.array
+	}
+	return arrays
+}
+
+// Copies returns copies of all operands, each in memory of its own and without gaps, for
+// whoever computes the answer.
+func (x *Operands) Copies() []num.Array {
+	arrays := x.Arrays()
+	for i, a := range arrays {
+		arrays[i] = num.NewArray(a.DType, a.Rows, a.Cols)
+		Copy(arrays[i], a)
+	}
+	return arrays
+}
+
+// Memory returns the memory of operand i with its guards, and where in it the first
+// element is, in bytes.
+func (x *Operands) Memory(i int) (memory []byte, offset int) {
+	return x.blocks[i].memory, x.blocks[i].start
+}
+
+// Clone returns a copy with the same layout. Outputs that are in the place of inputs
+// stay there.
+func (x *Operands) Clone() *Operands {
+	y := &Operands{Definition: x.Definition, blocks: make([]*block, len(x.blocks)), places: slices.Clone(x.places)}
+	for i, b := range x.blocks {
+		if x.places[i] == i {
+			y.blocks[i] = b.in(bytes.Clone(b.memory))
+		}
+	}
+	y.share()
+	return y
+}
+
+// share gives outputs that are in the place of inputs their memory.
+func (x *Operands) share() {
+	for i, p := range x.places {
+		x.blocks[i] = x.blocks[p]
+	}
+}
+
+// Replace puts the output out in the place of the input in: both are one memory, which
+// holds the input. It reports whether the definition and the formats allow that, and
+// whether the input's place is still free.
+func (x *Operands) Replace(out, in int) bool {
+	d := x.Definition
+	if !d.MayReplace(&d.Operands[out], &d.Operands[in]) || x.Array(out).DType != x.Array(in).DType || x.places[out] != out || x.isReplaced(in) {
+		return false
+	}
+	x.places[out] = in
+	x.share()
+	return true
+}
+
+// isReplaced reports whether an output is in the place of the input i.
+func (x *Operands) isReplaced(i int) bool {
+	for out, in := range x.places {
+		if out != i && in == i {
+			return true
+		}
+	}
+	return false
+}
+
+// isPure reports whether operand i is only written, in memory of its own.
+func (x *Operands) isPure(i int) bool {
+	o := &x.Definition.Operands[i]
+	return o.IsOut && !o.IsIn && x.places[i] == i
+}
+
+// Poison fills the outputs that the kernel does not read with a poison, 0 or 1. A kernel
+// that adds to an output, or leaves an element as it was, gives NaN.
+func (x *Operands) Poison(which int) {
+	for i, b := range x.blocks {
+		if x.isPure(i) {
+			bits := poisons[b.array.DType][which]
+			FillBits(b.array, func(int, int) uint32 { return bits })
+		}
+	}
+}
+
+// Breach is memory that a call changed and that no call may change.
+type Breach struct {
+	Operand int    // that it belongs to
+	Reason  string // such as "it writes outside y"
+}
+
+// Breach compares all memory outside the outputs with what it was before the call: guards,
+// gaps between rows, inputs that no output has replaced. It returns nil if nothing has
+// changed.
+func (x *Operands) Breach(before *Operands) *Breach {
+	for i, b := range x.blocks {
+		if x.places[i] != i {
+			continue
+		}
+		o, was := &x.Definition.Operands[i], before.blocks[i]
+		breach := func(format string) *Breach { return &Breach{i, fmt.Sprintf(format, o.Name)} }
+		if !b.isLike(was) {
+			return breach("%s is not laid out as it was before the call")
+		}
+		end := min(b.end(), len(b.memory))
+		if !bytes.Equal(b.memory[:b.start], was.memory[:b.start]) || !bytes.Equal(b.memory[end:], was.memory[end:]) {
+			return breach("it writes outside %s")
+		}
+		mayWrite := o.IsOut || x.isReplaced(i)
+		for r := range b.array.Rows {
+			if !bytes.Equal(b.gap(r), was.gap(r)) {
+				return breach("it writes between the rows of %s")
+			}
+			if !mayWrite && !bytes.Equal(rowBytes(b.array, r), rowBytes(was.array, r)) {
+				return breach("it writes to its input %s")
+			}
+		}
+	}
+	return nil
+}
+
+// Place is one element of an operand.
+type Place struct{ Operand, Row, Col int }
+
+// MostUnwritten is how many places Unwritten lists: enough to say that elements were left
+// out.
+const MostUnwritten = 1 << 16
+
+// Unwritten lists elements of outputs that hold the very pattern they held before the
+// call, of all outputs that are only written, or among the given places. One call shows
+// suspects: a kernel may write that pattern. What two calls with different contents
+// before (Poison) both leave was not written.
+func (x *Operands) Unwritten(before *Operands, among []Place) []Place {
+	var list []Place
+	hold := func(p Place) {
+		if len(list) < MostUnwritten && x.Array(p.Operand).Bits(p.Row, p.Col) == before.Array(p.Operand).Bits(p.Row, p.Col) {
+			list = append(list, p)
+		}
+	}
+	if among != nil {
+		for _, p := range among {
+			hold(p)
+		}
+		return list
+	}
+	for i, b := range x.blocks {
+		if !x.isPure(i) {
+			continue
+		}
+		for r := range b.array.Rows {
+			for c := range b.array.Cols {
+				hold(Place{i, r, c})
+			}
+		}
+	}
+	return list
+}
+
+// Difference returns the first output element that differs from the answer, which has its
+// operands in the order of the definition; nil if there is none.
+func (x *Operands) Difference(answer []num.Array) *Difference {
+	d := x.Definition
+	for i := range d.Operands {
+		if !d.Operands[i].IsOut {
+			continue
+		}
+		if f := RuleOf(d).Difference(d.Operands[i].Name, x.Array(i), answer[i]); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// DTypes returns the formats of the operands.
+func (x *Operands) DTypes() []num.DType {
+	var dtypes []num.DType
+	for _, b := range x.blocks {
+		dtypes = append(dtypes, b.array.DType)
+	}
+	return dtypes
+}
