@@ -9,6 +9,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/trial"
 )
 
 // Case is one question to a kernel. Its name says everything but the seed:
@@ -97,12 +98,12 @@ func (c *Case) size(letter string) (n, from int) {
 	return 1, 0
 }
 
-// layout is the gap and the offset of an operand, by its position.
-func (c *Case) layout(operand int) (gap, offset int) {
+// layout returns where an operand lies, by its position.
+func (c *Case) layout(operand int) trial.Layout {
 	if c.Uneven > 0 && operand%2 != c.Uneven-1 {
-		return 0, 0
+		return trial.Layout{}
 	}
-	return c.Gap, c.Offset
+	return trial.Layout{Offset: c.Offset, Gap: c.Gap}
 }
 
 func (c *Case) sizes() map[string]int {

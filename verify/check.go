@@ -9,6 +9,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/trial"
 )
 
 // check is a question that takes more than one run of the kernel: a relation between
@@ -118,6 +119,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 		return 0, &f, nil
 	}
 	d := l.target.Definition
+	rule := trial.RuleOf(d)
 	var n int64
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
@@ -131,7 +133,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 					continue
 				}
 				n++
-				if x := got.Bits(r, c); num.Canonical(got.DType, x) != num.Canonical(got.DType, want) {
+				if x := got.Bits(r, c); !rule.Same(got.DType, x, want) {
 					f := &finding{Tier: tier, Operand: i, Row: r, Col: c, Got: x, Want: want, WantTo: want, Message: what}
 					f.show(d, got, "got", func(c int) uint32 { return got.Bits(r, c) })
 					f.show(d, got, "want", func(c int) uint32 {
@@ -163,7 +165,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 			l.params[i] *= pow2(s.Params[p.Name] * k)
 		}
 		for i := range d.Operands {
-			o, a, b := &d.Operands[i], plain.blocks[i].array, l.blocks[i].array
+			o, a, b := &d.Operands[i], plain.array(i), l.array(i)
 			if !o.IsIn || o.IsIndex {
 				continue
 			}
@@ -223,8 +225,8 @@ func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
 		l := t.newLoaded(x.c)
-		for i, b := range l.blocks {
-			turn(b.array, x.l.blocks[i].array, &t.Definition.Operands[i], letter)
+		for i, a := range l.inputs() {
+			turn(a, x.l.array(i), &t.Definition.Operands[i], letter)
 		}
 		return x.again(l, evidence.Relations, "with "+letter+" in reverse order", func(i, r, c int) (uint32, bool) {
 			r, c = mirror(x.base.operands[i], &t.Definition.Operands[i], letter, r, c)
@@ -247,12 +249,10 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 }
 
 func turn(dst, src num.Array, o *def.Operand, letter string) {
-	for r := range dst.Rows {
-		for c := range dst.Cols {
-			rr, cc := mirror(src, o, letter, r, c)
-			dst.SetBits(r, c, src.Bits(rr, cc))
-		}
-	}
+	trial.FillBits(dst, func(r, c int) uint32 {
+		r, c = mirror(src, o, letter, r, c)
+		return src.Bits(r, c)
+	})
 }
 
 // split computes parts alone: the first index of a letter, and the others.
@@ -273,10 +273,10 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 				}
 			}
 			l := t.newLoaded(c)
-			for i, b := range l.blocks {
-				at := Rect{Rows: b.array.Rows, Cols: b.array.Cols}
+			for i, a := range l.inputs() {
+				at := Rect{Rows: a.Rows, Cols: a.Cols}
 				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], begin)
-				b.copyFrom(window(x.l.blocks[i].array, at))
+				trial.Copy(a, window(x.l.array(i), at))
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
 			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
@@ -303,14 +303,6 @@ func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
 	return row, col
 }
 
-func (b *block) copyFrom(a num.Array) {
-	for r := range b.array.Rows {
-		for c := range b.array.Cols {
-			b.array.SetBits(r, c, a.Bits(r, c))
-		}
-	}
-}
-
 // padded appends zeros to the summed index. Nothing is claimed of sums that see an
 // infinity or a NaN, which zero would turn into NaN only on one side, nor of zeros.
 func padded(x *trialRun) (int64, *finding, error) {
@@ -324,15 +316,14 @@ func padded(x *trialRun) (int64, *finding, error) {
 		}
 	}
 	l := t.newLoaded(c)
-	for i, b := range l.blocks {
-		old := x.l.blocks[i].array
-		for r := range b.array.Rows {
-			for col := range b.array.Cols {
-				if b.array.SetBits(r, col, 0); r < old.Rows && col < old.Cols {
-					b.array.SetBits(r, col, old.Bits(r, col))
-				}
+	for i, a := range l.inputs() {
+		old := x.l.array(i)
+		trial.FillBits(a, func(r, c int) uint32 {
+			if r < old.Rows && c < old.Cols {
+				return old.Bits(r, c)
 			}
-		}
+			return 0
+		})
 	}
 	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint32, bool) {
 		return x.base.operands[i].Bits(r, c), x.base.operands[i].At(r, c) != 0
@@ -354,13 +345,13 @@ func transposed(x *trialRun) (int64, *finding, error) {
 		}
 	}
 	l := t.newLoaded(c)
-	old, now := x.l.blocks, l.blocks
+	old, now := x.l.inputs(), l.inputs()
 	swapped := d.TransposeLeft == d.TransposeRight
 	for to, from := range []int{1, 0} {
-		copyTransposed(now[to].array, old[from].array, swapped)
+		copyTransposed(now[to], old[from], swapped)
 	}
 	if d.Accumulate {
-		copyTransposed(now[2].array, old[2].array, true)
+		copyTransposed(now[2], old[2], true)
 	}
 	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint32, bool) {
 		return x.base.operands[i].Bits(c, r), true
@@ -368,15 +359,12 @@ func transposed(x *trialRun) (int64, *finding, error) {
 }
 
 func copyTransposed(dst, src num.Array, isTransposed bool) {
-	for r := range dst.Rows {
-		for c := range dst.Cols {
-			if isTransposed {
-				dst.SetBits(r, c, src.Bits(c, r))
-			} else {
-				dst.SetBits(r, c, src.Bits(r, c))
-			}
+	trial.FillBits(dst, func(r, c int) uint32 {
+		if isTransposed {
+			r, c = c, r
 		}
-	}
+		return src.Bits(r, c)
+	})
 }
 
 // inPlace puts an output into the place of an input.

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // CallReport is what checked calls found: a report for each kernel that ran. An
@@ -68,8 +68,7 @@ func (r *CallReport) Verdict() evidence.Verdict {
 type observed struct {
 	report *CallReport
 	target *Target
-	l      *loaded
-	before [][]byte // of every operand, as the caller gave it
+	l      *loaded // every operand as the caller gave it
 	began  time.Time
 }
 
@@ -77,24 +76,40 @@ type observed struct {
 func (r *CallReport) Before(call *engine.Record) error {
 	o := &observed{report: r, began: time.Now()}
 	d := call.Definition
-	formats := make([]num.DType, len(d.Operands))
-	l := &loaded{params: call.Params, c: &Case{Formats: formats}}
-	for i, t := range call.Tensors {
-		raw, err := t.Bytes()
-		if err != nil {
-			return fmt.Errorf("a checked call reads its operands: %w", err)
-		}
-		formats[i] = t.DType()
-		o.before = append(o.before, raw)
-		l.blocks = append(l.blocks, &block{array: folded(d.Operands[i].Dims, t, bytes.Clone(raw))})
-		l.taken = append(l.taken, -1)
+	operands, err := read(call)
+	if err != nil {
+		return fmt.Errorf("a checked call reads its operands: %w", err)
 	}
+	formats := operands.DTypes()
+	l := &loaded{params: call.Params, c: &Case{Formats: formats}, operands: operands}
 	o.target = &Target{Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
 	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
 	l.target = o.target
 	o.l = l
 	call.State = o
 	return nil
+}
+
+// read copies the operands of a call.
+func read(call *engine.Record) (*trial.Operands, error) {
+	d := call.Definition
+	arrays := make([]num.Array, len(d.Operands))
+	for i, t := range call.Tensors {
+		raw, err := t.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		arrays[i] = folded(d.Operands[i].Dims, t, raw)
+	}
+	x := trial.Wrap(d, arrays)
+	for out := range d.Operands {
+		for in := range d.Operands {
+			if out != in && tensor.Overlap(call.Tensors[out], call.Tensors[in]) != tensor.Disjoint {
+				x.Replace(out, in)
+			}
+		}
+	}
+	return x, nil
 }
 
 // folded is a tensor's values as the definition sees them.
@@ -151,18 +166,12 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 		return fail(err.Error())
 	}
 	r.KernelSeconds = &seconds
-	out := &outcome{}
-	breach := ""
-	for i, tensor := range call.Tensors {
-		raw, err := tensor.Bytes()
-		if err != nil {
-			return fail(err.Error())
-		}
-		out.operands = append(out.operands, folded(d.Operands[i].Dims, tensor, raw))
-		if !d.Operands[i].IsOut && !isReplaced(call, i) && !bytes.Equal(raw, o.before[i]) && breach == "" {
-			breach = "it writes to its input " + d.Operands[i].Name
-		}
+	after, err := read(call)
+	if err != nil {
+		return fail(err.Error())
 	}
+	out := &outcome{after: after, operands: after.Arrays()}
+	breach := after.Breach(o.l.operands)
 	how := manner{withTruth: true}
 	if tell := o.report.Progress; tell != nil {
 		how.progress = func(done, total int) { tell(d.Name, done, total) }
@@ -173,11 +182,11 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	}
 	s := &verification{t: t, o: options, tiers: map[string]*evidence.Tier{}}
 	result := caseResult{Name: "call", Found: *j, Tiers: map[string]evidence.Tier{}}
-	result.Inputs, result.Outputs = hashInputs(d, o.l.inputs(), o.l.params), hashOutputs(d, out.operands)
+	result.Inputs, result.Outputs = trial.EvidenceInputs(d, o.l.inputs(), o.l.params), trial.EvidenceOutputs(d, out.operands)
 	result.count(evidence.Structure, 1, 0)
-	if breach != "" {
+	if breach != nil {
 		result.Tiers[evidence.Structure] = evidence.Tier{}
-		result.fail(&finding{Tier: evidence.Structure, Operand: outputOf(d), Row: -1, Message: breach}, 1)
+		result.fail(&finding{Tier: evidence.Structure, Operand: outputOf(d), Row: -1, Message: breach.Reason}, 1)
 	}
 	result.count(t.mainTier(), j.Elements-j.Unspecified, j.Mismatches)
 	if result.First == nil {
@@ -211,16 +220,16 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		Name: result.Name, Elements: j.Elements, Mismatches: j.Mismatches, InputsSHA256: result.Inputs, OutputsSHA256: result.Outputs,
 		Tiers: []string{evidence.Structure, t.mainTier()}, Params: paramTexts(d, o.l.params),
 	}
-	for i, b := range o.l.blocks {
-		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", d.Operands[i].Name, b.array.DType, b.array.Rows, b.array.Cols))
+	for i, a := range o.l.inputs() {
+		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", d.Operands[i].Name, a.DType, a.Rows, a.Cols))
 	}
 	r.CaseList = []evidence.Case{listed}
 	r.Cases, r.Elements, r.Mismatches = 1, j.Elements, j.Mismatches
 	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
 	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles}
-	for i, b := range o.l.blocks {
+	for i, a := range o.l.inputs() {
 		if d.Operands[i].IsOut {
-			r.Coverage.Produced += int64(b.array.Rows) * int64(b.array.Cols)
+			r.Coverage.Produced += int64(a.Rows) * int64(a.Cols)
 		}
 	}
 	s.setFigures(r, j)
@@ -263,14 +272,4 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		r.Failure.Note = "the caller can make the call again, on the inputs whose SHA-256 is " + result.Inputs
 	}
 	r.Reason = r.Failure.Message
-}
-
-// isReplaced reports whether an output of the call lies in the place of an input.
-func isReplaced(call *engine.Record, input int) bool {
-	for i := range call.Definition.Operands {
-		if call.Definition.Operands[i].IsOut && tensor.Overlap(call.Tensors[i], call.Tensors[input]) != tensor.Disjoint {
-			return true
-		}
-	}
-	return false
 }

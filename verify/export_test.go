@@ -16,9 +16,6 @@ func SetTileElements(n int64) (restore func()) {
 	return func() { tileElements = old }
 }
 
-// Poisons are the patterns that fill outputs of a format.
-func Poisons(d num.DType) [2]uint32 { return poisons[d] }
-
 // CasesOf are the cases of a level.
 func CasesOf(t *Target, l Level) []*Case { return t.cases(l) }
 

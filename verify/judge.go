@@ -14,6 +14,7 @@ import (
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/reference"
+	"tokitai/trial"
 	"tokitai/truth"
 )
 
@@ -187,7 +188,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 		return nil, err
 	}
 	j := &judgement{Tiles: 1}
-	v := view{target: t, l: l, at: at, inputs: operands, got: outputs, answer: answer}
+	v := view{target: t, l: l, at: at, rule: trial.RuleOf(d), inputs: operands, got: outputs, answer: answer}
 	if m.withTruth || t.Lowering.IsBounded {
 		if err := v.enclose(ctx, m); err != nil {
 			return nil, err
@@ -206,6 +207,7 @@ type view struct {
 	target              *Target
 	l                   *loaded
 	at                  tile
+	rule                trial.Rule
 	inputs, got, answer []num.Array
 	exact               *truth.Result
 	rounded             *truth.Result // what its arithmetic may give: of a bounded lowering, else of the definition, where accuracy is asked for
@@ -317,16 +319,14 @@ func (v *view) output(j *judgement, i int) {
 }
 
 // isWithin reports whether a value is the answer, or in the admissible set, which lies
-// between lo and hi. NaN is one value; a gather copies bits.
+// between lo and hi.
 func (v *view) isWithin(d num.DType, x, lo, hi uint32, i, r, c int) bool {
 	t := v.target
 	switch {
 	case d == num.I32 && lo != hi:
 		return v.rounded.Admits(i, r, c, x)
-	case t.Definition.Kind == def.KindGather:
-		return x == lo
-	case !t.Lowering.IsBounded || num.IsNaN(d, lo):
-		return num.Canonical(d, x) == num.Canonical(d, lo)
+	case !t.Lowering.IsBounded || v.rule == trial.Patterns || num.IsNaN(d, lo):
+		return v.rule.Same(d, x, lo)
 	case num.IsNaN(d, x):
 		return false
 	}

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // errHung is a launch that did not return in time. Its goroutine cannot be stopped, so
@@ -65,16 +65,15 @@ func (b *bench) close() {
 	}
 }
 
-// loaded is a case in memory: what the kernel is given, and where it is put.
+// loaded is a case in memory: what the kernel is given.
 type loaded struct {
-	target *Target
-	c      *Case
-	params []float64
-	blocks []*block
-	taken  []int // by operand: the input whose place it takes, or -1
+	target   *Target
+	c        *Case
+	params   []float64
+	operands *trial.Operands
 }
 
-// load makes the inputs of a case.
+// load returns a case with its inputs.
 func (t *Target) load(c *Case, seed uint64) *loaded {
 	l := t.newLoaded(c)
 	t.fill(c, seed, l.inputs())
@@ -84,15 +83,9 @@ func (t *Target) load(c *Case, seed uint64) *loaded {
 // newLoaded lays a case out without values.
 func (t *Target) newLoaded(c *Case) *loaded {
 	d := t.Definition
-	l := &loaded{target: t, c: c, params: t.params(c)}
-	sizes := c.sizes()
-	for i := range d.Operands {
-		gap, offset := c.layout(i)
-		l.blocks = append(l.blocks, newBlock(&d.Operands[i], c.Formats[i], sizes, gap, offset))
-		l.taken = append(l.taken, -1)
-	}
+	l := &loaded{target: t, c: c, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), c.layout)}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
-		l.taken[d.Operand(out)] = d.Operand(in)
+		l.operands.Replace(d.Operand(out), d.Operand(in))
 	}
 	return l
 }
@@ -103,17 +96,15 @@ func (l *loaded) isGrid() bool {
 	return p != nil && p.isGrid
 }
 
-// inputs are the operands as they lie in their blocks.
-func (l *loaded) inputs() []num.Array {
-	arrays := make([]num.Array, len(l.blocks))
-	for i, b := range l.blocks {
-		arrays[i] = b.array
-	}
-	return arrays
-}
+// inputs returns the operands as they are before a run.
+func (l *loaded) inputs() []num.Array { return l.operands.Arrays() }
 
-// outcome is what came out of a run: every operand's block, read back.
+// array returns operand i as it is before a run.
+func (l *loaded) array(i int) num.Array { return l.operands.Array(i) }
+
+// outcome is what a run left, out of the kernel's reach.
 type outcome struct {
+	after    *trial.Operands
 	operands []num.Array
 	seconds  float64
 	breach   *finding // of structure: a guard disturbed, an input changed
@@ -132,85 +123,57 @@ func (b *bench) run(l *loaded, deadline time.Duration, poison int) (*outcome, er
 // placed is memory on a device for the operands of a case, bound to a kernel.
 type placed struct {
 	bench    *bench
-	wholes   []*tensor.Tensor // with guards; nil for what takes another's place
+	memory   *trial.Placed
 	prepared *engine.Prepared
 }
 
-// place allocates, checks the call, and compiles.
+// place allocates memory, checks the call and compiles the kernel.
 func (b *bench) place(l *loaded) (*placed, error) {
-	p := &placed{bench: b, wholes: make([]*tensor.Tensor, len(l.blocks))}
-	tensors := make([]*tensor.Tensor, len(l.blocks))
-	var err error
-	for i, block := range l.blocks {
-		if l.taken[i] >= 0 {
-			continue
-		}
-		if p.wholes[i], tensors[i], err = block.upload(b.device); err != nil {
-			p.close()
-			return nil, err
-		}
+	memory, err := l.operands.Place(b.device)
+	if err != nil {
+		return nil, err
 	}
-	for i, in := range l.taken {
-		if in >= 0 {
-			tensors[i] = tensors[in]
-		}
+	p := &placed{bench: b, memory: memory}
+	tensors, err := memory.Tensors()
+	if err == nil {
+		p.prepared, err = b.prepare(tensors, l.params)
 	}
-	if p.prepared, err = b.prepare(tensors, l.params); err != nil {
+	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
+// close gives the memory back, unless a kernel that hangs still uses it.
 func (p *placed) close() {
-	for _, w := range p.wholes {
-		if !p.bench.isHung.Load() {
-			w.Close()
-		}
+	if !p.bench.isHung.Load() {
+		p.memory.Close()
 	}
 }
 
-// run writes the inputs of a case of the same layout, poisons the outputs, launches the
-// kernel, and reads everything back.
+// run poisons the outputs of a case of the same layout, writes it to the device, launches
+// the kernel, and reads everything back.
 func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, error) {
 	if err := p.bench.ctx.Err(); err != nil {
 		return nil, err
 	}
-	d := l.target.Definition
-	for i, block := range l.blocks {
-		if l.taken[i] >= 0 {
-			continue
-		}
-		if o := &d.Operands[i]; o.IsOut && !o.IsIn {
-			block.poison(poison)
-		}
-		if err := p.wholes[i].SetBytes(block.image); err != nil {
-			return nil, err
-		}
+	l.operands.Poison(poison)
+	if err := p.memory.Write(l.operands); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	if err := p.bench.launch(p.prepared, deadline); err != nil {
 		return nil, err
 	}
-	out := &outcome{seconds: time.Since(began).Seconds(), operands: make([]num.Array, len(l.blocks))}
-	for i, block := range l.blocks {
-		if l.taken[i] >= 0 {
-			continue
-		}
-		raw, err := p.wholes[i].Bytes()
-		if err != nil {
-			return nil, err
-		}
-		out.operands[i] = block.array
-		out.operands[i].Data = raw[block.offset*block.array.DType.Size():]
-		if text := l.breachIn(i, raw); text != "" && out.breach == nil {
-			out.breach = &finding{Tier: evidence.Structure, Operand: i, Row: -1, Message: text}
-		}
+	seconds := time.Since(began).Seconds()
+	after, err := p.memory.Read()
+	if err != nil {
+		return nil, err
 	}
-	for i, in := range l.taken {
-		if in >= 0 {
-			out.operands[i] = out.operands[in]
-		}
+	out := &outcome{after: after, operands: after.Arrays(), seconds: seconds}
+	if b := after.Breach(l.operands); b != nil {
+		out.breach = &finding{Tier: evidence.Structure, Operand: b.Operand, Row: -1, Message: b.Reason}
 	}
 	return out, nil
 }
@@ -241,32 +204,4 @@ func (b *bench) launch(p *engine.Prepared, deadline time.Duration) error {
 		b.isHung.Store(true)
 		return fmt.Errorf("%w: %v", errHung, deadline)
 	}
-}
-
-// breachIn compares what was read back of an operand with what was uploaded, outside
-// the elements that the kernel may write.
-func (l *loaded) breachIn(i int, raw []byte) string {
-	d, block := l.target.Definition, l.blocks[i]
-	o, a, size := &d.Operands[i], block.array, block.array.DType.Size()
-	isWritten := o.IsOut
-	for _, in := range l.taken {
-		isWritten = isWritten || in == i
-	}
-	begin, end := block.offset*size, (block.offset+a.Rows*a.Stride)*size
-	if !bytes.Equal(raw[:begin], block.image[:begin]) || !bytes.Equal(raw[end:], block.image[end:]) {
-		return "it writes outside " + o.Name
-	}
-	if !isWritten {
-		if !bytes.Equal(raw, block.image) {
-			return "it writes to its input " + o.Name
-		}
-		return ""
-	}
-	for r := range a.Rows {
-		from, to := begin+(r*a.Stride+a.Cols)*size, begin+(r+1)*a.Stride*size
-		if !bytes.Equal(raw[from:to], block.image[from:to]) {
-			return "it writes between the rows of " + o.Name
-		}
-	}
-	return ""
 }

@@ -507,7 +507,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	list := []string{}
 	for at[along] = range length {
 		for i := range d.Operands {
-			in, a := &d.Operands[i], l.blocks[i].array
+			in, a := &d.Operands[i], l.array(i)
 			if !in.IsIn || len(list) >= mostInputs || at[along] > 0 && !slices.Contains(in.Dims, along) {
 				continue
 			}
@@ -524,7 +524,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 func (l *loaded) truthAt(operand, row, col int) string {
 	const most = 1 << 22 // elements of the output
 	t := l.target
-	if a := l.blocks[operand].array; a.Rows > most/a.Cols {
+	if a := l.array(operand); a.Rows > most/a.Cols {
 		return ""
 	}
 	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Model: t.Lowering.Model})

@@ -55,7 +55,7 @@ func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c 
 func (l *loaded) rowsNear(f *finding) []string {
 	const most = 1 << 22 // elements of the output
 	list := append(l.inputsNear(f.Operand, f.Row, f.Col), f.Near...)
-	d, a := l.target.Definition, l.blocks[f.Operand].array
+	d, a := l.target.Definition, l.array(f.Operand)
 	if len(f.Near) != 1 || a.Rows > most/a.Cols {
 		return list
 	}
@@ -103,7 +103,7 @@ func (l *loaded) inputsNear(operand, row, col int) []string {
 	}
 	var list []string
 	for i := range d.Operands {
-		in, a := &d.Operands[i], l.blocks[i].array
+		in, a := &d.Operands[i], l.array(i)
 		if !in.IsIn || a.Rows*a.Cols <= 1 {
 			continue
 		}
@@ -153,7 +153,7 @@ func (l *loaded) shown(out *outcome) []string {
 	}
 	for i := range d.Operands {
 		if d.Operands[i].IsIn {
-			show(i, "input", l.blocks[i].array)
+			show(i, "input", l.array(i))
 		}
 	}
 	for i := range d.Operands {

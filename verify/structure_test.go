@@ -12,7 +12,7 @@ import (
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
-	"tokitai/verify"
+	"tokitai/trial"
 )
 
 // poke changes a byte of an operand's buffer, counted from its first element.
@@ -50,7 +50,7 @@ func TestUnwritten(t *testing.T) {
 // the second: it is a NaN like any other.
 func TestWrittenPoison(t *testing.T) {
 	for _, dtype := range num.FloatDTypes {
-		for which, bits := range verify.Poisons(dtype) {
+		for which, bits := range trial.Poisons(dtype) {
 			writing := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
 				for r := range out[1].Rows {
 					for c := range out[1].Cols {
@@ -84,8 +84,8 @@ func TestOutside(t *testing.T) {
 		{"the last word after y", "it writes outside y", name, func(l *engine.Launch) { poke(l, 1, span(l, 1)+63) }},
 		{"before x", "it writes outside x", name, func(l *engine.Launch) { poke(l, 0, -1) }},
 		{"after x", "it writes outside x", name, func(l *engine.Launch) { poke(l, 0, span(l, 0)) }},
-		{"x itself", "it writes to its input x", name, func(l *engine.Launch) { poke(l, 0, 70) }},
-		{"the gap of x", "it writes to its input x", name, func(l *engine.Launch) { poke(l, 0, 66) }},
+		{"x itself", "it writes to its input x", name, func(l *engine.Launch) { poke(l, 0, 65) }},
+		{"the gap of x", "it writes between the rows of x", name, func(l *engine.Launch) { poke(l, 0, 66) }},
 		{"the gap of the first row", "it writes between the rows of y", name, func(l *engine.Launch) { poke(l, 1, 66) }},
 		{"the end of the last row", "it writes between the rows of y", name, func(l *engine.Launch) { poke(l, 1, span(l, 1)-1) }},
 		{"the gap, in place", "it writes between the rows of x", name + "/y=x", func(l *engine.Launch) { poke(l, 1, 71) }},

@@ -6,6 +6,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/trial"
 )
 
 // A tensor too large to be judged at once is judged in tiles, each with what it needs
@@ -83,7 +84,7 @@ func (g Grid) Section(part Rect, values num.Array, mismatches int64) (Section, e
 		for k := part.Col / g.BlockCols; k*g.BlockCols < part.Col+part.Cols; k++ {
 			b := g.block(i, k)
 			h := sha256.New()
-			hashArray(h, "", window(values, Rect{Row: b.Row - part.Row, Col: b.Col - part.Col, Rows: b.Rows, Cols: b.Cols}), true)
+			trial.HashArray(h, "", window(values, Rect{Row: b.Row - part.Row, Col: b.Col - part.Col, Rows: b.Rows, Cols: b.Cols}), trial.Values)
 			s.Blocks[[2]int{i, k}] = [sha256.Size]byte(h.Sum(nil))
 		}
 	}

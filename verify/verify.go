@@ -1,6 +1,6 @@
 // Package verify decides whether a lowering computes its definition. It runs the
 // kernel on cases that reach every boundary (cases.go), in memory where every word is
-// watched (place.go, launch.go), compares what comes out with what it must be (judge.go,
+// watched (launch.go, package trial), compares what comes out with what it must be (judge.go,
 // tile.go), asks for relations that hold bit for bit and for invariance (check.go), looks
 // at the errors of kernels that promise no bits as a statistician does (statistics.go),
 // shrinks what fails to something small (shrink.go), and writes down what was seen
@@ -37,6 +37,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/trial"
 )
 
 // Target is what is verified: one lowering of one definition, in the storage formats
@@ -415,7 +416,7 @@ func (s *verification) newPrograms() (listings, artifacts []string) {
 func (s *verification) runCase(c *Case) caseResult {
 	r := caseResult{Tiers: map[string]evidence.Tier{}}
 	l := s.t.load(c, s.o.Seed)
-	r.Inputs = hashInputs(s.t.Definition, l.inputs(), l.params)
+	r.Inputs = trial.EvidenceInputs(s.t.Definition, l.inputs(), l.params)
 	x := &trialRun{s: s, c: c, l: l}
 	var err error
 	if x.base, err = s.bench.run(l, s.o.deadline(), 0); err != nil {
@@ -423,7 +424,7 @@ func (s *verification) runCase(c *Case) caseResult {
 		return r
 	}
 	r.Kernel = x.base.seconds
-	r.Outputs = hashOutputs(s.t.Definition, x.base.operands)
+	r.Outputs = trial.EvidenceOutputs(s.t.Definition, x.base.operands)
 	if s.o.Case != "" {
 		r.shown = l.shown(x.base)
 	}
@@ -516,7 +517,7 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil
 	}
-	suspects := x.l.untouched(x.base, 0, nil)
+	suspects := x.base.after.Unwritten(x.l.operands, nil)
 	if len(suspects) == 0 {
 		return nil, nil
 	}
@@ -524,47 +525,15 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if suspects = x.l.untouched(out, 1, suspects); len(suspects) == 0 {
+	if suspects = out.after.Unwritten(x.l.operands, suspects); len(suspects) == 0 {
 		return nil, nil
 	}
 	at := suspects[0]
-	bits := poisons[out.operands[at[0]].DType][1]
+	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
 	return &finding{
-		Tier: evidence.Structure, Operand: at[0], Row: at[1], Col: at[2], Got: bits, Want: bits, WantTo: bits,
+		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
 		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
 	}, nil
-}
-
-// mostSuspects is enough to say that something was not written.
-const mostSuspects = 1 << 16
-
-// untouched lists elements that hold a poison: operand, row, column.
-func (l *loaded) untouched(out *outcome, poison int, among [][3]int) [][3]int {
-	d := l.target.Definition
-	var list [][3]int
-	holds := func(at [3]int) {
-		a := out.operands[at[0]]
-		if a.Bits(at[1], at[2]) == poisons[a.DType][poison] && len(list) < mostSuspects {
-			list = append(list, at)
-		}
-	}
-	if among != nil {
-		for _, at := range among {
-			holds(at)
-		}
-		return list
-	}
-	for i := range d.Operands {
-		if o := &d.Operands[i]; !o.IsOut || o.IsIn || l.taken[i] >= 0 {
-			continue
-		}
-		for r := range out.operands[i].Rows {
-			for c := range out.operands[i].Cols {
-				holds([3]int{i, r, c})
-			}
-		}
-	}
-	return list
 }
 
 func sortedKeys[V any](m map[int64]V) []int64 { return slices.Sorted(maps.Keys(m)) }
