@@ -28,31 +28,39 @@ func (x *Operands) add(b *block) {
 func New(d *def.Definition, dtypes []num.DType, sizes map[string]int, layout func(operand int) Layout) *Operands {
 	x := &Operands{Definition: d}
 	for i := range d.Operands {
-		rows, cols := d.Operands[i].Matrix(sizes)
-		x.add(newBlock(dtypes[i], rows, cols, layoutOf(layout, d, i)))
+		x.Add(dtypes[i], sizes, layoutOf(layout, i))
 	}
 	return x
 }
 
-// layoutOf returns the layout of one operand. What is no matrix has no rows to be apart.
-func layoutOf(layout func(int) Layout, d *def.Definition, operand int) Layout {
+// Add lays out the next operand of a definition of which not all are, and returns it. What
+// is no matrix has no gaps.
+func (x *Operands) Add(dtype num.DType, sizes map[string]int, l Layout) num.Array {
+	rows, cols := x.Definition.Operands[len(x.blocks)].Matrix(sizes)
+	return x.addMatrix(dtype, rows, cols, l)
+}
+
+func (x *Operands) addMatrix(dtype num.DType, rows, cols int, l Layout) num.Array {
+	if len(x.Definition.Operands[len(x.blocks)].Dims) < 2 {
+		l.Gap = 0
+	}
+	b := newBlock(dtype, rows, cols, l)
+	x.add(b)
+	return b.array
+}
+
+func layoutOf(layout func(int) Layout, operand int) Layout {
 	if layout == nil {
 		return Layout{}
 	}
-	l := layout(operand)
-	if len(d.Operands[operand].Dims) < 2 {
-		l.Gap = 0
-	}
-	return l
+	return layout(operand)
 }
 
 // CopyOf lays out copies of the given arrays, which are in the order of the definition.
 func CopyOf(d *def.Definition, arrays []num.Array, layout func(operand int) Layout) *Operands {
 	x := &Operands{Definition: d}
 	for i, a := range arrays {
-		b := newBlock(a.DType, a.Rows, a.Cols, layoutOf(layout, d, i))
-		Copy(b.array, a)
-		x.add(b)
+		Copy(x.addMatrix(a.DType, a.Rows, a.Cols, layoutOf(layout, i)), a)
 	}
 	return x
 }
@@ -242,6 +250,19 @@ func (x *Operands) Difference(answer []num.Array) *Difference {
 		}
 	}
 	return nil
+}
+
+// Fault says what a call has done wrong: its breach, or else the first output that differs
+// from the answer. want is as it was before the call, but for its outputs, which are the
+// answer. Fault returns "" if nothing is wrong.
+func (x *Operands) Fault(want *Operands) string {
+	if b := x.Breach(want); b != nil {
+		return b.Reason
+	}
+	if d := x.Difference(want.Arrays()); d != nil {
+		return d.String()
+	}
+	return ""
 }
 
 // DTypes returns the formats of the operands.

@@ -324,6 +324,24 @@ func TestDifferenceSeesEveryElement(t *testing.T) {
 	}
 }
 
+// TestFault reports a breach before a difference.
+func TestFault(t *testing.T) {
+	want := all(t)
+	x := want.Clone()
+	if text := x.Fault(want); text != "" {
+		t.Errorf("a copy: got %q", text)
+	}
+	y := x.Array(operand(t, "y"))
+	y.SetBits(0, 0, 0x3c00)
+	if text := x.Fault(want); text != "y[0,0] is 0x3c00, want 0xa5a5 (1, -0.02204895)" {
+		t.Errorf("an output: got %q", text)
+	}
+	y.Data[y.Cols*2] ^= 1
+	if text := x.Fault(want); text != "it writes between the rows of y" {
+		t.Errorf("an output and a gap: got %q", text)
+	}
+}
+
 // TestRule is the policy of the comparator, case by case.
 func TestRule(t *testing.T) {
 	if trial.RuleOf(pair) != trial.Values || trial.RuleOf(gather) != trial.Patterns {

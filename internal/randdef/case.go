@@ -1,28 +1,23 @@
 package randdef
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/trial"
 )
 
-// Case is operands and parameters of one call. Every operand lies in a buffer of
-// its own, at an odd offset, between guards, with gaps between its rows.
+// Case holds the operands and parameters of one call. Every operand is between guards, at
+// any alignment, perhaps with gaps between its rows.
 type Case struct {
 	Definition *def.Definition
-	Operands   []num.Array // in the order of the definition
+	Operands   []num.Array // in the order of the definition: views of Memory
 	Params     []float64   // in the order of the definition
-
-	buffers [][]byte
-	starts  []int  // of the operand in its buffer, in bytes
-	shared  []bool // inputs whose place an output has taken
+	Memory     *trial.Operands
 }
-
-const guard = 0xa5
 
 // DTypes are random storage formats that the definition's rules allow.
 func DTypes(g *gen.Generator, d *def.Definition) []num.DType {
@@ -69,26 +64,23 @@ func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
 
 // NewCase makes operands of the given sizes, by the letters of the definition.
 func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[string]int) *Case {
-	c := &Case{Definition: d, shared: make([]bool, len(d.Operands))}
+	c := &Case{Definition: d, Memory: &trial.Operands{Definition: d}}
 	for _, p := range d.Params {
 		c.Params = append(c.Params, param(g, p))
 	}
 	for i := range d.Operands {
 		o := &d.Operands[i]
-		a := c.place(g, dtypes[i], o, sizes)
+		a := c.Memory.Add(dtypes[i], sizes, layout(g, o, sizes))
 		switch {
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
 		case o.IsInt(): // an output
-			for r := range a.Rows {
-				for col := range a.Cols {
-					a.SetBits(r, col, uint32(g.Next()))
-				}
-			}
+			trial.FillBits(a, func(int, int) uint32 { return uint32(g.Next()) })
 		default:
 			fill(g, a)
 		}
 	}
+	c.Operands = c.Memory.Arrays()
 	return c
 }
 
@@ -106,32 +98,14 @@ func param(g *gen.Generator, p def.Param) float64 {
 	return float64(g.Ordinary()) * (1 + 0x1p-40) // not a binary32
 }
 
-// place allocates an operand: guards around, gaps between rows, any alignment.
-func (c *Case) place(g *gen.Generator, dtype num.DType, o *def.Operand, sizes map[string]int) num.Array {
-	rows, cols := 1, 1
-	switch {
-	case len(o.Dims) == 2:
-		rows, cols = sizes[o.Dims[0]], sizes[o.Dims[1]]
-	case len(o.Dims) == 1 && o.Dims[0] == "C":
-		cols = sizes["C"]
-	case len(o.Dims) == 1:
-		rows = sizes[o.Dims[0]]
+// layout draws gaps between rows, or none, and any alignment.
+func layout(g *gen.Generator, o *def.Operand, sizes map[string]int) trial.Layout {
+	var l trial.Layout
+	if rows, _ := o.Matrix(sizes); len(o.Dims) == 2 && rows > 1 && g.Below(2) == 0 {
+		l.Gap = 1 + g.Below(5)
 	}
-	stride := cols
-	if len(o.Dims) == 2 && rows > 1 && g.Below(2) == 0 {
-		stride += 1 + g.Below(5)
-	}
-	size := dtype.Size()
-	start, span := (1+g.Below(9))*size, ((rows-1)*stride+cols)*size
-	buffer := make([]byte, start+span+9*size)
-	for i := range buffer {
-		buffer[i] = guard
-	}
-	c.buffers = append(c.buffers, buffer)
-	c.starts = append(c.starts, start)
-	a := num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride, Data: buffer[start : start+span : start+span]}
-	c.Operands = append(c.Operands, a)
-	return a
+	l.Offset = 1 + g.Below(9)
+	return l
 }
 
 func (c *Case) fillIndex(g *gen.Generator, a num.Array, o *def.Operand, bound int) {
@@ -157,32 +131,21 @@ func fill(g *gen.Generator, a num.Array) {
 		func() float32 { return g.Exponents(-126, 127) },
 	}
 	kind := g.Below(len(value) + 1)
-	for r := range a.Rows {
-		for c := range a.Cols {
-			if kind == len(value) {
-				a.SetBits(r, c, uint32(g.Next())) // any pattern
-			} else {
-				a.Set(r, c, value[kind]())
-			}
-		}
+	if kind == len(value) {
+		trial.FillBits(a, func(int, int) uint32 { return uint32(g.Next()) }) // any pattern
+		return
 	}
+	trial.Fill(a, func(int, int) float32 { return value[kind]() })
 }
 
 // Clone copies a case into memory of its own.
 func (c *Case) Clone() *Case {
-	n := &Case{
-		Definition: c.Definition, Params: slices.Clone(c.Params), Operands: slices.Clone(c.Operands),
-		starts: slices.Clone(c.starts), shared: slices.Clone(c.shared),
-	}
-	for i, b := range c.buffers {
-		n.buffers = append(n.buffers, slices.Clone(b))
-		at := c.starts[i]
-		n.Operands[i].Data = n.buffers[i][at : at+len(c.Operands[i].Data) : at+len(c.Operands[i].Data)]
-	}
+	n := &Case{Definition: c.Definition, Params: slices.Clone(c.Params), Memory: c.Memory.Clone()}
+	n.Operands = n.Memory.Arrays()
 	return n
 }
 
-// InPlace is a copy in which every element output takes the place of an element
+// InPlace returns a copy in which every element output takes the place of an element
 // input, any that the contract allows; false if no output can.
 func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
 	n, any := c.Clone(), false
@@ -191,74 +154,17 @@ func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
 		partners := d.InPlacePartners(&d.Operands[i])
 		first := g.Below(len(partners) + 1)
 		for j := range partners {
-			if k := d.Operand(partners[(first+j)%len(partners)]); !n.shared[k] && n.Operands[k].DType == n.Operands[i].DType {
-				n.shared[k], any = true, true
-				n.Operands[i] = n.Operands[k]
+			if n.Memory.Replace(i, d.Operand(partners[(first+j)%len(partners)])) {
+				any = true
 				break
 			}
 		}
 	}
+	n.Operands = n.Memory.Arrays()
 	return n, any
 }
 
-// Diff says where got differs from want, a case with the same operands on which
-// the answer has been computed: an output's bits, where all NaN are one; an input;
-// a guard or a gap between rows. It is empty if there is no difference.
-func Diff(got, want *Case) string {
-	d := want.Definition
-	for i := range d.Operands {
-		o := &d.Operands[i]
-		if text := got.guards(i); text != "" {
-			return text
-		}
-		if got.shared[i] {
-			continue
-		}
-		x, y := got.Operands[i], want.Operands[i]
-		for r := range y.Rows {
-			for c := range y.Cols {
-				a, b := x.Bits(r, c), y.Bits(r, c)
-				if o.IsOut && d.Kind != def.KindGather {
-					a, b = num.Canonical(y.DType, a), num.Canonical(y.DType, b)
-				}
-				if a != b {
-					return fmt.Sprintf("%s[%d,%d] of [%d %d] %s: got 0x%0*x, want 0x%0*x (%v, %v)", o.Name, r, c, y.Rows, y.Cols, y.DType,
-						2*y.DType.Size(), a, 2*y.DType.Size(), b, num.Widen(y.DType, a), num.Widen(y.DType, b))
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// guards says which byte around an operand or between its rows has changed.
-func (c *Case) guards(i int) string {
-	buffer, at := c.buffers[i], c.starts[i]
-	a := c.Operands[i]
-	if len(a.Data) == 0 || &a.Data[0] != &buffer[at] {
-		return "" // an output in the place of an input, whose buffer is looked at instead
-	}
-	size := a.DType.Size()
-	check := func(from, to int) string {
-		for k := from; k < to; k++ {
-			if buffer[k] != guard {
-				return fmt.Sprintf("%s: byte %d outside its elements has changed", c.Definition.Operands[i].Name, k-at)
-			}
-		}
-		return ""
-	}
-	if text := check(0, at); text != "" {
-		return text
-	}
-	for r := range a.Rows {
-		end := at + (r*a.Stride+a.Cols)*size
-		next := len(buffer)
-		if r+1 < a.Rows {
-			next = at + (r+1)*a.Stride*size
-		}
-		if text := check(end, next); text != "" {
-			return text
-		}
-	}
-	return ""
-}
+// Diff says where got differs from want, a case with the same operands on which the answer
+// has been computed: an output, an input, a guard or a gap between rows. It is empty if
+// there is no difference.
+func Diff(got, want *Case) string { return got.Memory.Fault(want.Memory) }
