@@ -11,10 +11,10 @@ import (
 // aligned.
 const GuardBytes = 256
 
-// guardByte fills guards, gaps and outputs that nothing else has filled. Read as an
+// GuardByte fills guards, gaps and outputs that nothing else has filled. Read as an
 // element it is a small negative number in every floating-point format: unlike a NaN it
 // cannot pass for an answer that is NaN.
-const guardByte = 0xa5
+const GuardByte = 0xa5
 
 // Layout is where an operand lies in its memory.
 type Layout struct {
@@ -49,7 +49,7 @@ func newBlock(dtype num.DType, rows, cols int, l Layout) *block {
 	}
 	b := &block{start: GuardBytes + l.Offset*size}
 	b.array = num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride}
-	return b.in(bytes.Repeat([]byte{guardByte}, b.end()+GuardBytes))
+	return b.in(bytes.Repeat([]byte{GuardByte}, b.end()+GuardBytes))
 }
 
 // in returns a block of the same layout in other memory.

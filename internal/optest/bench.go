@@ -11,7 +11,7 @@ import (
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
-	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // Timing is what to time: a call on operands of given sizes and formats.
@@ -52,19 +52,14 @@ func (tm *Timing) run(b *testing.B, workers int) {
 	maps.Copy(check, tm.Check)
 	(&matcher{q: q, s: s, dtypes: tm.DTypes, kind: kind, sizes: check}).run(b)
 
-	g := gen.New(tm.Name)
+	operands := s.operands(tm.DTypes, tm.Sizes, kind, trial.Layout{}, gen.New(tm.Name))
 	var bytes, elements int64
-	places := make([]place, len(tm.DTypes))
-	for i, d := range tm.DTypes {
-		x, err := tensor.New(dev, d, shapeOf(s.Definition, i, tm.Sizes)...)
-		OK(b, err)
-		places[i] = place{tensor: x, whole: x}
-		fill(b, s.Definition, i, places[i], kind, tm.Sizes, g)
-		n := int64(places[i].tensor.Len())
-		bytes += n * int64(d.Size())
+	for _, a := range operands.Arrays() {
+		n := int64(a.Rows) * int64(a.Cols)
+		bytes += n * int64(a.DType.Size())
 		elements = max(elements, n)
 	}
-	x := tensors(places)
+	_, x := place(b, operands, dev)
 	OK(b, s.Call(q, x))
 	b.SetBytes(bytes)
 	for b.Loop() {

@@ -9,9 +9,8 @@
 //	                outputs in the place of inputs
 //	Bench           a typed call, checked and then timed
 //
-// A [Subject] is the definition and the typed call that they are about. The
-// comparator's policy: patterns are equal, with ±0 different and all NaNs of a
-// format one value; where bits are copied, NaNs differ by their patterns too.
+// A [Subject] is the definition and the typed call that they are about. Memory,
+// comparison and messages are those of package trial.
 //
 // The package knows definitions and calls, but no operation.
 package optest

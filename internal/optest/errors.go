@@ -17,6 +17,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // Refused holds an error against the rules for bad arguments: it is one, names
@@ -77,23 +78,17 @@ type errorTable struct {
 	dtypes []num.DType
 }
 
-// operands are without a mistake.
+// operands returns operands without a mistake.
 func (e *errorTable) operands(t testing.TB) []*tensor.Tensor {
 	t.Helper()
-	d := e.s.Definition
-	g := gen.New(d.Name)
-	places := make([]place, len(d.Operands))
-	for i := range places {
-		places[i] = newPlace(t, e.q.Device(), e.dtypes[i], shapeOf(d, i, e.sizes), 0)
-		fill(t, d, i, places[i], op.Data{}, e.sizes, g)
-	}
-	return tensors(places)
+	_, x := place(t, e.s.operands(e.dtypes, e.sizes, op.Data{}, trial.Layout{Offset: 3}, gen.New(e.s.Definition.Name)), e.q.Device())
+	return x
 }
 
-// other is operand i with another format or shape.
+// other returns a tensor of another format or shape.
 func (e *errorTable) other(t testing.TB, dtype num.DType, shape []int) *tensor.Tensor {
 	t.Helper()
-	return newPlace(t, e.q.Device(), dtype, shape, 0).tensor
+	return garbage(t, e.q.Device(), dtype, shape...)
 }
 
 // refused makes the call and expects a refusal that names one of the operands.
@@ -129,14 +124,15 @@ func (e *errorTable) canceled(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	x := e.operands(t)
+	before := e.s.operands(e.dtypes, e.sizes, op.Data{}, trial.Layout{Offset: 3}, gen.New(e.s.Definition.Name))
+	placed, x := place(t, before, e.q.Device())
 	if err := e.s.Call(e.q.WithContext(ctx), x); !errors.Is(err, context.Canceled) {
 		t.Errorf("%s: a canceled context gives %v, want context.Canceled", e.s.Definition.Name, err)
 	}
-	for i, o := range e.s.Definition.Operands {
-		if raw, _ := x[i].Bytes(); !o.IsIn && bytes.Count(raw, []byte{canary}) != len(raw) {
-			t.Errorf("%s: a canceled context has changed %s", e.s.Definition.Name, o.Name)
-		}
+	after, err := placed.Read()
+	OK(t, err)
+	if text := after.Fault(before); text != "" {
+		t.Errorf("%s: a canceled context: %s", e.s.Definition.Name, text)
 	}
 }
 
@@ -219,7 +215,7 @@ func (e *errorTable) otherDevice(t testing.TB, i int) {
 	OK(t, err)
 	defer dev.Close()
 	x := e.operands(t)
-	x[i] = newPlace(t, dev, e.dtypes[i], x[i].Shape(), 0).tensor
+	x[i] = garbage(t, dev, e.dtypes[i], x[i].Shape()...)
 	e.refused(t, e.q, x, e.s.Definition.Operands[i].Name+" on another device", true, i)
 }
 

@@ -7,6 +7,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // Shapes makes the call on operands of rank 2 and 1, and again on the same values
@@ -37,15 +38,11 @@ func Shapes(t testing.TB, s Subject, sizes map[string]int) {
 func shapedCall(t testing.TB, s *Subject, sizes map[string]int, reshape func([]int, *def.Operand) []int) []*tensor.Tensor {
 	t.Helper()
 	d := s.Definition
-	g := gen.New(d.Name)
-	dtypes := d.Formats()[0]
-	x := make([]*tensor.Tensor, len(d.Operands))
+	before := s.operands(d.Formats()[0], sizes, s.kinds()[0], trial.Layout{Offset: 3}, gen.New(d.Name))
+	_, x := place(t, before, cpu.Queue().Device())
 	for i := range x {
-		shape := shapeOf(d, i, sizes)
-		p := newPlace(t, cpu.Queue().Device(), dtypes[i], shape, 0)
-		fill(t, d, i, p, s.kinds()[0], sizes, g)
 		var err error
-		x[i], err = p.tensor.Reshape(reshape(shape, &d.Operands[i])...)
+		x[i], err = x[i].Reshape(reshape(x[i].Shape(), &d.Operands[i])...)
 		OK(t, err)
 	}
 	OK(t, s.Call(cpu.Queue(), x))

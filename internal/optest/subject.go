@@ -11,6 +11,7 @@ import (
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // Subject is a definition and the typed call that runs it.
@@ -51,104 +52,44 @@ func (s *Subject) kinds() []op.Data {
 	return append(kinds, special)
 }
 
-const canary = 0xa5 // every byte that no call may change, and outputs before it
-
-// place is an operand inside a larger block of memory.
-type place struct {
-	tensor *tensor.Tensor
-	whole  *tensor.Tensor
-}
-
-// shapeOf is the shape of operand i for the given sizes.
-func shapeOf(d *def.Definition, i int, sizes map[string]int) []int {
-	shape := []int{}
-	for _, letter := range d.Operands[i].Dims {
-		shape = append(shape, sizes[letter])
-	}
-	if len(shape) == 0 {
-		return []int{1}
-	}
-	return shape
-}
-
-// newPlace puts an operand amid canaries: in front and behind, at an address that
-// no vector register likes, and with gap elements between its rows.
-func newPlace(t testing.TB, dev device.Device, d num.DType, shape []int, gap int) place {
-	t.Helper()
-	const margin = 3
-	size := 1
-	for _, n := range shape {
-		size *= n
-	}
-	var p place
-	var err error
-	if gap == 0 || len(shape) < 2 {
-		p.whole, err = tensor.New(dev, d, 1, size+2*margin)
-		OK(t, err)
-		p.tensor, err = p.whole.Slice(0, 1, margin, margin+size)
-		OK(t, err)
-	} else {
-		cols := shape[len(shape)-1]
-		p.whole, err = tensor.New(dev, d, size/cols+2, cols+gap)
-		OK(t, err)
-		p.tensor, err = p.whole.Slice(1, size/cols+1, gap-1, gap-1+cols)
-		OK(t, err)
-	}
-	p.tensor, err = p.tensor.Reshape(shape...)
-	OK(t, err)
-	memory := memoryOf(t, p.whole)
-	for i := range memory {
-		memory[i] = canary
-	}
-	return p
-}
-
-func memoryOf(t testing.TB, x *tensor.Tensor) []byte {
-	t.Helper()
-	a, ok := x.Array()
-	if !ok {
-		t.Fatal("the host cannot address " + x.String())
-	}
-	return a.Data
-}
-
-// array is the place as the reference sees operand i, in a copy of the memory.
-func (p place) array(d *def.Definition, i int, memory []byte) num.Array {
-	x := p.tensor
-	a := num.Array{DType: x.DType(), Rows: x.Rows(), Cols: x.Cols(), Stride: x.RowStride(), Data: memory[x.Offset():]}
-	if dims := d.Operands[i].Dims; len(dims) == 1 && dims[0] != "C" {
-		a.Rows, a.Cols, a.Stride = x.Len(), 1, 1
-	}
-	return a
-}
-
-// fill writes an operand's values. Indices are valid, but for kind special.
-func fill(t testing.TB, d *def.Definition, i int, p place, kind op.Data, sizes map[string]int, g *gen.Generator) {
-	t.Helper()
-	o := &d.Operands[i]
-	if !o.IsIn {
-		return
-	}
-	element := kind.Values[o.Name]
-	if element == nil {
-		element = op.Normal
-	}
-	a := p.array(d, i, memoryOf(t, p.whole))
-	for r := range a.Rows {
-		for c := range a.Cols {
-			switch {
-			case o.IsIndex && kind.Name == "special":
-				a.SetBits(r, c, uint32(int32(g.Below(sizes[o.Bound]+2)-1)))
-			case o.IsIndex:
-				a.SetBits(r, c, uint32(g.Below(sizes[o.Bound])))
-			default:
-				a.Set(r, c, element(g, r, c))
-			}
+// operands lays out operands of a call, with the values of a kind of data. Indices are
+// valid, but for kind special.
+func (s *Subject) operands(dtypes []num.DType, sizes map[string]int, kind op.Data, l trial.Layout, g *gen.Generator) *trial.Operands {
+	d := s.Definition
+	x := trial.New(d, dtypes, sizes, func(int) trial.Layout { return l })
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		if !o.IsIn {
+			continue
+		}
+		element := kind.Values[o.Name]
+		if element == nil {
+			element = op.Normal
+		}
+		switch {
+		case o.IsIndex && kind.Name == "special":
+			trial.FillBits(x.Array(i), func(int, int) uint32 { return uint32(int32(g.Below(sizes[o.Bound]+2) - 1)) })
+		case o.IsIndex:
+			trial.FillBits(x.Array(i), func(int, int) uint32 { return uint32(g.Below(sizes[o.Bound])) })
+		default:
+			trial.Fill(x.Array(i), func(r, c int) float32 { return element(g, r, c) })
 		}
 	}
+	return x
 }
 
-// newQueue is a queue on a device of its own.
+// place copies operands to a device until the test ends.
+func place(t testing.TB, x *trial.Operands, dev device.Device) (*trial.Placed, []*tensor.Tensor) {
+	t.Helper()
+	p, err := x.Place(dev)
+	OK(t, err)
+	t.Cleanup(func() { p.Close() })
+	tensors, err := p.Tensors()
+	OK(t, err)
+	return p, tensors
+}
+
+// newQueue returns a queue on a device of its own.
 func newQueue(t testing.TB, workers int, opts ...engine.Option) *engine.Queue {
 	t.Helper()
 	dev, err := cpu.New(cpu.Options{Workers: workers})
@@ -157,12 +98,4 @@ func newQueue(t testing.TB, workers int, opts ...engine.Option) *engine.Queue {
 	q, err := engine.NewQueue(dev, opts...)
 	OK(t, err)
 	return q
-}
-
-func tensors(places []place) []*tensor.Tensor {
-	x := make([]*tensor.Tensor, len(places))
-	for i, p := range places {
-		x[i] = p.tensor
-	}
-	return x
 }

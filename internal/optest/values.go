@@ -1,13 +1,14 @@
 package optest
 
 import (
-	"fmt"
-	"strings"
+	"bytes"
 	"testing"
 
 	"tokitai/backend/cpu"
+	"tokitai/device"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // OK ends the test if there is an error.
@@ -43,27 +44,24 @@ func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 	return x
 }
 
-// Garbage is a tensor that holds what must be overwritten.
+// Garbage returns a tensor that holds what must be overwritten.
 func Garbage(t testing.TB, d num.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
-	x, err := tensor.New(cpu.Queue().Device(), d, shape...)
+	return garbage(t, cpu.Queue().Device(), d, shape...)
+}
+
+func garbage(t testing.TB, dev device.Device, d num.DType, shape ...int) *tensor.Tensor {
+	t.Helper()
+	x, err := tensor.New(dev, d, shape...)
 	OK(t, err)
-	raw := make([]byte, x.Len()*d.Size())
-	for i := range raw {
-		raw[i] = canary
-	}
-	OK(t, x.SetBytes(raw))
+	OK(t, x.SetBytes(bytes.Repeat([]byte{trial.GuardByte}, x.Len()*d.Size())))
 	return x
 }
 
 // Patterns is a tensor of rank 1 with the given stored patterns.
 func Patterns(t testing.TB, d num.DType, patterns ...uint32) *tensor.Tensor {
 	t.Helper()
-	a := num.NewArray(d, 1, len(patterns))
-	for i, p := range patterns {
-		a.SetBits(0, i, p)
-	}
-	x, err := tensor.FromBytes(cpu.Queue().Device(), d, a.Data, len(patterns))
+	x, err := tensor.FromBytes(cpu.Queue().Device(), d, arrayOf(d, patterns).Data, len(patterns))
 	OK(t, err)
 	return x
 }
@@ -72,9 +70,7 @@ func Patterns(t testing.TB, d num.DType, patterns ...uint32) *tensor.Tensor {
 func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 	t.Helper()
 	a := num.NewArray(d, 1, n)
-	for i := range n {
-		a.SetBits(0, i, first+uint32(i))
-	}
+	trial.FillBits(a, func(_, c int) uint32 { return first + uint32(c) })
 	x, err := tensor.FromBytes(cpu.Queue().Device(), d, a.Data, rows, n/rows)
 	OK(t, err)
 	return x
@@ -123,31 +119,17 @@ func SameBits(t testing.TB, what string, x, want *tensor.Tensor) {
 	compare(t, what, x.DType(), Bits(t, x), Bits(t, want))
 }
 
-// shownDifferences is how many places a failure lists.
-const shownDifferences = 4
-
+// compare reports the first element that differs, every NaN being one value.
 func compare(t testing.TB, what string, d num.DType, got, want []uint32) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Errorf("%s has %d elements, want %d", what, len(got), len(want))
-		return
-	}
-	var places []string
-	n := 0
-	for i := range got {
-		if num.Canonical(d, got[i]) == num.Canonical(d, want[i]) {
-			continue
-		}
-		if n++; n <= shownDifferences {
-			places = append(places, fmt.Sprintf("[%d] is %s, want %s", i, show(d, got[i]), show(d, want[i])))
-		}
-	}
-	if n > 0 {
-		t.Errorf("%s (%s): %d of %d differ: %s", what, d, n, len(got), strings.Join(places, "; "))
+	if f := trial.Values.Difference(what, arrayOf(d, got), arrayOf(d, want)); f != nil {
+		t.Errorf("%s: %v", d, f)
 	}
 }
 
-// show is a pattern in hex and decimal.
-func show(d num.DType, bits uint32) string {
-	return fmt.Sprintf("0x%0*x (%v)", 2*d.Size(), bits, num.Widen(d, bits))
+// arrayOf returns an array of one row with the given patterns.
+func arrayOf(d num.DType, patterns []uint32) num.Array {
+	a := num.NewArray(d, 1, len(patterns))
+	trial.FillBits(a, func(_, c int) uint32 { return patterns[c] })
+	return a
 }
