@@ -29,6 +29,7 @@ import (
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 var operations = slices.Concat(gemm.Operations, softmax.Operations, crossentropy.Operations, gelu.Operations,
@@ -295,6 +296,34 @@ func TestWrongError(t *testing.T) {
 	const want = "norm.clip/cpu.faulty f32 R=70,C=33: wrong before timing: factor[69,32] is 0x"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s...", err, want)
+	}
+}
+
+// A kernel that writes beside its outputs is caught, though its results are right.
+func TestWritesOutside(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		call int
+		when string
+		at   func(bytes int) int // the byte of the output's memory that is written
+	}{
+		{"before y at once", 1, "before", func(int) int { return trial.GuardBytes - 1 }},
+		{"after y at once", 1, "before", func(bytes int) int { return bytes - trial.GuardBytes }},
+		{"before y in the last timed call", callsOfShort - 1, "after", func(int) int { return 0 }},
+		{"after y in the last call", callsOfShort, "after", func(bytes int) int { return bytes - 1 }},
+	} {
+		m := newTestMeter(t, short, engine.WithAdmission(engine.Off))
+		c := tiny().Cases(find(t, "softmax.forward"))[0]
+		c.Lowering = fault{watch: func(call int, l *engine.Launch) {
+			if y := l.Buffers[1].(device.HostBuffer).Memory(); call == row.call {
+				y[row.at(len(y))] ^= 1
+			}
+		}}.lowering()
+		_, err := m.Measure(t.Context(), c)
+		var wrong *WrongError
+		if !errors.As(err, &wrong) || wrong.When != row.when || wrong.Reason != "it writes outside y" {
+			t.Errorf("%s: got %v, want that it writes outside y, %s timing", row.name, err, row.when)
+		}
 	}
 }
 

@@ -18,11 +18,13 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // Options say how long to measure. The zero value is the default.
@@ -194,13 +196,14 @@ func (m *Meter) time(s *setting, r *Result) error {
 	return nil
 }
 
-// setting is a case with its operands on the device.
+// setting is a case with its operands on the device, between guards.
 type setting struct {
 	c       *Case
 	queue   *engine.Queue
 	track   track
+	memory  *trial.Placed
 	tensors []*tensor.Tensor
-	before  []*tensor.Tensor // of what a call updates in place
+	before  []device.Buffer // by operand: a copy of what a call updates in place
 	sample  *sample
 	bytes   int64
 }
@@ -208,53 +211,48 @@ type setting struct {
 // set generates the operands, and computes the answer.
 func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	d := c.Data.Definition
-	s = &setting{c: c, track: m.track, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([]*tensor.Tensor, len(d.Operands))}
+	s = &setting{c: c, track: m.track, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([]device.Buffer, len(d.Operands))}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	// The device's memory first: it knows its limit, and refuses sizes that overflow.
+	// The device's memory first: it knows its limit.
+	if s.memory, err = trial.Allocate(m.queue.Device(), d, c.DTypes, c.Data.Sizes, nil); err != nil {
+		return s, err
+	}
+	if s.tensors, err = s.memory.Tensors(); err != nil {
+		return s, err
+	}
 	for i := range d.Operands {
-		o := &d.Operands[i]
-		var shape []int
-		for _, letter := range o.Dims {
-			shape = append(shape, c.Data.Sizes[letter])
-		}
-		t, err := tensor.New(m.queue.Device(), c.DTypes[i], shape...)
-		if err != nil {
-			return s, fmt.Errorf("operand %s: %w", o.Name, err)
-		}
-		s.tensors = append(s.tensors, t)
-		if o.IsIn && o.IsOut {
-			if s.before[i], err = tensor.New(m.queue.Device(), c.DTypes[i], shape...); err != nil {
+		if o := &d.Operands[i]; o.IsIn && o.IsOut {
+			if s.before[i], err = m.queue.Device().Alloc(s.tensors[i].Buffer().Bytes()); err != nil {
 				return s, fmt.Errorf("operand %s: %w", o.Name, err)
 			}
 		}
 	}
-	operands := make([]num.Array, len(d.Operands))
+	operands := trial.New(d, c.DTypes, c.Data.Sizes, nil)
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		rows, cols := o.Matrix(c.Data.Sizes)
-		operands[i] = num.NewArray(c.DTypes[i], rows, cols)
 		if !o.IsIn {
 			continue
 		}
-		fill(operands[i], o, c.Data)
-		if err := s.tensors[i].SetBytes(operands[i].Data); err != nil {
+		fill(operands.Array(i), o, c.Data)
+		if err := s.memory.WriteOperand(operands, i); err != nil {
 			return s, err
 		}
 		if o.IsOut {
-			if err := s.before[i].SetBytes(operands[i].Data); err != nil {
+			memory, _ := operands.Memory(i)
+			if err := s.before[i].CopyIn(0, memory); err != nil {
 				return s, err
 			}
 		}
 	}
-	s.bytes = traffic(d, operands)
-	s.sample, err = newSample(ctx, d, operands, c.Data.Params, c.Lowering.Model)
+	s.bytes = traffic(d, operands.Arrays())
+	s.sample, err = newSample(ctx, d, operands.Arrays(), c.Data.Params, c.Lowering.Model)
 	return s, err
 }
 
@@ -274,14 +272,13 @@ func fill(a num.Array, o *def.Operand, data op.Data) {
 		limit <- struct{}{}
 		blocks.Go(func() {
 			g := gen.Seeded(seed + uint64(first))
-			for r := first; r < min(first+rows, a.Rows); r++ {
-				for c := range a.Cols {
-					if o.IsIndex {
-						a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
-					} else {
-						a.Set(r, c, element(g, r, c))
-					}
-				}
+			part := a
+			part.Data = a.Data[first*a.Stride*a.DType.Size():]
+			part.Rows = min(rows, a.Rows-first)
+			if o.IsIndex {
+				trial.FillBits(part, func(int, int) uint32 { return uint32(g.Below(data.Sizes[o.Bound])) })
+			} else {
+				trial.Fill(part, func(r, c int) float32 { return element(g, first+r, c) })
 			}
 			<-limit
 		})
@@ -290,8 +287,13 @@ func fill(a num.Array, o *def.Operand, data op.Data) {
 }
 
 func (s *setting) close() {
-	for _, t := range append(s.tensors, s.before...) {
-		t.Close()
+	if s.memory != nil {
+		s.memory.Close()
+	}
+	for _, b := range s.before {
+		if b != nil {
+			b.Close()
+		}
 	}
 }
 
@@ -304,11 +306,11 @@ func (s *setting) submit() error {
 // computes the same, its result can be checked, and a state that is stepped again and
 // again with one gradient cannot drift to where numbers are subnormal or infinite.
 func (s *setting) restore() error {
-	for i, t := range s.before {
-		if t == nil {
+	for i, b := range s.before {
+		if b == nil {
 			continue
 		}
-		if err := s.track.move(s.tensors[i].Buffer(), t.Buffer()); err != nil {
+		if err := s.track.move(s.tensors[i].Buffer(), b); err != nil {
 			return err
 		}
 	}
@@ -319,15 +321,10 @@ func (s *setting) restore() error {
 func (s *setting) checkCall(when string) error {
 	d := s.c.Data.Definition
 	for i := range d.Operands {
-		if o := &d.Operands[i]; o.IsIn {
+		if d.Operands[i].IsIn {
 			continue
 		}
-		t := s.tensors[i]
-		pattern := make([]byte, t.Len()*t.DType().Size())
-		for k := range pattern {
-			pattern[k] = 0xa5
-		}
-		if err := t.SetBytes(pattern); err != nil {
+		if err := s.memory.Clear(i); err != nil {
 			return fmt.Errorf("%v: %w", s.c, err)
 		}
 	}
@@ -343,21 +340,22 @@ func (s *setting) checkCall(when string) error {
 	return s.check(when)
 }
 
-// check compares what the last call left.
+// check compares what the last call left: the outputs, and the memory around them.
 func (s *setting) check(when string) error {
 	d := s.c.Data.Definition
 	for i := range d.Operands {
-		o := &d.Operands[i]
-		if !o.IsOut {
+		if !d.Operands[i].IsOut {
 			continue
 		}
-		data, err := s.tensors[i].Bytes()
+		got, breach, err := s.memory.ReadOperand(i)
 		if err != nil {
 			return fmt.Errorf("%v: %w", s.c, err)
 		}
-		rows, cols := o.Matrix(s.c.Data.Sizes)
-		got := num.Array{DType: s.c.DTypes[i], Rows: rows, Cols: cols, Stride: cols, Data: data}
-		if reason := s.sample.differs(i, got); reason != "" {
+		reason := s.sample.differs(i, got)
+		if breach != nil {
+			reason = breach.Reason
+		}
+		if reason != "" {
 			return &WrongError{Case: s.c, When: when, Reason: reason}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/reference"
-	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // sample is the reference's answer for some rows of the outputs.
@@ -61,43 +61,25 @@ func steps(d *def.Definition, operands []num.Array) int {
 // runOnCPU computes a definition in place of the reference.
 func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) error {
 	q := cpu.Queue().WithContext(ctx)
-	tensors := make([]*tensor.Tensor, len(operands))
-	for i, a := range operands {
-		t, err := tensor.New(q.Device(), a.DType, shapeOf(&d.Operands[i], a)...)
-		if err != nil {
-			return err
-		}
-		defer t.Close()
-		if err := t.SetBytes(a.Data); err != nil {
-			return err
-		}
-		tensors[i] = t
+	memory, err := trial.CopyOf(d, operands, nil).Place(q.Device())
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	tensors, err := memory.Tensors()
+	if err != nil {
+		return err
 	}
 	if err := engine.Call(q, d, tensors, params); err != nil {
 		return err
 	}
-	for i, t := range tensors {
-		if !d.Operands[i].IsOut {
-			continue
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			_, _, result := memory.At(i)
+			trial.Copy(operands[i], result)
 		}
-		data, err := t.Bytes()
-		if err != nil {
-			return err
-		}
-		copy(operands[i].Data, data)
 	}
 	return nil
-}
-
-// shapeOf is the shape of the tensor that an operand's matrix was.
-func shapeOf(o *def.Operand, a num.Array) []int {
-	switch len(o.Dims) {
-	case 0:
-		return nil
-	case 1:
-		return []int{a.Rows * a.Cols}
-	}
-	return []int{a.Rows, a.Cols}
 }
 
 // canSample reports whether some rows of the outputs can be computed without the
@@ -164,21 +146,13 @@ func (s *sample) restrict() {
 
 func pickRows(a num.Array, rows []int) num.Array {
 	b := num.NewArray(a.DType, len(rows), a.Cols)
-	for k, r := range rows {
-		for c := range a.Cols {
-			b.SetBits(k, c, a.Bits(r, c))
-		}
-	}
+	trial.FillBits(b, func(k, c int) uint32 { return a.Bits(rows[k], c) })
 	return b
 }
 
 func pickColumns(a num.Array, columns []int) num.Array {
 	b := num.NewArray(a.DType, a.Rows, len(columns))
-	for r := range a.Rows {
-		for k, c := range columns {
-			b.SetBits(r, k, a.Bits(r, c))
-		}
-	}
+	trial.FillBits(b, func(r, k int) uint32 { return a.Bits(r, columns[k]) })
 	return b
 }
 
@@ -196,25 +170,17 @@ func renumber(index num.Array, rows []int) num.Array {
 	return b
 }
 
-// differs says where an output has other bits than the answer, or nothing. Every NaN
-// is one, except where rows are copied.
+// differs says where an output differs from the answer; it returns "" if nowhere.
 func (s *sample) differs(i int, got num.Array) string {
-	want := s.want[i]
-	digits := 2 * want.DType.Size()
-	for k := range want.Rows {
-		r := k
-		if s.rows != nil {
-			r = s.rows[k]
-		}
-		for c := range want.Cols {
-			x, y := got.Bits(r, c), want.Bits(k, c)
-			if s.d.Kind != def.KindGather {
-				x, y = num.Canonical(want.DType, x), num.Canonical(want.DType, y)
-			}
-			if x != y {
-				return fmt.Sprintf("%s[%d,%d] is 0x%0*x, want 0x%0*x", s.d.Operands[i].Name, r, c, digits, x, digits, y)
-			}
-		}
+	if s.rows != nil {
+		got = pickRows(got, s.rows)
 	}
-	return ""
+	f := trial.RuleOf(s.d).Difference(s.d.Operands[i].Name, got, s.want[i])
+	if f == nil {
+		return ""
+	}
+	if s.rows != nil {
+		f.Row = s.rows[f.Row]
+	}
+	return f.String()
 }

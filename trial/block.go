@@ -2,7 +2,11 @@ package trial
 
 import (
 	"bytes"
+	"fmt"
+	"math"
+	"math/bits"
 
+	"tokitai/def"
 	"tokitai/num"
 )
 
@@ -36,28 +40,40 @@ var poisons = map[num.DType][2]uint32{
 func Poisons(d num.DType) [2]uint32 { return poisons[d] }
 
 // block is the memory of one operand: a guard, the rows with a gap after each, a guard.
+// Without memory it is a layout.
 type block struct {
 	array  num.Array // the operand, a view of memory
 	memory []byte
 	start  int // of the first element in memory, in bytes
 }
 
-func newBlock(dtype num.DType, rows, cols int, l Layout) *block {
-	size, stride := dtype.Size(), cols
-	if rows > 1 {
+func newBlock(o *def.Operand, dtype num.DType, rows, cols int, l Layout) *block {
+	stride := cols
+	if rows > 1 && len(o.Dims) > 1 { // what is no matrix has no gaps
 		stride += l.Gap
 	}
-	b := &block{start: GuardBytes + l.Offset*size}
-	b.array = num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride}
-	return b.in(bytes.Repeat([]byte{GuardByte}, b.end()+GuardBytes))
+	return &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride}, start: GuardBytes + l.Offset*dtype.Size()}
 }
 
-// in returns a block of the same layout in other memory.
+// in returns a block of the same layout in the given memory.
 func (b *block) in(memory []byte) *block {
 	c := &block{array: b.array, memory: memory, start: b.start}
 	end := c.start + spanBytes(b.array)
 	c.array.Data = memory[c.start:end:end]
 	return c
+}
+
+// guarded returns a block of the same layout in new memory.
+func (b *block) guarded() *block { return b.in(bytes.Repeat([]byte{GuardByte}, b.end()+GuardBytes)) }
+
+// bytes returns how much memory the block takes, or an error if that cannot be counted.
+func (b *block) bytes() (int64, error) {
+	a := b.array
+	high, low := bits.Mul64(uint64(a.Rows), uint64(a.Stride))
+	if limit := uint64(math.MaxInt-b.start-GuardBytes) / uint64(a.DType.Size()); high != 0 || low > limit {
+		return 0, fmt.Errorf("has %d rows, %d elements apart, want at most %d elements of %v", a.Rows, a.Stride, limit, a.DType)
+	}
+	return int64(b.end()) + GuardBytes, nil
 }
 
 // end returns where the gap after the last row ends in memory, in bytes.
@@ -71,6 +87,28 @@ func (b *block) gap(r int) []byte {
 	to := b.start + (r+1)*b.array.Stride*size
 	return b.memory[min(from, len(b.memory)):min(to, len(b.memory))]
 }
+
+// disturbed says which of an operand's guards and gaps no longer hold the guard byte; it
+// returns "" if all do.
+func (b *block) disturbed(name string) string {
+	isIntact := func(part []byte) bool { return bytes.Count(part, []byte{GuardByte}) == len(part) }
+	if !isIntact(b.memory[:b.start]) || !isIntact(b.memory[b.end():]) {
+		return outside + name
+	}
+	for r := range b.array.Rows {
+		if !isIntact(b.gap(r)) {
+			return between + name
+		}
+	}
+	return ""
+}
+
+// What a call may not do, before the name of an operand.
+const (
+	outside = "it writes outside "
+	between = "it writes between the rows of "
+	toInput = "it writes to its input "
+)
 
 // isLike reports whether two blocks have the same layout.
 func (b *block) isLike(c *block) bool {

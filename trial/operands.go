@@ -2,7 +2,6 @@ package trial
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 
 	"tokitai/def"
@@ -33,18 +32,12 @@ func New(d *def.Definition, dtypes []num.DType, sizes map[string]int, layout fun
 	return x
 }
 
-// Add lays out the next operand of a definition of which not all are, and returns it. What
-// is no matrix has no gaps.
+// Add lays out the next operand of a definition, and returns it, for those who draw layouts
+// and values in turn. What is no matrix has no gaps.
 func (x *Operands) Add(dtype num.DType, sizes map[string]int, l Layout) num.Array {
-	rows, cols := x.Definition.Operands[len(x.blocks)].Matrix(sizes)
-	return x.addMatrix(dtype, rows, cols, l)
-}
-
-func (x *Operands) addMatrix(dtype num.DType, rows, cols int, l Layout) num.Array {
-	if len(x.Definition.Operands[len(x.blocks)].Dims) < 2 {
-		l.Gap = 0
-	}
-	b := newBlock(dtype, rows, cols, l)
+	o := &x.Definition.Operands[len(x.blocks)]
+	rows, cols := o.Matrix(sizes)
+	b := newBlock(o, dtype, rows, cols, l).guarded()
 	x.add(b)
 	return b.array
 }
@@ -60,7 +53,9 @@ func layoutOf(layout func(int) Layout, operand int) Layout {
 func CopyOf(d *def.Definition, arrays []num.Array, layout func(operand int) Layout) *Operands {
 	x := &Operands{Definition: d}
 	for i, a := range arrays {
-		Copy(x.addMatrix(a.DType, a.Rows, a.Cols, layoutOf(layout, i)), a)
+		b := newBlock(&d.Operands[i], a.DType, a.Rows, a.Cols, layoutOf(layout, i)).guarded()
+		Copy(b.array, a)
+		x.add(b)
 	}
 	return x
 }
@@ -179,21 +174,20 @@ func (x *Operands) Breach(before *Operands) *Breach {
 			continue
 		}
 		o, was := &x.Definition.Operands[i], before.blocks[i]
-		breach := func(format string) *Breach { return &Breach{i, fmt.Sprintf(format, o.Name)} }
 		if !b.isLike(was) {
-			return breach("%s is not laid out as it was before the call")
+			return &Breach{i, o.Name + " is not laid out as it was before the call"}
 		}
 		end := min(b.end(), len(b.memory))
 		if !bytes.Equal(b.memory[:b.start], was.memory[:b.start]) || !bytes.Equal(b.memory[end:], was.memory[end:]) {
-			return breach("it writes outside %s")
+			return &Breach{i, outside + o.Name}
 		}
 		mayWrite := o.IsOut || x.isReplaced(i)
 		for r := range b.array.Rows {
 			if !bytes.Equal(b.gap(r), was.gap(r)) {
-				return breach("it writes between the rows of %s")
+				return &Breach{i, between + o.Name}
 			}
 			if !mayWrite && !bytes.Equal(rowBytes(b.array, r), rowBytes(was.array, r)) {
-				return breach("it writes to its input %s")
+				return &Breach{i, toInput + o.Name}
 			}
 		}
 	}

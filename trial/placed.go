@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,26 +22,54 @@ type Placed struct {
 
 // Place allocates memory on a device and copies the operands there.
 func (x *Operands) Place(dev device.Device) (*Placed, error) {
-	p := &Placed{d: x.Definition, places: slices.Clone(x.places), buffers: make([]device.Buffer, len(x.blocks))}
-	for i, b := range x.blocks {
+	p := &Placed{d: x.Definition, places: slices.Clone(x.places)}
+	for _, b := range x.blocks {
 		p.blocks = append(p.blocks, &block{array: b.array, start: b.start})
-		p.blocks[i].array.Data = nil
-		if p.places[i] != i {
-			continue
-		}
-		buffer, err := dev.Alloc(int64(len(b.memory)))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("operand %s: %w", x.Definition.Operands[i].Name, err), p.Close())
-		}
-		p.buffers[i] = buffer
+		p.blocks[len(p.blocks)-1].array.Data = nil
 	}
-	for i, place := range p.places {
-		p.buffers[i] = p.buffers[place]
+	if err := p.allocate(dev); err != nil {
+		return nil, err
 	}
 	if err := p.Write(x); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// Allocate allocates memory on a device for operands as New would lay them out. Sizes for
+// which the device has no room are refused before the host is asked for any.
+func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes map[string]int, layout func(operand int) Layout) (*Placed, error) {
+	p := &Placed{d: d}
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		p.places = append(p.places, i)
+		p.blocks = append(p.blocks, newBlock(&d.Operands[i], dtypes[i], rows, cols, layoutOf(layout, i)))
+	}
+	if err := p.allocate(dev); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Placed) allocate(dev device.Device) error {
+	p.buffers = make([]device.Buffer, len(p.blocks))
+	for i, b := range p.blocks {
+		if p.places[i] != i {
+			continue
+		}
+		bytes, err := b.bytes()
+		if err == nil {
+			p.buffers[i], err = dev.Alloc(bytes)
+		}
+		if err != nil {
+			p.buffers[i] = nil
+			return errors.Join(fmt.Errorf("operand %s: %w", p.d.Operands[i].Name, err), p.Close())
+		}
+	}
+	for i, place := range p.places {
+		p.buffers[i] = p.buffers[place]
+	}
+	return nil
 }
 
 // Write copies operands of the same layout to the device.
@@ -80,6 +109,24 @@ func (p *Placed) Read() (*Operands, error) {
 	}
 	x.share()
 	return x, nil
+}
+
+// ReadOperand copies operand i back, and says which of its guards and gaps have changed.
+func (p *Placed) ReadOperand(i int) (a num.Array, breach *Breach, err error) {
+	memory := make([]byte, p.buffers[i].Bytes())
+	if err := p.buffers[i].CopyOut(0, memory); err != nil {
+		return num.Array{}, nil, err
+	}
+	b := p.blocks[i].in(memory)
+	if reason := b.disturbed(p.d.Operands[i].Name); reason != "" {
+		breach = &Breach{i, reason}
+	}
+	return b.array, breach, nil
+}
+
+// Clear fills operand i on the device with the guard byte.
+func (p *Placed) Clear(i int) error {
+	return p.buffers[i].CopyIn(0, bytes.Repeat([]byte{GuardByte}, int(p.buffers[i].Bytes())))
 }
 
 // At returns where operand i is: its buffer, the offset of its first element in bytes, and

@@ -183,6 +183,68 @@ func TestPlaceFails(t *testing.T) {
 	}
 }
 
+// TestReadOperand changes every byte of an operand on the device, alone.
+func TestReadOperand(t *testing.T) {
+	for _, name := range []string{"x", "y", "s", "g"} {
+		i := operand(t, name)
+		before := all(t)
+		p, err := trial.Allocate(&far{room: 100}, pair, before.DTypes(), map[string]int{"R": 3, "C": 5}, layouts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(before); err != nil {
+			t.Fatal(err)
+		}
+		memory, offset := before.Memory(i)
+		buffer, _, _ := p.At(i)
+		for at := range memory {
+			if err := buffer.CopyIn(int64(at), []byte{memory[at] ^ 0x10}); err != nil {
+				t.Fatal(err)
+			}
+			a, breach, err := p.ReadOperand(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{"outside": "it writes outside " + name, "gap": "it writes between the rows of " + name}[kindOf(before.Array(i), offset, at)]
+			got := ""
+			if breach != nil {
+				got = breach.Reason
+			}
+			if got != want {
+				t.Errorf("byte %d of %s changed: got %q, want %q", at, name, got, want)
+			}
+			if isSame := trial.Patterns.Difference(name, a, before.Array(i)) == nil; isSame != (want != "") {
+				t.Errorf("byte %d of %s changed: the elements are the same: %v", at, name, isSame)
+			}
+			if err := buffer.CopyIn(int64(at), memory[at:at+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Clear(i); err != nil {
+			t.Fatal(err)
+		}
+		a, breach, err := p.ReadOperand(i)
+		if err != nil || breach != nil || bytes.Count(a.Data, []byte{trial.GuardByte}) != len(a.Data) {
+			t.Errorf("%s was cleared: got %x, %v, %v", name, a.Data, breach, err)
+		}
+	}
+}
+
+// TestAllocate refuses what cannot be counted, and what the device has no room for.
+func TestAllocate(t *testing.T) {
+	dtypes := pair.Formats()[0]
+	for _, sizes := range []map[string]int{{"R": 1 << 40, "C": 1 << 40}, {"R": 1 << 32, "C": 1 << 30}, {"R": 1, "C": math.MaxInt}, {"R": math.MaxInt, "C": 1}} {
+		dev := &far{room: 100}
+		if _, err := trial.Allocate(dev, pair, dtypes, sizes, nil); err == nil || !strings.HasPrefix(err.Error(), "operand x: has ") || dev.open != 0 {
+			t.Errorf("%v: got %v, with %d buffers open", sizes, err, dev.open)
+		}
+	}
+	dev := &far{room: 2}
+	if _, err := trial.Allocate(dev, pair, dtypes, map[string]int{"R": 3, "C": 5}, nil); !errors.Is(err, device.ErrClosed) || dev.open != 0 {
+		t.Errorf("got %v, with %d buffers open", err, dev.open)
+	}
+}
+
 // TestHashes recomputes hashes from the bytes that the documents list.
 func TestHashes(t *testing.T) {
 	d := pair
