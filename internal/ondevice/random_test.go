@@ -19,9 +19,8 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
-	"tokitai/num"
 	"tokitai/reference"
-	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 var (
@@ -89,11 +88,14 @@ func runRandom(dev device.Device, seed uint64) (calls int, err error) {
 	for n := range 3 {
 		sizes := randdef.Sizes(g, d, work)
 		want := randdef.NewCase(g, d, dtypes, sizes)
+		if isAligned {
+			want = alignedCase(want)
+		}
 		c := want.Clone()
 		if n == 1 {
 			c, _ = want.InPlace(g)
 		}
-		if text, err := compareCase(g, q, c, want, isAligned); err != nil || text != "" {
+		if text, err := compareCase(q, c, want); err != nil || text != "" {
 			return calls, fmt.Errorf("%v, sizes %v, call %d, aligned %v: %s\n%s", dtypes, sizes, n, isAligned, orText(err, text), d.Text())
 		}
 		calls++
@@ -108,129 +110,36 @@ func orText(err error, text string) string {
 	return text
 }
 
-// placed is an operand on the device, within a larger tensor.
-type placed struct {
-	whole, view *tensor.Tensor
-	row, col    int // of the view's first element
-}
-
-// place puts an operand between guards: rows before and after, columns on both sides.
-func place(g *gen.Generator, dev device.Device, a num.Array, rank int, isAligned bool) (p placed, err error) {
+// alignedCase puts every row of a case at a multiple of 16 bytes.
+func alignedCase(c *randdef.Case) *randdef.Case {
 	const per = 8 // elements of any format are a multiple of 16 bytes
-	left, right := 1+g.Below(per), 1+g.Below(per)
-	if isAligned {
-		left = per
-		right = per + (per-a.Cols%per)%per
-	}
-	p.row, p.col = 1, left
-	whole := num.NewArray(a.DType, a.Rows+2, left+a.Cols+right)
-	for i := range whole.Data {
-		whole.Data[i] = guard
-	}
-	copyInto(whole, a, p.row, p.col)
-	if p.whole, err = tensor.FromBytes(dev, a.DType, whole.Data, whole.Rows, whole.Cols); err != nil {
-		return p, err
-	}
-	if p.view, err = p.whole.Slice(p.row, p.row+a.Rows, p.col, p.col+a.Cols); err != nil {
-		return p, err
-	}
-	if rank < 2 && a.Rows > 1 { // a value per row lies without gaps
-		p.whole.Close()
-		p.row, p.col = 0, 0
-		p.whole, err = tensor.FromBytes(dev, a.DType, compact(a), a.Rows*a.Cols, 1)
-		if err == nil {
-			p.view, err = p.whole.Reshape(a.Rows * a.Cols)
-		}
-		return p, err
-	}
-	switch rank {
-	case 0:
-		p.view, err = p.view.Reshape()
-	case 1:
-		p.view, err = p.view.Reshape(a.Cols)
-	}
-	return p, err
-}
-
-const guard = 0xa5
-
-func copyInto(to, from num.Array, row, col int) {
-	size := from.DType.Size()
-	for r := range from.Rows {
-		copy(to.Data[((row+r)*to.Stride+col)*size:], from.Data[r*from.Stride*size:][:from.Cols*size])
-	}
-}
-
-func compact(a num.Array) []byte {
-	b := num.NewArray(a.DType, a.Rows, a.Cols)
-	copyInto(b, a, 0, 0)
-	return b.Data
-}
-
-// fetch copies an operand back into host memory, and tells of damaged guards.
-func (p placed) fetch(into num.Array) (string, error) {
-	raw, err := p.whole.Bytes()
-	if err != nil {
-		return "", err
-	}
-	size := into.DType.Size()
-	if p.row == 0 && p.col == 0 { // no guards
-		for r := range into.Rows {
-			copy(into.Data[r*into.Stride*size:], raw[r*into.Cols*size:][:into.Cols*size])
-		}
-		return "", nil
-	}
-	width := p.whole.Cols() * size
-	for r := range p.whole.Rows() {
-		row := raw[r*width:][:width]
-		from, to := p.col*size, (p.col+into.Cols)*size
-		if i := r - p.row; i >= 0 && i < into.Rows {
-			copy(into.Data[i*into.Stride*size:], row[from:to])
-		} else {
-			from, to = 0, 0
-		}
-		for k, b := range row {
-			if (k < from || k >= to) && b != guard {
-				return fmt.Sprintf("byte %d of row %d, outside the elements, has changed", k-from, r-p.row), nil
-			}
-		}
-	}
-	return "", nil
+	return c.Relaid(func(i int) trial.Layout {
+		return trial.Layout{Offset: per, Gap: per + (per-c.Operands[i].Cols%per)%per}
+	})
 }
 
 // compareCase computes a case on the queue's device, and one with the same operands by
 // the reference, and says where they differ.
-func compareCase(g *gen.Generator, q *engine.Queue, c, want *randdef.Case, isAligned bool) (string, error) {
+func compareCase(q *engine.Queue, c, want *randdef.Case) (string, error) {
 	d := c.Definition
-	places := map[*byte]placed{} // an output in the place of an input shares its memory
-	defer func() {
-		for _, p := range places {
-			p.whole.Close()
-		}
-	}()
-	var tensors []*tensor.Tensor
-	for i, a := range c.Operands {
-		p, ok := places[&a.Data[0]]
-		if !ok {
-			var err error
-			if p, err = place(g, q.Device(), a, len(d.Operands[i].Dims), isAligned); err != nil {
-				return "", err
-			}
-			places[&a.Data[0]] = p
-		}
-		tensors = append(tensors, p.view)
+	placed, err := c.Memory.Place(q.Device())
+	if err != nil {
+		return "", err
+	}
+	defer placed.Close()
+	tensors, err := placed.Tensors()
+	if err != nil {
+		return "", err
 	}
 	if err := errors.Join(engine.Call(q, d, tensors, c.Params), q.Wait()); err != nil {
 		return "", err
 	}
-	for i, a := range c.Operands {
-		text, err := places[&a.Data[0]].fetch(a)
-		if text != "" || err != nil {
-			return d.Operands[i].Name + ": " + text, err
-		}
+	after, err := placed.Read()
+	if err != nil {
+		return "", err
 	}
 	if err := reference.Run(d, want.Operands, reference.Options{Params: c.Params}); err != nil {
 		return "", err
 	}
-	return randdef.Diff(c, want), nil
+	return after.Fault(want.Memory), nil
 }

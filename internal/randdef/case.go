@@ -145,6 +145,13 @@ func (c *Case) Clone() *Case {
 	return n
 }
 
+// Relaid returns a copy in another layout.
+func (c *Case) Relaid(layout func(operand int) trial.Layout) *Case {
+	n := &Case{Definition: c.Definition, Params: slices.Clone(c.Params), Memory: trial.CopyOf(c.Definition, c.Operands, layout)}
+	n.Operands = n.Memory.Arrays()
+	return n
+}
+
 // InPlace returns a copy in which every element output takes the place of an element
 // input, any that the contract allows; false if no output can.
 func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
