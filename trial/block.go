@@ -22,8 +22,9 @@ const GuardByte = 0xa5
 
 // Layout is where an operand lies in its memory.
 type Layout struct {
-	Offset int // elements between the guard and the first element
-	Gap    int // elements between one row and the next
+	Offset    int // elements between the guard and the first element
+	Gap       int // elements between one row of a matrix and the next
+	ColumnGap int // elements between the values of an operand that has one for each row
 }
 
 // poisons are patterns that no kernel is expected to write: NaNs with an unusual payload,
@@ -49,8 +50,12 @@ type block struct {
 
 func newBlock(o *def.Operand, dtype num.DType, rows, cols int, l Layout) *block {
 	stride := cols
-	if rows > 1 && len(o.Dims) > 1 { // what is no matrix has no gaps
+	switch {
+	case rows == 1:
+	case len(o.Dims) > 1:
 		stride += l.Gap
+	default:
+		stride += l.ColumnGap
 	}
 	return &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: stride}, start: GuardBytes + l.Offset*dtype.Size()}
 }

@@ -33,7 +33,7 @@ func New(d *def.Definition, dtypes []num.DType, sizes map[string]int, layout fun
 }
 
 // Add lays out the next operand of a definition, and returns it, for those who draw layouts
-// and values in turn. What is no matrix has no gaps.
+// and values in turn.
 func (x *Operands) Add(dtype num.DType, sizes map[string]int, l Layout) num.Array {
 	o := &x.Definition.Operands[len(x.blocks)]
 	rows, cols := o.Matrix(sizes)

@@ -158,10 +158,10 @@ func (p *Placed) Tensors() ([]*tensor.Tensor, error) {
 	return tensors, nil
 }
 
-// shapeOf returns the shape and the row stride of the tensor whose matrix an operand is:
-// values per row or per column are a vector.
+// shapeOf returns the shape and the row stride of the tensor whose matrix an operand is.
+// Values per row or per column are a vector, or a column if there are gaps between them.
 func shapeOf(o *def.Operand, a num.Array) (shape []int, stride int) {
-	if len(o.Dims) < 2 {
+	if len(o.Dims) < 2 && (a.Cols > 1 || a.Stride == 1) {
 		return []int{a.Rows * a.Cols}, a.Rows * a.Cols
 	}
 	return []int{a.Rows, a.Cols}, a.Stride

@@ -22,7 +22,7 @@ var pair = def.Must(def.Rowwise("pair", func(b *def.Builder) {
 
 var gather = def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"}))
 
-func layouts(i int) trial.Layout { return trial.Layout{Offset: i % 3, Gap: 1 + i%2} }
+func layouts(i int) trial.Layout { return trial.Layout{Offset: i % 3, Gap: 1 + i%2, ColumnGap: 3} }
 
 // all are operands of pair, f16 but for s, with values in every input.
 func all(t *testing.T) *trial.Operands {
@@ -106,7 +106,7 @@ func TestBreachSeesEveryByte(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range []string{"", "it writes outside s", "it writes outside g", "it writes between the rows of x", "it writes between the rows of w", "it writes to its input z", "it writes to its input g"} {
+		for _, want := range []string{"", "it writes outside s", "it writes outside g", "it writes between the rows of x", "it writes between the rows of w", "it writes between the rows of s", "it writes to its input z", "it writes to its input g"} {
 			if seen[want] == 0 {
 				t.Errorf("in place %v: no byte belongs to %q", inPlace, want)
 			}
@@ -411,9 +411,9 @@ func TestLayout(t *testing.T) {
 		if want := trial.GuardBytes + i%3*a.DType.Size(); offset != want {
 			t.Errorf("%s begins at byte %d, want %d", pair.Operands[i].Name, offset, want)
 		}
-		stride := a.Cols
-		if a.Rows > 1 && len(pair.Operands[i].Dims) == 2 {
-			stride += 1 + i%2
+		stride := map[string]int{"g": 5, "s": 1 + 3}[pair.Operands[i].Name]
+		if stride == 0 {
+			stride = 5 + 1 + i%2
 		}
 		if a.Stride != stride {
 			t.Errorf("%s has stride %d, want %d", pair.Operands[i].Name, a.Stride, stride)

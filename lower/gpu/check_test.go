@@ -14,6 +14,7 @@ import (
 	"tokitai/num"
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
+	"tokitai/trial"
 )
 
 // TestCheckingPass finds the first bad index, in any order of blocks and threads, and the
@@ -50,7 +51,7 @@ func TestCheckingPass(t *testing.T) {
 			binary.LittleEndian.PutUint32(index[4*q*(1+gap)+4:], 1<<20) // in the gap
 		}
 		words := bytes.Repeat([]byte{0xff}, 16)
-		out := bytes.Repeat([]byte{guardByte}, 2*queries*cols)
+		out := bytes.Repeat([]byte{trial.GuardByte}, 2*queries*cols)
 		buffers := [][]byte{index, make([]byte, 2*table*cols), out, words}
 		var plan gpu.Plan
 		err := k.PlanChecked(&plan, newCall(d, []lower.Operand{
@@ -74,7 +75,7 @@ func TestCheckingPass(t *testing.T) {
 				if got := binary.LittleEndian.Uint64(run.Buffers[3][8:]); got != x.want || binary.LittleEndian.Uint64(run.Buffers[3]) != gpu.Passed {
 					t.Errorf("%v, %s, warps of %d: got %#x, want %#x", x.bad, build, warp, got, x.want)
 				}
-				want := bytes.Repeat([]byte{guardByte}, len(out))
+				want := bytes.Repeat([]byte{trial.GuardByte}, len(out))
 				if x.bad == nil {
 					clear(want)
 				}

@@ -10,33 +10,19 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/op/gemm"
-	"tokitai/reference"
+	"tokitai/trial"
 )
 
-// tables is a program of hand-written kernels, and calls of it. Every operand has a
-// buffer of its own, which ends with its last element, so that AddressSanitizer sees
-// its bounds; gaps between rows and the space before the first are compared too.
+// tables is a program of hand-written kernels, and calls of it.
 type tables struct {
 	source  strings.Builder
 	kernels int
-	calls   []*tableCall
+	calls   []*call
 	limits  gpu.Limits
-}
-
-type tableCall struct {
-	label    string
-	d        *def.Definition
-	kernel   *gpu.Kernel
-	limits   gpu.Limits
-	operands []num.Array
-	lead     int // bytes before the first element
-	buffers  [][]byte
-	want     []num.Array
 }
 
 var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
@@ -57,36 +43,15 @@ func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *g
 // bytes, of which multiples of 16 leave it aligned.
 func (p *tables) add(t testing.TB, label string, d *def.Definition, k *gpu.Kernel, operands []num.Array, lead, gap int) {
 	t.Helper()
-	c := &tableCall{label: label, d: d, kernel: k, lead: lead, limits: p.limits}
-	for i, a := range operands {
-		placed := num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Cols + gap}
-		size := a.DType.Size()
-		start := lead
-		if a.DType == num.I32 {
-			start = lead / 4 * 4
-		}
-		buffer := make([]byte, start+((a.Rows-1)*placed.Stride+a.Cols)*size)
-		for j := range buffer {
-			buffer[j] = guardByte
-		}
-		placed.Data = buffer[start:]
-		copyValues(placed, a)
-		c.operands, c.buffers = append(c.operands, placed), append(c.buffers, buffer)
-		if operands[i].DType.IsFloat() && d.Operands[i].IsOut && !d.Operands[i].IsIn {
-			for r := range a.Rows {
-				for j := range a.Cols {
-					placed.SetBits(r, j, 0xa5a5a5a5)
-				}
-			}
+	before := trial.CopyOf(d, operands, func(i int) trial.Layout {
+		return trial.Layout{Offset: lead / operands[i].DType.Size(), Gap: gap, ColumnGap: gap}
+	})
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsOut && !o.IsIn {
+			trial.FillBits(before.Array(i), func(int, int) uint32 { return 0xa5a5a5a5 })
 		}
 	}
-	for _, a := range operands {
-		c.want = append(c.want, a.Clone())
-	}
-	if err := reference.Run(d, c.want, reference.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	p.calls = append(p.calls, c)
+	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: answered(t, before, nil), limits: p.limits})
 }
 
 // run makes all calls and returns what is wrong, if anything.
@@ -94,16 +59,13 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 	t.Helper()
 	run := simtest.Run{Warp: warp, Seed: seed}
 	var plan gpu.Plan
+	var placed [][]piece
 	for _, c := range p.calls {
-		var operands []lower.Operand
-		for i, a := range c.operands {
-			start := len(c.buffers[i]) - len(a.Data)
-			operands = append(operands, lower.Operand{Array: num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride}, Pointer: simtest.Pointer(len(run.Buffers)) + uint64(start)})
-			run.Buffers = append(run.Buffers, append([]byte(nil), c.buffers[i]...))
-		}
+		pieces, operands := lay(&run, c.before, build == simtest.Address)
+		placed = append(placed, pieces)
 		limits := c.limits
 		limits.WarpWidth = warp
-		if err := c.kernel.Plan(&plan, newCall(c.d, operands, nil), limits); err != nil {
+		if err := c.kernel.Plan(&plan, newCall(c.before.Definition, operands, nil), limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
@@ -127,36 +89,9 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		return err.Error()
 	}
 	t.Logf("%d kernels compiled in %.1f s, %d launches in %.1f s", p.kernels, compiled.Sub(start).Seconds(), len(run.Launches), time.Since(compiled).Seconds())
-	for _, c := range p.calls {
-		if text := c.compare(run.Buffers[:len(c.operands)]); text != "" {
+	for i, c := range p.calls {
+		if text := readBack(&run, c.before, placed[i]).Fault(c.want); text != "" {
 			return c.label + ": " + text
-		}
-		run.Buffers = run.Buffers[len(c.operands)+1:]
-	}
-	return ""
-}
-
-func (c *tableCall) compare(got [][]byte) string {
-	for i, a := range c.operands {
-		start := len(c.buffers[i]) - len(a.Data)
-		g := a
-		g.Data = got[i][start:]
-		if c.d.Operands[i].IsOut {
-			for r := range a.Rows {
-				for j := range a.Cols {
-					x, y := g.Bits(r, j), c.want[i].Bits(r, j)
-					if c.d.Kind != def.KindGather {
-						x, y = num.Canonical(a.DType, x), num.Canonical(a.DType, y)
-					}
-					if x != y {
-						return fmt.Sprintf("%s[%d,%d] of [%d %d] %s: got 0x%x, want 0x%x", c.d.Operands[i].Name, r, j, a.Rows, a.Cols, a.DType, x, y)
-					}
-					g.SetBits(r, j, a.Bits(r, j))
-				}
-			}
-		}
-		if string(got[i]) != string(c.buffers[i]) {
-			return fmt.Sprintf("memory of %s beside its elements has changed", c.d.Operands[i].Name)
 		}
 	}
 	return ""

@@ -80,7 +80,7 @@ func TestPlantedFaults(t *testing.T) {
 		// Out of bounds.
 		{"a group beyond the row is stored", b, vector, simtest.Address, "if (c < columns) {", "if (c <= columns) {", [2]int{3, 300}, "heap-buffer-overflow", []string{"put16_vector(dx_at"}, 0},
 		{"a group beyond the row is read", f, vector, simtest.Address, "c < columns);", "c <= columns);", [2]int{3, 300}, "heap-buffer-overflow", []string{"= fetch16_whole(x_at"}, 0},
-		{"the last group is stored whole", b, element, simtest.Plain, "put16(dx_at + g * (T * 8), n,", "put16(dx_at + g * (T * 8), n > 0 ? 8 : 0,", [2]int{3, 300}, "which is no output", nil, 0},
+		{"the last group is stored whole", b, element, simtest.Plain, "put16(dx_at + g * (T * 8), n,", "put16(dx_at + g * (T * 8), n > 0 ? 8 : 0,", [2]int{3, 300}, "it writes between the rows of dx", nil, 0},
 		{"the last group is stored whole", b, element, simtest.Address, "put16(dx_at + g * (T * 8), n,", "put16(dx_at + g * (T * 8), n > 0 ? 8 : 0,", [2]int{3, 300}, "heap-buffer-overflow", []string{"put16(dx_at"}, 0},
 		{"the last group is read whole", f, element, simtest.Address, "inside(c, columns));", "c < columns ? 8 : 0);", [2]int{3, 300}, "heap-buffer-overflow", []string{"= fetch16(x_at"}, 0},
 		{"scratch memory is one word too small", f, vector, simtest.Address, "SHARED(float, scratch, 2 * 1 * ROWS * T / 32);", "SHARED(float, scratch, 2 * 1 * ROWS * T / 32 - 1);", [2]int{3, 2500}, "heap-buffer-overflow", []string{"part[0 * parts"}, 0},

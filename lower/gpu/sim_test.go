@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +12,10 @@ import (
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
-	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
-	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // batch is a program of many kernels, and the calls that are made of it.
@@ -28,19 +26,13 @@ type batch struct {
 	adjust  func(l *simtest.Launch) // changes launches, if there is one
 }
 
-// call is one execution of a kernel: operands in one buffer, with guards around them
-// and gaps between rows, the expected buffer beside it.
+// call is one execution of a kernel: its operands, and what they must be afterwards.
 type call struct {
-	label    string
-	kernel   *gpu.Kernel
-	d        *def.Definition
-	operands []num.Array // views of the buffer, in the order of the definition
-	starts   []int
-	buffer   []byte
-	want     []byte
-	params   []float64
-	scratch  int // where scratch memory begins in the buffer
-	limits   gpu.Limits
+	label        string
+	kernel       *gpu.Kernel
+	before, want *trial.Operands
+	params       []float64
+	limits       gpu.Limits
 }
 
 // compile adds a kernel to the program.
@@ -66,88 +58,26 @@ func sized(d *def.Definition, v gpu.Variant, shape [2]int) map[string]int {
 	return map[string]int{"R": shape[0], "C": shape[1]}
 }
 
-const (
-	guardByte  = 0xa5
-	guardBytes = 64 // after scratch memory
-)
-
 // add makes a call on operands with the given values.
 func (b *batch) add(t testing.TB, label string, k *gpu.Kernel, c *randdef.Case, l layout) {
 	t.Helper()
 	d := c.Definition
-	x := &call{label: label, kernel: k, d: d, params: c.Params, limits: gpu.Limits{WarpWidth: 32, Multiprocessors: 1, SharedBytes: 227 << 10}}
-	partner := make([]int, len(d.Operands))
-	taken := map[int]bool{}
-	for i := range d.Operands {
-		partner[i] = i
-		for _, name := range d.InPlacePartners(&d.Operands[i]) {
-			if j := d.Operand(name); l.inPlace && partner[i] == i && !taken[j] && c.Operands[j].DType == c.Operands[i].DType {
-				partner[i], taken[j] = j, true
-			}
-		}
-	}
-	size := 0
-	for i, a := range c.Operands {
-		x.operands = append(x.operands, num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Cols})
-		x.starts = append(x.starts, 0)
-		if partner[i] != i {
-			continue
-		}
-		p := &x.operands[i]
-		bytes := a.DType.Size()
-		if d.Operands[i].Extent == def.PerElement {
-			p.Stride += l.gap
-		}
-		size += 32
+	before := trial.CopyOf(d, c.Operands, func(i int) trial.Layout {
 		if l.variant == gpu.Vector {
-			size = (size + 15) / 16 * 16
-			if d.Operands[i].Extent == def.PerElement && a.Rows > 1 {
-				p.Stride = (p.Stride*bytes + 15) / 16 * 16 / bytes
+			return trial.Layout{Gap: alignedGap(c.Operands[i], l.gap)}
+		}
+		return trial.Layout{Offset: 1, Gap: l.gap}
+	})
+	x := &call{label: label, kernel: k, params: c.Params, limits: gpu.Limits{WarpWidth: 32, Multiprocessors: 1, SharedBytes: 227 << 10}}
+	x.before, x.want = before, answered(t, before, c.Params)
+	for i := range d.Operands {
+		for _, name := range d.InPlacePartners(&d.Operands[i]) {
+			if l.inPlace && before.Replace(i, d.Operand(name)) {
+				break
 			}
-		} else {
-			size = (size+15)/16*16 + bytes
-		}
-		x.starts[i] = size
-		size += ((a.Rows-1)*p.Stride + a.Cols) * bytes
-	}
-	x.scratch = (size + 32 + 255) / 256 * 256
-	x.buffer = make([]byte, x.scratch)
-	for i := range x.buffer {
-		x.buffer[i] = guardByte
-	}
-	for i := range x.operands {
-		if p := partner[i]; p != i {
-			x.operands[i], x.starts[i] = x.operands[p], x.starts[p]
-		}
-		x.operands[i].Data = x.buffer[x.starts[i]:]
-	}
-	for i, a := range c.Operands {
-		if partner[i] == i {
-			copyValues(x.operands[i], a)
-		}
-	}
-	// The answer is computed on operands of its own.
-	answer := c.Clone()
-	if err := reference.Run(d, answer.Operands, reference.Options{Params: c.Params}); err != nil {
-		t.Fatal(err)
-	}
-	x.want = slices.Clone(x.buffer)
-	for i, a := range answer.Operands {
-		if d.Operands[i].IsOut {
-			w := x.operands[i]
-			w.Data = x.want[x.starts[i]:]
-			copyValues(w, a)
 		}
 	}
 	b.calls = append(b.calls, x)
-}
-
-func copyValues(to, from num.Array) {
-	for r := range from.Rows {
-		for c := range from.Cols {
-			to.SetBits(r, c, from.Bits(r, c))
-		}
-	}
 }
 
 // run compiles the program and makes all calls, then compares every byte.
@@ -174,64 +104,50 @@ func (b *batch) text(t testing.TB) string {
 // tryProgram makes all calls of a program.
 func (b *batch) tryProgram(t testing.TB, program *simtest.Program, build simtest.Build, warp int, seed uint64) string {
 	t.Helper()
-	run, readBack := b.plan(t, warp, build == simtest.Address)
+	run, placed := b.plan(t, warp, build == simtest.Address)
 	run.Seed = seed
 	if err := program.Run(run); err != nil {
 		return err.Error()
 	}
 	for i, c := range b.calls {
-		if text := c.compare(readBack(i)); text != "" {
+		text := readBack(&run, c.before, placed[i].pieces).Fault(c.want)
+		scratch := run.Buffers[placed[i].scratch]
+		if guard := scratch[placed[i].scratchBytes:]; text == "" && bytes.Count(guard, []byte{trial.GuardByte}) != len(guard) {
+			text = "it writes behind its scratch memory"
+		}
+		if text != "" {
 			return c.label + ": " + text
 		}
 	}
 	return ""
 }
 
-// plan lists the launches. A call has one buffer, or one for each operand, which ends
-// with its last element so that AddressSanitizer sees its bounds. readBack is the one
-// buffer of a call, after it was run.
-func (b *batch) plan(t testing.TB, warp int, isApart bool) (run simtest.Run, readBack func(call int) []byte) {
+// placedCall is where a call lies in the buffers of a run.
+type placedCall struct {
+	pieces                []piece
+	scratch, scratchBytes int // the buffer, and what of it may be written
+}
+
+// plan lists the launches. If isBare, buffers end with what may be used, so that
+// AddressSanitizer sees their bounds.
+func (b *batch) plan(t testing.TB, warp int, isBare bool) (run simtest.Run, placed []placedCall) {
 	t.Helper()
 	run.Warp = warp
-	type piece struct{ call, start, end, buffer int } // of a call's buffer
-	var pieces []piece
 	var plan gpu.Plan
-	for i, c := range b.calls {
-		at := map[int]uint64{} // where an operand that starts there lies
-		add := func(start, end int) uint64 {
-			pieces = append(pieces, piece{i, start, end, len(run.Buffers)})
-			run.Buffers = append(run.Buffers, slices.Clone(c.buffer[start:end]))
-			return simtest.Pointer(len(run.Buffers) - 1)
-		}
-		if isApart {
-			for o, a := range c.operands {
-				if start := c.starts[o]; at[start] == 0 {
-					aligned := start / 16 * 16
-					at[start] = add(aligned, start+((a.Rows-1)*a.Stride+a.Cols)*a.DType.Size()) + uint64(start-aligned)
-				}
-			}
-		} else {
-			base := add(0, len(c.buffer))
-			for _, start := range c.starts {
-				at[start] = base + uint64(start)
-			}
-		}
-		var operands []lower.Operand
-		for o, a := range c.operands {
-			operands = append(operands, lower.Operand{Array: num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride}, Pointer: at[c.starts[o]]})
-		}
-		// Scratch memory begins as NaN and ends in a guard, or in nothing.
+	for _, c := range b.calls {
+		pieces, operands := lay(&run, c.before, isBare)
 		limits := c.limits
 		limits.WarpWidth = warp
-		if err := c.kernel.Plan(&plan, newCall(c.d, operands, c.params), limits); err != nil {
+		if err := c.kernel.Plan(&plan, newCall(c.before.Definition, operands, c.params), limits); err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
+		// Scratch memory begins as NaN and ends in a guard, or in nothing.
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
 		memory := bytes.Repeat([]byte{0xff}, int(plan.ScratchBytes))
-		if !isApart {
-			memory = append(memory, bytes.Repeat([]byte{guardByte}, guardBytes)...)
+		if !isBare {
+			memory = append(memory, bytes.Repeat([]byte{trial.GuardByte}, trial.GuardBytes)...)
 		}
-		pieces = append(pieces, piece{i, len(c.buffer), len(c.buffer) + len(memory), len(run.Buffers)})
+		placed = append(placed, placedCall{pieces, len(run.Buffers), int(plan.ScratchBytes)})
 		run.Buffers = append(run.Buffers, memory)
 		run.Launches = append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
@@ -240,22 +156,7 @@ func (b *batch) plan(t testing.TB, warp int, isApart bool) (run simtest.Run, rea
 			b.adjust(&run.Launches[i])
 		}
 	}
-	return run, func(call int) []byte {
-		buffer := slices.Clone(b.calls[call].buffer)
-		for _, p := range pieces {
-			switch {
-			case p.call != call:
-			case p.start == len(buffer):
-				buffer = append(buffer, run.Buffers[p.buffer]...)
-			default:
-				copy(buffer[p.start:], run.Buffers[p.buffer])
-			}
-		}
-		if isApart {
-			buffer = append(buffer, bytes.Repeat([]byte{guardByte}, guardBytes)...)
-		}
-		return buffer
-	}
+	return run, placed
 }
 
 // instance is a kernel in one line, an instance of a function template.
@@ -275,42 +176,6 @@ func withoutUnused(source string, launches []simtest.Launch) string {
 		}
 	}
 	return strings.Join(kept, "")
-}
-
-// compare says where a buffer differs from the expected one.
-func (c *call) compare(got []byte) string {
-	isOutput := make([]bool, len(c.buffer))
-	for i := range c.d.Operands {
-		if !c.d.Operands[i].IsOut {
-			continue
-		}
-		g, w := c.operands[i], c.operands[i]
-		g.Data, w.Data = got[c.starts[i]:], c.want[c.starts[i]:]
-		for r := range g.Rows {
-			for col := range g.Cols {
-				a, b := num.Canonical(g.DType, g.Bits(r, col)), num.Canonical(g.DType, w.Bits(r, col))
-				if a != b {
-					return fmt.Sprintf("%s[%d,%d] of [%d %d] %s: got 0x%x, want 0x%x (%v, %v)", c.d.Operands[i].Name, r, col, g.Rows, g.Cols, g.DType,
-						a, b, num.Widen(g.DType, a), num.Widen(g.DType, b))
-				}
-				at := c.starts[i] + (r*g.Stride+col)*g.DType.Size()
-				for k := range g.DType.Size() {
-					isOutput[at+k] = true
-				}
-			}
-		}
-	}
-	for i := range c.buffer {
-		if !isOutput[i] && got[i] != c.want[i] {
-			return fmt.Sprintf("byte %d, which is no output, is 0x%02x, want 0x%02x", i, got[i], c.want[i])
-		}
-	}
-	for i := len(got) - guardBytes; i < len(got); i++ {
-		if got[i] != guardByte {
-			return fmt.Sprintf("byte %d after scratch memory has changed", i-len(got)+guardBytes)
-		}
-	}
-	return ""
 }
 
 // Levels: smoke has every kind of kernel and of fault once, as compilers take long.

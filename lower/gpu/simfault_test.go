@@ -301,7 +301,7 @@ func TestTableFaults(t *testing.T) {
 		{"gemm reading beyond the last row", addGemm, simtest.Address, "(left < LINES ? (int)left : LINES) - line", "LINES - line", "buffer-overflow"},
 		{"gemm reading whole pieces beyond the last row", addGemm, simtest.Address, "is_vector && left >= LINES", "is_vector", "buffer-overflow"},
 		{"gemm writing beyond the last row", addGemm, simtest.Address, "if (r < rows && c + n < cols) STORE", "if (c + n < cols) STORE", "buffer-overflow"},
-		{"gemm writing four results beyond a row", addGemm, simtest.Plain, "c + 4 <= cols) {\n            OutputQuad quad;", "c < cols) {\n            OutputQuad quad;", "beside its elements"},
+		{"gemm writing four results beyond a row", addGemm, simtest.Plain, "c + 4 <= cols) {\n            OutputQuad quad;", "c < cols) {\n            OutputQuad quad;", "it writes between the rows of C"},
 		{"gemm rounding products", addGemm, simtest.Plain, "acc[i][j] = fused(a.v[i], b.v[j], acc[i][j])", "acc[i][j] = acc[i][j] + round_f16(a.v[i] * b.v[j])", "want 0x"},
 		{"places read too early", addTable(embedding.BackwardDefinition, num.F16), simtest.Race, "BARRIER(); // the last thread has written begin\n    at += begin[0];", "at += begin[0];", "race"},
 		{"compared too early", addTable(embedding.BackwardDefinition, num.F32), simtest.Race, "? b : a;\n            }\n            BARRIER(); // this step of the network is complete", "? b : a;\n            }", "race"},
