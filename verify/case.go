@@ -12,17 +12,17 @@ import (
 	"tokitai/trial"
 )
 
-// Case is one question to a kernel. Its name says everything but the seed:
+// Case is one call of a kernel. Its name determines everything but the seed:
 //
 //	spread/R=3,C=257
 //	one-huge/R=1@4,C=1025/gap=3/offset=1/y=x
 //	reverse-R:normal/R=8,C=65/gamma=f32/params=3
 //
-// First comes the check, if it is not the plain comparison; then the pattern of
-// values and the sizes, where R=1@4 is one row of what would be row 4 of a larger
-// tensor; then, in any order, elements between rows, elements before the first, an
-// output in the place of an input, operands whose format is not the target's, and the
-// number of a variation of the parameters.
+// First comes the check, if it is not the plain comparison; then the pattern of values and
+// the sizes, where R=1@4 is one row with the values of row 4 of a larger tensor; then, in
+// any order, elements between rows, elements before the first, an output in the place of an
+// input, operands whose format is not the target's, and the number of a variation of the
+// parameters.
 type Case struct {
 	Check   string // "" compares every output; otherwise the name of a relation or invariance
 	Pattern string
@@ -38,7 +38,7 @@ type Case struct {
 	isStatistics bool // and, of a bounded lowering, with what its errors should be
 }
 
-// Size is how long one letter's axis is, and where it begins.
+// Size is the length of one letter's axis, and the index at which it begins.
 type Size struct {
 	Letter  string
 	N, From int
@@ -51,7 +51,7 @@ func (s Size) String() string {
 	return fmt.Sprintf("%s=%d@%d", s.Letter, s.N, s.From)
 }
 
-// name is the case's name for a target.
+// name returns the case's name for a target.
 func (c *Case) name(t *Target) string {
 	var b strings.Builder
 	if c.Check != "" {
@@ -88,7 +88,7 @@ func (c *Case) name(t *Target) string {
 	return b.String()
 }
 
-// size is the length and the beginning of a letter's axis.
+// size returns the length and the first index of a letter's axis.
 func (c *Case) size(letter string) (n, from int) {
 	for _, s := range c.Sizes {
 		if s.Letter == letter {
@@ -98,7 +98,7 @@ func (c *Case) size(letter string) (n, from int) {
 	return 1, 0
 }
 
-// layout returns where an operand lies, by its position.
+// layout returns the layout of the operand at a position.
 func (c *Case) layout(operand int) trial.Layout {
 	if c.Uneven > 0 && operand%2 != c.Uneven-1 {
 		return trial.Layout{}
@@ -120,7 +120,7 @@ func (c *Case) clone() *Case {
 	return &d
 }
 
-// outputs is the number of output elements of one run.
+// outputs returns the number of output elements of one run.
 func (c *Case) outputs(d *def.Definition) int64 {
 	n, sizes := int64(0), c.sizes()
 	for i := range d.Operands {
@@ -132,10 +132,10 @@ func (c *Case) outputs(d *def.Definition) int64 {
 	return n
 }
 
-// maxCaseElements keeps a case that somebody types within what a host can hold.
+// maxCaseElements limits the operands of a case that a user names.
 const maxCaseElements = 1 << 33
 
-// parseCase is the inverse of name.
+// parseCase returns the case with the given name.
 func (t *Target) parseCase(name string) (*Case, error) {
 	c := &Case{Formats: slices.Clone(t.formats()[0])}
 	refuse := func(format string, args ...any) (*Case, error) {
@@ -195,7 +195,7 @@ func (t *Target) parseCase(name string) (*Case, error) {
 	return c, nil
 }
 
-// CheckCase returns an *UnknownError for a name that is no case of the target.
+// CheckCase returns an *UnknownError if the target has no case of that name.
 func (t *Target) CheckCase(name string) error {
 	_, err := t.parseCase(name)
 	return err
@@ -217,7 +217,7 @@ func parseSize(text string) (Size, bool) {
 	return s, true
 }
 
-// parseOption reads gap=, offset=, y=x or gamma=f32; it returns what is wrong.
+// parseOption parses gap=, offset=, y=x or gamma=f32; it returns what is wrong, or "".
 func (t *Target) parseOption(c *Case, option string) string {
 	const most = 1 << 20
 	left, right, ok := strings.Cut(option, "=")

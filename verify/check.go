@@ -12,9 +12,9 @@ import (
 	"tokitai/trial"
 )
 
-// check is a question that takes more than one run of the kernel: a relation between
-// the results of different inputs, or an invariance of the result. Its first run is
-// judged like every other; then further runs are compared with it, bit for bit.
+// check is a property that takes more than one run of the kernel: a relation between the
+// results of different inputs, or an invariance of the result. The first run is judged like
+// any other case; further runs are compared with it, bit for bit.
 type check struct {
 	name string
 	tier string // relations or invariance
@@ -84,7 +84,7 @@ func (t *Target) checkNamed(name string) *check {
 	return nil
 }
 
-// independent lists the letters whose indices do not see each other.
+// independent lists the letters along which results do not depend on each other.
 func independent(d *def.Definition) []string {
 	switch d.Kind {
 	case def.KindContraction:
@@ -100,8 +100,8 @@ func independent(d *def.Definition) []string {
 	return nil
 }
 
-// again runs the kernel on other inputs, and compares its outputs with those that the
-// base run leads one to expect.
+// again runs the kernel on other inputs and compares its outputs with those expected from
+// the base run.
 func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
 	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
 	if err != nil {
@@ -110,8 +110,8 @@ func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c
 	return compare(l, out, tier, what, expect)
 }
 
-// compare holds a run's outputs to what is expected of them; ok is false where nothing
-// is.
+// compare compares a run's outputs with the expected ones; ok is false where nothing is
+// expected.
 func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
@@ -150,7 +150,7 @@ func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r,
 	return n, nil, nil
 }
 
-// same expects the base run's outputs.
+// same returns the base run's outputs.
 func (x *trialRun) same(i, r, c int) (uint32, bool) { return x.base.operands[i].Bits(r, c), true }
 
 // scaled multiplies inputs by powers of two. An input that would leave the normal
@@ -207,8 +207,8 @@ func pow2(n int) float64 {
 	return p
 }
 
-// scaleBits multiplies a value by 2^n, and tells whether it is a normal number before
-// and after, above the smallest: that one may have been rounded as subnormals are.
+// scaleBits multiplies a value by 2^n and reports whether it is a normal number before and
+// after, above the smallest, which may have been rounded as subnormals are.
 func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	v := float64(a.At(r, c))
 	if isNegated {
@@ -220,7 +220,7 @@ func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 	return num.NarrowF64(a.DType, w), isNormal(v) && isNormal(w)
 }
 
-// reversed turns a letter's axis around, in all operands that have it.
+// reversed reverses a letter's axis in all operands that have it.
 func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
@@ -255,7 +255,7 @@ func turn(dst, src num.Array, o *def.Operand, letter string) {
 	})
 }
 
-// split computes parts alone: the first index of a letter, and the others.
+// split computes parts separately: the first index of a letter, and the others.
 func split(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
@@ -291,7 +291,7 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// offsetOf is the row and the column of an operand at a place that the letters name.
+// offsetOf returns the row and the column of an operand at the given index of each letter.
 func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
 	for k, letter := range o.Dims {
 		if isColumn(o, k) {
@@ -303,8 +303,8 @@ func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
 	return row, col
 }
 
-// padded appends zeros to the summed index. Nothing is claimed of sums that see an
-// infinity or a NaN, which zero would turn into NaN only on one side, nor of zeros.
+// padded appends zeros along the summed axis. Zeros are not compared, because their sign may
+// change.
 func padded(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	letter := t.Definition.SummedOver()
@@ -367,7 +367,7 @@ func copyTransposed(dst, src num.Array, isTransposed bool) {
 	})
 }
 
-// inPlace puts an output into the place of an input.
+// inPlace puts an output in the place of an input.
 func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
@@ -381,14 +381,14 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 	}
 }
 
-// repeats is more than the ten calls after which a known kernel went wrong.
+// repeats exceeds the ten calls after which a known kernel went wrong.
 const repeats = 14
 
-// repeated runs the same inputs many times, with other inputs in between, in the same
-// memory: a kernel that remembers by address has it wrong.
+// repeated runs the same inputs many times in the same memory, with other inputs in
+// between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
 
-// endured runs a kernel as often as the level has patience for.
+// endured runs a kernel as often as the level asks for.
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
@@ -422,7 +422,7 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// laidOut moves the operands: other alignments, other distances between rows.
+// laidOut runs the kernel with other alignments and row strides.
 func laidOut(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	var compared int64
@@ -441,7 +441,7 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// byWorkers runs on devices with other numbers of workers.
+// byWorkers runs the kernel with other numbers of workers.
 func byWorkers(x *trialRun) (int64, *finding, error) {
 	var compared int64
 	for _, workers := range []int{1, 2, 3, 8} {
@@ -462,8 +462,8 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 	return compared, nil, nil
 }
 
-// concurrent launches the kernel from several goroutines at once, each on inputs of
-// its own, and compares with the results of one after the other.
+// concurrent launches the kernel from several goroutines at once, each with its own inputs,
+// and compares the results with those of separate launches.
 func concurrent(x *trialRun) (int64, *finding, error) {
 	const callers, rounds = 4, 6
 	t := x.l.target

@@ -16,29 +16,30 @@ import (
 	"tokitai/trial"
 )
 
-// CallReport is what checked calls found: a report for each kernel that ran. An
-// operation may run several.
+// CallReport holds the reports of checked calls, one for each kernel that ran. An operation
+// may run several.
 type CallReport struct {
-	// Tool, Version and Program stand in the reports, as those of Options do. Replay
-	// is a command that makes the call again; "" says that only the caller can.
+	// Tool, Version and Program are copied to the reports, as those of Options are. Replay
+	// is a command that makes the call again; "" if only the caller can.
 	Tool, Version, Program, Replay string
 
 	// Op is the operation that the caller asked for; "" takes the definition's name.
 	Op string
 
-	// Progress is told how many of the tiles of a kernel's outputs have been judged, from
-	// several goroutines; it may be nil.
+	// Progress is called with the number of judged tiles of a kernel's outputs, from several
+	// goroutines; it may be nil.
 	Progress func(definition string, done, total int)
 
 	mu    sync.Mutex
 	parts []*evidence.Report
 }
 
-// Checked makes a call a checked one: it runs on the caller's own data, and then every
-// output is compared with the reference on the inputs as they were, and with the truth
-// for its accuracy. The call itself returns as always; the report tells. It waits for
-// the kernel, and takes memory for copies of the operands. When the queue's context ends
-// it waits no longer, and the report has the verdict interrupted.
+// Checked returns an option that checks a call: after it has run on the caller's own data,
+// every output is compared with the reference on the original inputs, and with the truth
+// for its accuracy. The call returns the same error as without the option; the result is in
+// the report. A checked call waits for the kernel and needs memory for copies of the
+// operands. When the queue's context ends, it returns, and the report has the verdict
+// interrupted.
 func Checked(r *CallReport) engine.Option {
 	if r == nil {
 		r = &CallReport{}
@@ -46,14 +47,14 @@ func Checked(r *CallReport) engine.Option {
 	return engine.WithObserver(r)
 }
 
-// Reports are the reports so far, in the order of the kernels.
+// Reports returns the reports so far, in the order of the kernels.
 func (r *CallReport) Reports() []*evidence.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*evidence.Report(nil), r.parts...)
 }
 
-// Verdict is the worst of the reports' verdicts: rejected, then inadmissible, then
+// Verdict returns the worst of the reports' verdicts: rejected, then inadmissible, then
 // interrupted, then accepted; skipped if nothing ran.
 func (r *CallReport) Verdict() evidence.Verdict {
 	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
@@ -72,7 +73,7 @@ type observed struct {
 	began  time.Time
 }
 
-// Before copies the operands.
+// Before implements engine.Observer: it copies the operands.
 func (r *CallReport) Before(call *engine.Record) error {
 	o := &observed{report: r, began: time.Now()}
 	d := call.Definition
@@ -112,7 +113,7 @@ func read(call *engine.Record) (*trial.Operands, error) {
 	return x, nil
 }
 
-// folded is a tensor's values as the definition sees them.
+// folded returns a tensor's values as the matrix of its operand.
 func folded(dims []string, t *tensor.Tensor, raw []byte) num.Array {
 	a := num.Array{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.Cols(), Data: raw}
 	if len(dims) == 1 && dims[0] != "C" {
@@ -121,7 +122,7 @@ func folded(dims []string, t *tensor.Tensor, raw []byte) num.Array {
 	return a
 }
 
-// After compares.
+// After implements engine.Observer: it compares the outputs.
 func (r *CallReport) After(call *engine.Record, err error) {
 	o, ok := call.State.(*observed)
 	if !ok {
@@ -200,7 +201,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	return r
 }
 
-// judgeUntil judges what came out, unless the context ends first.
+// judgeUntil judges the outputs, unless the context ends first.
 func (o *observed) judgeUntil(ctx context.Context, out *outcome, how manner) (*judgement, error) {
 	type judged struct {
 		found *judgement
@@ -213,7 +214,7 @@ func (o *observed) judgeUntil(ctx context.Context, out *outcome, how manner) (*j
 	return got.found, cmp.Or(err, got.err)
 }
 
-// fill puts what was found into the report.
+// fill copies the result to the report.
 func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) {
 	t, d, j := o.target, o.target.Definition, &result.Found
 	listed := evidence.Case{

@@ -13,8 +13,8 @@ import (
 	"tokitai/truth"
 )
 
-// claim is the error that a definition states of a function which package fn does not
-// have: nobody has compared it with the truth over every argument, so it is tested here.
+// claim is the error that a definition states for a function of its own. Functions of
+// package fn have been compared with the truth over every argument; this one is tested here.
 type claim struct {
 	f         *def.Function
 	arguments int     // that were tried
@@ -34,10 +34,10 @@ func (c *claim) String() string {
 	return s + fmt.Sprintf(": on %d arguments the worst was %.4g ulp, at x = %v; that is a test and not a proof", c.arguments, c.worst, c.at)
 }
 
-// claimsTested are the claims of functions, by their text: each is tested once.
+// claimsTested holds the claims of functions by their text: each is tested once.
 var claimsTested sync.Map
 
-// claimsOf tests what a definition claims of its functions.
+// claimsOf tests and returns the claims of a definition about its own functions.
 func claimsOf(d *def.Definition) []*claim {
 	var claims []*claim
 	for _, f := range d.Functions() {
@@ -54,7 +54,7 @@ func claimsOf(d *def.Definition) []*claim {
 	return claims
 }
 
-// brokenClaim says which of a definition's claims does not hold, or "".
+// brokenClaim returns the first claim of a definition that does not hold, or "".
 func brokenClaim(d *def.Definition) string {
 	for _, c := range claimsOf(d) {
 		if c.broken {
@@ -102,7 +102,7 @@ func testClaim(f *def.Function) *claim {
 	return c
 }
 
-// beyondAsLimit takes what is beyond binary32 for 2¹²⁸, as the bounds of package fn do.
+// beyondAsLimit clamps values beyond binary32 to ±2¹²⁸, as the bounds of package fn do.
 func beyondAsLimit(v float64) float64 { return min(max(v, -0x1p128), 0x1p128) }
 
 func claimArguments(domain def.Domain) []float32 {

@@ -12,10 +12,10 @@ import (
 	"tokitai/evidence"
 )
 
-// Journal remembers the cases that a verification has done, so that one that was
-// interrupted can go on. It is a file of lines, each the result of one case under a key
-// that names everything the result depends on; a last line that was cut short is
-// ignored. A nil Journal remembers nothing.
+// Journal records the cases that a verification has finished, so that an interrupted one
+// can be resumed. It is a file of lines, each with the result of one case under a key
+// that covers everything the result depends on; a truncated last line is ignored. A nil
+// Journal records nothing.
 type Journal struct {
 	mu    sync.Mutex
 	file  *os.File
@@ -25,8 +25,8 @@ type Journal struct {
 	err   error
 }
 
-// journalLine is the result of a case, with its SHA-256: what was changed since is not
-// to be taken for a result.
+// journalLine is the result of a case with its SHA-256: a line that was changed is not used
+// as a result.
 type journalLine struct {
 	Key    string          `json:"key"`
 	SHA256 string          `json:"sha256"`
@@ -37,8 +37,8 @@ func lineHash(key string, result []byte) string {
 	return evidence.FingerprintOf(append([]byte(key+"\n"), result...))
 }
 
-// OpenJournal opens or creates a journal. What is in it is used only if resume is set;
-// otherwise it begins anew.
+// OpenJournal opens or creates a journal. If resume is set, the results in it are used;
+// otherwise it is emptied.
 func OpenJournal(path string, resume bool) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -65,7 +65,7 @@ func OpenJournal(path string, resume bool) (*Journal, error) {
 	return j, nil
 }
 
-// read takes the lines that are whole, and returns where they end.
+// read reads the complete lines and returns where they end.
 func (j *Journal) read() (end int64, err error) {
 	r := bufio.NewReader(j.file)
 	for {
@@ -103,7 +103,7 @@ func (j *Journal) take(line []byte) error {
 	return nil
 }
 
-// Known is how many results of earlier runs the journal has.
+// Known returns how many results of earlier runs the journal has.
 func (j *Journal) Known() int {
 	if j == nil {
 		return 0
@@ -111,7 +111,7 @@ func (j *Journal) Known() int {
 	return j.lines
 }
 
-// Taken is how many of them have been used so far.
+// Taken returns how many of them have been used so far.
 func (j *Journal) Taken() int {
 	if j == nil {
 		return 0
@@ -134,7 +134,8 @@ func (j *Journal) find(key, name string) (caseResult, bool) {
 	return r, ok
 }
 
-// add appends a result. An error is kept for Close: the verification itself goes on.
+// add appends a result. The first error is returned by Close: the verification itself
+// goes on.
 func (j *Journal) add(key string, r caseResult) {
 	if j == nil {
 		return
@@ -154,7 +155,7 @@ func (j *Journal) add(key string, r caseResult) {
 	}
 }
 
-// Close returns the first error that writing had.
+// Close closes the file and returns the first error of writing it.
 func (j *Journal) Close() error {
 	if j == nil {
 		return nil
@@ -162,7 +163,7 @@ func (j *Journal) Close() error {
 	return errors.Join(j.err, j.file.Close())
 }
 
-// key is what a case's result depends on, besides its name.
+// key returns everything that a case's result depends on, besides its name.
 func (s *verification) key() string {
 	return fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s bounded=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), s.t.Lowering.Name, s.t.Lowering.Model,
 		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, s.t.Lowering.IsBounded)

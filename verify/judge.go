@@ -18,7 +18,7 @@ import (
 	"tokitai/truth"
 )
 
-// finding is one thing that is wrong.
+// finding is one fault of a kernel.
 type finding struct {
 	Tier    string  `json:"tier"`
 	Message string  `json:"message"`
@@ -36,7 +36,7 @@ type finding struct {
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 }
 
-// worst is where a figure was largest.
+// worst is the place where a figure was largest.
 type worst struct {
 	IsSeen  bool    `json:"is_seen,omitempty"`
 	Value   float64 `json:"value,omitempty"`
@@ -49,7 +49,7 @@ type worst struct {
 	DType num.DType `json:"dtype,omitempty"` // of the output
 }
 
-// judgement is what was found on outputs; those of tiles add up.
+// judgement is the result of comparing outputs; those of tiles are added up.
 type judgement struct {
 	Elements    int64 `json:"elements"`
 	Mismatches  int64 `json:"mismatches"`
@@ -70,7 +70,7 @@ type judgement struct {
 	first *finding
 }
 
-// add joins what was found on another part; the earlier finding stays first.
+// add adds the judgement of another part; the earlier finding stays first.
 func (j *judgement) add(k *judgement) {
 	j.Elements += k.Elements
 	j.Mismatches += k.Mismatches
@@ -93,7 +93,7 @@ func (j *judgement) add(k *judgement) {
 	}
 }
 
-// manner is how outputs are judged.
+// manner says how outputs are judged.
 type manner struct {
 	withTruth bool // accuracy too
 	withBig   bool // what float64 leaves open is decided with more digits
@@ -101,11 +101,11 @@ type manner struct {
 	progress func(done, total int) // is told of tiles, from several goroutines; may be nil
 }
 
-// divide makes the tiles; tests replace it, to show that a gap is noticed.
+// divide divides a case into tiles; tests replace it to show that a gap is noticed.
 var divide = tilesOf
 
-// judge compares the outputs of a run with what they must be, tile by tile. No row is
-// begun after the context has ended.
+// judge compares the outputs of a run with the answer, tile by tile. It starts no row after
+// the context has ended.
 func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (*judgement, error) {
 	d := t.Definition
 	inputs := l.inputs()
@@ -147,7 +147,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 	return total, nil
 }
 
-// glue holds the tiles' parts of every output to the gluing condition.
+// glue checks the gluing condition for the tiles of every output.
 func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) error {
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
@@ -169,8 +169,8 @@ func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) 
 	return nil
 }
 
-// judgeTile judges one tile. The answer is computed in memory that the kernel never
-// saw, from inputs as they were before it ran.
+// judgeTile judges one tile. The answer is computed in memory that the kernel never had,
+// from the inputs before the run.
 func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Array, at tile, m manner) (*judgement, error) {
 	d := t.Definition
 	operands, outputs := make([]num.Array, len(inputs)), make([]num.Array, len(inputs))
@@ -202,7 +202,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 	return j, nil
 }
 
-// view is everything that is known of a tile.
+// view is a tile with its answer and enclosures.
 type view struct {
 	target              *Target
 	l                   *loaded
@@ -256,8 +256,8 @@ func (v *view) enclose(ctx context.Context, m manner) error {
 	return nil
 }
 
-// isMeasured reports whether an output's accuracy is stated: if it is stored in the
-// target's format, or if none is. An int32 is right or wrong, and has no error in ulps.
+// isMeasured reports whether an output's accuracy is reported: if it is stored in the
+// target's format, or if no output is. An int32 is right or wrong and has no error in ulps.
 func (t *Target) isMeasured(formats []num.DType, output int) bool {
 	if !formats[output].IsFloat() {
 		return false
@@ -270,8 +270,8 @@ func (t *Target) isMeasured(formats []num.DType, output int) bool {
 	return true
 }
 
-// withoutSpecial has 1 in the place of every NaN and infinity, and tells whether there
-// was one.
+// withoutSpecial returns the inputs with 1 in the place of every NaN and infinity, and
+// reports whether there was one.
 func withoutSpecial(d *def.Definition, inputs []num.Array) (ordinary []num.Array, hasSpecial bool) {
 	for i, a := range inputs {
 		isCopy := false
@@ -334,11 +334,10 @@ func (v *view) isWithin(d num.DType, x, lo, hi uint32, i, r, c int) bool {
 	return num.Index(d, lo) <= at && at <= num.Index(d, hi)
 }
 
-// admissible is the set of values that an honest bounded kernel may give. Where an
-// input that is no number reaches the element, only its class is known: NaN, an
-// infinity, or some finite number. Where arithmetic may overflow on the way, be it of
-// the other inputs alone, nothing is, and it is reported as unspecified: an infinity
-// that one order makes meets another.
+// admissible returns the bounds of the values that a correct bounded kernel may give. Where
+// a NaN or an infinity among the inputs reaches the element, only its class is known: NaN,
+// an infinity, or some finite number. Where an intermediate result may overflow, nothing is
+// known, since that may depend on the order, and the element is counted as unspecified.
 func (v *view) admissible(j *judgement, i, r, c int) (lo, hi uint32, isKnown bool) {
 	d := v.got[i].DType
 	if v.l.isGrid() || v.target.Definition.Kind == def.KindGather {
@@ -408,7 +407,7 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 	}
 }
 
-// finding describes an element, at its place in the whole.
+// finding returns the finding of an element, at its place in the whole output.
 func (v *view) finding(i, r, c int, got, lo, hi uint32) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: evidence.Bits, Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: lo, WantTo: hi}
@@ -424,7 +423,7 @@ func (v *view) finding(i, r, c int, got, lo, hi uint32) *finding {
 	return f
 }
 
-// truthText shows the real-number result of an element, or "" where it is not known.
+// truthText returns the real-number result of an element, or "" where it is not known.
 func truthText(exact *truth.Result, d num.DType, operand, row, col int) string {
 	if d == num.I32 {
 		return intsText(exact.Ints(operand, row, col))
@@ -432,7 +431,7 @@ func truthText(exact *truth.Result, d num.DType, operand, row, col int) string {
 	return ballText(exact.At(operand, row, col))
 }
 
-// intsText reads 3, or one of 1, 3, 9.
+// intsText returns values as text: 3, or one of 1, 3, 9.
 func intsText(values []int32) string {
 	const most = 8
 	text := ""
@@ -458,8 +457,7 @@ func ballText(b ball.Ball) string {
 	return fmt.Sprintf("%.9g", b.Mid)
 }
 
-// sizes counts how large admissible sets are: exactly up to a limit, by powers of two
-// beyond.
+// sizes counts admissible sets by size: exactly up to a limit, by powers of two beyond.
 type sizes struct {
 	N     int64           `json:"n"`
 	Sum   float64         `json:"sum"`
@@ -503,8 +501,7 @@ func (s *sizes) add(t sizes) {
 	}
 }
 
-// median is the size of the set in the middle; beyond the limit, the power of two
-// below it.
+// median returns the median size; beyond the limit, the power of two below it.
 func (s *sizes) median() float64 {
 	left := s.N/2 - (s.N - s.Over)
 	if left < 0 {
@@ -537,7 +534,7 @@ func (m *moments) add(k moments) {
 	m.Sqr += k.Sqr
 }
 
-// t is the mean in units of its standard error.
+// t returns the mean in units of its standard error.
 func (m moments) t() float64 {
 	if m.N < 2 {
 		return 0

@@ -17,11 +17,11 @@ import (
 	"tokitai/trial"
 )
 
-// errHung is a launch that did not return in time. Its goroutine cannot be stopped, so
-// that its device is not used again.
+// errHung reports a launch that did not return in time. Its goroutine cannot be stopped, so
+// its device is not used again.
 var errHung = errors.New("it did not return in time")
 
-// bench is a device with a kernel on trial.
+// bench is a device with the kernel under test.
 type bench struct {
 	ctx    context.Context // when it ends, nothing is launched any more
 	device engine.Device
@@ -33,8 +33,8 @@ type bench struct {
 	preparing sync.Mutex // a Trial prepares one call at a time
 }
 
-// newBench opens a device of the target's kind. workers is 0 for the device's own
-// number; other numbers are for devices that have workers, that is, the CPU.
+// newBench opens a device of the target's kind. Other numbers of workers than 0, which
+// keeps the device's own, are for the CPU.
 func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench, error) {
 	var dev engine.Device
 	var err error
@@ -178,8 +178,8 @@ func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, e
 	return out, nil
 }
 
-// prepare checks and compiles; a lowering that panics while it classifies shapes is
-// an error like any other.
+// prepare checks the call and compiles the kernel. A panic of the lowering is returned as an
+// error.
 func (b *bench) prepare(tensors []*tensor.Tensor, params []float64) (p *engine.Prepared, err error) {
 	defer func() {
 		if r := recover(); r != nil {

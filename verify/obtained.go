@@ -1,6 +1,6 @@
 package verify
 
-// obtained says how each field of a report comes about.
+// obtained says how each field of a report is obtained.
 var obtained = map[string]string{
 	"schema":            "the schema that the report follows",
 	"tool":              "given by the program that ran",
@@ -50,7 +50,7 @@ var obtained = map[string]string{
 	"signatures":        "none: an envelope around the report would hold them",
 }
 
-// obtainedOfCall is what differs in the report of a checked call.
+// obtainedOfCall has the entries that differ in the report of a checked call.
 var obtainedOfCall = map[string]string{
 	"op":             "the operation that the caller named, or the definition that ran",
 	"device":         "the device of the call's queue",

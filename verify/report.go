@@ -20,7 +20,7 @@ import (
 	"tokitai/truth"
 )
 
-// report writes down what a verification found.
+// report returns the report of a verification.
 func (s *verification) report(ctx context.Context) *evidence.Report {
 	t := s.t
 	r := newReport(t, s.o)
@@ -82,7 +82,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	return r
 }
 
-// newReport fills in what does not depend on what was found.
+// newReport returns a report with the fields that do not depend on the result.
 func newReport(t *Target, o *Options) *evidence.Report {
 	d := t.Definition
 	r := &evidence.Report{
@@ -139,7 +139,7 @@ func machineOf(d device.Description) evidence.Machine {
 	return evidence.Machine{Name: d.Name, Architecture: arch, Driver: d.Driver, MemoryBytes: d.MemoryBytes, Workers: d.Units}
 }
 
-// toolchain is what compiled this program, and with it the kernels of the CPU.
+// toolchain returns the compiler of this program, and so of the kernels for the CPU.
 func toolchain() evidence.Toolchain {
 	t := evidence.Toolchain{Compiler: runtime.Compiler, Version: runtime.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -154,7 +154,7 @@ func toolchain() evidence.Toolchain {
 	return t
 }
 
-// setCompiler names what compiles kernels for the device at run time, if anything does.
+// setCompiler names the compiler that the device uses at run time, if there is one.
 func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
 	c, err := dev.Compiler()
 	if c == nil || err != nil {
@@ -181,7 +181,7 @@ func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
 	}
 }
 
-// source is the fingerprint of the programs that ran.
+// source returns the fingerprint of the programs that ran.
 func (s *verification) source() evidence.Fingerprint {
 	f := evidence.Fingerprint{Of: "source", Note: "the kernel prints no program"}
 	slices.Sort(s.listings)
@@ -192,7 +192,7 @@ func (s *verification) source() evidence.Fingerprint {
 	return f
 }
 
-// listed is a case as the report lists it, and how many outputs one run of it has.
+// listed returns a case as the report lists it, and the number of outputs of one run.
 func (s *verification) listed(c caseResult) (listed evidence.Case, produced int64) {
 	listed = evidence.Case{
 		Name: c.Name, Elements: c.Found.Elements + c.Extra, Mismatches: c.Found.Mismatches,
@@ -219,7 +219,7 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 	return listed, parsed.outputs(s.t.Definition)
 }
 
-// paramTexts reads eps=1e-05.
+// paramTexts returns parameters as text, such as eps=1e-05.
 func paramTexts(d *def.Definition, params []float64) []string {
 	texts := []string{}
 	for i, p := range d.Params {
@@ -228,7 +228,7 @@ func paramTexts(d *def.Definition, params []float64) []string {
 	return texts
 }
 
-// setFigures says how tight the check was, and how good the answer is.
+// setFigures sets how tight the check was and how accurate the answer is.
 func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 	if r.Elements > 0 && !s.t.Lowering.IsBounded {
 		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.0), new(1.0), new(int64(1)), new(0.0)
@@ -249,7 +249,7 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 	}
 }
 
-// worstCase shows where a figure was largest.
+// worstCase describes the place where a figure was largest.
 func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCase {
 	return evidence.WorstCase{
 		Figure: figure, Value: w.Value, Case: name,
@@ -258,7 +258,7 @@ func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCa
 	}
 }
 
-// listTiers lists every tier, and says of those that did not apply why.
+// listTiers lists every tier, with the reason for those that did not apply.
 func (s *verification) listTiers(r *evidence.Report) {
 	bounded := s.t.Lowering.IsBounded
 	notes := map[string]string{}
@@ -283,7 +283,7 @@ func (s *verification) listTiers(r *evidence.Report) {
 	}
 }
 
-// decide states the verdict.
+// decide sets the verdict.
 func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 	switch {
 	case slices.ContainsFunc(r.Tiers, func(t evidence.Tier) bool { return t.Failed > 0 }):
@@ -366,8 +366,8 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	return fail
 }
 
-// replay is the command that runs a case again, or the whole verification; "" if the
-// program does not have the target: a lowering or a definition of the caller's own.
+// replay returns the command that runs a case again, or the whole verification; "" if the
+// program does not have the target, which is a lowering or a definition of the caller's.
 func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
 	if !o.IsNamed && !t.isShipped() {
@@ -400,7 +400,7 @@ func (t *Target) isShipped() bool {
 		slices.Contains(engine.Lowerings(b, t.Definition), t.Lowering)
 }
 
-// claims are what a report shows, and what it does not.
+// claims returns what the report shows, and what it does not show.
 func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Verdict == evidence.Accepted {
 		how := "has the reference's bits under model " + r.Model
@@ -452,19 +452,19 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	return claims, nonClaims
 }
 
-// noULPs is what reports on int32 outputs do not say.
+// noULPs is a non-claim of reports on int32 outputs.
 const noULPs = "int32 outputs have no error in ulps: they were compared with the answer, or with the set of admissible values, and with nothing else"
 
 func hasIntOutputs(d *def.Definition) bool {
 	return slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && o.IsInt() })
 }
 
-// outputOf is the first output.
+// outputOf returns the position of the first output.
 func outputOf(d *def.Definition) int {
 	return slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
 }
 
-// place reads dx[3,4095].
+// place returns the name of an element, such as dx[3,4095].
 func place(o *def.Operand, r, c int) string {
 	switch {
 	case len(o.Dims) == 0:
@@ -477,7 +477,7 @@ func place(o *def.Operand, r, c int) string {
 	return fmt.Sprintf("%s[%d]", o.Name, r)
 }
 
-// bitsText reads 0x3c11 (1.0166016).
+// bitsText returns a pattern and its value, such as 0x3c11 (1.0166016).
 func bitsText(d num.DType, bits uint32) string {
 	if d == num.I32 {
 		return fmt.Sprint(int32(bits))
@@ -485,11 +485,11 @@ func bitsText(d num.DType, bits uint32) string {
 	return fmt.Sprintf("0x%0*x (%.8g)", 2*d.Size(), bits, num.Widen(d, bits))
 }
 
-// mostInputs is how many of the inputs that meet at a place are shown.
+// mostInputs is how many inputs of one output element are shown.
 const mostInputs = 8
 
-// inputsAt shows inputs that meet at a place of an output: those at its row and column;
-// of a product, the first along its sum.
+// inputsAt shows the inputs of one output element: those in its row and column; of a
+// product, the first terms of its sum.
 func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
 	out := &d.Operands[operand]
@@ -520,7 +520,7 @@ func (l *loaded) inputsAt(operand, row, col int) []string {
 	return list
 }
 
-// truthAt is the real-number result at a place, or "" where it is not known.
+// truthAt returns the real-number result of an element, or "" where it is not known.
 func (l *loaded) truthAt(operand, row, col int) string {
 	const most = 1 << 22 // elements of the output
 	t := l.target
@@ -539,7 +539,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// finish says of every field how it was obtained.
+// finish records how every field was obtained.
 func finish(r *evidence.Report) {
 	r.Obtained = map[string]string{}
 	for _, field := range evidence.Fields() {

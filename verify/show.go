@@ -10,20 +10,20 @@ import (
 	"tokitai/reference"
 )
 
-// mostShown is how many elements of a row are shown, and mostRows how many rows of an
-// operand.
+// mostShown is the number of elements of a row that are shown, mostRows the number of rows
+// of an operand.
 const (
 	mostShown = 8
 	mostRows  = 4
 )
 
-// span is the part of an axis of n elements that is shown around an index.
+// span returns the part of an axis of n elements that is shown around an index.
 func span(at, n int) (from, to int) {
 	from = max(0, min(at-mostShown/2, n-mostShown))
 	return from, min(from+mostShown, n)
 }
 
-// elements reads 1 -0.5 [2] 3: values in decimal, the one at a place in brackets.
+// elements returns values in decimal, the one at an index in brackets: 1 -0.5 [2] 3.
 func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
 	var list []string
 	for i := from; i < to; i++ {
@@ -41,7 +41,7 @@ func elements(d num.DType, from, to, at int, bits func(i int) uint32) string {
 	return strings.Join(list, " ")
 }
 
-// show adds the part of an output's row around the element to what is known of it.
+// show adds the part of an output's row around the element to the finding.
 func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c int) uint32) {
 	if a.Cols == 1 { // got and want say it all
 		return
@@ -50,8 +50,8 @@ func (f *finding) show(d *def.Definition, a num.Array, what string, bits func(c 
 	f.Near = append(f.Near, fmt.Sprintf("%s = %s, %s", part(&d.Operands[f.Operand], f.Row, f.Row+1, from, to), elements(a.DType, from, to, f.Col, bits), what))
 }
 
-// rowsNear shows the row around a finding: the inputs, the output as it is, and as it
-// should be, which the reference computes if nothing else has.
+// rowsNear shows the row around a finding: the inputs, the output and the answer, which the
+// reference computes if the finding does not have it.
 func (l *loaded) rowsNear(f *finding) []string {
 	const most = 1 << 22 // elements of the output
 	list := append(l.inputsNear(f.Operand, f.Row, f.Col), f.Near...)
@@ -74,7 +74,7 @@ func (l *loaded) rowsNear(f *finding) []string {
 	return append(list, want.Near...)
 }
 
-// part reads dx[3,4090:4098], or gamma[0:8].
+// part returns the name of a part of an operand, such as dx[3,4090:4098] or gamma[0:8].
 func part(o *def.Operand, row, toRow, from, to int) string {
 	rows := fmt.Sprint(row)
 	if toRow-row != 1 {
@@ -91,8 +91,8 @@ func part(o *def.Operand, row, toRow, from, to int) string {
 	return fmt.Sprintf("%s[%s]", o.Name, rows)
 }
 
-// inputsNear shows the parts of the inputs' rows that belong to a place of an output:
-// around its column; of a product, the beginning of what is summed.
+// inputsNear shows the parts of the inputs' rows that belong to an output element: around
+// its column; of a product, the first terms of its sum.
 func (l *loaded) inputsNear(operand, row, col int) []string {
 	d := l.target.Definition
 	at := map[string]int{}
@@ -129,8 +129,8 @@ func (l *loaded) inputsNear(operand, row, col int) []string {
 	return list
 }
 
-// shown lists a case's operands: the inputs as the kernel was given them, the outputs as
-// it left them, of large ones the beginning.
+// shown lists a case's operands as text: the inputs before the run, the outputs after it,
+// of large ones the beginning.
 func (l *loaded) shown(out *outcome) []string {
 	d := l.target.Definition
 	var list []string

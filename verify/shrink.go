@@ -7,7 +7,7 @@ import (
 	"tokitai/evidence"
 )
 
-// shrunk is a failure in the smallest form that was found.
+// shrunk is a failure and the smallest case that was found for it.
 type shrunk struct {
 	c        *Case
 	original *Case
@@ -15,12 +15,12 @@ type shrunk struct {
 	isAlone  bool // it fails by itself, on a kernel compiled afresh
 }
 
-// mostAttempts bounds the search: a smaller case is worth a moment, not a minute.
+// mostAttempts limits the search for a smaller case.
 const mostAttempts = 120
 
-// shrink looks for a smaller case that fails too. Every attempt runs on a kernel
-// compiled afresh, so that nothing depends on what ran before. When the context ends, the
-// smallest so far is returned.
+// shrink searches for a smaller case that fails too. Every attempt compiles the kernel
+// again, so that nothing depends on earlier runs. When the context ends, shrink returns the
+// smallest case so far.
 func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	best := &shrunk{c: f.c, original: f.c, found: f.found}
 	found := s.alone(ctx, f.c)
@@ -54,7 +54,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	return best
 }
 
-// alone runs a case on a device and a kernel of its own, and returns what fails.
+// alone runs a case on a device and a kernel of its own and returns the failure, or nil.
 func (s *verification) alone(ctx context.Context, c *Case) *finding {
 	b, err := s.t.newBench(ctx, s.o, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *verification) alone(ctx context.Context, c *Case) *finding {
 	return r.First
 }
 
-// smaller lists cases to try instead, the boldest first.
+// smaller lists cases to try next, the smallest first.
 func (s *verification) smaller(best *shrunk) []*Case {
 	var list []*Case
 	add := func(change func(c *Case)) {
@@ -130,7 +130,7 @@ func (s *verification) smaller(best *shrunk) []*Case {
 	return list
 }
 
-// along is where a finding that is about one element lies on a letter's axis.
+// along returns the index of a finding's element on a letter's axis.
 func (t *Target) along(f *finding, letter string) (int, bool) {
 	if f == nil || f.Operand < 0 || f.Row < 0 {
 		return 0, false

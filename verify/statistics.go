@@ -18,15 +18,15 @@ import (
 // count with mean e is above e + 5·√e + 3 with one below 10⁻⁶.
 const mostBias = 5
 
-// leastSample is how many outputs a test needs: of a few, the spread is not known.
+// leastSample is how many outputs a test needs: the spread of fewer is not known.
 const leastSample = 64
 
 func mostMeanSquare(n int64) float64 { return 1.5 + 6*math.Sqrt(2/float64(n)) }
 
 func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 
-// statistics looks at the errors of a bounded kernel together: each may be small
-// enough, and all of them point in one direction.
+// statistics tests the errors of a bounded kernel together: each may be small enough while
+// all of them have the same sign.
 func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	d := s.t.Definition
 	fail := func(format string, args ...any) {
@@ -66,8 +66,8 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	}
 }
 
-// contractionStatistics compares the errors of products with what their order lets one
-// expect.
+// contractionStatistics compares the errors of products with those expected of their
+// order.
 func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments, string), fail func(string, ...any), r *caseResult) {
 	l := s.t.Lowering
 	got := x.base.operands[2]
@@ -133,7 +133,7 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 	}
 }
 
-// productVariance is what rounding every product adds to the variance of a sum, in the
+// productVariance returns the variance that rounding every product adds to a sum, in the
 // model of truth.OrderVariance.
 func productVariance(products []float64) float64 {
 	const unit = 0x1p-24
@@ -147,7 +147,8 @@ func productVariance(products []float64) float64 {
 	return sum * (unit * unit / 3)
 }
 
-// productsOf gives the products that an element of a contraction sums, exactly.
+// productsOf returns a function that lists the exact products which an element of a
+// contraction sums.
 func productsOf(d *def.Definition, operands []num.Array) func(row, col int, into []float64) []float64 {
 	lefts, rights := widened(operands[0], d.TransposeLeft), widened(operands[1], !d.TransposeRight)
 	return func(row, col int, into []float64) []float64 {
@@ -158,7 +159,7 @@ func productsOf(d *def.Definition, operands []num.Array) func(row, col int, into
 	}
 }
 
-// widened are the rows of an array, or its columns, in float64.
+// widened returns the rows of an array, or its columns, in float64.
 func widened(a num.Array, byColumns bool) [][]float64 {
 	n, length := a.Rows, a.Cols
 	if byColumns {

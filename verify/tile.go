@@ -9,10 +9,10 @@ import (
 	"tokitai/trial"
 )
 
-// A tensor too large to be judged at once is judged in tiles, each with what it needs
-// of the inputs. A verdict on the whole needs more than verdicts on parts: the parts
-// must cover everything, and where they overlap they must speak of the same values.
-// That is the gluing condition of a sheaf, and Glue is it.
+// A tensor too large to be judged at once is judged in tiles, each with the inputs that it
+// needs. A verdict on the whole needs more than verdicts on parts: the parts must cover
+// everything, and where they overlap they must have seen the same values. That is the
+// gluing condition of a sheaf; Glue checks it.
 
 // Rect is a part of an output: rows Row to Row+Rows, columns Col to Col+Cols.
 type Rect struct {
@@ -22,15 +22,14 @@ type Rect struct {
 
 func (r Rect) elements() int64 { return int64(r.Rows) * int64(r.Cols) }
 
-// Section is what was found on a part of an output. Whoever judges it need not know
-// the rest.
+// Section is the result for a part of an output. It can be computed without the rest.
 type Section struct {
 	Part       Rect
 	Mismatches int64
 	Blocks     map[[2]int][sha256.Size]byte // of the values judged, by block of the grid; only blocks that lie in Part entirely
 }
 
-// Glued is what sections say together.
+// Glued is the result of several sections together.
 type Glued struct {
 	Elements   int64 // of the whole
 	Covered    int64
@@ -41,7 +40,7 @@ type Glued struct {
 // IsWhole reports whether the sections determine a verdict on the whole.
 func (g Glued) IsWhole() bool { return g.Covered == g.Elements && g.Conflicts == 0 }
 
-// Reason says why they do not, or "".
+// Reason returns why they do not, or "".
 func (g Glued) Reason() string {
 	switch {
 	case g.Conflicts > 0:
@@ -60,7 +59,7 @@ type Grid struct {
 	BlockRows, BlockCols int
 }
 
-// block is the part of the whole that a block is.
+// block returns the part of the output that block i, k covers.
 func (g Grid) block(i, k int) Rect {
 	r := Rect{Row: i * g.BlockRows, Col: k * g.BlockCols}
 	r.Rows, r.Cols = min(g.BlockRows, g.Rows-r.Row), min(g.BlockCols, g.Cols-r.Col)
@@ -111,7 +110,7 @@ func (g Grid) Glue(sections []Section) Glued {
 	return whole
 }
 
-// window is a part of an array, in the same memory.
+// window returns a part of an array, in the same memory.
 func window(a num.Array, r Rect) num.Array {
 	a.Data = a.Data[(r.Row*a.Stride+r.Col)*a.DType.Size():]
 	a.Rows, a.Cols = r.Rows, r.Cols
@@ -127,9 +126,9 @@ type tile struct {
 // divided: enclosures take 16 bytes an element, several times over. Tests make it small.
 var tileElements int64 = 1 << 18
 
-// tilesOf divides a case by what its definition lets be computed alone: rows of a
-// rowwise definition, unless something of a row depends on others or on its place;
-// blocks of a product; rows of a gather; columns of a scatter-add.
+// tilesOf divides a case into parts that can be computed alone: rows of a rowwise
+// definition, unless a row depends on others or on its number; rows of a product; rows of
+// a gather; columns of a scatter-add.
 func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 	whole := tile{}
 	outputs := int64(0)
@@ -184,7 +183,7 @@ func axis(r Rect, o *def.Operand, k int) int {
 	return r.Rows
 }
 
-// divisible is the letter along which a definition can be divided, or "".
+// divisible returns the letter along which a definition can be divided, or "".
 func divisible(d *def.Definition) string {
 	switch d.Kind {
 	case def.KindContraction:

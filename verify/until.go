@@ -2,9 +2,9 @@ package verify
 
 import "context"
 
-// until returns what f returns, or the context's error as soon as the context ends. A
-// kernel, a compiler or a judge cannot be stopped from outside: f then goes on without
-// its caller, and late, if it is not nil, gets what f returns.
+// until returns the result of f, or the context's error as soon as the context ends. A
+// kernel, a compiler or a judge cannot be stopped from outside: f then continues without
+// its caller, and late, if it is not nil, receives the result.
 func until[T any](ctx context.Context, f func() T, late func(T)) (v T, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err

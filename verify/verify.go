@@ -1,10 +1,9 @@
-// Package verify decides whether a lowering computes its definition. It runs the
-// kernel on cases that reach every boundary (cases.go), in memory where every word is
-// watched (launch.go, package trial), compares what comes out with what it must be (judge.go,
-// tile.go), asks for relations that hold bit for bit and for invariance (check.go), looks
-// at the errors of kernels that promise no bits as a statistician does (statistics.go),
-// shrinks what fails to something small (shrink.go), and writes down what was seen
-// (report.go).
+// Package verify decides whether a lowering computes its definition. It runs the kernel on
+// cases that reach every boundary (cases.go), in guarded and poisoned memory (launch.go,
+// package trial), compares the outputs with the answer (judge.go, tile.go), checks relations
+// between results and invariances of them (check.go), tests the errors of kernels that
+// promise no bits statistically (statistics.go), shrinks a failing case (shrink.go), and
+// writes a report (report.go).
 //
 // A verdict lists tiers by name:
 //
@@ -16,8 +15,8 @@
 //	relations   powers of two, permutation, splitting, padding, transposition, in place
 //	invariance  repeated runs, layouts, numbers of workers, concurrent launches
 //
-// Start reading at [Run]. The package takes operations and lowerings, and does not
-// know which there are.
+// Start reading at [Run]. The package verifies the operations and lowerings that it is
+// given; it names none.
 package verify
 
 import (
@@ -43,8 +42,8 @@ import (
 // Target is what is verified: one lowering of one definition, in the storage formats
 // that one format names.
 type Target struct {
-	// Operation has the kinds of data, patterns and relations. It may be nil: then
-	// what every definition has is used.
+	// Operation has the kinds of data, patterns and relations. If it is nil, those that
+	// every definition has are used.
 	Operation  *op.Operation
 	Definition *def.Definition
 	Lowering   *engine.Lowering
@@ -57,8 +56,8 @@ type Target struct {
 	nameList    once[[]string]
 }
 
-// once is a value that whoever asks for it first makes: verifications of one target
-// may run at the same time.
+// once is a value that is built at its first use: verifications of one target may run at
+// the same time.
 type once[T any] struct {
 	made  sync.Once
 	value T
@@ -69,8 +68,7 @@ func (o *once[T]) get(build func() T) T {
 	return o.value
 }
 
-// Targets lists what there is to verify of operations on a backend: every definition
-// once, in every format, with each of the backend's lowerings.
+// Targets lists the targets of operations on a backend: every definition once, in every format, with each of the backend's lowerings.
 func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 	var list []*Target
 	seen := map[*def.Definition]bool{}
@@ -93,7 +91,8 @@ func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 	return list
 }
 
-// formats lists the choices of formats that the target's format names, the usual first.
+// formats lists the choices of formats that the target's format names, the usual one
+// first.
 func (t *Target) formats() [][]num.DType { return t.formatList.get(t.namedFormats) }
 
 func (t *Target) namedFormats() [][]num.DType {
@@ -106,7 +105,7 @@ func (t *Target) namedFormats() [][]num.DType {
 	return list
 }
 
-// ID is the lowering's id.
+// ID returns the lowering's id.
 func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
 
 // Level says how much is checked.
@@ -123,7 +122,7 @@ var levelNames = []string{"smoke", "quick", "full", "exhaustive"}
 
 func (l Level) String() string { return levelNames[l] }
 
-// ParseLevel is the inverse of String.
+// ParseLevel returns the level with the given name.
 func ParseLevel(s string) (Level, error) {
 	if i := slices.Index(levelNames, s); i >= 0 {
 		return Level(i), nil
@@ -131,7 +130,7 @@ func ParseLevel(s string) (Level, error) {
 	return 0, &UnknownError{What: "level", Name: s, Known: levelNames}
 }
 
-// UnknownError is a name that stands for nothing.
+// UnknownError reports an unknown name.
 type UnknownError struct {
 	What, Name string
 	Reason     string // "" if there is nothing of that name
@@ -145,7 +144,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown %s %q", e.What, e.Name)
 }
 
-// Options say how to verify. The zero value is level smoke on the CPU with seed 0.
+// Options configures Run. The zero value is level smoke on the CPU with seed 0.
 type Options struct {
 	Device   string                                   // as Open takes it; "" is cpu
 	Open     func(name string) (engine.Device, error) // nil is cpu.Open
@@ -154,23 +153,23 @@ type Options struct {
 	Case     string        // this case alone, and unshrunk: a replay
 	Deadline time.Duration // for one launch; 0 is a minute
 
-	// Progress is told after every case; it may be nil.
+	// Progress is called after every case; it may be nil.
 	Progress func(done, total int)
 
-	// Work is told after every case how much work that was, of what [Target.Work]
-	// returns, and whether the journal knew the result; it may be nil.
+	// Work is called after every case with its share of the work that [Target.Work]
+	// returns, and with whether the journal had the result; it may be nil.
 	Work func(work float64, isKnown bool)
 
-	// Journal remembers cases that are done, across runs; it may be nil.
+	// Journal records finished cases across runs; it may be nil.
 	Journal *Journal
 
 	// IsNamed says that the command line of the program tokitai can name the target, so
-	// that a failure has a command that shows it again. Targets of shipped operations
-	// and lowerings have one in any case.
+	// that a failure has a replay command. Targets of shipped operations and lowerings
+	// always have one.
 	IsNamed bool
 
-	// Tool and Version stand in the report. Program is the SHA-256 of the executable:
-	// a journal is good for one program alone.
+	// Tool and Version are copied to the report. Program is the SHA-256 of the executable:
+	// the results in a journal are used by the same program only.
 	Tool, Version, Program string
 }
 
@@ -185,20 +184,20 @@ func (o *Options) open() (engine.Device, error) {
 
 func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }
 
-// Result is a verdict and what it rests on.
+// Result is a verdict with its report.
 type Result struct {
 	Report *evidence.Report
 
-	// Replay is a command that shows again what was found: the first case that failed
-	// or ended in an error, or else all of them. It is "" for a lowering or a definition
-	// that is not the program's own.
+	// Replay is a command that runs the first case that failed or ended in an error again,
+	// or else all of them. It is "" for a lowering or a definition that is not the
+	// program's own.
 	Replay string
 
 	// Shown holds the inputs and outputs of Options.Case as text, truncated if they are large.
 	Shown []string
 }
 
-// RejectedBy names the tiers that failed, in the order of evidence.TierNames.
+// RejectedBy returns the tiers that failed, in the order of evidence.TierNames.
 func (r *Result) RejectedBy() []string {
 	var names []string
 	for _, t := range r.Report.Tiers {
@@ -209,10 +208,10 @@ func (r *Result) RejectedBy() []string {
 	return names
 }
 
-// Run verifies a target. It returns a result whatever happens, and an error only for
-// options that name nothing. When the context ends, Run returns at once: what has been
-// done is reported, with the verdict interrupted unless something failed before. A case
-// that is under way goes on for as long as it takes, and is not counted.
+// Run verifies a target. It returns an error only for options that name something unknown,
+// otherwise a result. When the context ends, Run returns at once: the finished cases are
+// reported, with the verdict interrupted unless one has failed. A case in progress runs to
+// its end in the background and is not counted.
 func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -243,7 +242,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	return r, nil
 }
 
-// check refuses a target that cannot be verified at all.
+// check returns an error for a target that cannot be verified at all.
 func (t *Target) check() error {
 	switch {
 	case t == nil || t.Definition == nil || t.Definition.Text() == "":
@@ -263,7 +262,7 @@ func (t *Target) check() error {
 	return nil
 }
 
-// verification is a target under trial, and what has been found so far.
+// verification is a target being verified, with the results so far.
 type verification struct {
 	t     *Target
 	o     *Options
@@ -285,7 +284,7 @@ type verification struct {
 	listings, artifacts []string      // of the programs that ran, each once
 }
 
-// caseResult is what one case found. It is what a journal keeps.
+// caseResult is the result of one case, as a journal keeps it.
 type caseResult struct {
 	Name    string                   `json:"name"`
 	Inputs  string                   `json:"inputs"`
@@ -307,7 +306,7 @@ type failedCase struct {
 	found *finding
 }
 
-// mostCauses is how many errors of a kernel are enough.
+// mostCauses is the number of kernel errors after which a verification ends.
 const mostCauses = 3
 
 func (s *verification) run(ctx context.Context, list []*Case) {
@@ -346,7 +345,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	}
 }
 
-// open makes the bench, or sets openErr; neither if the context ends before.
+// open opens the bench or sets openErr; it does neither if the context ends first.
 func (s *verification) open(ctx context.Context) {
 	type opened struct {
 		bench *bench
@@ -379,7 +378,7 @@ func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error)
 	return r, err
 }
 
-// take adds a case to what has been found.
+// take adds the result of a case to the verification.
 func (s *verification) take(c *Case, r caseResult) {
 	s.done, s.shown = append(s.done, r), r.shown
 	s.listings = append(s.listings, r.Listings...)
@@ -403,8 +402,8 @@ func (s *verification) take(c *Case, r caseResult) {
 	}
 }
 
-// newPrograms are those that no case before was run by. They are kept with the case: a
-// verification that goes on by its journal does not compile them again.
+// newPrograms returns the programs that no earlier case has run. They are kept with the
+// case: a resumed verification does not compile them again.
 func (s *verification) newPrograms() (listings, artifacts []string) {
 	without := func(all, known []string) []string {
 		return slices.DeleteFunc(slices.Compact(all), func(x string) bool { return slices.Contains(known, x) })
@@ -481,7 +480,7 @@ func (s *verification) judgeBase(x *trialRun, r *caseResult) error {
 	return nil
 }
 
-// mainTier is the tier in which every output is compared.
+// mainTier returns the tier in which every output is compared.
 func (t *Target) mainTier() string {
 	if t.Lowering.IsBounded {
 		return evidence.Set
@@ -505,14 +504,14 @@ func (r *caseResult) fail(f *finding, checks int64) {
 	}
 }
 
-// cause is a kernel that ended in an error.
+// cause returns the finding that a kernel ended in an error.
 func cause(err error) *finding {
 	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
 }
 
-// breach says what is wrong with a run's structure, or nil. An output that still holds
-// the poison is run again with another: a kernel may write any
-// NaN, and any int32.
+// breach returns what is wrong with a run's structure, or nil. If an output still holds the
+// poison, the case is run again with another poison: a kernel may write any NaN and any
+// int32.
 func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil
