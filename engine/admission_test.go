@@ -181,11 +181,11 @@ func TestKnownAnswerFailures(t *testing.T) {
 	}{
 		{name: "all are right", kernel: 0x3c00, reference: 0x3c00, answer: known},
 		{name: "the reference alone is wrong", kernel: 0x3c00, reference: 0x3c01, answer: known},
-		{name: "the kernel is wrong", kernel: 0x3c01, reference: 0x3c00, answer: known, runs: 1, want: "y[0,0] is 0x3c01, want 0x3c00"},
+		{name: "the kernel is wrong", kernel: 0x3c01, reference: 0x3c00, answer: known, runs: 1, want: "y[0,0] is 0x3c01, want 0x3c00 (1.0009766, 1)"},
 		{name: "kernel and reference are wrong alike", kernel: 0x3c01, reference: 0x3c01, answer: known, runs: 1,
 			want: noReproduction(outputs(0x3c01), known.Outputs)},
 		{name: "kernel and reference are wrong, each in its way", kernel: 0x3c01, reference: 0x3c02, answer: known, runs: 1,
-			want: "y[0,0] is 0x3c01, want 0x3c02; " + noReproduction(outputs(0x3c02), known.Outputs)},
+			want: "y[0,0] is 0x3c01, want 0x3c02 (1.0009766, 1.0019531); " + noReproduction(outputs(0x3c02), known.Outputs)},
 		{name: "the known answer is wrong", kernel: 0x3c00, reference: 0x3c00, answer: answers.Answer{Inputs: known.Inputs}, runs: 1,
 			want: noReproduction(known.Outputs, none)},
 		{name: "the inputs are wrong", kernel: 0x3c00, reference: 0x3c00, answer: answers.Answer{Outputs: known.Outputs},
@@ -193,7 +193,7 @@ func TestKnownAnswerFailures(t *testing.T) {
 		{name: "the table is damaged", kernel: 0x3c00, reference: 0x3c00, err: damaged, want: damaged.Error()},
 		{name: "there is no known answer", kernel: 0x3c00, reference: 0x3c00, isUnknown: true, runs: 1},
 		{name: "there is no known answer, and the kernel is wrong", kernel: 0x3c01, reference: 0x3c00, isUnknown: true, runs: 1,
-			want: "y[0,0] is 0x3c01, want 0x3c00"},
+			want: "y[0,0] is 0x3c01, want 0x3c00 (1.0009766, 1)"},
 	} {
 		runs := 0
 		restoreAnswers := engine.SetFindAnswer(func(string, []num.DType, string) (answers.Answer, bool, error) {
@@ -384,6 +384,12 @@ func TestBadLowerings(t *testing.T) {
 			}
 			return right(d, l)
 		}), "strided-others", "it writes between the rows of y", nil},
+		{"it writes between the rows of its input", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
+			if x := l.Arrays()[0]; x.Stride > x.Cols {
+				x.SetBits(0, x.Cols, 0)
+			}
+			return right(d, l)
+		}), "strided", "it writes between the rows of x", nil},
 		{"it ignores the stride", lowering("bad", func(d *def.Definition, l *engine.Launch) error {
 			operands := l.Arrays()
 			for i := range operands {

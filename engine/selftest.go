@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -9,13 +8,12 @@ import (
 	"strings"
 
 	"tokitai/def"
-	"tokitai/device"
 	"tokitai/internal/answers"
 	"tokitai/internal/gen"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/reference"
-	"tokitai/tensor"
+	"tokitai/trial"
 )
 
 // A self-test is a small case, derived from a definition, that a compiled kernel
@@ -178,8 +176,8 @@ func SelfTestCases(d *def.Definition, dtypes []num.DType) []SelfTestCase {
 	var cases []SelfTestCase
 	for _, test := range selfTestsOf(d) {
 		c := newSelfTestCase(d, dtypes, test)
-		c.fill(d, test)
-		cases = append(cases, SelfTestCase{Name: test.name, Operands: c.before, Params: c.params})
+		c.fill(test)
+		cases = append(cases, SelfTestCase{Name: test.name, Operands: c.operands.Copies(), Params: c.params})
 	}
 	return cases
 }
@@ -196,67 +194,39 @@ func CheckReference(d *def.Definition, dtypes []num.DType) error {
 		case !isKnown:
 			continue
 		}
-		if got := hashInputs(d, c.Operands, c.Params); got != answer.Inputs {
+		if got := trial.AnswerInputs(d, c.Operands, c.Params); got != answer.Inputs {
 			return fmt.Errorf("%s: self-test %s: its inputs have hash %v, want %v: this machine does not generate them right", d.Name, c.Name, got, answer.Inputs)
 		}
 		if err := runReference(d, c.Operands, reference.Options{Params: c.Params}); err != nil {
 			return fmt.Errorf("%s: self-test %s: the reference refused: %w", d.Name, c.Name, err)
 		}
-		if got := hashOutputs(d, c.Operands); got != answer.Outputs {
+		if got := trial.AnswerOutputs(d, c.Operands); got != answer.Outputs {
 			return fmt.Errorf("%s: self-test %s: the reference does not reproduce the known answer on this machine: its outputs have hash %v, want %v", d.Name, c.Name, got, answer.Outputs)
 		}
 	}
 	return nil
 }
 
-// selfTestCase is a self-test's data, twice: what the kernel gets, and a copy that it
-// never sees.
+// selfTestCase is a self-test with its data: the operands before the call.
 type selfTestCase struct {
-	dtypes   []num.DType
-	d        *def.Definition
-	operands []num.Array
-	memory   [][]byte // of the operands, with a guard at both ends
-	places   []int    // by operand: the one in whose memory it lies, mostly itself
-	taken    []bool   // inputs whose place an output has taken
-	before   []num.Array
+	operands *trial.Operands
 	params   []float64
 }
 
-// guardBytes lie before and after each operand; nothing may disturb them. A multiple of
-// every alignment that a lowering looks for.
-const (
-	guardBytes = 64
-	guardByte  = 0xa5
-)
-
-var guard = bytes.Repeat([]byte{guardByte}, guardBytes)
-
 // newSelfTestCase lays out the operands; fill gives them values.
 func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfTestCase {
-	c := selfTestCase{d: d, dtypes: dtypes, taken: make([]bool, len(d.Operands))}
-	for i := range d.Operands {
-		o := &d.Operands[i]
-		rows, cols := o.Matrix(test.sizes)
-		stride := cols
-		if len(o.Dims) == 2 && (i%2 == 1) == test.isOdd {
-			stride += test.gap
+	c := selfTestCase{operands: trial.New(d, dtypes, test.sizes, func(i int) trial.Layout {
+		if (i%2 == 1) == test.isOdd {
+			return trial.Layout{Gap: test.gap}
 		}
-		n := rows * stride * dtypes[i].Size()
-		memory := make([]byte, guardBytes+n+guardBytes)
-		host := memory[guardBytes : guardBytes+n : guardBytes+n]
-		place := i
-		if test.inPlace {
-			for k := range i {
-				if in := &d.Operands[k]; d.MayReplace(o, in) && !c.taken[k] && dtypes[k] == dtypes[i] {
-					c.taken[k], place = true, k
-					host = c.operands[k].Data
-					break
-				}
+		return trial.Layout{}
+	})}
+	for out := range d.Operands {
+		for in := range d.Operands {
+			if test.inPlace && c.operands.Replace(out, in) {
+				break
 			}
 		}
-		c.memory = append(c.memory, memory)
-		c.places = append(c.places, place)
-		c.operands = append(c.operands, num.Array{DType: dtypes[i], Rows: rows, Cols: cols, Stride: stride, Data: host})
 	}
 	for i, p := range d.Params {
 		v := float64(i+1) * 0.171875
@@ -272,38 +242,24 @@ func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfT
 // memory: behind a guard.
 func (c *selfTestCase) call() *lower.Call {
 	call := &lower.Call{Params: slices.Clone(c.params)}
-	for i := range c.operands {
-		call.Operands = append(call.Operands, lower.Operand{Array: c.operands[i], Pointer: guardBytes})
+	for _, a := range c.operands.Arrays() {
+		call.Operands = append(call.Operands, lower.Operand{Array: a, Pointer: trial.GuardBytes})
 	}
-	call.Measure(c.d)
+	call.Measure(c.operands.Definition)
 	return call
 }
 
-// fill generates the inputs. Gaps and what must be overwritten start as guards.
-func (c *selfTestCase) fill(d *def.Definition, test selfTest) {
+// fill generates the inputs. What must be overwritten starts as guards.
+func (c *selfTestCase) fill(test selfTest) {
+	d := c.operands.Definition
 	g := gen.New(d.Name + "/" + test.name)
 	for i := range d.Operands {
-		a, memory := c.operands[i], c.memory[i]
-		a.Data = bytes.Repeat([]byte{guardByte}, len(a.Data))
-		fillTestArray(a, &d.Operands[i], g, test)
-		c.before = append(c.before, a)
-		copy(memory, guard)
-		copy(memory[guardBytes:], a.Data)
-		copy(memory[len(memory)-guardBytes:], guard)
-	}
-}
-
-func fillTestArray(a num.Array, o *def.Operand, g *gen.Generator, test selfTest) {
-	if !o.IsIn {
-		return
-	}
-	for r := range a.Rows {
-		for c := range a.Cols {
-			if o.IsIndex { // mostly valid, some beyond both ends
-				a.SetBits(r, c, uint32(int32(g.Below(test.sizes[o.Bound]+2))-1))
-			} else {
-				a.Set(r, c, test.values(g))
-			}
+		switch o, a := &d.Operands[i], c.operands.Array(i); {
+		case !o.IsIn:
+		case o.IsIndex: // mostly valid, some beyond both ends
+			trial.FillBits(a, func(int, int) uint32 { return uint32(int32(g.Below(test.sizes[o.Bound]+2)) - 1) })
+		default:
+			trial.Fill(a, func(int, int) float32 { return test.values(g) })
 		}
 	}
 }
@@ -315,39 +271,35 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 	inadmissible := func(cause error, format string, args ...any) error {
 		return &InadmissibleError{Lowering: p.lowering.ID(d), Device: q.device.Name(), Test: test.name, Reason: fmt.Sprintf(format, args...), Cause: cause}
 	}
-	c.fill(d, test)
-	answer, isKnown, err := findAnswer(d.Hash(), c.dtypes, test.name)
+	c.fill(test)
+	before := c.operands
+	answer, isKnown, err := findAnswer(d.Hash(), before.DTypes(), test.name)
 	if err != nil {
 		return inadmissible(err, "%v", err)
 	}
 	if isKnown {
-		if got := hashInputs(d, c.before, c.params); got != answer.Inputs {
+		if got := trial.AnswerInputs(d, before.Arrays(), c.params); got != answer.Inputs {
 			return inadmissible(nil, "its inputs have hash %v, want %v: this machine does not generate them right", got, answer.Inputs)
 		}
 	}
-	if err := q.launchCase(p.kernel, &c); err != nil {
+	after, err := q.launchCase(p.kernel, &c)
+	if err != nil {
 		return inadmissible(err, "%v", err)
 	}
 	if corrupt != nil {
 		for i := range d.Operands {
 			if d.Operands[i].IsOut {
-				corrupt(test.name, c.operands[i])
+				corrupt(test.name, after.Array(i))
 			}
 		}
 	}
-	if reason := c.disturbed(d); reason != "" {
-		return inadmissible(nil, "%s", reason)
-	}
-	got := make([]num.Array, len(d.Operands)) // out of the kernel's reach before anything is compared
-	for i := range d.Operands {
-		if d.Operands[i].IsOut {
-			got[i] = c.operands[i].Clone()
-		}
+	if b := after.Breach(before); b != nil {
+		return inadmissible(nil, "%s", b.Reason)
 	}
 	if p.lowering.IsBounded {
-		reason, err := c.judgeBounded(d, p.lowering, got)
+		reason, err := c.judgeBounded(p.lowering, after.Arrays())
 		if reason == "" && err == nil {
-			reason, err = q.unwritten(p.kernel, d, test, &c)
+			reason, err = q.unwritten(p.kernel, c, after)
 		}
 		switch {
 		case err != nil:
@@ -358,150 +310,56 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 		return nil
 	}
 	isKnown = isKnown && p.lowering.Model == def.FMAChain
-	if isKnown && hashOutputs(d, got) == answer.Outputs {
+	if isKnown && trial.AnswerOutputs(d, after.Arrays()) == answer.Outputs {
 		return nil
 	}
-	want, err := c.answer(d, p.lowering.Model)
+	want, err := c.answer(p.lowering.Model)
 	if err != nil {
 		return inadmissible(err, "the reference refused: %v", err)
 	}
-	reason := differs(d, got, want)
-	if h := hashOutputs(d, want); isKnown && h != answer.Outputs {
-		doubt := fmt.Sprintf("the reference does not reproduce the known answer on this machine: its outputs have hash %v, want %v", h, answer.Outputs)
-		reason = strings.TrimPrefix(reason+"; "+doubt, "; ")
+	var reasons []string
+	if f := after.Difference(want); f != nil {
+		reasons = append(reasons, f.String())
 	}
-	if reason != "" {
-		return inadmissible(nil, "%s", reason)
+	if h := trial.AnswerOutputs(d, want); isKnown && h != answer.Outputs {
+		reasons = append(reasons, fmt.Sprintf("the reference does not reproduce the known answer on this machine: its outputs have hash %v, want %v", h, answer.Outputs))
+	}
+	if reasons != nil {
+		return inadmissible(nil, "%s", strings.Join(reasons, "; "))
 	}
 	return nil
 }
 
-// answer is what the reference makes of the case.
-func (c *selfTestCase) answer(d *def.Definition, m def.Model) ([]num.Array, error) {
-	operands := make([]num.Array, len(c.before))
-	for i, a := range c.before {
-		operands[i] = a.Clone()
-	}
-	return operands, runReference(d, operands, reference.Options{Params: c.params, Model: m})
+// answer returns the reference's outputs for the case.
+func (c *selfTestCase) answer(m def.Model) ([]num.Array, error) {
+	operands := c.operands.Copies()
+	return operands, runReference(c.operands.Definition, operands, reference.Options{Params: c.params, Model: m})
 }
 
-// disturbed says which memory has changed that no kernel may write: guards, the gaps
-// between rows, inputs.
-func (c *selfTestCase) disturbed(d *def.Definition) string {
-	for i := range d.Operands {
-		o, got, want := &d.Operands[i], c.operands[i], c.before[i]
-		if m := c.memory[i]; !bytes.HasPrefix(m, guard) || !bytes.HasSuffix(m, guard) {
-			return "it writes outside " + o.Name
-		}
-		if c.taken[i] {
-			continue
-		}
-		size := want.DType.Size()
-		for r := range want.Rows {
-			x, y := got.Data[r*want.Stride*size:][:want.Stride*size], want.Data[r*want.Stride*size:][:want.Stride*size]
-			switch end := want.Cols * size; {
-			case !bytes.Equal(x[end:], y[end:]):
-				return "it writes between the rows of " + o.Name
-			case !o.IsOut && !bytes.Equal(x[:end], y[:end]):
-				return "it writes to its input " + o.Name
-			}
-		}
+// launchCase runs the kernel to its end, in the device's memory, and returns what it left.
+func (q *Queue) launchCase(k Kernel, c *selfTestCase) (*trial.Operands, error) {
+	placed, err := c.operands.Place(q.device)
+	if err != nil {
+		return nil, err
 	}
-	return ""
-}
-
-// differs says where the outputs first differ from the answer.
-func differs(d *def.Definition, got, want []num.Array) string {
-	for i := range d.Operands {
-		o := &d.Operands[i]
-		if !o.IsOut {
-			continue
-		}
-		for r := range want[i].Rows {
-			for c := range want[i].Cols {
-				x, y := got[i].Bits(r, c), want[i].Bits(r, c)
-				if x != y && (d.Kind == def.KindGather || num.Canonical(want[i].DType, x) != num.Canonical(want[i].DType, y)) {
-					return fmt.Sprintf("%s[%d,%d] is %s, want %s", o.Name, r, c, pattern(want[i].DType, x), pattern(want[i].DType, y))
-				}
-			}
-		}
+	defer placed.Close()
+	tensors, err := placed.Tensors()
+	if err != nil {
+		return nil, err
 	}
-	return ""
-}
-
-// hashInputs and hashOutputs are defined by package answers.
-func hashInputs(d *def.Definition, operands []num.Array, params []float64) answers.Hash {
-	h := answers.NewDigest()
-	for i, p := range d.Params {
-		h.Param(p.Name, params[i])
-	}
-	for i := range d.Operands {
-		if o := &d.Operands[i]; o.IsIn {
-			h.Patterns(o.Name, operands[i])
-		}
-	}
-	return h.Sum()
-}
-
-func hashOutputs(d *def.Definition, operands []num.Array) answers.Hash {
-	h := answers.NewDigest()
-	for i := range d.Operands {
-		switch o := &d.Operands[i]; {
-		case !o.IsOut:
-		case d.Kind == def.KindGather:
-			h.Patterns(o.Name, operands[i])
-		default:
-			h.Values(o.Name, operands[i])
-		}
-	}
-	return h.Sum()
-}
-
-// launchCase runs the kernel to its end, in the device's memory: the operands are taken
-// there with their guards, and back.
-func (q *Queue) launchCase(k Kernel, c *selfTestCase) error {
-	l := &Launch{Call: *c.call(), Buffers: make([]device.Buffer, len(c.memory)), Context: context.Background(), Device: q.device, Queue: q.queue}
-	defer func() {
-		for i, b := range l.Buffers {
-			if b != nil && c.places[i] == i {
-				b.Close()
-			}
-		}
-	}()
-	for i, m := range c.memory {
-		place := c.places[i]
-		if place == i {
-			var err error
-			if l.Buffers[i], err = q.device.Alloc(int64(len(m))); err != nil {
-				return err
-			}
-			if err := l.Buffers[i].CopyIn(0, m); err != nil {
-				return err
-			}
-		}
-		l.Buffers[i] = l.Buffers[place]
-		o := &l.Operands[i]
-		t, err := tensor.At(l.Buffers[i], guardBytes, o.DType, max(o.Stride, 1), o.Rows, o.Cols)
-		if err != nil {
-			return err
-		}
-		a, _ := t.Array()
-		o.Data, o.Pointer = a.Data, t.Pointer()
+	l := &Launch{Call: *c.call(), Context: context.Background(), Device: q.device, Queue: q.queue}
+	for i, t := range tensors {
+		buffer, _, array := placed.At(i)
+		l.Buffers = append(l.Buffers, buffer)
+		l.Operands[i] = lower.Operand{Array: array, Pointer: t.Pointer()}
 	}
 	if err := launchRecovering(k, l); err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.queue.Wait(context.Background()); err != nil {
-		return err
+		return nil, err
 	}
-	for i, m := range c.memory {
-		if c.places[i] == i {
-			if err := l.Buffers[i].CopyOut(0, m); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return placed.Read()
 }
 
 // launchRecovering turns a kernel's panic into an error: an untested kernel may

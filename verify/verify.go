@@ -68,7 +68,8 @@ func (o *once[T]) get(build func() T) T {
 	return o.value
 }
 
-// Targets lists the targets of operations on a backend: every definition once, in every format, with each of the backend's lowerings.
+// Targets lists the targets of operations on a backend: every definition once, in every
+// format, with each of the backend's lowerings.
 func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 	var list []*Target
 	seen := map[*def.Definition]bool{}
