@@ -13,8 +13,8 @@ import (
 	"tokitai/op"
 )
 
-// Case is one thing to measure: a lowering of an operation on operands of given sizes
-// and formats, filled with the operation's first kind of data.
+// Case is one measurement: a lowering of an operation on operands of given sizes and
+// formats, filled with the operation's first kind of data.
 type Case struct {
 	Operation *op.Operation
 	Data      op.Data     // Sizes are those to measure
@@ -23,7 +23,7 @@ type Case struct {
 	Lowering  *engine.Lowering
 }
 
-// Plan says which cases to make.
+// Plan selects cases.
 type Plan struct {
 	Backend engine.Backend // whose lowerings are measured
 	DTypes  []num.DType    // nil takes all
@@ -31,9 +31,8 @@ type Plan struct {
 	IsQuick bool           // small default sizes
 }
 
-// Cases lists what there is to measure of an operation: its formats, and for each of
-// them the lowerings that a call may choose. An operation without data of its own has
-// none.
+// Cases returns the cases of an operation: for each of its formats, each lowering that a
+// call may choose. An operation without data of its own has none.
 func (p *Plan) Cases(o *op.Operation) []*Case {
 	if len(o.Data) == 0 {
 		return nil
@@ -57,16 +56,16 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	return cases
 }
 
-// sizes are the defaults, replaced by what the plan names. The defaults are large
-// enough that a call takes milliseconds and its operands leave the inner caches, and
+// sizes returns the default sizes, replaced by those that the plan names. The defaults are
+// large enough that a call takes milliseconds and its operands exceed the inner caches, and
 // small enough that plain code measures everything within a minute:
 //
-//   - rows of 1,024, a usual width of a model; rows that labels point into are a
-//     vocabulary of 32,768, in as many elements
-//   - matrix products of 256×256×512, because they take most operations per byte
+//   - rows of 1,024, a usual width of a model; rows that labels index are a vocabulary of
+//     32,768, with the same number of elements in all
+//   - matrix products of 256×256×512, which do the most operations per byte
 //   - tables of 32,768 rows, of which 8,192 are looked up or added to
 //
-// A GPU gets more: 2²⁷ elements, matrix products of 4096×4096×4096, and 65,536 rows of
+// GPUs have larger defaults: 2²⁷ elements, matrix products of 4096×4096×4096, and 65,536 rows of
 // tables.
 func (p *Plan) sizes(d *def.Definition) map[string]int {
 	sizes := map[string]int{}
@@ -109,7 +108,7 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 	return sizes
 }
 
-// Shape is the sizes as text: R=4096,C=1024.
+// Shape returns the sizes as text: R=4096,C=1024.
 func (c *Case) Shape() string {
 	var parts []string
 	for _, letter := range c.Data.Definition.Sizes() {
@@ -122,8 +121,8 @@ func (c *Case) String() string {
 	return fmt.Sprintf("%s %v %s", c.Lowering.ID(c.Data.Definition), c.DType, c.Shape())
 }
 
-// Bytes is the memory that measuring takes at the least: the operands on the device, and
-// as many bytes beside it. It is math.MaxInt64 where they cannot be counted.
+// Bytes returns the least memory that a measurement needs: the operands on the device, and
+// as many bytes on the host. It returns math.MaxInt64 if that overflows.
 func (c *Case) Bytes() int64 {
 	d, total := c.Data.Definition, 0.0
 	for i := range d.Operands {
@@ -139,7 +138,7 @@ func (c *Case) Bytes() int64 {
 	return int64(total)
 }
 
-// flops counts the operations of a contraction, a product and a sum each; 0 for every
+// flops returns the number of multiplications and additions of a contraction; 0 for every
 // other kind.
 func (c *Case) flops() float64 {
 	d := c.Data.Definition
@@ -153,9 +152,9 @@ func (c *Case) flops() float64 {
 	return n
 }
 
-// traffic is the least number of bytes that have to move: each input read once, each
-// output written once, what is updated in place both. Of a table that is read by
-// index, the rows that are named count, once.
+// traffic returns the least number of bytes that a call moves: each input read once, each
+// output written once, operands updated in place both. Of a table that is read by index,
+// each row that occurs in the index counts once.
 func traffic(d *def.Definition, operands []num.Array) int64 {
 	total := int64(0)
 	for i := range d.Operands {

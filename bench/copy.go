@@ -14,14 +14,14 @@ import (
 	"tokitai/internal/gen"
 )
 
-// track is how work is timed on a device, and what it is compared with.
+// track times work on a device, and the copy that it is compared with.
 type track interface {
-	// time is how long the device takes for work that is handed to it, in seconds, with
-	// caches that hold none of its operands.
+	// time returns how long the device takes for the work, in seconds, with caches that
+	// hold none of its operands.
 	time(work func() error) (float64, error)
 
-	// copying is a copy of memory to compare with work that moves that many bytes in
-	// all, and how many it moves itself.
+	// copying returns a copy of memory to compare with work that moves the given number of
+	// bytes in all, and the number of bytes that the copy moves.
 	copying(bytes int64) (work func() error, moves int64, err error)
 
 	// move copies a whole buffer to another of the same size.
@@ -41,9 +41,9 @@ func newTrack(q *engine.Queue, copyBytes int) (track, error) {
 	}
 }
 
-// hostTrack copies with the workers that calls use, a fixed amount that is more than
-// most caches hold. The copy before a call also fills the caches with other data.
-// Pieces are large, so that Go's own copy writes past the caches where it knows how to.
+// hostTrack copies with the workers that calls use, always an amount that exceeds most
+// caches. The copy before a call also fills the caches with other data. Pieces are large,
+// so that Go's copy bypasses the caches where it can.
 type hostTrack struct {
 	queue    *engine.Queue
 	pool     *host.Pool
@@ -91,8 +91,8 @@ func (h *hostTrack) move(to, from device.Buffer) error {
 
 func (h *hostTrack) close() {}
 
-// gpuTrack times by the device's own clock. Filling a buffer that is larger than the
-// caches empties them, and keeps the device busy while the host prepares the work.
+// gpuTrack times with the device's own clock. Filling a buffer larger than the caches
+// evicts the operands, and keeps the device busy while the host prepares the work.
 type gpuTrack struct {
 	queue    *gpu.Queue
 	timer    *gpu.Timer
@@ -140,7 +140,7 @@ func (g *gpuTrack) time(work func() error) (float64, error) {
 	return elapsed.Seconds(), err
 }
 
-// copying copies half of the bytes: what is read and what is written count.
+// copying copies half of the bytes: reading and writing both count.
 func (g *gpuTrack) copying(bytes int64) (work func() error, moves int64, err error) {
 	half := max(bytes/2, 1)
 	if g.from == nil || g.from.Bytes() < half {
@@ -151,8 +151,8 @@ func (g *gpuTrack) copying(bytes int64) (work func() error, moves int64, err err
 	return func() error { return g.queue.Copy(g.to, 0, g.from, 0, half) }, 2 * half, nil
 }
 
-// grow makes room for a copy of that many bytes, of numbers that look like data: what
-// is all alike may move faster.
+// grow allocates memory for a copy of that many bytes and fills it with random numbers:
+// equal bytes might be copied faster.
 func (g *gpuTrack) grow(bytes int64) error {
 	dev := g.queue.Device().(*backendgpu.Device).Device
 	g.closeCopies()

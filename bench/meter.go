@@ -1,11 +1,11 @@
-// Package bench measures how fast operations are, as a share of what a copy of memory
-// takes in the same run: machines differ and are shared with others, ratios within a
-// run say more than times.
+// Package bench measures the speed of operations as a share of the speed of a memory copy
+// in the same run: machines differ and are shared, so ratios within a run say more than
+// times.
 //
-// [Plan.Cases] lists what there is to measure of an operation, [Meter.Measure] does
-// it. A result that does not have the reference's bits is refused, before and after
-// it is timed. The package takes operations as they come and does not know which
-// there are.
+// [Plan.Cases] lists the cases of an operation, [Meter.Measure] measures one. A result
+// that does not have the reference's bits is an error, before and after it is timed, and so
+// is a write outside of the outputs. The package measures the operations that it is given;
+// it names none.
 package bench
 
 import (
@@ -27,7 +27,7 @@ import (
 	"tokitai/trial"
 )
 
-// Options say how long to measure. The zero value is the default.
+// Options configures NewMeter. The zero value is the default.
 type Options struct {
 	CopyBytes   int           // that one copy reads, and writes; 0 is 64 MiB, on a GPU 1 GiB: more than caches hold
 	Repetitions int           // at least; 0 is 5
@@ -42,7 +42,7 @@ type Meter struct {
 	copies  []float64 // GB/s of every copy of CopyBytes so far
 }
 
-// NewMeter measures the copy for the first time.
+// NewMeter returns a Meter for a queue. It measures the copy for the first time.
 func NewMeter(q *engine.Queue, o Options) (*Meter, error) {
 	_, isHost := q.Device().(*cpu.Device)
 	if o.CopyBytes == 0 {
@@ -72,7 +72,7 @@ func NewMeter(q *engine.Queue, o Options) (*Meter, error) {
 	return m, nil
 }
 
-// Close gives back the memory of copies. Closing nothing is allowed.
+// Close frees the memory of the copies. A nil Meter may be closed.
 func (m *Meter) Close() {
 	if m != nil {
 		m.track.close()
@@ -86,8 +86,8 @@ type Copies struct {
 	Median, Least, Most float64 // GB/s
 }
 
-// Copies are the copies so far. Where they differ much, other work disturbs the
-// machine.
+// Copies returns a summary of the copies so far. If they differ much, other work disturbs
+// the machine.
 func (m *Meter) Copies() Copies {
 	return Copies{
 		Bytes: 2 * int64(m.options.CopyBytes), Count: len(m.copies),
@@ -95,7 +95,7 @@ func (m *Meter) Copies() Copies {
 	}
 }
 
-// timeCopy is the speed of a copy to compare with work that moves that many bytes.
+// timeCopy returns the speed of a copy to compare with work that moves that many bytes.
 func (m *Meter) timeCopy(bytes int64) (gbps float64, err error) {
 	work, moves, err := m.track.copying(bytes)
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *Meter) timeCopy(bytes int64) (gbps float64, err error) {
 	return gbps, err
 }
 
-// Result is what was measured of a case.
+// Result is the measurement of a case.
 type Result struct {
 	Case        *Case
 	Seconds     float64 // the median of the repetitions
@@ -119,20 +119,21 @@ type Result struct {
 	CopyGBps    float64 // the median of the copies between the repetitions
 }
 
-// GBps is the least traffic over the time.
+// GBps returns the least traffic divided by the time.
 func (r *Result) GBps() float64 { return rate(float64(r.Bytes), r.Seconds) * 1e-9 }
 
-// TFLOPS is 0 where it is not a contraction.
+// TFLOPS returns the speed of a contraction; 0 for everything else.
 func (r *Result) TFLOPS() float64 { return rate(r.FLOPs, r.Seconds) * 1e-12 }
 
-// Share is the speed of a copy that was reached.
+// Share returns the speed as a share of the copy's.
 func (r *Result) Share() float64 { return r.GBps() / r.CopyGBps }
 
-// rate is an amount per second. Clocks have steps: what they see no time pass in took
-// at least a nanosecond.
+// rate returns an amount per second. Clocks have steps: a time of zero counts as a
+// nanosecond.
 func rate(amount, seconds float64) float64 { return amount / max(seconds, 1e-9) }
 
-// WrongError is a result that does not have the reference's bits.
+// WrongError reports a kernel that does not give the reference's bits, or writes outside of
+// its outputs.
 type WrongError struct {
 	Case   *Case
 	When   string // before or after timing
@@ -143,8 +144,8 @@ func (e *WrongError) Error() string {
 	return fmt.Sprintf("%v: wrong %s timing: %s", e.Case, e.When, e.Reason)
 }
 
-// Measure checks a case, times it, and checks it again. It fails with a WrongError, with
-// an engine.InadmissibleError, or with the context's error.
+// Measure checks a case, times it, and checks it again. It returns a WrongError, an
+// engine.InadmissibleError, or the context's error.
 func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
 	s, err := m.set(ctx, c)
 	if err != nil {
@@ -167,8 +168,8 @@ func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
 	return r, nil
 }
 
-// time alternates copies and calls: the copy before a call tells how fast the machine
-// is just then. A call refuses to start after an interrupt.
+// time alternates copies and calls: the copy before a call measures how fast the machine is
+// at that time. A call does not start after an interrupt.
 func (m *Meter) time(s *setting, r *Result) error {
 	runtime.GC() // rather now than later
 	var seconds, copies []float64
@@ -208,7 +209,7 @@ type setting struct {
 	bytes   int64
 }
 
-// set generates the operands, and computes the answer.
+// set generates the operands and computes the answer.
 func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	d := c.Data.Definition
 	s = &setting{c: c, track: m.track, queue: m.queue.With(engine.Using(c.Lowering)).WithContext(ctx), before: make([]device.Buffer, len(d.Operands))}
@@ -217,7 +218,7 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 			s.close()
 		}
 	}()
-	// The device's memory first: it knows its limit.
+	// The device's memory first: it checks its limit.
 	if s.memory, err = trial.Allocate(m.queue.Device(), d, c.DTypes, c.Data.Sizes, nil); err != nil {
 		return s, err
 	}
@@ -256,8 +257,8 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 	return s, err
 }
 
-// fill generates an operand in blocks of rows, side by side. Indices are uniform, so
-// that no cache and no predictor learns them.
+// fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
+// no cache and no predictor learns them.
 func fill(a num.Array, o *def.Operand, data op.Data) {
 	element := data.Values[o.Name]
 	if element == nil {
@@ -297,14 +298,14 @@ func (s *setting) close() {
 	}
 }
 
-// submit is the path of every typed call, with its plan made beforehand.
+// submit makes the call, as a typed call does. The plan exists already.
 func (s *setting) submit() error {
 	return engine.Call(s.queue, s.c.Data.Definition, s.tensors, s.c.Data.Params)
 }
 
-// restore gives what a call updates in place its old values. So every repetition
-// computes the same, its result can be checked, and a state that is stepped again and
-// again with one gradient cannot drift to where numbers are subnormal or infinite.
+// restore resets the operands that a call updates in place. So every repetition computes
+// the same, its result can be checked, and an optimizer's state does not drift to subnormal
+// or infinite numbers.
 func (s *setting) restore() error {
 	for i, b := range s.before {
 		if b == nil {
@@ -317,7 +318,7 @@ func (s *setting) restore() error {
 	return nil
 }
 
-// checkCall calls once and checks. Outputs start as what must be overwritten.
+// checkCall calls once and checks. Outputs start as guard bytes.
 func (s *setting) checkCall(when string) error {
 	d := s.c.Data.Definition
 	for i := range d.Operands {
@@ -340,7 +341,7 @@ func (s *setting) checkCall(when string) error {
 	return s.check(when)
 }
 
-// check compares what the last call left: the outputs, and the memory around them.
+// check checks the outputs of the last call, and the memory around them.
 func (s *setting) check(when string) error {
 	d := s.c.Data.Definition
 	for i := range d.Operands {
@@ -362,7 +363,7 @@ func (s *setting) check(when string) error {
 	return nil
 }
 
-// median is the middle one, or the mean of the two in the middle.
+// median returns the middle value, or the mean of the two in the middle.
 func median(xs []float64) float64 {
 	sorted := slices.Sorted(slices.Values(xs))
 	n := len(sorted)

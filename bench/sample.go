@@ -21,10 +21,10 @@ type sample struct {
 	want []num.Array
 }
 
-// newSample computes the answer from operands as they are before a call. Rows are
-// drawn at random, the first and the last among them, where a row does not depend on
-// others; sums over all rows need the whole answer, which comes from the CPU's lowering
-// where the reference would take minutes.
+// newSample computes the answer from the operands before a call. If a row does not depend on
+// others, rows are drawn at random, the first and the last among them. Sums over all rows
+// need the whole answer, which comes from the CPU's lowering where the reference would take
+// minutes.
 func newSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*sample, error) {
 	s := &sample{d: d, want: slices.Clone(operands)}
 	if canSample(d) {
@@ -46,10 +46,10 @@ func newSample(ctx context.Context, d *def.Definition, operands []num.Array, par
 	return s, nil
 }
 
-// mostSteps is what the reference computes within some ten seconds.
+// mostSteps is what the reference computes within about ten seconds.
 const mostSteps = 1 << 30
 
-// steps is how many the reference takes for a whole answer.
+// steps returns how many the reference takes for a whole answer.
 func steps(d *def.Definition, operands []num.Array) int {
 	most := 1
 	for _, a := range operands {
@@ -58,7 +58,7 @@ func steps(d *def.Definition, operands []num.Array) int {
 	return most * max(1, len(d.Exec.Nodes))
 }
 
-// runOnCPU computes a definition in place of the reference.
+// runOnCPU computes a definition with the CPU's lowering instead of the reference.
 func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) error {
 	q := cpu.Queue().WithContext(ctx)
 	memory, err := trial.CopyOf(d, operands, nil).Place(q.Device())
@@ -91,8 +91,8 @@ func canSample(d *def.Definition) bool {
 	return !slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRows || n.Op == def.OpRandom })
 }
 
-// someRows draws as many rows as the reference computes within a fraction of a
-// second.
+// someRows draws as many rows as the reference computes within a fraction of a second; it
+// returns nil for all rows.
 func someRows(d *def.Definition, operands []num.Array) []int {
 	const (
 		budget      = 1 << 22 // steps of the interpreter
@@ -123,8 +123,8 @@ func someRows(d *def.Definition, operands []num.Array) []int {
 	return rows
 }
 
-// restrict leaves the sampled rows of the outputs, and what they depend on. What the
-// reference writes is a copy.
+// restrict keeps the sampled rows of the outputs and the inputs that they depend on.
+// Outputs become copies.
 func (s *sample) restrict() {
 	for i := range s.d.Operands {
 		o := &s.d.Operands[i]
@@ -156,8 +156,8 @@ func pickColumns(a num.Array, columns []int) num.Array {
 	return b
 }
 
-// renumber makes an index into the table point into the sampled rows of it; the
-// reference passes over the others.
+// renumber turns an index into the table into one into its sampled rows; −1 stands for the
+// others, which the reference skips.
 func renumber(index num.Array, rows []int) num.Array {
 	b := num.NewArray(index.DType, index.Rows, 1)
 	for r := range index.Rows {

@@ -14,7 +14,7 @@ import (
 	"tokitai/trial"
 )
 
-// Timing is what to time: a call on operands of given sizes and formats.
+// Timing describes a benchmark: a call on operands of given sizes and formats.
 type Timing struct {
 	Name    string // in parts key=value: dir=forward/dtype=f16/shape=256x1024
 	Subject Subject
@@ -24,9 +24,8 @@ type Timing struct {
 	FLOPs   float64        // reported if it is not 0; otherwise the elements of the largest operand are
 }
 
-// Bench checks a call against the reference, and times it on one worker and on as
-// many as there are processors. Bytes are those of all operands: the least that
-// has to move.
+// Bench checks a call against the reference and times it on one worker and on as many as
+// there are processors. The bytes reported are those of all operands.
 func Bench(b *testing.B, timings ...Timing) {
 	for _, tm := range timings {
 		counts := []int{1}
@@ -75,7 +74,7 @@ func (tm *Timing) run(b *testing.B, workers int) {
 	}
 }
 
-// Shape is sizes as they stand in names: 256x1024.
+// Shape returns sizes as they are written in names: 256x1024.
 func Shape(sizes ...int) string {
 	var s strings.Builder
 	for i, n := range sizes {

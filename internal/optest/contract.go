@@ -14,10 +14,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the contracts in package comments")
 
-// Doc compares the contracts in a file's package comment with those of the
-// definitions. Each stands in a code block below a heading that is the
-// definition's name; other headings have more than one word. With -update the
-// blocks are rewritten.
+// Doc compares the contracts in a file's package comment with those of the definitions.
+// Each is a code block below a heading with the definition's name; other headings have more
+// than one word. With -update the blocks are rewritten.
 func Doc(t testing.TB, file string, definitions ...*def.Definition) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -93,7 +92,7 @@ func comment(table string) []string {
 	return lines
 }
 
-// difference shows the lines that only one side has.
+// difference returns the lines that only one side has.
 func difference(got, want []string) string {
 	var s strings.Builder
 	for _, l := range got {
@@ -125,8 +124,8 @@ func Clauses(t *testing.T, d *def.Definition, tests map[string]func(t *testing.T
 	}
 }
 
-// clauseTests orders tests by clause, and finds clauses without tests and tests
-// without clauses.
+// clauseTests orders tests by clause and reports clauses without tests and tests without
+// clauses.
 func clauseTests(c def.Contract, tests []string) (names, problems []string) {
 	isUsed := map[string]bool{}
 	for _, clause := range c.Clauses {

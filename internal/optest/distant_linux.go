@@ -10,8 +10,8 @@ import (
 	"tokitai/tensor"
 )
 
-// Distant is a view of 33 rows whose last one begins more than 2³¹ elements behind
-// the first. What lies between is never touched and never becomes memory.
+// Distant returns a view of 33 rows, the last of which begins more than 2³¹ elements after
+// the first. The pages between the rows are never touched and take no memory.
 func Distant(t testing.TB, d num.DType, cols int) *tensor.Tensor {
 	t.Helper()
 	const rows, stride = 33, 1<<26 + 4
@@ -28,8 +28,8 @@ func Distant(t testing.TB, d num.DType, cols int) *tensor.Tensor {
 	return x
 }
 
-// sparse is a device that allocates addresses only. Its buffers belong to the
-// device within, so that its queues take them.
+// sparse is a device that allocates addresses only. Its buffers belong to the embedded
+// device, so that its queues accept them.
 type sparse struct{ device.Device }
 
 func (s sparse) Alloc(bytes int64) (device.Buffer, error) {

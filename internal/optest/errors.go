@@ -20,8 +20,8 @@ import (
 	"tokitai/trial"
 )
 
-// Refused holds an error against the rules for bad arguments: it is one, names
-// the operation and the operand and, if a clause is given, that.
+// Refused checks that an error is a BadArgument that names the operation, the operand and
+// the clause, if one is given.
 func Refused(t testing.TB, err error, operation, operand, clause string) {
 	t.Helper()
 	var bad *device.ArgumentError
@@ -34,7 +34,7 @@ func Refused(t testing.TB, err error, operation, operand, clause string) {
 	}
 }
 
-// Message holds a bad argument against its whole text.
+// Message checks the whole text of a BadArgument.
 func Message(t testing.TB, err error, want string) {
 	t.Helper()
 	switch {
@@ -45,11 +45,11 @@ func Message(t testing.TB, err error, want string) {
 	}
 }
 
-// Errors gives every operand of a call in turn what the contract refuses: no
-// tensor, a closed one, other formats, other shapes, another device, memory that
-// overlaps. Each error is a BadArgument that names operation, operand, what was
-// given and what was wanted, and no byte of any operand has changed. The same
-// operands without the mistake are accepted.
+// Errors passes for every operand of a call in turn what the contract refuses: no tensor, a
+// closed one, other formats, other shapes, another device, overlapping memory. Each error
+// must be a BadArgument that names operation, operand, what was given and what was wanted,
+// and no byte of any operand may change. The same operands without the mistake must be
+// accepted.
 func Errors(t testing.TB, s Subject, sizes map[string]int) {
 	t.Helper()
 	e := &errorTable{s: &s, sizes: sizes, q: newQueue(t, 1, engine.WithAdmission(engine.Off))}
@@ -91,7 +91,7 @@ func (e *errorTable) other(t testing.TB, dtype num.DType, shape []int) *tensor.T
 	return garbage(t, e.q.Device(), dtype, shape...)
 }
 
-// refused makes the call and expects a refusal that names one of the operands.
+// refused makes the call and wants an error that names one of the operands.
 func (e *errorTable) refused(t testing.TB, q *engine.Queue, x []*tensor.Tensor, mistake string, hasWant bool, operands ...int) {
 	t.Helper()
 	d := e.s.Definition
@@ -149,8 +149,7 @@ func (e *errorTable) missing(t testing.TB, i int) {
 	e.refused(t, e.q, x, "empty "+name, false, i)
 }
 
-// otherFormats gives operand i every format that it, or one stored like it, may
-// not have.
+// otherFormats gives operand i every format that it, or one stored like it, may not have.
 func (e *errorTable) otherFormats(t testing.TB, i int) {
 	t.Helper()
 	d := e.s.Definition
@@ -174,8 +173,8 @@ func (e *errorTable) otherFormats(t testing.TB, i int) {
 	}
 }
 
-// otherShapes makes each dimension of operand i longer, and takes one away, where
-// another operand demands otherwise.
+// otherShapes makes each dimension of operand i longer, and removes one, where that
+// contradicts another operand.
 func (e *errorTable) otherShapes(t testing.TB, i int) {
 	t.Helper()
 	d := e.s.Definition
@@ -219,8 +218,8 @@ func (e *errorTable) otherDevice(t testing.TB, i int) {
 	e.refused(t, e.q, x, e.s.Definition.Operands[i].Name+" on another device", true, i)
 }
 
-// overlaps lets an output begin on another operand's last element, and lets it be
-// another operand where the contract does not allow that.
+// overlaps puts the first element of an output on another operand's last one, and the whole
+// output in another operand's place where the contract does not allow that.
 func (e *errorTable) overlaps(t testing.TB, i int) {
 	t.Helper()
 	d := e.s.Definition
@@ -255,7 +254,7 @@ func mayBe(d *def.Definition, a, b *def.Operand) bool {
 	return slices.Contains(d.InPlacePartners(a), b.Name) || slices.Contains(d.InPlacePartners(b), a.Name)
 }
 
-// part is a stretch of a tensor of one row, in another shape.
+// part returns a part of a tensor of one row in another shape.
 func part(t testing.TB, whole *tensor.Tensor, first int, shape []int) *tensor.Tensor {
 	t.Helper()
 	n := 1

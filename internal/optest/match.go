@@ -16,11 +16,10 @@ import (
 	"tokitai/trial"
 )
 
-// MatchReference compares the typed call with the reference, bit for bit, on all
-// choices of storage formats, all kinds of data and special values. On the first
-// sizes it does so again with gaps between rows, and with each output in the
-// place of each input that the contract allows. Memory around and between the
-// operands' rows keeps its bits.
+// MatchReference compares the typed call with the reference, bit for bit, for all choices of
+// storage formats, all kinds of data and special values. For the first sizes it does so
+// again with gaps between rows, and with each output in the place of each input that the
+// contract allows. Memory around the operands and between their rows must not change.
 func MatchReference(t testing.TB, s Subject, sizes ...map[string]int) {
 	t.Helper()
 	q := newQueue(t, 3, engine.WithAdmission(engine.Off)) // what a self-test compares is compared here

@@ -12,8 +12,8 @@ import (
 
 // Shapes makes the call on operands of rank 2 and 1, and again on the same values
 // in other shapes that the contract allows: leading dimensions split in two and,
-// for elementwise definitions, everything in one dimension. The results are the
-// same. Sizes that begin a shape must be even.
+// for elementwise definitions, everything in one dimension. The results must be the
+// same. The first size of every shape must be even.
 func Shapes(t testing.TB, s Subject, sizes map[string]int) {
 	t.Helper()
 	d := s.Definition

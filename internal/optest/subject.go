@@ -34,7 +34,7 @@ func Operation(operations []*op.Operation, name string) *op.Operation {
 	panic("optest: no operation " + name)
 }
 
-// kinds are the subject's kinds of values, and special ones.
+// kinds returns the subject's kinds of data, and one of special values.
 func (s *Subject) kinds() []op.Data {
 	var kinds []op.Data
 	for _, k := range s.Data {

@@ -19,8 +19,8 @@ func OK(t testing.TB, err error) {
 	}
 }
 
-// Vector is a tensor of rank 1 on the shared CPU queue's device, each value
-// rounded to d.
+// Vector returns a tensor of rank 1 on the shared CPU queue's device, each value rounded to
+// d.
 func Vector(t testing.TB, d num.DType, values ...float32) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.FromFloat32(cpu.Queue().Device(), d, values, len(values))
@@ -28,7 +28,7 @@ func Vector(t testing.TB, d num.DType, values ...float32) *tensor.Tensor {
 	return x
 }
 
-// Matrix is a tensor of rank 2 with as many columns as fit the values.
+// Matrix returns a tensor of rank 2 with the given number of rows.
 func Matrix(t testing.TB, d num.DType, rows int, values ...float32) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.FromFloat32(cpu.Queue().Device(), d, values, rows, len(values)/rows)
@@ -36,7 +36,7 @@ func Matrix(t testing.TB, d num.DType, rows int, values ...float32) *tensor.Tens
 	return x
 }
 
-// Ints is an int32 tensor of rank 1.
+// Ints returns an int32 tensor of rank 1.
 func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.FromInt32(cpu.Queue().Device(), values, len(values))
@@ -44,7 +44,7 @@ func Ints(t testing.TB, values ...int32) *tensor.Tensor {
 	return x
 }
 
-// Garbage returns a tensor that holds what must be overwritten.
+// Garbage returns a tensor whose contents a call has to overwrite.
 func Garbage(t testing.TB, d num.DType, shape ...int) *tensor.Tensor {
 	t.Helper()
 	return garbage(t, cpu.Queue().Device(), d, shape...)
@@ -58,7 +58,7 @@ func garbage(t testing.TB, dev device.Device, d num.DType, shape ...int) *tensor
 	return x
 }
 
-// Patterns is a tensor of rank 1 with the given stored patterns.
+// Patterns returns a tensor of rank 1 with the given bit patterns.
 func Patterns(t testing.TB, d num.DType, patterns ...uint32) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.FromBytes(cpu.Queue().Device(), d, arrayOf(d, patterns).Data, len(patterns))
@@ -66,7 +66,7 @@ func Patterns(t testing.TB, d num.DType, patterns ...uint32) *tensor.Tensor {
 	return x
 }
 
-// All is a tensor of shape [rows, n/rows] that holds n consecutive patterns.
+// All returns a tensor of shape [rows, n/rows] with n consecutive bit patterns.
 func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 	t.Helper()
 	a := num.NewArray(d, 1, n)
@@ -76,7 +76,7 @@ func All(t testing.TB, d num.DType, first uint32, n, rows int) *tensor.Tensor {
 	return x
 }
 
-// Bits are the stored patterns of a tensor in row-major order.
+// Bits returns the bit patterns of a tensor in row-major order.
 func Bits(t testing.TB, x *tensor.Tensor) []uint32 {
 	t.Helper()
 	raw, err := x.Bytes()
@@ -89,7 +89,7 @@ func Bits(t testing.TB, x *tensor.Tensor) []uint32 {
 	return bits
 }
 
-// Floats are the values of a tensor.
+// Floats returns the values of a tensor.
 func Floats(t testing.TB, x *tensor.Tensor) []float32 {
 	t.Helper()
 	v, err := x.Float32s()
@@ -107,7 +107,7 @@ func Want(t testing.TB, what string, x *tensor.Tensor, values ...float32) {
 	compare(t, what, x.DType(), Bits(t, x), want)
 }
 
-// WantBits compares a tensor with patterns.
+// WantBits compares a tensor with bit patterns.
 func WantBits(t testing.TB, what string, x *tensor.Tensor, want ...uint32) {
 	t.Helper()
 	compare(t, what, x.DType(), Bits(t, x), want)

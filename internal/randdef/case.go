@@ -19,7 +19,7 @@ type Case struct {
 	Memory     *trial.Operands
 }
 
-// DTypes are random storage formats that the definition's rules allow.
+// DTypes returns random storage formats that the definition allows.
 func DTypes(g *gen.Generator, d *def.Definition) []num.DType {
 	chosen := make([]num.DType, len(d.Operands))
 	var choose func(i int) num.DType
@@ -41,14 +41,14 @@ func DTypes(g *gen.Generator, d *def.Definition) []num.DType {
 	return chosen
 }
 
-// interesting numbers of columns: chunks, lanes and their tails.
+// widths are numbers of columns around the ends of chunks and lanes.
 var widths = []int{
 	1, 1, 2, 3, 7, 7, 8, 31, 64, 255, 256, 257, 300, 511, 512, 513, 600, 1023, 1024, 1025, 1500,
 	2047, 2048, 2049, 4097, 8191, 8192, 8193, 1<<16 - 1, 1 << 16, 1<<16 + 1, 1<<16 + 700,
 }
 
-// Sizes are random numbers of rows and columns for a rowwise definition. The work
-// of the reference is about rows × columns × nodes; it stays below the limit.
+// Sizes returns random numbers of rows and columns for a rowwise definition. The work of the
+// reference, about rows × columns × nodes, stays below the limit.
 func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
 	elems := max(1, limit/(len(d.Exec.Nodes)+1))
 	c := widths[g.Below(len(widths))]
@@ -62,7 +62,7 @@ func Sizes(g *gen.Generator, d *def.Definition, limit int) map[string]int {
 	return map[string]int{"R": max(1, min(r, elems/c)), "C": c}
 }
 
-// NewCase makes operands of the given sizes, by the letters of the definition.
+// NewCase returns a case with operands of the given sizes, by the letters of the definition.
 func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[string]int) *Case {
 	c := &Case{Definition: d, Memory: &trial.Operands{Definition: d}}
 	for _, p := range d.Params {
@@ -128,7 +128,7 @@ func (c *Case) fillIndex(g *gen.Generator, a num.Array, o *def.Operand, bound in
 	}
 }
 
-// fill gives the array one kind of data.
+// fill fills an array with one kind of data.
 func fill(g *gen.Generator, a num.Array) {
 	value := [...]func() float32{
 		g.Ordinary, g.Ordinary, g.Special, g.Normal,
@@ -143,7 +143,7 @@ func fill(g *gen.Generator, a num.Array) {
 	trial.Fill(a, func(int, int) float32 { return value[kind]() })
 }
 
-// Clone copies a case into memory of its own.
+// Clone returns a copy in memory of its own.
 func (c *Case) Clone() *Case {
 	n := &Case{Definition: c.Definition, Params: slices.Clone(c.Params), Memory: c.Memory.Clone()}
 	n.Operands = n.Memory.Arrays()
@@ -157,8 +157,8 @@ func (c *Case) Relaid(layout func(operand int) trial.Layout) *Case {
 	return n
 }
 
-// InPlace returns a copy in which every element output takes the place of an element
-// input, any that the contract allows; false if no output can.
+// InPlace returns a copy in which every element output takes the place of a random element
+// input that the contract allows; false if no output can.
 func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
 	n, any := c.Clone(), false
 	d := c.Definition
@@ -176,7 +176,6 @@ func (c *Case) InPlace(g *gen.Generator) (*Case, bool) {
 	return n, any
 }
 
-// Diff says where got differs from want, a case with the same operands on which the answer
-// has been computed: an output, an input, a guard or a gap between rows. It is empty if
-// there is no difference.
+// Diff says where got differs from want, a case with the same operands whose outputs are the
+// answer: in an output, an input, a guard or a gap between rows. It returns "" if nowhere.
 func Diff(got, want *Case) string { return got.Memory.Fault(want.Memory) }

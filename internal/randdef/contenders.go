@@ -7,12 +7,12 @@ import (
 	"tokitai/num"
 )
 
-// contenderColumns are where loops over a row begin and end anew.
+// contenderColumns are columns at which loops over a row begin or end.
 var contenderColumns = []int{0, 1, 7, 8, 31, 32, 63, 64, 127, 128, 255, 256, 257, 511, 512, 513, 1023, 1024, 2047, 2048, 8191, 8192, 1<<16 - 1, 1 << 16}
 
-// Contenders fills rows in which several columns contend for the largest and the
-// smallest value: equal ones, zeros of either sign, infinities and NaNs, mostly two of
-// them in a row, at random or where loops begin anew.
+// Contenders fills rows in which several columns compete for the largest and the smallest
+// value: equal ones, zeros of either sign, infinities and NaNs, mostly two in a row, at
+// random or where loops begin.
 func Contenders(g *gen.Generator, a num.Array) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	minusZero := float32(math.Copysign(0, -1))
