@@ -136,7 +136,7 @@ func TestCheckOffsets(t *testing.T) {
 		for j, v := range x.offsets {
 			binary.LittleEndian.PutUint32(offsets[4*j:], uint32(v))
 		}
-		result := bytes.Repeat([]byte{guardByte}, 4*m*n)
+		result := bytes.Repeat([]byte{trial.GuardByte}, 4*m*n)
 		words := bytes.Repeat([]byte{0xff}, 8)
 		buffers := [][]byte{make([]byte, 4*m*depth), make([]byte, 4*groups*depth*n), result, offsets, words}
 		operand := func(buffer int, d num.DType, rows, cols int) lower.Operand {
@@ -157,7 +157,7 @@ func TestCheckOffsets(t *testing.T) {
 		if got := binary.LittleEndian.Uint64(words); got != x.want {
 			t.Errorf("offsets %v: found 0x%x, want 0x%x", x.offsets, got, x.want)
 		}
-		isWritten := !bytes.Equal(result, bytes.Repeat([]byte{guardByte}, 4*m*n))
+		isWritten := !bytes.Equal(result, bytes.Repeat([]byte{trial.GuardByte}, 4*m*n))
 		if isWritten != (x.want == gpu.Passed) {
 			t.Errorf("offsets %v: written %v", x.offsets, isWritten)
 		}
