@@ -8,8 +8,6 @@ import (
 	"tokitai/num"
 )
 
-const u = bound.U
-
 var forwardBounds = []bound.Form{
 	{
 		Output: "out",
