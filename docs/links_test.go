@@ -48,6 +48,38 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// sourcePath is a file of this repository in inline code; recipes are files that a reader is
+// told to make.
+var (
+	sourcePath = regexp.MustCompile("`((?:[a-z0-9_]+/)+[A-Za-z0-9_.-]+\\.(?:go|h|cc|md|txt|json))`")
+	recipes    = regexp.MustCompile(`^(op/relu2|backend/plain)/`)
+)
+
+// TestSourcePaths looks for every file that a document names in inline code.
+func TestSourcePaths(t *testing.T) {
+	found := 0
+	for _, pattern := range []string{"../*.md", "*.md", "decisions/*.md"} {
+		documents, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range documents {
+			for _, m := range sourcePath.FindAllStringSubmatch(textOf(t, document), -1) {
+				if recipes.MatchString(m[1]) {
+					continue
+				}
+				found++
+				if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+					t.Errorf("%s: there is no file %s", document, m[1])
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d paths: the test does not see them", found)
+	}
+}
+
 // TestDeadLinks: the test finds a dead link of each kind.
 func TestDeadLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.md")
