@@ -1,4 +1,4 @@
-// Package docs gives the program the documents that are generated from it.
+// Package docs embeds documents for the program.
 package docs
 
 import (
