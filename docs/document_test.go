@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of the documents anew")
+var update = flag.Bool("update", false, "rewrite the generated parts of the documents")
 
 // tablesByHand counts the tables that are not generated: formats and notations, which are
 // specified where they stand.
@@ -42,8 +42,8 @@ func TestTablesAreGenerated(t *testing.T) {
 	}
 }
 
-// hold compares a generated part of a document with what it has to be. It stands
-// between two lines:
+// hold compares a generated part of a document with want, or rewrites it with -update. The
+// part is between two lines:
 //
 //	<!-- generated: NAME -->
 //	<!-- end: NAME -->
@@ -72,7 +72,7 @@ func hold(t *testing.T, file, name, want string) {
 	gotLines, wantLines := strings.Split(text[from:to], "\n"), strings.Split(want, "\n")
 	for i := range max(len(gotLines), len(wantLines)) {
 		if g, w := lineAt(gotLines, i), lineAt(wantLines, i); g != w {
-			t.Fatalf("%s:%d is not what the code says now; go test ./docs -update writes it anew\ngot  %s\nwant %s", file, before+i+1, g, w)
+			t.Fatalf("%s:%d does not match the code; go test ./docs -update rewrites it\ngot  %s\nwant %s", file, before+i+1, g, w)
 		}
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"unicode"
 )
 
-// link is [text](target), also of an image; code is what looks like one and is none.
+// link matches [text](target), also of an image; inlineCode matches code, which may look like
+// a link.
 var (
 	link       = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`]*`") // which may be broken into lines
+	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`]*`") // which may span lines
 	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
 )
 
@@ -98,7 +99,7 @@ func TestDeadLinks(t *testing.T) {
 	}
 }
 
-// textOf is a document without its blocks of code.
+// textOf returns a document without its code blocks.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -117,7 +118,7 @@ func textOf(t *testing.T, path string) string {
 	return strings.Join(kept, "")
 }
 
-// linksOf are the targets of a document's links that are not on other machines.
+// linksOf returns the targets of a document's relative links.
 func linksOf(t *testing.T, path string) (targets []string) {
 	t.Helper()
 	for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(textOf(t, path), ""), -1) {
@@ -128,7 +129,7 @@ func linksOf(t *testing.T, path string) (targets []string) {
 	return targets
 }
 
-// follow says why a link leads nowhere, or "".
+// follow returns the reason why a link is dead, or "".
 func follow(t *testing.T, from, target string) string {
 	t.Helper()
 	file, anchor, hasAnchor := strings.Cut(target, "#")
@@ -153,7 +154,7 @@ func follow(t *testing.T, from, target string) string {
 	return "there is no such heading"
 }
 
-// slug is a heading as a link names it.
+// slug returns the anchor of a heading.
 func slug(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
