@@ -1,4 +1,4 @@
-// Package bound has what bounds in closed form are made of. A closed form bounds the error
+// Package bound provides the parts of error bounds in closed form. A closed form bounds the error
 // of one output of an operation in terms of sums that anyone can compute: the result
 // before it is stored is within the bound of the truth, so
 //

@@ -36,7 +36,7 @@ func TestArchitecture(t *testing.T) {
 		for _, b := range r.mustNot {
 			bans = append(bans, "`"+b+"`")
 		}
-		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(r.path, "*", "NAME"), purpose, strings.Join(bans, " "))
+		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.Replace(r.path, ".", "tokitai.go", 1), "*", "NAME"), purpose, strings.Join(bans, " "))
 	}
 	hold(t, "../ARCHITECTURE.md", "folders", library.String())
 	hold(t, "../ARCHITECTURE.md", "internal folders", internal.String())
@@ -110,7 +110,11 @@ func purposeOf(t *testing.T, path string) string {
 			t.Errorf("%s: the documentation of the package begins %q, want Package NAME and what it does", file, words)
 			continue
 		}
-		return escapeCell(strings.NewReplacer("[", "", "]", "").Replace(strings.TrimSuffix(words[2], ".")))
+		purpose := strings.TrimRight(words[2], ".:")
+		if first, _, hasMore := strings.Cut(purpose, ": "); hasMore && len(purpose) > 120 {
+			purpose = first
+		}
+		return escapeCell(strings.NewReplacer("[", "", "]", "").Replace(purpose))
 	}
 	t.Errorf("%s: the package has no documentation", path)
 	return ""

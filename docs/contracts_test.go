@@ -19,8 +19,8 @@ func TestContracts(t *testing.T) {
 	hold(t, contractsFile, "contracts", contracts(all.Operations))
 }
 
-// TestContractsAreComplete looks for what a reader looks for: every operation, every
-// definition with its identity, and every clause.
+// TestContractsAreComplete checks that the page has every operation, every definition with
+// its identity, and every clause.
 func TestContractsAreComplete(t *testing.T) {
 	text, err := os.ReadFile(contractsFile)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestContractsAreComplete(t *testing.T) {
 	}
 }
 
-// contracts is what the definitions say.
+// contracts returns the generated part of the page.
 func contracts(operations []*op.Operation) string {
 	var b strings.Builder
 	b.WriteString("## Which dtypes combine\n\n" +
@@ -154,13 +154,13 @@ func paramNames(d *def.Definition) []string {
 	return names
 }
 
-// sentence begins with a capital letter.
+// sentence returns s with a capital letter.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// anchor is the link to a heading.
+// anchor returns the anchor of a heading.
 func anchor(heading string) string { return strings.ReplaceAll(heading, ".", "") }
 
 var cell = strings.NewReplacer("|", `\|`, "*", `\*`, "_", `\_`, "<", `\<`)
 
-// escapeCell makes a text that Markdown shows as it is, in a table.
+// escapeCell escapes a text for a cell of a Markdown table.
 func escapeCell(s string) string { return cell.Replace(s) }

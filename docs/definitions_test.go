@@ -20,8 +20,8 @@ const definitionsFile = "definitions.md"
 
 var definitionBlock = regexp.MustCompile("(?s)```(?:def)?\n(tokitai-def 1\n.*?)```")
 
-// TestDefinitions parses and verifies every example, that of the README too, and reads its
-// canonical text back.
+// TestDefinitions parses and verifies every example, including the one in the README, and
+// parses its canonical text.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(definitionsFile)
@@ -56,7 +56,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestDefinitionNodes wants every node of the language on the page.
+// TestDefinitionNodes checks that the page has every node of the language.
 func TestDefinitionNodes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(definitionsFile)
@@ -70,7 +70,7 @@ func TestDefinitionNodes(t *testing.T) {
 	}
 }
 
-// TestDefinitionTables holds the functions and the rules of sums to the code.
+// TestDefinitionTables compares the functions and the rules of sums with the code.
 func TestDefinitionTables(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| function | mathematics | worst error in ulp | for | elsewhere |\n|---|---|---:|---|---|\n")

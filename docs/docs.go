@@ -1,4 +1,4 @@
-// Package docs gives the program the documents that are generated from it.
+// Package docs embeds documents for the program.
 package docs
 
 import (
@@ -9,8 +9,8 @@ import (
 //go:embed accuracy.md
 var accuracy string
 
-// Accuracy is what docs/accuracy.md says of an operation: its section, without the
-// heading, or "" if it has none.
+// Accuracy returns the section of docs/accuracy.md about an operation, without its heading,
+// or "" if there is none.
 func Accuracy(operation string) string {
 	_, section, ok := strings.Cut(accuracy, "\n## "+operation+"\n")
 	if !ok {

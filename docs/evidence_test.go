@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,31 +45,8 @@ func TestEvidence(t *testing.T) {
 	if rows.Len() == 0 {
 		t.Fatal("no folder of evidence has an index: the test sees none")
 	}
-	hold(t, "../README.md", "evidence", mutantSummary(t)+"\n"+claims.String())
+	hold(t, "../README.md", "evidence", claims.String())
 	hold(t, "evidence/README.md", "folders", "| device | host | level | accepted | cases | outputs | mismatches |\n|---|---|---|---:|---:|---:|---:|\n"+rows.String())
-}
-
-var mutantCounts = regexp.MustCompile(`(\d+) kernels with one fault each, and (\d+) that are right`)
-
-// mutantSummary returns what mutants.md says first: how many kernels were judged, and by
-// which check how many wrongly. The tests of internal/mutants compare that page with what
-// they find.
-func mutantSummary(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("mutants.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(text), "\n| check |")
-	table, _, isTable := strings.Cut(table, "\n\n")
-	if !isTable {
-		t.Fatal("mutants.md has no table of checks")
-	}
-	counts := mutantCounts.FindSubmatch(text)
-	if counts == nil {
-		t.Fatal("mutants.md does not say how many kernels there are")
-	}
-	return fmt.Sprintf("| check, on %s wrong and %s right kernels |%s\n", counts[1], counts[2], table)
 }
 
 func noneOr(n int64) string {

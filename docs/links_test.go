@@ -11,10 +11,11 @@ import (
 	"unicode"
 )
 
-// link is [text](target), also of an image; code is what looks like one and is none.
+// link matches [text](target), also of an image; inlineCode matches code, which may look like
+// a link.
 var (
 	link       = regexp.MustCompile(`\]\(([^()\s]+)\)`)
-	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`]*`") // which may be broken into lines
+	inlineCode = regexp.MustCompile("``[^\n]*?``|`[^`]*`") // which may span lines
 	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.*?) *$`)
 )
 
@@ -48,6 +49,38 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// sourcePath is a file of this repository in inline code; recipes are files that a reader is
+// told to make.
+var (
+	sourcePath = regexp.MustCompile("`((?:[a-z0-9_]+/)+[A-Za-z0-9_.-]+\\.(?:go|h|cc|md|txt|json))`")
+	recipes    = regexp.MustCompile(`^(op/relu2|backend/plain)/`)
+)
+
+// TestSourcePaths looks for every file that a document names in inline code.
+func TestSourcePaths(t *testing.T) {
+	found := 0
+	for _, pattern := range []string{"../*.md", "*.md", "decisions/*.md"} {
+		documents, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range documents {
+			for _, m := range sourcePath.FindAllStringSubmatch(textOf(t, document), -1) {
+				if recipes.MatchString(m[1]) {
+					continue
+				}
+				found++
+				if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+					t.Errorf("%s: there is no file %s", document, m[1])
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d paths: the test does not see them", found)
+	}
+}
+
 // TestDeadLinks: the test finds a dead link of each kind.
 func TestDeadLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.md")
@@ -66,7 +99,7 @@ func TestDeadLinks(t *testing.T) {
 	}
 }
 
-// textOf is a document without its blocks of code.
+// textOf returns a document without its code blocks.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -85,7 +118,7 @@ func textOf(t *testing.T, path string) string {
 	return strings.Join(kept, "")
 }
 
-// linksOf are the targets of a document's links that are not on other machines.
+// linksOf returns the targets of a document's relative links.
 func linksOf(t *testing.T, path string) (targets []string) {
 	t.Helper()
 	for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(textOf(t, path), ""), -1) {
@@ -96,7 +129,7 @@ func linksOf(t *testing.T, path string) (targets []string) {
 	return targets
 }
 
-// follow says why a link leads nowhere, or "".
+// follow returns the reason why a link is dead, or "".
 func follow(t *testing.T, from, target string) string {
 	t.Helper()
 	file, anchor, hasAnchor := strings.Cut(target, "#")
@@ -121,7 +154,7 @@ func follow(t *testing.T, from, target string) string {
 	return "there is no such heading"
 }
 
-// slug is a heading as a link names it.
+// slug returns the anchor of a heading.
 func slug(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,5 +36,13 @@ func TestMutants(t *testing.T) {
 	if n := len(wrong); n < 140 || len(right) < 20 || bounded < n/4 || n-bounded < n/4 {
 		t.Errorf("got %d mutants (%d bounded) and %d variants, want 140, a quarter of each contract, and 20", n, bounded, len(right))
 	}
-	hold(t, "mutants.md", "mutants", mutants.Markdown(wrong, right))
+	page := mutants.Markdown(wrong, right)
+	hold(t, "mutants.md", "mutants", page)
+
+	_, table, _ := strings.Cut(page, "\n| check |")
+	table, _, isTable := strings.Cut(table, "\n\n")
+	if !isTable {
+		t.Fatal("mutants.md has no table of checks")
+	}
+	hold(t, "../README.md", "checks", fmt.Sprintf("| check, on %d wrong and %d right kernels |%s\n", len(wrong), len(right), table))
 }

@@ -1,4 +1,4 @@
-// Package kernelserver runs kernels in processes of their own, for Go hosts: a fault of a
+// Package kernelserver runs kernels in separate processes, for Go hosts: a fault of a
 // device or of a kernel ends such a process, and the host gets an error.
 //
 // A [Pool] starts kernel processes when they are first needed, one per device and group,

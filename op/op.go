@@ -1,7 +1,7 @@
-// Package op says what an operation is to the program and to the documents: its
-// definitions, the parameters that people give it, how to run it on named tensors,
-// and the kinds of data on which its accuracy is stated. Each folder below is one
-// operation; op/all lists them.
+// Package op describes operations for the program and the documents: their
+// definitions, the parameters that people give them, how to run them on named
+// tensors, and the kinds of data on which their accuracy is stated. Each folder below
+// is one operation; op/all lists them.
 package op
 
 import (

@@ -1,5 +1,5 @@
-// Package reference is the interpreter of definitions. Its bits are the answer:
-// every lowering is held against them.
+// Package reference interprets definitions. Its results are the answer: every
+// lowering is compared with them.
 //
 // It is written to be read, not to be fast: one node after another, one row
 // after another, every value kept. It shares no code with anything that lowers

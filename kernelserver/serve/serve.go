@@ -1,5 +1,5 @@
-// Package serve is the process's side of the protocol of docs/protocol.md: it reads
-// requests, runs them on one device, and answers.
+// Package serve implements kernel processes: it reads the requests of docs/protocol.md,
+// runs them on one device, and answers.
 //
 // Three goroutines work for a connection. The reader takes frames off it and acts on
 // CANCEL at once. The executor answers requests one after another. The writer sends what

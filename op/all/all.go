@@ -1,4 +1,4 @@
-// Package all is the explicit list of the operations. Adding an operation is one
+// Package all lists the operations explicitly. Adding an operation is one
 // folder beside this one, and one row here.
 package all
 
