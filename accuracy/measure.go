@@ -1,9 +1,9 @@
-// Package accuracy measures the accuracy of definitions. For every operation, storage
-// format and named kind of data it runs the reference, encloses the truth, and states
-// the promised error, the measured error, and how often the result is not the correctly
-// rounded one. [Markdown] turns the measurements into a document. Operations also have
-// bounds in closed form, for other data; every measurement is compared with them
-// (closed.go).
+// Package accuracy measures the errors of definitions against the real-number results.
+// For every operation, storage format and named kind of data it runs the reference,
+// encloses the truth, and states the promised error, the measured error, and how often
+// the result is not the correctly rounded one. [Markdown] turns the measurements into a
+// document. Operations also have bounds in closed form, for other data; every measurement
+// is compared with them (closed.go).
 //
 // The package is given a list of operations and knows none itself. Its numbers depend
 // only on the definitions and the generated data, so the document is the same on every

@@ -1,5 +1,5 @@
-// Package def is the language of definitions. A definition states an operation once,
-// as an expression in which every rounding and the order of every sum is explicit.
+// Package def is the language in which operations are defined, each once, as an
+// expression in which every rounding and the order of every sum is explicit.
 //
 //	var Forward = def.Must(def.Rowwise("softmax.forward", func(b *def.Builder) {
 //		x := b.In("x")

@@ -66,7 +66,7 @@ var (
 	mmaForm    = regexp.MustCompile(`^mma\(([0-9]+),([0-9]+)\)$`)
 )
 
-// ParseModel is the inverse of [Model.String].
+// ParseModel parses the name of a model. It is the inverse of [Model.String].
 func ParseModel(s string) (Model, error) {
 	var m Model
 	inner := s
@@ -84,7 +84,7 @@ func ParseModel(s string) (Model, error) {
 	return m, m.Check()
 }
 
-// Check returns an error for a model that has no meaning.
+// Check returns an error if the model is invalid.
 func (m Model) Check() error {
 	switch {
 	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
@@ -95,8 +95,8 @@ func (m Model) Check() error {
 	return nil
 }
 
-// Takes returns an error if the model has no meaning, or does not multiply factors that
-// are stored in d: a tensor core's multiply f16 and bf16.
+// Takes returns an error if the model is invalid or cannot multiply factors stored in d:
+// those of tensor cores multiply f16 and bf16.
 func (m Model) Takes(d num.DType) error {
 	if err := m.Check(); err != nil {
 		return err

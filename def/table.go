@@ -59,7 +59,7 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 	return d.seal()
 }
 
-// checkAxes refuses sizes that are no product's.
+// checkAxes returns an error if the sizes are not those of a matrix product.
 func (d *Definition) checkAxes() error {
 	for _, o := range d.Operands[:3] {
 		if len(o.Dims) < 2 {
@@ -108,8 +108,9 @@ func (d *Definition) checkAxes() error {
 	return d.checkGroups(k, m)
 }
 
-// checkGroups refuses groups of anything but the rows of the left operand: those of the
-// result, with a right operand for each group, or the summed ones, with a result for each.
+// checkGroups returns an error unless the groups divide the rows of the left operand: those
+// of the result, with a right operand for each group, or the summed ones, with a result
+// for each group.
 func (d *Definition) checkGroups(k, m string) error {
 	g := Groups{d.Group, d.Grouped, d.Offsets}
 	if g == (Groups{}) {
@@ -133,7 +134,7 @@ func (d *Definition) HasAxes() bool {
 	return d.Kind == KindContraction && (d.Offsets != "" || len(d.Operands[2].Dims) > 2)
 }
 
-// SummedOver is the letter of the size that a contraction sums over.
+// SummedOver returns the letter of the size that a contraction sums over.
 func (d *Definition) SummedOver() string {
 	dims := d.Operands[0].Dims
 	if d.TransposeLeft {

@@ -16,9 +16,9 @@ var (
 	ErrClosed      = errors.New("already closed")
 )
 
-// ArgumentError reports a bad argument of a call, which has written nothing. With
-// an Operand, Got is its predicate and Want the predicate's object, so that the parts read
-// as a sentence; without one, Got is the thing itself:
+// ArgumentError reports a bad argument of a call, which has written nothing. With an
+// Operand, Got is its predicate and Want the predicate's object, so that the parts read as
+// a sentence; without one, Got is the argument itself:
 //
 //	Op              Operand  Got              Want
 //	softmax.forward y        has shape [4 8]  [4 16] like x
@@ -26,8 +26,8 @@ var (
 //	gemm.forward    c        overlaps a
 //	cpu: alloc               0 bytes          at least 1
 type ArgumentError struct {
-	Op      string // the call, as it is named everywhere: "softmax.forward", "cpu: alloc"
-	Operand string // which argument: "y"
+	Op      string // the operation: "softmax.forward", "cpu: alloc"
+	Operand string // the argument: "y"
 	Clause  string // the clause of the contract, if there is one: "softmax.C1"
 	Got     string // what is wrong: "has shape [4 8]"
 	Want    string // what would be accepted, if that can be said: "[4 16] like x"
@@ -52,7 +52,7 @@ func (e *ArgumentError) Error() string {
 	return b.String()
 }
 
-// Is makes errors.Is(err, ErrBadArgument) true.
+// Is reports whether target is ErrBadArgument.
 func (e *ArgumentError) Is(target error) bool { return target == ErrBadArgument }
 
 // Unwrap returns Cause.

@@ -25,7 +25,7 @@ func runContraction(d *def.Definition, operands []num.Array, o *Options) error {
 	return x.each(letters, map[string]int{}, func(at map[string]int) error { return x.product(at, o) })
 }
 
-// axes is a contraction with the sizes that its letters stand for.
+// axes is a contraction with the sizes of its letters.
 type axes struct {
 	d        *def.Definition
 	operands []num.Array
@@ -75,7 +75,8 @@ func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 	return append(sizes, a.Rows/a.Matrices(), a.Cols), nil
 }
 
-// checkOffsets refuses offsets that do not ascend from 0 to the size that they divide.
+// checkOffsets returns an error unless the offsets ascend from 0 to the size that they
+// divide.
 func (x *axes) checkOffsets() error {
 	if x.d.Offsets == "" {
 		return nil
@@ -95,7 +96,7 @@ func (x *axes) checkOffsets() error {
 	return nil
 }
 
-// each calls do with every index of the letters.
+// each calls do for every index of the letters.
 func (x *axes) each(letters []string, at map[string]int, do func(at map[string]int) error) error {
 	if len(letters) == 0 {
 		return do(at)
@@ -165,8 +166,8 @@ func (x *axes) product(at map[string]int, o *Options) error {
 	return nil
 }
 
-// sum adds up the products of a and b, patterns of d, and the old result, if there is
-// one. Without products it is the old result, or +0.
+// sum returns the sum of the products of a and b, patterns of d, and of the old result if
+// there is one. Without products it is the old result, or +0.
 func sum(m def.Model, d num.DType, a, b []uint32, old *float32) float32 {
 	first := float32(0)
 	if old != nil {

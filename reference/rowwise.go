@@ -8,8 +8,8 @@ import (
 	"tokitai/num"
 )
 
-// vector is the values of a node: one for each column, or a single one. Bools are
-// 0 and 1 in i.
+// vector holds the values of a node: one per column, or a single one. Bools are 0 and 1
+// in i.
 type vector struct {
 	f []float32
 	i []int32
@@ -83,7 +83,7 @@ func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
 	return nil
 }
 
-// size finds R and C, and checks that every operand agrees.
+// size sets R and C, and returns an error if the operands disagree.
 func (in *interpreter) size() error {
 	for i, o := range in.d.Operands {
 		if o.Extent == def.PerElement && in.rows == 0 {
@@ -119,7 +119,7 @@ func (in *interpreter) store(which func(def.Output) bool, row int) {
 	}
 }
 
-// storage is the format that a rounding node names.
+// storage returns the format that a rounding node names.
 func (in *interpreter) storage(s def.Storage) num.DType {
 	if s.Of != "" {
 		return in.operands[in.d.Operand(s.Of)].DType
@@ -283,7 +283,7 @@ func (in *interpreter) evaluate(n *def.Node) {
 	}
 }
 
-// at is the value for column c, of a vector or of a single value.
+// at returns the value for column c, of a vector or of a single value.
 func at[T any](v []T, c int) T {
 	if len(v) == 1 {
 		return v[0]
@@ -311,8 +311,8 @@ func fold(x []float32, op func(a, b float32) float32) float32 {
 	return m
 }
 
-// firstColumn is that of the first NaN, or else of the first value that beats all
-// before it and that none after it beats.
+// firstColumn returns the column of the first NaN, or else the first column whose value
+// no other beats.
 func firstColumn(x []float32, beats func(a, b float32) bool) int32 {
 	best := 0
 	for c, v := range x {
@@ -342,7 +342,7 @@ func (in *interpreter) addToColumns(n *def.Node) {
 	}
 }
 
-// sumColumns adds up the lanes of every column in the adjacent tree.
+// sumColumns adds the lanes of every column as neighbours in a binary tree.
 func (in *interpreter) sumColumns(n *def.Node) {
 	lanes := in.lanes[n.ID]
 	column := make([]float32, 0, len(lanes))
@@ -357,7 +357,7 @@ func (in *interpreter) sumColumns(n *def.Node) {
 	}
 }
 
-// totalSum is the sum of a flat row of row sums.
+// totalSum returns the sum of all elements: a row sum of row sums, see num.FlatRow.
 func totalSum(x []float32) float32 {
 	for {
 		var sums []float32

@@ -57,7 +57,7 @@ func runScatterAdd(d *def.Definition, operands []num.Array, o *Options) error {
 	return nil
 }
 
-// exactSum is the exact sum of f16 values, rounded once.
+// exactSum returns the exact sum of f16 values, rounded once.
 func exactSum(d *def.Definition, rows, result num.Array, at []int, v, c int) uint32 {
 	var sum exact.SumF16
 	if d.Accumulate {

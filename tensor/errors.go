@@ -2,8 +2,8 @@ package tensor
 
 import "tokitai/device"
 
-// ErrBadArgument is [device.ErrBadArgument]: errors.Is finds it in every refusal of an
-// argument, by a tensor, an operation or a device.
+// ErrBadArgument is [device.ErrBadArgument]. It matches every error about an argument of a
+// tensor, an operation or a device, by errors.Is.
 var ErrBadArgument = device.ErrBadArgument
 
 // BadArgument is [device.ArgumentError].

@@ -38,15 +38,15 @@ import (
 // a BadArgument, and the accessors of a nil tensor return zero values.
 type Tensor struct {
 	buffer  device.Buffer
-	host    device.HostBuffer // the buffer again where the host can address it, else nil
+	host    device.HostBuffer // the same buffer if the host can address it, else nil
 	at      uint64            // the buffer's device address, 0 if the host can address the buffer
 	dtype   num.DType
 	shape   []int
-	strides []int // elements, like shape; the last is 1, one of size 1 may be anything
+	strides []int // in elements, by dimension; the last is 1; those of size 1 are arbitrary
 	rows    int
 	cols    int
-	stride  int        // elements from one row to the next; cols where rows is 1; 0 if they do not fold
-	lead    []num.Axis // all dimensions but the last, merged where they fold
+	stride  int        // elements from one row to the next; cols if rows is 1; 0 if they do not fold
+	lead    []num.Axis // all dimensions but the last, merged if they fold
 	offset  int64      // bytes from the buffer's start
 	isView  bool       // the buffer belongs to another tensor
 	closed  atomic.Bool
@@ -206,9 +206,8 @@ func (t *Tensor) Cols() int {
 	return t.cols
 }
 
-// Strides returns the number of elements from one index of each dimension to the next,
-// outermost first: 0 where Expand repeats a dimension. It is the tensor's own slice: read
-// only.
+// Strides returns the strides of the dimensions in elements, outermost first; the stride
+// of a dimension that Expand repeats is 0. The caller must not modify the slice.
 func (t *Tensor) Strides() []int {
 	if t == nil {
 		return nil
@@ -216,7 +215,7 @@ func (t *Tensor) Strides() []int {
 	return t.strides
 }
 
-// Folds reports whether the tensor can be seen as one matrix of strided rows.
+// Folds reports whether the tensor can be used as one matrix of strided rows.
 func (t *Tensor) Folds() bool { return t != nil && t.stride > 0 }
 
 // IsBroadcast reports whether elements share memory, as those of an expanded dimension
@@ -225,9 +224,9 @@ func (t *Tensor) IsBroadcast() bool {
 	return t != nil && slices.ContainsFunc(t.lead, func(a num.Axis) bool { return a.Stride == 0 })
 }
 
-// RowStride is the number of elements from the start of one row to the next: at
-// least Cols, Cols itself where there is one row only, and 0 where the tensor does not
-// fold into a matrix.
+// RowStride returns the number of elements from the start of one row to the next: at
+// least Cols, exactly Cols if there is only one row, and 0 if the tensor does not fold
+// into a matrix.
 func (t *Tensor) RowStride() int {
 	if t == nil {
 		return 0
@@ -340,7 +339,8 @@ func (t *Tensor) span() int64 {
 	return spanOf(t.lead, int64(t.cols)) * int64(t.dtype.Size())
 }
 
-// spanOf returns how far the elements reach of axes over runs of width elements.
+// spanOf returns the number of elements from the first to the end of the last one, gaps
+// included, of axes over runs of width elements.
 func spanOf(axes []num.Axis, width int64) int64 {
 	for i := range axes {
 		width += int64(axes[i].Size-1) * int64(axes[i].Stride)
@@ -348,11 +348,11 @@ func spanOf(axes []num.Axis, width int64) int64 {
 	return width
 }
 
-// rowOffset returns where row r begins, in elements from the first.
+// rowOffset returns the offset of row r, in elements.
 func (t *Tensor) rowOffset(r int) int { return offsetOf(t.lead, r) }
 
-// offsetOf returns the place of index i of axes that are counted through, the last
-// fastest.
+// offsetOf returns the offset of the i-th index of the axes, the last axis fastest, in
+// elements.
 func offsetOf(axes []num.Axis, i int) int {
 	at := 0
 	for k := len(axes) - 1; k >= 0; k-- {
@@ -362,8 +362,7 @@ func offsetOf(axes []num.Axis, i int) int {
 	return at
 }
 
-// runs returns the stretches of memory without gaps: width elements for each index of
-// the axes.
+// runs returns the contiguous runs of memory: width elements for each index of the axes.
 func (t *Tensor) runs() (axes []num.Axis, width int) {
 	axes, width = t.lead, t.cols
 	if n := len(axes); n > 0 && axes[n-1].Stride == width {

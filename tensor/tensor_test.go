@@ -48,7 +48,7 @@ func must(x *Tensor, err error) *Tensor {
 	return x
 }
 
-// ramp is a tensor of dtype F32 whose elements are 0, 1, 2, ...
+// ramp returns a tensor of dtype F32 whose elements are 0, 1, 2, ...
 func ramp(t testing.TB, dev device.Device, shape ...int) *Tensor {
 	t.Helper()
 	n := 1
@@ -161,7 +161,7 @@ func TestNilTensor(t *testing.T) {
 	}
 }
 
-// calls are all methods that return an error on a tensor they cannot use.
+// calls returns all methods that return an error on a tensor they cannot use.
 func calls(x, other *Tensor) map[string]func() error {
 	second := func(_ any, err error) error { return err }
 	return map[string]func() error{

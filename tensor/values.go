@@ -202,7 +202,7 @@ func (t *Tensor) Bytes() ([]byte, error) {
 	return raw, nil
 }
 
-// checkWritable refuses to write a tensor whose elements share memory.
+// checkWritable returns an error if elements of t share memory.
 func (t *Tensor) checkWritable(op string) error {
 	if t.IsBroadcast() {
 		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("repeats elements: shape %v, strides %v", t.shape, t.strides),

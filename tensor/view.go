@@ -58,9 +58,9 @@ func (t *Tensor) Slice(rowLo, rowHi, colLo, colHi int) (*Tensor, error) {
 	return v, nil
 }
 
-// Reshape returns the same elements, in the same order, in another shape. Dimensions can
-// be divided, and merged where no gap lies between them. The view shares the memory and
-// does not own it.
+// Reshape returns a view of t's elements, in the same order, with another shape.
+// Dimensions can be split, and merged if there is no gap between them. The view shares t's
+// memory and can be used until t is closed.
 func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	const op = "tensor.Reshape"
 	if err := Check(op, "tensor", t); err != nil {
@@ -88,7 +88,7 @@ func (t *Tensor) Reshape(shape ...int) (*Tensor, error) {
 	return v.checked(op)
 }
 
-// reshaped returns the strides of the elements in another shape. It is false where a
+// reshaped returns the strides of the elements in another shape. It returns false if a
 // dimension would cross a gap.
 func (t *Tensor) reshaped(shape []int) (strides []int, ok bool) {
 	axes := append(slices.Clone(t.lead), num.Axis{Size: t.cols, Stride: 1})

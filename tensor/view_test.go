@@ -105,7 +105,7 @@ func TestReshapeRefuses(t *testing.T) {
 	}
 }
 
-// touched is the set of bytes of a tensor, the plain way.
+// touched returns the set of bytes of a tensor, the plain way.
 func touched(x *Tensor) map[int64]bool {
 	size := int64(x.DType().Size())
 	set := map[int64]bool{}

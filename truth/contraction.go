@@ -11,15 +11,15 @@ import (
 	"tokitai/num/exact"
 )
 
-// part is one of the matrix products that a contraction consists of: that of one index of
-// the batch axes, and of one group.
+// part is one of the matrix products of a contraction: that of one index of the batch
+// axes, and of one group.
 type part struct {
 	left, right num.Array // as they are stored, cut to the group
 	first       int       // its first row, of all rows of the result
 	rows        int
 }
 
-// parts returns the products that a contraction consists of.
+// parts returns the matrix products of a contraction.
 func (k *call) parts() ([]part, error) {
 	x, err := k.newStack()
 	if err != nil {
@@ -57,7 +57,7 @@ func (k *call) parts() ([]part, error) {
 // span is the indices from first up to end.
 type span struct{ first, end int }
 
-// stack is a contraction's operands with the sizes of their letters.
+// stack holds a contraction's operands and the sizes of their letters.
 type stack struct {
 	*call
 	sizes  map[string]int
@@ -127,7 +127,7 @@ func (x *stack) matrix(operand int, at map[string]int) num.Array {
 	return a.Matrix(i)
 }
 
-// cut returns a part of a matrix; rows and columns are exchanged if it is transposed.
+// cut returns a part of a matrix; if transposed, rows and columns are swapped.
 func cut(a num.Array, rows, cols span, transposed bool) num.Array {
 	if transposed {
 		rows, cols = cols, rows
@@ -139,7 +139,7 @@ func cut(a num.Array, rows, cols span, transposed bool) num.Array {
 	return a
 }
 
-// contractionTerms returns a function that gives the terms of an element of the result.
+// contractionTerms returns a function that returns the terms of an element of the result.
 func (k *call) contractionTerms() (func(r, c int) products, error) {
 	parts, err := k.parts()
 	if err != nil {
@@ -189,7 +189,7 @@ func line(a num.Array, i int, isRow bool) []float64 {
 	return values
 }
 
-// encloseContraction fills out, the elements of a contraction.
+// encloseContraction encloses the elements of a contraction in out.
 func (k *call) encloseContraction(out []ball.Ball) error {
 	parts, err := k.parts()
 	if err != nil {
@@ -239,8 +239,7 @@ func lines(a num.Array, areRows bool) [][]float64 {
 		}
 		return z
 	}
-	// Rows are read eight at a time: what is written to a column is then one line of
-	// the cache.
+	// Rows are read eight at a time, so that writes to a column fill a cache line.
 	const block = 8
 	z, rows := matrix(a.Cols, a.Rows), matrix(block, a.Cols)
 	for first := 0; first < a.Rows; first += block {

@@ -9,23 +9,23 @@ import (
 	"tokitai/num/exact"
 )
 
-// State says how a rounding came about.
+// State says how a rounding was determined.
 type State uint8
 
 const (
-	ByFloat64 State = iota // the float64 ball leaves one answer
-	ByBig                  // a ball of more digits does, or exact summation
-	Undecided              // even that straddles a boundary between two answers
-	Unknown                // the ball carries no information
+	ByFloat64 State = iota // by the float64 ball
+	ByBig                  // by a ball of higher precision, or by exact summation
+	Undecided              // even that contains a boundary between two values
+	Unknown                // the ball is unknown
 )
 
 func (s State) String() string {
 	return [...]string{"by float64", "by more digits", "undecided", "unknown"}[s]
 }
 
-// Rounding is the correctly rounded value of every element of an output, row after
-// row. Bits are meaningful where State is ByFloat64 or ByBig; a zero whose sign the
-// ball does not tell is +0.
+// Rounding holds the correctly rounded value of every element of an output, row by
+// row. Bits are valid if State is ByFloat64 or ByBig; a zero whose sign the ball does
+// not determine is +0.
 type Rounding struct {
 	Bits  []uint32
 	State []State
@@ -36,9 +36,9 @@ type Rounding struct {
 // off all boundaries stays undecided with a probability of about 2^-150.
 const bigPrec = 200
 
-// Decide rounds an output, by position of its operand, once to the format in which it
-// is stored, as far as float64 tells: an element that float64 leaves open is
-// Undecided. Of mode Rounded it tells where a single stored value is admitted.
+// Decide rounds an output, given by the position of its operand, once to its storage
+// format, using only the float64 enclosures: an element that these leave open is
+// Undecided. In mode Rounded it shows where only one stored value is admitted.
 func (r *Result) Decide(operand int) *Rounding {
 	a := r.call.operands[operand]
 	n := a.Rows * a.Cols
@@ -56,8 +56,8 @@ func (r *Result) Decide(operand int) *Rounding {
 	return z
 }
 
-// Round is Decide, but elements that float64 leaves open are evaluated again with more
-// digits, together with what they depend on and nothing else.
+// Round is like Decide, but evaluates elements that float64 leaves open again with more
+// precision, together with only what they depend on.
 func (r *Result) Round(operand int) (*Rounding, error) {
 	k := r.call
 	if k.Mode != Exact {
@@ -94,7 +94,7 @@ func (r *Result) Round(operand int) (*Rounding, error) {
 	})
 }
 
-// roundSums rounds sums of products, which are never left open.
+// roundSums rounds sums of products, which are always decided.
 func (k *call) roundSums(z *Rounding, open *places) error {
 	terms, err := k.termsOf()
 	if err != nil {
@@ -112,7 +112,7 @@ func (k *call) roundSums(z *Rounding, open *places) error {
 	return nil
 }
 
-// decide takes the stored values of both ends of an enclosure.
+// decide returns the stored value if both ends of an enclosure round to the same one.
 func decide(d num.DType, lo, hi uint32) (bits uint32, isDecided bool) {
 	if num.Index(d, lo) == 0 && num.Index(d, hi) == 0 && lo != hi {
 		lo, hi = 0, 0

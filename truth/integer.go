@@ -9,8 +9,8 @@ import (
 	"tokitai/num/ball"
 )
 
-// set is the int32 values that a node may have: one, unless it hangs on a comparison
-// of real numbers that is too close to call.
+// set holds the int32 values that a node may have: one, unless it depends on a
+// comparison of real numbers that is too close to decide.
 type set struct {
 	one int32
 	all []int32 // ascending, if there are several
@@ -18,7 +18,7 @@ type set struct {
 
 func only(v int32) set { return set{one: v} }
 
-// setOf is the set of ascending values, of which there is at least one.
+// setOf returns the set of the given values, which are ascending and not empty.
 func setOf(values []int32) set {
 	if len(values) == 1 {
 		return only(values[0])
@@ -102,7 +102,7 @@ func isInside(s set, cols int) ball.Truth {
 	return ball.No
 }
 
-// word is the only value of a set, for random bits.
+// word returns the only value of a set, for random bits.
 func (e *evaluator[T]) word(s set) uint32 {
 	if !s.isOne() {
 		e.fail("random bits hang on a comparison of real numbers that is too close to call")
@@ -126,8 +126,8 @@ func (e *evaluator[T]) element(x []T, index set) T {
 	return v
 }
 
-// storeRandomly rounds to a storage format by random words; where there are several
-// for one value, it may be rounded by any.
+// storeRandomly rounds to a storage format by random words; a value with several
+// possible words may be rounded by any of them.
 func (e *evaluator[T]) storeRandomly(xs []T, d num.DType, words []set) {
 	unrounded := slices.Clone(xs)
 	first := make([]int32, len(words))
@@ -148,10 +148,10 @@ func (e *evaluator[T]) storeRandomly(xs []T, d num.DType, words []set) {
 	}
 }
 
-// best are the columns in which the largest value of a row may be, or the smallest:
-// all those whose enclosures overlap the best one's. A column is out if an earlier one
-// holds at least as much for sure, or a later one more. What no enclosure knows may be
-// NaN, which wins, unless it is certain what it is.
+// best returns the columns in which the maximum (or minimum) of a row may be: all those
+// whose enclosures overlap the best one's. A column is excluded if an earlier one
+// certainly holds at least as much, or a later one more. An unknown value may be NaN,
+// which wins, unless it is certain what it is.
 func (e *evaluator[T]) best(n *def.Node) set {
 	x, sign := e.values[n.Args[0].ID].x, 1
 	if n.Op == def.OpRowArgMin {
@@ -196,8 +196,7 @@ func (e *evaluator[T]) best(n *def.Node) set {
 	return setOf(all)
 }
 
-// mayBeLargest are those of the columns, ascending, that may hold the first of the
-// largest values.
+// mayBeLargest returns the columns, ascending, that may hold the first maximum.
 func mayBeLargest[T ball.Number[T]](x []T, columns []int32) []int32 {
 	last := len(columns) - 1
 	later := make([]T, len(columns)) // the largest of those after each
@@ -222,8 +221,8 @@ func mayBeLargest[T ball.Number[T]](x []T, columns []int32) []int32 {
 	return may
 }
 
-// certainty finds out which of a row's values are certainly NaN or an infinity, of
-// which an enclosure says nothing, however execution rounds.
+// certainty finds the values of a row that are certainly NaN or infinite, however
+// execution rounds. Enclosures cannot tell.
 type certainty[T ball.Number[T]] struct {
 	e    *evaluator[T]
 	seen map[certainKey]float64
@@ -231,7 +230,7 @@ type certainty[T ball.Number[T]] struct {
 
 type certainKey struct{ node, column int }
 
-// of is what a value certainly is: NaN, an infinity, or 0 for anything else.
+// of returns NaN or an infinity if a value certainly is that, else 0.
 func (c certainty[T]) of(n *def.Node, j int) float64 {
 	if n.Extent&def.PerColumn == 0 {
 		j = 0

@@ -17,8 +17,8 @@ const (
 	tiny = 0x1p-150
 )
 
-// storageError is the same model for rounding to d and back, and the largest finite
-// value: relative error, absolute error. Binary32 needs no rounding.
+// storageError returns the relative and the absolute error of the same model for rounding
+// to d and back, and the largest finite value. Binary32 needs no rounding.
 func storageError(d num.DType) (u, eta, limit float64) {
 	if d == num.F32 {
 		return 0, 0, math.MaxFloat32
@@ -37,27 +37,29 @@ func gamma(n int) float64 {
 	return x / (1 - x) * (1 + 0x1p-50)
 }
 
-// rounding is what execution makes of exact results, some values at a time. There are
-// three: nothing at all (mode Exact), any binary32 arithmetic within the model above
-// (mode Rounded), and arithmetic that is correctly rounded (Options.IsIEEE).
+// rounding applies the rounding of execution to exact results, several values at a
+// time. There are three: none (mode Exact), any binary32 arithmetic within the model
+// above (mode Rounded), and correctly rounded arithmetic (Options.IsIEEE).
 type rounding[T any] interface {
 	// step rounds elementary operations, with errors u and eta in the model.
 	step(xs []T, u, eta float64)
-	// scale rounds scale nodes: twice, where a result is subnormal.
+	// scale rounds scale nodes: twice if a result is subnormal.
 	scale(xs []T)
-	// function is any computation with errors u and eta in the model. It may cross zero.
+	// function rounds any computation with errors u and eta in the model. Its result may
+	// cross zero.
 	function(xs []T, u, eta float64)
 	// store rounds to a storage format and back.
 	store(xs []T, d num.DType)
-	// storeRandomly rounds to a storage format, up or down as the random words say.
+	// storeRandomly rounds to a storage format, up or down by random words.
 	storeRandomly(xs []T, d num.DType, words []int32)
-	// sum adds up terms in a shape.
+	// sum adds terms in a shape.
 	sum(terms []T, s shape) T
-	// adder makes n sums of a shape, each of which takes width terms of a row.
+	// adder returns n sums of a shape, each of which takes width terms of a row.
 	adder(n, width int, s shape) adder[T]
 }
 
-// roundingOf is nearest for intervals, which exist for nothing else.
+// roundingOf returns the rounding of a mode; for intervals, which have no other use, it
+// is nearest.
 func roundingOf[T ball.Number[T]](m Mode, zero T) rounding[T] {
 	if m == Exact {
 		return exactly[T]{zero}
@@ -102,7 +104,7 @@ func (r widened[T]) storeRandomly(xs []T, d num.DType, _ []int32) {
 }
 
 // within adds the error of a rounding. A zero rounds to itself, no rounding crosses
-// zero, and what may exceed the limit may have become an infinity.
+// zero, and a value that may exceed the limit may become infinite.
 func (r widened[T]) within(xs []T, u, eta, limit float64) {
 	if u == 0 && eta == 0 {
 		return
@@ -137,12 +139,11 @@ func (r widened[T]) adder(n, width int, s shape) adder[T] {
 	return z
 }
 
-// nearest rounds the ends of intervals as binary32 rounds results: to nearest, which
-// does not decrease, so that all results of a step lie between its results at the
-// ends, and nothing is added. A function, or a sum in an order that is left open, is
-// widened by its error; its result is a binary32 too, so the interval ends at the
-// first and the last of these. So is scale, whose two roundings show among the
-// subnormals alone.
+// nearest rounds the ends of intervals as binary32 rounds results. Rounding to nearest
+// is monotonic, so all results of a step lie between its results at the ends, and no
+// error is added. A function, or a sum in an undeclared order, is widened by its error;
+// its result is a binary32 too, so the interval shrinks to the first and the last of
+// these. The same holds for scale, whose two roundings matter only for subnormals.
 type nearest struct{}
 
 func (nearest) step(xs []ball.Interval, _, _ float64) {
@@ -163,12 +164,12 @@ func (nearest) store(xs []ball.Interval, d num.DType) {
 	ends(xs, func(x float32, _ int) float32 { return num.Round(d, x) })
 }
 
-// storeRandomly: for one random word a larger number does not round to a smaller one.
+// storeRandomly rounds the ends: for a given word, stochastic rounding is monotonic.
 func (nearest) storeRandomly(xs []ball.Interval, d num.DType, words []int32) {
 	ends(xs, func(x float32, j int) float32 { return num.StochasticRound(d, x, uint32(at(words, j))) })
 }
 
-// ends applies a function that does not decrease.
+// ends applies a monotonic function to both ends.
 func ends(xs []ball.Interval, f func(x float32, j int) float32) {
 	for j, x := range xs {
 		lo := x.FromFloat64(float64(f(float32(x.Lo), j)))
@@ -176,7 +177,7 @@ func ends(xs []ball.Interval, f func(x float32, j int) float32) {
 	}
 }
 
-// sum in a fixed shape is a number of steps.
+// sum adds the terms; in a fixed shape each addition is a step.
 func (nearest) sum(terms []ball.Interval, s shape) ball.Interval {
 	if s.isFixed() {
 		return fold(s, terms, func(a, b ball.Interval) ball.Interval { return a.Add(b).Nearest() })

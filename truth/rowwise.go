@@ -11,7 +11,7 @@ import (
 	"tokitai/num/ball"
 )
 
-// vector is the values of a node: one for each column of interest, or a single one.
+// vector holds the values of a node: one per evaluated column, or a single one.
 type vector[T any] struct {
 	x     []T          // floats
 	i     []set        // int32
@@ -32,14 +32,15 @@ type evaluator[T ball.Number[T]] struct {
 	err        error
 }
 
-// places are elements of one output: columns by row. Nil means all of all outputs.
+// places are elements of one output: columns by row. Nil means all elements of all
+// outputs.
 type places struct {
 	operand int
 	columns map[int][]int
 }
 
-// sweep evaluates a rowwise definition, row after row, and hands out each element
-// that is asked for, floats and int32. zero only tells the kind of number.
+// sweep evaluates a rowwise definition row by row and calls yield or yieldInt for each
+// wanted element. zero determines the kind of number.
 func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T), yieldInt func(operand, row, col int, v set)) error {
 	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Mode, zero)}
 	if err := e.size(); err != nil {
@@ -95,7 +96,7 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 
 func isPerRow(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
 
-// size finds R and C, and checks that every operand agrees.
+// size sets R and C, and returns an error if the operands disagree.
 func (e *evaluator[T]) size() error {
 	for i, o := range e.d.Operands {
 		if o.Extent == def.PerElement {
@@ -118,7 +119,7 @@ func (e *evaluator[T]) size() error {
 	return nil
 }
 
-// mark finds the nodes that the outputs need.
+// mark marks the nodes that the outputs need.
 func (e *evaluator[T]) mark(outputs []def.Output) {
 	nodes := e.d.Math.Nodes
 	e.isNeeded = make([]bool, len(nodes))
@@ -132,7 +133,7 @@ func (e *evaluator[T]) mark(outputs []def.Output) {
 	}
 }
 
-// needsRows reports whether a needed node takes whole rows.
+// needsRows reports whether a needed node depends on whole rows.
 func (e *evaluator[T]) needsRows() bool {
 	return slices.ContainsFunc(e.d.Math.Nodes, func(n *def.Node) bool {
 		return e.isNeeded[n.ID] && (n.Op.IsRowReduction() || n.Op == def.OpTotalSum)
@@ -146,8 +147,8 @@ func (e *evaluator[T]) rowsFor(outputs []def.Output, at *places) []int {
 	return upTo(e.rows)
 }
 
-// columnsFor are the columns that the places in a row need: all of them if a row
-// reduction is on the way.
+// columnsFor returns the columns that the places in a row need: all of them if there is a
+// row reduction.
 func (e *evaluator[T]) columnsFor(outputs []def.Output, at *places, row int) []int {
 	isWhole := at == nil || outputs[0].Value.Extent&def.PerColumn == 0
 	if isWhole || e.needsRows() {
@@ -164,7 +165,8 @@ func upTo(n int) []int {
 	return s
 }
 
-// begin makes room for the columns, and evaluates what is the same in all rows.
+// begin allocates values for the columns and evaluates the nodes that are the same in all
+// rows.
 func (e *evaluator[T]) begin(columns []int) {
 	e.columns = columns
 	e.values = make([]vector[T], len(e.d.Math.Nodes))
@@ -204,8 +206,8 @@ func (e *evaluator[T]) each(which func(*def.Node) bool) {
 	}
 }
 
-// evaluate computes a node for the current row: the real operation, then, in mode
-// Rounded, what its rounding may add.
+// evaluate computes a node for the current row: the real operation and, in mode Rounded,
+// the error of its rounding.
 func (e *evaluator[T]) evaluate(n *def.Node) {
 	out := e.values[n.ID]
 	x := func(k int) []T { return e.values[n.Args[k].ID].x }
@@ -343,7 +345,7 @@ func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
 	}
 }
 
-// constant is the real number, or in mode Rounded the binary32 that is executed.
+// constant returns the real number, or in mode Rounded the binary32 that is executed.
 // def.Real.Big is off by at most one unit in the last of its bits.
 func (e *evaluator[T]) constant(r *def.Real) T {
 	const prec = 800
@@ -354,7 +356,7 @@ func (e *evaluator[T]) constant(r *def.Real) T {
 	return e.zero.FromRat(rat).Widen(math.Ldexp(1, 1-prec), 0)
 }
 
-// size32 is a number of rows or columns, which execution rounds to binary32.
+// size32 returns a number of rows or columns, rounded to binary32 in mode Rounded.
 func (e *evaluator[T]) size32(n int) T {
 	if e.Mode == Rounded {
 		return e.zero.FromFloat64(float64(float32(n)))
@@ -362,7 +364,7 @@ func (e *evaluator[T]) size32(n int) T {
 	return e.zero.FromFloat64(float64(n))
 }
 
-// storage is the format that a rounding node names.
+// storage returns the format that a rounding node names.
 func (e *evaluator[T]) storage(s def.Storage) num.DType {
 	if s.Of != "" {
 		return e.operands[e.d.Operand(s.Of)].DType
@@ -370,8 +372,8 @@ func (e *evaluator[T]) storage(s def.Storage) num.DType {
 	return s.Fixed
 }
 
-// restrict takes back what is not known in mode Rounded: results of arguments that may
-// lie outside a domain.
+// restrict makes results unknown in mode Rounded if their arguments may be outside the
+// domain.
 func (e *evaluator[T]) restrict(out, x []T, d def.Domain) {
 	if e.Mode == Exact {
 		return
@@ -385,7 +387,7 @@ func (e *evaluator[T]) restrict(out, x []T, d def.Domain) {
 
 func (e *evaluator[T]) unknown() T { return e.zero.FromFloat64(math.NaN()) }
 
-// multiply knows that a value times itself is a square, at least zero.
+// multiply computes products; a value times itself is a square, which is at least zero.
 func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	a, b := e.values[n.Args[0].ID].x, e.values[n.Args[1].ID].x
 	switch {
@@ -398,10 +400,10 @@ func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	}
 }
 
-// call1 is a function by its mathematics. Its error, that of the definition or of
-// Options.FunctionULP if larger, is in units in the last place of the true value,
-// 2·unit of it at most, or 2^-149 among the subnormals; it holds for arguments in the
-// domain. It may cross zero.
+// call1 evaluates a function by its mathematics. Its error, that of the definition or
+// Options.FunctionULP if larger, is in units in the last place of the true value: at most
+// 2·unit of it, or 2^-149 for subnormals. It holds for arguments in the domain. The result
+// may cross zero.
 func (e *evaluator[T]) call1(out, x []T, f *def.Function) {
 	mathematics := functionOf[T](f.Math)
 	if mathematics == nil {
@@ -452,7 +454,7 @@ func functionOf[T ball.Number[T]](m def.Math) func(T) T {
 	return nil
 }
 
-// choose takes the hull of both branches where the comparison is open.
+// choose selects a branch, or the hull of both if the comparison is undecided.
 func (e *evaluator[T]) choose(out vector[T], cond []ball.Truth, a, b vector[T], n *def.Node) {
 	for j := range max(len(out.x), len(out.i)) {
 		c := at(cond, j)
@@ -487,7 +489,7 @@ func comparison[T ball.Number[T]](op def.Op) func(a, b T) ball.Truth {
 	}
 }
 
-// compareSelf is a comparison of a value with itself, which tells numbers from NaN.
+// compareSelf compares a value with itself, which distinguishes numbers from NaN.
 func compareSelf(op def.Op, isNumber bool) ball.Truth {
 	if !isNumber {
 		return ball.Maybe
@@ -502,13 +504,13 @@ func truth(claim bool) ball.Truth {
 	return ball.No
 }
 
-// rint does not decrease, so the ends of the ball tell.
+// rint rounds to integers; it is monotonic, so the ends of the ball suffice.
 func rint[T ball.Number[T]](x T) T {
 	lo, hi := x.Bounds()
 	return x.FromFloat64(math.RoundToEven(lo)).Hull(x.FromFloat64(math.RoundToEven(hi)))
 }
 
-// scale is x·2^n for n rounded and clamped as the node says; for fixed x it is
+// scale returns x·2^n for n rounded and clamped as the node says; for fixed x it is
 // monotonic in n.
 func scale[T ball.Number[T]](x, n T) T {
 	if !n.Known() {
@@ -523,7 +525,7 @@ func scale[T ball.Number[T]](x, n T) T {
 	return x.Scale2(a).Hull(x.Scale2(b))
 }
 
-// at is the value for place j, of a vector or of a single value.
+// at returns the value for place j, of a vector or of a single value.
 func at[T any](v []T, j int) T { return v[j&mask(v)] }
 
 func mask[T any](v []T) int {

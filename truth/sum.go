@@ -9,8 +9,8 @@ import (
 	"tokitai/num/ball"
 )
 
-// shape is how the terms of a sum are added up: in an order, or as the definition adds
-// up a whole tensor.
+// shape says how the terms of a sum are added: in an order, or as the definition sums a
+// whole tensor.
 type shape struct {
 	n        int
 	order    def.Order
@@ -20,7 +20,7 @@ type shape struct {
 // flat stands for the lanes of a sum over a whole tensor.
 const flat = 0
 
-// shape is that of a sum of n terms: in Options.Order, or else in the definition's own
+// shape returns the shape of a sum of n terms: Options.Order, or else the definition's own
 // number of lanes.
 func (k *call) shape(n, lanes int) shape {
 	switch {
@@ -32,7 +32,7 @@ func (k *call) shape(n, lanes int) shape {
 	return shape{n: n, order: laneOrder(lanes)}
 }
 
-// isFixed reports whether the shape says which terms meet.
+// isFixed reports whether the shape determines every addition.
 func (s shape) isFixed() bool { return s.isOfRows || s.order.IsDeclared() }
 
 func (s shape) height() int {
@@ -49,11 +49,11 @@ func (s shape) factor() float64 {
 	return min(gamma(s.height()), float64(max(s.n-1, 0))*unit)
 }
 
-// laneOrder is the definition's own order of a row.
+// laneOrder returns the definition's own order of a row.
 func laneOrder(lanes int) def.Order { return def.Order{Kind: def.Lanes, Width: lanes} }
 
-// totalHeight is how many additions that round a term of a sum over a whole tensor
-// passes, at most.
+// totalHeight returns the largest number of rounding additions that a term of a sum over
+// a whole tensor passes through.
 func totalHeight(n int) int {
 	h := 0
 	for n > 1 {
@@ -69,7 +69,7 @@ func totalHeight(n int) int {
 	return h
 }
 
-// fold adds up terms in a fixed shape.
+// fold adds terms in a fixed shape.
 func fold[T any](s shape, terms []T, add func(a, b T) T) T {
 	if !s.isOfRows {
 		return def.Fold(s.order, terms, add)
@@ -84,8 +84,8 @@ func fold[T any](s shape, terms []T, add func(a, b T) T) T {
 	return def.Fold(def.Sequential, terms, add)
 }
 
-// adder is a number of sums side by side, to which rows of terms are added: of a row,
-// all terms go to one sum, or one to each.
+// adder computes several sums at once. The terms of a row all go to one sum, or one to
+// each.
 type adder[T any] interface {
 	add(row []T)
 	total(out []T)
@@ -111,8 +111,8 @@ func (c *collector[T]) total(out []T) {
 	}
 }
 
-// runningSum adds up exactly, and adds the error of rounding at the end. The terms wait
-// in blocks, because a ball adds many at a time more tightly.
+// runningSum adds exactly, and adds the rounding error at the end. It collects the terms
+// in blocks, because Ball.Sum of many terms is tighter.
 type runningSum[T ball.Number[T]] struct {
 	sums    []T
 	pending []T // block terms of the first sum, then of the second, …
@@ -161,10 +161,10 @@ func (s *runningSum[T]) total(out []T) {
 	}
 }
 
-// size is how large terms are.
+// size holds the magnitudes of terms.
 type size struct {
 	n     int
-	abs   float64 // Σ of the largest magnitudes, as float64 adds them up
+	abs   float64 // Σ of the largest magnitudes, in float64
 	least float64 // the lowest of 0 and all terms
 }
 

@@ -11,9 +11,9 @@ import (
 	"tokitai/num/exact"
 )
 
-// Contractions, gathers and scatter-adds are one thing over the real numbers: every
-// element is init + Σ a[k]·b[k] of stored values. They differ in the order in which
-// binary32 adds that up.
+// Contractions, gathers and scatter-adds are the same over the real numbers: every
+// element is init + Σ a[k]·b[k] of stored values. They differ in the order of the
+// binary32 additions.
 
 // products are the terms of one element.
 type products struct {
@@ -21,8 +21,8 @@ type products struct {
 	init float64
 }
 
-// termsOf returns a function that gives the terms of an element; what it returns
-// holds until the next call.
+// termsOf returns a function that returns the terms of an element, which are valid until
+// its next call.
 func (k *call) termsOf() (func(r, c int) products, error) {
 	switch k.d.Kind {
 	case def.KindContraction:
@@ -35,7 +35,7 @@ func (k *call) termsOf() (func(r, c int) products, error) {
 	return nil, fmt.Errorf("%s: no mathematics for kind %s", k.d.Name, k.d.Kind)
 }
 
-// encloseSums fills out, the elements of the one result.
+// encloseSums encloses the elements of the one result in out.
 func (k *call) encloseSums(out []ball.Ball) error {
 	if k.d.Kind == def.KindContraction {
 		return k.encloseContraction(out)
@@ -57,7 +57,7 @@ func (k *call) encloseSums(out []ball.Ball) error {
 	return nil
 }
 
-// encloseSum is the exact sum, or in mode Rounded what binary32 makes of it.
+// encloseSum encloses the exact sum, or in mode Rounded every binary32 result of it.
 func (k *call) encloseSum(p products, z exact.Product) ball.Ball {
 	v := z.Ball()
 	if k.Mode == Rounded && v.Known() {
@@ -66,7 +66,7 @@ func (k *call) encloseSum(p products, z exact.Product) ball.Ball {
 	return v
 }
 
-// gatherTerms copies: no term at all, or none but the value.
+// gatherTerms returns the terms of a gather: none, or only the copied value.
 func (k *call) gatherTerms() (func(r, c int) products, error) {
 	index, table, out := k.operands[0], k.operands[1], k.operands[2]
 	if index.Rows != out.Rows || out.Cols != table.Cols {
@@ -111,8 +111,8 @@ func (k *call) scatterTerms() (func(r, c int) products, error) {
 	}, nil
 }
 
-// sumError bounds what binary32 may add to the exact sum, in Options.Order or in the
-// definition's own, +Inf if it may overflow. abs is |init| + Σ|a·b| or more.
+// sumError bounds the error of the binary32 sum, in Options.Order or in the definition's
+// own order; +Inf if it may overflow. abs is at least |init| + Σ|a·b|.
 func (k *call) sumError(p products, abs float64) float64 {
 	switch {
 	case k.d.Kind == def.KindGather:
@@ -127,7 +127,7 @@ func (k *call) sumError(p products, abs float64) float64 {
 	return modelError(p, k.operands[0].DType, k.Model, abs, k.d.Accumulate)
 }
 
-// modelError bounds what the sum of a model loses.
+// modelError bounds the error of a sum in a model.
 func modelError(p products, d num.DType, m def.Model, abs float64, accumulates bool) float64 {
 	switch {
 	case len(p.a) == 0:
@@ -140,7 +140,7 @@ func modelError(p products, d num.DType, m def.Model, abs float64, accumulates b
 	return chainError(p, d != num.F32, abs)
 }
 
-// panelsError bounds what panels and the tree over them lose. Panel i is off by e_i, the
+// panelsError bounds the error of panels and the tree over them. Panel i is off by e_i, the
 // error of its own sum. Its computed sum s_i, |s_i| <= a_i + e_i with a_i the sum of its
 // products' magnitudes, then passes the additions of the tree, and one more to the old
 // result c, h in all, and ends up as (1+δ)^h of itself. Additions do not underflow. So the
@@ -168,8 +168,8 @@ func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates 
 	return (errors + float64(g*(abs+errors))) * (1 + 0x1p-50)
 }
 
-// orderError bounds what a sum of K products may lose in Options.Order. Also a
-// scatter-add of f16 is then added up in binary32.
+// orderError bounds the error of a sum of K products in Options.Order. A scatter-add of
+// f16 is then added in binary32 too.
 //
 // A term that passes r roundings one after the other ends up as (1+δ)^r of itself, so
 // all together are off by gamma(r)·Σ|a·b| at most. Of r the order has the additions.
@@ -229,7 +229,7 @@ func scatterError(n int, accumulates bool, abs float64) float64 {
 	return abs * g
 }
 
-// chainError is a running bound for acc = fma(a[k], b[k], acc), k ascending. With s_k
+// chainError returns a running bound for acc = fma(a[k], b[k], acc), k ascending. With s_k
 // the exact partial sum and E_k the error of the computed one,
 //
 //	E_k <= E_(k-1) + u·|s_k + (error of the one before)| + η
@@ -260,7 +260,7 @@ func chainError(p products, isNarrow bool, abs float64) float64 {
 	return e
 }
 
-// mmaError is a running bound for steps of L products on a tensor core (num.MMA). A
+// mmaError returns a running bound for steps of L products on a tensor core (num.MMA). A
 // step aligns all terms at the largest exponent, that is, below the magnitude m of the
 // largest term: each of the others loses less than 2^-F·m. Then the sum loses less
 // than 2^-23 of itself, or 2^-149. A subnormal counts with the smallest normal

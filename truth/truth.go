@@ -1,33 +1,33 @@
-// Package truth encloses what a definition means over the real numbers: for every
-// element of every output a ball that contains the exact result. It says how good
-// an answer is, where package reference says what the answer is.
+// Package truth encloses the result of a definition over the real numbers: for every
+// element of every output it returns a ball that contains the exact result. It tells
+// how good an answer is; package reference computes the answer.
 //
-// One evaluator has two modes. [Exact] takes every node as the real operation: no
-// rounding, constants as the real numbers that they stand for, functions by their
-// mathematics. [Rounded] encloses what binary32 arithmetic may give, however each
-// single operation rounds: every node is widened by what its rounding can do, a
-// function by its proven error, a sum by the height of its fixed shape. The distance
-// between the two is the radius in the promise that stands in the documents:
+// The evaluator has two modes. [Exact] evaluates every node as the real operation: no
+// rounding, constants as real numbers, functions by their mathematics. [Rounded]
+// encloses every possible result of binary32 arithmetic, however each operation rounds:
+// every node is widened by the error of its rounding, a function by its proven error, a
+// sum by the height of its fixed shape. The distance between the two is the radius in
+// the promise of the documents:
 //
 //	|y - truth| <= ulp(y)/2 + radius
 //
-// Mode Rounded also tells what a computation may give that does not promise the
-// definition's bits: sums in another order, functions with another error
-// (Options.Order, Options.FunctionULP). Options.IsIEEE narrows the sets down to what
-// correctly rounded operations can give.
+// Mode Rounded also encloses computations that do not promise the definition's bits:
+// sums in another order, functions with another error (Options.Order,
+// Options.FunctionULP). Options.IsIEEE narrows the sets to the results of correctly
+// rounded operations.
 //
-// Inputs are what is stored, exactly. A NaN or an infinity carries no information,
-// neither does anything computed from it, and the result says so (ball.Ball.Known);
-// the same holds in mode Rounded where a step may overflow, leave the domain of a
-// function, or take the root of something below zero. Zeros have no sign here.
+// Inputs are the stored values, exactly. NaN, infinities and everything computed from
+// them are unknown (ball.Ball.Known). In mode Rounded so is a result whose computation
+// may overflow, leave the domain of a function, or take the root of a negative number.
+// Zeros have no sign here.
 //
-// An int32 that hangs on comparisons of real numbers, as the column of a row's maximum
-// does, is a set of values where these are too close to call (integer.go).
+// An int32 that depends on comparisons of real numbers, such as the column of a row's
+// maximum, is a set of values if these are too close to decide (integer.go).
 //
-// The package shares no code with what executes definitions. Read rounding.go for
-// the model of a rounding, rowwise.go for the evaluator, sum.go for its sums, table.go
-// and contraction.go for the other kinds of definition, decide.go for rounding an
-// enclosure to a storage format, variance.go for how far rounding leads on average.
+// The package shares no code with what executes definitions. Start with Enclose.
+// rounding.go has the model of a rounding, rowwise.go the evaluator, sum.go its sums,
+// table.go and contraction.go the other kinds of definitions, decide.go the rounding of
+// an enclosure to a storage format, variance.go the variance of rounding errors.
 package truth
 
 import (
@@ -40,7 +40,7 @@ import (
 	"tokitai/num/ball"
 )
 
-// Mode is what an enclosure is of.
+// Mode selects what is enclosed.
 type Mode uint8
 
 const (
@@ -50,12 +50,12 @@ const (
 
 func (m Mode) String() string { return [...]string{"exact", "rounded"}[m] }
 
-// Options are what an evaluation takes besides the operands.
+// Options configures an evaluation.
 type Options struct {
 	Params []float64 // in the order of Definition.Params
 	Mode   Mode
 
-	// Context ends an evaluation early, with its error. It is looked at before every row;
+	// Context ends an evaluation early, with its error. It is checked before every row;
 	// nil never ends.
 	Context context.Context
 
@@ -63,8 +63,8 @@ type Options struct {
 
 	Model def.Model // contractions
 
-	// Order is how every sum is added up, of contractions those whose Model is the
-	// chain; nil is the definition's own way.
+	// Order is the order of every sum, and of contractions whose Model is the chain; nil
+	// is the definition's own order.
 	Order *def.Order
 
 	// FunctionULP is the worst error of functions, in ulps of binary32 from the true
@@ -85,14 +85,14 @@ type Result struct {
 	sets       map[int][]set           // of outputs that hold int32
 }
 
-// call is a definition with what it is evaluated on.
+// call is a definition with its operands and options.
 type call struct {
 	d        *def.Definition
 	operands []num.Array
 	Options
 }
 
-// ended is the context's error.
+// ended returns the context's error.
 func (k *call) ended() error {
 	if k.Context == nil {
 		return nil
@@ -100,9 +100,9 @@ func (k *call) ended() error {
 	return k.Context.Err()
 }
 
-// Enclose evaluates d on its operands, in the order of Definition.Operands. Nothing
-// is written: of a pure output only format and size matter. Inputs must not change
-// as long as the result is in use.
+// Enclose evaluates d on its operands, in the order of Definition.Operands. It writes
+// nothing: of a pure output only format and size matter. Inputs must not change while
+// the result is in use.
 func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error) {
 	if len(operands) != len(d.Operands) {
 		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
@@ -145,7 +145,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 	return r, nil
 }
 
-// room has a place for every element of every output that holds floats.
+// room allocates a value for every element of every float output.
 func room[T any](k *call) map[int][]T {
 	m := map[int][]T{}
 	for i, operand := range k.d.Operands {
@@ -160,8 +160,8 @@ func put[T any](k *call, to map[int][]T) func(operand, row, col int, v T) {
 	return func(operand, row, col int, v T) { to[operand][row*k.operands[operand].Cols+col] = v }
 }
 
-// At is the enclosure of one element of an output, by position of its operand. Of an
-// int32 it is the hull of the values that it may have.
+// At returns the enclosure of one element of an output, given by the position of its
+// operand. For an int32 it is the hull of its possible values.
 func (r *Result) At(operand, row, col int) ball.Ball {
 	i := row*r.call.operands[operand].Cols + col
 	if sets := r.sets[operand]; sets != nil {
@@ -174,14 +174,14 @@ func (r *Result) At(operand, row, col int) ball.Ball {
 	return r.enclosures[operand][i]
 }
 
-// Between returns the two stored values, equal or not, between which every number
-// of an element's enclosure rounds.
+// Between returns the stored values that the ends of an element's enclosure round to.
+// Every number in the enclosure rounds to a value between them.
 func (r *Result) Between(operand, row, col int) (lo, hi uint32) {
 	return r.between(operand, row*r.call.operands[operand].Cols+col)
 }
 
-// Admits reports whether a stored value is one that an element may have: in mode
-// Rounded, what an honest computation may give. NaN is none.
+// Admits reports whether an element may have a stored value: in mode Rounded, whether
+// an honest computation may give it. NaN is never admitted.
 func (r *Result) Admits(operand, row, col int, bits uint32) bool {
 	i, dtype := row*r.call.operands[operand].Cols+col, r.call.operands[operand].DType
 	if sets := r.sets[operand]; sets != nil {
@@ -202,7 +202,7 @@ func (r *Result) Count(operand, row, col int) int64 {
 	return num.Distance(r.call.operands[operand].DType, lo, hi) + 1
 }
 
-// Ints returns the values that an element of an int32 output may have, ascending.
+// Ints returns the possible values of an element of an int32 output, ascending.
 func (r *Result) Ints(operand, row, col int) []int32 {
 	return r.sets[operand][row*r.call.operands[operand].Cols+col].values()
 }
@@ -234,8 +234,8 @@ func between[T ball.Number[T]](d num.DType, v T) (lo, hi uint32) {
 	return num.NarrowF64(d, l), num.NarrowF64(d, h)
 }
 
-// Radius bounds |v - t| for every v in a ball of mode Rounded and every t in the
-// ball of the same element in mode Exact: +Inf where either is unknown.
+// Radius bounds |v - t| for every v in a ball of mode Rounded and every t in the ball of
+// the same element in mode Exact; +Inf if either is unknown.
 func Radius(rounded, exact ball.Ball) float64 {
 	if !rounded.Known() || !exact.Known() {
 		return math.Inf(1)

@@ -52,7 +52,7 @@ type expression struct {
 	late      bool // this step computes on values that are known after the last row
 }
 
-// oneIn is true once in n times.
+// oneIn returns true once in n times.
 func (e *expression) oneIn(n int) bool { return e.g.Below(n) == 0 }
 
 func (e *expression) add(v def.Value) { e.values = append(e.values, v) }
@@ -95,7 +95,7 @@ func (e *expression) leaves() {
 	e.stores = append(e.stores, firstOutput)
 }
 
-// rule is a random rule for an operand's storage; x0 is always there to be like.
+// rule returns a random rule for an operand's storage; x0 is always there to be like.
 func (e *expression) rule(hasFirst bool) []def.Rule {
 	switch e.g.Below(6) {
 	case 0:
@@ -117,7 +117,7 @@ func (e *expression) rule(hasFirst bool) []def.Rule {
 // none is the Value that pick returns where there is nothing to pick.
 var none def.Value
 
-// pick is a random value of a type that satisfies the condition and can be an
+// pick returns a random value of a type that satisfies the condition and can be an
 // argument in this step, more often one that nothing uses yet, so that chains grow
 // long; none if there is no such value.
 func (e *expression) pick(t def.Type, ok func(v def.Value) bool) def.Value {
@@ -478,7 +478,7 @@ func (e *expression) outputs() {
 	}
 }
 
-// Patterns is a function on the pattern of its argument, in a few integer
+// Patterns returns a function on the pattern of its argument, in a few integer
 // operations that the seed decides. NaN gives NaN whatever its pattern.
 func Patterns(seed uint64) *def.Function {
 	return &def.Function{
