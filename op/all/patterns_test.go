@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // TestPatternsRun fills every pattern in several sizes and all formats: the same
@@ -138,15 +140,10 @@ func describe(d *def.Definition, sizes map[string]int, formats []num.DType) stri
 	return fmt.Sprintf("%s %v %v", d.Name, sizes, formats)
 }
 
-// sameBits compares one output; NaN are one.
+// sameBits compares one output.
 func sameBits(o *def.Operand, got, want num.Array) error {
-	for r := range got.Rows {
-		for c := range got.Cols {
-			g, w := num.Canonical(got.DType, got.Bits(r, c)), num.Canonical(got.DType, want.Bits(r, c))
-			if g != w {
-				return fmt.Errorf("%s[%d,%d]: got %v (%#x), want %v (%#x)", o.Name, r, c, got.At(r, c), g, want.At(r, c), w)
-			}
-		}
+	if d := trial.Values.Difference(o.Name, got, want); d != nil {
+		return errors.New(d.String())
 	}
 	return nil
 }
