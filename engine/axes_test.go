@@ -2,15 +2,18 @@ package engine_test
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tokitai/backend/cpu"
+	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/internal/randdef"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/reference"
 	"tokitai/tensor"
@@ -18,9 +21,57 @@ import (
 
 // Random products with batch axes and groups, called on tensors, have the reference's bits.
 func TestProductsWithAxes(t *testing.T) {
-	g := gen.New(t.Name())
-	q := cpu.Queue()
-	for range 60 {
+	callProducts(t, cpu.Queue(), 60)
+}
+
+// On a simulated GPU too, and bad offsets are rejected there.
+func TestProductsWithAxesOnSim(t *testing.T) {
+	t.Setenv("TOKITAI_CACHE", filepath.Join(t.TempDir(), "cache"))
+	q, err := engine.NewQueue(gputest.NeedsSim(t, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	callProducts(t, q, testlevel.Pick(3, 20))
+
+	d := contraction(t, "grouped", def.ContractionForm{LeftDims: []string{"M", "K"}, RightDims: []string{"G", "K", "N"}, ResultDims: []string{"M", "N"},
+		Groups: def.Groups{Number: "G", Of: "M", Offsets: "offsets"}})
+	must := view(t)
+	floats := func(values []float32, shape ...int) *tensor.Tensor {
+		return must(tensor.FromFloat32(q.Device(), num.F32, values, shape...))
+	}
+	a, b := floats([]float32{1, 2, 3, 4, 5, 6}, 6, 1), floats([]float32{1, 10}, 2, 1, 1)
+	for _, test := range []struct {
+		offsets []int32
+		want    []float32
+		refusal string
+	}{
+		{[]int32{0, 2, 6}, []float32{1, 2, 30, 40, 50, 60}, ""},
+		{[]int32{0, 0, 6}, []float32{10, 20, 30, 40, 50, 60}, ""},
+		{[]int32{0, 7, 6}, []float32{9, 9, 9, 9, 9, 9}, "grouped: offsets[2] is 6, want offsets that ascend from 0 to 6"},
+		{[]int32{0, 2, 5}, []float32{9, 9, 9, 9, 9, 9}, "grouped: offsets[2] is 5, want offsets that ascend from 0 to 6"},
+	} {
+		for _, policy := range []engine.BadIndex{engine.Reject, engine.Skip} {
+			c := floats([]float32{9, 9, 9, 9, 9, 9}, 6, 1)
+			offsets := must(tensor.FromInt32(q.Device(), test.offsets, 3))
+			err := engine.Call(q, d, []*tensor.Tensor{a, b, c, offsets}, nil, engine.WithBadIndex(policy))
+			if err == nil {
+				err = q.Wait()
+			}
+			if test.refusal == "" && err != nil || test.refusal != "" && (err == nil || err.Error() != test.refusal) {
+				t.Errorf("offsets %v: got %v, want %q", test.offsets, err, test.refusal)
+			}
+			if got, err := c.Float32s(); err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("offsets %v: got %v, %v, want %v", test.offsets, got, err, test.want)
+			}
+		}
+	}
+}
+
+// callProducts compares calls of random products on a queue with the reference.
+func callProducts(t *testing.T, q *engine.Queue, count int) {
+	g := gen.New("products with axes")
+	for range count {
 		d := randdef.Product(g)
 		c := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.ProductSizes(g, d, 9))
 		want := c.Clone()
@@ -37,6 +88,9 @@ func TestProductsWithAxes(t *testing.T) {
 		}
 		if err := engine.Call(q, d, tensors, nil); err != nil {
 			t.Fatalf("%v\n%s", err, d.Text())
+		}
+		if err := q.Wait(); err != nil {
+			t.Fatal(err)
 		}
 		after, err := p.Read()
 		if err != nil {
