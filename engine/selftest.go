@@ -53,8 +53,9 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			selfTest{name: "long", sizes: map[string]int{"R": 1, "C": 1<<16 + 515}, values: (*gen.Generator).Ordinary},
 		)
 	case def.KindContraction:
-		m, n, k := d.Operands[2].Dims[0], d.Operands[2].Dims[1], d.SummedOver()
-		return []selfTest{
+		dims := d.Operands[2].Dims
+		m, n, k := dims[len(dims)-2], dims[len(dims)-1], d.SummedOver()
+		tests := []selfTest{
 			{name: "one", sizes: map[string]int{m: 1, n: 1, k: 1}, values: (*gen.Generator).Ordinary},
 			{name: "tails", sizes: map[string]int{m: 5, n: 7, k: 257}, values: (*gen.Generator).Ordinary},
 			{name: "tiles", sizes: map[string]int{m: 66, n: 131, k: 3}, values: (*gen.Generator).Ordinary},
@@ -63,6 +64,10 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			{name: "strided", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3},
 			{name: "strided-others", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
 		}
+		for i := range tests {
+			sizeAxes(d, &tests[i])
+		}
+		return tests
 	}
 	return []selfTest{
 		{name: "one", sizes: map[string]int{"Q": 1, "V": 1, "D": 1}, values: (*gen.Generator).Ordinary},
@@ -73,6 +78,41 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		{name: "strided", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3},
 		{name: "strided-others", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
 	}
+}
+
+// sizeAxes gives a test several matrices along each batch axis, and several groups; the
+// first, of one element, has one of each.
+func sizeAxes(d *def.Definition, test *selfTest) {
+	for i, letter := range d.Sizes() {
+		if _, isKnown := test.sizes[letter]; !isKnown {
+			test.sizes[letter] = 2 + i%2
+			if test.name == "one" {
+				test.sizes[letter] = 1
+			}
+		}
+	}
+}
+
+// layout returns where an operand of the test is. In strided tests, every other stack has
+// its matrices between each other's rows, as heads are, and other inputs repeat theirs.
+func (test *selfTest) layout(o *def.Operand, i int) trial.Layout {
+	var l trial.Layout
+	if (i%2 == 1) == test.isOdd {
+		l.Gap = test.gap
+	}
+	n := len(o.BatchDims())
+	switch {
+	case n == 0 || test.gap == 0:
+	case l.Gap > 0:
+		l.Order = []int{n}
+		for axis := range n {
+			l.Order = append(l.Order, axis)
+		}
+	case !o.IsOut:
+		l.IsRepeated = make([]bool, n)
+		l.IsRepeated[0] = true
+	}
+	return l
 }
 
 // rarelySpecial leaves most rows and sums without a special value: where half of
@@ -215,12 +255,7 @@ type selfTestCase struct {
 
 // newSelfTestCase lays out the operands; fill gives them values.
 func newSelfTestCase(d *def.Definition, dtypes []num.DType, test selfTest) selfTestCase {
-	c := selfTestCase{operands: trial.New(d, dtypes, test.sizes, func(i int) trial.Layout {
-		if (i%2 == 1) == test.isOdd {
-			return trial.Layout{Gap: test.gap}
-		}
-		return trial.Layout{}
-	})}
+	c := selfTestCase{operands: trial.New(d, dtypes, test.sizes, func(i int) trial.Layout { return test.layout(&d.Operands[i], i) })}
 	for out := range d.Operands {
 		for in := range d.Operands {
 			if test.inPlace && c.operands.Replace(out, in) {
@@ -256,12 +291,25 @@ func (c *selfTestCase) fill(test selfTest) {
 	for i := range d.Operands {
 		switch o, a := &d.Operands[i], c.operands.Array(i); {
 		case !o.IsIn:
+		case o.Name == d.Offsets:
+			fillOffsets(a, g, test.sizes[o.Bound])
 		case o.IsIndex: // mostly valid, some beyond both ends
 			trial.FillBits(a, func(int, int) uint32 { return uint32(int32(g.Below(test.sizes[o.Bound]+2)) - 1) })
 		default:
 			trial.Fill(a, func(int, int) float32 { return test.values(g) })
 		}
 	}
+}
+
+// fillOffsets divides n into groups at random; one may be empty.
+func fillOffsets(a num.Array, g *gen.Generator, n int) {
+	at := make([]int, a.Rows)
+	for i := 1; i < a.Rows-1; i++ {
+		at[i] = g.Below(n + 1)
+	}
+	at[a.Rows-1] = n
+	slices.Sort(at)
+	trial.FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
 }
 
 // runSelfTest launches the kernel and judges what it has done: by the committed answer
