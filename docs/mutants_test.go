@@ -9,9 +9,13 @@ import (
 	"tokitai/op/all"
 )
 
-// TestMutants compares mutants.md with what the tests of the operations have found. The
-// kernels of an operation stand in the folder that its name begins with.
-func TestMutants(t *testing.T) {
+// TestMutants compares mutants.md with what the tests of the operations have found.
+func TestMutants(t *testing.T) { hold(t, "mutants.md", "mutants", mutantsPage(t)) }
+
+// mutantsPage returns the page on wrong and right kernels. Those of an operation are in the
+// folder that its name begins with.
+func mutantsPage(t *testing.T) string {
+	t.Helper()
 	var wrong, right []mutants.Outcome
 	seen := map[string]bool{}
 	for _, o := range all.Operations {
@@ -35,5 +39,5 @@ func TestMutants(t *testing.T) {
 	if n := len(wrong); n < 140 || len(right) < 20 || bounded < n/4 || n-bounded < n/4 {
 		t.Errorf("got %d mutants (%d bounded) and %d variants, want 140, a quarter of each contract, and 20", n, bounded, len(right))
 	}
-	hold(t, "mutants.md", "mutants", mutants.Markdown(wrong, right))
+	return mutants.Markdown(wrong, right)
 }
