@@ -3,6 +3,7 @@ package accuracy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,11 +238,11 @@ func TestHostileData(t *testing.T) {
 				high = 60
 			}
 			data := op.Data{Name: fmt.Sprint("hostile ", i), Definition: d, Sizes: map[string]int{}, Values: map[string]op.Element{}}
-			for _, size := range []string{"R", "C", "M", "N", "K", "Q", "V", "D"} {
-				data.Sizes[size] = 1 + g.Below(4)
-			}
-			if g.Below(8) == 0 {
-				data.Sizes["C"], data.Sizes["K"], data.Sizes["Q"] = 1+g.Below(40), 1+g.Below(40), 1+g.Below(40)
+			isLong := g.Below(8) == 0
+			for _, size := range d.Sizes() {
+				if data.Sizes[size] = 1 + g.Below(4); isLong && slices.Contains([]string{"C", "K", "Q"}, size) {
+					data.Sizes[size] = 1 + g.Below(40)
+				}
 			}
 			for _, operand := range d.Operands {
 				element := hostile(g, high)

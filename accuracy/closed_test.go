@@ -7,7 +7,6 @@ import (
 
 	"tokitai/accuracy"
 	"tokitai/def"
-	"tokitai/fn"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -39,22 +38,23 @@ func TestBoundsAreComplete(t *testing.T) {
 	}
 }
 
-// The closed forms take these errors for granted.
+// The closed forms take the errors of functions for granted.
 func TestFunctionsAsAssumed(t *testing.T) {
-	assumed := map[*def.Function]float64{
-		fn.ExpNonPositiveFunction: 1, fn.ExpBoundedFunction: 1, fn.LogFunction: 1, fn.RecipBoundedFunction: 0.75,
-	}
-	for f, ulps := range assumed {
-		if f.ULPs > ulps {
-			t.Errorf("%s is within %v ulp, the closed forms assume %v", f.Name, f.ULPs, ulps)
-		}
-	}
 	for _, o := range all.Operations {
-		for _, d := range o.Definitions {
-			for _, n := range d.Math.Nodes {
-				if n.Op == def.OpCall && assumed[n.Func] == 0 {
-					t.Errorf("%s calls %s, of which the closed forms do not know", d.Name, n.Func.Name)
+		assumed := map[*def.Function]bool{}
+		for _, b := range o.Bounds {
+			for f, ulps := range b.Assumes {
+				if assumed[f] = true; f.ULPs > ulps {
+					t.Errorf("%s is within %v ulp, the closed form of %s %s assumes %v", f.Name, f.ULPs, o.Name, b.Output, ulps)
 				}
+			}
+		}
+		if len(o.Bounds) == 0 {
+			continue
+		}
+		for _, n := range o.Definitions[0].Math.Nodes {
+			if n.Op == def.OpCall && !assumed[n.Func] {
+				t.Errorf("%s calls %s, of which its closed forms assume nothing", o.Name, n.Func.Name)
 			}
 		}
 	}

@@ -1,13 +1,12 @@
-// Package bound provides the parts of error bounds in closed form. A closed form bounds the error
-// of one output of an operation in terms of sums that anyone can compute: the result
+// Package bound provides the parts of error bounds in closed form. A closed form bounds the
+// error of one output of an operation in terms of sums that anyone can compute: the result
 // before it is stored is within the bound of the truth, so
 //
 //	|y - truth| <= ulp(y)/2 + bound
 //
 // on any finite data, as long as nothing overflows and no sum is longer than
 // docs/accuracy.md says. The forms add up the error of each step and are a little wider
-// than what truth.Rounded finds element by element. They take exp and log to be within
-// 1 ulp, and the reciprocal within 0.75.
+// than what truth.Rounded finds element by element.
 //
 // A product, a quotient or an FMA also has an absolute error of 2^-150, a function one of
 // its error times 2^-149. It counts like any other: multiplied by all that the value is
@@ -36,6 +35,10 @@ type Form struct {
 	// None is the condition under which there is no bound, as it stands in Text, and At
 	// gives +Inf; "" if there always is one.
 	None string
+
+	// Assumes lists the functions that the output is computed with, and the error in ulps
+	// that the form takes each to have at most.
+	Assumes map[*def.Function]float64
 
 	// IsTighter says that the radius may exceed the bound: the evaluator does not see
 	// that a value occurs twice in an expression.

@@ -36,6 +36,9 @@ func TestArchitecture(t *testing.T) {
 		for _, b := range r.mustNot {
 			bans = append(bans, "`"+b+"`")
 		}
+		if len(r.only) > 0 {
+			bans = append(bans, "anything but `"+strings.Join(r.only, "` `")+"`")
+		}
 		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.Replace(r.path, ".", "tokitai.go", 1), "*", "NAME"), purpose, strings.Join(bans, " "))
 	}
 	hold(t, "../ARCHITECTURE.md", "folders", library.String())
@@ -46,6 +49,7 @@ func TestArchitecture(t *testing.T) {
 type room struct {
 	path    string
 	mustNot []string
+	only    []string // if not empty, all that it knows
 }
 
 // roomsOf reads the list of rooms in the source of archtest.
@@ -66,6 +70,10 @@ func roomsOf(t *testing.T, file string) (rooms []room) {
 			switch value := pair.Value.(type) {
 			case *ast.BasicLit:
 				r.path = unquoted(t, value)
+			case *ast.UnaryExpr: // &claim{paths, why}
+				for _, path := range value.X.(*ast.CompositeLit).Elts[0].(*ast.CompositeLit).Elts {
+					r.only = append(r.only, unquoted(t, path))
+				}
 			case *ast.CompositeLit:
 				for _, ban := range value.Elts {
 					r.mustNot = append(r.mustNot, unquoted(t, ban.(*ast.CompositeLit).Elts[0]))

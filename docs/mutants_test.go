@@ -10,8 +10,9 @@ import (
 	"tokitai/op/all"
 )
 
-// TestMutants compares mutants.md with what the tests of the operations have found. The
-// kernels of an operation stand in the folder that its name begins with.
+// TestMutants compares mutants.md, and the README's table of checks, with what the tests of
+// the operations have found. The kernels of an operation are in the folder that its name
+// begins with.
 func TestMutants(t *testing.T) {
 	var wrong, right []mutants.Outcome
 	seen := map[string]bool{}

@@ -50,7 +50,7 @@ func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
 		"gemm.forward":       func() error { return gemm.Forward(q, product, x, square) },
 		"embedding.forward":  func() error { return embedding.Forward(q, y, index, x) },
 		"embedding.backward": func() error { return embedding.Backward(q, y, index, x) },
-		"adamw.step":         func() error { return adamw.Step(q, adamw.InPlace, state, x, hyper, 1, adamw.Random{}) },
+		"adamw.step":         func() error { return adamw.Step(q, adamw.Update{State: state, Grad: x, Hyper: hyper, T: 1}) },
 		"norm.square_sum":    func() error { return norm.SquareSum(q, total, xs) },
 	}
 }

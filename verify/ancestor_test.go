@@ -78,7 +78,7 @@ func step(t *testing.T, mode adamw.Mode, l *engine.Lowering) *evidence.Report {
 	var r CallReport
 	r.Tool, r.Version = "test", "0"
 	opts := append(using(l), Checked(&r))
-	if err := adamw.Step(q, mode, s, filled(t, q, num.F16, 0.25, n), hyper, 3, adamw.Random{}, opts...); err != nil {
+	if err := adamw.Step(q, adamw.Update{Mode: mode, State: s, Grad: filled(t, q, num.F16, 0.25, n), Hyper: hyper, T: 3}, opts...); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Reports()) != 1 || r.Reports()[0].Verdict != r.Verdict() {

@@ -67,6 +67,7 @@ var rooms = []room{
 	{path: "device/gpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}, {"lower", "a device runs sources that it is given"}}},
 	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
 	{path: "internal/newfile"},
+	{path: "internal/readfile"},
 	{path: "tensor/safetensors", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/file", mustNot: []ban{{"def", "files know no operation"}}},

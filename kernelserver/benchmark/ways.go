@@ -89,7 +89,7 @@ func newAdamW(q *engine.Queue, stateOn, gradOn device.Device, n int) (*adamwCall
 
 func (a *adamwCall) run() error {
 	a.t++
-	return adamw.Step(a.q, adamw.InPlace, a.state, a.grad, hyper, a.t, adamw.Random{})
+	return adamw.Step(a.q, adamw.Update{State: a.state, Grad: a.grad, Hyper: hyper, T: a.t})
 }
 
 func (a *adamwCall) result() ([]byte, error) { return a.state.Weight.Bytes() }

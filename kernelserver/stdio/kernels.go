@@ -186,11 +186,11 @@ var kernels = []kernel{
 				results: []list{f16("THETA", 0, n), f32("M", 0, n), f32("V", 0, n)}, inPlace: true,
 				run: func(q *engine.Queue, in, _ []*tensor.Tensor, opts ...engine.CallOption) error {
 					state := adamw.State{Weight: in[0], M: in[1], V: in[2]}
-					return adamw.Step(q, adamw.InPlace, state, in[3], hyper, t, adamw.Random{}, opts...)
+					return adamw.Step(q, adamw.Update{State: state, Grad: in[3], Hyper: hyper, T: t}, opts...)
 				}}
 		},
 		refuse: func(q *Request) error { // it depends on T whether binary32 can hold a step
-			return adamw.Step(nil, adamw.InPlace, adamw.State{}, nil, q.Hyper, int(q.Integers[1]), adamw.Random{})
+			return adamw.Step(nil, adamw.Update{Hyper: q.Hyper, T: int(q.Integers[1])})
 		},
 	},
 	{

@@ -59,7 +59,7 @@ func (m Mode) Definition() *def.Definition {
 }
 
 // The definitions of the three modes. Every operation rounds; what depends on the
-// step alone is computed on the host (Hyper.params).
+// step alone is computed on the host (Hyper.numbers).
 var (
 	InPlaceDefinition = def.Must(def.Rowwise("adamw.step", func(b *def.Builder) {
 		w := b.In("weight")
@@ -162,16 +162,16 @@ func (h Hyper) check(op string, mode Mode, t int) error {
 	if t < 1 || t > math.MaxInt32 {
 		return refuse("t", t, "an integer from 1 to 2147483647")
 	}
-	derived := h.params(t)
+	used := h.numbers(t)
 	for _, p := range [...]struct {
 		name  string
 		value float64
 		used  float64
 		text  string
 	}{
-		{"lr", h.LR, derived[paramStepSize], "lr/bc1"},
-		{"eps", h.Eps, derived[paramEps], "eps"},
-		{"weight_decay", h.WeightDecay, derived[paramDecay], "lr*weight_decay"},
+		{"lr", h.LR, used.stepSize, "lr/bc1"},
+		{"eps", h.Eps, used.eps, "eps"},
+		{"weight_decay", h.WeightDecay, used.decay, "lr*weight_decay"},
 	} {
 		if float32(p.used) > math.MaxFloat32 {
 			return refuse(p.name, p.value, p.text+" finite as binary32")
@@ -180,20 +180,24 @@ func (h Hyper) check(op string, mode Mode, t int) error {
 	return nil
 }
 
-// Positions of some parameters in the definitions.
-const (
-	paramStepSize = 4
-	paramEps      = 6
-	paramDecay    = 7
-)
+// numbers are the parameters of the definitions, computed in binary64 and not yet rounded.
+type numbers struct {
+	beta1, rest1, beta2, rest2 float64
+	stepSize, inverse          float64 // lr/bc1 and 1/sqrt(bc2)
+	eps, decay                 float64
+}
 
-// params are what the definitions take: computed in binary64, rounded later.
-func (h Hyper) params(t int) [8]float64 {
-	return [8]float64{
-		h.Beta1, 1 - h.Beta1, h.Beta2, 1 - h.Beta2,
-		h.LR / biasCorrection(h.Beta1, t), 1 / math.Sqrt(biasCorrection(h.Beta2, t)),
-		h.Eps, h.LR * h.WeightDecay,
+func (h Hyper) numbers(t int) numbers {
+	return numbers{
+		beta1: h.Beta1, rest1: 1 - h.Beta1, beta2: h.Beta2, rest2: 1 - h.Beta2,
+		stepSize: h.LR / biasCorrection(h.Beta1, t), inverse: 1 / math.Sqrt(biasCorrection(h.Beta2, t)),
+		eps: h.Eps, decay: h.LR * h.WeightDecay,
 	}
+}
+
+// list returns the numbers in the order in which update declares the parameters.
+func (n numbers) list() [8]float64 {
+	return [...]float64{n.beta1, n.rest1, n.beta2, n.rest2, n.stepSize, n.inverse, n.eps, n.decay}
 }
 
 // State is one tensor's weights and moments. Copy is used in mode Master only.
@@ -207,17 +211,27 @@ type Random struct {
 	Tensor int32 // the tensor's number within the model, at least 0
 }
 
-// Step updates one tensor in place; t counts steps from 1.
-func Step(q *engine.Queue, mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, opts ...engine.CallOption) error {
-	if err := mode.check(InPlaceDefinition.Name); err != nil {
+// Update is one step on one tensor.
+type Update struct {
+	Mode   Mode
+	State  State
+	Grad   *tensor.Tensor
+	Hyper  Hyper
+	T      int    // the number of the step, from 1
+	Random Random // used in mode Stochastic only
+}
+
+// Step updates the weights and moments of one tensor in place.
+func Step(q *engine.Queue, u Update, opts ...engine.CallOption) error {
+	if err := u.Mode.check(InPlaceDefinition.Name); err != nil {
 		return err
 	}
 	var memory callMemory
-	c, err := calling(mode, s, grad, h, t, r, &memory)
+	c, err := u.call(&memory)
 	if err != nil {
 		return err
 	}
-	return engine.Call(q, mode.Definition(), c.Tensors, c.Params, opts...) // c.Definition would take all of c to the heap
+	return engine.Call(q, u.Mode.Definition(), c.Tensors, c.Params, opts...) // c.Definition would take all of c to the heap
 }
 
 // callMemory is room for a call of any mode.
@@ -226,25 +240,26 @@ type callMemory struct {
 	params  [12]float64
 }
 
-// calling is a step in a valid mode as a call, in memory that it is given.
-func calling(mode Mode, s State, grad *tensor.Tensor, h Hyper, t int, r Random, memory *callMemory) (engine.CallSpec, error) {
-	d := mode.Definition()
-	if err := h.check(d.Name, mode, t); err != nil {
+// call returns the update, in a valid mode, as a call in the given memory.
+func (u Update) call(memory *callMemory) (engine.CallSpec, error) {
+	d, s := u.Mode.Definition(), u.State
+	if err := u.Hyper.check(d.Name, u.Mode, u.T); err != nil {
 		return engine.CallSpec{}, err
 	}
-	if mode != Master && s.Copy != nil {
-		return engine.CallSpec{}, refuseCopy(d.Name, mode)
+	if u.Mode != Master && s.Copy != nil {
+		return engine.CallSpec{}, refuseCopy(d.Name, u.Mode)
 	}
-	if err := checkTensor(d.Name, float64(r.Tensor)); err != nil {
+	if err := checkTensor(d.Name, float64(u.Random.Tensor)); err != nil {
 		return engine.CallSpec{}, err
 	}
-	p := h.params(t)
-	c := engine.CallSpec{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, grad), Params: append(memory.params[:0], p[:]...)}
-	switch mode {
+	p := u.Hyper.numbers(u.T).list()
+	c := engine.CallSpec{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, u.Grad), Params: append(memory.params[:0], p[:]...)}
+	switch u.Mode {
 	case Master:
 		c.Tensors = append(c.Tensors, s.Copy)
 	case Stochastic:
-		c.Params = append(c.Params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(t))
+		r := u.Random
+		c.Params = append(c.Params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(u.T))
 	}
 	return c, nil
 }

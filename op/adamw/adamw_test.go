@@ -36,7 +36,7 @@ func usual(lr float64) Hyper {
 }
 
 func subject(mode Mode, h Hyper, t int, r Random) optest.Subject {
-	p := h.params(t)
+	p := h.numbers(t).list()
 	params := p[:]
 	if mode == Stochastic {
 		params = append(params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(t))
@@ -49,7 +49,7 @@ func subject(mode Mode, h Hyper, t int, r Random) optest.Subject {
 			if mode == Master {
 				s.Copy = x[4]
 			}
-			return Step(q, mode, s, x[3], h, t, r, opts...)
+			return Step(q, Update{Mode: mode, State: s, Grad: x[3], Hyper: h, T: t, Random: r}, opts...)
 		},
 	}
 }
@@ -89,10 +89,28 @@ func formats(mode Mode) []num.DType {
 }
 
 // one takes a step of a single element from moments of its own.
+// TestNumbersInOrder compares the list of numbers with the parameters that the definitions
+// declare, by name.
+func TestNumbersInOrder(t *testing.T) {
+	n := Hyper{LR: 3, Beta1: 0.5, Beta2: 0.25, Eps: 7, WeightDecay: 11}.numbers(2)
+	list := n.list()
+	for _, mode := range []Mode{InPlace, Master, Stochastic} {
+		d := mode.Definition()
+		for name, want := range map[string]float64{
+			"beta1": n.beta1, "one_minus_beta1": n.rest1, "beta2": n.beta2, "one_minus_beta2": n.rest2,
+			"step_size": n.stepSize, "inverse_sqrt_bc2": n.inverse, "eps": n.eps, "decay": n.decay,
+		} {
+			if i := d.Param(name); i < 0 || i >= len(list) || list[i] != want {
+				t.Errorf("%s: parameter %s is number %d, the list is %v, want %v there", d.Name, name, i, list, want)
+			}
+		}
+	}
+}
+
 func one(t testing.TB, mode Mode, d num.DType, h Hyper, step int, weight, m, v, grad float32) State {
 	t.Helper()
 	s := state(t, mode, d, []float32{weight}, []float32{m}, []float32{v})
-	optest.OK(t, Step(cpu.Queue(), mode, s, optest.Vector(t, num.F32, grad), h, step, Random{}))
+	optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.F32, grad), Hyper: h, T: step}))
 	return s
 }
 
@@ -101,7 +119,7 @@ func TestFirstStepByHand(t *testing.T) {
 		for _, d := range formats(mode) {
 			s := state(t, mode, d, []float32{1, -2, 0.5, 3}, make([]float32, 4), make([]float32, 4))
 			grad := optest.Vector(t, num.F16, 4, -0.5, -64, 2)
-			optest.OK(t, Step(cpu.Queue(), mode, s, grad, simple, 1, Random{}))
+			optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: grad, Hyper: simple, T: 1}))
 			optest.Want(t, "m", s.M, 2, -0.25, -32, 1)
 			optest.Want(t, "v", s.V, 4, 0.0625, 1024, 1)
 			optest.Want(t, "weight", s.Weight, 0.875, -1.875, 0.625, 2.875)
@@ -174,7 +192,7 @@ func TestPlainGo(t *testing.T) {
 				}
 				h := usual(1e-3)
 				bc1, bc2 := exactBiasCorrection(h.Beta1, step), exactBiasCorrection(h.Beta2, step)
-				optest.OK(t, Step(cpu.Queue(), mode, s, optest.Vector(t, num.BF16, grad...), h, step, random))
+				optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.BF16, grad...), Hyper: h, T: step, Random: random}))
 				for i := range w {
 					next := plain(h, bc1, bc2, w[i], &m[i], &v[i], grad[i])
 					switch mode {
@@ -218,7 +236,7 @@ func TestScaling(t *testing.T) {
 	}
 	run := func(h Hyper, w, m, v, grad []float32) State {
 		s := state(t, InPlace, num.F32, w, m, v)
-		optest.OK(t, Step(cpu.Queue(), InPlace, s, optest.Vector(t, num.F32, grad...), h, 5, Random{}))
+		optest.OK(t, Step(cpu.Queue(), Update{State: s, Grad: optest.Vector(t, num.F32, grad...), Hyper: h, T: 5}))
 		return s
 	}
 	h := Hyper{LR: 0x1p-9, Beta1: 0.9, Beta2: 0.999, Eps: 0x1p-20, WeightDecay: 0x1p-5}
@@ -307,7 +325,7 @@ func TestClauses(t *testing.T) {
 					for _, bad := range []num.DType{num.F16, num.BF16, num.I32} {
 						s := state(t, mode, formats(mode)[0], []float32{1}, []float32{0}, []float32{0})
 						s.M = optest.Garbage(t, bad, 1)
-						optest.Refused(t, Step(cpu.Queue(), mode, s, optest.Vector(t, num.F32, 1), h, 1, Random{}), d.Name, "m", "")
+						optest.Refused(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.F32, 1), Hyper: h, T: 1}), d.Name, "m", "")
 					}
 				},
 				"C5_rounding": rounding,
@@ -379,7 +397,7 @@ func TestClauses(t *testing.T) {
 					for _, f := range formats(mode) {
 						values := []float32{1, -1, 0, zero, num.Widen(f, 1), -num.Widen(f, 3), float32(num.MaxFinite(f)), 0.3333}
 						s := state(t, mode, f, values, make([]float32, len(values)), make([]float32, len(values)))
-						optest.OK(t, Step(cpu.Queue(), mode, s, optest.Vector(t, num.F16, make([]float32, len(values))...), still, 3, Random{Seed: 5}))
+						optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.F16, make([]float32, len(values))...), Hyper: still, T: 3, Random: Random{Seed: 5}}))
 						optest.Want(t, "weight", s.Weight, values...)
 					}
 				},
@@ -397,14 +415,14 @@ func masterCopy(t *testing.T) {
 	for _, d := range []num.DType{num.F16, num.BF16} {
 		s := state(t, Master, num.F32, []float32{1, 1 + 0x1p-9 + 0x1p-20, 65519, 0x1p-25}, make([]float32, 4), make([]float32, 4))
 		s.Copy = optest.Garbage(t, d, 4)
-		optest.OK(t, Step(cpu.Queue(), Master, s, optest.Vector(t, d, 0, 0, 0, 0), Hyper{Eps: 1}, 1, Random{}))
+		optest.OK(t, Step(cpu.Queue(), Update{Mode: Master, State: s, Grad: optest.Vector(t, d, 0, 0, 0, 0), Hyper: Hyper{Eps: 1}, T: 1}))
 		optest.Want(t, "weight", s.Weight, 1, 1+0x1p-9+0x1p-20, 65519, 0x1p-25)
 		optest.Want(t, "copy", s.Copy, 1, 1+0x1p-9+0x1p-20, 65519, 0x1p-25)
 	}
 	// In the place of the gradient.
 	s := state(t, Master, num.F32, []float32{1}, []float32{0}, []float32{0})
 	s.Copy = optest.Vector(t, num.F16, 4)
-	optest.OK(t, Step(cpu.Queue(), Master, s, s.Copy, simple, 1, Random{}))
+	optest.OK(t, Step(cpu.Queue(), Update{Mode: Master, State: s, Grad: s.Copy, Hyper: simple, T: 1}))
 	optest.Want(t, "copy in the place of grad", s.Copy, 0.875)
 }
 
@@ -419,7 +437,7 @@ func stochasticNeighbours(t *testing.T) {
 		weight := slices.Repeat([]float32{1}, n)
 		r := Random{Seed: 1 << 40, Tensor: 2}
 		s := state(t, Stochastic, d, weight, make([]float32, n), make([]float32, n))
-		optest.OK(t, Step(cpu.Queue(), Stochastic, s, optest.Vector(t, num.F16, weight...), h, 1, r))
+		optest.OK(t, Step(cpu.Queue(), Update{Mode: Stochastic, State: s, Grad: optest.Vector(t, num.F16, weight...), Hyper: h, T: 1, Random: r}))
 		want, down := make([]float32, n), 0
 		for i := range want {
 			// |x| = 1 − ulp/4 lies ¾ of the way from 1 − ulp to 1.
@@ -436,7 +454,7 @@ func stochasticNeighbours(t *testing.T) {
 		}
 
 		other := state(t, Stochastic, d, weight, make([]float32, n), make([]float32, n))
-		optest.OK(t, Step(cpu.Queue(), Stochastic, other, optest.Vector(t, num.F16, weight...), h, 1, Random{Seed: 1<<40 + 1, Tensor: 2}))
+		optest.OK(t, Step(cpu.Queue(), Update{Mode: Stochastic, State: other, Grad: optest.Vector(t, num.F16, weight...), Hyper: h, T: 1, Random: Random{Seed: 1<<40 + 1, Tensor: 2}}))
 		if slices.Equal(optest.Bits(t, other.Weight), optest.Bits(t, s.Weight)) {
 			t.Errorf("%s: another seed gives the same weights", d)
 		}
@@ -451,14 +469,14 @@ func stochasticNeighbours(t *testing.T) {
 		for _, sign := range []float32{1, -1} {
 			for _, c := range []struct{ move, want float32 }{{half - half/64, largest}, {half, inf}, {half + half/64, inf}} {
 				s := state(t, Stochastic, d, slices.Repeat([]float32{sign * largest}, n), slices.Repeat([]float32{-2 * sign * c.move}, n), make([]float32, n))
-				optest.OK(t, Step(cpu.Queue(), Stochastic, s, optest.Vector(t, d, make([]float32, n)...), h, 1, Random{Seed: 9}))
+				optest.OK(t, Step(cpu.Queue(), Update{Mode: Stochastic, State: s, Grad: optest.Vector(t, d, make([]float32, n)...), Hyper: h, T: 1, Random: Random{Seed: 9}}))
 				optest.Want(t, "the largest and a half ulp", s.Weight, slices.Repeat([]float32{sign * c.want}, n)...)
 			}
 		}
 	}
 	s := state(t, Stochastic, num.F16, []float32{1}, []float32{0}, []float32{0})
 	for _, bad := range []int32{-1, math.MinInt32} {
-		err := Step(cpu.Queue(), Stochastic, s, optest.Vector(t, num.F16, 1), h, 1, Random{Tensor: bad})
+		err := Step(cpu.Queue(), Update{Mode: Stochastic, State: s, Grad: optest.Vector(t, num.F16, 1), Hyper: h, T: 1, Random: Random{Tensor: bad}})
 		optest.Refused(t, err, "adamw.step.stochastic", "tensor", "adamw.step.stochastic.C2")
 	}
 	optest.Want(t, "weight after refusals", s.Weight, 1)
@@ -500,7 +518,7 @@ func refusedNumbers(t *testing.T, mode Mode) {
 		h, step := usual(1e-3), 1
 		c.set(&h, &step)
 		s := state(t, mode, formats(mode)[0], []float32{1}, []float32{2}, []float32{3})
-		err := Step(cpu.Queue(), mode, s, optest.Vector(t, num.F32, 1), h, step, Random{})
+		err := Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.F32, 1), Hyper: h, T: step})
 		optest.Refused(t, err, d.Name, c.name, d.Name+".C2")
 		optest.Want(t, "weight after a refusal", s.Weight, 1)
 		optest.Want(t, "m after a refusal", s.M, 2)
@@ -508,7 +526,7 @@ func refusedNumbers(t *testing.T, mode Mode) {
 	}
 	for _, good := range []Hyper{{}, {LR: 1e30, Eps: 1e-300}, {Beta1: 0, Beta2: 0}, {Beta1: 1 - 0x1p-53, Beta2: 1 - 0x1p-53}} {
 		s := state(t, mode, formats(mode)[0], []float32{1}, []float32{2}, []float32{3})
-		optest.OK(t, Step(cpu.Queue(), mode, s, optest.Vector(t, num.F32, 1), good, math.MaxInt32, Random{}))
+		optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: optest.Vector(t, num.F32, 1), Hyper: good, T: math.MaxInt32}))
 	}
 }
 
@@ -525,9 +543,9 @@ func TestModes(t *testing.T) {
 	}
 	s := state(t, InPlace, num.F32, []float32{1}, []float32{0}, []float32{0})
 	grad := optest.Vector(t, num.F32, 1)
-	optest.Refused(t, Step(cpu.Queue(), Mode(3), s, grad, simple, 1, Random{}), "adamw.step", "mode", "")
+	optest.Refused(t, Step(cpu.Queue(), Update{Mode: Mode(3), State: s, Grad: grad, Hyper: simple, T: 1}), "adamw.step", "mode", "")
 	s.Copy = optest.Vector(t, num.F16, 1)
-	optest.Refused(t, Step(cpu.Queue(), InPlace, s, grad, simple, 1, Random{}), "adamw.step", "copy", "")
+	optest.Refused(t, Step(cpu.Queue(), Update{State: s, Grad: grad, Hyper: simple, T: 1}), "adamw.step", "copy", "")
 	optest.Want(t, "weight after refusals", s.Weight, 1)
 }
 
@@ -540,7 +558,7 @@ func TestAncestor23_Stagnation(t *testing.T) {
 		s := state(t, mode, d, ones, make([]float32, n), make([]float32, n))
 		grad := optest.Vector(t, num.F16, ones...)
 		for step := 1; step <= steps; step++ {
-			optest.OK(t, Step(cpu.Queue(), mode, s, grad, Hyper{LR: lr, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, step, Random{Seed: 23}))
+			optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: grad, Hyper: Hyper{LR: lr, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, T: step, Random: Random{Seed: 23}}))
 		}
 		return s
 	}

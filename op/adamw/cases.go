@@ -71,7 +71,7 @@ func allParams() []op.Param {
 func data(name string, t int) op.Data {
 	h := DefaultHyper
 	h.LR = 1e-3
-	p := h.params(t)
+	p := h.numbers(t).list()
 	return op.Data{
 		Name: name, Definition: InPlaceDefinition, Sizes: map[string]int{"R": 64, "C": 1024}, Params: p[:],
 		Values: map[string]op.Element{
@@ -106,7 +106,7 @@ func derive(d *def.Definition, given engine.Params) (engine.Params, error) {
 		}
 	}
 	all := engine.Params{}
-	p := h.params(t)
+	p := h.numbers(t).list()
 	for i, param := range d.Params {
 		switch {
 		case i < len(p):
@@ -208,7 +208,7 @@ func (s *settings) run(q *engine.Queue, in engine.Args, opts []engine.CallOption
 		results["copy"] = c
 	}
 	state := State{Weight: results["weight"], M: results["m"], V: results["v"], Copy: results["copy"]}
-	if err := Step(q, s.mode, state, in["grad"], s.hyper, s.t, s.random, opts...); err != nil {
+	if err := Step(q, Update{Mode: s.mode, State: state, Grad: in["grad"], Hyper: s.hyper, T: s.t, Random: s.random}, opts...); err != nil {
 		return nil, err
 	}
 	return results, q.Wait()

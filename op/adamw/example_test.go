@@ -53,7 +53,7 @@ func ExampleStep() {
 		w, _ := tensor.FromFloat32(q.Device(), d, []float32{1}, 1)
 		s := adamw.State{Weight: w, M: moments(), V: moments()}
 		for t := 1; t <= 1000; t++ {
-			if err := adamw.Step(q, adamw.InPlace, s, grad, hyper, t, adamw.Random{}); err != nil {
+			if err := adamw.Step(q, adamw.Update{State: s, Grad: grad, Hyper: hyper, T: t}); err != nil {
 				panic(err)
 			}
 		}

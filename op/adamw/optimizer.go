@@ -225,8 +225,8 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 			return o.name(i, err)
 		}
 		var err error
-		random := Random{Seed: o.seed, Tensor: int32(i)}
-		calls[i], err = calling(o.mode, o.state[i], grads[i], o.hyperOf(o.parameters[i]), o.step+1, random, new(callMemory))
+		u := Update{Mode: o.mode, State: o.state[i], Grad: grads[i], Hyper: o.hyperOf(o.parameters[i]), T: o.step + 1, Random: Random{Seed: o.seed, Tensor: int32(i)}}
+		calls[i], err = u.call(new(callMemory))
 		if err != nil {
 			return o.name(i, err)
 		}

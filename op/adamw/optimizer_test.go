@@ -62,7 +62,7 @@ func TestOptimizerCountsFromOne(t *testing.T) {
 			}
 			for i, s := range states {
 				h := Hyper{LR: []float64{0, 1e-2, 1e-2, 1e-3}[step] * []float64{1, 0.5, 1}[i], Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: []float64{0.01, 0, 0.01}[i]}
-				optest.OK(t, Step(cpu.Queue(), mode, s, grads[i], h, step, Random{Seed: 99, Tensor: int32(i)}))
+				optest.OK(t, Step(cpu.Queue(), Update{Mode: mode, State: s, Grad: grads[i], Hyper: h, T: step, Random: Random{Seed: 99, Tensor: int32(i)}}))
 				m, v := o.Moments(i)
 				optest.SameBits(t, "weight", parameters[i].Weight, s.Weight)
 				optest.SameBits(t, "m", m, s.M)

@@ -92,7 +92,7 @@ func (s *filling) pattern(mode Mode, random Random) op.Pattern {
 	if t == 0 {
 		t = 10
 	}
-	derived := h.params(t)
+	derived := h.numbers(t).list()
 	params := derived[:]
 	if mode == Stochastic {
 		params = append(params, float64(int32(random.Seed)), float64(int32(random.Seed>>32)), float64(random.Tensor), float64(t))

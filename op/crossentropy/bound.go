@@ -4,14 +4,16 @@ import (
 	"math"
 
 	"tokitai/bound"
+	"tokitai/def"
+	"tokitai/fn"
 )
 
 const u = bound.U
 
 var bounds = []bound.Form{
 	{
-		Output: "loss",
-		Text:   []string{"bound = (ln C + h(C) + 3 + 3*loss)*u + 2^-148, and 0 for an ignored row"},
+		Output: "loss", Assumes: map[*def.Function]float64{fn.ExpNonPositiveFunction: 1, fn.LogFunction: 1},
+		Text: []string{"bound = (ln C + h(C) + 3 + 3*loss)*u + 2^-148, and 0 for an ignored row"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			x, label := call.Matrix("logits"), call.Matrix("label")
 			return func(r, _ int) float64 {
@@ -25,7 +27,7 @@ var bounds = []bound.Form{
 		},
 	},
 	{
-		Output: "dlogits",
+		Output: "dlogits", Assumes: map[*def.Function]float64{fn.ExpNonPositiveFunction: 1, fn.RecipBoundedFunction: 0.75},
 		Text: []string{
 			"bound = |scale| * ((max - logits[r,c] + ln C + h(C) + 7)*u * p + 2.1*u*|p - onehot| + 2^-147) + 2^-149, and 0 for an ignored row",
 			"p = softmax(logits)[r,c], onehot = 1 in the label's column, else 0",

@@ -4,13 +4,15 @@ import (
 	"math"
 
 	"tokitai/bound"
+	"tokitai/def"
+	"tokitai/fn"
 )
 
 const u = bound.U
 
 var forwardBounds = []bound.Form{
 	{
-		Output: "y",
+		Output: "y", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75},
 		Text: []string{
 			"bound = 6*u*y + 2^-150 for x >= 0",
 			"bound = (4*t + 7)*u*|y| + 2^-144 for x < 0, with t = 2*sqrt(2/pi) * (a + 0.044715*a^3), a = min(|x|, 11)",
@@ -31,7 +33,7 @@ var forwardBounds = []bound.Form{
 
 var backwardBounds = []bound.Form{
 	{
-		Output: "dx", IsTighter: true, // e - e·h
+		Output: "dx", Assumes: map[*def.Function]float64{fn.ExpBoundedFunction: 1, fn.RecipBoundedFunction: 0.75}, IsTighter: true, // e - e·h
 		Text: []string{
 			"bound = u*|dy|*r * (8*(1 + e*k) + (4*t + 12)*e*k) + (1 + |dy|)*2^-138 for x >= 0",
 			"bound = u*|dy|*r*e * ((4*t + 10)*|1 - k| + 10*k) + (1 + |dy|)*2^-138 for x < 0",

@@ -4,14 +4,16 @@ import (
 	"math"
 
 	"tokitai/bound"
+	"tokitai/def"
+	"tokitai/fn"
 )
 
 const u = bound.U
 
 var forwardBounds = []bound.Form{
 	{
-		Output: "y",
-		Text:   []string{"bound = (max - x[r,c] + ln C + h(C) + 7)*u * y + 2^-148"},
+		Output: "y", Assumes: map[*def.Function]float64{fn.ExpNonPositiveFunction: 1, fn.RecipBoundedFunction: 0.75},
+		Text: []string{"bound = (max - x[r,c] + ln C + h(C) + 7)*u * y + 2^-148"},
 		At: func(call *bound.Call) func(r, c int) float64 {
 			x := call.Matrix("x")
 			return bound.ByRow(func(r int) func(c int) float64 {

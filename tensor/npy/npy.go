@@ -18,8 +18,8 @@ package npy
 import (
 	"errors"
 	"fmt"
-	"strings"
 
+	"tokitai/internal/readfile"
 	"tokitai/num"
 )
 
@@ -98,16 +98,7 @@ func (e *FormatError) Error() string {
 func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 func bad(format string, args ...any) error {
-	return &FormatError{Problem: clip(fmt.Sprintf(format, args...))}
-}
-
-// clip shortens a message that quotes a long header.
-func clip(s string) string {
-	const limit = 400
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "..."
+	return &FormatError{Problem: readfile.Clip(fmt.Sprintf(format, args...))}
 }
 
 // inFile adds the path to an error.

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
 
+	"tokitai/internal/readfile"
 	"tokitai/num"
 )
 
@@ -46,26 +46,11 @@ func Read(r io.Reader) (Array, error) {
 // Open opens a file and reads its header. If it is not a regular file, such as a pipe,
 // Open reads all of it.
 func Open(path string) (*Reader, error) {
-	source, err := os.Open(path)
+	r, file, err := readfile.Format[*Reader]{At: NewReader, Stream: readStream, InFile: inFile}.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := source.Stat()
-	if err != nil {
-		source.Close()
-		return nil, err
-	}
-	var r *Reader
-	if info.Mode().IsRegular() {
-		r, err = NewReader(source, info.Size())
-	} else {
-		r, err = readStream(source)
-	}
-	if err != nil {
-		source.Close()
-		return nil, inFile(path, err)
-	}
-	r.path, r.closing = path, source
+	r.path, r.closing = path, file
 	return r, nil
 }
 
@@ -93,19 +78,17 @@ func readStream(source io.Reader) (*Reader, error) {
 		return nil, err
 	}
 	want, _ := h.byteCount()
-	data, err := readAll(source, want)
+	data, err := readfile.UpTo(source, want)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading: %w", err)
 	}
 	if have := int64(len(data)); have < want {
 		return nil, h.cutShort(have)
 	}
-	var next [1]byte
-	switch n, err := io.ReadFull(source, next[:]); {
-	case n > 0:
+	if err := readfile.End(source); err == readfile.ErrGoesOn {
 		return nil, h.goesOn()
-	case err != io.EOF:
-		return nil, fmt.Errorf("reading the end of the file: %w", err)
+	} else if err != nil {
+		return nil, err
 	}
 	return &Reader{info: h.Info, data: io.NewSectionReader(bytes.NewReader(data), 0, want)}, nil
 }
@@ -135,9 +118,9 @@ func readHeader(source io.Reader) (*header, int64, error) {
 	if length > maxHeader {
 		return nil, 0, bad("the header's length is %d bytes, want at most %d", length, maxHeader)
 	}
-	text, err := readAll(source, length)
+	text, err := readfile.UpTo(source, length)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("reading: %w", err)
 	}
 	if int64(len(text)) < length {
 		return nil, 0, bad("the header's length is %d bytes, but only %d follow", length, len(text))
@@ -211,13 +194,4 @@ func (r *Reader) array() (Array, error) {
 		return Array{}, err
 	}
 	return Array{DType: dtype, Shape: r.info.Shape, Data: data}, nil
-}
-
-// readAll reads n bytes, or fewer if r ends early. It allocates memory as bytes arrive.
-func readAll(r io.Reader, n int64) ([]byte, error) {
-	var buffer bytes.Buffer
-	if _, err := io.CopyN(&buffer, r, n); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("reading: %w", err)
-	}
-	return buffer.Bytes(), nil
 }

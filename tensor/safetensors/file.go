@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"tokitai/internal/newfile"
+	"tokitai/internal/readfile"
 	"tokitai/num"
 )
 
@@ -111,7 +112,7 @@ func (e *FormatError) Error() string {
 	}
 	b.WriteString(": ")
 	if e.Tensor != "" {
-		fmt.Fprintf(&b, "tensor %q: ", clip(e.Tensor))
+		fmt.Fprintf(&b, "tensor %q: ", readfile.Clip(e.Tensor))
 	}
 	b.WriteString(e.Problem)
 	return b.String()
@@ -123,16 +124,7 @@ func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 func bad(format string, args ...any) error { return badTensor("", format, args...) }
 
 func badTensor(name, format string, args ...any) error {
-	return &FormatError{Tensor: name, Problem: clip(fmt.Sprintf(format, args...))}
-}
-
-// clip shortens a message that quotes long names or numbers.
-func clip(s string) string {
-	const limit = 400
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "..."
+	return &FormatError{Tensor: name, Problem: readfile.Clip(fmt.Sprintf(format, args...))}
 }
 
 // inFile adds the path to an error.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"tokitai/internal/readfile"
 )
 
 // ReadFile reads a file.
@@ -47,19 +48,17 @@ func readStream(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readExactly(r, dataBytes, false)
+	data, err := readfile.UpTo(r, dataBytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the data: %w", err)
 	}
 	if int64(len(data)) < dataBytes {
 		return nil, h.cutShort(int64(len(data)))
 	}
-	var next [1]byte
-	switch n, err := io.ReadFull(r, next[:]); {
-	case n > 0:
+	if err := readfile.End(r); err == readfile.ErrGoesOn {
 		return nil, goesOn(dataBytes)
-	case err != io.EOF:
-		return nil, fmt.Errorf("reading the end of the file: %w", err)
+	} else if err != nil {
+		return nil, err
 	}
 	return newReader(h, bytes.NewReader(data), 0), nil
 }
@@ -120,10 +119,5 @@ func readExactly(r io.Reader, n int64, isThere bool) ([]byte, error) {
 		}
 		return buffer[:got], err
 	}
-	var buffer bytes.Buffer
-	_, err := io.CopyN(&buffer, r, n)
-	if err == io.EOF {
-		err = nil
-	}
-	return buffer.Bytes(), err
+	return readfile.UpTo(r, n)
 }

@@ -2,9 +2,9 @@ package safetensors
 
 import (
 	"io"
-	"os"
 	"slices"
 	"strings"
+	"tokitai/internal/readfile"
 )
 
 // Reader reads the tensors of a file one by one. The file may also have tensors of
@@ -20,26 +20,11 @@ type Reader struct {
 // Open opens a file and reads its header. If it is not a regular file, such as a pipe,
 // Open reads all of it.
 func Open(path string) (*Reader, error) {
-	source, err := os.Open(path)
+	r, file, err := readfile.Format[*Reader]{At: NewReader, Stream: readStream, InFile: inFile}.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := source.Stat()
-	if err != nil {
-		source.Close()
-		return nil, err
-	}
-	var r *Reader
-	if info.Mode().IsRegular() {
-		r, err = NewReader(source, info.Size())
-	} else {
-		r, err = readStream(source)
-	}
-	if err != nil {
-		source.Close()
-		return nil, inFile(path, err)
-	}
-	r.path, r.closing = path, source
+	r.path, r.closing = path, file
 	return r, nil
 }
 

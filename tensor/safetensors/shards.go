@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tokitai/internal/newfile"
+	"tokitai/internal/readfile"
 )
 
 // IndexSuffix ends the name of an index: the shards of NAME.safetensors.index.json are
@@ -44,7 +45,7 @@ func readIndex(source *os.File) (map[string]string, error) {
 	if info, err := source.Stat(); err == nil && info.Size() > maxHeader {
 		return nil, bad("the index has %d bytes, want at most %d", info.Size(), maxHeader)
 	}
-	text, err := readExactly(source, maxHeader+1, false)
+	text, err := readfile.UpTo(source, maxHeader+1)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (s *Shards) reader(name string) (*Reader, error) {
 	if r == nil {
 		var err error
 		if r, err = Open(filepath.Join(filepath.Dir(s.path), filepath.FromSlash(file))); err != nil {
-			return nil, fmt.Errorf("%s: tensor %q: %w", s.path, clip(name), err)
+			return nil, fmt.Errorf("%s: tensor %q: %w", s.path, readfile.Clip(name), err)
 		}
 		s.opened[file] = r
 	}

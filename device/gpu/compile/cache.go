@@ -1,32 +1,32 @@
 package compile
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"tokitai/internal/leftover"
 )
 
-// Cache keeps programs in a folder, for all processes of a user.
+// Cache keeps compiled programs in a folder, for all processes of a user.
 //
-// A program's key is the hash of its source, the options and the compiler's own bytes. A
-// file holds the hash of its content, which is checked whenever it is read, and gets its
-// name when it is whole and on the disk, so a process may die at any moment. Whoever
-// compiles holds a lock that dies with its process; others wait for it, for a minute at
-// most. A folder that cannot be used makes this a cache in memory, with one warning.
+// The key of a program is the hash of its source, the options and the compiler's own bytes.
+// A file holds the hash of its content, which is checked at every load, and gets its name
+// only when it is complete and on disk, so a process may die at any moment. The process that
+// compiles holds a lock that the system frees when it dies; others wait for the lock, for
+// a minute at most, and then compile without the cache. A damaged file is rebuilt. If the
+// folder cannot be used, programs are kept in memory, with one warning.
+//
+// The build caches of other projects do not keep these promises. That of the go command
+// (github.com/rogpeppe/go-internal/cache) writes files in place and without syncing them,
+// takes a file that cannot be read for one that is missing, and has neither a list nor an
+// owner's check; its locks (lockedfile) wait without a limit. What would be left to it is
+// the content hash.
 type Cache struct {
 	dir  string
 	warn func(message string, args ...any)
@@ -40,16 +40,16 @@ type Cache struct {
 	write     func(f *os.File, data []byte) error
 }
 
-// Key names a program.
+// Key identifies a program.
 type Key [sha256.Size]byte
 
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// lockLimit is how long to wait for another process that compiles the same.
+// lockLimit is how long to wait for another process that compiles the same program.
 const lockLimit = 60 * time.Second
 
-// NewCache uses a folder, which is made if need be and must be the user's own. Warnings
-// go to warn, or to the log if that is nil.
+// NewCache returns a cache in a folder, which it creates if necessary. The folder must be the
+// user's own, with mode 0700. Warnings go to warn, or to slog if warn is nil.
 func NewCache(dir string, warn func(message string, args ...any)) *Cache {
 	if warn == nil {
 		warn = func(message string, args ...any) { slog.Warn(message, args...) }
@@ -65,8 +65,8 @@ func NewCache(dir string, warn func(message string, args ...any)) *Cache {
 	return c
 }
 
-// Default is the cache that all devices of the process share: in the folder that
-// TOKITAI_CACHE names, else in the user's cache folder.
+// Default returns the cache that all devices of the process share, in the folder of
+// DefaultDir.
 var Default = sync.OnceValue(func() *Cache {
 	dir, err := DefaultDir()
 	if err != nil {
@@ -78,7 +78,8 @@ var Default = sync.OnceValue(func() *Cache {
 	return NewCache(dir, nil)
 })
 
-// DefaultDir is the folder of Default.
+// DefaultDir returns the folder that TOKITAI_CACHE names, or else the folder tokitai in the
+// user's cache folder.
 func DefaultDir() (string, error) {
 	if dir := os.Getenv("TOKITAI_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -90,10 +91,10 @@ func DefaultDir() (string, error) {
 	return filepath.Join(dir, "tokitai"), nil
 }
 
-// prepareDir makes a folder, or refuses one into which others could put programs.
+// prepareDir creates a folder. It returns an error if other users could write to it.
 func prepareDir(dir string) error {
 	if dir == "" {
-		return errors.New("no folder is named")
+		return errors.New("no folder is given")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -114,7 +115,7 @@ func prepareDir(dir string) error {
 	return nil
 }
 
-// Dir is the folder; empty when programs are kept in memory only.
+// Dir returns the folder, or "" if programs are kept in memory only.
 func (c *Cache) Dir() string {
 	if c.Problem() != nil {
 		return ""
@@ -122,7 +123,7 @@ func (c *Cache) Dir() string {
 	return c.dir
 }
 
-// degrade leaves the folder alone from now on, and says so once.
+// degrade keeps programs in memory from now on, and warns once.
 func (c *Cache) degrade(err error) {
 	c.mu.Lock()
 	isNew := c.broken == nil
@@ -135,14 +136,15 @@ func (c *Cache) degrade(err error) {
 	}
 }
 
-// Problem is why programs are kept in memory only; nil if they are kept in the folder.
+// Problem returns why programs are kept in memory only, or nil if they are kept in the
+// folder.
 func (c *Cache) Problem() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.broken
 }
 
-// Compile finds a program or makes it.
+// Compile returns a program from the cache, or compiles it.
 func (c *Cache) Compile(compiler Compiler, architecture string, s Source) (*Program, error) {
 	identity, err := compiler.Identity()
 	if err != nil {
@@ -155,7 +157,7 @@ func (c *Cache) Compile(compiler Compiler, architecture string, s Source) (*Prog
 	return c.get(key, about, func() (*Program, error) { return compiler.Compile(architecture, s) })
 }
 
-// keyOf hashes all that decides a program. Each part goes in with its length.
+// keyOf hashes everything that determines a program, each part with its length.
 func keyOf(identity Identity, options []string, architecture string, s Source) Key {
 	h := sha256.New()
 	part := func(text string) { fmt.Fprintf(h, "%d:%s;", len(text), text) }
@@ -180,25 +182,7 @@ func keyOf(identity Identity, options []string, architecture string, s Source) K
 	return Key(h.Sum(nil))
 }
 
-// about is what a file tells people of its program.
-type about struct {
-	Name         string  `json:"name"`
-	Architecture string  `json:"architecture"`
-	Compiler     string  `json:"compiler"`
-	Log          string  `json:"log,omitempty"`
-	Usage        []Usage `json:"usage,omitempty"`
-}
-
-type artifact struct {
-	about about
-	image []byte
-}
-
-func (a *artifact) program(fromCache bool) *Program {
-	return &Program{Image: a.image, Log: a.about.Log, Usage: a.about.Usage, FromCache: fromCache}
-}
-
-// get finds a program or builds it, once at a time for each key.
+// get returns a program from the cache, or builds it. Builds of one key take turns.
 func (c *Cache) get(key Key, about about, build func() (*Program, error)) (*Program, error) {
 	busy := c.busyOn(key)
 	busy.Lock()
@@ -242,7 +226,7 @@ func (c *Cache) busyOn(key Key) *sync.Mutex {
 	return m
 }
 
-// find reads a program; nil where there is none, or a damaged one.
+// find returns the program of a key, or nil if there is none or it is damaged.
 func (c *Cache) find(key Key) *artifact {
 	c.mu.Lock()
 	a, broken := c.memory[key], c.broken
@@ -259,13 +243,13 @@ func (c *Cache) find(key Key) *artifact {
 	}
 	a, err = decode(key, data)
 	if err != nil {
-		c.warn("a compiled program is damaged and is made anew", "file", c.path(key), "reason", err)
+		c.warn("a compiled program is damaged and is compiled again", "file", c.path(key), "reason", err)
 		return nil
 	}
 	return a
 }
 
-// store keeps a program, in memory where the folder fails. The key's lock is held.
+// store keeps a program, in memory if the folder fails. The caller holds the key's lock.
 func (c *Cache) store(key Key, a *artifact) {
 	if c.Problem() == nil {
 		err := c.save(key, a)
@@ -277,245 +261,4 @@ func (c *Cache) store(key Key, a *artifact) {
 	c.mu.Lock()
 	c.memory[key] = a
 	c.mu.Unlock()
-}
-
-const (
-	suffix     = ".program"
-	tempMiddle = ".tmp-"
-)
-
-func (c *Cache) path(key Key) string { return filepath.Join(c.dir, key.String()+suffix) }
-
-// save writes a file under another name, sees it on the disk, and renames it.
-func (c *Cache) save(key Key, a *artifact) (err error) {
-	// What others left of this key when they died; nobody else writes it now.
-	left, _ := filepath.Glob(filepath.Join(c.dir, key.String()+tempMiddle+"*"))
-	for _, path := range left {
-		os.Remove(path)
-	}
-	f, forget, err := createTemp(c.dir, key.String()+tempMiddle+"*")
-	if err != nil {
-		return err
-	}
-	defer forget()
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err = c.write(f, encode(key, a)); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.path(key))
-}
-
-// createTemp is os.CreateTemp for a file that does not outlive the process, until it is
-// forgotten.
-func createTemp(dir, pattern string) (f *os.File, forget func(), err error) {
-	forget, err = leftover.Make(func() (func(), error) {
-		var err error
-		f, err = os.CreateTemp(dir, pattern)
-		return func() { os.Remove(f.Name()) }, err
-	})
-	return f, forget, err
-}
-
-// A file is: the format, the hash of all that follows, the key, what it is about as one
-// line of JSON, the program.
-const format = "tokitai program 1"
-
-func encode(key Key, a *artifact) []byte {
-	line, err := json.Marshal(a.about)
-	if err != nil {
-		panic("compile: " + err.Error()) // strings and numbers only
-	}
-	var content bytes.Buffer
-	fmt.Fprintf(&content, "%s\n%s\n", key, line)
-	content.Write(a.image)
-	var file bytes.Buffer
-	fmt.Fprintf(&file, "%s\n%x\n", format, sha256.Sum256(content.Bytes()))
-	file.Write(content.Bytes())
-	return file.Bytes()
-}
-
-func decode(key Key, data []byte) (*artifact, error) {
-	line := func() string {
-		text, rest, _ := bytes.Cut(data, []byte("\n"))
-		data = rest
-		return string(text)
-	}
-	if got := line(); got != format {
-		return nil, fmt.Errorf("got %.40q, want %q", got, format)
-	}
-	want := line()
-	if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != want {
-		return nil, errors.New("the content does not have its hash")
-	}
-	if got := line(); got != key.String() {
-		return nil, fmt.Errorf("it holds the program %.16s…", got)
-	}
-	var a artifact
-	if err := json.Unmarshal([]byte(line()), &a.about); err != nil {
-		return nil, err
-	}
-	a.image = bytes.Clone(data)
-	return &a, nil
-}
-
-// Entry is a file of the cache.
-type Entry struct {
-	Key          string
-	Name         string // of the source; empty where the file is damaged
-	Architecture string
-	Compiler     string
-	Bytes        int64
-	Modified     time.Time
-	IsDamaged    bool
-}
-
-// List reads every program in the folder, oldest first.
-func (c *Cache) List() ([]Entry, error) {
-	files, err := os.ReadDir(c.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that was removed holds nothing
-		return nil, err
-	}
-	var list []Entry
-	for _, file := range files {
-		name, ok := strings.CutSuffix(file.Name(), suffix)
-		if !ok {
-			continue
-		}
-		info, err := file.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // cleared meanwhile
-		} else if err != nil {
-			return nil, err
-		}
-		e := Entry{Key: name, Bytes: info.Size(), Modified: info.ModTime(), IsDamaged: true}
-		if key, err := hex.DecodeString(name); err == nil && len(key) == len(Key{}) {
-			if data, err := os.ReadFile(filepath.Join(c.dir, file.Name())); err == nil {
-				if a, err := decode(Key(key), data); err == nil {
-					e.Name, e.Architecture, e.Compiler, e.IsDamaged = a.about.Name, a.about.Architecture, a.about.Compiler, false
-				}
-			}
-		}
-		list = append(list, e)
-	}
-	slices.SortFunc(list, func(a, b Entry) int {
-		if n := a.Modified.Compare(b.Modified); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Key, b.Key)
-	})
-	return list, nil
-}
-
-// Clear removes what the cache has put into its folder, and nothing else. It returns the
-// number of programs and the bytes of all files.
-func (c *Cache) Clear() (programs int, freed int64, err error) {
-	c.mu.Lock()
-	clear(c.memory)
-	c.mu.Unlock()
-	files, err := os.ReadDir(c.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, nil
-	} else if err != nil {
-		return 0, 0, err
-	}
-	for _, file := range files {
-		name := file.Name()
-		isProgram := strings.HasSuffix(name, suffix)
-		if !isProgram && !strings.HasSuffix(name, ".lock") && !strings.HasSuffix(name, memoSuffix) && !strings.Contains(name, tempMiddle) {
-			continue
-		}
-		info, err := file.Info()
-		if err != nil {
-			continue
-		}
-		if err := os.Remove(filepath.Join(c.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return programs, freed, err
-		}
-		freed += info.Size()
-		if isProgram {
-			programs++
-		}
-	}
-	return programs, freed, nil
-}
-
-// fileHash is a file's SHA-256. Compilers have hundreds of megabytes, so it is remembered
-// by path, identity, size and time: in the process, and in the cache's folder.
-func fileHash(path string) ([sha256.Size]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	name := fmt.Sprintf("%s|%s|%d|%d", path, fileIdentity(info), info.Size(), info.ModTime().UnixNano())
-	hashes.Lock()
-	defer hashes.Unlock()
-	if sum, ok := hashes.known[name]; ok {
-		return sum, nil
-	}
-	memo := ""
-	if dir := Default().Dir(); dir != "" {
-		memo = filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(name)))+memoSuffix)
-		if text, err := os.ReadFile(memo); err == nil {
-			if sum, ok := parseMemo(string(text), name); ok {
-				hashes.known[name] = sum
-				return sum, nil
-			}
-		}
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	sum := [sha256.Size]byte(h.Sum(nil))
-	hashes.known[name] = sum
-	if memo != "" {
-		writeMemo(memo, fmt.Sprintf("%x %s", sum, name))
-	}
-	return sum, nil
-}
-
-const memoSuffix = ".compiler"
-
-var hashes = struct {
-	sync.Mutex
-	known map[string][sha256.Size]byte
-}{known: map[string][sha256.Size]byte{}}
-
-func parseMemo(text, name string) (sum [sha256.Size]byte, ok bool) {
-	digits, rest, _ := strings.Cut(text, " ")
-	raw, err := hex.DecodeString(digits)
-	if err != nil || len(raw) != len(sum) || rest != name {
-		return sum, false
-	}
-	return [sha256.Size]byte(raw), true
-}
-
-// writeMemo saves work for later processes; failing that, they do it again.
-func writeMemo(path, text string) {
-	f, forget, err := createTemp(filepath.Dir(path), filepath.Base(path)+tempMiddle+"*")
-	if err != nil {
-		return
-	}
-	defer forget()
-	_, err = f.WriteString(text)
-	if closed := f.Close(); err == nil && closed == nil && os.Rename(f.Name(), path) == nil {
-		return
-	}
-	os.Remove(f.Name())
 }
