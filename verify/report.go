@@ -469,7 +469,7 @@ func place(o *def.Operand, r, c int) string {
 	switch {
 	case len(o.Dims) == 0:
 		return o.Name
-	case len(o.Dims) == 2:
+	case len(o.Dims) >= 2:
 		return fmt.Sprintf("%s[%d,%d]", o.Name, r, c)
 	case o.Extent == def.PerColumn:
 		return fmt.Sprintf("%s[%d]", o.Name, c)
@@ -492,26 +492,22 @@ const mostInputs = 8
 // product, the first terms of its sum.
 func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
-	out := &d.Operands[operand]
-	at := map[string]int{}
-	for k, letter := range out.Dims {
-		if at[letter] = row; isColumn(out, k) {
-			at[letter] = col
-		}
-	}
+	at := l.indicesAt(operand, row, col)
 	along, length := "", 1
 	if d.Kind == def.KindContraction {
 		along = d.SummedOver()
 		length, _ = l.c.size(along)
 	}
 	list := []string{}
-	for at[along] = range length {
+	first := at[along] // of a group
+	for k := range length {
+		at[along] = first + k
 		for i := range d.Operands {
 			in, a := &d.Operands[i], l.array(i)
-			if !in.IsIn || len(list) >= mostInputs || at[along] > 0 && !slices.Contains(in.Dims, along) {
+			if !in.IsIn || len(list) >= mostInputs || k > 0 && !slices.Contains(in.Dims, along) {
 				continue
 			}
-			r, c := offsetOf(in, at)
+			r, c := offsetOf(in, a, at)
 			if r < a.Rows && c < a.Cols {
 				list = append(list, fmt.Sprintf("%s = %s", place(in, r, c), bitsText(a.DType, a.Bits(r, c))))
 			}
