@@ -39,6 +39,9 @@ var plans = [...]plan{
 // cases lists the cases of a level.
 func (t *Target) cases(level Level) []*Case {
 	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
+	if level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
+		l.p.small, l.p.shapes, l.p.random, l.p.checks = 12, 1, 200, 1
+	}
 	l.patterns()
 	l.sizes()
 	l.pairs()

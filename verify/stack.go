@@ -2,6 +2,8 @@ package verify
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/evidence"
@@ -197,4 +199,40 @@ func (l *loaded) indicesAt(operand, row, col int) map[string]int {
 	}
 	at[d.Grouped] = int(offsets.Int(at[d.Group], 0))
 	return at
+}
+
+// productsOfStack is products for stacks of matrices.
+func (l *loaded) productsOfStack(row, col int, into []float64) []float64 {
+	d := l.target.Definition
+	at, along := l.indicesAt(2, row, col), d.SummedOver()
+	left, right := l.array(0), l.array(1)
+	first, length := at[along], left.Cols
+	if d.TransposeLeft {
+		length = left.Rows / left.Matrices()
+	}
+	if d.Grouped == along {
+		offsets := l.array(3)
+		length = int(offsets.Int(at[d.Group]+1, 0)) - first
+	}
+	for k := range length {
+		at[along] = first + k
+		i, j := offsetOf(&d.Operands[0], left, at)
+		p, q := offsetOf(&d.Operands[1], right, at)
+		into = append(into, float64(left.At(i, j))*float64(right.At(p, q)))
+	}
+	return into
+}
+
+// place returns the name of an element, such as dx[3,4095]; of a stack, with the index of
+// its matrix before.
+func place(o *def.Operand, a num.Array, r, c int) string {
+	at := indicesAt(o, a, r, c)
+	var list []string
+	for _, letter := range o.Dims {
+		list = append(list, strconv.Itoa(at[letter]))
+	}
+	if len(list) == 0 {
+		return o.Name
+	}
+	return o.Name + "[" + strings.Join(list, ",") + "]"
 }
