@@ -39,6 +39,9 @@ var plans = [...]plan{
 // cases lists the cases of a level.
 func (t *Target) cases(level Level) []*Case {
 	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
+	if level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
+		l.p.small, l.p.shapes, l.p.random, l.p.checks = 12, 1, 200, 1
+	}
 	l.patterns()
 	l.sizes()
 	l.pairs()
@@ -81,13 +84,18 @@ func (l *lister) shape(n ...int) []Size {
 	letters := []string{"R", "C"}
 	switch d.Kind {
 	case def.KindContraction:
-		letters = []string{d.Operands[2].Dims[0], d.SummedOver(), d.Operands[2].Dims[1]}
+		dims := d.Operands[2].Dims
+		letters = []string{dims[len(dims)-2], d.SummedOver(), dims[len(dims)-1]}
 	case def.KindGather, def.KindScatterAdd:
 		letters = []string{"Q", "V", "D"}
 	}
 	var sizes []Size
-	for _, letter := range d.Sizes() {
-		sizes = append(sizes, Size{Letter: letter, N: n[slices.Index(letters, letter)]})
+	for i, letter := range d.Sizes() {
+		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
+		if k := slices.Index(letters, letter); k >= 0 {
+			s.N = n[k]
+		}
+		sizes = append(sizes, s)
 	}
 	return sizes
 }

@@ -54,10 +54,17 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "split-"+letter, split(letter))
 		}
 		if d.Kind == def.KindContraction {
-			if t.Lowering.Order.Kind != def.Pairwise {
+			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.Model.P == 0 && d.Grouped != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
 			}
-			add(evidence.Relations, "transpose", transposed)
+			if canTranspose(d) {
+				add(evidence.Relations, "transpose", transposed)
+			}
+			for i := range 2 {
+				if len(d.Operands[i].BatchDims()) > 0 {
+					add(evidence.Relations, "repeat-"+d.Operands[i].Name, repeatedMatrices(i))
+				}
+			}
 		}
 	}
 	for i := range d.Operands {
@@ -88,7 +95,7 @@ func (t *Target) checkNamed(name string) *check {
 func independent(d *def.Definition) []string {
 	switch d.Kind {
 	case def.KindContraction:
-		return d.Operands[2].Dims
+		return slices.DeleteFunc(slices.Clone(d.Operands[2].Dims), func(l string) bool { return l == d.Group || l == d.Grouped })
 	case def.KindGather:
 		return []string{"Q", "D"}
 	case def.KindScatterAdd:
@@ -242,7 +249,8 @@ func mirror(a num.Array, o *def.Operand, letter string, r, c int) (int, int) {
 		case isColumn(o, k):
 			c = a.Cols - 1 - c
 		default:
-			r = a.Rows - 1 - r
+			per, n := axisOf(o, a, k)
+			r += (n - 1 - 2*(r/per%n)) * per
 		}
 	}
 	return r, c
@@ -274,14 +282,12 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 			}
 			l := t.newLoaded(c)
 			for i, a := range l.inputs() {
-				at := Rect{Rows: a.Rows, Cols: a.Cols}
-				at.Row, at.Col = offsetOf(&t.Definition.Operands[i], begin)
-				trial.Copy(a, window(x.l.array(i), at))
+				copyMoved(&t.Definition.Operands[i], a, x.l.array(i), begin)
 			}
 			what := fmt.Sprintf("with %s %d to %d alone", letter, part[0], part[0]+part[1])
 			m, f, err := x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
-				dr, dc := offsetOf(&t.Definition.Operands[i], begin)
-				return x.base.operands[i].Bits(r+dr, c+dc), true
+				row, col, ok := moved(&t.Definition.Operands[i], l.array(i), x.base.operands[i], begin, r, c)
+				return x.base.operands[i].Bits(row, col), ok
 			})
 			if compared += m; f != nil || err != nil {
 				return compared, f, err
@@ -289,18 +295,6 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 		}
 		return compared, nil, nil
 	}
-}
-
-// offsetOf returns the row and the column of an operand at the given index of each letter.
-func offsetOf(o *def.Operand, at map[string]int) (row, col int) {
-	for k, letter := range o.Dims {
-		if isColumn(o, k) {
-			col = at[letter]
-		} else {
-			row = at[letter]
-		}
-	}
-	return row, col
 }
 
 // padded appends zeros along the summed axis. Zeros are not compared, because their sign may
@@ -317,13 +311,7 @@ func padded(x *trialRun) (int64, *finding, error) {
 	}
 	l := t.newLoaded(c)
 	for i, a := range l.inputs() {
-		old := x.l.array(i)
-		trial.FillBits(a, func(r, c int) uint32 {
-			if r < old.Rows && c < old.Cols {
-				return old.Bits(r, c)
-			}
-			return 0
-		})
+		copyMoved(&t.Definition.Operands[i], a, x.l.array(i), nil)
 	}
 	return x.again(l, evidence.Relations, "with "+letter+" padded by zeros", func(i, r, c int) (uint32, bool) {
 		return x.base.operands[i].Bits(r, c), x.base.operands[i].At(r, c) != 0
@@ -335,7 +323,8 @@ func transposed(x *trialRun) (int64, *finding, error) {
 	t := x.l.target
 	d := t.Definition
 	c := x.c.clone()
-	rows, cols := d.Operands[2].Dims[0], d.Operands[2].Dims[1]
+	dims := d.Operands[2].Dims
+	rows, cols := dims[len(dims)-2], dims[len(dims)-1]
 	for i := range c.Sizes {
 		switch s := &c.Sizes[i]; s.Letter {
 		case rows:
@@ -354,14 +343,15 @@ func transposed(x *trialRun) (int64, *finding, error) {
 		copyTransposed(now[2], old[2], true)
 	}
 	return x.again(l, evidence.Relations, "transposed", func(i, r, c int) (uint32, bool) {
-		return x.base.operands[i].Bits(c, r), true
+		r, c = transposedPlace(l.array(i), x.base.operands[i], r, c)
+		return x.base.operands[i].Bits(r, c), true
 	})
 }
 
 func copyTransposed(dst, src num.Array, isTransposed bool) {
 	trial.FillBits(dst, func(r, c int) uint32 {
 		if isTransposed {
-			r, c = c, r
+			r, c = transposedPlace(dst, src, r, c)
 		}
 		return src.Bits(r, c)
 	})

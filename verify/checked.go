@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -100,7 +101,7 @@ func read(call *engine.Record) (*trial.Operands, error) {
 		if err != nil {
 			return nil, err
 		}
-		arrays[i] = folded(d.Operands[i].Dims, t, raw)
+		arrays[i] = folded(&d.Operands[i], t, raw)
 	}
 	x := trial.Wrap(d, arrays)
 	for out := range d.Operands {
@@ -114,9 +115,22 @@ func read(call *engine.Record) (*trial.Operands, error) {
 }
 
 // folded returns a tensor's values as the matrix of its operand.
-func folded(dims []string, t *tensor.Tensor, raw []byte) num.Array {
+func folded(o *def.Operand, t *tensor.Tensor, raw []byte) num.Array {
 	a := num.Array{DType: t.DType(), Rows: t.Rows(), Cols: t.Cols(), Stride: t.Cols(), Data: raw}
-	if len(dims) == 1 && dims[0] != "C" {
+	n := t.Len()
+	for k := range o.BatchDims() { // further leading dimensions are part of the first
+		shape := t.Shape()[:t.Rank()-len(o.Dims)+1]
+		if k > 0 {
+			shape = t.Shape()[t.Rank()-len(o.Dims)+k:][:1]
+		}
+		size := 1
+		for _, s := range shape {
+			size *= s
+		}
+		n /= size
+		a.Batch.Append(size, n)
+	}
+	if dims := o.Dims; len(dims) == 1 && dims[0] != "C" {
 		a.Rows, a.Cols, a.Stride = t.Len(), 1, 1
 	}
 	return a

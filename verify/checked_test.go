@@ -75,7 +75,7 @@ func must(t *testing.T) func(x *tensor.Tensor, err error) *tensor.Tensor {
 }
 
 // sizesOf are small sizes for all letters.
-var sizesOf = map[string]int{"R": 5, "C": 37, "M": 4, "K": 9, "N": 6, "Q": 12, "V": 7, "D": 3}
+var sizesOf = map[string]int{"R": 5, "C": 37, "H": 2, "M": 4, "K": 9, "N": 6, "Q": 12, "V": 7, "D": 3}
 
 // expectReports holds the reports of checked calls to their rules and to a verdict.
 func expectReports(t *testing.T, what string, r *verify.CallReport, want evidence.Verdict) []*evidence.Report {

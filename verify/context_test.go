@@ -22,8 +22,7 @@ func TestJudgesEnd(t *testing.T) {
 			seen[d.Kind] = true
 			var operands []num.Array
 			for i, dtype := range d.Formats()[0] {
-				rows, cols := d.Operands[i].Matrix(map[string]int{"R": 2, "C": 2, "M": 2, "N": 2, "K": 2, "Q": 2, "V": 2, "D": 2})
-				operands = append(operands, num.NewArray(dtype, rows, cols))
+				operands = append(operands, d.Operands[i].NewArray(dtype, map[string]int{"R": 2, "C": 2, "H": 2, "M": 2, "N": 2, "K": 2, "Q": 2, "V": 2, "D": 2}))
 			}
 			params := make([]float64, len(d.Params))
 			if d.Kind != def.KindGather { // which copies a row

@@ -50,6 +50,8 @@ func TestEveryOutputIsCompared(t *testing.T) {
 				switch {
 				case len(d.Operands[i].Dims) == 2:
 					want += fmt.Sprintf("[%d,%d]", r, c)
+				case len(d.Operands[i].Dims) == 3:
+					want += fmt.Sprintf("[%d,%d,%d]", a.Matrices()-1, a.RowIn(r), c)
 				case len(d.Operands[i].Dims) == 1:
 					want += fmt.Sprintf("[%d]", max(r, c))
 				}

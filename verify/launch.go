@@ -83,7 +83,13 @@ func (t *Target) load(c *Case, seed uint64) *loaded {
 // newLoaded lays a case out without values.
 func (t *Target) newLoaded(c *Case) *loaded {
 	d := t.Definition
-	l := &loaded{target: t, c: c, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), c.layout)}
+	l := &loaded{target: t, c: c, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
+		layout := c.layout(i)
+		if layout.Gap%2 == 1 {
+			layout = interleaved(layout, &d.Operands[i])
+		}
+		return layout
+	})}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
 		l.operands.Replace(d.Operand(out), d.Operand(in))
 	}

@@ -430,6 +430,9 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 		var g gen.Generator
 		rowFrom, colFrom := c.origin(o)
 		switch {
+		case o.Name == t.Definition.Offsets:
+			size, _ := c.size(o.Bound)
+			fillOffsets(a, key, size)
 		case o.IsIndex:
 			index := p.index(o)
 			bound, _ := c.size(o.Bound)
@@ -452,17 +455,19 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 			counted, shift = counted+1, shift+bits
 		case p.isRaw:
 			for r := range a.Rows {
+				key, row := c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom
 				for col := range a.Cols {
-					g.Place(key, r+rowFrom, col+colFrom)
+					g.Place(key, row, col+colFrom)
 					a.SetBits(r, col, uint32(g.Next()))
 				}
 			}
 		default:
 			value := p.value(o)
 			for r := range a.Rows {
+				key, row := c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom
 				for col := range a.Cols {
-					g.Place(key, r+rowFrom, col+colFrom)
-					a.Set(r, col, value(&g, r+rowFrom, col+colFrom))
+					g.Place(key, row, col+colFrom)
+					a.Set(r, col, value(&g, row, col+colFrom))
 				}
 			}
 		}
@@ -475,9 +480,9 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 // origin is where an operand's first element lies.
 func (c *Case) origin(o *def.Operand) (row, col int) {
 	switch {
-	case len(o.Dims) == 2:
-		_, row = c.size(o.Dims[0])
-		_, col = c.size(o.Dims[1])
+	case len(o.Dims) >= 2: // of a matrix
+		_, row = c.size(o.Dims[len(o.Dims)-2])
+		_, col = c.size(o.Dims[len(o.Dims)-1])
 	case len(o.Dims) == 1 && o.Extent == def.PerColumn:
 		_, col = c.size(o.Dims[0])
 	case len(o.Dims) == 1:

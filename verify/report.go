@@ -253,7 +253,7 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCase {
 	return evidence.WorstCase{
 		Figure: figure, Value: w.Value, Case: name,
-		Place: place(&l.target.Definition.Operands[w.Operand], w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
+		Place: place(&l.target.Definition.Operands[w.Operand], l.array(w.Operand), w.Row, w.Col), Got: bitsText(l.c.Formats[w.Operand], w.Got), Truth: w.Truth,
 		Inputs: l.inputsAt(w.Operand, w.Row, w.Col),
 	}
 }
@@ -346,7 +346,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 		fail.Message = fmt.Sprintf("%s: %s", t.ID(), f.Message)
 		return fail
 	}
-	fail.Place = place(o, f.Row, f.Col)
+	fail.Place = place(o, l.array(operand), f.Row, f.Col)
 	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
 	fail.Row = l.rowsNear(f)
 	fail.Truth = l.truthAt(operand, f.Row, f.Col)
@@ -464,19 +464,6 @@ func outputOf(d *def.Definition) int {
 	return slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })
 }
 
-// place returns the name of an element, such as dx[3,4095].
-func place(o *def.Operand, r, c int) string {
-	switch {
-	case len(o.Dims) == 0:
-		return o.Name
-	case len(o.Dims) == 2:
-		return fmt.Sprintf("%s[%d,%d]", o.Name, r, c)
-	case o.Extent == def.PerColumn:
-		return fmt.Sprintf("%s[%d]", o.Name, c)
-	}
-	return fmt.Sprintf("%s[%d]", o.Name, r)
-}
-
 // bitsText returns a pattern and its value, such as 0x3c11 (1.0166016).
 func bitsText(d num.DType, bits uint32) string {
 	if d == num.I32 {
@@ -492,28 +479,24 @@ const mostInputs = 8
 // product, the first terms of its sum.
 func (l *loaded) inputsAt(operand, row, col int) []string {
 	d := l.target.Definition
-	out := &d.Operands[operand]
-	at := map[string]int{}
-	for k, letter := range out.Dims {
-		if at[letter] = row; isColumn(out, k) {
-			at[letter] = col
-		}
-	}
+	at := l.indicesAt(operand, row, col)
 	along, length := "", 1
 	if d.Kind == def.KindContraction {
 		along = d.SummedOver()
 		length, _ = l.c.size(along)
 	}
 	list := []string{}
-	for at[along] = range length {
+	first := at[along] // of a group
+	for k := range length {
+		at[along] = first + k
 		for i := range d.Operands {
 			in, a := &d.Operands[i], l.array(i)
-			if !in.IsIn || len(list) >= mostInputs || at[along] > 0 && !slices.Contains(in.Dims, along) {
+			if !in.IsIn || len(list) >= mostInputs || k > 0 && !slices.Contains(in.Dims, along) {
 				continue
 			}
-			r, c := offsetOf(in, at)
+			r, c := offsetOf(in, a, at)
 			if r < a.Rows && c < a.Cols {
-				list = append(list, fmt.Sprintf("%s = %s", place(in, r, c), bitsText(a.DType, a.Bits(r, c))))
+				list = append(list, fmt.Sprintf("%s = %s", place(in, a, r, c), bitsText(a.DType, a.Bits(r, c))))
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func part(o *def.Operand, row, toRow, from, to int) string {
 	switch {
 	case len(o.Dims) == 0:
 		return o.Name
-	case len(o.Dims) == 2:
+	case len(o.Dims) >= 2:
 		return fmt.Sprintf("%s[%s,%d:%d]", o.Name, rows, from, to)
 	case o.Extent == def.PerColumn:
 		return fmt.Sprintf("%s[%d:%d]", o.Name, from, to)
@@ -95,19 +95,14 @@ func part(o *def.Operand, row, toRow, from, to int) string {
 // its column; of a product, the first terms of its sum.
 func (l *loaded) inputsNear(operand, row, col int) []string {
 	d := l.target.Definition
-	at := map[string]int{}
-	for k, letter := range d.Operands[operand].Dims {
-		if at[letter] = row; isColumn(&d.Operands[operand], k) {
-			at[letter] = col
-		}
-	}
+	at := l.indicesAt(operand, row, col)
 	var list []string
 	for i := range d.Operands {
 		in, a := &d.Operands[i], l.array(i)
 		if !in.IsIn || a.Rows*a.Cols <= 1 {
 			continue
 		}
-		r, c := offsetOf(in, at)
+		r, c := offsetOf(in, a, at)
 		mark := -1
 		if len(in.Dims) > 0 {
 			if _, ok := at[in.Dims[len(in.Dims)-1]]; ok {
@@ -118,9 +113,10 @@ func (l *loaded) inputsNear(operand, row, col int) []string {
 		case r >= a.Rows || c >= a.Cols:
 		case a.Cols == 1: // a value per row
 			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, 0, 1), elements(a.DType, 0, 1, -1, func(int) uint32 { return a.Bits(r, 0) })))
-		case d.Kind == def.KindContraction && in.Dims[0] == d.SummedOver(): // down a column
-			to := min(mostShown, a.Rows)
-			list = append(list, fmt.Sprintf("%s[0:%d,%d] = %s", in.Name, to, c, elements(a.DType, 0, to, -1, func(r int) uint32 { return a.Bits(r, c) })))
+		case d.Kind == def.KindContraction && in.Dims[len(in.BatchDims())] == d.SummedOver(): // down a column
+			from := r - a.RowIn(r) // of the matrix
+			to := from + min(mostShown, a.Rows/a.Matrices())
+			list = append(list, fmt.Sprintf("%s[%d:%d,%d] = %s", in.Name, from, to, c, elements(a.DType, from, to, -1, func(r int) uint32 { return a.Bits(r, c) })))
 		default:
 			from, to := span(c, a.Cols)
 			list = append(list, fmt.Sprintf("%s = %s", part(in, r, r+1, from, to), elements(a.DType, from, to, mark, func(c int) uint32 { return a.Bits(r, c) })))

@@ -81,7 +81,7 @@ func (s *verification) smaller(best *shrunk) []*Case {
 		if size.N == 1 {
 			continue
 		}
-		if at, ok := s.t.along(best.found, size.Letter); ok {
+		if at, ok := s.t.along(best.c, best.found, size.Letter); ok {
 			if at > 0 || size.N > 1 {
 				add(func(c *Case) { c.Sizes[i] = Size{size.Letter, 1, size.From + at} })
 			}
@@ -131,7 +131,7 @@ func (s *verification) smaller(best *shrunk) []*Case {
 }
 
 // along returns the index of a finding's element on a letter's axis.
-func (t *Target) along(f *finding, letter string) (int, bool) {
+func (t *Target) along(c *Case, f *finding, letter string) (int, bool) {
 	if f == nil || f.Operand < 0 || f.Row < 0 {
 		return 0, false
 	}
@@ -141,7 +141,13 @@ func (t *Target) along(f *finding, letter string) (int, bool) {
 			if isColumn(o, k) {
 				return f.Col, true
 			}
-			return f.Row, true
+			per := 1
+			for _, inner := range o.Dims[k+1 : max(k+1, len(o.Dims)-1)] {
+				n, _ := c.size(inner)
+				per *= n
+			}
+			n, _ := c.size(l)
+			return f.Row / per % max(n, 1), true
 		}
 	}
 	return 0, false

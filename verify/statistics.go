@@ -71,7 +71,7 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments, string), fail func(string, ...any), r *caseResult) {
 	l := s.t.Lowering
 	got := x.base.operands[2]
-	terms := productsOf(s.t.Definition, x.l.inputs())
+	terms := x.l.products()
 	isWide := got.DType == num.F32
 	var bias, square moments
 	misrounded, expected := 0.0, 0.0
@@ -147,9 +147,13 @@ func productVariance(products []float64) float64 {
 	return sum * (unit * unit / 3)
 }
 
-// productsOf returns a function that lists the exact products which an element of a
+// products returns a function that lists the exact products which an element of a
 // contraction sums.
-func productsOf(d *def.Definition, operands []num.Array) func(row, col int, into []float64) []float64 {
+func (l *loaded) products() func(row, col int, into []float64) []float64 {
+	d, operands := l.target.Definition, l.inputs()
+	if d.HasAxes() {
+		return l.productsOfStack
+	}
 	lefts, rights := widened(operands[0], d.TransposeLeft), widened(operands[1], !d.TransposeRight)
 	return func(row, col int, into []float64) []float64 {
 		for k, a := range lefts[row] {

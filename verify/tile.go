@@ -3,6 +3,7 @@ package verify
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -110,11 +111,30 @@ func (g Grid) Glue(sections []Section) Glued {
 	return whole
 }
 
-// window returns a part of an array, in the same memory.
+// window returns a part of an array, in the same memory if it can.
 func window(a num.Array, r Rect) num.Array {
+	if a.Batch.Count > 0 {
+		return windowOfStack(a, r)
+	}
 	a.Data = a.Data[(r.Row*a.Stride+r.Col)*a.DType.Size():]
 	a.Rows, a.Cols = r.Rows, r.Cols
 	return a
+}
+
+// windowOfStack returns some of the matrices along the first axis, or else a copy of rows
+// and columns, which are no stack.
+func windowOfStack(a num.Array, r Rect) num.Array {
+	first := &a.Batch.Axes[0]
+	if per := a.Rows / first.Size; r.Row%per == 0 && r.Rows%per == 0 && r.Col == 0 && r.Cols == a.Cols {
+		a.Data = a.Data[r.Row/per*first.Stride*a.DType.Size():]
+		a.Rows, first.Size = r.Rows, r.Rows/per
+		return a
+	}
+	part := num.NewArray(a.DType, r.Rows, r.Cols)
+	for row := range r.Rows {
+		copy(part.Row(row), a.Row(r.Row + row)[r.Col*a.DType.Size():])
+	}
+	return part
 }
 
 // tile is a part of a case that can be judged alone.
@@ -146,7 +166,9 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 	for i := range d.Operands {
 		for k, l := range d.Operands[i].Dims {
 			if l == letter {
-				n = axis(whole.operands[i], &d.Operands[i], k)
+				if _, n = axisOf(&d.Operands[i], operands[i], k); isColumn(&d.Operands[i], k) {
+					n = operands[i].Cols
+				}
 			}
 		}
 	}
@@ -161,7 +183,8 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 					if isColumn(o, k) {
 						t.operands[i].Col, t.operands[i].Cols = from, min(step, n-from)
 					} else {
-						t.operands[i].Row, t.operands[i].Rows = from, min(step, n-from)
+						per, _ := axisOf(o, operands[i], k)
+						t.operands[i].Row, t.operands[i].Rows = from*per, min(step, n-from)*per
 					}
 				}
 			}
@@ -173,21 +196,20 @@ func tilesOf(d *def.Definition, operands []num.Array, most int64) []tile {
 
 // isColumn reports whether an operand's k-th size counts columns.
 func isColumn(o *def.Operand, k int) bool {
-	return k == 1 || len(o.Dims) == 1 && o.Extent == def.PerColumn
-}
-
-func axis(r Rect, o *def.Operand, k int) int {
-	if isColumn(o, k) {
-		return r.Cols
-	}
-	return r.Rows
+	return k > 0 && k == len(o.Dims)-1 || len(o.Dims) == 1 && o.Extent == def.PerColumn
 }
 
 // divisible returns the letter along which a definition can be divided, or "".
 func divisible(d *def.Definition) string {
 	switch d.Kind {
 	case def.KindContraction:
-		return d.Operands[2].Dims[0]
+		letter := d.Operands[2].Dims[0]
+		for i := range d.Operands { // of a stack, the outermost axis of all that have it
+			if d.HasAxes() && slices.Index(d.Operands[i].Dims, letter) > 0 || d.Offsets != "" {
+				return ""
+			}
+		}
+		return letter
 	case def.KindGather:
 		return d.Operands[0].Dims[0]
 	case def.KindScatterAdd:

@@ -248,8 +248,6 @@ func (t *Target) check() error {
 	switch {
 	case t == nil || t.Definition == nil || t.Definition.Text() == "":
 		return errors.New("verify: the target has no definition")
-	case t.Definition.HasAxes():
-		return fmt.Errorf("verify: %s: products with batch axes or groups have no reference", t.Definition.Name)
 	case t.Lowering == nil || t.Lowering.Compile == nil:
 		return fmt.Errorf("verify: %s: the target has no lowering that can be compiled", t.Definition.Name)
 	case t.Lowering.Name == "":

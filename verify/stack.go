@@ -1,0 +1,238 @@
+package verify
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/trial"
+)
+
+// An operand with batch axes is a stack of matrices, whose rows are counted through: a row
+// stands for an index of each of its axes. Here are the conversions. Arrays are those of
+// package trial, with one axis for each letter.
+
+// axisOf returns how an operand's k-th size, which does not count columns, is found in a
+// row: row/per mod n is the index.
+func axisOf(o *def.Operand, a num.Array, k int) (per, n int) {
+	batch := len(o.BatchDims())
+	rows := a.Rows / a.Matrices()
+	if k >= batch {
+		return 1, rows
+	}
+	per = rows
+	for j := k + 1; j < batch; j++ {
+		per *= a.Batch.Axes[j].Size
+	}
+	return per, a.Batch.Axes[k].Size
+}
+
+// indicesAt returns the index of each letter of an operand at a row and a column.
+func indicesAt(o *def.Operand, a num.Array, row, col int) map[string]int {
+	at := map[string]int{}
+	for k, letter := range o.Dims {
+		if isColumn(o, k) {
+			at[letter] = col
+			continue
+		}
+		per, n := axisOf(o, a, k)
+		at[letter] = row / per % n
+	}
+	return at
+}
+
+// offsetOf returns the row and the column of an operand at the given index of each letter.
+func offsetOf(o *def.Operand, a num.Array, at map[string]int) (row, col int) {
+	for k, letter := range o.Dims {
+		if isColumn(o, k) {
+			col = at[letter]
+			continue
+		}
+		per, _ := axisOf(o, a, k)
+		row += at[letter] * per
+	}
+	return row, col
+}
+
+// moved returns the place in one array of an operand that a place in another of different
+// sizes stands for, where the first begins at the given index of each letter in the second.
+// It is false for a place that the second does not have.
+func moved(o *def.Operand, from, to num.Array, begin map[string]int, r, c int) (row, col int, ok bool) {
+	for k, letter := range o.Dims {
+		if isColumn(o, k) {
+			if col = c + begin[letter]; col >= to.Cols {
+				return 0, 0, false
+			}
+			continue
+		}
+		per, n := axisOf(o, from, k)
+		toPer, toN := axisOf(o, to, k)
+		i := r/per%n + begin[letter]
+		if i >= toN {
+			return 0, 0, false
+		}
+		row += i * toPer
+	}
+	return row, col, true
+}
+
+// copyMoved fills an operand from another array of it, as moved finds the places, and with
+// zeros where there is none.
+func copyMoved(o *def.Operand, to, from num.Array, begin map[string]int) {
+	trial.FillBits(to, func(r, c int) uint32 {
+		row, col, ok := moved(o, to, from, begin, r, c)
+		if !ok {
+			return 0
+		}
+		return from.Bits(row, col)
+	})
+}
+
+// transposedPlace returns the place in a stack of the element that has row and column
+// exchanged in a stack of transposed matrices.
+func transposedPlace(a, b num.Array, r, c int) (row, col int) {
+	rows := a.Rows / a.Matrices()
+	return r/rows*(b.Rows/b.Matrices()) + c, r % rows
+}
+
+// canTranspose reports whether (A·B)ᵀ = Bᵀ·Aᵀ is a call of the same definition.
+func canTranspose(d *def.Definition) bool {
+	return d.Offsets == "" && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
+}
+
+// interleaved puts the matrices of a stack between each other's rows, as heads are.
+func interleaved(l trial.Layout, o *def.Operand) trial.Layout {
+	if n := len(o.BatchDims()); n > 0 {
+		l.Order = []int{n}
+		for axis := range n {
+			l.Order = append(l.Order, axis)
+		}
+	}
+	return l
+}
+
+// matrixKey returns the key of the values of one matrix of a stack, by its place in the
+// whole.
+func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint64 {
+	for k, letter := range o.BatchDims() {
+		per, n := axisOf(o, a, k)
+		_, from := c.size(letter)
+		key = gen.Seeded(key ^ uint64(row/per%n+from+1)<<32).Next()
+	}
+	return key
+}
+
+// fillOffsets divides the size that a case has into groups, of which some may be empty.
+func fillOffsets(a num.Array, key uint64, size int) {
+	at := make([]int, a.Rows)
+	for i := 1; i < a.Rows-1; i++ {
+		var g gen.Generator
+		g.Place(key, i, 0)
+		at[i] = g.Below(size + 1)
+	}
+	at[a.Rows-1] = size
+	slices.Sort(at)
+	trial.FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
+}
+
+// repeatedMatrices checks that an input whose matrices are one and the same memory gives what
+// copies of that matrix give.
+func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		o := &t.Definition.Operands[operand]
+		once := make([]bool, len(o.BatchDims()))
+		for i := range once {
+			once[i] = true
+		}
+		layout := func(i int) trial.Layout {
+			l := x.c.layout(i)
+			if i == operand {
+				l.IsRepeated = once
+			}
+			return l
+		}
+		apart := t.newLoaded(x.c)
+		shared := &loaded{target: t, c: x.c, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.sizes(), layout)}
+		for i := range t.Definition.Operands {
+			from := x.l.array(i)
+			rows := from.Rows / from.Matrices()
+			for _, to := range []num.Array{apart.array(i), shared.array(i)} {
+				trial.FillBits(to, func(r, c int) uint32 {
+					if i == operand {
+						r %= rows
+					}
+					return from.Bits(r, c)
+				})
+			}
+		}
+		base, err := x.s.bench.run(apart, x.s.o.deadline(), 0)
+		if err != nil {
+			return 0, nil, err
+		}
+		return x.again(shared, evidence.Relations, "with one matrix of "+o.Name+" for all", func(i, r, c int) (uint32, bool) {
+			return base.operands[i].Bits(r, c), true
+		})
+	}
+}
+
+// indicesAt returns the index of each letter at an element of an output; of a product with
+// groups also which group it belongs to, and where its sum begins.
+func (l *loaded) indicesAt(operand, row, col int) map[string]int {
+	d := l.target.Definition
+	at := indicesAt(&d.Operands[operand], l.array(operand), row, col)
+	if d.Offsets == "" {
+		return at
+	}
+	offsets := l.array(d.Operand(d.Offsets))
+	if i, isRow := at[d.Grouped]; isRow {
+		for g := range offsets.Rows - 1 {
+			if int(offsets.Int(g, 0)) <= i {
+				at[d.Group] = g
+			}
+		}
+		return at
+	}
+	at[d.Grouped] = int(offsets.Int(at[d.Group], 0))
+	return at
+}
+
+// productsOfStack is products for stacks of matrices.
+func (l *loaded) productsOfStack(row, col int, into []float64) []float64 {
+	d := l.target.Definition
+	at, along := l.indicesAt(2, row, col), d.SummedOver()
+	left, right := l.array(0), l.array(1)
+	first, length := at[along], left.Cols
+	if d.TransposeLeft {
+		length = left.Rows / left.Matrices()
+	}
+	if d.Grouped == along {
+		offsets := l.array(3)
+		length = int(offsets.Int(at[d.Group]+1, 0)) - first
+	}
+	for k := range length {
+		at[along] = first + k
+		i, j := offsetOf(&d.Operands[0], left, at)
+		p, q := offsetOf(&d.Operands[1], right, at)
+		into = append(into, float64(left.At(i, j))*float64(right.At(p, q)))
+	}
+	return into
+}
+
+// place returns the name of an element, such as dx[3,4095]; of a stack, with the index of
+// its matrix before.
+func place(o *def.Operand, a num.Array, r, c int) string {
+	at := indicesAt(o, a, r, c)
+	var list []string
+	for _, letter := range o.Dims {
+		list = append(list, strconv.Itoa(at[letter]))
+	}
+	if len(list) == 0 {
+		return o.Name
+	}
+	return o.Name + "[" + strings.Join(list, ",") + "]"
+}
