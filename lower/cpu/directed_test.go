@@ -53,7 +53,7 @@ func TestTotalOfOneElement(t *testing.T) {
 	}
 }
 
-// compareAll holds a definition's programs against the reference for every choice
+// compareAll compares a definition's programs with the reference for every choice
 // of formats, in both classes, out of place and in place.
 func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
 	t.Helper()
@@ -77,7 +77,7 @@ func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
 	}
 }
 
-// edges are binary32 values at which an operation changes its ways.
+// edges are binary32 values at which an operation behaves differently.
 var edges = func() []float32 {
 	var all []float32
 	for _, v := range []float64{
@@ -91,7 +91,7 @@ var edges = func() []float32 {
 	return all
 }()
 
-// convert is what integers make of a number.
+// convert converts a number to int32 and back, with integer operations between.
 var convert = &def.Function{
 	Name: "convert", Math: def.MathExp, ULPs: 1, Domain: def.NoX,
 	Expand: func(x def.Value) def.Value {

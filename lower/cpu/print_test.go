@@ -9,7 +9,7 @@ import (
 )
 
 // TestListing shows a program with every part: what is computed once, per row, in
-// each pass and after the last row; rows kept, inputs read where they lie.
+// each pass and after the last row; rows kept, inputs read in place.
 func TestListing(t *testing.T) {
 	d := def.Must(def.Rowwise("listing", func(b *def.Builder) {
 		x, scale := b.In("x"), b.InCol("scale")

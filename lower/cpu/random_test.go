@@ -15,7 +15,7 @@ import (
 	"tokitai/reference"
 )
 
-// answer is the case with the reference's outputs.
+// answer returns the case with the reference's outputs.
 func answer(t testing.TB, c *randdef.Case) *randdef.Case {
 	t.Helper()
 	want := c.Clone()
@@ -84,9 +84,9 @@ var classes = []struct {
 
 var workerCounts = []int{1, 2, 3, 7}
 
-// compareRandom makes one definition and a few cases of different sizes, and holds
-// the programs of both classes against the reference, out of place and in place.
-// One program runs all cases, so that it meets its own used scratch memory.
+// compareRandom makes one definition and a few cases of different sizes, and compares
+// the programs of both classes with the reference, out of place and in place.
+// One program runs all cases, so that it reuses its scratch memory.
 func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 	t.Helper()
 	d, err := randdef.Sized(g, steps)
@@ -224,7 +224,7 @@ func TestSumShapes(t *testing.T) {
 	}
 }
 
-// dtypesOf takes the given format where the rules leave a choice.
+// dtypesOf returns formats: the given one where the rules leave a choice.
 func dtypesOf(d *def.Definition, dtype num.DType) []num.DType {
 	var all []num.DType
 	for _, o := range d.Operands {

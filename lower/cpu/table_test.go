@@ -20,7 +20,7 @@ var scatters = []*def.Definition{
 	def.Must(def.ScatterAdd("sums.accumulate", def.ScatterForm{Index: "index", Rows: "rows", Result: "result", Accumulate: true})),
 }
 
-// compareTable holds a program against the reference on one case.
+// compareTable compares a program with the reference on one case.
 func compareTable(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) *randdef.Case {
 	t.Helper()
 	var dtypes []num.DType

@@ -14,7 +14,7 @@ import (
 	"tokitai/num"
 )
 
-// edges are binary32 values at which an operation changes its ways.
+// edges are binary32 values at which an operation behaves differently.
 var edges = func() []float32 {
 	var all []float32
 	for _, v := range []float64{
@@ -28,7 +28,7 @@ var edges = func() []float32 {
 	return all
 }()
 
-// convert is what integers make of a number.
+// convert converts a number to int32 and back, with integer operations between.
 var convert = &def.Function{
 	Name: "convert", Math: def.MathExp, ULPs: 1, Domain: def.NoX,
 	Expand: func(x def.Value) def.Value {

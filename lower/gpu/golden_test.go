@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden sources")
 
-// TestGoldenSources holds generated sources against committed ones: a change of the
+// TestGoldenSources compares generated sources with committed ones: a change of the
 // generator shows what it does to kernels.
 func TestGoldenSources(t *testing.T) {
 	for _, x := range []struct {

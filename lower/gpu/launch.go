@@ -19,16 +19,16 @@ type field struct {
 	value                func(b *binding) uint64
 }
 
-// fieldKind is what a field's value means.
+// fieldKind says what a field's value is.
 type fieldKind uint8
 
 const (
 	plainField   fieldKind = iota
 	scratchField           // an offset in scratch memory
-	refusedField           // none: the words of the checks
+	refusedField           // no value: the address of the checks' words
 )
 
-// binding is what a launch's parameters are made of.
+// binding holds the values of a launch's parameters.
 type binding struct {
 	operands   []lower.Operand
 	params     []float64
@@ -37,14 +37,14 @@ type binding struct {
 	rowValues, columnLanes int64 // in scratch memory
 	totalsIn, totalsOut    int64
 	lanes, laneStep        int
-	totalLength            int // sums that are added up
-	totalCount             int // sums that come of it
+	totalLength            int // sums to add up
+	totalCount             int // sums that result
 }
 
-// padded is the number of columns in a lane of scratch memory.
+// padded returns the number of columns of a lane in scratch memory.
 func (b *binding) padded() int { return (b.cols + 7) / 8 * 8 }
 
-// layout lists the fields: eight bytes each first, then four.
+// layout lists the fields, those of eight bytes before those of four.
 func (k *rowwise) layout() {
 	add := func(bytes int, typeName, name, note string, value func(b *binding) uint64) {
 		if note != "" {
@@ -104,7 +104,7 @@ func (k *rowwise) layout() {
 	}
 }
 
-// pack lays the parameters out as the kernel's struct has them.
+// pack adds the parameters in the layout of the kernel's struct.
 func (k *rowwise) pack(p *Plan) {
 	l := p.last()
 	for i := range k.fields {
@@ -122,14 +122,14 @@ func (k *rowwise) pack(p *Plan) {
 	}
 }
 
-// rowwiseEntries are where the kernels stand among the source's entries, those for rows
-// excepted; -1 for what a definition does not need.
+// rowwiseEntries are the indices of all kernels but rows among the source's entries, or -1
+// for those that a definition does not need.
 type rowwiseEntries struct {
 	columnLanes, totalRows, totalFlat, totalNext, flat, elements, columns, scalars int
 	check                                                                          int
 }
 
-// number finds the entries.
+// number finds the indices of the entries.
 func (k *rowwise) number() {
 	at := func(suffix string) int { return slices.Index(k.source.Entries, k.base+"_"+suffix) }
 	k.entries = rowwiseEntries{
@@ -141,13 +141,13 @@ func (k *rowwise) number() {
 	}
 }
 
-// maxColumns is the longest row: columns are counted in 32 bits.
+// maxColumns is the length of the longest row: kernels count columns in 32 bits.
 const maxColumns = 1 << 31
 
-// maxGrid is the most blocks that a launch asks for; kernels walk over the rest.
+// maxGrid is the most blocks of a launch; kernels loop over the rest.
 const maxGrid = 1 << 30
 
-// bind refuses a call whose operands the kernels are not made for.
+// bind returns an error for a call that the kernels cannot compute.
 func (k *rowwise) bind(b *binding, c *lower.Call) error {
 	if len(c.Operands) != len(k.d.Operands) || len(c.Params) != len(k.d.Params) {
 		return fmt.Errorf("%s: got %d operands and %d parameters, want %d and %d", k.d.Name, len(c.Operands), len(c.Params), len(k.d.Operands), len(k.d.Params))
@@ -204,14 +204,14 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 	return nil
 }
 
-// launchApart launches what takes a kernel each: rows, sums, elements.
+// launchApart launches rows, sums and elements as separate kernels.
 func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks, y, threads, shared int)) {
 	b := &p.binding
 	rows := func() {
 		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
 		blocks := blocksOf(b.rows, e.rows)
 		if e.storage.isStaged() && limits.Multiprocessors > 0 {
-			blocks = min(blocks, limits.Multiprocessors) // one fills a multiprocessor, and stays
+			blocks = min(blocks, limits.Multiprocessors) // each fills a multiprocessor and loops over rows
 		}
 		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
@@ -256,8 +256,8 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 
 func blocksOf(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
 
-// isContiguous reports whether the division into rows does not matter: all elements
-// of an operand are neighbours, and the definition looks at nothing else.
+// isContiguous reports whether the division into rows does not matter: the definition is
+// flat and all operands are contiguous.
 func (k *rowwise) isContiguous(b *binding) bool {
 	if !k.d.IsFlat() {
 		return false
@@ -271,9 +271,9 @@ func (k *rowwise) isContiguous(b *binding) bool {
 	return true
 }
 
-// chooseRows is the instance of the rows kernel for rows of that many columns, and
-// the dynamic shared memory that it takes; nil if there is none that keeps lanes of
-// column sums, or that does not. Instances are in the order of preference.
+// chooseRows returns the instance of the rows kernel for rows of so many columns, and its
+// dynamic shared memory in bytes. It returns nil if no instance with, or without, the lanes
+// of column sums fits. Instances are in the order of preference.
 func (k *rowwise) chooseRows(cols, sharedBytes int, isFused bool) (chosen *rowEntry, bytes int) {
 	threads := num.RowLanes(cols) / lanesPerThread
 	for i := range k.rowEntries {
@@ -291,8 +291,8 @@ func (k *rowwise) chooseRows(cols, sharedBytes int, isFused bool) (chosen *rowEn
 	return nil, 0
 }
 
-// staticShared is more than the rows kernel's scratch memory ever takes.
+// staticShared is an upper bound of the rows kernel's static shared memory.
 const staticShared = 16 << 10
 
-// mostShared is what a block has on the devices that have the most.
+// mostShared is the shared memory of a block on devices that have the most.
 const mostShared = 227 << 10

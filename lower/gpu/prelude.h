@@ -1,10 +1,11 @@
-// What every kernel stands on: the names in which CUDA, HIP and the simulator
-// differ, storage formats, and the arithmetic of definitions to the bit. It is put
-// before a kernel's source. No vendor header is used.
+// The prelude of every kernel: names for what differs between CUDA, HIP and the
+// simulator, storage formats, and the exact arithmetic of definitions. It precedes a
+// kernel's source. No vendor header is used.
 //
-// Platform: NVRTC and other CUDA compilers; HIP where __HIP__ is defined; the
-// simulator where TOKITAI_SIM is. Compiled without contraction, without flushing
-// subnormals, with correctly rounded division.
+// Platforms  NVRTC and other CUDA compilers; HIP if __HIP__ is defined; the simulator if
+//            TOKITAI_SIM is
+// Requires   compilation without contraction or flushing of subnormals, with correctly
+//            rounded division
 #ifndef TOKITAI_PRELUDE_H
 #define TOKITAI_PRELUDE_H
 
@@ -62,7 +63,7 @@ static __device__ __forceinline__ int lane_index() {
     return (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
 }
 
-// The value of another lane, four bytes at a time.
+// Returns the value of another lane, four bytes at a time.
 template <class V>
 static __device__ __forceinline__ V from_lane(V value, int lane) {
     static_assert(sizeof(V) == 4 || sizeof(V) == 8, "a shuffle moves four or eight bytes");
@@ -110,7 +111,7 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 #define ROLLED _Pragma("unroll 1")
 #define UNROLL_TWICE _Pragma("unroll 2")
 #define KERNEL(NAME, BOUND) extern "C" __global__ void __launch_bounds__(BOUND) NAME
-// As many blocks as that share a multiprocessor.
+// A kernel of which BLOCKS blocks share a multiprocessor.
 #define KERNEL_BLOCKS(NAME, BOUND, BLOCKS) extern "C" __global__ void __launch_bounds__(BOUND, BLOCKS) NAME
 #define SHARED(TYPE, NAME, COUNT) alignas(16) __shared__ TYPE NAME[COUNT]
 #define SHARED_DYN(TYPE, NAME)                                       \
@@ -130,7 +131,7 @@ typedef unsigned short u16;
 typedef long long i64;
 typedef unsigned long long u64;
 
-// Sixteen bytes that move in one access.
+// Sixteen bytes, loaded and stored in one access.
 struct alignas(16) uint4_aligned {
     u32 x, y, z, w;
 } MAY_ALIAS;
@@ -175,9 +176,9 @@ DEVICE float divide(float a, float b) { return a / b; }
 DEVICE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float round_to_integral(float x) { return __builtin_rintf(x); }
 
-// The instruction is good to one unit in the last place: of it and its neighbours,
-// the residuals tell which is nearest. Small arguments are scaled up, so that no
-// residual is lost to underflow.
+// The instruction has an error of at most one unit in the last place: the residuals of its
+// result and the two neighbours decide which is nearest. Small arguments are scaled up, so
+// that no residual underflows.
 DEVICE float square_root(float x) {
     bool is_small = x < 0x1p-96f;
     float a = is_small ? x * 0x1p32f : x;
@@ -234,7 +235,7 @@ DEVICE float smaller(float a, float b) {
 
 #endif
 
-// x held at a limit that is neither NaN nor zero; NaN passes.
+// Clamp x to a limit that is neither NaN nor zero; NaN propagates.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
 DEVICE float at_least(float x, float limit) { return larger(x, limit); }
 DEVICE float at_most(float x, float limit) { return smaller(x, limit); }
@@ -298,8 +299,8 @@ DEVICE float widen_f16(u32 h) {
     return float_of(sign | bits_of((float)rest * 0x1p-24f));
 }
 
-// One addition rounds what becomes subnormal: the last bit of 0.5 + |x| is that of
-// binary16's subnormals.
+// One addition rounds results that are subnormal: the last bit of 0.5 + |x| has the weight
+// of the last bit of binary16's subnormals.
 DEVICE u32 narrow_f16(float x) {
     u32 sign = bits_of(x) >> 16 & 0x8000u, rest = bits_of(x) & 0x7fffffffu;
     if (rest > 0x7f800000u) return sign | 0x7e00u;
@@ -312,7 +313,7 @@ DEVICE u32 narrow_f16(float x) {
 
 DEVICE float widen_bf16(u32 h) { return float_of(h << 16); }
 
-// Pairs lie in one word, the first in its lower half.
+// A pair is one word, the first element in its lower half.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
 
 DEVICE u32 narrow_bf16(float x) {
@@ -356,7 +357,7 @@ DEVICE u32 narrow_bf16(float x) {
 DEVICE u32 narrow_pair_f16(float low, float high) { return narrow_f16(low) | narrow_f16(high) << 16; }
 DEVICE u32 narrow_pair_bf16(float low, float high) { return narrow_bf16(low) | narrow_bf16(high) << 16; }
 
-// Storage values have the order of numbers: the larger one needs no rounding.
+// Stored values are ordered as numbers: the larger of two needs no rounding.
 DEVICE u32 larger_pair_f16(u32 a, u32 b) {
     return narrow_pair_f16(larger(widen_f16(a & 0xffffu), widen_f16(b & 0xffffu)), larger(widen_f16(a >> 16), widen_f16(b >> 16)));
 }
@@ -405,7 +406,7 @@ DEVICE float sround_bf16(float x, i32 word) {
 
 DEVICE float sround_f32(float x, i32) { return x; }
 
-// ---- groups: eight neighbouring elements of a row, which one thread owns ----
+// ---- groups: eight neighbouring elements of a row, owned by one thread ----
 
 struct Group16 {
     u32 w[4]; // two patterns each
@@ -419,8 +420,8 @@ DEVICE float get_f16(const Group16& g, int j) { return widen_f16(g.w[j >> 1] >> 
 DEVICE float get_bf16(const Group16& g, int j) { return widen_bf16(g.w[j >> 1] >> 16 * (j & 1) & 0xffffu); }
 DEVICE float get_f32(const Group32& g, int j) { return float_of(g.w[j]); }
 
-// The first n of eight elements, the others zero. Each element is an access of its
-// own; the vector forms move whole groups in accesses of 16 bytes.
+// Load the first n of eight elements, and zeros for the others, one element per access;
+// the vector forms load whole groups in accesses of 16 bytes.
 DEVICE Group16 fetch16(const u16* at, int n) {
     Group16 g;
     UNROLL for (int i = 0; i < 4; i++)
@@ -434,8 +435,8 @@ DEVICE Group32 fetch32(const f32* at, int n) {
     return g;
 }
 
-// renew makes a compiler forget what it knows of a kept group: else it keeps the
-// widened elements too, which takes twice the registers that are there.
+// renew hides from the compiler that a kept group has not changed: otherwise it keeps the
+// widened elements as well, which takes twice the registers there are.
 #if defined(TOKITAI_SIM)
 #define RENEW(WORD)
 #elif defined(__HIP__)
@@ -448,8 +449,8 @@ DEVICE void renew(Group16& g) {
     UNROLL for (int i = 0; i < 4; i++) RENEW(g.w[i]);
 }
 
-// A whole group, if it is inside: accesses that nothing branches around, so that those
-// of several groups overlap.
+// Load a whole group if it is inside the row, without a branch around the access, so that
+// the accesses of several groups overlap.
 DEVICE Group16 fetch16_whole(const u16* at, bool is_inside) {
     uint4_aligned a;
     if (is_inside) a = *reinterpret_cast<const uint4_aligned*>(at);
@@ -474,7 +475,7 @@ DEVICE Group32 fetch32_vector(const f32* at, int n) {
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
-// A group of results, narrowed.
+// Round a group of results to a storage format.
 DEVICE Group16 group_f16(const float* x) {
     Group16 g;
     UNROLL for (int i = 0; i < 4; i++) g.w[i] = narrow_pair_f16(x[2 * i], x[2 * i + 1]);
@@ -526,12 +527,12 @@ DEVICE void put32_vector(T* at, int n, const Group32& g) {
     reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
 }
 
-// Four values that move in one access.
+// Four values, loaded and stored in one access.
 struct alignas(16) Quad {
     float v[4];
 } MAY_ALIAS;
 
-// Eight values in two quads that lie a step apart.
+// Eight values in two quads, a step apart.
 DEVICE void put_terms(Quad* at, u32 step, const float* x) {
     at[0] = Quad{{x[0], x[1], x[2], x[3]}};
     at[step] = Quad{{x[4], x[5], x[6], x[7]}};
@@ -542,8 +543,9 @@ DEVICE void add_terms(float* lane, const Quad* at, u32 step) {
     UNROLL for (int j = 0; j < 4; j++) lane[j] = lane[j] + low.v[j], lane[4 + j] = lane[4 + j] + high.v[j];
 }
 
-// A thread has groups copied from global to shared memory, or zeros where they are not
-// inside (through the first cache: the halves of a group of 32 bits are one sector), and waits for all of them before it reads what it has sent for.
+// A thread copies groups from global to shared memory asynchronously, or zeros where they are
+// outside the row (through the L1 cache: the halves of a group of 32 bits are one sector), and
+// waits for all of its copies before it reads them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
 
 DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
@@ -577,10 +579,10 @@ DEVICE Group32 staged32(const uint4_aligned* at, u32 step) {
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
-// How many of the eight elements from column c on are inside a row.
+// Returns how many of the eight elements from column c on are inside a row.
 DEVICE int inside(u32 c, u32 columns) { return c >= columns ? 0 : columns - c < 8u ? (int)(columns - c) : 8; }
 
-// ---- sums have a shape: lanes that start at +0, then neighbours ----
+// ---- sums: lanes that start at +0, then a tree over neighbours ----
 
 DEVICE void fill(float* s, float v) {
     UNROLL for (int j = 0; j < 8; j++) s[j] = v;
@@ -597,7 +599,7 @@ DEVICE float smallest(const float* s) {
     return smaller(smaller(smaller(s[0], s[1]), smaller(s[2], s[3])), smaller(smaller(s[4], s[5]), smaller(s[6], s[7])));
 }
 
-// The largest of pairs of storage values, which is exact before they are widened.
+// The maximum of pairs of stored values, found without widening them.
 DEVICE void lowest_f16(u32* pairs) {
     UNROLL for (int i = 0; i < 4; i++) pairs[i] = 0xfc00fc00u;
 }
@@ -624,9 +626,9 @@ DEVICE float largest_bf16(const u32* pairs) {
     return larger(widen_bf16(m & 0xffffu), widen_bf16(m >> 16));
 }
 
-// N neighbouring threads, N at most 32; every one of them gets the result. The
-// groups of a butterfly are the nodes of the adjacent tree, and a sum of two does not
-// depend on their order.
+// Reductions over N neighbouring threads, N at most 32; each of them gets the result. The
+// groups of a butterfly are the nodes of the tree over neighbours, and the sum of two values
+// does not depend on their order.
 template <int N>
 DEVICE float threads_sum(float v) {
     UNROLL for (int d = 1; d < N; d *= 2) v = v + SHFL_XOR(v, d, 32);
@@ -645,7 +647,7 @@ DEVICE float threads_min(float v) {
     return v;
 }
 
-// The one value that a thread holds where all others hold +0, its pattern unchanged.
+// Returns the value of the one thread that has it, bit for bit, where all others have +0.
 template <int N>
 DEVICE float threads_one(float v) {
     u32 b = bits_of(v);
@@ -655,8 +657,8 @@ DEVICE float threads_one(float v) {
 
 // ---- the column of an extreme ----
 
-// A thread looks at its columns in ascending order: only a better value takes the place
-// of an earlier one. NaN is the best, and zeros are equal.
+// A thread visits its columns in ascending order: only a better value replaces an earlier
+// one. NaN is the best, and zeros are equal.
 DEVICE void take_larger(float& best, i32& column, float x, u32 c) {
     if (!(x <= best) && best == best) best = x, column = (i32)c;
 }
@@ -665,8 +667,8 @@ DEVICE void take_smaller(float& best, i32& column, float x, u32 c) {
     if (!(x >= best) && best == best) best = x, column = (i32)c;
 }
 
-// What threads have found is compared as one number: the larger value, or NaN, and of
-// equals the lower column is the larger key.
+// The results of threads are compared as 64-bit keys: the better value has the larger key,
+// and among equal values the lower column.
 DEVICE u64 larger_key(float x, i32 column) {
     u32 b = x == 0.0f ? 0u : bits_of(x);
     u32 order = x != x ? 0xffffffffu : b & 0x80000000u ? ~b : b | 0x80000000u;
@@ -705,7 +707,7 @@ DEVICE void philox(u32 word[4], u32 key0, u32 key1, u32 c0, u32 c1, u32 c2, u32 
     word[3] = c3;
 }
 
-// The word of element e, a flat index.
+// Returns the word of element e, a flat index.
 DEVICE i32 random_word(i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
     u32 w[4];
     philox(w, (u32)seed_low, (u32)seed_high, (u32)(e >> 2), (u32)(e >> 34), (u32)tensor, (u32)step);
@@ -713,7 +715,7 @@ DEVICE i32 random_word(i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e)
     return (i32)(e & 2 ? high : low);
 }
 
-// The words of eight neighbouring elements from e on: two blocks of four, or three.
+// Computes the words of eight neighbouring elements from e on: two blocks of four, or three.
 DEVICE void random_words(i32 word[8], i32 seed_low, i32 seed_high, i32 tensor, i32 step, u64 e) {
     u32 w[12];
     u64 block = e >> 2;

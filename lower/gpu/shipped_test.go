@@ -46,8 +46,8 @@ var allShapes = func() (all [][2]int) {
 	return append(all, [2]int{5000, 3}, [2]int{1100, 260}, [2]int{600, 2049})
 }()
 
-// TestShippedDefinitions holds every rowwise definition, in every choice of formats
-// and both variants, against the reference: with gaps between rows, in place, with
+// TestShippedDefinitions compares every rowwise definition, in every choice of formats
+// and both variants, with the reference: with gaps between rows, in place, with
 // special values.
 func TestShippedDefinitions(t *testing.T) {
 	for n, d := range shipped {

@@ -194,7 +194,7 @@ var variants = []gpu.Variant{gpu.Element, gpu.Vector}
 // a fraction of the time.
 const plainly = "#pragma GCC optimize (\"O0\")\n"
 
-// TestRandomDefinitions holds kernels of expressions that nobody thought of against
+// TestRandomDefinitions compares kernels of expressions that nobody thought of with
 // the reference.
 func TestRandomDefinitions(t *testing.T) {
 	units, perUnit := testlevel.Pick(1, 8, 200), testlevel.Pick(12, 25)

@@ -1,5 +1,5 @@
-// Package simtest runs kernels in the simulator, as programs of their own: nothing
-// is loaded into the test, so that sanitizers work and a crash is an error.
+// Package simtest runs kernels in the simulator, in separate processes: nothing is
+// loaded into the test, so that sanitizers work and a crash is an error.
 package simtest
 
 import (
@@ -75,7 +75,8 @@ func Clean() {
 	}
 }
 
-// addressSanitizer is whether there is one: clang++ has its library in a package of its own.
+// addressSanitizer reports whether there is one: clang++ has its library in a separate
+// package.
 var addressSanitizer struct {
 	once   sync.Once
 	exists bool
@@ -153,7 +154,7 @@ func Compile(t testing.TB, source string, b Build) *Program {
 	return p
 }
 
-// Run is what a program is given.
+// Run is the input of a program.
 type Run struct {
 	Warp     int    // 32 or 64; 0 stands for 32
 	Seed     uint64 // of the order of blocks, warps and lanes; 0 is ascending
@@ -169,7 +170,7 @@ type Launch struct {
 	Params      []byte
 }
 
-// LaunchesOf are the launches of a kernel's plan, which may be used again.
+// LaunchesOf returns the launches of a kernel's plan, which may be reused.
 func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
 	var list []Launch
 	for _, l := range p.Launches {
@@ -178,11 +179,11 @@ func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
 	return list
 }
 
-// Pointer is the address of a buffer in parameters of a launch.
+// Pointer returns the address of a buffer in the parameters of a launch.
 func Pointer(buffer int) uint64 { return uint64(buffer+1) << 40 }
 
-// timeout is how long a program may run before it counts as hanging, on a machine however
-// busy.
+// timeout is how long a program may run before it is considered hung, on a busy machine
+// too.
 const timeout = 5 * time.Minute
 
 // Run runs the launches in order and writes the buffers back. The error holds what
