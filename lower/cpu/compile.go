@@ -107,7 +107,7 @@ type singles struct {
 // single is a single value and how it is computed.
 type single struct {
 	node *def.Node
-	run  primitive // nil for what evaluate computes itself
+	run  primitive // nil for what evaluateSingle computes itself
 }
 
 // costs are the prices of vector programs. A computed value costs nothing to keep as long
@@ -146,7 +146,7 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, class Class) *rowwise
 		p.passes = append(p.passes, c.pass(&plan.Passes[i].Elements))
 	}
 	p.columns = c.columnar(&plan.Late.Columns)
-	// Which single values are broadcast is known now.
+	// Only now is it known which single values are broadcast.
 	p.scalars = c.singles(&plan.Once.Scalars)
 	p.start = c.singles(&plan.Start)
 	for i := range plan.Passes {
