@@ -46,7 +46,10 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 		sides, lengths = 24, []int{64, 1024}
 	}
 	for _, k := range lengths {
-		sizes := map[string]int{"H": 4, "M": sides, "N": sides, "K": sides}
+		sizes := map[string]int{"M": sides, "N": sides, "K": sides}
+		for _, letter := range set.Operands[2].BatchDims() {
+			sizes[letter] = 4
+		}
 		sizes[set.SummedOver()] = k
 		o.Data = append(o.Data, op.Data{Name: fmt.Sprintf("normal, %d summed", k), Definition: set, Sizes: sizes})
 	}
