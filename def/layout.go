@@ -39,6 +39,23 @@ func (o *Operand) NewArray(d num.DType, sizes map[string]int) num.Array {
 	return a
 }
 
+// Shape returns the shape of a tensor for an operand that is given as an array: its batch
+// axes and the two sizes of a matrix, one size for a value per row or column, and none for
+// a single value.
+func (o *Operand) Shape(a *num.Array) []int {
+	switch {
+	case len(o.Dims) == 1:
+		return []int{a.Rows * a.Cols}
+	case len(o.Dims) == 0 && o.Extent != PerElement:
+		return nil
+	}
+	var shape []int
+	for _, axis := range a.Batch.Axes[:a.Batch.Count] {
+		shape = append(shape, axis.Size)
+	}
+	return append(shape, a.Rows/a.Matrices(), a.Cols)
+}
+
 // SizeOf returns the size that a dimension stands for: a letter's, or one more where it
 // reads G+1.
 func SizeOf(dim string, sizes map[string]int) int {

@@ -69,21 +69,10 @@ func bytesOf(t testing.TB, x *tensor.Tensor) []byte {
 
 // elementsOf are an array's elements without gaps.
 func elementsOf(a num.Array) (raw []byte) {
-	size := a.DType.Size()
 	for r := range a.Rows {
-		raw = append(raw, a.Data[r*a.Stride*size:][:a.Cols*size]...)
+		raw = append(raw, a.Row(r)...)
 	}
 	return raw
-}
-
-func shapeOf(o *def.Operand, a num.Array) []int {
-	switch len(o.Dims) {
-	case 0:
-		return nil
-	case 1:
-		return []int{a.Rows * a.Cols}
-	}
-	return []int{a.Rows, a.Cols}
 }
 
 // TestEveryDefinition computes every definition in every choice of formats, here and in a
@@ -128,7 +117,7 @@ func compute(t *testing.T, definition *def.Definition, c engine.SelfTestCase, de
 	t.Helper()
 	var tensors []*tensor.Tensor
 	for i, a := range c.Operands {
-		tensors = append(tensors, newTensor(t, devices[i%len(devices)], a.DType, elementsOf(a), shapeOf(&definition.Operands[i], a)...))
+		tensors = append(tensors, newTensor(t, devices[i%len(devices)], a.DType, elementsOf(a), definition.Operands[i].Shape(&a)...))
 	}
 	opts = append(opts, engine.WithBadIndex(engine.Skip))
 	if err := engine.Call(cpu.Queue(), definition, tensors, c.Params, opts...); err != nil {

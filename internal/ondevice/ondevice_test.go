@@ -226,17 +226,6 @@ func (s shipped) newCall(sizes map[string]int) (*call, error) {
 	return c, nil
 }
 
-// shapeOf returns the shape of a tensor for an operand that is given as a matrix.
-func shapeOf(o *def.Operand, a num.Array) []int {
-	switch len(o.Dims) {
-	case 0:
-		return nil
-	case 1:
-		return []int{a.Rows * a.Cols}
-	}
-	return []int{a.Rows, a.Cols}
-}
-
 // tensors puts operands on a device. It reuses the tensors of before for operands that
 // are only read.
 func (c *call) tensors(dev device.Device, before []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -247,7 +236,7 @@ func (c *call) tensors(dev device.Device, before []*tensor.Tensor) ([]*tensor.Te
 			list = append(list, before[i])
 			continue
 		}
-		x, err := tensor.FromBytes(dev, a.DType, a.Data, shapeOf(o, a)...)
+		x, err := tensor.FromBytes(dev, a.DType, a.Data, o.Shape(&a)...)
 		if err != nil {
 			return nil, err
 		}

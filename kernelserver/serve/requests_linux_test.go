@@ -221,9 +221,8 @@ func TestEveryDefinition(t *testing.T) {
 // packed is an array without the gaps between its rows.
 func packed(a num.Array) []byte {
 	var b []byte
-	size := a.DType.Size()
 	for r := range a.Rows {
-		b = append(b, a.Data[r*a.Stride*size:][:a.Cols*size]...)
+		b = append(b, a.Row(r)...)
 	}
 	return b
 }
@@ -233,7 +232,7 @@ func directly(t *testing.T, q *engine.Queue, d *def.Definition, test engine.Self
 	t.Helper()
 	var tensors []*tensor.Tensor
 	for i, a := range test.Operands {
-		x, err := tensor.New(q.Device(), a.DType, shapeOf(d, i, a)...)
+		x, err := tensor.New(q.Device(), a.DType, d.Operands[i].Shape(&a)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,14 +254,6 @@ func directly(t *testing.T, q *engine.Queue, d *def.Definition, test engine.Self
 	return results
 }
 
-func shapeOf(d *def.Definition, i int, a num.Array) []int {
-	o := &d.Operands[i]
-	if len(o.Dims) == 2 || len(o.Dims) == 0 && o.Extent == def.PerElement {
-		return []int{a.Rows, a.Cols}
-	}
-	return []int{a.Rows * a.Cols}
-}
-
 // remotely runs a case through the server with all operands in one place; in memory, with
 // gaps between rows that have to stay as they are.
 func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place string, memory []byte, handle uint64) [][]byte {
@@ -282,7 +273,7 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 	}
 	for _, i := range order {
 		o, a := &d.Operands[i], test.Operands[i]
-		x := protocol.Tensor{DType: a.DType, Shape: shapeOf(d, i, a)}
+		x := protocol.Tensor{DType: a.DType, Shape: o.Shape(&a)}
 		size := a.DType.Size()
 		if place == "frames" {
 			x.Carried = access(o)
@@ -294,14 +285,14 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 			if place == "handle" {
 				x.Place, x.Arena, x.Handle = protocol.InHandle, 0, handle
 			}
-			x.Stride = x.Shape[len(x.Shape)-1]
-			if len(x.Shape) == 2 {
-				x.Stride += gap
+			x.Stride = a.Rows * a.Cols // of a vector or a single value
+			if len(x.Shape) >= 2 {
+				x.Stride = a.Cols + gap
 			}
 			x.Offset = offset
 			offsets[i] = offset
 			rows, row := 1, len(packed(a))
-			if len(x.Shape) == 2 {
+			if len(x.Shape) >= 2 {
 				rows, row = a.Rows, a.Cols*size
 			}
 			for r := range rows {
@@ -347,7 +338,7 @@ func (c *client) remotely(d *def.Definition, test engine.SelfTestCase, place str
 			continue
 		}
 		rows, row, stride := 1, n, n
-		if len(shapeOf(d, i, a)) == 2 {
+		if len(o.Shape(&a)) >= 2 {
 			rows, row, stride = a.Rows, a.Cols*a.DType.Size(), (a.Cols+gap)*a.DType.Size()
 		}
 		for r := range rows {
