@@ -278,13 +278,13 @@ func TestGatherBounded(t *testing.T) {
 // TestTiersOfBounded lists what is asked of a kernel that promises no bits.
 func TestTiersOfBounded(t *testing.T) {
 	r := run(t, brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))), verify.Options{Seed: 1}).Report
-	var asked []string
+	var asked []evidence.TierName
 	for _, tier := range r.Tiers {
 		if tier.Checks > 0 {
 			asked = append(asked, tier.Name)
 		}
 	}
-	want := slices.DeleteFunc(slices.Clone(evidence.TierNames), func(s string) bool { return s == evidence.Bits })
+	want := slices.DeleteFunc(slices.Clone(evidence.TierNames), func(n evidence.TierName) bool { return n == evidence.Bits })
 	if !slices.Equal(asked, want) {
 		t.Errorf("tiers %v, want %v", asked, want)
 	}
