@@ -695,7 +695,7 @@ func TestConcurrentFirstCalls(t *testing.T) {
 	}
 }
 
-// wantRefusal wants a BadArgument with that text.
+// wantRefusal wants an ArgumentError with that text.
 func wantRefusal(t *testing.T, err error, want string) {
 	t.Helper()
 	if !errors.Is(err, tensor.ErrBadArgument) || err.Error() != want {

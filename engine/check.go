@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/device"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/tensor"
@@ -73,14 +74,14 @@ func CheckParams(d *def.Definition, params []float64) error {
 	}
 	for i, v := range params {
 		if p := &d.Params[i]; !p.Allows(v) {
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Clause: d.ParamClause(p.Name), Got: fmt.Sprintf("is %v", v), Want: p.Want()}
+			return &device.ArgumentError{Op: d.Name, Operand: p.Name, Clause: d.ParamClause(p.Name), Got: fmt.Sprintf("is %v", v), Want: p.Want()}
 		}
 	}
 	return nil
 }
 
 func bad(d *def.Definition, operand, got, want string) error {
-	return &tensor.BadArgument{Op: d.Name, Operand: operand, Got: got, Want: want}
+	return &device.ArgumentError{Op: d.Name, Operand: operand, Got: got, Want: want}
 }
 
 func allows(d *def.Definition, r def.Rule, dtype num.DType, tensors []*tensor.Tensor) bool {

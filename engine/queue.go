@@ -10,7 +10,6 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/num"
-	"tokitai/tensor"
 )
 
 // Policy selects the models that a contraction may use. Other definitions are the same
@@ -257,7 +256,7 @@ func (q *Queue) DeviceQueue() device.Queue {
 // of all rejected calls together, and the queue stays usable.
 func (q *Queue) Wait() error {
 	if q == nil || q.queue == nil || q.ctx == nil {
-		return &tensor.BadArgument{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}
+		return &device.ArgumentError{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}
 	}
 	return q.queue.Wait(q.ctx)
 }

@@ -47,7 +47,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	}
 	for name := range args {
 		if d.Operand(name) < 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is an unknown operand", Want: operandNames(d)}
+			return &device.ArgumentError{Op: d.Name, Operand: name, Got: "is an unknown operand", Want: operandNames(d)}
 		}
 	}
 	tensors := make([]*tensor.Tensor, len(d.Operands))
@@ -58,7 +58,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	apply(&s, opts)
 	for name := range s.params {
 		if d.Param(name) < 0 {
-			return &tensor.BadArgument{Op: d.Name, Operand: name, Got: "is an unknown parameter", Want: paramNames(d)}
+			return &device.ArgumentError{Op: d.Name, Operand: name, Got: "is an unknown parameter", Want: paramNames(d)}
 		}
 	}
 	params := make([]float64, len(d.Params))
@@ -70,7 +70,7 @@ func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 		case p.Default != nil:
 			params[i] = *p.Default
 		default:
-			return &tensor.BadArgument{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
+			return &device.ArgumentError{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
 		}
 	}
 	return q.call(d, tensors, params, &s)
@@ -92,7 +92,7 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...CallOption) (Args, err
 		o := &d.Operands[i]
 		switch {
 		case o.IsIn && args[o.Name] == nil:
-			return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "is missing"}
+			return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "is missing"}
 		case !o.IsOut:
 			continue
 		case args[o.Name] != nil:
@@ -134,17 +134,17 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 func checkCall(q *Queue, d *def.Definition, call string) error {
 	switch {
 	case d == nil:
-		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is nil"}
+		return &device.ArgumentError{Op: call, Operand: "definition", Got: "is nil"}
 	case d.Text() == "":
-		return &tensor.BadArgument{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
+		return &device.ArgumentError{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
 	case q == nil:
-		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is nil"}
+		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is nil"}
 	case q.device == nil || q.closed == nil:
-		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
+		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
 	case q.closed.Load():
-		return &tensor.BadArgument{Op: d.Name, Operand: "queue", Got: "is closed", Cause: device.ErrClosed}
+		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is closed", Cause: device.ErrClosed}
 	case q.ctx == nil:
-		return &tensor.BadArgument{Op: d.Name, Operand: "context", Got: "is nil"}
+		return &device.ArgumentError{Op: d.Name, Operand: "context", Got: "is nil"}
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 	if !hasShape {
 		for _, letter := range o.Dims {
 			if sizes[letter] == 0 {
-				return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that determines it, or the output itself"}
+				return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "has no size " + letter, Want: "an input that determines it, or the output itself"}
 			}
 			shape = append(shape, sizes[letter])
 		}
@@ -282,7 +282,7 @@ func newOutput(q *Queue, d *def.Definition, o *def.Operand, args Args, s *settin
 	case dtype == num.NoDType && hasFloats:
 		dtype = rule.Allowed[0] // no input is stored in a format that it may have
 	case dtype == num.NoDType:
-		return nil, &tensor.BadArgument{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that determines it, or the output itself"}
+		return nil, &device.ArgumentError{Op: d.Name, Operand: o.Name, Got: "has no dtype", Want: "an input that determines it, or the output itself"}
 	}
 	return tensor.New(q.device, dtype, shape...)
 }

@@ -52,8 +52,8 @@ func (f *faults) unless(holds bool, format string, args ...any) {
 	}
 }
 
-func (f *faults) oneOf(field, got string, allowed []string) {
-	f.unless(slices.Contains(allowed, got), "%s is %q, want one of %s", field, got, strings.Join(allowed, ", "))
+func oneOf[S ~string](f *faults, field string, got S, allowed []S) {
+	f.unless(slices.Contains(allowed, got), "%s is %q, want one of %s", field, got, joined(allowed))
 }
 
 func (f *faults) form(field, got string, want *regexp.Regexp) {
@@ -99,9 +99,9 @@ func (f *faults) identity(r *Report) {
 	f.form("op", r.Op, opForm)
 	f.form("lowering", r.Lowering, loweringForm)
 	f.form("device", r.Device, deviceForm)
-	f.oneOf("dtype", r.DType, DTypes)
-	f.oneOf("level", r.Level, Levels)
-	f.oneOf("contract", r.Contract, Contracts)
+	oneOf(f, "dtype", r.DType, DTypes)
+	oneOf(f, "level", r.Level, Levels)
+	oneOf(f, "contract", r.Contract, Contracts)
 	f.unless(r.Model != "", "model is empty")
 	if r.Host.ProgramSHA256 != "" {
 		f.form("host.program_sha256", r.Host.ProgramSHA256, hashForm)
@@ -115,7 +115,7 @@ func (f *faults) identity(r *Report) {
 
 	for i, p := range r.Fingerprints {
 		field := fmt.Sprintf("fingerprints[%d]", i)
-		f.oneOf(field+".of", p.Of, fingerprintKinds)
+		oneOf(f, field+".of", p.Of, fingerprintKinds)
 		if p.SHA256 == "" {
 			f.unless(p.Note != "", "%s of the %s has neither sha256 nor a note that says why", field, p.Of)
 		} else {
@@ -163,7 +163,7 @@ func (f *faults) cases(r *Report) {
 	f.unless(r.Coverage.Judged <= r.Coverage.Produced, "coverage: %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
 }
 
-func hasTier(r *Report, name string) bool {
+func hasTier(r *Report, name TierName) bool {
 	return slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == name })
 }
 
@@ -206,7 +206,7 @@ func value[T any](figure *T) any {
 func (f *faults) tiers(r *Report) {
 	for i, t := range r.Tiers {
 		field := fmt.Sprintf("tiers[%d]", i)
-		f.oneOf(field+".name", t.Name, TierNames)
+		oneOf(f, field+".name", t.Name, TierNames)
 		f.unless(!slices.ContainsFunc(r.Tiers[:i], func(o Tier) bool { return o.Name == t.Name }), "%s.name is %q, the name of an earlier tier", field, t.Name)
 		f.unless(t.Failed <= t.Checks, "%s: %d failed of %d checks", field, t.Failed, t.Checks)
 	}
@@ -259,7 +259,7 @@ func (f *faults) worst(r *Report) {
 	largest := map[string]float64{}
 	for i, w := range r.WorstCases {
 		field := fmt.Sprintf("worst_cases[%d]", i)
-		f.oneOf(field+".figure", w.Figure, []string{FigureErrorULP, FigureErrorShare, FigureAdmissible})
+		oneOf(f, field+".figure", w.Figure, []string{FigureErrorULP, FigureErrorShare, FigureAdmissible})
 		f.unless(hasCase(r, w.Case), "%s.case is %q, which is not in case_list", field, w.Case)
 		f.unless(w.Place != "", "%s.place is empty", field)
 		largest[w.Figure] = max(largest[w.Figure], w.Value)

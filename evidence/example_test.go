@@ -12,7 +12,7 @@ import (
 func Example() {
 	text := "copy: y[r,c] = x[r,c]\n"
 	cases := []evidence.Case{{
-		Name: "normal/R=1,C=2", Shapes: []string{"x f32[1,2]", "y f32[1,2]"}, Tiers: []string{evidence.Bits}, Elements: 2,
+		Name: "normal/R=1,C=2", Shapes: []string{"x f32[1,2]", "y f32[1,2]"}, Tiers: []evidence.TierName{evidence.Bits}, Elements: 2,
 		InputsSHA256:  evidence.FingerprintOf([]byte("the inputs")),
 		OutputsSHA256: evidence.FingerprintOf([]byte("the outputs")),
 	}}

@@ -88,7 +88,7 @@ func (p *page) failure(f *Failure) {
 	p.line("%s", escape(f.Message))
 	p.line("")
 	rows := [][]string{
-		{"tier", escape(f.Tier)},
+		{"tier", escape(string(f.Tier))},
 		{"case", code(f.Case) + ", seed " + strconv.FormatUint(f.Seed, 10)},
 		{"place", code(f.Place)},
 		{"got", code(f.Got)},
@@ -123,7 +123,7 @@ func (p *page) checked(r *Report) {
 	} else {
 		var rows [][]string
 		for _, t := range r.Tiers {
-			rows = append(rows, []string{escape(t.Name), integer(t.Checks), integer(t.Failed), escape(t.Note)})
+			rows = append(rows, []string{escape(string(t.Name)), integer(t.Checks), integer(t.Failed), escape(t.Note)})
 		}
 		p.table([]string{"tier", "checks:", "failed:", ""}, rows)
 	}
@@ -205,7 +205,7 @@ func (p *page) cases(r *Report) {
 			rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), code(c.Digest), integer(c.Elements), integer(c.Mismatches)})
 			continue
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(strings.Join(c.Tiers, ", ")), integer(c.Elements), integer(c.Mismatches)})
+		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(joined(c.Tiers)), integer(c.Elements), integer(c.Mismatches)})
 	}
 	p.line("")
 	if r.IsCompact() {
@@ -252,7 +252,7 @@ func (x *Index) Markdown() string {
 	var rows [][]string
 	for _, e := range x.Reports {
 		rows = append(rows, []string{
-			fmt.Sprintf("[%s](%s)", escape(e.Lowering), e.Markdown), escape(e.DType), escape(e.Device), e.Contract,
+			fmt.Sprintf("[%s](%s)", escape(e.Lowering), e.Markdown), escape(e.DType), escape(e.Device), string(e.Contract),
 			integer(int64(e.Cases)), integer(e.Elements), integer(e.Mismatches), string(e.Verdict), escape(e.Reason),
 		})
 	}
@@ -272,6 +272,15 @@ func (x *Index) Markdown() string {
 var escaper = strings.NewReplacer(
 	"\\", "\\\\", "|", "\\|", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "<", "\\<", ">", "\\>", "#", "\\#",
 	"\r\n", " ", "\n", " ", "\r", " ")
+
+// joined returns words with commas between them.
+func joined[S ~string](words []S) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
 
 // escape returns a text that Markdown shows literally, in one line.
 func escape(text string) string { return escaper.Replace(text) }

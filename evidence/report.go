@@ -56,30 +56,34 @@ const (
 // Verdicts lists all verdicts, in the order of an index's counts.
 var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Skipped}
 
+// TierName names a kind of check.
+type TierName string
+
 // The kinds of checks, in the order in which reports list them.
 const (
-	Structure  = "structure"  // writes every output and nothing else
-	Bits       = "bits"       // equal to the reference, bit for bit
-	Set        = "set"        // in the admissible set
-	Grid       = "grid"       // on inputs whose sums are exact in every order, equal to the reference
-	Statistics = "statistics" // errors distributed as honest rounding would
-	Relations  = "relations"  // scaled inputs give scaled outputs
-	Invariance = "invariance" // the same bits when repeated, and with other workers, alignments and neighbours
+	Structure  TierName = "structure"  // writes every output and nothing else
+	Bits       TierName = "bits"       // equal to the reference, bit for bit
+	Set        TierName = "set"        // in the admissible set
+	Grid       TierName = "grid"       // on inputs whose sums are exact in every order, equal to the reference
+	Statistics TierName = "statistics" // errors distributed as honest rounding would
+	Relations  TierName = "relations"  // scaled inputs give scaled outputs
+	Invariance TierName = "invariance" // the same bits when repeated, and with other workers, alignments and neighbours
 )
 
 // TierNames is the closed list of the kinds of checks.
-var TierNames = []string{Structure, Bits, Set, Grid, Statistics, Relations, Invariance}
+var TierNames = []TierName{Structure, Bits, Set, Grid, Statistics, Relations, Invariance}
 
-// ContractBits and ContractBounded are the promises of a lowering: the reference's bits,
-// or a value in the admissible set.
+// Contract is what a lowering promises.
+type Contract string
+
 const (
-	ContractBits    = "bits"
-	ContractBounded = "bounded"
+	ContractBits    Contract = "bits"    // the reference's bits
+	ContractBounded Contract = "bounded" // a value in the admissible set
 )
 
 // Contracts, Levels and DTypes list the values of the fields contract, level and dtype.
 var (
-	Contracts = []string{ContractBits, ContractBounded}
+	Contracts = []Contract{ContractBits, ContractBounded}
 	Levels    = []string{"smoke", "quick", "full", "exhaustive", levelCase, levelCall}
 	DTypes    = []string{"f16", "bf16", "f32", "i32"}
 )
@@ -92,13 +96,13 @@ const (
 // Summary is the result for one lowering of one definition in one storage format. The
 // program prints Summaries with --json.
 type Summary struct {
-	Op       string `json:"op"`
-	Lowering string `json:"lowering"` // its id: definition, slash, name
-	DType    string `json:"dtype"`
-	Device   string `json:"device"`
-	Level    string `json:"level"`
-	Contract string `json:"contract"`
-	Model    string `json:"model"` // how sums round: fma, mma(16,25), or the declared order
+	Op       string   `json:"op"`
+	Lowering string   `json:"lowering"` // its id: definition, slash, name
+	DType    string   `json:"dtype"`
+	Device   string   `json:"device"`
+	Level    string   `json:"level"`
+	Contract Contract `json:"contract"`
+	Model    string   `json:"model"` // how sums round: fma, mma(16,25), or the declared order
 
 	Cases      int   `json:"cases"`
 	Elements   int64 `json:"elements"`   // outputs compared
@@ -134,10 +138,10 @@ type Coverage struct {
 
 // Tier is the result of one kind of check.
 type Tier struct {
-	Name   string `json:"name"` // one of TierNames
-	Checks int64  `json:"checks"`
-	Failed int64  `json:"failed"`
-	Note   string `json:"note,omitempty"` // why it did not apply, or figures
+	Name   TierName `json:"name"` // one of TierNames
+	Checks int64    `json:"checks"`
+	Failed int64    `json:"failed"`
+	Note   string   `json:"note,omitempty"` // why it did not apply, or figures
 }
 
 // Report is the evidence for one Summary.
@@ -222,14 +226,14 @@ type Generator struct {
 
 // Case is one run of the kernel on one set of inputs.
 type Case struct {
-	Name          string   `json:"name"`   // without white space; with the seed it determines the case
-	Shapes        []string `json:"shapes"` // x f16[4,4097], operand by operand
-	Params        []string `json:"params"` // eps=1e-05, in the order of the definition
-	Tiers         []string `json:"tiers"`
-	Elements      int64    `json:"elements"`
-	Mismatches    int64    `json:"mismatches"`
-	InputsSHA256  string   `json:"inputs_sha256"`
-	OutputsSHA256 string   `json:"outputs_sha256"` // with every NaN replaced by the canonical one
+	Name          string     `json:"name"`   // without white space; with the seed it determines the case
+	Shapes        []string   `json:"shapes"` // x f16[4,4097], operand by operand
+	Params        []string   `json:"params"` // eps=1e-05, in the order of the definition
+	Tiers         []TierName `json:"tiers"`
+	Elements      int64      `json:"elements"`
+	Mismatches    int64      `json:"mismatches"`
+	InputsSHA256  string     `json:"inputs_sha256"`
+	OutputsSHA256 string     `json:"outputs_sha256"` // with every NaN replaced by the canonical one
 
 	// Digest is the CaseDigest in a compact report, which has no shapes, parameters, tiers
 	// and hashes; "" otherwise.
@@ -256,7 +260,7 @@ const (
 
 // Failure is the first rejection, shrunk to a small case.
 type Failure struct {
-	Tier         string   `json:"tier"`
+	Tier         TierName `json:"tier"`
 	Case         string   `json:"case"` // the smallest that still fails
 	Seed         uint64   `json:"seed"`
 	OriginalCase string   `json:"original_case"` // in case_list, or "" for a check that ran no case
@@ -315,18 +319,18 @@ type Totals struct {
 
 // IndexEntry describes one report and its files, which are in the folder of the index.
 type IndexEntry struct {
-	Op         string  `json:"op"`
-	Lowering   string  `json:"lowering"`
-	DType      string  `json:"dtype"`
-	Device     string  `json:"device"`
-	Level      string  `json:"level"`
-	Contract   string  `json:"contract"`
-	Cases      int     `json:"cases"`
-	Elements   int64   `json:"elements"`
-	Mismatches int64   `json:"mismatches"`
-	Verdict    Verdict `json:"verdict"`
-	Reason     string  `json:"reason"`
-	JSON       string  `json:"json"`     // file name; that of a compact report ends in .json.gz
-	Markdown   string  `json:"markdown"` // file name
-	SHA256     string  `json:"sha256"`   // of the JSON file
+	Op         string   `json:"op"`
+	Lowering   string   `json:"lowering"`
+	DType      string   `json:"dtype"`
+	Device     string   `json:"device"`
+	Level      string   `json:"level"`
+	Contract   Contract `json:"contract"`
+	Cases      int      `json:"cases"`
+	Elements   int64    `json:"elements"`
+	Mismatches int64    `json:"mismatches"`
+	Verdict    Verdict  `json:"verdict"`
+	Reason     string   `json:"reason"`
+	JSON       string   `json:"json"`     // file name; that of a compact report ends in .json.gz
+	Markdown   string   `json:"markdown"` // file name
+	SHA256     string   `json:"sha256"`   // of the JSON file
 }

@@ -45,7 +45,7 @@ func base() *Report {
 	}
 	for _, name := range []string{"normal/R=2,C=8", "tail/R=2,C=8"} {
 		r.CaseList = append(r.CaseList, Case{
-			Name: name, Shapes: []string{"x f16[2,8]", "y f16[2,8]"}, Params: []string{}, Tiers: []string{Structure, Bits}, Elements: 16,
+			Name: name, Shapes: []string{"x f16[2,8]", "y f16[2,8]"}, Params: []string{}, Tiers: []TierName{Structure, Bits}, Elements: 16,
 			InputsSHA256: hash("inputs " + name), OutputsSHA256: hash("outputs " + name),
 		})
 	}
@@ -65,7 +65,7 @@ func inBounded(r *Report) {
 	r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(1.03125), new(1.0), new(int64(2)), new(0.03125)
 	r.Tiers = []Tier{{Name: Structure, Checks: 2}, {Name: Set, Checks: 32}, {Name: Statistics, Checks: 1, Note: "mean error 0.01 ulp"}}
 	for i := range r.CaseList {
-		r.CaseList[i].Tiers = []string{Structure, Set}
+		r.CaseList[i].Tiers = []TierName{Structure, Set}
 	}
 	r.TruthElements, r.WorstErrorULP, r.Misrounded, r.Undecided, r.ErrorUndefined = 30, new(0.501953125), new(0.1), 1, 2
 	r.ErrorDType = "bf16"

@@ -388,7 +388,7 @@ func (k *core) place(ctx context.Context, c *child, r *request, operation string
 	b := k.own(t)
 	if b != nil && !t.Folds() { // a message describes strides of rows alone
 		if b.extent.isNone() {
-			return placed, &tensor.BadArgument{Op: operation, Operand: o.Name, Got: fmt.Sprintf("has shape %v with strides %v", t.Shape(), t.Strides()),
+			return placed, &device.ArgumentError{Op: operation, Operand: o.Name, Got: fmt.Sprintf("has shape %v with strides %v", t.Shape(), t.Strides()),
 				Want: "rows at one distance from each other, as a copy has them, in the memory of a process"}
 		}
 		b = nil // so that it is copied

@@ -6,10 +6,7 @@ import "tokitai/device"
 // tensor, an operation or a device, by errors.Is.
 var ErrBadArgument = device.ErrBadArgument
 
-// BadArgument is [device.ArgumentError].
-type BadArgument = device.ArgumentError
-
-// Check returns a BadArgument for the operation and operand if t is nil or
+// Check returns an ArgumentError for the operation and operand if t is nil or
 // closed. It allocates only for the error.
 func Check(op, operand string, t *Tensor) error {
 	if t == nil {

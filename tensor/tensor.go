@@ -35,7 +35,7 @@ import (
 // and writes of the values.
 //
 // No method panics on a nil or closed tensor: those that return an error return
-// a BadArgument, and the accessors of a nil tensor return zero values.
+// an ArgumentError, and the accessors of a nil tensor return zero values.
 type Tensor struct {
 	buffer  device.Buffer
 	host    device.HostBuffer // the same buffer if the host can address it, else nil

@@ -99,16 +99,16 @@ func TestHonestOrders(t *testing.T) {
 func brief(x *verify.Target) *verify.Target {
 	if testLevel() == verify.Smoke && x.Definition.Kind == def.KindContraction {
 		o := *x.Operation
-		o.Data = slices.DeleteFunc(slices.Clone(o.Data), func(d op.Data) bool { return d.Definition == x.Definition && work(d.Sizes) > 1<<18 })
+		o.Data = slices.DeleteFunc(slices.Clone(o.Data), func(d op.Data) bool { return d.Definition == x.Definition && work(x.Definition, d.Sizes) > 1<<18 })
 		x.Operation = &o
 	}
 	return x
 }
 
-func work(sizes map[string]int) int {
+func work(d *def.Definition, sizes map[string]int) int {
 	n := 1
-	for _, size := range sizes {
-		n *= size
+	for _, letter := range d.Sizes() {
+		n *= sizes[letter]
 	}
 	return n
 }
@@ -278,13 +278,13 @@ func TestGatherBounded(t *testing.T) {
 // TestTiersOfBounded lists what is asked of a kernel that promises no bits.
 func TestTiersOfBounded(t *testing.T) {
 	r := run(t, brief(target(gemm.ForwardDefinition, num.F16, bounded(lanes16, plainProduct(lanes(16))))), verify.Options{Seed: 1}).Report
-	var asked []string
+	var asked []evidence.TierName
 	for _, tier := range r.Tiers {
 		if tier.Checks > 0 {
 			asked = append(asked, tier.Name)
 		}
 	}
-	want := slices.DeleteFunc(slices.Clone(evidence.TierNames), func(s string) bool { return s == evidence.Bits })
+	want := slices.DeleteFunc(slices.Clone(evidence.TierNames), func(n evidence.TierName) bool { return n == evidence.Bits })
 	if !slices.Equal(asked, want) {
 		t.Errorf("tiers %v, want %v", asked, want)
 	}

@@ -17,7 +17,7 @@ import (
 // any other case; further runs are compared with it, bit for bit.
 type check struct {
 	name string
-	tier string // relations or invariance
+	tier evidence.TierName // relations or invariance
 	run  func(x *trialRun) (compared int64, f *finding, err error)
 }
 
@@ -34,7 +34,7 @@ func (t *Target) checks() []*check { return t.checkList.get(t.makeChecks) }
 
 func (t *Target) makeChecks() []*check {
 	var list []*check
-	add := func(tier, name string, run func(*trialRun) (int64, *finding, error)) {
+	add := func(tier evidence.TierName, name string, run func(*trialRun) (int64, *finding, error)) {
 		list = append(list, &check{name: name, tier: tier, run: run})
 	}
 	d := t.Definition
@@ -109,7 +109,7 @@ func independent(d *def.Definition) []string {
 
 // again runs the kernel on other inputs and compares its outputs with those expected from
 // the base run.
-func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
+func (x *trialRun) again(l *loaded, tier evidence.TierName, what string, expect func(operand, r, c int) (bits uint32, ok bool)) (int64, *finding, error) {
 	out, err := x.s.bench.run(l, x.s.o.deadline(), 0)
 	if err != nil {
 		return 0, nil, err
@@ -119,7 +119,7 @@ func (x *trialRun) again(l *loaded, tier, what string, expect func(operand, r, c
 
 // compare compares a run's outputs with the expected ones; ok is false where nothing is
 // expected.
-func compare(l *loaded, out *outcome, tier, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
+func compare(l *loaded, out *outcome, tier evidence.TierName, what string, expect func(operand, r, c int) (uint32, bool)) (int64, *finding, error) {
 	if out.breach != nil {
 		f := *out.breach
 		f.Message = what + ": " + f.Message

@@ -44,13 +44,13 @@ func eitherSoftmax(isOther func(l *engine.Launch) bool) *engine.Lowering {
 }
 
 // rejecting lists the checks that reject a target, each on one shape.
-func rejecting(t *testing.T, x *verify.Target, shape, tier string) []string {
+func rejecting(t *testing.T, x *verify.Target, shape string, tier evidence.TierName) []string {
 	t.Helper()
 	var list []string
 	for _, name := range verify.ChecksOf(x)[tier] {
 		r := run(t, x, verify.Options{Case: name + ":normal/" + shape, Seed: 1})
 		switch got := r.RejectedBy(); {
-		case slices.Equal(got, []string{tier}):
+		case slices.Equal(got, []evidence.TierName{tier}):
 			list = append(list, name)
 		case got != nil || r.Report.Verdict != evidence.Accepted:
 			t.Errorf("%s: %s by %v: %s", name, r.Report.Verdict, got, r.Report.Reason)

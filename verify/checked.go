@@ -195,8 +195,8 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	if err != nil {
 		return fail(err.Error())
 	}
-	s := &verification{t: t, o: options, tiers: map[string]*evidence.Tier{}}
-	result := caseResult{Name: "call", Found: *j, Tiers: map[string]evidence.Tier{}}
+	s := &verification{t: t, o: options, tiers: map[evidence.TierName]*evidence.Tier{}}
+	result := caseResult{Name: "call", Found: *j, Tiers: map[evidence.TierName]evidence.Tier{}}
 	result.Inputs, result.Outputs = trial.EvidenceInputs(d, o.l.inputs(), o.l.params), trial.EvidenceOutputs(d, out.operands)
 	result.count(evidence.Structure, 1, 0)
 	if breach != nil {
@@ -233,7 +233,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	t, d, j := o.target, o.target.Definition, &result.Found
 	listed := evidence.Case{
 		Name: result.Name, Elements: j.Elements, Mismatches: j.Mismatches, InputsSHA256: result.Inputs, OutputsSHA256: result.Outputs,
-		Tiers: []string{evidence.Structure, t.mainTier()}, Params: paramTexts(d, o.l.params),
+		Tiers: []evidence.TierName{evidence.Structure, t.mainTier()}, Params: paramTexts(d, o.l.params),
 	}
 	for i, a := range o.l.inputs() {
 		listed.Shapes = append(listed.Shapes, fmt.Sprintf("%s %s[%d,%d]", d.Operands[i].Name, a.DType, a.Rows, a.Cols))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"tokitai/def"
+	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
 )
@@ -32,8 +33,8 @@ func CaseOutputs(t *Target, c *Case) int64 { return c.outputs(t.Definition) }
 func IsAccuracy(c *Case) bool { return c.isAccuracy }
 
 // ChecksOf are the names of a target's checks by tier.
-func ChecksOf(t *Target) map[string][]string {
-	names := map[string][]string{}
+func ChecksOf(t *Target) map[evidence.TierName][]string {
+	names := map[evidence.TierName][]string{}
 	for _, k := range t.checks() {
 		names[k.tier] = append(names[k.tier], k.name)
 	}

@@ -20,18 +20,18 @@ import (
 
 // finding is one fault of a kernel.
 type finding struct {
-	Tier    string  `json:"tier"`
-	Message string  `json:"message"`
-	Operand int     `json:"operand"` // -1 if it is not about an element
-	Row     int     `json:"row"`
-	Col     int     `json:"col"`
-	Got     uint32  `json:"got"`
-	Want    uint32  `json:"want"`            // the answer, or the least admissible value
-	WantTo  uint32  `json:"want_to"`         // the greatest; equal to Want under contract bits
-	IsCause bool    `json:"is_cause"`        // the kernel ended in an error: nothing was compared
-	IsHang  bool    `json:"is_hang"`         // and its device cannot be used again
-	Ints    []int32 `json:"ints,omitempty"`  // of a bounded int32: the admissible values, if there are several
-	Truth   string  `json:"truth,omitempty"` // where known
+	Tier    evidence.TierName `json:"tier"`
+	Message string            `json:"message"`
+	Operand int               `json:"operand"` // -1 if it is not about an element
+	Row     int               `json:"row"`
+	Col     int               `json:"col"`
+	Got     uint32            `json:"got"`
+	Want    uint32            `json:"want"`            // the answer, or the least admissible value
+	WantTo  uint32            `json:"want_to"`         // the greatest; equal to Want under contract bits
+	IsCause bool              `json:"is_cause"`        // the kernel ended in an error: nothing was compared
+	IsHang  bool              `json:"is_hang"`         // and its device cannot be used again
+	Ints    []int32           `json:"ints,omitempty"`  // of a bounded int32: the admissible values, if there are several
+	Truth   string            `json:"truth,omitempty"` // where known
 
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 }

@@ -122,7 +122,7 @@ func expectAccepted(t *testing.T, x *verify.Target, name string) *evidence.Repor
 
 // expectRejected runs one case that must fail in the given tiers and no other, and
 // whose message contains a text.
-func expectRejected(t *testing.T, x *verify.Target, name, text string, tiers ...string) *evidence.Report {
+func expectRejected(t *testing.T, x *verify.Target, name, text string, tiers ...evidence.TierName) *evidence.Report {
 	t.Helper()
 	r := run(t, x, verify.Options{Case: name, Seed: 1})
 	if got := r.RejectedBy(); !slices.Equal(got, tiers) {

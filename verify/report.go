@@ -261,7 +261,7 @@ func (l *loaded) worstCase(figure string, w worst, name string) evidence.WorstCa
 // listTiers lists every tier, with the reason for those that did not apply.
 func (s *verification) listTiers(r *evidence.Report) {
 	bounded := s.t.Lowering.IsBounded
-	notes := map[string]string{}
+	notes := map[evidence.TierName]string{}
 	if bounded {
 		notes[evidence.Bits] = "does not apply: the lowering promises no bits"
 	} else {

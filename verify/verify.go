@@ -199,8 +199,8 @@ type Result struct {
 }
 
 // RejectedBy returns the tiers that failed, in the order of evidence.TierNames.
-func (r *Result) RejectedBy() []string {
-	var names []string
+func (r *Result) RejectedBy() []evidence.TierName {
+	var names []evidence.TierName
 	for _, t := range r.Report.Tiers {
 		if t.Failed > 0 {
 			names = append(names, t.Name)
@@ -220,7 +220,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if int(o.Level) >= len(plans) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
 	}
-	s := &verification{t: t, o: &o, tiers: map[string]*evidence.Tier{}, began: time.Now()}
+	s := &verification{t: t, o: &o, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 	var list []*Case
 	switch {
 	case o.Case != "":
@@ -266,7 +266,7 @@ type verification struct {
 	t     *Target
 	o     *Options
 	bench *bench
-	tiers map[string]*evidence.Tier
+	tiers map[evidence.TierName]*evidence.Tier
 
 	total    int // cases
 	done     []caseResult
@@ -285,14 +285,14 @@ type verification struct {
 
 // caseResult is the result of one case, as a journal keeps it.
 type caseResult struct {
-	Name    string                   `json:"name"`
-	Inputs  string                   `json:"inputs"`
-	Outputs string                   `json:"outputs"`
-	Found   judgement                `json:"found"`
-	Extra   int64                    `json:"extra"` // outputs compared by a relation or invariance
-	Tiers   map[string]evidence.Tier `json:"tiers"`
-	First   *finding                 `json:"first,omitempty"`
-	Kernel  float64                  `json:"kernel"` // seconds
+	Name    string                              `json:"name"`
+	Inputs  string                              `json:"inputs"`
+	Outputs string                              `json:"outputs"`
+	Found   judgement                           `json:"found"`
+	Extra   int64                               `json:"extra"` // outputs compared by a relation or invariance
+	Tiers   map[evidence.TierName]evidence.Tier `json:"tiers"`
+	First   *finding                            `json:"first,omitempty"`
+	Kernel  float64                             `json:"kernel"` // seconds
 
 	shown []string // its operands, where one case was asked for
 
@@ -412,7 +412,7 @@ func (s *verification) newPrograms() (listings, artifacts []string) {
 
 // runCase runs one case on the verification's bench.
 func (s *verification) runCase(c *Case) caseResult {
-	r := caseResult{Tiers: map[string]evidence.Tier{}}
+	r := caseResult{Tiers: map[evidence.TierName]evidence.Tier{}}
 	l := s.t.load(c, s.o.Seed)
 	r.Inputs = trial.EvidenceInputs(s.t.Definition, l.inputs(), l.params)
 	x := &trialRun{s: s, c: c, l: l}
@@ -480,14 +480,14 @@ func (s *verification) judgeBase(x *trialRun, r *caseResult) error {
 }
 
 // mainTier returns the tier in which every output is compared.
-func (t *Target) mainTier() string {
+func (t *Target) mainTier() evidence.TierName {
 	if t.Lowering.IsBounded {
 		return evidence.Set
 	}
 	return evidence.Bits
 }
 
-func (r *caseResult) count(tier string, checks, failed int64) {
+func (r *caseResult) count(tier evidence.TierName, checks, failed int64) {
 	t := r.Tiers[tier]
 	t.Checks += checks
 	t.Failed += failed

@@ -185,7 +185,7 @@ func counted(n int, thing string) string {
 }
 
 // tierMeanings says what each kind of check counts and shows.
-var tierMeanings = map[string]string{
+var tierMeanings = map[evidence.TierName]string{
 	evidence.Structure:  "runs that wrote every output and nothing else, and changed no input",
 	evidence.Bits:       "outputs equal to the reference to the last bit",
 	evidence.Set:        "outputs that honest rounding in the declared order can give",

@@ -3,23 +3,24 @@ package mutants
 import (
 	"fmt"
 	"strings"
+	"tokitai/evidence"
 )
 
 // Outcome is what was found about a kernel.
 type Outcome struct {
-	Definition string   `json:"definition"`
-	DType      string   `json:"dtype"`
-	Contract   string   `json:"contract"`
-	Fault      string   `json:"fault"`            // or what is different
-	Origin     string   `json:"origin,omitempty"` // of a fault
-	Level      string   `json:"level"`
-	Verdict    string   `json:"verdict"`         // accepted, rejected or inadmissible
-	Tiers      []string `json:"tiers,omitempty"` // that rejected it
-	Practice   Practice `json:"practice"`
+	Definition string              `json:"definition"`
+	DType      string              `json:"dtype"`
+	Contract   string              `json:"contract"`
+	Fault      string              `json:"fault"`            // or what is different
+	Origin     string              `json:"origin,omitempty"` // of a fault
+	Level      string              `json:"level"`
+	Verdict    evidence.Verdict    `json:"verdict"`         // accepted, rejected or inadmissible
+	Tiers      []evidence.TierName `json:"tiers,omitempty"` // that rejected it
+	Practice   Practice            `json:"practice"`
 }
 
 // IsAccepted reports whether the verifier accepted the kernel.
-func (o *Outcome) IsAccepted() bool { return o.Verdict == "accepted" }
+func (o *Outcome) IsAccepted() bool { return o.Verdict == evidence.Accepted }
 
 // by returns what the verifier rejected a kernel by.
 func (o *Outcome) by() string {
@@ -27,7 +28,11 @@ func (o *Outcome) by() string {
 	case o.IsAccepted():
 		return "**accepted**"
 	case len(o.Tiers) > 0:
-		return strings.Join(o.Tiers, ", ")
+		var names []string
+		for _, name := range o.Tiers {
+			names = append(names, string(name))
+		}
+		return strings.Join(names, ", ")
 	}
 	return "ended in an error"
 }
@@ -94,7 +99,7 @@ mistake. All others are other projects, with the number in their public tracker 
 	fmt.Fprintf(b, "\n## Kernels that are right\n\n| operation | dtype | contract | what is different | verdict | allclose 1e-2 | PyTorch default | 2× peer |\n|---|---|---|---|---|---|---|---|\n")
 	for i := range variants {
 		o := &variants[i]
-		verdict := o.Verdict
+		verdict := string(o.Verdict)
 		if !o.IsAccepted() {
 			verdict = fmt.Sprintf("**%s** (%s)", o.Verdict, o.by())
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"tokitai/def"
+	"tokitai/evidence"
 	"tokitai/internal/testlevel"
 	"tokitai/op"
 	"tokitai/verify"
@@ -57,9 +58,9 @@ func Test(t *testing.T, operations []*op.Operation, wrong, right []Mutant, peers
 	outcomes := judgeAll(t, slices.Concat(wrong, right))
 	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
 	for i, o := range found.Wrong {
-		want := "rejected"
+		want := evidence.Rejected
 		if wrong[i].IsFailing {
-			want = "inadmissible"
+			want = evidence.Inadmissible
 		}
 		if o.Verdict != want {
 			t.Errorf("%s (%s): verdict %s, want %s", wrong[i].Name, o.Fault, o.Verdict, want)
@@ -155,7 +156,7 @@ func judge(t *testing.T, p *Practitioner, m *Mutant) Outcome {
 		t.Errorf("%s: %v", m.Name, err)
 		return o
 	}
-	o.Verdict, o.Tiers = string(r.Report.Verdict), r.RejectedBy()
+	o.Verdict, o.Tiers = r.Report.Verdict, r.RejectedBy()
 	if o.Practice, err = p.Check(m); err != nil {
 		t.Errorf("%s: %v", m.Name, err)
 	}

@@ -652,7 +652,7 @@ func TestOperationStep(t *testing.T) {
 		"no lr": {in, map[string]string{"t": "1"}}, "extra": {engine.Args{"x": in["m"]}, given()},
 	} {
 		if _, err := run(c.in, c.given); !errors.Is(err, tensor.ErrBadArgument) {
-			t.Errorf("%s: got error %v, want a BadArgument", name, err)
+			t.Errorf("%s: got error %v, want an ArgumentError", name, err)
 		}
 	}
 	for _, c := range []struct{ name, value, want string }{

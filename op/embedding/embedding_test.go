@@ -406,7 +406,7 @@ func TestOperation(t *testing.T) {
 		"an input that it has not": {engine.Args{"index": in["index"], "dout": in["dout"], "x": old}, map[string]string{"vocab": "2"}},
 	} {
 		if _, err := run(c.in, c.given); !errors.Is(err, tensor.ErrBadArgument) {
-			t.Errorf("%s: got error %v, want a BadArgument", name, err)
+			t.Errorf("%s: got error %v, want an ArgumentError", name, err)
 		}
 	}
 }

@@ -427,7 +427,7 @@ func TestOperation(t *testing.T) {
 		"accumulate maybe":           {in, map[string]string{"accumulate": "maybe"}},
 	} {
 		if _, err := run(c.in, c.given); !errors.Is(err, tensor.ErrBadArgument) {
-			t.Errorf("%s: got error %v, want a BadArgument", name, err)
+			t.Errorf("%s: got error %v, want an ArgumentError", name, err)
 		}
 	}
 }

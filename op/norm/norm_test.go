@@ -378,7 +378,7 @@ func TestOperation(t *testing.T) {
 	optest.Want(t, "factor", out["factor"], 0.5)
 	for name, given := range map[string]map[string]string{"none": nil, "zero": {"max_norm": "0"}, "text": {"max_norm": "much"}} {
 		if _, err := run("norm.clip", engine.Args{"x": one}, given); !errors.Is(err, tensor.ErrBadArgument) {
-			t.Errorf("max_norm %s: got error %v, want a BadArgument", name, err)
+			t.Errorf("max_norm %s: got error %v, want an ArgumentError", name, err)
 		}
 	}
 	_, err = run("norm.square_sum", engine.Args{}, nil)
