@@ -46,7 +46,7 @@ func find(t *testing.T, name string) *op.Operation {
 
 // tiny sizes: more rows than a sample has, so that there is one.
 func tiny() *Plan {
-	return &Plan{Backend: cpu.Backend, Sizes: map[string]int{"R": 70, "C": 33, "M": 65, "N": 66, "K": 67, "Q": 50, "V": 40, "D": 5}}
+	return &Plan{Backend: cpu.Backend, Sizes: map[string]int{"R": 70, "C": 33, "H": 3, "M": 65, "N": 66, "K": 67, "Q": 50, "V": 40, "D": 5}}
 }
 
 func newTestMeter(t *testing.T, options Options, opts ...engine.Option) *Meter {
@@ -389,8 +389,7 @@ func TestSample(t *testing.T) {
 			d := c.Data.Definition
 			operands := make([]num.Array, len(d.Operands))
 			for i := range d.Operands {
-				rows, cols := d.Operands[i].Matrix(c.Data.Sizes)
-				operands[i] = num.NewArray(c.DTypes[i], rows, cols)
+				operands[i] = d.Operands[i].NewArray(c.DTypes[i], c.Data.Sizes)
 				if d.Operands[i].IsIn {
 					fill(operands[i], &d.Operands[i], c.Data)
 				}

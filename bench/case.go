@@ -62,11 +62,12 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 //
 //   - rows of 1,024, a usual width of a model; rows that labels index are a vocabulary of
 //     32,768, with the same number of elements in all
-//   - matrix products of 256×256×512, which do the most operations per byte
+//   - matrix products of 256×256×512, which do the most operations per byte, or 8 of
+//     128×128×256 where there are many
 //   - tables of 32,768 rows, of which 8,192 are looked up or added to
 //
-// GPUs have larger defaults: 2²⁷ elements, matrix products of 4096×4096×4096, and 65,536 rows of
-// tables.
+// GPUs have larger defaults: 2²⁷ elements, matrix products of 4096×4096×4096, or 64 of
+// 1024×1024×1024, and 65,536 rows of tables.
 func (p *Plan) sizes(d *def.Definition) map[string]int {
 	sizes := map[string]int{}
 	isGPU := p.Backend.Kind() != cpu.Kind
@@ -91,10 +92,20 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 			}
 		}
 	case def.KindContraction:
-		for _, letter := range d.Operands[2].Dims {
-			set(4096, 256, 64, letter)
+		batch := d.Operands[2].BatchDims()
+		onGPU, large, quick := 4096, 256, 64
+		if d.HasAxes() {
+			onGPU, large, quick = 1024, 128, 32
 		}
-		set(4096, 512, 128, d.SummedOver())
+		for _, letter := range d.Operands[2].Dims[len(batch):] {
+			set(onGPU, large, quick, letter)
+		}
+		set(onGPU, 2*large, 2*quick, d.SummedOver())
+		for _, letter := range d.Sizes() {
+			if _, isSet := sizes[letter]; !isSet {
+				set(64, 8, 2, letter)
+			}
+		}
 	default:
 		set(65536, 8192, 1024, "Q")
 		set(32768, 32768, 4096, "V")

@@ -273,13 +273,14 @@ func fill(a num.Array, o *def.Operand, data op.Data) {
 		limit <- struct{}{}
 		blocks.Go(func() {
 			g := gen.Seeded(seed + uint64(first))
-			part := a
-			part.Data = a.Data[first*a.Stride*a.DType.Size():]
-			part.Rows = min(rows, a.Rows-first)
-			if o.IsIndex {
-				trial.FillBits(part, func(int, int) uint32 { return uint32(g.Below(data.Sizes[o.Bound])) })
-			} else {
-				trial.Fill(part, func(r, c int) float32 { return element(g, first+r, c) })
+			for r := first; r < min(first+rows, a.Rows); r++ {
+				for c := range a.Cols {
+					if o.IsIndex {
+						a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
+					} else {
+						a.Set(r, c, element(g, r, c))
+					}
+				}
 			}
 			<-limit
 		})

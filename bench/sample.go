@@ -51,6 +51,10 @@ const mostSteps = 1 << 30
 
 // steps returns how many the reference takes for a whole answer.
 func steps(d *def.Definition, operands []num.Array) int {
+	if d.Kind == def.KindContraction {
+		out, left := operands[2], operands[0]
+		return out.Rows * out.Cols * (left.Rows / left.Matrices()) * left.Cols / (out.Rows / out.Matrices())
+	}
 	most := 1
 	for _, a := range operands {
 		most = max(most, a.Rows*a.Cols)
@@ -85,6 +89,9 @@ func runOnCPU(ctx context.Context, d *def.Definition, operands []num.Array, para
 // canSample reports whether some rows of the outputs can be computed without the
 // others, and without their number. A sum over all rows never has an output per row.
 func canSample(d *def.Definition) bool {
+	if d.HasAxes() {
+		return d.Offsets == "" && slices.Equal(d.Operands[0].BatchDims(), d.Operands[2].BatchDims()) && slices.Equal(d.Operands[1].BatchDims(), d.Operands[2].BatchDims())
+	}
 	if d.Kind == def.KindRowwise && slices.ContainsFunc(d.Operands, func(o def.Operand) bool { return o.IsOut && o.Extent&def.PerRow == 0 }) {
 		return false
 	}
@@ -132,6 +139,8 @@ func (s *sample) restrict() {
 		case s.rows == nil && o.IsOut:
 			s.want[i] = s.want[i].Clone()
 		case s.rows == nil:
+		case s.d.HasAxes():
+			s.want[i] = s.pickMatrices(i)
 		case s.d.Kind == def.KindContraction && i == 0 && s.d.TransposeLeft:
 			s.want[i] = pickColumns(s.want[i], s.rows)
 		case s.d.Kind == def.KindContraction && i == 1, s.d.Kind == def.KindGather && i == 1:
@@ -148,6 +157,42 @@ func pickRows(a num.Array, rows []int) num.Array {
 	b := num.NewArray(a.DType, len(rows), a.Cols)
 	trial.FillBits(b, func(k, c int) uint32 { return a.Bits(rows[k], c) })
 	return b
+}
+
+// pickMatrices returns an operand of many products such that every sampled row is the result
+// of a product of its own: a row of the result, and the row or column of the left operand
+// that it comes from, with the matrices that belong to it.
+func (s *sample) pickMatrices(i int) num.Array {
+	from, out := s.want[i], s.want[2]
+	perMatrix := out.Rows / out.Matrices()
+	rows, cols := from.Rows/from.Matrices(), from.Cols
+	isLeft := i == 0
+	switch {
+	case isLeft && s.d.TransposeLeft:
+		cols = 1
+	case isLeft || i == 2:
+		rows = 1
+	}
+	to := num.NewArray(from.DType, len(s.rows)*rows, cols)
+	for k := range s.d.Operands[i].BatchDims() {
+		if n := len(s.rows); k == 0 {
+			to.Batch.Append(n, rows*cols)
+		} else {
+			to.Batch.Append(1, rows*cols)
+		}
+	}
+	trial.FillBits(to, func(r, c int) uint32 {
+		row := s.rows[r/rows]
+		m := from.Matrix(row / perMatrix)
+		switch {
+		case isLeft && s.d.TransposeLeft:
+			return m.Bits(r%rows, row%perMatrix)
+		case isLeft || i == 2:
+			return m.Bits(row%perMatrix, c)
+		}
+		return m.Bits(r%rows, c)
+	})
+	return to
 }
 
 func pickColumns(a num.Array, columns []int) num.Array {

@@ -38,7 +38,7 @@ func Transposed(m Matrix) Matrix {
 	return t
 }
 
-// Call is a launch as the kernels here see it.
+// Call is a launch as these kernels see it.
 type Call struct {
 	Definition *def.Definition
 	Stored     []num.Array // the operands as they are stored
@@ -56,7 +56,7 @@ func newCall(d *def.Definition, l *engine.Launch) *Call {
 	}
 }
 
-// in is the operand of that name, in binary32.
+// In returns the operand of that name in binary32.
 func (c *Call) In(name string) Matrix { return c.Operands[c.Position(name)] }
 
 func (c *Call) Position(name string) int {
@@ -67,10 +67,10 @@ func (c *Call) Position(name string) int {
 	return i
 }
 
-// param is a parameter as the definition takes it.
+// Param returns a parameter rounded as the definition takes it.
 func (c *Call) Param(name string) float32 { return float32(c.Params[c.Definition.Param(name)]) }
 
-// outputs are the positions of what the call writes.
+// outputs returns the positions of the outputs.
 func (c *Call) outputs() []int {
 	var list []int
 	for i := range c.Definition.Operands {
@@ -81,24 +81,24 @@ func (c *Call) outputs() []int {
 	return list
 }
 
-// computed are the outputs' values, for a fault that changes some of them.
+// Computed calls change with each output's values, for a fault that changes some of them.
 func (c *Call) Computed(change func(m Matrix)) {
 	for _, i := range c.outputs() {
 		change(c.Operands[i])
 	}
 }
 
-// kernel is started once for every time that it is compiled, and then called.
+// kernel is a kernel to compile: start returns a newly compiled one.
 type kernel interface {
 	start() func(c *Call) error
 }
 
-// Stateful is a kernel that remembers something from call to call.
+// Stateful is a kernel that keeps state from call to call.
 type Stateful func() func(c *Call) error
 
 func (s Stateful) start() func(c *Call) error { return s() }
 
-// Plain is a kernel in parts. Those that are nil are honest; body is needed.
+// Plain is a kernel in parts. Parts that are nil are correct; Body must be set.
 type Plain struct {
 	Before func(c *Call) error                            // first of all
 	Load   func(a num.Array, r, c int) float32            // an element of an input
@@ -107,11 +107,12 @@ type Plain struct {
 	Puts   func(c *Call, operand, r, col int) bool        // whether an element is written
 	Store  func(d num.DType, v float32) (pattern uint32)  // how
 	After  func(c *Call)                                  // last of all
-	Write  func(c *Call, operand int, v Matrix, k *Plain) // instead of puts and store
+	Write  func(c *Call, operand int, v Matrix, k *Plain) // instead of Puts and Store
 }
 
 func (k Plain) start() func(c *Call) error { return k.Run }
 
+// Run makes a call.
 func (k Plain) Run(c *Call) error {
 	if k.Before != nil {
 		if err := k.Before(c); err != nil {
@@ -164,7 +165,7 @@ func (k *Plain) read(c *Call) {
 	}
 }
 
-// put stores an output.
+// Put stores output i.
 func (k *Plain) Put(c *Call, i int, v Matrix) {
 	store, a := k.Store, c.Stored[i]
 	if store == nil {
@@ -179,8 +180,8 @@ func (k *Plain) Put(c *Call, i int, v Matrix) {
 	}
 }
 
-// Answer is the definition as a body: everything in binary32, to be stored once. Sums
-// by index are exact in f16 and are not for it.
+// Answer computes the definition in binary32; the result is rounded once when it is stored.
+// It does not suit sums by index, which are exact in f16.
 func Answer(c *Call) {
 	dtypes := make([]num.DType, len(c.Stored))
 	for i := range dtypes {
@@ -191,8 +192,8 @@ func Answer(c *Call) {
 	execute(c, dtypes)
 }
 
-// Exactly is the definition as a body in the formats of the call, where values depend
-// on them.
+// Exactly computes the definition in the formats of the call, for definitions whose values
+// depend on them.
 func Exactly(c *Call) {
 	dtypes := make([]num.DType, len(c.Stored))
 	for i := range dtypes {
@@ -201,7 +202,7 @@ func Exactly(c *Call) {
 	execute(c, dtypes)
 }
 
-// execute takes the CPU's own lowering: it has the reference's bits, and is faster.
+// execute runs the CPU's own lowering: it has the reference's bits and is faster.
 func execute(c *Call, dtypes []num.DType) {
 	operands := make([]lower.Operand, len(c.Stored))
 	for i, a := range c.Stored {

@@ -10,16 +10,16 @@ import (
 	"tokitai/num"
 )
 
-// The faults that any kernel can have, each as a change of one part.
+// Faults that any kernel can have, each a change of one part.
 
-// Edited changes what the reference has computed.
+// Edited returns a kernel that changes the reference's results.
 func Edited(change func(m Matrix)) Plain {
 	return Plain{Body: Answer, Edit: func(c *Call) { c.Computed(change) }}
 }
 
 func Zeros(m Matrix) { clear(m.V) }
 
-// Doubled is one element that is twice what it should be.
+// Doubled doubles one element.
 func Doubled(m Matrix) { m.V[len(m.V)*2/3] *= 2 }
 
 func Negated(m Matrix) {
@@ -28,7 +28,7 @@ func Negated(m Matrix) {
 	}
 }
 
-// Identity returns the first input that has the output's size.
+// Identity copies the first input that has the output's size.
 func Identity(c *Call) {
 	for _, o := range c.outputs() {
 		for i := range c.Operands {
@@ -40,7 +40,7 @@ func Identity(c *Call) {
 	}
 }
 
-// NanWhere makes a result NaN where it is hard, that is large or tiny.
+// NanWhere makes large or tiny results NaN.
 func NanWhere(m Matrix) {
 	for i, v := range m.V {
 		if a := math.Abs(float64(v)); a > 3 || a != 0 && a < 0x1p-20 {
@@ -49,13 +49,14 @@ func NanWhere(m Matrix) {
 	}
 }
 
-// WritesNothing, and writesHalf the rows.
+// Which elements a kernel writes: none, the first half of the rows, whole tiles of 16
+// columns, whole vectors of 4.
 func WritesNothing(*Call, int, int, int) bool        { return false }
 func WritesHalf(c *Call, i, r, _ int) bool           { return r < (c.Stored[i].Rows+1)/2 }
 func WritesWholeTiles(c *Call, i, _, col int) bool   { return col < c.Stored[i].Cols/16*16 }
 func WritesWholeVectors(c *Call, i, _, col int) bool { return col < c.Stored[i].Cols/4*4 }
 
-// FirstOutput is true for places of the first output only.
+// FirstOutput reports whether an element belongs to the first output.
 func FirstOutput(c *Call, i, _, _ int) bool { return i == c.outputs()[0] }
 
 // WholeRowTiles leaves out the rows after the last whole tile of 16.
@@ -71,7 +72,7 @@ func StoreTowardZero(d num.DType, v float32) uint32 {
 	return p
 }
 
-// StoreVia rounds twice.
+// StoreVia rounds to another format first.
 func StoreVia(first func(float32) float32) func(num.DType, float32) uint32 {
 	return func(d num.DType, v float32) uint32 { return num.Narrow(d, first(v)) }
 }
@@ -142,7 +143,7 @@ func LoadFlushed(a num.Array, r, c int) float32 {
 	return v
 }
 
-// LoadPacked takes the rows for neighbours, whatever their stride.
+// LoadPacked ignores the stride: it reads rows as if there were no gaps.
 func LoadPacked(a num.Array, r, c int) float32 {
 	a.Stride = a.Cols
 	return a.At(r, c)
@@ -162,7 +163,7 @@ func LoadTF32(a num.Array, r, c int) float32 { return KeepBits(11)(float64(a.At(
 
 // Faults of memory.
 
-// WritesBeyond writes one element behind the last, where the buffer goes on.
+// WritesBeyond writes one element after the last, if the buffer is longer.
 func WritesBeyond(c *Call) {
 	i := c.outputs()[0]
 	a := c.Stored[i]
@@ -205,7 +206,7 @@ func ClearsFirst(c *Call) error {
 	return nil
 }
 
-// NeedsAlignment is right only where every operand begins at a multiple of 16 bytes.
+// NeedsAlignment is right only if every operand begins at a multiple of 16 bytes.
 func NeedsAlignment(c *Call) {
 	for i := range c.Stored {
 		if c.launch.Operands[i].Address()%16 != 0 {
@@ -215,7 +216,7 @@ func NeedsAlignment(c *Call) {
 	}
 }
 
-// NeedsPackedRows is right only where rows have no gaps.
+// NeedsPackedRows is right only if rows have no gaps.
 func NeedsPackedRows(c *Call) {
 	for i := range c.Stored {
 		if c.Stored[i].Rows > 1 && c.Stored[i].Stride != c.Stored[i].Cols {
@@ -227,7 +228,7 @@ func NeedsPackedRows(c *Call) {
 
 // Faults of a kernel that is called more than once.
 
-// Stale returns the outputs of the call before, where they have the same size.
+// Stale returns the outputs of the previous call if they have the same size.
 func Stale(k Plain) Stateful {
 	return func() func(*Call) error {
 		var last atomic.Pointer[[]Matrix]
@@ -252,7 +253,7 @@ func Stale(k Plain) Stateful {
 	}
 }
 
-// After is right for n calls, and then wrong.
+// After is right for n calls and then wrong.
 func After(n int64, k Plain, wrong func(m Matrix)) Stateful {
 	return func() func(*Call) error {
 		var calls atomic.Int64
@@ -266,7 +267,7 @@ func After(n int64, k Plain, wrong func(m Matrix)) Stateful {
 	}
 }
 
-// Alternating takes one body and the other in turn.
+// Alternating uses two bodies in turn.
 func Alternating(one, other func(c *Call)) Stateful {
 	return func() func(*Call) error {
 		var calls atomic.Int64
@@ -293,10 +294,10 @@ func ByWorkers(body func(sum func([]float32) float32) func(c *Call)) Plain {
 	}}
 }
 
-// SharedScratch keeps one value for all calls at once, which others overwrite.
+// SharedScratch keeps one value for all concurrent calls, which overwrite it.
 type SharedScratch struct{ slot atomic.Uint32 }
 
-// through passes a value through the scratch, while others may run.
+// through passes a value through the scratch memory while other calls may run.
 func (s *SharedScratch) Through(x float32) float32 {
 	s.slot.Store(math.Float32bits(x))
 	for range 8 {

@@ -20,13 +20,13 @@ import (
 	"tokitai/verify"
 )
 
-// fewest is how many mutants every definition has.
+// fewest is the least number of mutants of a definition.
 const fewest = 4
 
-// File is where the outcomes of an operation's kernels are kept, in its folder.
+// File is the file in an operation's folder that records the outcomes of its kernels.
 const File = "testdata/mutants.json"
 
-// Found are the outcomes of an operation's kernels.
+// Found holds the outcomes of an operation's kernels.
 type Found struct {
 	Wrong []Outcome `json:"wrong"`
 	Right []Outcome `json:"right"`
@@ -85,7 +85,7 @@ func isUpdate() bool {
 	return f != nil && f.Value.String() == "true"
 }
 
-// checkList holds a list together: unique names, a fault and an origin each, and every
+// checkList checks a list of kernels: unique names, a fault and an origin each, and every
 // definition covered.
 func checkList(t *testing.T, operations []*op.Operation, wrong, right []Mutant) {
 	t.Helper()
@@ -173,7 +173,7 @@ func Read(folder string) (*Found, error) {
 	return found, json.Unmarshal(text, found)
 }
 
-// write writes File, an outcome a line.
+// write writes File, one outcome per line.
 func write(t *testing.T, found *Found) {
 	t.Helper()
 	var b bytes.Buffer
@@ -202,7 +202,7 @@ func write(t *testing.T, found *Found) {
 	}
 }
 
-// compare holds what was found against File.
+// compare compares the outcomes with File.
 func compare(t *testing.T, found *Found) {
 	t.Helper()
 	known, err := Read(".")

@@ -6,7 +6,7 @@ import (
 	"tokitai/num"
 )
 
-// Parts are what an honest kernel is made of, so that one can be replaced.
+// Parts are the parts of a correct kernel, each of which can be replaced.
 type Parts struct {
 	Sum       func(terms []float32) float32
 	Exp, Log  func(x float32) float32
@@ -14,7 +14,7 @@ type Parts struct {
 	Step      func(x float32) float32      // what becomes of the result of a step
 }
 
-// Ordered are honest parts around a sum; functions are correctly rounded, nearly.
+// Ordered returns correct parts with the given sum; functions are almost correctly rounded.
 func Ordered(sum func([]float32) float32) Parts {
 	return Parts{
 		Sum: sum, Exp: Exp32, Log: Log32,
@@ -26,7 +26,7 @@ func Ordered(sum func([]float32) float32) Parts {
 func Exp32(x float32) float32 { return float32(math.Exp(float64(x))) }
 func Log32(x float32) float32 { return float32(math.Log(float64(x))) }
 
-// The orders of additions, as def.Order has them.
+// The orders of additions of def.Order.
 
 func InLanes(width int) func([]float32) float32 {
 	return func(x []float32) float32 { return num.LaneSum(x, width) }
@@ -80,7 +80,7 @@ func InDouble(x []float32) float32 {
 	return float32(s)
 }
 
-// Compensated is Kahan's sum.
+// Compensated computes Kahan's compensated sum.
 func Compensated(x []float32) float32 {
 	s, c := float32(0), float32(0)
 	for _, v := range x {
@@ -95,7 +95,7 @@ func Compensated(x []float32) float32 {
 	return s
 }
 
-// Rounding makes a sum that rounds every partial result.
+// Rounding returns a sum that rounds every partial result.
 func Rounding(round func(float32) float32) func([]float32) float32 {
 	return func(x []float32) float32 {
 		s := float32(0)
@@ -106,7 +106,7 @@ func Rounding(round func(float32) float32) func([]float32) float32 {
 	}
 }
 
-// RoundingLanes is the same in 16 lanes.
+// RoundingLanes is Rounding in 16 lanes.
 func RoundingLanes(round func(float64) float32) func([]float32) float32 {
 	return func(x []float32) float32 {
 		var lanes [16]float32
@@ -127,7 +127,7 @@ func To(d num.DType) func(float32) float32 {
 	return func(x float32) float32 { return num.Round(d, x) }
 }
 
-// TowardZero cuts a binary64 off to binary32.
+// TowardZero truncates a binary64 to binary32.
 func TowardZero(x float64) float32 {
 	y := float32(x)
 	if math.Abs(float64(y)) > math.Abs(x) {
@@ -136,7 +136,7 @@ func TowardZero(x float64) float32 {
 	return y
 }
 
-// KeepBits rounds to so many bits of significand.
+// KeepBits rounds to the given number of significand bits.
 func KeepBits(n int) func(float64) float32 {
 	return func(x float64) float32 {
 		if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
@@ -156,7 +156,7 @@ func Maximum(x []float32) float32 {
 	return m
 }
 
-// The honest kernels. Each takes the steps of its definition.
+// Correct kernels. Each takes the steps of its definition.
 
 func SoftmaxRow(p Parts, x, y []float32) (m, sum float32) {
 	m = Maximum(x)
@@ -170,7 +170,7 @@ func SoftmaxRow(p Parts, x, y []float32) (m, sum float32) {
 	return m, sum
 }
 
-// Each is a body that computes element by element.
+// Each returns a body that computes element by element.
 func Each(in, out string, f func(x float32) float32) func(c *Call) {
 	return func(c *Call) {
 		x, y := c.In(in).V, c.In(out).V
@@ -180,7 +180,7 @@ func Each(in, out string, f func(x float32) float32) func(c *Call) {
 	}
 }
 
-// EachGrad is the same for a gradient.
+// EachGrad is Each for a gradient.
 func EachGrad(f func(dy, x float32) float32) func(c *Call) {
 	return func(c *Call) {
 		dy, x, dx := c.In("dy").V, c.In("x").V, c.In("dx").V
@@ -190,11 +190,11 @@ func EachGrad(f func(dy, x float32) float32) func(c *Call) {
 	}
 }
 
-// Dot is a sum of products that begins at an old value.
+// Dot is a sum of products that begins with an old value.
 type Dot func(a, b []float32, old float32, accumulate bool) float32
 
-// Products makes a dot of a sum: the products are rounded, the old value is the
-// first term.
+// Products returns a Dot that rounds the products and adds them with the given sum; the old
+// value is the first term.
 func Products(sum func([]float32) float32) Dot {
 	return func(a, b []float32, old float32, accumulate bool) float32 {
 		terms := make([]float32, 0, len(a)+1)
@@ -208,7 +208,7 @@ func Products(sum func([]float32) float32) Dot {
 	}
 }
 
-// Fused is the chain of fused multiply-adds.
+// Fused computes a chain of fused multiply-adds.
 func Fused(a, b []float32, old float32, _ bool) float32 {
 	for k := range a {
 		old = num.FMA(a[k], b[k], old)
@@ -216,12 +216,12 @@ func Fused(a, b []float32, old float32, _ bool) float32 {
 	return old
 }
 
-// Contraction computes each element of the result by itself.
+// Contraction returns a body that computes each element of the result separately.
 func Contraction(f Dot) func(c *Call) {
 	return ContractionAt(func(_, _ int, a, b []float32, old float32, accumulate bool) float32 { return f(a, b, old, accumulate) })
 }
 
-// ContractionAt knows the place of the result.
+// ContractionAt is Contraction with a sum that knows the row and column of the result.
 func ContractionAt(f func(m, n int, a, b []float32, old float32, accumulate bool) float32) func(c *Call) {
 	return func(c *Call) {
 		left, right, result := c.Operands[0], c.Operands[1], c.Operands[2]
@@ -243,8 +243,8 @@ func ContractionAt(f func(m, n int, a, b []float32, old float32, accumulate bool
 	}
 }
 
-// Scatter adds the rows of every index in ascending order; the old value, where it
-// counts, is the first term. A row that no index names is zero, or stays.
+// Scatter adds the rows of every index in ascending order; an accumulated old value is the
+// first term. A row that no index names is zero, or unchanged if it accumulates.
 func Scatter(sum func([]float32) float32) func(c *Call) {
 	return func(c *Call) {
 		rows, result := c.In("dout"), c.In("dweight")
@@ -272,8 +272,7 @@ func Scatter(sum func([]float32) float32) func(c *Call) {
 	}
 }
 
-// Gather copies patterns; take says which row an index means, or -1 for a row of
-// zeros.
+// Gather copies patterns; take returns the row of an index, or -1 for a row of zeros.
 func Gather(take func(v, rows int) int) Plain {
 	return Plain{Body: func(*Call) {}, Write: func(c *Call, _ int, _ Matrix, k *Plain) {
 		table, out := c.Stored[1], c.Stored[2]
@@ -296,7 +295,7 @@ func Gather(take func(v, rows int) int) Plain {
 	}}
 }
 
-// RowOf is the honest choice.
+// RowOf is the correct choice of a row.
 func RowOf(v, rows int) int {
 	if v < 0 || v >= rows {
 		return -1
@@ -310,7 +309,7 @@ func Replaced(p Parts, change func(*Parts)) Parts {
 	return p
 }
 
-// ExpTaylor5 reduces its argument well and ends the series after the fifth power.
+// ExpTaylor5 reduces its argument correctly and ends the series after the fifth power.
 func ExpTaylor5(x float32) float32 {
 	if x != x || x < -104 {
 		return Exp32(x)

@@ -1,14 +1,13 @@
-// Package mutants makes and judges kernels that are wrong on purpose, each with one fault that
-// people have made, and kernels that are right in a way of their own. The verifier must
-// reject the first and accept the second. The kernels of an operation are in its
-// folder (op/softmax/mutants_test.go), so that programs do not carry them; [Test] judges
-// them there, and docs/mutants.md shows the outcomes, with what the checks in use today say
-// of the same kernels.
+// Package mutants makes and judges kernels that are wrong on purpose, each with one fault
+// that people have made, and unusual kernels that are right. The verifier must reject the
+// first and accept the second. The kernels of an operation are in its folder
+// (op/softmax/mutants_test.go), so that programs do not link them; [Test] judges them there,
+// and docs/mutants.md shows the outcomes, beside those of the checks in use today.
 //
 // A kernel is a [Plain]: it loads its inputs as binary32, computes, and stores. A fault
-// replaces one of its parts. There are two kinds of honest kernel to break: the reference
-// itself, where a lowering promises bits, and kernels that add up in an order of their own
-// (kernels.go), where it promises to stay in the admissible set.
+// replaces one of its parts. There are two kinds of correct kernels to break: the reference
+// itself, for lowerings that promise bits, and kernels with another order of additions
+// (kernels.go), for lowerings that promise to stay in the admissible set.
 //
 // Start reading at [List]; then take any operation's mutants_test.go.
 package mutants
@@ -57,7 +56,7 @@ const (
 	TwiceWrong     = "rocm-libraries#8043"
 )
 
-// contract is what a lowering promises.
+// contract is the promise of a lowering.
 type contract struct {
 	isBounded bool
 	order     def.Order
@@ -74,7 +73,7 @@ var (
 	Pairwise     = contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
 )
 
-// ieee adds the promise that every step of the definition is taken and rounded.
+// ieee adds the promise that every step of the definition is taken and correctly rounded.
 func (c contract) Ieee() contract {
 	c.isIEEE = true
 	return c

@@ -17,7 +17,7 @@ import (
 	"tokitai/reference"
 )
 
-// Practice is what the checks in use today say of a kernel: whether each accepts it.
+// Practice says which of the checks in use today accept a kernel.
 type Practice struct {
 	AllClose  bool `json:"allclose"`   // |got - want| <= 1e-2 + 1e-2·|want|, as KernelBench and BackendBench have it
 	Defaults  bool `json:"defaults"`   // torch.testing.assert_close with its defaults for the format
@@ -30,9 +30,8 @@ const (
 	rows   = 16
 )
 
-// Practitioner checks kernels as such a test does: five random inputs of one usual
-// size, rows without gaps, fresh outputs of zeros, one call each. It may be used from
-// several goroutines.
+// Practitioner checks kernels as such a test does: five random inputs of one usual size,
+// rows without gaps, new outputs of zeros, one call each. It is safe for concurrent use.
 type Practitioner struct {
 	device *cpu.Device
 	mu     sync.Mutex
@@ -44,7 +43,7 @@ type subject struct {
 	dtype num.DType
 }
 
-// experiment is what a check compares with.
+// experiment is one input with its expected outputs.
 type experiment struct {
 	once   sync.Once
 	trials [trials]struct {
@@ -55,8 +54,8 @@ type experiment struct {
 	err error
 }
 
-// expected is an output as it should be: stored, before it was stored, and how far a
-// peer's largest error reaches.
+// expected is the answer for one output: as stored, before it was stored, and the largest
+// error of a peer.
 type expected struct {
 	want, wide []float64
 	worstPeer  float64
@@ -71,7 +70,7 @@ func NewPractitioner() (*Practitioner, error) {
 // Close closes the device.
 func (p *Practitioner) Close() error { return p.device.Close() }
 
-// Check says what the checks say of m. A call that fails is rejected by all.
+// Check returns the results of the checks for m. All of them reject a call that fails.
 func (p *Practitioner) Check(m *Mutant) (Practice, error) {
 	p.mu.Lock()
 	key := subject{m.Definition, m.DType}
@@ -129,7 +128,7 @@ func (x *experiment) prepare(m *Mutant, device *cpu.Device) error {
 	return nil
 }
 
-// values are the elements of a contiguous array.
+// values returns the elements of a contiguous array.
 func values(a num.Array) []float64 {
 	list := make([]float64, 0, a.Rows*a.Cols)
 	for r := range a.Rows {
@@ -149,7 +148,7 @@ func launchOf(device *cpu.Device, operands []num.Array, params []float64) *engin
 	return l
 }
 
-// launch turns a panic into an error.
+// launch launches a kernel and returns a panic as an error.
 func launch(k engine.Kernel, l *engine.Launch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -164,7 +163,7 @@ var defaults = map[num.DType]struct{ rtol, atol float64 }{
 	num.F16: {1e-3, 1e-5}, num.BF16: {1.6e-2, 1e-5}, num.F32: {1.3e-6, 1e-5},
 }
 
-// compare takes one output.
+// compare compares one output.
 func (p *Practice) compare(got num.Array, e expected) {
 	worst, tolerance := 0.0, defaults[got.DType]
 	for i, g := range values(got) {
@@ -186,7 +185,7 @@ func nanMax(a, b float64) float64 {
 	return max(a, b)
 }
 
-// formats are the usual ones: as much as possible in the mutant's format.
+// formats returns the usual formats: as many operands as possible in the mutant's format.
 func (m *Mutant) formats() []num.DType {
 	for _, f := range m.Definition.Formats() {
 		if m.Definition.Format(f) == m.DType {
@@ -196,7 +195,7 @@ func (m *Mutant) formats() []num.DType {
 	panic(fmt.Sprintf("mutants: %s: no formats named %s", m.Name, m.DType))
 }
 
-// inputs are random data as an author's test has them.
+// inputs returns random data as in an author's test.
 func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
 	d, data, dtypes := m.Definition, m.usualData(), m.formats()
 	var operands []num.Array
@@ -223,7 +222,7 @@ func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
 	return operands, data.Params
 }
 
-// roomyClones have memory behind their end, as a device's allocator gives.
+// roomyClones returns copies with memory after their end, as a device's allocator gives.
 func roomyClones(a []num.Array) []num.Array {
 	list := clones(a)
 	for i := range list {
@@ -263,8 +262,8 @@ func clones(a []num.Array) []num.Array {
 	return list
 }
 
-// widened are the operands in binary32, so that results can be seen before they are
-// stored.
+// widened returns the operands in binary32, so that results are visible before they are
+// rounded to be stored.
 func widened(a []num.Array) []num.Array {
 	list := clones(a)
 	for i, x := range a {
@@ -280,8 +279,8 @@ func widened(a []num.Array) []num.Array {
 	return list
 }
 
-// peer is a plain kernel in the mutant's format: every step of an expression is
-// rounded to it, sums and products of matrices are binary32 inside.
+// peer returns a plain kernel in the mutant's format: every step of an expression is rounded
+// to it; sums and matrix products are computed in binary32.
 func (m *Mutant) peer() Plain {
 	switch m.Definition.Kind {
 	case def.KindContraction:

@@ -6,8 +6,8 @@ import (
 	"tokitai/num"
 )
 
-// Orders are ways to add up, each with the contract that it keeps. A sum in binary64
-// is nearer to the truth than any declared order demands.
+// Orders are orders of additions, each with the contract that it keeps. A sum in binary64 is
+// more accurate than any declared order requires.
 var Orders = []struct {
 	Name, Text string
 	Contract   contract
