@@ -112,8 +112,6 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 			if !hasSize(o, plan.Sizes) {
 				without = append(without, o.Name)
 			}
-		case o.Definitions[0].HasAxes():
-			return nil, nil, wrongUse("%s has batch axes or groups, which no kernel computes", o.Name)
 		case len(o.Data) == 0 && isNamed:
 			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
 		case isNamed:
