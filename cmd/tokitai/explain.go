@@ -271,9 +271,6 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 		x.Parameters = append(x.Parameters, explainedParam(p))
 	}
 	for i, d := range o.Definitions {
-		if d.HasAxes() && len(f.emit) > 0 {
-			return nil, wrongUse("%s has batch axes or groups, which no kernel computes", d.Name)
-		}
 		v := explainDefinition(d)
 		for _, e := range f.emit {
 			var listings []emission

@@ -223,24 +223,55 @@ func Contraction(f Dot) func(c *Call) {
 
 // ContractionAt is Contraction with a sum that knows the row and column of the result.
 func ContractionAt(f func(m, n int, a, b []float32, old float32, accumulate bool) float32) func(c *Call) {
+	return StackAt(func(h int) (left, right int) { return h, h }, f)
+}
+
+// StackAt computes matrix h of the result from the matrices of the operands that of names;
+// all have one batch axis, or none.
+func StackAt(of func(h int) (left, right int), f func(m, n int, a, b []float32, old float32, accumulate bool) float32) func(c *Call) {
 	return func(c *Call) {
-		left, right, result := c.Operands[0], c.Operands[1], c.Operands[2]
-		if c.Definition.TransposeLeft {
-			left = Transposed(left)
+		count := c.Stored[2].Matrices()
+		matrix := func(i, h int) Matrix {
+			x := c.Operands[i]
+			rows := x.Rows / count
+			return Matrix{rows, x.Cols, x.V[h*rows*x.Cols : (h+1)*rows*x.Cols]}
 		}
-		if !c.Definition.TransposeRight {
-			right = Transposed(right)
-		}
-		for m := range result.Rows {
-			for n := range result.Cols {
-				old := float32(0)
-				if c.Definition.Accumulate {
-					old = result.Row(m)[n]
+		for h := range count {
+			i, j := of(h)
+			left, right, result := matrix(0, i%count), matrix(1, j%count), matrix(2, h)
+			if c.Definition.TransposeLeft {
+				left = Transposed(left)
+			}
+			if !c.Definition.TransposeRight {
+				right = Transposed(right)
+			}
+			for m := range result.Rows {
+				for n := range result.Cols {
+					old := float32(0)
+					if c.Definition.Accumulate {
+						old = result.Row(m)[n]
+					}
+					result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, c.Definition.Accumulate)
 				}
-				result.Row(m)[n] = f(m, n, left.Row(m), right.Row(n), old, c.Definition.Accumulate)
 			}
 		}
 	}
+}
+
+// FusedStack computes with fused multiply-adds, from the matrices that of names.
+func FusedStack(of func(h int) (left, right int)) func(c *Call) {
+	return StackAt(of, func(_, _ int, a, b []float32, old float32, accumulate bool) float32 {
+		return Fused(a, b, old, accumulate)
+	})
+}
+
+// LoadPackedStack reads an operand as if its matrices followed each other without gaps.
+func LoadPackedStack(a num.Array, r, c int) float32 {
+	a.Stride, a.Batch = a.Cols, num.Batch{}
+	if i := a.Index(r, c); (i+1)*a.DType.Size() > len(a.Data) {
+		return 0
+	}
+	return a.At(r, c)
 }
 
 // Scatter adds the rows of every index in ascending order; an accumulated old value is the

@@ -21,7 +21,7 @@ func TestGridsHaveOneAnswer(t *testing.T) {
 	grids := 0
 	for _, o := range all.Operations {
 		for _, p := range o.Patterns {
-			if !p.IsGrid {
+			if !p.IsGrid || p.Definition.HasAxes() { // each matrix of a stack is filled like one alone
 				continue
 			}
 			grids++

@@ -79,8 +79,8 @@ func fill(p op.Pattern, sizes map[string]int, formats []num.DType) []num.Array {
 	operands := make([]num.Array, len(p.Definition.Operands))
 	for i := range operands {
 		o := &p.Definition.Operands[i]
-		rows, cols := o.Matrix(sizes)
-		operands[i] = num.NewArray(formats[i], rows, cols)
+		operands[i] = o.NewArray(formats[i], sizes)
+		rows, cols := operands[i].Rows, operands[i].Cols
 		if !o.IsIn {
 			continue
 		}
@@ -94,7 +94,7 @@ func fill(p op.Pattern, sizes map[string]int, formats []num.DType) []num.Array {
 				case o.IsIndex:
 					operands[i].SetBits(r, c, uint32(int32(g.Below(sizes[o.Bound]))))
 				case p.Values[o.Name] != nil:
-					operands[i].Set(r, c, p.Values[o.Name](g, r, c))
+					operands[i].Set(r, c, p.Values[o.Name](g, operands[i].RowIn(r), c))
 				default:
 					operands[i].Set(r, c, g.Normal())
 				}
@@ -119,7 +119,7 @@ func sizesOf(d *def.Definition) []map[string]int {
 	case def.KindContraction:
 		var list []map[string]int
 		for _, k := range []int{1, 2, 45, 521} {
-			sizes := map[string]int{"M": 3, "N": 5, "K": 4}
+			sizes := map[string]int{"H": 2, "M": 3, "N": 5, "K": 4}
 			sizes[d.SummedOver()] = k
 			list = append(list, sizes)
 		}

@@ -5,6 +5,11 @@
 //	dA = dC·Bᵀ  (+ dA)    GradA,    GradAAccumulate
 //	dB = Aᵀ·dC  (+ dB)    GradB,    GradBAccumulate
 //
+// The batched products do so for many matrices at once, with all leading dimensions
+// but the last two counted as H: BatchedForward and so on. These dimensions may have
+// any strides, so that the heads of [batch, position, head, width] are multiplied in
+// place (tensor.Permute), and a matrix can be shared (tensor.Expand).
+//
 // # How it is computed
 //
 // Hardware rounds sums of products in different ways; the model of a lowering says
@@ -22,7 +27,8 @@
 //
 // Other models describe other hardware: mma(L,F) is a tensor core that adds L exact
 // products at a time, aligned at the largest exponent and truncated toward zero to
-// F bits, so its sums are biased toward zero. A lowering declares its model and must
+// F bits, so its sums are biased toward zero; panels(m,P) divides the sum into P panels
+// of model m, which are added in a tree (def.Model). A lowering declares its model and must
 // reproduce the model's bits. The error of the chain is at most K roundings of
 // 2^-24 times the sum of the products' absolute values.
 //
@@ -127,4 +133,118 @@
 //	C5  the result may not overlap the operands; the operands may be the same tensor
 //	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//
+// # gemm.batched.forward
+//
+//	C[h,m,n] = sum over k of A[h,m,k] * B[h,k,n]
+//
+//	operand  shape  dtypes        note
+//	A        H,M,K  f16 bf16 f32
+//	B        H,K,N  as A
+//	C        H,M,N  as A, or f32  fully written
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.batched.forward.accumulate
+//
+//	C[h,m,n] = sum over k of A[h,m,k] * B[h,k,n] + C[h,m,n]
+//
+//	operand  shape  dtypes        note
+//	A        H,M,K  f16 bf16 f32
+//	B        H,K,N  as A
+//	C        H,M,N  as A, or f32  read, then written in place
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.batched.grad_a
+//
+//	dA[h,m,k] = sum over n of dC[h,m,n] * B[h,k,n]
+//
+//	operand  shape  dtypes         note
+//	dC       H,M,N  f16 bf16 f32
+//	B        H,K,N  as dC
+//	dA       H,M,K  as dC, or f32  fully written
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.batched.grad_a.accumulate
+//
+//	dA[h,m,k] = sum over n of dC[h,m,n] * B[h,k,n] + dA[h,m,k]
+//
+//	operand  shape  dtypes         note
+//	dC       H,M,N  f16 bf16 f32
+//	B        H,K,N  as dC
+//	dA       H,M,K  as dC, or f32  read, then written in place
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.batched.grad_b
+//
+//	dB[h,k,n] = sum over m of A[h,m,k] * dC[h,m,n]
+//
+//	operand  shape  dtypes        note
+//	A        H,M,K  f16 bf16 f32
+//	dC       H,M,N  as A
+//	dB       H,K,N  as A, or f32  fully written
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from +0; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.batched.grad_b.accumulate
+//
+//	dB[h,k,n] = sum over m of A[h,m,k] * dC[h,m,n] + dB[h,k,n]
+//
+//	operand  shape  dtypes        note
+//	A        H,M,K  f16 bf16 f32
+//	dC       H,M,N  as A
+//	dB       H,K,N  as A, or f32  read, then written in place
+//
+//	C1  H, M, N, K >= 1; further leading dimensions count as H, and the rows of a matrix may be strided
+//	C2  under model fma: acc = fma(left, right, acc), the summed index ascending from the old result; one rounding to the result's format
+//	C3  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN; other infinities give that infinity
+//	C4  zeros are multiplied like everything else
+//	C5  the result may not overlap the operands; the operands may be the same tensor
+//	C6  under model fma: a step whose exact sum is zero gives +0, or -0 if acc and the product are both -0; a sum that underflows to zero, in a step or at the store, keeps its sign
+//	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
+//	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
+//	C9  each matrix of the result has the bits of the product of the two matrices alone
 package gemm

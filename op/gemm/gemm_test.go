@@ -20,7 +20,7 @@ import (
 // call is a typed call: the result first, then the operands.
 type call func(q *engine.Queue, result, left, right *tensor.Tensor, opts ...engine.CallOption) error
 
-// products are all six, each with its definition.
+// products are all of them, each with its definition.
 var products = []struct {
 	definition *def.Definition
 	call       call
@@ -28,6 +28,9 @@ var products = []struct {
 	{ForwardDefinition, Forward}, {ForwardAccumulateDefinition, ForwardAccumulate},
 	{GradADefinition, GradA}, {GradAAccumulateDefinition, GradAAccumulate},
 	{GradBDefinition, GradB}, {GradBAccumulateDefinition, GradBAccumulate},
+	{BatchedForwardDefinition, BatchedForward}, {BatchedForwardAccumulateDefinition, BatchedForwardAccumulate},
+	{BatchedGradADefinition, BatchedGradA}, {BatchedGradAAccumulateDefinition, BatchedGradAAccumulate},
+	{BatchedGradBDefinition, BatchedGradB}, {BatchedGradBAccumulateDefinition, BatchedGradBAccumulate},
 }
 
 func subject(d *def.Definition, f call) optest.Subject {
@@ -36,7 +39,7 @@ func subject(d *def.Definition, f call) optest.Subject {
 	}}
 }
 
-func size(m, n, k int) map[string]int { return map[string]int{"M": m, "N": n, "K": k} }
+func size(m, n, k int) map[string]int { return map[string]int{"H": 2, "M": m, "N": n, "K": k} }
 
 var (
 	inf  = float32(math.Inf(1))
@@ -237,6 +240,14 @@ func TestClauses(t *testing.T) {
 		d := p.definition
 		// dot is one element: the sum of products of two rows, wherever the
 		// definition has its summed index.
+		stacked := func(x *tensor.Tensor) *tensor.Tensor { // a matrix as the definition takes it
+			if !d.HasAxes() {
+				return x
+			}
+			x, err := x.Reshape(1, x.Rows(), x.Cols())
+			optest.OK(t, err)
+			return x
+		}
 		dot := func(t *testing.T, in, out num.DType, old float32, x, y []float32) *tensor.Tensor {
 			t.Helper()
 			left, right := optest.Matrix(t, in, 1, x...), optest.Matrix(t, in, 1, y...)
@@ -247,12 +258,12 @@ func TestClauses(t *testing.T) {
 				right = transpose(t, right)
 			}
 			c := optest.Matrix(t, out, 1, old)
-			optest.OK(t, p.call(cpu.Queue(), c, left, right))
+			optest.OK(t, p.call(cpu.Queue(), stacked(c), stacked(left), stacked(right)))
 			return c
 		}
 		pair := func(a, b float32) []float32 { return []float32{a, b} }
 		t.Run(strings.TrimPrefix(d.Name, "gemm."), func(t *testing.T) {
-			optest.Clauses(t, d, map[string]func(t *testing.T){
+			tests := map[string]func(t *testing.T){
 				"C1_shapes": func(t *testing.T) { optest.Shapes(t, subject(d, p.call), size(6, 4, 8)) },
 				"C2_model": func(t *testing.T) {
 					// (1+u)² − 1 − 2u: the first product is rounded to 1+2u, a fused one is
@@ -295,7 +306,7 @@ func TestClauses(t *testing.T) {
 					optest.Errors(t, subject(d, p.call), size(3, 4, 5))
 					square := optest.Matrix(t, num.F32, 2, 1, 2, 3, 4)
 					c := optest.Matrix(t, num.F32, 2, 0, 0, 0, 0)
-					optest.OK(t, p.call(cpu.Queue(), c, square, square))
+					optest.OK(t, p.call(cpu.Queue(), stacked(c), stacked(square), stacked(square)))
 					want := []float32{7, 10, 15, 22}
 					switch {
 					case d.TransposeLeft:
@@ -335,7 +346,12 @@ func TestClauses(t *testing.T) {
 					optest.Want(t, "too large for f16", dot(t, num.F16, num.F16, 0, pair(60000, 6000), pair(1, 1)), inf)
 					optest.Want(t, "not in f32", dot(t, num.F16, num.F32, 0, pair(60000, 6000), pair(1, 1)), 66000)
 				},
-			})
+			}
+			if d.HasAxes() {
+				tests["C8_strides"] = func(t *testing.T) { testStrides(t, d, p.call) }
+				tests["C9_matrices_alone"] = func(t *testing.T) { testMatricesAlone(t, d, p.call, plain(d)) }
+			}
+			optest.Clauses(t, d, tests)
 		})
 	}
 }
@@ -453,6 +469,10 @@ func TestOperationKeepsLeadingDimensions(t *testing.T) {
 		{"gemm.forward", "C", engine.Args{"A": ones(3, 5), "B": ones(5, 4)}, []int{3, 4}, 5},
 		{"gemm.grad_a", "dA", engine.Args{"dC": ones(2, 3, 4), "B": ones(5, 4)}, []int{2, 3, 5}, 4},
 		{"gemm.grad_b", "dB", engine.Args{"A": ones(2, 3, 5), "dC": ones(2, 3, 4)}, []int{5, 4}, 6},
+		{"gemm.batched.forward", "C", engine.Args{"A": ones(2, 3, 5), "B": ones(2, 5, 4)}, []int{2, 3, 4}, 5},
+		{"gemm.batched.forward", "C", engine.Args{"A": ones(2, 2, 3, 5), "B": ones(4, 5, 4)}, []int{2, 2, 3, 4}, 5},
+		{"gemm.batched.grad_a", "dA", engine.Args{"dC": ones(2, 3, 4), "B": ones(2, 5, 4)}, []int{2, 3, 5}, 4},
+		{"gemm.batched.grad_b", "dB", engine.Args{"A": ones(2, 3, 5), "dC": ones(2, 3, 4)}, []int{2, 5, 4}, 3},
 	} {
 		o := optest.Operation(Operations, c.name)
 		for _, given := range []map[string]string{nil, {"out": "f32"}} {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"tokitai/def"
 	"tokitai/internal/mutants"
 	"tokitai/num"
 	"tokitai/op/gemm"
@@ -181,6 +182,23 @@ func wrong() []mutants.Mutant {
 	l.From(mutants.KernelPractice)
 	l.Add("old-rounded-away", "the old gradient is kept in 4 bits", mutants.AnyOrder, old(func(s, was float32) float32 { return s + mutants.KeepBits(4)(float64(was)) }))
 	l.Add("stale", "the outputs of the call before are returned", mutants.PromisesBits, mutants.Stale(mutants.Plain{Body: mutants.Answer}))
+
+	for i, p := range []*def.Definition{
+		gemm.BatchedForwardDefinition, gemm.BatchedForwardAccumulateDefinition, gemm.BatchedGradADefinition,
+		gemm.BatchedGradAAccumulateDefinition, gemm.BatchedGradBDefinition, gemm.BatchedGradBAccumulateDefinition,
+	} {
+		l.Of(p, num.FloatDTypes[i%3])
+		l.Add("first-left-matrix", "every product has the first matrix on the left", mutants.PromisesBits, mutants.Plain{Body: mutants.FusedStack(func(h int) (int, int) { return 0, h })})
+		l.Add("next-right-matrix", "every product has the next matrix on the right", mutants.PromisesBits, mutants.Plain{Body: mutants.FusedStack(func(h int) (int, int) { return h, h + 1 })})
+		l.Add("last-matrix-missing", "the last of several matrices is not written", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Puts: func(c *mutants.Call, operand, r, _ int) bool {
+			a := c.Stored[operand]
+			return a.Matrices() == 1 || r < a.Rows-a.Rows/a.Matrices()
+		}})
+		l.Add("batch-strides-ignored", "matrices are read as if they followed each other", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused), Load: mutants.LoadPackedStack})
+		if p.Accumulate {
+			l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
+		}
+	}
 	return l.All
 }
 
@@ -196,6 +214,8 @@ func right() []mutants.Mutant {
 	l.Add("not-fused", "products rounded, ascending", mutants.Sequential, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.Ascending))})
 	l.Of(gemm.GradADefinition, num.BF16)
 	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16)))})
+	l.Of(gemm.BatchedForwardDefinition, num.BF16)
+	l.Add("fused", "fused multiply-adds, matrix by matrix", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused)})
 	l.Of(gemm.GradBAccumulateDefinition, num.F16)
 	l.Add("old-last", "the old result is added at the end", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, _ bool) float32 {
 		return mutants.Products(mutants.InPairs)(a, b, 0, false) + old
