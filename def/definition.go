@@ -26,7 +26,9 @@ func (k Kind) String() string {
 }
 
 // Definition is the definition of an operation. It is immutable and safe for
-// concurrent use. Its address identifies it within a process, its Hash everywhere.
+// concurrent use: its fields are exported to be read, and the engine refuses a definition
+// that was changed ([Definition.CheckUnchanged]). Its address identifies it within a process,
+// its Hash everywhere.
 type Definition struct {
 	Name     string
 	Kind     Kind
@@ -52,6 +54,7 @@ type Definition struct {
 	clauses []string
 	text    string
 	hash    [sha256.Size]byte
+	built   [sha256.Size]byte // digest when it was built
 }
 
 // MaxOperands is the maximum number of operands of a definition.
@@ -211,6 +214,7 @@ func (d *Definition) seal() (*Definition, error) {
 	d.flat = d.isFlat()
 	d.text = d.print(false)
 	d.hash = sha256.Sum256([]byte(d.text))
+	d.built = d.digest()
 	return d, nil
 }
 

@@ -230,6 +230,9 @@ func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType
 
 // compile returns a kernel, or an InadmissibleError.
 func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, class int) (k Kernel, err error) {
+	if err := d.CheckUnchanged(); err != nil {
+		return nil, bad(d, "definition", err.Error(), "")
+	}
 	inadmissible := func(cause error, reason string) error {
 		return &InadmissibleError{Lowering: l.ID(d), Device: q.device.Name(), Reason: reason, Cause: cause}
 	}

@@ -5,9 +5,9 @@ import (
 	"tokitai/internal/gen"
 )
 
-// Pattern is a way to fill the operands of a definition that asks something of a
-// kernel which random numbers do not: cancellation, one huge element, ties, many
-// occurrences of one index. It is tried in many sizes.
+// Pattern fills the operands of a definition with values that break kernels where random
+// numbers do not: cancellation, one huge element, ties, many occurrences of one index.
+// Verification tries it in many sizes.
 type Pattern struct {
 	Name       string // lower case and hyphens: it is part of a case's name
 	Definition *def.Definition
@@ -15,32 +15,30 @@ type Pattern struct {
 	Values     map[string]Element // operands that it does not name are normally distributed
 	Index      map[string]Index   // indices that it does not name are uniform
 
-	// IsGrid says that every sum over these values is exact in every order, and that
-	// nothing else of the definition is left to a lowering: even one that promises no
-	// bits has one answer.
+	// IsGrid says that every sum over these values is exact in every order, so that even a
+	// kernel that promises no bits has only one right answer.
 	IsGrid bool
 
-	// IsLong says that the pattern is also meant for a sum of more terms than one machine
-	// word adds exactly. Only levels with room for it have such a case.
+	// IsLong says that the pattern is also tried on a sum of more terms than one machine word
+	// adds exactly, at levels that have room for it.
 	IsLong bool
 }
 
-// Index is the index at a row, for a table of bound rows; it may lie outside.
+// Index returns the index at a row, for a table of bound rows. It may be out of range.
 type Index func(g *gen.Generator, r, bound int) int
 
-// Scaling is a relation that holds bit for bit: where the named inputs and parameters
-// are multiplied by powers of two, the outputs are too. It is stated for the exponent
-// k: an operand with factor 2 is multiplied by 4^k, one with factor -1 divided by 2^k.
-// What is not named stays as it is. It is asserted of inputs whose multiples are exact
-// in their formats, where both results are normal numbers, for a k that keeps all
-// intermediate results so.
+// Scaling is a relation that holds bit for bit: if the named inputs and parameters are
+// multiplied by powers of two, so are the outputs. For an exponent k, an operand with factor
+// 2 is multiplied by 4^k, one with factor -1 divided by 2^k; operands without a factor stay
+// the same. The relation holds for inputs whose multiples are exact in their formats, where
+// both results are normal numbers, and for a k that keeps all intermediate results normal.
 type Scaling struct {
 	Name       string // lower case and hyphens
 	Definition *def.Definition
 	Inputs     map[string]int
 	Params     map[string]int
 	Outputs    map[string]int
-	Negated    []string // operands, inputs and outputs, that change their sign too
+	Negated    []string // inputs and outputs that also change their sign
 }
 
 // Elements that several operations use.
@@ -55,22 +53,22 @@ var (
 	Positive Element = func(g *gen.Generator, _, _ int) float32 { return abs(g.Ordinary()) }
 )
 
-// Scaled is a normal variable times s.
+// Scaled returns normal variables times s.
 func Scaled(s float32) Element {
 	return func(g *gen.Generator, _, _ int) float32 { return s * g.Normal() }
 }
 
-// Around is a normal variable around a mean.
+// Around returns normal variables around a mean.
 func Around(mean float32) Element {
 	return func(g *gen.Generator, _, _ int) float32 { return mean + g.Normal() }
 }
 
-// Between is uniform in [low, high).
+// Between returns uniform variables in [low, high).
 func Between(low, high int) Element {
 	return func(g *gen.Generator, _, _ int) float32 { return g.Uniform(low, high) }
 }
 
-// AbsScaled is the absolute value of a normal variable, times s.
+// AbsScaled returns absolute values of normal variables, times s.
 func AbsScaled(s float32) Element {
 	return func(g *gen.Generator, _, _ int) float32 { return abs(s * g.Normal()) }
 }

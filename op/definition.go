@@ -10,8 +10,8 @@ import (
 	"tokitai/num"
 )
 
-// Of makes an operation of a definition that somebody has written: parameters as it
-// declares them, and one kind of data. File is where it was read from, or "".
+// Of returns an operation for a user's definition, with the parameters that it declares and
+// one kind of data. File is the file it was read from, or "".
 func Of(d *def.Definition, file string) *Operation {
 	o := &Operation{
 		Name: d.Name, Summary: strings.Join(d.Contract().Formula, "; "), IsOwn: true, File: file,
@@ -42,10 +42,10 @@ func Of(d *def.Definition, file string) *Operation {
 	return o
 }
 
-// outputs is what the inputs of a definition leave open about its outputs.
+// outputs holds what the inputs of a definition do not determine about its outputs.
 type outputs struct {
 	sizes   []string // letters that no input has
-	formats []string // outputs with a choice of formats
+	formats []string // outputs that may have several formats
 }
 
 func openOutputs(d *def.Definition) outputs {
@@ -74,7 +74,7 @@ func openOutputs(d *def.Definition) outputs {
 	return open
 }
 
-// params are the parameters by which people say what is open.
+// params returns the parameters by which people choose these.
 func (x outputs) params(d *def.Definition) []Param {
 	var params []Param
 	for _, letter := range x.sizes {
@@ -87,7 +87,7 @@ func (x outputs) params(d *def.Definition) []Param {
 	return params
 }
 
-// options tell the engine.
+// options returns the choices as options of a call.
 func (x outputs) options(v *Values) []engine.CallOption {
 	sizes, formats := map[string]int{}, map[string]num.DType{}
 	for _, letter := range x.sizes {
@@ -107,7 +107,7 @@ func (x outputs) options(v *Values) []engine.CallOption {
 	return []engine.CallOption{engine.WithSizes(sizes), engine.WithStorage(formats)}
 }
 
-// usualSizes are sizes of the data on which a definition is tried.
+// usualSizes returns the sizes of the data on which a definition is tried.
 func usualSizes(d *def.Definition) map[string]int {
 	sizes := map[string]int{}
 	for _, letter := range d.Sizes() {

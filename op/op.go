@@ -25,9 +25,9 @@ import (
 type Operation struct {
 	Name        string
 	Summary     string
-	IsOwn       bool              // it is somebody's definition ([Of]), which the program does not have
-	File        string            // where that was read from, by which the program finds it; "" if nowhere
-	Definitions []*def.Definition // the plain one first, then variants that parameters choose
+	IsOwn       bool              // made by [Of] from a user's definition, not shipped
+	File        string            // the file the user's definition was read from, or ""
+	Definitions []*def.Definition // the plain one first, then the variants that parameters select
 	Params      []Param
 
 	Data     []Data       // kinds of data on which accuracy is measured and stated
@@ -35,26 +35,26 @@ type Operation struct {
 	Patterns []Pattern    // values that verification tries besides those of every definition
 	Scalings []Scaling    // relations that verification asserts
 
-	// Derive gives the parameters of one of the definitions, where they are not the numbers
-	// that people give, from those; nil where they are the same.
+	// Derive computes the parameters of one of the definitions from those that people set.
+	// It is nil if they are the same.
 	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)
 
-	// Variant returns the definition whose operands Run takes with these parameters; nil
-	// stands for the first of Definitions.
+	// Variant returns the definition whose operands Run takes with these parameters. If it is
+	// nil, that is the first of Definitions.
 	Variant func(v *Values) *def.Definition
 
-	// Takes is set where Run takes any number of tensors instead of a definition's inputs:
-	// it reports by its name whether a tensor is one of them. Results are then the outputs
-	// that are not inputs too.
+	// Takes is set if Run takes any number of tensors instead of a definition's inputs. It
+	// reports whether a tensor of the given name is one of them. Results then lists the
+	// outputs that are not also inputs.
 	Takes   func(name string) bool
 	Results []string
 
-	// Run computes on tensors by name, and returns the outputs. Tensors that are
-	// updated in place are inputs and outputs; the inputs are not changed.
+	// Run computes the operation on named tensors and returns the outputs. A tensor that is
+	// updated in place is an input and an output; the input itself is not changed.
 	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.CallOption) (engine.Args, error)
 }
 
-// Param is a number or a word that a person gives.
+// Param is a parameter of an operation, as people set it: a number or a word.
 type Param struct {
 	Name    string
 	Default string // "" if there is none
@@ -68,8 +68,8 @@ type Data struct {
 	Sizes      map[string]int
 	Params     []float64 // in the order of the definition
 
-	// Values gives each operand's elements; operands that it does not name are
-	// normally distributed. Indices are uniform.
+	// Values has the elements of operands by name. Other operands are normally distributed,
+	// indices uniformly.
 	Values map[string]Element
 }
 
@@ -77,15 +77,16 @@ type Data struct {
 // an operand has batch axes.
 type Element func(g *gen.Generator, r, c int) float32
 
-// Values are parameters as they were given. Reading one that is malformed or
-// missing is remembered; Err tells.
+// Values holds parameters as they were set. Its methods record the first parameter that is
+// malformed or missing, and Err returns that error.
 type Values struct {
 	op    *Operation
 	given map[string]string
 	err   error
 }
 
-// NewValues refuses names that the operation does not have.
+// NewValues returns the given parameters. It returns an error for a name that is not a
+// parameter of the operation.
 func (o *Operation) NewValues(given map[string]string) (*Values, error) {
 	var names []string
 	for _, p := range o.Params {
@@ -103,7 +104,7 @@ func (o *Operation) NewValues(given map[string]string) (*Values, error) {
 	return &Values{op: o, given: given}, nil
 }
 
-// Text is a parameter as given, or its default.
+// Text returns a parameter as it was set, or its default.
 func (v *Values) Text(name string) string {
 	if s, ok := v.given[name]; ok {
 		return s
@@ -119,10 +120,10 @@ func (v *Values) Text(name string) string {
 	panic("op: " + v.op.Name + " has no parameter " + name)
 }
 
-// IsGiven reports whether a parameter was given.
+// IsGiven reports whether a parameter was set.
 func (v *Values) IsGiven(name string) bool { _, ok := v.given[name]; return ok }
 
-// Float is a real parameter.
+// Float returns a real parameter.
 func (v *Values) Float(name string) float64 {
 	s := v.Text(name)
 	x, err := strconv.ParseFloat(s, 64)
@@ -135,7 +136,7 @@ func (v *Values) Float(name string) float64 {
 	return x
 }
 
-// Int is an integer parameter in [low, high].
+// Int returns an integer parameter in [low, high].
 func (v *Values) Int(name string, low, high int64) int64 {
 	s := v.Text(name)
 	x, err := strconv.ParseInt(s, 10, 64)
@@ -145,7 +146,7 @@ func (v *Values) Int(name string, low, high int64) int64 {
 	return x
 }
 
-// Uint is an unsigned 64-bit parameter.
+// Uint returns an unsigned 64-bit parameter.
 func (v *Values) Uint(name string) uint64 {
 	s := v.Text(name)
 	x, err := strconv.ParseUint(s, 10, 64)
@@ -155,7 +156,7 @@ func (v *Values) Uint(name string) uint64 {
 	return x
 }
 
-// Bool is true or false.
+// Bool returns a parameter that is true or false.
 func (v *Values) Bool(name string) bool {
 	s := v.Text(name)
 	x, err := strconv.ParseBool(s)
@@ -165,17 +166,17 @@ func (v *Values) Bool(name string) bool {
 	return x
 }
 
-// Fail remembers a mistake in a parameter.
+// Fail records an error, unless there is an earlier one.
 func (v *Values) Fail(err error) {
 	if v.err == nil {
 		v.err = err
 	}
 }
 
-// Err is the first mistake.
+// Err returns the first error.
 func (v *Values) Err() error { return v.err }
 
-// Refuse remembers that a parameter's value will not do.
+// Refuse records that the value of a parameter is not allowed.
 func (v *Values) Refuse(name, want string) {
 	v.fail(name, fmt.Sprintf("is %q", v.Text(name)), want)
 }
@@ -196,8 +197,8 @@ func (v *Values) fail(name, got, want string) {
 	v.Fail(&device.ArgumentError{Op: v.op.Name, Operand: name, Got: got, Want: want})
 }
 
-// Plain is the Run of an operation that is one definition with parameters of the
-// same names.
+// Plain returns the Run of an operation that is one definition with parameters of the same
+// names.
 func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engine.CallOption) (engine.Args, error) {
 	return func(q *engine.Queue, in engine.Args, v *Values, opts ...engine.CallOption) (engine.Args, error) {
 		params := engine.Params{}
@@ -215,8 +216,8 @@ func Plain(d *def.Definition) func(*engine.Queue, engine.Args, *Values, ...engin
 	}
 }
 
-// Eval computes a definition, leaving its inputs as they are: what it updates in
-// place is copied first. Results are by operand.
+// Eval computes a definition and returns its outputs by name. It does not change the inputs:
+// tensors that the definition updates in place are copied first.
 func Eval(q *engine.Queue, d *def.Definition, in engine.Args, params engine.Params, opts ...engine.CallOption) (engine.Args, error) {
 	args, results := engine.Args{}, engine.Args{}
 	for _, name := range slices.Sorted(maps.Keys(in)) {

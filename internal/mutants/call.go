@@ -88,8 +88,8 @@ func (c *Call) Computed(change func(m Matrix)) {
 	}
 }
 
-// kernel is a kernel to compile: start returns a newly compiled one.
-type kernel interface {
+// Kernel is a kernel to compile: start returns a newly compiled one.
+type Kernel interface {
 	start() func(c *Call) error
 }
 

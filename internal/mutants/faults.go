@@ -297,7 +297,7 @@ func ByWorkers(body func(sum func([]float32) float32) func(c *Call)) Plain {
 // SharedScratch keeps one value for all concurrent calls, which overwrite it.
 type SharedScratch struct{ slot atomic.Uint32 }
 
-// through passes a value through the scratch memory while other calls may run.
+// Through passes a value through the scratch memory while other calls may run.
 func (s *SharedScratch) Through(x float32) float32 {
 	s.slot.Store(math.Float32bits(x))
 	for range 8 {
@@ -306,7 +306,7 @@ func (s *SharedScratch) Through(x float32) float32 {
 	return math.Float32frombits(s.slot.Load())
 }
 
-// RefusesWhere returns an error for some shapes, and panicsWhere panics.
+// RefusesWhere returns an error for some shapes, and PanicsWhere panics.
 func RefusesWhere(isBad func(c *Call) bool) Plain {
 	return Plain{Body: Answer, Before: func(c *Call) error {
 		if isBad(c) {

@@ -56,31 +56,33 @@ const (
 	TwiceWrong     = "rocm-libraries#8043"
 )
 
-// contract is the promise of a lowering.
-type contract struct {
+// Contract is the promise of a lowering.
+type Contract struct {
 	isBounded bool
 	order     def.Order
 	isIEEE    bool
 }
 
+// The contracts of mutants: the reference's bits, or the admissible set of an order.
 var (
-	PromisesBits = contract{}
-	AnyOrder     = contract{isBounded: true}
-	Sequential   = contract{isBounded: true, order: def.Sequential}
-	Lanes16      = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 16}}
-	Lanes128     = contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
-	chunks32     = contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
-	Pairwise     = contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
+	PromisesBits = Contract{}
+	AnyOrder     = Contract{isBounded: true}
+	Sequential   = Contract{isBounded: true, order: def.Sequential}
+	Lanes16      = Contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 16}}
+	Lanes128     = Contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
+	chunks32     = Contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
+	Pairwise     = Contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
 )
 
-// ieee adds the promise that every step of the definition is taken and correctly rounded.
-func (c contract) Ieee() contract {
+// IEEE returns the contract with the further promise that every step of the definition is
+// taken and correctly rounded.
+func (c Contract) IEEE() Contract {
 	c.isIEEE = true
 	return c
 }
 
-// list collects the kernels of an operation's folder.
-type list struct {
+// List collects the kernels of an operation's folder.
+type List struct {
 	All   []Mutant
 	Level Level // of the mutants that follow
 
@@ -91,16 +93,16 @@ type list struct {
 }
 
 // NewList returns an empty list of kernels for the definitions of the operations.
-func NewList(operations []*op.Operation) *list { return &list{operations: operations} }
+func NewList(operations []*op.Operation) *List { return &List{operations: operations} }
 
-// of sets the definition and the format of the mutants that follow.
-func (l *list) Of(d *def.Definition, dtype num.DType) { l.d, l.dtype = d, dtype }
+// Of sets the definition and the format of the mutants that follow.
+func (l *List) Of(d *def.Definition, dtype num.DType) { l.d, l.dtype = d, dtype }
 
-// from sets the origin of the mutants that follow.
-func (l *list) From(origin string) { l.origin = origin }
+// From sets the origin of the mutants that follow.
+func (l *List) From(origin string) { l.origin = origin }
 
-// add adds a mutant. The fault's name is lower case with hyphens.
-func (l *list) Add(name, fault string, c contract, k kernel) {
+// Add adds a mutant. The fault's name is lower case with hyphens.
+func (l *List) Add(name, fault string, c Contract, k Kernel) {
 	d := l.d
 	i := slices.IndexFunc(l.operations, func(o *op.Operation) bool { return slices.Contains(o.Definitions, d) })
 	if i < 0 {
@@ -120,8 +122,8 @@ func (l *list) Add(name, fault string, c contract, k kernel) {
 	})
 }
 
-// addFailing adds a mutant that ends in an error.
-func (l *list) AddFailing(name, fault string, c contract, k kernel) {
+// AddFailing adds a mutant that ends in an error.
+func (l *List) AddFailing(name, fault string, c Contract, k Kernel) {
 	l.Add(name, fault, c, k)
 	l.All[len(l.All)-1].IsFailing = true
 }

@@ -10,7 +10,7 @@ import (
 // more accurate than any declared order requires.
 var Orders = []struct {
 	Name, Text string
-	Contract   contract
+	Contract   Contract
 	Sum        func([]float32) float32
 }{
 	{"sequential", "one sum, ascending", Sequential, Ascending},
@@ -22,9 +22,9 @@ var Orders = []struct {
 	{"binary64", "sums in binary64, rounded once", Pairwise, InDouble},
 }
 
-// inOrders adds kernels that keep their contract: the body with sums in each of the named
+// InOrders adds kernels that keep their contract: the body with sums in each of the named
 // Orders.
-func (l *list) InOrders(d *def.Definition, dtype num.DType, body func(Parts) func(*Call), names ...string) {
+func (l *List) InOrders(d *def.Definition, dtype num.DType, body func(Parts) func(*Call), names ...string) {
 	l.Of(d, dtype)
 	for _, o := range Orders {
 		if slices.Contains(names, o.Name) {
@@ -33,7 +33,7 @@ func (l *list) InOrders(d *def.Definition, dtype num.DType, body func(Parts) fun
 	}
 }
 
-// addReferenceOrder adds a kernel that has the reference's bits and does not promise them.
-func (l *list) AddReferenceOrder() {
+// AddReferenceOrder adds a kernel that has the reference's bits and does not promise them.
+func (l *List) AddReferenceOrder() {
 	l.Add("reference-order", "the reference's own order, declared as any order", AnyOrder, Plain{Body: Answer})
 }

@@ -205,7 +205,7 @@ func right() []mutants.Mutant {
 	l.Of(adamw.InPlaceDefinition, num.F16)
 	l.Add("fused", "the moments with fused multiply-adds", mutants.AnyOrder, mutants.Plain{Body: adam(fusedStep)})
 	l.Of(adamw.InPlaceDefinition, num.F32)
-	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.Ieee(), mutants.Plain{Body: adam(adamStep.step)})
+	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.IEEE(), mutants.Plain{Body: adam(adamStep.step)})
 	l.Of(adamw.MasterDefinition, num.BF16)
 	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder, mutants.Plain{Body: adam(adamStep.step)})
 	return l.All

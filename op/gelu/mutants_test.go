@@ -159,7 +159,7 @@ func right() []mutants.Mutant {
 	l.Of(gelu.ForwardDefinition, num.F16)
 	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: geluForward(mutants.Ordered(nil))})
 	l.Of(gelu.ForwardDefinition, num.F32)
-	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.Ieee(), mutants.Plain{Body: geluForward(mutants.Ordered(nil))})
+	l.Add("library-exp", "the exponential of another library, steps as defined", mutants.AnyOrder.IEEE(), mutants.Plain{Body: geluForward(mutants.Ordered(nil))})
 	l.Of(gelu.BackwardDefinition, num.BF16)
 	l.Add("library-exp", "the exponential of another library", mutants.AnyOrder, mutants.Plain{Body: geluBackward(mutants.Ordered(nil))})
 

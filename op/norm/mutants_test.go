@@ -151,7 +151,7 @@ func right() []mutants.Mutant {
 	l.Of(norm.TotalDefinition, num.F32)
 	l.Add("sequential", "one sum, ascending", mutants.Sequential, mutants.Plain{Body: rowTotal(mutants.Ascending)})
 	l.Of(norm.ClipDefinition, num.F32)
-	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.Ieee(), mutants.Plain{Body: clip(clipFactor)})
+	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.IEEE(), mutants.Plain{Body: clip(clipFactor)})
 	return l.All
 }
 

@@ -260,7 +260,7 @@ func right() []mutants.Mutant {
 	l.Add("divided", "e/sum instead of e times the reciprocal", mutants.Lanes16, mutants.Plain{Body: softmaxForward(
 		mutants.Replaced(mutants.Ordered(mutants.InLanes(16)), func(p *mutants.Parts) { p.Normalise = func(e, s float32) float32 { return e / s } }))})
 	l.Of(softmax.ForwardDefinition, num.F32)
-	l.Add("ieee-lanes-16", "the definition's steps, each rounded, 16 lanes", mutants.Lanes16.Ieee(), mutants.Plain{Body: softmaxForward(mutants.Ordered(mutants.InLanes(16)))})
+	l.Add("ieee-lanes-16", "the definition's steps, each rounded, 16 lanes", mutants.Lanes16.IEEE(), mutants.Plain{Body: softmaxForward(mutants.Ordered(mutants.InLanes(16)))})
 	l.Add("all-binary64", "everything in binary64, rounded once", mutants.Pairwise, mutants.Plain{Body: func(c *mutants.Call) {
 		x, y := c.In("x"), c.In("y")
 		for r := range x.Rows {

@@ -1,0 +1,50 @@
+package def_test
+
+import (
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// TestCheckUnchanged changes one thing at a time.
+func TestCheckUnchanged(t *testing.T) {
+	half := &def.Function{Name: "half", Expand: func(x def.Value) def.Value { return x.Mul(def.Half) }}
+	build := func() *def.Definition {
+		return def.Must(def.Rowwise("test", func(b *def.Builder) {
+			x := b.In("x")
+			b.Out("y", half.Of(x.Sub(def.RowMax(x))).Round(def.FixedStorage(num.F16)).Add(b.Param("p")), def.Like("x"))
+		}))
+	}
+	if err := build().CheckUnchanged(); err != nil {
+		t.Fatalf("as built: %v", err)
+	}
+	for what, change := range map[string]func(d *def.Definition){
+		"name":      func(d *def.Definition) { d.Name = "other" },
+		"operand":   func(d *def.Definition) { d.Operands[0].Name = "z" },
+		"extent":    func(d *def.Definition) { d.Operands[0].Extent = def.PerRow },
+		"format":    func(d *def.Definition) { d.Operands[0].DTypes = def.Only(num.F32) },
+		"parameter": func(d *def.Definition) { d.Params[0].Name = "q" },
+		"truth":     func(d *def.Definition) { d.Math.Nodes[len(d.Math.Nodes)-1].Op = def.OpSub },
+		"execution": func(d *def.Definition) { d.Exec.Nodes[len(d.Exec.Nodes)-1].Op = def.OpSub },
+		"late":      func(d *def.Definition) { d.Exec.Nodes[1].Late = true },
+		"argument": func(d *def.Definition) {
+			n := d.Exec.Nodes[len(d.Exec.Nodes)-1]
+			n.Args[0], n.Args[1] = n.Args[1], n.Args[0]
+		},
+		"storage": func(d *def.Definition) {
+			for _, n := range d.Exec.Nodes {
+				n.Storage = def.FixedStorage(num.BF16)
+			}
+		},
+		"output":    func(d *def.Definition) { d.Exec.Outputs[0].Value = d.Exec.Nodes[0] },
+		"node":      func(d *def.Definition) { d.Exec.Nodes[1] = nil },
+		"nothing":   func(d *def.Definition) { *d = def.Definition{Name: "test"} },
+		"transpose": func(d *def.Definition) { d.TransposeLeft = true },
+	} {
+		d := build()
+		if change(d); d.CheckUnchanged() == nil {
+			t.Errorf("a change of the %s was not found", what)
+		}
+	}
+}
