@@ -327,6 +327,33 @@ func TestWritesOutside(t *testing.T) {
 	}
 }
 
+// Products of many matrices whose rows cannot be sampled are compared as a whole.
+func TestWholeProducts(t *testing.T) {
+	shared := def.Must(def.Contraction("shared", def.ContractionForm{
+		Left: "A", Right: "B", Result: "C",
+		LeftDims: []string{"H", "M", "K"}, RightDims: []string{"K", "N"}, ResultDims: []string{"H", "M", "N"},
+	}))
+	grouped := def.Must(def.Contraction("grouped", def.ContractionForm{
+		Left: "A", Right: "B", Result: "C", LeftDims: []string{"M", "K"}, RightDims: []string{"G", "K", "N"}, ResultDims: []string{"M", "N"},
+		Groups: def.Groups{Number: "G", Of: "M", Offsets: "offsets"},
+	}))
+	for _, d := range []*def.Definition{shared, grouped} {
+		o := &op.Operation{Name: d.Name, Definitions: []*def.Definition{d}, Data: []op.Data{{Definition: d, Name: "normal"}}}
+		for _, c := range (&Plan{Backend: cpu.Backend, Sizes: map[string]int{"H": 3, "G": 4, "M": 9, "N": 7, "K": 5}}).Cases(o) {
+			m := newTestMeter(t, short)
+			if _, err := m.Measure(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			m = newTestMeter(t, short, engine.WithAdmission(engine.Off))
+			c.Lowering = fault{isWrong: from(1)}.lowering()
+			var wrong *WrongError
+			if _, err := m.Measure(t.Context(), c); !errors.As(err, &wrong) || wrong.When != "before" {
+				t.Errorf("%v: got %v, want a result that is wrong before timing", c, err)
+			}
+		}
+	}
+}
+
 // A kernel that fails its self-test is not timed.
 func TestInadmissible(t *testing.T) {
 	m := newTestMeter(t, short)

@@ -258,11 +258,16 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 }
 
 // fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
-// no cache and no predictor learns them.
+// no cache and no predictor learns them; groups are of equal size.
 func fill(a num.Array, o *def.Operand, data op.Data) {
 	element := data.Values[o.Name]
 	if element == nil {
 		element = op.Normal
+	}
+	if o.Name == data.Definition.Offsets {
+		n := data.Sizes[o.Bound]
+		trial.FillOffsets(a, n, func(i int) int { return i * n / (a.Rows - 1) })
+		return
 	}
 	const blockElements = 1 << 16
 	rows := max(1, blockElements/a.Cols)

@@ -292,24 +292,14 @@ func (c *selfTestCase) fill(test selfTest) {
 		switch o, a := &d.Operands[i], c.operands.Array(i); {
 		case !o.IsIn:
 		case o.Name == d.Offsets:
-			fillOffsets(a, g, test.sizes[o.Bound])
+			n := test.sizes[o.Bound]
+			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // a group may be empty
 		case o.IsIndex: // mostly valid, some beyond both ends
 			trial.FillBits(a, func(int, int) uint32 { return uint32(int32(g.Below(test.sizes[o.Bound]+2)) - 1) })
 		default:
 			trial.Fill(a, func(int, int) float32 { return test.values(g) })
 		}
 	}
-}
-
-// fillOffsets divides n into groups at random; one may be empty.
-func fillOffsets(a num.Array, g *gen.Generator, n int) {
-	at := make([]int, a.Rows)
-	for i := 1; i < a.Rows-1; i++ {
-		at[i] = g.Below(n + 1)
-	}
-	at[a.Rows-1] = n
-	slices.Sort(at)
-	trial.FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
 }
 
 // runSelfTest launches the kernel and judges what it has done: by the committed answer

@@ -472,3 +472,24 @@ func operandOf(x *trial.Operands, i int) *num.Array {
 	a := x.Array(i)
 	return &a
 }
+
+// TestFillOffsets divides a size in ascending order, whatever the cuts are.
+func TestFillOffsets(t *testing.T) {
+	for _, test := range []struct {
+		cuts, want []int
+	}{
+		{[]int{}, []int{0, 9}},
+		{[]int{4}, []int{0, 4, 9}},
+		{[]int{9, 0, 5}, []int{0, 0, 5, 9, 9}},
+	} {
+		a := num.NewArray(num.I32, len(test.want), 1)
+		trial.FillOffsets(a, 9, func(i int) int { return test.cuts[i-1] })
+		var got []int
+		for r := range a.Rows {
+			got = append(got, int(a.Int(r, 0)))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("cuts %v: got %v, want %v", test.cuts, got, test.want)
+		}
+	}
+}

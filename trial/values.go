@@ -1,6 +1,10 @@
 package trial
 
-import "tokitai/num"
+import (
+	"slices"
+
+	"tokitai/num"
+)
 
 // Fill stores a value in every element, row by row, each with one rounding.
 func Fill(a num.Array, value func(r, c int) float32) {
@@ -14,6 +18,18 @@ func FillBits(a num.Array, bits func(r, c int) uint32) {
 			a.SetBits(r, c, bits(r, c))
 		}
 	}
+}
+
+// FillOffsets fills the offsets of groups that divide n: 0 first and n last, with the given
+// cuts between them, at most n, in ascending order.
+func FillOffsets(a num.Array, n int, cut func(i int) int) {
+	at := make([]int, a.Rows)
+	for i := 1; i < a.Rows-1; i++ {
+		at[i] = cut(i)
+	}
+	at[a.Rows-1] = n
+	slices.Sort(at)
+	FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
 }
 
 // Copy copies the elements of an array to another of the same format and size.

@@ -128,15 +128,11 @@ func (c *Case) matrixKey(o *def.Operand, a num.Array, key uint64, row int) uint6
 
 // fillOffsets divides the size that a case has into groups, of which some may be empty.
 func fillOffsets(a num.Array, key uint64, size int) {
-	at := make([]int, a.Rows)
-	for i := 1; i < a.Rows-1; i++ {
+	trial.FillOffsets(a, size, func(i int) int {
 		var g gen.Generator
 		g.Place(key, i, 0)
-		at[i] = g.Below(size + 1)
-	}
-	at[a.Rows-1] = size
-	slices.Sort(at)
-	trial.FillBits(a, func(i, _ int) uint32 { return uint32(at[i]) })
+		return g.Below(size + 1)
+	})
 }
 
 // repeatedMatrices checks that an input whose matrices are one and the same memory gives what

@@ -73,7 +73,8 @@ func NewCase(g *gen.Generator, d *def.Definition, dtypes []num.DType, sizes map[
 		a := c.Memory.Add(dtypes[i], sizes, layout(g, o, sizes))
 		switch {
 		case o.Name == d.Offsets:
-			fillOffsets(g, a, sizes[d.Grouped])
+			n := sizes[d.Grouped]
+			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // groups may be empty
 		case o.IsIndex:
 			c.fillIndex(g, a, o, sizes[o.Bound])
 		case o.IsInt(): // an output

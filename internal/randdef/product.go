@@ -6,7 +6,6 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/num"
 	"tokitai/trial"
 )
 
@@ -70,18 +69,5 @@ func stack(g *gen.Generator, l *trial.Layout, o *def.Operand) {
 	}
 	for i := range l.IsRepeated {
 		l.IsRepeated[i] = !o.IsOut && g.Below(6) == 0
-	}
-}
-
-// fillOffsets divides n at random; groups may be empty.
-func fillOffsets(g *gen.Generator, a num.Array, n int) {
-	at := make([]int, a.Rows)
-	for i := 1; i < a.Rows-1; i++ {
-		at[i] = g.Below(n + 1)
-	}
-	at[a.Rows-1] = n
-	slices.Sort(at)
-	for i, v := range at {
-		a.SetBits(i, 0, uint32(v))
 	}
 }
