@@ -253,7 +253,8 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 		}
 	}
 	s.bytes = traffic(d, operands.Arrays())
-	s.sample, err = newSample(ctx, d, operands.Arrays(), c.Data.Params, c.Lowering.Model)
+	model := c.Lowering.ModelOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
+	s.sample, err = newSample(ctx, d, operands.Arrays(), c.Data.Params, model)
 	return s, err
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"tokitai/def"
 	"tokitai/num"
 	"tokitai/trial"
 	"tokitai/truth"
@@ -13,13 +14,13 @@ import (
 // so that there is no such set, it has to be of the reference's class; where an
 // intermediate result alone may overflow or leave the domain of a function, it may be
 // anything.
-func (c *selfTestCase) judgeBounded(l *Lowering, got []num.Array) (reason string, err error) {
+func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (reason string, err error) {
 	d, before := c.operands.Definition, c.operands.Arrays()
-	want, err := c.answer(l.Model)
+	want, err := c.answer(m)
 	if err != nil {
 		return "", fmt.Errorf("the reference refused: %w", err)
 	}
-	o := truth.Options{Params: c.params, Model: l.Model, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Exact}
+	o := truth.Options{Params: c.params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Exact}
 	exact, err := truth.Enclose(d, before, o)
 	if err != nil {
 		return "", err

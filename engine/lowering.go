@@ -22,6 +22,13 @@ type Lowering struct {
 	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
 
+	// ModelFor returns the rule if it depends on the call; nil stands for Model. Its
+	// arguments are all that a rule may depend on: the device's architecture, the operands'
+	// formats, the result's columns, and the length of the sums. The number of rows, strides
+	// and alignment are not among them: the bits of a row must not depend on the rest of the
+	// batch.
+	ModelFor func(architecture string, dtypes []num.DType, columns, length int) def.Model
+
 	// IsBounded says that the lowering promises not the reference's bits but a result
 	// that correctly rounded binary32 arithmetic could give if it summed in Order.
 	// Policy Same never chooses it. Self-tests check that every element is in that set;
@@ -47,6 +54,16 @@ type Lowering struct {
 	// Compile returns the kernel of a class for a device, or an error if the lowering does
 	// not apply.
 	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
+}
+
+// ModelOf returns the accumulation rule for operands of the given formats and sizes, by
+// the letters of the definition, on a device of an architecture.
+func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.DType, size func(letter string) int) def.Model {
+	if l.ModelFor == nil || d.Kind != def.KindContraction {
+		return l.Model
+	}
+	dims := d.Operands[2].Dims
+	return l.ModelFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
 }
 
 // ID returns the lowering's id for a definition.

@@ -68,12 +68,12 @@ func dtypesOf(c *lower.Call) []num.DType {
 }
 
 // named returns the lowering that a call demands by name.
-func (q *Queue) named(d *def.Definition, s *settings) (*Lowering, error) {
+func (q *Queue) named(d *def.Definition, s *settings, c *lower.Call) (*Lowering, error) {
 	var names []string
 	for _, l := range Lowerings(q.backend, d) {
 		if l.Name == s.lowering || l.ID(d) == s.lowering {
-			if !s.allows(l) {
-				return nil, notUnder(d, l, s)
+			if !q.allows(s, l, d, c) {
+				return nil, q.notUnder(s, l, d, c)
 			}
 			return l, nil
 		}
@@ -89,14 +89,14 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		switch {
 		case l.Device != q.device.Kind():
 			return nil, bad(d, "lowering", fmt.Sprintf("%s is for %s", l.Name, l.Device), q.device.Kind()+", the queue's device")
-		case !s.allows(l):
-			return nil, notUnder(d, l, s)
+		case !q.allows(s, l, d, c):
+			return nil, q.notUnder(s, l, d, c)
 		}
 		p := q.planFor(d, s, l, c)
 		return p, p.err
 	}
 	if s.lowering != "" {
-		l, err := q.named(d, s)
+		l, err := q.named(d, s, c)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 	var first error
 	for i := range candidates {
 		l := candidates[i]
-		if !s.allows(l) {
+		if !q.allows(s, l, d, c) {
 			continue
 		}
 		p := q.planFor(d, s, l, c)
@@ -250,13 +250,21 @@ func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, clas
 	return k, nil
 }
 
-// allows reports whether the policy allows a lowering.
-func (s *settings) allows(l *Lowering) bool {
-	return s.policy != Same || l.Model == def.FMAChain && !l.IsBounded
+// allows reports whether the policy allows a lowering for a call.
+func (q *Queue) allows(s *settings, l *Lowering, d *def.Definition, c *lower.Call) bool {
+	return s.policy != Same || !l.IsBounded && q.modelOf(l, d, c) == def.FMAChain
 }
 
-func notUnder(d *def.Definition, l *Lowering, s *settings) error {
-	got := fmt.Sprintf("%s follows model %s", l.Name, l.Model)
+// modelOf returns a lowering's accumulation rule for a call.
+func (q *Queue) modelOf(l *Lowering, d *def.Definition, c *lower.Call) def.Model {
+	if l.ModelFor == nil {
+		return l.Model // without asking the device
+	}
+	return l.ModelOf(q.device.Describe().Architecture, d, dtypesOf(c), func(letter string) int { return c.Size(d, letter) })
+}
+
+func (q *Queue) notUnder(s *settings, l *Lowering, d *def.Definition, c *lower.Call) error {
+	got := fmt.Sprintf("%s follows model %s", l.Name, q.modelOf(l, d, c))
 	if l.IsBounded {
 		got = l.Name + " does not promise bits"
 	}

@@ -335,7 +335,7 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 		return inadmissible(nil, "%s", b.Reason)
 	}
 	if p.lowering.IsBounded {
-		reason, err := c.judgeBounded(p.lowering, after.Arrays())
+		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())
 		if reason == "" && err == nil {
 			reason, err = q.unwritten(p.kernel, c, after)
 		}
@@ -347,11 +347,12 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 		}
 		return nil
 	}
-	isKnown = isKnown && p.lowering.Model == def.FMAChain
+	model := q.modelOf(p.lowering, d, c.call())
+	isKnown = isKnown && model == def.FMAChain
 	if isKnown && trial.AnswerOutputs(d, after.Arrays()) == answer.Outputs {
 		return nil
 	}
-	want, err := c.answer(p.lowering.Model)
+	want, err := c.answer(model)
 	if err != nil {
 		return inadmissible(err, "the reference refused: %v", err)
 	}

@@ -119,15 +119,19 @@ func (a *Array) Int(r, c int) int32 { return int32(a.Bits(r, c)) }
 // Set stores v with one rounding to nearest even.
 func (a *Array) Set(r, c int, v float32) { a.SetBits(r, c, Narrow(a.DType, v)) }
 
+// Like returns a zeroed contiguous array of the same size, with the same batch axes.
+func (a Array) Like(d DType) Array {
+	b := NewArray(d, a.Rows, a.Cols)
+	b.Batch = a.Batch.contiguous(a.Rows / a.Matrices() * a.Cols)
+	return b
+}
+
 // Clone returns a contiguous copy with the same batch axes. What is broadcast is copied
 // out.
 func (a Array) Clone() Array {
-	b := NewArray(a.DType, a.Rows, a.Cols)
-	b.Batch = a.Batch.contiguous(a.Rows / a.Matrices() * a.Cols)
+	b := a.Like(a.DType)
 	for r := range a.Rows {
-		for c := range a.Cols {
-			b.SetBits(r, c, a.Bits(r, c))
-		}
+		copy(b.Row(r), a.Row(r))
 	}
 	return b
 }

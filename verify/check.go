@@ -54,7 +54,7 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "split-"+letter, split(letter))
 		}
 		if d.Kind == def.KindContraction {
-			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.Model.P == 0 && d.Grouped != d.SummedOver() {
+			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.ModelFor == nil && t.Lowering.Model.P == 0 && d.Grouped != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)
 			}
 			if canTranspose(d) {

@@ -86,6 +86,7 @@ func (r *CallReport) Before(call *engine.Record) error {
 	l := &loaded{params: call.Params, c: &Case{Formats: formats}, operands: operands}
 	o.target = &Target{Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
 	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
+	o.target.architecture.get(func() string { return call.Queue.Device().Describe().Architecture })
 	l.target = o.target
 	o.l = l
 	call.State = o
@@ -151,6 +152,7 @@ func (r *CallReport) After(call *engine.Record, err error) {
 func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *evidence.Report {
 	t, d := o.target, call.Definition
 	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program}
+	o.l.model() // which the report names
 	r := newReport(t, options)
 	r.Level = "call"
 	r.Op = cmp.Or(o.report.Op, r.Op)

@@ -184,7 +184,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 			answer[i] = operands[i].Clone()
 		}
 	}
-	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: t.Lowering.Model, Context: ctx}); err != nil {
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: l.model(), Context: ctx}); err != nil {
 		return nil, err
 	}
 	j := &judgement{Tiles: 1}
@@ -217,7 +217,7 @@ type view struct {
 
 func (v *view) enclose(ctx context.Context, m manner) error {
 	t := v.target
-	o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: t.Lowering.Model, Context: ctx}
+	o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx}
 	var err error
 	if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
 		return err

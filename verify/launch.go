@@ -46,6 +46,7 @@ func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench,
 	if err != nil {
 		return nil, err
 	}
+	t.architecture.get(func() string { return dev.Describe().Architecture })
 	b := &bench{ctx: ctx, device: dev}
 	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {

@@ -89,7 +89,7 @@ func newReport(t *Target, o *Options) *evidence.Report {
 		Schema: evidence.SchemaID, Tool: o.Tool, Version: o.Version, Time: time.Now().UTC(), Host: host(o.Program),
 		Summary: evidence.Summary{
 			Op: d.Name, Lowering: t.ID(), DType: t.DType.String(), Device: o.device(),
-			Contract: evidence.ContractBits, Model: t.Lowering.Model.String(),
+			Contract: evidence.ContractBits, Model: t.models.names(t.Lowering),
 		},
 		Toolchain: toolchain(),
 		Fingerprints: []evidence.Fingerprint{
@@ -510,7 +510,7 @@ func (l *loaded) truthAt(operand, row, col int) string {
 	if a := l.array(operand); a.Rows > most/a.Cols {
 		return ""
 	}
-	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Model: t.Lowering.Model})
+	exact, err := truth.Enclose(t.Definition, l.inputs(), truth.Options{Params: l.params, Mode: truth.Exact, Model: l.model()})
 	if err != nil {
 		return ""
 	}

@@ -65,7 +65,7 @@ func (l *loaded) rowsNear(f *finding) []string {
 			answer[i] = answer[i].Clone()
 		}
 	}
-	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: l.target.Lowering.Model}); err != nil {
+	if err := reference.Run(d, answer, reference.Options{Params: l.params, Model: l.model()}); err != nil {
 		return list
 	}
 	want := *f

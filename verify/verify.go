@@ -54,6 +54,9 @@ type Target struct {
 	patternList once[[]*pattern]
 	checkList   once[[]*check]
 	nameList    once[[]string]
+
+	architecture once[string] // of the device
+	models       models
 }
 
 // once is a value that is built at its first use: verifications of one target may run at

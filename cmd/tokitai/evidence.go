@@ -153,7 +153,7 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 		return nil
 	}
 	for _, t := range targets {
-		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && t.Lowering.Model.String() == r.Model {
+		if t.Definition.Hash() == r.Definition.SHA256 && t.DType.String() == r.DType && (t.Lowering.ModelFor != nil || t.Lowering.Model.String() == r.Model) {
 			return t
 		}
 	}

@@ -209,7 +209,12 @@ func execute(c *Call, dtypes []num.DType) {
 		if c.Definition.Operands[i].IsIndex {
 			operands[i].Array = num.IndexArray(c.Index...)
 		} else {
-			operands[i].Array = num.ArrayOf(dtypes[i], a.Rows, a.Cols, c.Operands[i].V...)
+			operands[i].Array = a.Like(dtypes[i])
+			for r := range a.Rows {
+				for col, v := range c.Operands[i].Row(r) {
+					operands[i].Set(r, col, v)
+				}
+			}
 		}
 	}
 	call := &lower.Call{Operands: operands, Params: c.Params}

@@ -200,20 +200,19 @@ func (m *Mutant) inputs(trial int) ([]num.Array, []float64) {
 	d, data, dtypes := m.Definition, m.usualData(), m.formats()
 	var operands []num.Array
 	for i, o := range d.Operands {
-		rows, cols := d.Operands[i].Matrix(data.Sizes)
-		a := num.NewArray(dtypes[i], rows, cols)
+		a := d.Operands[i].NewArray(dtypes[i], data.Sizes)
 		g := gen.New(fmt.Sprintf("practice/%s/%s/%d", d.Name, o.Name, trial))
 		element := data.Values[o.Name]
 		if element == nil {
 			element = op.Normal
 		}
-		for r := range rows {
-			for c := range cols {
+		for r := range a.Rows {
+			for c := range a.Cols {
 				switch {
 				case o.IsIndex:
 					a.SetBits(r, c, uint32(g.Below(data.Sizes[o.Bound])))
 				case o.IsIn:
-					a.Set(r, c, element(g, r, c))
+					a.Set(r, c, element(g, a.RowIn(r), c))
 				}
 			}
 		}
@@ -268,7 +267,7 @@ func widened(a []num.Array) []num.Array {
 	list := clones(a)
 	for i, x := range a {
 		if x.DType.IsFloat() {
-			list[i] = num.NewArray(num.F32, x.Rows, x.Cols)
+			list[i] = x.Like(num.F32)
 			for r := range x.Rows {
 				for c := range x.Cols {
 					list[i].Set(r, c, x.At(r, c))

@@ -1,0 +1,49 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/lower"
+)
+
+// models are the accumulation rules of the calls that were judged.
+type models struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// model returns the accumulation rule of a case, and remembers it for the report.
+func (l *loaded) model() def.Model {
+	t := l.target
+	if t.Lowering.ModelFor == nil {
+		return t.Lowering.Model
+	}
+	call := &lower.Call{}
+	for _, a := range l.inputs() {
+		call.Operands = append(call.Operands, lower.Operand{Array: a})
+	}
+	size := func(letter string) int { return call.Size(t.Definition, letter) }
+	m := t.Lowering.ModelOf(t.architecture.get(func() string { return "" }), t.Definition, l.operands.DTypes(), size)
+	t.models.mu.Lock()
+	defer t.models.mu.Unlock()
+	if t.models.seen == nil {
+		t.models.seen = map[string]bool{}
+	}
+	t.models.seen[m.String()] = true
+	return m
+}
+
+// names returns the accumulation rules of a lowering, as reports have them.
+func (x *models) names(l *engine.Lowering) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l.ModelFor == nil || len(x.seen) == 0 {
+		return l.Model.String()
+	}
+	return strings.Join(slices.Sorted(maps.Keys(x.seen)), " or ")
+}
