@@ -16,12 +16,12 @@ const (
 	minArenaBytes = 1 << 20
 	maxArenaBytes = 64 << 20
 
-	// keptBytes is how much wholly free memory is kept for later.
+	// keptBytes is how much free memory is kept for later requests.
 	keptBytes = 256 << 20
 )
 
-// memory is a device's shared memory: arenas, of which extents are given out. It also
-// accounts for what the process holds.
+// memory allocates the shared memory of a device: extents of arenas. It also accounts for the
+// memory in the process.
 type memory struct {
 	device string
 	limit  int64
@@ -34,7 +34,7 @@ type memory struct {
 	isClosed bool
 }
 
-// arena is one region.
+// arena is one region of shared memory.
 type arena struct {
 	id     uint32
 	region *shm.Region
@@ -47,7 +47,7 @@ type arena struct {
 // span is a part of an arena.
 type span struct{ offset, bytes int64 }
 
-// extent is a span that has been given out.
+// extent is an allocated span.
 type extent struct {
 	arena *arena
 	span
@@ -55,11 +55,11 @@ type extent struct {
 
 func (e extent) isNone() bool { return e.arena == nil }
 
-// slice is the extent's first bytes.
+// slice returns the first bytes of the extent.
 func (e extent) slice(bytes int64) []byte { return e.arena.bytes[e.offset:][:bytes:bytes] }
 
-// take finds room, and makes some where there is none. What was there before is still
-// there unless zeros are wanted.
+// take allocates an extent, and adds an arena if necessary. Its content is zero if zeros are
+// asked for, and otherwise whatever an earlier user left.
 func (m *memory) take(bytes int64, wantsZeros bool) (extent, error) {
 	if bytes > math.MaxInt64-maxArenaBytes {
 		return extent{}, m.exhausted(bytes)
@@ -71,7 +71,7 @@ func (m *memory) take(bytes int64, wantsZeros bool) (extent, error) {
 	return e, err
 }
 
-// cut gives out an extent, and tells how many of its bytes have been given out before.
+// cut allocates an extent, and returns how many of its bytes were allocated before.
 func (m *memory) cut(bytes int64) (e extent, used int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *memory) find(bytes int64) (extent, bool) {
 	return extent{}, false
 }
 
-// cut takes the beginning of a free span.
+// cut takes the beginning of a free span of the arena.
 func (a *arena) cut(i int, bytes int64) extent {
 	s := &a.free[i]
 	e := extent{a, span{s.offset, bytes}}
@@ -115,8 +115,8 @@ func (a *arena) cut(i int, bytes int64) extent {
 	return e
 }
 
-// grow adds an arena: as much as there is already, within bounds, so that few arenas serve
-// much memory and little memory takes little.
+// grow adds an arena. It doubles the total, within bounds, so that much memory needs few
+// arenas.
 func (m *memory) grow(bytes int64) (*arena, error) {
 	var total int64
 	for _, a := range m.arenas {
@@ -159,7 +159,7 @@ func (m *memory) giveBack(e extent) {
 	m.leave(a)
 }
 
-// hold keeps an arena that has extents from being given back.
+// hold keeps an arena that has extents from being released.
 func (m *memory) hold(a *arena) {
 	m.mu.Lock()
 	a.users++
@@ -183,7 +183,7 @@ func (m *memory) leave(a *arena) {
 	}
 }
 
-// shrink gives wholly free arenas back until no more than kept bytes of them are left.
+// shrink releases free arenas until they hold at most kept bytes.
 func (m *memory) shrink(kept int64) {
 	m.arenas = slices.DeleteFunc(m.arenas, func(a *arena) bool {
 		size := int64(len(a.bytes))
@@ -201,8 +201,8 @@ func (m *memory) shrink(kept int64) {
 	})
 }
 
-// close gives back what is free; the rest follows as it becomes free, since somebody may
-// still be looking at it.
+// close releases free arenas. The others are released when their extents are: they may still
+// be in use.
 func (m *memory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,7 +210,7 @@ func (m *memory) close() {
 	m.shrink(0)
 }
 
-// reserve enters memory of the process into the account.
+// reserve accounts for memory in the process.
 func (m *memory) reserve(bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +240,7 @@ func (m *memory) exhaustedLocked(bytes int64) error {
 	return &device.OutOfMemoryError{Device: m.device, Asked: bytes, Free: m.limit - m.used}
 }
 
-// usage is the memory of arenas, and of everything.
+// usage returns the bytes of arenas, and of all memory.
 func (m *memory) usage() (arenas, all int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

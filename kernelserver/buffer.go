@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// inlineBytes is the most that is sent in a frame where shared memory can be had.
+	// inlineBytes is the most that is sent in a frame if there is shared memory.
 	inlineBytes = 1 << 20
 
 	// stagingBytes is the most that is copied at once between a buffer in the process and
@@ -19,8 +19,8 @@ const (
 	stagingBytes = 16 << 20
 )
 
-// block is a buffer's memory. Its buffer uses it, and requests in flight do; it is given
-// back when nobody does any more.
+// block is the memory of a buffer. It is released when neither the buffer nor a request in
+// flight uses it.
 type block struct {
 	core  *core
 	bytes int64
@@ -34,7 +34,7 @@ type block struct {
 	isDropped atomic.Bool // by its buffer
 }
 
-// use enters one more user; false where the block is being given back.
+// use adds a user. It returns false if the block is being released.
 func (b *block) use() bool {
 	for {
 		n := b.users.Load()
@@ -63,14 +63,14 @@ func (b *block) leave() {
 	}
 }
 
-// drop ends the buffer's own use, once.
+// drop ends the use by the buffer, once.
 func (b *block) drop() {
 	if !b.isDropped.Swap(true) {
 		b.leave()
 	}
 }
 
-// isLost reports that the process that held the block is gone.
+// isLost reports whether the process that held the block has ended.
 func (b *block) isLost() bool { return b.extent.isNone() && b.child.conn.cause() != nil }
 
 func (b *block) lost() error {
@@ -84,8 +84,8 @@ type buffer struct {
 	block  *block
 }
 
-// sharedBuffer is memory that both processes see. Unlike that of other host buffers its
-// memory may be another buffer's as soon as it is closed.
+// sharedBuffer is memory that both processes see. Unlike that of other host buffers, it may
+// belong to another buffer as soon as this one is closed.
 type sharedBuffer struct{ buffer }
 
 var (
@@ -136,7 +136,7 @@ func (k *core) newHandle(bytes int64) (*child, uint64, error) {
 	}
 }
 
-// ask sends a request in its turn, and waits for the answer.
+// ask sends a request when it has a slot, and waits for the answer.
 func (k *core) ask(c *child, r *request) error {
 	k.slots.acquire(context.Background())
 	r.held.hasSlot = true
@@ -148,22 +148,23 @@ func (k *core) ask(c *child, r *request) error {
 	return nil
 }
 
-// Device is where the buffer was allocated.
+// Device returns the device of the buffer.
 func (b *buffer) Device() device.Device { return b.device }
 
-// Bytes is the size, also of a closed buffer.
+// Bytes returns the size, also of a closed buffer.
 func (b *buffer) Bytes() int64 { return b.block.bytes }
 
 // Closed reports whether the buffer or its device is closed.
 func (b *buffer) Closed() bool { return b.block.isDropped.Load() || b.device.isClosed.Load() }
 
-// Close gives the memory back once no request uses it.
+// Close releases the memory when no request uses it.
 func (b *buffer) Close() error {
 	b.block.drop()
 	return nil
 }
 
-// Memory is the buffer itself, nil when closed. It must not be used after Close.
+// Memory returns the memory of the buffer, or nil if it is closed. It must not be used after
+// Close.
 func (b *sharedBuffer) Memory() []byte {
 	if b.Closed() {
 		return nil
@@ -171,7 +172,7 @@ func (b *sharedBuffer) Memory() []byte {
 	return b.block.extent.slice(b.block.bytes)
 }
 
-// CopyIn writes src at offset; nothing when it does not fit.
+// CopyIn writes src at offset, or nothing if it does not fit.
 func (b *sharedBuffer) CopyIn(offset int64, src []byte) error {
 	leave, err := b.enter("copy in", offset, len(src))
 	if err != nil {
@@ -193,8 +194,8 @@ func (b *sharedBuffer) CopyOut(offset int64, dst []byte) error {
 	return nil
 }
 
-// CopyIn writes src at offset; nothing when it does not fit. Where the process dies
-// meanwhile the whole buffer is lost.
+// CopyIn writes src at offset, or nothing if it does not fit. If the process dies meanwhile,
+// the whole buffer is lost.
 func (b *buffer) CopyIn(offset int64, src []byte) error {
 	return b.transfer("copy in", protocol.KindWrite, offset, src)
 }
@@ -204,7 +205,7 @@ func (b *buffer) CopyOut(offset int64, dst []byte) error {
 	return b.transfer("copy out", protocol.KindRead, offset, dst)
 }
 
-// enter checks a copy's bounds, and keeps the memory until leave is called.
+// enter checks the bounds of a copy, and holds the memory until leave is called.
 func (b *buffer) enter(call string, offset int64, bytes int) (leave func(), err error) {
 	if offset < 0 || offset > b.block.bytes || int64(bytes) > b.block.bytes-offset {
 		return nil, &device.ArgumentError{Op: b.device.name + ": " + call, Got: fmt.Sprintf("%d bytes at offset %d", bytes, offset),

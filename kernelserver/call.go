@@ -17,13 +17,13 @@ import (
 	"tokitai/tensor"
 )
 
-// call is the memory in which calls become a frame.
+// call is the memory for encoding calls as a frame.
 type call struct {
 	list   []protocol.Call
 	copied []copied // operands that are not the process's own, in their order
 }
 
-// copied is an operand that is sent, fetched, or both.
+// copied is an operand that is sent, fetched or both.
 type copied struct {
 	tensor *tensor.Tensor
 	bytes  int64
@@ -42,7 +42,7 @@ func (c *call) clear() {
 	c.list, c.copied = c.list[:0], c.copied[:0]
 }
 
-// next is one more call of the list, with memory of an earlier one where there is some.
+// next adds a call to the list, in the memory of an earlier one if possible.
 func (c *call) next() *protocol.Call {
 	n := len(c.list)
 	if n < cap(c.list) {
@@ -53,7 +53,7 @@ func (c *call) next() *protocol.Call {
 	return &c.list[n]
 }
 
-// holdings are what a request keeps from being given to others.
+// holdings are the resources that a request keeps.
 type holdings struct {
 	blocks  []*block
 	staged  []extent
@@ -66,7 +66,7 @@ func (h holdings) emptied() holdings {
 	return holdings{blocks: h.blocks[:0], staged: h.staged[:0]}
 }
 
-// giveBack ends what a request holds, but for its slot.
+// giveBack releases what a request holds, except its slot.
 func (k *core) giveBack(h *holdings) {
 	for _, b := range h.blocks {
 		b.leave()
@@ -77,7 +77,7 @@ func (k *core) giveBack(h *holdings) {
 	*h = h.emptied()
 }
 
-// settled counts a request that has been answered, or never will be.
+// settled counts a request that has been answered or never will be.
 func (k *core) settled(r *request, isAbandoned bool) {
 	switch r.kind {
 	case protocol.KindCall, protocol.KindNew, protocol.KindRead, protocol.KindWrite:
@@ -99,8 +99,8 @@ func (k *core) settled(r *request, isAbandoned bool) {
 	}
 }
 
-// Call computes in the process: see [engine.Caller]. What a canceled call wrote to the
-// process's own memory, or may yet write, is not known.
+// Call implements [engine.Caller]: the calls run in the process. After a canceled call the
+// content of its outputs in the process's own memory is unknown, and may still change.
 func (d *Device) Call(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
 	for i := range calls {
 		c := &calls[i]
@@ -127,8 +127,8 @@ const (
 	maxCopiedTogether = 64 << 20 // bytes of other tensors that are sent with them
 )
 
-// together is how many of the first calls can be sent in one frame. Results that are
-// fetched are fetched before the next call, which may read them.
+// together returns how many of the first calls can be sent in one frame. A result that is
+// fetched ends a frame: the next call may read it.
 func (k *core) together(calls []engine.RemoteCall) int {
 	most := min(len(calls), maxTogether)
 	if k.options.MaxFrame > 0 {
@@ -151,8 +151,8 @@ func (k *core) together(calls []engine.RemoteCall) int {
 	return most
 }
 
-// callTogether makes calls of one frame, a single one again where it may be. Of several a
-// later one may write what an earlier one reads.
+// callTogether makes the calls of one frame. A single call is repeated if that is safe; of
+// several, a later one may write what an earlier one reads.
 func (k *core) callTogether(ctx context.Context, calls []engine.RemoteCall) (done int, err error) {
 	retries := k.options.Retries
 	if retries > 0 && (len(calls) > 1 || !isPure(k, &calls[0])) {
@@ -168,8 +168,8 @@ func (k *core) callTogether(ctx context.Context, calls []engine.RemoteCall) (don
 	}
 }
 
-// isPure reports whether a call can be made twice: it writes nothing that it reads, and
-// uses nothing that is lost with a process.
+// isPure reports whether a call can be repeated: it does not write what it reads, and uses no
+// memory that is lost with a process.
 func isPure(k *core, c *engine.RemoteCall) bool {
 	for i, t := range c.Tensors {
 		if b := k.own(t); b != nil && b.extent.isNone() {
@@ -187,7 +187,7 @@ func isPure(k *core, c *engine.RemoteCall) bool {
 	return true
 }
 
-// own is the block of a tensor that is the process's own, else nil.
+// own returns the block of a tensor that is in the process, else nil.
 func (k *core) own(t *tensor.Tensor) *block {
 	var b *buffer
 	switch x := t.Buffer().(type) {
@@ -238,7 +238,8 @@ func (k *core) call(ctx context.Context, calls []engine.RemoteCall) (done int, e
 	}
 }
 
-// processFor is the process that has the calls' memory, or any.
+// processFor returns the process that has the memory of the calls, or any process if none
+// has.
 func (k *core) processFor(ctx context.Context, calls []engine.RemoteCall) (*child, error) {
 	var c *child
 	for i := range calls {
@@ -287,7 +288,7 @@ func (k *core) finish(ctx context.Context, c *child, r *request, calls []engine.
 	return done, err
 }
 
-// failureOf is what the process says of a call, which may have begun.
+// failureOf returns the error of calls, one of which may have begun, and how many are done.
 func failureOf(f *protocol.Failure, calls []engine.RemoteCall) (done int, err error) {
 	done, err = strconv.Atoi(f.Detail("call"))
 	if err != nil || done < 0 || done >= len(calls) {
@@ -302,8 +303,7 @@ func failureOf(f *protocol.Failure, calls []engine.RemoteCall) (done int, err er
 	return done, &engine.LaunchError{Op: operation, Cause: &begun}
 }
 
-// halfway is the error of calls that may have begun: what they write in place may be
-// written in part.
+// halfway returns the error of calls that may have begun: an output may be partly written.
 func (k *core) halfway(calls []engine.RemoteCall, err error) error {
 	for i := range calls {
 		c := &calls[i]
@@ -323,7 +323,7 @@ func inOperation(operation string, err error) error {
 	return fmt.Errorf("%s: %w", operation, err)
 }
 
-// prepare turns calls into a frame, and holds what they use.
+// prepare encodes calls as a frame, and holds what they use.
 func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine.RemoteCall) error {
 	var inline, shared int64
 	for n := range calls {
@@ -373,7 +373,7 @@ func (k *core) prepare(ctx context.Context, c *child, r *request, calls []engine
 	return k.checkFrame(c, r)
 }
 
-// checkFrame refuses what the process, or this side, would not read.
+// checkFrame returns an error for a frame that one of the two sides would not read.
 func (k *core) checkFrame(c *child, r *request) error {
 	longest := max(int64(len(r.frame)-protocol.HeaderBytes), r.replyBytes)
 	if most := k.maxFrame(c); longest > most {
@@ -382,7 +382,7 @@ func (k *core) checkFrame(c *child, r *request) error {
 	return nil
 }
 
-// place decides where the process finds an operand.
+// place chooses where the process finds an operand.
 func (k *core) place(ctx context.Context, c *child, r *request, operation string, o *def.Operand, t *tensor.Tensor) (protocol.Tensor, error) {
 	placed := protocol.Tensor{DType: t.DType(), Shape: t.Shape()}
 	b := k.own(t)
@@ -439,11 +439,11 @@ func (k *core) place(ctx context.Context, c *child, r *request, operation string
 	return placed, nil
 }
 
-// inlineLimit is the most of a tensor that is sent in a frame where it need not be: one
-// with all operands of a call has to fit.
+// inlineLimit returns the largest tensor that is sent in a frame although there is shared
+// memory: a frame must hold all operands of a call.
 func (k *core) inlineLimit(c *child) int64 { return min(inlineBytes, k.maxFrame(c)/8) }
 
-// maxFrame is the longest frame that both sides read.
+// maxFrame returns the longest frame that both sides read.
 func (k *core) maxFrame(c *child) int64 {
 	if own := k.options.MaxFrame; own > 0 {
 		return min(c.welcome.MaxFrame, own)
@@ -451,7 +451,7 @@ func (k *core) maxFrame(c *child) int64 {
 	return c.welcome.MaxFrame
 }
 
-// stage finds shared memory for a copy. Where there is no room the copy goes in a frame.
+// stage allocates shared memory for a copy. If there is none, the copy goes into a frame.
 func (k *core) stage(ctx context.Context, c *child, bytes int64) (extent, error) {
 	e, err := k.memory.take(bytes, false)
 	if err != nil {
@@ -481,7 +481,7 @@ func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
 	return b, nil
 }
 
-// fetch writes the results of a good reply to the tensors that they are for.
+// fetch writes the results of a good reply to their tensors.
 func fetch(r *request) error {
 	data := r.results.Data
 	for i := range r.call.copied {

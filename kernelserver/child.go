@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// lastRepliesWait is how long the replies of a process that has ended are read. Only
-	// a process that it started and that lives on can make it so long.
+	// lastRepliesWait is how long the replies of a process that has ended are read. It takes
+	// that long only if a process that it started is still running.
 	lastRepliesWait = time.Second
 
-	// exitWait is how long a process may live that has closed its stream.
+	// exitWait is how long a process may run after it has closed its stream.
 	exitWait = time.Second
 )
 
-// child is one kernel process, from its start to its death.
+// child is a kernel process.
 type child struct {
 	conn     *conn
 	process  *process.Child
@@ -36,7 +36,7 @@ type child struct {
 	death    error            // once buried
 }
 
-// attempt is a start that others wait for too.
+// attempt is a start of a process that several calls may wait for.
 type attempt struct {
 	now   chan struct{} // closed where the delay is not waited for
 	done  chan struct{}
@@ -53,7 +53,7 @@ func (a *attempt) hurry() {
 	}
 }
 
-// running returns the process, and starts one where there is none.
+// running returns the process, and starts one if there is none.
 func (k *core) running(ctx context.Context) (*child, error) {
 	for {
 		k.mu.Lock()
@@ -95,7 +95,7 @@ func (k *core) running(ctx context.Context) (*child, error) {
 	}
 }
 
-// start makes an attempt when its time has come.
+// start makes an attempt after its delay.
 func (k *core) start(a *attempt) {
 	k.mu.Lock()
 	delay := time.Until(k.notBefore())
@@ -114,7 +114,7 @@ func (k *core) start(a *attempt) {
 	close(a.done)
 }
 
-// notBefore is when a process may be started: the more have died of late, the later.
+// notBefore returns when a process may be started: the more have died recently, the later.
 func (k *core) notBefore() time.Time {
 	if len(k.deaths) == 0 {
 		return time.Time{}
@@ -129,7 +129,7 @@ func (k *core) notBefore() time.Time {
 	return last.Add(delay)
 }
 
-// launch starts a process and asks it what it is.
+// launch starts a process and makes the handshake.
 func (k *core) launch() (*child, error) {
 	spec := process.Spec{Program: k.pool.program, Args: k.pool.args, Stderr: k.options.Stderr}
 	spec.Args = append(spec.Args[:len(spec.Args):len(spec.Args)], "--device", k.device)
@@ -197,7 +197,7 @@ func (k *core) launch() (*child, error) {
 	return nil, k.because(c.death, err)
 }
 
-// because adds what a process said before it ended by itself to its death.
+// because adds the last words of a process that ended by itself to its error.
 func (k *core) because(death, said error) error {
 	died, ok := death.(*DiedError)
 	if !ok || died.Cause != nil || errors.Is(said, ErrDied) || errors.Is(said, device.ErrClosed) {
@@ -213,7 +213,7 @@ func (k *core) because(death, said error) error {
 	return &whole
 }
 
-// enter makes a process that has said what it is the one to use.
+// enter makes a process the current one after its handshake.
 func (k *core) enter(c *child) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -227,7 +227,7 @@ func (k *core) enter(c *child) bool {
 	return true
 }
 
-// notStarted counts a process that did not even come to life as dead.
+// notStarted counts a process that could not be started as dead.
 func (k *core) notStarted(err error) error {
 	death := &DiedError{Device: k.name, Group: k.group, Program: k.pool.program, Cause: err, InStart: true}
 	k.mu.Lock()
@@ -237,8 +237,7 @@ func (k *core) notStarted(err error) error {
 	return death
 }
 
-// supervise waits for the process's end, sees to it where it must be, and tells
-// everybody.
+// supervise waits for the end of the process, kills it if necessary, and fails its requests.
 func (k *core) supervise(c *child) {
 	defer close(c.isBuried)
 	select {
@@ -289,7 +288,7 @@ func (k *core) supervise(c *child) {
 	c.conn.bury(c.death)
 }
 
-// count remembers a death, and refuses to go on after too many.
+// count counts a death. After too many, no process is started any more.
 func (k *core) count(death *DiedError) {
 	now := time.Now()
 	recent := k.deaths[:0]
@@ -309,7 +308,7 @@ func (k *core) logDeath(death *DiedError) {
 		"cause", death.Cause, "last_words", death.LastWords)
 }
 
-// isEnd reports whether a stream's failure is that the other side is gone.
+// isEnd reports whether a stream failed because the other side is gone.
 func isEnd(err error) bool {
 	if _, is := errors.AsType[*net.OpError](err); is { // of a socket
 		return true
@@ -330,7 +329,7 @@ func exitText(status *process.ExitError) string {
 	return fmt.Sprintf("exit status %d", status.Code)
 }
 
-// pipes are a process's standard input and output as a stream.
+// pipes is the standard input and output of a process as a stream.
 type pipes struct{ process *process.Child }
 
 func (p pipes) Read(b []byte) (int, error) { return p.process.Stdout().Read(b) }

@@ -14,7 +14,7 @@ import (
 	"tokitai/kernelserver/protocol"
 )
 
-// stream is a kernel process's socket, or its standard input and output.
+// stream is the socket of a kernel process, or its standard input and output.
 type stream interface {
 	io.Reader
 	Write(p []byte, fds ...int) (int, error)
@@ -25,19 +25,19 @@ const (
 	// maxFailureBytes bounds an error reply: some strings of the longest kind.
 	maxFailureBytes = 256 << 10
 
-	// maxLoweringBytes bounds what a call's reply has beside its data.
+	// maxLoweringBytes bounds the reply of a call without its data.
 	maxLoweringBytes = 8 + 4 + 4 + 4096
 
 	// directBytes is the longest frame that a caller writes itself: sockets and pipes have
 	// room for it.
 	directBytes = 16 << 10
 
-	// keptFrameBytes is the most that a request's memory may be to be used again.
+	// keptFrameBytes is the largest memory of a request that is reused.
 	keptFrameBytes = 64 << 10
 )
 
-// conn has the frames in flight on one process's stream. A goroutine of its own writes
-// and another reads, so that no caller waits for a process that does not.
+// conn holds the frames in flight on the stream of one process. One goroutine writes and
+// another reads, so that no caller waits for a process that does not read.
 type conn struct {
 	stream  stream
 	settled func(r *request, isAbandoned bool) // for every request that has been answered, or never will be
@@ -64,7 +64,7 @@ type outgoing struct {
 	request *request
 }
 
-// request is a frame that wants a reply. Its memory is used again where that is safe.
+// request is a frame that gets a reply. Its memory is reused if that is safe.
 type request struct {
 	id   uint64
 	kind protocol.Kind
@@ -74,7 +74,7 @@ type request struct {
 	frame      []byte
 	body       []byte // of the reply
 
-	// The reply, from when done has been sent to.
+	// The reply, after a receive from done.
 	done    chan struct{}
 	err     error
 	results protocol.Results // of a call
@@ -103,8 +103,8 @@ func newRequest(kind protocol.Kind) *request {
 	return r
 }
 
-// recycle keeps a settled request's memory for another. The writer may still be busy with
-// it where a process answers before it has read all.
+// recycle keeps the memory of a settled request for another. If a process answers before it
+// has read all of a frame, the writer may still use that memory.
 func (c *conn) recycle(r *request) {
 	c.mu.Lock()
 	isFree := r.isWritten
@@ -126,11 +126,11 @@ func newConn(s stream, settled func(*request, bool)) *conn {
 	return c
 }
 
-// errNotSent is that a request was not sent, as the process had died before.
+// errNotSent reports that a request was not sent because the process had died.
 var errNotSent = errors.New("the kernel process had died before")
 
-// send gives a request its number and hands it to the writer. Of its frame the length is
-// still to be filled in. Where it fails the request is as if it had never been.
+// send numbers a request, sets the length of its frame, and passes it to the writer. After an
+// error the request has not been sent.
 func (c *conn) send(r *request, fd int) error {
 	binary.LittleEndian.PutUint64(r.frame, uint64(len(r.frame)-protocol.HeaderBytes))
 	if fd >= 0 {
@@ -155,9 +155,9 @@ func (c *conn) send(r *request, fd int) error {
 	return nil
 }
 
-// writeDirectly saves the way by the writer, for the only request in flight: its process
-// has read everything before it, so that a short frame finds room. It holds the mutex, but
-// not while it writes.
+// writeDirectly writes the only request in flight without the writer's goroutine: its process
+// has read everything before it, so there is room for a short frame. The caller holds the
+// mutex, which is unlocked while it writes.
 func (c *conn) writeDirectly(r *request) {
 	c.isWriting = true
 	c.mu.Unlock()
@@ -172,8 +172,8 @@ func (c *conn) writeDirectly(r *request) {
 	c.hasWork.Signal()
 }
 
-// abandon leaves a request to itself; false where it has been settled meanwhile. Whoever
-// abandons it must not touch it again.
+// abandon stops waiting for a request. It returns false if the request has been settled
+// meanwhile. The caller must not use an abandoned request.
 func (c *conn) abandon(r *request, hangAfter time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +189,8 @@ func (c *conn) abandon(r *request, hangAfter time.Duration) bool {
 	return true
 }
 
-// watch ends the connection unless a request is answered in time. Time in which it waits
-// behind requests that are waited for does not count. The caller holds mu.
+// watch ends the connection unless an abandoned request is answered in time. Time that it
+// spends behind requests that callers wait for does not count. The caller holds mu.
 func (c *conn) watch(r *request, hangAfter time.Duration) {
 	id := r.id
 	var check func()
@@ -211,13 +211,13 @@ func (c *conn) watch(r *request, hangAfter time.Duration) {
 	r.hang = time.AfterFunc(hangAfter, check)
 }
 
-// cancelID is a number for a frame that has no reply.
+// cancelID returns a number for a frame that has no reply.
 func (c *conn) cancelID() uint64 {
 	c.lastID++
 	return c.lastID
 }
 
-// post sends a request whose answer nobody waits for.
+// post sends a request without waiting for its answer.
 func (c *conn) post(r *request) {
 	r.isAbandoned = true
 	r.gone = make(chan struct{})
@@ -226,7 +226,7 @@ func (c *conn) post(r *request) {
 	}
 }
 
-// abandoned lists what is closed when the requests that nobody waits for are settled.
+// abandoned returns the channels that are closed when the abandoned requests are settled.
 func (c *conn) abandoned() (gone []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,14 +238,14 @@ func (c *conn) abandoned() (gone []<-chan struct{}) {
 	return gone
 }
 
-// inFlight counts the requests that are pending.
+// inFlight returns the number of pending requests.
 func (c *conn) inFlight() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.pending)
 }
 
-// fail ends the connection's use; the first cause stays.
+// fail ends the use of the connection. Its cause is that of the first call.
 func (c *conn) fail(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +257,7 @@ func (c *conn) fail(cause error) {
 	close(c.failed)
 }
 
-// bury settles everything that is pending, once the process is dead.
+// bury settles all pending requests after the death of the process.
 func (c *conn) bury(death error) {
 	c.mu.Lock()
 	c.death = death
@@ -270,7 +270,7 @@ func (c *conn) bury(death error) {
 	}
 }
 
-// cause is what became of the process; nil while it can be used.
+// cause returns why the process cannot be used, or nil if it can.
 func (c *conn) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +296,7 @@ func (c *conn) settle(r *request) {
 	close(r.gone)
 }
 
-// write sends frames, as many at once as there are.
+// write writes frames, as many at once as are waiting.
 func (c *conn) write() {
 	defer close(c.writerDone)
 	var batch []outgoing
@@ -357,7 +357,7 @@ func (c *conn) flush(buffers net.Buffers) (err error) {
 	return err
 }
 
-// read gives replies to those who wait for them.
+// read passes replies to their requests.
 func (c *conn) read() {
 	defer close(c.readerDone)
 	in := bufio.NewReaderSize(c.stream, 64<<10)
@@ -426,7 +426,7 @@ func (r *request) mostBytes() uint64 {
 	return uint64(r.replyBytes)
 }
 
-// parse reads the body, and refuses one that is not what was asked for.
+// parse reads the body of a reply. It returns an error for one that does not fit the request.
 func (r *request) parse(kind protocol.Kind) error {
 	if kind == protocol.KindError {
 		reply, err := protocol.ParseFailure(r.body)

@@ -27,7 +27,7 @@ var (
 	_ engine.Caller = (*Device)(nil)
 )
 
-// core is what a Device and its Resident share: a process, or none for the time being.
+// core is shared by a Device and its Resident. It has a process, or none at the moment.
 type core struct {
 	pool     *Pool
 	options  *Options
@@ -65,33 +65,33 @@ func newCore(p *Pool, name, group string) *core {
 	return k
 }
 
-// Isolated lets a process compute the calls of a queue, or one call. Tensors may lie
-// anywhere: those that are not the process's own are sent and fetched.
+// Isolated is an option of a queue or a call: calls run in the process of d. Tensors that are
+// not in the process are sent and fetched.
 func Isolated(d *Device) engine.Option { return engine.WithCaller(d) }
 
-// Name is "process:" and the name of the device in the process.
+// Name returns "process:" and the name of the device in the process.
 func (d *Device) Name() string { return d.name }
 
-// Kind is "process".
+// Kind returns "process".
 func (d *Device) Kind() string { return "process" }
 
-// Group is the group that the device was opened for.
+// Group returns the group that the device was opened for.
 func (d *Device) Group() string { return d.group }
 
-// Describe tells what the process has said of its device; little, where none has been
-// started yet.
+// Describe returns the process's description of its device; before a process has been
+// started it has little more than the name.
 func (d *Device) Describe() device.Description {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return device.Description{Name: d.description.Description, Architecture: runtime.GOARCH, MemoryBytes: d.options.MemoryLimit, Driver: d.description.Build}
 }
 
-// Resident is the same device, with all its memory in the process: what is allocated on
-// it stays there between calls, and is lost when the process dies. Queues on both compute
+// Resident returns the same device with all of its memory in the process. Its tensors stay
+// there between calls, and are lost when the process dies. Queues on both devices compute
 // in the same process, and calls may mix tensors of both.
 func (d *Device) Resident() *Device { return d.resident }
 
-// PID is the process's, 0 where there is none: look before you send it a signal.
+// PID returns the process's id, or 0 if there is no process: check before sending a signal.
 func (d *Device) PID() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,8 +101,8 @@ func (d *Device) PID() int {
 	return d.child.process.PID()
 }
 
-// Reset forgets deaths, so that a process is started again after a [RefusedError], and
-// without delay.
+// Reset forgets the deaths of processes: after a [RefusedError] the next call starts a process
+// again, without delay.
 func (d *Device) Reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +115,8 @@ func (d *Device) Reset() {
 // Reaches reports that tensors may lie anywhere.
 func (d *Device) Reaches(device.Device) bool { return true }
 
-// NewQueue returns a queue. Calls on it have been answered when they return, but for those
-// whose context ended before: Wait waits for these.
+// NewQueue returns a queue. A call on it returns when the process has answered, or when its
+// context ends; Wait waits for the answers of such calls.
 func (d *Device) NewQueue() (device.Queue, error) {
 	if d.isClosed.Load() {
 		return nil, d.closedError()
@@ -154,14 +154,14 @@ func (k *core) close() error {
 	return k.closeErr
 }
 
-// drain waits for the calls in flight, for as long as is allowed.
+// drain waits for the calls in flight, until the context ends.
 func (k *core) drain(c *child) {
 	for deadline := time.Now().Add(k.options.CloseGrace); c.conn.inFlight() > 0 && c.conn.cause() == nil && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// hasSharedMemory is whether this system has any.
+// hasSharedMemory reports whether this system has shared memory.
 var hasSharedMemory = sync.OnceValue(func() bool {
 	region, err := shm.Create(1)
 	if err == nil {
@@ -185,8 +185,8 @@ func (k *core) sharesMemory() (bool, error) {
 	return c.welcome.Device == "cpu", nil
 }
 
-// Alloc returns a buffer of zeros: in shared memory where the process computes on the CPU,
-// else in the process.
+// Alloc returns a zeroed buffer: in shared memory if the process computes on the CPU, else in
+// the process.
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if d.isClosed.Load() {
 		return nil, d.closedError()
@@ -206,7 +206,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return d.allocResident(bytes)
 }
 
-// queue has nothing in it but what was abandoned.
+// queue holds only requests that were abandoned.
 type queue struct {
 	device *Device
 	closed atomic.Bool
@@ -241,7 +241,7 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// event is reached when all of its channels are closed.
+// event is done when all of its channels are closed.
 type event []<-chan struct{}
 
 func (e event) Wait(ctx context.Context) error {

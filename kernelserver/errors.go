@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// What can go wrong beyond what calls in this process can give, for errors.Is.
+// Errors besides those of calls in this process, for errors.Is.
 var (
-	// ErrDied is a kernel process that ended while it was needed: see [DiedError].
+	// ErrDied reports that a kernel process ended while it was needed: see [DiedError].
 	ErrDied = errors.New("kernel process died")
 
-	// ErrRefused is a kernel process that is not started again: see [RefusedError].
+	// ErrRefused reports that a kernel process is not started again: see [RefusedError].
 	ErrRefused = errors.New("kernel process is not started again")
 
-	// ErrStateLost is memory that ended with its kernel process: see [StateLostError].
+	// ErrStateLost reports that memory was lost with its kernel process: see [StateLostError].
 	ErrStateLost = errors.New("memory was lost with its kernel process")
 
-	// ErrNoProgram is that there is no program to start: see [Options.Program].
+	// ErrNoProgram reports that there is no program to start: see [Options.Program].
 	ErrNoProgram = errors.New("no program for kernel processes")
 )
 
 // Why the host ends a kernel process: causes of a [DiedError].
 var (
 	errHung         = errors.New("hung: an abandoned request was not answered")
-	errClosedStream = errors.New("it closed its connection and went on")
-	errSilent       = errors.New("it did not say what it is in time")
+	errClosedStream = errors.New("it closed its connection without exiting")
+	errSilent       = errors.New("handshake timed out")
 )
 
-// DiedError is a kernel process that ended before it answered.
+// DiedError reports a kernel process that ended before it answered.
 type DiedError struct {
 	Device    string // process:cpu
 	Group     string
@@ -64,8 +64,8 @@ func (e *DiedError) Is(target error) bool { return target == ErrDied }
 
 func (e *DiedError) Unwrap() error { return e.Cause }
 
-// RefusedError is a call for which no process is started, as too many have died. It lasts
-// until [Device.Reset].
+// RefusedError reports that no process is started for a call, because too many have died.
+// Calls return it until [Device.Reset].
 type RefusedError struct {
 	Device string
 	Deaths int
@@ -82,7 +82,7 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
 func (e *RefusedError) Unwrap() error { return e.Last }
 
-// StateLostError is the use of memory that a process held which has ended.
+// StateLostError reports the use of memory of a process that has ended.
 type StateLostError struct {
 	Device string
 	Cause  error // the process's end
@@ -97,8 +97,8 @@ func (e *StateLostError) Is(target error) bool { return target == ErrStateLost }
 
 func (e *StateLostError) Unwrap() error { return e.Cause }
 
-// MisbehavedError is a reply that the protocol does not allow. The process that sent it is
-// killed: nothing that it says can be trusted.
+// MisbehavedError reports a reply that the protocol does not allow. The process that sent it
+// is killed, because none of its replies can be trusted.
 type MisbehavedError struct {
 	Got, Want string
 }

@@ -172,7 +172,7 @@ func TestAnsweredTwice(t *testing.T) {
 
 func TestStartFailures(t *testing.T) {
 	for role, want := range map[string]string{
-		"silent":  "it did not say what it is in time: got nothing within",
+		"silent":  "handshake timed out: got nothing within",
 		"exit":    "(exit status 3); its last words: no luck today",
 		"old":     "the client speaks versions 1 to 1, want 7",
 		"chatter": "it misbehaved: got a frame of kind",

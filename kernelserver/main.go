@@ -12,15 +12,15 @@ import (
 	"tokitai/op/all"
 )
 
-// serveArgument, in the place of a first argument, says that a program was started as a
-// kernel process by itself.
+// serveArgument is the first argument of a program that has started itself as a kernel
+// process.
 const serveArgument = "tokitai-serve"
 
-// hasMain is set when this program can be its own kernel process.
+// hasMain is set if this program can be its own kernel process.
 var hasMain atomic.Bool
 
-// Main makes a program its own kernel process: call it first thing in main, or in
-// TestMain. Where the program was started as one it serves, and never returns.
+// Main makes a program its own kernel process. Call it first in main or in TestMain. If the
+// program was started as a kernel process, Main serves and never returns.
 func Main() {
 	hasMain.Store(true)
 	if len(os.Args) < 2 || os.Args[1] != serveArgument {

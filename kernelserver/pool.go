@@ -19,11 +19,11 @@ import (
 	"tokitai/kernelserver/shm"
 )
 
-// Options are what NewPool may be told. The zero value is the default.
+// Options configures NewPool. The zero value is the default.
 type Options struct {
-	// Program is what is started, with the arguments of `tokitai serve`. By default it is
-	// this program where it has called [Main], whatever has become of its file since;
-	// else tokitai beside it, else tokitai on the path.
+	// Program is the program to start, with the arguments of `tokitai serve`. The default is
+	// this program if it has called [Main], even if its file has been replaced since; else
+	// tokitai in the same folder, else tokitai on the path.
 	Program string
 
 	MaxFrame    int64 // the longest body of a frame, in bytes; 0 leaves it to the process
@@ -39,9 +39,9 @@ type Options struct {
 	Backoff     time.Duration // between a death and the next start, doubled for each death within DeathWindow; 100 ms by default
 	MaxBackoff  time.Duration // at most, 5 s by default
 
-	// Retries is how often a call is made again when the process dies under it: a call
-	// that writes nothing that it reads, and uses no memory of the process. Calls made
-	// together, as those of a step of an optimizer, are not made again.
+	// Retries is how often a call is repeated if its process dies. Only a call that does not
+	// write what it reads and uses no memory of the process is repeated, and no calls that
+	// are made together, such as those of an optimizer's step.
 	Retries int
 
 	// Inline keeps processes from sharing memory with the host: all tensors are sent in frames.
@@ -51,7 +51,7 @@ type Options struct {
 	Log    *slog.Logger // gets deaths; nil for the default logger
 }
 
-// Pool starts kernel processes and keeps them.
+// Pool starts kernel processes and keeps them running.
 type Pool struct {
 	options Options
 	program string
@@ -65,7 +65,7 @@ type Pool struct {
 
 type key struct{ device, group string }
 
-// NewPool finds the program to start, and starts nothing yet.
+// NewPool returns a pool. It finds the program, and starts no process yet.
 func NewPool(o Options) (*Pool, error) {
 	for _, number := range []struct {
 		what  string
@@ -107,7 +107,7 @@ func setDefault[T comparable](value *T, standard T) {
 	}
 }
 
-// findProgram is which program to start, and with which first argument.
+// findProgram returns the program to start and its first argument.
 func findProgram(given string) (program string, args []string, err error) {
 	serve := []string{"serve"}
 	if given != "" {
@@ -137,8 +137,8 @@ func findProgram(given string) (program string, args []string, err error) {
 	return program, serve, nil
 }
 
-// Open returns what computes on a device, such as "cpu" or "cuda:0", in a process that it
-// shares with those of the same group. The process is started when it is first needed.
+// Open returns a device, such as "cpu" or "cuda:0", that computes in a kernel process. Devices
+// of one name and group share a process, which is started when it is first needed.
 func (p *Pool) Open(name, group string) (*Device, error) {
 	if p == nil || p.cores == nil {
 		return nil, &device.ArgumentError{Op: "kernelserver: open " + name, Got: "a pool that is nil or empty", Want: "one that NewPool made"}
@@ -159,8 +159,8 @@ func (p *Pool) Open(name, group string) (*Device, error) {
 	return k.shared, nil
 }
 
-// Close ends all processes, each after the calls that it is busy with, or after
-// Options.CloseGrace. All devices count as closed from then on.
+// Close ends all processes, each when its calls in progress are done or after
+// Options.CloseGrace. All devices are closed from then on.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.isClosed = true
@@ -187,7 +187,7 @@ func (p *Pool) forget(k *core) {
 	}
 }
 
-// limit is a limit of which 0 is none.
+// limit is a limit; 0 is none.
 func limit(bytes int64) int64 {
 	if bytes == 0 {
 		return math.MaxInt64

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// slots bounds the requests in flight. Those who wait get a slot in the order in which
-// they came.
+// slots limits the requests in flight. Requests that wait get slots in the order of their
+// arrival.
 type slots struct {
 	mu      sync.Mutex
 	free    int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stats are what has happened on a device of a pool.
+// Stats counts what has happened on a device of a pool.
 type Stats struct {
 	Device, Group string
 	PID           int // 0 while there is no process
@@ -39,7 +39,7 @@ type counters struct {
 	inlineBytes, sharedBytes                  atomic.Int64
 }
 
-// Stats tells of all devices, by name and group.
+// Stats returns the figures of all devices, by name and group.
 func (p *Pool) Stats() []Stats {
 	p.mu.Lock()
 	var all []Stats
@@ -53,7 +53,7 @@ func (p *Pool) Stats() []Stats {
 	return all
 }
 
-// Stats tells of the device, and of its Resident too.
+// Stats returns the figures of the device and its Resident.
 func (d *Device) Stats() Stats {
 	c := &d.stats
 	s := Stats{

@@ -9,8 +9,7 @@ import (
 // IdentityPrefix begins the identity of a definition; its SHA-256 in hexadecimal follows.
 const IdentityPrefix = "def:"
 
-// Defined is the good reply to a DEFINE: what a client has to know of a definition to call
-// it.
+// Defined is the good reply to a DEFINE: what a client needs to call the definition.
 type Defined struct {
 	Identity string // what a CALL names it by
 	Name     string

@@ -14,10 +14,10 @@ import (
 // maxString is the longest string.
 const maxString = 4096
 
-// dtypes are the formats by their number.
+// dtypes lists the formats by their numbers.
 var dtypes = [...]num.DType{1: num.F16, 2: num.BF16, 3: num.F32, 4: num.I32}
 
-// dtypeNumber returns a format's number; 0, which is refused, for one that has none.
+// dtypeNumber returns the number of a format, or 0, which no reader accepts.
 func dtypeNumber(d num.DType) uint8 { return uint8(1 + slices.Index(dtypes[1:], d)) }
 
 func (r *reader) dtype() num.DType {
@@ -39,7 +39,7 @@ func appendString(b []byte, s string) []byte {
 func appendU32(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 func appendU64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// clipped is s as a string of the protocol can have it: valid UTF-8, not too long.
+// clipped returns s as valid UTF-8 of at most maxString bytes.
 func clipped(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxString {
@@ -52,8 +52,8 @@ func clipped(s string) string {
 	return s[:end]
 }
 
-// reader takes a body apart. The first thing wrong with it is remembered, and from then
-// on everything reads as zero.
+// reader reads the fields of a body. It keeps the first error; after it, every field reads as
+// zero.
 type reader struct {
 	rest []byte
 	at   int
@@ -103,7 +103,7 @@ func (r *reader) u64(what string) uint64 {
 
 func (r *reader) f64(what string) float64 { return math.Float64frombits(r.u64(what)) }
 
-// size is a u64 that Go can count with.
+// size reads a u64 that fits an int.
 func (r *reader) size(what string) int64 {
 	v := r.u64(what)
 	if v > math.MaxInt {
@@ -127,7 +127,7 @@ func (r *reader) string(what string) string {
 	return string(b)
 }
 
-// count is the length of a list, of which each element takes at least so many bytes.
+// count reads the length of a list whose elements take at least the given number of bytes.
 func (r *reader) count(what string, least int) int {
 	n := r.u32(what)
 	if r.err == nil && uint64(n)*uint64(least) > uint64(len(r.rest)) {
@@ -139,7 +139,7 @@ func (r *reader) count(what string, least int) int {
 	return int(n)
 }
 
-// countUpTo is count for a list that has a limit of its own.
+// countUpTo is count for a list of limited length.
 func (r *reader) countUpTo(most int, what string, least int) int {
 	n := r.count(what, least)
 	if n > most {
@@ -149,10 +149,10 @@ func (r *reader) countUpTo(most int, what string, least int) int {
 	return n
 }
 
-// remaining is everything that is left.
+// remaining returns the rest of the body.
 func (r *reader) remaining() []byte { return r.take(len(r.rest), "data") }
 
-// end refuses bytes that are left over.
+// end returns the first error, or an error if bytes are left over.
 func (r *reader) end() error {
 	if r.err == nil && len(r.rest) > 0 {
 		r.fail("%d bytes too many", len(r.rest))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Kind says what a frame is.
+// Kind is the kind of a frame.
 type Kind uint32
 
 // The requests, and the two replies.
@@ -43,7 +43,7 @@ func (k Kind) String() string {
 // HeaderBytes is the size of a Header.
 const HeaderBytes = 24
 
-// MaxLength is the longest body that can be meant.
+// MaxLength is the longest body that a header may announce.
 const MaxLength = 1 << 48
 
 // Header begins a frame.
@@ -73,8 +73,8 @@ func ParseHeader(b []byte) Header {
 	}
 }
 
-// AppendFrame adds a whole frame to b: body adds what the frame carries, or is nil for
-// an empty one. More bytes may be promised that follow on the stream.
+// AppendFrame adds a frame to b. The function body, if it is not nil, adds its body, of which
+// the given number of bytes follow on the stream.
 func AppendFrame(b []byte, request uint64, kind Kind, following int64, body func([]byte) []byte) []byte {
 	start := len(b)
 	b = Header{Request: request, Kind: kind}.Append(b)

@@ -72,7 +72,7 @@ func ParseWelcome(body []byte) (m Welcome, err error) {
 	return m, r.end()
 }
 
-// Place says where a tensor's data are.
+// Place is where the data of a tensor are.
 type Place uint8
 
 // The places.
@@ -82,7 +82,7 @@ const (
 	InHandle
 )
 
-// What data of a tensor in the frames come with: bits of Tensor.Carried.
+// Bits of Tensor.Carried: which frames carry the data of a tensor.
 const (
 	WithRequest = 1
 	WithReply   = 2
@@ -152,8 +152,8 @@ func (r *reader) tensor() (t Tensor) {
 	return t
 }
 
-// Bytes is what the elements take without gaps; false if that is no int64, or a size
-// is 0.
+// Bytes returns the bytes of the elements without gaps. It returns false if they exceed int64
+// or a size is 0.
 func (t *Tensor) Bytes() (int64, bool) {
 	n := int64(t.DType.Size())
 	for _, size := range t.Shape {
@@ -165,13 +165,13 @@ func (t *Tensor) Bytes() (int64, bool) {
 	return n, true
 }
 
-// Param is a number by name.
+// Param is a named number.
 type Param struct {
 	Name  string
 	Value float64
 }
 
-// Operand is a tensor by name.
+// Operand is a named tensor.
 type Operand struct {
 	Name   string
 	Tensor Tensor
@@ -229,8 +229,7 @@ func (r *reader) call() (c Call) {
 	return c
 }
 
-// What a CALL may have at most: more than anybody needs, and so little that reading it
-// takes no more memory than a large frame.
+// Limits of a CALL, so that reading it takes no more memory than a large frame.
 const (
 	maxCalls    = 1 << 14
 	maxOperands = 32
@@ -246,8 +245,8 @@ func AppendCalls(b []byte, calls []Call) []byte {
 	return b
 }
 
-// ParseCalls reads the body of a CALL. The data are those of all operands that come with
-// the request, as many bytes as these take together.
+// ParseCalls reads the body of a CALL. The data are the elements of all operands that the
+// request carries, one after the other.
 func ParseCalls(body []byte) (calls []Call, data []byte, err error) {
 	r := reader{rest: body}
 	calls = make([]Call, r.countUpTo(maxCalls, "calls", 20))
@@ -269,7 +268,7 @@ func ParseCalls(body []byte) (calls []Call, data []byte, err error) {
 	return calls, data, r.err
 }
 
-// carried counts the bytes that come with the request or the reply.
+// carried returns the number of bytes that the request or the reply carries.
 func (c *Call) carried(with uint8) (sum int64, ok bool) {
 	for i := range c.Operands {
 		t := &c.Operands[i].Tensor
@@ -285,8 +284,8 @@ func (c *Call) carried(with uint8) (sum int64, ok bool) {
 	return sum, true
 }
 
-// ReplyBytes counts the data that come with the reply to calls that ParseCalls read, or
-// that fit a request.
+// ReplyBytes returns the number of data bytes in the reply to calls. They must be valid, as
+// ParseCalls returns them.
 func ReplyBytes(calls []Call) (sum int64, ok bool) {
 	for i := range calls {
 		n, ok := calls[i].carried(WithReply)
@@ -395,7 +394,7 @@ func (r *reader) transfer(m *Transfer) {
 	m.End = r.transferEnd()
 }
 
-// Numbers are bodies of u64 alone.
+// Numbers appends numbers as u64: the body of requests that have nothing else.
 func Numbers(b []byte, values ...uint64) []byte {
 	for _, v := range values {
 		b = appendU64(b, v)
@@ -410,7 +409,7 @@ func ParseNumber(body []byte) (uint64, error) {
 	return v, r.end()
 }
 
-// ParseNothing refuses a body that is not empty.
+// ParseNothing returns an error for a body that is not empty.
 func ParseNothing(body []byte) error {
 	r := reader{rest: body}
 	return r.end()
@@ -444,20 +443,20 @@ func ParseDrop(body []byte) (arena uint32, err error) {
 	return arena, r.end()
 }
 
-// Access says what a definition does with an operand: bits.
+// Bits of access: whether a definition reads or writes an operand.
 const (
 	IsRead    = 1
 	IsWritten = 2
 )
 
-// Definition is what LIST tells of a definition.
+// Definition is a definition in the reply to a LIST.
 type Definition struct {
 	Name     string
 	Operands []OperandUse
 	Params   []string
 }
 
-// OperandUse is an operand, and whether it is read or written.
+// OperandUse is an operand and its access.
 type OperandUse struct {
 	Name   string
 	Access uint8
