@@ -6,7 +6,7 @@ import (
 	"tokitai/device"
 )
 
-// share is what memory is held for.
+// share is a use of memory.
 type share uint8
 
 const (
@@ -16,13 +16,13 @@ const (
 	numShares              // number of shares
 )
 
-// readAhead is the part of the limit that frames may take, where each alone fits.
+// readAhead is the part of the limit that frames may take if each of them alone fits.
 const readAhead = 4
 
-// smallFrame is read ahead regardless.
+// smallFrame is the size of a frame that is always read ahead.
 const smallFrame = 64 << 10
 
-// account counts the memory of a server, so that it keeps to its limit.
+// account counts the memory of a server and enforces its limit.
 type account struct {
 	device string // for errors
 
@@ -40,8 +40,8 @@ func (a *account) init(limit int64) {
 	a.changed.L = &a.mu
 }
 
-// takeFrame counts the body of a frame that is about to be read. It waits while frames
-// and replies that will be done are in the way.
+// takeFrame counts the body of a frame that is about to be read. If there is too little
+// memory, it waits for earlier frames and replies.
 func (a *account) takeFrame(bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,8 +57,8 @@ func (a *account) takeFrame(bytes int64) error {
 	}
 }
 
-// take counts memory that the request under way needs. It waits only for replies of
-// earlier ones to be sent: frames that wait are done after it.
+// take counts memory that the current request needs. It waits only until earlier replies are
+// sent: frames that have been read ahead come after it.
 func (a *account) take(of share, bytes int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *account) giveBack(of share, bytes int64) {
 	a.changed.Broadcast()
 }
 
-// turn counts memory that is held for something else from now on.
+// turn moves counted memory from one use to another.
 func (a *account) turn(from, to share, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,14 +102,14 @@ func (a *account) turn(from, to share, bytes int64) {
 	a.held[to] += bytes
 }
 
-// usage is what is held, and the most that ever was.
+// usage returns the memory in use and its maximum so far.
 func (a *account) usage() (total, peak int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.total, a.peak
 }
 
-// stop ends waiting: what does not fit is refused.
+// stop ends all waiting: memory that does not fit is refused from now on.
 func (a *account) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

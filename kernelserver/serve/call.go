@@ -19,11 +19,11 @@ import (
 	"tokitai/tensor"
 )
 
-// scratchBytes of the device's memory are kept for the operands of small calls that come
-// with the frames.
+// scratchBytes is the size of the device memory that is kept for operands in frames of small
+// calls.
 const scratchBytes = 1 << 20
 
-// caller is memory that calls use again.
+// caller is memory that calls reuse.
 type caller struct {
 	scratch   device.Buffer
 	chosen    *engine.Lowering
@@ -50,8 +50,8 @@ type step struct {
 	indices []snapshot
 }
 
-// isInline reports whether an operand has a place in the batch's own memory: because its
-// data come with the frames, or because indices are copied there.
+// isInline reports whether an operand is in the batch's own memory: its data are in the
+// frames, or it is a copy of indices.
 func (st *step) isInline(k int) bool {
 	place := st.call.Operands[k].Tensor.Place
 	return place == protocol.InFrame || place == protocol.InArena && st.Operands[st.slots[k]].IsIndex
@@ -112,7 +112,7 @@ func (s *server) call(ctx context.Context, body []byte) (result reply, err error
 	return result, s.collect(b, result.data)
 }
 
-// clear gives back what a request needed.
+// clear releases the memory of a request.
 func (s *server) clear(b *batch) {
 	for _, buffer := range b.owned {
 		buffer.Close()
@@ -122,7 +122,7 @@ func (s *server) clear(b *batch) {
 	clear(s.tensors)
 }
 
-// inCall says which of several calls is refused.
+// inCall adds the number of the refused call, if there are several.
 func (s *server) inCall(i int, err error) error {
 	if err == nil || len(s.steps) <= 1 {
 		return err
@@ -130,7 +130,7 @@ func (s *server) inCall(i int, err error) error {
 	return fmt.Errorf("call %d: %w", i, err)
 }
 
-// resolve finds the definitions, and counts the memory of operands in the frames.
+// resolve finds the definitions and counts the memory of operands in frames.
 func (s *server) resolve(b *batch, calls []protocol.Call) (inlineBytes int64, err error) {
 	var ok bool
 	if b.replyBytes, ok = protocol.ReplyBytes(calls); !ok {
@@ -207,7 +207,7 @@ func operandNames(e *entry) string {
 	return strings.Join(names, ", ")
 }
 
-// resolveParams puts the parameters into the order of the definition.
+// resolveParams orders the parameters as in the definition.
 func (s *server) resolveParams(st *step) error {
 	d, given := st.Definition, st.call.Params
 	first := len(s.params)
@@ -258,8 +258,8 @@ func (s *server) resolveParams(st *step) error {
 	return engine.CheckParams(d, st.params)
 }
 
-// deriveParams computes the parameters. Most calls of a request have those of the one
-// before.
+// deriveParams computes the parameters of the definition. It reuses those of the previous
+// call if they are the same.
 func (s *server) deriveParams(st *step) error {
 	if n := len(s.steps); n > 0 && s.steps[n-1].entry == st.entry && slices.Equal(s.steps[n-1].call.Params, st.call.Params) {
 		copy(st.params, s.steps[n-1].params)
@@ -282,7 +282,7 @@ func (s *server) deriveParams(st *step) error {
 	return nil
 }
 
-// place makes the tensors of all calls, with the data that came with the request.
+// place creates the tensors of all calls, with the data of the request.
 func (s *server) place(b *batch, inlineBytes int64) error {
 	if err := s.hold(b, inlineBytes); err != nil {
 		return err
@@ -329,7 +329,7 @@ func (s *server) place(b *batch, inlineBytes int64) error {
 	return nil
 }
 
-// hold counts memory until the request is answered.
+// hold counts memory that is in use until the request is answered.
 func (s *server) hold(b *batch, bytes int64) error {
 	if err := s.memory.take(forState, bytes); err != nil {
 		return err
@@ -338,7 +338,7 @@ func (s *server) hold(b *batch, bytes int64) error {
 	return nil
 }
 
-// placeOperand makes a tensor. It returns where the next one in the frames begins.
+// placeOperand creates a tensor. It returns the offset of the next one in the frames.
 func (s *server) placeOperand(b *batch, st *step, k int, offset int64) (int64, error) {
 	o, slot := &st.call.Operands[k], st.slots[k]
 	t := &o.Tensor
@@ -409,8 +409,7 @@ func named(st *step, o *protocol.Operand, err error) error {
 	return &device.ArgumentError{Op: st.Name, Operand: o.Name, Got: "cannot be placed: " + bad.Operand + " " + bad.Got, Want: bad.Want, Cause: err}
 }
 
-// check holds all calls against their definitions, and has their kernels compiled and
-// admitted.
+// check checks all calls against their definitions, and compiles and admits their kernels.
 func (s *server) check() error {
 	s.lowerings = s.lowerings[:0]
 	for i := range s.steps {
@@ -424,7 +423,7 @@ func (s *server) check() error {
 	return nil
 }
 
-// runSteps runs the calls, and waits for them.
+// runSteps runs the calls and waits for them.
 func (s *server) runSteps(ctx context.Context, b *batch) (nanoseconds uint64, err error) {
 	if ctx.Err() != nil {
 		return 0, errCanceled
@@ -466,14 +465,14 @@ func (s *server) runSteps(ctx context.Context, b *batch) (nanoseconds uint64, er
 	return nanoseconds, s.copyBack(b, len(s.steps))
 }
 
-// atCall adds the place of a call that failed after others had run.
+// atCall adds the number of the call to an error after other calls have run.
 func atCall(i int, err error) error {
 	f := *failure.Of(err)
 	f.Details = append(f.Details[:len(f.Details):len(f.Details)], protocol.Detail{Name: "call", Value: strconv.Itoa(i)})
 	return &f
 }
 
-// collect copies the outputs that come with the reply to data, which has room for them.
+// collect copies the outputs that the reply carries to data.
 func (s *server) collect(b *batch, data []byte) error {
 	offset := int64(0)
 	for i := range s.steps {

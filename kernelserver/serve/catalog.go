@@ -15,8 +15,8 @@ import (
 	"tokitai/op"
 )
 
-// catalog has the definitions that can be called: those of operations by name, all by
-// identity.
+// catalog holds the definitions that can be called: those of operations by name, and all of
+// them by identity.
 type catalog struct {
 	byName     map[string]*entry
 	byIdentity map[string]*entry

@@ -14,7 +14,7 @@ import (
 	"tokitai/kernelserver/shm"
 )
 
-// executor is what belongs to the goroutine that answers requests.
+// executor is the state of the goroutine that answers requests.
 type executor struct {
 	drained chan struct{} // closed when there is nothing more to answer
 	stats   protocol.Stats
@@ -36,7 +36,7 @@ func (e *executor) init(s *server) {
 	e.caller.init()
 }
 
-// closeExecutor gives back what requests left.
+// closeExecutor releases what requests have left.
 func (s *server) closeExecutor() {
 	for _, b := range s.handles {
 		b.Close()
@@ -53,7 +53,7 @@ func (s *server) closeExecutor() {
 	}
 }
 
-// execute answers requests until there are no more, or nobody wants them.
+// execute answers requests until the server ends.
 func (s *server) execute() {
 	defer close(s.drained)
 	for {
@@ -74,7 +74,7 @@ func (s *server) execute() {
 	}
 }
 
-// reply is what a request comes to, behind what is in start.
+// reply is the end of a reply, after the bytes in start.
 type reply struct {
 	data     []byte
 	reserved int64 // of the account, for data
@@ -115,7 +115,7 @@ func (s *server) answer(r *request) {
 	}
 }
 
-// respond does what a request asks. A panic is an error of that request alone.
+// respond executes a request. A panic becomes an error of that request.
 func (s *server) respond(r *request) (result reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -229,7 +229,7 @@ func (s *server) arena(n uint32) (*arena, error) {
 	return nil, fmt.Errorf("arena %d: %w", n, protocol.ErrNoHandle)
 }
 
-// part is the arena's bytes of one end of a transfer.
+// part returns the bytes of an arena at one end of a transfer.
 func (s *server) part(op string, e *protocol.End, bytes int64) ([]byte, error) {
 	a, err := s.arena(e.Arena)
 	if err != nil {
@@ -341,7 +341,7 @@ func (s *server) addArena(r *request) error {
 	return nil
 }
 
-// maxArenas is how many arenas there may be: the system limits what can be mapped.
+// maxArenas is the maximum number of arenas: the system limits mappings.
 const maxArenas = 4096
 
 func (s *server) drop(body []byte) error {

@@ -10,8 +10,8 @@ import (
 	"tokitai/tensor"
 )
 
-// mirror is the part of an arena that operands of one request lie in, in memory of a
-// device that cannot address the arena. Operands that overlap share one.
+// mirror is a copy, in device memory, of the part of an arena that holds operands of one
+// request, for a device that cannot address the arena. Operands that overlap share one.
 type mirror struct {
 	arena    uint32
 	from, to int64 // bytes of the arena
@@ -19,7 +19,7 @@ type mirror struct {
 	buffer   device.Buffer
 }
 
-// outline is memory of which nothing is known but the size.
+// outline is memory of which only the size is known.
 type outline struct {
 	device.Buffer
 	bytes int64
@@ -27,7 +27,7 @@ type outline struct {
 
 func (o outline) Bytes() int64 { return o.bytes }
 
-// mirror copies what calls need of arenas to the device.
+// mirror copies the operands of calls from arenas to the device.
 func (s *server) mirror(b *batch) error {
 	var parts []*mirror
 	for i := range s.steps {
@@ -81,12 +81,12 @@ func (s *server) mirror(b *batch) error {
 	return nil
 }
 
-// span is the bytes from a tensor's first element to the end of its last.
+// span returns the number of bytes from the first element of a tensor to the end of its last.
 func span(t *tensor.Tensor) int64 {
 	return (int64(t.Rows()-1)*int64(t.RowStride()) + int64(t.Cols())) * int64(t.DType().Size())
 }
 
-// inMirror is an operand in the mirror that holds it.
+// inMirror returns an operand in its mirror.
 func (b *batch) inMirror(t *protocol.Tensor) (*tensor.Tensor, error) {
 	i, isStart := slices.BinarySearchFunc(b.mirrors, t, func(m *mirror, t *protocol.Tensor) int {
 		return cmp.Or(cmp.Compare(m.arena, t.Arena), cmp.Compare(m.from, t.Offset))
@@ -98,8 +98,8 @@ func (b *batch) inMirror(t *protocol.Tensor) (*tensor.Tensor, error) {
 	return tensor.At(m.buffer, t.Offset-m.from, t.DType, t.Stride, t.Shape...)
 }
 
-// copyBack brings what the first calls wrote from mirrors to arenas, and leaves the gaps
-// between rows alone.
+// copyBack copies the outputs of the first calls from mirrors to arenas, without the gaps
+// between rows.
 func (s *server) copyBack(b *batch, calls int) error {
 	if len(b.mirrors) == 0 {
 		return nil

@@ -46,7 +46,7 @@ const (
 	maxHello   = 8 << 10   // the longest body of a HELLO
 )
 
-// read takes frames off the connection until it ends.
+// read reads frames until the connection ends.
 func (s *server) read() {
 	in := bufio.NewReaderSize(s.in, inputBytes)
 	code, err := s.readAll(in)
@@ -96,7 +96,7 @@ func (s *server) readAll(in *bufio.Reader) (code int, err error) {
 	}
 }
 
-// refusalOf says why a stream cannot be read on.
+// refusalOf returns why a stream cannot be read any further.
 func refusalOf(h protocol.Header, isFirst bool) error {
 	switch {
 	case h.Length > protocol.MaxLength:
@@ -107,8 +107,8 @@ func refusalOf(h protocol.Header, isFirst bool) error {
 	return nil
 }
 
-// refuse has the executor answer with an error and end the server, after what it has been
-// given before.
+// refuse submits a request that is answered with an error and ends the server, after earlier
+// requests.
 func (s *server) refuse(h protocol.Header, err error) (int, error) {
 	code := ExitRefused
 	if errors.Is(err, device.ErrNoDevice) || s.deviceErr != nil && errors.Is(err, s.deviceErr) {
@@ -124,7 +124,7 @@ func (s *server) refuse(h protocol.Header, err error) (int, error) {
 	return code, err
 }
 
-// submit gives a request to the executor; it is false when nobody wants the answer.
+// submit passes a request to the executor. It returns false if the server has ended.
 func (s *server) submit(r *request) bool {
 	select {
 	case s.waiting <- r:
@@ -140,7 +140,7 @@ func (s *server) submit(r *request) bool {
 	return false
 }
 
-// errBetween is the end of the stream between frames.
+// errBetween reports the end of the stream between frames.
 var errBetween = errors.New("the stream ended between frames")
 
 func codeOf(err error) (int, error) {
@@ -168,8 +168,8 @@ func readHeader(in *bufio.Reader) (protocol.Header, error) {
 	return h, nil
 }
 
-// readRequest reads a body. What is wrong with it becomes the request's failure; an error
-// is the end of the stream.
+// readRequest reads a body. A malformed body becomes the failure of the request; an error is
+// the end of the stream.
 func (s *server) readRequest(in *bufio.Reader, r *request, isFirst bool) error {
 	h := r.header
 	s.takeDescriptors(r)
@@ -207,7 +207,7 @@ func (s *server) readRequest(in *bufio.Reader, r *request, isFirst bool) error {
 	return nil
 }
 
-// readBody allocates as bytes arrive, whatever was announced.
+// readBody reads a body. It allocates memory as bytes arrive, whatever length was announced.
 func readBody(in *bufio.Reader, bytes int) ([]byte, error) {
 	body := make([]byte, min(bytes, firstPiece))
 	for read := 0; ; {
@@ -223,8 +223,8 @@ func readBody(in *bufio.Reader, bytes int) ([]byte, error) {
 	}
 }
 
-// takeDescriptors takes what a frame announces off the connection, and closes what is not
-// meant.
+// takeDescriptors takes the descriptors that a frame announces from the connection, and closes
+// those that its kind does not have.
 func (s *server) takeDescriptors(r *request) {
 	if !s.hasArenas() {
 		switch {
@@ -263,7 +263,7 @@ func (s *server) takeDescriptors(r *request) {
 	}
 }
 
-// closeDescriptors closes what waits to be taken; it is false if nothing did.
+// closeDescriptors closes the descriptors that wait. It returns false if there are none.
 func (s *server) closeDescriptors() bool {
 	if s.socket == nil {
 		return false
@@ -276,7 +276,7 @@ func (s *server) closeDescriptors() bool {
 	return count > 0
 }
 
-// greet checks a HELLO; the executor answers it.
+// greet checks a HELLO, which the executor answers.
 func (s *server) greet(r *request) error {
 	if r.failure != nil {
 		return r.failure

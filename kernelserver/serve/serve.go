@@ -1,21 +1,20 @@
 // Package serve implements kernel processes: it reads the requests of docs/protocol.md,
 // runs them on one device, and answers.
 //
-// Three goroutines work for a connection. The reader takes frames off it and acts on
-// CANCEL at once. The executor answers requests one after another. The writer sends what
-// has been answered, several replies at a time. None of the queues between them grows
-// without bound: the reader waits while as many requests wait as may, the executor while
-// the client does not read its replies. So a client that never reads stops being read,
-// and nothing more happens until it reads or closes its end, which is always noticed.
+// Three goroutines serve a connection. The reader reads frames and acts on CANCEL at once. The
+// executor answers requests one after another. The writer sends replies, several at a time.
+// The queues between them are bounded: the reader waits while the maximum number of requests
+// is waiting, the executor while the client does not read its replies. So a client that
+// never reads is not read either, until it reads or closes its end, which is always noticed.
 //
-// Memory is counted in one account: bodies of frames from when they are announced, data of
-// replies until they are sent, handles, arenas, and what a call needs beside them. Reading
-// ahead takes no more than a quarter of the limit.
+// One account counts all memory: bodies of frames from their announcement on, data of replies
+// until they are sent, handles, arenas, and what calls need in addition. Reading ahead takes
+// at most a quarter of the limit.
 //
 // Canceling a request ends it before its next call. A call that has begun runs to its end.
 //
-// Start with FD. reader.go has the way in, execute.go and call.go the requests, writer.go
-// the way out, account.go the memory.
+// Start with FD. Frames are read in reader.go, requests executed in execute.go and call.go,
+// replies sent in writer.go, and memory counted in account.go.
 package serve
 
 import (
@@ -43,10 +42,10 @@ import (
 	"tokitai/op"
 )
 
-// DefaultMaxFrame is the longest body that is accepted where nothing else is said.
+// DefaultMaxFrame is the longest accepted body by default.
 const DefaultMaxFrame = 1 << 30
 
-// Options are what a server may be told. All but Operations have defaults.
+// Options configures a server. All fields but Operations have defaults.
 type Options struct {
 	Operations []*op.Operation // whose definitions can be called
 	Device     string          // as Open takes it; "" is auto
@@ -59,18 +58,18 @@ type Options struct {
 	Build       string       // what the program is, for the client; "" is what the build recorded
 	Log         *slog.Logger // nil is the default one
 
-	// OwnsProcess says that the process does nothing else. Descriptors that it inherited are
-	// then closed, but for 0 to 2 and the socket; interrupts are left to the parent; and the
-	// collector keeps garbage within the memory limit.
+	// OwnsProcess says that the process does nothing else. Then inherited descriptors other
+	// than 0 to 2 and the socket are closed, interrupts are left to the parent, and the
+	// garbage collector respects the memory limit.
 	OwnsProcess bool
 
-	// In tests: called when calls have been checked, to fail them, and when everything has
-	// been given back.
+	// For tests: called when calls have been checked, to make them fail, and when all memory
+	// has been released.
 	beforeRun func() error
 	wait      func()
 }
 
-// The exit codes of a process that serves.
+// Exit codes of a kernel process.
 const (
 	ExitEnd       = 0  // the other end closed between frames
 	ExitRefused   = 2  // no HELLO, no common version, or a stream that cannot be read on
@@ -78,7 +77,7 @@ const (
 	ExitTruncated = 21 // the other end closed within a frame
 )
 
-// ExitError is why a server ended, with the exit code for it.
+// ExitError reports why a server ended, with its exit code.
 type ExitError struct {
 	Code  int
 	Cause error
@@ -97,10 +96,10 @@ type transport struct {
 	gone   <-chan struct{} // closed when the other end is; nil where only reading tells
 }
 
-// FD serves on an inherited end of a pair of Unix stream sockets, which it takes over. It
-// returns when the other end is closed, at once even while a kernel runs: the caller then
-// has to end the process, whose memory is still in use. It is an *ExitError unless that
-// happened between frames.
+// FD serves on an inherited end of a pair of Unix stream sockets, which it closes. It returns
+// as soon as the other end is closed, even while a kernel runs: the caller must then end the
+// process, because its memory is still in use. The error is nil if the other end was closed
+// between frames, otherwise an *ExitError.
 func FD(fd int, o Options) error {
 	gone, err := watch(fd)
 	if err != nil {
@@ -118,8 +117,8 @@ func FD(fd int, o Options) error {
 	return run(transport{in: conn, out: socketWriter{conn}, socket: conn, gone: gone}, o)
 }
 
-// Pipes serves on two streams, without shared memory. At the end of the input it first
-// answers what it has read.
+// Pipes serves on two streams, without shared memory. At the end of the input it answers the
+// requests that it has read, and returns.
 func Pipes(in io.Reader, out io.Writer, o Options) error {
 	if o.OwnsProcess {
 		if err := ownProcess(); err != nil {
@@ -129,8 +128,8 @@ func Pipes(in io.Reader, out io.Writer, o Options) error {
 	return run(transport{in: in, out: out}, o)
 }
 
-// ownProcess closes what was inherited, which what Go has opened never looks like. A pipe
-// that nobody reads is an error of writing.
+// ownProcess closes inherited descriptors, which differ from those that Go has opened, and
+// makes writing to a closed pipe an error.
 func ownProcess() error {
 	signal.Ignore(syscall.SIGPIPE)
 	return process.CloseOthers(2)
@@ -149,7 +148,7 @@ func (w socketWriter) writeBuffers(b net.Buffers) error {
 // hasArenas reports whether the connection carries shared memory.
 func (t *transport) hasArenas() bool { return t.socket != nil && runtime.GOOS == "linux" }
 
-// server is one connection and the device behind it.
+// server serves one connection with one device.
 type server struct {
 	Options
 	transport
@@ -215,7 +214,7 @@ func run(t transport, o Options) error {
 	return s.end
 }
 
-// open opens the device. That there is none is for the client to hear.
+// open opens the device. An error is sent to the client.
 func (s *server) open() error {
 	var random [8]byte
 	rand.Read(random[:])
@@ -260,7 +259,7 @@ func (s *server) open() error {
 	return nil
 }
 
-// buildOf is the program as its build recorded it.
+// buildOf returns the build information of the program.
 func buildOf() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -275,7 +274,7 @@ func buildOf() string {
 	return build
 }
 
-// finish ends the server; the first reason counts.
+// finish ends the server. The first call determines the reason.
 func (s *server) finish(code int, cause error) {
 	s.ending.Do(func() {
 		if code != ExitEnd {
@@ -285,8 +284,8 @@ func (s *server) finish(code int, cause error) {
 	})
 }
 
-// watchGone lets nobody wait for a client that is gone. The reader then finds the end of
-// the stream, and whether it lies within a frame.
+// watchGone ends all waiting when the client is gone. The reader then finds the end of the
+// stream, and whether it is within a frame.
 func (s *server) watchGone() {
 	select {
 	case <-s.gone:
@@ -296,7 +295,7 @@ func (s *server) watchGone() {
 	}
 }
 
-// giveBack closes what the client left behind.
+// giveBack releases what the client has left.
 func (s *server) giveBack() {
 	for {
 		select {
@@ -314,7 +313,7 @@ func (s *server) giveBack() {
 	}
 }
 
-// cancel ends a request that waits or runs.
+// cancel cancels a request that waits or runs.
 func (s *server) cancel(request uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +325,7 @@ func (s *server) cancel(request uint64) {
 	}
 }
 
-// cancelAll ends what waits or runs, which nobody wants any more.
+// cancelAll cancels all requests that wait or run.
 func (s *server) cancelAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,8 +337,8 @@ func (s *server) cancelAll() {
 	}
 }
 
-// begin is false for a request that is canceled already. A call can be canceled while it
-// runs too, by its context.
+// begin marks a request as running. It returns false if the request has been canceled. A call
+// that runs can still be canceled, by its context.
 func (s *server) begin(r *request) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +353,7 @@ func (s *server) begin(r *request) (context.Context, bool) {
 	return ctx, true
 }
 
-// remember enters a request that has been read; it is false where one of that number has
+// remember adds a request that has been read. It returns false if one of the same number has
 // not been answered yet.
 func (s *server) remember(r *request) bool {
 	s.mu.Lock()

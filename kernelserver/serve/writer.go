@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxUnsent is how many bytes of replies wait to be sent before the executor does. One
-	// more reply may be added, however long.
+	// maxUnsent is how many bytes of unsent replies make the executor wait. One more reply of
+	// any length may be added.
 	maxUnsent = 1 << 20
 
-	// maxCopied is the longest part of a reply that is copied behind the one before it.
+	// maxCopied is the longest reply that is copied after the previous one.
 	maxCopied = 64 << 10
 
-	// maxDirect is the longest reply that is sent without the goroutine that writes.
+	// maxDirect is the longest reply that is sent without the writing goroutine.
 	maxDirect = 16 << 10
 )
 
@@ -39,10 +39,10 @@ func (w *writer) init(to io.Writer, memory *account) {
 	w.changed.L = &w.mu
 }
 
-// add queues a reply: its beginning, which is copied, and data for which so much of the
-// account is held. It waits while the client does not read. A short reply that is the last
-// for now is sent at once, which saves the way by the goroutine that writes; what goes wrong
-// is found by that one.
+// add queues a reply: its beginning, which is copied, and its data, for which the given number
+// of bytes of the account is held. It waits while the client does not read. A short reply
+// with nothing after it is sent at once, without the writing goroutine, which finds any error
+// later.
 func (w *writer) add(start, data []byte, reserved int64, isLast bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *writer) add(start, data []byte, reserved int64, isLast bool) {
 	w.changed.Broadcast()
 }
 
-// flush waits until everything is sent, or nobody will.
+// flush waits until all replies are sent or the server has ended.
 func (w *writer) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

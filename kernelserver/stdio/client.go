@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// ErrBroken is what a Client returns after something went wrong between it and the server:
-// what comes next on the stream belongs to no request.
+// ErrBroken is returned by a Client after an error on its stream: what follows on the stream
+// belongs to no request.
 var ErrBroken = errors.New("the connection is broken")
 
-// ReplyError is an answer that is none.
+// ReplyError reports a malformed response.
 type ReplyError struct {
 	Kernel string
 	Reason string
@@ -31,8 +31,8 @@ func (e *ReplyError) Error() string {
 
 func (e *ReplyError) Unwrap() error { return e.Cause }
 
-// Client asks a server of framed requests. Its calls are safe from any goroutine; they take
-// turns. It knows no process: whoever started one closes the client when it has died.
+// Client sends framed requests to a server. Its methods are safe for concurrent use; calls
+// take turns. It knows no process: whoever started one closes the client when it has died.
 type Client struct {
 	r     io.Reader
 	w     io.Writer
@@ -42,21 +42,21 @@ type Client struct {
 	broken error         // belongs to whoever has the turn
 }
 
-// NewClient makes a client that reads answers from r and writes requests to w. Close, which
-// must end a read or a write under way, is called once: by Client.Close, or when a call is
-// given up or goes wrong.
+// NewClient returns a client that reads responses from r and writes requests to w. The function
+// close must end a read or a write in progress. It is called once: by Client.Close, or when
+// a call is canceled or fails.
 func NewClient(r io.Reader, w io.Writer, close func() error) *Client {
 	c := &Client{r: r, w: w, close: sync.OnceValue(close), turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	return c
 }
 
-// Close ends the connection, and calls under way with it.
+// Close ends the connection, and with it calls in progress.
 func (c *Client) Close() error { return c.close() }
 
-// Do sends a request and returns its answer. An *Error is what the server answered, and the
-// next call may do better; with any other error but the context's before the call had its
-// turn, and those of a request that cannot be sent, the connection is closed.
+// Do sends a request and returns its response. An *Error is the response of the server, and
+// the client can still be used. After any other error the connection is closed, unless the
+// request was not sent: its context ended before its turn, or it is invalid.
 func (c *Client) Do(ctx context.Context, q *Request) (*Response, error) {
 	if q == nil {
 		return nil, errors.New("the request is nil")

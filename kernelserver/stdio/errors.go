@@ -10,7 +10,7 @@ import (
 	"tokitai/device/cpu"
 )
 
-// Codes of errors that do not depend on the kernel. The others stand in its row.
+// Codes of errors that do not depend on the kernel. The others are in the kernel's row.
 const (
 	CodeHeader   = 2  // a header token that is missing or no number, a bad hyper-parameter
 	CodeDevice   = 10 // the device failed, or has no memory left
@@ -26,16 +26,16 @@ const (
 	codeBinaryBody  = 34
 )
 
-// Error is why a request was refused. It is what a server answers, the last words of a
-// process that was asked once, and what a Client returns for either.
+// Error reports why a request was refused. It is the response of a server, the last line on
+// standard error of a process for one request, and what a Client returns for either.
 type Error struct {
 	Code   int // also the exit code of a process that was asked once
 	Reason string
 	Cause  error // where another error led here; not on the wire
 }
 
-// Error is the line that stands on the wire, without its end. The errors that only binary
-// adamw has stand there without their code.
+// Error returns the line that is sent, without its newline. Errors of binary adamw have no
+// code there.
 func (e *Error) Error() string {
 	if _, ok := binaryReasons[e.Reason]; ok {
 		return "ERR " + e.Reason
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// binaryReasons are the errors of binary adamw, by what they say.
+// binaryReasons has the codes of the errors of binary adamw, by their texts.
 var binaryReasons = map[string]int{
 	"binary request too short": codeBinaryShort,
 	"bad binary magic":         codeBinaryMagic,
@@ -61,7 +61,7 @@ func refuse(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: oneLine(fmt.Sprintf(format, args...))}
 }
 
-// failed is an error of computing: the device's, or a kernel's that panicked on the host.
+// failed returns the error of a computation: the device's, or a kernel's panic on the host.
 func failed(err error) *Error {
 	code := CodeDevice
 	if _, ok := errors.AsType[*cpu.PanicError](err); ok {
@@ -71,10 +71,10 @@ func failed(err error) *Error {
 	return &Error{Code: code, Reason: oneLine(reason), Cause: err}
 }
 
-// isLost says whether the device will not answer again.
+// isLost reports whether the device is lost.
 func isLost(err error) bool { return errors.Is(err, device.ErrLost) }
 
-// oneLine keeps a text from ending its line.
+// oneLine returns a text on one line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -27,8 +27,8 @@ type kernel struct {
 	separator byte             // between the numbers of a response
 	form      func(integers func(name string) int, h adamw.Hyper) form
 
-	// refuse has the operation check the hyper-parameters of a header that is well otherwise;
-	// nil where there are none.
+	// refuse calls the operation to check the hyper-parameters of a header that is otherwise
+	// valid; nil if there are none.
 	refuse func(q *Request) error
 }
 
@@ -60,7 +60,7 @@ func (c *check) String() string {
 	return fmt.Sprintf("%d to %d", c.min, c.max)
 }
 
-// form is what a header says of the rest of a request, and of the response.
+// form is what a header determines about the rest of the request and the response.
 type form struct {
 	lists   []list
 	first   line   // before all others, where its key is not empty
@@ -275,7 +275,7 @@ var hyperFields = []struct {
 	{"WEIGHT_DECAY", math.Inf(1), func(h *adamw.Hyper) *float64 { return &h.WeightDecay }},
 }
 
-// Kernels are the names of the kernels.
+// Kernels returns the names of the kernels.
 func Kernels() []string {
 	names := make([]string, len(kernels))
 	for i := range kernels {

@@ -15,18 +15,18 @@ import (
 
 // Options are the limits of a Process.
 type Options struct {
-	// MemoryLimit is the most bytes that the operands of a request may take together; 0 is
+	// MemoryLimit is the maximum size of all operands of a request, in bytes; 0 is
 	// DefaultMemoryLimit of the device.
 	MemoryLimit int64
 
-	// MaxFrame is the most bytes that a frame may have; 0 is 2³²−1, the most that its length
-	// can say. The memory that a frame takes depends on what its header says alone.
+	// MaxFrame is the maximum size of a frame in bytes; 0 is 2³²−1. The memory that a request
+	// takes depends only on its header.
 	MaxFrame int64
 }
 
-// DefaultMemoryLimit is a sixth of the memory that the device may use, 1 GiB if that is
-// unknown. A request takes up to five times what its operands do: as the numbers that were
-// read, as tensors, and as text.
+// DefaultMemoryLimit returns a sixth of the device's memory limit, or 1 GiB if that is unknown.
+// A request takes up to five times the memory of its operands: as numbers, as tensors and as
+// text.
 func DefaultMemoryLimit(d device.Description) int64 {
 	if d.MemoryBytes == 0 {
 		return 1 << 30
@@ -34,7 +34,7 @@ func DefaultMemoryLimit(d device.Description) int64 {
 	return d.MemoryBytes / 6
 }
 
-// Process answers requests of one kernel. It is for one goroutine at a time.
+// Process answers requests for one kernel. It must not be used concurrently.
 type Process struct {
 	kernel      *kernel
 	queue       *engine.Queue
@@ -48,7 +48,7 @@ type Process struct {
 	reply   []byte
 }
 
-// NewProcess makes the process of a kernel on a queue.
+// NewProcess returns the process of a kernel, which computes on a queue.
 func NewProcess(kernel string, q *engine.Queue, o Options) (*Process, error) {
 	k, err := find(kernel)
 	if err != nil {
@@ -77,9 +77,9 @@ func NewProcess(kernel string, q *engine.Queue, o Options) (*Process, error) {
 	return p, nil
 }
 
-// RunOnce answers the one request that r is. The error is nil or an *Error, whose code is
-// the exit code of the process and whose text its last line on standard error. A binary
-// request has its error on w too.
+// RunOnce answers one request, which is all of r. The error is nil or an *Error: its code is
+// the exit code of the process, its text the last line on standard error. The error of a
+// binary request is also written to w.
 func (p *Process) RunOnce(r io.Reader, w io.Writer) error {
 	p.scanner.reset(r)
 	reply, isBinary, refused := p.answer(p.reply[:0])
@@ -97,9 +97,9 @@ func (p *Process) RunOnce(r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// Serve answers frames until the end of r, which it returns nil for. Errors of requests are
-// answered; the *Error it returns says why it serves no more: the device is lost, the input
-// ended within a frame, or the output is closed. Every answer is flushed.
+// Serve answers frames until the end of r, and then returns nil. An error of a request is its
+// response. Serve returns an *Error if it cannot go on: the device is lost, the input ends
+// within a frame, or the output is closed. Every response is flushed.
 func (p *Process) Serve(r io.Reader, w io.Writer) error {
 	in, out := bufio.NewReaderSize(r, scanBytes), bufio.NewWriter(w)
 	for {
@@ -128,11 +128,11 @@ func (p *Process) Serve(r io.Reader, w io.Writer) error {
 	}
 }
 
-// keptBytes is the longest answer whose memory is kept for the next.
+// keptBytes is the longest response whose memory is kept for the next.
 const keptBytes = 1 << 20
 
-// serveFrame makes p.reply the framed answer to the payload that comes next. It returns the
-// error that the answer is, if it is one, and the one that ends the process.
+// serveFrame reads a payload and stores the framed response in p.reply. It returns the error
+// of the request, and the error that ends the process.
 func (p *Process) serveFrame(in io.Reader, length uint32) (*Error, error) {
 	p.payload = io.LimitedReader{R: in, N: int64(length)}
 	reply := append(p.reply[:0], 0, 0, 0, 0)
@@ -162,7 +162,7 @@ func (p *Process) serveFrame(in io.Reader, length uint32) (*Error, error) {
 
 func appendError(b []byte, e *Error) []byte { return append(append(b, e.Error()...), '\n') }
 
-// send writes an answer and flushes it.
+// send writes a response and flushes it.
 func send(w *bufio.Writer, reply []byte) error {
 	w.Write(reply) // an error stays, and Flush returns it
 	if err := w.Flush(); err != nil {
@@ -171,8 +171,8 @@ func send(w *bufio.Writer, reply []byte) error {
 	return nil
 }
 
-// answer appends the response to the request that the scanner reads. A panic on the way is
-// an error like others.
+// answer appends the response to the request that the scanner reads. A panic becomes an error
+// of the request.
 func (p *Process) answer(b []byte) (reply []byte, isBinary bool, refused *Error) {
 	reply = b
 	defer func() {
@@ -195,7 +195,7 @@ func (p *Process) answer(b []byte) (reply []byte, isBinary bool, refused *Error)
 	return r.appendText(b, p.kernel, f), isBinary, nil
 }
 
-// compute runs the operation on the lists, of which it lets go.
+// compute runs the operation on the lists and releases them.
 func (p *Process) compute(q *Request, f *form) (*Response, error) {
 	var all []*tensor.Tensor
 	defer func() {
@@ -244,8 +244,8 @@ func (p *Process) compute(q *Request, f *form) (*Response, error) {
 	return r, nil
 }
 
-// contents are the elements of a tensor that is about to be closed, its own memory where the
-// host can address that: it stays valid.
+// contents returns the elements of a tensor that is about to be closed: its own memory, which
+// stays valid, if the host can address it.
 func contents(t *tensor.Tensor) ([]byte, error) {
 	if a, ok := t.Array(); ok {
 		return a.Data, nil
