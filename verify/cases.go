@@ -40,7 +40,7 @@ var plans = [...]plan{
 func (t *Target) cases(level Level) []*Case {
 	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
 	if level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
-		l.p.small, l.p.shapes, l.p.random, l.p.checks = 12, 1, 200, 1
+		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 160, 1
 	}
 	l.patterns()
 	l.sizes()
@@ -379,7 +379,7 @@ func (l *lister) formats() {
 					continue
 				}
 				l.add(&Case{Pattern: p.name, Sizes: l.shape(l.usualShapes()[0]...), Formats: f})
-				if l.p.pairs {
+				if l.p.pairs && !l.t.Definition.HasAxes() {
 					l.add(&Case{Pattern: p.name, Sizes: l.shape(3, 300, 5), Formats: f})
 				}
 			}
