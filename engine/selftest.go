@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -196,6 +197,9 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 		if err := tester.runSelfTest(p, d, test, c); err != nil {
 			return err
 		}
+		if err := tester.testRejection(p, d, test, c); err != nil {
+			return err
+		}
 	}
 	if ran == 0 {
 		return &InadmissibleError{Lowering: p.lowering.ID(d), Device: q.device.Name(), Reason: fmt.Sprintf("no self-test reaches its class %d", class)}
@@ -375,7 +379,8 @@ func (c *selfTestCase) answer(m def.Model) ([]num.Array, error) {
 	return operands, runReference(c.operands.Definition, operands, reference.Options{Params: c.params, Model: m})
 }
 
-// launchCase runs the kernel to its end, in the device's memory, and returns what it left.
+// launchCase runs the kernel to its end, in the device's memory, and returns what it left,
+// also with an IndexError.
 func (q *Queue) launchCase(k Kernel, c *selfTestCase) (*trial.Operands, error) {
 	placed, err := c.operands.Place(q.device)
 	if err != nil {
@@ -392,22 +397,35 @@ func (q *Queue) launchCase(k Kernel, c *selfTestCase) (*trial.Operands, error) {
 		l.Buffers = append(l.Buffers, buffer)
 		l.Operands[i] = lower.Operand{Array: array, Pointer: t.Pointer()}
 	}
-	if err := launchRecovering(k, l); err != nil {
+	launched := launchRecovering(k, l)
+	if launched == nil {
+		launched = q.queue.Wait(context.Background())
+	}
+	if _, isRejected := errors.AsType[*IndexError](launched); launched != nil && !isRejected {
+		return nil, launched
+	}
+	after, err := placed.Read()
+	if err != nil {
 		return nil, err
 	}
-	if err := q.queue.Wait(context.Background()); err != nil {
-		return nil, err
-	}
-	return placed.Read()
+	return after, launched
 }
 
-// launchRecovering turns a kernel's panic into an error: an untested kernel may
-// do anything.
+// launchRecovering turns a kernel's panic into an error: an untested kernel may do
+// anything. The kernel gets a copy of l that is cleared when it returns, as that of a call
+// is: one that retains it fails here.
 func launchRecovering(k Kernel, l *Launch) (err error) {
+	lent := *l
+	lent.Operands, lent.Params, lent.Buffers = slices.Clone(l.Operands), slices.Clone(l.Params), slices.Clone(l.Buffers)
+	operands, params, buffers := lent.Operands, lent.Params, lent.Buffers
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the kernel panicked: %v", r)
 		}
+		clear(operands)
+		clear(params)
+		clear(buffers)
+		lent = Launch{}
 	}()
-	return k.Launch(l)
+	return k.Launch(&lent)
 }
