@@ -50,3 +50,19 @@ func ExampleGradA() {
 	fmt.Println(da.Float32s())
 	// Output: [-1 -2 -1] <nil>
 }
+
+// The heads of [position, head, width] are multiplied where they are, without a copy, and
+// two heads share one matrix of keys.
+func ExampleBatchedGradA() {
+	q := cpu.Queue()
+	queries, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 2, 3, 4, 5, 6, 7, 8}, 2, 2, 2)
+	heads, _ := queries.Permute(1, 0, 2) // head, position, width
+	keys, _ := tensor.FromFloat32(q.Device(), num.F16, []float32{1, 0, 1, 1, 0, 1}, 3, 2)
+	shared, _ := keys.Expand(2, 3, 2)
+	scores, _ := tensor.New(q.Device(), num.F32, 2, 2, 3)               // head, query, key
+	if err := gemm.BatchedGradA(q, scores, heads, shared); err != nil { // queries·keysᵀ
+		panic(err)
+	}
+	fmt.Println(scores.Float32s())
+	// Output: [1 3 2 5 11 6 3 7 4 7 15 8] <nil>
+}
