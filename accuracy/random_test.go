@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 	"tokitai/truth"
 )
 

@@ -8,9 +8,9 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/op/all"
+	"tokitai/trial/randdef"
 )
 
 // TestParseInvertsText reads back every definition at hand: the shipped ones, those of

@@ -12,8 +12,8 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 var update = flag.Bool("update", false, "write the golden texts")

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/internal/mutants"
 	"tokitai/op/all"
+	"tokitai/verify/mutants"
 )
 
 // TestMutants compares mutants.md, and the README's table of checks, with what the tests of

@@ -12,11 +12,11 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/reference"
 	"tokitai/tensor"
+	"tokitai/trial/randdef"
 )
 
 // Random products with batch axes and groups, called on tensors, have the reference's bits.

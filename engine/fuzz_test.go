@@ -10,10 +10,10 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/tensor"
+	"tokitai/trial/randdef"
 )
 
 // shapesCall makes a definition and tensors for it, most of which fit.

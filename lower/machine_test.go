@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"tokitai/def"
-	"tokitai/internal/randdef"
 	"tokitai/lower"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // machine executes programs one value at a time, and trusts nothing: a block sees the

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/lower"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // Every product finds the matrices that belong to the indices of its letters.

@@ -12,11 +12,11 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 )
 
 // fixed are costs that make every program decide the same way.

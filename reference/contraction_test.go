@@ -9,9 +9,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 )
 
 // element computes one element of a contraction with axes from its letters alone: the

@@ -6,9 +6,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 	"tokitai/truth"
 )
 

@@ -12,11 +12,11 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 	"tokitai/truth"
 )
 

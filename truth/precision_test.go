@@ -10,9 +10,9 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/trial/randdef"
 )
 
 // everything uses each node that has mathematics.

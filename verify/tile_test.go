@@ -9,7 +9,6 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/all"
@@ -20,6 +19,7 @@ import (
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 	"tokitai/verify"
 )
 

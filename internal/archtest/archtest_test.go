@@ -79,6 +79,7 @@ var rooms = []room{
 		{"device/cpu", "operands go to any device by the interface alone"},
 		{"device/gpu", "operands go to any device by the interface alone"},
 	}},
+	{path: "trial/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
 	{path: "engine", mustNot: []ban{
 		{"fn", "the engine knows no operation's mathematics"}, {"op", "the engine knows no operation"},
 		{"device/cpu", "a backend brings the device"}, {"device/gpu", "a backend brings the device"},
@@ -96,6 +97,7 @@ var rooms = []room{
 	{path: "backend/all"},
 	{path: "op"},
 	{path: "op/*"},
+	{path: "op/optest"},
 	{path: "op/all"},
 	{path: "evidence", mustNot: []ban{
 		{"def", "a report does not know how its verdict was reached"},
@@ -104,6 +106,7 @@ var rooms = []room{
 	}},
 	{path: "accuracy", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "verify", mustNot: []ban{{"op/all", "it verifies the operations that it is given"}, {"accuracy", "what is measured there is a document, not a verdict"}}},
+	{path: "verify/mutants"},
 	{path: "bench", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
 	{path: "kernelserver/stdio"},
 	{path: "kernelserver/protocol", only: &claim{[]string{"num"}, "messages are bytes: whoever sends them knows what they mean"}},
@@ -113,9 +116,6 @@ var rooms = []room{
 	{path: "kernelserver/serve"},
 	{path: "kernelserver"},
 	{path: "kernelserver/benchmark"},
-	{path: "internal/randdef", mustNot: []ban{{"lower", "what makes test cases knows nothing of what is tested"}, {"reference", "what makes test cases knows nothing of what is tested"}}},
-	{path: "internal/optest"},
-	{path: "internal/mutants"},
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},

@@ -17,10 +17,10 @@ import (
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/reference"
 	"tokitai/trial"
+	"tokitai/trial/randdef"
 )
 
 var (

@@ -7,10 +7,10 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // products are all forms of a contraction: each operand as it is or transposed,

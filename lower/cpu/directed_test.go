@@ -7,9 +7,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // same is a function that is its argument, read as an integer and back.

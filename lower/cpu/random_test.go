@@ -7,12 +7,12 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial/randdef"
 )
 
 // answer returns the case with the reference's outputs.

@@ -7,10 +7,10 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 var gather = def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"}))

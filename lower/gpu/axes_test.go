@@ -9,12 +9,12 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/trial/randdef"
 )
 
 // stacks are products with batch axes and groups, one of each kind that the kernel tells

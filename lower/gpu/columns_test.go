@@ -7,9 +7,9 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // Definitions with columns of extremes and int32 outputs: of an input alone, of what is

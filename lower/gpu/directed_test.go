@@ -7,11 +7,11 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 // edges are binary32 values at which an operation behaves differently.

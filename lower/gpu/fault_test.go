@@ -9,12 +9,12 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
+	"tokitai/trial/randdef"
 )
 
 // firstReplaced has the row's first element, which an output replaces, in every row.

@@ -7,7 +7,6 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
@@ -18,6 +17,7 @@ import (
 	"tokitai/op/layernorm"
 	"tokitai/op/norm"
 	"tokitai/op/softmax"
+	"tokitai/trial/randdef"
 )
 
 // shipped are the rowwise definitions of the project.

@@ -10,12 +10,12 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/trial/randdef"
 )
 
 // batch is a program of many kernels, and the calls that are made of it.

@@ -10,9 +10,9 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 

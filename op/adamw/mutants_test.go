@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"tokitai/def"
-	"tokitai/internal/mutants"
 	"tokitai/num"
 	"tokitai/op/adamw"
+	"tokitai/verify/mutants"
 )
 
 func TestMutants(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"tokitai/internal/mutants"
 	"tokitai/num"
 	"tokitai/op/embedding"
+	"tokitai/verify/mutants"
 )
 
 func TestMutants(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 

@@ -11,9 +11,9 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 

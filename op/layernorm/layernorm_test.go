@@ -10,8 +10,8 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
+	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"tokitai/def"
-	"tokitai/internal/mutants"
 	"tokitai/num"
 	"tokitai/op/layernorm"
+	"tokitai/verify/mutants"
 )
 
 func TestMutants(t *testing.T) {

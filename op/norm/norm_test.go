@@ -9,8 +9,8 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/engine"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
+	"tokitai/op/optest"
 	"tokitai/tensor"
 )
 

@@ -10,8 +10,8 @@ import (
 	"tokitai/engine"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/optest"
 	"tokitai/num"
+	"tokitai/op/optest"
 	"tokitai/reference"
 	"tokitai/tensor"
 )

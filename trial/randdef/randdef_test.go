@@ -8,8 +8,8 @@ import (
 	"tokitai/def"
 	"tokitai/fn"
 	"tokitai/internal/gen"
-	"tokitai/internal/randdef"
 	"tokitai/num"
+	"tokitai/trial/randdef"
 )
 
 const seeds = 1500
