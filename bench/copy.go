@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"tokitai/backend/cpu"
@@ -37,7 +38,7 @@ func newTrack(q *engine.Queue, copyBytes int) (track, error) {
 	case *backendgpu.Device:
 		return newGPUTrack(q, dev.Device)
 	default:
-		return nil, &device.NoDeviceError{Name: dev.Name(), Known: []string{"cpu", "cuda:0", "sim"}, Reason: "there is no copy to compare with"}
+		return nil, fmt.Errorf("bench cannot measure %s: it has no copy of memory to compare with on devices of kind %s", dev.Name(), dev.Kind())
 	}
 }
 

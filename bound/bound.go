@@ -84,10 +84,10 @@ func (c *Call) Param(name string) float64 {
 // U is the relative error of one rounding to binary32.
 const U = 0x1p-24
 
-// Tiny is what a product, a quotient or an FMA may lose among the subnormals.
+// Tiny is the largest absolute error of a product, quotient or FMA with a subnormal result.
 const Tiny = 0x1p-150
 
-// More stands above terms of second order where a form leaves them out: errors that
+// More is a factor that covers terms of second order where a form leaves them out: errors that
 // add up to less than 2^10 U, times one another.
 const More = 1.001
 

@@ -7,8 +7,8 @@ import (
 	"tokitai/device"
 )
 
-// Backend is the ways to compute on a kind of device. It is all that this package knows
-// of processors and GPUs. Each folder below backend makes one; backend/all lists them.
+// Backend lists the ways to compute on one kind of device. It is all that this package
+// knows of processors and GPUs. Each folder below backend makes one; backend/all lists them.
 type Backend interface {
 	// Kind returns the kind of the devices, with which their names begin: cpu, cuda.
 	Kind() string
@@ -44,8 +44,8 @@ type Compiler interface {
 	// Options returns all options that kernels are compiled with.
 	Options() []string
 
-	// Hash returns the hash of its files: the same compiler makes the same program of a
-	// source, bit for bit.
+	// Hash returns the hash of the compiler's files. With the same hash, a source compiles
+	// to the same program, bit for bit.
 	Hash() ([sha256.Size]byte, error)
 }
 

@@ -110,7 +110,8 @@ type Launch struct {
 	arrays  []num.Array
 }
 
-// Arrays returns the operands in host memory.
+// Arrays returns the operands in memory that the host can address. Other devices' operands
+// have no Data; see [lower.Operand].
 func (l *Launch) Arrays() []num.Array {
 	l.arrays = l.arrays[:0]
 	for i := range l.Operands {

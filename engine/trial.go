@@ -8,9 +8,9 @@ import (
 	"tokitai/tensor"
 )
 
-// Trial runs one lowering of one definition for those who judge it. It stands outside
-// the plans: every Trial compiles afresh, admits nothing, and a panic is an error. It
-// is not safe for concurrent use, except for Launch of what Prepare returned.
+// Trial runs one lowering of one definition, for tests and verification. It does not use
+// the engine's plans: every Trial compiles its own kernels, admits nothing, and a panic is
+// an error. It is not safe for concurrent use, except for Launch of what Prepare returned.
 type Trial struct {
 	queue    *Queue
 	d        *def.Definition

@@ -290,7 +290,7 @@ const (
 	wantInt   valueKind = false
 )
 
-// checkValues returns an error if t does not hold n values of that kind.
+// checkValues returns an error unless t holds n values of the wanted kind.
 func (t *Tensor) checkValues(op string, want valueKind, n int) error {
 	if err := Check(op, "tensor", t); err != nil {
 		return err

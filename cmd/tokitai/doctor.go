@@ -179,9 +179,8 @@ func (f *foundDevice) examine() error {
 	if err != nil {
 		return fmt.Errorf("no compiler: %w", err)
 	}
-	f.Compiler = fmt.Sprint(compiler)
-	if file, ok := compiler.(interface{ Path() string }); ok {
-		f.CompilerPath = file.Path()
+	if compiler != nil {
+		f.Compiler, f.CompilerPath = compiler.String(), compiler.Path()
 	}
 	return nil
 }
@@ -293,6 +292,24 @@ func (d *diagnosis) printHost(w io.Writer) {
 	table.Flush()
 }
 
+// facts returns what is known of a device.
+func (f *foundDevice) facts() []string {
+	facts := []string{f.Description}
+	if f.Architecture != "" {
+		facts = append(facts, f.Architecture)
+	}
+	if f.Units != 0 {
+		facts = append(facts, fmt.Sprintf("%d multiprocessors", f.Units))
+	}
+	if f.MemoryBytes != 0 {
+		facts = append(facts, fmt.Sprintf("%.1f GiB", float64(f.MemoryBytes)/(1<<30)))
+	}
+	if f.Driver != "" {
+		facts = append(facts, f.Driver)
+	}
+	return facts
+}
+
 func (d *diagnosis) printDevices(w io.Writer) {
 	fmt.Fprint(w, "\ndevices\n")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -303,7 +320,7 @@ func (d *diagnosis) printDevices(w io.Writer) {
 		}
 		fmt.Fprintf(table, "  %s\t%s\n", dev.Name, state)
 		if dev.Description != "" {
-			fmt.Fprintf(table, "  \t%s, %s, %d multiprocessors, %.1f GiB, %s\n", dev.Description, dev.Architecture, dev.Units, float64(dev.MemoryBytes)/(1<<30), dev.Driver)
+			fmt.Fprintf(table, "  \t%s\n", strings.Join(dev.facts(), ", "))
 		}
 		if dev.Compiler != "" {
 			fmt.Fprintf(table, "  \t%s, %s\n", dev.Compiler, dev.CompilerPath)

@@ -126,7 +126,7 @@ func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report
 		}
 	}
 	if len(list) == 0 {
-		return &verdictError{exitUndecided, fmt.Errorf("none of %s can be replayed: their definitions have changed, or they promise no bits", counted(len(reports), "report"))}
+		return &verdictError{exitUndecided, fmt.Errorf("none of %s can be replayed: their data are the caller's own, their definitions have changed, or they promise no bits", counted(len(reports), "report"))}
 	}
 	progress := startProgress(c)
 	defer progress.end()

@@ -119,7 +119,7 @@ var rooms = []room{
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},
-	{path: ".", mustNot: []ban{{"op", "the front door has no operation behind it: programs import those that they use"}}},
+	{path: ".", mustNot: []ban{{"op", "the root package imports no operation: programs import those that they use"}}},
 	{path: "cmd/tokitai"},
 	{path: "clients/python"},
 	{path: "example/greedy"},

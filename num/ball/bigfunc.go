@@ -265,6 +265,7 @@ func bigSigmoidAt(x *big.Float, p uint) Big {
 	return Big{mid: newMid(p).SetInt64(1), rad: up().SetMantExp(one, -1<<bigLimit), prec: p}
 }
 
+// Sigmoid encloses 1/(1+exp(-x)).
 func (a Big) Sigmoid() Big {
 	switch {
 	case !a.Known():

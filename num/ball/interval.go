@@ -171,7 +171,8 @@ func (a Interval) Scale2(n int) Interval {
 	return interval(lo, hi)
 }
 
-// Sum adds up each of the ends, as Ball does the midpoints.
+// Sum returns a plus the terms. It sums the lower ends and the upper ends separately, with
+// the method that Ball.Sum uses for midpoints.
 func (a Interval) Sum(terms []Interval) Interval {
 	lo, hi := sumOfEnds{s: a.Lo, abs: math.Abs(a.Lo)}, sumOfEnds{s: a.Hi, abs: math.Abs(a.Hi)}
 	for _, x := range terms {

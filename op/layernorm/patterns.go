@@ -109,10 +109,12 @@ func grid(p op.Pattern) op.Pattern {
 	return p
 }
 
+// sign returns 1 for even n and -1 for odd.
 func sign(n int) float32 { return float32(1 - 2*(n&1)) }
 
 func constant(x float32) op.Element { return func(*gen.Generator, int, int) float32 { return x } }
 
+// outlier returns normal values, with x added in one column of each row.
 func outlier(x float32, column func(r int) int) op.Element {
 	return func(g *gen.Generator, r, c int) float32 {
 		if c == column(r) {
