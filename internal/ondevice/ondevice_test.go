@@ -203,21 +203,20 @@ func (s shipped) newCall(sizes map[string]int) (*call, error) {
 	c := &call{d: s.d, params: data.Params}
 	for i := range s.d.Operands {
 		o := &s.d.Operands[i]
-		rows, cols := o.Matrix(sizes)
-		a := num.NewArray(s.formats[i], rows, cols)
+		a := o.NewArray(s.formats[i], sizes)
 		g := gen.New(s.d.Name + "/" + o.Name)
 		element := data.Values[o.Name]
 		if element == nil {
 			element = op.Normal
 		}
-		for r := range rows {
-			for k := range cols {
+		for r := range a.Rows {
+			for k := range a.Cols {
 				switch {
 				case !o.IsIn:
 				case o.IsIndex:
 					a.SetBits(r, k, uint32(g.Below(sizes[o.Bound])))
 				default:
-					a.Set(r, k, element(g, r, k))
+					a.Set(r, k, element(g, a.RowIn(r), k))
 				}
 			}
 		}

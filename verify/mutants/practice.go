@@ -245,6 +245,9 @@ func (m *Mutant) usualData() op.Data {
 		for _, letter := range d.Sizes() {
 			data.Sizes[letter] = 64
 		}
+		for _, letter := range d.Operands[2].BatchDims() {
+			data.Sizes[letter] = 3
+		}
 		data.Sizes[d.SummedOver()] = 256
 	}
 	for n := len(data.Params); n < len(d.Params); n++ {
