@@ -59,7 +59,7 @@ func TestSpeeds(t *testing.T) {
 	}
 	hold(t, "../README.md", "speed", fmt.Sprintf("Fixed bits cost little where memory is the limit. On an %s, softmax of 1,024 columns in f16 runs at %s of the speed of copying the same bytes, "+
 		"and AdamW at %s.\nMatrix products in f16 reach %s on CUDA cores; there are no kernels for tensor cores yet. [docs/gpu.md](docs/gpu.md#speed) has the tables.\n",
-		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), figure("gemm.forward", "M=4096,N=4096,K=4096")))
+		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), figure("gemm.forward", "M=4096,K=4096,N=4096")))
 }
 
 // measurementsIn reads a record: an array of reports.

@@ -43,17 +43,10 @@ func TestKernelProcess(t *testing.T) {
 		run := func(q *engine.Queue) (results [][]byte) {
 			var tensors []*tensor.Tensor
 			for i, a := range c.Operands {
-				shape := []int{a.Rows, a.Cols}
-				switch len(d.Operands[i].Dims) {
-				case 0:
-					shape = nil
-				case 1:
-					shape = []int{a.Rows * a.Cols}
-				}
-				x, err := tensor.New(here.Device(), a.DType, shape...)
+				x, err := tensor.New(here.Device(), a.DType, d.Operands[i].Shape(&a)...)
 				must(t, err)
 				for r := range a.Rows {
-					row := a.Data[r*a.Stride*a.DType.Size():][:a.Cols*a.DType.Size()]
+					row := a.Row(r)
 					must(t, x.Buffer().CopyIn(int64(r*len(row)), row))
 				}
 				tensors = append(tensors, x)
