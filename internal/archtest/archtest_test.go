@@ -50,6 +50,7 @@ var rooms = []room{
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
 	}},
+	{path: "lower/cpu/asm", only: &claim{nil, "an assembler knows encodings, not what is computed"}},
 	{path: "lower/cpu", mustNot: []ban{
 		{"num/exact", "the exact sums are the judges'"},
 		{"reference", "a judge that shares code with the judged shares its mistakes"},

@@ -1,0 +1,293 @@
+// Package amd64 assembles machine code for amd64 at run time: the vector
+// instructions of AVX2, FMA and F16C in VEX encoding, those of AVX-512 (F, BW, DQ, VL)
+// in EVEX encoding, and the general instructions that loops need.
+//
+// It encodes what it is given and decides nothing: which instructions a processor
+// has, which registers are free and how code is called is for others to know. The
+// vector instructions are a table, one row per opcode (vector.go); the general ones
+// are a smaller one (general.go).
+//
+//	a := amd64.New()
+//	loop := a.Label()
+//	a.Bind(loop)
+//	a.V(amd64.VADDPS, amd64.Z, amd64.Vec(0), amd64.Vec(0), amd64.At(amd64.RSI, 0))
+//	a.G(amd64.ADD, 64, amd64.RSI, amd64.Imm(64))
+//	a.G(amd64.DEC, 64, amd64.RCX)
+//	a.J(amd64.NotEqual, loop)
+//	a.Ret()
+//	code, err := a.Finish()
+//
+// Errors are collected: the first one is what Finish returns.
+package amd64
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Assembler collects the instructions of one piece of code.
+type Assembler struct {
+	// VEXOnly makes an instruction that needs EVEX an error.
+	VEXOnly bool
+
+	code      []byte
+	err       error
+	labels    []int32 // offset of each label, or unbound
+	fixups    []fixup
+	constants []constantData
+	shared    map[string]int32 // number of the constant with this alignment and data
+	records   []record
+	args      []arg // of all records
+	comments  []comment
+	codeSize  int // once the constants are placed
+	finished  bool
+}
+
+const unbound = -1
+
+// Label is a place in the code.
+type Label int32
+
+// fixup is a displacement of 32 bits that is not known yet: from end, which the
+// processor counts from, to a label or a constant.
+type fixup struct {
+	at, end int32
+	target  Mem
+}
+
+type constantData struct {
+	data   []byte
+	align  int
+	offset int32
+}
+
+// record is what Listing needs of an instruction.
+type record struct {
+	offset   int32
+	firstArg int32
+	args     uint8
+	width    uint8 // Width, or the operand size in bits
+	op       Op
+	form     *encoding // of a vector instruction
+	mods     modifiers
+	evex     bool
+}
+
+type comment struct {
+	offset int32
+	format string
+	args   []any
+}
+
+// New returns an empty Assembler.
+func New() *Assembler { return &Assembler{} }
+
+// Len returns the number of bytes assembled so far.
+func (a *Assembler) Len() int { return len(a.code) }
+
+// Err returns the first error so far.
+func (a *Assembler) Err() error { return a.err }
+
+func (a *Assembler) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// Label returns a new label. Bind places it.
+func (a *Assembler) Label() Label {
+	a.labels = append(a.labels, unbound)
+	return Label(len(a.labels) - 1)
+}
+
+// Bind places l here.
+func (a *Assembler) Bind(l Label) {
+	switch {
+	case !a.known(l):
+	case a.labels[l] != unbound:
+		a.fail(fmt.Errorf("label L%d is bound twice", l))
+	default:
+		a.labels[l] = int32(len(a.code))
+	}
+}
+
+// Offset returns the offset of l in the code, and whether l is bound.
+func (a *Assembler) Offset(l Label) (int, bool) {
+	if int(l) < 0 || int(l) >= len(a.labels) || a.labels[l] == unbound {
+		return 0, false
+	}
+	return int(a.labels[l]), true
+}
+
+func (a *Assembler) known(l Label) bool {
+	if int(l) < 0 || int(l) >= len(a.labels) {
+		a.fail(fmt.Errorf("unknown label L%d", l))
+		return false
+	}
+	return true
+}
+
+// Address returns l as a memory operand.
+func (a *Assembler) Address(l Label) Mem {
+	a.known(l)
+	return Mem{kind: labelled, number: int32(l)}
+}
+
+// Constant returns data as a memory operand. It is placed after the code at a
+// multiple of align, a power of two up to 64; equal constants share their place.
+func (a *Assembler) Constant(data []byte, align int) Mem {
+	if align < 1 || align > 64 || align&(align-1) != 0 {
+		a.fail(fmt.Errorf("constant: alignment %d, want a power of two up to 64", align))
+		return Mem{kind: constant, number: -1}
+	}
+	key := string(append([]byte{byte(align)}, data...))
+	n, ok := a.shared[key]
+	if !ok {
+		if a.shared == nil {
+			a.shared = make(map[string]int32)
+		}
+		n = int32(len(a.constants))
+		a.constants = append(a.constants, constantData{data: []byte(key[1:]), align: align})
+		a.shared[key] = n
+	}
+	return Mem{kind: constant, number: n}
+}
+
+// Float32 returns the constant x, four bytes.
+func (a *Assembler) Float32(x float32) Mem { return a.Uint32(math.Float32bits(x)) }
+
+// Uint32 returns the constant x, four bytes.
+func (a *Assembler) Uint32(x uint32) Mem {
+	return a.Constant(binary.LittleEndian.AppendUint32(nil, x), 4)
+}
+
+// Uint64 returns the constant x, eight bytes.
+func (a *Assembler) Uint64(x uint64) Mem {
+	return a.Constant(binary.LittleEndian.AppendUint64(nil, x), 8)
+}
+
+// Comment records a remark about the instructions that follow, for Listing.
+// The arguments are formatted when Listing is called.
+func (a *Assembler) Comment(format string, args ...any) {
+	a.comments = append(a.comments, comment{int32(len(a.code)), format, args})
+}
+
+// Finish resolves labels, appends the constants and returns the code, or the first
+// error of all. The code must be loaded at an address that is a multiple of 64.
+func (a *Assembler) Finish() ([]byte, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	if a.finished {
+		return a.code, nil
+	}
+	a.codeSize = len(a.code)
+	for i := range a.constants {
+		c := &a.constants[i]
+		for len(a.code)%c.align != 0 {
+			a.code = append(a.code, 0xCC) // int3
+		}
+		c.offset = int32(len(a.code))
+		a.code = append(a.code, c.data...)
+	}
+	if len(a.code) > math.MaxInt32 {
+		a.fail(fmt.Errorf("code of %d bytes, want at most %d", len(a.code), math.MaxInt32))
+		return nil, a.err
+	}
+	for _, f := range a.fixups {
+		var to int32
+		switch {
+		case f.target.kind == constant && f.target.number >= 0:
+			to = a.constants[f.target.number].offset
+		case f.target.kind == labelled && a.labels[f.target.number] != unbound:
+			to = a.labels[f.target.number]
+		default:
+			a.fail(fmt.Errorf("label L%d is not bound", f.target.number))
+			return nil, a.err
+		}
+		binary.LittleEndian.PutUint32(a.code[f.at:], uint32(to+f.target.Disp-f.end))
+	}
+	a.finished = true
+	return a.code, nil
+}
+
+// V assembles a vector instruction, operands in Intel's order: the destination first.
+// VEX is used where it can encode the instruction, EVEX otherwise.
+func (a *Assembler) V(op Op, w Width, operands ...Operand) {
+	a.begin()
+	mods, args, err := a.decode(operands)
+	if err == nil {
+		err = a.vector(op, w, args, mods)
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("%s, width %v: %w", op, w, err))
+	}
+}
+
+// K assembles an instruction on mask registers.
+func (a *Assembler) K(op Op, operands ...Operand) { a.V(op, X, operands...) }
+
+// begin starts an instruction.
+func (a *Assembler) begin() {
+	if a.finished {
+		a.fail(fmt.Errorf("code is finished"))
+	}
+	if a.records == nil {
+		a.code = make([]byte, 0, 1<<12)
+		a.records = make([]record, 0, 1<<9)
+		a.args = make([]arg, 0, 1<<11)
+	}
+}
+
+// decode appends the operands to a.args and returns them and the modifiers.
+func (a *Assembler) decode(operands []Operand) (modifiers, []arg, error) {
+	var mods modifiers
+	first := len(a.args)
+	for _, o := range operands {
+		switch o := o.(type) {
+		case Vec:
+			if o > 31 {
+				return mods, nil, fmt.Errorf("vector register %d, want at most 31", o)
+			}
+			a.args = append(a.args, arg{kind: vecArg, reg: uint8(o)})
+		case Reg:
+			if o > R15 {
+				return mods, nil, fmt.Errorf("general register %d, want at most %d", o, R15)
+			}
+			a.args = append(a.args, arg{kind: regArg, reg: uint8(o)})
+		case Mask:
+			if o > K7 {
+				return mods, nil, fmt.Errorf("mask register %d, want at most %d", o, K7)
+			}
+			a.args = append(a.args, arg{kind: maskArg, reg: uint8(o)})
+		case Imm:
+			a.args = append(a.args, arg{kind: immArg, imm: int64(o)})
+		case Mem:
+			if err := o.check(); err != nil {
+				return mods, nil, err
+			}
+			a.args = append(a.args, arg{kind: memArg, mem: o})
+		case Masking:
+			if o.mask > K7 {
+				return mods, nil, fmt.Errorf("mask register %d, want at most %d", o.mask, K7)
+			}
+			mods.mask, mods.zero = o.mask, o.zero
+		case Rounding:
+			if o > SAE {
+				return mods, nil, fmt.Errorf("rounding %d, want at most %d", o, SAE)
+			}
+			mods.rounding = uint8(o) + 1
+		default:
+			return mods, nil, fmt.Errorf("operand of type %T is unknown", o)
+		}
+	}
+	return mods, a.args[first:], nil
+}
+
+// record keeps what Listing needs of an instruction that began at start and has
+// the operands last decoded.
+func (a *Assembler) record(r record, start, args int) {
+	r.offset, r.firstArg, r.args = int32(start), int32(len(a.args)-args), uint8(args)
+	a.records = append(a.records, r)
+}
