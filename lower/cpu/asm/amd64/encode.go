@@ -208,8 +208,17 @@ func (r *arg) extensions() (x, b, v uint8) {
 
 func (a *Assembler) emitVEX(e *encoding, w Width, args []arg) {
 	f := e.place(args)
+	opcode := e.opcode
+	if e.flags&reversible != 0 && f.reg < 8 && f.rm.kind == vecArg && f.rm.reg > 7 { // saves a byte of prefix
+		if opcode == 0x6F {
+			opcode = 0x7F
+		} else {
+			opcode |= 1
+		}
+		f.reg, f.rm = f.rm.reg, &arg{kind: vecArg, reg: f.reg}
+	}
 	a.vexPrefix(e.flags, e.flags&vexW1 != 0, w == Y || e.flags&vexL1 != 0, f)
-	a.code = append(a.code, e.opcode)
+	a.code = append(a.code, opcode)
 	a.modRM(f, 0)
 }
 

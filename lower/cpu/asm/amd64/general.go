@@ -200,8 +200,9 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 		return false
 	}
 	wide := uint8(1) // the opcode's bit for sizes above 8
+	var low []arg    // operands of 8 bits
 	if size == 8 {
-		wide = 0
+		wide, low = 0, args
 	}
 	for i := range args {
 		if args[i].kind == immArg && (op != MOV || sh != "ri") {
@@ -211,24 +212,26 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 		}
 	}
 	switch {
+	case op < ADD:
+		return size, fmt.Errorf("not a general instruction")
 	case op <= CMP:
 		group := uint8(op - ADD)
 		switch {
 		case ok("rr", "mr"):
-			a.legacy(size, 0, 0, group<<3|wide, args[1].reg, &args[0], size == 8)
+			a.legacy(size, 0, 0, group<<3|wide, args[1].reg, &args[0], low)
 		case ok("rm"):
-			a.legacy(size, 0, 0, group<<3|2|wide, args[0].reg, &args[1], size == 8)
+			a.legacy(size, 0, 0, group<<3|2|wide, args[0].reg, &args[1], low)
 		case ok("ri", "mi"):
 			imm := args[1].imm
 			switch {
 			case size != 8 && fitsInt8(imm):
-				a.legacy(size, 0, 0, 0x83, group, &args[0], false)
+				a.legacy(size, 0, 0, 0x83, group, &args[0], nil)
 				a.immediate(imm, 8)
 			case sh == "ri" && args[0].reg == 0:
 				a.accumulator(size, group<<3|4|wide)
 				a.immediate(imm, size)
 			default:
-				a.legacy(size, 0, 0, 0x80|wide, group, &args[0], size == 8)
+				a.legacy(size, 0, 0, 0x80|wide, group, &args[0], low)
 				a.immediate(imm, size)
 			}
 		default:
@@ -237,23 +240,23 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 	case op == TEST:
 		switch {
 		case ok("rr", "mr"):
-			a.legacy(size, 0, 0, 0x84|wide, args[1].reg, &args[0], size == 8)
+			a.legacy(size, 0, 0, 0x84|wide, args[1].reg, &args[0], low)
 		case ok("ri") && args[0].reg == 0:
 			a.accumulator(size, 0xA8|wide)
 			a.immediate(args[1].imm, size)
 		case ok("ri", "mi"):
-			a.legacy(size, 0, 0, 0xF6|wide, 0, &args[0], size == 8)
+			a.legacy(size, 0, 0, 0xF6|wide, 0, &args[0], low)
 			a.immediate(args[1].imm, size)
 		default:
 			return size, wrongOperands(sh)
 		}
 	case op == MOV:
-		return a.mov(size, wide, args, sh)
+		return a.mov(size, wide, args, low, sh)
 	case op == LEA:
 		if !ok("rm") || size < 32 {
 			return size, wrongOperands(sh)
 		}
-		a.legacy(size, 0, 0, 0x8D, args[0].reg, &args[1], false)
+		a.legacy(size, 0, 0, 0x8D, args[0].reg, &args[1], nil)
 	case op >= MOVZX8 && op <= MOVSX32:
 		return size, a.extend(op, size, args, sh)
 	case op == IMUL:
@@ -261,12 +264,12 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 		case size == 8:
 			return size, fmt.Errorf("it has no such size")
 		case ok("rr", "rm"):
-			a.legacy(size, 0, 0x0F, 0xAF, args[0].reg, &args[1], false)
+			a.legacy(size, 0, 0x0F, 0xAF, args[0].reg, &args[1], nil)
 		case ok("rri", "rmi") && fitsInt8(args[2].imm):
-			a.legacy(size, 0, 0, 0x6B, args[0].reg, &args[1], false)
+			a.legacy(size, 0, 0, 0x6B, args[0].reg, &args[1], nil)
 			a.immediate(args[2].imm, 8)
 		case ok("rri", "rmi"):
-			a.legacy(size, 0, 0, 0x69, args[0].reg, &args[1], false)
+			a.legacy(size, 0, 0, 0x69, args[0].reg, &args[1], nil)
 			a.immediate(args[2].imm, size)
 		default:
 			return size, wrongOperands(sh)
@@ -276,17 +279,17 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 			return size, wrongOperands(sh)
 		}
 		row := [...]struct{ opcode, digit uint8 }{{0xF6, 2}, {0xF6, 3}, {0xF6, 4}, {0xF6, 6}, {0xFE, 0}, {0xFE, 1}}[op-NOT]
-		a.legacy(size, 0, 0, row.opcode|wide, row.digit, &args[0], size == 8)
+		a.legacy(size, 0, 0, row.opcode|wide, row.digit, &args[0], low)
 	case op >= ROL && op <= SAR:
 		digit := [...]uint8{0, 1, 4, 5, 7}[op-ROL]
 		switch {
 		case ok("rr", "mr") && Reg(args[1].reg) == RCX:
-			a.legacy(size, 0, 0, 0xD2|wide, digit, &args[0], size == 8)
+			a.legacy(size, 0, 0, 0xD2|wide, digit, &args[0], low)
 		case ok("ri", "mi") && args[1].imm >= 0 && args[1].imm < int64(size):
 			if args[1].imm == 1 {
-				a.legacy(size, 0, 0, 0xD0|wide, digit, &args[0], size == 8)
+				a.legacy(size, 0, 0, 0xD0|wide, digit, &args[0], low)
 			} else {
-				a.legacy(size, 0, 0, 0xC0|wide, digit, &args[0], size == 8)
+				a.legacy(size, 0, 0, 0xC0|wide, digit, &args[0], low)
 				a.immediate(args[1].imm, 8)
 			}
 		default:
@@ -296,7 +299,7 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 		if !ok("rr", "rm") || size == 8 {
 			return size, wrongOperands(sh)
 		}
-		a.legacy(size, 0xF3, 0x0F, [...]uint8{0xB8, 0xBC, 0xBD}[op-POPCNT], args[0].reg, &args[1], false)
+		a.legacy(size, 0xF3, 0x0F, [...]uint8{0xB8, 0xBC, 0xBD}[op-POPCNT], args[0].reg, &args[1], nil)
 	case op >= BZHI && op <= ANDN:
 		return size, a.bmi(op, size, args, sh)
 	case op == PUSH, op == POP:
@@ -315,7 +318,7 @@ func (a *Assembler) general(op Op, size int, args []arg) (int, error) {
 		if op == PREFETCHW {
 			opcode, digit = 0x0D, 1
 		}
-		a.legacy(8, 0, 0x0F, opcode, digit, &args[0], false)
+		a.legacy(8, 0, 0x0F, opcode, digit, &args[0], nil)
 		size = 8
 	default:
 		return size, fmt.Errorf("not a general instruction")
@@ -337,14 +340,14 @@ func (x *arg) cut(size int) error {
 	return nil
 }
 
-func (a *Assembler) mov(size int, wide uint8, args []arg, sh string) (int, error) {
+func (a *Assembler) mov(size int, wide uint8, args, low []arg, sh string) (int, error) {
 	switch sh {
 	case "rr", "mr":
-		a.legacy(size, 0, 0, 0x88|wide, args[1].reg, &args[0], size == 8)
+		a.legacy(size, 0, 0, 0x88|wide, args[1].reg, &args[0], low)
 	case "rm":
-		a.legacy(size, 0, 0, 0x8A|wide, args[0].reg, &args[1], size == 8)
+		a.legacy(size, 0, 0, 0x8A|wide, args[0].reg, &args[1], low)
 	case "mi":
-		a.legacy(size, 0, 0, 0xC6|wide, 0, &args[0], false)
+		a.legacy(size, 0, 0, 0xC6|wide, 0, &args[0], nil)
 		a.immediate(args[1].imm, size)
 	case "ri":
 		imm := args[1].imm
@@ -352,7 +355,7 @@ func (a *Assembler) mov(size int, wide uint8, args []arg, sh string) (int, error
 			size = 32 // clears the upper half
 		}
 		if size == 64 && fitsInt32(imm) {
-			a.legacy(size, 0, 0, 0xC7, 0, &args[0], false)
+			a.legacy(size, 0, 0, 0xC7, 0, &args[0], nil)
 			a.immediate(imm, 32)
 			return size, nil
 		}
@@ -380,7 +383,11 @@ func (a *Assembler) extend(op Op, size int, args []arg, sh string) error {
 	if sh != "rr" && sh != "rm" || size <= row.from {
 		return wrongOperands(sh)
 	}
-	a.legacy(size, 0, row.escape, row.opcode, args[0].reg, &args[1], row.from == 8)
+	var low []arg
+	if row.from == 8 {
+		low = args[1:]
+	}
+	a.legacy(size, 0, row.escape, row.opcode, args[0].reg, &args[1], low)
 	return nil
 }
 
@@ -413,8 +420,8 @@ func (a *Assembler) bmi(op Op, size int, args []arg, sh string) error {
 }
 
 // legacy emits an instruction without VEX: prefixes, opcode, ModRM and what follows it.
-// Byte says that registers are 8 bits wide.
-func (a *Assembler) legacy(size int, prefix uint8, escape int, opcode, reg uint8, rm *arg, byteRegs bool) {
+// Low are the operands of 8 bits.
+func (a *Assembler) legacy(size int, prefix uint8, escape int, opcode, reg uint8, rm *arg, low []arg) {
 	if size == 16 {
 		a.code = append(a.code, 0x66)
 	}
@@ -426,7 +433,12 @@ func (a *Assembler) legacy(size int, prefix uint8, escape int, opcode, reg uint8
 	if size == 64 {
 		rex |= 8
 	}
-	if rex != 0 || byteRegs && (reg >= 4 || rm.kind == regArg && rm.reg >= 4) {
+	for i := range low {
+		if low[i].kind == regArg && low[i].reg >= 4 { // spl to dil are ah to bh without
+			rex |= 0x40
+		}
+	}
+	if rex != 0 {
 		a.code = append(a.code, 0x40|rex)
 	}
 	if escape == 0x0F {
@@ -452,7 +464,15 @@ func (a *Assembler) short(size int, opcode, reg uint8) {
 }
 
 // accumulator emits an opcode that implies rax.
-func (a *Assembler) accumulator(size int, opcode uint8) { a.short(size, opcode&^7, opcode&7) }
+func (a *Assembler) accumulator(size int, opcode uint8) {
+	switch size {
+	case 16:
+		a.code = append(a.code, 0x66)
+	case 64:
+		a.code = append(a.code, 0x48)
+	}
+	a.code = append(a.code, opcode)
+}
 
 // immediate emits an immediate of the operand's size, 32 bits at most, and moves the
 // end of the instruction that began before it.
@@ -513,7 +533,7 @@ func (a *Assembler) JmpReg(r Reg) {
 		return
 	}
 	start := len(a.code)
-	a.legacy(32, 0, 0, 0xFF, 4, &args[0], false)
+	a.legacy(32, 0, 0, 0xFF, 4, &args[0], nil)
 	a.record(record{op: jmp, width: 64}, start, 1)
 }
 
@@ -532,7 +552,7 @@ func (a *Assembler) Cmov(c Cond, size int, dst Reg, src Operand) {
 		return
 	}
 	start := len(a.code)
-	a.legacy(size, 0, 0x0F, 0x40|uint8(c), args[0].reg, &args[1], false)
+	a.legacy(size, 0, 0x0F, 0x40|uint8(c), args[0].reg, &args[1], nil)
 	a.record(record{op: cmov, width: uint8(size), mods: modifiers{cond: c}}, start, 2)
 }
 
@@ -551,7 +571,7 @@ func (a *Assembler) Set(c Cond, dst Operand) {
 		return
 	}
 	start := len(a.code)
-	a.legacy(8, 0, 0x0F, 0x90|uint8(c), 0, &args[0], true)
+	a.legacy(8, 0, 0x0F, 0x90|uint8(c), 0, &args[0], args)
 	a.record(record{op: set, width: 8, mods: modifiers{cond: c}}, start, 1)
 }
 

@@ -120,7 +120,12 @@ func (r *record) operand(x *arg, i int) string {
 	if r.op == jmp || r.op == jcc || r.op == call {
 		return fmt.Sprintf("L%d", x.mem.number)
 	}
-	return r.memorySize(x) + x.mem.text(Width(r.width))
+	s := r.memorySize(x) + x.mem.text(Width(r.width))
+	if x.mem.broadcast {
+		w := Width(r.width)
+		s += fmt.Sprintf("{1to%d}", r.form.memoryBytes(w, false)/r.form.memoryBytes(w, true))
+	}
+	return s
 }
 
 // regSize returns the size in bits of the general register at place i.
@@ -163,10 +168,7 @@ func (r *record) memorySize(x *arg) string {
 	bytes := int(r.width) / 8
 	switch {
 	case r.form != nil:
-		bytes = r.form.memoryBytes(Width(r.width), false)
-		if x.mem.broadcast {
-			bytes = r.form.memoryBytes(Width(r.width), true)
-		}
+		bytes = r.form.memoryBytes(Width(r.width), x.mem.broadcast)
 	case r.op == LEA:
 		return ""
 	case r.op == MOVZX8, r.op == MOVSX8:
@@ -176,25 +178,17 @@ func (r *record) memorySize(x *arg) string {
 	case r.op == MOVSX32:
 		bytes = 4
 	}
-	kind := " ptr "
-	if x.mem.broadcast {
-		kind = " bcst "
-	}
 	switch bytes {
 	case 1:
-		return "byte" + kind
+		return "byte ptr "
 	case 2:
-		return "word" + kind
+		return "word ptr "
 	case 4:
-		return "dword" + kind
+		return "dword ptr "
 	case 8:
-		return "qword" + kind
-	case 16:
-		return "xmmword" + kind
-	case 32:
-		return "ymmword" + kind
+		return "qword ptr "
 	}
-	return "zmmword" + kind
+	return fmt.Sprintf("%cmmword ptr ", "xyz"[bytes/32])
 }
 
 // text returns the address in Intel syntax. W is the width of a vector index.

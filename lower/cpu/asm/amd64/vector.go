@@ -28,21 +28,22 @@ const (
 )
 
 const (
-	inVEX    flags = 1 << (4 + iota)
-	inEVEX         // has an EVEX encoding
-	vexW1          // W is 1 in VEX
-	w1             // W is 1 in EVEX
-	vexL1          // L is 1 in VEX at any width
-	b32            // memory can be one element of 32 bits, broadcast
-	b64            // memory can be one element of 64 bits, broadcast
-	er             // rounding can be chosen
-	sae            // exceptions can be suppressed
-	noX            // no width of 128 bits
-	noY            // no width of 256 bits
-	noZ            // no width of 512 bits
-	noMask         // takes no mask
-	mustMask       // needs a mask, and merges
-	hasDigit       // ModRM.reg is the digit
+	inVEX      flags = 1 << (4 + iota)
+	inEVEX           // has an EVEX encoding
+	vexW1            // W is 1 in VEX
+	w1               // W is 1 in EVEX
+	vexL1            // L is 1 in VEX at any width
+	b32              // memory can be one element of 32 bits, broadcast
+	b64              // memory can be one element of 64 bits, broadcast
+	er               // rounding can be chosen
+	sae              // exceptions can be suppressed
+	noX              // no width of 128 bits
+	noY              // no width of 256 bits
+	noZ              // no width of 512 bits
+	noMask           // takes no mask
+	mustMask         // needs a mask, and merges
+	hasDigit         // ModRM.reg is the digit
+	reversible       // between registers, the opcode of the store does the same
 
 	both   = inVEX | inEVEX
 	scalar = noY | noZ
@@ -165,9 +166,11 @@ const (
 	scatterEVEX = mVSIB | rVec<<8
 	rmReg32     = rVec | (mReg32|mem)<<8
 	mrReg32     = mReg32 | mem | rVec<<8
+	rmReg64     = rVec | (mReg64|mem)<<8
+	mrReg64     = mReg64 | mem | rVec<<8
+	rr          = rVec | mVecOnly<<8
 	rReg32_     = rVec | mReg32<<8
 	rReg64      = rVec | mReg64<<8
-	reg64R      = mReg64 | rVec<<8
 	rvReg32i    = rVec | vVec<<8 | (mReg32|mem)<<16 | imm8<<24
 	rvReg64i    = rVec | vVec<<8 | (mReg64|mem)<<16 | imm8<<24
 	reg32Ri     = mReg32 | mem | rVec<<8 | imm8<<16

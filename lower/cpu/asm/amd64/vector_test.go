@@ -1,7 +1,6 @@
 package amd64
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -136,25 +135,4 @@ func TestVectorsAgainstGNU(t *testing.T) {
 		}
 	})
 	compareGNU(t, a)
-}
-
-func compareGNU(t *testing.T, a *Assembler) {
-	t.Helper()
-	var lines []string
-	for i := range a.records {
-		lines = append(lines, a.text(&a.records[i]))
-	}
-	bad := 0
-	for i, want := range gnuAssemble(t, lines) {
-		end := len(a.code)
-		if i+1 < len(a.records) {
-			end = int(a.records[i+1].offset)
-		}
-		if got := a.code[a.records[i].offset:end]; string(got) != string(want) {
-			if bad++; bad < 60 {
-				t.Errorf("%s: got %x, GNU as %x", lines[i], got, want)
-			}
-		}
-	}
-	t.Log(fmt.Sprintf("%d instructions, %d differ", len(lines), bad))
 }
