@@ -22,6 +22,7 @@ package amd64
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -69,7 +70,7 @@ type record struct {
 	args     uint8
 	width    uint8 // Width, or the operand size in bits
 	op       Op
-	form     *encoding // of a vector instruction
+	row      uint8 // 1 + that of a vector instruction's encoding
 	mods     modifiers
 	evex     bool
 }
@@ -234,9 +235,9 @@ func (a *Assembler) begin() {
 		a.fail(fmt.Errorf("code is finished"))
 	}
 	if a.records == nil {
-		a.code = make([]byte, 0, 1<<12)
-		a.records = make([]record, 0, 1<<9)
-		a.args = make([]arg, 0, 1<<11)
+		a.code = make([]byte, 0, 1<<13)
+		a.records = make([]record, 0, 1<<10)
+		a.args = make([]arg, 0, 3<<10)
 	}
 }
 
@@ -279,7 +280,7 @@ func (a *Assembler) decode(operands []Operand) (modifiers, []arg, error) {
 			}
 			mods.rounding = uint8(o) + 1
 		default:
-			return mods, nil, fmt.Errorf("operand of type %T is unknown", o)
+			return mods, nil, errors.New("unknown operand") // its type would make all operands escape
 		}
 	}
 	return mods, a.args[first:], nil

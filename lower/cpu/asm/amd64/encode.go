@@ -59,7 +59,7 @@ func (a *Assembler) vector(op Op, w Width, args []arg, mods modifiers) error {
 		} else {
 			a.emitVEX(e, w, args)
 		}
-		a.record(record{op: op, width: uint8(w), form: e, mods: mods, evex: evex}, start, len(args))
+		a.record(record{op: op, width: uint8(w), row: uint8(i + 1), mods: mods, evex: evex}, start, len(args))
 		return nil
 	}
 	if reason != nil {

@@ -166,7 +166,7 @@ func normal(text string, size int) string {
 
 // size returns the size of r's immediate operand.
 func (r *record) immediateSize() int {
-	if r.form != nil || r.op >= ROL && r.op <= SAR {
+	if r.row != 0 || r.op >= ROL && r.op <= SAR {
 		return 8
 	}
 	return int(r.width)

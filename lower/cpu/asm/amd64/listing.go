@@ -73,7 +73,7 @@ func (a *Assembler) text(r *record) string {
 			b.WriteString(r.rounding() + ", ")
 		}
 		b.WriteString(r.operand(&args[i], i))
-		if i == 0 && r.form != nil {
+		if i == 0 && r.row != 0 {
 			if r.mods.mask != 0 {
 				fmt.Fprintf(&b, "{k%d}", r.mods.mask)
 			}
@@ -92,11 +92,14 @@ func (r *record) name() string {
 	switch {
 	case r.op == jcc || r.op == cmov || r.op == set:
 		return r.op.String() + r.mods.cond.String()
-	case r.form != nil && !r.evex && table[r.op].vexName != "":
+	case r.row != 0 && !r.evex && table[r.op].vexName != "":
 		return table[r.op].vexName
 	}
 	return r.op.String()
 }
+
+// encoding returns the encoding of a vector instruction.
+func (r *record) encoding() *encoding { return &table[r.op].encodings[r.row-1] }
 
 func (r *record) rounding() string {
 	return [...]string{"{rn-sae}", "{rd-sae}", "{ru-sae}", "{rz-sae}", "{sae}"}[r.mods.rounding-1]
@@ -123,15 +126,15 @@ func (r *record) operand(x *arg, i int) string {
 	s := r.memorySize(x) + x.mem.text(Width(r.width))
 	if x.mem.broadcast {
 		w := Width(r.width)
-		s += fmt.Sprintf("{1to%d}", r.form.memoryBytes(w, false)/r.form.memoryBytes(w, true))
+		s += fmt.Sprintf("{1to%d}", r.encoding().memoryBytes(w, false)/r.encoding().memoryBytes(w, true))
 	}
 	return s
 }
 
 // regSize returns the size in bits of the general register at place i.
 func (r *record) regSize(i int) int {
-	if r.form != nil {
-		if slot(r.form.form>>(8*i)).class() == classReg64 {
+	if r.row != 0 {
+		if slot(r.encoding().form>>(8*i)).class() == classReg64 {
 			return 64
 		}
 		return 32
@@ -150,7 +153,7 @@ func (r *record) regSize(i int) int {
 // vecWidth returns the width of the vector register at place i.
 func (r *record) vecWidth(i int) Width {
 	w := Width(r.width)
-	switch slot(r.form.form >> (8 * i)).class() {
+	switch slot(r.encoding().form >> (8 * i)).class() {
 	case classVecHalf:
 		return max(w, 1) - 1
 	case classVecQuarter:
@@ -167,8 +170,8 @@ func (r *record) vecWidth(i int) Width {
 func (r *record) memorySize(x *arg) string {
 	bytes := int(r.width) / 8
 	switch {
-	case r.form != nil:
-		bytes = r.form.memoryBytes(Width(r.width), x.mem.broadcast)
+	case r.row != 0:
+		bytes = r.encoding().memoryBytes(Width(r.width), x.mem.broadcast)
 	case r.op == LEA:
 		return ""
 	case r.op == MOVZX8, r.op == MOVSX8:
