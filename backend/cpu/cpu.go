@@ -13,6 +13,7 @@ import (
 	"tokitai/device"
 	host "tokitai/device/cpu"
 	"tokitai/engine"
+	"tokitai/lower/cpu/machine"
 )
 
 // Kind is the kind of the device, and its name.
@@ -26,8 +27,9 @@ type backend struct{}
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
 
-// Preferred returns lower/cpu's way to compute a kind of definition.
-func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
+// Preferred returns the ways to compute a kind of definition: machine code for the
+// processor's instruction sets, and lower/cpu's.
+func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred()[k] }
 
 // OnDemand returns the reference.
 func (backend) OnDemand() []*engine.Lowering { return onDemand }
@@ -70,6 +72,9 @@ type Device struct{ *host.Device }
 // New returns the host as a device. Its workers start when first needed and end with
 // Close.
 func New(o Options) (*Device, error) {
+	if err := machine.Check(); err != nil {
+		return nil, err
+	}
 	inner, err := host.New(o)
 	if err != nil {
 		return nil, err

@@ -2,38 +2,88 @@ package cpu
 
 import (
 	"context"
+	"sync"
 
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/jit"
+	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/reference"
 )
 
-// preferred lists the lowerings that a call may choose, best first, by the kind of the
-// definition.
-var preferred = map[def.Kind][]*engine.Lowering{
-	def.KindRowwise:     {newLowering("cpu.rowwise")},
-	def.KindContraction: {newLowering("cpu.packed")},
-	def.KindGather:      {newLowering("cpu.gather")},
-	def.KindScatterAdd:  {newLowering("cpu.scatter")},
+// plain are the lowerings that every processor has, by the kind of the definition.
+var plain = map[def.Kind]*engine.Lowering{
+	def.KindRowwise:     newPlain("cpu.rowwise"),
+	def.KindContraction: newPlain("cpu.packed"),
+	def.KindGather:      newPlain("cpu.gather"),
+	def.KindScatterAdd:  newPlain("cpu.scatter"),
 }
 
-// newLowering returns lower/cpu's way of computing a kind of definition.
-func newLowering(name string) *engine.Lowering {
+// preferred lists the lowerings that a call may choose, best first, by the kind of the
+// definition: machine code for each instruction set of this processor, then what every
+// processor has.
+var preferred = sync.OnceValue(func() map[def.Kind][]*engine.Lowering {
+	all := map[def.Kind][]*engine.Lowering{}
+	for _, set := range machine.Available() {
+		for kind, last := range plain {
+			switch {
+			case set == machine.Plain:
+				all[kind] = append(all[kind], last)
+			case compilers[kind] != nil:
+				all[kind] = append(all[kind], newGenerated(set, compilers[kind]))
+			}
+		}
+	}
+	return all
+})
+
+// newPlain returns lower/cpu's way of computing a kind of definition.
+func newPlain(name string) *engine.Lowering {
 	return &engine.Lowering{
 		Name: name, Device: Kind,
 		Class: func(d *def.Definition, c *lower.Call) int { return int(lowercpu.ClassOf(d, c.Cols)) },
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
-			p, err := lowercpu.Compile(d, dtypes, lowercpu.Class(class))
-			if err != nil {
-				return nil, err
-			}
-			return kernel{p}, nil
+			return asKernel(lowercpu.Compile(d, dtypes, lowercpu.Class(class)))
 		},
 	}
+}
+
+// compiler makes machine code for a kind of definition.
+type compiler struct {
+	class   func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
+	compile func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
+}
+
+var compilers = map[def.Kind]*compiler{
+	def.KindRowwise: {
+		func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c)) },
+		func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
+			return jit.Compile(d, dtypes, jit.Class(class), set)
+		},
+	},
+}
+
+// newGenerated returns the way of computing a kind of definition by code that is made for
+// an instruction set when it is first needed.
+func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
+	return &engine.Lowering{
+		Name: Kind + "." + set.String(), Device: Kind, Class: c.class,
+		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+			return asKernel(c.compile(d, dtypes, class, set))
+		},
+	}
+}
+
+// asKernel returns a program as a kernel.
+func asKernel(p lowercpu.Program, err error) (engine.Kernel, error) {
+	if err != nil {
+		return nil, err
+	}
+	return kernel{p}, nil
 }
 
 // kernel runs a program of lower/cpu on the workers of the device.

@@ -41,37 +41,32 @@ func TestTotalOfOneElement(t *testing.T) {
 		if bits := want.Operands[1].Bits(0, 0); bits != 0 {
 			t.Errorf("reference: the sum of %d times −0 is 0x%08x, want +0", sizes["C"], bits)
 		}
-		got := c.Clone()
-		p, err := lowercpu.Compile(flatSum, []num.DType{num.F32, num.F32}, lowercpu.Short)
-		if err != nil {
-			t.Fatal(err)
-		}
-		execute(p, got, 1, gen.New("one"))
-		if bits := got.Operands[1].Bits(0, 0); bits != 0 {
-			t.Errorf("the sum of %d times −0 is 0x%08x, want +0", sizes["C"], bits)
+		for _, k := range contenders {
+			got := c.Clone()
+			execute(k.compile(t, flatSum, []num.DType{num.F32, num.F32}), got, 1, gen.New("one"))
+			if bits := got.Operands[1].Bits(0, 0); bits != 0 {
+				t.Errorf("%s: the sum of %d times −0 is 0x%08x, want +0", k.name, sizes["C"], bits)
+			}
 		}
 	}
 }
 
 // compareAll compares a definition's programs with the reference for every choice
-// of formats, in both classes, out of place and in place.
+// of formats, by all contenders, out of place and in place.
 func compareAll(t *testing.T, d *def.Definition, sizes map[string]int) {
 	t.Helper()
 	g := gen.New(d.Name)
 	for _, dtype := range num.FloatDTypes {
 		dtypes := dtypesOf(d, dtype)
-		for _, k := range classes {
-			p, err := lowercpu.Compile(d, dtypes, k.class)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, k := range contenders {
+			p := k.compile(t, d, dtypes)
 			c := randdef.NewCase(g, d, dtypes, sizes)
 			want, got := answer(t, c), c.Clone()
 			execute(p, got, 2, g)
-			report(t, got, want, p, "%s, %s rows", dtype, k.name)
+			report(t, got, want, p, "%s, %s", dtype, k.name)
 			if got, ok := c.InPlace(g); ok {
 				execute(p, got, 2, g)
-				report(t, got, want, p, "%s, %s rows, in place", dtype, k.name)
+				report(t, got, want, p, "%s, %s, in place", dtype, k.name)
 			}
 		}
 	}
@@ -141,9 +136,9 @@ func TestFusedRounding(t *testing.T) {
 func compareEdges(t *testing.T, d *def.Definition, rounds int, change func(c *randdef.Case, i int)) {
 	t.Helper()
 	dtypes := dtypesOf(d, num.F32)
-	p, err := lowercpu.Compile(d, dtypes, lowercpu.Short)
-	if err != nil {
-		t.Fatal(err)
+	var programs []lowercpu.Program
+	for _, k := range contenders {
+		programs = append(programs, k.compile(t, d, dtypes))
 	}
 	g, n := gen.New(d.Name), len(edges)
 	for i := range rounds {
@@ -155,9 +150,12 @@ func compareEdges(t *testing.T, d *def.Definition, rounds int, change func(c *ra
 			}
 		}
 		change(c, i)
-		want, got := answer(t, c), c.Clone()
-		execute(p, got, 1, g)
-		report(t, got, want, p, "round %d", i)
+		want := answer(t, c)
+		for which, p := range programs {
+			got := c.Clone()
+			execute(p, got, 1, g)
+			report(t, got, want, p, "round %d, %s", i, contenders[which].name)
+		}
 	}
 }
 
@@ -202,7 +200,7 @@ func TestInfiniteRows(t *testing.T) {
 		b.Out("inside", def.Select(index.Inside(), x, def.Zero), def.Like("x"))
 	}))
 	for _, cols := range []int{1, 7, 513, 2050} {
-		for _, class := range []lowercpu.Class{lowercpu.Short, lowercpu.Long} {
+		for _, k := range contenders {
 			dtypes := d.Formats()[0]
 			c := randdef.NewCase(gen.New("infinite"), d, dtypes, map[string]int{"R": 4, "C": cols})
 			for r := range 4 {
@@ -212,12 +210,9 @@ func TestInfiniteRows(t *testing.T) {
 				c.Operands[1].SetBits(r, 0, uint32(int32([]int{cols, cols - 1, -1, 0}[r])))
 			}
 			want, got := answer(t, c), c.Clone()
-			p, err := lowercpu.Compile(d, dtypes, class)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := k.compile(t, d, dtypes)
 			execute(p, got, 2, gen.New("infinite"))
-			report(t, got, want, p, "%d columns, class %d", cols, class)
+			report(t, got, want, p, "%d columns, %s", cols, k.name)
 		}
 	}
 }
@@ -238,16 +233,13 @@ func TestColumnsOfExtremes(t *testing.T) {
 	g := gen.New(t.Name())
 	for _, cols := range []int{1, 2, 3, 7, 511, 512, 513, 1024, 1025, 2049, 1<<16 + 3} {
 		dtypes := dtypesOf(d, num.FloatDTypes[cols%3])
-		for _, k := range classes {
-			p, err := lowercpu.Compile(d, dtypes, k.class)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, k := range contenders {
+			p := k.compile(t, d, dtypes)
 			c := randdef.NewCase(g, d, dtypes, map[string]int{"R": max(3, min(200, 40_000/cols)), "C": cols})
 			randdef.Contenders(g, c.Operands[0])
 			want, got := answer(t, c), c.Clone()
 			execute(p, got, 3, g)
-			report(t, got, want, p, "%d columns, %s rows", cols, k.name)
+			report(t, got, want, p, "%d columns, %s", cols, k.name)
 		}
 	}
 }

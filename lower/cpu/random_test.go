@@ -77,15 +77,10 @@ func executeParallel(p lowercpu.Program, c *randdef.Case, workers int) {
 	}
 }
 
-var classes = []struct {
-	name  string
-	class lowercpu.Class
-}{{"short", lowercpu.Short}, {"long", lowercpu.Long}}
-
 var workerCounts = []int{1, 2, 3, 7}
 
 // compareRandom makes one definition and a few cases of different sizes, and compares
-// the programs of both classes with the reference, out of place and in place.
+// the programs of all contenders with the reference, out of place and in place.
 // One program runs all cases, so that it reuses its scratch memory.
 func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 	t.Helper()
@@ -94,11 +89,9 @@ func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 		t.Fatalf("the generator made a definition that is refused: %v", err)
 	}
 	dtypes := randdef.DTypes(g, d)
-	var programs [2]lowercpu.Program
-	for i, k := range classes {
-		if programs[i], err = lowercpu.Compile(d, dtypes, k.class); err != nil {
-			t.Fatalf("compile: %v\n%s", err, d.Text())
-		}
+	var programs []lowercpu.Program
+	for i, k := range contenders {
+		programs = append(programs, k.compile(t, d, dtypes))
 		if programs[i].String() == "" {
 			t.Fatal("the program lists nothing")
 		}
@@ -106,16 +99,16 @@ func compareRandom(t testing.TB, g *gen.Generator, steps, work int) {
 	for range 3 {
 		c := randdef.NewCase(g, d, dtypes, randdef.Sizes(g, d, work))
 		want := answer(t, c)
-		for i, k := range classes {
+		for i, k := range contenders {
 			workers := workerCounts[g.Below(len(workerCounts))]
 			got := c.Clone()
 			execute(programs[i], got, workers, g)
-			report(t, got, want, programs[i], "%s rows, %d workers", k.name, workers)
+			report(t, got, want, programs[i], "%s, %d workers", k.name, workers)
 		}
 		if got, ok := c.InPlace(g); ok {
-			i := g.Below(len(classes))
+			i := g.Below(len(contenders))
 			execute(programs[i], got, 2, g)
-			report(t, got, want, programs[i], "%s rows, in place", classes[i].name)
+			report(t, got, want, programs[i], "%s, in place", contenders[i].name)
 		}
 	}
 }
@@ -160,11 +153,8 @@ func TestConcurrentRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		dtypes := randdef.DTypes(g, d)
-		for _, k := range classes {
-			p, err := lowercpu.Compile(d, dtypes, k.class)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, k := range contenders {
+			p := k.compile(t, d, dtypes)
 			var all sync.WaitGroup
 			for range 4 {
 				c := randdef.NewCase(g, d, dtypes, randdef.Sizes(g, d, 100_000))
@@ -174,7 +164,7 @@ func TestConcurrentRuns(t *testing.T) {
 						got := c.Clone()
 						executeParallel(p, got, 3)
 						if text := randdef.Diff(got, want); text != "" {
-							t.Errorf("seed %d, %s rows: %s\n%s", seed, k.name, text, d.Text())
+							t.Errorf("seed %d, %s: %s\n%s", seed, k.name, text, d.Text())
 							return
 						}
 					}
@@ -210,16 +200,15 @@ func TestSumShapes(t *testing.T) {
 		}
 		shapes = append(shapes, [2]int{2*num.ColLanes(7) + 3, 7}, [2]int{num.FlatRow + 1, 1}, [2]int{3, 2 * num.FlatRow / 3})
 		shapes = testlevel.Pick(shapes[:8], shapes)
-		p, err := lowercpu.Compile(d, dtypesOf(d, num.F16), lowercpu.Short)
-		if err != nil {
-			t.Fatal(err)
-		}
 		g := gen.New("sum shapes")
 		for _, s := range shapes {
 			c := randdef.NewCase(g, d, dtypesOf(d, num.F16), map[string]int{"R": s[0], "C": s[1]})
-			want, got := answer(t, c), c.Clone()
-			execute(p, got, 3, g)
-			report(t, got, want, p, "%s %v", d.Name, s)
+			want := answer(t, c)
+			for _, k := range contenders {
+				p, got := k.compile(t, d, dtypesOf(d, num.F16)), c.Clone()
+				execute(p, got, 3, g)
+				report(t, got, want, p, "%s %v, %s", d.Name, s, k.name)
+			}
 		}
 	}
 }

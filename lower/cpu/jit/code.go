@@ -1,0 +1,198 @@
+package jit
+
+import (
+	"math"
+
+	"tokitai/num"
+)
+
+// A block of a program becomes straight-line code over vectors. A value is a vector
+// register that does not exist yet: it is defined once, and the allocator finds a register
+// for it. A uniform value has the same number in all lanes and lies in a slot of the
+// worker's memory.
+
+// value is an index into code.values.
+type value int32
+
+const none value = -1
+
+// opcode is what an instruction does. Floats are binary32, integers int32; both
+// are patterns in the same registers.
+type opcode uint8
+
+const (
+	opMove opcode = iota // dst = a
+
+	// Arithmetic, rounded to nearest even.
+	opAdd
+	opSub
+	opMul
+	opDiv
+	opSqrt
+	opFMA // a·b + c
+	opMin // NaN if either is; -0 < +0
+	opMax
+	opMinOf // the same, if a is a number other than zero
+	opMaxOf
+	opRint
+
+	opIntAdd
+	opIntSub
+	opIntMul  // the low half
+	opMulHigh // the high half of the product of unsigned numbers
+	opAnd
+	opAndNot // a &^ b
+	opOr
+	opXor
+	opShl  // by a vector of counts below 32
+	opShr  // arithmetic
+	opShrU // logical
+	opShlBy
+	opShrBy // by imm
+	opShrUBy
+	opIntToFloat
+	opFloatToInt // toward zero, saturating, NaN gives 0
+	opRoundF16   // to f16 and back
+
+	// Comparisons and choices. The predicate of opMask and opSelect compares a with b.
+	opMask   // dst = all ones or zeros
+	opSelect // dst = pred(a, b) ? c : d
+	opBlend  // dst = a's top bit ? b : c
+
+	// Memory. An array has a vector at the position of the loop.
+	opLoad    // dst = array, widened from format
+	opStore   // array = a, narrowed to format; bf16 must have been rounded
+	opLoadOne // dst = all lanes the first element of an array
+	opStoreOne
+	opLoadAt // dst = all lanes element a of an array, +0 outside the row
+	opColumn // dst = the columns of the loop's position
+
+	opAddTo   // array += a
+	opAddLane // the lanes of row sum imm += a
+
+	opCarry // the carried value imm = a, for lanes that exist
+
+	// Across lanes, in code outside of loops.
+	opSwap // dst = a with lanes exchanged at distance imm
+	opTree // dst = all lanes the sum of the lanes of row sum imm, by the adjacent tree
+
+	opCount
+)
+
+var opcodeNames = [opCount]string{
+	opMove: "move", opAdd: "add", opSub: "sub", opMul: "mul", opDiv: "div", opSqrt: "sqrt", opFMA: "fma", opMin: "min", opMax: "max", opMinOf: "minof", opMaxOf: "maxof", opRint: "rint",
+	opIntAdd: "iadd", opIntSub: "isub", opIntMul: "imul", opMulHigh: "mulhigh", opAnd: "and", opAndNot: "andnot", opOr: "or", opXor: "xor",
+	opShl: "shl", opShr: "shr", opShrU: "shru", opShlBy: "shlby", opShrBy: "shrby", opShrUBy: "shruby",
+	opIntToFloat: "itof", opFloatToInt: "ftoi", opRoundF16: "roundf16", opMask: "mask", opSelect: "select", opBlend: "blend",
+	opLoad: "load", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opColumn: "column",
+	opAddTo: "addto", opAddLane: "addlane", opCarry: "carry",
+	opSwap: "swap", opTree: "tree",
+}
+
+func (o opcode) String() string { return opcodeNames[o] }
+
+// predicate is a comparison. Those of floats are false with NaN, but for notEqual.
+type predicate uint8
+
+const (
+	less predicate = iota
+	lessEqual
+	equal
+	notEqual
+	intLess
+	intLessEqual
+	intEqual
+	intNotEqual
+	belowUnsigned
+)
+
+// instruction is one step of a block.
+type instruction struct {
+	op     opcode
+	pred   predicate
+	format num.DType
+	dst    value
+	args   [4]value // none where there is no argument
+	array  int      // opLoad, opStore and so on
+	imm    int32
+	keep   place  // where the result is stored too, for other blocks
+	note   string // for listings
+}
+
+// place is the position of a uniform value in the worker's memory, in bytes; 0 for a value
+// that is not uniform.
+type place int32
+
+// code is a block being built.
+type code struct {
+	instructions []instruction
+	places       []place // by value
+	at           map[place]value
+	carried      []carried
+}
+
+// carried is a value that each turn of a loop takes over from the one before: the state
+// of a reduction. Each copy of an unrolled loop has a state of its own.
+type carried struct {
+	value value   // as a turn finds it
+	start place   // what all lanes begin with
+	left  []place // where the loop leaves the states, by copy
+}
+
+// newValue returns a value that is not uniform.
+func (c *code) newValue() value {
+	c.places = append(c.places, 0)
+	return value(len(c.places) - 1)
+}
+
+// uniform returns the value that lies at a place.
+func (c *code) uniform(p place) value {
+	v, ok := c.at[p]
+	if !ok {
+		v = c.newValue()
+		c.places[v] = p
+		if c.at == nil {
+			c.at = map[place]value{}
+		}
+		c.at[p] = v
+	}
+	return v
+}
+
+// add appends an instruction and returns its result.
+func (c *code) add(op opcode, args ...value) value {
+	return c.addWith(instruction{op: op}, args...)
+}
+
+// addWith appends an instruction with its arguments and returns its result.
+func (c *code) addWith(in instruction, args ...value) value {
+	in.args = [4]value{none, none, none, none}
+	copy(in.args[:], args)
+	in.dst = none
+	switch in.op {
+	case opStore, opStoreOne, opAddTo, opAddLane, opCarry:
+	default:
+		in.dst = c.newValue()
+	}
+	c.instructions = append(c.instructions, in)
+	return in.dst
+}
+
+// shift appends a shift by a constant.
+func (c *code) shift(op opcode, a value, by int32) value {
+	return c.addWith(instruction{op: op, imm: by}, a)
+}
+
+// choose appends a comparison and a choice.
+func (c *code) choose(p predicate, a, b, yes, no value) value {
+	return c.addWith(instruction{op: opSelect, pred: p}, a, b, yes, no)
+}
+
+func (c *code) mask(p predicate, a, b value) value {
+	return c.addWith(instruction{op: opMask, pred: p}, a, b)
+}
+
+// isPure reports whether an instruction computes from its arguments alone.
+func (in *instruction) isPure() bool { return in.op < opLoad && in.dst != none }
+
+func bitsOf(x float32) uint32 { return math.Float32bits(x) }

@@ -1,0 +1,272 @@
+package jit
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/num"
+)
+
+// entries are the offsets of a program's functions; -1 for one that it does not need.
+type entries struct {
+	once        int // values of the call
+	onceColumns int // values per column
+	rows        int // a range of rows
+	join        int // adds column sums to column sums
+	late        int // values of the call that follow from sums
+	lateColumns int
+}
+
+// generator makes the code of a program.
+type generator struct {
+	selector
+	allocator
+}
+
+// generate makes all functions of a plan.
+func generate(plan *lower.Program, isFlat bool, l *layout, t target) (*generator, entries, error) {
+	g := &generator{
+		selector: selector{
+			plan: plan, isFlat: isFlat, layout: l, lanes: t.lanes(),
+			uniform: map[*def.Node]place{}, carried: map[*def.Node][]*carriedState{},
+			rowSums: map[*def.Node]int{}, colSums: map[*def.Node]int{}, totals: map[*def.Node]int{},
+			kept: map[*def.Node]int{}, columns: map[*def.Node]int{}, params: map[int]place{},
+		},
+		allocator: allocator{target: t, layout: l},
+	}
+	var e entries
+	e.once = g.straight("once", &plan.Once.Scalars)
+	e.onceColumns = g.perColumn("once, for each column", &plan.Once.Columns)
+	e.rows = g.rows()
+	e.join = g.join()
+	e.late = g.straight("after the last row", &plan.Late.Scalars)
+	e.lateColumns = g.perColumn("after the last row, for each column", &plan.Late.Columns)
+	if l.words > maxWords {
+		return nil, e, fmt.Errorf("%s: its operands and sums take %d words, want at most %d", plan.Definition.Name, l.words, maxWords)
+	}
+	return g, e, nil
+}
+
+// straight makes a function of a block of single values.
+func (g *generator) straight(name string, b *lower.Block) int {
+	g.selector.begin()
+	g.steps(b)
+	if len(g.block.instructions) == 0 {
+		return -1
+	}
+	at := g.target.function(name)
+	g.emitBlock()
+	g.target.endFunction()
+	return at
+}
+
+// emitBlock makes the code of the selected block, outside of loops.
+func (g *generator) emitBlock() {
+	g.allocator.begin(&g.block.code)
+	g.run(position{})
+}
+
+// perColumn makes a function of a block of values per column.
+func (g *generator) perColumn(name string, b *lower.Block) int {
+	g.selector.begin()
+	g.steps(b)
+	if len(g.block.instructions) == 0 {
+		return -1
+	}
+	at := g.target.function(name)
+	g.emitLoop()
+	g.target.endFunction()
+	return at
+}
+
+// rows makes the function that computes rows.
+func (g *generator) rows() int {
+	p := g.plan
+	at := g.target.function("rows")
+	g.target.rows(func() {
+		g.selector.begin()
+		g.steps(&p.Start)
+		g.emitBlock()
+		for i := range p.Passes {
+			g.target.note(fmt.Sprintf("pass %d", i+1))
+			g.selector.begin()
+			g.steps(&p.Passes[i].Elements)
+			g.emitLoop()
+			g.selector.begin()
+			g.steps(&p.Passes[i].After)
+			g.emitBlock()
+		}
+		g.selector.begin()
+		g.steps(&p.End)
+		g.finishTotals()
+		g.nextElements()
+		g.emitBlock()
+	})
+	g.target.endFunction()
+	return at
+}
+
+// join makes the function that adds column sums to column sums.
+func (g *generator) join() int {
+	if len(g.colSums) == 0 {
+		return -1
+	}
+	g.selector.begin()
+	for i := range len(g.colSums) {
+		addend := g.loadFrom(g.selector.layout.array(addendArray, i, num.F32, false), num.F32, "")
+		g.addWith(instruction{op: opAddTo, array: g.selector.layout.array(sumArray, i, num.F32, false)}, addend)
+	}
+	at := g.target.function("add column sums")
+	g.emitLoop()
+	g.target.endFunction()
+	return at
+}
+
+// finishTotals selects the code that adds up the lanes of a flat row.
+func (g *generator) finishTotals() {
+	if !g.isFlat {
+		return
+	}
+	for _, n := range g.plan.Definition.Exec.Nodes {
+		if sum, ok := g.rowSums[n]; ok && n.Op == def.OpTotalSum {
+			v := g.addWith(instruction{op: opTree, imm: int32(sum), note: n.Name})
+			g.keepUniform(n, v)
+		}
+	}
+}
+
+// copiesOf returns how often a loop is unrolled: the less, the longer the code is, and
+// only if the states of reductions fit into registers.
+func (g *generator) copiesOf(c *code) int {
+	n := 1
+	for ; n < 4 && len(c.instructions)*n < 40; n *= 2 {
+		if max(c.pressure()+reserve, leastFree)+2*n*len(c.carried) > g.target.registers() {
+			break
+		}
+	}
+	return n
+}
+
+// leastFree is how many registers an instruction may need for its arguments and result.
+const leastFree = 6
+
+// emitLoop makes the loop over the columns of a row: whole vectors, then the tail.
+func (g *generator) emitLoop() {
+	c := &g.block.code
+	g.hoist(c)
+	copies := g.copiesOf(c)
+	for i := range c.carried {
+		for range copies {
+			c.carried[i].left = append(c.carried[i].left, g.selector.layout.slot())
+		}
+	}
+	for _, states := range g.selector.carried {
+		for _, s := range states {
+			if s.left == nil {
+				s.left = c.carried[s.index].left
+			}
+		}
+	}
+	arrays, sums := c.memory()
+	g.target.loop(arrays, sums)
+
+	g.allocator.begin(c)
+	free := g.target.registers()
+	state := make([][]int, copies) // registers of the states, by copy
+	for copy := range state {
+		for i := range c.carried {
+			if free <= leastFree { // it stays in memory
+				state[copy] = append(state[copy], noRegister)
+				c.places[c.carried[i].value] = c.carried[i].left[copy]
+				g.target.load(0, c.carried[i].start)
+				g.target.save(c.carried[i].left[copy], 0)
+				continue
+			}
+			free--
+			state[copy] = append(state[copy], free)
+			g.target.load(free, c.carried[i].start)
+			g.fix(c.carried[i].value, free) // so that nothing else gets the register
+		}
+	}
+	for _, v := range c.popular() {
+		if free <= max(c.pressure()+reserve, leastFree) {
+			break
+		}
+		free--
+		g.target.load(free, c.places[v])
+		g.fix(v, free)
+	}
+	body := func(m mode, copy int) {
+		for i, x := range c.carried {
+			if state[copy][i] == noRegister {
+				continue
+			}
+			for other := range state {
+				g.holds[state[other][i]] = reserved
+			}
+			g.holds[state[copy][i]] = x.value
+		}
+		g.states = state[copy]
+		g.run(position{m, copy})
+	}
+	if copies > 1 {
+		g.target.turns(copies, func() {
+			for copy := range copies {
+				body(whole, copy)
+			}
+		})
+	}
+	g.target.turns(1, func() { body(whole, 0) })
+	g.target.tail(func(m mode) { body(m, 0) })
+	for copy := range state {
+		for i, r := range state[copy] {
+			if r == noRegister {
+				continue
+			}
+			g.target.save(c.carried[i].left[copy], r)
+		}
+	}
+}
+
+// hoist moves what every turn of a loop would compute alike out of it.
+func (g *generator) hoist(c *code) {
+	isInvariant := func(v value) bool { return v == none || c.places[v] != 0 }
+	var inside []instruction
+	outside := code{places: c.places, at: c.at}
+	for _, in := range c.instructions {
+		hasArgs := in.args[0] != none
+		if in.isPure() && hasArgs && !slices.ContainsFunc(in.args[:], func(v value) bool { return !isInvariant(v) }) {
+			in.keep = g.selector.layout.slot()
+			c.places[in.dst] = in.keep
+			outside.instructions = append(outside.instructions, in)
+			continue
+		}
+		inside = append(inside, in)
+	}
+	if len(outside.instructions) == 0 {
+		return
+	}
+	c.instructions = inside
+	g.allocator.begin(&outside)
+	g.run(position{})
+}
+
+// memory returns the arrays and row sums that code uses, each once.
+func (c *code) memory() (arrays, sums []int) {
+	for i := range c.instructions {
+		in := &c.instructions[i]
+		switch in.op {
+		case opLoad, opStore, opAddTo:
+			if !slices.Contains(arrays, in.array) {
+				arrays = append(arrays, in.array)
+			}
+		case opAddLane:
+			if !slices.Contains(sums, int(in.imm)) {
+				sums = append(sums, int(in.imm))
+			}
+		}
+	}
+	return arrays, sums
+}

@@ -1,0 +1,94 @@
+package jit
+
+import "tokitai/num"
+
+// The worker's memory begins with words of 8 bytes, then come slots of 64: one vector of
+// the widest registers each. Generated code has its address in one register and finds
+// everything from there.
+
+const (
+	wordRows    place = 8 * iota // rows still to compute
+	wordCols                     // columns
+	wordMask                     // lanes of a row sum, less one
+	wordVectors                  // vectors that the lanes of a row sum take
+	wordScratch                  // for the code itself
+	fixedWords  = iota
+)
+
+const slotBytes = 64
+
+// arrayKind is what an array is.
+type arrayKind uint8
+
+const (
+	operandArray arrayKind = iota
+	keptArray              // a row of the worker's own
+	columnArray            // a value per column that is computed once
+	sumArray               // the accumulators of a column sum
+	addendArray            // what is added to the accumulators of a column sum
+	totalArray             // a row of terms of a total sum that is added up elsewhere
+)
+
+// array is memory that code walks through: a row of it at a time.
+type array struct {
+	kind    arrayKind
+	index   int       // of the operand, kept value, column value, or sum
+	format  num.DType // of its elements
+	pointer place     // word: the address of the row's first element
+	stride  place     // word: bytes from one row to the next; 0 if all rows are the same one
+}
+
+// layout gives everything in the worker's memory its place.
+type layout struct {
+	arrays    []array
+	sums      []place // by row sum: the word with the address of its lanes
+	words     int
+	slots     int
+	constants map[uint32]place
+}
+
+func newLayout() *layout {
+	return &layout{words: fixedWords, constants: map[uint32]place{}}
+}
+
+// maxWords is how many words there are: they come first, and slots follow.
+const maxWords = 128
+
+func (l *layout) word() place {
+	l.words++
+	return place(8 * (l.words - 1))
+}
+
+// slot returns the place of a new slot.
+func (l *layout) slot() place {
+	l.slots++
+	return place(8*maxWords + slotBytes*(l.slots-1))
+}
+
+// bytes returns the size of the worker's memory.
+func (l *layout) bytes() int { return 8*maxWords + slotBytes*l.slots }
+
+// constant returns the slot that holds a pattern in all lanes.
+func (l *layout) constant(bits uint32) place {
+	p, ok := l.constants[bits]
+	if !ok {
+		p = l.slot()
+		l.constants[bits] = p
+	}
+	return p
+}
+
+// array returns the index of an array, which is added if it is new.
+func (l *layout) array(kind arrayKind, index int, format num.DType, hasRows bool) int {
+	for i := range l.arrays {
+		if a := &l.arrays[i]; a.kind == kind && a.index == index {
+			return i
+		}
+	}
+	a := array{kind: kind, index: index, format: format, pointer: l.word()}
+	if hasRows {
+		a.stride = l.word()
+	}
+	l.arrays = append(l.arrays, a)
+	return len(l.arrays) - 1
+}

@@ -1,0 +1,222 @@
+package jit
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/lower"
+	"tokitai/lower/cpu"
+	"tokitai/lower/cpu/machine"
+	"tokitai/num"
+)
+
+// Class divides calls into those that run the same code.
+type Class int
+
+const (
+	// Long rows do not stay in the cache: their elements are computed again in every pass.
+	Long Class = 1 << iota
+	// Streamed outputs are written past the caches: they would not stay there.
+	Streamed
+	// Apart are the rows of an operand of a flat definition with total sums: between them
+	// lies what does not belong to the call, so that flat rows do not end where rows do.
+	Apart
+)
+
+// longRow is the number of columns beyond which a row is Long: a value that is kept
+// between passes then fills a quarter of a megabyte.
+const longRow = 1 << 16
+
+// streamedBytes is the size of all operands from which outputs are streamed.
+const streamedBytes = 8 << 20
+
+// ClassOf returns the class of a call.
+func ClassOf(d *def.Definition, c *lower.Call) Class {
+	var class Class
+	switch {
+	case !d.IsFlat() && c.Cols > longRow:
+		class |= Long
+	case d.IsFlat() && isApart(d, c):
+		class |= Apart
+	}
+	if streams(d, c) {
+		class |= Streamed
+	}
+	return class
+}
+
+// isApart reports whether rows of an operand do not follow each other.
+func isApart(d *def.Definition, c *lower.Call) bool {
+	for i := range c.Operands {
+		if o := &c.Operands[i]; d.Operands[i].Extent == def.PerElement && o.Stride != o.Cols && o.Rows > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// streams reports whether outputs are large, fresh and aligned.
+func streams(d *def.Definition, c *lower.Call) bool {
+	bytes := 0
+	for i := range c.Operands {
+		if d.Operands[i].Extent == def.PerElement {
+			bytes += c.Rows * c.Cols * c.Operands[i].DType.Size()
+		}
+	}
+	if bytes < streamedBytes {
+		return false
+	}
+	for i := range c.Operands {
+		o := &c.Operands[i]
+		if !d.Operands[i].IsOut || d.Operands[i].Extent != def.PerElement {
+			continue
+		}
+		if d.Operands[i].IsIn || o.Address()%slotBytes != 0 || o.Stride*o.DType.Size()%slotBytes != 0 && c.Rows > 1 {
+			return false
+		}
+		for k := range c.Operands {
+			if k != i && c.Operands[k].Address() == o.Address() { // in place
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// costs are the prices of machine code, in instructions.
+type costs struct{ keepsRows bool }
+
+// Compute implements lower.Costs.
+func (costs) Compute(n *def.Node) int {
+	switch n.Op {
+	case def.OpDiv, def.OpSqrt:
+		return 8
+	case def.OpRandom:
+		return 100
+	case def.OpScale, def.OpSRound:
+		return 12
+	case def.OpMin, def.OpMax, def.OpRound:
+		return 3
+	}
+	return 1
+}
+
+// Keep implements lower.Costs. A store and a load of values that stay in the cache cost
+// about as much as three instructions.
+func (c costs) Keep(n *def.Node, _ []*lower.Kept) int {
+	if !c.keepsRows || n.Type == def.Bool || len(n.Args) == 0 {
+		return lower.Never
+	}
+	return 3
+}
+
+// Hoist implements lower.Costs: a value that is only read or widened is not worth an
+// array of its own.
+func (costs) Hoist(n *def.Node) bool { return len(n.Args) > 0 && n.Type != def.Bool }
+
+// program is a definition as machine code.
+type program struct {
+	d       *def.Definition
+	dtypes  []num.DType
+	flat    bool
+	set     machine.Set
+	lanes   int // of a vector
+	code    *machine.Code
+	entries entries
+	listing string
+
+	layout  *layout
+	s       *selector
+	params  []placedParam
+	kept    int         // rows that a worker keeps
+	columns int         // arrays of values per column
+	colSums []*def.Node // by number
+	totals  []*def.Node // by number: the total sums
+	jobs    sync.Pool
+}
+
+// placedParam is a parameter and the slot that code finds it in.
+type placedParam struct {
+	param int
+	isInt bool
+	place place
+}
+
+// Compile makes the code of a rowwise definition for operands stored in the given formats.
+// It returns an error if there is no code for the instruction set, or no memory to
+// execute it in.
+func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (cpu.Program, error) {
+	p, code, err := translate(d, dtypes, class, set)
+	if err != nil {
+		return nil, err
+	}
+	if p.code, err = machine.Load(code); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return p, nil
+}
+
+// translate makes the code of a definition, which need not be for this processor.
+func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, []byte, error) {
+	if d.Kind != def.KindRowwise {
+		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Kind)
+	}
+	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class&Long == 0})
+	isFlat := d.IsFlat() && class&Apart == 0
+	l := newLayout()
+	var t target
+	switch set {
+	case machine.AVX512:
+		t = newX86(l, true, class&Streamed != 0)
+	case machine.AVX2:
+		t = newX86(l, false, class&Streamed != 0)
+	default:
+		return nil, nil, fmt.Errorf("%s: no machine code for instruction set %s", d.Name, set)
+	}
+	g, entries, err := generate(plan, isFlat, l, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	code, err := t.finish()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	p := &program{
+		d: d, dtypes: plan.DTypes, flat: isFlat, set: set, lanes: t.lanes(), entries: entries,
+		layout: l, s: &g.selector, kept: len(g.kept), columns: len(g.columns),
+		colSums: byNumber(g.colSums), totals: byNumber(g.totals),
+	}
+	if p.flat {
+		p.totals = byNumber(g.rowSums) // a flat definition has no row sums
+	}
+	for i, at := range g.params {
+		p.params = append(p.params, placedParam{i, d.Params[i].IsInt, at})
+	}
+	p.listing = t.listing()
+	return p, code, nil
+}
+
+func byNumber(numbers map[*def.Node]int) []*def.Node {
+	nodes := make([]*def.Node, len(numbers))
+	for n, i := range numbers {
+		nodes[i] = n
+	}
+	return nodes
+}
+
+// String lists the machine code.
+func (p *program) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "machine code %s (", p.d.Name)
+	for i, o := range p.d.Operands {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		fmt.Fprintf(&s, "%s %s", o.Name, p.dtypes[i])
+	}
+	fmt.Fprintf(&s, "), %s, vectors of %d\n", p.set, p.lanes)
+	s.WriteString(p.listing)
+	return s.String()
+}

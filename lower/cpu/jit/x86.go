@@ -1,0 +1,761 @@
+package jit
+
+import (
+	"fmt"
+
+	. "tokitai/lower/cpu/asm/amd64"
+	"tokitai/num"
+)
+
+// x86 makes instructions of amd64: AVX2 with FMA and F16C, or AVX-512.
+//
+// RDI holds the address of the worker's memory, RCX the column of a loop, RDX the lane of
+// that column. Pointers to arrays take the other registers, as far as they go; RAX and RSI
+// are free for single instructions.
+type x86 struct {
+	*Assembler
+	isWide   bool // AVX-512
+	streams  bool // operands are stored past the caches
+	l        *layout
+	width    Width
+	pointers map[int]Reg // by array, in a loop
+	sums     map[int]Reg // by row sum: pointers to lanes
+	hasSums  bool
+}
+
+var pointerRegs = [...]Reg{R8, R9, R10, R11, R12, R13, R15, RBX}
+
+// tailMask is the mask of the lanes that are left of a row.
+const tailMask = K7
+
+func newX86(l *layout, isWide, streams bool) *x86 {
+	t := &x86{Assembler: New(), isWide: isWide, streams: streams, l: l, width: Y}
+	if isWide {
+		t.width = Z
+	} else {
+		t.VEXOnly = true
+	}
+	return t
+}
+
+func (t *x86) lanes() int       { return t.width.Bytes() / 4 }
+func (t *x86) masksTails() bool { return t.isWide }
+
+// registers leaves three for sequences of instructions.
+func (t *x86) registers() int {
+	if t.isWide {
+		return 29
+	}
+	return 13
+}
+
+// scratch returns one of the three registers that belong to no value.
+func (t *x86) scratch(i int) Vec { return Vec(t.registers() + i) }
+
+// vec emits an instruction on whole vectors.
+func (t *x86) vec(op Op, operands ...Operand) { t.V(op, t.width, operands...) }
+
+func (t *x86) at(p place) Mem { return At(RDI, int32(p)) }
+
+// operand returns a register or memory.
+func (t *x86) operand(a argument) Operand {
+	if a.isMemory() {
+		return t.at(a.place)
+	}
+	return Vec(a.register)
+}
+
+// binary are the instructions with two sources, the second of which may be in memory. The
+// bool says that the sources may be exchanged.
+var binary = map[opcode]struct {
+	op       Op
+	commutes bool
+}{
+	opAdd: {VADDPS, true}, opSub: {VSUBPS, false}, opMul: {VMULPS, true}, opDiv: {VDIVPS, false},
+	opMinOf: {VMINPS, false}, opMaxOf: {VMAXPS, false},
+	opIntAdd: {VPADDD, true}, opIntSub: {VPSUBD, false}, opIntMul: {VPMULLD, true},
+	opAnd: {VPANDD, true}, opOr: {VPORD, true}, opXor: {VPXORD, true},
+	opShl: {VPSLLVD, false}, opShr: {VPSRAVD, false}, opShrU: {VPSRLVD, false},
+}
+
+// unary are the instructions with one source, which may be in memory.
+var unary = map[opcode]Op{opSqrt: VSQRTPS, opIntToFloat: VCVTDQ2PS}
+
+// folds implements target.
+func (t *x86) folds(in *instruction, inMemory [4]bool) (stays [4]bool) {
+	if b, ok := binary[in.op]; ok {
+		switch {
+		case inMemory[1]:
+			stays[1] = true
+		case b.commutes:
+			stays[0] = inMemory[0]
+		}
+		return stays
+	}
+	if _, ok := unary[in.op]; ok {
+		stays[0] = inMemory[0]
+		return stays
+	}
+	switch in.op {
+	case opFMA:
+		for _, k := range [...]int{2, 1, 0} {
+			if inMemory[k] {
+				stays[k] = true
+				return stays
+			}
+		}
+	case opSelect: // b with the comparison, c with the choice
+		stays[1] = inMemory[1] && in.pred != belowUnsigned && (t.isWide || in.pred < intLess)
+		stays[2] = inMemory[2] && (t.isWide || !in.pred.isInverted())
+	}
+	return stays
+}
+
+// isInverted reports whether AVX2 finds the opposite of a predicate.
+func (p predicate) isInverted() bool {
+	return p == intLessEqual || p == intNotEqual || p == belowUnsigned
+}
+
+// writesEarly implements target.
+func (t *x86) writesEarly(op opcode) bool {
+	switch op {
+	case opMin, opMax, opFloatToInt, opMulHigh, opTree:
+		return true
+	}
+	return false
+}
+
+func (t *x86) load(dst int, from place) { t.vec(VMOVUPS, Vec(dst), t.at(from)) }
+func (t *x86) save(to place, src int)   { t.vec(VMOVUPS, t.at(to), Vec(src)) }
+func (t *x86) note(text string)         { t.Comment("%s", text) }
+
+func (t *x86) move(dst, src int) {
+	if dst != src {
+		t.vec(VMOVAPS, Vec(dst), Vec(src))
+	}
+}
+
+// carry implements target.
+func (t *x86) carry(dst, src int, m mode) {
+	if m == masked {
+		t.vec(VMOVAPS, Vec(dst), Vec(src), Merge(tailMask))
+		return
+	}
+	t.move(dst, src)
+}
+
+// emit implements target.
+func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
+	d := Vec(dst)
+	arg := func(i int) Operand { return t.operand(args[i]) }
+	reg := func(i int) Vec { return Vec(args[i].register) }
+	if b, ok := binary[in.op]; ok {
+		if args[0].isMemory() {
+			t.vec(b.op, d, reg(1), arg(0))
+		} else {
+			t.vec(b.op, d, reg(0), arg(1))
+		}
+		return
+	}
+	if op, ok := unary[in.op]; ok {
+		t.vec(op, d, arg(0))
+		return
+	}
+	switch in.op {
+	case opMove:
+		t.move(dst, args[0].register)
+	case opFMA:
+		t.fma(dst, args)
+	case opMin, opMax:
+		t.extreme(in.op == opMax, d, reg(0), reg(1))
+	case opRint:
+		if t.isWide {
+			t.vec(VRNDSCALEPS, d, reg(0), Imm(8))
+		} else {
+			t.vec(VROUNDPS, d, reg(0), Imm(8))
+		}
+	case opAndNot:
+		t.vec(VPANDND, d, reg(1), reg(0))
+	case opShlBy:
+		t.vec(VPSLLD, d, reg(0), Imm(int64(in.imm)))
+	case opShrBy:
+		t.vec(VPSRAD, d, reg(0), Imm(int64(in.imm)))
+	case opShrUBy:
+		t.vec(VPSRLD, d, reg(0), Imm(int64(in.imm)))
+	case opMulHigh:
+		t.mulHigh(d, reg(0), reg(1))
+	case opFloatToInt:
+		t.floatToInt(d, reg(0))
+	case opRoundF16:
+		half := t.scratch(0)
+		t.vec(VCVTPS2PH, half, reg(0), Imm(0))
+		t.vec(VCVTPH2PS, d, half)
+	case opMask:
+		t.mask(d, in.pred, reg(0), reg(1))
+	case opSelect:
+		t.choose(d, in.pred, reg(0), arg(1), arg(2), reg(3))
+	case opBlend:
+		if t.isWide {
+			t.vec(VPMOVD2M, K1, reg(0))
+			t.vec(VBLENDMPS, d, reg(2), reg(1), Merge(K1))
+		} else {
+			t.vec(VBLENDVPS, d, reg(2), reg(1), reg(0))
+		}
+	case opLoad:
+		t.loadArray(d, in, at)
+	case opStore:
+		t.storeArray(reg(0), in, at)
+	case opLoadOne:
+		t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
+		t.loadOne(d, At(RSI, 0), in.format)
+	case opStoreOne:
+		t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
+		t.storeOne(reg(0), At(RSI, 0), in.format)
+	case opLoadAt:
+		t.loadAt(d, reg(0), in)
+	case opColumn:
+		t.column(d, at)
+	case opAddTo:
+		t.addTo(t.element(in.array, 4, at), reg(0), at.mode)
+	case opAddLane:
+		t.addTo(At(t.sumPointer(int(in.imm)), int32(at.copy*t.width.Bytes())).Plus(RDX, 4), reg(0), at.mode)
+	case opSwap:
+		t.swap(d, reg(0), int(in.imm))
+	case opTree:
+		t.tree(d, int(in.imm))
+	default:
+		panic("jit: no instruction for " + in.op.String())
+	}
+}
+
+// fma makes dst = a·b + c. An instruction overwrites one of its sources.
+func (t *x86) fma(dst int, args [4]argument) {
+	a, b, c := args[0], args[1], args[2]
+	if b.register == dst || a.isMemory() && !b.isMemory() {
+		a, b = b, a // a product commutes; memory goes to b
+	}
+	d := Vec(dst)
+	switch {
+	case a.register == dst && b.isMemory():
+		t.vec(VFMADD132PS, d, t.operand(c), t.operand(b))
+	case a.register == dst:
+		t.vec(VFMADD213PS, d, t.operand(b), t.operand(c))
+	case c.isMemory():
+		t.move(dst, a.register)
+		t.vec(VFMADD213PS, d, t.operand(b), t.operand(c))
+	default:
+		t.move(dst, c.register)
+		t.vec(VFMADD231PS, d, t.operand(a), t.operand(b))
+	}
+}
+
+// extreme makes the minimum or maximum of any two numbers.
+func (t *x86) extreme(isMax bool, d, a, b Vec) {
+	if t.isWide {
+		how := Imm(0b0100) // the minimum, with its sign
+		if isMax {
+			how = 0b0101
+		}
+		t.vec(VRANGEPS, d, a, b, how)
+		t.vec(VCMPPS, K1, a, b, Imm(unordered))
+		t.vec(VADDPS, d, a, b, Merge(K1)) // NaN
+		return
+	}
+	// Each instruction gives its second source for two zeros; both together have the
+	// bits of either. For NaN, all ones.
+	op, both := VMINPS, VORPS
+	if isMax {
+		op, both = VMAXPS, VANDPS
+	}
+	s := t.scratch(0)
+	t.vec(op, d, a, b)
+	t.vec(op, s, b, a)
+	t.vec(both, d, d, s)
+	t.vec(VCMPPS, s, a, b, Imm(unordered))
+	t.vec(VORPS, d, d, s)
+}
+
+// Comparisons of floats, as instructions number them.
+const (
+	orderedLess      = 0x11
+	orderedLessEqual = 0x12
+	orderedEqual     = 0x00
+	unordered        = 0x03
+	unorderedUnequal = 0x04
+	ordered          = 0x07
+	orderedGreaterEq = 0x1d
+)
+
+var floatPredicates = [...]Imm{less: orderedLess, lessEqual: orderedLessEqual, equal: orderedEqual, notEqual: unorderedUnequal}
+
+// compareWide makes a mask register.
+func (t *x86) compareWide(k Mask, p predicate, a Vec, b Operand) {
+	switch p {
+	case intLess:
+		t.vec(VPCMPD, k, a, b, Imm(1))
+	case intLessEqual:
+		t.vec(VPCMPD, k, a, b, Imm(2))
+	case intEqual:
+		t.vec(VPCMPD, k, a, b, Imm(0))
+	case intNotEqual:
+		t.vec(VPCMPD, k, a, b, Imm(4))
+	case belowUnsigned:
+		t.vec(VPCMPUD, k, a, b, Imm(1))
+	default:
+		t.vec(VCMPPS, k, a, b, floatPredicates[p])
+	}
+}
+
+// compareNarrow makes a vector of ones and zeros, of the opposite if the predicate is
+// inverted.
+func (t *x86) compareNarrow(d Vec, p predicate, a Vec, b Operand) {
+	switch p {
+	case intLess:
+		t.vec(VPCMPGTD, d, b.(Vec), a)
+	case intLessEqual: // not a > b
+		t.vec(VPCMPGTD, d, a, b)
+	case intEqual, intNotEqual:
+		t.vec(VPCMPEQD, d, a, b)
+	case belowUnsigned: // not b = min(a, b)
+		t.vec(VPMINUD, t.scratch(1), a, b)
+		t.vec(VPCMPEQD, d, t.scratch(1), b)
+	default:
+		t.vec(VCMPPS, d, a, b, floatPredicates[p])
+	}
+}
+
+func (t *x86) mask(d Vec, p predicate, a, b Vec) {
+	if t.isWide {
+		t.compareWide(K1, p, a, b)
+		t.vec(VPMOVM2D, d, K1)
+		return
+	}
+	t.compareNarrow(d, p, a, b)
+	if p.isInverted() {
+		t.vec(VPCMPEQD, t.scratch(0), t.scratch(0), t.scratch(0))
+		t.vec(VPXORD, d, d, t.scratch(0))
+	}
+}
+
+func (t *x86) choose(d Vec, p predicate, a Vec, b, yes Operand, no Vec) {
+	if t.isWide {
+		t.compareWide(K1, p, a, b)
+		t.vec(VBLENDMPS, d, no, yes, Merge(K1))
+		return
+	}
+	s := t.scratch(0)
+	t.compareNarrow(s, p, a, b)
+	if p.isInverted() {
+		t.vec(VBLENDVPS, d, yes.(Vec), no, s)
+	} else {
+		t.vec(VBLENDVPS, d, no, yes, s)
+	}
+}
+
+// mulHigh makes the high halves of products: those of even lanes and of odd lanes.
+func (t *x86) mulHigh(d, a, b Vec) {
+	even, odd := t.scratch(0), t.scratch(1)
+	t.vec(VPMULUDQ, even, a, b)
+	t.vec(VPSRLQ, odd, a, Imm(32))
+	t.vec(VPSRLQ, d, b, Imm(32))
+	t.vec(VPMULUDQ, odd, odd, d)
+	t.vec(VPSRLQ, d, even, Imm(32))
+	if t.isWide {
+		t.G(MOV, 32, RAX, Imm(0xaaaa))
+		t.K(KMOVW, K1, RAX)
+		t.vec(VMOVDQA32, d, odd, Merge(K1))
+	} else {
+		t.vec(VBLENDPS, d, d, odd, Imm(0xaa))
+	}
+}
+
+// floatToInt rounds toward zero. The instruction gives the least integer for everything
+// that does not fit.
+func (t *x86) floatToInt(d, a Vec) {
+	s, limit := t.scratch(0), t.scratch(1)
+	t.vec(VBROADCASTSS, limit, t.Float32(1<<31))
+	t.vec(VCVTTPS2DQ, d, a)
+	if t.isWide {
+		t.vec(VCMPPS, K1, a, limit, Imm(orderedGreaterEq))
+		t.vec(VPTERNLOGD, d, d, d, Imm(0x55), Merge(K1)) // not d
+		t.vec(VCMPPS, K1, a, a, Imm(ordered))
+		t.vec(VMOVDQA32, d, d, Zero(K1))
+		return
+	}
+	t.vec(VCMPPS, s, a, limit, Imm(orderedGreaterEq))
+	t.vec(VPXORD, d, d, s)
+	t.vec(VCMPPS, s, a, a, Imm(ordered))
+	t.vec(VPANDD, d, d, s)
+}
+
+// swap exchanges lanes at a distance.
+func (t *x86) swap(d, a Vec, distance int) {
+	switch {
+	case distance == 8:
+		t.vec(VSHUFF32X4, d, a, a, Imm(0x4e))
+	case distance == 4 && t.isWide:
+		t.vec(VSHUFF32X4, d, a, a, Imm(0xb1))
+	case distance == 4:
+		t.vec(VPERM2F128, d, a, a, Imm(0x01))
+	case distance == 2:
+		t.vec(VPERMILPS, d, a, Imm(0x4e))
+	default:
+		t.vec(VPERMILPS, d, a, Imm(0xb1))
+	}
+}
+
+// tree adds up the lanes of a row sum as neighbours: first vectors with vectors, level by
+// level, then within the last one.
+func (t *x86) tree(d Vec, sum int) {
+	size := int32(t.width.Bytes())
+	x, y, order := t.scratch(0), t.scratch(1), t.scratch(2)
+	level, pair, done := t.Label(), t.Label(), t.Label()
+	t.G(MOV, 64, RSI, t.at(t.l.sums[sum]))
+	t.G(MOV, 64, RDX, t.at(wordVectors))
+	if t.isWide {
+		t.vec(VMOVUPS, order, t.Constant(quadwords(0, 2, 4, 6, 1, 3, 5, 7), 64))
+	}
+	t.Bind(level)
+	t.G(SHR, 64, RDX, Imm(1))
+	t.J(Equal, done)
+	t.G(MOV, 64, RAX, RSI)
+	t.G(MOV, 64, R8, RSI)
+	t.G(MOV, 64, RCX, RDX)
+	t.Bind(pair)
+	t.vec(VMOVUPS, x, At(RAX, 0))
+	if t.isWide {
+		t.vec(VMOVUPS, d, At(RAX, size))
+		t.vec(VSHUFPS, y, x, d, Imm(0x88))
+		t.vec(VSHUFPS, x, x, d, Imm(0xdd))
+		t.vec(VADDPS, x, y, x)
+		t.vec(VPERMPD, x, order, x)
+	} else {
+		t.vec(VHADDPS, x, x, At(RAX, size))
+		t.vec(VPERMQ, x, x, Imm(0xd8))
+	}
+	t.vec(VMOVUPS, At(R8, 0), x)
+	t.G(ADD, 64, RAX, Imm(int64(2*size)))
+	t.G(ADD, 64, R8, Imm(int64(size)))
+	t.G(DEC, 64, RCX)
+	t.J(NotEqual, pair)
+	t.Jmp(level)
+	t.Bind(done)
+	t.vec(VMOVUPS, d, At(RSI, 0))
+	for distance := 1; distance < t.lanes(); distance *= 2 {
+		t.swap(x, d, distance)
+		t.vec(VADDPS, d, d, x)
+	}
+}
+
+// quadwords returns eight numbers as a vector.
+func quadwords(x ...byte) []byte {
+	b := make([]byte, 8*len(x))
+	for i, v := range x {
+		b[8*i] = v
+	}
+	return b
+}
+
+// function implements target.
+func (t *x86) function(name string) int {
+	t.Align(16)
+	t.Comment("function %s", name)
+	return t.Len()
+}
+
+// endFunction implements target.
+func (t *x86) endFunction() {
+	if t.streams {
+		t.SFence()
+	}
+	t.VZeroUpper()
+	t.Ret()
+}
+
+// rows implements target.
+func (t *x86) rows(body func()) {
+	again := t.Label()
+	t.Bind(again)
+	body()
+	for i := range t.l.arrays {
+		if a := &t.l.arrays[i]; a.stride != 0 {
+			t.G(MOV, 64, RAX, t.at(a.stride))
+			t.G(ADD, 64, t.at(a.pointer), RAX)
+		}
+	}
+	t.G(SUB, 64, t.at(wordRows), Imm(1))
+	t.J(NotEqual, again)
+}
+
+// loop implements target.
+func (t *x86) loop(arrays, sums []int) {
+	t.pointers, t.sums, t.hasSums = map[int]Reg{}, map[int]Reg{}, len(sums) > 0
+	free := pointerRegs[:]
+	for _, s := range sums {
+		t.clearLanes(s)
+	}
+	for _, s := range sums {
+		if len(free) > 0 {
+			t.sums[s], free = free[0], free[1:]
+			t.G(MOV, 64, t.sums[s], t.at(t.l.sums[s]))
+		}
+	}
+	for _, a := range arrays {
+		if len(free) > 0 {
+			t.pointers[a], free = free[0], free[1:]
+			t.G(MOV, 64, t.pointers[a], t.at(t.l.arrays[a].pointer))
+		}
+	}
+	t.G(XOR, 32, RCX, RCX)
+}
+
+// clearLanes sets the lanes of a row sum to zero.
+func (t *x86) clearLanes(sum int) {
+	zero := t.scratch(0)
+	again := t.Label()
+	t.vec(VPXORD, zero, zero, zero)
+	t.G(MOV, 64, RAX, t.at(t.l.sums[sum]))
+	t.G(MOV, 64, RCX, t.at(wordVectors))
+	t.Bind(again)
+	t.vec(VMOVUPS, At(RAX, 0), zero)
+	t.G(ADD, 64, RAX, Imm(int64(t.width.Bytes())))
+	t.G(DEC, 64, RCX)
+	t.J(NotEqual, again)
+}
+
+// turns implements target.
+func (t *x86) turns(vectors int, body func()) {
+	again, done := t.Label(), t.Label()
+	step := Imm(int64(vectors * t.lanes()))
+	left := func() {
+		t.G(LEA, 64, RAX, At(RCX, int32(step)))
+		t.G(CMP, 64, RAX, t.at(wordCols))
+	}
+	left()
+	t.J(Above, done)
+	t.Align(16)
+	t.Bind(again)
+	t.lane()
+	body()
+	t.G(ADD, 64, RCX, step)
+	left()
+	t.J(BelowEqual, again)
+	t.Bind(done)
+}
+
+// lane sets the lane of the loop's column.
+func (t *x86) lane() {
+	if t.hasSums {
+		t.G(MOV, 64, RDX, RCX)
+		t.G(AND, 64, RDX, t.at(wordMask))
+	}
+}
+
+// tail implements target.
+func (t *x86) tail(body func(mode)) {
+	again, done := t.Label(), t.Label()
+	t.G(MOV, 64, RAX, t.at(wordCols))
+	t.G(SUB, 64, RAX, RCX)
+	t.J(Equal, done)
+	t.Bind(again)
+	t.lane()
+	if t.isWide {
+		t.G(MOV, 32, RSI, Imm(-1))
+		t.G(BZHI, 32, RSI, RSI, RAX)
+		t.K(KMOVW, tailMask, RSI)
+		body(masked)
+	} else {
+		body(single)
+		t.G(INC, 64, RCX)
+		t.G(CMP, 64, RCX, t.at(wordCols))
+		t.J(NotEqual, again)
+	}
+	t.Bind(done)
+}
+
+// element returns the memory of an array at the position of the loop.
+func (t *x86) element(array, size int, at position) Mem {
+	r, ok := t.pointers[array]
+	if !ok {
+		r = RAX
+		t.G(MOV, 64, r, t.at(t.l.arrays[array].pointer))
+	}
+	return At(r, int32(at.copy*t.lanes()*size)).Plus(RCX, uint8(size))
+}
+
+func (t *x86) sumPointer(sum int) Reg {
+	r, ok := t.sums[sum]
+	if !ok {
+		r = RAX
+		t.G(MOV, 64, r, t.at(t.l.sums[sum]))
+	}
+	return r
+}
+
+// loadArray makes a vector of an array's elements.
+func (t *x86) loadArray(d Vec, in *instruction, at position) {
+	m := t.element(in.array, in.format.Size(), at)
+	switch {
+	case at.mode == single:
+		t.loadOne(d, m, in.format)
+	case in.format == num.F16 && at.mode == masked:
+		t.V(VMOVDQU16, Y, d, m, Zero(tailMask))
+		t.vec(VCVTPH2PS, d, d)
+	case in.format == num.F16:
+		t.vec(VCVTPH2PS, d, m)
+	case in.format == num.BF16 && at.mode == masked:
+		t.vec(VPMOVZXWD, d, m, Zero(tailMask))
+		t.vec(VPSLLD, d, d, Imm(16))
+	case in.format == num.BF16:
+		t.vec(VPMOVZXWD, d, m)
+		t.vec(VPSLLD, d, d, Imm(16))
+	case at.mode == masked:
+		t.vec(VMOVUPS, d, m, Zero(tailMask))
+	default:
+		t.vec(VMOVUPS, d, m)
+	}
+}
+
+// loadOne makes a vector of one element.
+func (t *x86) loadOne(d Vec, m Mem, format num.DType) {
+	switch format {
+	case num.F16:
+		t.V(VPBROADCASTW, t.width-1, d, m)
+		t.vec(VCVTPH2PS, d, d)
+	case num.BF16:
+		t.vec(VPBROADCASTW, d, m)
+		t.vec(VPSLLD, d, d, Imm(16))
+	default:
+		t.vec(VBROADCASTSS, d, m)
+	}
+}
+
+// isStreamed reports whether an array is stored past the caches.
+func (t *x86) isStreamed(array int) bool {
+	return t.streams && t.l.arrays[array].kind == operandArray
+}
+
+// storeArray stores a vector into an array.
+func (t *x86) storeArray(a Vec, in *instruction, at position) {
+	m := t.element(in.array, in.format.Size(), at)
+	s := t.scratch(0)
+	half := t.width - 1
+	switch {
+	case at.mode == single:
+		t.storeOne(a, m, in.format)
+	case in.format == num.F16 && at.mode == masked:
+		t.vec(VCVTPS2PH, m, a, Imm(0), Merge(tailMask))
+	case in.format == num.F16 && t.isStreamed(in.array):
+		t.vec(VCVTPS2PH, s, a, Imm(0))
+		t.V(VMOVNTDQ, half, m, s)
+	case in.format == num.F16:
+		t.vec(VCVTPS2PH, m, a, Imm(0))
+	case in.format == num.BF16:
+		t.storeHigh(m, a, in.array, at.mode)
+	case at.mode == masked:
+		t.vec(VMOVUPS, m, a, Merge(tailMask))
+	case t.isStreamed(in.array):
+		t.vec(VMOVNTPS, m, a)
+	default:
+		t.vec(VMOVUPS, m, a)
+	}
+}
+
+// storeHigh stores the high halves of lanes, which are bf16.
+func (t *x86) storeHigh(m Mem, a Vec, array int, how mode) {
+	s := t.scratch(0)
+	half := t.width - 1
+	t.vec(VPSRLD, s, a, Imm(16))
+	move := VMOVDQU32
+	if t.isStreamed(array) {
+		move = VMOVNTDQ
+	}
+	switch {
+	case t.isWide && how == masked:
+		t.vec(VPMOVDW, m, s, Merge(tailMask))
+	case t.isWide && move == VMOVNTDQ:
+		t.vec(VPMOVDW, s, s)
+		t.V(move, half, m, s)
+	case t.isWide:
+		t.vec(VPMOVDW, m, s)
+	default:
+		t.V(VEXTRACTF128, Y, t.scratch(1), s, Imm(1))
+		t.V(VPACKUSDW, X, s, s, t.scratch(1))
+		t.V(move, half, m, s)
+	}
+}
+
+// storeOne stores the first lane.
+func (t *x86) storeOne(a Vec, m Mem, format num.DType) {
+	s := t.scratch(0)
+	switch format {
+	case num.F16:
+		t.V(VCVTPS2PH, X, s, a, Imm(0))
+		t.V(VPEXTRW, X, m, s, Imm(0))
+	case num.BF16:
+		t.V(VPSRLD, X, s, a, Imm(16))
+		t.V(VPEXTRW, X, m, s, Imm(0))
+	default:
+		t.V(VMOVSS, X, m, a)
+	}
+}
+
+// loadAt makes a vector of the element at an index, or zeros if it is outside.
+func (t *x86) loadAt(d, index Vec, in *instruction) {
+	outside, done := t.Label(), t.Label()
+	t.V(VMOVD, X, RAX, index)
+	t.G(CMP, 64, RAX, t.at(wordCols)) // a negative index is a large one
+	t.J(AboveEqual, outside)
+	t.G(MOV, 64, RSI, t.at(t.l.arrays[in.array].pointer))
+	t.loadOne(d, At(RSI, 0).Plus(RAX, uint8(in.format.Size())), in.format)
+	t.Jmp(done)
+	t.Bind(outside)
+	t.vec(VPXORD, d, d, d)
+	t.Bind(done)
+}
+
+// column makes the numbers of columns.
+func (t *x86) column(d Vec, at position) {
+	if t.isWide {
+		t.vec(VPBROADCASTD, d, RCX)
+	} else {
+		t.V(VMOVD, X, d, RCX)
+		t.vec(VPBROADCASTD, d, d)
+	}
+	if at.mode == single {
+		return
+	}
+	first := byte(at.copy * t.lanes())
+	numbers := make([]byte, 4*t.lanes())
+	for i := range t.lanes() {
+		numbers[4*i] = first + byte(i)
+	}
+	t.vec(VPADDD, d, d, t.Constant(numbers, 64))
+}
+
+// addTo adds a vector to memory.
+func (t *x86) addTo(m Mem, a Vec, how mode) {
+	s := t.scratch(0)
+	switch how {
+	case whole:
+		t.vec(VADDPS, s, a, m)
+		t.vec(VMOVUPS, m, s)
+	case masked:
+		t.vec(VADDPS, s, a, m, Zero(tailMask))
+		t.vec(VMOVUPS, m, s, Merge(tailMask))
+	default:
+		t.V(VADDSS, X, s, a, m)
+		t.V(VMOVSS, X, m, s)
+	}
+}
+
+// finish implements target.
+func (t *x86) finish() ([]byte, error) {
+	code, err := t.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("jit: %w", err)
+	}
+	return code, nil
+}
+
+func (t *x86) listing() string { return t.Listing() }
