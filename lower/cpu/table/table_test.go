@@ -1,0 +1,437 @@
+package table_test
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/internal/testlevel"
+	"tokitai/lower"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/machine"
+	"tokitai/lower/cpu/table"
+	"tokitai/num"
+	"tokitai/reference"
+	"tokitai/trial/randdef"
+)
+
+var gather = def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"}))
+
+var scatters = []*def.Definition{
+	def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "index", Rows: "rows", Result: "result"})),
+	def.Must(def.ScatterAdd("sums.accumulate", def.ScatterForm{Index: "index", Rows: "rows", Result: "result", Accumulate: true})),
+}
+
+// pairs are the formats of rows and result.
+var pairs = [][2]num.DType{
+	{num.F16, num.F16}, {num.F16, num.F32}, {num.BF16, num.BF16}, {num.BF16, num.F32}, {num.F32, num.F32},
+}
+
+// sets returns the instruction sets to test.
+func sets(t testing.TB) []machine.Set {
+	var s []machine.Set
+	for _, set := range machine.Available() {
+		if set == machine.AVX2 || set == machine.AVX512 {
+			s = append(s, set)
+		}
+	}
+	if len(s) == 0 {
+		t.Skip("skipped: no AVX2 or AVX-512 " + machine.Note())
+	}
+	return s
+}
+
+var programs sync.Map // by definition, formats and set
+
+func compile(t testing.TB, d *def.Definition, dtypes []num.DType, set machine.Set) lowercpu.Program {
+	t.Helper()
+	key := fmt.Sprint(d.Name, dtypes, set)
+	if p, ok := programs.Load(key); ok {
+		return p.(lowercpu.Program)
+	}
+	p, err := table.Compile(d, dtypes, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs.Store(key, p)
+	return p
+}
+
+func callOf(c *randdef.Case) *lower.Call {
+	call := &lower.Call{Params: c.Params}
+	for _, a := range c.Operands {
+		call.Operands = append(call.Operands, lower.Operand{Array: a})
+	}
+	return call
+}
+
+// execute runs a program in one goroutine, its items in an order and on workers that
+// the generator decides.
+func execute(p lowercpu.Program, call *lower.Call, workers int, g *gen.Generator) {
+	job := p.Bind(call, workers)
+	defer job.Release()
+	for {
+		items, ok := job.Next()
+		if !ok {
+			return
+		}
+		order := make([]int, items)
+		for i := range order {
+			k := g.Below(i + 1)
+			order[i], order[k] = order[k], i
+		}
+		for _, item := range order {
+			job.Do(g.Below(workers), item)
+		}
+	}
+}
+
+// compare compares the programs of all sets with the reference and with lower/cpu.
+func compare(t *testing.T, c *randdef.Case, workers int, g *gen.Generator) *randdef.Case {
+	t.Helper()
+	var dtypes []num.DType
+	for _, o := range c.Operands {
+		dtypes = append(dtypes, o.DType)
+	}
+	want := c.Clone()
+	if err := reference.Run(want.Definition, want.Operands, reference.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.Short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name string, p lowercpu.Program) {
+		t.Helper()
+		got := c.Clone()
+		execute(p, callOf(got), workers, g)
+		if text := randdef.Diff(got, want); text != "" {
+			o := c.Operands
+			t.Fatalf("%s: %s %v, %d×%d of %d×%d, %d workers: %s", name, c.Definition.Name, dtypes, o[1].Rows, o[1].Cols, o[2].Rows, o[2].Cols, workers, text)
+		}
+	}
+	check("plain", plain)
+	for _, set := range sets(t) {
+		check(set.String(), compile(t, c.Definition, dtypes, set))
+	}
+	return want
+}
+
+func newCase(g *gen.Generator, d *def.Definition, a, b num.DType, q, v, cols int) *randdef.Case {
+	return randdef.NewCase(g, d, []num.DType{num.I32, a, b}, map[string]int{"Q": q, "V": v, "D": cols})
+}
+
+func TestGather(t *testing.T) {
+	g := gen.New("gather")
+	for _, dtype := range num.FloatDTypes {
+		sizes := [][3]int{{1, 1, 1}, {5, 3, 7}, {40, 4, 9}, {3, 70, 513}, {200, 2, 1}, {2, 2, 40000}, {3, 3, 131_073}}
+		for cols := 1; cols <= 300; cols++ {
+			sizes = append(sizes, [3]int{1 + g.Below(9), 1 + g.Below(9), cols})
+		}
+		for _, s := range sizes {
+			c := newCase(g, gather, dtype, dtype, s[0], s[1], s[2])
+			for r := range c.Operands[1].Rows { // any patterns: NaN payloads have to arrive
+				for k := range c.Operands[1].Cols {
+					c.Operands[1].SetBits(r, k, uint32(g.Next()))
+				}
+			}
+			want := c.Clone()
+			if err := reference.Run(gather, want.Operands, reference.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, set := range sets(t) {
+				got := c.Clone()
+				execute(compile(t, gather, []num.DType{num.I32, dtype, dtype}, set), callOf(got), 2, g)
+				for q := range s[0] {
+					if string(got.Operands[2].Row(q)) != string(want.Operands[2].Row(q)) {
+						t.Fatalf("%s: %s: row %d of %v differs: index %d", set, dtype, q, s, c.Operands[0].Int(q, 0))
+					}
+				}
+				if text := randdef.Diff(got, want); text != "" {
+					t.Fatalf("%s: %s %v: %s", set, dtype, s, text)
+				}
+			}
+		}
+	}
+}
+
+func TestScatterAdd(t *testing.T) {
+	g := gen.New("scatter")
+	for _, d := range scatters {
+		for _, dtypes := range pairs {
+			t.Run(fmt.Sprintf("%s/%v", d.Name, dtypes), func(t *testing.T) {
+				sizes := [][3]int{ // Q, V, D
+					{1, 1, 1}, {7, 3, 2}, {63, 1, 3}, {64, 1, 3}, {65, 1, 3}, {127, 1, 2}, {128, 1, 2}, {129, 1, 2}, {200, 2, 3},
+					{300, 3, 7}, {40, 33, 5}, {9, 70, 515}, {5, 2, 1025}, {2, 100, 1}, {90, 1, 4097}, {140, 2, 5000}, {5000, 2, 70}, {9000, 1, 3},
+				}
+				for cols := 1; cols <= 300; cols++ {
+					sizes = append(sizes, [3]int{1 + g.Below(20), 1 + g.Below(9), cols})
+				}
+				for _, s := range sizes {
+					compare(t, newCase(g, d, dtypes[0], dtypes[1], s[0], s[1], s[2]), 1+g.Below(4), g)
+				}
+			})
+		}
+	}
+}
+
+// TestLightAndHeavy has rows with every number of queries around the limit between both
+// ways of summing.
+func TestLightAndHeavy(t *testing.T) {
+	g := gen.New("heavy")
+	for _, d := range scatters {
+		for _, dtypes := range pairs {
+			const cols = 4096 // a limit of 64
+			counts := []int{0, 1, 62, 63, 64, 65, 66, 0, 127, 128, 129, 192}
+			queries := 0
+			for _, n := range counts {
+				queries += n
+			}
+			c := newCase(g, d, dtypes[0], dtypes[1], queries, len(counts), cols)
+			q := 0
+			for v, n := range counts {
+				for range n {
+					c.Operands[0].SetBits((q*7919)%queries, 0, uint32(v))
+					q++
+				}
+			}
+			compare(t, c, 3, g)
+		}
+	}
+}
+
+// TestStream writes results that are large enough for non-temporal stores, at aligned and
+// other addresses.
+func TestStream(t *testing.T) {
+	g := gen.New("stream")
+	for _, set := range sets(t) {
+		for _, dtypes := range pairs {
+			for _, cols := range []int{1024, 1000, 1056} {
+				for _, shift := range []int{0, 1, 32} {
+					rows := 1<<22/dtypes[1].Size()/cols + 2
+					c := newCase(g, scatters[0], dtypes[0], dtypes[1], 100, rows, cols)
+					for q := range 100 {
+						c.Operands[0].SetBits(q, 0, uint32(g.Below(rows)))
+					}
+					compareStream(t, set, c, cols, shift, 2, g)
+				}
+			}
+		}
+		for _, cols := range []int{1024, 1000} {
+			c := newCase(g, gather, num.F16, num.F16, 1<<21/cols+2, 50, cols)
+			compareStream(t, set, c, cols, 0, 2, g)
+			compareStream(t, set, c, cols, 1, 2, g)
+		}
+	}
+}
+
+// compareStream runs a case whose result begins shift elements after an address that is
+// aligned to 64 bytes.
+func compareStream(t *testing.T, set machine.Set, c *randdef.Case, stride, shift, workers int, g *gen.Generator) {
+	t.Helper()
+	var dtypes []num.DType
+	for _, o := range c.Operands {
+		dtypes = append(dtypes, o.DType)
+	}
+	plain, err := lowercpu.Compile(c.Definition, dtypes, lowercpu.Short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := dtypes[2].Size()
+	run := func(p lowercpu.Program) num.Array {
+		call := callOf(c)
+		data := aligned((c.Operands[2].Rows*stride+shift)*size + 64)
+		for i := range data {
+			data[i] = 0xa5
+		}
+		out := c.Operands[2]
+		out.Stride, out.Data = stride, data[shift*size:]
+		call.Operands[2].Array = out
+		execute(p, call, workers, g)
+		return out
+	}
+	want, got := run(plain), run(compile(t, c.Definition, dtypes, set))
+	for r := range want.Rows {
+		for k := range want.Stride {
+			if g, w := num.Canonical(dtypes[2], got.Bits(r, k)), num.Canonical(dtypes[2], want.Bits(r, k)); g != w {
+				t.Fatalf("%s: %s %v, stride %d, shift %d: [%d,%d] is %#x, want %#x", set, c.Definition.Name, dtypes, stride, shift, r, k, g, w)
+			}
+		}
+	}
+}
+
+func TestScatterF16KnownAnswers(t *testing.T) {
+	inf, nan, minusZero := math.Inf(1), math.NaN(), math.Copysign(0, -1)
+	repeat := func(n int, v ...float64) []float64 {
+		var all []float64
+		for range n {
+			all = append(all, v...)
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name   string
+		values []float64
+		old    []float64 // at most one: then it accumulates
+		result num.DType
+		want   uint32
+	}{
+		{"nothing lost in a long sum", repeat(5000, 0x1p-24), nil, num.F16, uint32(num.F32ToF16(5000 * 0x1p-24))},
+		{"small after large", append([]float64{65504}, append(repeat(300, 0x1p-24), -65504)...), nil, num.F16, 300},
+		{"beyond f16 and back", []float64{65504, 65504, -65504}, nil, num.F16, 0x7bff},
+		{"beyond f16", []float64{65504, 16}, nil, num.F16, 0x7c00},
+		{"just not beyond f16", []float64{65504, 15.9921875}, nil, num.F16, 0x7bff},
+		{"exact cancellation", []float64{1.5, -1.5}, nil, num.F16, 0},
+		{"minus zeros", []float64{minusZero, minusZero}, nil, num.F16, 0},
+		{"minus zeros on minus zero", []float64{minusZero}, []float64{minusZero}, num.F16, 0},
+		{"minus zeros on minus zero in f32", []float64{minusZero}, []float64{minusZero}, num.F32, 0},
+		{"infinity", []float64{1, inf, -65504}, nil, num.F16, 0x7c00},
+		{"minus infinity", []float64{-inf, 1}, []float64{5}, num.F32, 0xff800000},
+		{"infinities of both signs", []float64{inf, -inf}, nil, num.F16, 0x7e00},
+		{"infinities of both signs, one of them old", []float64{inf}, []float64{-inf}, num.F32, 0x7fc00000},
+		{"NaN", []float64{1, nan, inf}, nil, num.F16, 0x7e00},
+		{"an old NaN", []float64{1}, []float64{nan}, num.F32, 0x7fc00000},
+		{"a tie to even", []float64{2048, 1}, nil, num.F16, uint32(num.F32ToF16(2048))},
+		{"above a tie", []float64{2048, 1, 0x1p-24}, nil, num.F16, uint32(num.F32ToF16(2050))},
+		{"a tie of f32", []float64{0x1p14, 0x1p-10}, nil, num.F32, math.Float32bits(0x1p14)},
+		{"above a tie of f32", []float64{0x1p14, 0x1p-10, 0x1p-24}, nil, num.F32, math.Float32bits(0x1p14 + 0x1p-9)},
+		{"an old f32 that decides a tie", []float64{1, 0x1p-24}, []float64{0x1p-149}, num.F32, math.Float32bits(1 + 0x1p-23)},
+		{"an old f32 that decides a tie downward", []float64{1, 0x1p-24}, []float64{-0x1p-149}, num.F32, math.Float32bits(1)},
+		{"an old f32 beyond binary64's reach", []float64{0x1p-24}, []float64{0x1p100}, num.F32, math.Float32bits(0x1p100)},
+		{"a sum beyond 53 bits", append(repeat(8196, 65504), 160, 0x1p-24), nil, num.F32, math.Float32bits(0x1p29 + 64)}, // above the tie 2^29 + 32
+		{"a sum beyond 53 bits on an old value", append(repeat(8196, 65504), 160, 0x1p-24), []float64{0}, num.F32, math.Float32bits(0x1p29 + 64)},
+		{"below a tie by one part in 2^53", append(repeat(4098, 65504), 112, -0x1p-24), []float64{0x1p-40}, num.F32, math.Float32bits(0x1p28 + 32)},
+		{"an old f32 near the end of the range", []float64{65504}, []float64{math.MaxFloat32}, num.F32, math.Float32bits(math.MaxFloat32)},
+	} {
+		for _, cols := range []int{1, 40} {
+			d := scatters[len(test.old)]
+			g := gen.New(test.name)
+			c := newCase(g, d, num.F16, test.result, len(test.values), 2, cols)
+			for q, v := range test.values {
+				c.Operands[0].SetBits(q, 0, 1)
+				for k := range cols {
+					c.Operands[1].Set(q, k, float32(v))
+				}
+			}
+			for _, v := range test.old {
+				for k := range cols {
+					c.Operands[2].Set(1, k, float32(v))
+				}
+			}
+			want := compare(t, c, 2, g)
+			if bits := num.Canonical(test.result, want.Operands[2].Bits(1, 0)); bits != test.want {
+				t.Errorf("%s: got 0x%x, want 0x%x", test.name, bits, test.want)
+			}
+		}
+	}
+}
+
+// TestScatterF16OldValues adds exact sums to old f32 values that are no multiples of
+// 2^-24, at every distance between the two.
+func TestScatterF16OldValues(t *testing.T) {
+	g := gen.New("old values")
+	for range 40 {
+		c := newCase(g, scatters[1], num.F16, num.F32, 70, 3, 20)
+		for r := range 3 {
+			for k := range 20 {
+				c.Operands[2].Set(r, k, g.Exponents(-60, 45))
+			}
+		}
+		compare(t, c, 2, g)
+	}
+}
+
+// TestParallel runs jobs of one program at the same time, each with two workers.
+func TestParallel(t *testing.T) {
+	for _, set := range sets(t) {
+		g := gen.New("parallel")
+		p := compile(t, scatters[0], []num.DType{num.I32, num.F32, num.F32}, set)
+		c := newCase(g, scatters[0], num.F32, num.F32, 3000, 40, 300)
+		want := c.Clone()
+		if err := reference.Run(want.Definition, want.Operands, reference.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var jobs sync.WaitGroup
+		for range 4 {
+			jobs.Go(func() {
+				for range testlevel.Pick(5, 50, 500) {
+					got := c.Clone()
+					job := p.Bind(callOf(got), 2)
+					for {
+						items, ok := job.Next()
+						if !ok {
+							break
+						}
+						var all sync.WaitGroup
+						for w := range 2 {
+							all.Go(func() {
+								for item := w; item < items; item += 2 {
+									job.Do(w, item)
+								}
+							})
+						}
+						all.Wait()
+					}
+					job.Release()
+					if text := randdef.Diff(got, want); text != "" {
+						t.Errorf("%s: %s", set, text)
+						return
+					}
+				}
+			})
+		}
+		jobs.Wait()
+	}
+}
+
+// TestAllocations checks that a second call allocates nothing.
+func TestAllocations(t *testing.T) {
+	g := gen.New("allocations")
+	for _, set := range sets(t) {
+		for _, d := range []*def.Definition{gather, scatters[0], scatters[1]} {
+			c := newCase(g, d, num.F16, num.F16, 300, 20, 50)
+			p := compile(t, d, []num.DType{num.I32, num.F16, num.F16}, set)
+			call := callOf(c)
+			n := testing.AllocsPerRun(20, func() {
+				job := p.Bind(call, 2)
+				for {
+					items, ok := job.Next()
+					if !ok {
+						break
+					}
+					for item := range items {
+						job.Do(item%2, item)
+					}
+				}
+				job.Release()
+			})
+			if n >= 1 {
+				t.Errorf("%s: %s: %v allocations per call, want none", set, d.Name, n)
+			}
+		}
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	f32 := []num.DType{num.I32, num.F32, num.F32}
+	if _, err := table.Compile(gather, f32, machine.Plain); err == nil {
+		t.Error("tables for plain Go: want an error")
+	}
+	if _, err := table.Compile(gather, f32[:2], sets(t)[0]); err == nil {
+		t.Error("two formats: want an error")
+	}
+	if _, err := table.Compile(scatters[0], []num.DType{num.I32, num.I32, num.I32}, sets(t)[0]); err == nil {
+		t.Error("sums of int32: want an error")
+	}
+}
+
+// aligned returns n bytes at an address that is a multiple of 64.
+func aligned(n int) []byte {
+	b := make([]byte, n+64)
+	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & 63
+	return b[skip:][:n]
+}
