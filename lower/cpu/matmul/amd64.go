@@ -121,19 +121,20 @@ func (g *generator) loadMask(offset uintptr) {
 func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
 	start := g.begin("multiply %d rows by %d vectors of %v", rows, vectors, dtype)
 	const (
-		low     = x86.RAX // a, rows 0 to 6
-		high    = x86.RCX // a, rows 7 to 13
-		b       = x86.RDX
-		aRow    = x86.RBX
-		aRow3   = x86.RSI
-		aRow5   = x86.R8
-		aStep   = x86.R9
-		bStep   = x86.R10
-		steps   = x86.R11
-		in      = x86.R12
-		out     = x86.R13
-		panel   = x86.R15
-		perBase = 7 // rows that one base register reaches
+		low      = x86.RAX // a, rows 0 to 6
+		high     = x86.RCX // a, rows 7 to 13
+		b        = x86.RDX
+		aRow     = x86.RBX
+		aRow3    = x86.RSI
+		aRow5    = x86.R8
+		aStep    = x86.R9
+		bStep    = x86.R10
+		steps    = x86.R11
+		in       = x86.R12
+		out      = x86.R13
+		panel    = x86.R15
+		prefetch = frame // inside the loops over the summed index
+		perBase  = 7     // rows that one base register reaches
 	)
 	var f multiplyFrame
 	acc := func(r, v int) x86.Vec { return x86.Vec(r*vectors + v) }
@@ -190,6 +191,8 @@ func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
 	}
 	g.mov(b, field(unsafe.Offsetof(f.b)))
 	g.mov(steps, field(unsafe.Offsetof(f.depth)))
+	g.G(x86.PUSH, 64, frame)
+	g.mov(prefetch, field(unsafe.Offsetof(f.prefetch)))
 	step := func() {
 		for v := range vectors {
 			mask := x86.K0
@@ -210,12 +213,14 @@ func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
 			g.add(high, aStep)
 		}
 	}
-	const unroll = 4
+	const unroll = prefetchSteps
 	loop := g.Label()
 	g.sub(steps, x86.Imm(unroll))
 	g.J(x86.Less, tail)
 	g.Align(32)
 	g.Bind(loop)
+	g.G(x86.PREFETCHT1, 8, x86.At(prefetch, 0))
+	g.add(prefetch, x86.Imm(prefetchBytes))
 	for range unroll {
 		step()
 	}
@@ -229,6 +234,9 @@ func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
 	g.sub(steps, x86.Imm(1))
 	g.J(x86.NotEqual, single)
 	g.Bind(done)
+	g.mov(low, prefetch)
+	g.G(x86.POP, 64, frame)
+	g.mov(field(unsafe.Offsetof(f.prefetch)), low)
 
 	g.eachAccumulator(rows, vectors, out, unsafe.Offsetof(f.outRow), acc, false)
 	g.mov(steps, field(unsafe.Offsetof(f.panels)))

@@ -80,8 +80,16 @@ type multiplyFrame struct {
 	inPanel       int
 	outPanel      int
 	mask          uint64         // lanes of the last vector, one bit each
+	prefetch      uintptr        // where to fetch what the next blocks need
 	maskLanes     unsafe.Pointer // the same as a vector, for sets without mask registers
 }
+
+// A multiplication fetches prefetchBytes into the second-level cache for every
+// prefetchSteps indices of the sum.
+const (
+	prefetchSteps = 2
+	prefetchBytes = 32
+)
 
 // moveFrame is the argument of widen, transpose and narrow.
 //

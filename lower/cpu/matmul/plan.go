@@ -13,10 +13,14 @@ const (
 	tilePanels  = 18   // panels of the left operand in a tile
 	tileVectors = 16   // vectors across a tile
 
+	// Operands of binary32 are multiplied where they lie if that costs less than packing
+	// them, in products of less than directWork multiply-adds.
+	directWork = 1 << 26
+
 	// Products of at least sharedWork multiply-adds have their operands packed once for all
 	// workers, region by region of the result.
 	sharedWork   = 1 << 25
-	regionLines  = 1 << 10 // rows and columns of a region
+	regionLines  = 1120 // rows and columns of a region
 	regionMemory = 16 << 20
 
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
@@ -65,7 +69,7 @@ func (t *target) planFor(e *extent) plan {
 	size := e.dtype.Size()
 	onePanel := e.rows <= t.rows
 	p.rightDirect = e.rightView.line == size && (t.partial || e.cols%t.lanes == 0) && (onePanel || e.dtype == num.F32 && work < directWork)
-	p.leftDirect = e.dtype == num.F32 && (e.rows <= 4 || work < directWork)
+	p.leftDirect = e.dtype == num.F32 && e.leftView.staysCached(e.rows, work)
 	p.depth = depthBlock
 	if p.rightDirect && onePanel {
 		p.depth = directDepth
@@ -79,12 +83,10 @@ func (t *target) planFor(e *extent) plan {
 	return p
 }
 
-const directWork = 1 << 21
-
 // shareOperands sets the sizes of regions.
 func (p *plan) shareOperands(t *target, e *extent) {
-	p.shared, p.leftDirect, p.rightDirect = true, false, false
-	p.regionRows, p.regionCols = min(e.rows, regionLines/t.rows*t.rows), min(e.cols, regionLines)
+	p.shared, p.rightDirect = true, false
+	p.regionRows, p.regionCols = evenly(e.rows, regionLines, t.rows), evenly(e.cols, regionLines, t.lanes*t.vectors)
 	if e.rows <= p.tileRows { // columns are packed by tile
 		p.regionCols = e.cols
 		p.regionDepth = e.depth
@@ -127,4 +129,18 @@ func (p *plan) cut(t *target, e *extent) {
 func evenly(n, most, unit int) int {
 	count := (n + most - 1) / most
 	return ((n+count-1)/count + unit - 1) / unit * unit
+}
+
+// staysCached reports whether a left operand is fast to read where it lies, time and again
+// for every panel of columns. Rows a multiple of a page apart contend for the same places
+// in the cache; packed, they do not.
+func (v *view) staysCached(rows, work int) bool {
+	const page = 4096
+	switch {
+	case rows <= 4 || work < 1<<21:
+		return true
+	case v.line < v.step: // the elements of one step are neighbours
+		return work < sharedWork
+	}
+	return v.line%page != 0 && v.line < 4*page
 }

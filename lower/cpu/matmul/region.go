@@ -10,23 +10,24 @@ import (
 // and for each region, block after block of the summed index. Two phases do one block:
 // workers pack the operands of the region, then they multiply its tiles.
 type region struct {
-	product      int // number of the current one, -1 before the first
-	current      product
-	row, col, k  int // of the region within the product; k within the summed index
-	rows         division
-	cols, depth  int
-	isPacking    bool
-	packRight    bool // not by tile
-	left, right  panels
-	leftMemory   scratch
-	rightMemory  scratch
-	sumsMemory   scratch
-	packed       packedBlock
-	hasPacked    bool
-	downPanels   int // of a tile
-	down, across int // tiles
-	leftItems    int
-	rightItems   int
+	product               int // number of the current one, -1 before the first
+	current               product
+	row, col, k           int // of the region within the product; k within the summed index
+	rows                  division
+	cols, depth           int
+	isPacking             bool
+	packRight             bool   // not by tile
+	left, right           panels // of the first block of the summed index
+	leftBlock, rightBlock int    // bytes from the panels of a block to those of the next
+	leftMemory            scratch
+	rightMemory           scratch
+	sumsMemory            scratch
+	packed                packedBlock
+	hasPacked             bool
+	downPanels            int // of a tile
+	down, across          int // tiles
+	leftItems             int
+	rightItems            int
 }
 
 // packedBlock names what the panels of the right operand hold.
@@ -101,18 +102,24 @@ func (g *region) prepare(j *job) int {
 	}
 	g.down, g.across = (g.rows.count+g.downPanels-1)/g.downPanels, (g.cols+plan.tileCols-1)/plan.tileCols
 
-	g.left.step = c.rows * 4
-	g.left.stride = panelStride(g.left.step, g.depth)
-	g.left.at = g.leftMemory.get(g.rows.count * g.left.stride)
-	g.leftItems = (g.rows.count + packPanels - 1) / packPanels
+	blocks := (g.depth + plan.depth - 1) / plan.depth
+	g.left, g.leftItems = panels{}, 0
+	if !plan.leftDirect {
+		g.left.step = c.rows * 4
+		g.left.stride = panelStride(g.left.step, min(plan.depth, g.depth))
+		g.leftBlock = g.rows.count * g.left.stride
+		g.left.at = g.leftMemory.get(blocks * g.leftBlock)
+		g.leftItems = (g.rows.count + packPanels - 1) / packPanels
+	}
 	g.rightItems = 0
 	g.packRight = g.down > 1
 	if block := (packedBlock{g.product, g.col, g.k}); g.packRight && !(g.hasPacked && g.packed == block) {
 		g.packed, g.hasPacked = block, true
 		count := (g.cols + c.vectors*c.lanes - 1) / (c.vectors * c.lanes)
 		g.right.step = c.vectors * c.lanes * 4
-		g.right.stride = panelStride(g.right.step, g.depth)
-		g.right.at = g.rightMemory.get(count * g.right.stride)
+		g.right.stride = panelStride(g.right.step, min(plan.depth, g.depth))
+		g.rightBlock = count * g.right.stride
+		g.right.at = g.rightMemory.get(blocks * g.rightBlock)
 		g.rightItems = (count + packPanels - 1) / packPanels
 	}
 	if g.severalBlocks() {
@@ -136,19 +143,22 @@ func (g *region) do(j *job, w *worker, item int) {
 		g.multiply(j, w, item/g.across, item%g.across)
 		return
 	}
-	if item < g.leftItems {
-		first := item * packPanels
-		to := g.left
-		to.at = unsafe.Add(to.at, first*to.stride)
-		t := tile{product: p, row: g.row, rows: g.rows}
-		w.packLeft(&to, &t, first, min(first+packPanels, g.rows.count), g.k, g.depth)
-		return
-	}
-	first := (item - g.leftItems) * packPanels
-	to := g.right
-	to.at = unsafe.Add(to.at, first*to.stride)
 	width := c.vectors * c.lanes
-	w.packRight(&to, p, g.col+first*width, min(packPanels*width, g.cols-first*width), g.k, g.depth)
+	for k := 0; k == 0 || k < g.depth; k += j.plan.depth {
+		block, depth := k/j.plan.depth, min(j.plan.depth, g.depth-k)
+		if item < g.leftItems {
+			first := item * packPanels
+			to := g.left
+			to.at = unsafe.Add(to.at, block*g.leftBlock+first*to.stride)
+			t := tile{product: p, row: g.row, rows: g.rows}
+			w.packLeft(&to, &t, first, min(first+packPanels, g.rows.count), g.k+k, depth)
+		} else {
+			first := (item - g.leftItems) * packPanels
+			to := g.right
+			to.at = unsafe.Add(to.at, block*g.rightBlock+first*to.stride)
+			w.packRight(&to, p, g.col+first*width, min(packPanels*width, g.cols-first*width), g.k+k, depth)
+		}
+	}
 }
 
 // multiply computes the current block of a tile.
@@ -166,7 +176,13 @@ func (g *region) multiply(j *job, w *worker, down, across int) {
 		acc.at = w.accumulators.get(g.sumsBytes(j))
 	}
 	left, right := g.left, g.right
-	leftAt := unsafe.Add(left.at, t.firstPanel*left.stride)
+	var leftAt, rightAt unsafe.Pointer
+	if left.at != nil {
+		leftAt = unsafe.Add(left.at, t.firstPanel*left.stride)
+	}
+	if g.packRight {
+		rightAt = unsafe.Add(right.at, across*j.plan.tileCols/width*right.stride)
+	}
 	if !g.packRight {
 		right.step = width * 4
 		right.stride = panelStride(right.step, min(j.plan.depth, g.depth))
@@ -174,11 +190,20 @@ func (g *region) multiply(j *job, w *worker, down, across int) {
 	}
 	for k := 0; ; k += j.plan.depth {
 		n := min(j.plan.depth, g.depth-k)
-		left.at = unsafe.Add(leftAt, k*left.step)
+		if leftAt != nil {
+			left.at = unsafe.Add(leftAt, k/j.plan.depth*g.leftBlock)
+		}
 		if g.packRight {
-			right.at = unsafe.Add(g.right.at, across*j.plan.tileCols/width*right.stride+k*right.step)
+			right.at = unsafe.Add(rightAt, k/j.plan.depth*g.rightBlock)
 		} else {
 			w.packRight(&right, p, t.col, t.cols, g.k+k, n)
+		}
+		w.ahead = ahead{}
+		if g.packRight {
+			w.ahead.right = right.stride
+		}
+		if leftAt != nil && k+n < g.depth {
+			w.ahead.left, w.ahead.leftBytes = uintptr(left.at)+uintptr(g.leftBlock), (t.endPanel-t.firstPanel)*left.stride
 		}
 		w.multiply(j, &t, &left, &right, &acc, g.k+k, n, g.k+k == p.k, g.k+k+n == p.end)
 		if k+n == g.depth {

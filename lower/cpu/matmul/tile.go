@@ -46,12 +46,26 @@ type tile struct {
 	firstPanel, endPanel int
 }
 
+// ahead says what a multiplication may fetch while it works, for those that follow.
+type ahead struct {
+	right     int     // bytes to the next panel of the right operand
+	left      uintptr // the left operand's next block
+	leftBytes int
+}
+
+type fetch struct {
+	at    uintptr
+	bytes int
+}
+
 // worker is the memory that one worker uses.
 type worker struct {
 	mover
 	multiplication            multiplyFrame
 	leftPanels, rightPanels   scratch
 	accumulators, transposing scratch
+	ahead                     ahead
+	fetch                     [2]fetch
 }
 
 func (w *worker) forget() {
@@ -171,6 +185,15 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		}
 		lanes := cols - (vectors-1)*w.lanes
 		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
+		w.fetch[0], w.fetch[1] = fetch{uintptr(f.b), 0}, fetch{uintptr(f.b), 0}
+		if w.ahead.right > 0 && !noPrefetch {
+			w.fetch[0] = fetch{uintptr(f.b) + uintptr(w.ahead.right), w.ahead.right}
+		}
+		if w.ahead.left != 0 && !noPrefetch {
+			share := w.ahead.leftBytes * cols / t.cols
+			w.fetch[1] = fetch{w.ahead.left, share}
+			w.ahead.left += uintptr(share)
+		}
 		w.column(t, left, k, c, in, out, table, vectors)
 		c += cols
 	}
@@ -208,8 +231,21 @@ func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer,
 			f.in = unsafe.Add(in, row*f.inRow+c*4)
 		}
 		f.out = unsafe.Add(out, row*f.outRow+c*4)
+		// Half of the calls' steps fetch each.
+		n := &w.fetch[0]
+		if n.bytes <= 0 {
+			n = &w.fetch[1]
+		} else if perPanel := f.depth / prefetchSteps * prefetchBytes; perPanel > 0 {
+			end = min(end, first+(n.bytes+perPanel-1)/perPanel)
+		}
+		f.prefetch = n.at
+		fetched := f.depth / prefetchSteps * prefetchBytes * (end - first)
+		n.at += uintptr(fetched)
+		n.bytes -= fetched
 		f.inPanel, f.outPanel, f.panels = height*f.inRow, height*f.outRow, end-first
 		w.program.Call(table[height][vectors], unsafe.Pointer(f))
 		first = end
 	}
 }
+
+var noPrefetch bool
