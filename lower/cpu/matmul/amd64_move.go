@@ -1,0 +1,247 @@
+package matmul
+
+import (
+	"unsafe"
+
+	x86 "tokitai/lower/cpu/asm/amd64"
+	"tokitai/num"
+)
+
+// widen generates the function that widens rows of a few vectors; moveFrame says what it
+// does.
+func (g *generator) widen(vectors int, dtype num.DType) int {
+	start := g.begin("widen %d vectors of %v", vectors, dtype)
+	const (
+		from     = x86.RAX
+		to       = x86.RDX
+		fromStep = x86.R9
+		toStep   = x86.R10
+		rows     = x86.R11
+	)
+	var f moveFrame
+	g.mov(from, field(unsafe.Offsetof(f.from)))
+	g.mov(to, field(unsafe.Offsetof(f.to)))
+	g.mov(fromStep, field(unsafe.Offsetof(f.fromStep)))
+	g.mov(toStep, field(unsafe.Offsetof(f.toStep)))
+	g.mov(rows, field(unsafe.Offsetof(f.depth)))
+	g.loadMask(unsafe.Offsetof(f.mask))
+	row := func() {
+		for v := range vectors {
+			mask := x86.K0
+			if v == vectors-1 && g.partial {
+				mask = lastLanes
+			}
+			g.load(x86.Vec(v), x86.At(from, int32(v*g.lanes*dtype.Size())), dtype, mask)
+		}
+		g.add(from, fromStep)
+		for v := range vectors {
+			g.V(x86.VMOVUPS, g.width, x86.At(to, int32(v*g.lanes*4)), x86.Vec(v))
+		}
+		g.add(to, toStep)
+	}
+	g.rowLoop(rows, row)
+	g.end()
+	return start
+}
+
+// rowLoop generates a loop of at least one iteration, four at a time.
+func (g *generator) rowLoop(count x86.Reg, row func()) {
+	const unroll = 4
+	loop, tail, single, done := g.Label(), g.Label(), g.Label(), g.Label()
+	g.sub(count, x86.Imm(unroll))
+	g.J(x86.Less, tail)
+	g.Bind(loop)
+	for range unroll {
+		row()
+	}
+	g.sub(count, x86.Imm(unroll))
+	g.J(x86.GreaterEqual, loop)
+	g.Bind(tail)
+	g.add(count, x86.Imm(unroll))
+	g.J(x86.Equal, done)
+	g.Bind(single)
+	row()
+	g.sub(count, x86.Imm(1))
+	g.J(x86.NotEqual, single)
+	g.Bind(done)
+}
+
+// transpose generates the function that transposes blocks of lanes × lanes in registers;
+// moveFrame says what it does. Without masks the depth is a multiple of the lanes.
+func (g *generator) transpose(dtype num.DType) int {
+	start := g.begin("transpose %v", dtype)
+	const (
+		line   = x86.RAX
+		to     = x86.RDX
+		offset = x86.R9 // of the block in its lines
+		toStep = x86.R10
+		steps  = x86.R11
+	)
+	var f moveFrame
+	g.mov(to, field(unsafe.Offsetof(f.to)))
+	g.mov(toStep, field(unsafe.Offsetof(f.toStep)))
+	g.mov(steps, field(unsafe.Offsetof(f.depth)))
+	g.mov(offset, x86.Imm(0))
+	block, whole := g.Label(), g.Label()
+	mask := x86.K0
+	if g.partial {
+		mask = lastLanes
+		g.K(x86.KXNORW, lastLanes, lastLanes, lastLanes)
+	}
+	g.Bind(block)
+	if g.partial {
+		g.G(x86.CMP, 64, steps, x86.Imm(int64(g.lanes)))
+		g.J(x86.GreaterEqual, whole)
+		g.loadMask(unsafe.Offsetof(f.mask))
+		g.Bind(whole)
+	}
+	for l := range g.lanes {
+		g.mov(line, field(unsafe.Offsetof(f.from)+uintptr(8*l)))
+		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask)
+	}
+	for _, column := range g.transposeRegisters() {
+		g.V(x86.VMOVUPS, g.width, x86.At(to, 0), column)
+		g.add(to, toStep)
+	}
+	g.add(offset, x86.Imm(int64(g.lanes*dtype.Size())))
+	g.sub(steps, x86.Imm(int64(g.lanes)))
+	g.J(x86.Greater, block)
+	g.end()
+	return start
+}
+
+// transposeRegisters transposes the first lanes registers, each a row of lanes elements,
+// by way of the next ones. It returns the registers of the columns in order.
+func (g *generator) transposeRegisters() []x86.Vec {
+	n := g.lanes
+	row := func(i int) x86.Vec { return x86.Vec(i) }
+	other := func(i int) x86.Vec { return x86.Vec(n + i) }
+	for i := 0; i < n; i += 2 {
+		g.V(x86.VUNPCKLPS, g.width, other(i), row(i), row(i+1))
+		g.V(x86.VUNPCKHPS, g.width, other(i+1), row(i), row(i+1))
+	}
+	// Afterwards 128 bits number p of row(4i+q) hold rows 4i to 4i+3 of column 4p+q.
+	for i := 0; i < n; i += 4 {
+		g.V(x86.VUNPCKLPD, g.width, row(i), other(i), other(i+2))
+		g.V(x86.VUNPCKHPD, g.width, row(i+1), other(i), other(i+2))
+		g.V(x86.VUNPCKLPD, g.width, row(i+2), other(i+1), other(i+3))
+		g.V(x86.VUNPCKHPD, g.width, row(i+3), other(i+1), other(i+3))
+	}
+	columns := make([]x86.Vec, n)
+	for q := range 4 {
+		if n == 8 {
+			g.V(x86.VPERM2F128, g.width, other(q), row(q), row(4+q), x86.Imm(0x20))
+			g.V(x86.VPERM2F128, g.width, other(4+q), row(q), row(4+q), x86.Imm(0x31))
+			columns[q], columns[4+q] = other(q), other(4+q)
+			continue
+		}
+		const even, odd = x86.Imm(0x88), x86.Imm(0xdd) // 128 bits number 0 and 2, 1 and 3
+		g.V(x86.VSHUFF32X4, g.width, other(q), row(q), row(4+q), even)
+		g.V(x86.VSHUFF32X4, g.width, other(4+q), row(8+q), row(12+q), even)
+		g.V(x86.VSHUFF32X4, g.width, other(8+q), row(q), row(4+q), odd)
+		g.V(x86.VSHUFF32X4, g.width, other(12+q), row(8+q), row(12+q), odd)
+		g.V(x86.VSHUFF32X4, g.width, row(q), other(q), other(4+q), even)
+		g.V(x86.VSHUFF32X4, g.width, row(8+q), other(q), other(4+q), odd)
+		g.V(x86.VSHUFF32X4, g.width, row(4+q), other(8+q), other(12+q), even)
+		g.V(x86.VSHUFF32X4, g.width, row(12+q), other(8+q), other(12+q), odd)
+		columns[q], columns[4+q], columns[8+q], columns[12+q] = row(q), row(4+q), row(8+q), row(12+q)
+	}
+	return columns
+}
+
+// narrow generates the function that rounds rows to the stored format; moveFrame says
+// what it does. Without masks the count is a multiple of the lanes.
+func (g *generator) narrow(dtype num.DType) int {
+	start := g.begin("narrow to %v", dtype)
+	const (
+		from    = x86.RAX
+		to      = x86.RDX
+		fromRow = x86.RCX
+		toRow   = x86.RBX
+		rows    = x86.R11
+		columns = x86.R12
+	)
+	var f moveFrame
+	g.mov(fromRow, field(unsafe.Offsetof(f.from)))
+	g.mov(toRow, field(unsafe.Offsetof(f.to)))
+	g.mov(rows, field(unsafe.Offsetof(f.depth)))
+	g.loadMask(unsafe.Offsetof(f.mask))
+	if dtype == num.BF16 {
+		g.bf16Constants()
+	}
+	row, column, partial, done := g.Label(), g.Label(), g.Label(), g.Label()
+	g.Bind(row)
+	g.mov(from, fromRow)
+	g.mov(to, toRow)
+	g.mov(columns, field(unsafe.Offsetof(f.count)))
+	g.sub(columns, x86.Imm(int64(g.lanes)))
+	g.J(x86.Less, partial)
+	g.Bind(column)
+	g.round(x86.At(to, 0), x86.At(from, 0), dtype, x86.K0)
+	g.add(from, x86.Imm(int64(g.lanes*4)))
+	g.add(to, x86.Imm(int64(g.lanes*dtype.Size())))
+	g.sub(columns, x86.Imm(int64(g.lanes)))
+	g.J(x86.GreaterEqual, column)
+	g.Bind(partial)
+	if g.partial {
+		g.add(columns, x86.Imm(int64(g.lanes)))
+		g.J(x86.Equal, done)
+		g.round(x86.At(to, 0), x86.At(from, 0), dtype, lastLanes)
+		g.Bind(done)
+	}
+	g.add(fromRow, field(unsafe.Offsetof(f.fromStep)))
+	g.add(toRow, field(unsafe.Offsetof(f.toStep)))
+	g.sub(rows, x86.Imm(1))
+	g.J(x86.NotEqual, row)
+	g.end()
+	return start
+}
+
+// The registers that rounding to bf16 keeps its constants in.
+const (
+	halfBelow = x86.Vec(14) // 0x7fff
+	quietNaN  = x86.Vec(15) // 0x7fc0
+)
+
+func (g *generator) bf16Constants() {
+	g.V(x86.VPBROADCASTD, g.width, halfBelow, g.Uint32(0x7fff))
+	g.V(x86.VPBROADCASTD, g.width, quietNaN, g.Uint32(0x7fc0))
+}
+
+// round stores a vector of binary32 values in a format, each rounded once to nearest
+// even. With a mask it reads and writes the selected lanes only.
+func (g *generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask) {
+	const x, y, z = x86.Vec(0), x86.Vec(1), x86.Vec(2)
+	store := func(op x86.Op, operands ...x86.Operand) {
+		if mask != x86.K0 {
+			operands = append(operands, x86.Merge(mask))
+		}
+		g.V(op, g.width, operands...)
+	}
+	g.load(x, from, num.F32, mask)
+	switch dtype {
+	case num.F16:
+		store(x86.VCVTPS2PH, to, x, x86.Imm(0))
+	case num.BF16:
+		// x + 0x7fff + the last bit that stays; NaN becomes 0x7fc0.
+		g.V(x86.VPSLLD, g.width, y, x, x86.Imm(15))
+		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(31))
+		g.V(x86.VPADDD, g.width, y, y, halfBelow)
+		g.V(x86.VPADDD, g.width, y, y, x)
+		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(16))
+		const unordered = x86.Imm(3)
+		if g.partial {
+			g.V(x86.VCMPPS, g.width, x86.K2, x, x, unordered)
+			g.V(x86.VMOVDQA32, g.width, y, quietNaN, x86.Merge(x86.K2))
+			store(x86.VPMOVDW, to, y)
+			return
+		}
+		g.V(x86.VCMPPS, g.width, z, x, x, unordered)
+		g.V(x86.VBLENDVPS, g.width, y, y, quietNaN, z)
+		g.V(x86.VEXTRACTF32X4, g.width, z, y, x86.Imm(1))
+		g.V(x86.VPACKUSDW, x86.X, y, y, z)
+		g.V(x86.VMOVUPS, x86.X, to, y)
+	default:
+		store(x86.VMOVUPS, to, x)
+	}
+}

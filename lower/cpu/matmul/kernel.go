@@ -1,0 +1,149 @@
+package matmul
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"tokitai/lower/cpu/machine"
+	"tokitai/num"
+)
+
+// target describes the code of an instruction set.
+type target struct {
+	set     machine.Set
+	lanes   int // of a vector, in binary32
+	rows    int // of a full register block
+	vectors int // across a full register block and a panel of the right operand
+
+	// Whether code handles any number of lanes: if not, full vectors only.
+	partial bool
+}
+
+// The sizes of register blocks that kernels have, besides those of a panel: with few rows,
+// more vectors are needed to hide the latency of the multiply-adds.
+const (
+	maxRows    = 14
+	maxVectors = 8
+)
+
+// widest returns the number of vectors across the widest register block of that many rows.
+func (t *target) widest(rows int) int {
+	vectors := maxVectors
+	for vectors > t.vectors && rows*vectors+vectors+2 > t.registers() {
+		vectors /= 2
+	}
+	return vectors
+}
+
+func (t *target) registers() int {
+	if t.set == machine.AVX2 {
+		return 16
+	}
+	return 32
+}
+
+// code is generated code for operands of one storage format.
+type code struct {
+	target
+	dtype   num.DType // of the operands
+	program *machine.Code
+	listing func() string
+
+	// Offsets of the functions. Those that are not there are not called.
+	packed    kernelTable          // multiply, right operand binary32
+	direct    kernelTable          // multiply, right operand as stored
+	widen     [2]map[num.DType]int // rows of one vector and of two to binary32
+	transpose map[num.DType]int    // lines to vectors across them, in binary32
+	narrow    map[num.DType]int    // rows of binary32 to the stored format
+}
+
+// kernelTable has the offsets of kernels by rows and vectors.
+type kernelTable [maxRows + 1][maxVectors + 1]int
+
+// multiplyFrame is the argument of a multiplication. For every row r of a panel and every
+// column c of the register block:
+//
+//	x = in[r][c], or +0 without in
+//	for k := range depth { x = fma(a[r][k], b[k][c], x) }
+//	out[r][c] = x
+//
+// It repeats that for each panel, with the same b. Distances are in bytes.
+type multiplyFrame struct {
+	a, b, in, out unsafe.Pointer
+	aRow, aStep   int // from a row to the next, from an index of the sum to the next
+	bStep         int
+	inRow, outRow int
+	depth         int
+	panels        int // at least 1; the code counts it down
+	aPanel        int // from a panel to the next
+	inPanel       int
+	outPanel      int
+	mask          uint64         // lanes of the last vector, one bit each
+	prefetch      uintptr        // where to fetch what the next blocks need
+	maskLanes     unsafe.Pointer // the same as a vector, for sets without mask registers
+}
+
+// A multiplication fetches prefetchBytes into the second-level cache for every
+// prefetchSteps indices of the sum.
+const (
+	prefetchSteps = 2
+	prefetchBytes = 32
+)
+
+// moveFrame is the argument of widen, transpose and narrow.
+//
+//	widen:     to[i][l] = from[0][i][l]      for i in depth, l in lanes
+//	transpose: to[i][l] = from[l][i]         for i in depth, l in lanes
+//	narrow:    to[i][c] = round(from[0][i][c])  for i in depth, c in count
+//
+// Widen and transpose write full vectors and, transpose, full blocks of rows: what they
+// write is scratch memory with room for that.
+type moveFrame struct {
+	from     [16]unsafe.Pointer
+	to       unsafe.Pointer
+	fromStep int // of widen and narrow: bytes from a row to the next
+	toStep   int
+	depth    int
+	count    int // of narrow: columns
+	mask     uint64
+}
+
+// maskLanes has a vector of n selected lanes at maskLanes[8-n].
+var maskLanes = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
+
+type codeKey struct {
+	set   machine.Set
+	dtype num.DType
+}
+
+var codes struct {
+	sync.Mutex
+	all map[codeKey]*code
+}
+
+// codeFor returns the code for operands of a format. Equal ones are generated once.
+func codeFor(set machine.Set, dtype num.DType) (*code, error) {
+	codes.Lock()
+	defer codes.Unlock()
+	key := codeKey{set, dtype}
+	if c := codes.all[key]; c != nil {
+		return c, nil
+	}
+	var c *code
+	var err error
+	switch set {
+	case machine.AVX512, machine.AVX2:
+		c, err = generateAMD64(set, dtype)
+	default:
+		return nil, fmt.Errorf("matmul: no code for the instruction set %s", set)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("matmul: code for %s: %w", set, err)
+	}
+	if codes.all == nil {
+		codes.all = map[codeKey]*code{}
+	}
+	codes.all[key] = c
+	return c, nil
+}

@@ -1,0 +1,48 @@
+package matmul
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/lower"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/machine"
+	"tokitai/num"
+)
+
+// Compile lowers a contraction for operands stored in the given formats to code of an
+// instruction set.
+func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
+	if d.Kind != def.KindContraction {
+		return nil, fmt.Errorf("%s: no matrix product but of kind %s", d.Name, d.Kind)
+	}
+	if len(dtypes) < 3 || dtypes[0] != dtypes[1] || dtypes[2] != dtypes[0] && dtypes[2] != num.F32 {
+		return nil, fmt.Errorf("%s: got operands of %v, want two of one format and a result of the same or %v", d.Name, dtypes, num.F32)
+	}
+	c, err := codeFor(set, dtypes[0])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return &program{d: d, code: c, result: dtypes[2], grouping: lower.GroupingOf(d)}, nil
+}
+
+// program is a contraction for one choice of formats.
+type program struct {
+	d        *def.Definition
+	code     *code
+	result   num.DType
+	grouping lower.Grouping
+	jobs     sync.Pool
+}
+
+// String describes the blocks and lists the code.
+func (p *program) String() string {
+	var b strings.Builder
+	t := &p.code.target
+	fmt.Fprintf(&b, "contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, model fma\n\n",
+		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, depthBlock, tilePanels*t.rows, tileVectors*t.lanes)
+	b.WriteString(p.code.listing())
+	return b.String()
+}

@@ -1,0 +1,213 @@
+package matmul
+
+import (
+	"unsafe"
+
+	"tokitai/lower"
+)
+
+// region is the walk over large products: for each, region after region of the result,
+// and for each region, block after block of the summed index. Two phases do one block:
+// workers pack the operands of the region, then they multiply its tiles.
+type region struct {
+	product               int // number of the current one, -1 before the first
+	current               product
+	row, col, k           int // of the region within the product; k within the summed index
+	rows                  division
+	cols, depth           int
+	isPacking             bool
+	packRight             bool   // not by tile
+	left, right           panels // of the first block of the summed index
+	leftBlock, rightBlock int    // bytes from the panels of a block to those of the next
+	leftMemory            scratch
+	rightMemory           scratch
+	sumsMemory            scratch
+	packed                packedBlock
+	hasPacked             bool
+	downPanels            int // of a tile
+	down, across          int // tiles
+	leftItems             int
+	rightItems            int
+}
+
+// packedBlock names what the panels of the right operand hold.
+type packedBlock struct{ product, col, k int }
+
+// packPanels is the number of panels that one item packs.
+const packPanels = 4
+
+func (g *region) begin(j *job) {
+	g.product, g.isPacking, g.hasPacked = -1, false, false
+}
+
+func (g *region) forget() { g.current = product{} }
+
+// next begins the next phase.
+func (g *region) next(j *job) (int, bool) {
+	if g.isPacking {
+		g.isPacking = false
+		return g.down * g.across, true
+	}
+	if !g.advance(j) {
+		return 0, false
+	}
+	if items := g.prepare(j); items > 0 {
+		g.isPacking = true
+		return items, true
+	}
+	return g.down * g.across, true
+}
+
+// advance moves on to the next block. It reports false after the last.
+func (g *region) advance(j *job) bool {
+	p := &g.current
+	if g.product >= 0 {
+		if g.k += g.depth; g.k < p.end {
+			return true
+		}
+		g.k = p.k
+		if g.row += g.rows.rows; g.row < p.rows {
+			return true
+		}
+		g.row = p.row
+		if g.col += g.cols; g.col < p.cols {
+			return true
+		}
+	}
+	for {
+		g.product++
+		if g.product == j.products.Count {
+			return false
+		}
+		*p = j.product(g.product)
+		if j.p.grouping == lower.GroupedRows {
+			group := g.product / j.products.PerGroup
+			p.row, p.rows = j.offset(group), j.offset(group+1)
+		}
+		if p.row < p.rows {
+			g.row, g.col, g.k = p.row, 0, p.k
+			return true
+		}
+	}
+}
+
+// prepare sets the current block up and returns the number of items to pack.
+func (g *region) prepare(j *job) int {
+	p, plan, c := &g.current, &j.plan, j.p.code
+	g.rows = divide(min(plan.regionRows, p.rows-g.row), c.rows)
+	g.cols, g.depth = min(plan.regionCols, p.cols-g.col), min(plan.regionDepth, p.end-g.k)
+	g.downPanels = max(plan.tileRows/c.rows, 1)
+	if plan.tileRows >= g.rows.rows {
+		g.downPanels = g.rows.count
+	}
+	g.down, g.across = (g.rows.count+g.downPanels-1)/g.downPanels, (g.cols+plan.tileCols-1)/plan.tileCols
+
+	blocks := (g.depth + plan.depth - 1) / plan.depth
+	g.left, g.leftItems = panels{}, 0
+	if !plan.leftDirect {
+		g.left.step = c.rows * 4
+		g.left.stride = panelStride(g.left.step, min(plan.depth, g.depth))
+		g.leftBlock = g.rows.count * g.left.stride
+		g.left.at = g.leftMemory.get(blocks * g.leftBlock)
+		g.leftItems = (g.rows.count + packPanels - 1) / packPanels
+	}
+	g.rightItems = 0
+	g.packRight = g.down > 1
+	if block := (packedBlock{g.product, g.col, g.k}); g.packRight && !(g.hasPacked && g.packed == block) {
+		g.packed, g.hasPacked = block, true
+		count := (g.cols + c.vectors*c.lanes - 1) / (c.vectors * c.lanes)
+		g.right.step = c.vectors * c.lanes * 4
+		g.right.stride = panelStride(g.right.step, min(plan.depth, g.depth))
+		g.rightBlock = count * g.right.stride
+		g.right.at = g.rightMemory.get(blocks * g.rightBlock)
+		g.rightItems = (count + packPanels - 1) / packPanels
+	}
+	if g.severalBlocks() {
+		g.sumsMemory.get(g.sumsBytes(j) * g.down * g.across)
+	}
+	return g.leftItems + g.rightItems
+}
+
+// severalBlocks reports whether accumulators outlive a phase.
+func (g *region) severalBlocks() bool { return g.depth < g.current.end-g.current.k }
+
+// sumsBytes returns the size of a tile's accumulators.
+func (g *region) sumsBytes(j *job) int {
+	return sumsBytes(g.downPanels*j.p.code.rows, j.plan.tileCols)
+}
+
+// do does one item of the current phase.
+func (g *region) do(j *job, w *worker, item int) {
+	p, c := &g.current, j.p.code
+	if !g.isPacking {
+		g.multiply(j, w, item/g.across, item%g.across)
+		return
+	}
+	width := c.vectors * c.lanes
+	for k := 0; k == 0 || k < g.depth; k += j.plan.depth {
+		block, depth := k/j.plan.depth, min(j.plan.depth, g.depth-k)
+		if item < g.leftItems {
+			first := item * packPanels
+			to := g.left
+			to.at = unsafe.Add(to.at, block*g.leftBlock+first*to.stride)
+			t := tile{product: p, row: g.row, rows: g.rows}
+			w.packLeft(&to, &t, first, min(first+packPanels, g.rows.count), g.k+k, depth)
+		} else {
+			first := (item - g.leftItems) * packPanels
+			to := g.right
+			to.at = unsafe.Add(to.at, block*g.rightBlock+first*to.stride)
+			w.packRight(&to, p, g.col+first*width, min(packPanels*width, g.cols-first*width), g.k+k, depth)
+		}
+	}
+}
+
+// multiply computes the current block of a tile.
+func (g *region) multiply(j *job, w *worker, down, across int) {
+	p, width := &g.current, j.p.code.vectors*j.p.code.lanes
+	t := tile{
+		product: p, row: g.row, rows: g.rows,
+		firstPanel: down * g.downPanels, endPanel: min((down+1)*g.downPanels, g.rows.count),
+		col: g.col + across*j.plan.tileCols, cols: min(j.plan.tileCols, g.cols-across*j.plan.tileCols),
+	}
+	acc := sums{row: sumsRow(t.cols)}
+	if g.severalBlocks() {
+		acc.at = unsafe.Add(g.sumsMemory.get(0), (down*g.across+across)*g.sumsBytes(j))
+	} else {
+		acc.at = w.accumulators.get(g.sumsBytes(j))
+	}
+	left, right := g.left, g.right
+	var leftAt, rightAt unsafe.Pointer
+	if left.at != nil {
+		leftAt = unsafe.Add(left.at, t.firstPanel*left.stride)
+	}
+	if g.packRight {
+		rightAt = unsafe.Add(right.at, across*j.plan.tileCols/width*right.stride)
+	}
+	if !g.packRight {
+		right.step = width * 4
+		right.stride = panelStride(right.step, min(j.plan.depth, g.depth))
+		right.at = w.rightPanels.get((t.cols + width - 1) / width * right.stride)
+	}
+	for k := 0; ; k += j.plan.depth {
+		n := min(j.plan.depth, g.depth-k)
+		if leftAt != nil {
+			left.at = unsafe.Add(leftAt, k/j.plan.depth*g.leftBlock)
+		}
+		if g.packRight {
+			right.at = unsafe.Add(rightAt, k/j.plan.depth*g.rightBlock)
+		} else {
+			w.packRight(&right, p, t.col, t.cols, g.k+k, n)
+		}
+		w.ahead = ahead{}
+		if g.packRight {
+			w.ahead.right = right.stride
+		}
+		if leftAt != nil && k+n < g.depth {
+			w.ahead.left, w.ahead.leftBytes = uintptr(left.at)+uintptr(g.leftBlock), (t.endPanel-t.firstPanel)*left.stride
+		}
+		w.multiply(j, &t, &left, &right, &acc, g.k+k, n, g.k+k == p.k, g.k+k+n == p.end)
+		if k+n == g.depth {
+			return
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package matmul
+
+import (
+	"unsafe"
+
+	"tokitai/num"
+)
+
+// division cuts rows into panels of nearly equal height: the first long ones have height
+// rows, the others one less.
+type division struct {
+	rows, count  int
+	height, long int
+}
+
+func divide(rows, most int) division {
+	count := (rows + most - 1) / most
+	d := division{rows: rows, count: count, height: rows / count, long: rows % count}
+	if d.long == 0 {
+		d.long = count
+	} else {
+		d.height++
+	}
+	return d
+}
+
+// first returns the first row of a panel.
+func (d *division) first(panel int) int { return panel*d.height - max(0, panel-d.long) }
+
+// heightOf returns the rows of a panel.
+func (d *division) heightOf(panel int) int {
+	if panel < d.long {
+		return d.height
+	}
+	return d.height - 1
+}
+
+// tile is a part of a product's result.
+type tile struct {
+	product   *product
+	row       int      // where the division begins
+	rows      division // of the tile, or of the region that it lies in
+	col, cols int
+
+	// Panels of the division that belong to the tile.
+	firstPanel, endPanel int
+}
+
+// ahead says what a multiplication may fetch while it works, for those that follow.
+type ahead struct {
+	right     int     // bytes to the next panel of the right operand
+	left      uintptr // the left operand's next block
+	leftBytes int
+}
+
+type fetch struct {
+	at    uintptr
+	bytes int
+}
+
+// worker is the memory that one worker uses.
+type worker struct {
+	mover
+	multiplication            multiplyFrame
+	leftPanels, rightPanels   scratch
+	accumulators, transposing scratch
+	ahead                     ahead
+	fetch                     [2]fetch
+}
+
+func (w *worker) forget() {
+	w.mover.forget()
+	w.multiplication = multiplyFrame{}
+}
+
+// sums is where a tile's accumulators lie between blocks of the summed index.
+type sums struct {
+	at  unsafe.Pointer
+	row int // bytes
+}
+
+// compute computes a tile on its own.
+func (w *worker) compute(j *job, t *tile) {
+	p, plan := t.product, &j.plan
+	t.endPanel = t.rows.count
+	acc := w.sums(t)
+	depth := p.end - p.k
+	block := min(plan.depth, depth)
+	var left, right panels
+	if !plan.leftDirect {
+		left.step = w.rows * 4
+		left.stride = panelStride(left.step, block)
+		left.at = w.leftPanels.get(t.rows.count * left.stride)
+	}
+	if !plan.rightDirect {
+		right.step = w.vectors * w.lanes * 4
+		right.stride = panelStride(right.step, block)
+		right.at = w.rightPanels.get((t.cols + w.vectors*w.lanes - 1) / (w.vectors * w.lanes) * right.stride)
+	}
+	for k := p.k; ; k += block {
+		n := min(block, p.end-k)
+		if !plan.leftDirect {
+			w.packLeft(&left, t, t.firstPanel, t.endPanel, k, n)
+		}
+		if !plan.rightDirect {
+			w.packRight(&right, p, t.col, t.cols, k, n)
+		}
+		w.multiply(j, t, &left, &right, &acc, k, n, k == p.k, k+n == p.end)
+		if k+n == p.end {
+			return
+		}
+	}
+}
+
+// sums returns memory for the accumulators of a tile.
+func (w *worker) sums(t *tile) sums {
+	row := sumsRow(t.cols)
+	return sums{w.accumulators.get(sumsBytes(t.rows.rows, t.cols)), row}
+}
+
+func sumsRow(cols int) int         { return padded(cols)*4 + 64 }
+func sumsBytes(rows, cols int) int { return padded(rows)*sumsRow(cols) + padding }
+
+// packLeft packs panels of rows.
+func (w *worker) packLeft(to *panels, t *tile, first, end, k, depth int) {
+	for i := first; i < end; i++ {
+		w.pack(unsafe.Add(to.at, (i-first)*to.stride), to.step, &t.product.left, w.dtype, t.row+t.rows.first(i), t.rows.heightOf(i), k, depth)
+	}
+}
+
+// packRight packs panels of columns.
+func (w *worker) packRight(to *panels, p *product, col, cols, k, depth int) {
+	width := w.vectors * w.lanes
+	for c := 0; c < cols; c += width {
+		w.pack(unsafe.Add(to.at, c/width*to.stride), to.step, &p.right, w.dtype, col+c, min(width, cols-c), k, depth)
+	}
+}
+
+// multiply adds a block of products to the accumulators of a tile. The first block begins
+// them, the last one stores the result. Where an operand is packed, its panels begin with
+// the tile and the block.
+func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, depth int, isFirst, isLast bool) {
+	p := t.product
+	result := &p.result
+	accumulate := j.p.d.Accumulate
+	inPlace := j.p.result == num.F32 && result.line == 4 // the result can hold accumulators itself
+	firstRow := t.rows.first(t.firstPanel)
+	rows := t.rows.first(t.endPanel) - firstRow
+	if isFirst && accumulate && !inPlace {
+		w.pack(acc.at, acc.row, result, j.p.result, t.col, t.cols, t.row+firstRow, rows)
+	}
+	f := &w.multiplication
+	f.depth = depth
+	in, inRow := acc.at, acc.row
+	if isFirst && !accumulate {
+		in = nil
+	} else if isFirst && inPlace {
+		in, inRow = result.element(t.col, t.row+firstRow), result.step
+	}
+	out, outRow := acc.at, acc.row
+	if isLast && inPlace {
+		out, outRow = result.element(t.col, t.row+firstRow), result.step
+	}
+	f.inRow, f.outRow = inRow, outRow
+	table := &w.packed
+	widest := w.vectors
+	if right.at == nil {
+		table, widest = &w.direct, w.widest(t.rows.height)
+		f.bStep = p.right.step
+	} else {
+		f.bStep = right.step
+	}
+	for c := 0; c < t.cols; {
+		vectors := widest
+		for vectors > 1 && (vectors-1)*w.lanes >= t.cols-c {
+			vectors /= 2
+		}
+		cols := min(vectors*w.lanes, t.cols-c)
+		if depth == 0 {
+			f.b = acc.at // nothing is read
+		} else if right.at == nil {
+			f.b = p.right.element(t.col+c, k)
+		} else {
+			f.b = unsafe.Add(right.at, c/(w.vectors*w.lanes)*right.stride)
+		}
+		lanes := cols - (vectors-1)*w.lanes
+		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
+		w.fetch[0], w.fetch[1] = fetch{uintptr(f.b), 0}, fetch{uintptr(f.b), 0}
+		if w.ahead.right > 0 && !noPrefetch {
+			w.fetch[0] = fetch{uintptr(f.b) + uintptr(w.ahead.right), w.ahead.right}
+		}
+		if w.ahead.left != 0 && !noPrefetch {
+			share := w.ahead.leftBytes * cols / t.cols
+			w.fetch[1] = fetch{w.ahead.left, share}
+			w.ahead.left += uintptr(share)
+		}
+		w.column(t, left, k, c, in, out, table, vectors)
+		c += cols
+	}
+	if isLast && !inPlace {
+		buffer := unsafe.Pointer(nil)
+		if result.line != j.p.result.Size() {
+			buffer = w.transposing.get(padded(t.cols)*w.lanes*4 + padding)
+		}
+		w.unpack(result, j.p.result, t.row+firstRow, t.col, acc.at, acc.row, rows, t.cols, buffer)
+	}
+}
+
+// column multiplies all panels of a tile with one panel of columns: those of one height in
+// one call.
+func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer, table *kernelTable, vectors int) {
+	f := &w.multiplication
+	firstRow := t.rows.first(t.firstPanel)
+	for first := t.firstPanel; first < t.endPanel; {
+		end, height := t.endPanel, t.rows.heightOf(first)
+		if first < t.rows.long {
+			end = min(end, t.rows.long)
+		}
+		row := t.rows.first(first) - firstRow
+		switch {
+		case f.depth == 0:
+			f.a = out
+		case left.at == nil:
+			v := &t.product.left
+			f.a, f.aRow, f.aStep, f.aPanel = v.element(t.row+t.rows.first(first), k), v.line, v.step, height*v.line
+		default:
+			f.a, f.aRow, f.aStep, f.aPanel = unsafe.Add(left.at, (first-t.firstPanel)*left.stride), 4, left.step, left.stride
+		}
+		f.in = nil
+		if in != nil {
+			f.in = unsafe.Add(in, row*f.inRow+c*4)
+		}
+		f.out = unsafe.Add(out, row*f.outRow+c*4)
+		// Half of the calls' steps fetch each.
+		n := &w.fetch[0]
+		if n.bytes <= 0 {
+			n = &w.fetch[1]
+		} else if perPanel := f.depth / prefetchSteps * prefetchBytes; perPanel > 0 {
+			end = min(end, first+(n.bytes+perPanel-1)/perPanel)
+		}
+		f.prefetch = n.at
+		fetched := f.depth / prefetchSteps * prefetchBytes * (end - first)
+		n.at += uintptr(fetched)
+		n.bytes -= fetched
+		f.inPanel, f.outPanel, f.panels = height*f.inRow, height*f.outRow, end-first
+		w.program.Call(table[height][vectors], unsafe.Pointer(f))
+		first = end
+	}
+}
+
+var noPrefetch bool
