@@ -105,7 +105,7 @@ func (j *contractionJob) Do(worker, item int) {
 	if j.p.d.Accumulate {
 		for r := range t.Rows {
 			line := w.line[:t.Cols]
-			load(line, &t.Result, t.Row+r, t.Col)
+			Load(line, &t.Result, t.Row+r, t.Col)
 			for c, v := range line {
 				w.acc[accIndex(r, c)] = v
 			}
@@ -122,7 +122,7 @@ func (j *contractionJob) Do(worker, item int) {
 		for c := range line {
 			line[c] = w.acc[accIndex(r, c)]
 		}
-		store(&t.Result, t.Row+r, t.Col, line)
+		Store(&t.Result, t.Row+r, t.Col, line)
 	}
 	*t = lower.Tile{} // the pool must not keep operands alive
 }
@@ -149,7 +149,7 @@ func pack(panels, buffer []float32, a *num.Array, linesAreRows bool, width, firs
 	if linesAreRows {
 		for i := range n {
 			line := buffer[:depth]
-			load(line, a, first+i, k)
+			Load(line, a, first+i, k)
 			panel := panels[i/width*width*tileDepth:]
 			for kk, v := range line {
 				panel[kk*width+i%width] = v
@@ -158,7 +158,7 @@ func pack(panels, buffer []float32, a *num.Array, linesAreRows bool, width, firs
 	} else {
 		for kk := range depth {
 			line := buffer[:n]
-			load(line, a, k+kk, first)
+			Load(line, a, k+kk, first)
 			for i, v := range line {
 				panels[i/width*width*tileDepth+kk*width+i%width] = v
 			}
