@@ -46,10 +46,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue
 		}
-		for _, l := range engine.Lowerings(p.Backend, d) {
-			if strings.HasSuffix(l.Name, ".reference") {
-				continue // it is what the others are checked against, and nobody's choice for speed
-			}
+		for _, l := range p.Backend.Preferred(d.Kind) {
 			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l})
 		}
 	}

@@ -614,7 +614,7 @@ func TestPolicies(t *testing.T) {
 func TestLowerings(t *testing.T) {
 	for kind, want := range map[*def.Definition][]string{
 		softmax.ForwardDefinition:   {"cpu.rowwise", "cpu.reference"},
-		gemm.ForwardDefinition:      {"cpu.packed", "cpu.reference"},
+		gemm.ForwardDefinition:      {"cpu.packed", "cpu.reference", "cpu.mma-16-25", "cpu.mma-8-24", "cpu.mma-4-23"},
 		embedding.ForwardDefinition: {"cpu.gather", "cpu.reference"},
 		embedding.BackwardDefinition: {
 			"cpu.scatter", "cpu.reference"},

@@ -17,8 +17,8 @@ type Backend interface {
 	// first. Nothing is timed, so that bits never depend on timing.
 	Preferred(def.Kind) []*Lowering
 
-	// OnDemand returns lowerings for definitions of any kind that only a name chooses.
-	OnDemand() []*Lowering
+	// OnDemand returns the lowerings for a kind of definition that only a name chooses.
+	OnDemand(def.Kind) []*Lowering
 }
 
 // Device is a device that brings its backend with it.
@@ -53,5 +53,5 @@ type Compiler interface {
 // first.
 func Lowerings(b Backend, d *def.Definition) []*Lowering {
 	preferred := b.Preferred(d.Kind)
-	return append(preferred[:len(preferred):len(preferred)], b.OnDemand()...)
+	return append(preferred[:len(preferred):len(preferred)], b.OnDemand(d.Kind)...)
 }

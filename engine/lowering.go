@@ -66,6 +66,15 @@ func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.
 	return l.ModelFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
 }
 
+// Takes returns an error if d is a contraction whose operands, stored in the given formats,
+// the lowering's model cannot multiply.
+func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
+	if l.ModelFor != nil || d.Kind != def.KindContraction {
+		return nil
+	}
+	return l.Model.Takes(dtypes[0])
+}
+
 // ID returns the lowering's id for a definition.
 func (l *Lowering) ID(d *def.Definition) string { return d.Name + "/" + l.Name }
 

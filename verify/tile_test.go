@@ -4,14 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/gen"
 	"tokitai/num"
-	"tokitai/op/adamw"
 	"tokitai/op/all"
+	"tokitai/op/adamw"
 	"tokitai/op/crossentropy"
 	"tokitai/op/embedding"
 	"tokitai/op/gemm"
@@ -110,10 +109,7 @@ func TestSectionRefuses(t *testing.T) {
 // does not depend on the tiles. Some outputs are wrong.
 func TestTilesJudgeAlike(t *testing.T) {
 	isDamaged := func(_, r, c int) bool { return (5*r+3*c)%11 == 7 }
-	for _, x := range verify.Targets(all.Operations, cpu.Backend) {
-		if x.Lowering.Name == "cpu.reference" {
-			continue
-		}
+	for _, x := range cpuTargets() {
 		for _, isBounded := range []bool{false, true} {
 			free := *x.Lowering
 			free.IsBounded = isBounded

@@ -102,7 +102,7 @@ func (t *Target) formats() [][]num.DType { return t.formatList.get(t.namedFormat
 func (t *Target) namedFormats() [][]num.DType {
 	var list [][]num.DType
 	for _, f := range t.Definition.Formats() {
-		if t.Definition.Format(f) == t.DType {
+		if t.Definition.Format(f) == t.DType && t.Lowering.Takes(t.Definition, f) == nil {
 			list = append(list, f)
 		}
 	}

@@ -31,8 +31,8 @@ func (backend) Kind() string { return Kind }
 // processor's instruction sets, and lower/cpu's.
 func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred()[k] }
 
-// OnDemand returns the reference.
-func (backend) OnDemand() []*engine.Lowering { return onDemand }
+// OnDemand returns the reference and, for contractions, the models of tensor cores.
+func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
 
 // Names returns the one name of the device.
 func (backend) Names() []string { return []string{Kind} }

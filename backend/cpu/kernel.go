@@ -110,12 +110,20 @@ func (k kernel) Launch(l *engine.Launch) error {
 // String lists the program.
 func (k kernel) String() string { return k.program.String() }
 
-// onDemand has the interpreter of definitions itself.
-var onDemand = []*engine.Lowering{{
+// onDemand lists the lowerings that only a name chooses, by the kind of the definition.
+var onDemand = map[def.Kind][]*engine.Lowering{
+	def.KindRowwise:     {interpreter},
+	def.KindContraction: append([]*engine.Lowering{interpreter}, tensorCores...),
+	def.KindGather:      {interpreter},
+	def.KindScatterAdd:  {interpreter},
+}
+
+// interpreter is the interpreter of definitions itself.
+var interpreter = &engine.Lowering{
 	Name: "cpu.reference", Device: Kind,
 	Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(l *engine.Launch) error {
 			return reference.Run(d, l.Arrays(), reference.Options{Params: l.Params})
 		}), nil
 	},
-}}
+}

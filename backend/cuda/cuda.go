@@ -34,7 +34,7 @@ func (backend) Kind() string { return Kind }
 func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
 
 // OnDemand returns nothing.
-func (backend) OnDemand() []*engine.Lowering { return nil }
+func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
 
 // Names returns the form of the devices' names.
 func (backend) Names() []string { return []string{"cuda:<index>"} }

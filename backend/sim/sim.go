@@ -40,7 +40,7 @@ func (backend) Kind() string { return Kind }
 func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
 
 // OnDemand returns nothing.
-func (backend) OnDemand() []*engine.Lowering { return nil }
+func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
 
 // Names returns the names of the two devices.
 func (backend) Names() []string { return []string{"sim", "sim:64"} }

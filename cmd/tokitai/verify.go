@@ -393,7 +393,7 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	}
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
 		if f.lowering == "" {
-			return slices.Contains(b.OnDemand(), t.Lowering)
+			return slices.Contains(b.OnDemand(t.Definition.Kind), t.Lowering)
 		}
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
 	})

@@ -37,6 +37,7 @@ var rooms = []room{
 	{path: "internal/alone"},
 	{path: "internal/testlevel"},
 	{path: "num"},
+	{path: "internal/tensorcore", only: &claim{[]string{"num"}, "what is compared with an answer must not make it"}},
 	{path: "num/ball"},
 	{path: "num/exact"},
 	{path: "internal/leftover"},
@@ -58,6 +59,11 @@ var rooms = []room{
 	}},
 	{path: "lower/cpu/machine", mustNot: []ban{{"num", "what calls code does not know what it computes"}, {"def", "what calls code does not know what it computes"}}},
 	{path: "lower/cpu/*", mustNot: []ban{
+		{"num/exact", "the exact sums are the judges'"},
+		{"reference", "a judge that shares code with the judged shares its mistakes"},
+		{"truth", "a judge that shares code with the judged shares its mistakes"},
+	}},
+	{path: "lower/cpu/mma", mustNot: []ban{
 		{"num/exact", "the exact sums are the judges'"},
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},

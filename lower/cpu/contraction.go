@@ -31,9 +31,8 @@ const (
 const _ = uint(panelRows-2) + uint(2-panelRows) + uint(panelCols-4) + uint(4-panelCols)
 
 type contraction struct {
-	d        *def.Definition
-	grouping lower.Grouping
-	jobs     sync.Pool
+	d    *def.Definition
+	jobs sync.Pool
 }
 
 func (p *contraction) String() string {
@@ -42,22 +41,10 @@ func (p *contraction) String() string {
 }
 
 type contractionJob struct {
-	p                   *contraction
-	left, right, result num.Array
-	offsets             num.Array // of the groups
-	products            lower.Products
-	tilesDown           int // of one product, or of one index of the batch axes where rows are grouped
-	tilesAcross         int
-	started             bool
-	workers             []*tileWorker
-}
-
-// tile is a part of the result, with what it is computed from.
-type tile struct {
-	left, right, result num.Array // matrices
-	row, rows           int
-	col, cols           int
-	k, end              int // of the summed index
+	p       *contraction
+	tiles   lower.Tiles
+	started bool
+	workers []*tileWorker
 }
 
 // tileWorker is the memory that one worker uses.
@@ -66,7 +53,7 @@ type tileWorker struct {
 	right [tileCols * tileDepth]float32 // panels of panelCols, k by k
 	acc   [tileRows * tileCols]float32  // by panels
 	line  [tileDepth]float32
-	tile  tile
+	tile  lower.Tile
 
 	// The same panels in binary64, for products that are not exact in binary32.
 	left64  []float64
@@ -79,20 +66,11 @@ func (p *contraction) Bind(c *lower.Call, workers int) Job {
 	if j == nil {
 		j = &contractionJob{p: p}
 	}
-	j.left, j.right, j.result = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array
-	j.products.Set(p.d, &j.left, &j.right, &j.result)
-	j.tilesDown = (j.products.Rows + tileRows - 1) / tileRows
-	if p.grouping != lower.Ungrouped {
-		j.offsets = c.Operands[3].Array
-	}
-	if p.grouping == lower.GroupedRows {
-		j.tilesDown = lower.GroupSlots(j.products.Rows, tileRows, j.products.Groups)
-	}
-	j.tilesAcross = (j.result.Cols + tileCols - 1) / tileCols
+	j.tiles.Set(p.d, c, tileRows, tileCols)
 	j.started = false
 	for len(j.workers) < workers {
 		w := &tileWorker{}
-		if j.left.DType != num.F16 {
+		if c.Operands[0].DType != num.F16 {
 			w.left64 = make([]float64, len(w.left))
 			w.right64 = make([]float64, len(w.right))
 		}
@@ -107,85 +85,46 @@ func (j *contractionJob) Next() (int, bool) {
 		return 0, false
 	}
 	j.started = true
-	products := j.products.Count
-	if j.p.grouping == lower.GroupedRows {
-		products = j.products.PerGroup
-	}
-	return products * j.tilesDown * j.tilesAcross, true
+	return j.tiles.Len(), true
 }
 
 // Release implements Job.
 func (j *contractionJob) Release() {
-	j.left, j.right, j.result, j.offsets = num.Array{}, num.Array{}, num.Array{}, num.Array{}
+	j.tiles = lower.Tiles{} // the pool must not keep operands alive
 	j.p.jobs.Put(j)
-}
-
-// tile sets t to the tile of an item. It reports false for an item without rows, of which
-// grouped rows may have some.
-func (j *contractionJob) tile(t *tile, item int) bool {
-	perProduct := j.tilesDown * j.tilesAcross
-	product, item := item/perProduct, item%perProduct
-	down, across := item/j.tilesAcross, item%j.tilesAcross
-	rows := j.products.Rows
-	t.row, t.k, t.end = down*tileRows, 0, j.products.Depth
-	switch j.p.grouping {
-	case lower.GroupedRows:
-		at := func(g int) int { return int(j.offsets.Int(g, 0)) }
-		g := lower.GroupOf(at, j.products.Groups, tileRows, down)
-		product += g * j.products.PerGroup
-		t.row = at(g) + (down-lower.GroupSlot(at(g), tileRows, g))*tileRows
-		rows = at(g + 1)
-	case lower.GroupedSums:
-		g := product / j.products.PerGroup
-		t.k, t.end = int(j.offsets.Int(g, 0)), int(j.offsets.Int(g+1, 0))
-	}
-	t.col = across * tileCols
-	t.rows, t.cols = min(tileRows, rows-t.row), min(tileCols, j.result.Cols-t.col)
-	t.left = matrixAt(&j.left, &j.products.Left, product)
-	t.right = matrixAt(&j.right, &j.products.Right, product)
-	t.result = matrixAt(&j.result, &j.products.Result, product)
-	return t.rows > 0
-}
-
-func matrixAt(a *num.Array, w *lower.Walk, product int) num.Array {
-	m := num.Array{DType: a.DType, Rows: a.Rows, Cols: a.Cols, Stride: a.Stride, Data: a.Data}
-	if w.Count > 0 {
-		m.Rows, m.Data = a.Rows/a.Matrices(), a.Data[w.Offset(product)*a.DType.Size():]
-	}
-	return m
 }
 
 // Do implements Job: one tile of the result.
 func (j *contractionJob) Do(worker, item int) {
 	w := j.workers[worker]
 	t := &w.tile
-	if !j.tile(t, item) {
+	if !j.tiles.At(t, item) {
 		return
 	}
 	clear(w.acc[:])
 	if j.p.d.Accumulate {
-		for r := range t.rows {
-			line := w.line[:t.cols]
-			load(line, &t.result, t.row+r, t.col)
+		for r := range t.Rows {
+			line := w.line[:t.Cols]
+			Load(line, &t.Result, t.Row+r, t.Col)
 			for c, v := range line {
 				w.acc[accIndex(r, c)] = v
 			}
 		}
 	}
-	for k := t.k; k < t.end; k += tileDepth {
-		depth := min(tileDepth, t.end-k)
-		w.packLeft(&t.left, j.p.d.TransposeLeft, t.row, t.rows, k, depth)
-		w.packRight(&t.right, j.p.d.TransposeRight, t.col, t.cols, k, depth)
-		w.multiply(t.rows, t.cols, depth, t.left.DType)
+	for k := t.K; k < t.End; k += tileDepth {
+		depth := min(tileDepth, t.End-k)
+		w.packLeft(&t.Left, j.p.d.TransposeLeft, t.Row, t.Rows, k, depth)
+		w.packRight(&t.Right, j.p.d.TransposeRight, t.Col, t.Cols, k, depth)
+		w.multiply(t.Rows, t.Cols, depth, t.Left.DType)
 	}
-	for r := range t.rows {
-		line := w.line[:t.cols]
+	for r := range t.Rows {
+		line := w.line[:t.Cols]
 		for c := range line {
 			line[c] = w.acc[accIndex(r, c)]
 		}
-		store(&t.result, t.row+r, t.col, line)
+		Store(&t.Result, t.Row+r, t.Col, line)
 	}
-	*t = tile{} // the pool must not keep operands alive
+	*t = lower.Tile{} // the pool must not keep operands alive
 }
 
 // accIndex is where the accumulator of the tile's element (r, c) lies.
@@ -210,7 +149,7 @@ func pack(panels, buffer []float32, a *num.Array, linesAreRows bool, width, firs
 	if linesAreRows {
 		for i := range n {
 			line := buffer[:depth]
-			load(line, a, first+i, k)
+			Load(line, a, first+i, k)
 			panel := panels[i/width*width*tileDepth:]
 			for kk, v := range line {
 				panel[kk*width+i%width] = v
@@ -219,7 +158,7 @@ func pack(panels, buffer []float32, a *num.Array, linesAreRows bool, width, firs
 	} else {
 		for kk := range depth {
 			line := buffer[:n]
-			load(line, a, k+kk, first)
+			Load(line, a, k+kk, first)
 			for i, v := range line {
 				panels[i/width*width*tileDepth+kk*width+i%width] = v
 			}

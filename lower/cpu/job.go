@@ -56,7 +56,7 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class) (Program, error
 	case def.KindRowwise:
 		return compileRowwise(d, dtypes, class), nil
 	case def.KindContraction:
-		return &contraction{d: d, grouping: lower.GroupingOf(d)}, nil
+		return &contraction{d: d}, nil
 	case def.KindGather:
 		return newGather(d), nil
 	case def.KindScatterAdd:

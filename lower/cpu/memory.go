@@ -14,8 +14,9 @@ func view[T uint16 | float32](a *num.Array, row, col, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), n)
 }
 
-// load reads stored elements, widened to binary32; int32 keep their patterns.
-func load(d []float32, a *num.Array, row, col int) {
+// Load reads elements of a row from a column on, widened to binary32; int32 keep their
+// patterns. The array has no batch axes.
+func Load(d []float32, a *num.Array, row, col int) {
 	switch a.DType {
 	case num.F16:
 		num.F16sToF32s(d, view[uint16](a, row, col, len(d)))
@@ -26,8 +27,8 @@ func load(d []float32, a *num.Array, row, col int) {
 	}
 }
 
-// store writes values, each rounded once.
-func store(a *num.Array, row, col int, x []float32) {
+// Store writes elements of a row from a column on, each rounded once.
+func Store(a *num.Array, row, col int, x []float32) {
 	switch a.DType {
 	case num.F16:
 		num.F32sToF16s(view[uint16](a, row, col, len(x)), x)

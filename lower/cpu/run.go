@@ -279,7 +279,7 @@ func (j *rowJob) oneRow(w *worker, row int) {
 	}
 	for i := range p.rowOutputs {
 		o := &p.rowOutputs[i]
-		store(&j.operands[o.Operand], row, 0, w.single[o.Node.ID:][:1])
+		Store(&j.operands[o.Operand], row, 0, w.single[o.Node.ID:][:1])
 	}
 }
 
@@ -322,7 +322,7 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 				in.run(d, w.frame[in.a], nil, nil)
 			}
 		case actLoad:
-			load(w.frame[in.dst], &j.operands[in.operand], j.rowOf(in.operand, at), at.col)
+			Load(w.frame[in.dst], &j.operands[in.operand], j.rowOf(in.operand, at), at.col)
 		case actCol:
 			for i, x := 0, ints(w.frame[in.dst]); i < len(x); i++ {
 				x[i] = int32(at.col + i)
@@ -362,7 +362,7 @@ func (j *rowJob) execute(w *worker, code []instruction, at piece) {
 		case actTotalSum:
 			j.addToTotal(w, in.sum, w.frame[in.a], at.e)
 		case actStore:
-			store(&j.operands[in.operand], j.rowOf(in.operand, at), at.col, w.frame[in.a])
+			Store(&j.operands[in.operand], j.rowOf(in.operand, at), at.col, w.frame[in.a])
 		}
 	}
 }
@@ -412,7 +412,7 @@ func (j *rowJob) finishTotals() {
 	}
 	j.evaluate(j.single, &j.p.lateScalars, 0)
 	for _, o := range j.p.scalarOutputs {
-		store(&j.operands[o.Operand], 0, 0, j.single[o.Node.ID:][:1])
+		Store(&j.operands[o.Operand], 0, 0, j.single[o.Node.ID:][:1])
 	}
 	for _, w := range j.workers[:j.active] {
 		j.fill(w, &j.p.lateScalars, j.single)
@@ -461,7 +461,7 @@ func (j *rowJob) evaluateSingle(values []float32, v *single, row int) {
 	}
 	switch n.Op {
 	case def.OpInput:
-		load(out, &j.operands[n.Operand], row, 0)
+		Load(out, &j.operands[n.Operand], row, 0)
 	case def.OpParam:
 		if n.Type == def.Int {
 			ints(out)[0] = int32(j.params[n.Param])
@@ -482,7 +482,7 @@ func (j *rowJob) evaluateSingle(values []float32, v *single, row int) {
 	case def.OpAt:
 		out[0] = 0
 		if i := int(ints(arg(1))[0]); i >= 0 && i < j.cols {
-			load(out, &j.operands[n.Args[0].Operand], row, i)
+			Load(out, &j.operands[n.Args[0].Operand], row, i)
 		}
 	default:
 		v.run(out, arg(0), arg(1), arg(2))

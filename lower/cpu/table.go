@@ -174,7 +174,7 @@ func (j *scatterJob) Do(worker, item int) {
 			// nothing is added: the row keeps its bits
 		case len(queries) == 0:
 			clear(w.total[:n])
-			store(&j.result, v, col, w.total[:n])
+			Store(&j.result, v, col, w.total[:n])
 		case j.rows.DType == num.F16:
 			j.exact(w, v, col, n, queries)
 		default:
@@ -188,19 +188,19 @@ func (j *scatterJob) chunked(w *scatterWorker, v, col, n int, queries []int) {
 	line, sum, total := w.line[:n], w.sum[:n], w.total[:n]
 	clear(total)
 	if j.p.d.Accumulate {
-		load(total, &j.result, v, col)
+		Load(total, &j.result, v, col)
 	}
 	for len(queries) > 0 {
 		these := queries[:min(len(queries), def.ScatterChunk)]
 		clear(sum)
 		for _, q := range these {
-			load(line, &j.rows, q, col)
+			Load(line, &j.rows, q, col)
 			add(sum, sum, line, nil)
 		}
 		add(total, total, sum, nil)
 		queries = queries[len(these):]
 	}
-	store(&j.result, v, col, total)
+	Store(&j.result, v, col, total)
 }
 
 // unitsPerSum is how many f16 values can be summed in 64 bits: each is below 2^40
@@ -215,7 +215,7 @@ func (j *scatterJob) exact(w *scatterWorker, v, col, n int, queries []int) {
 	clear(units)
 	clear(special)
 	for _, q := range queries[:min(len(queries), unitsPerSum)] {
-		load(line, &j.rows, q, col)
+		Load(line, &j.rows, q, col)
 		for c, x := range line {
 			u := x * (1 << 24) // exact: an integer below 2^40, or not finite
 			if u-u != 0 {

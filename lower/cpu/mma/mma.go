@@ -1,0 +1,119 @@
+// Package mma computes contractions under the model of a tensor core, mma(L,F), and under
+// panels of it: the answers that a device with such cores must give, to the bit.
+//
+// [num.MMA] defines the model in integers. Here a step is a few operations of binary64
+// arithmetic, every one of them exact but for the truncations that the model asks for:
+//
+//	e      the largest of the terms' exponents, of zeros none, and -133
+//	s      2^(F-e)
+//	sum    trunc(acc·s) + trunc(a₁b₁·s) + … + trunc(a_L·b_L·s)     below 2^40
+//	acc    sum with 24 significant bits, the others cut off, divided by s, and
+//	       truncated to a multiple of 2^-149; infinite from 2^128 on
+//
+// Products of f16 and bf16 values have 22 bits and an exponent from -266 to 255, so that
+// neither they nor their multiples by s leave binary64, and nothing is left to chance with
+// special values: infinities and NaN go through the same operations and come out as the
+// model says.
+//
+// Operands are packed: each value in binary64, and its exponent beside it. The steps are
+// code that is generated for the processor's vectors, or a loop in Go.
+package mma
+
+import (
+	"fmt"
+	"sync"
+
+	"tokitai/def"
+	"tokitai/lower"
+	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/machine"
+	"tokitai/num"
+)
+
+// A tile of the result is one item of work. Its operands are packed block after block of
+// the summed index, and its accumulators are carried from one block to the next.
+const (
+	tileRows  = 128
+	tileCols  = 128
+	tileDepth = 128 // an upper limit: a block has whole steps
+)
+
+// program is a contraction under one model.
+type program struct {
+	d     *def.Definition
+	model def.Model
+	set   machine.Set
+	depth int // products of a block
+	jobs  sync.Pool
+	stepper
+}
+
+// Compile lowers a contraction for operands stored in the given formats. The model is
+// mma(L,F) or panels of it.
+func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine.Set) (lowercpu.Program, error) {
+	if d.Kind != def.KindContraction {
+		return nil, fmt.Errorf("%s: model %s is for contractions, got %s", d.Name, model, d.Kind)
+	}
+	if model.Inner() == def.FMAChain {
+		return nil, fmt.Errorf("%s: model %s has no steps, want mma(L,F) or panels of it", d.Name, model)
+	}
+	if err := model.Takes(dtypes[0]); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	s, err := newStepper(model, set)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	return &program{d: d, model: model, set: set, depth: tileDepth / model.L * model.L, stepper: s}, nil
+}
+
+// String describes the program, and lists its code if it was generated.
+func (p *program) String() string {
+	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, panels of %d columns in %s, model %s\n%s",
+		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.set, p.model, p.listing())
+}
+
+type job struct {
+	p       *program
+	tiles   lower.Tiles
+	started bool
+	workers []*worker
+}
+
+// Bind implements lowercpu.Program.
+func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
+	j, _ := p.jobs.Get().(*job)
+	if j == nil {
+		j = &job{p: p}
+	}
+	j.tiles.Set(p.d, c, tileRows, tileCols)
+	j.started = false
+	for len(j.workers) < workers {
+		j.workers = append(j.workers, newWorker(p))
+	}
+	return j
+}
+
+// Next implements lowercpu.Job.
+func (j *job) Next() (int, bool) {
+	if j.started {
+		return 0, false
+	}
+	j.started = true
+	return j.tiles.Len(), true
+}
+
+// Release implements lowercpu.Job.
+func (j *job) Release() {
+	j.tiles = lower.Tiles{} // the pool must not keep operands alive
+	j.p.jobs.Put(j)
+}
+
+// Do implements lowercpu.Job: one tile of the result.
+func (j *job) Do(worker, item int) {
+	w := j.workers[worker]
+	if j.tiles.At(&w.tile, item) {
+		w.compute()
+	}
+	w.tile = lower.Tile{} // the pool must not keep operands alive
+}

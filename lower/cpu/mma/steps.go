@@ -1,0 +1,110 @@
+package mma
+
+import (
+	"math"
+	"unsafe"
+
+	"tokitai/def"
+	"tokitai/lower/cpu/machine"
+)
+
+// steps is the argument of the innermost code: a block of the summed index for all rows of
+// a tile and one panel of its columns. Generated code knows the offsets of its fields.
+type steps struct {
+	left           *float64 // for each step, for each row, L values
+	leftExponents  *int32
+	right          *float64 // for each step, L times the panel's values
+	rightExponents *int32
+	acc            *float64 // for each row, the panel's accumulators
+	rows           int
+	steps          int
+}
+
+// infExponent is the exponent of infinities and NaN. Any would do, but one that makes no
+// term subnormal, which some processors are slow with.
+const infExponent = 128
+
+// leastAlignment is the least exponent at which a step is aligned.
+const leastAlignment = -133
+
+// Numbers of the format binary64.
+const (
+	bias64     = 1023
+	accBias    = bias64 + 149 // of an accumulator's exponent
+	fraction64 = 52
+	cut        = 1<<29 - 1 // the bits of a binary64 significand that binary32 has not
+)
+
+// overflow is what an accumulator times 2^747 reaches from 2^128 on: infinity.
+const overflow = 0x1p747
+
+// stepper computes the steps of one model.
+type stepper struct {
+	run     func(*steps)
+	lanes   int // columns of a panel
+	listing func() string
+}
+
+// newStepper returns the stepper of a model in an instruction set, in Go where nothing
+// generates code for the set.
+func newStepper(m def.Model, set machine.Set) (stepper, error) {
+	if set != machine.AVX512 && set != machine.AVX2 {
+		run := func(s *steps) { stepsGo(s, m.L, m.F) }
+		return stepper{run, goLanes, func() string { return "" }}, nil
+	}
+	g := newGenerator(m.L, m.F, set)
+	g.function()
+	text, err := g.Finish()
+	if err != nil {
+		return stepper{}, err
+	}
+	code, err := machine.Load(text)
+	if err != nil {
+		return stepper{}, err
+	}
+	run := func(s *steps) { code.Call(0, unsafe.Pointer(s)) }
+	return stepper{run, g.lanes(), g.Listing}, nil
+}
+
+// goLanes is the number of columns that stepsGo takes.
+const goLanes = 8
+
+// stepsGo computes steps in Go.
+func stepsGo(s *steps, L, F int) {
+	left := unsafe.Slice(s.left, s.steps*s.rows*L)
+	leftExponents := unsafe.Slice(s.leftExponents, len(left))
+	right := unsafe.Slice(s.right, s.steps*L*goLanes)
+	rightExponents := unsafe.Slice(s.rightExponents, len(right))
+	acc := unsafe.Slice(s.acc, s.rows*goLanes)
+	for len(left) > 0 {
+		for r := range s.rows {
+			row := acc[r*goLanes:][:goLanes]
+			a, ae := left[:L], leftExponents[:L]
+			for c := range goLanes {
+				x := &row[lane(c, goLanes)]
+				*x = stepGo(*x, a, right[lane(c, goLanes):], ae, rightExponents[c:], F)
+			}
+			left, leftExponents = left[L:], leftExponents[L:]
+		}
+		right, rightExponents = right[L*goLanes:], rightExponents[L*goLanes:]
+	}
+}
+
+// stepGo computes one step of one element: the values of b are goLanes apart.
+func stepGo(acc float64, a, b []float64, ae, be []int32, F int) float64 {
+	e := int32(leastAlignment)
+	if acc != 0 {
+		e = max(e, min(int32(math.Float64bits(acc)<<1>>(fraction64+1))-accBias, infExponent), -126)
+	}
+	for i, x := range ae {
+		e = max(e, x+be[i*goLanes])
+	}
+	s := math.Float64frombits(uint64(bias64+F-int(e)) << fraction64)
+	sum := math.Trunc(acc * (1 / accScale) * s)
+	for i, x := range a {
+		sum += math.Trunc(x * b[i*goLanes] * s)
+	}
+	inverse := math.Float64frombits((2*bias64+149)<<fraction64 - math.Float64bits(s))
+	sum = math.Float64frombits(math.Float64bits(sum) &^ cut)
+	return float64(math.Trunc(sum*inverse)*overflow) * (1 / overflow)
+}
