@@ -22,9 +22,9 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got strings.Builder
-	for _, l := range a.Listing() {
-		if l.Bytes != nil {
-			fmt.Fprintf(&got, "%02x%02x%02x%02x %s\n", l.Bytes[3], l.Bytes[2], l.Bytes[1], l.Bytes[0], l.Text)
+	for _, l := range a.lines() {
+		if l.bytes != nil {
+			fmt.Fprintf(&got, "%02x%02x%02x%02x %s\n", l.bytes[3], l.bytes[2], l.bytes[1], l.bytes[0], l.text)
 		}
 	}
 	name := filepath.Join("testdata", "encodings.txt")
@@ -88,14 +88,14 @@ func TestAgainstGNUAs(t *testing.T) {
 	dir := t.TempDir()
 	source, object, raw := filepath.Join(dir, "code.s"), filepath.Join(dir, "code.o"), filepath.Join(dir, "code.bin")
 	var text strings.Builder
-	lines := a.Listing()
+	lines := a.lines()
 	at := 0
 	for _, l := range lines {
-		if l.Offset > at {
-			fmt.Fprintf(&text, ".zero %d\n", l.Offset-at)
+		if l.offset > at {
+			fmt.Fprintf(&text, ".zero %d\n", l.offset-at)
 		}
-		fmt.Fprintln(&text, l.Text)
-		at = l.Offset + len(l.Bytes)
+		fmt.Fprintln(&text, l.text)
+		at = l.offset + len(l.bytes)
 	}
 	if err := os.WriteFile(source, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
@@ -107,12 +107,12 @@ func TestAgainstGNUAs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range lines {
-		end := l.Offset + len(l.Bytes)
+		end := l.offset + len(l.bytes)
 		if end > len(want) {
-			t.Fatalf("%s: GNU as has %d bytes in all", l.Text, len(want))
+			t.Fatalf("%s: GNU as has %d bytes in all", l.text, len(want))
 		}
-		if w := want[l.Offset:end]; !bytes.Equal(l.Bytes, w) {
-			t.Errorf("%s: got % x, GNU as has % x", l.Text, l.Bytes, w)
+		if w := want[l.offset:end]; !bytes.Equal(l.bytes, w) {
+			t.Errorf("%s: got % x, GNU as has % x", l.text, l.bytes, w)
 		}
 	}
 	// GNU as pads the section.
@@ -137,17 +137,17 @@ func TestAgainstObjdump(t *testing.T) {
 	plain := disassemble(t, objdump, "-M", "no-aliases", raw)
 	alias := disassemble(t, objdump, "-M", "aliases", raw)
 	i := 0
-	for _, l := range a.Listing() {
-		if l.Bytes == nil {
+	for _, l := range a.lines() {
+		if l.bytes == nil {
 			continue
 		}
-		text := regexp.MustCompile(`\.L\d+`).ReplaceAllStringFunc(l.Text, func(name string) string {
+		text := regexp.MustCompile(`\.L\d+`).ReplaceAllStringFunc(l.text, func(name string) string {
 			n, _ := strconv.Atoi(name[2:])
 			at, _ := a.Offset(Label(n))
 			return strconv.Itoa(at)
 		})
 		if got := normal(text); got != plain[i] && got != alias[i] {
-			t.Errorf("% x: listed as %q, objdump says %q or %q", l.Bytes, got, plain[i], alias[i])
+			t.Errorf("% x: listed as %q, objdump says %q or %q", l.bytes, got, plain[i], alias[i])
 		}
 		i++
 	}

@@ -205,6 +205,17 @@ func (a *Assembler) append(r *compiled, word uint32, operands []Operand) {
 	a.code = binary.LittleEndian.AppendUint32(a.code, word)
 }
 
+// Align appends NOPs up to a multiple of n bytes, a power of two from 4 to 64.
+func (a *Assembler) Align(n int) {
+	if n < 4 || n > 64 || n&(n-1) != 0 {
+		a.fail(fmt.Errorf("align: %d, want a power of two from 4 to 64", n))
+		return
+	}
+	for len(a.code)%n != 0 && a.err == nil {
+		a.I(NOP)
+	}
+}
+
 // Finish resolves labels, appends the constants and returns the code, or the first
 // error of all. The code must be loaded at an address that is a multiple of 64.
 func (a *Assembler) Finish() ([]byte, error) {
@@ -248,70 +259,4 @@ func (k slotKind) branch(distance int64) (bits uint32, limit int64) {
 		return words & 0x3fff << 5, 1 << 15
 	}
 	return uint32(distance)&3<<29 | words&0x7ffff<<5, 1 << 20 // label21
-}
-
-// Line is a line of a listing: a label, a comment, an instruction or a constant.
-type Line struct {
-	Offset int
-	Bytes  []byte // of an instruction or a constant
-	Text   string // in the syntax of GNU as
-}
-
-// Listing returns the code with its labels, comments and constants, once it is finished.
-func (a *Assembler) Listing() []Line {
-	if !a.finished {
-		return nil
-	}
-	placed := make(map[int][]Label)
-	for l, at := range a.labels {
-		if at != unbound {
-			placed[int(at)] = append(placed[int(at)], Label(l))
-		}
-	}
-	var lines []Line
-	comments := a.comments
-	heads := func(at int) {
-		for ; len(comments) > 0 && int(comments[0].offset) <= at; comments = comments[1:] {
-			lines = append(lines, Line{Offset: at, Text: "// " + fmt.Sprintf(comments[0].format, comments[0].args...)})
-		}
-		for _, l := range placed[at] {
-			lines = append(lines, Line{Offset: at, Text: l.String() + ":"})
-		}
-		delete(placed, at)
-	}
-	at := 0
-	for _, r := range a.records {
-		heads(at)
-		lines = append(lines, Line{at, a.code[at : at+4 : at+4], r.row.text(a.operands[r.first : r.first+r.count])})
-		at += 4
-	}
-	heads(at)
-	for _, c := range a.constants {
-		start := int(a.labels[c.label])
-		heads(start)
-		lines = append(lines, Line{start, c.data, ".byte " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(c.data)), ", "), "[]")})
-	}
-	return lines
-}
-
-// text returns an instruction in the syntax of GNU as.
-func (c *compiled) text(operands []Operand) string {
-	var b strings.Builder
-	b.WriteString(c.name)
-	separator := " "
-	for i, o := range operands {
-		if c.slots[i].kind == condSuffix {
-			fmt.Fprintf(&b, ".%v", o)
-			continue
-		}
-		b.WriteString(separator)
-		separator = ", "
-		switch l, isElement := o.(Element); {
-		case c.slots[i].kind == laneList && isElement:
-			fmt.Fprintf(&b, "{v%d.%s}[%d]", l.Reg, l.T, l.Index)
-		default:
-			b.WriteString(o.String())
-		}
-	}
-	return b.String()
 }

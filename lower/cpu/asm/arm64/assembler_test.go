@@ -49,6 +49,7 @@ func TestErrors(t *testing.T) {
 			}
 			a.Bind(l)
 		}, "label .L0 is 32772 bytes away, want less than 32768"},
+		{"alignment of code", func(a *Assembler) { a.Align(3) }, "align: 3"},
 		{"alignment", func(a *Assembler) { a.Constant([]byte{1}, 3) }, "alignment 3"},
 	} {
 		a := New()
@@ -168,13 +169,14 @@ func TestBitmask(t *testing.T) {
 	}
 }
 
-// TestListing checks the lines of a small piece of code.
+// TestListing compares the listing of a small piece of code.
 func TestListing(t *testing.T) {
 	a := New()
 	loop := a.Label()
 	one := a.Float32(1)
 	a.I(LDR, V1.As(S1), one)
 	a.Comment("for %d rows", 3)
+	a.Align(8)
 	a.Bind(loop)
 	a.I(CBNZ, X0, loop)
 	a.I(RET)
@@ -182,21 +184,26 @@ func TestListing(t *testing.T) {
 		t.Errorf("equal constants: got labels %v and %v", one, same)
 	}
 	a.I(LDR, V2.As(S1), a.Float32(2))
-	if lines := a.Listing(); lines != nil {
-		t.Errorf("listing before Finish: got %d lines", len(lines))
-	}
+	a.Comment("the end")
 	code, err := a.Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, l := range a.Listing() {
-		got = append(got, l.Text)
-	}
-	want := []string{"ldr s1, .L1", "// for 3 rows", ".L0:", "cbnz x0, .L0", "ret", "ldr s2, .L2", ".L1:", ".byte 0, 0, 128, 63", ".L2:", ".byte 0, 0, 0, 64"}
-	compareLines(t, got, want)
-	if len(code) != 24 {
-		t.Errorf("got %d bytes, want 24", len(code))
+	want := `     0  1c0000a1  ldr s1, .L1
+     4  d503201f  nop                                        // for 3 rows
+.L0:
+     8  b5000000  cbnz x0, .L0
+     c  d65f03c0  ret
+    10  1c000042  ldr s2, .L2
+.L1:
+// the end
+    14  00 00 80 3f
+.L2:
+    18  00 00 00 40
+`
+	compareLines(t, strings.Split(a.Listing(), "\n"), strings.Split(want, "\n"))
+	if len(code) != 28 {
+		t.Errorf("got %d bytes, want 28", len(code))
 	}
 	a.I(RET)
 	if a.Err() == nil {
