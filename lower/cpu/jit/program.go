@@ -172,6 +172,8 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 		t = newX86(l, true, class&Streamed != 0)
 	case machine.AVX2:
 		t = newX86(l, false, class&Streamed != 0)
+	case machine.NEON:
+		t = newNEON(l)
 	default:
 		return nil, nil, fmt.Errorf("%s: no machine code for instruction set %s", d.Name, set)
 	}

@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unsafe"
 )
@@ -60,6 +62,7 @@ func TestLoadRefusesNothing(t *testing.T) {
 // add is code that adds the second word of its frame to the first.
 var add = map[string][]byte{
 	"amd64": {0x48, 0x8b, 0x47, 0x08, 0x48, 0x01, 0x07, 0xc3},
+	"arm64": {0x01, 0x08, 0x40, 0xa9, 0x21, 0x00, 0x02, 0x8b, 0x01, 0x00, 0x00, 0xf9, 0xc0, 0x03, 0x5f, 0xd6},
 }
 
 func loadAdd(t *testing.T) *Code {
@@ -87,4 +90,42 @@ func TestCall(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { c.Call(0, unsafe.Pointer(&frame)) }); n != 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
+}
+
+// constant returns code that stores n into its frame.
+func constant(n uint16) []byte {
+	if runtime.GOARCH == "arm64" {
+		code := binary.LittleEndian.AppendUint32(nil, 0xd2800001|uint32(n)<<5) // mov x1, #n
+		return append(code, 0x01, 0x00, 0x00, 0xf9, 0xc0, 0x03, 0x5f, 0xd6)    // str x1, [x0]; ret
+	}
+	return append(binary.LittleEndian.AppendUint32([]byte{0x48, 0xc7, 0x07}, uint32(n)), 0xc3) // mov qword [rdi], n; ret
+}
+
+// TestReload runs code at addresses where other code was before, on several threads.
+func TestReload(t *testing.T) {
+	if Available()[0] == Plain {
+		t.Skip("skipped: " + Note())
+	}
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 200 {
+				want := uint64(g*1000 + i)
+				c, err := Load(constant(uint16(want)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var frame uint64
+				c.Call(0, unsafe.Pointer(&frame))
+				if frame != want {
+					t.Errorf("code that stores %d stored %d", want, frame)
+				}
+				if i%50 == 0 {
+					runtime.GC() // gives the memory of earlier code back
+				}
+			}
+		})
+	}
+	group.Wait()
 }
