@@ -244,7 +244,7 @@ func (t *team) measure(ctx context.Context, in *inputs, request *Request, o *Opt
 	if turns[0].err != nil {
 		return nil, fmt.Errorf("%v: %w", c, turns[0].err)
 	}
-	if row.Allocations, err = mine.allocations(ctx); err != nil {
+	if row.Allocations, err = mine.allocations(ctx, middle(turns[0].seconds)); err != nil {
 		return nil, fmt.Errorf("%v: %w", c, err)
 	}
 	if err := mine.check("after"); err != nil {

@@ -41,7 +41,7 @@ type Request struct {
 	Op       string              `json:"op,omitempty"`
 	Operands map[string]*Operand `json:"operands,omitempty"`
 	Result   string              `json:"result,omitempty"` // the first output
-	Params   map[string]float64  `json:"params,omitempty"` // as people set them
+	Params   map[string]float64  `json:"params"`           // as people set them
 	Sets     int                 `json:"sets,omitempty"`   // of operands, with equal values in different memory
 
 	// For check: by output, the rows to return.

@@ -181,6 +181,13 @@ func (r *peersRun) end(folder string) error {
 	if r.isJSON {
 		return printJSON(r.out, report)
 	}
+	for i := range r.report.Rows {
+		for _, o := range r.report.Rows[i].Peers {
+			if o.Error != "" {
+				fmt.Fprintf(r.out, "%s failed at %s %s %s: %s\n", o.Peer, r.report.Rows[i].Op, r.report.Rows[i].DType, r.report.Rows[i].Shape, oneLine(o.Error))
+			}
+		}
+	}
 	for _, first := range r.report.Compile {
 		fmt.Fprintln(r.out, first.Line())
 	}
