@@ -180,7 +180,7 @@ func TestTraffic(t *testing.T) {
 	}
 	// Of a table of 7 rows, three indices name two.
 	operands := []num.Array{num.IndexArray(3, 5, 3), num.NewArray(num.F16, 7, 10), num.NewArray(num.F16, 3, 10)}
-	if got, want := traffic(embedding.ForwardDefinition, operands), int64(3*4+2*20+3*20); got != want {
+	if got, want := Traffic(embedding.ForwardDefinition, operands), int64(3*4+2*20+3*20); got != want {
 		t.Errorf("gather: %d bytes, want %d", got, want)
 	}
 }
@@ -418,10 +418,10 @@ func TestSample(t *testing.T) {
 			for i := range d.Operands {
 				operands[i] = d.Operands[i].NewArray(c.DTypes[i], c.Data.Sizes)
 				if d.Operands[i].IsIn {
-					fill(operands[i], &d.Operands[i], c.Data)
+					Fill(operands[i], &d.Operands[i], c.Data)
 				}
 			}
-			s, err := newSample(t.Context(), d, operands, c.Data.Params, def.FMAChain)
+			s, err := NewSample(t.Context(), d, operands, c.Data.Params, def.FMAChain)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -434,7 +434,7 @@ func TestSample(t *testing.T) {
 			}
 			for i, a := range onCPU {
 				if d.Operands[i].IsOut {
-					if text := s.differs(i, a); text != "" {
+					if text := s.Differs(i, a); text != "" {
 						t.Errorf("%v: the CPU's own lowering: %s", c, text)
 					}
 				}
@@ -446,10 +446,10 @@ func TestSample(t *testing.T) {
 				if !d.Operands[i].IsOut {
 					continue
 				}
-				if text := s.differs(i, a); text != "" {
+				if text := s.Differs(i, a); text != "" {
 					t.Errorf("%v: the reference on all rows: %s", c, text)
 				}
-				rows := s.rows
+				rows := s.Rows
 				if rows == nil {
 					for r := range a.Rows {
 						rows = append(rows, r)
@@ -461,15 +461,15 @@ func TestSample(t *testing.T) {
 				for _, r := range rows {
 					bits := a.Bits(r, a.Cols/2)
 					a.SetBits(r, a.Cols/2, bits^1)
-					if s.differs(i, a) == "" {
+					if s.Differs(i, a) == "" {
 						t.Errorf("%v: a wrong bit of %s in row %d is not seen", c, d.Operands[i].Name, r)
 					}
 					a.SetBits(r, a.Cols/2, bits)
 				}
 			}
 			whole := d == layernorm.BackwardDefinition || d == norm.SquareSumDefinition
-			if whole != (s.rows == nil) {
-				t.Errorf("%v: rows %v", c, s.rows)
+			if whole != (s.Rows == nil) {
+				t.Errorf("%v: rows %v", c, s.Rows)
 			}
 		}
 	}
@@ -495,7 +495,7 @@ func TestFill(t *testing.T) {
 	data.Sizes = maps.Clone(data.Sizes)
 	data.Sizes["V"] = 9
 	index := num.NewArray(num.I32, 200_000, 1)
-	fill(index, &data.Definition.Operands[0], data)
+	Fill(index, &data.Definition.Operands[0], data)
 	counts := map[int32]int{}
 	for r := range index.Rows {
 		counts[index.Int(r, 0)]++
@@ -507,7 +507,7 @@ func TestFill(t *testing.T) {
 	}
 	again := num.NewArray(num.I32, 200_000, 1)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fill(again, &data.Definition.Operands[0], data)
+	Fill(again, &data.Definition.Operands[0], data)
 	if !slices.Equal(index.Data, again.Data) {
 		t.Error("one processor fills other values")
 	}

@@ -160,17 +160,17 @@ func (c *Case) flops() float64 {
 	return n
 }
 
-// traffic returns the least number of bytes that a call moves: each input read once, each
+// Traffic returns the least number of bytes that a call moves: each input read once, each
 // output written once, operands updated in place both. Of a table that is read by index,
 // each row that occurs in the index counts once.
-func traffic(d *def.Definition, operands []num.Array) int64 {
+func Traffic(d *def.Definition, operands []num.Array) int64 {
 	total := int64(0)
 	for i := range d.Operands {
 		o, a := &d.Operands[i], operands[i]
 		row := int64(a.Cols) * int64(a.DType.Size())
 		bytes := int64(a.Rows) * row
 		if d.Kind == def.KindGather && i == 1 {
-			bytes = int64(distinct(operands[0])) * row
+			bytes = int64(Distinct(operands[0])) * row
 		}
 		if o.IsIn {
 			total += bytes
@@ -182,7 +182,8 @@ func traffic(d *def.Definition, operands []num.Array) int64 {
 	return total
 }
 
-func distinct(index num.Array) int {
+// Distinct returns how many different values an index has.
+func Distinct(index num.Array) int {
 	seen := map[int32]bool{}
 	for r := range index.Rows {
 		seen[index.Int(r, 0)] = true

@@ -205,7 +205,7 @@ type setting struct {
 	memory  *trial.Placed
 	tensors []*tensor.Tensor
 	before  []device.Buffer // by operand: a copy of what a call updates in place
-	sample  *sample
+	sample  *Sample
 	bytes   int64
 }
 
@@ -241,7 +241,7 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 		if !o.IsIn {
 			continue
 		}
-		fill(operands.Array(i), o, c.Data)
+		Fill(operands.Array(i), o, c.Data)
 		if err := s.memory.WriteOperand(operands, i); err != nil {
 			return s, err
 		}
@@ -252,15 +252,15 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 			}
 		}
 	}
-	s.bytes = traffic(d, operands.Arrays())
+	s.bytes = Traffic(d, operands.Arrays())
 	model := c.Lowering.ModelOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
-	s.sample, err = newSample(ctx, d, operands.Arrays(), c.Data.Params, model)
+	s.sample, err = NewSample(ctx, d, operands.Arrays(), c.Data.Params, model)
 	return s, err
 }
 
-// fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
+// Fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
 // no cache and no predictor learns them; groups are of equal size.
-func fill(a num.Array, o *def.Operand, data op.Data) {
+func Fill(a num.Array, o *def.Operand, data op.Data) {
 	element := data.Values[o.Name]
 	if element == nil {
 		element = op.Normal
@@ -359,7 +359,7 @@ func (s *setting) check(when string) error {
 		if err != nil {
 			return fmt.Errorf("%v: %w", s.c, err)
 		}
-		reason := s.sample.differs(i, got)
+		reason := s.sample.Differs(i, got)
 		if breach != nil {
 			reason = breach.Reason
 		}

@@ -14,33 +14,33 @@ import (
 	"tokitai/trial"
 )
 
-// sample is the reference's answer for some rows of the outputs.
-type sample struct {
+// Sample is the reference's answer for some rows of the outputs.
+type Sample struct {
 	d    *def.Definition
-	rows []int // of the outputs; nil if all are compared
-	want []num.Array
+	Rows []int       // of the outputs; nil if all are compared
+	Want []num.Array // by operand; only outputs are set
 }
 
-// newSample computes the answer from the operands before a call. If a row does not depend on
+// NewSample computes the answer from the operands before a call. If a row does not depend on
 // others, rows are drawn at random, the first and the last among them. Sums over all rows
 // need the whole answer, which comes from the CPU's lowering where the reference would take
 // minutes.
-func newSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*sample, error) {
-	s := &sample{d: d, want: slices.Clone(operands)}
+func NewSample(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*Sample, error) {
+	s := &Sample{d: d, Want: slices.Clone(operands)}
 	if canSample(d) {
-		s.rows = someRows(d, operands)
+		s.Rows = someRows(d, operands)
 	}
 	s.restrict()
-	if s.rows == nil && steps(d, operands) > mostSteps {
-		if err := runOnCPU(ctx, d, s.want, params); err != nil {
+	if s.Rows == nil && steps(d, operands) > mostSteps {
+		if err := runOnCPU(ctx, d, s.Want, params); err != nil {
 			return nil, fmt.Errorf("the CPU refused: %w", err)
 		}
-	} else if err := reference.Run(d, s.want, reference.Options{Params: params, Model: model}); err != nil {
+	} else if err := reference.Run(d, s.Want, reference.Options{Params: params, Model: model}); err != nil {
 		return nil, fmt.Errorf("the reference refused: %w", err)
 	}
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
-			s.want[i] = num.Array{} // inputs may be large
+			s.Want[i] = num.Array{} // inputs may be large
 		}
 	}
 	return s, nil
@@ -132,23 +132,23 @@ func someRows(d *def.Definition, operands []num.Array) []int {
 
 // restrict keeps the sampled rows of the outputs and the inputs that they depend on.
 // Outputs become copies.
-func (s *sample) restrict() {
+func (s *Sample) restrict() {
 	for i := range s.d.Operands {
 		o := &s.d.Operands[i]
 		switch {
-		case s.rows == nil && o.IsOut:
-			s.want[i] = s.want[i].Clone()
-		case s.rows == nil:
+		case s.Rows == nil && o.IsOut:
+			s.Want[i] = s.Want[i].Clone()
+		case s.Rows == nil:
 		case s.d.HasAxes():
-			s.want[i] = s.pickMatrices(i)
+			s.Want[i] = s.pickMatrices(i)
 		case s.d.Kind == def.KindContraction && i == 0 && s.d.TransposeLeft:
-			s.want[i] = pickColumns(s.want[i], s.rows)
+			s.Want[i] = pickColumns(s.Want[i], s.Rows)
 		case s.d.Kind == def.KindContraction && i == 1, s.d.Kind == def.KindGather && i == 1:
 		case s.d.Kind == def.KindScatterAdd && i == 0:
-			s.want[i] = renumber(s.want[i], s.rows)
+			s.Want[i] = renumber(s.Want[i], s.Rows)
 		case s.d.Kind == def.KindScatterAdd && i == 1:
 		case s.d.Kind != def.KindRowwise || o.Extent&def.PerRow != 0:
-			s.want[i] = pickRows(s.want[i], s.rows)
+			s.Want[i] = pickRows(s.Want[i], s.Rows)
 		}
 	}
 }
@@ -162,8 +162,8 @@ func pickRows(a num.Array, rows []int) num.Array {
 // pickMatrices returns an operand of many products such that every sampled row is the result
 // of a product of its own: a row of the result, and the row or column of the left operand
 // that it comes from, with the matrices that belong to it.
-func (s *sample) pickMatrices(i int) num.Array {
-	from, out := s.want[i], s.want[2]
+func (s *Sample) pickMatrices(i int) num.Array {
+	from, out := s.Want[i], s.Want[2]
 	perMatrix := out.Rows / out.Matrices()
 	rows, cols := from.Rows/from.Matrices(), from.Cols
 	isLeft := i == 0
@@ -173,16 +173,16 @@ func (s *sample) pickMatrices(i int) num.Array {
 	case isLeft || i == 2:
 		rows = 1
 	}
-	to := num.NewArray(from.DType, len(s.rows)*rows, cols)
+	to := num.NewArray(from.DType, len(s.Rows)*rows, cols)
 	for k := range s.d.Operands[i].BatchDims() {
-		if n := len(s.rows); k == 0 {
+		if n := len(s.Rows); k == 0 {
 			to.Batch.Append(n, rows*cols)
 		} else {
 			to.Batch.Append(1, rows*cols)
 		}
 	}
 	trial.FillBits(to, func(r, c int) uint32 {
-		row := s.rows[r/rows]
+		row := s.Rows[r/rows]
 		m := from.Matrix(row / perMatrix)
 		switch {
 		case isLeft && s.d.TransposeLeft:
@@ -215,17 +215,17 @@ func renumber(index num.Array, rows []int) num.Array {
 	return b
 }
 
-// differs says where an output differs from the answer; it returns "" if nowhere.
-func (s *sample) differs(i int, got num.Array) string {
-	if s.rows != nil {
-		got = pickRows(got, s.rows)
+// Differs says where an output differs from the answer; it returns "" if nowhere.
+func (s *Sample) Differs(i int, got num.Array) string {
+	if s.Rows != nil {
+		got = pickRows(got, s.Rows)
 	}
-	f := trial.RuleOf(s.d).Difference(s.d.Operands[i].Name, got, s.want[i])
+	f := trial.RuleOf(s.d).Difference(s.d.Operands[i].Name, got, s.Want[i])
 	if f == nil {
 		return ""
 	}
-	if s.rows != nil {
-		f.Row = s.rows[f.Row]
+	if s.Rows != nil {
+		f.Row = s.Rows[f.Row]
 	}
 	return f.String()
 }

@@ -26,9 +26,10 @@ type benchFlags struct {
 	device  string
 	dtypes  []string
 	shape   string
-	workers int
+	workers []int
 	quick   bool
 	json    bool
+	peers   peersFlags
 }
 
 func newBench() *cobra.Command {
@@ -63,6 +64,12 @@ measured is still printed.`,
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
 		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if f.peers.isSet {
+				return f.runPeers(c, args)
+			}
 			dev, err := f.open()
 			if err != nil {
 				return err
@@ -80,9 +87,10 @@ measured is still printed.`,
 	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
-	flags.IntVar(&f.workers, "workers", 0, "use `N` workers on the CPU; 0 means one per processor")
+	flags.IntSliceVar(&f.workers, "workers", nil, "use `N` workers on the CPU; 0 means one per processor; with --peers, a list such as 1,2")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
+	f.peers.add(c)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("dtype", cobra.FixedCompletions(dtypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -175,21 +183,40 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 	return sizes, nil
 }
 
+// check refuses flags that do not go together.
+func (f *benchFlags) check() error {
+	for _, n := range f.workers {
+		if n < 0 {
+			return wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", n)
+		}
+	}
+	switch {
+	case !f.peers.isSet && len(f.workers) > 1:
+		return wrongUse("--workers has %d numbers, want one, or --peers", len(f.workers))
+	case !f.peers.isSet && (f.peers.out != "" || f.peers.with != nil):
+		return wrongUse("--out and --peer belong to --peers, which is not given")
+	case f.peers.isSet && f.device != "auto" && f.device != cpu.Kind:
+		return wrongUse("--peers measures on the CPU, not on %s", f.device)
+	}
+	return nil
+}
+
 // open opens the device, the CPU with the wanted number of workers.
 func (f *benchFlags) open() (engine.Device, error) {
 	if err := checkDevice(f.device); err != nil {
 		return nil, err
 	}
-	if f.workers < 0 {
-		return nil, wrongUse("--workers is %d, want a number of workers, or 0 for one per processor", f.workers)
+	workers := 0
+	if len(f.workers) > 0 {
+		workers = f.workers[0]
 	}
-	if f.device != cpu.Kind && f.workers == 0 {
+	if f.device != cpu.Kind && workers == 0 {
 		return backends.Open(f.device)
 	}
 	if f.device != cpu.Kind && f.device != "auto" {
-		return nil, wrongUse("--workers %d: %s has no workers, want the CPU", f.workers, f.device)
+		return nil, wrongUse("--workers %d: %s has no workers, want the CPU", workers, f.device)
 	}
-	dev, err := cpu.New(cpu.Options{Workers: f.workers})
+	dev, err := cpu.New(cpu.Options{Workers: workers})
 	if err != nil {
 		return nil, wrongUse("--workers: %v", err)
 	}

@@ -1,0 +1,114 @@
+package peers
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/kernelserver/process"
+	"tokitai/num"
+)
+
+// kind is a library that can be a peer.
+type kind struct {
+	name    string // on the command line and in reports
+	about   string
+	command func(ctx context.Context, folder string, threads int) (process.Spec, error)
+	takes   func(*Case) bool // which cases it is worth asking for; nil for all
+}
+
+// kinds lists the peers in the order of the table's columns.
+var kinds = []kind{
+	{name: "torch", about: "PyTorch", command: python("torch")},
+	{
+		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductIn16Bits,
+		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"),
+	},
+	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
+	{
+		name: "gonum", about: "gonum", command: gonum,
+		takes: func(c *Case) bool { return c.DType == num.F32 && c.Data.Definition.Kind == def.KindContraction },
+	},
+}
+
+func isProductIn16Bits(c *Case) bool {
+	return c.DType != num.F32 && c.Data.Definition.Kind == def.KindContraction
+}
+
+// Names returns the names of the peers that are known.
+func Names() []string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+//go:embed peer.py
+var script string
+
+// python returns the command of a Python library. TOKITAI_PYTHON names the interpreter;
+// otherwise it is python3.
+//
+// A fresh result of many megabytes would come from the system, page by page, at every
+// call. The settings of malloc keep freed memory, so that allocation costs nothing.
+func python(library string, env ...string) func(context.Context, string, int) (process.Spec, error) {
+	return func(_ context.Context, _ string, threads int) (process.Spec, error) {
+		interpreter := os.Getenv("TOKITAI_PYTHON")
+		if interpreter == "" {
+			interpreter = "python3"
+		}
+		path, err := exec.LookPath(interpreter)
+		if err != nil {
+			return process.Spec{}, err
+		}
+		n := strconv.Itoa(threads)
+		return process.Spec{
+			Program: path,
+			Args:    []string{"-c", script, library, n},
+			Env: slices.Concat(process.Environment(os.Environ()), []string{
+				"OMP_NUM_THREADS=" + n, "MKL_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n,
+				"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=1099511627776", "MALLOC_TOP_PAD_=67108864",
+				"PYTHONDONTWRITEBYTECODE=1",
+			}, env),
+		}, nil
+	}
+}
+
+// ServeVariable is set in the environment of the test binary that is to be a peer.
+const ServeVariable = "TOKITAI_BENCH_PEER"
+
+// gonumPackage has tests alone, so that no program contains gonum.
+const gonumPackage = "tokitai/bench/peers/gonum"
+
+// gonum returns the command of gonum: the test binary of a package that imports it, built
+// from source in the folder unless it is there already.
+func gonum(ctx context.Context, folder string, threads int) (process.Spec, error) {
+	spec := process.Spec{
+		Program: filepath.Join(folder, "gonum.test"),
+		Env:     append(process.Environment(os.Environ()), ServeVariable+"=gonum", "GOMAXPROCS="+strconv.Itoa(threads)),
+	}
+	if _, err := os.Stat(spec.Program); err == nil {
+		return spec, nil
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return spec, fmt.Errorf("it is built from source, which needs Go: %w", err)
+	}
+	said, err := exec.CommandContext(ctx, goTool, "test", "-c", "-o", spec.Program, gonumPackage).CombinedOutput()
+	if err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+		return spec, fmt.Errorf("go test -c %s: %w: %s", gonumPackage, err, line)
+	}
+	if _, err := os.Stat(spec.Program); err != nil {
+		return spec, fmt.Errorf("go test -c %s made no program: %.200s", gonumPackage, said)
+	}
+	return spec, nil
+}
