@@ -22,9 +22,17 @@ func Seeded(seed uint64) *Generator { return &Generator{state: seed} }
 
 // Place sets g to the sequence of row r and column c under a key. The values that follow
 // depend on nothing else.
-func (g *Generator) Place(key uint64, r, c int) {
-	g.state = key ^ uint64(r)*0xd1342543de82ef95
-	g.state = g.Next() ^ uint64(c)*0xaf251af3b0f025b5
+func (g *Generator) Place(key uint64, r, c int) { g.PlaceIn(Row(key, r), c) }
+
+// Row returns the key of row r under a key: PlaceIn takes it for all columns of the row.
+func Row(key uint64, r int) uint64 {
+	g := Generator{state: key ^ uint64(r)*0xd1342543de82ef95}
+	return g.Next()
+}
+
+// PlaceIn sets g to the sequence of column c of a row.
+func (g *Generator) PlaceIn(row uint64, c int) {
+	g.state = row ^ uint64(c)*0xaf251af3b0f025b5
 	g.state = g.Next()
 }
 
