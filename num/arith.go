@@ -16,11 +16,19 @@ import "math"
 func FMA(a, b, c float32) float32 {
 	p := float64(float64(a) * float64(b))
 	s := p + float64(c)
-	bits := math.Float64bits(s)
-	if bits&(1<<29-1) == 1<<28 || bits&^(1<<63) < (1023-126)<<52 {
+	if isDelicate(s) {
 		return fmaOdd(p, float64(c), s)
 	}
 	return float32(s)
+}
+
+// isDelicate reports whether rounding the binary64 sum s of a product and a number to
+// binary32 may differ from rounding their exact sum. Of a zero it does not: the sum is
+// exact.
+func isDelicate(s float64) bool {
+	const leastNormal = (1023 - 126) << 52
+	bits := math.Float64bits(s)
+	return bits&(1<<29-1) == 1<<28 || bits&^(1<<63)-1 < leastNormal-1
 }
 
 // fmaOdd rounds p + c, whose nearest binary64 is s, by way of round to odd: of

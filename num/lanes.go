@@ -53,6 +53,20 @@ func Tree(lanes []float32) float32 {
 	}
 }
 
+// TreeRows is Tree for every column of rows of equal length at once: it leaves the sums in
+// the first row, and intermediate ones in others.
+func TreeRows(lanes [][]float32) {
+	if len(lanes) < 2 {
+		return
+	}
+	half := 1 << (bits.Len(uint(len(lanes)-1)) - 1)
+	TreeRows(lanes[:half])
+	TreeRows(lanes[half:])
+	for c, v := range lanes[half] {
+		lanes[0][c] += v
+	}
+}
+
 // LaneSum returns the sum of x in the given number of lanes. It is written to be
 // obviously right, not fast.
 func LaneSum(x []float32, lanes int) float32 {

@@ -129,86 +129,140 @@ func (x *axes) part(letter string, at map[string]int) (first, end int) {
 	return int(x.operands[3].Int(g, 0)), int(x.operands[3].Int(g+1, 0))
 }
 
-// product computes one matrix product, each element on its own.
+// product computes one matrix product, row by row.
 func (x *axes) product(at map[string]int, o *Options) error {
 	left, right, result := x.matrix(0, at), x.matrix(1, at), x.matrix(2, at)
 	dims := x.d.Operands[2].Dims
 	firstRow, endRow := x.part(dims[len(dims)-2], at)
 	firstK, endK := x.part(x.d.SummedOver(), at)
-	a, b := make([]uint32, endK-firstK), make([]uint32, endK-firstK)
+	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
+	line := make([]uint32, right.Cols)
+	if x.d.TransposeRight {
+		for c := range p.cols {
+			right.Patterns(c, line)
+			for k := range p.length {
+				p.setRight(k, c, line[firstK+k])
+			}
+		}
+	} else {
+		for k := range p.length {
+			right.Patterns(firstK+k, line)
+			for c := range p.cols {
+				p.setRight(k, c, line[c])
+			}
+		}
+	}
+	sums := make([]float32, result.Cols)
 	for r := firstRow; r < endRow; r++ {
 		if err := o.err(); err != nil {
 			return err
 		}
-		for k := range a {
+		for k := range p.length {
 			if x.d.TransposeLeft {
-				a[k] = left.Bits(firstK+k, r)
+				p.left[k] = left.Bits(firstK+k, r)
 			} else {
-				a[k] = left.Bits(r, firstK+k)
+				p.left[k] = left.Bits(r, firstK+k)
 			}
 		}
-		for c := range result.Cols {
-			for k := range b {
-				if x.d.TransposeRight {
-					b[k] = right.Bits(c, firstK+k)
-				} else {
-					b[k] = right.Bits(firstK+k, c)
-				}
-			}
-			var old *float32
-			if x.d.Accumulate {
-				v := result.At(r, c)
-				old = &v
-			}
-			result.Set(r, c, sum(o.Model, left.DType, a, b, old))
+		var old []float32
+		if x.d.Accumulate {
+			old = make([]float32, result.Cols)
+			result.Floats(r, old)
 		}
+		p.sum(sums, old)
+		result.SetFloats(r, sums)
 	}
 	return nil
 }
 
-// sum returns the sum of the products of a and b, patterns of d, and of the old result if
-// there is one. Without products it is the old result, or +0.
-func sum(m def.Model, d num.DType, a, b []uint32, old *float32) float32 {
-	first := float32(0)
-	if old != nil {
-		first = *old
-	}
-	if len(a) == 0 {
-		return first
-	}
-	if m.P == 0 {
-		return chain(m, d, a, b, first)
-	}
-	var sums []float32
-	depth := m.PanelDepth(len(a))
-	for k := 0; k < len(a); k += depth {
-		end := min(k+depth, len(a))
-		sums = append(sums, chain(m.Inner(), d, a[k:end], b[k:end], 0))
-	}
-	for len(sums) > 1 {
-		var next []float32
-		for i := 0; i < len(sums); i += 2 {
-			if i+1 < len(sums) {
-				next = append(next, sums[i]+sums[i+1])
-			} else {
-				next = append(next, sums[i]) // its neighbour is empty
-			}
-		}
-		sums = next
-	}
-	if old != nil {
-		sums[0] += *old
-	}
-	return sums[0]
+// products are the factors of one row of a result.
+type products struct {
+	model  def.Model
+	dtype  num.DType // of the factors
+	length int       // of every sum
+	cols   int       // number of sums
+
+	left    []uint32   // patterns, by k
+	byK     []float32  // model fma: the right factors of k, a value for each column
+	columns [][]uint32 // other models: the right factors of a column, a pattern for each k
 }
 
-// chain adds the products in ascending order, each step rounded as the model says.
-func chain(m def.Model, d num.DType, a, b []uint32, acc float32) float32 {
-	if m != def.FMAChain {
-		return num.MMA{L: m.L, F: m.F}.Dot(d, a, b, acc)
+func newProducts(m def.Model, d num.DType, length, cols int) *products {
+	p := &products{model: m, dtype: d, length: length, cols: cols, left: make([]uint32, length)}
+	if p.isChain() {
+		p.byK = make([]float32, length*cols)
+		return p
 	}
-	for k := range a {
-		acc = num.FMA(num.Widen(d, a[k]), num.Widen(d, b[k]), acc)
+	p.columns = make([][]uint32, cols)
+	for c := range p.columns {
+		p.columns[c] = make([]uint32, length)
 	}
-	return acc
+	return p
+}
+
+// isChain reports whether every product is added by itself, with one rounding.
+func (p *products) isChain() bool { return p.model.Inner() == def.FMAChain }
+
+func (p *products) setRight(k, c int, pattern uint32) {
+	if p.isChain() {
+		p.byK[k*p.cols+c] = num.Widen(p.dtype, pattern)
+	} else {
+		p.columns[c][k] = pattern
+	}
+}
+
+// sum sets sums to the sum of the products of every column, and of the old result if
+// there is one. Without products it is the old result, or +0.
+func (p *products) sum(sums, old []float32) {
+	clear(sums)
+	if p.model.P == 0 || p.length == 0 {
+		copy(sums, old)
+		if p.length > 0 {
+			p.chain(0, p.length, sums)
+		}
+		return
+	}
+	var panels [][]float32
+	depth := p.model.PanelDepth(p.length)
+	for k := 0; k < p.length; k += depth {
+		panel := make([]float32, p.cols)
+		p.chain(k, min(k+depth, p.length), panel)
+		panels = append(panels, panel)
+	}
+	for len(panels) > 1 {
+		var next [][]float32
+		for i := 0; i < len(panels); i += 2 {
+			if i+1 < len(panels) { // else its neighbour is empty
+				add(panels[i], panels[i+1])
+			}
+			next = append(next, panels[i])
+		}
+		panels = next
+	}
+	copy(sums, panels[0])
+	if old != nil {
+		add(sums, old)
+	}
+}
+
+// add adds y to x.
+func add(x, y []float32) {
+	for c := range x {
+		x[c] += y[c]
+	}
+}
+
+// chain adds the products from first to end to the sum of every column in ascending order,
+// each step rounded as the model says.
+func (p *products) chain(first, end int, sums []float32) {
+	if p.isChain() {
+		for k := first; k < end; k++ {
+			num.AddProducts(sums, num.Widen(p.dtype, p.left[k]), p.byK[k*p.cols:][:p.cols])
+		}
+		return
+	}
+	m := p.model.Inner()
+	for c, right := range p.columns {
+		sums[c] = num.MMA{L: m.L, F: m.F}.Dot(p.dtype, p.left[first:end], right[first:end], sums[c])
+	}
 }

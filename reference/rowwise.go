@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -13,6 +14,11 @@ import (
 type vector struct {
 	f []float32
 	i []int32
+
+	// A single value that nodes with one value per column read is repeated here, once for
+	// each column.
+	repeatedF []float32
+	repeatedI []int32
 }
 
 // interpreter holds the values of all nodes for the current row.
@@ -23,30 +29,18 @@ type interpreter struct {
 	rows     int
 	cols     int
 	row      int
-	values   []vector            // by Node.ID
-	lanes    map[int][][]float32 // column sums: lanes of one value per column
-	elements map[int][]float32   // total sums: all elements so far
+	values   []vector      // by Node.ID
+	lanes    [][][]float32 // by Node.ID, of column sums: lanes of one value per column
+	elements [][]float32   // by Node.ID, of total sums: all elements so far
 }
 
 func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
-	in := &interpreter{d: d, operands: operands, params: o.Params, lanes: map[int][][]float32{}, elements: map[int][]float32{}}
+	in := &interpreter{d: d, operands: operands, params: o.Params}
 	if err := in.size(); err != nil {
 		return err
 	}
+	in.allocate()
 	g := d.Exec
-	in.values = make([]vector, len(g.Nodes))
-	for _, n := range g.Nodes {
-		length := 1
-		if n.Extent&def.PerColumn != 0 {
-			length = in.cols
-		}
-		if n.Type == def.Float {
-			in.values[n.ID].f = make([]float32, length)
-		} else {
-			in.values[n.ID].i = make([]int32, length)
-		}
-	}
-
 	perRow := func(n *def.Node) bool { return n.Extent&def.PerRow != 0 }
 	for _, n := range g.Nodes {
 		if !n.Late && !perRow(n) {
@@ -75,12 +69,70 @@ func runRowwise(d *def.Definition, operands []num.Array, o *Options) error {
 			in.sumColumns(n)
 		case n.Op == def.OpTotalSum:
 			in.values[n.ID].f[0] = totalSum(in.elements[n.ID])
+			in.repeat(n)
 		case n.Late:
 			in.evaluate(n)
 		}
 	}
 	in.store(func(o def.Output) bool { return !perRow(o.Value) }, 0)
 	return nil
+}
+
+// allocate makes room for the values of all nodes.
+func (in *interpreter) allocate() {
+	nodes := in.d.Exec.Nodes
+	in.values, in.lanes, in.elements = make([]vector, len(nodes)), make([][][]float32, len(nodes)), make([][]float32, len(nodes))
+	isRepeated := make([]bool, len(nodes))
+	for _, n := range nodes {
+		for _, a := range n.Args {
+			if n.Extent&def.PerColumn != 0 && a.Extent&def.PerColumn == 0 {
+				isRepeated[a.ID] = true
+			}
+		}
+	}
+	for _, n := range nodes {
+		v, length, copies := &in.values[n.ID], 1, 0
+		if n.Extent&def.PerColumn != 0 {
+			length = in.cols
+		}
+		if isRepeated[n.ID] {
+			copies = in.cols
+		}
+		if n.Type == def.Float {
+			v.f, v.repeatedF = make([]float32, length), make([]float32, copies)
+		} else {
+			v.i, v.repeatedI = make([]int32, length), make([]int32, copies)
+		}
+	}
+}
+
+// repeat repeats the value of a node for those that read it once per column.
+func (in *interpreter) repeat(n *def.Node) {
+	v := &in.values[n.ID]
+	for c := range v.repeatedF {
+		v.repeatedF[c] = v.f[0]
+	}
+	for c := range v.repeatedI {
+		v.repeatedI[c] = v.i[0]
+	}
+}
+
+// floats returns the values of argument k of a node, as many as the node has itself.
+func (in *interpreter) floats(n *def.Node, k int) []float32 {
+	v := &in.values[n.Args[k].ID]
+	if n.Extent&def.PerColumn != 0 && len(v.repeatedF) > 0 {
+		return v.repeatedF
+	}
+	return v.f
+}
+
+// ints returns the values of argument k of a node, as many as the node has itself.
+func (in *interpreter) ints(n *def.Node, k int) []int32 {
+	v := &in.values[n.Args[k].ID]
+	if n.Extent&def.PerColumn != 0 && len(v.repeatedI) > 0 {
+		return v.repeatedI
+	}
+	return v.i
 }
 
 // size sets R and C, and returns an error if the operands disagree.
@@ -110,11 +162,12 @@ func (in *interpreter) store(which func(def.Output) bool, row int) {
 		if !which(o) {
 			continue
 		}
-		for c, v := range in.values[o.Value.ID].f {
-			in.operands[o.Operand].Set(row, c, v)
+		v := &in.values[o.Value.ID]
+		if v.f != nil {
+			in.operands[o.Operand].SetFloats(row, v.f)
 		}
-		for c, v := range in.values[o.Value.ID].i {
-			in.operands[o.Operand].SetBits(row, c, uint32(v))
+		for c, i := range v.i {
+			in.operands[o.Operand].SetBits(row, c, uint32(i))
 		}
 	}
 }
@@ -129,38 +182,12 @@ func (in *interpreter) storage(s def.Storage) num.DType {
 
 // evaluate computes the node for the current row.
 func (in *interpreter) evaluate(n *def.Node) {
-	out := in.values[n.ID]
-	f := func(k, c int) float32 { return at(in.values[n.Args[k].ID].f, c) }
-	i := func(k, c int) int32 { return at(in.values[n.Args[k].ID].i, c) }
-	eachF := func(value func(c int) float32) {
-		for c := range out.f {
-			out.f[c] = value(c)
-		}
-	}
-	eachI := func(value func(c int) int32) {
-		for c := range out.i {
-			out.i[c] = value(c)
-		}
-	}
-	eachB := func(claim func(c int) bool) {
-		eachI(func(c int) int32 {
-			if claim(c) {
-				return 1
-			}
-			return 0
-		})
-	}
+	out := &in.values[n.ID]
+	f := func(k int) []float32 { return in.floats(n, k) }
+	i := func(k int) []int32 { return in.ints(n, k) }
 	switch n.Op {
 	case def.OpInput:
-		a, row := in.operands[n.Operand], 0
-		if n.Extent&def.PerRow != 0 {
-			row = in.row
-		}
-		if n.Type == def.Int {
-			eachI(func(c int) int32 { return a.Int(row, c) })
-		} else {
-			eachF(func(c int) float32 { return a.At(row, c) })
-		}
+		in.read(n)
 	case def.OpParam:
 		if n.Type == def.Int {
 			out.i[0] = int32(in.params[n.Param])
@@ -176,111 +203,156 @@ func (in *interpreter) evaluate(n *def.Node) {
 	case def.OpRows:
 		out.f[0] = float32(in.rows)
 	case def.OpCol:
-		eachI(func(c int) int32 { return int32(c) })
+		for c := range out.i {
+			out.i[c] = int32(c)
+		}
 	case def.OpColFloat:
-		eachF(func(c int) float32 { return float32(c) })
+		for c := range out.f {
+			out.f[c] = float32(c)
+		}
 	case def.OpRandom:
-		seed := uint64(uint32(i(0, 0))) | uint64(uint32(i(1, 0)))<<32
-		eachI(func(c int) int32 {
+		seed := uint64(uint32(i(0)[0])) | uint64(uint32(i(1)[0]))<<32
+		counter, stream := uint32(i(2)[0]), uint32(i(3)[0])
+		for c := range out.i {
 			e := uint64(in.row)*uint64(in.cols) + uint64(c)
-			return int32(num.RandomWord(seed, uint32(i(2, 0)), uint32(i(3, 0)), e))
-		})
+			out.i[c] = int32(num.RandomWord(seed, counter, stream, e))
+		}
 
 	case def.OpAdd:
-		eachF(func(c int) float32 { return f(0, c) + f(1, c) })
+		each2(out.f, f(0), f(1), func(x, y float32) float32 { return x + y })
 	case def.OpSub:
-		eachF(func(c int) float32 { return f(0, c) - f(1, c) })
+		each2(out.f, f(0), f(1), func(x, y float32) float32 { return x - y })
 	case def.OpMul:
-		eachF(func(c int) float32 { return f(0, c) * f(1, c) })
+		each2(out.f, f(0), f(1), func(x, y float32) float32 { return x * y })
 	case def.OpDiv:
-		eachF(func(c int) float32 { return f(0, c) / f(1, c) })
+		each2(out.f, f(0), f(1), func(x, y float32) float32 { return x / y })
 	case def.OpSqrt:
-		eachF(func(c int) float32 { return num.Sqrt(f(0, c)) })
+		each(out.f, f(0), num.Sqrt)
 	case def.OpFMA:
-		eachF(func(c int) float32 { return num.FMA(f(0, c), f(1, c), f(2, c)) })
+		num.FMAs(out.f, f(0), f(1), f(2))
 	case def.OpNeg:
-		eachF(func(c int) float32 { return -f(0, c) })
+		each(out.f, f(0), func(x float32) float32 { return -x })
 	case def.OpAbs:
-		eachF(func(c int) float32 { return math.Float32frombits(math.Float32bits(f(0, c)) &^ (1 << 31)) })
+		each(out.f, f(0), func(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) })
 	case def.OpMin:
-		eachF(func(c int) float32 { return num.Min(f(0, c), f(1, c)) })
+		each2(out.f, f(0), f(1), num.Min)
 	case def.OpMax:
-		eachF(func(c int) float32 { return num.Max(f(0, c), f(1, c)) })
+		each2(out.f, f(0), f(1), num.Max)
 	case def.OpRint:
-		eachF(func(c int) float32 { return num.Rint(f(0, c)) })
+		each(out.f, f(0), num.Rint)
 	case def.OpScale:
-		eachF(func(c int) float32 { return num.Scale(f(0, c), f(1, c)) })
+		each2(out.f, f(0), f(1), num.Scale)
 	case def.OpRound:
 		d := in.storage(n.Storage)
-		eachF(func(c int) float32 { return num.Round(d, f(0, c)) })
+		each(out.f, f(0), func(x float32) float32 { return num.Round(d, x) })
 	case def.OpSRound:
 		d := in.storage(n.Storage)
-		eachF(func(c int) float32 { return num.StochasticRound(d, f(0, c), uint32(i(1, c))) })
+		each2(out.f, f(0), i(1), func(x float32, word int32) float32 { return num.StochasticRound(d, x, uint32(word)) })
 
 	case def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual:
 		if n.Args[0].Type == def.Int {
-			eachB(func(c int) bool { return compare(n.Op, i(0, c), i(1, c)) })
+			each2(out.i, i(0), i(1), func(x, y int32) int32 { return claim(compare(n.Op, x, y)) })
 		} else {
-			eachB(func(c int) bool { return compare(n.Op, f(0, c), f(1, c)) })
+			each2(out.i, f(0), f(1), func(x, y float32) int32 { return claim(compare(n.Op, x, y)) })
 		}
 	case def.OpInside:
-		eachB(func(c int) bool { return i(0, c) >= 0 && int(i(0, c)) < in.cols })
+		each(out.i, i(0), func(x int32) int32 { return claim(x >= 0 && int(x) < in.cols) })
 	case def.OpSelect:
 		if n.Type == def.Float {
-			eachF(func(c int) float32 {
-				if i(0, c) != 0 {
-					return f(1, c)
-				}
-				return f(2, c)
-			})
+			choose(out.f, i(0), f(1), f(2))
 		} else {
-			eachI(func(c int) int32 {
-				if i(0, c) != 0 {
-					return i(1, c)
-				}
-				return i(2, c)
-			})
+			choose(out.i, i(0), i(1), i(2))
 		}
 
 	case def.OpBits:
-		eachI(func(c int) int32 { return int32(math.Float32bits(f(0, c))) })
+		each(out.i, f(0), func(x float32) int32 { return int32(math.Float32bits(x)) })
 	case def.OpFloat:
-		eachF(func(c int) float32 { return math.Float32frombits(uint32(i(0, c))) })
+		each(out.f, i(0), func(x int32) float32 { return math.Float32frombits(uint32(x)) })
 	case def.OpIToF:
-		eachF(func(c int) float32 { return float32(i(0, c)) })
+		each(out.f, i(0), func(x int32) float32 { return float32(x) })
 	case def.OpFToI:
-		eachI(func(c int) int32 { return num.FToI(f(0, c)) })
+		each(out.i, f(0), num.FToI)
 	case def.OpIAdd:
-		eachI(func(c int) int32 { return i(0, c) + i(1, c) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x + y })
 	case def.OpISub:
-		eachI(func(c int) int32 { return i(0, c) - i(1, c) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x - y })
 	case def.OpIAnd:
-		eachI(func(c int) int32 { return i(0, c) & i(1, c) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x & y })
 	case def.OpIOr:
-		eachI(func(c int) int32 { return i(0, c) | i(1, c) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x | y })
 	case def.OpShl:
-		eachI(func(c int) int32 { return i(0, c) << (uint32(i(1, c)) & 31) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x << (uint32(y) & 31) })
 	case def.OpShr:
-		eachI(func(c int) int32 { return i(0, c) >> (uint32(i(1, c)) & 31) })
+		each2(out.i, i(0), i(1), func(x, y int32) int32 { return x >> (uint32(y) & 31) })
 
 	case def.OpRowSum:
-		out.f[0] = num.LaneSum(in.values[n.Args[0].ID].f, num.RowLanes(in.cols))
+		out.f[0] = num.LaneSum(f(0), num.RowLanes(in.cols))
 	case def.OpRowMax:
-		out.f[0] = fold(in.values[n.Args[0].ID].f, num.Max)
+		out.f[0] = fold(f(0), num.Max)
 	case def.OpRowMin:
-		out.f[0] = fold(in.values[n.Args[0].ID].f, num.Min)
+		out.f[0] = fold(f(0), num.Min)
 	case def.OpRowArgMax:
-		out.i[0] = firstColumn(in.values[n.Args[0].ID].f, func(a, b float32) bool { return a > b })
+		out.i[0] = firstColumn(f(0), func(a, b float32) bool { return a > b })
 	case def.OpRowArgMin:
-		out.i[0] = firstColumn(in.values[n.Args[0].ID].f, func(a, b float32) bool { return a < b })
+		out.i[0] = firstColumn(f(0), func(a, b float32) bool { return a < b })
 	case def.OpAt:
 		out.f[0] = 0
-		if k := int(i(1, 0)); k >= 0 && k < in.cols {
-			out.f[0] = f(0, k)
+		if c := int(i(1)[0]); c >= 0 && c < in.cols {
+			out.f[0] = at(f(0), c)
 		}
 	default:
 		panic("reference: no meaning for node " + n.Op.String())
 	}
+	in.repeat(n)
+}
+
+// read reads the current row of an input, or the only one.
+func (in *interpreter) read(n *def.Node) {
+	a, row, out := &in.operands[n.Operand], 0, &in.values[n.ID]
+	if n.Extent&def.PerRow != 0 {
+		row = in.row
+	}
+	if n.Type == def.Float {
+		a.Floats(row, out.f)
+	}
+	for c := range out.i {
+		out.i[c] = a.Int(row, c)
+	}
+}
+
+// each applies a function to every value.
+func each[Y, X any](out []Y, x []X, value func(X) Y) {
+	x = x[:len(out)]
+	for c := range out {
+		out[c] = value(x[c])
+	}
+}
+
+// each2 applies a function to every pair of values.
+func each2[Z, X, Y any](out []Z, x []X, y []Y, value func(X, Y) Z) {
+	x, y = x[:len(out)], y[:len(out)]
+	for c := range out {
+		out[c] = value(x[c], y[c])
+	}
+}
+
+// choose takes every value from x if the claim holds, else from y.
+func choose[T any](out []T, claims []int32, x, y []T) {
+	for c := range out {
+		if claims[c] != 0 {
+			out[c] = x[c]
+		} else {
+			out[c] = y[c]
+		}
+	}
+}
+
+// claim returns a bool as nodes hold it.
+func claim(holds bool) int32 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // at returns the value for column c, of a vector or of a single value.
@@ -344,17 +416,9 @@ func (in *interpreter) addToColumns(n *def.Node) {
 
 // sumColumns adds the lanes of every column as neighbours in a binary tree.
 func (in *interpreter) sumColumns(n *def.Node) {
-	lanes := in.lanes[n.ID]
-	column := make([]float32, 0, len(lanes))
-	for c := range in.values[n.ID].f {
-		column = column[:0]
-		for _, lane := range lanes {
-			if lane != nil {
-				column = append(column, lane[c])
-			}
-		}
-		in.values[n.ID].f[c] = num.Tree(column)
-	}
+	lanes := slices.DeleteFunc(in.lanes[n.ID], func(lane []float32) bool { return lane == nil })
+	num.TreeRows(lanes)
+	copy(in.values[n.ID].f, lanes[0])
 }
 
 // totalSum returns the sum of all elements: a row sum of row sums, see num.FlatRow.

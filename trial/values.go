@@ -13,10 +13,12 @@ func Fill(a num.Array, value func(r, c int) float32) {
 
 // FillBits stores a pattern in every element, row by row.
 func FillBits(a num.Array, bits func(r, c int) uint32) {
+	row := make([]uint32, a.Cols)
 	for r := range a.Rows {
-		for c := range a.Cols {
-			a.SetBits(r, c, bits(r, c))
+		for c := range row {
+			row[c] = bits(r, c)
 		}
+		a.SetPatterns(r, row)
 	}
 }
 

@@ -166,7 +166,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
 		d := t.Definition
-		plain, l := t.load(x.c, x.s.o.Seed), t.load(x.c, x.s.o.Seed)
+		plain, l := x.l.as(x.c), x.l.as(x.c)
 		l.params = slices.Clone(l.params)
 		for i, p := range d.Params {
 			l.params[i] *= pow2(s.Params[p.Name] * k)
@@ -367,7 +367,7 @@ func inPlace(out, in string) func(*trialRun) (int64, *finding, error) {
 		}
 		c := x.c.clone()
 		c.InPlace = out + "=" + in
-		return x.again(t.load(c, x.s.o.Seed), evidence.Relations, "with "+out+" in the place of "+in, x.same)
+		return x.again(x.l.as(c), evidence.Relations, "with "+out+" in the place of "+in, x.same)
 	}
 }
 
@@ -414,7 +414,6 @@ func (x *trialRun) repeat(times int) (int64, *finding, error) {
 
 // laidOut runs the kernel with other alignments and row strides.
 func laidOut(x *trialRun) (int64, *finding, error) {
-	t := x.l.target
 	var compared int64
 	for _, at := range [][3]int{{1, 0, 0}, {3, 1, 0}, {8, 16, 0}, {7, 5, 0}, {0, 64, 0}, {3, 5, 1}, {3, 5, 2}} {
 		c := x.c.clone()
@@ -423,7 +422,7 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 		if c.Uneven > 0 {
 			what += " of every other operand"
 		}
-		m, f, err := x.again(t.load(c, x.s.o.Seed), evidence.Invariance, what, x.same)
+		m, f, err := x.again(x.l.as(c), evidence.Invariance, what, x.same)
 		if compared += m; f != nil || err != nil {
 			return compared, f, err
 		}
@@ -460,7 +459,9 @@ func concurrent(x *trialRun) (int64, *finding, error) {
 	var inputs [callers]*loaded
 	var alone [callers]*outcome
 	for i := range inputs {
-		inputs[i] = t.load(x.c, x.s.o.Seed+uint64(i))
+		if inputs[i] = x.l.as(x.c); i > 0 {
+			inputs[i] = t.load(x.c, x.s.o.Seed+uint64(i))
+		}
 		out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
 		if err != nil {
 			return 0, nil, err

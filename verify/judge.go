@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -297,7 +298,12 @@ func withoutSpecial(d *def.Definition, inputs []num.Array) (ordinary []num.Array
 // output judges every element of one output.
 func (v *view) output(j *judgement, i int) {
 	got, answer := v.got[i], v.answer[i]
+	isPlain := !v.target.Lowering.IsBounded && v.correct[i] == nil
 	for r := range got.Rows {
+		if isPlain && bytes.Equal(got.Row(r), answer.Row(r)) {
+			j.Elements += int64(got.Cols)
+			continue
+		}
 		for c := range got.Cols {
 			j.Elements++
 			x, y := got.Bits(r, c), answer.Bits(r, c)

@@ -97,6 +97,17 @@ func (t *Target) newLoaded(c *Case) *loaded {
 	return l
 }
 
+// as returns the same values laid out as another case of the same sizes and formats says.
+func (l *loaded) as(c *Case) *loaded {
+	m := l.target.newLoaded(c)
+	for i, o := range l.target.Definition.Operands {
+		if o.IsIn {
+			trial.Copy(m.array(i), l.array(i))
+		}
+	}
+	return m
+}
+
 // isGrid reports whether the values lie on a grid. A caller's data are of no pattern.
 func (l *loaded) isGrid() bool {
 	p := l.target.pattern(l.c.Pattern)

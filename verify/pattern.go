@@ -445,30 +445,35 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 				}
 			}
 		case counted < p.counts:
-			bits := 8 * a.DType.Size()
+			bits, patterns := 8*a.DType.Size(), make([]uint32, a.Cols)
 			for r := range a.Rows {
-				for col := range a.Cols {
+				for col := range patterns {
 					count := uint64(r+rowFrom)*uint64(a.Cols) + uint64(col+colFrom)
-					a.SetBits(r, col, uint32(count>>shift&(1<<bits-1)))
+					patterns[col] = uint32(count >> shift & (1<<bits - 1))
 				}
+				a.SetPatterns(r, patterns)
 			}
 			counted, shift = counted+1, shift+bits
 		case p.isRaw:
+			patterns := make([]uint32, a.Cols)
 			for r := range a.Rows {
-				key, row := c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom
-				for col := range a.Cols {
-					g.Place(key, row, col+colFrom)
-					a.SetBits(r, col, uint32(g.Next()))
+				row := gen.Row(c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom)
+				for col := range patterns {
+					g.PlaceIn(row, col+colFrom)
+					patterns[col] = uint32(g.Next())
 				}
+				a.SetPatterns(r, patterns)
 			}
 		default:
-			value := p.value(o)
+			value, values := p.value(o), make([]float32, a.Cols)
 			for r := range a.Rows {
-				key, row := c.matrixKey(o, a, key, r), a.RowIn(r)+rowFrom
-				for col := range a.Cols {
-					g.Place(key, row, col+colFrom)
-					a.Set(r, col, value(&g, row, col+colFrom))
+				at := a.RowIn(r) + rowFrom
+				row := gen.Row(c.matrixKey(o, a, key, r), at)
+				for col := range values {
+					g.PlaceIn(row, col+colFrom)
+					values[col] = value(&g, at, col+colFrom)
 				}
+				a.SetFloats(r, values)
 			}
 		}
 	}

@@ -36,21 +36,23 @@ func (d *Digest) Values(name string, a num.Array) {
 // between rows, each little-endian in the bytes of its format; if isCanonical, every NaN
 // as the canonical one of its format.
 func WriteElements(h hash.Hash, a num.Array, isCanonical bool) {
-	row := num.NewArray(a.DType, 1, a.Cols)
-	for r := range a.Rows {
-		stored := a.Row(r)
-		if !isCanonical || a.DType == num.I32 {
-			h.Write(stored)
-			continue
+	const piece = 1 << 15 // bytes that are hashed together: many short rows, or one long
+	buffer := make([]byte, 0, min(piece, a.Rows*a.Cols*a.DType.Size()))
+	flush := func() {
+		if isCanonical {
+			num.MakeCanonical(a.DType, buffer)
 		}
-		copy(row.Data, stored)
-		for c := range a.Cols {
-			if bits := row.Bits(0, c); num.IsNaN(a.DType, bits) {
-				row.SetBits(0, c, num.Canonical(a.DType, bits))
-			}
-		}
-		h.Write(row.Data)
+		h.Write(buffer)
+		buffer = buffer[:0]
 	}
+	for r := range a.Rows {
+		row := a.Row(r)
+		if len(buffer)+len(row) > piece {
+			flush()
+		}
+		buffer = append(buffer, row...)
+	}
+	flush()
 }
 
 func (d *Digest) header(name string, a num.Array) {

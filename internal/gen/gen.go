@@ -22,16 +22,29 @@ func Seeded(seed uint64) *Generator { return &Generator{state: seed} }
 
 // Place sets g to the sequence of row r and column c under a key. The values that follow
 // depend on nothing else.
-func (g *Generator) Place(key uint64, r, c int) {
-	g.state = key ^ uint64(r)*0xd1342543de82ef95
-	g.state = g.Next() ^ uint64(c)*0xaf251af3b0f025b5
-	g.state = g.Next()
+func (g *Generator) Place(key uint64, r, c int) { g.PlaceIn(Row(key, r), c) }
+
+// Row returns the key of row r under a key: PlaceIn takes it for all columns of the row.
+func Row(key uint64, r int) uint64 {
+	return mix((key ^ uint64(r)*0xd1342543de82ef95) + step)
+}
+
+// PlaceIn sets g to the sequence of column c of a row.
+func (g *Generator) PlaceIn(row uint64, c int) {
+	g.state = mix((row ^ uint64(c)*0xaf251af3b0f025b5) + step)
 }
 
 // Next returns 64 random bits.
 func (g *Generator) Next() uint64 {
-	g.state += 0x9e3779b97f4a7c15
-	z := g.state
+	g.state += step
+	return mix(g.state)
+}
+
+// step is how far the state moves for each number.
+const step = 0x9e3779b97f4a7c15
+
+// mix returns the random bits of a state.
+func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
@@ -60,12 +73,11 @@ func (g *Generator) Uniform(low, high int) float32 {
 // minus six, plus a small multiple of 2^-40, rounded to binary32.
 func (g *Generator) Normal() float32 {
 	const mask = 1<<20 - 1
-	sum := int64(-6 << 20)
-	for range 4 {
-		r := g.Next()
-		sum += int64(r&mask) + int64(r>>21&mask) + int64(r>>42&mask)
-	}
-	return float32(sum<<20+int64(g.Next()&mask)) * 0x1p-40
+	three := func(r uint64) int64 { return int64(r&mask) + int64(r>>21&mask) + int64(r>>42&mask) }
+	s := g.state // the numbers depend on it, not on each other: they are computed side by side
+	sum := three(mix(s+step)) + three(mix(s+2*step%(1<<64))) + three(mix(s+3*step%(1<<64))) + three(mix(s+4*step%(1<<64))) - 6<<20
+	g.state = s + 5*step%(1<<64)
+	return float32(sum<<20+int64(mix(g.state)&mask)) * 0x1p-40
 }
 
 var specials = []uint32{
