@@ -11,6 +11,8 @@ import (
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
+	"tokitai/lower/cpu/matmul"
+	"tokitai/lower/cpu/table"
 	"tokitai/num"
 	"tokitai/reference"
 )
@@ -65,6 +67,16 @@ var compilers = map[def.Kind]*compiler{
 			return jit.Compile(d, dtypes, jit.Class(class), set)
 		},
 	},
+	def.KindContraction: alike(matmul.Compile),
+	def.KindGather:      alike(table.Compile),
+	def.KindScatterAdd:  alike(table.Compile),
+}
+
+// alike returns a compiler whose code serves all calls.
+func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error)) *compiler {
+	return &compiler{nil, func(d *def.Definition, dtypes []num.DType, _ int, set machine.Set) (lowercpu.Program, error) {
+		return compile(d, dtypes, set)
+	}}
 }
 
 // newGenerated returns the way of computing a kind of definition by code that is made for

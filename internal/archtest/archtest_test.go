@@ -63,11 +63,6 @@ var rooms = []room{
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
 	}},
-	{path: "lower/cpu/mma", mustNot: []ban{
-		{"num/exact", "the exact sums are the judges'"},
-		{"reference", "a judge that shares code with the judged shares its mistakes"},
-		{"truth", "a judge that shares code with the judged shares its mistakes"},
-	}},
 	{path: "lower/gpu", mustNot: []ban{
 		{"device", "sources are text, addresses are numbers: whoever has a device runs them"},
 		{"num/exact", "the exact sums are the judges'"},
