@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tokitai/internal/testlevel"
+	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
@@ -26,7 +27,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected outputs in testdata")
 
+// TestMain has tests run with what every processor has, unless they say otherwise: which
+// lowerings there are must not depend on the processor.
 func TestMain(m *testing.M) {
+	if _, ok := os.LookupEnv(machine.Variable); !ok {
+		os.Setenv(machine.Variable, machine.Plain.String())
+	}
 	testscript.Main(m, map[string]func(){"tokitai": func() {
 		plainFirst = 0 // what is printed must not depend on the machine's speed
 		main()

@@ -124,6 +124,7 @@ var rooms = []room{
 	{path: "kernelserver/serve"},
 	{path: "kernelserver"},
 	{path: "kernelserver/benchmark"},
+	{path: "bench/peers"},
 	{path: "internal/ondevice"},
 	{path: "internal/archtest"},
 	{path: "docs"},

@@ -15,19 +15,19 @@ type allocator struct {
 	spills []place // slots for spilled values, shared by all blocks
 
 	c       *code
-	at      position
+	mode    mode
 	holds   []value // by register; none if it is free
 	isFixed []bool  // by register: it keeps its value in the whole loop
 	where   []int   // by value: its register or -1
 	memory  []place // by value: where it lies too; 0 if nowhere
 	uses    [][]int // by value: the instructions that are still to read it
 	spilled int
-	states  []int // registers of the loop's carried values
+	states  [][]int // registers of the loop's carried values, by copy
 }
 
 const noRegister = -1
 
-// reserved stands for a value that has a register, but is not one of this turn.
+// reserved stands for a value that has a register, but is not one of this code.
 const reserved value = -2
 
 // begin prepares the allocator for a block.
@@ -49,8 +49,8 @@ func (a *allocator) fix(v value, register int) {
 }
 
 // run makes the block's instructions once.
-func (a *allocator) run(at position) {
-	a.at, a.spilled = at, 0
+func (a *allocator) run(m mode) {
+	a.mode, a.spilled = m, 0
 	copy(a.memory, a.c.places)
 	for v := range a.where {
 		a.where[v] = noRegister
@@ -127,7 +127,7 @@ func (a *allocator) instruction(i int) {
 	if in.op == opCarry {
 		a.carry(in, args[0].register)
 	} else {
-		a.target.emit(in, dst, args, a.at)
+		a.target.emit(in, dst, args, position{a.mode, in.copy})
 	}
 	if in.keep != 0 {
 		a.target.save(in.keep, dst)
@@ -142,15 +142,15 @@ func (a *allocator) instruction(i int) {
 
 // carry sets a state of the loop, which is in memory if there are not enough registers.
 func (a *allocator) carry(in *instruction, src int) {
-	state := a.states[in.imm]
+	state := a.states[in.copy][in.imm]
 	if state != noRegister {
-		a.target.carry(state, src, a.at.mode)
+		a.target.carry(state, src, a.mode)
 		return
 	}
-	left := a.c.carried[in.imm].left[a.at.copy]
+	left := a.c.carried[in.imm].left[in.copy]
 	r := a.take(func(r int) bool { return r == src })
 	a.target.load(r, left)
-	a.target.carry(r, src, a.at.mode)
+	a.target.carry(r, src, a.mode)
 	a.target.save(left, r)
 }
 
@@ -229,7 +229,7 @@ func (c *code) pressure() int {
 	}
 	isCarried := map[value]bool{}
 	for _, x := range c.carried {
-		isCarried[x.value] = true
+		isCarried[x.values[0]] = true
 	}
 	alive, most := 0, 0
 	for i := range c.instructions {

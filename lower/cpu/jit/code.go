@@ -2,6 +2,7 @@ package jit
 
 import (
 	"math"
+	"slices"
 
 	"tokitai/num"
 )
@@ -115,6 +116,7 @@ type instruction struct {
 	args   [4]value // none where there is no argument
 	array  int      // opLoad, opStore and so on
 	imm    int32
+	copy   int    // of an unrolled loop
 	keep   place  // where the result is stored too, for other blocks
 	note   string // for listings
 }
@@ -134,9 +136,9 @@ type code struct {
 // carried is a value that each turn of a loop takes over from the one before: the state
 // of a reduction. Each copy of an unrolled loop has a state of its own.
 type carried struct {
-	value value   // as a turn finds it
-	start place   // what all lanes begin with
-	left  []place // where the loop leaves the states, by copy
+	values []value // by copy: as a turn finds it
+	start  place   // what all lanes begin with
+	left   []place // by copy: where the loop leaves it
 }
 
 // newValue returns a value that is not uniform.
@@ -190,6 +192,46 @@ func (c *code) choose(p predicate, a, b, yes, no value) value {
 
 func (c *code) mask(p predicate, a, b value) value {
 	return c.addWith(instruction{op: opMask, pred: p}, a, b)
+}
+
+// unrolled returns code that does the work of several turns of a loop. Copies of an
+// instruction follow each other: processors look ahead only so far, and see more
+// instructions that do not wait for each other that way.
+func (c *code) unrolled(copies int) *code {
+	u := &code{places: slices.Clone(c.places), at: c.at}
+	renamed := make([][]value, copies)
+	for copy := range copies {
+		for v, p := range c.places {
+			if p == 0 && copy > 0 {
+				renamed[copy] = append(renamed[copy], u.newValue())
+			} else {
+				renamed[copy] = append(renamed[copy], value(v))
+			}
+		}
+	}
+	for _, in := range c.instructions {
+		for copy := range copies {
+			next := in
+			next.copy = copy
+			for k, v := range in.args {
+				if v != none {
+					next.args[k] = renamed[copy][v]
+				}
+			}
+			if in.dst != none {
+				next.dst = renamed[copy][in.dst]
+			}
+			u.instructions = append(u.instructions, next)
+		}
+	}
+	for _, x := range c.carried {
+		var values []value
+		for copy := range copies {
+			values = append(values, renamed[copy][x.values[0]])
+		}
+		u.carried = append(u.carried, carried{values, x.start, x.left})
+	}
+	return u
 }
 
 // isPure reports whether an instruction computes from its arguments alone.

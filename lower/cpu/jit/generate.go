@@ -65,7 +65,7 @@ func (g *generator) straight(name string, b *lower.Block) int {
 // emitBlock makes the code of the selected block, outside of loops.
 func (g *generator) emitBlock() {
 	g.allocator.begin(&g.block.code)
-	g.run(position{})
+	g.run(whole)
 }
 
 // perColumn makes a function of a block of values per column.
@@ -137,20 +137,26 @@ func (g *generator) finishTotals() {
 	}
 }
 
-// copiesOf returns how often a loop is unrolled: the less, the longer the code is, and
-// only if the states of reductions fit into registers.
+// leastFree is how many registers an instruction may need for its arguments and result.
+const leastFree = 6
+
+// copiesOf returns how often a loop is unrolled: as often as its values fit into
+// registers, and not if the code is long.
 func (g *generator) copiesOf(c *code) int {
 	n := 1
-	for ; n < 4 && len(c.instructions)*n < 40; n *= 2 {
-		if max(c.pressure()+reserve, leastFree)+2*n*len(c.carried) > g.target.registers() {
+	for n < maxCopies && len(c.instructions)*2*n <= maxUnrolled {
+		if 2*n*(c.pressure()+len(c.carried))+reserve > g.target.registers() {
 			break
 		}
+		n *= 2
 	}
 	return n
 }
 
-// leastFree is how many registers an instruction may need for its arguments and result.
-const leastFree = 6
+const (
+	maxCopies   = 4
+	maxUnrolled = 400 // instructions of an unrolled loop
+)
 
 // emitLoop makes the loop over the columns of a row: whole vectors, then the tail.
 func (g *generator) emitLoop() {
@@ -171,63 +177,83 @@ func (g *generator) emitLoop() {
 	}
 	arrays, sums := c.memory()
 	g.target.loop(arrays, sums)
+	r := g.loopRegisters(c, copies)
+	if copies > 1 {
+		u := c.unrolled(copies)
+		g.target.turns(copies, func() { g.turn(u, r, whole) })
+	}
+	g.target.turns(1, func() { g.turn(c, r, whole) })
+	g.target.tail(func(m mode) { g.turn(c, r, m) })
+	for copy := range copies {
+		for i, register := range r.states[copy] {
+			if register != noRegister {
+				g.target.save(c.carried[i].left[copy], register)
+			}
+		}
+	}
+}
 
-	g.allocator.begin(c)
+// loopRegisters are the registers that keep their values in a loop.
+type loopRegisters struct {
+	states [][]int // of the carried values, by copy
+	places []place // by register: of the uniform value that it holds
+}
+
+// loopRegisters gives the states of reductions and the uniform values that are read most
+// registers, and loads them.
+func (g *generator) loopRegisters(c *code, copies int) loopRegisters {
 	free := g.target.registers()
-	state := make([][]int, copies) // registers of the states, by copy
-	for copy := range state {
+	r := loopRegisters{make([][]int, copies), make([]place, free)}
+	for copy := range copies {
 		for i := range c.carried {
+			x := &c.carried[i]
 			if free <= leastFree { // it stays in memory
-				state[copy] = append(state[copy], noRegister)
-				c.places[c.carried[i].value] = c.carried[i].left[copy]
-				g.target.load(0, c.carried[i].start)
-				g.target.save(c.carried[i].left[copy], 0)
+				r.states[copy] = append(r.states[copy], noRegister)
+				c.places[x.values[0]] = x.left[copy]
+				g.target.load(0, x.start)
+				g.target.save(x.left[copy], 0)
 				continue
 			}
 			free--
-			state[copy] = append(state[copy], free)
-			g.target.load(free, c.carried[i].start)
-			g.fix(c.carried[i].value, free) // so that nothing else gets the register
+			r.states[copy] = append(r.states[copy], free)
+			g.target.load(free, x.start)
 		}
 	}
 	for _, v := range c.popular() {
-		if free <= max(c.pressure()+reserve, leastFree) {
+		if free <= max(copies*c.pressure()+reserve, leastFree) {
 			break
+		}
+		if slices.ContainsFunc(c.carried, func(x carried) bool { return x.values[0] == v }) {
+			continue
 		}
 		free--
 		g.target.load(free, c.places[v])
-		g.fix(v, free)
+		r.places[free] = c.places[v]
 	}
-	body := func(m mode, copy int) {
-		for i, x := range c.carried {
-			if state[copy][i] == noRegister {
-				continue
-			}
-			for other := range state {
-				g.holds[state[other][i]] = reserved
-			}
-			g.holds[state[copy][i]] = x.value
-		}
-		g.states = state[copy]
-		g.run(position{m, copy})
-	}
-	if copies > 1 {
-		g.target.turns(copies, func() {
-			for copy := range copies {
-				body(whole, copy)
-			}
-		})
-	}
-	g.target.turns(1, func() { body(whole, 0) })
-	g.target.tail(func(m mode) { body(m, 0) })
-	for copy := range state {
-		for i, r := range state[copy] {
-			if r == noRegister {
-				continue
-			}
-			g.target.save(c.carried[i].left[copy], r)
+	return r
+}
+
+// turn makes the code of a turn of a loop, or of several turns.
+func (g *generator) turn(c *code, r loopRegisters, m mode) {
+	g.allocator.begin(c)
+	for register, p := range r.places {
+		if p != 0 {
+			g.fix(c.at[p], register)
 		}
 	}
+	for copy, states := range r.states {
+		for i, register := range states {
+			switch {
+			case register == noRegister:
+			case copy < len(c.carried[i].values):
+				g.fix(c.carried[i].values[copy], register)
+			default:
+				g.fix(reserved, register)
+			}
+		}
+	}
+	g.states = r.states
+	g.run(m)
 }
 
 // hoist moves what every turn of a loop would compute alike out of it.
@@ -240,6 +266,7 @@ func (g *generator) hoist(c *code) {
 		if in.isPure() && hasArgs && !slices.ContainsFunc(in.args[:], func(v value) bool { return !isInvariant(v) }) {
 			in.keep = g.selector.layout.slot()
 			c.places[in.dst] = in.keep
+			c.at[in.keep] = in.dst
 			outside.instructions = append(outside.instructions, in)
 			continue
 		}
@@ -250,7 +277,7 @@ func (g *generator) hoist(c *code) {
 	}
 	c.instructions = inside
 	g.allocator.begin(&outside)
-	g.run(position{})
+	g.run(whole)
 }
 
 // memory returns the arrays and row sums that code uses, each once.

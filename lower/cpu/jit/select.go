@@ -396,7 +396,7 @@ func (s *selector) rowSum(n *def.Node) int {
 func (s *selector) carry(n *def.Node, start uint32) value {
 	v := s.newValue()
 	s.carried[n] = append(s.carried[n], &carriedState{index: len(s.block.carried)})
-	s.block.carried = append(s.block.carried, carried{value: v, start: s.layout.constant(start)})
+	s.block.carried = append(s.block.carried, carried{values: []value{v}, start: s.layout.constant(start)})
 	return v
 }
 
