@@ -39,14 +39,15 @@ func generateAMD64(set machine.Set, dtype num.DType) (*code, error) {
 	}
 	for rows := 1; rows <= g.rows; rows++ {
 		for vectors := 1; vectors <= g.widest(rows); vectors *= 2 {
-			c.packed[rows][vectors] = g.multiply(rows, vectors, num.F32)
-			if dtype != num.F32 {
-				c.direct[rows][vectors] = g.multiply(rows, vectors, dtype)
+			if vectors <= g.vectors || dtype == num.F32 {
+				c.multiply[rowsAdjacent][rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, num.F32)
+			}
+			if dtype == num.F32 {
+				c.multiply[stepsAdjacent][rows][vectors] = g.multiply(rows, vectors, stepsAdjacent, num.F32)
+			} else {
+				c.multiplyStored[rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, dtype)
 			}
 		}
-	}
-	if dtype == num.F32 {
-		c.direct = c.packed
 	}
 	for _, d := range [...]num.DType{num.F32, dtype} {
 		for vectors := range c.widen {
@@ -114,65 +115,114 @@ func (g *generator) loadMask(offset uintptr) {
 	}
 }
 
+// unroll is the number of steps in an iteration of a loop over the summed index: few
+// additions to pointers compete with the multiply-adds.
+const unroll = prefetchSteps
+
 // multiply generates a multiplication of rows by vectors; multiplyFrame says what it does.
+// adjacent says what lies side by side in the left operand, at a distance of 4 bytes.
 //
 // All accumulators stay in registers. Each step of the sum loads a row of b and, row by
 // row, one broadcast element of a.
-func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
-	start := g.begin("multiply %d rows by %d vectors of %v", rows, vectors, dtype)
+func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType) int {
+	start := g.begin("multiply %d rows, adjacent %s, by %d vectors of %v", rows, left, vectors, right)
 	const (
-		low      = x86.RAX // a, rows 0 to 6
+		low      = x86.RAX // a, rows 0 to 6, or all of them if they are adjacent
 		high     = x86.RCX // a, rows 7 to 13
 		b        = x86.RDX
-		aRow     = x86.RBX
-		aRow3    = x86.RSI
-		aRow5    = x86.R8
-		aStep    = x86.R9
+		distance = x86.RBX // between rows of a, or steps
+		triple   = x86.RSI // three times that
+		fivefold = x86.R8
+		bStep3   = x86.R9
 		bStep    = x86.R10
 		steps    = x86.R11
 		in       = x86.R12
 		out      = x86.R13
 		panel    = x86.R15
-		prefetch = frame // inside the loops over the summed index
+		prefetch = frame // inside the loop
 		perBase  = 7     // rows that one base register reaches
 	)
 	var f multiplyFrame
 	acc := func(r, v int) x86.Vec { return x86.Vec(r*vectors + v) }
-	right := func(v int) x86.Vec { return x86.Vec(rows*vectors + v) }
-	left := func(r int) x86.Vec { return x86.Vec(g.registers() - 2 + r%2) }
-	element := func(r int) x86.Mem {
-		m := x86.At(low, 0)
-		if r >= perBase {
-			m = x86.At(high, 0)
-		}
-		switch r % perBase {
-		case 1:
-			return m.Plus(aRow, 1)
-		case 2:
-			return m.Plus(aRow, 2)
-		case 3:
-			return m.Plus(aRow3, 1)
-		case 4:
-			return m.Plus(aRow, 4)
+	rightVector := func(v int) x86.Vec { return x86.Vec(rows*vectors + v) }
+	leftVector := func(r int) x86.Vec { return x86.Vec(g.registers() - 2 + r%2) }
+	// times returns m plus a multiple of a distance, up to 6.
+	times := func(m x86.Mem, n int, one, three, five x86.Reg) x86.Mem {
+		switch n {
+		case 1, 2, 4:
+			return m.Plus(one, uint8(n))
+		case 3, 6:
+			return m.Plus(three, uint8(n/3))
 		case 5:
-			return m.Plus(aRow5, 1)
-		case 6:
-			return m.Plus(aRow3, 2)
+			return m.Plus(five, 1)
 		}
 		return m
 	}
+	hasHigh := left == stepsAdjacent && rows > perBase
+	element := func(r, step int) x86.Mem {
+		switch {
+		case left == rowsAdjacent:
+			return x86.At(low, int32(4*r))
+		case r < perBase:
+			return times(x86.At(low, int32(4*step)), r, distance, triple, fivefold)
+		}
+		return times(x86.At(high, int32(4*step)), r-perBase, distance, triple, fivefold)
+	}
+	// A broadcast in the operand of a multiply-add takes a slot less to issue than one on
+	// its own, but a load for each vector: at two vectors, half of the rows balance that.
+	// With an index it would take two slots.
+	embedded := func(r int) bool {
+		return g.set == machine.AVX512 && left == rowsAdjacent && (vectors == 1 || vectors == 2 && r%2 == 1)
+	}
+	step := func(i int) {
+		for v := range vectors {
+			mask := x86.K0
+			if v == vectors-1 && g.partial {
+				mask = lastLanes
+			}
+			g.load(rightVector(v), times(x86.At(b, int32(v*g.lanes*right.Size())), i, bStep, bStep3, 0), right, mask)
+		}
+		for r := range rows {
+			if embedded(r) {
+				for v := range vectors {
+					g.V(x86.VFMADD231PS, g.width, acc(r, v), rightVector(v), element(r, i).Broadcast())
+				}
+				continue
+			}
+			g.V(x86.VBROADCASTSS, g.width, leftVector(r), element(r, i))
+			for v := range vectors {
+				g.V(x86.VFMADD231PS, g.width, acc(r, v), rightVector(v), leftVector(r))
+			}
+		}
+		if left == rowsAdjacent {
+			g.add(low, distance)
+		}
+	}
+	advance := func(count int) {
+		if left != rowsAdjacent {
+			g.add(low, x86.Imm(4*count))
+		}
+		if hasHigh {
+			g.add(high, x86.Imm(4*count))
+		}
+		g.lea(b, x86.At(b, 0).Plus(bStep, uint8(count)))
+	}
 
-	g.mov(aRow, field(unsafe.Offsetof(f.aRow)))
-	g.lea(aRow3, x86.At(aRow, 0).Plus(aRow, 2))
-	g.lea(aRow5, x86.At(aRow, 0).Plus(aRow, 4))
-	g.mov(aStep, field(unsafe.Offsetof(f.aStep)))
+	if left == rowsAdjacent {
+		g.mov(distance, field(unsafe.Offsetof(f.aStep)))
+	} else {
+		g.mov(distance, field(unsafe.Offsetof(f.aRow)))
+		g.lea(fivefold, x86.At(distance, 0).Plus(distance, 4))
+	}
+	g.lea(triple, x86.At(distance, 0).Plus(distance, 2))
 	g.mov(bStep, field(unsafe.Offsetof(f.bStep)))
+	g.lea(bStep3, x86.At(bStep, 0).Plus(bStep, 2))
 	g.mov(in, field(unsafe.Offsetof(f.in)))
 	g.mov(out, field(unsafe.Offsetof(f.out)))
 	g.mov(panel, field(unsafe.Offsetof(f.a)))
 	g.loadMask(unsafe.Offsetof(f.mask))
 
-	nextPanel, zero, ready, tail, single, done, last, noInput := g.Label(), g.Label(), g.Label(), g.Label(), g.Label(), g.Label(), g.Label(), g.Label()
+	nextPanel, zero, ready, last, noInput := g.Label(), g.Label(), g.Label(), g.Label(), g.Label()
 	g.Bind(nextPanel)
 	g.G(x86.TEST, 64, in, in)
 	g.J(x86.Equal, zero)
@@ -185,52 +235,33 @@ func (g *generator) multiply(rows, vectors int, dtype num.DType) int {
 	g.Bind(ready)
 
 	g.mov(low, panel)
-	if rows > perBase {
-		g.lea(high, x86.At(panel, 0).Plus(aRow3, 2))
-		g.add(high, aRow)
+	if hasHigh {
+		g.lea(high, x86.At(panel, 0).Plus(triple, 2))
+		g.add(high, distance)
 	}
 	g.mov(b, field(unsafe.Offsetof(f.b)))
 	g.mov(steps, field(unsafe.Offsetof(f.depth)))
 	g.G(x86.PUSH, 64, frame)
 	g.mov(prefetch, field(unsafe.Offsetof(f.prefetch)))
-	step := func() {
-		for v := range vectors {
-			mask := x86.K0
-			if v == vectors-1 && g.partial {
-				mask = lastLanes
-			}
-			g.load(right(v), x86.At(b, int32(v*g.lanes*dtype.Size())), dtype, mask)
-		}
-		g.add(b, bStep)
-		for r := range rows {
-			g.V(x86.VBROADCASTSS, g.width, left(r), element(r))
-			for v := range vectors {
-				g.V(x86.VFMADD231PS, g.width, acc(r, v), right(v), left(r))
-			}
-		}
-		g.add(low, aStep)
-		if rows > perBase {
-			g.add(high, aStep)
-		}
-	}
-	const unroll = prefetchSteps
-	loop := g.Label()
+	loop, tail, single, done := g.Label(), g.Label(), g.Label(), g.Label()
 	g.sub(steps, x86.Imm(unroll))
 	g.J(x86.Less, tail)
 	g.Align(32)
 	g.Bind(loop)
 	g.G(x86.PREFETCHT1, 8, x86.At(prefetch, 0))
 	g.add(prefetch, x86.Imm(prefetchBytes))
-	for range unroll {
-		step()
+	for i := range unroll {
+		step(i)
 	}
+	advance(unroll)
 	g.sub(steps, x86.Imm(unroll))
 	g.J(x86.GreaterEqual, loop)
 	g.Bind(tail)
 	g.add(steps, x86.Imm(unroll))
 	g.J(x86.Equal, done)
 	g.Bind(single)
-	step()
+	step(0)
+	advance(1)
 	g.sub(steps, x86.Imm(1))
 	g.J(x86.NotEqual, single)
 	g.Bind(done)

@@ -51,12 +51,22 @@ type code struct {
 	listing func() string
 
 	// Offsets of the functions. Those that are not there are not called.
-	packed    kernelTable          // multiply, right operand binary32
-	direct    kernelTable          // multiply, right operand as stored
-	widen     [2]map[num.DType]int // rows of one vector and of two to binary32
-	transpose map[num.DType]int    // lines to vectors across them, in binary32
-	narrow    map[num.DType]int    // rows of binary32 to the stored format
+	multiply       [2]kernelTable       // by adjacency of the left operand, right operand binary32
+	multiplyStored kernelTable          // rows adjacent, right operand of 16 bits as stored
+	widen          [2]map[num.DType]int // rows of one vector and of two to binary32
+	transpose      map[num.DType]int    // lines to vectors across them, in binary32
+	narrow         map[num.DType]int    // rows of binary32 to the stored format
 }
+
+// adjacency says which elements of a left operand lie side by side.
+type adjacency uint8
+
+const (
+	rowsAdjacent  adjacency = iota // as in packed panels
+	stepsAdjacent                  // along the summed index
+)
+
+func (a adjacency) String() string { return [...]string{"rows", "steps"}[a] }
 
 // kernelTable has the offsets of kernels by rows and vectors.
 type kernelTable [maxRows + 1][maxVectors + 1]int
@@ -71,7 +81,7 @@ type kernelTable [maxRows + 1][maxVectors + 1]int
 // It repeats that for each panel, with the same b. Distances are in bytes.
 type multiplyFrame struct {
 	a, b, in, out unsafe.Pointer
-	aRow, aStep   int // from a row to the next, from an index of the sum to the next
+	aRow, aStep   int // from a row to the next, from an index of the sum to the next; one of them is 4
 	bStep         int
 	inRow, outRow int
 	depth         int
@@ -87,8 +97,8 @@ type multiplyFrame struct {
 // A multiplication fetches prefetchBytes into the second-level cache for every
 // prefetchSteps indices of the sum.
 const (
-	prefetchSteps = 2
-	prefetchBytes = 32
+	prefetchSteps = 4
+	prefetchBytes = 64
 )
 
 // moveFrame is the argument of widen, transpose and narrow.

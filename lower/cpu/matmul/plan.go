@@ -8,10 +8,7 @@ import (
 // each: they stay in the second-level cache while a panel of the right operand stays in
 // the first.
 const (
-	depthBlock  = 256  // indices of the sum that are multiplied at a time
 	directDepth = 2048 // the same, where each element of the right operand is read once
-	tilePanels  = 18   // panels of the left operand in a tile
-	tileVectors = 16   // vectors across a tile
 
 	// Operands of binary32 are multiplied where they lie if that costs less than packing
 	// them, in products of less than directWork multiply-adds.
@@ -21,7 +18,7 @@ const (
 	// workers, region by region of the result.
 	sharedWork   = 1 << 25
 	regionLines  = 1120 // rows and columns of a region
-	regionMemory = 16 << 20
+	regionMemory = 24 << 20
 
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
 	itemWork = 1 << 19
@@ -69,7 +66,7 @@ func (t *target) planFor(e *extent) plan {
 	size := e.dtype.Size()
 	onePanel := e.rows <= t.rows
 	p.rightDirect = e.rightView.line == size && (t.partial || e.cols%t.lanes == 0) && (onePanel || e.dtype == num.F32 && work < directWork)
-	p.leftDirect = e.dtype == num.F32 && e.leftView.staysCached(e.rows, work)
+	p.leftDirect = e.dtype == num.F32 && e.leftView.staysCached(e.rows, e.cols, work)
 	p.depth = depthBlock
 	if p.rightDirect && onePanel {
 		p.depth = directDepth
@@ -94,9 +91,12 @@ func (p *plan) shareOperands(t *target, e *extent) {
 		return
 	}
 	lines := p.regionRows + p.regionCols
-	p.regionDepth = max(regionMemory/4/lines/p.depth, 1) * p.depth
+	p.regionDepth = evenly(e.depth, max(regionMemory/4/lines/p.depth, 1)*p.depth, p.depth)
 	p.tileRows = evenly(p.regionRows, p.tileRows, t.rows)
 	p.tileCols = evenly(p.regionCols, p.tileCols, t.lanes*t.vectors)
+	if tiles := (p.regionRows + p.tileRows - 1) / p.tileRows * ((p.regionCols + p.tileCols - 1) / p.tileCols); tiles < 4*e.workers {
+		p.tileCols = evenly(p.tileCols, p.tileCols/2, t.lanes*t.vectors)
+	}
 }
 
 // cut sets the tiles of products that share nothing: enough for the workers, each with as
@@ -105,7 +105,7 @@ func (p *plan) cut(t *target, e *extent) {
 	work := max(e.rows*e.cols*e.depth, 1)
 	items := min(max(work*e.products/itemWork, 1), 4*e.workers)
 	pieces := max((items+e.products-1)/e.products, 1)
-	if pieces > 1 && e.products == 1 {
+	if pieces > 1 && e.products == 1 && !(p.leftDirect && p.rightDirect) {
 		pieces = min(pieces, 2*e.workers)
 	}
 	panel := t.lanes * t.vectors
@@ -134,7 +134,7 @@ func evenly(n, most, unit int) int {
 // staysCached reports whether a left operand is fast to read where it lies, time and again
 // for every panel of columns. Rows a multiple of a page apart contend for the same places
 // in the cache; packed, they do not.
-func (v *view) staysCached(rows, work int) bool {
+func (v *view) staysCached(rows, cols, work int) bool {
 	const page = 4096
 	switch {
 	case rows <= 4 || work < 1<<21:
@@ -142,5 +142,11 @@ func (v *view) staysCached(rows, work int) bool {
 	case v.line < v.step: // the elements of one step are neighbours
 		return work < sharedWork
 	}
-	return v.line%page != 0 && v.line < 4*page
+	return cols <= 320 && v.line%page != 0 && v.line < 4*page
 }
+
+var (
+	tilePanels  = 18  // panels of the left operand in a tile
+	tileVectors = 16  // vectors across a tile
+	depthBlock  = 256 // indices of the sum that are multiplied at a time
+)

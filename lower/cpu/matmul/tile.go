@@ -162,13 +162,18 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		out, outRow = result.element(t.col, t.row+firstRow), result.step
 	}
 	f.inRow, f.outRow = inRow, outRow
-	table := &w.packed
+	table := &w.code.multiply[rowsAdjacent]
+	if left.at == nil && p.left.line != 4 {
+		table = &w.code.multiply[stepsAdjacent]
+	}
 	widest := w.vectors
+	f.bStep = right.step
 	if right.at == nil {
-		table, widest = &w.direct, w.widest(t.rows.height)
+		widest = w.widest(t.rows.height)
 		f.bStep = p.right.step
-	} else {
-		f.bStep = right.step
+		if w.dtype != num.F32 {
+			table = &w.multiplyStored
+		}
 	}
 	for c := 0; c < t.cols; {
 		vectors := widest
@@ -186,10 +191,10 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		lanes := cols - (vectors-1)*w.lanes
 		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
 		w.fetch[0], w.fetch[1] = fetch{uintptr(f.b), 0}, fetch{uintptr(f.b), 0}
-		if w.ahead.right > 0 && !noPrefetch {
+		if w.ahead.right > 0 {
 			w.fetch[0] = fetch{uintptr(f.b) + uintptr(w.ahead.right), w.ahead.right}
 		}
-		if w.ahead.left != 0 && !noPrefetch {
+		if w.ahead.left != 0 {
 			share := w.ahead.leftBytes * cols / t.cols
 			w.fetch[1] = fetch{w.ahead.left, share}
 			w.ahead.left += uintptr(share)
@@ -247,5 +252,3 @@ func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer,
 		first = end
 	}
 }
-
-var noPrefetch bool
