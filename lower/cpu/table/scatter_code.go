@@ -36,7 +36,7 @@ type totalsFrame struct {
 }
 
 // prefetchAhead is how many queries ahead rows are prefetched.
-const prefetchAhead = 1
+const prefetchAhead = 2
 
 // chunkBytes is the size of a chunk's queries.
 const chunkBytes = 4 * 64

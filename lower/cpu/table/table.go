@@ -66,7 +66,8 @@ func (p *program) String() string {
 }
 
 // streamed is the size of an output in bytes from which it is written past the caches.
-const streamed = 1 << 22
+// Only tests change it.
+var streamed = 1 << 22
 
 // canStream reports whether rows of an array can be written with non-temporal stores of
 // whole vectors, and whether the array is large enough to be.
