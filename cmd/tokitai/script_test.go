@@ -18,8 +18,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tokitai/internal/plaincpu"
 	"tokitai/internal/testlevel"
-	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/tensor/npy"
 	"tokitai/tensor/safetensors"
@@ -30,9 +30,7 @@ var update = flag.Bool("update", false, "rewrite the expected outputs in testdat
 // TestMain has tests run with what every processor has, unless they say otherwise: which
 // lowerings there are must not depend on the processor.
 func TestMain(m *testing.M) {
-	if _, ok := os.LookupEnv(machine.Variable); !ok {
-		os.Setenv(machine.Variable, machine.Plain.String())
-	}
+	plaincpu.Set()
 	testscript.Main(m, map[string]func(){"tokitai": func() {
 		plainFirst = 0 // what is printed must not depend on the machine's speed
 		main()

@@ -58,6 +58,7 @@ var rooms = []room{
 		{"truth", "a judge that shares code with the judged shares its mistakes"},
 	}},
 	{path: "lower/cpu/machine", mustNot: []ban{{"num", "what calls code does not know what it computes"}, {"def", "what calls code does not know what it computes"}}},
+	{path: "internal/plaincpu"},
 	{path: "lower/cpu/*", mustNot: []ban{
 		{"num/exact", "the exact sums are the judges'"},
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
