@@ -51,6 +51,11 @@ type Lowering struct {
 	// class 0.
 	Class func(d *def.Definition, c *lower.Call) int
 
+	// ClassesOfSpeed says that the kernel of every class computes all calls, and that the
+	// classes differ in speed alone. Each kernel then has to pass all self-tests, not only
+	// those of its class, which may be too large for a self-test.
+	ClassesOfSpeed bool
+
 	// Compile returns the kernel of a class for a device, or an error if the lowering does
 	// not apply.
 	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)

@@ -83,7 +83,7 @@ func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) 
 // an instruction set when it is first needed.
 func newGenerated(set machine.Set, c *compiler) *engine.Lowering {
 	return &engine.Lowering{
-		Name: Kind + "." + set.String(), Device: Kind, Class: c.class,
+		Name: Kind + "." + set.String(), Device: Kind, Class: c.class, ClassesOfSpeed: true,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
 			return asKernel(c.compile(d, dtypes, class, set))
 		},

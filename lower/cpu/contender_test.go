@@ -38,7 +38,8 @@ var contenders = func() []contender {
 		}
 		all = append(all,
 			contender{set.String(), func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c)) }, compile},
-			contender{set.String() + ", long rows", func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c) | jit.Long) }, compile})
+			contender{set.String() + ", long rows", func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c) | jit.Long) }, compile},
+			contender{set.String() + ", streamed", func(d *def.Definition, c *lower.Call) int { return int(jit.ClassOf(d, c) | jit.Streamed) }, compile})
 	}
 	return all
 }()

@@ -14,6 +14,7 @@ type entries struct {
 	once        int // values of the call
 	onceColumns int // values per column
 	rows        int // a range of rows
+	streamed    int // the same, storing outputs past the caches
 	join        int // adds column sums to column sums
 	late        int // values of the call that follow from sums
 	lateColumns int
@@ -26,7 +27,7 @@ type generator struct {
 }
 
 // generate makes all functions of a plan.
-func generate(plan *lower.Program, isFlat bool, l *layout, t target) (*generator, entries, error) {
+func generate(plan *lower.Program, isFlat, streams bool, l *layout, t target) (*generator, entries, error) {
 	g := &generator{
 		selector: selector{
 			plan: plan, isFlat: isFlat, layout: l, lanes: t.lanes(),
@@ -39,7 +40,13 @@ func generate(plan *lower.Program, isFlat bool, l *layout, t target) (*generator
 	var e entries
 	e.once = g.straight("once", &plan.Once.Scalars)
 	e.onceColumns = g.perColumn("once, for each column", &plan.Once.Columns)
-	e.rows = g.rows()
+	e.rows = g.rows("rows")
+	e.streamed = -1
+	if streams {
+		t.stream(true)
+		e.streamed = g.rows("rows, outputs past the caches")
+		t.stream(false)
+	}
 	e.join = g.join()
 	e.late = g.straight("after the last row", &plan.Late.Scalars)
 	e.lateColumns = g.perColumn("after the last row, for each column", &plan.Late.Columns)
@@ -82,9 +89,10 @@ func (g *generator) perColumn(name string, b *lower.Block) int {
 }
 
 // rows makes the function that computes rows.
-func (g *generator) rows() int {
+func (g *generator) rows(name string) int {
 	p := g.plan
-	at := g.target.function("rows")
+	clear(g.selector.carried)
+	at := g.target.function(name)
 	g.target.rows(func() {
 		g.selector.begin()
 		g.steps(&p.Start)

@@ -32,6 +32,7 @@ type job struct {
 	perItem int
 	items   int
 
+	entry    int  // of the function that computes rows
 	isFolded bool // a flat definition's elements are one row
 
 	columns [][]float32 // values per column, by number
@@ -79,6 +80,10 @@ func (p *program) Bind(c *lower.Call, workers int) cpu.Job {
 	j.params = append(j.params[:0], c.Params...)
 	j.rows, j.cols = c.Rows, c.Cols
 	j.fold()
+	j.entry = p.entries.rows
+	if p.entries.streamed >= 0 && j.isAligned() {
+		j.entry = p.entries.streamed
+	}
 	j.divide()
 	j.prepare(workers)
 	j.phase = bound
@@ -104,6 +109,16 @@ func (j *job) fold() {
 			a.Rows, a.Cols, a.Stride = 1, j.cols, j.cols
 		}
 	}
+}
+
+// isAligned reports whether the rows of all outputs are aligned.
+func (j *job) isAligned() bool {
+	for i := range j.operands {
+		if o := &j.p.d.Operands[i]; o.IsOut && o.Extent == def.PerElement && !isAligned(&j.operands[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // divide divides the call into items.
@@ -381,7 +396,7 @@ func (j *job) rowRange(w *worker, first, count, step int) {
 	j.point(w, first, 0, step)
 	perCall := max(1, elementsPerCall/j.cols)
 	for ; count > 0; count -= perCall {
-		j.call(w, j.p.entries.rows, min(count, perCall), j.cols)
+		j.call(w, j.entry, min(count, perCall), j.cols)
 	}
 }
 
@@ -393,7 +408,7 @@ func (j *job) flatRange(w *worker, item int) {
 	if len(j.p.totals) > 0 {
 		j.setLanes(w, n)
 	}
-	j.call(w, j.p.entries.rows, 1, n)
+	j.call(w, j.entry, 1, n)
 	for i, total := range j.p.totals {
 		j.totals[i][item] = w.first(j.p.s.uniform[total])
 	}

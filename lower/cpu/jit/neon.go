@@ -33,6 +33,8 @@ func newNEON(l *layout) *neon { return &neon{Assembler: New(), l: l} }
 
 func (t *neon) lanes() int { return 4 }
 
+func (t *neon) stream(bool) {}
+
 // vectorBytes is the size of a vector.
 const vectorBytes = 16
 

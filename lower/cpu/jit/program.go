@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -18,7 +19,8 @@ type Class int
 const (
 	// Long rows do not stay in the cache: their elements are computed again in every pass.
 	Long Class = 1 << iota
-	// Streamed outputs are written past the caches: they would not stay there.
+	// Streamed outputs are written past the caches where they are aligned: they would not
+	// stay there.
 	Streamed
 	// Apart are the rows of an operand of a flat definition with total sums: between them
 	// lies what does not belong to the call, so that flat rows do not end where rows do.
@@ -69,20 +71,25 @@ func streams(d *def.Definition, c *lower.Call) bool {
 		return false
 	}
 	for i := range c.Operands {
-		o := &c.Operands[i]
 		if !d.Operands[i].IsOut || d.Operands[i].Extent != def.PerElement {
 			continue
 		}
-		if d.Operands[i].IsIn || o.Address()%slotBytes != 0 || o.Stride*o.DType.Size()%slotBytes != 0 && c.Rows > 1 {
+		if d.Operands[i].IsIn || !isAligned(&c.Operands[i].Array) {
 			return false
 		}
 		for k := range c.Operands {
-			if k != i && c.Operands[k].Address() == o.Address() { // in place
+			if k != i && c.Operands[k].Address() == c.Operands[i].Address() { // in place
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// isAligned reports whether each row begins at a multiple of a slot.
+func isAligned(a *num.Array) bool {
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(a.Data)))
+	return address%slotBytes == 0 && (a.Rows == 1 || a.Stride*a.DType.Size()%slotBytes == 0)
 }
 
 // costs are the prices of machine code, in instructions.
@@ -169,15 +176,15 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	var t target
 	switch set {
 	case machine.AVX512:
-		t = newX86(l, true, class&Streamed != 0)
+		t = newX86(l, true)
 	case machine.AVX2:
-		t = newX86(l, false, class&Streamed != 0)
+		t = newX86(l, false)
 	case machine.NEON:
 		t = newNEON(l)
 	default:
 		return nil, nil, fmt.Errorf("%s: no machine code for instruction set %s", d.Name, set)
 	}
-	g, entries, err := generate(plan, isFlat, l, t)
+	g, entries, err := generate(plan, isFlat, class&Streamed != 0, l, t)
 	if err != nil {
 		return nil, nil, err
 	}

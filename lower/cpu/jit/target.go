@@ -26,6 +26,9 @@ type target interface {
 	carry(dst, src int, m mode)
 	note(text string)
 
+	// stream says whether the code that follows stores vectors of operands past the caches,
+	// to addresses that are multiples of a slot.
+	stream(on bool)
 	// function begins a function and returns its offset.
 	function(name string) int
 	// endFunction returns to the caller.

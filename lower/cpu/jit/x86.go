@@ -28,8 +28,8 @@ var pointerRegs = [...]Reg{R8, R9, R10, R11, R12, R13, R15, RBX}
 // tailMask is the mask of the lanes that are left of a row.
 const tailMask = K7
 
-func newX86(l *layout, isWide, streams bool) *x86 {
-	t := &x86{Assembler: New(), isWide: isWide, streams: streams, l: l, width: Y}
+func newX86(l *layout, isWide bool) *x86 {
+	t := &x86{Assembler: New(), isWide: isWide, l: l, width: Y}
 	if isWide {
 		t.width = Z
 	} else {
@@ -455,6 +455,8 @@ func quadwords(x ...byte) []byte {
 	}
 	return b
 }
+
+func (t *x86) stream(on bool) { t.streams = on }
 
 // function implements target.
 func (t *x86) function(name string) int {
