@@ -179,6 +179,30 @@ func TestScatterAdd(t *testing.T) {
 	}
 }
 
+// TestAnyFormats sums any patterns, NaN with every payload among them, from every format
+// into every format.
+func TestAnyFormats(t *testing.T) {
+	g := gen.New("formats")
+	for _, d := range scatters {
+		for _, rows := range num.FloatDTypes {
+			for _, result := range num.FloatDTypes {
+				c := newCase(g, d, rows, result, 60, 30, 203)
+				for _, a := range c.Operands[1:] {
+					for r := range a.Rows {
+						for k := range a.Cols {
+							a.SetBits(r, k, uint32(g.Next()))
+							if g.Below(4) == 0 { // the largest NaN
+								a.SetBits(r, k, 0xffff_ffff)
+							}
+						}
+					}
+				}
+				compare(t, c, 2, g)
+			}
+		}
+	}
+}
+
 // TestLightAndHeavy has rows with every number of queries around the limit between both
 // ways of summing.
 func TestLightAndHeavy(t *testing.T) {
