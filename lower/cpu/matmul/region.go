@@ -104,7 +104,7 @@ func (g *region) prepare(j *job) int {
 	}
 	g.down, g.across = parts(g.rows.count, g.tilePanels), parts(g.cols, plan.tileCols)
 
-	blocks := parts(g.depth, plan.depth)
+	blocks := max(parts(g.depth, plan.depth), 1)
 	g.left, g.leftItems = panels{}, 0
 	if !plan.leftDirect {
 		g.left.step = c.rows * 4
