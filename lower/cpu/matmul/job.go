@@ -1,12 +1,16 @@
 package matmul
 
 import (
+	"sync"
 	"unsafe"
 
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 )
+
+// jobs are those that have ended, for their scratch memory.
+var jobs sync.Pool
 
 // job is one execution of a program.
 type job struct {
@@ -36,10 +40,11 @@ type product struct {
 
 // Bind implements Program.
 func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
-	j, _ := p.jobs.Get().(*job)
+	j, _ := jobs.Get().(*job)
 	if j == nil {
-		j = &job{p: p}
+		j = &job{}
 	}
+	j.p = p
 	j.left, j.right, j.result = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array
 	j.products.Set(p.d, &j.left, &j.right, &j.result)
 	if p.grouping != lower.Ungrouped {
@@ -48,7 +53,7 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 	e := extent{
 		rows: j.products.Rows, cols: j.products.Cols, depth: j.products.Depth, products: j.products.Count,
 		groupedRows: p.grouping == lower.GroupedRows, dtype: p.code.dtype, workers: workers,
-		leftView: operandView(&j.left, 0, p.d.TransposeLeft), rightView: operandView(&j.right, 0, !p.d.TransposeRight),
+		left: operandView(&j.left, 0, p.d.TransposeLeft), right: operandView(&j.right, 0, !p.d.TransposeRight),
 	}
 	switch p.grouping {
 	case lower.GroupedRows:
@@ -56,16 +61,19 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 	case lower.GroupedSums:
 		e.depth = max(e.depth/j.products.Groups, 1)
 	}
-	j.plan = p.code.planFor(&e)
+	j.plan = p.blocking.planFor(&p.code.target, &e)
 	j.started = false
 	for len(j.workers) < workers {
-		j.workers = append(j.workers, &worker{mover: mover{code: p.code}})
+		j.workers = append(j.workers, &worker{})
+	}
+	for _, w := range j.workers {
+		w.code = p.code
 	}
 	if j.plan.shared {
-		j.shared.begin(j)
+		j.shared.begin()
 		return j
 	}
-	j.tilesDown, j.tilesAcross = (e.rows+j.plan.tileRows-1)/j.plan.tileRows, (e.cols+j.plan.tileCols-1)/j.plan.tileCols
+	j.tilesDown, j.tilesAcross = parts(e.rows, j.plan.tileRows), parts(e.cols, j.plan.tileCols)
 	j.tiles = j.products.Count
 	if p.grouping == lower.GroupedRows {
 		j.tilesDown, j.tiles = lower.GroupSlots(j.products.Rows, j.plan.tileRows, j.products.Groups), j.products.PerGroup
@@ -83,7 +91,7 @@ func (j *job) Next() (int, bool) {
 		return 0, false
 	}
 	j.started = true
-	return (j.tiles + j.plan.tilesPerItem - 1) / j.plan.tilesPerItem, true
+	return parts(j.tiles, j.plan.tilesPerItem), true
 }
 
 // Do implements Job.
@@ -104,7 +112,7 @@ func (j *job) Do(worker, item int) {
 func (j *job) Release() {
 	j.left, j.right, j.result, j.offsets = num.Array{}, num.Array{}, num.Array{}, num.Array{}
 	j.shared.forget()
-	j.p.jobs.Put(j)
+	jobs.Put(j)
 }
 
 // operandView returns a matrix as lines: its rows, or its columns.

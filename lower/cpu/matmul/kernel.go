@@ -90,25 +90,18 @@ type multiplyFrame struct {
 	inPanel       int
 	outPanel      int
 	mask          uint64         // lanes of the last vector, one bit each
-	prefetch      uintptr        // where to fetch what the next blocks need
 	maskLanes     unsafe.Pointer // the same as a vector, for sets without mask registers
+	prefetch      uintptr        // where to fetch what later multiplications need; the code moves it on
 }
-
-// A multiplication fetches prefetchBytes into the second-level cache for every
-// prefetchSteps indices of the sum.
-const (
-	prefetchSteps = 4
-	prefetchBytes = 64
-)
 
 // moveFrame is the argument of widen, transpose and narrow.
 //
-//	widen:     to[i][l] = from[0][i][l]      for i in depth, l in lanes
-//	transpose: to[i][l] = from[l][i]         for i in depth, l in lanes
-//	narrow:    to[i][c] = round(from[0][i][c])  for i in depth, c in count
+//	widen      to[i][l] = from[0][i][l]         for i in depth, l in lanes
+//	transpose  to[i][l] = from[l][i]            for i in depth, l in lanes
+//	narrow     to[i][c] = round(from[0][i][c])  for i in depth, c in count
 //
-// Widen and transpose write full vectors and, transpose, full blocks of rows: what they
-// write is scratch memory with room for that.
+// Widen and transpose write full vectors, transpose also full blocks of rows: to scratch
+// memory with room for that.
 type moveFrame struct {
 	from     [16]unsafe.Pointer
 	to       unsafe.Pointer

@@ -3,7 +3,6 @@ package matmul
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -25,24 +24,24 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &program{d: d, code: c, result: dtypes[2], grouping: lower.GroupingOf(d)}, nil
+	return &program{d: d, code: c, blocking: &defaultBlocking, result: dtypes[2], grouping: lower.GroupingOf(d)}, nil
 }
 
 // program is a contraction for one choice of formats.
 type program struct {
 	d        *def.Definition
 	code     *code
+	blocking *blocking
 	result   num.DType
 	grouping lower.Grouping
-	jobs     sync.Pool
 }
 
 // String describes the blocks and lists the code.
 func (p *program) String() string {
 	var b strings.Builder
-	t := &p.code.target
+	t, size := &p.code.target, p.blocking
 	fmt.Fprintf(&b, "contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, model fma\n\n",
-		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, depthBlock, tilePanels*t.rows, tileVectors*t.lanes)
+		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, size.depth, size.panels*t.rows, size.vectors*t.lanes)
 	b.WriteString(p.code.listing())
 	return b.String()
 }

@@ -51,7 +51,7 @@ func (m *mover) pack(to unsafe.Pointer, step int, v *view, dtype num.DType, firs
 func (m *mover) packRows(to unsafe.Pointer, step int, v *view, dtype num.DType, first, lines, k, depth int) {
 	f := &m.frame
 	for l := 0; l < lines; {
-		vectors := min(len(m.widen), (lines-l+m.lanes-1)/m.lanes)
+		vectors := min(len(m.widen), parts(lines-l, m.lanes))
 		n := min(vectors*m.lanes, lines-l)
 		if !m.partial && n%m.lanes != 0 {
 			if vectors > 1 {

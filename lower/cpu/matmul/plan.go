@@ -4,25 +4,36 @@ import (
 	"tokitai/num"
 )
 
-// The sizes of blocks. A tile's packed operands and accumulators take a few hundred KiB
-// each: they stay in the second-level cache while a panel of the right operand stays in
-// the first.
-const (
-	directDepth = 2048 // the same, where each element of the right operand is read once
+// blocking has the sizes that decide how products are cut. None of them can change a
+// result.
+type blocking struct {
+	// Sizes of tiles. A tile's packed operands and its accumulators take a few hundred KiB
+	// each and stay in the second-level cache; a panel of the right operand, depth steps
+	// long, stays in the first.
+	panels  int // of the left operand in a tile
+	vectors int // across a tile
+	depth   int // steps of the summed index in a block
 
-	// Operands of binary32 are multiplied where they lie if that costs less than packing
-	// them, in products of less than directWork multiply-adds.
-	directWork = 1 << 26
+	streamDepth int // the same as depth, where the right operand is read once
+
+	// directWork is the number of multiply-adds from which on right operands of binary32
+	// are packed.
+	directWork int
 
 	// Products of at least sharedWork multiply-adds have their operands packed once for all
 	// workers, region by region of the result.
-	sharedWork   = 1 << 25
-	regionLines  = 1120 // rows and columns of a region
-	regionMemory = 24 << 20
+	sharedWork   int
+	regionLines  int // rows, and columns, of a region
+	regionMemory int // bytes of packed operands
 
 	// itemWork is the number of multiply-adds that is worth waking a worker for.
-	itemWork = 1 << 19
-)
+	itemWork int
+}
+
+var defaultBlocking = blocking{
+	panels: 18, vectors: 16, depth: 256, streamDepth: 2048,
+	directWork: 1 << 26, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
+}
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
 // of its transpose where the plan is swapped.
@@ -32,121 +43,119 @@ type plan struct {
 	// Operands that are multiplied where they lie.
 	leftDirect, rightDirect bool
 
-	depth              int // indices of the sum in a block
+	depth              int // steps of the summed index in a block
 	tileRows, tileCols int
 	tilesPerItem       int // not shared
 
 	// shared says that workers pack the operands of a region together before they multiply
-	// its tiles; where a region has one tile from top to bottom, each packs the columns of its own tiles.
+	// its tiles. Where a region is one tile from top to bottom, nobody else needs the
+	// columns of a tile, and a worker packs those of its own tiles.
 	shared                              bool
 	regionRows, regionCols, regionDepth int
 }
 
 // extent is what a plan is made for.
 type extent struct {
-	rows, cols, depth int
+	rows, cols, depth int // of one product; means where groups divide them
 	products          int
 	groupedRows       bool
-	leftView          view // with the distances of any product
-	rightView         view
+	left, right       view // of any product: the distances count
 	dtype             num.DType
 	workers           int
 }
 
-// planFor returns the plan for products of one size.
-func (t *target) planFor(e *extent) plan {
+// planFor returns the plan for products of one size. It swaps the extent where the plan is
+// swapped.
+func (b *blocking) planFor(t *target, e *extent) plan {
 	var p plan
 	// Vectors run across columns: a result with few of them is computed as its transpose.
-	across := func(n int) int { return (n + t.lanes - 1) / t.lanes }
-	if !e.groupedRows && 5*e.cols*across(e.rows) < 4*e.rows*across(e.cols) {
+	if !e.groupedRows && 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) {
 		p.swapped = true
-		e.rows, e.cols, e.leftView, e.rightView = e.cols, e.rows, e.rightView, e.leftView
+		e.rows, e.cols, e.left, e.right = e.cols, e.rows, e.right, e.left
 	}
 	work := e.rows * e.cols * e.depth
-	size := e.dtype.Size()
-	onePanel := e.rows <= t.rows
-	p.rightDirect = e.rightView.line == size && (t.partial || e.cols%t.lanes == 0) && (onePanel || e.dtype == num.F32 && work < directWork)
-	p.leftDirect = e.dtype == num.F32 && e.leftView.staysCached(e.rows, e.cols, work)
-	p.depth = depthBlock
-	if p.rightDirect && onePanel {
-		p.depth = directDepth
+	isOnePanel := e.rows <= t.rows // then each element of the right operand is read once
+	canReadRight := e.right.line == e.dtype.Size() && (t.partial || e.cols%t.lanes == 0)
+	p.rightDirect = canReadRight && (isOnePanel || e.dtype == num.F32 && work < b.directWork)
+	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
+	p.depth = b.depth
+	if p.rightDirect && isOnePanel {
+		p.depth = b.streamDepth
 	}
-	p.tileRows, p.tileCols = tilePanels*t.rows, tileVectors*t.lanes
-	if work >= sharedWork && !onePanel {
-		p.shareOperands(t, e)
-		return p
+	p.tileRows, p.tileCols = b.panels*t.rows, b.vectors*t.lanes
+	if work >= b.sharedWork && !isOnePanel {
+		p.share(b, t, e)
+	} else {
+		p.cut(b, t, e)
 	}
-	p.cut(t, e)
 	return p
 }
 
-// shareOperands sets the sizes of regions.
-func (p *plan) shareOperands(t *target, e *extent) {
-	p.shared, p.rightDirect = true, false
-	p.regionRows, p.regionCols = evenly(e.rows, regionLines, t.rows), evenly(e.cols, regionLines, t.lanes*t.vectors)
-	if e.rows <= p.tileRows { // columns are packed by tile
-		p.regionCols = e.cols
-		p.regionDepth = e.depth
-		p.tileRows = e.rows
-		return
+// readsWell reports whether a left operand is fast to read where it lies, time and again
+// for every panel of columns.
+func (b *blocking) readsWell(e *extent) bool {
+	const (
+		page    = 4096
+		tiny    = 1 << 21 // multiply-adds
+		fewRows = 4
+		fewCols = 320 // beyond, packing costs less than the longer instructions
+	)
+	switch v := &e.left; {
+	case e.rows <= fewRows || e.rows*e.cols*e.depth < tiny:
+		return true
+	case v.line < v.step: // the elements of one step are neighbours
+		return e.rows*e.cols*e.depth < b.sharedWork
+	default: // rows a multiple of a page apart contend for the same places in the cache
+		return e.cols <= fewCols && v.line%page != 0 && v.line < 4*page
 	}
+}
+
+// share sets the sizes of regions and their tiles.
+func (p *plan) share(b *blocking, t *target, e *extent) {
+	width := t.vectors * t.lanes
+	p.shared, p.rightDirect = true, false
+	p.regionRows, p.regionCols = evenly(e.rows, b.regionLines, t.rows), evenly(e.cols, b.regionLines, width)
 	lines := p.regionRows + p.regionCols
-	p.regionDepth = evenly(e.depth, max(regionMemory/4/lines/p.depth, 1)*p.depth, p.depth)
-	p.tileRows = evenly(p.regionRows, p.tileRows, t.rows)
-	p.tileCols = evenly(p.regionCols, p.tileCols, t.lanes*t.vectors)
-	if tiles := (p.regionRows + p.tileRows - 1) / p.tileRows * ((p.regionCols + p.tileCols - 1) / p.tileCols); tiles < 4*e.workers {
-		p.tileCols = evenly(p.tileCols, p.tileCols/2, t.lanes*t.vectors)
+	if e.rows <= p.tileRows {
+		p.regionRows, p.regionCols = p.tileRows, e.cols
+		lines = p.regionRows
+	} else {
+		p.tileRows = evenly(p.regionRows, p.tileRows, t.rows)
+		p.tileCols = evenly(p.regionCols, p.tileCols, width)
+	}
+	p.regionDepth = evenly(e.depth, max(b.regionMemory/4/lines/p.depth, 1)*p.depth, p.depth)
+	if parts(p.regionRows, p.tileRows)*parts(p.regionCols, p.tileCols) < 4*e.workers {
+		p.tileCols = evenly(p.tileCols, max(p.tileCols/2, 1), width) // so that workers end together
 	}
 }
 
 // cut sets the tiles of products that share nothing: enough for the workers, each with as
 // little to pack as can be.
-func (p *plan) cut(t *target, e *extent) {
+func (p *plan) cut(b *blocking, t *target, e *extent) {
 	work := max(e.rows*e.cols*e.depth, 1)
-	items := min(max(work*e.products/itemWork, 1), 4*e.workers)
-	pieces := max((items+e.products-1)/e.products, 1)
-	if pieces > 1 && e.products == 1 && !(p.leftDirect && p.rightDirect) {
-		pieces = min(pieces, 2*e.workers)
+	items := min(max(work*e.products/b.itemWork, 1), 4*e.workers)
+	if e.products == 1 && !(p.leftDirect && p.rightDirect) {
+		items = min(items, 2*e.workers)
 	}
-	panel := t.lanes * t.vectors
-	best := 0
-	rows, cols := p.tileRows, p.tileCols
+	pieces := parts(items, e.products)
+	best, most := 0, *p
 	for down := 1; down <= pieces; down++ {
-		across := (pieces + down - 1) / down
-		r := min(rows, (e.rows+down-1)/down)
-		c := min(cols, ((e.cols+across-1)/across+panel-1)/panel*panel)
-		if lines := r + c; best == 0 || lines < best {
-			best, p.tileRows, p.tileCols = lines, r, c
+		rows := min(most.tileRows, parts(e.rows, down))
+		cols := min(most.tileCols, evenly(e.cols, parts(e.cols, parts(pieces, down)), t.vectors*t.lanes))
+		if lines := rows + cols; best == 0 || lines < best {
+			best, p.tileRows, p.tileCols = lines, rows, cols
 		}
 	}
-	down, over := (e.rows+p.tileRows-1)/p.tileRows, (e.cols+p.tileCols-1)/p.tileCols
-	p.tileRows = (e.rows + down - 1) / down
-	p.tilesPerItem = max(1, down*over*e.products/items)
-}
-
-// evenly returns a size of tiles of at most most, a multiple of unit, that divides n into
-// tiles of about equal size.
-func evenly(n, most, unit int) int {
-	count := (n + most - 1) / most
-	return ((n+count-1)/count + unit - 1) / unit * unit
-}
-
-// staysCached reports whether a left operand is fast to read where it lies, time and again
-// for every panel of columns. Rows a multiple of a page apart contend for the same places
-// in the cache; packed, they do not.
-func (v *view) staysCached(rows, cols, work int) bool {
-	const page = 4096
-	switch {
-	case rows <= 4 || work < 1<<21:
-		return true
-	case v.line < v.step: // the elements of one step are neighbours
-		return work < sharedWork
+	p.tileRows = evenly(e.rows, p.tileRows, 1)
+	if e.groupedRows { // some groups have more rows than the mean
+		p.tileRows = max(p.tileRows, 4*t.rows)
 	}
-	return cols <= 320 && v.line%page != 0 && v.line < 4*page
+	p.tilesPerItem = max(1, parts(e.rows, p.tileRows)*parts(e.cols, p.tileCols)*e.products/items)
 }
 
-var (
-	tilePanels  = 18  // panels of the left operand in a tile
-	tileVectors = 16  // vectors across a tile
-	depthBlock  = 256 // indices of the sum that are multiplied at a time
-)
+// parts returns the number of parts of a size that n has, the last one perhaps smaller.
+func parts(n, size int) int { return (n + size - 1) / size }
+
+// evenly returns the size, a multiple of unit, of equal parts of n that have at most most
+// each, but for what rounding to units adds.
+func evenly(n, most, unit int) int { return parts(parts(n, parts(n, most)), unit) * unit }

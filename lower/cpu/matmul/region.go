@@ -10,37 +10,39 @@ import (
 // and for each region, block after block of the summed index. Two phases do one block:
 // workers pack the operands of the region, then they multiply its tiles.
 type region struct {
-	product               int // number of the current one, -1 before the first
-	current               product
-	row, col, k           int // of the region within the product; k within the summed index
-	rows                  division
-	cols, depth           int
-	isPacking             bool
-	packRight             bool   // not by tile
-	left, right           panels // of the first block of the summed index
-	leftBlock, rightBlock int    // bytes from the panels of a block to those of the next
-	leftMemory            scratch
-	rightMemory           scratch
-	sumsMemory            scratch
-	packed                packedBlock
-	hasPacked             bool
-	downPanels            int // of a tile
-	down, across          int // tiles
-	leftItems             int
-	rightItems            int
+	number      int // of the current product, -1 before the first
+	product     product
+	row, col, k int // where the region and its block of the summed index begin
+	rows        division
+	cols, depth int
+
+	tilePanels   int // of the left operand in a tile
+	down, across int // tiles
+
+	isPacking             bool // the current phase
+	leftItems, rightItems int  // of it
+	left, right           panels
+	leftBlock, rightBlock int         // bytes from the panels of a block to those of the next
+	packsRight            bool        // not by tile
+	packed                packedBlock // what right holds
+
+	leftMemory, rightMemory, sumsMemory scratch
 }
 
-// packedBlock names what the panels of the right operand hold.
-type packedBlock struct{ product, col, k int }
+// packedBlock names a block of the right operand.
+type packedBlock struct {
+	isSet          bool
+	number, col, k int
+}
 
 // packPanels is the number of panels that one item packs.
 const packPanels = 4
 
-func (g *region) begin(j *job) {
-	g.product, g.isPacking, g.hasPacked = -1, false, false
-}
+// begin starts the walk.
+func (g *region) begin() { g.number, g.isPacking, g.packed = -1, false, packedBlock{} }
 
-func (g *region) forget() { g.current = product{} }
+// forget drops the pointers to operands.
+func (g *region) forget() { g.product = product{} }
 
 // next begins the next phase.
 func (g *region) next(j *job) (int, bool) {
@@ -60,8 +62,8 @@ func (g *region) next(j *job) (int, bool) {
 
 // advance moves on to the next block. It reports false after the last.
 func (g *region) advance(j *job) bool {
-	p := &g.current
-	if g.product >= 0 {
+	p := &g.product
+	if g.number >= 0 {
 		if g.k += g.depth; g.k < p.end {
 			return true
 		}
@@ -75,13 +77,13 @@ func (g *region) advance(j *job) bool {
 		}
 	}
 	for {
-		g.product++
-		if g.product == j.products.Count {
+		g.number++
+		if g.number == j.products.Count {
 			return false
 		}
-		*p = j.product(g.product)
+		*p = j.product(g.number)
 		if j.p.grouping == lower.GroupedRows {
-			group := g.product / j.products.PerGroup
+			group := g.number / j.products.PerGroup
 			p.row, p.rows = j.offset(group), j.offset(group+1)
 		}
 		if p.row < p.rows {
@@ -93,34 +95,34 @@ func (g *region) advance(j *job) bool {
 
 // prepare sets the current block up and returns the number of items to pack.
 func (g *region) prepare(j *job) int {
-	p, plan, c := &g.current, &j.plan, j.p.code
+	p, plan, c := &g.product, &j.plan, j.p.code
 	g.rows = divide(min(plan.regionRows, p.rows-g.row), c.rows)
 	g.cols, g.depth = min(plan.regionCols, p.cols-g.col), min(plan.regionDepth, p.end-g.k)
-	g.downPanels = max(plan.tileRows/c.rows, 1)
+	g.tilePanels = max(plan.tileRows/c.rows, 1)
 	if plan.tileRows >= g.rows.rows {
-		g.downPanels = g.rows.count
+		g.tilePanels = g.rows.count
 	}
-	g.down, g.across = (g.rows.count+g.downPanels-1)/g.downPanels, (g.cols+plan.tileCols-1)/plan.tileCols
+	g.down, g.across = parts(g.rows.count, g.tilePanels), parts(g.cols, plan.tileCols)
 
-	blocks := (g.depth + plan.depth - 1) / plan.depth
+	blocks := max(parts(g.depth, plan.depth), 1)
 	g.left, g.leftItems = panels{}, 0
 	if !plan.leftDirect {
 		g.left.step = c.rows * 4
 		g.left.stride = panelStride(g.left.step, min(plan.depth, g.depth))
 		g.leftBlock = g.rows.count * g.left.stride
 		g.left.at = g.leftMemory.get(blocks * g.leftBlock)
-		g.leftItems = (g.rows.count + packPanels - 1) / packPanels
+		g.leftItems = parts(g.rows.count, packPanels)
 	}
 	g.rightItems = 0
-	g.packRight = g.down > 1
-	if block := (packedBlock{g.product, g.col, g.k}); g.packRight && !(g.hasPacked && g.packed == block) {
-		g.packed, g.hasPacked = block, true
-		count := (g.cols + c.vectors*c.lanes - 1) / (c.vectors * c.lanes)
+	g.packsRight = g.down > 1
+	if block := (packedBlock{true, g.number, g.col, g.k}); g.packsRight && g.packed != block {
+		g.packed = block
+		count := parts(g.cols, c.vectors*c.lanes)
 		g.right.step = c.vectors * c.lanes * 4
 		g.right.stride = panelStride(g.right.step, min(plan.depth, g.depth))
 		g.rightBlock = count * g.right.stride
 		g.right.at = g.rightMemory.get(blocks * g.rightBlock)
-		g.rightItems = (count + packPanels - 1) / packPanels
+		g.rightItems = parts(count, packPanels)
 	}
 	if g.severalBlocks() {
 		g.sumsMemory.get(g.sumsBytes(j) * g.down * g.across)
@@ -129,16 +131,16 @@ func (g *region) prepare(j *job) int {
 }
 
 // severalBlocks reports whether accumulators outlive a phase.
-func (g *region) severalBlocks() bool { return g.depth < g.current.end-g.current.k }
+func (g *region) severalBlocks() bool { return g.depth < g.product.end-g.product.k }
 
 // sumsBytes returns the size of a tile's accumulators.
 func (g *region) sumsBytes(j *job) int {
-	return sumsBytes(g.downPanels*j.p.code.rows, j.plan.tileCols)
+	return sumsBytes(g.tilePanels*j.p.code.rows, j.plan.tileCols)
 }
 
 // do does one item of the current phase.
 func (g *region) do(j *job, w *worker, item int) {
-	p, c := &g.current, j.p.code
+	p, c := &g.product, j.p.code
 	if !g.isPacking {
 		g.multiply(j, w, item/g.across, item%g.across)
 		return
@@ -163,10 +165,10 @@ func (g *region) do(j *job, w *worker, item int) {
 
 // multiply computes the current block of a tile.
 func (g *region) multiply(j *job, w *worker, down, across int) {
-	p, width := &g.current, j.p.code.vectors*j.p.code.lanes
+	p, width := &g.product, j.p.code.vectors*j.p.code.lanes
 	t := tile{
 		product: p, row: g.row, rows: g.rows,
-		firstPanel: down * g.downPanels, endPanel: min((down+1)*g.downPanels, g.rows.count),
+		firstPanel: down * g.tilePanels, endPanel: min((down+1)*g.tilePanels, g.rows.count),
 		col: g.col + across*j.plan.tileCols, cols: min(j.plan.tileCols, g.cols-across*j.plan.tileCols),
 	}
 	acc := sums{row: sumsRow(t.cols)}
@@ -180,34 +182,42 @@ func (g *region) multiply(j *job, w *worker, down, across int) {
 	if left.at != nil {
 		leftAt = unsafe.Add(left.at, t.firstPanel*left.stride)
 	}
-	if g.packRight {
+	if g.packsRight {
 		rightAt = unsafe.Add(right.at, across*j.plan.tileCols/width*right.stride)
-	}
-	if !g.packRight {
+	} else {
 		right.step = width * 4
 		right.stride = panelStride(right.step, min(j.plan.depth, g.depth))
-		right.at = w.rightPanels.get((t.cols + width - 1) / width * right.stride)
+		right.at = w.rightPanels.get(parts(t.cols, width) * right.stride)
 	}
 	for k := 0; ; k += j.plan.depth {
 		n := min(j.plan.depth, g.depth-k)
 		if leftAt != nil {
 			left.at = unsafe.Add(leftAt, k/j.plan.depth*g.leftBlock)
 		}
-		if g.packRight {
+		if g.packsRight {
 			right.at = unsafe.Add(rightAt, k/j.plan.depth*g.rightBlock)
 		} else {
 			w.packRight(&right, p, t.col, t.cols, g.k+k, n)
 		}
-		w.ahead = ahead{}
-		if g.packRight {
-			w.ahead.right = right.stride
-		}
-		if leftAt != nil && k+n < g.depth {
-			w.ahead.left, w.ahead.leftBytes = uintptr(left.at)+uintptr(g.leftBlock), (t.endPanel-t.firstPanel)*left.stride
-		}
+		w.fetcher = g.fetches(&t, &left, &right, k+n < g.depth)
 		w.multiply(j, &t, &left, &right, &acc, g.k+k, n, g.k+k == p.k, g.k+k+n == p.end)
 		if k+n == g.depth {
+			w.fetcher = fetcher{}
 			return
 		}
 	}
+}
+
+// fetches returns what to fetch during a block of a tile: packed columns, one panel ahead,
+// and packed rows, one block ahead if there is one.
+func (g *region) fetches(t *tile, left, right *panels, hasNext bool) fetcher {
+	var f fetcher
+	if g.packsRight {
+		f.rightStride = right.stride
+	}
+	if left.at != nil && hasNext {
+		f.left = span{uintptr(left.at) + uintptr(g.leftBlock), (t.endPanel - t.firstPanel) * left.stride}
+		f.leftShare = parts(f.left.bytes, t.cols)
+	}
+	return f
 }

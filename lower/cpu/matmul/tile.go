@@ -14,7 +14,7 @@ type division struct {
 }
 
 func divide(rows, most int) division {
-	count := (rows + most - 1) / most
+	count := parts(rows, most)
 	d := division{rows: rows, count: count, height: rows / count, long: rows % count}
 	if d.long == 0 {
 		d.long = count
@@ -46,26 +46,13 @@ type tile struct {
 	firstPanel, endPanel int
 }
 
-// ahead says what a multiplication may fetch while it works, for those that follow.
-type ahead struct {
-	right     int     // bytes to the next panel of the right operand
-	left      uintptr // the left operand's next block
-	leftBytes int
-}
-
-type fetch struct {
-	at    uintptr
-	bytes int
-}
-
 // worker is the memory that one worker uses.
 type worker struct {
 	mover
 	multiplication            multiplyFrame
 	leftPanels, rightPanels   scratch
 	accumulators, transposing scratch
-	ahead                     ahead
-	fetch                     [2]fetch
+	fetcher                   fetcher
 }
 
 func (w *worker) forget() {
@@ -95,7 +82,7 @@ func (w *worker) compute(j *job, t *tile) {
 	if !plan.rightDirect {
 		right.step = w.vectors * w.lanes * 4
 		right.stride = panelStride(right.step, block)
-		right.at = w.rightPanels.get((t.cols + w.vectors*w.lanes - 1) / (w.vectors * w.lanes) * right.stride)
+		right.at = w.rightPanels.get(parts(t.cols, w.vectors*w.lanes) * right.stride)
 	}
 	for k := p.k; ; k += block {
 		n := min(block, p.end-k)
@@ -190,15 +177,7 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		}
 		lanes := cols - (vectors-1)*w.lanes
 		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
-		w.fetch[0], w.fetch[1] = fetch{uintptr(f.b), 0}, fetch{uintptr(f.b), 0}
-		if w.ahead.right > 0 {
-			w.fetch[0] = fetch{uintptr(f.b) + uintptr(w.ahead.right), w.ahead.right}
-		}
-		if w.ahead.left != 0 {
-			share := w.ahead.leftBytes * cols / t.cols
-			w.fetch[1] = fetch{w.ahead.left, share}
-			w.ahead.left += uintptr(share)
-		}
+		w.fetcher.begin(uintptr(f.b), cols)
 		w.column(t, left, k, c, in, out, table, vectors)
 		c += cols
 	}
@@ -211,8 +190,8 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 	}
 }
 
-// column multiplies all panels of a tile with one panel of columns: those of one height in
-// one call.
+// column multiplies all panels of a tile with one panel of columns, those of one height
+// together.
 func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer, table *kernelTable, vectors int) {
 	f := &w.multiplication
 	firstRow := t.rows.first(t.firstPanel)
@@ -236,18 +215,9 @@ func (w *worker) column(t *tile, left *panels, k, c int, in, out unsafe.Pointer,
 			f.in = unsafe.Add(in, row*f.inRow+c*4)
 		}
 		f.out = unsafe.Add(out, row*f.outRow+c*4)
-		// Half of the calls' steps fetch each.
-		n := &w.fetch[0]
-		if n.bytes <= 0 {
-			n = &w.fetch[1]
-		} else if perPanel := f.depth / prefetchSteps * prefetchBytes; perPanel > 0 {
-			end = min(end, first+(n.bytes+perPanel-1)/perPanel)
-		}
-		f.prefetch = n.at
-		fetched := f.depth / prefetchSteps * prefetchBytes * (end - first)
-		n.at += uintptr(fetched)
-		n.bytes -= fetched
-		f.inPanel, f.outPanel, f.panels = height*f.inRow, height*f.outRow, end-first
+		f.prefetch, f.panels = w.fetcher.take(end-first, f.depth)
+		end = first + f.panels
+		f.inPanel, f.outPanel = height*f.inRow, height*f.outRow
 		w.program.Call(table[height][vectors], unsafe.Pointer(f))
 		first = end
 	}
