@@ -21,8 +21,7 @@ type packed struct {
 	valueAt    []int // by line, of values
 	exponentAt []int // by line, of exponents
 	depthAt    []int // by index
-	lines      int   // with those of zeros
-	depth      int   // with those of zeros
+	depth      int   // whole steps
 }
 
 func newPacked(lines, depth int) packed {
@@ -34,7 +33,7 @@ func newPacked(lines, depth int) packed {
 
 // layLeft lays out rows step by step: the L values of row 0, those of row 1, and so on.
 func (p *packed) layLeft(rows, depth, L int) {
-	p.lines, p.depth = rows, depth
+	p.depth = depth
 	for r := range rows {
 		p.valueAt[r], p.exponentAt[r] = r*L, r*L
 	}
@@ -45,7 +44,7 @@ func (p *packed) layLeft(rows, depth, L int) {
 
 // layRight lays out columns in panels of lanes, index by index.
 func (p *packed) layRight(cols, depth, lanes int) {
-	p.lines, p.depth = cols, depth
+	p.depth = depth
 	for c := range cols {
 		first := c / lanes * lanes * depth
 		p.valueAt[c], p.exponentAt[c] = first+lane(c, lanes), first+c%lanes
@@ -61,7 +60,8 @@ func (p *packed) layRight(cols, depth, lanes int) {
 func lane(c, lanes int) int { return c&1*lanes/2 + c%lanes/2 }
 
 // pack fills the block with n lines from first on, by depth values of the summed index
-// from k on, and with zeros. linesAreRows says that a line is contiguous in memory.
+// from k on, and its last step with zeros. linesAreRows says that a line is contiguous in
+// memory.
 func (p *packed) pack(buffer []float32, a *num.Array, linesAreRows bool, emin int32, first, n, k, depth int) {
 	if linesAreRows {
 		for i := range n {
@@ -83,12 +83,8 @@ func (p *packed) pack(buffer []float32, a *num.Array, linesAreRows bool, emin in
 			}
 		}
 	}
-	for i := range p.lines {
-		from := depth
-		if i >= n {
-			from = 0
-		}
-		for _, at := range p.depthAt[from:p.depth] {
+	for i := range n {
+		for _, at := range p.depthAt[depth:p.depth] {
 			p.values[p.valueAt[i]+at], p.exponents[p.exponentAt[i]+at] = 0, zeroExponent
 		}
 	}

@@ -112,7 +112,7 @@ func (w *worker) chain(first, end int) {
 		padded := roundUp(depth, L)
 		w.left.layLeft(t.Rows, padded, L)
 		w.left.pack(w.line, &t.Left, !d.TransposeLeft, emin, t.Row, t.Rows, k, depth)
-		w.right.layRight(roundUp(t.Cols, lanes), padded, lanes)
+		w.right.layRight(t.Cols, padded, lanes)
 		w.right.pack(w.line, &t.Right, d.TransposeRight, emin, t.Col, t.Cols, k, depth)
 		for c := 0; c < t.Cols; c += lanes {
 			w.steps = steps{
