@@ -36,6 +36,15 @@ func (t *target) widest(rows int) int {
 	return vectors
 }
 
+// leftStep returns the bytes from a row of a packed panel of the left operand to the next:
+// whole vectors if it takes several, since they are written one after the other.
+func (t *target) leftStep() int {
+	if t.rows <= t.lanes {
+		return t.rows * 4
+	}
+	return (t.rows + t.lanes - 1) / t.lanes * t.lanes * 4
+}
+
 func (t *target) registers() int {
 	if t.set == machine.AVX2 {
 		return 16
@@ -138,6 +147,8 @@ func codeFor(set machine.Set, dtype num.DType) (*code, error) {
 	switch set {
 	case machine.AVX512, machine.AVX2:
 		c, err = generateAMD64(set, dtype)
+	case machine.NEON:
+		c, err = generateARM64(dtype)
 	default:
 		return nil, fmt.Errorf("matmul: no code for the instruction set %s", set)
 	}

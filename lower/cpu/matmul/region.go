@@ -107,7 +107,7 @@ func (g *region) prepare(j *job) int {
 	blocks := max(parts(g.depth, plan.depth), 1)
 	g.left, g.leftItems = panels{}, 0
 	if !plan.leftDirect {
-		g.left.step = c.rows * 4
+		g.left.step = c.leftStep()
 		g.left.stride = panelStride(g.left.step, min(plan.depth, g.depth))
 		g.leftBlock = g.rows.count * g.left.stride
 		g.left.at = g.leftMemory.get(blocks * g.leftBlock)

@@ -75,7 +75,7 @@ func (w *worker) compute(j *job, t *tile) {
 	block := min(plan.depth, depth)
 	var left, right panels
 	if !plan.leftDirect {
-		left.step = w.rows * 4
+		left.step = w.leftStep()
 		left.stride = panelStride(left.step, block)
 		left.at = w.leftPanels.get(t.rows.count * left.stride)
 	}
@@ -173,7 +173,8 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		} else if right.at == nil {
 			f.b = p.right.element(t.col+c, k)
 		} else {
-			f.b = unsafe.Add(right.at, c/(w.vectors*w.lanes)*right.stride)
+			panel := w.vectors * w.lanes
+			f.b = unsafe.Add(right.at, c/panel*right.stride+c%panel*4)
 		}
 		lanes := cols - (vectors-1)*w.lanes
 		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])

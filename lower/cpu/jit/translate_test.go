@@ -1,0 +1,27 @@
+package jit
+
+import (
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/lower/cpu/machine"
+	"tokitai/op/all"
+)
+
+// TestTranslateForOthers makes code of the shipped definitions for every instruction set,
+// whatever this machine is. No set may leave an opcode out.
+func TestTranslateForOthers(t *testing.T) {
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			for _, set := range []machine.Set{machine.AVX512, machine.AVX2, machine.NEON} {
+				if _, _, err := translate(d, d.Formats()[0], 0, set); (err != nil) != (d.Kind != def.KindRowwise) {
+					t.Errorf("%s for %v: %v", d.Name, set, err)
+				}
+			}
+			if _, _, err := translate(d, d.Formats()[0], 0, machine.Plain); err == nil || !strings.HasPrefix(err.Error(), d.Name) {
+				t.Errorf("%s for %v: got error %v", d.Name, machine.Plain, err)
+			}
+		}
+	}
+}
