@@ -28,7 +28,7 @@ type kind struct {
 var kinds = []kind{
 	{name: "torch", about: "PyTorch", command: python("torch")},
 	{
-		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductIn16Bits,
+		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductInBF16,
 		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"),
 	},
 	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
@@ -38,8 +38,8 @@ var kinds = []kind{
 	},
 }
 
-func isProductIn16Bits(c *Case) bool {
-	return c.DType != num.F32 && c.Data.Definition.Kind == def.KindContraction
+func isProductInBF16(c *Case) bool {
+	return c.DType == num.BF16 && c.Data.Definition.Kind == def.KindContraction
 }
 
 // Names returns the names of the peers that are known.

@@ -9,7 +9,7 @@ import (
 // Line returns a row as a line of text.
 func (r *Row) Line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s  %-22s %-4s  %d threads %10s ms  %s", r.Op, r.Shape, r.DType, r.Workers, figure(r.MS), r.speed())
+	fmt.Fprintf(&b, "%-20s  %-22s %-4s  %d threads  %s %s ms  %s", r.Op, r.Shape, r.DType, r.Workers, r.Lowering, figure(r.MS), r.speed())
 	if r.Share > 0 {
 		fmt.Fprintf(&b, "  %.2f of copy", r.Share)
 	}
