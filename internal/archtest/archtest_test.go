@@ -180,6 +180,20 @@ func TestOnlyTheProgramListsOperations(t *testing.T) {
 	}
 }
 
+// testOnly are modules that tests use and no program contains.
+var testOnly = []string{"github.com/rogpeppe/go-internal", "github.com/x448/float16", "github.com/santhosh-tekuri/jsonschema", "gonum.org/v1/gonum"}
+
+// TestProgramsAreWithoutTestModules: what only tests need is imported by tests alone.
+func TestProgramsAreWithoutTestModules(t *testing.T) {
+	for folder, imported := range modulesOf(t) {
+		for _, name := range imported {
+			if slices.ContainsFunc(testOnly, func(module string) bool { return name == module || strings.HasPrefix(name, module+"/") }) {
+				t.Errorf("%s imports %s outside of tests", folder, name)
+			}
+		}
+	}
+}
+
 // TestOperationsDoNotJudge leaves the judges to the engine, which admits lowerings by
 // them: an operation does not judge itself, and speed is no judge.
 func TestOperationsDoNotJudge(t *testing.T) {
@@ -289,6 +303,24 @@ func others(imports map[string][]string, folder string, allowed []string) []stri
 // left out.
 func parseTree(t *testing.T) map[string][]string {
 	t.Helper()
+	imports := modulesOf(t)
+	for folder, all := range imports {
+		imports[folder] = nil
+		for _, name := range all {
+			if name == module {
+				name += "/."
+			}
+			if to, ok := strings.CutPrefix(name, module+"/"); ok {
+				imports[folder] = append(imports[folder], to)
+			}
+		}
+	}
+	return imports
+}
+
+// modulesOf returns what every folder of the module imports, tests left out.
+func modulesOf(t *testing.T) map[string][]string {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -326,11 +358,8 @@ func parseTree(t *testing.T) map[string][]string {
 			if name == "C" {
 				t.Errorf("%s uses cgo", file)
 			}
-			if name == module {
-				name += "/."
-			}
-			if to, ok := strings.CutPrefix(name, module+"/"); ok && !slices.Contains(imports[folder], to) {
-				imports[folder] = append(imports[folder], to)
+			if !slices.Contains(imports[folder], name) {
+				imports[folder] = append(imports[folder], name)
 			}
 		}
 		return nil
