@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"tokitai/bench/peers"
 )
 
 // measurement is a report of `tokitai bench --json`: what the documents state of it.
@@ -60,6 +62,23 @@ func TestSpeeds(t *testing.T) {
 	hold(t, "../README.md", "speed", fmt.Sprintf("Fixed bits cost little where memory is the limit. On an %s, softmax of 1,024 columns in f16 runs at %s of the speed of copying the same bytes, "+
 		"and AdamW at %s.\nMatrix products in f16 reach %s on CUDA cores; there are no kernels for tensor cores yet. [docs/gpu.md](docs/gpu.md#speed) has the tables.\n",
 		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), figure("gemm.forward", "M=4096,K=4096,N=4096")))
+}
+
+// TestPeers writes what the record of peers says: its page, and the table of the README.
+func TestPeers(t *testing.T) {
+	data, err := os.ReadFile("bench/peers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report peers.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatalf("bench/peers.json: %v", err)
+	}
+	if report.Partial {
+		t.Fatal("bench/peers.json is partial: the run ended before everything was measured")
+	}
+	holdFile(t, "bench/peers.md", report.Markdown())
+	hold(t, "../README.md", "peers", report.Highlights())
 }
 
 // measurementsIn reads a record: an array of reports.

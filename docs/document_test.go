@@ -77,6 +77,21 @@ func hold(t *testing.T, file, name, want string) {
 	}
 }
 
+// holdFile is hold for a file that is generated as a whole.
+func holdFile(t *testing.T, file, want string) {
+	t.Helper()
+	switch data, err := os.ReadFile(file); {
+	case *update:
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case err != nil:
+		t.Fatal(err)
+	case string(data) != want:
+		t.Fatalf("%s does not match its record; go test ./docs -update rewrites it", file)
+	}
+}
+
 func lineAt(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]

@@ -28,7 +28,7 @@ type kind struct {
 var kinds = []kind{
 	{name: "torch", about: "PyTorch", command: python("torch")},
 	{
-		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductIn16Bits,
+		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductInBF16,
 		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"),
 	},
 	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
@@ -38,8 +38,8 @@ var kinds = []kind{
 	},
 }
 
-func isProductIn16Bits(c *Case) bool {
-	return c.DType != num.F32 && c.Data.Definition.Kind == def.KindContraction
+func isProductInBF16(c *Case) bool {
+	return c.DType == num.BF16 && c.Data.Definition.Kind == def.KindContraction
 }
 
 // Names returns the names of the peers that are known.
@@ -82,7 +82,8 @@ func python(library string, env ...string) func(context.Context, string, int) (p
 	}
 }
 
-// ServeVariable is set in the environment of the test binary that is to be a peer.
+// ServeVariable is set in the environment of a test binary that is to be a peer: to the
+// version of the library, which such a binary does not know.
 const ServeVariable = "TOKITAI_BENCH_PEER"
 
 // gonumPackage has tests alone, so that no program contains gonum.
@@ -91,24 +92,31 @@ const gonumPackage = "tokitai/bench/peers/gonum"
 // gonum returns the command of gonum: the test binary of a package that imports it, built
 // from source in the folder unless it is there already.
 func gonum(ctx context.Context, folder string, threads int) (process.Spec, error) {
-	spec := process.Spec{
-		Program: filepath.Join(folder, "gonum.test"),
-		Env:     append(process.Environment(os.Environ()), ServeVariable+"=gonum", "GOMAXPROCS="+strconv.Itoa(threads)),
+	program := filepath.Join(folder, "gonum.test")
+	version, err := goCommand(ctx, "list", "-m", "-f", "{{.Version}}", "gonum.org/v1/gonum")
+	if err == nil && !exists(program) {
+		_, err = goCommand(ctx, "test", "-c", "-o", program, gonumPackage)
 	}
-	if _, err := os.Stat(spec.Program); err == nil {
-		return spec, nil
+	if err == nil && !exists(program) {
+		err = fmt.Errorf("go test -c %s made no program", gonumPackage)
 	}
-	goTool, err := exec.LookPath("go")
+	return process.Spec{
+		Program: program,
+		Env:     append(process.Environment(os.Environ()), ServeVariable+"="+version, "GOMAXPROCS="+strconv.Itoa(threads)),
+	}, err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// goCommand runs Go and returns the first line of what it prints.
+func goCommand(ctx context.Context, args ...string) (string, error) {
+	said, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
 	if err != nil {
-		return spec, fmt.Errorf("it is built from source, which needs Go: %w", err)
+		return "", fmt.Errorf("it is built from source: go %s: %w: %s", args[0], err, line)
 	}
-	said, err := exec.CommandContext(ctx, goTool, "test", "-c", "-o", spec.Program, gonumPackage).CombinedOutput()
-	if err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
-		return spec, fmt.Errorf("go test -c %s: %w: %s", gonumPackage, err, line)
-	}
-	if _, err := os.Stat(spec.Program); err != nil {
-		return spec, fmt.Errorf("go test -c %s made no program: %.200s", gonumPackage, said)
-	}
-	return spec, nil
+	return line, nil
 }

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -37,6 +36,9 @@ type Options struct {
 	Peers   []string      // nil is all that there are
 	Rounds  int           // 0 is 5
 	Turn    time.Duration // of one party in one round, about; 0 is 60 ms
+	Log     *slog.Logger  // gets warnings; nil is the default one
+
+	kinds []kind // of peers; nil is all that are known
 }
 
 // mostTime is how long one party computes for a case. After that it skips rounds, but
@@ -81,6 +83,12 @@ func NewRunner(ctx context.Context, o Options) (*Runner, error) {
 	if o.Turn == 0 {
 		o.Turn = 60 * time.Millisecond
 	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.kinds == nil {
+		o.kinds = kinds
+	}
 	r := &Runner{options: o}
 	var err error
 	if r.folder, r.remove, err = leftover.Folder("", "tokitai-peers-"); err != nil {
@@ -93,12 +101,12 @@ func NewRunner(ctx context.Context, o Options) (*Runner, error) {
 			r.Close()
 			return nil, err
 		}
-		if t.queue, err = engine.NewQueue(t.device, engine.WithLog(slog.New(slog.NewTextHandler(io.Discard, nil)))); err != nil {
+		if t.queue, err = engine.NewQueue(t.device, engine.WithLog(o.Log)); err != nil {
 			r.Close()
 			return nil, err
 		}
-		for i := range kinds {
-			k := &kinds[i]
+		for i := range o.kinds {
+			k := &o.kinds[i]
 			if o.Peers != nil && !slices.Contains(o.Peers, k.name) {
 				continue
 			}

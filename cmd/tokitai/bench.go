@@ -58,10 +58,19 @@ Results are compared with the reference, bit for bit on a sample of rows, before
 and after they are timed. Where all rows are needed and there are too many for the
 reference, they are compared with the CPU's own lowering. The exit code is 3 if a result
 is wrong, and 4 if a lowering fails its self-test, or after an interrupt; what was
-measured is still printed.`,
+measured is still printed.
+
+With --peers, PyTorch, NumPy and gonum compute the same operands with as many threads,
+each in its own process, and all have their turns in the same rounds. Python is python3,
+or what TOKITAI_PYTHON names; gonum is built from the source of this project. A ratio is a
+peer's time divided by ours in the same round, the median over 5 rounds, with the least and
+the greatest. The share of the copy is then that of one with the same traffic in the same
+memory. The cases are fixed; OP, --dtype and --peer select from them, and --shape
+replaces sizes.`,
 		Example: `  tokitai bench softmax --quick
   tokitai bench gemm.forward --dtype f16 --workers 1 --quick
-  tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json`,
+  tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json
+  tokitai bench --peers gemm --dtype f32 --workers 1,2`,
 		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

@@ -48,7 +48,7 @@ func (f *benchFlags) runPeers(c *cobra.Command, names []string) error {
 			return unknownName("peer", name, peers.Names())
 		}
 	}
-	options := peers.Options{Peers: f.peers.with}
+	options := peers.Options{Peers: f.peers.with, Log: warnings(c.ErrOrStderr())}
 	for _, n := range f.workers {
 		if n == 0 {
 			n = runtime.GOMAXPROCS(0)

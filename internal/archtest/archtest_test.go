@@ -122,6 +122,8 @@ var rooms = []room{
 	{path: "kernelserver/failure"},
 	{path: "kernelserver/shm", mustNot: []ban{{"def", "it moves bytes, whatever they mean"}}},
 	{path: "kernelserver/process", mustNot: []ban{{"def", "it starts programs, whatever they compute"}}},
+	{path: "bench/peers", mustNot: []ban{{"op/all", "it measures the operations that it is given"}}},
+	{path: "bench/peers/gonum"},
 	{path: "kernelserver/serve"},
 	{path: "kernelserver"},
 	{path: "kernelserver/benchmark"},
@@ -174,6 +176,20 @@ func TestOnlyTheProgramListsOperations(t *testing.T) {
 	for folder, imported := range parseTree(t) {
 		if slices.Contains(imported, "op/all") && folder != "cmd/tokitai" && folder != "kernelserver" {
 			t.Errorf("%s imports op/all: only the program and kernel processes do, everything else is given a list", folder)
+		}
+	}
+}
+
+// testOnly are modules that tests use and no program contains.
+var testOnly = []string{"github.com/rogpeppe/go-internal", "github.com/x448/float16", "github.com/santhosh-tekuri/jsonschema", "gonum.org/v1/gonum"}
+
+// TestProgramsAreWithoutTestModules: what only tests need is imported by tests alone.
+func TestProgramsAreWithoutTestModules(t *testing.T) {
+	for folder, imported := range modulesOf(t) {
+		for _, name := range imported {
+			if slices.ContainsFunc(testOnly, func(module string) bool { return name == module || strings.HasPrefix(name, module+"/") }) {
+				t.Errorf("%s imports %s outside of tests", folder, name)
+			}
 		}
 	}
 }
@@ -287,6 +303,24 @@ func others(imports map[string][]string, folder string, allowed []string) []stri
 // left out.
 func parseTree(t *testing.T) map[string][]string {
 	t.Helper()
+	imports := modulesOf(t)
+	for folder, all := range imports {
+		imports[folder] = nil
+		for _, name := range all {
+			if name == module {
+				name += "/."
+			}
+			if to, ok := strings.CutPrefix(name, module+"/"); ok {
+				imports[folder] = append(imports[folder], to)
+			}
+		}
+	}
+	return imports
+}
+
+// modulesOf returns what every folder of the module imports, tests left out.
+func modulesOf(t *testing.T) map[string][]string {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -324,11 +358,8 @@ func parseTree(t *testing.T) map[string][]string {
 			if name == "C" {
 				t.Errorf("%s uses cgo", file)
 			}
-			if name == module {
-				name += "/."
-			}
-			if to, ok := strings.CutPrefix(name, module+"/"); ok && !slices.Contains(imports[folder], to) {
-				imports[folder] = append(imports[folder], to)
+			if !slices.Contains(imports[folder], name) {
+				imports[folder] = append(imports[folder], name)
 			}
 		}
 		return nil

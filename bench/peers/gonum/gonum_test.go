@@ -5,14 +5,15 @@ package gonum
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(peers.ServeVariable) != "" {
-		if err := serve(os.Stdin, os.Stdout); err != nil {
+	if version := os.Getenv(peers.ServeVariable); version != "" {
+		if err := serve(version, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -34,9 +35,9 @@ func TestMain(m *testing.M) {
 }
 
 // serve answers requests until the end of the input.
-func serve(r io.Reader, w io.Writer) error {
+func serve(version string, r io.Reader, w io.Writer) error {
 	in, out := json.NewDecoder(bufio.NewReader(r)), json.NewEncoder(w)
-	if err := out.Encode(peers.Introduction{Name: "gonum", Version: version(), Details: []string{"blas32"}, Threads: runtime.GOMAXPROCS(0)}); err != nil {
+	if err := out.Encode(peers.Introduction{Name: "gonum", Version: version, Details: []string{"blas32"}, Threads: runtime.GOMAXPROCS(0)}); err != nil {
 		return err
 	}
 	var c *products
@@ -65,17 +66,6 @@ func serve(r io.Reader, w io.Writer) error {
 			return err
 		}
 	}
-}
-
-// version returns the version of gonum in this binary.
-func version() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, m := range info.Deps {
-		if m.Path == "gonum.org/v1/gonum" {
-			return m.Version
-		}
-	}
-	return "unknown"
 }
 
 // products are products of matrices, several sets of them.
@@ -177,4 +167,60 @@ func (p *products) check(rows map[string][]int) map[string][]byte {
 		}
 	}
 	return map[string][]byte{p.form.c: raw}
+}
+
+// The peer multiplies what it is given: whole numbers, so that every sum is exact.
+func TestServe(t *testing.T) {
+	const m, k, n, h = 3, 4, 5, 2
+	write := func(name string, size int) (file string, values []float32) {
+		file = filepath.Join(t.TempDir(), name)
+		var raw []byte
+		for i := range size {
+			v := float32((i*7+len(name))%11 - 5)
+			values = append(values, v)
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+		}
+		if err := os.WriteFile(file, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file, values
+	}
+	fileA, a := write("A", h*m*k)
+	fileB, b := write("B", h*k*n)
+	var requests, answers bytes.Buffer
+	ask := json.NewEncoder(&requests)
+	ask.Encode(peers.Request{Do: "prepare", Op: "softmax.forward"})
+	ask.Encode(peers.Request{Do: "prepare", Op: "gemm.batched.forward", Sets: 2, Operands: map[string]*peers.Operand{
+		"A": {DType: "f32", Shape: []int{h, m, k}, File: fileA}, "B": {DType: "f32", Shape: []int{h, k, n}, File: fileB}, "C": {DType: "f32", Shape: []int{h, m, n}},
+	}})
+	ask.Encode(peers.Request{Do: "run", Repeat: 3, Calls: 2})
+	ask.Encode(peers.Request{Do: "check", Rows: map[string][]int{"C": {1, 5}}})
+	ask.Encode(peers.Request{Do: "release"})
+	if err := serve("v0", &requests, &answers); err != nil {
+		t.Fatal(err)
+	}
+	var about peers.Introduction
+	var refused, prepared, ran, checked peers.Answer
+	read := json.NewDecoder(&answers)
+	for _, v := range []any{&about, &refused, &prepared, &ran, &checked} {
+		if err := read.Decode(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if about.Name != "gonum" || about.Version != "v0" || refused.Unsupported == "" || prepared.Form != "blas32.Gemm" || len(ran.NS) != 3 {
+		t.Errorf("got %+v, %+v, %+v, %+v", about, refused, prepared, ran)
+	}
+	var want []byte
+	for _, row := range []int{1, 5} { // of the stack: row 1 of the first matrix, row 2 of the second
+		for c := range n {
+			sum := float32(0)
+			for i := range k {
+				sum += a[row*k+i] * b[(row/m*k+i)*n+c]
+			}
+			want = binary.LittleEndian.AppendUint32(want, math.Float32bits(sum))
+		}
+	}
+	if !bytes.Equal(checked.Outputs["C"], want) {
+		t.Errorf("got %x, want %x", checked.Outputs["C"], want)
+	}
 }

@@ -1,0 +1,359 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tokitai/bench"
+	"tokitai/kernelserver/process"
+	"tokitai/num"
+	"tokitai/op/adamw"
+	"tokitai/op/crossentropy"
+	"tokitai/op/embedding"
+	"tokitai/op/gelu"
+	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
+	"tokitai/op/softmax"
+)
+
+var operations = slices.Concat(gemm.Operations, softmax.Operations, crossentropy.Operations, gelu.Operations,
+	embedding.Operations, layernorm.Operations, adamw.Operations)
+
+// tiny sizes for every case.
+var tiny = map[string]int{"R": 5, "C": 33, "H": 2, "M": 6, "N": 7, "K": 8, "Q": 9, "V": 10, "D": 11}
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(ServeVariable); mode != "" {
+		serveFake(mode)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveFake is a peer that multiplies matrices of f32, with a fault.
+func serveFake(fault string) {
+	out := json.NewEncoder(os.Stdout)
+	if fault == "missing" {
+		out.Encode(Introduction{Missing: "no such library"})
+		return
+	}
+	out.Encode(Introduction{Name: "fake", Version: "1", Threads: 1})
+	in := json.NewDecoder(os.Stdin)
+	var prepared Request
+	checks := 0
+	for {
+		var r Request
+		if in.Decode(&r) != nil {
+			return
+		}
+		var a Answer
+		switch r.Do {
+		case "prepare":
+			if prepared, a.Form = r, "loops"; fault == "unsupported" {
+				a = Answer{Unsupported: "not today"}
+			}
+		case "check":
+			checks++
+			offset := float32(0)
+			if fault == "wrong" || fault == "wrong later" && checks > 1 {
+				offset = 1
+			}
+			a.Outputs = map[string][]byte{"C": multiply(&prepared, r.Rows["C"], offset)}
+			if fault == "short" {
+				a.Outputs["C"] = a.Outputs["C"][4:]
+			}
+			if fault == "nothing" {
+				a.Outputs = nil
+			}
+		case "run":
+			switch fault {
+			case "dies":
+				fmt.Fprintln(os.Stderr, "out of paper")
+				os.Exit(3)
+			case "hangs":
+				fmt.Fprintln(os.Stderr, "now")
+				select {}
+			case "garbage":
+				fmt.Println("not JSON")
+				continue
+			case "few":
+				r.Repeat--
+			}
+			for range r.Repeat {
+				a.NS = append(a.NS, int64(r.Calls)*1_000_000_000) // slower than anything
+			}
+		}
+		out.Encode(a)
+	}
+}
+
+func multiply(r *Request, rows []int, offset float32) (raw []byte) {
+	a, b := load(r.Operands["A"].File), load(r.Operands["B"].File)
+	k, n := r.Operands["B"].Shape[0], r.Operands["B"].Shape[1]
+	for _, row := range rows {
+		for c := range n {
+			sum := offset
+			for i := range k {
+				sum += a[row*k+i] * b[i*n+c]
+			}
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(sum))
+		}
+	}
+	return raw
+}
+
+func load(file string) []float32 {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	return floats(raw)
+}
+
+// newTestRunner returns a runner whose only peer is this binary with a fault.
+func newTestRunner(t *testing.T, fault string) *Runner {
+	t.Helper()
+	return newRunnerThatHears(t, fault, nil)
+}
+
+// newRunnerThatHears is newTestRunner with a reader of what the peer says.
+func newRunnerThatHears(t *testing.T, fault string, words io.Writer) *Runner {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRunner(t.Context(), Options{
+		Workers: []int{1, 2}, Rounds: 2, Turn: time.Nanosecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		kinds: []kind{{name: "fake", about: "a fake", command: func(context.Context, string, int) (process.Spec, error) {
+			return process.Spec{Program: program, Stderr: words, Env: append(process.Environment(os.Environ()), ServeVariable+"="+fault)}, nil
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+func tinyCases(t *testing.T, dtypes ...num.DType) []*Case {
+	t.Helper()
+	cases, err := Cases(operations, Filter{DTypes: dtypes, Sizes: tiny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+func product(t *testing.T) *Case {
+	t.Helper()
+	cases := tinyCases(t, num.F32)
+	return cases[slices.IndexFunc(cases, func(c *Case) bool { return c.Operation.Name == "gemm.forward" })]
+}
+
+// Every case is measured without peers, with every number of threads.
+func TestMeasure(t *testing.T) {
+	r := newTestRunner(t, "unsupported")
+	for _, c := range tinyCases(t) {
+		rows, err := r.Measure(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range rows {
+			if len(rows) != 2 || row.Workers != i+1 || row.Op != c.Operation.Name || row.DType != c.DType.String() || !(row.MS > 0) || !(row.CopyMS > 0) || row.Bytes <= 0 {
+				t.Errorf("%v: %+v", c, row)
+			}
+			if isProduct := c.flops() > 0; (row.GFLOPS > 0) != isProduct || (row.GBps > 0) == isProduct || (row.Share > 0) == isProduct {
+				t.Errorf("%v: %+v", c, row)
+			}
+			if len(row.Peers) != 0 {
+				t.Errorf("%v: a peer that does not support it has a result: %+v", c, row.Peers)
+			}
+		}
+	}
+}
+
+// A peer is measured beside ours; one that is wrong, silent or dead is reported, and ours is
+// measured all the same.
+func TestPeers(t *testing.T) {
+	for _, row := range []struct{ fault, want string }{
+		{"right", ""},
+		{"wrong", "C differs from the reference by "},
+		{"wrong later", " of its norm after timing"},
+		{"short", "C has 27 values in 4 rows, want 28"},
+		{"nothing", "fake returned no output"},
+		{"few", "fake gave 1 times, want 2"},
+		{"dies", "exit status 3; its last words: out of paper"},
+		{"garbage", `fake answered "not JSON"`},
+	} {
+		t.Run(row.fault, func(t *testing.T) {
+			t.Parallel()
+			rows, err := newTestRunner(t, row.fault).Measure(t.Context(), product(t))
+			if err != nil || len(rows) != 2 || len(rows[0].Peers) != 1 {
+				t.Fatalf("got %+v, %v", rows, err)
+			}
+			o := rows[0].Peers[0]
+			switch {
+			case row.want != "" && (!strings.Contains(o.Error, row.want) || o.Ratio != 0):
+				t.Errorf("got %+v, want an error with %q", o, row.want)
+			case row.want == "" && (o.Error != "" || o.Peer != "fake" || o.Form != "loops" || !(o.Ratio > 1 && o.Least <= o.Ratio && o.Ratio <= o.Most) || o.MS < 999):
+				t.Errorf("got %+v, want a peer that is slower than anything", o)
+			}
+		})
+	}
+}
+
+func TestMissing(t *testing.T) {
+	report := newTestRunner(t, "missing").Report()
+	if len(report.Peers) != 1 || report.Peers[0].Problem != "no such library" {
+		t.Errorf("got %+v, want why the library is missing", report.Peers)
+	}
+	if report := newTestRunner(t, "right").Report(); report.Peers[0].Version != "1" || report.Host.CPU == "" || !slices.Equal(report.Host.Workers, []int{1, 2}) {
+		t.Errorf("got %+v", report)
+	}
+}
+
+// An interrupt ends a run even if a peer hangs.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRunnerThatHears(t, "hangs", whenWritten(cancel))
+	if rows, err := r.Measure(ctx, product(t)); !errors.Is(err, context.Canceled) || len(rows) != 0 {
+		t.Errorf("got %v, %v, want that it was canceled", rows, err)
+	}
+}
+
+// whenWritten is called when something is written.
+type whenWritten func()
+
+func (f whenWritten) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+func TestCases(t *testing.T) {
+	cases, err := Cases(operations, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range list {
+		if !slices.ContainsFunc(cases, func(c *Case) bool { return c.Operation.Name == row.op }) {
+			t.Errorf("%s has no cases", row.op)
+		}
+	}
+	var text []string
+	for _, c := range cases {
+		text = append(text, c.String())
+		if c.Operation.Name == "crossentropy" && c.Data.Params[1] != 1.0/1024 {
+			t.Errorf("%v: parameters %v, want the gradient of the mean", c, c.Data.Params)
+		}
+		if c.Operation.Name == "adamw.step" && (c.Given["lr"] != 1e-3 || c.Data.Params[0] != 0.9 || len(c.Data.Params) != 8) {
+			t.Errorf("%v: parameters %v of %v", c, c.Data.Params, c.Given)
+		}
+		if small := c.footprint() <= 4<<20; small != (c.sets() == 1) && c.Operation.Name != "adamw.step" {
+			t.Errorf("%v: %d sets of %d bytes", c, c.sets(), c.footprint())
+		}
+	}
+	if !slices.Contains(text, "gemm.forward f16 M=64,K=4096,N=1024") || !slices.Contains(text, "gelu.forward f32 R=1,C=1000") {
+		t.Errorf("cases are missing: %v", text)
+	}
+	few, err := Cases(gelu.Operations, Filter{DTypes: []num.DType{num.BF16}, Sizes: map[string]int{"R": 3, "C": 4}})
+	if err != nil || len(few) != 2 || few[0].String() != "gelu.forward bf16 R=3,C=4" {
+		t.Errorf("got %v, %v", few, err)
+	}
+	if some := OnePerOperation(cases); len(some) != 14 {
+		t.Errorf("%d operations, want 14", len(some))
+	}
+}
+
+// The copy moves exactly the bytes that a call has to move, and leaves what it updates as
+// it is.
+func TestCopyMovesTheSame(t *testing.T) {
+	team := newTestRunner(t, "unsupported").teams[1]
+	for _, c := range tinyCases(t) {
+		in, err := newInputs(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := newOurs(t.Context(), team.queue, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies := newCopying(team.device, mine)
+		moved := 0
+		for _, p := range copies.sets[0] {
+			moved += len(p.to) + len(p.from) + 2*len(p.update) + len(p.read)
+		}
+		if want := bench.Traffic(c.Data.Definition, in.arrays); int64(moved) != want {
+			t.Errorf("%v: the copy moves %d bytes, a call %d", c, moved, want)
+		}
+		if _, err := copies.run(t.Context(), 2, 3); err != nil {
+			t.Error(err)
+		}
+		for i := range c.Data.Definition.Operands {
+			if c.Data.Definition.Operands[i].IsIn && !slices.Equal(memoryOf(mine.sets[0][i]), in.arrays[i].Data) {
+				t.Errorf("%v: the copy changed operand %d", c, i)
+			}
+		}
+		mine.close()
+	}
+}
+
+// The parts of a copy: what is read and written at once, and what is left of either.
+func TestCopyPieces(t *testing.T) {
+	memory := slices.Repeat([]byte{1}, 64)
+	c := &copying{sums: make([]padded, 1), doing: []piece{{to: make([]byte, 64), from: memory}, {to: make([]byte, 64)}, {update: slices.Clone(memory)}, {read: memory}}}
+	for i := range c.doing {
+		c.Do(0, i)
+	}
+	if !slices.Equal(c.doing[0].to, memory) || !slices.Equal(c.doing[1].to, hot[:64]) || !slices.Equal(c.doing[2].update, memory) {
+		t.Errorf("got %v", c.doing)
+	}
+}
+
+// A wrong result of ours is an error, before and after timing.
+func TestWrong(t *testing.T) {
+	team := newTestRunner(t, "unsupported").teams[0]
+	in, err := newInputs(t.Context(), product(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.answer.Want[2].Set(0, 0, 1e9)
+	row, err := team.measure(t.Context(), in, &Request{}, &Options{Rounds: 1, Turn: 1})
+	if err == nil || !strings.Contains(err.Error(), "wrong before timing: C[0,0] is 0x") {
+		t.Errorf("got %v, %v, want that it is wrong before timing", row, err)
+	}
+}
+
+func TestCompile(t *testing.T) {
+	r := newTestRunner(t, "unsupported")
+	for _, c := range OnePerOperation(tinyCases(t, num.F32)) {
+		first, err := r.Compile(t.Context(), c)
+		if err != nil || !(first.MS > 0) || !(first.Admitted > 0) || first.Op != c.Operation.Name || first.DType != "f32" {
+			t.Errorf("%v: %+v, %v", c, first, err)
+		}
+	}
+}
+
+// Python's peers start, or say why not.
+func TestPython(t *testing.T) {
+	t.Setenv("TOKITAI_PYTHON", "no-such-python")
+	r, err := NewRunner(t.Context(), Options{Peers: []string{"torch"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if p := r.Report().Peers; len(p) != 1 || !strings.Contains(p[0].Problem, "no-such-python") || p[0].Name != "PyTorch" {
+		t.Errorf("got %+v, want that there is no such Python", p)
+	}
+}
