@@ -80,6 +80,9 @@ func (p *Prepared) Launch() error {
 	return p.wait.Wait()
 }
 
+// Compiled returns the number of kernels compiled so far.
+func (t *Trial) Compiled() int { return len(t.kernels) }
+
 // Listings are the programs of the kernels compiled so far, of those that can print
 // themselves, sorted.
 func (t *Trial) Listings() []string {

@@ -93,7 +93,7 @@ func ExampleChecked() {
 		log.Fatal(err)
 	}
 	for _, r := range report.Reports() {
-		fmt.Printf("%s %s: %d outputs %s, worst error %.3f ulp\n", r.Lowering, r.DType, r.Elements, r.Verdict, *r.WorstErrorULP)
+		fmt.Printf("%s %s: %d outputs %s, worst error %.3f ulp\n", r.Definition.Name, r.DType, r.Elements, r.Verdict, *r.WorstErrorULP)
 	}
-	// Output: softmax.forward/cpu.rowwise f16: 4 outputs accepted, worst error 0.496 ulp
+	// Output: softmax.forward f16: 4 outputs accepted, worst error 0.496 ulp
 }

@@ -72,6 +72,7 @@ type loaded struct {
 	c        *Case
 	params   []float64
 	operands *trial.Operands
+	question *question
 }
 
 // load returns a case with its inputs.

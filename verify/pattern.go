@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -465,20 +466,42 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 				a.SetPatterns(r, patterns)
 			}
 		default:
-			value, values := p.value(o), make([]float32, a.Cols)
-			for r := range a.Rows {
-				at := a.RowIn(r) + rowFrom
-				row := gen.Row(c.matrixKey(o, a, key, r), at)
-				for col := range values {
-					g.PlaceIn(row, col+colFrom)
-					values[col] = value(&g, at, col+colFrom)
-				}
-				a.SetFloats(r, values)
-			}
+			t.fillFloats(c, seed, o, a, p.value(o), key)
 		}
 	}
 	if p.place != nil {
 		p.place(t.Definition, c, operands)
+	}
+}
+
+// fillFloats fills an operand with values, each rounded once to its format.
+func (t *Target) fillFloats(c *Case, seed uint64, o *def.Operand, a num.Array, value op.Element, key uint64) {
+	rowFrom, colFrom := c.origin(o)
+	set := func(r int, values []float32) {
+		var g gen.Generator
+		at := a.RowIn(r) + rowFrom
+		row := gen.Row(c.matrixKey(o, a, key, r), at)
+		for col := range values {
+			g.PlaceIn(row, col+colFrom)
+			values[col] = value(&g, at, col+colFrom)
+		}
+	}
+	name := fmt.Sprintf("%s/%s/%s/%d", c.Pattern, c.sizesText(), o.Name, seed)
+	all := t.shared.valuesOf(name, a.Rows*a.Cols, func() []float32 {
+		all := make([]float32, a.Rows*a.Cols)
+		for r := range a.Rows {
+			set(r, all[r*a.Cols:][:a.Cols])
+		}
+		return all
+	})
+	row := make([]float32, a.Cols)
+	for r := range a.Rows {
+		if all != nil {
+			row = all[r*a.Cols:][:a.Cols]
+		} else {
+			set(r, row)
+		}
+		a.SetFloats(r, row)
 	}
 }
 

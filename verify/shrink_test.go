@@ -173,7 +173,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("a lowering of one's own is replayed by %q and %q, want nothing", r.Report.Failure.Replay, r.Replay)
 	}
 	shipped := target(softmax.ForwardDefinition, num.F16, engine.Lowerings(cpu.Backend, softmax.ForwardDefinition)[0])
-	const want = "tokitai verify softmax.forward --device cpu --lowering cpu.rowwise --dtype f16 --seed 1 --level smoke"
+	want := "tokitai verify softmax.forward --device cpu --lowering " + shipped.Lowering.Name + " --dtype f16 --seed 1 --level smoke"
 	if r := run(t, shipped, verify.Options{Seed: 1}); r.Replay != want {
 		t.Errorf("a shipped lowering is replayed by %q, want %q", r.Replay, want)
 	}

@@ -36,7 +36,6 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
-	"tokitai/trial"
 )
 
 // Target is what is verified: one lowering of one definition, in the storage formats
@@ -57,6 +56,7 @@ type Target struct {
 
 	architecture once[string] // of the device
 	models       models
+	shared       *shared // with other targets
 }
 
 // once is a value that is built at its first use: verifications of one target may run at
@@ -236,6 +236,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		list = t.cases(o.Level)
 	}
 	s.run(ctx, list)
+	t.shared.leave()
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown}
 	switch {
 	case r.Report.Failure != nil:
@@ -281,6 +282,9 @@ type verification struct {
 	shrunk   *shrunk
 	shown    []string // of the one case that was asked for
 
+	ranListings, ranArtifacts []string // the programs that have run, as whoever launches sees it
+	compiled                  int      // kernels
+
 	machine             *device.Description
 	device              engine.Device // perhaps closed
 	listings, artifacts []string      // of the programs that ran, each once
@@ -308,233 +312,12 @@ type failedCase struct {
 	found *finding
 }
 
-// mostCauses is the number of kernel errors after which a verification ends.
-const mostCauses = 3
-
-func (s *verification) run(ctx context.Context, list []*Case) {
-	s.total = len(list)
-	if s.open(ctx); s.bench == nil {
-		return
-	}
-	defer s.bench.close()
-	for _, c := range list {
-		if ctx.Err() != nil || s.causes >= mostCauses || s.bench.isHung.Load() {
-			break
-		}
-		name := c.name(s.t)
-		r, isKnown := s.o.Journal.find(s.key(), name)
-		if !isKnown {
-			var err error
-			if r, err = s.attempt(ctx, c); err != nil {
-				break
-			}
-			r.Name = name
-			r.Listings, r.Artifacts = s.newPrograms()
-			if r.First == nil || !r.First.IsCause { // an error may have passed by the next time
-				s.o.Journal.add(s.key(), r)
-			}
-		}
-		s.take(c, r)
-		if s.o.Progress != nil {
-			s.o.Progress(len(s.done), s.total)
-		}
-		if s.o.Work != nil {
-			s.o.Work(s.t.workOf(c, s.o.Level), isKnown)
-		}
-	}
-	if s.first != nil && s.o.Case == "" && ctx.Err() == nil {
-		s.shrunk = s.shrink(ctx, s.first)
-	}
-}
-
-// open opens the bench or sets openErr; it does neither if the context ends first.
-func (s *verification) open(ctx context.Context) {
-	type opened struct {
-		bench *bench
-		err   error
-	}
-	made, err := until(ctx, func() (o opened) {
-		if o.err = engine.CheckReference(s.t.Definition, s.t.formats()[0]); o.err == nil {
-			o.bench, o.err = s.t.newBench(ctx, s.o, 0)
-		}
-		return o
-	}, func(o opened) { o.bench.close() })
-	if err != nil {
-		return
-	}
-	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
-		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
-	}
-}
-
-// attempt runs one case, unless the context ends first.
-func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error) {
-	s.bench.users.Add(1)
-	r, err := until(ctx, func() caseResult {
-		defer s.bench.close()
-		return s.runCase(c)
-	}, nil)
-	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
-		err = ctx.Err() // which is perhaps the cause
-	}
-	return r, err
-}
-
-// take adds the result of a case to the verification.
-func (s *verification) take(c *Case, r caseResult) {
-	s.done, s.shown = append(s.done, r), r.shown
-	s.listings = append(s.listings, r.Listings...)
-	s.artifacts = append(s.artifacts, r.Artifacts...)
-	for name, t := range r.Tiers {
-		if s.tiers[name] == nil {
-			s.tiers[name] = &evidence.Tier{Name: name}
-		}
-		s.tiers[name].Checks += t.Checks
-		s.tiers[name].Failed += t.Failed
-	}
-	if r.First == nil {
-		return
-	}
-	if r.First.IsCause {
-		s.causes++
-		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
-	}
-	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
-		s.first = &failedCase{c, r.First}
-	}
-}
-
-// newPrograms returns the programs that no earlier case has run. They are kept with the
-// case: a resumed verification does not compile them again.
-func (s *verification) newPrograms() (listings, artifacts []string) {
-	without := func(all, known []string) []string {
-		return slices.DeleteFunc(slices.Compact(all), func(x string) bool { return slices.Contains(known, x) })
-	}
-	return without(s.bench.trial.Listings(), s.listings), without(s.bench.trial.Artifacts(), s.artifacts)
-}
-
-// runCase runs one case on the verification's bench.
-func (s *verification) runCase(c *Case) caseResult {
-	r := caseResult{Tiers: map[evidence.TierName]evidence.Tier{}}
-	l := s.t.load(c, s.o.Seed)
-	r.Inputs = trial.EvidenceInputs(s.t.Definition, l.inputs(), l.params)
-	x := &trialRun{s: s, c: c, l: l}
-	var err error
-	if x.base, err = s.bench.run(l, s.o.deadline(), 0); err != nil {
-		r.First = cause(err)
-		return r
-	}
-	r.Kernel = x.base.seconds
-	r.Outputs = trial.EvidenceOutputs(s.t.Definition, x.base.operands)
-	if s.o.Case != "" {
-		r.shown = l.shown(x.base)
-	}
-	if err := s.judgeBase(x, &r); err != nil {
-		r.First = cause(err)
-		return r
-	}
-	if c.Check == "" {
-		return r
-	}
-	k := s.t.checkNamed(c.Check)
-	n, f, err := k.run(x)
-	r.Extra += n
-	switch {
-	case err != nil:
-		r.fail(cause(err), n)
-	case f != nil:
-		r.fail(f, n)
-	default:
-		r.count(k.tier, n, 0)
-	}
-	return r
-}
-
-// judgeBase judges a case's first run.
-func (s *verification) judgeBase(x *trialRun, r *caseResult) error {
-	switch breach, err := s.breach(x); {
-	case err != nil:
-		return err
-	case breach != nil:
-		r.fail(breach, 1)
-	default:
-		r.count(evidence.Structure, 1, 0)
-	}
-	j, err := s.t.judge(s.bench.ctx, x.l, x.base, manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full})
-	if err != nil {
-		return err
-	}
-	r.Found = *j
-	tier := s.t.mainTier()
-	r.count(tier, j.Elements-j.Unspecified, j.Mismatches)
-	if j.first != nil && r.First == nil {
-		r.First = j.first
-	}
-	if x.l.isGrid() {
-		r.count(evidence.Grid, j.Elements, j.Mismatches)
-		if j.first != nil {
-			r.First.Tier = evidence.Grid
-		}
-	}
-	if s.t.Lowering.IsBounded && x.c.isStatistics {
-		s.statistics(x, j, r)
-	}
-	return nil
-}
-
 // mainTier returns the tier in which every output is compared.
 func (t *Target) mainTier() evidence.TierName {
 	if t.Lowering.IsBounded {
 		return evidence.Set
 	}
 	return evidence.Bits
-}
-
-func (r *caseResult) count(tier evidence.TierName, checks, failed int64) {
-	t := r.Tiers[tier]
-	t.Checks += checks
-	t.Failed += failed
-	r.Tiers[tier] = t
-}
-
-func (r *caseResult) fail(f *finding, checks int64) {
-	if !f.IsCause {
-		r.count(f.Tier, max(checks, 1), 1)
-	}
-	if r.First == nil {
-		r.First = f
-	}
-}
-
-// cause returns the finding that a kernel ended in an error.
-func cause(err error) *finding {
-	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
-}
-
-// breach returns what is wrong with a run's structure, or nil. If an output still holds the
-// poison, the case is run again with another poison: a kernel may write any NaN and any
-// int32.
-func (s *verification) breach(x *trialRun) (*finding, error) {
-	if x.base.breach != nil {
-		return x.base.breach, nil
-	}
-	suspects := x.base.after.Unwritten(x.l.operands, nil)
-	if len(suspects) == 0 {
-		return nil, nil
-	}
-	out, err := s.bench.run(x.l, s.o.deadline(), 1)
-	if err != nil {
-		return nil, err
-	}
-	if suspects = out.after.Unwritten(x.l.operands, suspects); len(suspects) == 0 {
-		return nil, nil
-	}
-	at := suspects[0]
-	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
-	return &finding{
-		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
-		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
-	}, nil
 }
 
 func sortedKeys[V any](m map[int64]V) []int64 { return slices.Sorted(maps.Keys(m)) }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,6 +184,10 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
 		Tool: toolName, Version: version, Program: program, IsNamed: true,
 	}}
+	verify.Share(targets)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // cases allocate much, little of which is kept
+	}
 	table := newVerdictTable(c.OutOrStdout(), targets)
 	if !f.json {
 		table.head()

@@ -1,0 +1,343 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/trial"
+)
+
+// The cases of a verification are launched one after another, in their order, so that what
+// a kernel saw before does not depend on chance. Their inputs are made, and their outputs
+// judged, side by side.
+
+// mostCauses is the number of kernel errors after which a verification ends.
+const mostCauses = 3
+
+func (s *verification) run(ctx context.Context, list []*Case) {
+	s.total = len(list)
+	if s.open(ctx); s.bench == nil {
+		return
+	}
+	defer s.bench.close()
+	line := s.start(list)
+	for i, c := range list {
+		if s.causes >= mostCauses {
+			break
+		}
+		e, err := until(ctx, func() *caseRun { return <-line.results[i] }, nil)
+		if err != nil || e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
+			break
+		}
+		if !e.isKnown && (e.r.First == nil || !e.r.First.IsCause) { // an error may have passed by the next time
+			s.o.Journal.add(s.key(), e.r)
+		}
+		s.take(c, e.r)
+		if s.o.Progress != nil {
+			s.o.Progress(len(s.done), s.total)
+		}
+		if s.o.Work != nil {
+			s.o.Work(s.t.workOf(c, s.o.Level), e.isKnown)
+		}
+	}
+	close(line.end)
+	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" {
+		s.shrunk = s.shrink(ctx, s.first)
+	}
+}
+
+// open opens the bench or sets openErr; it does neither if the context ends first.
+func (s *verification) open(ctx context.Context) {
+	type opened struct {
+		bench *bench
+		err   error
+	}
+	made, err := until(ctx, func() (o opened) {
+		if o.err = engine.CheckReference(s.t.Definition, s.t.formats()[0]); o.err == nil {
+			o.bench, o.err = s.t.newBench(ctx, s.o, 0)
+		}
+		return o
+	}, func(o opened) { o.bench.close() })
+	if err != nil {
+		return
+	}
+	if s.bench, s.openErr = made.bench, made.err; s.bench != nil {
+		s.machine, s.device = new(s.bench.device.Describe()), s.bench.device
+	}
+}
+
+// line is cases on their way.
+type line struct {
+	results []chan *caseRun // by case
+	turns   []chan struct{} // by case: closed when all earlier ones have been launched
+	end     chan struct{}   // closed when nobody waits for results any more
+	workers sync.WaitGroup
+}
+
+// start starts to run cases, as many at a time as there are processors.
+func (s *verification) start(list []*Case) *line {
+	l := &line{results: make([]chan *caseRun, len(list)), turns: make([]chan struct{}, len(list)+1), end: make(chan struct{})}
+	for i := range list {
+		l.results[i] = make(chan *caseRun, 1)
+	}
+	for i := range l.turns {
+		l.turns[i] = make(chan struct{})
+	}
+	close(l.turns[0])
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(list)) {
+		s.bench.users.Add(1)
+		l.workers.Go(func() {
+			defer s.bench.close()
+			for i := int(next.Add(1)) - 1; i < len(list); i = int(next.Add(1)) - 1 {
+				select {
+				case <-l.end:
+					return
+				default:
+				}
+				e := s.begin(list[i])
+				select {
+				case <-l.end:
+					return
+				case <-l.turns[i]:
+				}
+				s.launch(e)
+				close(l.turns[i+1])
+				s.judgeRun(e)
+				l.results[i] <- e
+			}
+		})
+	}
+	return l
+}
+
+// caseRun is a case on its way.
+type caseRun struct {
+	c *Case
+	x *trialRun
+	r caseResult
+
+	isKnown   bool // from the journal
+	isSkipped bool // the device cannot be used any more
+	isEnded   bool // by an error of the kernel: there is nothing to judge
+
+	breach   *finding
+	compared int64    // by the case's check
+	failed   *finding // of the check
+	checkErr error
+}
+
+// fail ends a run with an error.
+func (e *caseRun) fail(err error) { e.r.First, e.isEnded = cause(err), true }
+
+// begin makes the inputs of a case, unless the journal has its result.
+func (s *verification) begin(c *Case) *caseRun {
+	e := &caseRun{c: c}
+	name := c.name(s.t)
+	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
+		return e
+	}
+	e.r = caseResult{Name: name, Tiers: map[evidence.TierName]evidence.Tier{}}
+	e.x = &trialRun{s: s, c: c, l: s.t.load(c, s.o.Seed)}
+	e.x.l.question = s.t.questionOf(e.x.l, s.o)
+	return e
+}
+
+// launch runs the kernel: once, once more if outputs seem to be unwritten, and as often as
+// the case's check wants.
+func (s *verification) launch(e *caseRun) {
+	if e.isKnown {
+		s.ranListings = append(s.ranListings, e.r.Listings...)
+		s.ranArtifacts = append(s.ranArtifacts, e.r.Artifacts...)
+		return
+	}
+	if e.isSkipped = s.bench.isHung.Load(); e.isSkipped {
+		return
+	}
+	defer s.notePrograms(&e.r)
+	var err error
+	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
+		e.fail(err)
+		return
+	}
+	e.r.Kernel = e.x.base.seconds
+	if e.breach, err = s.breach(e.x); err != nil {
+		e.fail(err)
+		return
+	}
+	if e.c.Check != "" {
+		e.compared, e.failed, e.checkErr = s.t.checkNamed(e.c.Check).run(e.x)
+	}
+}
+
+// notePrograms adds the programs that no earlier case has run to a result. They are kept
+// with the case: a resumed verification does not compile them again.
+func (s *verification) notePrograms(r *caseResult) {
+	if s.bench.trial.Compiled() == s.compiled {
+		return
+	}
+	s.compiled = s.bench.trial.Compiled()
+	without := func(all, known []string) []string {
+		return slices.DeleteFunc(slices.Compact(all), func(x string) bool { return slices.Contains(known, x) })
+	}
+	r.Listings, r.Artifacts = without(s.bench.trial.Listings(), s.ranListings), without(s.bench.trial.Artifacts(), s.ranArtifacts)
+	s.ranListings, s.ranArtifacts = append(s.ranListings, r.Listings...), append(s.ranArtifacts, r.Artifacts...)
+}
+
+// judgeRun judges what was launched.
+func (s *verification) judgeRun(e *caseRun) {
+	if e.isKnown || e.isSkipped {
+		return
+	}
+	x, r := e.x, &e.r
+	r.Inputs = x.l.question.inputsHash(x.l)
+	if e.isEnded {
+		return
+	}
+	if s.o.Case != "" {
+		r.shown = x.l.shown(x.base)
+	}
+	if e.breach != nil {
+		r.fail(e.breach, 1)
+	} else {
+		r.count(evidence.Structure, 1, 0)
+	}
+	j, err := s.t.judge(s.bench.ctx, x.l, x.base, s.manner(e.c))
+	if err != nil {
+		r.Outputs = trial.EvidenceOutputs(s.t.Definition, x.base.operands)
+		e.fail(err)
+		return
+	}
+	r.Outputs = x.l.question.outputsHash(s.t, j, x.base)
+	s.count(x, j, r)
+	if e.c.Check == "" {
+		return
+	}
+	r.Extra += e.compared
+	switch {
+	case e.checkErr != nil:
+		r.fail(cause(e.checkErr), e.compared)
+	case e.failed != nil:
+		r.fail(e.failed, e.compared)
+	default:
+		r.count(s.t.checkNamed(e.c.Check).tier, e.compared, 0)
+	}
+}
+
+// manner returns how the outputs of a case are judged.
+func (s *verification) manner(c *Case) manner {
+	return manner{withTruth: c.isAccuracy, withBig: s.o.Level >= Full}
+}
+
+// count counts the judgement of a case's first run.
+func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
+	r.Found = *j
+	r.count(s.t.mainTier(), j.Elements-j.Unspecified, j.Mismatches)
+	if j.first != nil && r.First == nil {
+		r.First = j.first
+	}
+	if x.l.isGrid() {
+		r.count(evidence.Grid, j.Elements, j.Mismatches)
+		if j.first != nil {
+			r.First.Tier = evidence.Grid
+		}
+	}
+	if s.t.Lowering.IsBounded && x.c.isStatistics {
+		s.statistics(x, j, r)
+	}
+}
+
+// attempt runs one case by itself, unless the context ends first.
+func (s *verification) attempt(ctx context.Context, c *Case) (caseResult, error) {
+	s.bench.users.Add(1)
+	r, err := until(ctx, func() caseResult {
+		defer s.bench.close()
+		e := s.begin(c)
+		s.launch(e)
+		s.judgeRun(e)
+		return e.r
+	}, nil)
+	if err == nil && ctx.Err() != nil && r.First != nil && r.First.IsCause {
+		err = ctx.Err() // which is perhaps the cause
+	}
+	return r, err
+}
+
+// take adds the result of a case to the verification.
+func (s *verification) take(c *Case, r caseResult) {
+	s.done, s.shown = append(s.done, r), r.shown
+	s.listings = append(s.listings, r.Listings...)
+	s.artifacts = append(s.artifacts, r.Artifacts...)
+	for name, t := range r.Tiers {
+		if s.tiers[name] == nil {
+			s.tiers[name] = &evidence.Tier{Name: name}
+		}
+		s.tiers[name].Checks += t.Checks
+		s.tiers[name].Failed += t.Failed
+	}
+	if r.First == nil {
+		return
+	}
+	if r.First.IsCause {
+		s.causes++
+		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
+	}
+	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
+		s.first = &failedCase{c, r.First}
+	}
+}
+
+func (r *caseResult) count(tier evidence.TierName, checks, failed int64) {
+	t := r.Tiers[tier]
+	t.Checks += checks
+	t.Failed += failed
+	r.Tiers[tier] = t
+}
+
+func (r *caseResult) fail(f *finding, checks int64) {
+	if !f.IsCause {
+		r.count(f.Tier, max(checks, 1), 1)
+	}
+	if r.First == nil {
+		r.First = f
+	}
+}
+
+// cause returns the finding that a kernel ended in an error.
+func cause(err error) *finding {
+	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
+}
+
+// breach returns what is wrong with a run's structure, or nil. If an output still holds the
+// poison, the case is run again with another poison: a kernel may write any NaN and any
+// int32.
+func (s *verification) breach(x *trialRun) (*finding, error) {
+	if x.base.breach != nil {
+		return x.base.breach, nil
+	}
+	suspects := x.base.after.Unwritten(x.l.operands, nil)
+	if len(suspects) == 0 {
+		return nil, nil
+	}
+	out, err := s.bench.run(x.l, s.o.deadline(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if suspects = out.after.Unwritten(x.l.operands, suspects); len(suspects) == 0 {
+		return nil, nil
+	}
+	at := suspects[0]
+	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
+	return &finding{
+		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
+		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
+	}, nil
+}
