@@ -62,7 +62,7 @@ const (
 
 	// Memory. An array has a vector at the position of the loop.
 	opLoad    // dst = array, widened from format
-	opStore   // array = a, narrowed to format; bf16 must have been rounded
+	opStore   // array = a, narrowed to format; of bf16 the high half, which must have been rounded
 	opLoadOne // dst = all lanes the first element of an array
 	opStoreOne
 	opLoadAt // dst = all lanes element a of an array, +0 outside the row

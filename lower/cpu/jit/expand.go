@@ -14,12 +14,16 @@ func (s *selector) round(format num.DType, x value) value {
 	case num.F16:
 		return s.add(opRoundF16, x)
 	case num.BF16:
-		odd := s.add(opAnd, s.shift(opShrUBy, x, 16), s.constant(1))
-		r := s.add(opIntAdd, s.add(opIntAdd, x, s.constant(0x7fff)), odd)
-		r = s.add(opAnd, r, s.constant(0xffff0000))
-		return s.choose(notEqual, x, x, s.constant(canonicalNaN), r)
+		return s.add(opAnd, s.roundHigh(x), s.constant(0xffff0000))
 	}
 	return x
+}
+
+// roundHigh rounds to bf16 in the high half, and leaves anything in the low half.
+func (s *selector) roundHigh(x value) value {
+	odd := s.add(opAnd, s.shift(opShrUBy, x, 16), s.constant(1))
+	r := s.add(opIntAdd, s.add(opIntAdd, x, s.constant(0x7fff)), odd)
+	return s.choose(notEqual, x, x, s.constant(canonicalNaN), r)
 }
 
 // scale returns (x·2^a)·2^(n−a) with a = ⌊n/2⌋.

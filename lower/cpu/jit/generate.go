@@ -83,7 +83,7 @@ func (g *generator) perColumn(name string, b *lower.Block) int {
 		return -1
 	}
 	at := g.target.function(name)
-	g.emitLoop()
+	g.emitLoop(nil)
 	g.target.endFunction()
 	return at
 }
@@ -92,6 +92,14 @@ func (g *generator) perColumn(name string, b *lower.Block) int {
 func (g *generator) rows(name string) int {
 	p := g.plan
 	clear(g.selector.carried)
+	// While one row is computed, the next one is fetched: in the longest pass but the first.
+	var first []int // arrays that the first pass reads
+	fetching := 0
+	for i := 1; i < len(p.Passes); i++ {
+		if fetching == 0 || len(p.Passes[i].Elements.Steps) > len(p.Passes[fetching].Elements.Steps) {
+			fetching = i
+		}
+	}
 	at := g.target.function(name)
 	g.target.rows(func() {
 		g.selector.begin()
@@ -101,7 +109,14 @@ func (g *generator) rows(name string) int {
 			g.target.note(fmt.Sprintf("pass %d", i+1))
 			g.selector.begin()
 			g.steps(&p.Passes[i].Elements)
-			g.emitLoop()
+			var next []int
+			if i == fetching {
+				next = first
+			}
+			g.emitLoop(next)
+			if i == 0 {
+				first = g.rowsRead()
+			}
 			g.selector.begin()
 			g.steps(&p.Passes[i].After)
 			g.emitBlock()
@@ -116,6 +131,17 @@ func (g *generator) rows(name string) int {
 	return at
 }
 
+// rowsRead returns the arrays with rows that the selected code reads.
+func (g *generator) rowsRead() (arrays []int) {
+	for i := range g.block.instructions {
+		in := &g.block.instructions[i]
+		if in.op == opLoad && g.selector.layout.arrays[in.array].stride != 0 && !slices.Contains(arrays, in.array) {
+			arrays = append(arrays, in.array)
+		}
+	}
+	return arrays
+}
+
 // join makes the function that adds column sums to column sums.
 func (g *generator) join() int {
 	if len(g.colSums) == 0 {
@@ -127,7 +153,7 @@ func (g *generator) join() int {
 		g.addWith(instruction{op: opAddTo, array: g.selector.layout.array(sumArray, i, num.F32, false)}, addend)
 	}
 	at := g.target.function("add column sums")
-	g.emitLoop()
+	g.emitLoop(nil)
 	g.target.endFunction()
 	return at
 }
@@ -166,8 +192,9 @@ const (
 	maxUnrolled = 400 // instructions of an unrolled loop
 )
 
-// emitLoop makes the loop over the columns of a row: whole vectors, then the tail.
-func (g *generator) emitLoop() {
+// emitLoop makes the loop over the columns of a row: whole vectors, then the tail. It
+// fetches the next row of some arrays.
+func (g *generator) emitLoop(next []int) {
 	c := &g.block.code
 	g.hoist(c)
 	copies := g.copiesOf(c)
@@ -184,7 +211,7 @@ func (g *generator) emitLoop() {
 		}
 	}
 	arrays, sums := c.memory()
-	g.target.loop(arrays, sums)
+	g.target.loop(arrays, sums, next)
 	r := g.loopRegisters(c, copies)
 	if copies > 1 {
 		u := c.unrolled(copies)

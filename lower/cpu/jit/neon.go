@@ -282,7 +282,7 @@ func (t *neon) rows(body func()) {
 }
 
 // loop implements target.
-func (t *neon) loop(arrays, sums []int) {
+func (t *neon) loop(arrays, sums, _ []int) {
 	t.arrays, t.pointers, t.sums, t.hasSums = arrays, map[int]Reg{}, map[int]Reg{}, len(sums) > 0
 	free := neonPointers[:]
 	for _, s := range sums {

@@ -486,7 +486,7 @@ func (s *selector) joinArg(op def.Op, x, at, y, yAt value) (value, value) {
 func (s *selector) store(t *lower.Step, isVector bool) {
 	v := s.value(t.Node)
 	if t.Format == num.BF16 && t.Node.Type == def.Float {
-		v = s.round(num.BF16, v)
+		v = s.roundHigh(v)
 	}
 	in := instruction{op: opStore, array: s.operandArray(t.Operand), format: t.Format, note: s.plan.Definition.Operands[t.Operand].Name}
 	if !isVector {

@@ -36,8 +36,9 @@ type target interface {
 	// rows repeats the body for each row, and moves the pointers of arrays on.
 	rows(body func())
 	// loop makes what a loop over the columns of a row begins with: pointers to its
-	// arrays in registers, cleared lanes of its sums, column 0.
-	loop(arrays, sums []int)
+	// arrays in registers, cleared lanes of its sums, column 0. Its turns fetch the next
+	// row of some arrays into the cache.
+	loop(arrays, sums, next []int)
 	// turns repeats the body while that many vectors of columns are left.
 	turns(vectors int, body func())
 	// tail does what is left of the row.

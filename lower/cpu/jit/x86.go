@@ -21,6 +21,7 @@ type x86 struct {
 	pointers map[int]Reg // by array, in a loop
 	sums     map[int]Reg // by row sum: pointers to lanes
 	hasSums  bool
+	next     map[int]Reg // by array: pointers to the next row
 }
 
 var pointerRegs = [...]Reg{R8, R9, R10, R11, R12, R13, R15, RBX}
@@ -490,8 +491,8 @@ func (t *x86) rows(body func()) {
 }
 
 // loop implements target.
-func (t *x86) loop(arrays, sums []int) {
-	t.pointers, t.sums, t.hasSums = map[int]Reg{}, map[int]Reg{}, len(sums) > 0
+func (t *x86) loop(arrays, sums, next []int) {
+	t.pointers, t.sums, t.hasSums, t.next = map[int]Reg{}, map[int]Reg{}, len(sums) > 0, map[int]Reg{}
 	free := pointerRegs[:]
 	for _, s := range sums {
 		t.clearLanes(s)
@@ -508,8 +509,31 @@ func (t *x86) loop(arrays, sums []int) {
 			t.G(MOV, 64, t.pointers[a], t.at(t.l.arrays[a].pointer))
 		}
 	}
+	for _, a := range next {
+		if len(free) > 0 {
+			t.next[a], free = free[0], free[1:]
+			t.G(MOV, 64, t.next[a], t.at(t.l.arrays[a].pointer))
+			t.G(ADD, 64, t.next[a], t.at(t.l.arrays[a].stride))
+		}
+	}
 	t.G(XOR, 32, RCX, RCX)
 }
+
+// fetch makes the instructions that fetch the next row's part of a turn into the cache.
+func (t *x86) fetch(vectors int) {
+	for a := range t.l.arrays {
+		r, ok := t.next[a]
+		if !ok {
+			continue
+		}
+		size := t.l.arrays[a].format.Size()
+		for at := 0; at < vectors*t.lanes()*size; at += cacheLine {
+			t.G(PREFETCHT1, 8, At(r, int32(at)).Plus(RCX, uint8(size)))
+		}
+	}
+}
+
+const cacheLine = 64
 
 // clearLanes sets the lanes of a row sum to zero.
 func (t *x86) clearLanes(sum int) {
@@ -538,6 +562,7 @@ func (t *x86) turns(vectors int, body func()) {
 	t.Align(16)
 	t.Bind(again)
 	t.lane()
+	t.fetch(vectors)
 	body()
 	t.G(ADD, 64, RCX, step)
 	left()
