@@ -12,10 +12,15 @@ import (
 
 // elementsPerCall limits how long a call into machine code takes: the garbage collector
 // waits for it.
-const elementsPerCall = 1 << 16
+const elementsPerCall = num.FlatRow
 
-// elementsPerItem is how many elements a worker takes at a time.
-const elementsPerItem = 1 << 15
+// A worker takes that many elements at a time: enough rows that fetching the next one
+// pays, and few enough that all workers have something to do until the end.
+const (
+	leastPerItem  = 1 << 15
+	mostPerItem   = 1 << 18
+	itemsOfWorker = 16
+)
 
 // job is one execution of a program.
 type job struct {
@@ -84,7 +89,7 @@ func (p *program) Bind(c *lower.Call, workers int) cpu.Job {
 	if p.entries.streamed >= 0 && j.isAligned() {
 		j.entry = p.entries.streamed
 	}
-	j.divide()
+	j.divide(workers)
 	j.prepare(workers)
 	j.phase = bound
 	return j
@@ -122,8 +127,9 @@ func (j *job) isAligned() bool {
 }
 
 // divide divides the call into items.
-func (j *job) divide() {
+func (j *job) divide(workers int) {
 	p := j.p
+	elements := max(leastPerItem, min(mostPerItem, j.rows*j.cols/(itemsOfWorker*workers)))
 	j.lanes = j.rows
 	if len(p.colSums) > 0 {
 		j.lanes = min(j.rows, num.ColLanes(j.cols))
@@ -132,7 +138,7 @@ func (j *job) divide() {
 	case j.isFolded:
 		j.perItem = num.FlatRow
 		if len(p.totals) == 0 {
-			j.perItem = elementsPerItem
+			j.perItem = elements &^ (slotBytes - 1) // so that each range is aligned as the first is
 		}
 		j.items = divideUp(j.cols, j.perItem)
 	case len(p.totals) > 0: // flat rows do not end where rows do: one worker takes all
@@ -140,12 +146,12 @@ func (j *job) divide() {
 	case len(p.colSums) > 0:
 		perLane := divideUp(j.rows, j.lanes) * j.cols
 		j.perItem = 1 // a power of two, so that the lanes are a part of the tree
-		for j.perItem*perLane < elementsPerItem && j.perItem < j.lanes/16 {
+		for j.perItem*perLane < elements && j.perItem < j.lanes/16 {
 			j.perItem *= 2
 		}
 		j.items = divideUp(j.lanes, j.perItem)
 	default:
-		j.perItem = max(1, elementsPerItem/j.cols)
+		j.perItem = max(1, elements/j.cols)
 		j.items = divideUp(j.rows, j.perItem)
 	}
 }
@@ -403,12 +409,14 @@ func (j *job) rowRange(w *worker, first, count, step int) {
 // flatRange computes an item of a flat definition: a flat row if there are total sums.
 func (j *job) flatRange(w *worker, item int) {
 	first := item * j.perItem
-	n := min(j.perItem, j.cols-first)
-	j.point(w, 0, first, 1)
+	end := min(first+j.perItem, j.cols)
 	if len(j.p.totals) > 0 {
-		j.setLanes(w, n)
+		j.setLanes(w, end-first)
 	}
-	j.call(w, j.entry, 1, n)
+	for ; first < end; first += elementsPerCall {
+		j.point(w, 0, first, 1)
+		j.call(w, j.entry, 1, min(elementsPerCall, end-first))
+	}
 	for i, total := range j.p.totals {
 		j.totals[i][item] = w.first(j.p.s.uniform[total])
 	}
