@@ -54,6 +54,7 @@ const (
 	opIntToFloat
 	opFloatToInt // toward zero, saturating, NaN gives 0
 	opRoundF16   // to f16 and back
+	opRoundHigh  // to bf16 in the high half; the low half is anything
 
 	// Comparisons and choices. The predicate of opMask and opSelect compares a with b.
 	opMask   // dst = all ones or zeros
@@ -84,7 +85,7 @@ var opcodeNames = [opCount]string{
 	opMove: "move", opAdd: "add", opSub: "sub", opMul: "mul", opDiv: "div", opSqrt: "sqrt", opFMA: "fma", opMin: "min", opMax: "max", opMinOf: "minof", opMaxOf: "maxof", opRint: "rint",
 	opIntAdd: "iadd", opIntSub: "isub", opIntMul: "imul", opMulHigh: "mulhigh", opAnd: "and", opAndNot: "andnot", opOr: "or", opXor: "xor",
 	opShl: "shl", opShr: "shr", opShrU: "shru", opShlBy: "shlby", opShrBy: "shrby", opShrUBy: "shruby",
-	opIntToFloat: "itof", opFloatToInt: "ftoi", opRoundF16: "roundf16", opMask: "mask", opSelect: "select", opBlend: "blend",
+	opIntToFloat: "itof", opFloatToInt: "ftoi", opRoundF16: "roundf16", opRoundHigh: "roundhigh", opMask: "mask", opSelect: "select", opBlend: "blend",
 	opLoad: "load", opStore: "store", opLoadOne: "loadone", opStoreOne: "storeone", opLoadAt: "loadat", opColumn: "column",
 	opAddTo: "addto", opAddLane: "addlane", opCarry: "carry",
 	opSwap: "swap", opTree: "tree",

@@ -21,6 +21,9 @@ func (s *selector) round(format num.DType, x value) value {
 
 // roundHigh rounds to bf16 in the high half, and leaves anything in the low half.
 func (s *selector) roundHigh(x value) value {
+	if s.roundsHigh {
+		return s.add(opRoundHigh, x)
+	}
 	odd := s.add(opAnd, s.shift(opShrUBy, x, 16), s.constant(1))
 	r := s.add(opIntAdd, s.add(opIntAdd, x, s.constant(0x7fff)), odd)
 	return s.choose(notEqual, x, x, s.constant(canonicalNaN), r)

@@ -30,7 +30,7 @@ type generator struct {
 func generate(plan *lower.Program, isFlat, streams bool, l *layout, t target) (*generator, entries, error) {
 	g := &generator{
 		selector: selector{
-			plan: plan, isFlat: isFlat, layout: l, lanes: t.lanes(),
+			plan: plan, isFlat: isFlat, roundsHigh: t.roundsHigh(), layout: l, lanes: t.lanes(),
 			uniform: map[*def.Node]place{}, carried: map[*def.Node][]*carriedState{},
 			rowSums: map[*def.Node]int{}, colSums: map[*def.Node]int{}, totals: map[*def.Node]int{},
 			kept: map[*def.Node]int{}, columns: map[*def.Node]int{}, params: map[int]place{},

@@ -35,6 +35,8 @@ func (t *neon) lanes() int { return 4 }
 
 func (t *neon) stream(bool) {}
 
+func (t *neon) roundsHigh() bool { return false }
+
 // vectorBytes is the size of a vector.
 const vectorBytes = 16
 

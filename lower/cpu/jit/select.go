@@ -10,17 +10,18 @@ import (
 
 // selector turns the blocks of a plan into code.
 type selector struct {
-	plan    *lower.Program
-	isFlat  bool
-	layout  *layout
-	lanes   int                 // of a vector
-	uniform map[*def.Node]place // values of the call and of the row that other blocks read
-	carried map[*def.Node][]*carriedState
-	rowSums map[*def.Node]int
-	colSums map[*def.Node]int
-	totals  map[*def.Node]int
-	kept    map[*def.Node]int
-	columns map[*def.Node]int // values per column that are computed once, or summed up
+	plan       *lower.Program
+	isFlat     bool
+	roundsHigh bool // the target has opRoundHigh
+	layout     *layout
+	lanes      int                 // of a vector
+	uniform    map[*def.Node]place // values of the call and of the row that other blocks read
+	carried    map[*def.Node][]*carriedState
+	rowSums    map[*def.Node]int
+	colSums    map[*def.Node]int
+	totals     map[*def.Node]int
+	kept       map[*def.Node]int
+	columns    map[*def.Node]int // values per column that are computed once, or summed up
 
 	// Places that the job fills in before a call.
 	params            map[int]place // by parameter
@@ -295,6 +296,9 @@ func (s *selector) arithmetic(n *def.Node, format num.DType) value {
 	case def.OpSRound:
 		return s.stochasticRound(format, arg(0), arg(1))
 	case def.OpSelect:
+		if v, ok := s.clamp(n); ok {
+			return v
+		}
 		if k, ok := s.bools[n.Args[0]]; ok {
 			return s.choose(k.pred, k.a, k.b, arg(1), arg(2))
 		}
@@ -321,11 +325,38 @@ func (s *selector) limit(n *def.Node) (value, bool) {
 		return none, false
 	}
 	for i, a := range n.Args {
-		if a.Op == def.OpConst && a.Real.F32() != 0 && a.Real.F32() == a.Real.F32() {
+		if isLimit(a) {
 			return s.add(op, s.value(a), s.value(n.Args[1-i])), true
 		}
 	}
 	return none, false
+}
+
+// clamp selects a choice between a value and a constant that limits it: one instruction
+// instead of two.
+func (s *selector) clamp(n *def.Node) (value, bool) {
+	if n.Args[0].Op != def.OpLess || n.Args[0].Args[0].Type != def.Float {
+		return none, false
+	}
+	a, b := n.Args[0].Args[0], n.Args[0].Args[1]
+	switch limit, x := n.Args[1], n.Args[2]; {
+	case !isLimit(limit):
+	case sameConst(b, limit) && a == x: // x < limit ? limit : x
+		return s.add(opMaxOf, s.value(limit), s.value(x)), true
+	case sameConst(a, limit) && b == x: // limit < x ? limit : x
+		return s.add(opMinOf, s.value(limit), s.value(x)), true
+	}
+	return none, false
+}
+
+// isLimit reports whether n is a constant with which opMinOf and opMaxOf compare.
+func isLimit(n *def.Node) bool {
+	return n.Op == def.OpConst && n.Real.F32() != 0 && n.Real.F32() == n.Real.F32()
+}
+
+// sameConst reports whether n is a constant with the value of another one.
+func sameConst(n, other *def.Node) bool {
+	return n.Op == def.OpConst && n.Real.F32() == other.Real.F32()
 }
 
 // shifted selects a shift, whose count is taken modulo 32.

@@ -11,6 +11,8 @@ type target interface {
 	// masksTails reports whether what is left of a row is done as one masked vector;
 	// if not, it is done element by element.
 	masksTails() bool
+	// roundsHigh reports whether opRoundHigh is better than the instructions it stands for.
+	roundsHigh() bool
 	// folds returns which of the arguments that are in memory may stay there.
 	folds(in *instruction, inMemory [4]bool) [4]bool
 	// writesEarly reports whether the result is written before all arguments are read.

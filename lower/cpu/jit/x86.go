@@ -41,6 +41,7 @@ func newX86(l *layout, isWide bool) *x86 {
 
 func (t *x86) lanes() int       { return t.width.Bytes() / 4 }
 func (t *x86) masksTails() bool { return t.isWide }
+func (t *x86) roundsHigh() bool { return t.isWide }
 
 // registers leaves three for sequences of instructions.
 func (t *x86) registers() int {
@@ -120,7 +121,7 @@ func (p predicate) isInverted() bool {
 // writesEarly implements target.
 func (t *x86) writesEarly(op opcode) bool {
 	switch op {
-	case opMin, opMax, opFloatToInt, opMulHigh, opTree:
+	case opMin, opMax, opFloatToInt, opMulHigh, opTree, opRoundHigh:
 		return true
 	}
 	return false
@@ -191,6 +192,8 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 		half := t.scratch(0)
 		t.vec(VCVTPS2PH, half, reg(0), Imm(0))
 		t.vec(VCVTPH2PS, d, half)
+	case opRoundHigh:
+		t.roundHigh(d, reg(0))
 	case opMask:
 		t.mask(d, in.pred, reg(0), reg(1))
 	case opSelect:
@@ -369,6 +372,19 @@ func (t *x86) mulHigh(d, a, b Vec) {
 		t.vec(VBLENDPS, d, d, odd, Imm(0xaa))
 	}
 }
+
+// roundHigh adds just less than half of the last place, or half if that place is odd, and
+// makes a NaN of every NaN.
+func (t *x86) roundHigh(d, a Vec) {
+	t.vec(VPTESTMD, K1, a, t.Uint32(1<<16).Broadcast())
+	t.vec(VPADDD, d, a, t.Uint32(1<<15-1).Broadcast())
+	t.vec(VPADDD, d, d, t.Uint32(1).Broadcast(), Merge(K1))
+	t.vec(VFIXUPIMMPS, d, a, t.Uint32(nanToNaN).Broadcast(), Imm(0))
+}
+
+// nanToNaN is the table of an instruction that looks at the class of a number: it replaces
+// what belongs to a quiet or signalling NaN, the first two entries, by a NaN.
+const nanToNaN = 0x33
 
 // floatToInt rounds toward zero. The instruction gives the least integer for everything
 // that does not fit.
@@ -692,24 +708,33 @@ func (t *x86) storeArray(a Vec, in *instruction, at position) {
 func (t *x86) storeHigh(m Mem, a Vec, array int, how mode) {
 	s := t.scratch(0)
 	half := t.width - 1
-	t.vec(VPSRLD, s, a, Imm(16))
 	move := VMOVDQU32
 	if t.isStreamed(array) {
 		move = VMOVNTDQ
 	}
 	switch {
 	case t.isWide && how == masked:
+		t.vec(VPSRLD, s, a, Imm(16))
 		t.vec(VPMOVDW, m, s, Merge(tailMask))
-	case t.isWide && move == VMOVNTDQ:
-		t.vec(VPMOVDW, s, s)
-		t.V(move, half, m, s)
 	case t.isWide:
-		t.vec(VPMOVDW, m, s)
+		t.vec(VMOVDQU32, t.scratch(1), t.Constant(oddWords(), 64))
+		t.vec(VPERMW, s, t.scratch(1), a)
+		t.V(move, half, m, s)
 	default:
+		t.vec(VPSRLD, s, a, Imm(16))
 		t.V(VEXTRACTF128, Y, t.scratch(1), s, Imm(1))
 		t.V(VPACKUSDW, X, s, s, t.scratch(1))
 		t.V(move, half, m, s)
 	}
+}
+
+// oddWords returns the numbers of the high halves of lanes, as words.
+func oddWords() []byte {
+	b := make([]byte, 64)
+	for i := range 16 {
+		b[2*i] = byte(2*i + 1)
+	}
+	return b
 }
 
 // storeOne stores the first lane.
