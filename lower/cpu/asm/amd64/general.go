@@ -452,4 +452,3 @@ func (a *Assembler) immediate(imm int64, size int) {
 		a.fixups[n-1].end = int32(len(a.code))
 	}
 }
-
