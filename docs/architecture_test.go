@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ func TestArchitecture(t *testing.T) {
 	for _, r := range rooms {
 		purpose := ""
 		if above, isPattern := strings.CutSuffix(r.path, "/*"); isPattern {
-			purpose = fmt.Sprintf("one %s each: %s", map[string]string{"op": "operation", "backend": "backend"}[above], strings.Join(foldersOf(t, above, rooms), ", "))
+			purpose = fmt.Sprintf("one %s each: %s", map[string]string{"op": "operation", "backend": "backend", "lower/cpu/asm": "assembler", "lower/cpu": "generator of code"}[above], strings.Join(foldersOf(t, above, rooms), ", "))
 		} else {
 			purpose = purposeOf(t, r.path)
 		}
@@ -36,7 +37,10 @@ func TestArchitecture(t *testing.T) {
 		for _, b := range r.mustNot {
 			bans = append(bans, "`"+b+"`")
 		}
-		if len(r.only) > 0 {
+		switch {
+		case r.only != nil && len(r.only) == 0:
+			bans = append(bans, "anything else")
+		case r.only != nil:
 			bans = append(bans, "anything but `"+strings.Join(r.only, "` `")+"`")
 		}
 		fmt.Fprintf(&library, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.Replace(r.path, ".", "tokitai.go", 1), "*", "NAME"), purpose, strings.Join(bans, " "))
@@ -49,7 +53,7 @@ func TestArchitecture(t *testing.T) {
 type room struct {
 	path    string
 	mustNot []string
-	only    []string // if not empty, all that it knows
+	only    []string // if not nil, all that it knows
 }
 
 // roomsOf reads the list of rooms in the source of archtest.
@@ -71,8 +75,9 @@ func roomsOf(t *testing.T, file string) (rooms []room) {
 			case *ast.BasicLit:
 				r.path = unquoted(t, value)
 			case *ast.UnaryExpr: // &claim{paths, why}
-				for _, path := range value.X.(*ast.CompositeLit).Elts[0].(*ast.CompositeLit).Elts {
-					r.only = append(r.only, unquoted(t, path))
+				r.only = []string{}
+				for _, known := range value.X.(*ast.CompositeLit).Elts[0].(*ast.CompositeLit).Elts {
+					r.only = append(r.only, unquoted(t, known))
 				}
 			case *ast.CompositeLit:
 				for _, ban := range value.Elts {
@@ -136,7 +141,8 @@ func foldersOf(t *testing.T, folder string, rooms []room) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.IsDir() && !slices.ContainsFunc(rooms, func(r room) bool { return r.path == folder+"/"+e.Name() }) {
+		isRoom := func(r room) bool { return r.path == folder+"/"+e.Name() || path.Dir(r.path) == folder+"/"+e.Name() }
+		if e.IsDir() && e.Name() != "testdata" && !slices.ContainsFunc(rooms, isRoom) {
 			names = append(names, e.Name())
 		}
 	}

@@ -116,12 +116,8 @@ func (g *generator) gather(stream bool) int {
 	return entry
 }
 
-// gatherBlock is the number of bytes that one item copies, and gatherCols the number of
-// one row's: about 20 µs.
-const (
-	gatherBlock = 1 << 18
-	gatherCols  = 1 << 17
-)
+// gatherBlock is the number of bytes that one item copies: some 5 µs.
+const gatherBlock = 1 << 16
 
 type gatherJob struct {
 	p                 *gather
@@ -142,7 +138,7 @@ func (p *gather) Bind(c *lower.Call, workers int) lowercpu.Job {
 	}
 	j.index, j.table, j.out, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
 	size := j.out.DType.Size()
-	j.cols = min(j.out.Cols, gatherCols/size)
+	j.cols = min(j.out.Cols, gatherBlock/size)
 	j.blocks = (j.out.Cols + j.cols - 1) / j.cols
 	j.perItem = max(1, gatherBlock/(j.cols*size))
 	j.entry = p.plain

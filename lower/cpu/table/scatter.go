@@ -46,7 +46,7 @@ func compileScatter(d *def.Definition, rows, result num.DType, g *generator) (lo
 
 // The sizes of items, and of calls of the code, which take some 50 µs.
 const (
-	scatterWork = 1 << 16 // elements of the result per item
+	scatterWork = 1 << 14 // elements of the result per item
 	scatterCols = 1 << 12 // columns per item; in bytes a multiple of a vector
 	callWork    = 1 << 18 // elements that one call sums
 	heavyCols   = 1 << 8  // columns of a heavy row per item
