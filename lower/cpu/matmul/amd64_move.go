@@ -167,7 +167,7 @@ func (g *generator) narrow(dtype num.DType) int {
 	g.mov(rows, field(unsafe.Offsetof(f.depth)))
 	g.loadMask(unsafe.Offsetof(f.mask))
 	if dtype == num.BF16 {
-		g.bf16Constants()
+		g.V(x86.VPBROADCASTD, g.width, halfBelow, g.Uint32(0x7fff))
 	}
 	row, column, partial, done := g.Label(), g.Label(), g.Label(), g.Label()
 	g.Bind(row)
@@ -197,16 +197,8 @@ func (g *generator) narrow(dtype num.DType) int {
 	return start
 }
 
-// The registers that rounding to bf16 keeps its constants in.
-const (
-	halfBelow = x86.Vec(14) // 0x7fff
-	quietNaN  = x86.Vec(15) // 0x7fc0
-)
-
-func (g *generator) bf16Constants() {
-	g.V(x86.VPBROADCASTD, g.width, halfBelow, g.Uint32(0x7fff))
-	g.V(x86.VPBROADCASTD, g.width, quietNaN, g.Uint32(0x7fc0))
-}
+// halfBelow holds 0x7fff in each lane while values are rounded to bf16.
+const halfBelow = x86.Vec(15)
 
 // round stores a vector of binary32 values in a format, each rounded once to nearest
 // even. With a mask it reads and writes the selected lanes only.
@@ -223,21 +215,17 @@ func (g *generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask) {
 	case num.F16:
 		store(x86.VCVTPS2PH, to, x, x86.Imm(0))
 	case num.BF16:
-		// x + 0x7fff + the last bit that stays; NaN becomes 0x7fc0.
+		// x + 0x7fff + the last bit that stays. A NaN remains one: it comes from operands of
+		// 16 bits or is the processor's own, and the lower half of its bits is zero.
 		g.V(x86.VPSLLD, g.width, y, x, x86.Imm(15))
 		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(31))
 		g.V(x86.VPADDD, g.width, y, y, halfBelow)
 		g.V(x86.VPADDD, g.width, y, y, x)
 		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(16))
-		const unordered = x86.Imm(3)
 		if g.partial {
-			g.V(x86.VCMPPS, g.width, x86.K2, x, x, unordered)
-			g.V(x86.VMOVDQA32, g.width, y, quietNaN, x86.Merge(x86.K2))
 			store(x86.VPMOVDW, to, y)
 			return
 		}
-		g.V(x86.VCMPPS, g.width, z, x, x, unordered)
-		g.V(x86.VBLENDVPS, g.width, y, y, quietNaN, z)
 		g.V(x86.VEXTRACTF32X4, g.width, z, y, x86.Imm(1))
 		g.V(x86.VPACKUSDW, x86.X, y, y, z)
 		g.V(x86.VMOVUPS, x86.X, to, y)
