@@ -14,7 +14,9 @@ type blocking struct {
 	vectors int // across a tile
 	depth   int // steps of the summed index in a block
 
-	streamDepth int // the same as depth, where the right operand is read once
+	// The same where the right operand is read once, from memory: few long rows of it at a
+	// time.
+	streamVectors, streamDepth int
 
 	// directWork is the number of multiply-adds from which on right operands of binary32
 	// are packed.
@@ -31,7 +33,7 @@ type blocking struct {
 }
 
 var defaultBlocking = blocking{
-	panels: 18, vectors: 16, depth: 256, streamDepth: 2048,
+	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32,
 	directWork: 1 << 26, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
 }
 
@@ -79,10 +81,10 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	p.rightDirect = canReadRight && (isOnePanel || e.dtype == num.F32 && work < b.directWork)
 	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
 	p.depth = b.depth
-	if p.rightDirect && isOnePanel {
-		p.depth = b.streamDepth
-	}
 	p.tileRows, p.tileCols = b.panels*t.rows, b.vectors*t.lanes
+	if p.rightDirect && isOnePanel {
+		p.depth, p.tileCols = b.streamDepth, b.streamVectors*t.lanes
+	}
 	if work >= b.sharedWork && !isOnePanel {
 		p.share(b, t, e)
 	} else {
