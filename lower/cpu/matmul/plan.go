@@ -17,6 +17,7 @@ type blocking struct {
 	// The same where the right operand is read once, from memory: few long rows of it at a
 	// time.
 	streamVectors, streamDepth int
+	lineDepth                  int // the same, in lines
 
 	// directWork is the number of multiply-adds from which on right operands of binary32
 	// are packed.
@@ -33,7 +34,7 @@ type blocking struct {
 }
 
 var defaultBlocking = blocking{
-	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32,
+	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
 	directWork: 1 << 26, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
 }
 
@@ -42,8 +43,8 @@ var defaultBlocking = blocking{
 type plan struct {
 	swapped bool
 
-	// Operands that are multiplied where they lie.
-	leftDirect, rightDirect bool
+	// Operands that are multiplied where they lie: a right one in vectors, or in lines.
+	leftDirect, rightDirect, rightLines bool
 
 	depth              int // steps of the summed index in a block
 	tileRows, tileCols int
@@ -61,6 +62,7 @@ type extent struct {
 	rows, cols, depth int // of one product; means where groups divide them
 	products          int
 	groupedRows       bool
+	groupedSums       bool
 	left, right       view // of any product: the distances count
 	dtype             num.DType
 	workers           int
@@ -84,6 +86,10 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 	p.tileRows, p.tileCols = b.panels*t.rows, b.vectors*t.lanes
 	if p.rightDirect && isOnePanel {
 		p.depth, p.tileCols = b.streamDepth, b.streamVectors*t.lanes
+	}
+	if e.right.step == e.dtype.Size() && !p.rightDirect && e.rows <= t.lineRows && (t.partial || !e.groupedSums && e.depth%t.lanes == 0) {
+		p.rightLines, p.leftDirect = true, false
+		p.depth, p.tileCols = b.lineDepth, b.streamVectors*t.lanes
 	}
 	if work >= b.sharedWork && !isOnePanel {
 		p.share(b, t, e)
@@ -150,7 +156,9 @@ func (p *plan) cut(b *blocking, t *target, e *extent) {
 	}
 	p.tileRows = evenly(e.rows, p.tileRows, 1)
 	if e.groupedRows { // some groups have more rows than the mean
-		p.tileRows = max(p.tileRows, 4*t.rows)
+		if p.tileRows = max(p.tileRows, 4*t.rows); p.rightLines {
+			p.tileRows = t.lineRows
+		}
 	}
 	p.tilesPerItem = max(1, parts(e.rows, p.tileRows)*parts(e.cols, p.tileCols)*e.products/items)
 }
