@@ -16,7 +16,7 @@ type generator struct {
 }
 
 var amd64Targets = map[machine.Set]target{
-	machine.AVX512: {set: machine.AVX512, lanes: 16, rows: 14, vectors: 2, partial: true, lineRows: 8},
+	machine.AVX512: {set: machine.AVX512, lanes: 16, rows: 14, vectors: 2, partial: true, lineRows: 14},
 	machine.AVX2:   {set: machine.AVX2, lanes: 8, rows: 6, vectors: 2, lineRows: 6},
 }
 

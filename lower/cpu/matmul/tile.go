@@ -76,10 +76,10 @@ func (w *worker) compute(j *job, t *tile) {
 	var left, right panels
 	if !plan.leftDirect {
 		left.step = w.leftStep()
-		if plan.rightLines {
-			left.step = t.rows.height * 4
-		}
 		left.stride = panelStride(left.step, block)
+		if plan.rightLines {
+			left.step = 0
+		}
 		left.at = w.leftPanels.get(t.rows.count * left.stride)
 	}
 	if !plan.rightDirect && !plan.rightLines {
@@ -114,7 +114,11 @@ func sumsBytes(rows, cols int) int { return padded(rows)*sumsRow(cols) + padding
 // packLeft packs panels of rows.
 func (w *worker) packLeft(to *panels, t *tile, first, end, k, depth int) {
 	for i := first; i < end; i++ {
-		w.pack(unsafe.Add(to.at, (i-first)*to.stride), to.step, &t.product.left, w.dtype, t.row+t.rows.first(i), t.rows.heightOf(i), k, depth)
+		height, step := t.rows.heightOf(i), to.step
+		if step == 0 {
+			step = height * 4
+		}
+		w.pack(unsafe.Add(to.at, (i-first)*to.stride), step, &t.product.left, w.dtype, t.row+t.rows.first(i), height, k, depth)
 	}
 }
 
@@ -208,18 +212,18 @@ func (w *worker) multiplyVectors(t *tile, left, right *panels, k int, in, out un
 func (w *worker) multiplyLinesOf(t *tile, left *panels, k int, in, out unsafe.Pointer) {
 	p, f := t.product, &w.multiplication
 	f.lastSteps = lowBits(f.depth % w.lanes)
-	for n := t.firstPanel; n < t.endPanel; n++ {
-		row := t.rows.first(n) - t.rows.first(t.firstPanel)
-		f.a = unsafe.Add(left.at, (n-t.firstPanel)*left.stride)
-		for c := 0; c < t.cols; c += w.lanes {
-			lanes := min(w.lanes, t.cols-c)
-			for l := range w.lanes {
-				f.lines[l] = out // nothing is read
-				if f.depth > 0 {
-					f.lines[l] = p.right.element(t.col+c+min(l, lanes-1), k)
-				}
+	for c := 0; c < t.cols; c += w.lanes {
+		lanes := min(w.lanes, t.cols-c)
+		for l := range w.lanes {
+			f.lines[l] = out // nothing is read
+			if f.depth > 0 {
+				f.lines[l] = p.right.element(t.col+c+min(l, lanes-1), k)
 			}
-			f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
+		}
+		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
+		for n := t.firstPanel; n < t.endPanel; n++ {
+			row := t.rows.first(n) - t.rows.first(t.firstPanel)
+			f.a = unsafe.Add(left.at, (n-t.firstPanel)*left.stride)
 			f.in = nil
 			if in != nil {
 				f.in = unsafe.Add(in, row*f.inRow+c*4)
