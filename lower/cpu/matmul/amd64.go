@@ -16,8 +16,8 @@ type generator struct {
 }
 
 var amd64Targets = map[machine.Set]target{
-	machine.AVX512: {set: machine.AVX512, lanes: 16, rows: 14, vectors: 2, partial: true},
-	machine.AVX2:   {set: machine.AVX2, lanes: 8, rows: 6, vectors: 2},
+	machine.AVX512: {set: machine.AVX512, lanes: 16, rows: 14, vectors: 2, partial: true, lineRows: 14},
+	machine.AVX2:   {set: machine.AVX2, lanes: 8, rows: 6, vectors: 2, lineRows: 6},
 }
 
 // The registers that all functions use alike. RDI is the frame.
@@ -48,6 +48,9 @@ func generateAMD64(set machine.Set, dtype num.DType) (*code, error) {
 				c.multiplyStored[rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, dtype)
 			}
 		}
+	}
+	for rows := 1; rows <= g.lineRows; rows++ {
+		c.multiplyLines[rows] = g.multiplyLines(rows, dtype)
 	}
 	for _, d := range [...]num.DType{num.F32, dtype} {
 		for vectors := range c.widen {

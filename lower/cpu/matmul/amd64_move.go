@@ -110,41 +110,50 @@ func (g *generator) transpose(dtype num.DType) int {
 	return start
 }
 
-// transposeRegisters transposes the first lanes registers, each a row of lanes elements,
-// by way of the next ones. It returns the registers of the columns in order.
+// transposeRegisters transposes the first lanes registers, each a row of lanes elements. It
+// uses one register more, and returns those of the columns in order.
 func (g *generator) transposeRegisters() []x86.Vec {
 	n := g.lanes
-	row := func(i int) x86.Vec { return x86.Vec(i) }
-	other := func(i int) x86.Vec { return x86.Vec(n + i) }
-	for i := 0; i < n; i += 2 {
-		g.V(x86.VUNPCKLPS, g.width, other(i), row(i), row(i+1))
-		g.V(x86.VUNPCKHPS, g.width, other(i+1), row(i), row(i+1))
+	x := make([]x86.Vec, n)
+	for i := range x {
+		x[i] = x86.Vec(i)
 	}
-	// Afterwards 128 bits number p of row(4i+q) hold rows 4i to 4i+3 of column 4p+q.
+	spare := x86.Vec(n)
+	// pair replaces x[i] and x[j] by what two instructions make of them.
+	pair := func(i, j int, first, second x86.Op, immediates ...x86.Operand) {
+		with := func(to x86.Vec, op x86.Op, which int) {
+			operands := []x86.Operand{to, x[i], x[j]}
+			if len(immediates) > 0 {
+				operands = append(operands, immediates[which])
+			}
+			g.V(op, g.width, operands...)
+		}
+		with(spare, first, 0)
+		with(x[i], second, 1)
+		x[i], x[j], spare = spare, x[i], x[j]
+	}
+	for i := 0; i < n; i += 2 {
+		pair(i, i+1, x86.VUNPCKLPS, x86.VUNPCKHPS)
+	}
+	// Afterwards 128 bits number p of x[4i+q] hold rows 4i to 4i+3 of column 4p+q.
 	for i := 0; i < n; i += 4 {
-		g.V(x86.VUNPCKLPD, g.width, row(i), other(i), other(i+2))
-		g.V(x86.VUNPCKHPD, g.width, row(i+1), other(i), other(i+2))
-		g.V(x86.VUNPCKLPD, g.width, row(i+2), other(i+1), other(i+3))
-		g.V(x86.VUNPCKHPD, g.width, row(i+3), other(i+1), other(i+3))
+		pair(i, i+2, x86.VUNPCKLPD, x86.VUNPCKHPD)
+		pair(i+1, i+3, x86.VUNPCKLPD, x86.VUNPCKHPD)
+		x[i+1], x[i+2] = x[i+2], x[i+1]
 	}
 	columns := make([]x86.Vec, n)
 	for q := range 4 {
 		if n == 8 {
-			g.V(x86.VPERM2F128, g.width, other(q), row(q), row(4+q), x86.Imm(0x20))
-			g.V(x86.VPERM2F128, g.width, other(4+q), row(q), row(4+q), x86.Imm(0x31))
-			columns[q], columns[4+q] = other(q), other(4+q)
+			pair(q, 4+q, x86.VPERM2F128, x86.VPERM2F128, x86.Imm(0x20), x86.Imm(0x31))
+			columns[q], columns[4+q] = x[q], x[4+q]
 			continue
 		}
-		const even, odd = x86.Imm(0x88), x86.Imm(0xdd) // 128 bits number 0 and 2, 1 and 3
-		g.V(x86.VSHUFF32X4, g.width, other(q), row(q), row(4+q), even)
-		g.V(x86.VSHUFF32X4, g.width, other(4+q), row(8+q), row(12+q), even)
-		g.V(x86.VSHUFF32X4, g.width, other(8+q), row(q), row(4+q), odd)
-		g.V(x86.VSHUFF32X4, g.width, other(12+q), row(8+q), row(12+q), odd)
-		g.V(x86.VSHUFF32X4, g.width, row(q), other(q), other(4+q), even)
-		g.V(x86.VSHUFF32X4, g.width, row(8+q), other(q), other(4+q), odd)
-		g.V(x86.VSHUFF32X4, g.width, row(4+q), other(8+q), other(12+q), even)
-		g.V(x86.VSHUFF32X4, g.width, row(12+q), other(8+q), other(12+q), odd)
-		columns[q], columns[4+q], columns[8+q], columns[12+q] = row(q), row(4+q), row(8+q), row(12+q)
+		even, odd := x86.Imm(0x88), x86.Imm(0xdd) // 128 bits number 0 and 2, 1 and 3
+		pair(q, 4+q, x86.VSHUFF32X4, x86.VSHUFF32X4, even, odd)
+		pair(8+q, 12+q, x86.VSHUFF32X4, x86.VSHUFF32X4, even, odd)
+		pair(q, 8+q, x86.VSHUFF32X4, x86.VSHUFF32X4, even, odd)
+		pair(4+q, 12+q, x86.VSHUFF32X4, x86.VSHUFF32X4, even, odd)
+		columns[q], columns[8+q], columns[4+q], columns[12+q] = x[q], x[8+q], x[4+q], x[12+q]
 	}
 	return columns
 }
@@ -167,7 +176,7 @@ func (g *generator) narrow(dtype num.DType) int {
 	g.mov(rows, field(unsafe.Offsetof(f.depth)))
 	g.loadMask(unsafe.Offsetof(f.mask))
 	if dtype == num.BF16 {
-		g.bf16Constants()
+		g.V(x86.VPBROADCASTD, g.width, halfBelow, g.Uint32(0x7fff))
 	}
 	row, column, partial, done := g.Label(), g.Label(), g.Label(), g.Label()
 	g.Bind(row)
@@ -197,16 +206,8 @@ func (g *generator) narrow(dtype num.DType) int {
 	return start
 }
 
-// The registers that rounding to bf16 keeps its constants in.
-const (
-	halfBelow = x86.Vec(14) // 0x7fff
-	quietNaN  = x86.Vec(15) // 0x7fc0
-)
-
-func (g *generator) bf16Constants() {
-	g.V(x86.VPBROADCASTD, g.width, halfBelow, g.Uint32(0x7fff))
-	g.V(x86.VPBROADCASTD, g.width, quietNaN, g.Uint32(0x7fc0))
-}
+// halfBelow holds 0x7fff in each lane while values are rounded to bf16.
+const halfBelow = x86.Vec(15)
 
 // round stores a vector of binary32 values in a format, each rounded once to nearest
 // even. With a mask it reads and writes the selected lanes only.
@@ -223,21 +224,17 @@ func (g *generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask) {
 	case num.F16:
 		store(x86.VCVTPS2PH, to, x, x86.Imm(0))
 	case num.BF16:
-		// x + 0x7fff + the last bit that stays; NaN becomes 0x7fc0.
+		// x + 0x7fff + the last bit that stays. A NaN remains one: it comes from operands of
+		// 16 bits or is the processor's own, and the lower half of its bits is zero.
 		g.V(x86.VPSLLD, g.width, y, x, x86.Imm(15))
 		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(31))
 		g.V(x86.VPADDD, g.width, y, y, halfBelow)
 		g.V(x86.VPADDD, g.width, y, y, x)
 		g.V(x86.VPSRLD, g.width, y, y, x86.Imm(16))
-		const unordered = x86.Imm(3)
 		if g.partial {
-			g.V(x86.VCMPPS, g.width, x86.K2, x, x, unordered)
-			g.V(x86.VMOVDQA32, g.width, y, quietNaN, x86.Merge(x86.K2))
 			store(x86.VPMOVDW, to, y)
 			return
 		}
-		g.V(x86.VCMPPS, g.width, z, x, x, unordered)
-		g.V(x86.VBLENDVPS, g.width, y, y, quietNaN, z)
 		g.V(x86.VEXTRACTF32X4, g.width, z, y, x86.Imm(1))
 		g.V(x86.VPACKUSDW, x86.X, y, y, z)
 		g.V(x86.VMOVUPS, x86.X, to, y)

@@ -52,7 +52,7 @@ func (p *program) Bind(c *lower.Call, workers int) lowercpu.Job {
 	}
 	e := extent{
 		rows: j.products.Rows, cols: j.products.Cols, depth: j.products.Depth, products: j.products.Count,
-		groupedRows: p.grouping == lower.GroupedRows, dtype: p.code.dtype, workers: workers,
+		groupedRows: p.grouping == lower.GroupedRows, groupedSums: p.grouping == lower.GroupedSums, dtype: p.code.dtype, workers: workers,
 		left: operandView(&j.left, 0, p.d.TransposeLeft), right: operandView(&j.right, 0, !p.d.TransposeRight),
 	}
 	switch p.grouping {

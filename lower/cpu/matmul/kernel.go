@@ -18,6 +18,8 @@ type target struct {
 
 	// Whether code handles any number of lanes: if not, full vectors only.
 	partial bool
+
+	lineRows int // the most rows that are multiplied by lines
 }
 
 // The sizes of register blocks that kernels have, besides those of a panel: with few rows,
@@ -62,6 +64,7 @@ type code struct {
 	// Offsets of the functions. Those that are not there are not called.
 	multiply       [2]kernelTable       // by adjacency of the left operand, right operand binary32
 	multiplyStored kernelTable          // rows adjacent, right operand of 16 bits as stored
+	multiplyLines  [maxRows + 1]int     // by rows: right operand as stored, in lines
 	widen          [2]map[num.DType]int // rows of one vector and of two to binary32
 	transpose      map[num.DType]int    // lines to vectors across them, in binary32
 	narrow         map[num.DType]int    // rows of binary32 to the stored format
@@ -88,6 +91,9 @@ type kernelTable [maxRows + 1][maxVectors + 1]int
 //	out[r][c] = x
 //
 // It repeats that for each panel, with the same b. Distances are in bytes.
+//
+// Where the right operand is given as lines, b[k][c] is lines[c][k], the only panel is
+// packed without gaps, and there are as many columns as a vector has lanes.
 type multiplyFrame struct {
 	a, b, in, out unsafe.Pointer
 	aRow, aStep   int // from a row to the next, from an index of the sum to the next; one of them is 4
@@ -101,6 +107,9 @@ type multiplyFrame struct {
 	mask          uint64         // lanes of the last vector, one bit each
 	maskLanes     unsafe.Pointer // the same as a vector, for sets without mask registers
 	prefetch      uintptr        // where to fetch what later multiplications need; the code moves it on
+
+	lines     [16]unsafe.Pointer // of multiplyLines
+	lastSteps uint64             // of multiplyLines: the steps beyond whole blocks, one bit each
 }
 
 // moveFrame is the argument of widen, transpose and narrow.

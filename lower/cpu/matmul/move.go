@@ -165,7 +165,7 @@ func padded(depth int) int { return (depth + 15) &^ 15 }
 // panels is memory for packed panels: each has padded rows of one element per line.
 type panels struct {
 	at     unsafe.Pointer
-	step   int // bytes from a row to the next
+	step   int // bytes from a row to the next; 0 if rows of a panel follow without gaps
 	stride int // bytes from a panel to the next
 }
 

@@ -14,11 +14,15 @@ type blocking struct {
 	vectors int // across a tile
 	depth   int // steps of the summed index in a block
 
-	streamDepth int // the same as depth, where the right operand is read once
+	// The same where the right operand is read once, from memory: few long rows of it at a
+	// time.
+	streamVectors, streamDepth int
+	lineDepth                  int // the same, in lines
 
 	// directWork is the number of multiply-adds from which on right operands of binary32
 	// are packed.
 	directWork int
+	directStep int // but not if their rows are at most that many bytes apart
 
 	// Products of at least sharedWork multiply-adds have their operands packed once for all
 	// workers, region by region of the result.
@@ -31,8 +35,8 @@ type blocking struct {
 }
 
 var defaultBlocking = blocking{
-	panels: 18, vectors: 16, depth: 256, streamDepth: 2048,
-	directWork: 1 << 26, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
+	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
+	directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
@@ -40,8 +44,8 @@ var defaultBlocking = blocking{
 type plan struct {
 	swapped bool
 
-	// Operands that are multiplied where they lie.
-	leftDirect, rightDirect bool
+	// Operands that are multiplied where they lie: a right one in vectors, or in lines.
+	leftDirect, rightDirect, rightLines bool
 
 	depth              int // steps of the summed index in a block
 	tileRows, tileCols int
@@ -59,6 +63,7 @@ type extent struct {
 	rows, cols, depth int // of one product; means where groups divide them
 	products          int
 	groupedRows       bool
+	groupedSums       bool
 	left, right       view // of any product: the distances count
 	dtype             num.DType
 	workers           int
@@ -68,28 +73,41 @@ type extent struct {
 // swapped.
 func (b *blocking) planFor(t *target, e *extent) plan {
 	var p plan
+	size := e.dtype.Size()
+	inLines := func(v *view, rows int) bool { // whether v can be multiplied by few rows, in lines
+		return v.step == size && v.line != size && rows <= linePanels*t.lineRows && (t.partial || !e.groupedSums && e.depth%t.lanes == 0)
+	}
 	// Vectors run across columns: a result with few of them is computed as its transpose.
-	if !e.groupedRows && 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) {
+	isNarrow := 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) || e.cols < e.rows && inLines(&e.left, e.cols)
+	if isNarrow && !e.groupedRows {
 		p.swapped = true
 		e.rows, e.cols, e.left, e.right = e.cols, e.rows, e.right, e.left
 	}
 	work := e.rows * e.cols * e.depth
 	isOnePanel := e.rows <= t.rows // then each element of the right operand is read once
-	canReadRight := e.right.line == e.dtype.Size() && (t.partial || e.cols%t.lanes == 0)
-	p.rightDirect = canReadRight && (isOnePanel || e.dtype == num.F32 && work < b.directWork)
+	p.depth, p.tileRows, p.tileCols = b.depth, b.panels*t.rows, b.vectors*t.lanes
 	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
-	p.depth = b.depth
-	if p.rightDirect && isOnePanel {
-		p.depth = b.streamDepth
+	switch {
+	case e.right.line == size && (t.partial || e.cols%t.lanes == 0):
+		p.rightDirect = isOnePanel || e.dtype == num.F32 && (work < b.directWork || e.right.step <= b.directStep)
+		if isOnePanel {
+			p.depth, p.tileCols = b.streamDepth, b.streamVectors*t.lanes
+		}
+	case inLines(&e.right, e.rows):
+		p.rightLines, p.leftDirect = true, false
+		p.depth, p.tileCols = b.lineDepth, b.streamVectors*t.lanes
 	}
-	p.tileRows, p.tileCols = b.panels*t.rows, b.vectors*t.lanes
-	if work >= b.sharedWork && !isOnePanel {
+	if work >= b.sharedWork && !isOnePanel && !p.rightLines {
 		p.share(b, t, e)
 	} else {
 		p.cut(b, t, e)
 	}
 	return p
 }
+
+// linePanels is the number of panels up to which it is better to transpose the right
+// operand for each than to pack it.
+const linePanels = 3
 
 // readsWell reports whether a left operand is fast to read where it lies, time and again
 // for every panel of columns.
@@ -113,7 +131,7 @@ func (b *blocking) readsWell(e *extent) bool {
 // share sets the sizes of regions and their tiles.
 func (p *plan) share(b *blocking, t *target, e *extent) {
 	width := t.vectors * t.lanes
-	p.shared, p.rightDirect = true, false
+	p.shared = true
 	p.regionRows, p.regionCols = evenly(e.rows, b.regionLines, t.rows), evenly(e.cols, b.regionLines, width)
 	lines := p.regionRows + p.regionCols
 	if e.rows <= p.tileRows {
@@ -148,7 +166,7 @@ func (p *plan) cut(b *blocking, t *target, e *extent) {
 	}
 	p.tileRows = evenly(e.rows, p.tileRows, 1)
 	if e.groupedRows { // some groups have more rows than the mean
-		p.tileRows = max(p.tileRows, 4*t.rows)
+		p.tileRows = max(p.tileRows, linePanels*t.rows)
 	}
 	p.tilesPerItem = max(1, parts(e.rows, p.tileRows)*parts(e.cols, p.tileCols)*e.products/items)
 }

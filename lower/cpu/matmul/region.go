@@ -114,7 +114,7 @@ func (g *region) prepare(j *job) int {
 		g.leftItems = parts(g.rows.count, packPanels)
 	}
 	g.rightItems = 0
-	g.packsRight = g.down > 1
+	g.packsRight = g.down > 1 && !plan.rightDirect
 	if block := (packedBlock{true, g.number, g.col, g.k}); g.packsRight && g.packed != block {
 		g.packed = block
 		count := parts(g.cols, c.vectors*c.lanes)
@@ -184,7 +184,7 @@ func (g *region) multiply(j *job, w *worker, down, across int) {
 	}
 	if g.packsRight {
 		rightAt = unsafe.Add(right.at, across*j.plan.tileCols/width*right.stride)
-	} else {
+	} else if right = (panels{}); !j.plan.rightDirect {
 		right.step = width * 4
 		right.stride = panelStride(right.step, min(j.plan.depth, g.depth))
 		right.at = w.rightPanels.get(parts(t.cols, width) * right.stride)
@@ -196,7 +196,7 @@ func (g *region) multiply(j *job, w *worker, down, across int) {
 		}
 		if g.packsRight {
 			right.at = unsafe.Add(rightAt, k/j.plan.depth*g.rightBlock)
-		} else {
+		} else if right.at != nil {
 			w.packRight(&right, p, t.col, t.cols, g.k+k, n)
 		}
 		w.fetcher = g.fetches(&t, &left, &right, k+n < g.depth)

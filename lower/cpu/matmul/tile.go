@@ -77,19 +77,22 @@ func (w *worker) compute(j *job, t *tile) {
 	if !plan.leftDirect {
 		left.step = w.leftStep()
 		left.stride = panelStride(left.step, block)
+		if plan.rightLines {
+			left.step = 0
+		}
 		left.at = w.leftPanels.get(t.rows.count * left.stride)
 	}
-	if !plan.rightDirect {
+	if !plan.rightDirect && !plan.rightLines {
 		right.step = w.vectors * w.lanes * 4
 		right.stride = panelStride(right.step, block)
 		right.at = w.rightPanels.get(parts(t.cols, w.vectors*w.lanes) * right.stride)
 	}
 	for k := p.k; ; k += block {
 		n := min(block, p.end-k)
-		if !plan.leftDirect {
+		if left.at != nil {
 			w.packLeft(&left, t, t.firstPanel, t.endPanel, k, n)
 		}
-		if !plan.rightDirect {
+		if right.at != nil {
 			w.packRight(&right, p, t.col, t.cols, k, n)
 		}
 		w.multiply(j, t, &left, &right, &acc, k, n, k == p.k, k+n == p.end)
@@ -111,7 +114,11 @@ func sumsBytes(rows, cols int) int { return padded(rows)*sumsRow(cols) + padding
 // packLeft packs panels of rows.
 func (w *worker) packLeft(to *panels, t *tile, first, end, k, depth int) {
 	for i := first; i < end; i++ {
-		w.pack(unsafe.Add(to.at, (i-first)*to.stride), to.step, &t.product.left, w.dtype, t.row+t.rows.first(i), t.rows.heightOf(i), k, depth)
+		height, step := t.rows.heightOf(i), to.step
+		if step == 0 {
+			step = height * 4
+		}
+		w.pack(unsafe.Add(to.at, (i-first)*to.stride), step, &t.product.left, w.dtype, t.row+t.rows.first(i), height, k, depth)
 	}
 }
 
@@ -149,6 +156,23 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		out, outRow = result.element(t.col, t.row+firstRow), result.step
 	}
 	f.inRow, f.outRow = inRow, outRow
+	if j.plan.rightLines {
+		w.multiplyLinesOf(t, left, k, in, out)
+	} else {
+		w.multiplyVectors(t, left, right, k, in, out)
+	}
+	if isLast && !inPlace {
+		buffer := unsafe.Pointer(nil)
+		if result.line != j.p.result.Size() {
+			buffer = w.transposing.get(padded(t.cols)*w.lanes*4 + padding)
+		}
+		w.unpack(result, j.p.result, t.row+firstRow, t.col, acc.at, acc.row, rows, t.cols, buffer)
+	}
+}
+
+// multiplyVectors multiplies by vectors across the right operand.
+func (w *worker) multiplyVectors(t *tile, left, right *panels, k int, in, out unsafe.Pointer) {
+	p, f := t.product, &w.multiplication
 	table := &w.code.multiply[rowsAdjacent]
 	if left.at == nil && p.left.line != 4 {
 		table = &w.code.multiply[stepsAdjacent]
@@ -168,8 +192,8 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 			vectors /= 2
 		}
 		cols := min(vectors*w.lanes, t.cols-c)
-		if depth == 0 {
-			f.b = acc.at // nothing is read
+		if f.depth == 0 {
+			f.b = out // nothing is read
 		} else if right.at == nil {
 			f.b = p.right.element(t.col+c, k)
 		} else {
@@ -182,12 +206,31 @@ func (w *worker) multiply(j *job, t *tile, left, right *panels, acc *sums, k, de
 		w.column(t, left, k, c, in, out, table, vectors)
 		c += cols
 	}
-	if isLast && !inPlace {
-		buffer := unsafe.Pointer(nil)
-		if result.line != j.p.result.Size() {
-			buffer = w.transposing.get(padded(t.cols)*w.lanes*4 + padding)
+}
+
+// multiplyLinesOf multiplies by lines of the right operand, a vector of columns at a time.
+func (w *worker) multiplyLinesOf(t *tile, left *panels, k int, in, out unsafe.Pointer) {
+	p, f := t.product, &w.multiplication
+	f.lastSteps = lowBits(f.depth % w.lanes)
+	for c := 0; c < t.cols; c += w.lanes {
+		lanes := min(w.lanes, t.cols-c)
+		for l := range w.lanes {
+			f.lines[l] = out // nothing is read
+			if f.depth > 0 {
+				f.lines[l] = p.right.element(t.col+c+min(l, lanes-1), k)
+			}
 		}
-		w.unpack(result, j.p.result, t.row+firstRow, t.col, acc.at, acc.row, rows, t.cols, buffer)
+		f.mask, f.maskLanes = lowBits(lanes), unsafe.Pointer(&maskLanes[max(0, 8-lanes)])
+		for n := t.firstPanel; n < t.endPanel; n++ {
+			row := t.rows.first(n) - t.rows.first(t.firstPanel)
+			f.a = unsafe.Add(left.at, (n-t.firstPanel)*left.stride)
+			f.in = nil
+			if in != nil {
+				f.in = unsafe.Add(in, row*f.inRow+c*4)
+			}
+			f.out = unsafe.Add(out, row*f.outRow+c*4)
+			w.program.Call(w.multiplyLines[t.rows.heightOf(n)], unsafe.Pointer(f))
+		}
 	}
 }
 
