@@ -25,11 +25,7 @@ func NewMMA(m def.Model) *engine.Lowering {
 	return &engine.Lowering{
 		Name: name, Device: Kind, Model: m,
 		Compile: func(_ device.Device, d *def.Definition, dtypes []num.DType, _ int) (engine.Kernel, error) {
-			p, err := mma.Compile(d, dtypes, m, machine.Available()[0])
-			if err != nil {
-				return nil, err
-			}
-			return kernel{p}, nil
+			return asKernel(mma.Compile(d, dtypes, m, machine.Available()[0]))
 		},
 	}
 }

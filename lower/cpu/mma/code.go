@@ -24,7 +24,7 @@ const (
 	rowsLeft       = asm.RBX
 )
 
-// Vector registers. Pairs have the panel's even columns in the first register and its odd
+// Vector registers. Pairs have the strip's even columns in the first register and its odd
 // columns in the second.
 const (
 	accs      = asm.Vec(0)
@@ -54,7 +54,7 @@ func newGenerator(L, F int, set machine.Set) *generator {
 	return g
 }
 
-// lanes returns the number of columns of a panel: as many as a vector has exponents.
+// lanes returns the number of columns of a strip: as many as a vector has exponents.
 func (g *generator) lanes() int { return g.width.Bytes() / 4 }
 
 // v writes a vector instruction.
@@ -174,9 +174,9 @@ func (g *generator) round() {
 	vector := int32(g.width.Bytes())
 	g.Comment("the sums, truncated to binary32")
 	for i := range asm.Vec(2) {
-		g.v(asm.VPAND, sums+i, sums+i, g.all64(^uint64(cut)))
-		g.v(asm.VMOVUPD, products+i, g.all64((2*bias64+149)<<fraction64))
-		g.v(asm.VPSUBQ, products+i, products+i, scales+i) // 2^149 / scale
+		g.v(asm.VPAND, sums+i, sums+i, g.all64(^uint64(extraBits)))
+		g.v(asm.VMOVUPD, products+i, g.all64((bias64+accBias)<<fraction64))
+		g.v(asm.VPSUBQ, products+i, products+i, scales+i) // accScale / scale
 		g.v(asm.VMULPD, sums+i, sums+i, products+i)
 		g.v(g.truncate, sums+i, sums+i, asm.Imm(towardZero))
 		g.v(asm.VMULPD, sums+i, sums+i, g.allFloats(overflow))

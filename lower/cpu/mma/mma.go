@@ -4,19 +4,18 @@
 // [num.MMA] defines the model in integers. Here a step is a few operations of binary64
 // arithmetic, every one of them exact but for the truncations that the model asks for:
 //
-//	e      the largest of the terms' exponents, of zeros none, and -133
+//	e      the largest exponent of the terms that are not zero, at least -133
 //	s      2^(F-e)
 //	sum    trunc(acc·s) + trunc(a₁b₁·s) + … + trunc(a_L·b_L·s)     below 2^40
-//	acc    sum with 24 significant bits, the others cut off, divided by s, and
-//	       truncated to a multiple of 2^-149; infinite from 2^128 on
+//	acc    sum/s, truncated to 24 significant bits and to a multiple of 2^-149;
+//	       infinite from 2^128 on
 //
-// Products of f16 and bf16 values have 22 bits and an exponent from -266 to 255, so that
-// neither they nor their multiples by s leave binary64, and nothing is left to chance with
-// special values: infinities and NaN go through the same operations and come out as the
-// model says.
+// Products of f16 and bf16 values have at most 22 bits and lie between 2^-266 and 2^256, so
+// that neither they nor their multiples by s leave the range of binary64. Infinities and
+// NaN go through the same operations and come out as the model says.
 //
-// Operands are packed: each value in binary64, and its exponent beside it. The steps are
-// code that is generated for the processor's vectors, or a loop in Go.
+// Operands are packed: each value in binary64, and its exponent in a second array. The
+// steps are computed by code generated for AVX-512 or AVX2, or by a loop in Go.
 package mma
 
 import (
@@ -42,7 +41,6 @@ const (
 type program struct {
 	d     *def.Definition
 	model def.Model
-	set   machine.Set
 	depth int // products of a block
 	jobs  sync.Pool
 	stepper
@@ -64,13 +62,13 @@ func Compile(d *def.Definition, dtypes []num.DType, model def.Model, set machine
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
-	return &program{d: d, model: model, set: set, depth: tileDepth / model.L * model.L, stepper: s}, nil
+	return &program{d: d, model: model, depth: tileDepth / model.L * model.L, stepper: s}, nil
 }
 
 // String describes the program, and lists its code if it was generated.
 func (p *program) String() string {
-	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, panels of %d columns in %s, model %s\n%s",
-		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.set, p.model, p.listing())
+	return fmt.Sprintf("contraction %s: tiles of %d×%d, blocks of %d, strips of %d columns by %s, model %s\n%s",
+		p.d.Name, tileRows, tileCols, p.depth, p.lanes, p.language, p.model, p.listing())
 }
 
 type job struct {

@@ -7,8 +7,7 @@ import (
 	"tokitai/num"
 )
 
-// zeroExponent is the exponent of a zero: no product with it reaches the least exponent at
-// which a step is aligned.
+// zeroExponent is the exponent of zeros. It keeps products with a zero out of the maximum.
 const zeroExponent = -1 << 20
 
 // packed is a block of an operand in the order in which steps read it: lines (rows of the
@@ -42,7 +41,7 @@ func (p *packed) layLeft(rows, depth, L int) {
 	}
 }
 
-// layRight lays out columns in panels of lanes, index by index.
+// layRight lays out columns in strips of lanes, index by index.
 func (p *packed) layRight(cols, depth, lanes int) {
 	p.depth = depth
 	for c := range cols {
@@ -54,9 +53,10 @@ func (p *packed) layRight(cols, depth, lanes int) {
 	}
 }
 
-// lane returns where the value of a column lies in its panel: those of even columns come
-// first, then those of odd ones. An exponent takes half of a value's room; so two vectors
-// of values have their exponents in the two halves of each element of one vector.
+// lane returns the position of a column's value in its strip: even columns come first, then
+// odd ones. Exponents keep the order of the columns and are half as wide, so that those of
+// an even column and of the odd one after it share the 64 bits of one value. No exponent has
+// to move between elements of a vector.
 func lane(c, lanes int) int { return c&1*lanes/2 + c%lanes/2 }
 
 // pack fills the block with n lines from first on, by depth values of the summed index

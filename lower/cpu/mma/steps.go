@@ -9,40 +9,46 @@ import (
 )
 
 // steps is the argument of the innermost code: a block of the summed index for all rows of
-// a tile and one panel of its columns. Generated code knows the offsets of its fields.
+// a tile and one strip of its columns. Generated code knows the offsets of its fields.
 type steps struct {
 	left           *float64 // for each step, for each row, L values
 	leftExponents  *int32
-	right          *float64 // for each step, L times the panel's values
+	right          *float64 // for each step, L times the strip's values
 	rightExponents *int32
-	acc            *float64 // for each row, the panel's accumulators
+	acc            *float64 // for each row, the strip's accumulators
 	rows           int
 	steps          int
 }
 
-// infExponent is the exponent of infinities and NaN. Any would do, but one that makes no
-// term subnormal, which some processors are slow with.
+// infExponent is the exponent of infinities and NaN. It does not affect the result. A much
+// larger one would make other terms subnormal, which are slow on some processors.
 const infExponent = 128
 
 // leastAlignment is the least exponent at which a step is aligned.
 const leastAlignment = -133
 
-// Numbers of the format binary64.
+// Properties of binary64.
 const (
 	bias64     = 1023
-	accBias    = bias64 + 149 // of an accumulator's exponent
 	fraction64 = 52
-	cut        = 1<<29 - 1 // the bits of a binary64 significand that binary32 has not
+	extraBits  = 1<<29 - 1 // the bits of its significand that binary32 does not have
 )
 
-// overflow is what an accumulator times 2^747 reaches from 2^128 on: infinity.
-const overflow = 0x1p747
+// Accumulators are binary32 values times accScale, which makes them integers.
+const (
+	accScale = 0x1p149
+	accBias  = bias64 + 149
+
+	// overflow takes accumulators from 2^128·accScale on to infinity, and no others.
+	overflow = 0x1p747
+)
 
 // stepper computes the steps of one model.
 type stepper struct {
-	run     func(*steps)
-	lanes   int // columns of a panel
-	listing func() string
+	run      func(*steps)
+	lanes    int    // columns of a strip
+	language string // avx512, avx2 or Go
+	listing  func() string
 }
 
 // newStepper returns the stepper of a model in an instruction set, in Go where nothing
@@ -50,7 +56,7 @@ type stepper struct {
 func newStepper(m def.Model, set machine.Set) (stepper, error) {
 	if set != machine.AVX512 && set != machine.AVX2 {
 		run := func(s *steps) { stepsGo(s, m.L, m.F) }
-		return stepper{run, goLanes, func() string { return "" }}, nil
+		return stepper{run, goLanes, "Go", func() string { return "" }}, nil
 	}
 	g := newGenerator(m.L, m.F, set)
 	g.function()
@@ -63,7 +69,7 @@ func newStepper(m def.Model, set machine.Set) (stepper, error) {
 		return stepper{}, err
 	}
 	run := func(s *steps) { code.Call(0, unsafe.Pointer(s)) }
-	return stepper{run, g.lanes(), g.Listing}, nil
+	return stepper{run, g.lanes(), set.String(), g.Listing}, nil
 }
 
 // goLanes is the number of columns that stepsGo takes.
@@ -104,7 +110,7 @@ func stepGo(acc float64, a, b []float64, ae, be []int32, F int) float64 {
 	for i, x := range a {
 		sum += math.Trunc(x * b[i*goLanes] * s)
 	}
-	inverse := math.Float64frombits((2*bias64+149)<<fraction64 - math.Float64bits(s))
-	sum = math.Float64frombits(math.Float64bits(sum) &^ cut)
+	inverse := math.Float64frombits((bias64+accBias)<<fraction64 - math.Float64bits(s))
+	sum = math.Float64frombits(math.Float64bits(sum) &^ extraBits)
 	return float64(math.Trunc(sum*inverse)*overflow) * (1 / overflow)
 }

@@ -2,14 +2,12 @@ package mma
 
 import (
 	"math"
+	"math/bits"
 
 	"tokitai/lower"
 	lowercpu "tokitai/lower/cpu"
 	"tokitai/num"
 )
-
-// Accumulators are binary32 values times 2^149, which makes them whole numbers.
-const accScale = 0x1p149
 
 // nan is the only NaN that tensor cores return.
 const nan = 0x7fffffff
@@ -20,7 +18,7 @@ type worker struct {
 	tile        lower.Tile
 	steps       steps
 	left, right packed
-	acc         []float64 // panel by panel, row by row, a panel's lanes as in right
+	acc         []float64 // strip by strip, row by row, a strip's lanes as in right
 	line        []float32
 	trees       [][]float32 // sums of panels, if the model has panels: see addPanel
 }
@@ -38,16 +36,10 @@ func newWorker(p *program) *worker {
 // compute computes the worker's tile.
 func (w *worker) compute() {
 	t, m, accumulates := &w.tile, w.p.model, w.p.d.Accumulate
-	if t.K == t.End { // no products: the old result, or +0
-		for r := range t.Rows {
-			if line := w.line[:t.Cols]; !accumulates {
-				clear(line)
-				lowercpu.Store(&t.Result, t.Row+r, t.Col, line)
-			}
-		}
-		return
+	if t.K == t.End && accumulates {
+		return // the old result stays, -0 included
 	}
-	if m.P == 0 {
+	if m.P == 0 || t.K == t.End {
 		w.begin(accumulates)
 		w.chain(t.K, t.End)
 		for r := range t.Rows {
@@ -94,7 +86,7 @@ func (w *worker) sums(line []float32, r int) {
 		v := float32(w.acc[w.accIndex(r, c)] * (1 / accScale))
 		switch {
 		case v == 0:
-			v = 0 // of no sign
+			v = 0 // not -0
 		case v != v:
 			v = math.Float32frombits(nan)
 		}
@@ -126,15 +118,12 @@ func (w *worker) chain(first, end int) {
 	}
 }
 
-// addPanel adds the accumulators as the sum of panel number i to the trees of panels. The
-// trees are like the digits of a binary number: one of 2^n panels for every bit n of the
-// panels so far, the largest first.
+// addPanel adds the sum of panel i, which is in the accumulators, to the trees of panels.
+// There is a tree of 2^n panels for every bit n that is set in the number of panels so far,
+// the largest tree first.
 func (w *worker) addPanel(i int) {
 	t := &w.tile
-	n := 0 // trees before
-	for rest := i; rest != 0; rest &= rest - 1 {
-		n++
-	}
+	n := bits.OnesCount(uint(i)) // trees before
 	if n == len(w.trees) {
 		w.trees = append(w.trees, make([]float32, tileRows*tileCols))
 	}
@@ -156,15 +145,11 @@ func (w *worker) joinTrees(n int) {
 	}
 }
 
-// storePanels joins the trees of that many panels, the smallest first, adds the old result
-// and stores the sums.
+// storePanels joins the trees, the smallest first, adds the old result if the definition
+// accumulates, and stores the sums.
 func (w *worker) storePanels(panels int) {
 	t := &w.tile
-	n := -1
-	for rest := panels; rest != 0; rest &= rest - 1 {
-		n++
-	}
-	for ; n > 0; n-- {
+	for n := bits.OnesCount(uint(panels)) - 1; n > 0; n-- {
 		w.joinTrees(n)
 	}
 	for r := range t.Rows {
