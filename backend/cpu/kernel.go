@@ -35,7 +35,7 @@ var preferred = sync.OnceValue(func() map[def.Kind][]*engine.Lowering {
 			switch {
 			case set == machine.Plain:
 				all[kind] = append(all[kind], last)
-			case compilers[kind] != nil:
+			case compilers[kind].supports(set):
 				all[kind] = append(all[kind], newGenerated(set, compilers[kind]))
 			}
 		}
@@ -56,8 +56,9 @@ func newPlain(name string) *engine.Lowering {
 
 // compiler makes machine code for a kind of definition.
 type compiler struct {
-	class   func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
-	compile func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
+	class    func(d *def.Definition, c *lower.Call) int // nil if all calls run the same code
+	compile  func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error)
+	supports func(machine.Set) bool
 }
 
 var compilers = map[def.Kind]*compiler{
@@ -66,17 +67,20 @@ var compilers = map[def.Kind]*compiler{
 		func(d *def.Definition, dtypes []num.DType, class int, set machine.Set) (lowercpu.Program, error) {
 			return jit.Compile(d, dtypes, jit.Class(class), set)
 		},
+		anySet,
 	},
-	def.KindContraction: alike(matmul.Compile),
-	def.KindGather:      alike(table.Compile),
-	def.KindScatterAdd:  alike(table.Compile),
+	def.KindContraction: alike(matmul.Compile, anySet),
+	def.KindGather:      alike(table.Compile, table.Supports),
+	def.KindScatterAdd:  alike(table.Compile, table.Supports),
 }
 
+func anySet(machine.Set) bool { return true }
+
 // alike returns a compiler whose code serves all calls.
-func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error)) *compiler {
+func alike(compile func(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error), supports func(machine.Set) bool) *compiler {
 	return &compiler{nil, func(d *def.Definition, dtypes []num.DType, _ int, set machine.Set) (lowercpu.Program, error) {
 		return compile(d, dtypes, set)
-	}}
+	}, supports}
 }
 
 // newGenerated returns the way of computing a kind of definition by code that is made for

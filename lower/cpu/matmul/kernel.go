@@ -156,6 +156,8 @@ func codeFor(set machine.Set, dtype num.DType) (*code, error) {
 	switch set {
 	case machine.AVX512, machine.AVX2:
 		c, err = generateAMD64(set, dtype)
+	case machine.NEON:
+		c, err = generateARM64(dtype)
 	default:
 		return nil, fmt.Errorf("matmul: no code for the instruction set %s", set)
 	}

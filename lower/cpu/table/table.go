@@ -20,6 +20,9 @@ import (
 	"tokitai/num"
 )
 
+// Supports reports whether there is code for an instruction set.
+func Supports(set machine.Set) bool { return set == machine.AVX512 || set == machine.AVX2 }
+
 // Compile lowers a gather or a scatter-add for operands stored in the given formats to
 // code of an instruction set.
 func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
