@@ -28,8 +28,8 @@ type kind struct {
 var kinds = []kind{
 	{name: "torch", about: "PyTorch", command: python("torch")},
 	{
-		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductInBF16,
-		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"),
+		name: "torch-no-amx", about: "PyTorch without AMX", takes: isProductInBF16,
+		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"), // everything but AMX
 	},
 	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
 	{

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"tokitai/bench"
 	"tokitai/kernelserver/process"
@@ -309,15 +310,28 @@ func TestCopyMovesTheSame(t *testing.T) {
 	}
 }
 
-// The parts of a copy: what is read and written at once, and what is left of either.
-func TestCopyPieces(t *testing.T) {
-	memory := slices.Repeat([]byte{1}, 64)
-	c := &copying{sums: make([]padded, 1), doing: []piece{{to: make([]byte, 64), from: memory}, {to: make([]byte, 64)}, {update: slices.Clone(memory)}, {read: memory}}}
-	for i := range c.doing {
-		c.Do(0, i)
-	}
-	if !slices.Equal(c.doing[0].to, memory) || !slices.Equal(c.doing[1].to, hot[:64]) || !slices.Equal(c.doing[2].update, memory) {
-		t.Errorf("got %v", c.doing)
+// What is moved is moved whole, by generated code and by Go, with rests of any length.
+func TestMover(t *testing.T) {
+	for _, m := range []*mover{theMover(), {}} {
+		for n := 8; n < 4*block; n += 56 {
+			memory := make([]byte, 2*n+128)
+			at := -int(uintptr(unsafe.Pointer(&memory[0]))) & 63
+			from := memory[at : at+n]
+			for i := range from {
+				from[i] = byte(i*7 + 1)
+			}
+			want, to := slices.Clone(from), memory[at+n+n%64:][:n]
+			m.read(from)
+			m.update(from)
+			m.copy(to, from)
+			if !slices.Equal(from, want) || !slices.Equal(to, want) {
+				t.Fatalf("%d bytes: copied or updated wrongly", n)
+			}
+			m.fill(from)
+			if slices.ContainsFunc(from, func(b byte) bool { return b != 0 }) || !slices.Equal(to, want) {
+				t.Fatalf("%d bytes: filled wrongly", n)
+			}
+		}
 	}
 }
 
