@@ -39,6 +39,8 @@ func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
 	hyper := adamw.DefaultHyper
 	total := matrix(t, q, num.F32)
 	xs := []*tensor.Tensor{x}
+	named := engine.Args{"y": y, "mean": mean, "rstd": rstd, "x": x, "gamma": gamma, "beta": beta}
+	options := []engine.CallOption{engine.WithPolicy(engine.Same), engine.WithParams(engine.Params{"eps": 1e-6})}
 	return map[string]func() error{
 		"softmax.forward":    func() error { return softmax.Forward(q, y, x) },
 		"softmax.backward":   func() error { return softmax.Backward(q, dx, x, y) },
@@ -52,6 +54,8 @@ func typedCalls(t testing.TB, q *engine.Queue) map[string]func() error {
 		"embedding.backward": func() error { return embedding.Backward(q, y, index, x) },
 		"adamw.step":         func() error { return adamw.Step(q, adamw.Update{State: state, Grad: x, Hyper: hyper, T: 1}) },
 		"norm.square_sum":    func() error { return norm.SquareSum(q, total, xs) },
+		"by name":            func() error { return engine.Run(q, layernorm.ForwardDefinition, named) },
+		"with options":       func() error { return engine.Run(q, layernorm.ForwardDefinition, named, options...) },
 	}
 }
 

@@ -40,40 +40,72 @@ type Record struct {
 	State any
 }
 
-// Run computes a definition on tensors given by name, among them its outputs.
+// Run computes a definition on tensors given by name, among them its outputs. Once a plan
+// exists it allocates nothing.
 func Run(q *Queue, d *def.Definition, args Args, opts ...CallOption) error {
 	if err := checkCall(q, d, "engine.Run"); err != nil {
 		return err
 	}
+	a := q.arguments(opts)
+	defer a.free()
+	if err := a.order(d, args); err != nil {
+		return err
+	}
+	return q.call(d, a.tensors, a.params, &a.settings)
+}
+
+// arguments is the memory of a call that is given by name, or with options.
+type arguments struct {
+	settings settings
+	tensors  []*tensor.Tensor // in the order of the definition
+	params   []float64        // in the order of the definition
+}
+
+var argumentsPool = sync.Pool{New: func() any { return new(arguments) }}
+
+// arguments returns memory for a call, with the settings that the options make.
+func (q *Queue) arguments(opts []CallOption) *arguments {
+	a := argumentsPool.Get().(*arguments)
+	a.settings = q.settings
+	apply(&a.settings, opts)
+	return a
+}
+
+func (a *arguments) free() {
+	clear(a.tensors)
+	a.settings = settings{}
+	argumentsPool.Put(a)
+}
+
+// order sets tensors and parameters from those given by name.
+func (a *arguments) order(d *def.Definition, args Args) error {
 	for name := range args {
 		if d.Operand(name) < 0 {
 			return &device.ArgumentError{Op: d.Name, Operand: name, Got: "is an unknown operand", Want: operandNames(d)}
 		}
 	}
-	tensors := make([]*tensor.Tensor, len(d.Operands))
+	a.tensors = a.tensors[:0]
 	for i := range d.Operands {
-		tensors[i] = args[d.Operands[i].Name]
+		a.tensors = append(a.tensors, args[d.Operands[i].Name])
 	}
-	s := q.settings
-	apply(&s, opts)
-	for name := range s.params {
+	for name := range a.settings.params {
 		if d.Param(name) < 0 {
 			return &device.ArgumentError{Op: d.Name, Operand: name, Got: "is an unknown parameter", Want: paramNames(d)}
 		}
 	}
-	params := make([]float64, len(d.Params))
-	for i, p := range d.Params {
-		v, ok := s.params[p.Name]
+	a.params = a.params[:0]
+	for _, p := range d.Params {
+		v, ok := a.settings.params[p.Name]
 		switch {
 		case ok:
-			params[i] = v
 		case p.Default != nil:
-			params[i] = *p.Default
+			v = *p.Default
 		default:
 			return &device.ArgumentError{Op: d.Name, Operand: p.Name, Got: "is missing", Want: p.Want()}
 		}
+		a.params = append(a.params, v)
 	}
-	return q.call(d, tensors, params, &s)
+	return nil
 }
 
 // Eval is like Run, but allocates outputs that are not given, in the format of the operand
@@ -123,11 +155,12 @@ func Call(q *Queue, d *def.Definition, tensors []*tensor.Tensor, params []float6
 	if len(opts) == 0 {
 		return q.call(d, tensors, params, &q.settings)
 	}
-	s := q.settings
-	if apply(&s, opts); s.params != nil {
+	a := q.arguments(opts)
+	defer a.free()
+	if a.settings.params != nil {
 		return bad(d, "WithParams", "is given", "the parameters as arguments: names are for Run and Eval")
 	}
-	return q.call(d, tensors, params, &s)
+	return q.call(d, tensors, params, &a.settings)
 }
 
 // checkCall returns an error if a call has no definition, queue or context.

@@ -164,16 +164,16 @@ func (c *Case) footprint() int64 {
 	return total
 }
 
+// inCache is the size of operands that may stay in a cache between calls.
+const inCache = 4 << 20
+
 // sets returns how many sets of operands a measurement rotates over. Small operands are
 // used again and again, as they are in a program; large ones are in no cache when their
 // turn comes, for every party alike.
 func (c *Case) sets() int {
-	const (
-		small   = 4 << 20
-		rotated = 384 << 20
-	)
+	const rotated = 384 << 20
 	n := c.footprint()
-	if n <= small {
+	if n <= inCache {
 		return 1
 	}
 	return int(min(max(1, (rotated+n-1)/n), 16))

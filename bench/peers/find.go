@@ -28,8 +28,8 @@ type kind struct {
 var kinds = []kind{
 	{name: "torch", about: "PyTorch", command: python("torch")},
 	{
-		name: "torch-avx512", about: "PyTorch without AMX", takes: isProductInBF16,
-		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS=AVX512"),
+		name: "torch-no-amx", about: "PyTorch without AMX", takes: isProductInBF16,
+		command: python("torch", "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"), // everything but AMX
 	},
 	{name: "numpy", about: "NumPy", command: python("numpy"), takes: func(c *Case) bool { return c.DType == num.F32 }},
 	{
@@ -58,7 +58,8 @@ var script string
 // otherwise it is python3.
 //
 // A fresh result of many megabytes would come from the system, page by page, at every
-// call. The settings of malloc keep freed memory, so that allocation costs nothing.
+// call. The settings of malloc keep freed memory, so that allocation costs nothing. Large
+// pages are what the others have.
 func python(library string, env ...string) func(context.Context, string, int) (process.Spec, error) {
 	return func(_ context.Context, _ string, threads int) (process.Spec, error) {
 		interpreter := os.Getenv("TOKITAI_PYTHON")
@@ -76,7 +77,7 @@ func python(library string, env ...string) func(context.Context, string, int) (p
 			Env: slices.Concat(process.Environment(os.Environ()), []string{
 				"OMP_NUM_THREADS=" + n, "MKL_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n,
 				"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=1099511627776", "MALLOC_TOP_PAD_=67108864",
-				"PYTHONDONTWRITEBYTECODE=1",
+				"THP_MEM_ALLOC_ENABLE=1", "PYTHONDONTWRITEBYTECODE=1",
 			}, env),
 		}, nil
 	}

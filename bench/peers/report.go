@@ -71,9 +71,9 @@ type Row struct {
 	Bytes       int64   `json:"bytes"` // the least that have to move
 	GBps        float64 `json:"gbps,omitempty"`
 	GFLOPS      float64 `json:"gflops,omitempty"`
-	CopyMS      float64 `json:"copy_ms"` // of a copy with the same traffic
-	Share       float64 `json:"share,omitempty"`
-	Allocations float64 `json:"allocations"` // of a call
+	CopyMS      float64 `json:"copy_ms"`         // of a copy with the same traffic
+	Share       float64 `json:"share,omitempty"` // of its speed, where memory is used
+	Allocations float64 `json:"allocations"`     // of a call
 	Peers       []Other `json:"peers"`
 }
 
@@ -99,7 +99,9 @@ func (r *Row) set(c *Case, in *inputs, seconds, copies []float64) {
 		return
 	}
 	r.GBps = float64(r.Bytes) / s * 1e-9
-	r.Share = middle(ratios(copies, seconds))
+	if c.footprint() > inCache {
+		r.Share = middle(ratios(copies, seconds))
+	}
 }
 
 func (s *seat) result(ours []float64) Other {

@@ -40,7 +40,7 @@ var groups = []group{
 	{name: "matrix product, f32", ops: []string{"gemm.forward"}, dtypes: f32, peer: "torch", aim: 0.9, least: 0.75},
 	{name: "matrix product, f32, beside gonum", ops: []string{"gemm.forward"}, dtypes: f32, peer: "gonum", aim: 15, second: true},
 	{name: "matrix product, f16", ops: []string{"gemm.forward"}, dtypes: f16, peer: "torch", aim: 1, least: 0.75},
-	{name: "matrix product, bf16", ops: []string{"gemm.forward"}, dtypes: bf16, peer: "torch-avx512", aim: 1, least: 0.75},
+	{name: "matrix product, bf16", ops: []string{"gemm.forward"}, dtypes: bf16, peer: "torch-no-amx", aim: 1, least: 0.75},
 	{name: "matrix product, bf16, beside AMX", ops: []string{"gemm.forward"}, dtypes: bf16, peer: "torch", second: true},
 	{name: "gradients of a matrix product, f32", ops: []string{"gemm.grad_a", "gemm.grad_b"}, peer: "torch"},
 	{name: "64 products of 64×64×64", ops: []string{"gemm.batched.forward"}, peer: "torch"},

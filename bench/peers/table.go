@@ -19,7 +19,7 @@ func (r *Row) Line() string {
 			fmt.Fprintf(&b, "  %s failed", o.Peer)
 			continue
 		}
-		fmt.Fprintf(&b, "  %s %s ms = %s× (%s to %s)", o.Peer, figure(o.MS), figure(o.Ratio), figure(o.Least), figure(o.Most))
+		fmt.Fprintf(&b, "  %s %s ms = %s× (%s to %s)", o.Peer, figure(o.MS), times(o.Ratio), times(o.Least), times(o.Most))
 	}
 	if r.Allocations > 0 {
 		fmt.Fprintf(&b, "  %.1f allocations", r.Allocations)
@@ -48,6 +48,14 @@ func figure(x float64) string {
 		return fmt.Sprintf("%.2f", x)
 	}
 	return fmt.Sprintf("%.3g", x)
+}
+
+// times formats a ratio.
+func times(x float64) string {
+	if x < 10 {
+		return fmt.Sprintf("%.2f", x)
+	}
+	return figure(x)
 }
 
 // Markdown returns the report as a document.
@@ -147,9 +155,9 @@ func (m Mean) cell() string {
 	case 0:
 		return ""
 	case 1:
-		return figure(m.Mean)
+		return times(m.Mean)
 	}
-	return fmt.Sprintf("%s (%s to %s)", figure(m.Mean), figure(m.Least), figure(m.Most))
+	return fmt.Sprintf("%s (%s to %s)", times(m.Mean), times(m.Least), times(m.Most))
 }
 
 // table returns every case with one number of threads.
@@ -187,7 +195,7 @@ func (r *Row) cells(peer string) string {
 		case o.Error != "":
 			return " failed | |"
 		default:
-			return fmt.Sprintf(" %s | **%s** (%s–%s) |", figure(o.MS), figure(o.Ratio), figure(o.Least), figure(o.Most))
+			return fmt.Sprintf(" %s | **%s** (%s–%s) |", figure(o.MS), times(o.Ratio), times(o.Least), times(o.Most))
 		}
 	}
 	return " | |"

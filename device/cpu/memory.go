@@ -154,6 +154,7 @@ func alignedZeros(bytes int64) (memory []byte, ok bool) {
 		}
 	}()
 	raw := make([]byte, bytes+Alignment-1)
+	preferLargePages(raw)
 	start := int(-uintptr(unsafe.Pointer(&raw[0])) % Alignment)
 	return raw[start : start+int(bytes) : start+int(bytes)], true
 }

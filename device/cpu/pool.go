@@ -39,7 +39,7 @@ type Pool struct {
 	free    *run      // finished runs, for reuse
 	started int       // workers started, the caller not counted
 	idle    int       // workers in wake.Wait
-	closed  bool
+	closed  atomic.Bool // set with mu held
 }
 
 // run is one call of Run.
@@ -105,7 +105,7 @@ func (p *Pool) Workers() int {
 func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 	switch {
 	case p == nil:
-		return fmt.Errorf("cpu: run: device %w", device.ErrClosed)
+		return errPoolClosed
 	case ctx == nil:
 		return &device.ArgumentError{Op: "cpu: run", Got: "a nil context", Want: "a context"}
 	case task == nil:
@@ -114,6 +114,8 @@ func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 		return &device.ArgumentError{Op: "cpu: run", Got: fmt.Sprintf("%d items", n), Want: "at least 0"}
 	case n == 0:
 		return nil
+	case min(n, p.workers) == 1:
+		return p.runAlone(ctx, n, task)
 	}
 	r, err := p.begin(ctx, n, task)
 	if err != nil {
@@ -125,12 +127,41 @@ func (p *Pool) Run(ctx context.Context, n int, task Task) (err error) {
 	return nil
 }
 
+// runAlone is Run where no worker can help: it takes no lock and wakes nobody.
+func (p *Pool) runAlone(ctx context.Context, n int, task Task) (err error) {
+	if p.closed.Load() {
+		return errPoolClosed
+	}
+	item, returned := 0, false
+	defer func() {
+		if !returned {
+			err = &PanicError{Item: item, Value: recover(), Stack: debug.Stack()}
+		}
+	}()
+	done := ctx.Done()
+	for ; item < n; item++ {
+		if done != nil {
+			select {
+			case <-done:
+				returned = true
+				return ctx.Err()
+			default:
+			}
+		}
+		task.Do(0, item)
+	}
+	returned = true
+	return nil
+}
+
+var errPoolClosed = fmt.Errorf("cpu: run: device %w", device.ErrClosed)
+
 // begin starts a run and wakes workers for it.
 func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil, fmt.Errorf("cpu: run: device %w", device.ErrClosed)
+	if p.closed.Load() {
+		return nil, errPoolClosed
 	}
 	r := p.free
 	if r == nil {
@@ -143,9 +174,6 @@ func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
 	r.next.Store(0)
 
 	helpers := min(n, p.workers) - 1
-	if helpers == 0 {
-		return r, nil
-	}
 	p.active = append(p.active, r)
 	for range min(helpers, p.idle) {
 		p.wake.Signal()
@@ -239,7 +267,7 @@ func (p *Pool) join() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.active) == 0 {
-		if p.closed {
+		if p.closed.Load() {
 			return nil
 		}
 		p.idle++
@@ -274,6 +302,6 @@ func (p *Pool) help(r *run, worker int) {
 func (p *Pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
+	p.closed.Store(true)
 	p.wake.Broadcast()
 }
