@@ -129,6 +129,9 @@ func (p *page) checked(r *Report) {
 	}
 	c := r.Coverage
 	p.line("\nOf %s produced, %s judged, in %s.", count(c.Produced, "output"), integer(c.Judged), count(c.Tiles, "tile"))
+	if c.Compiled > 0 {
+		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", integer(c.Judged-c.Compiled), integer(c.Compiled))
+	}
 	if len(r.Formats) > 0 {
 		p.line("Storage formats: %s.", codes(r.Formats))
 	}

@@ -22,7 +22,8 @@
 //     and artifact, each with a hash or a note that says why there is none.
 //   - cases is the length of case_list, elements and mismatches are the sums over it.
 //     Names of cases are unique.
-//   - coverage.judged is at most coverage.produced.
+//   - coverage.judged is at most coverage.produced, and coverage.compiled at most
+//     coverage.judged; if accepted, at most 15/16 of it.
 //   - Tiers are from a closed list, each at most once, and fail at most as often as
 //     they check. A mismatch makes a tier fail.
 //   - The verdict is rejected if and only if a tier failed. Then, and only then, there is
@@ -134,6 +135,10 @@ type Coverage struct {
 	Produced int64 `json:"produced"` // output elements of all cases
 	Judged   int64 `json:"judged"`   // of these, those in a tile that was judged
 	Tiles    int64 `json:"tiles"`
+
+	// Compiled is how many of the judged outputs were compared with answers of compiled code
+	// for the CPU alone. The answers to all others were interpreted.
+	Compiled int64 `json:"compiled,omitempty"`
 }
 
 // Tier is the result of one kind of check.

@@ -171,6 +171,8 @@ var damages = []damage{
 	{"case with more mismatches than elements", "rejected", func(r *Report) { r.CaseList[1].Mismatches, r.Mismatches = 17, 17 }, "17 mismatches in 16"},
 	{"case of a tier that is not listed", "accepted", func(r *Report) { r.CaseList[0].Tiers[0] = Grid }, "not in tiers"},
 	{"more judged than produced", "inadmissible", func(r *Report) { r.Coverage.Judged = 33 }, "coverage: 33 judged of 0"},
+	{"more compiled than judged", "inadmissible", func(r *Report) { r.Coverage.Compiled = 1 }, "coverage: 1 of 0 judged"},
+	{"hardly anything interpreted", "accepted", func(r *Report) { r.Coverage.Compiled = 31 }, "31 of 32 judged by compiled answers alone"},
 	{"negative count", "accepted", func(r *Report) { r.Coverage.Tiles = -1 }, "coverage.tiles is -1"},
 	{"figures half measured", "accepted", func(r *Report) { r.MedianAdmissible = nil }, "measured together"},
 	{"figures of nothing", "skipped", func(r *Report) {

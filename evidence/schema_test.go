@@ -92,7 +92,7 @@ func TestRunAndIndexFollowTheSchema(t *testing.T) {
 var arithmetic = []string{
 	"lowering of another definition", "text is not the definition's", "other definition fingerprint",
 	"digest of other cases", "cases in another order", "output hash changed", "cases miscounted", "elements miscounted", "mismatches miscounted",
-	"two cases of one name", "case with more mismatches than elements", "case of a tier that is not listed", "more judged than produced",
+	"two cases of one name", "case with more mismatches than elements", "case of a tier that is not listed", "more judged than produced", "more compiled than judged", "hardly anything interpreted",
 	"figures half measured", "figures of nothing", "more truth than elements", "more undecided than truth", "more undefined than truth",
 	"tier twice", "tier fails more than it checks", "accepted without coverage",
 	"failure of a tier that held", "failure of no known case", "worst case elsewhere", "worst error is not the worst", "worst admissible is not the worst",

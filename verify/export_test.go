@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
@@ -162,4 +163,40 @@ func SetDivide(f func(n int) bool) (undo func()) {
 		return kept
 	}
 	return func() { divide = tilesOf }
+}
+
+// SetCompiled makes level quick as short as level smoke, lets compiled code compute answers
+// however few there are, and replaces that code unless it is nil.
+func SetCompiled(code []*engine.Lowering) (restore func()) {
+	oldPlan, oldLeast, oldJudges := plans[Quick], leastCompiled, judgesOf
+	plans[Quick], leastCompiled = plans[Smoke], 1
+	if code != nil {
+		judgesOf = func(*def.Definition) []*engine.Lowering { return code }
+	}
+	return func() { plans[Quick], leastCompiled, judgesOf = oldPlan, oldLeast, oldJudges }
+}
+
+// Drawn returns the indices of n that are interpreted.
+func Drawn(n int, key uint64) []int { return drawn(n, key) }
+
+// Picked restricts operands to some indices of a letter.
+func Picked(d *def.Definition, operands []num.Array, letter string, lines []int) []num.Array {
+	return picked(d, operands, letter, lines)
+}
+
+// Operands returns the operands of a case.
+func Operands(t *Target, name string) ([]num.Array, []float64, error) {
+	c, err := t.parseCase(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := t.load(c, 1)
+	return l.inputs(), l.params, nil
+}
+
+// SetPlanOutputs sets how many outputs a level's boundary cases have at most.
+func SetPlanOutputs(l Level, n int64) (restore func()) {
+	old := plans[l]
+	plans[l].outputs, plans[l].edges = n, int(n)
+	return func() { plans[l] = old }
 }

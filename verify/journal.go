@@ -165,6 +165,6 @@ func (j *Journal) Close() error {
 
 // key returns everything that a case's result depends on, besides its name.
 func (s *verification) key() string {
-	return fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s bounded=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), s.t.Lowering.Name, s.t.Lowering.Model,
-		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, s.t.Lowering.IsBounded)
+	return fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s bounded=%t interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), s.t.Lowering.Name, s.t.Lowering.Model,
+		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, s.t.Lowering.IsBounded, s.o.InterpretAll)
 }

@@ -13,6 +13,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/evidence"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/reference"
@@ -68,8 +69,9 @@ type judgement struct {
 
 	Bias moments `json:"bias"` // steps from the correct rounding away from zero
 
-	Tiles int64 `json:"tiles"`
-	first *finding
+	Tiles    int64 `json:"tiles"`
+	Compiled int64 `json:"compiled,omitempty"` // elements whose answer was not interpreted
+	first    *finding
 }
 
 // add adds the judgement of another part; the earlier finding stays first.
@@ -84,6 +86,7 @@ func (j *judgement) add(k *judgement) {
 	j.Undefined += k.Undefined
 	j.Bias.add(k.Bias)
 	j.Tiles += k.Tiles
+	j.Compiled += k.Compiled
 	if k.WorstError.IsSeen && (!j.WorstError.IsSeen || k.WorstError.Value > j.WorstError.Value) {
 		j.WorstError = k.WorstError
 	}
@@ -99,6 +102,10 @@ func (j *judgement) add(k *judgement) {
 type manner struct {
 	withTruth bool // accuracy too
 	withBig   bool // what float64 leaves open is decided with more digits
+
+	compiled *compiled // computes answers; nil if all are interpreted
+	withAll  bool      // the case is interpreted as a whole nevertheless
+	key      uint64    // draws outputs that are interpreted
 
 	progress func(done, total int) // is told of tiles, from several goroutines; may be nil
 }
@@ -177,7 +184,7 @@ func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) 
 
 // judgeTile judges one tile. The answer is computed in memory that the kernel never had,
 // from the inputs before the run. If the tile is the whole case, its answer may be known
-// from another target, and is kept for others.
+// from another target, and is kept for others unless compiled code has computed it.
 func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Array, at tile, isWhole bool, m manner) (*judgement, error) {
 	d := t.Definition
 	operands, outputs := make([]num.Array, len(inputs)), make([]num.Array, len(inputs))
@@ -186,35 +193,53 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 		outputs[i] = window(got[i], at.operands[i])
 	}
 	var answer []num.Array
+	var compiled int64
 	if isWhole {
 		answer, _ = l.question.answered()
 	}
 	if answer == nil {
 		var err error
-		if answer, err = t.interpret(ctx, l, operands); err != nil {
+		m.key = gen.Row(m.key, at.operands[outputOf(d)].Row+at.operands[outputOf(d)].Col) // a draw of its own
+		if answer, compiled, err = t.answer(ctx, l, operands, m); err != nil {
 			return nil, err
 		}
 	}
-	j := &judgement{Tiles: 1}
 	v := view{target: t, l: l, at: at, rule: trial.RuleOf(d), inputs: operands, got: outputs, answer: answer}
 	if m.withTruth || t.Lowering.IsBounded {
 		if err := v.enclose(ctx, m); err != nil {
 			return nil, err
 		}
 	}
-	for i := range d.Operands {
-		if d.Operands[i].IsOut {
-			v.output(j, i)
+	j := v.outputs()
+	if j.Compiled = compiled; compiled > 0 && j.Mismatches > 0 { // nothing is rejected but by the interpreter
+		var err error
+		if v.answer, err = t.interpret(ctx, l, operands); err != nil {
+			return nil, err
 		}
+		m.compiled.compare(l, answer, v.answer)
+		answer, j = v.answer, v.outputs()
 	}
 	switch {
-	case !isWhole:
+	case !isWhole || j.Compiled > 0:
 	case t.Lowering.IsBounded || j.Mismatches > 0:
 		l.question.learn(d, answer, nil)
 	default:
 		l.question.learn(d, answer, j)
 	}
 	return j, nil
+}
+
+// answer returns the answer to a part of a case, and how many of its outputs were not
+// interpreted.
+func (t *Target) answer(ctx context.Context, l *loaded, operands []num.Array, m manner) ([]num.Array, int64, error) {
+	if !m.withAll {
+		return m.compiled.answer(ctx, l, operands, m.key)
+	}
+	answer, err := t.interpret(ctx, l, operands)
+	if err == nil {
+		m.compiled.check(l, operands, answer)
+	}
+	return answer, 0, err
 }
 
 // interpret returns the answer to a part of a case: its operands, the outputs in memory of
@@ -320,6 +345,17 @@ func withoutSpecial(d *def.Definition, inputs []num.Array) (ordinary []num.Array
 		ordinary = append(ordinary, a)
 	}
 	return ordinary, hasSpecial
+}
+
+// outputs judges every output.
+func (v *view) outputs() *judgement {
+	j := &judgement{Tiles: 1}
+	for i := range v.target.Definition.Operands {
+		if v.target.Definition.Operands[i].IsOut {
+			v.output(j, i)
+		}
+	}
+	return j
 }
 
 // output judges every element of one output.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tokitai/backend/cpu"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -127,6 +128,13 @@ type outcome struct {
 	operands []num.Array
 	seconds  float64
 	breach   *finding // of structure: a guard disturbed, an input changed
+
+	hashed once[string]
+}
+
+// hash returns the hash of the outputs, as in evidence.
+func (o *outcome) hash(d *def.Definition) string {
+	return o.hashed.get(func() string { return trial.EvidenceOutputs(d, o.operands) })
 }
 
 // run launches the kernel once, in memory of its own, and reads everything back.

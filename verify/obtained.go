@@ -28,7 +28,7 @@ var obtained = map[string]string{
 	"misrounded":        "outputs compared with both ends of the enclosure, rounded once",
 	"undecided":         "counted: enclosures whose ends round to different values; level full takes more digits",
 	"error_undefined":   "counted: outputs that are NaN or infinite where the truth is finite",
-	"coverage":          "counted tile by tile, and glued: tiles must cover every output and agree where they overlap",
+	"coverage":          "counted tile by tile, and glued: tiles must cover every output and agree where they overlap; compiled counts the answers that come from compiled code for the CPU, which was verified in the same run one level below; the others were interpreted",
 	"tiers":             "counted check by check",
 	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; interrupted if the verification was ended before; else accepted",
 	"reason":            "the first failure in its smallest form, or why nothing was decided",

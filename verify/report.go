@@ -54,6 +54,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 		r.Coverage.Produced += produced
 		r.Coverage.Judged += c.Found.Elements
+		r.Coverage.Compiled += c.Found.Compiled
 	}
 	r.Coverage.Tiles = total.Tiles
 	r.Cases = len(r.CaseList)
@@ -425,6 +426,12 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		if r.WorstErrorULP != nil {
 			claims = append(claims, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst of %d outputs is %.4g ulp off", r.TruthElements, *r.WorstErrorULP))
 		}
+	}
+	if n := r.Coverage.Compiled; n > 0 {
+		nonClaims = append(nonClaims, fmt.Sprintf("the answers to %d outputs come from compiled code for the CPU, which was verified in the same run: they were not interpreted", n))
+	}
+	for _, f := range s.faults {
+		nonClaims = append(nonClaims, "compiled code for the CPU was found wrong, and no answer comes from it: "+f)
 	}
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",

@@ -12,7 +12,6 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
-	"tokitai/trial"
 )
 
 // The cases of a verification are launched one after another, in their order, so that what
@@ -28,9 +27,10 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		return
 	}
 	defer s.bench.close()
+	s.plan(list)
 	line := s.start(list)
 	for i, c := range list {
-		if s.causes >= mostCauses {
+		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" {
 			break
 		}
 		e, err := until(ctx, func() *caseRun { return <-line.results[i] }, nil)
@@ -49,7 +49,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		}
 	}
 	close(line.end)
-	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" {
+	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" && s.judges.wrongAnswer() == "" {
 		s.shrunk = s.shrink(ctx, s.first)
 	}
 }
@@ -210,9 +210,9 @@ func (s *verification) judgeRun(e *caseRun) {
 	} else {
 		r.count(evidence.Structure, 1, 0)
 	}
-	j, err := s.t.judge(s.bench.ctx, x.l, x.base, s.manner(e.c))
+	j, err := s.t.judge(s.bench.ctx, x.l, x.base, s.manner(x))
 	if err != nil {
-		r.Outputs = trial.EvidenceOutputs(s.t.Definition, x.base.operands)
+		r.Outputs = x.base.hash(s.t.Definition)
 		e.fail(err)
 		return
 	}
@@ -233,8 +233,13 @@ func (s *verification) judgeRun(e *caseRun) {
 }
 
 // manner returns how the outputs of a case are judged.
-func (s *verification) manner(c *Case) manner {
-	return manner{withTruth: c.isAccuracy, withBig: s.o.Level >= Full}
+func (s *verification) manner(x *trialRun) manner {
+	m := manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full}
+	if s.mayCompile() {
+		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
+		m.key = drawKey(s.o.Seed, x.l, x.base)
+	}
+	return m
 }
 
 // count counts the judgement of a case's first run.

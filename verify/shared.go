@@ -94,7 +94,7 @@ type question struct {
 	inputs, outputs once[string] // hashes, as in evidence
 
 	mu     sync.Mutex
-	answer []num.Array // the outputs; nil if it has not been computed
+	answer []num.Array // the outputs, as they were interpreted; nil if they were not
 	judged *judgement  // of outputs that are the answer
 }
 
@@ -104,7 +104,7 @@ func (t *Target) questionOf(l *loaded, o *Options) *question {
 	if s == nil {
 		return nil
 	}
-	key := fmt.Sprintf("%s/%s/%d/%v/%v/%d/%t/%t", c.Pattern, c.sizesText(), c.Params, c.Formats, l.model(), o.Seed, c.isAccuracy, o.Level >= Full)
+	key := fmt.Sprintf("%s/%s/%d/%v/%v/%d/%t/%t/%t", c.Pattern, c.sizesText(), c.Params, c.Formats, l.model(), o.Seed, c.isAccuracy, o.Level >= Full, o.InterpretAll)
 	bytes := int64(0)
 	for i, a := range l.inputs() {
 		if t.Definition.Operands[i].IsOut {
@@ -127,15 +127,14 @@ func (q *question) inputsHash(l *loaded) string {
 
 // outputsHash returns the hash of a run's outputs. Those that are the answer have its hash.
 func (q *question) outputsHash(t *Target, j *judgement, out *outcome) string {
-	hash := func() string { return trial.EvidenceOutputs(t.Definition, out.operands) }
 	if q == nil || t.Lowering.IsBounded || j.Mismatches > 0 {
-		return hash()
+		return out.hash(t.Definition)
 	}
-	return q.outputs.get(hash)
+	return q.outputs.get(func() string { return out.hash(t.Definition) })
 }
 
 // answered returns the answer to a case, and how outputs that equal it are judged, as far
-// as they are known.
+// as these are known.
 func (q *question) answered() ([]num.Array, *judgement) {
 	if q == nil {
 		return nil, nil

@@ -61,7 +61,9 @@ func (s *verification) alone(ctx context.Context, c *Case) *finding {
 		return nil
 	}
 	defer b.close()
-	fresh := &verification{t: s.t, o: s.o, bench: b}
+	o := *s.o
+	o.InterpretAll = true
+	fresh := &verification{t: s.t, o: &o, bench: b}
 	r, err := fresh.attempt(ctx, c)
 	if err != nil {
 		return nil

@@ -167,6 +167,11 @@ type Options struct {
 	// Journal records finished cases across runs; it may be nil.
 	Journal *Journal
 
+	// InterpretAll interprets every answer. Otherwise, for devices other than the CPU and
+	// above level smoke, most answers come from compiled code for the CPU that was verified
+	// in the same run, and at least one output in 16 is interpreted as well.
+	InterpretAll bool
+
 	// IsNamed says that the command line of the program tokitai can name the target, so
 	// that a failure has a replay command. Targets of shipped operations and lowerings
 	// always have one.
@@ -197,6 +202,10 @@ type Result struct {
 	// program's own.
 	Replay string
 
+	// JudgeFaults says which compiled code was to compute answers and was found wrong. Where
+	// one of its answers was, the report is of a second run, in which all are interpreted.
+	JudgeFaults []string
+
 	// Shown holds the inputs and outputs of Options.Case as text, truncated if they are large.
 	Shown []string
 }
@@ -223,7 +232,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if int(o.Level) >= len(plans) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
 	}
-	s := &verification{t: t, o: &o, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+	defer t.shared.leave()
 	var list []*Case
 	switch {
 	case o.Case != "":
@@ -235,9 +244,18 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	case ctx.Err() == nil:
 		list = t.cases(o.Level)
 	}
+	s := newVerification(t, &o)
 	s.run(ctx, list)
-	t.shared.leave()
-	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown}
+	defer s.judges.close()
+	faults := s.judges.faults
+	if wrong := s.judges.wrongAnswer(); wrong != "" {
+		faults = append(faults, wrong)
+		o.InterpretAll = true
+		s = newVerification(t, &o)
+		s.run(ctx, list)
+	}
+	s.faults = faults
+	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
 	switch {
 	case r.Report.Failure != nil:
 		r.Replay = r.Report.Failure.Replay
@@ -288,6 +306,14 @@ type verification struct {
 	machine             *device.Description
 	device              engine.Device // perhaps closed
 	listings, artifacts []string      // of the programs that ran, each once
+
+	judges judges
+	faults []string       // of judges
+	whole  map[*Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
+}
+
+func newVerification(t *Target, o *Options) *verification {
+	return &verification{t: t, o: o, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.

@@ -37,7 +37,7 @@ import (
 type verifyFlags struct {
 	device, lowering, level, only string
 	dtypes                        []string
-	seed, out                     string
+	seed, out, interpret          string
 	resume, compact               bool
 	deadline                      time.Duration
 	json                          bool
@@ -70,6 +70,11 @@ compared this way. See docs/verification.md.
           exhaustive  hours: every 32-bit argument of elementwise operations, and
                       every pair of 16-bit arguments
 
+On a device other than the CPU, most answers come from compiled code for the CPU, which is
+first verified against the interpreter of definitions; at least one output in 16 is
+interpreted as well. With --interpret all, everything is. On the CPU, and at level smoke,
+everything always is.
+
 A wrong kernel is shown with the smallest failing case that was found, its inputs,
 and a command that repeats it. The name of a case and the seed determine it completely.
 
@@ -98,13 +103,14 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	flags.StringVar(&f.lowering, "lowering", "", "verify only this `LOWERING`: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
+	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
 	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
 	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
 	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
 	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
 	jsonFlag(c, &f.json)
 	c.MarkFlagDirname("out")
-	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames()} {
+	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames(), "interpret": interpretNames} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
@@ -113,6 +119,8 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	}
 	return c
 }
+
+var interpretNames = []string{"sample", "all"}
 
 func levelNames() (names []string) {
 	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
@@ -139,6 +147,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		return unknownName("level", f.level, levelNames())
 	case seedErr != nil:
 		return wrongUse("--seed is %q, want an integer from 0 to %d", f.seed, uint64(math.MaxUint64))
+	case !slices.Contains(interpretNames, f.interpret):
+		return unknownName("interpretation", f.interpret, interpretNames)
 	case f.deadline <= 0:
 		return wrongUse("--deadline is %v, want more than 0", f.deadline)
 	case f.compact && f.out == "":
@@ -182,7 +192,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	v := &verification{targets: targets, options: verify.Options{
 		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
-		Tool: toolName, Version: version, Program: program, IsNamed: true,
+		InterpretAll: f.interpret == "all", Tool: toolName, Version: version, Program: program, IsNamed: true,
 	}}
 	verify.Share(targets)
 	if os.Getenv("GOGC") == "" {
@@ -214,6 +224,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		v.print(w, f.out)
 	}
 	flush(w)
+	v.warn(notes)
 	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
 	f.reportResumed(journal, notes)
 	if !f.json {
@@ -577,9 +588,29 @@ func (v *verification) count(verdict evidence.Verdict) (n int) {
 	return n
 }
 
+// judgeFaults returns what was found wrong with compiled code that computes answers, each
+// once.
+func (v *verification) judgeFaults() (faults []string) {
+	for _, r := range v.results {
+		faults = append(faults, r.JudgeFaults...)
+	}
+	slices.Sort(faults)
+	return slices.Compact(faults)
+}
+
+// warn says if the judge is broken.
+func (v *verification) warn(notes io.Writer) {
+	for _, fault := range v.judgeFaults() {
+		fmt.Fprintf(notes, "THE JUDGE IS BROKEN: %s; nothing was judged by it, all answers were interpreted instead\n", fault)
+	}
+}
+
 // verdict returns an error unless all are accepted.
 func (v *verification) verdict() error {
 	n := len(v.results)
+	if faults := v.judgeFaults(); len(faults) > 0 {
+		return &verdictError{exitRejected, errors.New(faults[0])}
+	}
 	if rejected := v.count(evidence.Rejected); rejected > 0 {
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, n)}
 	}
