@@ -165,7 +165,7 @@ func TestModels(t *testing.T) {
 	all := forms(t)
 	for L := 1; L <= 32; L++ {
 		for F := 1; F <= 32; F++ {
-			for range testlevel.Pick(1, 8) {
+			for range testlevel.Pick(1, 4) {
 				c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(20), "K": 1 + g.Below(3*L)})
 				compare(t, c, def.MMA(L, F), g)
 			}
@@ -183,7 +183,7 @@ func TestSizes(t *testing.T) {
 	}
 	for M := 1; M <= 40; M++ {
 		for N := 1; N <= 40; N++ {
-			size(M, N, 1+g.Below(testlevel.Pick(3, 100)))
+			size(M, N, 1+g.Below(testlevel.Pick(3, 30)))
 		}
 	}
 	for K := 1; K <= 100; K++ {
@@ -221,7 +221,7 @@ func TestKindsOfData(t *testing.T) {
 			}
 		}
 		for _, d := range forms(t) {
-			for range testlevel.Pick(4, 40) {
+			for range testlevel.Pick(4, 16) {
 				c := randdef.NewCase(g, d, []num.DType{kind.DType, kind.DType, num.F32}, map[string]int{"M": 1 + g.Below(5), "N": 17, "K": 1 + g.Below(99)})
 				for i, patterns := range [][]uint32{a, b, acc} {
 					trial.FillBits(c.Operands[i], func(int, int) uint32 { return patterns[g.Below(len(patterns))] })
