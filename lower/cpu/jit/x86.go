@@ -199,12 +199,7 @@ func (t *x86) emit(in *instruction, dst int, args [4]argument, at position) {
 	case opSelect:
 		t.choose(d, in.pred, reg(0), arg(1), arg(2), reg(3))
 	case opBlend:
-		if t.isWide {
-			t.vec(VPMOVD2M, K1, reg(0))
-			t.vec(VBLENDMPS, d, reg(2), reg(1), Merge(K1))
-		} else {
-			t.vec(VBLENDVPS, d, reg(2), reg(1), reg(0))
-		}
+		t.blend(dst, args)
 	case opLoad:
 		t.loadArray(d, in, at)
 	case opStore:
@@ -355,6 +350,30 @@ func (t *x86) choose(d Vec, p predicate, a Vec, b, yes Operand, no Vec) {
 		t.vec(VBLENDVPS, d, no, yes, s)
 	}
 }
+
+// blend makes a choice by the bits of a mask.
+func (t *x86) blend(dst int, args [4]argument) {
+	mask, yes, no := args[0].register, args[1].register, args[2].register
+	switch {
+	case !t.isWide:
+		t.vec(VBLENDVPS, Vec(dst), Vec(no), Vec(yes), Vec(mask))
+	case dst == yes:
+		t.vec(VPTERNLOGD, Vec(dst), Vec(mask), Vec(no), Imm(bitsOfFirst))
+	case dst == mask:
+		t.vec(VPTERNLOGD, Vec(dst), Vec(yes), Vec(no), Imm(bitsBySelf))
+	default:
+		t.move(dst, no)
+		t.vec(VPTERNLOGD, Vec(dst), Vec(mask), Vec(yes), Imm(bitsOfThird))
+	}
+}
+
+// Functions of three bits, as tables by the bits of the destination, the first and the
+// second source.
+const (
+	bitsOfFirst = 0b11100010 // first source ? destination : second
+	bitsOfThird = 0b10111000 // first source ? second : destination
+	bitsBySelf  = 0b11001010 // destination ? first source : second
+)
 
 // mulHigh makes the high halves of products: those of even lanes and of odd lanes.
 func (t *x86) mulHigh(d, a, b Vec) {
@@ -766,23 +785,29 @@ func (t *x86) loadAt(d, index Vec, in *instruction) {
 	t.Bind(done)
 }
 
-// column makes the numbers of columns.
+// column makes the numbers of columns. The copies of an unrolled loop follow each other:
+// they share the number of the first column.
 func (t *x86) column(d Vec, at position) {
-	if t.isWide {
-		t.vec(VPBROADCASTD, d, RCX)
-	} else {
-		t.V(VMOVD, X, d, RCX)
-		t.vec(VPBROADCASTD, d, d)
+	first := t.scratch(2)
+	if at.mode == single {
+		first = d
+	}
+	switch {
+	case at.copy > 0:
+	case t.isWide:
+		t.vec(VPBROADCASTD, first, RCX)
+	default:
+		t.V(VMOVD, X, first, RCX)
+		t.vec(VPBROADCASTD, first, first)
 	}
 	if at.mode == single {
 		return
 	}
-	first := byte(at.copy * t.lanes())
 	numbers := make([]byte, 4*t.lanes())
 	for i := range t.lanes() {
-		numbers[4*i] = first + byte(i)
+		numbers[4*i] = byte(at.copy*t.lanes() + i)
 	}
-	t.vec(VPADDD, d, d, t.Constant(numbers, 64))
+	t.vec(VPADDD, d, first, t.Constant(numbers, 64))
 }
 
 // addTo adds a vector to memory.
