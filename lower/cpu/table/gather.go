@@ -116,9 +116,6 @@ func (g *generator) gather(stream bool) int {
 	return entry
 }
 
-// gatherBlock is the number of bytes that one item copies: some 5 µs.
-const gatherBlock = 1 << 16
-
 type gatherJob struct {
 	p                 *gather
 	index, table, out num.Array
@@ -138,9 +135,10 @@ func (p *gather) Bind(c *lower.Call, workers int) lowercpu.Job {
 	}
 	j.index, j.table, j.out, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
 	size := j.out.DType.Size()
-	j.cols = min(j.out.Cols, gatherBlock/size)
+	block := itemBytes(&j.out, workers)
+	j.cols = min(j.out.Cols, block/size)
 	j.blocks = (j.out.Cols + j.cols - 1) / j.cols
-	j.perItem = max(1, gatherBlock/(j.cols*size))
+	j.perItem = max(1, block/(j.cols*size))
 	j.entry = p.plain
 	if canStream(&j.out, p.width) {
 		j.entry = p.stream

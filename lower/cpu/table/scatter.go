@@ -44,9 +44,8 @@ func compileScatter(d *def.Definition, rows, result num.DType, g *generator) (lo
 	return p, err
 }
 
-// The sizes of items, and of calls of the code, which take some 50 µs.
+// The sizes of items, and of calls of the code, which take some 50 µs at most.
 const (
-	scatterWork = 1 << 14 // elements of the result per item
 	scatterCols = 1 << 12 // columns per item; in bytes a multiple of a vector
 	callWork    = 1 << 18 // elements that one call sums
 	heavyCols   = 1 << 8  // columns of a heavy row per item
@@ -89,7 +88,7 @@ func (p *scatter) Bind(c *lower.Call, workers int) lowercpu.Job {
 	j.cols = min(j.result.Cols, scatterCols)
 	j.blocks = (j.result.Cols + j.cols - 1) / j.cols
 	j.heavyBlocks = (j.result.Cols + heavyCols - 1) / heavyCols
-	j.perItem = max(1, scatterWork/j.cols)
+	j.perItem = max(1, itemBytes(&j.result, workers)/(j.cols*j.result.DType.Size()))
 	j.limit = min(callWork/j.cols, exactTerms)
 	j.entry = p.plain
 	if !p.d.Accumulate && canStream(&j.result, p.width) {

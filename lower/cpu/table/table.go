@@ -80,6 +80,12 @@ func canStream(a *num.Array, width amd64.Width) bool {
 		uintptr(unsafe.Pointer(unsafe.SliceData(a.Data)))%unit == 0 && uintptr(a.Stride*size)%unit == 0
 }
 
+// itemBytes returns how much of an output one item writes: 5 to 20 µs, and less if there
+// are too few items for the workers to finish together. It is a multiple of 64 bytes.
+func itemBytes(a *num.Array, workers int) int {
+	return min(max(a.Rows*a.Cols*a.DType.Size()/(16*workers), 1<<16), 1<<18) &^ 63
+}
+
 // at returns the address of an element.
 func at(a *num.Array, row, col int) unsafe.Pointer {
 	return unsafe.Pointer(&a.Data[(row*a.Stride+col)*a.DType.Size()])
