@@ -39,7 +39,7 @@ type blocking struct {
 
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
-	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
+	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 27, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
