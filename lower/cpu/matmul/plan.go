@@ -118,13 +118,14 @@ func (b *blocking) readsWell(e *extent) bool {
 	const (
 		page    = 4096
 		fewRows = 4
-		fewCols = 320 // beyond, packing costs less than the longer instructions
+		fewCols = 320     // beyond, packing costs less than the longer instructions
+		fewWork = 1 << 25 // beyond, packing costs less than reading from so many cache lines
 	)
 	switch v := &e.left; {
 	case e.rows <= fewRows || e.rows*e.cols*e.depth < b.tinyWork:
 		return true
 	case v.line < v.step: // the elements of one step are neighbours
-		return e.rows*e.cols*e.depth < b.sharedWork
+		return e.rows*e.cols*e.depth < fewWork
 	default: // rows a multiple of a page apart contend for the same places in the cache
 		return e.cols <= fewCols && v.line%page != 0 && v.line < 4*page
 	}
