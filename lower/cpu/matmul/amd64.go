@@ -118,8 +118,7 @@ func (g *generator) loadMask(offset uintptr) {
 	}
 }
 
-// unroll is the number of steps in an iteration of a loop over the summed index: few
-// additions to pointers compete with the multiply-adds.
+// unroll is the number of steps in an iteration of a loop over the summed index.
 const unroll = prefetchSteps
 
 // multiply generates a multiplication of rows by vectors; multiplyFrame says what it does.
@@ -136,7 +135,6 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 		distance = x86.RBX // between rows of a, or steps
 		triple   = x86.RSI // three times that
 		fivefold = x86.R8
-		bStep3   = x86.R9
 		bStep    = x86.R10
 		steps    = x86.R11
 		in       = x86.R12
@@ -149,15 +147,15 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 	acc := func(r, v int) x86.Vec { return x86.Vec(r*vectors + v) }
 	rightVector := func(v int) x86.Vec { return x86.Vec(rows*vectors + v) }
 	leftVector := func(r int) x86.Vec { return x86.Vec(g.registers() - 2 + r%2) }
-	// times returns m plus a multiple of a distance, up to 6.
-	times := func(m x86.Mem, n int, one, three, five x86.Reg) x86.Mem {
+	// rowAt returns m plus the distance to row n, up to 6.
+	rowAt := func(m x86.Mem, n int) x86.Mem {
 		switch n {
 		case 1, 2, 4:
-			return m.Plus(one, uint8(n))
+			return m.Plus(distance, uint8(n))
 		case 3, 6:
-			return m.Plus(three, uint8(n/3))
+			return m.Plus(triple, uint8(n/3))
 		case 5:
-			return m.Plus(five, 1)
+			return m.Plus(fivefold, 1)
 		}
 		return m
 	}
@@ -167,9 +165,9 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 		case left == rowsAdjacent:
 			return x86.At(low, int32(4*r))
 		case r < perBase:
-			return times(x86.At(low, int32(4*step)), r, distance, triple, fivefold)
+			return rowAt(x86.At(low, int32(4*step)), r)
 		}
-		return times(x86.At(high, int32(4*step)), r-perBase, distance, triple, fivefold)
+		return rowAt(x86.At(high, int32(4*step)), r-perBase)
 	}
 	// A broadcast in the operand of a multiply-add takes a slot less to issue than one on
 	// its own, but a load for each vector: at two vectors, half of the rows balance that.
@@ -183,7 +181,11 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 			if v == vectors-1 && g.partial {
 				mask = lastLanes
 			}
-			g.load(rightVector(v), times(x86.At(b, int32(v*g.lanes*right.Size())), i, bStep, bStep3, 0), right, mask)
+			from := x86.At(b, int32(v*g.lanes*right.Size()))
+			if i == 1 {
+				from = from.Plus(bStep, 1)
+			}
+			g.load(rightVector(v), from, right, mask)
 		}
 		for r := range rows {
 			if embedded(r) {
@@ -201,16 +203,6 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 			g.add(low, distance)
 		}
 	}
-	advance := func(count int) {
-		if left != rowsAdjacent {
-			g.add(low, x86.Imm(4*count))
-		}
-		if hasHigh {
-			g.add(high, x86.Imm(4*count))
-		}
-		g.lea(b, x86.At(b, 0).Plus(bStep, uint8(count)))
-	}
-
 	if left == rowsAdjacent {
 		g.mov(distance, field(unsafe.Offsetof(f.aStep)))
 	} else {
@@ -219,7 +211,6 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 	}
 	g.lea(triple, x86.At(distance, 0).Plus(distance, 2))
 	g.mov(bStep, field(unsafe.Offsetof(f.bStep)))
-	g.lea(bStep3, x86.At(bStep, 0).Plus(bStep, 2))
 	g.mov(in, field(unsafe.Offsetof(f.in)))
 	g.mov(out, field(unsafe.Offsetof(f.out)))
 	g.mov(panel, field(unsafe.Offsetof(f.a)))
@@ -246,27 +237,36 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 	g.mov(steps, field(unsafe.Offsetof(f.depth)))
 	g.G(x86.PUSH, 64, frame)
 	g.mov(prefetch, field(unsafe.Offsetof(f.prefetch)))
-	loop, tail, single, done := g.Label(), g.Label(), g.Label(), g.Label()
-	g.sub(steps, x86.Imm(unroll))
-	g.J(x86.Less, tail)
+	loop, second, done := g.Label(), g.Label(), g.Label()
+	g.G(x86.TEST, 64, steps, steps)
+	g.J(x86.Equal, done)
+	g.G(x86.TEST, 64, steps, x86.Imm(1))
+	g.J(x86.Equal, loop)
+	g.add(steps, x86.Imm(1)) // an odd number: begin with the second step of an iteration
+	g.sub(b, bStep)
+	if left == stepsAdjacent {
+		g.sub(low, x86.Imm(4))
+	}
+	if hasHigh {
+		g.sub(high, x86.Imm(4))
+	}
+	g.Jmp(second)
 	g.Align(32)
 	g.Bind(loop)
 	g.G(x86.PREFETCHT1, 8, x86.At(prefetch, 0))
 	g.add(prefetch, x86.Imm(prefetchBytes))
-	for i := range unroll {
-		step(i)
-	}
-	advance(unroll)
-	g.sub(steps, x86.Imm(unroll))
-	g.J(x86.GreaterEqual, loop)
-	g.Bind(tail)
-	g.add(steps, x86.Imm(unroll))
-	g.J(x86.Equal, done)
-	g.Bind(single)
 	step(0)
-	advance(1)
-	g.sub(steps, x86.Imm(1))
-	g.J(x86.NotEqual, single)
+	g.Bind(second)
+	step(1)
+	if left == stepsAdjacent {
+		g.add(low, x86.Imm(4*unroll))
+	}
+	if hasHigh {
+		g.add(high, x86.Imm(4*unroll))
+	}
+	g.lea(b, x86.At(b, 0).Plus(bStep, unroll))
+	g.sub(steps, x86.Imm(unroll))
+	g.J(x86.NotEqual, loop)
 	g.Bind(done)
 	g.mov(low, prefetch)
 	g.G(x86.POP, 64, frame)

@@ -41,16 +41,28 @@ func (g *generator) multiplyLines(rows int, dtype num.DType) int {
 	g.mov(steps, field(unsafe.Offsetof(f.depth)))
 	g.mov(offset, x86.Imm(0))
 
-	transposed := func(mask x86.Mask) []x86.Vec {
-		for l := range g.lanes {
-			g.mov(line, field(unsafe.Offsetof(f.lines)+uintptr(8*l)))
-			g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask)
-		}
-		return g.transposeRegisters()
+	block, whole, done := g.Label(), g.Label(), g.Label()
+	mask := x86.K0
+	g.G(x86.TEST, 64, steps, steps)
+	g.J(x86.Equal, done)
+	if g.partial {
+		mask = x86.K2
+		g.K(x86.KXNORW, mask, mask, mask)
 	}
-	multiply := func(step int, column x86.Vec) {
+	g.Bind(block)
+	if g.partial {
+		g.G(x86.CMP, 64, steps, x86.Imm(int64(g.lanes)))
+		g.J(x86.GreaterEqual, whole)
+		g.K(x86.KMOVQ, mask, field(unsafe.Offsetof(f.lastSteps)))
+		g.Bind(whole)
+	}
+	for l := range g.lanes {
+		g.mov(line, field(unsafe.Offsetof(f.lines)+uintptr(8*l)))
+		g.load(x86.Vec(l), x86.At(line, 0).Plus(offset, 1), dtype, mask)
+	}
+	for i, column := range g.transposeRegisters() {
 		for r := range rows {
-			element := x86.At(a, int32(4*(step*rows+r)))
+			element := x86.At(a, int32(4*(i*rows+r)))
 			if g.set == machine.AVX512 {
 				g.V(x86.VFMADD231PS, g.width, acc(r, 0), column, element.Broadcast())
 			} else {
@@ -58,30 +70,20 @@ func (g *generator) multiplyLines(rows int, dtype num.DType) int {
 				g.V(x86.VFMADD231PS, g.width, acc(r, 0), column, broadcast)
 			}
 		}
-	}
-	block, tail, done := g.Label(), g.Label(), g.Label()
-	g.sub(steps, x86.Imm(int64(g.lanes)))
-	g.J(x86.Less, tail)
-	g.Bind(block)
-	for i, column := range transposed(x86.K0) {
-		multiply(i, column)
-	}
-	g.add(a, x86.Imm(int64(4*rows*g.lanes)))
-	g.add(offset, x86.Imm(int64(g.lanes*dtype.Size())))
-	g.sub(steps, x86.Imm(int64(g.lanes)))
-	g.J(x86.GreaterEqual, block)
-	g.Bind(tail)
-	if g.partial { // the last steps, fewer than a block
-		g.add(steps, x86.Imm(int64(g.lanes)))
-		g.J(x86.Equal, done)
-		g.K(x86.KMOVQ, x86.K2, field(unsafe.Offsetof(f.lastSteps)))
-		for i, column := range transposed(x86.K2)[:g.lanes-1] {
-			multiply(i, column)
+		if g.partial {
 			g.sub(steps, x86.Imm(1))
 			g.J(x86.Equal, done)
 		}
-		g.Bind(done)
 	}
+	g.add(a, x86.Imm(int64(4*rows*g.lanes)))
+	g.add(offset, x86.Imm(int64(g.lanes*dtype.Size())))
+	if g.partial {
+		g.Jmp(block)
+	} else {
+		g.sub(steps, x86.Imm(int64(g.lanes)))
+		g.J(x86.NotEqual, block)
+	}
+	g.Bind(done)
 	g.eachAccumulator(rows, 1, out, unsafe.Offsetof(f.outRow), acc, false)
 	g.end()
 	return start

@@ -13,8 +13,8 @@ type fetcher struct {
 
 // A multiplication fetches prefetchBytes for every prefetchSteps indices of the sum.
 const (
-	prefetchSteps = 4
-	prefetchBytes = 64
+	prefetchSteps = 2
+	prefetchBytes = 32
 )
 
 // span is memory to fetch. Nothing is read through it.

@@ -19,6 +19,9 @@ type blocking struct {
 	streamVectors, streamDepth int
 	lineDepth                  int // the same, in lines
 
+	// tinyWork is the number of multiply-adds below which the left operand is not packed.
+	tinyWork int
+
 	// directWork is the number of multiply-adds from which on right operands of binary32
 	// are packed.
 	directWork int
@@ -36,7 +39,7 @@ type blocking struct {
 
 var defaultBlocking = blocking{
 	panels: 18, vectors: 16, depth: 256, streamVectors: 128, streamDepth: 32, lineDepth: 2048,
-	directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 25, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
+	tinyWork: 1 << 21, directWork: 1 << 26, directStep: 2048, sharedWork: 1 << 27, regionLines: 1120, regionMemory: 24 << 20, itemWork: 1 << 19,
 }
 
 // plan says how products of one size are cut. Rows and columns are those of the result, or
@@ -78,12 +81,12 @@ func (b *blocking) planFor(t *target, e *extent) plan {
 		return v.step == size && v.line != size && rows <= linePanels*t.lineRows && (t.partial || !e.groupedSums && e.depth%t.lanes == 0)
 	}
 	// Vectors run across columns: a result with few of them is computed as its transpose.
-	isNarrow := 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) || e.cols < e.rows && inLines(&e.left, e.cols)
+	work := e.rows * e.cols * e.depth
+	isNarrow := 5*e.cols*parts(e.rows, t.lanes) < 4*e.rows*parts(e.cols, t.lanes) || e.cols < e.rows && work >= b.tinyWork && inLines(&e.left, e.cols)
 	if isNarrow && !e.groupedRows {
 		p.swapped = true
 		e.rows, e.cols, e.left, e.right = e.cols, e.rows, e.right, e.left
 	}
-	work := e.rows * e.cols * e.depth
 	isOnePanel := e.rows <= t.rows // then each element of the right operand is read once
 	p.depth, p.tileRows, p.tileCols = b.depth, b.panels*t.rows, b.vectors*t.lanes
 	p.leftDirect = e.dtype == num.F32 && b.readsWell(e)
@@ -114,15 +117,15 @@ const linePanels = 3
 func (b *blocking) readsWell(e *extent) bool {
 	const (
 		page    = 4096
-		tiny    = 1 << 21 // multiply-adds
 		fewRows = 4
-		fewCols = 320 // beyond, packing costs less than the longer instructions
+		fewCols = 320     // beyond, packing costs less than the longer instructions
+		fewWork = 1 << 25 // beyond, packing costs less than reading from so many cache lines
 	)
 	switch v := &e.left; {
-	case e.rows <= fewRows || e.rows*e.cols*e.depth < tiny:
+	case e.rows <= fewRows || e.rows*e.cols*e.depth < b.tinyWork:
 		return true
 	case v.line < v.step: // the elements of one step are neighbours
-		return e.rows*e.cols*e.depth < b.sharedWork
+		return e.rows*e.cols*e.depth < fewWork
 	default: // rows a multiple of a page apart contend for the same places in the cache
 		return e.cols <= fewCols && v.line%page != 0 && v.line < 4*page
 	}
