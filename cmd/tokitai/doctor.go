@@ -15,6 +15,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -26,10 +27,14 @@ func newDoctor() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "show what this machine has, and test the kernels",
-		Long: `Print what this program found: its build, the processor and the instruction sets that
-matter, memory, workers and devices, and the compilers for them. Then test the kernels
-of every operation on DEVICE, in f16, bf16 and f32: they must reproduce the reference's
-answers on this machine. The exit code is 4 if one does not.
+		Long: `Print what this program found: its build, the processor, its features and the
+instruction sets that kernels are made for, memory, workers and devices, and the
+compilers for them. Then test the kernels of every operation on DEVICE, in f16, bf16 and
+f32: they must reproduce the reference's answers on this machine. The exit code is 4 if
+one does not.
+
+The environment variable TOKITAI_CPU limits the instruction sets of the processor: avx512,
+avx2, neon or plain, which makes no machine code at run time. All give the same bits.
 
 This is the short self-test that every kernel must pass before it is used.
 'tokitai verify' checks kernels thoroughly and writes reports.`,
@@ -56,6 +61,8 @@ type diagnosis struct {
 	build
 	CPU         string           `json:"cpu"`
 	Features    []string         `json:"cpu_features"`
+	Sets        []string         `json:"instruction_sets"` // that kernels for cpu use, best first
+	Note        string           `json:"cpu_note,omitempty"`
 	Cores       int              `json:"cores"`
 	Workers     int              `json:"workers"`
 	MemoryBytes int64            `json:"memory_bytes,omitempty"`
@@ -106,7 +113,10 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 	about := host.Describe()
 	d := &diagnosis{
 		build: thisBuild(), CPU: about.Name, Features: append([]string{}, about.Features...),
-		Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
+		Note: machine.Note(), Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
+	}
+	for _, set := range machine.Available() {
+		d.Sets = append(d.Sets, set.String())
 	}
 	print(d.printHost)
 	dev, err := backends.Open(tested)
@@ -282,6 +292,10 @@ func (d *diagnosis) printHost(w io.Writer) {
 	fmt.Fprintf(table, "built with\t%s for %s/%s\n", d.Go, d.OS, d.Arch)
 	fmt.Fprintf(table, "processor\t%s\n", d.CPU)
 	fmt.Fprintf(table, "features\t%s\n", strings.Join(d.Features, " "))
+	fmt.Fprintf(table, "kernels for\t%s\n", strings.Join(d.Sets, " "))
+	if d.Note != "" {
+		fmt.Fprintf(table, "\t%s\n", d.Note)
+	}
 	fmt.Fprintf(table, "cores\t%d\n", d.Cores)
 	fmt.Fprintf(table, "workers\t%d\n", d.Workers)
 	if d.MemoryBytes > 0 {

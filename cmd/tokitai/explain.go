@@ -17,6 +17,7 @@ import (
 	"tokitai/engine"
 	"tokitai/fn"
 	lowercpu "tokitai/lower/cpu"
+	"tokitai/lower/cpu/machine"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op"
@@ -339,6 +340,9 @@ func emitReference(d *def.Definition) []emission {
 
 // emitCPU lists the programs for short and for long rows, or one if they are the same.
 func emitCPU(d *def.Definition, t num.DType) ([]emission, error) {
+	if err := machine.Check(); err != nil {
+		return nil, err
+	}
 	dtypes := formatsIn(d, t)
 	var all []emission
 	for class, rows := range []string{lowercpu.Short: "short", lowercpu.Long: "long"} {

@@ -22,6 +22,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/lower/cpu/machine"
 	"tokitai/kernelserver/stdio"
 	"tokitai/tensor"
 )
@@ -127,7 +128,8 @@ even with --json.
 Exit codes
   0  done; everything that was verified is accepted
   1  failed: a file that cannot be read or written, out of memory
-  2  wrong use: an unknown name, a bad argument, a bad shape, a bad index
+  2  wrong use: an unknown name, a bad argument, a bad shape, a bad index, an instruction
+     set in TOKITAI_CPU that the processor lacks
   3  rejected: a kernel whose results are not those of its definition
   4  undecided: no such device, no kernel that passes its self-test, a kernel that
      ended in an error or hung, or an interrupt (SIGINT, SIGTERM)
@@ -185,7 +187,7 @@ func exitCode(err error) int {
 		return verdict.code
 	case errors.Is(err, device.ErrNoDevice), errors.Is(err, device.ErrLost), errors.Is(err, engine.ErrInadmissible):
 		return exitUndecided
-	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument):
+	case errors.As(err, &usage), errors.Is(err, tensor.ErrBadArgument), errors.Is(err, machine.Check()):
 		return exitWrongUse
 	}
 	return exitFailed

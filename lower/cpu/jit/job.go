@@ -85,6 +85,10 @@ func (p *program) Bind(c *lower.Call, workers int) cpu.Job {
 	j.params = append(j.params[:0], c.Params...)
 	j.rows, j.cols = c.Rows, c.Cols
 	j.fold()
+	if p.apart != nil && !j.isFolded {
+		j.Release()
+		return p.apart.Bind(c, workers)
+	}
 	j.entry = p.entries.rows
 	if p.entries.streamed >= 0 && j.isAligned() {
 		j.entry = p.entries.streamed

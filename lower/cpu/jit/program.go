@@ -22,9 +22,10 @@ const (
 	// Streamed outputs are written past the caches where they are aligned: they would not
 	// stay there.
 	Streamed
-	// Apart are the rows of an operand of a flat definition with total sums: between them
+	// apart are the rows of an operand of a flat definition with total sums: between them
 	// lies what does not belong to the call, so that flat rows do not end where rows do.
-	Apart
+	// ClassOf does not return it: a program has code for both kinds of calls.
+	apart
 )
 
 // longRow is the number of columns beyond which a row is Long: a value that is kept
@@ -37,26 +38,13 @@ const streamedBytes = 8 << 20
 // ClassOf returns the class of a call.
 func ClassOf(d *def.Definition, c *lower.Call) Class {
 	var class Class
-	switch {
-	case !d.IsFlat() && c.Cols > longRow:
+	if !d.IsFlat() && c.Cols > longRow {
 		class |= Long
-	case d.IsFlat() && isApart(d, c):
-		class |= Apart
 	}
 	if streams(d, c) {
 		class |= Streamed
 	}
 	return class
-}
-
-// isApart reports whether rows of an operand do not follow each other.
-func isApart(d *def.Definition, c *lower.Call) bool {
-	for i := range c.Operands {
-		if o := &c.Operands[i]; d.Operands[i].Extent == def.PerElement && o.Stride != o.Cols && o.Rows > 1 {
-			return true
-		}
-	}
-	return false
 }
 
 // streams reports whether outputs are large, fresh and aligned.
@@ -129,10 +117,11 @@ type program struct {
 	dtypes  []num.DType
 	flat    bool
 	set     machine.Set
+	class   Class
 	lanes   int // of a vector
 	code    *machine.Code
 	entries entries
-	listing string
+	apart   *program // computes calls whose rows are apart, if this one cannot
 
 	layout  *layout
 	s       *selector
@@ -155,9 +144,27 @@ type placedParam struct {
 // It returns an error if there is no code for the instruction set, or no memory to
 // execute it in.
 func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (cpu.Program, error) {
-	p, code, err := translate(d, dtypes, class, set)
+	p, err := load(d, dtypes, class, set)
 	if err != nil {
 		return nil, err
+	}
+	if p.flat && len(p.totals) > 0 {
+		if p.apart, err = load(d, dtypes, class|apart, set); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// load makes the code of one class, and loads it.
+func load(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, error) {
+	p, t, err := translate(d, dtypes, class, set)
+	if err != nil {
+		return nil, err
+	}
+	code, err := t.finish()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	if p.code, err = machine.Load(code); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
@@ -165,13 +172,14 @@ func Compile(d *def.Definition, dtypes []num.DType, class Class, set machine.Set
 	return p, nil
 }
 
-// translate makes the code of a definition, which need not be for this processor.
-func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, []byte, error) {
+// translate makes the code of a definition, which need not be for this processor. The
+// target has it.
+func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.Set) (*program, target, error) {
 	if d.Kind != def.KindRowwise {
 		return nil, nil, fmt.Errorf("%s: no machine code for kind %s", d.Name, d.Kind)
 	}
 	plan := lower.NewProgram(d, dtypes, lower.Whole(d), costs{keepsRows: class&Long == 0})
-	isFlat := d.IsFlat() && class&Apart == 0
+	isFlat := d.IsFlat() && class&apart == 0
 	l := newLayout()
 	var t target
 	switch set {
@@ -188,12 +196,8 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	if err != nil {
 		return nil, nil, err
 	}
-	code, err := t.finish()
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", d.Name, err)
-	}
 	p := &program{
-		d: d, dtypes: plan.DTypes, flat: isFlat, set: set, lanes: t.lanes(), entries: entries,
+		d: d, dtypes: plan.DTypes, flat: isFlat, set: set, class: class, lanes: t.lanes(), entries: entries,
 		layout: l, s: &g.selector, kept: len(g.kept), columns: len(g.columns),
 		colSums: byNumber(g.colSums), totals: byNumber(g.totals),
 	}
@@ -203,8 +207,7 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	for i, at := range g.params {
 		p.params = append(p.params, placedParam{i, d.Params[i].IsInt, at})
 	}
-	p.listing = t.listing()
-	return p, code, nil
+	return p, t, nil
 }
 
 func byNumber(numbers map[*def.Node]int) []*def.Node {
@@ -215,7 +218,7 @@ func byNumber(numbers map[*def.Node]int) []*def.Node {
 	return nodes
 }
 
-// String lists the machine code.
+// String lists the machine code. It is made once more: few programs are ever listed.
 func (p *program) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "machine code %s (", p.d.Name)
@@ -226,6 +229,16 @@ func (p *program) String() string {
 		fmt.Fprintf(&s, "%s %s", o.Name, p.dtypes[i])
 	}
 	fmt.Fprintf(&s, "), %s, vectors of %d\n", p.set, p.lanes)
-	s.WriteString(p.listing)
+	_, t, err := translate(p.d, p.dtypes, p.class, p.set)
+	if err == nil {
+		_, err = t.finish()
+	}
+	if err != nil { // it was made before
+		return s.String() + err.Error() + "\n"
+	}
+	s.WriteString(t.listing())
+	if p.apart != nil {
+		s.WriteString("\nfor rows that do not follow each other:\n" + p.apart.String())
+	}
 	return s.String()
 }

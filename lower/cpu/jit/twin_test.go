@@ -94,13 +94,13 @@ func (w *twin) interpreted(t testing.TB, c *randdef.Case, g *gen.Generator) *ran
 	return want
 }
 
-// compare runs a case with every set, for every class that its sizes allow, out of place
+// compare runs a case with every set and with the code of every class, out of place
 // and in place.
 func (w *twin) compare(t testing.TB, c, want *randdef.Case, g *gen.Generator) {
 	t.Helper()
 	class := jit.ClassOf(w.d, callOf(c))
 	for _, set := range w.sets {
-		for _, class := range []jit.Class{class, class ^ jit.Long} {
+		for _, class := range []jit.Class{class, class ^ jit.Long, class ^ jit.Streamed} {
 			p := w.program(t, set, class)
 			got := c.Clone()
 			workers := 1 + g.Below(4)
