@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/lower/cpu/machine"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
@@ -27,9 +29,10 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "show what this machine has, and test the kernels",
 		Long: `Print what this program found: its build, the processor and the instruction sets that
-matter, memory, workers and devices, and the compilers for them. Then test the kernels
-of every operation on DEVICE, in f16, bf16 and f32: they must reproduce the reference's
-answers on this machine. The exit code is 4 if one does not.
+matter, those that machine code is generated for or why none is, memory, workers and
+devices, and the compilers for them. Then test the kernels of every operation on DEVICE,
+in f16, bf16 and f32: they must reproduce the reference's answers on this machine. The
+exit code is 4 if one does not.
 
 This is the short self-test that every kernel must pass before it is used.
 'tokitai verify' checks kernels thoroughly and writes reports.`,
@@ -56,6 +59,8 @@ type diagnosis struct {
 	build
 	CPU         string           `json:"cpu"`
 	Features    []string         `json:"cpu_features"`
+	MachineCode []string         `json:"machine_code"`              // the instruction sets that code is generated for, best first
+	NoCode      string           `json:"no_machine_code,omitempty"` // why no code is generated
 	Cores       int              `json:"cores"`
 	Workers     int              `json:"workers"`
 	MemoryBytes int64            `json:"memory_bytes,omitempty"`
@@ -106,7 +111,13 @@ func examine(c *cobra.Command, tested string, asJSON bool) error {
 	about := host.Describe()
 	d := &diagnosis{
 		build: thisBuild(), CPU: about.Name, Features: append([]string{}, about.Features...),
+		MachineCode: []string{}, NoCode: machine.Note(),
 		Cores: runtime.NumCPU(), Workers: about.Units, MemoryBytes: about.MemoryBytes,
+	}
+	for _, set := range machine.Available() {
+		if set != machine.Plain {
+			d.MachineCode = append(d.MachineCode, set.String())
+		}
 	}
 	print(d.printHost)
 	dev, err := backends.Open(tested)
@@ -282,6 +293,7 @@ func (d *diagnosis) printHost(w io.Writer) {
 	fmt.Fprintf(table, "built with\t%s for %s/%s\n", d.Go, d.OS, d.Arch)
 	fmt.Fprintf(table, "processor\t%s\n", d.CPU)
 	fmt.Fprintf(table, "features\t%s\n", strings.Join(d.Features, " "))
+	fmt.Fprintf(table, "machine code\t%s\n", cmp.Or(d.NoCode, strings.Join(d.MachineCode, " ")))
 	fmt.Fprintf(table, "cores\t%d\n", d.Cores)
 	fmt.Fprintf(table, "workers\t%d\n", d.Workers)
 	if d.MemoryBytes > 0 {
