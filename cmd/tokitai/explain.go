@@ -45,11 +45,15 @@ softmax.backward) or a file that defines an operation (docs/definitions.md). Wit
 OP, all operations are listed.
 
 With --emit, print what is executed instead: reference is the definition with its
-functions expanded, one node per line; cpu is the program that the CPU runs; cuda and
-hip are the sources that are compiled for NVIDIA's and AMD's GPUs. All but reference
-are for operands stored in --dtype; an operand that cannot be stored in it has its own
-format. OP may then also be one definition of an operation; for an operation with several
-definitions, the source of the first is printed.
+functions expanded, one node per line; cpu is the machine code that the CPU runs, with
+the definition's names beside the instructions, or its vector program if no code is
+generated; cuda and hip are the sources that are compiled for NVIDIA's and AMD's GPUs.
+All but reference are for operands stored in --dtype; an operand that cannot be stored in
+it has its own format. OP may then also be one definition of an operation; for an
+operation with several definitions, the source of the first is printed.
+
+Machine code is for this processor's best instruction set. TOKITAI_CPU chooses another:
+avx512, avx2 or neon, or plain for the vector program (docs/cpu.md).
 
 Sources are complete files that compile as they are; --prelude=false leaves out the part
 that all kernels share. They contain the kernels for rows of every length, for

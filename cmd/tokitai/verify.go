@@ -56,6 +56,12 @@ boundary, and compare every output with the reference, bit for bit. OP is an
 operation, a definition, a group (softmax is softmax.forward and softmax.backward), or a
 file that defines an operation (docs/definitions.md).
 
+Every lowering that a call may choose is verified; --lowering selects one, or another that
+only its name chooses. On the CPU they are machine code for each instruction set of the
+processor (cpu.avx512, cpu.avx2, cpu.neon) and plain Go (cpu.rowwise, cpu.packed,
+cpu.gather, cpu.scatter); chosen by name only are cpu.reference, the interpreter, and
+cpu.mma-16-25 and others, models of tensor cores.
+
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
 depend on repetition, layout, the number of workers, or what runs at the same time. On
@@ -100,7 +106,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
-	flags.StringVar(&f.lowering, "lowering", "", "verify only this `LOWERING`: a name such as cpu.rowwise, or softmax.forward/cpu.rowwise")
+	flags.StringVar(&f.lowering, "lowering", "", "verify only this `LOWERING`: a name such as cpu.avx2, or softmax.forward/cpu.avx2")
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
