@@ -39,20 +39,22 @@ const (
 )
 
 // columns emits a loop over elements 0 to R11 with body for n vectors of lanes elements
-// at a time, then for one, then for the rest. Body may use RAX and finds in RBX the first
-// element.
+// at a time, then for half as many and so on to one, then for the rest. N is a power of
+// two. Body may use RAX and finds in RBX the first element.
 func (g *generator) columns(lanes, n int, body func(p part, n int)) {
 	a := g.a
 	a.G(XOR, 32, RBX, RBX)
-	for _, n := range []int{n, 1} {
+	for m := n; m > 0; m /= 2 {
 		loop, end := a.Label(), a.Label()
 		a.Bind(loop)
-		a.G(LEA, 64, RAX, At(RBX, int32(n*lanes)))
+		a.G(LEA, 64, RAX, At(RBX, int32(m*lanes)))
 		a.G(CMP, 64, RAX, R11)
 		a.J(Above, end)
-		body(whole, n)
-		a.G(ADD, 64, RBX, Imm(int64(n*lanes)))
-		a.Jmp(loop)
+		body(whole, m)
+		a.G(ADD, 64, RBX, Imm(int64(m*lanes)))
+		if m == n { // others run once at most
+			a.Jmp(loop)
+		}
 		a.Bind(end)
 	}
 	loop, end := a.Label(), a.Label()
@@ -77,6 +79,7 @@ func (g *generator) span(n int, body func(p part, n, size int)) {
 	a.G(XOR, 32, RBX, RBX)
 	step := func(bytes int, body func()) {
 		loop, end := a.Label(), a.Label()
+		a.Align(32)
 		a.Bind(loop)
 		a.G(LEA, 64, RAX, At(RBX, int32(bytes)))
 		a.G(CMP, 64, RAX, R11)

@@ -58,15 +58,17 @@ const exactTerms = 1 << 12
 type scatterJob struct {
 	p                   *scatter
 	index, rows, result num.Array
-	first               []uint32 // by row of the result, and one more: where its queries begin
-	queries             []uint32 // sorted by index, ascending within one; and prefetchAhead more
-	heavy               []int    // rows of the result with more than limit queries
+	first               []uint32   // by row of the result, and one more: where its queries begin
+	queries             []uint32   // sorted by index, ascending within one; and prefetchMost more
+	places              [][]uint32 // by part of the queries and row of the result: how many there are, then where the next is put
+	phase               phase
+	heavy               []int // rows of the result with more than limit queries
 	limit               int
 	cols, blocks        int // of light rows: columns per item, items per row
 	heavyBlocks         int
 	perItem             int // rows
 	entry               int
-	started             bool
+	ahead               int // queries
 	workers             []*scatterWorker
 }
 
@@ -84,7 +86,7 @@ func (p *scatter) Bind(c *lower.Call, workers int) lowercpu.Job {
 	if j == nil {
 		j = &scatterJob{p: p}
 	}
-	j.index, j.rows, j.result, j.started = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, false
+	j.index, j.rows, j.result, j.phase = c.Operands[0].Array, c.Operands[1].Array, c.Operands[2].Array, bound
 	j.cols = min(j.result.Cols, scatterCols)
 	j.blocks = (j.result.Cols + j.cols - 1) / j.cols
 	j.heavyBlocks = (j.result.Cols + heavyCols - 1) / heavyCols
@@ -97,39 +99,92 @@ func (p *scatter) Bind(c *lower.Call, workers int) lowercpu.Job {
 	for len(j.workers) < workers {
 		j.workers = append(j.workers, &scatterWorker{})
 	}
-	j.sort()
+	j.ahead = min(max(prefetchBytes/(j.cols*j.rows.DType.Size()), 2), prefetchMost)
+	parts := 1
+	if j.index.Rows >= sortedTogether && j.index.Rows >= j.result.Rows {
+		parts = min(workers, 8)
+	}
+	j.prepareSort(parts)
+	if parts == 1 {
+		j.count(0)
+		j.divide()
+		j.place(0)
+		j.phase = placed
+	}
 	return j
 }
 
-// sort sorts the queries by index with a counting sort.
-func (j *scatterJob) sort() {
-	n := j.result.Rows
-	j.first = grow(j.first, n+2)
-	clear(j.first)
-	j.queries = grow(j.queries, j.index.Rows+prefetchAhead)
+// phase is how far a job has come.
+type phase int
+
+const (
+	bound   phase = iota
+	counted       // the queries of each row, by parts of the queries
+	placed        // the queries in their order
+	summed
+)
+
+// sortedTogether is the number of queries from which the workers sort them together.
+const sortedTogether = 1 << 15
+
+// prepareSort prepares the sort of the queries by index, a counting sort, in parts.
+func (j *scatterJob) prepareSort(parts int) {
+	j.first = grow(j.first, j.result.Rows+1)
+	j.queries = grow(j.queries, j.index.Rows+prefetchMost)
 	clear(j.queries[j.index.Rows:])
-	index := view(&j.index)
-	stride := j.index.Stride
-	// The counts of row v are at v+2, so that its queries' beginning is at v+1 while
-	// they are placed and has become its end, the next one's beginning, afterwards.
-	counts := j.first[2:]
-	for q := range j.index.Rows {
-		if v := uint32(index[q*stride]); int(v) < len(counts) && int32(v) >= 0 {
+	for len(j.places) < parts {
+		j.places = append(j.places, nil)
+	}
+	j.places = j.places[:parts]
+}
+
+// part returns the queries of a part.
+func (j *scatterJob) part(part int) (from, to int) {
+	return j.index.Rows * part / len(j.places), j.index.Rows * (part + 1) / len(j.places)
+}
+
+// count counts the queries of each row in a part.
+func (j *scatterJob) count(part int) {
+	counts := grow(j.places[part], j.result.Rows)
+	clear(counts)
+	index, stride := view(&j.index), j.index.Stride
+	from, to := j.part(part)
+	for q := from; q < to; q++ {
+		if v := index[q*stride]; v >= 0 && int(v) < len(counts) {
 			counts[v]++
 		}
 	}
+	j.places[part] = counts
+}
+
+// divide turns the counts into places, and finds the heavy rows.
+func (j *scatterJob) divide() {
 	j.heavy = j.heavy[:0]
-	sum := uint32(0)
-	for v, k := range counts {
-		if int(k) > j.limit {
+	sum, first, last := uint32(0), j.first, j.places[len(j.places)-1]
+	for v := range last {
+		first[v] = sum
+		for _, places := range j.places[:len(j.places)-1] {
+			n := places[v]
+			places[v] = sum
+			sum += n
+		}
+		n := last[v]
+		last[v] = sum
+		sum += n
+		if int(sum-first[v]) > j.limit {
 			j.heavy = append(j.heavy, v)
 		}
-		sum += k
-		counts[v] = sum
 	}
-	places := j.first[1 : n+1]
-	for q := range j.index.Rows {
-		if v := uint32(index[q*stride]); int(v) < len(places) && int32(v) >= 0 {
+	first[len(last)] = sum
+}
+
+// place puts the queries of a part into their places.
+func (j *scatterJob) place(part int) {
+	places := j.places[part]
+	index, stride := view(&j.index), j.index.Stride
+	from, to := j.part(part)
+	for q := from; q < to; q++ {
+		if v := index[q*stride]; v >= 0 && int(v) < len(places) {
 			j.queries[places[v]] = uint32(q)
 			places[v]++
 		}
@@ -153,10 +208,17 @@ func grow(s []uint32, n int) []uint32 {
 
 // Next implements Job.
 func (j *scatterJob) Next() (int, bool) {
-	if j.started {
+	j.phase++
+	switch j.phase {
+	case counted:
+		return len(j.places), true
+	case placed:
+		j.divide()
+		return len(j.places), true
+	case summed:
+	default:
 		return 0, false
 	}
-	j.started = true
 	return len(j.heavy)*j.heavyBlocks + (j.result.Rows+j.perItem-1)/j.perItem*j.blocks, true
 }
 
@@ -169,10 +231,21 @@ func (j *scatterJob) Release() {
 	j.p.jobs.Put(j)
 }
 
-// Do implements Job: a block of columns of one heavy row or of some rows. Heavy rows
-// come first: they take longest.
+// Do implements Job.
 func (j *scatterJob) Do(worker, item int) {
-	w := j.workers[worker]
+	switch j.phase {
+	case counted:
+		j.count(item)
+	case placed:
+		j.place(item)
+	default:
+		j.sum(j.workers[worker], item)
+	}
+}
+
+// sum sums a block of columns of one heavy row or of some rows. Heavy rows come first:
+// they take longest.
+func (j *scatterJob) sum(w *scatterWorker, item int) {
 	if n := len(j.heavy) * j.heavyBlocks; item < n {
 		j.sumHeavy(w, j.heavy[item/j.heavyBlocks], item%j.heavyBlocks*heavyCols)
 		return
@@ -193,7 +266,7 @@ func (j *scatterJob) Do(worker, item int) {
 			rowStride: j.rows.Stride * j.rows.DType.Size(),
 			result:    at(&j.result, v, col), resultStride: j.result.Stride * size,
 			first: unsafe.Pointer(&j.first[v]), queries: unsafe.Pointer(&j.queries[0]),
-			count: last - v, cols: n, bytes: n * size, limit: j.limit,
+			count: last - v, cols: n, bytes: n * size, limit: j.limit, ahead: 4 * j.ahead,
 			mask: 1<<(n%j.p.lanes) - 1, byteMask: 1<<(n*size%64) - 1,
 		}
 		if j.rows.Rows > 0 {
@@ -211,7 +284,7 @@ func (j *scatterJob) sumHeavy(w *scatterWorker, v, col int) {
 	f := &w.totals
 	*f = totalsFrame{
 		rows: at(&j.rows, 0, col), rowStride: j.rows.Stride * j.rows.DType.Size(),
-		cols: n, mask: 1<<(n%j.p.lanes) - 1,
+		cols: n, mask: 1<<(n%j.p.lanes) - 1, ahead: 4 * j.ahead,
 	}
 	const perCall = callWork / heavyCols / def.ScatterChunk * def.ScatterChunk
 	exact := j.rows.DType == num.F16

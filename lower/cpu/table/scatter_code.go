@@ -15,11 +15,12 @@ type scatterFrame struct {
 	result       unsafe.Pointer
 	resultStride int
 	first        unsafe.Pointer // where the queries of each row of the result begin, uint32; and one more
-	queries      unsafe.Pointer // by row of the result, uint32; and prefetchAhead more
+	queries      unsafe.Pointer // by row of the result, uint32; and prefetchMost more
 	count        int            // rows of the result, at least 1
 	cols         int
 	bytes        int    // cols columns of the result
 	limit        int    // of queries: the code skips rows with more
+	ahead        int    // bytes of queries that rows are prefetched ahead
 	mask         uint64 // of the columns after the last whole vector of the sums
 	byteMask     uint64 // of the bytes after the last whole vector of the result
 }
@@ -33,10 +34,14 @@ type totalsFrame struct {
 	count     int // of queries, at least 1
 	cols      int
 	mask      uint64
+	ahead     int
 }
 
-// prefetchAhead is how many queries ahead rows are prefetched.
-const prefetchAhead = 2
+// Rows are prefetched as many queries ahead as make up prefetchBytes, prefetchMost at most.
+const (
+	prefetchBytes = 1 << 12
+	prefetchMost  = 16
+)
 
 // chunkBytes is the size of a chunk's queries.
 const chunkBytes = 4 * 64
@@ -50,6 +55,7 @@ type sums struct {
 	lanes        int  // elements of one vector of sums
 	unroll       int
 	stream       bool
+	ahead        uintptr // of the frame's field
 }
 
 func newSums(g *generator, rows, result num.DType, accumulate bool) *sums {
@@ -68,9 +74,9 @@ func newSums(g *generator, rows, result num.DType, accumulate bool) *sums {
 // without, and returns the entry.
 func (s *sums) scatter(stream bool) int {
 	a := s.a
-	s.stream = stream
 	entry := a.Len()
 	var f scatterFrame
+	s.stream, s.ahead = stream, unsafe.Offsetof(f.ahead)
 	field := func(offset uintptr) Mem { return At(RDI, int32(offset)) }
 	a.Comment("scatter-add of %s into %s: %s", s.rows, s.result, stores(stream))
 	a.G(MOV, 64, RSI, field(unsafe.Offsetof(f.rows)))
@@ -124,6 +130,7 @@ func (s *sums) totals() int {
 	a := s.a
 	entry := a.Len()
 	var f totalsFrame
+	s.ahead = unsafe.Offsetof(f.ahead)
 	field := func(offset uintptr) Mem { return At(RDI, int32(offset)) }
 	a.Comment("totals of %s", s.rows)
 	a.G(MOV, 64, RSI, field(unsafe.Offsetof(f.rows)))
@@ -188,13 +195,15 @@ func (s *sums) add(p part, n int) {
 			a.V(VXORPS, X, Vec(n+i), Vec(n+i), Vec(n+i))
 		}
 	}
+	a.Align(32)
 	a.Bind(query)
 	a.G(MOV, 32, RCX, At(RAX, 0))
 	a.G(IMUL, 64, RCX, R8)
 	a.G(ADD, 64, RCX, RSI)
-	prefetch := p == whole && n > 1
+	prefetch := p == whole
 	if prefetch {
-		a.G(MOV, 32, R9, At(RAX, 4*prefetchAhead))
+		a.G(MOV, 64, R9, At(RDI, int32(s.ahead)))
+		a.G(MOV, 32, R9, At(RAX, 0).Plus(R9, 1))
 		a.G(IMUL, 64, R9, R8)
 		a.G(ADD, 64, R9, RSI)
 	}

@@ -179,6 +179,16 @@ func TestScatterAdd(t *testing.T) {
 	}
 }
 
+// TestSortTogether has so many queries that the workers sort them together.
+func TestSortTogether(t *testing.T) {
+	g := gen.New("together")
+	for _, workers := range []int{1, 2, 3, 20} {
+		for _, d := range scatters {
+			compare(t, newCase(g, d, num.F32, num.F32, 40_000, 1000, 2), workers, g)
+		}
+	}
+}
+
 // TestAnyFormats sums any patterns, NaN with every payload among them, from every format
 // into every format.
 func TestAnyFormats(t *testing.T) {
