@@ -8,8 +8,8 @@ import (
 	"tokitai/num"
 )
 
-// generator makes the functions for one instruction set of amd64.
-type generator struct {
+// amd64Generator makes the functions for an instruction set of amd64.
+type amd64Generator struct {
 	*x86.Assembler
 	target
 	width x86.Width
@@ -27,57 +27,22 @@ const (
 	lastLanes = x86.K1 // mask of the last vector
 )
 
-// generateAMD64 generates the code for operands of a format.
-func generateAMD64(set machine.Set, dtype num.DType) (*code, error) {
-	c := &code{target: amd64Targets[set], dtype: dtype, transpose: map[num.DType]int{}, narrow: map[num.DType]int{}}
-	for i := range c.widen {
-		c.widen[i] = map[num.DType]int{}
-	}
-	g := &generator{Assembler: x86.New(), target: c.target, width: x86.Z}
+func newAMD64(set machine.Set) *amd64Generator {
+	g := &amd64Generator{Assembler: x86.New(), target: amd64Targets[set], width: x86.Z}
 	if set == machine.AVX2 {
 		g.VEXOnly, g.width = true, x86.Y
 	}
-	for rows := 1; rows <= g.rows; rows++ {
-		for vectors := 1; vectors <= g.widest(rows); vectors *= 2 {
-			if vectors <= g.vectors || dtype == num.F32 {
-				c.multiply[rowsAdjacent][rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, num.F32)
-			}
-			if dtype == num.F32 {
-				c.multiply[stepsAdjacent][rows][vectors] = g.multiply(rows, vectors, stepsAdjacent, num.F32)
-			} else {
-				c.multiplyStored[rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, dtype)
-			}
-		}
-	}
-	for rows := 1; rows <= g.lineRows; rows++ {
-		c.multiplyLines[rows] = g.multiplyLines(rows, dtype)
-	}
-	for _, d := range [...]num.DType{num.F32, dtype} {
-		for vectors := range c.widen {
-			c.widen[vectors][d] = g.widen(vectors+1, d)
-		}
-		c.transpose[d] = g.transpose(d)
-		c.narrow[d] = g.narrow(d)
-	}
-	bytes, err := g.Finish()
-	if err != nil {
-		return nil, err
-	}
-	if c.program, err = machine.Load(bytes); err != nil {
-		return nil, err
-	}
-	c.listing = g.Listing
-	return c, nil
+	return g
 }
 
 // begin starts a function and returns its offset.
-func (g *generator) begin(format string, args ...any) int {
+func (g *amd64Generator) begin(format string, args ...any) int {
 	g.Align(64)
 	g.Comment(format, args...)
 	return g.Len()
 }
 
-func (g *generator) end() {
+func (g *amd64Generator) end() {
 	g.VZeroUpper()
 	g.Ret()
 }
@@ -85,14 +50,14 @@ func (g *generator) end() {
 // field returns a field of the frame.
 func field(offset uintptr) x86.Mem { return x86.At(frame, int32(offset)) }
 
-func (g *generator) mov(to, from x86.Operand)  { g.G(x86.MOV, 64, to, from) }
-func (g *generator) add(to, by x86.Operand)    { g.G(x86.ADD, 64, to, by) }
-func (g *generator) sub(to, by x86.Operand)    { g.G(x86.SUB, 64, to, by) }
-func (g *generator) lea(to x86.Reg, m x86.Mem) { g.G(x86.LEA, 64, to, m) }
+func (g *amd64Generator) mov(to, from x86.Operand)  { g.G(x86.MOV, 64, to, from) }
+func (g *amd64Generator) add(to, by x86.Operand)    { g.G(x86.ADD, 64, to, by) }
+func (g *amd64Generator) sub(to, by x86.Operand)    { g.G(x86.SUB, 64, to, by) }
+func (g *amd64Generator) lea(to x86.Reg, m x86.Mem) { g.G(x86.LEA, 64, to, m) }
 
 // load reads a vector of stored values as binary32, the lanes that the mask selects if
 // there is one. Other lanes are zero.
-func (g *generator) load(to x86.Vec, from x86.Mem, dtype num.DType, mask x86.Mask) {
+func (g *amd64Generator) load(to x86.Vec, from x86.Mem, dtype num.DType, mask x86.Mask) {
 	masked := func(op x86.Op) {
 		if mask == x86.K0 {
 			g.V(op, g.width, to, from)
@@ -112,7 +77,7 @@ func (g *generator) load(to x86.Vec, from x86.Mem, dtype num.DType, mask x86.Mas
 }
 
 // loadMask sets lastLanes from a field of the frame.
-func (g *generator) loadMask(offset uintptr) {
+func (g *amd64Generator) loadMask(offset uintptr) {
 	if g.partial {
 		g.K(x86.KMOVQ, lastLanes, field(offset))
 	}
@@ -126,7 +91,7 @@ const unroll = prefetchSteps
 //
 // All accumulators stay in registers. Each step of the sum loads a row of b and, row by
 // row, one broadcast element of a.
-func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType) int {
+func (g *amd64Generator) multiply(rows, vectors int, left adjacency, right num.DType) int {
 	start := g.begin("multiply %d rows, adjacent %s, by %d vectors of %v", rows, left, vectors, right)
 	const (
 		low      = x86.RAX // a, rows 0 to 6, or all of them if they are adjacent
@@ -290,7 +255,7 @@ func (g *generator) multiply(rows, vectors int, left adjacency, right num.DType)
 }
 
 // eachAccumulator loads all accumulators from memory, or stores them.
-func (g *generator) eachAccumulator(rows, vectors int, base x86.Reg, rowField uintptr, acc func(r, v int) x86.Vec, load bool) {
+func (g *amd64Generator) eachAccumulator(rows, vectors int, base x86.Reg, rowField uintptr, acc func(r, v int) x86.Vec, load bool) {
 	const (
 		at  = x86.RAX
 		row = x86.RCX

@@ -10,7 +10,7 @@ import (
 
 // multiplyLines generates a multiplication of a few rows by lines, which are transposed in
 // registers; multiplyFrame says what it does.
-func (g *generator) multiplyLines(rows int, dtype num.DType) int {
+func (g *amd64Generator) multiplyLines(rows int, dtype num.DType) int {
 	start := g.begin("multiply %d rows by %d lines of %v", rows, g.lanes, dtype)
 	const (
 		line   = x86.RAX

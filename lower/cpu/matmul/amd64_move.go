@@ -9,7 +9,7 @@ import (
 
 // widen generates the function that widens rows of a few vectors; moveFrame says what it
 // does.
-func (g *generator) widen(vectors int, dtype num.DType) int {
+func (g *amd64Generator) widen(vectors int, dtype num.DType) int {
 	start := g.begin("widen %d vectors of %v", vectors, dtype)
 	const (
 		from     = x86.RAX
@@ -45,7 +45,7 @@ func (g *generator) widen(vectors int, dtype num.DType) int {
 }
 
 // rowLoop generates a loop of at least one iteration, four at a time.
-func (g *generator) rowLoop(count x86.Reg, row func()) {
+func (g *amd64Generator) rowLoop(count x86.Reg, row func()) {
 	const unroll = 4
 	loop, tail, single, done := g.Label(), g.Label(), g.Label(), g.Label()
 	g.sub(count, x86.Imm(unroll))
@@ -68,7 +68,7 @@ func (g *generator) rowLoop(count x86.Reg, row func()) {
 
 // transpose generates the function that transposes blocks of lanes × lanes in registers;
 // moveFrame says what it does. Without masks the depth is a multiple of the lanes.
-func (g *generator) transpose(dtype num.DType) int {
+func (g *amd64Generator) transpose(dtype num.DType) int {
 	start := g.begin("transpose %v", dtype)
 	const (
 		line   = x86.RAX
@@ -112,7 +112,7 @@ func (g *generator) transpose(dtype num.DType) int {
 
 // transposeRegisters transposes the first lanes registers, each a row of lanes elements. It
 // uses one register more, and returns those of the columns in order.
-func (g *generator) transposeRegisters() []x86.Vec {
+func (g *amd64Generator) transposeRegisters() []x86.Vec {
 	n := g.lanes
 	x := make([]x86.Vec, n)
 	for i := range x {
@@ -160,7 +160,7 @@ func (g *generator) transposeRegisters() []x86.Vec {
 
 // narrow generates the function that rounds rows to the stored format; moveFrame says
 // what it does. Without masks the count is a multiple of the lanes.
-func (g *generator) narrow(dtype num.DType) int {
+func (g *amd64Generator) narrow(dtype num.DType) int {
 	start := g.begin("narrow to %v", dtype)
 	const (
 		from    = x86.RAX
@@ -211,7 +211,7 @@ const halfBelow = x86.Vec(15)
 
 // round stores a vector of binary32 values in a format, each rounded once to nearest
 // even. With a mask it reads and writes the selected lanes only.
-func (g *generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask) {
+func (g *amd64Generator) round(to, from x86.Mem, dtype num.DType, mask x86.Mask) {
 	const x, y, z = x86.Vec(0), x86.Vec(1), x86.Vec(2)
 	store := func(op x86.Op, operands ...x86.Operand) {
 		if mask != x86.K0 {

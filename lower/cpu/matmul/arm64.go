@@ -19,41 +19,8 @@ var neonTarget = target{set: machine.NEON, lanes: 4, rows: 6, vectors: 4}
 // neonFrame holds the argument of all functions.
 const neonFrame = arm.X0
 
-// generateARM64 generates the code for operands of a format.
-func generateARM64(dtype num.DType) (*code, error) {
-	c := &code{target: neonTarget, dtype: dtype, transpose: map[num.DType]int{}, narrow: map[num.DType]int{}}
-	for i := range c.widen {
-		c.widen[i] = map[num.DType]int{}
-	}
-	g := &neonGenerator{Assembler: arm.New(), target: c.target}
-	for rows := 1; rows <= g.rows; rows++ {
-		for vectors := 1; vectors <= g.widest(rows); vectors *= 2 {
-			if vectors <= g.vectors || dtype == num.F32 {
-				c.multiply[rowsAdjacent][rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, num.F32)
-			}
-			if dtype == num.F32 {
-				c.multiply[stepsAdjacent][rows][vectors] = g.multiply(rows, vectors, stepsAdjacent, num.F32)
-			} else {
-				c.multiplyStored[rows][vectors] = g.multiply(rows, vectors, rowsAdjacent, dtype)
-			}
-		}
-	}
-	for _, d := range [...]num.DType{num.F32, dtype} {
-		for vectors := range c.widen {
-			c.widen[vectors][d] = g.widen(vectors+1, d)
-		}
-		c.transpose[d] = g.transpose(d)
-		c.narrow[d] = g.narrow(d)
-	}
-	bytes, err := g.Finish()
-	if err != nil {
-		return nil, err
-	}
-	if c.program, err = machine.Load(bytes); err != nil {
-		return nil, err
-	}
-	c.listing = g.Listing
-	return c, nil
+func newNEON() *neonGenerator {
+	return &neonGenerator{Assembler: arm.New(), target: neonTarget}
 }
 
 // begin starts a function and returns its offset.

@@ -8,9 +8,13 @@
 // workers can change a bit.
 //
 // A micro-kernel holds a few rows by a few vectors of accumulators in registers. It reads
-// the left operand by broadcasts and the right operand by vectors, from any two strides
-// each, so the same code multiplies packed panels and operands where they lie. Panels hold
-// binary32: f16 and bf16 are widened while they are packed. kernel.go describes the
-// pieces of code and what they are called with; amd64.go and its neighbours generate
-// them; plan.go decides how a product is cut; job.go runs it.
+// the left operand by broadcasts and the right operand by vectors, at any distance, so the
+// same code multiplies packed panels and operands where they lie. Panels hold binary32: f16
+// and bf16 are widened while they are packed. Few rows are also multiplied by lines of a
+// right operand that lies transposed in memory, in blocks that are transposed in registers.
+//
+// Start with plan.go, which decides how a product is cut. job.go runs products that share
+// nothing, region.go large ones whose packed operands all workers share, and tile.go what
+// both consist of. kernel.go describes the functions that are generated and what they are
+// called with; generate.go and the files of each architecture generate them.
 package matmul

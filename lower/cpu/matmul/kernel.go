@@ -1,8 +1,6 @@
 package matmul
 
 import (
-	"fmt"
-	"sync"
 	"unsafe"
 
 	"tokitai/lower/cpu/machine"
@@ -59,7 +57,7 @@ type code struct {
 	target
 	dtype   num.DType // of the operands
 	program *machine.Code
-	listing func() string
+	listing func() string // of the full register block
 
 	// Offsets of the functions. Those that are not there are not called.
 	multiply       [2]kernelTable       // by adjacency of the left operand, right operand binary32
@@ -132,41 +130,3 @@ type moveFrame struct {
 
 // maskLanes has a vector of n selected lanes at maskLanes[8-n].
 var maskLanes = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
-
-type codeKey struct {
-	set   machine.Set
-	dtype num.DType
-}
-
-var codes struct {
-	sync.Mutex
-	all map[codeKey]*code
-}
-
-// codeFor returns the code for operands of a format. Equal ones are generated once.
-func codeFor(set machine.Set, dtype num.DType) (*code, error) {
-	codes.Lock()
-	defer codes.Unlock()
-	key := codeKey{set, dtype}
-	if c := codes.all[key]; c != nil {
-		return c, nil
-	}
-	var c *code
-	var err error
-	switch set {
-	case machine.AVX512, machine.AVX2:
-		c, err = generateAMD64(set, dtype)
-	case machine.NEON:
-		c, err = generateARM64(dtype)
-	default:
-		return nil, fmt.Errorf("matmul: no code for the instruction set %s", set)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("matmul: code for %s: %w", set, err)
-	}
-	if codes.all == nil {
-		codes.all = map[codeKey]*code{}
-	}
-	codes.all[key] = c
-	return c, nil
-}

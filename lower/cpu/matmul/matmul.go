@@ -2,7 +2,6 @@ package matmul
 
 import (
 	"fmt"
-	"strings"
 
 	"tokitai/def"
 	"tokitai/lower"
@@ -36,12 +35,9 @@ type program struct {
 	grouping lower.Grouping
 }
 
-// String describes the blocks and lists the code.
+// String describes the blocks and lists the code of the full register block.
 func (p *program) String() string {
-	var b strings.Builder
-	t, size := &p.code.target, p.blocking
-	fmt.Fprintf(&b, "contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, model fma\n\n",
-		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, size.depth, size.panels*t.rows, size.vectors*t.lanes)
-	b.WriteString(p.code.listing())
-	return b.String()
+	t, b := &p.code.target, p.blocking
+	return fmt.Sprintf("contraction %s of %v to %v: %s, register blocks of %d×%d, blocks of %d, tiles of %d×%d, model fma\n\n%s",
+		p.d.Name, p.code.dtype, p.result, t.set, t.rows, t.vectors*t.lanes, b.depth, b.panels*t.rows, b.vectors*t.lanes, p.code.listing())
 }
