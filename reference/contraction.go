@@ -137,7 +137,11 @@ func (x *axes) product(at map[string]int, o *Options) error {
 	firstK, endK := x.part(x.d.SummedOver(), at)
 	p := newProducts(o.Model, left.DType, endK-firstK, result.Cols)
 	line := make([]uint32, right.Cols)
-	if x.d.TransposeRight {
+	if !x.d.TransposeRight && p.isChain() {
+		for k := range p.length {
+			right.Floats(firstK+k, p.byK[k*p.cols:][:p.cols])
+		}
+	} else if x.d.TransposeRight {
 		for c := range p.cols {
 			right.Patterns(c, line)
 			for k := range p.length {
@@ -257,7 +261,14 @@ func add(x, y []float32) {
 func (p *products) chain(first, end int, sums []float32) {
 	if p.isChain() {
 		for k := first; k < end; k++ {
-			num.AddProducts(sums, num.Widen(p.dtype, p.left[k]), p.byK[k*p.cols:][:p.cols])
+			left, right := num.Widen(p.dtype, p.left[k]), p.byK[k*p.cols:][:p.cols]
+			if p.dtype == num.F16 { // products of f16 are binary32: adding them is the only rounding
+				for c, y := range right {
+					sums[c] += float32(left * y)
+				}
+				continue
+			}
+			num.AddProducts(sums, left, right)
 		}
 		return
 	}

@@ -361,7 +361,8 @@ func (v *view) outputs() *judgement {
 // output judges every element of one output.
 func (v *view) output(j *judgement, i int) {
 	got, answer := v.got[i], v.answer[i]
-	isPlain := !v.target.Lowering.IsBounded && v.correct[i] == nil
+	isMeasured := v.correct[i] != nil
+	isPlain := !v.target.Lowering.IsBounded && !isMeasured
 	for r := range got.Rows {
 		if isPlain && bytes.Equal(got.Row(r), answer.Row(r)) {
 			j.Elements += int64(got.Cols)
@@ -380,7 +381,7 @@ func (v *view) output(j *judgement, i int) {
 					j.first = v.finding(i, r, c, x, lo, hi)
 				}
 			}
-			if v.correct[i] != nil {
+			if isMeasured {
 				v.accuracy(j, i, r, c, x)
 			}
 		}
@@ -440,12 +441,12 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 		return
 	}
 	j.TruthElements++
-	k := r*v.got[i].Cols + c
-	switch v.correct[i].State[k] {
+	k, correct := r*v.got[i].Cols+c, v.correct[i]
+	switch correct.State[k] {
 	case truth.Undecided:
 		j.Undecided++
 	case truth.ByFloat64, truth.ByBig:
-		if num.Distance(d, x, v.correct[i].Bits[k]) != 0 {
+		if num.Distance(d, x, correct.Bits[k]) != 0 {
 			j.Misrounded++
 		}
 	}
@@ -470,8 +471,8 @@ func (v *view) accuracy(j *judgement, i, r, c int, x uint32) {
 	if math.Abs(b.Mid) < num.ULP(d, 0)/num.ULP(d, 1) {
 		return
 	}
-	if v.correct[i].State[k] != truth.Undecided {
-		steps := float64(num.Index(d, x) - num.Index(d, v.correct[i].Bits[k]))
+	if correct.State[k] != truth.Undecided {
+		steps := float64(num.Index(d, x) - num.Index(d, correct.Bits[k]))
 		j.Bias.count(math.Copysign(steps, steps*b.Mid))
 	}
 }

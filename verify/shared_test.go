@@ -1,0 +1,59 @@
+package verify_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/op/layernorm"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+// TestShare: reports are the same whether targets share their work or not, of right kernels
+// and of a wrong one that comes after a right one.
+func TestShare(t *testing.T) {
+	wrong := flipWhere(func(_ *engine.Launch, r, c int) bool { return r == 1 && c == 2 })
+	made := func() []*verify.Target {
+		return []*verify.Target{
+			target(softmax.ForwardDefinition, num.F16, bitwise(honest)),
+			target(softmax.ForwardDefinition, num.F16, bitwise(honest)),
+			target(softmax.ForwardDefinition, num.F16, wrong),
+			target(softmax.ForwardDefinition, num.BF16, bitwise(honest)),
+			target(layernorm.BackwardDefinition, num.F32, bitwise(honest)),
+			target(layernorm.BackwardDefinition, num.F32, bitwise(honest)),
+			target(softmax.ForwardDefinition, num.F16, bounded(lanes16, softmaxOf(lanes(16)))),
+		}
+	}
+	shared, alone := made(), made()
+	verify.Share(shared)
+	for range 2 { // again when nothing is kept any more
+		for i, x := range shared {
+			got, want := run(t, x, verify.Options{Seed: 1}).Report, run(t, alone[i], verify.Options{Seed: 1}).Report
+			same(t, x.ID(), got, want)
+			if isWrong := x.Lowering == wrong; isWrong != (got.Verdict == evidence.Rejected) {
+				t.Errorf("target %d: %s: %s", i, got.Verdict, got.Reason)
+			}
+		}
+	}
+}
+
+// TestLaunchesAreInOrder: a kernel sees the same calls in the same order in every run,
+// however many are judged at a time.
+func TestLaunchesAreInOrder(t *testing.T) {
+	seen := func() (calls [][2]int) {
+		var mu sync.Mutex
+		run(t, target(softmax.ForwardDefinition, num.F16, bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, [2]int{out[0].Rows, out[0].Cols})
+		}))), verify.Options{Seed: 1})
+		return calls
+	}
+	if one, two := seen(), seen(); !slices.Equal(one, two) {
+		t.Errorf("%d launches and %d launches differ", len(one), len(two))
+	}
+}
