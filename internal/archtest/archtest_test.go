@@ -59,6 +59,7 @@ var rooms = []room{
 	}},
 	{path: "lower/cpu/machine", mustNot: []ban{{"num", "what calls code does not know what it computes"}, {"def", "what calls code does not know what it computes"}}},
 	{path: "internal/plaincpu"},
+	{path: "internal/noexec", only: &claim{[]string{}, "it changes the process, and knows nothing of it"}},
 	{path: "lower/cpu/*", mustNot: []ban{
 		{"num/exact", "the exact sums are the judges'"},
 		{"reference", "a judge that shares code with the judged shares its mistakes"},
