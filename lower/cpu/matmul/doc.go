@@ -11,6 +11,6 @@
 // the left operand by broadcasts and the right operand by vectors, from any two strides
 // each, so the same code multiplies packed panels and operands where they lie. Panels hold
 // binary32: f16 and bf16 are widened while they are packed. kernel.go describes the
-// pieces of code and what they are called with; amd64.go and its neighbours generate
+// pieces of code and what they are called with; the files for amd64 and arm64 generate
 // them; plan.go decides how a product is cut; job.go runs it.
 package matmul
