@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tokitai/internal/testlevel"
+	"tokitai/lower/cpu/machine"
 )
 
 const contributingFile = "../CONTRIBUTING.md"
@@ -104,7 +105,7 @@ func TestRecipes(t *testing.T) {
 	run := func(dir, program string, args ...string) {
 		command := exec.Command(program, args...)
 		command.Dir = dir
-		command.Env = append(os.Environ(), "TOKITAI_LEVEL=smoke")
+		command.Env = append(os.Environ(), "TOKITAI_LEVEL=smoke", machine.Variable+"=") // with generated code
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}

@@ -1,5 +1,5 @@
 // Package cpu is the backend of the host's processor: the device of device/cpu joined to
-// the programs of lower/cpu.
+// the programs of lower/cpu and of the packages below it, which generate machine code.
 //
 // A program that imports this backend alone has no code for GPUs in it. Start with New,
 // or with Queue where one queue for the whole program will do.
@@ -19,7 +19,8 @@ import (
 // Kind is the kind of the device, and its name.
 const Kind = host.Name
 
-// Backend computes in the program's own process, with kernels that are part of it.
+// Backend computes in the program's own process, with machine code that is generated there
+// or with kernels that are part of the program.
 var Backend backend
 
 type backend struct{}
@@ -60,7 +61,7 @@ func (backend) Find() []string { return []string{Kind} }
 // IsAccelerator returns false.
 func (backend) IsAccelerator() bool { return false }
 
-// CheckReady returns nil: nothing has to be compiled.
+// CheckReady returns nil: kernels need nothing from outside the program.
 func (backend) CheckReady(engine.Device) error { return nil }
 
 // Options configures New.
@@ -96,7 +97,7 @@ func Open(name string) (engine.Device, error) {
 // Backend returns Backend.
 func (*Device) Backend() engine.Backend { return Backend }
 
-// Compiler returns nil: kernels are part of the program.
+// Compiler returns nil: what generates kernels is part of the program.
 func (*Device) Compiler() (engine.Compiler, error) { return nil, nil }
 
 var shared = sync.OnceValues(func() (*engine.Queue, error) {

@@ -7,8 +7,8 @@ import (
 )
 
 // allocator gives the values of a block registers while its instructions are made, one
-// after the other. If there is no free register, the value that is needed last gives up
-// its own: a uniform value lies in memory anyway, others are spilled to a slot.
+// after the other. If there is no free register, the value whose next use is farthest away
+// gives up its own: a uniform value is in memory anyway, others are spilled to a slot.
 type allocator struct {
 	target target
 	layout *layout
@@ -19,7 +19,7 @@ type allocator struct {
 	holds   []value // by register; none if it is free
 	isFixed []bool  // by register: it keeps its value in the whole loop
 	where   []int   // by value: its register or -1
-	memory  []place // by value: where it lies too; 0 if nowhere
+	memory  []place // by value: its place in memory; 0 if it has none
 	uses    [][]int // by value: the instructions that are still to read it
 	spilled int
 	states  [][]int // registers of the loop's carried values, by copy
@@ -101,7 +101,7 @@ func (a *allocator) instruction(i int) {
 		}
 		args[k] = argument{a.where[v], a.memory[v]}
 	}
-	for k, v := range in.args { // uses up to here are over
+	for k, v := range in.args { // drop the uses up to here
 		if v != none && !slices.Contains(in.args[:k], v) {
 			for len(a.uses[v]) > 0 && a.uses[v][0] <= i {
 				a.uses[v] = a.uses[v][1:]
@@ -179,7 +179,7 @@ func (a *allocator) takeFor(in *instruction, args [4]argument, early bool, locke
 	return a.take(locked)
 }
 
-// take returns a free register, which it makes free if there is none.
+// take returns a free register. If there is none, it frees one.
 func (a *allocator) take(locked func(int) bool) int {
 	best, farthest := noRegister, -1
 	for r, v := range a.holds {

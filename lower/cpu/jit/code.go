@@ -9,10 +9,10 @@ import (
 
 // A block of a program becomes straight-line code over vectors. A value is a vector
 // register that does not exist yet: it is defined once, and the allocator finds a register
-// for it. A uniform value has the same number in all lanes and lies in a slot of the
-// worker's memory.
+// for it. A uniform value is the same in all lanes and has a slot in the worker's
+// memory.
 
-// value is an index into code.values.
+// value is an index into code.places.
 type value int32
 
 const none value = -1

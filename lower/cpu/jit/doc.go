@@ -5,8 +5,10 @@
 // Package lower plans what is computed where. Here the blocks of a plan become
 // instructions over vectors (select.go, and expand.go for what no processor has), the
 // values get registers (allocate.go), and the passes become loops in one function that
-// computes a range of rows (generate.go). A [target] knows one instruction set (x86.go).
-// A job divides a call into ranges for the workers and keeps calls short (job.go).
+// computes a range of rows (generate.go). A target knows the instructions of one processor
+// (target.go; x86.go, neon.go). Code finds everything it needs in the memory of its worker
+// (layout.go). A job divides a call into ranges for the workers and keeps calls into code
+// short (job.go).
 //
 // Start with [Compile].
 package jit

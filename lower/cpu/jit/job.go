@@ -14,8 +14,8 @@ import (
 // waits for it.
 const elementsPerCall = num.FlatRow
 
-// A worker takes that many elements at a time: enough rows that fetching the next one
-// pays, and few enough that all workers have something to do until the end.
+// The number of elements in an item: enough rows that fetching the next one pays, and few
+// enough that all workers have something to do until the end.
 const (
 	leastPerItem  = 1 << 15
 	mostPerItem   = 1 << 18
@@ -330,7 +330,7 @@ func (j *job) call(w *worker, entry, rows, cols int) {
 	j.p.code.Call(entry, unsafe.Pointer(&w.memory[0]))
 }
 
-// point points the operands at a row and column, and sets the distance between rows, in
+// point sets the addresses of the operands to a row and column, and their strides to step
 // rows.
 func (j *job) point(w *worker, row, col, step int) {
 	for i := range j.p.layout.arrays {
@@ -427,8 +427,8 @@ func (j *job) flatRange(w *worker, item int) {
 }
 
 // lanesOfItem computes the rows of an item's lanes of the column sums, lane by lane, so
-// that the sums of a lane stay in the cache. Lanes are added up as a tree while they
-// come.
+// that the sums of a lane stay in the cache. Lanes are added up as a tree as they
+// are computed.
 func (j *job) lanesOfItem(w *worker, item int) {
 	sums := len(j.p.colSums)
 	first := item * j.perItem

@@ -62,7 +62,7 @@ func (s *selector) constant(bits uint32) value { return s.block.uniform(s.layout
 
 func (s *selector) float(x float32) value { return s.constant(math.Float32bits(x)) }
 
-// at returns the uniform value at a place, which is made if it is 0.
+// at returns the uniform value at a place. A place of 0 gets a new slot.
 func (s *selector) at(p *place) value {
 	if *p == 0 {
 		*p = s.layout.slot()
@@ -70,7 +70,7 @@ func (s *selector) at(p *place) value {
 	return s.block.uniform(*p)
 }
 
-// place returns the place of a uniform value.
+// placeOf returns the place of a uniform value.
 func (s *selector) placeOf(n *def.Node) place {
 	p, ok := s.uniform[n]
 	if !ok {
@@ -210,7 +210,7 @@ func (s *selector) column(n *def.Node) int {
 	return at
 }
 
-// keepUniform has a uniform value stored where others find it.
+// keepUniform makes code store a uniform value in its place, where other blocks find it.
 func (s *selector) keepUniform(n *def.Node, v value) {
 	last := len(s.instructions) - 1
 	if last < 0 || s.instructions[last].dst != v || s.instructions[last].keep != 0 { // a pattern that another node has defined
@@ -243,7 +243,7 @@ func (s *selector) compute(b *lower.Block, t *lower.Step) {
 	s.define(t, b, v)
 }
 
-// comparison returns how a bool is found.
+// comparison returns the comparison that a bool stands for.
 func (s *selector) comparison(n *def.Node) comparison {
 	a := s.value(n.Args[0])
 	if n.Op == def.OpInside {
@@ -435,7 +435,7 @@ func (s *selector) setCarried(n *def.Node, i int, v value) {
 	s.addWith(instruction{op: opCarry, imm: int32(s.carried[n][i].index), note: n.Name}, v)
 }
 
-// better returns a mask of the lanes in which x is a better extreme than m: greater (or
+// better returns a mask of the lanes in which x replaces the extreme m: it is greater (or
 // less), or the first NaN.
 func (s *selector) better(op def.Op, x, m value) value {
 	a, b := m, x

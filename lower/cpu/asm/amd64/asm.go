@@ -4,8 +4,7 @@
 //
 // It encodes what it is given and decides nothing: which instructions a processor
 // has, which registers are free and how code is called is for others to know. The
-// vector instructions are a table, one row per opcode (vector.go); the general ones
-// are a smaller one (general.go).
+// vector instructions are rows of a table (vectortable.go); general.go has the others.
 //
 //	a := amd64.New()
 //	loop := a.Label()

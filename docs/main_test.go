@@ -1,0 +1,9 @@
+package docs_test
+
+import (
+	"testing"
+
+	"tokitai/internal/plaincpu"
+)
+
+func TestMain(m *testing.M) { plaincpu.Main(m) }
