@@ -109,6 +109,20 @@ func (t *Target) namedFormats() [][]num.DType {
 	return list
 }
 
+// IsFallback reports whether calls run the lowering only where another one that computes
+// by the same rules, and that the backend prefers, is not admitted.
+func (t *Target) IsFallback() bool {
+	for _, l := range t.Backend.Preferred(t.Definition.Kind) {
+		if l == t.Lowering {
+			return false
+		}
+		if l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded {
+			return true
+		}
+	}
+	return false
+}
+
 // ID returns the lowering's id.
 func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
 

@@ -22,8 +22,8 @@ import (
 
 	"tokitai/device"
 	"tokitai/engine"
-	"tokitai/lower/cpu/machine"
 	"tokitai/kernelserver/stdio"
+	"tokitai/lower/cpu/machine"
 	"tokitai/tensor"
 )
 

@@ -56,11 +56,12 @@ boundary, and compare every output with the reference, bit for bit. OP is an
 operation, a definition, a group (softmax is softmax.forward and softmax.backward), or a
 file that defines an operation (docs/definitions.md).
 
-Every lowering that a call may choose is verified; --lowering selects one, or another that
-only its name chooses. On the CPU they are machine code for each instruction set of the
-processor (cpu.avx512, cpu.avx2, cpu.neon) and plain Go (cpu.rowwise, cpu.packed,
-cpu.gather, cpu.scatter); chosen by name only are cpu.reference, the interpreter, and
-cpu.mma-16-25 and others, models of tensor cores.
+What is verified is what calls run on this machine. --lowering selects another lowering,
+or with all every one that a call may choose: on the CPU machine code for each instruction
+set of the processor (cpu.avx512, cpu.avx2, cpu.neon) and plain Go (cpu.rowwise,
+cpu.packed, cpu.gather, cpu.scatter), which run where the better ones are not admitted.
+Chosen by name only are cpu.reference, the interpreter, and cpu.mma-16-25 and others,
+models of tensor cores.
 
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
@@ -106,7 +107,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16 or f32; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
-	flags.StringVar(&f.lowering, "lowering", "", "verify only this `LOWERING`: a name such as cpu.avx2, or softmax.forward/cpu.avx2")
+	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` instead: a name such as cpu.avx2, or softmax.forward/cpu.avx2; all means every one that a call may choose")
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
@@ -387,6 +388,9 @@ func programSHA256() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// everyLowering is the value of --lowering that stands for all that a call may choose.
+const everyLowering = "all"
+
 // targets returns the targets that the command line names, and the definitions that have
 // none because of --dtype.
 func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verify.Target, leftOut []string, err error) {
@@ -407,14 +411,17 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	if chosen, err = namedTargets(every, names); err != nil {
 		return nil, nil, err
 	}
-	if known := loweringsOf(chosen); f.lowering != "" && !slices.Contains(known, f.lowering) {
+	if known := append(loweringsOf(chosen), everyLowering); f.lowering != "" && !slices.Contains(known, f.lowering) {
 		if slices.Contains(loweringsOf(every), f.lowering) {
 			return nil, nil, wrongUse("lowering %q exists, but not for %s, want %s", f.lowering, oneOf(names), oneOf(loweringNamesOf(chosen)))
 		}
 		return nil, nil, unknownName("lowering", f.lowering, known)
 	}
 	chosen = slices.DeleteFunc(chosen, func(t *verify.Target) bool {
-		if f.lowering == "" {
+		switch f.lowering {
+		case "":
+			return slices.Contains(b.OnDemand(t.Definition.Kind), t.Lowering) || t.IsFallback()
+		case everyLowering:
 			return slices.Contains(b.OnDemand(t.Definition.Kind), t.Lowering)
 		}
 		return t.Lowering.Name != f.lowering && t.ID() != f.lowering
