@@ -3,6 +3,8 @@ package table_test
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -379,8 +381,23 @@ func TestScatterF16OldValues(t *testing.T) {
 	}
 }
 
-// TestParallel runs jobs of one program at the same time, each with two workers.
+// TestParallel runs jobs of one program at the same time, each with two workers, while
+// the garbage collector runs.
 func TestParallel(t *testing.T) {
+	stop := make(chan struct{})
+	var collector sync.WaitGroup
+	collector.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	})
+	defer collector.Wait()
+	defer close(stop)
 	for _, set := range sets(t) {
 		g := gen.New("parallel")
 		p := compile(t, scatters[0], []num.DType{num.I32, num.F32, num.F32}, set)
@@ -445,6 +462,18 @@ func TestAllocations(t *testing.T) {
 			})
 			if n >= 1 {
 				t.Errorf("%s: %s: %v allocations per call, want none", set, d.Name, n)
+			}
+		}
+	}
+}
+
+// TestListing checks that programs list their code.
+func TestListing(t *testing.T) {
+	f32 := []num.DType{num.I32, num.F32, num.F32}
+	for _, set := range sets(t) {
+		for d, want := range map[*def.Definition]string{gather: "; gather: non-temporal stores", scatters[1]: "; scatter-add of f32 into f32: stores through the caches"} {
+			if got := compile(t, d, f32, set).String(); !strings.Contains(got, want) || !strings.Contains(got, "vzeroupper\n") {
+				t.Errorf("%s: no %q in the listing:\n%s", set, want, got)
 			}
 		}
 	}
