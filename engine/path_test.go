@@ -206,3 +206,31 @@ func TestOpen(t *testing.T) {
 		t.Errorf("a closed queue waits: %v, %v", err, q.Wait())
 	}
 }
+
+// Parameters that a call by name leaves out have their defaults, whatever the call before
+// had.
+func TestRunTakesDefaults(t *testing.T) {
+	q := newQueue(t)
+	scaled := func(opts ...engine.CallOption) float32 {
+		t.Helper()
+		loss, dx := matrix(t, q, num.F32, 1), matrix(t, q, num.F32, 1, 2)
+		args := engine.Args{"logits": matrix(t, q, num.F32, 1, 2), "label": indices(t, q, 0), "loss": loss, "dlogits": dx}
+		if err := engine.Run(q, crossentropy.Definition, args, opts...); err != nil {
+			t.Fatal(err)
+		}
+		values, err := dx.Float32s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values[1]
+	}
+	plain := scaled()
+	for range 3 {
+		if got := scaled(engine.WithParams(engine.Params{"scale": 8})); got != 8*plain {
+			t.Errorf("with scale 8 the gradient is %v times what it is with the default, want 8", got/plain)
+		}
+		if got := scaled(); got != plain || plain == 0 {
+			t.Errorf("without a scale the gradient is %v, then %v", plain, got)
+		}
+	}
+}

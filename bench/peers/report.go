@@ -89,6 +89,12 @@ type Other struct {
 	Error      string  `json:"error,omitempty"`
 }
 
+// IsDisturbed reports whether the rounds differ so much that their median means nothing.
+func (o *Other) IsDisturbed() bool {
+	const far = 4
+	return o.Most > far*o.Least
+}
+
 // set sets our figures.
 func (r *Row) set(c *Case, in *inputs, seconds, copies []float64) {
 	r.Bytes = bench.Traffic(c.Data.Definition, in.arrays)

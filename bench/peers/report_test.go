@@ -89,6 +89,11 @@ func TestSummaries(t *testing.T) {
 	if list[0].Aim, list[0].Least = 2.5, 2.1; list[0].Reached() {
 		t.Error("a case of 2.0 reaches at least 2.1 each")
 	}
+	disturbed := testReport()
+	disturbed.Rows[1].Peers[0].Most = 17
+	if got := disturbed.Summaries(2)[0].Ratios["torch"]; got.Count != 1 || got.Most != 2 || !strings.Contains(disturbed.Markdown(), " 4.50 | disturbed |") {
+		t.Errorf("a disturbed ratio counts: %+v", got)
+	}
 	if one := r.Summaries(1); len(one) != 1 || one[0].Reached() || !strings.Contains(one[0].String(), "torch was not measured") {
 		t.Errorf("got %v, want that PyTorch was not measured", one)
 	}

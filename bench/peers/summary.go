@@ -106,7 +106,7 @@ func (r *Report) Summaries(workers int) []Summary {
 			}
 			n++
 			for _, o := range row.Peers {
-				if o.Error == "" {
+				if o.Error == "" && !o.IsDisturbed() {
 					ratios[o.Peer] = append(ratios[o.Peer], o.Ratio)
 				}
 			}

@@ -63,7 +63,7 @@ func (r *Report) Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Speed beside other libraries\n\n")
 	fmt.Fprintf(&b, "Measured by `tokitai bench --peers --out docs/bench` on %s (%s), in %d rounds in which every party had a turn.\n", r.Host.CPU, strings.Join(r.Host.Features, ", "), r.Rounds)
-	b.WriteString("A ratio is the time of the peer divided by ours in the same round: above 1 we are faster. It is the median over the rounds, with the least and the greatest in brackets.\n")
+	b.WriteString("A ratio is the time of the peer divided by ours in the same round: above 1 we are faster. It is the median over the rounds, with the least and the greatest in brackets. *Disturbed* is one whose rounds differ by more than a factor of 4; it counts nowhere.\n")
 	b.WriteString("All have the same operands and the same number of threads. Operands of more than 4 MiB are not in a cache: calls rotate over several sets of them.\n")
 	b.WriteString("*Of copy* compares with copying as many bytes in the same memory in the same run: 1 is as fast as copying. Our results have the reference's bits, checked before and after timing.\n")
 	for _, p := range r.Peers {
@@ -194,6 +194,8 @@ func (r *Row) cells(peer string) string {
 		case o.Peer != peer:
 		case o.Error != "":
 			return " failed | |"
+		case o.IsDisturbed():
+			return fmt.Sprintf(" %s | disturbed |", figure(o.MS))
 		default:
 			return fmt.Sprintf(" %s | **%s** (%s–%s) |", figure(o.MS), times(o.Ratio), times(o.Least), times(o.Most))
 		}

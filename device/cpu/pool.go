@@ -34,11 +34,11 @@ type Pool struct {
 	workers int
 
 	mu      sync.Mutex
-	wake    sync.Cond // on mu: there may be a run to help with
-	active  []*run    // runs that may have items left, oldest first
-	free    *run      // finished runs, for reuse
-	started int       // workers started, the caller not counted
-	idle    int       // workers in wake.Wait
+	wake    sync.Cond   // on mu: there may be a run to help with
+	active  []*run      // runs that may have items left, oldest first
+	free    *run        // finished runs, for reuse
+	started int         // workers started, the caller not counted
+	idle    int         // workers in wake.Wait
 	closed  atomic.Bool // set with mu held
 }
 

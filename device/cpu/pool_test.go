@@ -463,3 +463,17 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+// A closed pool does nothing, not even one item, which would need no worker.
+func TestClosedPool(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		for _, n := range []int{1, 2} {
+			d := open(t, Options{Workers: workers})
+			d.Close()
+			err := d.Pool().Run(t.Context(), n, taskFunc(func(_, item int) { t.Errorf("item %d of %d is done by %d workers", item, n, workers) }))
+			if !errors.Is(err, device.ErrClosed) {
+				t.Errorf("%d items, %d workers: got %v, want that the device is closed", n, workers, err)
+			}
+		}
+	}
+}
