@@ -134,6 +134,22 @@ type code struct {
 	carried      []carried
 }
 
+// work estimates how long a turn takes, in simple instructions.
+func (c *code) work() int {
+	n := 0
+	for i := range c.instructions {
+		switch c.instructions[i].op {
+		case opDiv, opSqrt:
+			n += 8
+		case opMulHigh, opFloatToInt, opMin, opMax, opRoundHigh:
+			n += 5
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // carried is a value that each turn of a loop takes over from the one before: the state
 // of a reduction. Each copy of an unrolled loop has a state of its own.
 type carried struct {

@@ -18,16 +18,44 @@ type entries struct {
 	join        int // adds column sums to column sums
 	late        int // values of the call that follow from sums
 	lateColumns int
+
+	// The functions of one row in parts, in order, for rows that take too long for one call.
+	parts         []part
+	streamedParts []part // storing outputs past the caches
+}
+
+// part is a function that computes a part of a row: columns of a pass, or what comes
+// between passes.
+type part struct {
+	entry     int
+	isColumns bool // it computes a range of columns, and may be called for one after the other
 }
 
 // generator makes the code of a program.
 type generator struct {
 	selector
 	allocator
+	work int // that a vector of elements takes in all passes
 }
 
+// elementsPerCall returns how many elements code may compute in one call, for which the
+// garbage collector waits: about a millisecond of work at the most. A flat row is enough to
+// make the call itself cost nothing.
+func (g *generator) elementsPerCall() int {
+	const (
+		nanoseconds = 1_000_000
+		perWork     = 1 // and less on every processor of today
+	)
+	n := nanoseconds / perWork / max(1, g.work) * g.target.lanes()
+	return min(num.FlatRow, max(1, n/partColumns)*partColumns)
+}
+
+// partColumns divides the number of columns of all parts of a pass but the last: they have no
+// tail, and begin where memory is as aligned as at the first column.
+const partColumns = 256
+
 // generate makes all functions of a plan.
-func generate(plan *lower.Program, isFlat, streams bool, l *layout, t target) (*generator, entries, error) {
+func generate(plan *lower.Program, isFlat bool, class Class, l *layout, t target) (*generator, entries, error) {
 	g := &generator{
 		selector: selector{
 			plan: plan, isFlat: isFlat, roundsHigh: t.roundsHigh(), layout: l, lanes: t.lanes(),
@@ -42,9 +70,16 @@ func generate(plan *lower.Program, isFlat, streams bool, l *layout, t target) (*
 	e.onceColumns = g.perColumn("once, for each column", &plan.Once.Columns)
 	e.rows = g.rows("rows")
 	e.streamed = -1
-	if streams {
+	inParts := class&Long != 0 || g.elementsPerCall() < num.FlatRow && (!isFlat || len(g.rowSums) > 0)
+	if inParts {
+		e.parts = g.parts("row in parts")
+	}
+	if class&Streamed != 0 {
 		t.stream(true)
 		e.streamed = g.rows("rows, outputs past the caches")
+		if inParts {
+			e.streamedParts = g.parts("row in parts, outputs past the caches")
+		}
 		t.stream(false)
 	}
 	e.join = g.join()
@@ -92,6 +127,7 @@ func (g *generator) perColumn(name string, b *lower.Block) int {
 func (g *generator) rows(name string) int {
 	p := g.plan
 	clear(g.selector.carried)
+	g.work = 0
 	// While one row is computed, the next one is fetched: in the longest pass but the first.
 	var first []int // arrays that the first pass reads
 	fetching := 0
@@ -113,6 +149,7 @@ func (g *generator) rows(name string) int {
 			if i == fetching {
 				next = first
 			}
+			g.work += g.block.code.work()
 			g.emitLoop(next)
 			if i == 0 {
 				first = g.rowsRead()
@@ -129,6 +166,39 @@ func (g *generator) rows(name string) int {
 	})
 	g.target.endFunction()
 	return at
+}
+
+// parts makes the functions of one row that is computed in parts.
+func (g *generator) parts(name string) (parts []part) {
+	p := g.plan
+	clear(g.selector.carried)
+	begin := func(what string, isColumns bool) {
+		parts = append(parts, part{g.target.function(name + what), isColumns})
+	}
+	begin("", false)
+	g.selector.begin()
+	g.steps(&p.Start)
+	g.emitBlock()
+	for i := range p.Passes {
+		g.selector.begin()
+		g.steps(&p.Passes[i].Elements)
+		copies := g.prepareLoop()
+		g.beginStates(copies)
+		g.target.endFunction()
+		begin(fmt.Sprintf(", pass %d", i+1), true)
+		g.runLoop(copies, nil, true)
+		g.target.endFunction()
+		begin(fmt.Sprintf(", after pass %d", i+1), false)
+		g.selector.begin()
+		g.steps(&p.Passes[i].After)
+		g.emitBlock()
+	}
+	g.selector.begin()
+	g.steps(&p.End)
+	g.finishTotals()
+	g.emitBlock()
+	g.target.endFunction()
+	return parts
 }
 
 // rowsRead returns the arrays with rows that the selected code reads.
@@ -194,10 +264,13 @@ const (
 
 // emitLoop makes the loop over the columns of a row: whole vectors, then the tail. It
 // fetches the next row of some arrays.
-func (g *generator) emitLoop(next []int) {
+func (g *generator) emitLoop(next []int) { g.runLoop(g.prepareLoop(), next, false) }
+
+// prepareLoop makes what comes before a loop, and returns how often it is unrolled.
+func (g *generator) prepareLoop() (copies int) {
 	c := &g.block.code
 	g.hoist(c)
-	copies := g.copiesOf(c)
+	copies = g.copiesOf(c)
 	for i := range c.carried {
 		for range copies {
 			c.carried[i].left = append(c.carried[i].left, g.selector.layout.slot())
@@ -210,9 +283,30 @@ func (g *generator) emitLoop(next []int) {
 			}
 		}
 	}
+	_, sums := c.memory()
+	for _, s := range sums {
+		g.target.clear(s)
+	}
+	return copies
+}
+
+// beginStates stores the first states of reductions where a loop over a part of the columns
+// finds them, and leaves them for the next part.
+func (g *generator) beginStates(copies int) {
+	for _, x := range g.block.carried {
+		g.target.load(0, x.start)
+		for copy := range copies {
+			g.target.save(x.left[copy], 0)
+		}
+	}
+}
+
+// runLoop makes the loop over the columns of a row, or over a part of them.
+func (g *generator) runLoop(copies int, next []int, isPart bool) {
+	c := &g.block.code
 	arrays, sums := c.memory()
-	g.target.loop(arrays, sums, next)
-	r := g.loopRegisters(c, copies)
+	g.target.loop(arrays, sums, next, isPart)
+	r := g.loopRegisters(c, copies, isPart)
 	if copies > 1 {
 		u := c.unrolled(copies)
 		g.target.turns(copies, func() { g.turn(u, r, whole) })
@@ -235,8 +329,8 @@ type loopRegisters struct {
 }
 
 // loopRegisters gives the states of reductions and the uniform values that are read most
-// registers, and loads them.
-func (g *generator) loopRegisters(c *code, copies int) loopRegisters {
+// registers, and loads them. In a part of a pass, states are what the part before left.
+func (g *generator) loopRegisters(c *code, copies int, isPart bool) loopRegisters {
 	free := g.target.registers()
 	r := loopRegisters{make([][]int, copies), make([]place, free)}
 	for copy := range copies {
@@ -245,13 +339,19 @@ func (g *generator) loopRegisters(c *code, copies int) loopRegisters {
 			if free <= leastFree { // it stays in memory
 				r.states[copy] = append(r.states[copy], noRegister)
 				c.places[x.values[0]] = x.left[copy]
-				g.target.load(0, x.start)
-				g.target.save(x.left[copy], 0)
+				if !isPart {
+					g.target.load(0, x.start)
+					g.target.save(x.left[copy], 0)
+				}
 				continue
 			}
 			free--
 			r.states[copy] = append(r.states[copy], free)
-			g.target.load(free, x.start)
+			if isPart {
+				g.target.load(free, x.left[copy])
+			} else {
+				g.target.load(free, x.start)
+			}
 		}
 	}
 	for _, v := range c.popular() {

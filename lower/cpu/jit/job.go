@@ -10,10 +10,6 @@ import (
 	"tokitai/num"
 )
 
-// elementsPerCall limits how long a call into machine code takes: the garbage collector
-// waits for it.
-const elementsPerCall = num.FlatRow
-
 // The number of elements in an item: enough rows that fetching the next one pays, and few
 // enough that all workers have something to do until the end.
 const (
@@ -37,8 +33,9 @@ type job struct {
 	perItem int
 	items   int
 
-	entry    int  // of the function that computes rows
-	isFolded bool // a flat definition's elements are one row
+	entry    int    // of the function that computes rows
+	parts    []part // of a row that takes too long for one call; nil if none does
+	isFolded bool   // a flat definition's elements are one row
 
 	columns [][]float32 // values per column, by number
 	partial [][]float32 // by column sum: a row for each item
@@ -89,9 +86,9 @@ func (p *program) Bind(c *lower.Call, workers int) cpu.Job {
 		j.Release()
 		return p.apart.Bind(c, workers)
 	}
-	j.entry = p.entries.rows
+	j.entry, j.parts = p.entries.rows, p.entries.parts
 	if p.entries.streamed >= 0 && j.isAligned() {
-		j.entry = p.entries.streamed
+		j.entry, j.parts = p.entries.streamed, p.entries.streamedParts
 	}
 	j.divide(workers)
 	j.prepare(workers)
@@ -403,10 +400,31 @@ func (j *job) Release() {
 
 // rowRange computes rows that are step rows apart.
 func (j *job) rowRange(w *worker, first, count, step int) {
+	if j.parts != nil && j.cols > j.p.perCall {
+		for row := first; count > 0; count, row = count-1, row+step {
+			j.point(w, row, 0, step)
+			j.rowInParts(w, j.cols)
+		}
+		return
+	}
 	j.point(w, first, 0, step)
-	perCall := max(1, elementsPerCall/j.cols)
+	perCall := max(1, j.p.perCall/j.cols)
 	for ; count > 0; count -= perCall {
 		j.call(w, j.entry, min(count, perCall), j.cols)
+	}
+}
+
+// rowInParts computes a row of that many columns by short calls.
+func (j *job) rowInParts(w *worker, cols int) {
+	for _, x := range j.parts {
+		if !x.isColumns {
+			j.call(w, x.entry, 1, cols)
+			continue
+		}
+		for first := 0; first < cols; first += j.p.perCall {
+			w.set(wordFirst, uintptr(first))
+			j.call(w, x.entry, 1, min(first+j.p.perCall, cols))
+		}
 	}
 }
 
@@ -414,12 +432,20 @@ func (j *job) rowRange(w *worker, first, count, step int) {
 func (j *job) flatRange(w *worker, item int) {
 	first := item * j.perItem
 	end := min(first+j.perItem, j.cols)
-	if len(j.p.totals) > 0 {
+	switch {
+	case len(j.p.totals) == 0:
+		for ; first < end; first += j.p.perCall {
+			j.point(w, 0, first, 1)
+			j.call(w, j.entry, 1, min(j.p.perCall, end-first))
+		}
+	case j.parts != nil && end-first > j.p.perCall:
 		j.setLanes(w, end-first)
-	}
-	for ; first < end; first += elementsPerCall {
 		j.point(w, 0, first, 1)
-		j.call(w, j.entry, 1, min(elementsPerCall, end-first))
+		j.rowInParts(w, end-first)
+	default:
+		j.setLanes(w, end-first)
+		j.point(w, 0, first, 1)
+		j.call(w, j.entry, 1, end-first)
 	}
 	for i, total := range j.p.totals {
 		j.totals[i][item] = w.first(j.p.s.uniform[total])
@@ -478,15 +504,17 @@ func (j *job) pointSums(w *worker) {
 
 // join adds the column sums y to x, and points code at the current lane again.
 func (j *job) join(w *worker, x, y [][]float32) {
-	for i := range j.p.layout.arrays {
-		switch a := &j.p.layout.arrays[i]; a.kind {
-		case sumArray:
-			w.set(a.pointer, addressOf(x[a.index]))
-		case addendArray:
-			w.set(a.pointer, addressOf(y[a.index]))
+	for first, n := 0, len(x[0]); first < n; first += num.FlatRow {
+		for i := range j.p.layout.arrays {
+			switch a := &j.p.layout.arrays[i]; a.kind {
+			case sumArray:
+				w.set(a.pointer, addressOf(x[a.index][first:]))
+			case addendArray:
+				w.set(a.pointer, addressOf(y[a.index][first:]))
+			}
 		}
+		j.call(w, j.p.entries.join, 1, min(num.FlatRow, n-first))
 	}
-	j.call(w, j.p.entries.join, 1, len(x[0]))
 	j.pointSums(w)
 }
 
@@ -589,14 +617,14 @@ func (j *job) perColumn(w *worker, entry, col, n int) {
 	if entry < 0 {
 		return
 	}
-	for end := col + n; col < end; col += elementsPerCall {
+	for end := col + n; col < end; col += j.p.perCall {
 		j.point(w, 0, col, 1)
 		for i := range j.p.layout.arrays {
 			if a := &j.p.layout.arrays[i]; a.kind == columnArray {
 				w.set(a.pointer, addressOf(j.columns[a.index][col:]))
 			}
 		}
-		j.call(w, entry, 1, min(elementsPerCall, end-col))
+		j.call(w, entry, 1, min(j.p.perCall, end-col))
 	}
 	for i := range j.p.layout.arrays {
 		if a := &j.p.layout.arrays[i]; a.kind == columnArray {

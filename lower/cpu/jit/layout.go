@@ -8,7 +8,8 @@ import "tokitai/num"
 
 const (
 	wordRows    place = 8 * iota // rows still to compute
-	wordCols                     // columns
+	wordCols                     // columns; in a part of a pass, the column that it ends before
+	wordFirst                    // the first column of a part of a pass
 	wordMask                     // lanes of a row sum, less one
 	wordVectors                  // vectors that the lanes of a row sum take
 	wordScratch                  // for the code itself

@@ -284,11 +284,13 @@ func (t *neon) rows(body func()) {
 }
 
 // loop implements target.
-func (t *neon) loop(arrays, sums, _ []int) {
+func (t *neon) loop(arrays, sums, _ []int, isPart bool) {
 	t.arrays, t.pointers, t.sums, t.hasSums = arrays, map[int]Reg{}, map[int]Reg{}, len(sums) > 0
 	free := neonPointers[:]
-	for _, s := range sums {
-		t.clearLanes(s)
+	if isPart {
+		t.I(LDR, X1, t.word(wordFirst))
+	} else {
+		t.I(MOVZ, X1, Imm(0))
 	}
 	for _, s := range sums {
 		if len(free) > 0 {
@@ -300,17 +302,19 @@ func (t *neon) loop(arrays, sums, _ []int) {
 		if len(free) > 0 {
 			t.pointers[a], free = free[0], free[1:]
 			t.I(LDR, t.pointers[a], t.word(t.l.arrays[a].pointer))
+			if isPart {
+				t.I(ADD, t.pointers[a], t.pointers[a], X1, Lsl(t.l.arrays[a].format.Size()/2)) // log2 of 2 or 4
+			}
 		}
 	}
-	t.I(MOVZ, X1, Imm(0))
 	t.I(LDR, X5, t.word(wordCols))
 	if t.hasSums {
 		t.I(LDR, X6, t.word(wordMask))
 	}
 }
 
-// clearLanes sets the lanes of a row sum to zero.
-func (t *neon) clearLanes(sum int) {
+// clear implements target.
+func (t *neon) clear(sum int) {
 	zero, again := t.scratch(0), t.Label()
 	t.I(MOVI, zero.As(S4), Imm(0))
 	t.I(LDR, X3, t.word(t.l.sums[sum]))

@@ -121,6 +121,7 @@ type program struct {
 	lanes   int // of a vector
 	code    *machine.Code
 	entries entries
+	perCall int      // elements that a call into the code computes at most
 	apart   *program // computes calls whose rows are apart, if this one cannot
 
 	layout  *layout
@@ -192,13 +193,13 @@ func translate(d *def.Definition, dtypes []num.DType, class Class, set machine.S
 	default:
 		return nil, nil, fmt.Errorf("%s: no machine code for instruction set %s", d.Name, set)
 	}
-	g, entries, err := generate(plan, isFlat, class&Streamed != 0, l, t)
+	g, entries, err := generate(plan, isFlat, class, l, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	p := &program{
 		d: d, dtypes: plan.DTypes, flat: isFlat, set: set, class: class, lanes: t.lanes(), entries: entries,
-		layout: l, s: &g.selector, kept: len(g.kept), columns: len(g.columns),
+		perCall: g.elementsPerCall(), layout: l, s: &g.selector, kept: len(g.kept), columns: len(g.columns),
 		colSums: byNumber(g.colSums), totals: byNumber(g.totals),
 	}
 	if p.flat {

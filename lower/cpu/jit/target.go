@@ -37,10 +37,12 @@ type target interface {
 	endFunction()
 	// rows repeats the body for each row, and moves the pointers of arrays on.
 	rows(body func())
+	// clear sets the lanes of a row sum to zero.
+	clear(sum int)
 	// loop makes what a loop over the columns of a row begins with: pointers to its
-	// arrays in registers, cleared lanes of its sums, column 0. Its turns fetch the next
-	// row of some arrays into the cache.
-	loop(arrays, sums, next []int)
+	// arrays in registers, and column 0, or the first column of a part of a pass. Its
+	// turns fetch the next row of some arrays into the cache.
+	loop(arrays, sums, next []int, isPart bool)
 	// turns repeats the body while that many vectors of columns are left.
 	turns(vectors int, body func())
 	// tail does what is left of the row.

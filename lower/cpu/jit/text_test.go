@@ -11,6 +11,7 @@ import (
 	"tokitai/internal/testlevel"
 	"tokitai/lower/cpu/jit"
 	"tokitai/lower/cpu/machine"
+	"tokitai/num"
 	"tokitai/trial/randdef"
 )
 
@@ -229,6 +230,62 @@ func TestTooManyWords(t *testing.T) {
 		p, err := jit.Compile(d, d.Formats()[0], 0, set)
 		if p != nil || err == nil || !strings.HasPrefix(err.Error(), "reductions: its operands and sums take ") {
 			t.Errorf("%v: got %v, error %v", set, p, err)
+		}
+	}
+}
+
+// TestParts computes rows in parts of 256 columns, and compares them with the interpreter.
+func TestParts(t *testing.T) {
+	list := append(shipped(), texts(t)...)
+	for _, text := range large {
+		list = append(list, parsed(t, text))
+	}
+	for i, d := range list {
+		t.Run(d.Name, func(t *testing.T) {
+			g := gen.New("parts of " + d.Name)
+			formats := d.Formats()
+			for _, dtypes := range testlevel.Pick(formats[i%len(formats):][:1], formats) {
+				w := newTwin(t, d, dtypes)
+				for _, class := range []jit.Class{jit.Long, jit.Long | jit.Streamed} {
+					for _, set := range w.sets {
+						if !jit.SetPerCall(w.program(t, set, class), 256) {
+							t.Fatalf("%v: rows of class %d have no parts", set, class)
+						}
+					}
+					for _, cols := range []int{1, 255, 257, 512, 800, 1025} {
+						c := randdef.NewCase(g, d, dtypes, map[string]int{"R": 1 + g.Below(4), "C": cols})
+						want := w.interpreted(t, c, g)
+						for _, set := range w.sets {
+							p, got := w.program(t, set, class), c.Clone()
+							execute(p, got, 1+g.Below(3), g)
+							w.report(t, got, want, p, fmt.Sprintf("%v, class %d, %d columns in parts", set, class, cols))
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestHeavyDefinitions has code that takes long for an element: a call into it computes fewer
+// of them, whatever the class.
+func TestHeavyDefinitions(t *testing.T) {
+	heavy, light := parsed(t, large["live values"]), parsed(t, small[1])
+	for _, set := range sets(t) {
+		for _, class := range []jit.Class{0, jit.Long} {
+			p, err := jit.Compile(heavy, heavy.Formats()[0], class, set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := jit.PerCall(p); n > num.FlatRow/2 || n < 256 || n%256 != 0 {
+				t.Errorf("%v: a call computes %d elements of a long definition", set, n)
+			}
+			if p, err = jit.Compile(light, light.Formats()[0], class, set); err != nil {
+				t.Fatal(err)
+			}
+			if n := jit.PerCall(p); n != num.FlatRow {
+				t.Errorf("%v: a call computes %d elements of a short definition, want %d", set, n, num.FlatRow)
+			}
 		}
 	}
 }

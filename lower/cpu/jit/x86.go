@@ -526,12 +526,9 @@ func (t *x86) rows(body func()) {
 }
 
 // loop implements target.
-func (t *x86) loop(arrays, sums, next []int) {
+func (t *x86) loop(arrays, sums, next []int, isPart bool) {
 	t.pointers, t.sums, t.hasSums, t.next = map[int]Reg{}, map[int]Reg{}, len(sums) > 0, map[int]Reg{}
 	free := pointerRegs[:]
-	for _, s := range sums {
-		t.clearLanes(s)
-	}
 	for _, s := range sums {
 		if len(free) > 0 {
 			t.sums[s], free = free[0], free[1:]
@@ -551,7 +548,11 @@ func (t *x86) loop(arrays, sums, next []int) {
 			t.G(ADD, 64, t.next[a], t.at(t.l.arrays[a].stride))
 		}
 	}
-	t.G(XOR, 32, RCX, RCX)
+	if isPart {
+		t.G(MOV, 64, RCX, t.at(wordFirst))
+	} else {
+		t.G(XOR, 32, RCX, RCX)
+	}
 }
 
 // fetch makes the instructions that fetch the next row's part of a turn into the cache.
@@ -570,8 +571,8 @@ func (t *x86) fetch(vectors int) {
 
 const cacheLine = 64
 
-// clearLanes sets the lanes of a row sum to zero.
-func (t *x86) clearLanes(sum int) {
+// clear implements target.
+func (t *x86) clear(sum int) {
 	zero := t.scratch(0)
 	again := t.Label()
 	t.vec(VPXORD, zero, zero, zero)
