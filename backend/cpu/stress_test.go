@@ -110,8 +110,8 @@ func disturb(t *testing.T) (end func()) {
 func TestStress(t *testing.T) {
 	names := generated(t)
 	g := gen.New("stress")
-	goroutines, rounds := testlevel.Pick(6, 16), testlevel.Pick(2, 25)
-	subjects := newSubjects(t, g, testlevel.Pick(36, 160))
+	goroutines, rounds := testlevel.Pick(6, 12, 24), testlevel.Pick(2, 8, 40)
+	subjects := newSubjects(t, g, testlevel.Pick(36, 80, 200))
 	shared := newDevice(t, 0)
 	log := slog.New(slog.DiscardHandler)
 	lasting := newQueue(t, shared, engine.WithAdmission(engine.Off), engine.WithLog(log))
