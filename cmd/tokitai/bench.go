@@ -70,7 +70,7 @@ replaces sizes.`,
 		Example: `  tokitai bench softmax --quick
   tokitai bench gemm.forward --dtype f16 --workers 1 --quick
   tokitai bench gelu.forward gelu.backward --shape R=16,C=1024 --quick --json
-  tokitai bench --peers gemm --dtype f32 --workers 1,2`,
+  tokitai bench --peers gelu.forward --peer torch --dtype f32 --workers 1,2 --shape R=16,C=1024 --quick`,
 		ValidArgsFunction: completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
