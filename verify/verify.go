@@ -112,15 +112,11 @@ func (t *Target) namedFormats() [][]num.DType {
 // IsFallback reports whether calls run the lowering only where another one that computes
 // by the same rules, and that the backend prefers, is not admitted.
 func (t *Target) IsFallback() bool {
-	for _, l := range t.Backend.Preferred(t.Definition.Kind) {
-		if l == t.Lowering {
-			return false
-		}
-		if l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded {
-			return true
-		}
-	}
-	return false
+	preferred := t.Backend.Preferred(t.Definition.Kind)
+	at := slices.Index(preferred, t.Lowering)
+	return at > 0 && slices.ContainsFunc(preferred[:at], func(l *engine.Lowering) bool {
+		return l.ModelFor == nil && t.Lowering.ModelFor == nil && l.Model == t.Lowering.Model && l.IsBounded == t.Lowering.IsBounded
+	})
 }
 
 // ID returns the lowering's id.
