@@ -259,7 +259,7 @@ func TestVerifyResume(t *testing.T) {
 		}
 	}
 
-	for _, at := range []int64{1, 60, whole / 2, whole - 60} {
+	for _, at := range []int64{1, whole / 4, whole / 2, whole - 60} { // cases that are still being judged are not in the journal
 		dir := fmt.Sprintf("part%d", at)
 		launches.Store(0)
 		limit.Store(at)
@@ -288,7 +288,7 @@ func TestVerifyResume(t *testing.T) {
 		if _, err := fmt.Sscanf(stderr, "%d cases resumed from "+dir+"/journal.jsonl\n", &taken); code != exitRejected || (err == nil && taken > 0) != (at > 1) {
 			t.Errorf("%d: resumed, exit code %d, %q", at, code, stderr)
 		}
-		if n := launches.Load(); at > 60 && n >= whole {
+		if n := launches.Load(); at > 1 && n >= whole {
 			t.Errorf("%d: resumed with %d launches, of %d in all", at, n, whole)
 		}
 		for _, file := range files {
