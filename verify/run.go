@@ -33,7 +33,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" {
 			break
 		}
-		e, err := until(ctx, func() *caseRun { return <-line.results[i] }, nil)
+		e, err := line.result(ctx, i)
 		if err != nil || e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
 			break
 		}
@@ -80,6 +80,22 @@ type line struct {
 	turns   []chan struct{} // by case: closed when all earlier ones have been launched
 	end     chan struct{}   // closed when nobody waits for results any more
 	workers sync.WaitGroup
+}
+
+// result returns the result of a case, or an error if the context ends before it is there.
+// What is there counts, even if the context has ended meanwhile.
+func (l *line) result(ctx context.Context, i int) (*caseRun, error) {
+	select {
+	case e := <-l.results[i]:
+		return e, nil
+	case <-ctx.Done():
+	}
+	select {
+	case e := <-l.results[i]:
+		return e, nil
+	default:
+		return nil, ctx.Err()
+	}
 }
 
 // start starts to run cases, as many at a time as there are processors.
