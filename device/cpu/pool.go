@@ -3,10 +3,12 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"tokitai/device"
 )
@@ -34,12 +36,13 @@ type Pool struct {
 	workers int
 
 	mu      sync.Mutex
-	wake    sync.Cond   // on mu: there may be a run to help with
-	active  []*run      // runs that may have items left, oldest first
-	free    *run        // finished runs, for reuse
-	started int         // workers started, the caller not counted
-	idle    int         // workers in wake.Wait
-	closed  atomic.Bool // set with mu held
+	wake    sync.Cond    // on mu: there may be a run to help with
+	active  []*run       // runs that may have items left, oldest first
+	free    *run         // finished runs, for reuse
+	started int          // workers started, the caller not counted
+	idle    int          // workers in wake.Wait
+	runs    atomic.Int32 // len(active), for those who do not hold mu
+	closed  atomic.Bool  // set with mu held
 }
 
 // run is one call of Run.
@@ -55,8 +58,8 @@ type run struct {
 	canceled atomic.Bool
 	failure  atomic.Pointer[PanicError]
 
-	helpers int       // guarded by Pool.mu: workers inside, the caller not counted
-	left    sync.Cond // on Pool.mu: helpers has become 0
+	helpers atomic.Int32 // changed with Pool.mu held: workers inside, the caller not counted
+	left    sync.Cond    // on Pool.mu: helpers has become 0
 	free    *run
 }
 
@@ -175,6 +178,7 @@ func (p *Pool) begin(ctx context.Context, n int, task Task) (*run, error) {
 
 	helpers := min(n, p.workers) - 1
 	p.active = append(p.active, r)
+	p.runs.Store(int32(len(p.active)))
 	for range min(helpers, p.idle) {
 		p.wake.Signal()
 	}
@@ -191,7 +195,12 @@ func (p *Pool) end(r *run, ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.retire(r)
-	for r.helpers > 0 {
+	if r.helpers.Load() > 0 {
+		p.mu.Unlock()
+		spin(func() bool { return r.helpers.Load() == 0 })
+		p.mu.Lock()
+	}
+	for r.helpers.Load() > 0 {
 		r.left.Wait()
 	}
 	var err error
@@ -210,6 +219,7 @@ func (p *Pool) end(r *run, ctx context.Context) error {
 func (p *Pool) retire(r *run) {
 	if i := slices.Index(p.active, r); i >= 0 {
 		p.active = slices.Delete(p.active, i, i+1)
+		p.runs.Store(int32(len(p.active)))
 	}
 }
 
@@ -266,9 +276,16 @@ func (p *Pool) serve(worker int) {
 func (p *Pool) join() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.active) == 0 {
+	for hasSpun := false; len(p.active) == 0; {
 		if p.closed.Load() {
 			return nil
+		}
+		if !hasSpun {
+			hasSpun = true
+			p.mu.Unlock()
+			spin(func() bool { return p.runs.Load() > 0 || p.closed.Load() })
+			p.mu.Lock()
+			continue
 		}
 		p.idle++
 		p.wake.Wait()
@@ -276,12 +293,27 @@ func (p *Pool) join() *run {
 	}
 	r := p.active[0]
 	for _, other := range p.active[1:] {
-		if other.helpers < r.helpers {
+		if other.helpers.Load() < r.helpers.Load() {
 			r = other
 		}
 	}
-	r.helpers++
+	r.helpers.Add(1)
 	return r
+}
+
+// spinTime is how long a goroutine of the pool looks for what it waits for before it
+// sleeps. To wake a thread takes tens of microseconds, more than many calls.
+const spinTime = 50 * time.Microsecond
+
+// spin returns when is does, or after spinTime.
+func spin(is func() bool) {
+	for start := time.Now(); time.Since(start) < spinTime; runtime.Gosched() {
+		for range 64 {
+			if is() {
+				return
+			}
+		}
+	}
 }
 
 // help works on r and then leaves it.
@@ -290,8 +322,7 @@ func (p *Pool) help(r *run, worker int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.retire(r) // work has returned, so no item is left
-		r.helpers--
-		if r.helpers == 0 {
+		if r.helpers.Add(-1) == 0 {
 			r.left.Signal()
 		}
 	}()
