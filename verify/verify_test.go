@@ -104,6 +104,7 @@ func TestDeterminism(t *testing.T) {
 }
 
 // TestInterrupted: what was done is reported, and decides nothing; a rejection stands.
+// Cases that have been judged when the run is interrupted count too.
 func TestInterrupted(t *testing.T) {
 	x := reported(t)["softmax.forward"]
 	for _, after := range []int{0, 1, 40} {
@@ -111,12 +112,18 @@ func TestInterrupted(t *testing.T) {
 		if after == 0 {
 			cancel()
 		}
+		all := 0
 		r := runUnder(t, ctx, x, verify.Options{Seed: 1, Progress: func(done, total int) {
+			all = total
 			if done == after {
 				cancel()
 			}
 		}}).Report
-		if r.Verdict != evidence.Interrupted || r.Cases != after || !strings.HasPrefix(r.Reason, "interrupted: ") {
+		if after > 0 && r.Cases == all { // all had been judged by then
+			cancel()
+			continue
+		}
+		if r.Verdict != evidence.Interrupted || r.Cases < after || !strings.HasPrefix(r.Reason, "interrupted: ") {
 			t.Errorf("after %d: %s %q, %d cases", after, r.Verdict, r.Reason, r.Cases)
 		}
 		cancel()
@@ -125,8 +132,8 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	wrong := target(softmax.ForwardDefinition, num.F16, flipWhere(func(*engine.Launch, int, int) bool { return true }))
 	r := runUnder(t, ctx, wrong, verify.Options{Seed: 1, Progress: func(int, int) { cancel() }}).Report
-	if r.Verdict != evidence.Rejected || r.Cases != 1 || r.Failure.Case != r.Failure.OriginalCase {
-		t.Errorf("%s after %d cases: %+v; want rejected after one, unshrunk", r.Verdict, r.Cases, r.Failure)
+	if r.Verdict != evidence.Rejected || r.Cases < 1 || r.Failure.Case != r.Failure.OriginalCase {
+		t.Errorf("%s after %d cases: %+v; want rejected after one or a few, unshrunk", r.Verdict, r.Cases, r.Failure)
 	}
 }
 
