@@ -60,7 +60,7 @@ def softmax_bound(row: Sequence[float], x: float, y: float) -> float:
 
 def keep_busy(client: Client) -> List[tk.Pending]:
     """Requests of many calls, each short: one that runs is canceled before its next call."""
-    size = 256
+    size = 768
     memory = client.new(3 * 4 * size * size)
     memory.write(struct.pack("<f", 1.0) * (3 * size * size))
     a, b, c = (memory.tensor("f32", (size, size), 4 * size * size * i) for i in range(3))
