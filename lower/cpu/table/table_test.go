@@ -441,6 +441,9 @@ func TestParallel(t *testing.T) {
 
 // TestAllocations checks that a second call allocates nothing.
 func TestAllocations(t *testing.T) {
+	if isRaceEnabled {
+		t.Skip("under the race detector a sync.Pool forgets on purpose")
+	}
 	g := gen.New("allocations")
 	for _, set := range sets(t) {
 		for _, d := range []*def.Definition{gather, scatters[0], scatters[1]} {
