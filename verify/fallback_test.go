@@ -1,0 +1,30 @@
+package verify_test
+
+import (
+	"testing"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/op/softmax"
+	"tokitai/verify"
+)
+
+// listed is a backend that prefers the lowerings in it, in their order.
+type listed []*engine.Lowering
+
+func (listed) Kind() string                            { return "listed" }
+func (b listed) Preferred(def.Kind) []*engine.Lowering { return b }
+func (listed) OnDemand(def.Kind) []*engine.Lowering    { return nil }
+
+// TestIsFallback: of lowerings with the same rules calls run the first. Those with rules of
+// their own are chosen by policies, and one that the backend does not list by nobody else.
+func TestIsFallback(t *testing.T) {
+	best, twin, bounded := &engine.Lowering{Name: "best"}, &engine.Lowering{Name: "twin"}, &engine.Lowering{Name: "bounded", IsBounded: true}
+	b := listed{best, bounded, twin}
+	for l, want := range map[*engine.Lowering]bool{best: false, bounded: false, twin: true, {Name: "own"}: false} {
+		x := &verify.Target{Definition: softmax.ForwardDefinition, Lowering: l, Backend: b}
+		if got := x.IsFallback(); got != want {
+			t.Errorf("%s: IsFallback() = %t, want %t", l.Name, got, want)
+		}
+	}
+}
