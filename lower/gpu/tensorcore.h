@@ -118,7 +118,7 @@ DEVICE void mbarrier_arrive_at(u32 at, u32 block) {
 DEVICE void mbarrier_wait(u32 at, u32 parity) {
     u32 is_complete;
     do {
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
                      : "=r"(is_complete) : "r"(at), "r"(parity) : "memory");
     } while (!is_complete);
 }
