@@ -34,11 +34,16 @@ type Family struct {
 
 // Program returns the complete text of a program.
 func (f *Family) Program(s lowergpu.Source, file string) compile.Source {
+	headers, includes := []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}, "#include \"prelude.h\"\n"
+	if s.NeedsTensorCores {
+		headers = append(headers, compile.Header{Name: "tensorcore.h", Text: lowergpu.TensorCores})
+		includes += "#include \"tensorcore.h\"\n"
+	}
 	return compile.Source{
 		Name:    file,
-		Headers: append([]compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}, f.Headers...),
+		Headers: append(headers, f.Headers...),
 		Units:   f.Units,
-		Text:    fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", file, s.Text),
+		Text:    fmt.Sprintf("%s#line 1 %q\n%s", includes, file, s.Text),
 	}
 }
 

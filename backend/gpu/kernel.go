@@ -10,6 +10,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/device/gpu"
+	"tokitai/device/gpu/driver"
 	"tokitai/engine"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
@@ -18,6 +19,7 @@ import (
 // kernel is a program of lower/gpu that is loaded on a device.
 type kernel struct {
 	d         *def.Definition
+	device    *gpu.Device
 	lowered   *lowergpu.Kernel
 	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
@@ -31,7 +33,7 @@ func compileKernel(dev *Device, d *def.Definition, dtypes []num.DType, v lowergp
 	}
 	p := dev.Limits()
 	k := &kernel{
-		d: d, lowered: lowered, functions: make([]*gpu.Function, len(lowered.Source.Entries)),
+		d: d, device: dev.Device, lowered: lowered, functions: make([]*gpu.Function, len(lowered.Source.Entries)),
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
 	file := fileName(lowered.Source.Name, dtypes, v)
@@ -93,8 +95,9 @@ func fileName(name string, dtypes []num.DType, v lowergpu.Variant) string {
 
 // scratch is memory that launches use again.
 type scratch struct {
-	plan lowergpu.Plan
-	call gpu.Call
+	plan   lowergpu.Plan
+	call   gpu.Call
+	tensor driver.TensorMap
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -136,6 +139,13 @@ func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
 		p, to := &s.plan.Launches[i], &call.Launches[i]
 		to.Function, to.Grid, to.Block, to.Shared, to.Params = k.functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
+	}
+	for i := range s.plan.Maps {
+		m := &s.plan.Maps[i]
+		s.tensor = driver.TensorMap(m.Tensor)
+		if err := k.device.EncodeTensorMap(s.plan.Launches[m.Launch].Params[m.At:], &s.tensor); err != nil {
+			return err
+		}
 	}
 	call.ScratchBytes, call.Checks = s.plan.ScratchBytes, call.Checks[:0]
 	for _, check := range s.plan.Checks {

@@ -113,3 +113,14 @@ func (m *Module) Close() error {
 		return d.table.Unload(m.handle)
 	})
 }
+
+// HasTensorMaps reports whether kernels can be given tensor maps.
+func (d *Device) HasTensorMaps() bool { return d.table.EncodeTensorMap != nil }
+
+// EncodeTensorMap writes a tensor map into the parameters of a launch.
+func (d *Device) EncodeTensorMap(to []byte, m *driver.TensorMap) error {
+	if !d.HasTensorMaps() {
+		return fmt.Errorf("%s: the driver, %s, has no tensor maps", d.name, d.table.Version)
+	}
+	return d.table.EncodeTensorMap(to, m)
+}

@@ -33,11 +33,19 @@ import (
 //go:embed prelude.h
 var Prelude string
 
+// TensorCores is the text that precedes the sources that need it, after the prelude.
+//
+//go:embed tensorcore.h
+var TensorCores string
+
 // Source is the text of a definition's kernels, without the prelude.
 type Source struct {
 	Name    string // an identifier, with which the names of all entries begin
 	Text    string
 	Entries []string
+
+	// NeedsTensorCores says that TensorCores precedes the text.
+	NeedsTensorCores bool
 }
 
 // Variant is how kernels access operands.

@@ -7,7 +7,7 @@ import (
 
 // kernelLine matches the first line of a kernel. A kernel ends on that line, or with the
 // next line that is a closing brace.
-var kernelLine = regexp.MustCompile(`^KERNEL(?:_BLOCKS)?\((\w+),`)
+var kernelLine = regexp.MustCompile(`^KERNEL(?:_BLOCKS|_ALONE)?\((\w+),`)
 
 // Parts splits a source into sources of one kernel each, in the order of Entries, so that
 // they can be compiled at the same time. Lines keep their numbers: a compiler's messages
@@ -33,7 +33,7 @@ func (s Source) Parts() []Source {
 				kept[i] = line
 			}
 		}
-		parts[k] = Source{Name: s.Name, Text: strings.Join(kept, "\n"), Entries: []string{entry}}
+		parts[k] = Source{Name: s.Name, Text: strings.Join(kept, "\n"), Entries: []string{entry}, NeedsTensorCores: s.NeedsTensorCores}
 	}
 	return parts
 }

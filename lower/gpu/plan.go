@@ -13,6 +13,7 @@ type Plan struct {
 	Launches     []Launch
 	ScratchBytes int64   // of scratch memory, aligned to 256 bytes
 	Checks       []Check // of the checking pass, if any: each has a word of eight bytes
+	Maps         []Map   // that the driver encodes into the parameters
 
 	places   []place
 	binding  binding
@@ -25,6 +26,26 @@ type Launch struct {
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
 	Params      []byte // the kernel's one parameter, a struct
+}
+
+// Map is a tensor map among the parameters of a launch.
+type Map struct {
+	Launch, At int // the launch, and where the map's bytes begin in its parameters
+	Tensor     TensorMap
+}
+
+// MapBytes is the size of an encoded tensor map. Its alignment is 64.
+const MapBytes = 128
+
+// TensorMap is a tensor that a kernel copies in boxes. The first dimension is contiguous,
+// and a box has 128 bytes of it.
+type TensorMap struct {
+	Address      uint64
+	ElementBytes int
+	Rank         int
+	Sizes        [5]uint64
+	Strides      [4]uint64 // in bytes, of all dimensions but the first
+	Box          [5]uint32 // in elements
 }
 
 // place is a parameter of a launch that is an address in scratch memory or of a check's
@@ -49,7 +70,7 @@ func (p *Plan) Place(scratch, words uint64) {
 }
 
 func (p *Plan) reset() {
-	p.Launches, p.places, p.Checks, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], 0
+	p.Launches, p.places, p.Checks, p.Maps, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], p.Maps[:0], 0
 }
 
 // reserve reserves scratch memory and returns its offset.
@@ -127,5 +148,19 @@ func (p *Plan) bools(values ...bool) {
 			n = 1
 		}
 		p.half(n)
+	}
+}
+
+// tensorMap adds a tensor map.
+func (p *Plan) tensorMap(m *TensorMap) {
+	l := p.last()
+	p.Maps = append(p.Maps, Map{len(p.Launches) - 1, len(l.Params), *m})
+	l.Params = append(l.Params, make([]byte, MapBytes)...)
+}
+
+// align pads the parameters to a multiple of bytes, as the compiler pads a struct.
+func (p *Plan) align(bytes int) {
+	for l := p.last(); len(l.Params)%bytes != 0; {
+		l.Params = append(l.Params, 0)
 	}
 }

@@ -69,7 +69,15 @@ DEVICE void shared_store_2(u32 at, float x, float y) { asm volatile("st.shared.v
 // matrix instructions.
 DEVICE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// A kernel whose blocks of THREADS run in clusters, one on a multiprocessor.
+// Keeps the first count of eight elements of 16 bits, and sets the others to zero.
+DEVICE void shared_keep_8(u32 at, int count) {
+    UNROLL for (int i = 0; i < 8; i++)
+        if (i >= count) asm volatile("st.shared.u16 [%0], %1;" ::"r"(at + 2 * i), "h"((u16)0) : "memory");
+}
+
+// A kernel of which a multiprocessor has one block of THREADS.
+#define KERNEL_ALONE(NAME, THREADS) extern "C" __global__ void __launch_bounds__(THREADS, 1) NAME
+// The same, in clusters of BLOCKS.
 #define KERNEL_CLUSTER(NAME, THREADS, BLOCKS) extern "C" __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1) NAME
 // The one parameter of a kernel that contains tensor maps.
 #define GRID_CONSTANT const __grid_constant__
@@ -111,7 +119,7 @@ DEVICE void mbarrier_arrive(u32 at) { asm volatile("mbarrier.arrive.shared::cta.
 
 // Arrives at the barrier that lies at the same address in another block of the cluster.
 DEVICE void mbarrier_arrive_at(u32 at, u32 block) {
-    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
+    asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(block) : "memory");
 }
 
 // Waits until the phase of this parity is complete.

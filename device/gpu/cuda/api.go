@@ -8,8 +8,10 @@ import (
 
 // function is a function of the library.
 type function struct {
-	name string
-	proc dl.Proc
+	name       string
+	proc       dl.Proc
+	isOptional bool // newer than the oldest driver that will do
+	isMissing  bool
 }
 
 // api lists the functions of libcuda that are used. A tag gives the symbol if it differs
@@ -58,6 +60,8 @@ type api struct {
 	cuModuleGetFunction function
 	cuFuncSetAttribute  function
 	cuLaunchKernel      function
+
+	cuTensorMapEncodeTiled function `optional:"yes"`
 }
 
 // symbols maps symbols to fields.
@@ -71,16 +75,19 @@ func (a *api) symbols() map[string]*function {
 			symbol = field.Name
 		}
 		f := (*function)(value.Field(i).Addr().UnsafePointer())
-		f.name = field.Name
+		f.name, f.isOptional = field.Name, field.Tag.Get("optional") != ""
 		list[symbol] = f
 	}
 	return list
 }
 
-// fill looks up every function.
+// fill looks up every function. Optional ones may be missing.
 func (a *api) fill(l *dl.Library) error {
 	for symbol, f := range a.symbols() {
 		proc, err := l.Proc(symbol)
+		if f.isMissing = err != nil && f.isOptional; f.isMissing {
+			continue
+		}
 		if err != nil {
 			return err
 		}

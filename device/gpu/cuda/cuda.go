@@ -32,8 +32,7 @@ type frame struct {
 	args [12]uintptr
 	out  [4]uint64
 	text [256]byte
-	size uint64         // of packed parameters
-	pack [5]uintptr     // cuLaunchKernel's extra options, which point to them
+	list [1]uintptr     // of a kernel's parameters
 	keep unsafe.Pointer // the caller's memory that an argument points to
 }
 
@@ -459,6 +458,8 @@ func (l *library) table() *driver.Table {
 			return l.call3(&a.cuFuncSetAttribute, uintptr(fn), maxDynamicSharedBytes, uintptr(bytes))
 		},
 		Launch: l.launch,
+
+		EncodeTensorMap: l.tensorMaps(),
 	}
 }
 
@@ -494,22 +495,16 @@ func (l *library) copyOut(dst []byte, src driver.Pointer, s driver.Stream) error
 	return err
 }
 
-// Keys of cuLaunchKernel's extra options.
-const (
-	launchEnd           = 0
-	launchBufferPointer = 1
-	launchBufferSize    = 2
-)
-
 func (l *library) launch(fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
 	f := l.frame()
 	f.args = [12]uintptr{uintptr(fn), uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]),
 		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), uintptr(s), 0, 0}
 	if len(params) > 0 {
-		f.size = uint64(len(params))
+		// Not as one packed buffer: the driver knows where a struct with tensor maps begins,
+		// which is not at its first byte.
 		f.keep = unsafe.Pointer(&params[0])
-		f.pack = [5]uintptr{launchBufferPointer, uintptr(f.keep), launchBufferSize, address(&f.size), launchEnd}
-		f.args[10] = address(&f.pack[0])
+		f.list[0] = uintptr(f.keep)
+		f.args[9] = address(&f.list[0])
 	}
 	err := l.call(&l.api.cuLaunchKernel, f, 11)
 	l.done(f)

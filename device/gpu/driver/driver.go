@@ -22,7 +22,7 @@ type (
 	Pointer  uint64 // an address in the device's memory
 )
 
-// Table is a driver. No function is nil. The functions that device/gpu calls for each
+// Table is a driver. No function is nil unless it says so. The functions that device/gpu calls for each
 // launch (SetCurrent, Launch, those of events and those that are queued) allocate no Go
 // memory when they succeed.
 type Table struct {
@@ -80,6 +80,26 @@ type Table struct {
 	// Launch queues a kernel that takes one struct, whose bytes are params. When it
 	// returns, the driver has copied params.
 	Launch func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
+
+	// EncodeTensorMap writes the TensorMapBytes with which kernels copy boxes of a tensor to
+	// and from shared memory. It needs no context and allocates no Go memory. It is nil where
+	// the driver has no such maps.
+	EncodeTensorMap func(to []byte, m *TensorMap) error
+}
+
+// TensorMapBytes is the size of an encoded tensor map.
+const TensorMapBytes = 128
+
+// TensorMap is a tensor in the device's memory that kernels copy in boxes. The first
+// dimension is contiguous, and a box has 128 bytes of it, which shared memory holds
+// swizzled: the 16-byte pieces of line l lie at piece XOR l mod 8.
+type TensorMap struct {
+	Address      uint64 // a multiple of 16
+	ElementBytes int    // 1, 2 or 4
+	Rank         int    // 2 to 5
+	Sizes        [5]uint64
+	Strides      [4]uint64 // in bytes, of all dimensions but the first; multiples of 16
+	Box          [5]uint32 // in elements
 }
 
 // Properties are the capabilities and limits of a device.

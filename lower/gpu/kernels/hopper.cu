@@ -1,0 +1,347 @@
+// */cuda.hopper: products of matrices on Hopper's tensor cores
+// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        tiles of C, one at a time on each multiprocessor
+//
+// Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
+//           A and B begin, and their rows and matrices lie apart, by multiples of 16 bytes; C may lie
+//           anywhere. With HAS_AXES, stacks of matrices with up to MAP_AXES batch axes, repeated ones
+//           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory.
+// Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; one rounding at the store
+// Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
+//           along k, into a ring of stages, and two that multiply, 64 rows of the tile each. Their results go
+//           to memory by way of shared memory, while the next tile's operands arrive. Tiles of 128x256
+//           (ENTRY_WIDE), or of 128x128 (ENTRY_NARROW) where there are few; bands of 16 rows of tiles.
+// Requires  tensorcore.h; sm_90a
+// Ladder    (docs/gpu.md)
+//
+// A stage has two barriers: full counts the bytes that copies bring, empty the warps that
+// have read it. A stage's phase is the parity of how often the ring has been gone round.
+
+#if HAS_AXES
+// Where an operand's matrices lie: product i has index i / divisor mod size of each axis.
+struct Walk {
+    i64 divisor[MAP_AXES], size[MAP_AXES], stride[MAP_AXES]; // size 1 for axes that it does not have
+};
+#endif
+
+struct Params {
+    TensorMap left, right, result;
+    Output* at;              // result
+    i64 result_stride;
+    i64 rows, cols, depth;   // of the product
+    i64 products;            // that have tiles of their own
+    i64 tile_rows, tile_cols; // how many tiles a product has
+    i32 is_mapped, pad;      // result is
+#if HAS_AXES
+    Walk left_walk, right_walk, result_walk;
+#endif
+#if GROUPED
+    const i32* offsets; // groups + 1 of them
+    i64 groups, per_group; // products of a group
+    const u64* refused; // null, or what the checking pass found
+#endif
+};
+
+const int CONSUMERS = 2, THREADS = (1 + CONSUMERS) * 128;
+const int TILE_ROWS = CONSUMERS * 64, DEPTH = 64, BAND = 16;
+const int LINE = 128; // bytes of a swizzled line: 64 elements of an operand
+
+// ---- shared memory ----
+
+template <int TILE_COLS, int STAGES>
+struct Layout {
+    static const int COLS = TILE_COLS;
+    static const int LEFT_BYTES = TILE_ROWS * LINE, STAGE_BYTES = LEFT_BYTES + COLS * LINE;
+    static const int SLOTS = 2, SLOT_BYTES = 64 * LINE; // for results on their way to memory: 64 rows, one line each
+    static const int SLOTS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = SLOTS_AT + CONSUMERS * SLOTS * SLOT_BYTES;
+
+    // The ring of stages, and the place of a warpgroup in it.
+    u32 base;
+    int stage;
+    u32 parity;
+
+    DEVICE u32 left() const { return base + stage * STAGE_BYTES; }
+    DEVICE u32 right() const { return left() + LEFT_BYTES; }
+    DEVICE u32 full() const { return base + BARRIERS_AT + stage * 8; }
+    DEVICE u32 empty() const { return base + BARRIERS_AT + (STAGES + stage) * 8; }
+
+    DEVICE void init() {
+        for (int i = 0; i < STAGES; i++, advance()) {
+            mbarrier_init(full(), 1);
+            mbarrier_init(empty(), CONSUMERS * 4);
+        }
+        mbarrier_fence_init();
+    }
+
+    DEVICE void advance() {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+// ---- tiles ----
+
+// A tile of a product, and where the product lies in the operands.
+struct Tile {
+    i32 row, col;         // of its first element in the product
+    i32 rows, begin;      // of the product, and where they begin in A and C
+    i32 depth, k_begin;   // likewise along the summed index
+    i64 product;
+
+    // Tiles are taken in bands of BAND rows of tiles, down each column of a band, so that
+    // blocks that run together share their operands in the cache. Returns false for a tile
+    // that its group does not need.
+    template <int COLS>
+    DEVICE bool find(const Params& p, i64 index) {
+        i64 per_product = p.tile_rows * p.tile_cols;
+        product = index / per_product;
+        i32 tile_rows = (i32)p.tile_rows, tile_cols = (i32)p.tile_cols;
+        i32 in_product = (i32)(index - product * per_product);
+        i32 per_band = BAND * tile_cols, band = in_product / per_band, rest = in_product - band * per_band;
+        i32 tall = tile_rows - band * BAND < BAND ? tile_rows - band * BAND : BAND;
+        i32 across = rest / tall, down = band * BAND + rest - across * tall;
+        col = across * COLS;
+        row = down * TILE_ROWS;
+        rows = (i32)p.rows;
+        depth = (i32)p.depth;
+        begin = k_begin = 0;
+#if GROUPED == 1 // rows: group g has the slots from offsets[g] / TILE_ROWS + g on (lower.GroupOf)
+        i64 group = 0, end = p.groups;
+        while (end - group > 1) {
+            i64 middle = (group + end) / 2;
+            if (p.offsets[middle] / TILE_ROWS + middle <= down) group = middle;
+            else end = middle;
+        }
+        begin = p.offsets[group];
+        rows = p.offsets[group + 1] - begin;
+        row = (i32)(down - begin / TILE_ROWS - group) * TILE_ROWS;
+        product += group * p.per_group;
+#elif GROUPED == 2 // the summed index
+        i64 group = product / p.per_group;
+        k_begin = p.offsets[group];
+        depth = p.offsets[group + 1] - k_begin;
+#endif
+        return row < rows;
+    }
+};
+
+#if HAS_AXES
+struct Place {
+    i32 at[MAP_AXES];
+
+    DEVICE Place(const Walk& w, i64 product) {
+        UNROLL for (int i = 0; i < MAP_AXES; i++) at[i] = (i32)(product / w.divisor[i] % w.size[i]);
+    }
+};
+#define PLACE(NAME, OPERAND, PRODUCT) const Place NAME(p.OPERAND##_walk, PRODUCT)
+#define AT_PLACE(NAME) , NAME.at[0], NAME.at[1], NAME.at[2]
+static_assert(MAP_AXES == 3, "a tensor map has five dimensions");
+#else
+#define PLACE(NAME, OPERAND, PRODUCT)
+#define AT_PLACE(NAME)
+#endif
+
+// ---- the warpgroup that loads ----
+
+template <class L>
+DEVICE void produce(const Params& p, L ring, i64 tiles) {
+    ring.parity = 1; // a stage that was never used is empty
+    for (i64 index = blockIdx.x; index < tiles; index += gridDim.x) {
+        Tile tile;
+        if (!tile.template find<L::COLS>(p, index)) continue;
+        PLACE(left_place, left, tile.product);
+        PLACE(right_place, right, tile.product);
+        i32 row = tile.begin + tile.row;
+        for (i32 k = tile.k_begin; k < tile.k_begin + tile.depth; k += DEPTH) {
+            mbarrier_wait(ring.empty(), ring.parity);
+            mbarrier_expect(ring.full(), L::STAGE_BYTES);
+            if (TRANSPOSE_LEFT) {
+                UNROLL for (int i = 0; i < TILE_ROWS; i += 64)
+                    tensor_load(ring.left() + i * LINE, &p.left, ring.full(), row + i, k AT_PLACE(left_place));
+            } else {
+                tensor_load(ring.left(), &p.left, ring.full(), k, row AT_PLACE(left_place));
+            }
+            if (TRANSPOSE_RIGHT) {
+                tensor_load(ring.right(), &p.right, ring.full(), k, tile.col AT_PLACE(right_place));
+            } else {
+                UNROLL for (int i = 0; i < L::COLS; i += 64)
+                    tensor_load(ring.right() + i * LINE, &p.right, ring.full(), tile.col + i, k AT_PLACE(right_place));
+            }
+            ring.advance();
+        }
+    }
+}
+
+// ---- the warpgroups that multiply ----
+
+#if GROUPED == 2
+// Sets what a stage has beyond its first `depth` along k to zero: it belongs to the next group.
+template <class L>
+DEVICE void clear_rest(const L& ring, int depth) {
+    const int LINES = TILE_ROWS + L::COLS;
+    for (int i = threadIdx.x - 128; i < LINES * LINE / 16; i += CONSUMERS * 128) {
+        int line = i / 8, piece = i % 8;
+        bool is_transposed = line < TILE_ROWS ? TRANSPOSE_LEFT : !TRANSPOSE_RIGHT;
+        // A box of a transposed operand has a line for each k.
+        int k = is_transposed ? line % DEPTH : (piece ^ line % 8) * 8, kept = is_transposed ? (k < depth ? 8 : 0) : depth - k;
+        if (kept < 8) shared_keep_8(ring.left() + line * LINE + piece * 16, kept);
+    }
+    fence_async_shared();
+    named_barrier(1 + CONSUMERS, CONSUMERS * 128);
+}
+#endif
+
+template <class L>
+DEVICE void multiply(const Params& p, L& ring, const Tile& tile, int part, float (&acc)[L::COLS / 2]) {
+    const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
+    const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * LINE) >> 4;
+    bool is_signal = threadIdx.x % 32 == 0;
+    u32 before = 0; // the empty barrier of the stage before
+    for (i32 k = 0; k < tile.depth; k += DEPTH) {
+        mbarrier_wait(ring.full(), ring.parity);
+#if GROUPED == 2
+        if (tile.depth - k < DEPTH) clear_rest(ring, tile.depth - k);
+#endif
+        u64 left = wgmma_descriptor(ring.left() + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
+        u64 right = wgmma_descriptor(ring.right(), RIGHT_NEXT, 8 * LINE);
+        wgmma_fence();
+        UNROLL for (int i = 0; i < DEPTH / 16; i++)
+            wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, ACCUMULATE || k > 0 || i > 0);
+        wgmma_commit();
+        if (k > 0) {
+            wgmma_wait<1>();
+            if (is_signal) mbarrier_arrive(before);
+        }
+        before = ring.empty();
+        ring.advance();
+    }
+    wgmma_wait<0>();
+    if (tile.depth > 0 && is_signal) mbarrier_arrive(before);
+}
+
+// ---- results ----
+
+// The accumulators of a thread as elements of C: pairs of neighbours, row by row.
+struct Pairs {
+    Output* at;
+    i64 stride;
+    i32 rows, cols; // how many there are from the first pair on
+
+    DEVICE Pairs(const Params& p, const Tile& tile, int part) {
+        int thread = threadIdx.x % 128;
+        i32 row = tile.row + part * 64 + thread / 32 * 16 + thread % 32 / 4, col = tile.col + thread % 4 * 2;
+        stride = p.result_stride;
+        at = p.at + (tile.begin + row) * stride + col;
+#if HAS_AXES
+        UNROLL for (int i = 0; i < MAP_AXES; i++)
+            at += tile.product / p.result_walk.divisor[i] % p.result_walk.size[i] * p.result_walk.stride[i];
+#endif
+        rows = tile.rows - row;
+        cols = (i32)p.cols - col;
+    }
+
+    template <int COUNT>
+    DEVICE void load(float (&acc)[COUNT]) {
+        UNROLL for (int i = 0; i < COUNT; i++) {
+            int row = i / 2 % 2 * 8, col = i / 4 * 8 + i % 2;
+            acc[i] = row < rows && col < cols ? LOAD_OUTPUT(at + row * stride + col) : 0.0f;
+        }
+    }
+
+    template <int COUNT>
+    DEVICE void store(const float (&acc)[COUNT]) {
+        UNROLL for (int i = 0; i < COUNT; i++) {
+            int row = i / 2 % 2 * 8, col = i / 4 * 8 + i % 2;
+            if (row < rows && col < cols) STORE_OUTPUT(at + row * stride + col, acc[i]);
+        }
+    }
+};
+
+// Stores the 64 rows of a warpgroup, a line of each at a time. A slot is written again when
+// the store that used it has read it.
+template <class L>
+DEVICE void store_lines(const Params& p, const L& ring, const Tile& tile, int part, const float (&acc)[L::COLS / 2]) {
+    const int PER_LINE = LINE / sizeof(Output);
+    int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    u32 slots = ring.base + L::SLOTS_AT + part * L::SLOTS * L::SLOT_BYTES;
+    PLACE(place, result, tile.product);
+    UNROLL for (int line = 0; line < L::COLS / PER_LINE; line++) {
+        u32 slot = slots + line % L::SLOTS * L::SLOT_BYTES;
+        if (thread == 0) tensor_store_wait<L::SLOTS - 1>();
+        named_barrier(1 + part, 128);
+        if constexpr (sizeof(Output) == 2) {
+            int row = warp * 16 + lane % 16;
+            UNROLL for (int q = 0; q < 4; q++) {
+                const float* d = acc + line * 32 + q * 8;
+                const u32 pairs[4] = {NARROW_PAIR(d[0], d[1]), NARROW_PAIR(d[2], d[3]), NARROW_PAIR(d[4], d[5]), NARROW_PAIR(d[6], d[7])};
+                store_matrix_4(slot + row * LINE + ((q * 2 + lane / 16) ^ (row % 8)) * 16, pairs);
+            }
+        } else {
+            int row = warp * 16 + lane / 4;
+            UNROLL for (int j = 0; j < 4; j++) {
+                const float* d = acc + line * 16 + j * 4;
+                u32 at = slot + row * LINE + ((j * 2 + lane % 4 / 2) ^ (row % 8)) * 16 + lane % 2 * 8;
+                shared_store_2(at, d[0], d[1]);
+                shared_store_2(at + 8 * LINE, d[2], d[3]);
+            }
+        }
+        fence_async_shared();
+        named_barrier(1 + part, 128);
+        if (thread == 0) {
+            tensor_store(&p.result, slot, tile.col + line * PER_LINE, tile.begin + tile.row + part * 64 AT_PLACE(place));
+            tensor_store_commit();
+        }
+    }
+}
+
+template <class L>
+DEVICE void consume(const Params& p, L ring, int part, i64 tiles) {
+    float acc[L::COLS / 2];
+    for (i64 index = blockIdx.x; index < tiles; index += gridDim.x) {
+        Tile tile;
+        if (!tile.template find<L::COLS>(p, index)) continue;
+        if (ACCUMULATE) Pairs(p, tile, part).load(acc);
+#if GROUPED == 2
+        if (!ACCUMULATE && tile.depth == 0) // no product sets them
+            UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = 0.0f;
+#endif
+        multiply(p, ring, tile, part, acc);
+        // Rows that follow those of a group belong to the next one.
+        if (p.is_mapped && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(p, ring, tile, part, acc);
+        else Pairs(p, tile, part).store(acc);
+    }
+    if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
+}
+
+template <class L>
+DEVICE void multiply_all(const Params& p, char* memory) {
+#if GROUPED
+    if (IS_REFUSED(p.refused)) return;
+#endif
+    L ring = {(shared_address(memory) + 1023) / 1024 * 1024, 0, 0};
+    if (threadIdx.x == 0) {
+        L each = ring;
+        each.init();
+    }
+    BARRIER();
+    int warpgroup = threadIdx.x / 128;
+    i64 tiles = p.products * p.tile_rows * p.tile_cols;
+    if (warpgroup == 0) {
+        registers_fewer<24>();
+        if (threadIdx.x == 0) produce(p, ring, tiles);
+    } else {
+        registers_more<240>();
+        consume(p, ring, warpgroup - 1, tiles);
+    }
+}
+
+KERNEL_ALONE(ENTRY_WIDE, THREADS)(GRID_CONSTANT Params p) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<256, 4>>(p, memory);
+}
+
+KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT Params p) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<128, 6>>(p, memory);
+}
