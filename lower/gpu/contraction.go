@@ -11,14 +11,21 @@ import (
 	"tokitai/num"
 )
 
+//go:embed kernels/product.cu
+var productText string
+
 //go:embed kernels/gemm.cu
 var gemmText string
 
-// contraction plans the launches of kernels/gemm.cu.
+// contraction is what the kernels of matrix products share: the head of their sources, and
+// the parameters of their launches (kernels/product.cu).
 type contraction struct {
 	d        *def.Definition
 	grouping lower.Grouping
 }
+
+// chains plans the launches of kernels/gemm.cu.
+type chains struct{ contraction }
 
 // The entries of kernels/gemm.cu, in their order.
 const (
@@ -61,31 +68,47 @@ func width(d num.DType) int { return 8 * d.Size() }
 
 func compileContraction(d *def.Definition, dtypes []num.DType, name string) *Kernel {
 	entries := []string{name + "_large", name + "_small"}
-	in, out := dtypes[0], dtypes[2]
-	k := &contraction{d: d, grouping: lower.GroupingOf(d)}
+	k := &chains{contraction{d, lower.GroupingOf(d)}}
 	var b strings.Builder
-	heading(&b, d, dtypes)
-	fmt.Fprintf(&b, "typedef %s Input;\ntypedef %s Output;\n", in, out)
-	macros(&b,
-		"WIDEN(PATTERN)", fmt.Sprintf("widen_%s(PATTERN)", in),
+	k.head(&b, dtypes, name, "WIDEN(PATTERN)", fmt.Sprintf("widen_%s(PATTERN)", dtypes[0]))
+	b.WriteString(named(gemmText, "ENTRY_LARGE", entries[gemmLarge], "ENTRY_SMALL", entries[gemmSmall]))
+	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries}, k)
+}
+
+// head writes what precedes a kernel: the definition, its types and macros, and
+// kernels/product.cu.
+func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, more ...string) {
+	heading(b, k.d, dtypes)
+	out := dtypes[2]
+	fmt.Fprintf(b, "typedef %s Input;\ntypedef %s Output;\n", dtypes[0], out)
+	macros(b, more...)
+	macros(b,
 		"LOAD_OUTPUT(AT)", fmt.Sprintf("load_%s(AT)", out),
 		"STORE_OUTPUT(AT, X)", fmt.Sprintf("store_%s(AT, X)", out),
-		"TRANSPOSE_LEFT", truth(d.TransposeLeft),
-		"TRANSPOSE_RIGHT", truth(d.TransposeRight),
-		"ACCUMULATE", truth(d.Accumulate),
-		"HAS_AXES", number(d.HasAxes()),
+		"TRANSPOSE_LEFT", truth(k.d.TransposeLeft),
+		"TRANSPOSE_RIGHT", truth(k.d.TransposeRight),
+		"ACCUMULATE", truth(k.d.Accumulate),
+		"HAS_AXES", number(k.d.HasAxes()),
 		"GROUPED", fmt.Sprint(int(k.grouping)),
 	)
-	if d.HasAxes() {
-		macros(&b, "MAX_AXES", fmt.Sprint(num.MaxBatchAxes))
+	if k.d.HasAxes() {
+		macros(b, "MAX_AXES", fmt.Sprint(num.MaxBatchAxes))
 	}
 	b.WriteByte('\n')
 	if k.grouping != lower.Ungrouped {
-		b.WriteString(checkSource(d, name) + "\n")
-		entries = append(entries, name+"_check")
+		b.WriteString(checkSource(k.d, name) + "\n")
 	}
-	b.WriteString(named(gemmText, "ENTRY_LARGE", entries[gemmLarge], "ENTRY_SMALL", entries[gemmSmall], "IS_REFUSED", name+"_is_refused"))
-	return &Kernel{Source: Source{Name: name, Text: b.String(), Entries: entries}, d: d, planner: k, check: gemmCheck}
+	b.WriteString(named(productText, "IS_REFUSED", name+"_is_refused") + "\n")
+}
+
+// kernel returns the kernel of a source, to whose entries it adds the checking pass.
+func (k *contraction) kernel(s Source, p planner) *Kernel {
+	made := &Kernel{d: k.d, planner: p, check: len(s.Entries)}
+	if k.grouping != lower.Ungrouped {
+		s.Entries = append(s.Entries, s.Name+"_check")
+	}
+	made.Source = s
+	return made
 }
 
 // named gives the entries of a source their names.
@@ -104,32 +127,30 @@ func isVector(o *lower.Operand) bool {
 
 func tiles(n, size int) int { return (n + size - 1) / size }
 
-// launches implements planner.
-func (k *contraction) launches(p *Plan, c *lower.Call, limits Limits) error {
+// grid is how the result of a contraction is divided into tiles.
+type grid struct{ products, rows, cols int }
+
+func (g grid) blocks() int { return g.products * g.rows * g.cols }
+
+// divide divides the result into tiles of rows × cols.
+func (k *contraction) divide(z *lower.Products, rows, cols int) grid {
+	g := grid{z.Count, tiles(z.Rows, rows), tiles(z.Cols, cols)}
+	if k.grouping == lower.GroupedRows {
+		g.products, g.rows = z.PerGroup, lower.GroupSlots(z.Rows, rows, z.Groups)
+	}
+	return g
+}
+
+// launch plans one launch, in which each block computes a tile.
+func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, shared int) error {
 	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	z := &p.products
-	z.Set(k.d, &left.Array, &right.Array, &result.Array)
-	count := z.Count
-	if k.grouping == lower.GroupedRows {
-		count = z.PerGroup
+	if g.rows > math.MaxInt32/g.cols || g.products > math.MaxInt32/(g.rows*g.cols) {
+		return fmt.Errorf("%s: %d products of %d×%d are too large: they have more than 2^31 tiles", k.d.Name, g.products, z.Rows, z.Cols)
 	}
-	down := func(size int) int {
-		if k.grouping == lower.GroupedRows {
-			return lower.GroupSlots(z.Rows, size, z.Groups)
-		}
-		return tiles(z.Rows, size)
-	}
-	entry, size := gemmLarge, 128
-	if count*down(size)*tiles(z.Cols, size) < limits.Multiprocessors {
-		entry, size = gemmSmall, 64 // more blocks, so that all have work
-	}
-	rows, cols := down(size), tiles(z.Cols, size)
-	if rows > math.MaxInt32/cols || count > math.MaxInt32/(rows*cols) {
-		return fmt.Errorf("%s: %d products of %d×%d are too large: they have more than 2^31 tiles", k.d.Name, count, z.Rows, z.Cols)
-	}
-	p.launch(entry, [3]uint32{uint32(count * rows * cols), 1, 1}, [3]uint32{128, 1, 1}, 0)
+	p.launch(entry, [3]uint32{uint32(g.blocks()), 1, 1}, [3]uint32{uint32(threads), 1, 1}, shared)
 	p.pointers(left.Pointer, right.Pointer, result.Pointer)
-	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, rows, cols)
+	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, g.rows, g.cols)
 	// Groups that begin at any column of an operand begin at any address.
 	isMoved := func(transpose bool, divided lower.Grouping) bool { return k.grouping == divided && transpose }
 	p.bools(
@@ -147,6 +168,17 @@ func (k *contraction) launches(p *Plan, c *lower.Call, limits Limits) error {
 		p.refused()
 	}
 	return nil
+}
+
+// launches implements planner.
+func (k *chains) launches(p *Plan, c *lower.Call, limits Limits) error {
+	z := &p.products
+	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	large := k.divide(z, 128, 128)
+	if large.blocks() < limits.Multiprocessors {
+		return k.launch(p, c, k.divide(z, 64, 64), gemmSmall, 128, 0) // more blocks, so that all have work
+	}
+	return k.launch(p, c, large, gemmLarge, 128, 0)
 }
 
 // walk writes where the matrices of an operand begin; axes that it does not have are of
