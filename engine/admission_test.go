@@ -258,7 +258,7 @@ func TestSelfTestsAreComplete(t *testing.T) {
 	table := []string{"one", "duplicates", "wide", "special", "rarely-special", "strided", "strided-others"}
 	want := map[def.Kind][]string{
 		def.KindRowwise: rowwise, def.KindGather: table, def.KindScatterAdd: table,
-		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others"},
+		def.KindContraction: {"one", "tails", "tiles", "special", "rarely-special", "strided", "strided-others", "aligned", "aligned-special", "aligned-rarely-special", "aligned-strided", "aligned-strided-others"},
 	}
 	defer engine.SetCorrupt(nil)
 	for _, d := range definitions() {

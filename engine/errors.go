@@ -82,3 +82,14 @@ func (e *IndexError) Error() string {
 	}
 	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)
 }
+
+// UnsuitedError is a call that a lowering cannot compute, by its Suits.
+type UnsuitedError struct {
+	Lowering string
+	Cause    error
+}
+
+func (e *UnsuitedError) Error() string {
+	return e.Lowering + " cannot compute this call: " + e.Cause.Error()
+}
+func (e *UnsuitedError) Unwrap() error { return e.Cause }

@@ -47,6 +47,21 @@ type Lowering struct {
 	// results in f32 must then be in a narrower set.
 	IsIEEE bool
 
+	// Suits returns an error if the lowering cannot compute a call on a device, because of
+	// the device's architecture, of formats, or of where operands lie. Calls that name no
+	// lowering then pass it by, at each call: so it should allocate no memory. Nil stands for
+	// a function that returns nil.
+	Suits func(dev device.Device, d *def.Definition, c *lower.Call) error
+
+	// Grain is a number of elements. Calls whose matrices have rows and columns in multiples of
+	// it, and operands that begin and lie apart by multiples of it, suit the lowering as far
+	// as sizes and addresses go: those are what verification runs. 0 stands for 1.
+	Grain int
+
+	// Yields reports whether a call that names no lowering passes this one by because a later
+	// one is faster. Nil stands for a function that returns false.
+	Yields func(d *def.Definition, c *lower.Call) bool
+
 	// Class divides calls into those that share a compiled kernel. Nil puts all into
 	// class 0.
 	Class func(d *def.Definition, c *lower.Call) int

@@ -72,10 +72,7 @@ func (q *Queue) named(d *def.Definition, s *settings, c *lower.Call) (*Lowering,
 	var names []string
 	for _, l := range Lowerings(q.backend, d) {
 		if l.Name == s.lowering || l.ID(d) == s.lowering {
-			if !q.allows(s, l, d, c) {
-				return nil, q.notUnder(s, l, d, c)
-			}
-			return l, nil
+			return l, q.checkNamed(s, l, d, c)
 		}
 		names = append(names, l.Name)
 	}
@@ -89,8 +86,9 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 		switch {
 		case l.Device != q.device.Kind():
 			return nil, bad(d, "lowering", fmt.Sprintf("%s is for %s", l.Name, l.Device), q.device.Kind()+", the queue's device")
-		case !q.allows(s, l, d, c):
-			return nil, q.notUnder(s, l, d, c)
+		}
+		if err := q.checkNamed(s, l, d, c); err != nil {
+			return nil, err
 		}
 		p := q.planFor(d, s, l, c)
 		return p, p.err
@@ -107,7 +105,7 @@ func (q *Queue) plan(d *def.Definition, s *settings, c *lower.Call) (*plan, erro
 	var first error
 	for i := range candidates {
 		l := candidates[i]
-		if !q.allows(s, l, d, c) {
+		if !q.allows(s, l, d, c) || l.Suits != nil && l.Suits(q.device, d, c) != nil || l.Yields != nil && l.Yields(d, c) {
 			continue
 		}
 		p := q.planFor(d, s, l, c)
@@ -248,6 +246,19 @@ func (q *Queue) compile(l *Lowering, d *def.Definition, dtypes []num.DType, clas
 		return nil, inadmissible(nil, "its compilation gave no kernel")
 	}
 	return k, nil
+}
+
+// checkNamed returns an error if a call that names a lowering cannot have it.
+func (q *Queue) checkNamed(s *settings, l *Lowering, d *def.Definition, c *lower.Call) error {
+	if !q.allows(s, l, d, c) {
+		return q.notUnder(s, l, d, c)
+	}
+	if l.Suits != nil {
+		if err := l.Suits(q.device, d, c); err != nil {
+			return &UnsuitedError{Lowering: l.ID(d), Cause: err}
+		}
+	}
+	return nil
 }
 
 // allows reports whether the policy allows a lowering for a call.

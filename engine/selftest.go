@@ -64,6 +64,12 @@ func selfTestsOf(d *def.Definition) []selfTest {
 			{name: "rarely-special", sizes: map[string]int{m: 9, n: 9, k: 5}, values: rarelySpecial},
 			{name: "strided", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3},
 			{name: "strided-others", sizes: map[string]int{m: 6, n: 5, k: 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
+			// Rows at multiples of 16 bytes, for kernels that need them.
+			{name: "aligned", sizes: map[string]int{m: 136, n: 264, k: 72}, values: (*gen.Generator).Ordinary},
+			{name: "aligned-special", sizes: map[string]int{m: 16, n: 24, k: 8}, values: (*gen.Generator).Special},
+			{name: "aligned-rarely-special", sizes: map[string]int{m: 16, n: 24, k: 40}, values: rarelySpecial},
+			{name: "aligned-strided", sizes: map[string]int{m: 72, n: 40, k: 136}, values: (*gen.Generator).Ordinary, gap: 8},
+			{name: "aligned-strided-others", sizes: map[string]int{m: 8, n: 136, k: 80}, values: (*gen.Generator).Ordinary, gap: 8, isOdd: true},
 		}
 		for i := range tests {
 			sizeAxes(d, &tests[i])
@@ -170,10 +176,16 @@ func Admit(q *Queue, d *def.Definition, dtypes []num.DType, opts ...CallOption) 
 	for _, test := range selfTestsOf(d) {
 		c := newSelfTestCase(d, dtypes, test)
 		p, err := q.plan(d, &s, c.call())
+		if _, isUnsuited := errors.AsType[*UnsuitedError](err); isUnsuited {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		chosen = p.lowering
+	}
+	if chosen == nil {
+		return nil, bad(d, "lowering", s.lowering+" computes none of the self-tests", "")
 	}
 	return chosen, nil
 }
@@ -191,6 +203,9 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	for _, test := range selfTestsOf(d) {
 		c := newSelfTestCase(d, dtypes, test)
 		if l := p.lowering; l.Class != nil && !l.ClassesOfSpeed && l.Class(d, c.call()) != class {
+			continue
+		}
+		if l := p.lowering; l.Suits != nil && l.Suits(q.device, d, c.call()) != nil {
 			continue
 		}
 		ran++

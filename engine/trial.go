@@ -50,6 +50,11 @@ func (t *Trial) Prepare(tensors []*tensor.Tensor, params []float64) (*Prepared, 
 	if err := q.check(l, t.d, tensors, params, &t.settings); err != nil {
 		return nil, err
 	}
+	if suits := t.lowering.Suits; suits != nil {
+		if err := suits(q.device, t.d, &l.Call); err != nil {
+			return nil, &UnsuitedError{Lowering: t.lowering.ID(t.d), Cause: err}
+		}
+	}
 	key := trialKey{dtypes: packDTypes(l.Operands)}
 	if t.lowering.Class != nil {
 		key.class = t.lowering.Class(t.d, &l.Call)

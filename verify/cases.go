@@ -71,26 +71,50 @@ func (l *lister) add(c *Case) {
 	if c.Formats == nil {
 		c.Formats = l.usual
 	}
+	l.coarsen(c)
 	if name := c.name(l.t); !l.seen[name] {
 		l.seen[name] = true
 		l.list = append(l.list, c)
 	}
 }
 
-// shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
-// of a table, queries, rows and columns.
-func (l *lister) shape(n ...int) []Size {
+// coarsen rounds the sizes of matrices, gaps and offsets of a case up to multiples of the
+// lowering's grain.
+func (l *lister) coarsen(c *Case) {
+	grain := max(l.t.Lowering.Grain, 1)
+	if grain == 1 {
+		return
+	}
+	up := func(n int) int { return (n + grain - 1) / grain * grain }
+	matrix := l.matrix()
+	for i := range c.Sizes {
+		if s := &c.Sizes[i]; slices.Contains(matrix, s.Letter) {
+			s.N = up(s.N)
+		}
+	}
+	c.Gap, c.Offset = c.Gap*grain, c.Offset*grain
+}
+
+// matrix returns the letters of rows, length and columns of a product; of rows and columns;
+// of a table's queries, rows and columns.
+func (l *lister) matrix() []string {
 	d := l.t.Definition
-	letters := []string{"R", "C"}
 	switch d.Kind {
 	case def.KindContraction:
 		dims := d.Operands[2].Dims
-		letters = []string{dims[len(dims)-2], d.SummedOver(), dims[len(dims)-1]}
+		return []string{dims[len(dims)-2], d.SummedOver(), dims[len(dims)-1]}
 	case def.KindGather, def.KindScatterAdd:
-		letters = []string{"Q", "V", "D"}
+		return []string{"Q", "V", "D"}
 	}
+	return []string{"R", "C"}
+}
+
+// shape makes a case's sizes: rows and columns; of a product, rows, length and columns;
+// of a table, queries, rows and columns.
+func (l *lister) shape(n ...int) []Size {
+	letters := l.matrix()
 	var sizes []Size
-	for i, letter := range d.Sizes() {
+	for i, letter := range l.t.Definition.Sizes() {
 		s := Size{Letter: letter, N: 1 + (n[0]+n[1]+i)%3} // of a batch axis, or the number of groups
 		if k := slices.Index(letters, letter); k >= 0 {
 			s.N = n[k]

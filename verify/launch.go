@@ -88,7 +88,7 @@ func (t *Target) newLoaded(c *Case) *loaded {
 	d := t.Definition
 	l := &loaded{target: t, c: c, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
 		layout := c.layout(i)
-		if layout.Gap%2 == 1 {
+		if layout.Gap/max(t.Lowering.Grain, 1)%2 == 1 {
 			layout = interleaved(layout, &d.Operands[i])
 		}
 		return layout

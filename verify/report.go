@@ -304,6 +304,8 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		if len(s.done) == 0 {
 			r.Reason = "interrupted: no case is done"
 		}
+	case s.unsuited > 0 && len(s.done) == 0:
+		r.Verdict, r.Reason = evidence.Skipped, s.whyUnsuited.Error()
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case brokenClaim(s.t.Definition) != "":

@@ -37,20 +37,30 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		if err != nil || e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
 			break
 		}
+		if e.unsuited != nil {
+			s.unsuited, s.whyUnsuited = s.unsuited+1, e.unsuited.Cause
+			s.passed(c, e)
+			continue
+		}
 		if !e.isKnown && (e.r.First == nil || !e.r.First.IsCause) { // an error may have passed by the next time
 			s.o.Journal.add(s.key(), e.r)
 		}
 		s.take(c, e.r)
-		if s.o.Progress != nil {
-			s.o.Progress(len(s.done), s.total)
-		}
-		if s.o.Work != nil {
-			s.o.Work(s.t.workOf(c, s.o.Level), e.isKnown)
-		}
+		s.passed(c, e)
 	}
 	close(line.end)
 	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" && s.judges.wrongAnswer() == "" {
 		s.shrunk = s.shrink(ctx, s.first)
+	}
+}
+
+// passed tells the caller that a case is over.
+func (s *verification) passed(c *Case, e *caseRun) {
+	if s.o.Progress != nil {
+		s.o.Progress(len(s.done)+s.unsuited, s.total)
+	}
+	if s.o.Work != nil {
+		s.o.Work(s.t.workOf(c, s.o.Level), e.isKnown)
 	}
 }
 
@@ -141,9 +151,10 @@ type caseRun struct {
 	x *trialRun
 	r caseResult
 
-	isKnown   bool // from the journal
-	isSkipped bool // the device cannot be used any more
-	isEnded   bool // by an error of the kernel: there is nothing to judge
+	isKnown   bool                  // from the journal
+	isSkipped bool                  // the device cannot be used any more
+	isEnded   bool                  // by an error of the kernel: there is nothing to judge
+	unsuited  *engine.UnsuitedError // nil, or why the lowering leaves the case to others
 
 	breach   *finding
 	compared int64    // by the case's check
@@ -152,7 +163,14 @@ type caseRun struct {
 }
 
 // fail ends a run with an error.
-func (e *caseRun) fail(err error) { e.r.First, e.isEnded = cause(err), true }
+func (e *caseRun) fail(err error) {
+	e.isEnded = true
+	if unsuited, ok := errors.AsType[*engine.UnsuitedError](err); ok {
+		e.unsuited = unsuited
+		return
+	}
+	e.r.First = cause(err)
+}
 
 // begin makes the inputs of a case, unless the journal has its result.
 func (s *verification) begin(c *Case) *caseRun {
@@ -191,6 +209,9 @@ func (s *verification) launch(e *caseRun) {
 	}
 	if e.c.Check != "" {
 		e.compared, e.failed, e.checkErr = s.t.checkNamed(e.c.Check).run(e.x)
+		if _, ok := errors.AsType[*engine.UnsuitedError](e.checkErr); ok { // a call that the check needs
+			e.fail(e.checkErr)
+		}
 	}
 }
 

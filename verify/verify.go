@@ -307,8 +307,11 @@ type verification struct {
 	firstErr string      // of these
 	began    time.Time
 	openErr  error
-	shrunk   *shrunk
-	shown    []string // of the one case that was asked for
+
+	unsuited    int   // cases that the lowering leaves to others
+	whyUnsuited error // the last of them
+	shrunk      *shrunk
+	shown       []string // of the one case that was asked for
 
 	ranListings, ranArtifacts []string // the programs that have run, as whoever launches sees it
 	compiled                  int      // kernels

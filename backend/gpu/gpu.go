@@ -54,13 +54,18 @@ func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
 	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
 	return map[def.Kind][]*engine.Lowering{
 		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: {f.lowering("fma")},
+		def.KindContraction: {f.hopper(), f.lowering("fma")},
 		def.KindGather:      {f.lowering("gather")},
 		def.KindScatterAdd:  {f.lowering("scatter")},
 	}
 }
 
 func (f *Family) lowering(name string) *engine.Lowering {
+	return f.lower(name, lowergpu.Compile)
+}
+
+// lower returns a lowering whose kernels a function of lower/gpu makes.
+func (f *Family) lower(name string, compile func(*def.Definition, []num.DType, lowergpu.Variant) (*lowergpu.Kernel, error)) *engine.Lowering {
 	return &engine.Lowering{
 		Name: f.Kind + "." + name, Device: f.Kind,
 		Compile: func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
@@ -68,7 +73,15 @@ func (f *Family) lowering(name string) *engine.Lowering {
 			if !ok {
 				return nil, fmt.Errorf("got a device that is no GPU, want one of kind %s", f.Kind)
 			}
-			return compileKernel(g, d, dtypes, lowergpu.Variant(class))
+			lowered, err := compile(d, dtypes, lowergpu.Variant(class))
+			if err != nil {
+				return nil, err
+			}
+			file := lowered.Source.Name
+			if lowered.Source.NeedsTensorCores {
+				file += "." + name
+			}
+			return load(g, d, lowered, fileName(file, dtypes, lowergpu.Variant(class)))
 		},
 	}
 }

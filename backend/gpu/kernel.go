@@ -26,17 +26,13 @@ type kernel struct {
 	images    []string // the SHA-256 of the compiled programs, in hexadecimal
 }
 
-func compileKernel(dev *Device, d *def.Definition, dtypes []num.DType, v lowergpu.Variant) (engine.Kernel, error) {
-	lowered, err := lowergpu.Compile(d, dtypes, v)
-	if err != nil {
-		return nil, err
-	}
+// load compiles and loads what lower/gpu made.
+func load(dev *Device, d *def.Definition, lowered *lowergpu.Kernel, file string) (engine.Kernel, error) {
 	p := dev.Limits()
 	k := &kernel{
 		d: d, device: dev.Device, lowered: lowered, functions: make([]*gpu.Function, len(lowered.Source.Entries)),
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
-	file := fileName(lowered.Source.Name, dtypes, v)
 	if !dev.family.CompilesParts {
 		k.images = make([]string, 1)
 		if err := k.load(dev, lowered.Source, file, 0, 0); err != nil {

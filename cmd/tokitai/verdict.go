@@ -166,9 +166,13 @@ func (v *verification) printCounts(w io.Writer) {
 		elements += r.Elements
 		mismatches += r.Mismatches
 	}
-	accepted, rejected := v.count(evidence.Accepted), v.count(evidence.Rejected)
-	fmt.Fprintf(w, "%d accepted, %d rejected, %d undecided: %s in %s\n",
-		accepted, rejected, len(v.results)-accepted-rejected, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
+	accepted, rejected, skipped := v.count(evidence.Accepted), v.count(evidence.Rejected), ""
+	undecided := len(v.results) - accepted - rejected
+	if n := v.count(evidence.Skipped); n > 0 {
+		undecided, skipped = undecided-n, fmt.Sprintf(", %d skipped", n)
+	}
+	fmt.Fprintf(w, "%d accepted, %d rejected, %d undecided%s: %s in %s\n",
+		accepted, rejected, undecided, skipped, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
 	fmt.Fprintf(w, "%s, %s outputs compared, %s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
 		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
 }

@@ -618,7 +618,7 @@ func (v *verification) warn(notes io.Writer) {
 	}
 }
 
-// verdict returns an error unless all are accepted.
+// verdict returns an error unless all are accepted that the device can run.
 func (v *verification) verdict() error {
 	n := len(v.results)
 	if faults := v.judgeFaults(); len(faults) > 0 {
@@ -628,6 +628,9 @@ func (v *verification) verdict() error {
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, n)}
 	}
 	accepted := v.count(evidence.Accepted)
+	if accepted > 0 { // what the device cannot run is no question there
+		n -= v.count(evidence.Skipped)
+	}
 	switch {
 	case accepted == n:
 		return nil

@@ -114,6 +114,9 @@ func (d *Device) Index() int { return d.index }
 // Limits returns the device's properties, which limit its launches.
 func (d *Device) Limits() driver.Properties { return d.properties }
 
+// Architecture returns the device's architecture as the compiler spells it.
+func (d *Device) Architecture() string { return d.properties.Architecture }
+
 // Describe returns a description for people and reports.
 func (d *Device) Describe() device.Description {
 	return device.Description{Name: d.properties.Name, Architecture: d.properties.Architecture, Units: d.properties.Multiprocessors,

@@ -141,14 +141,28 @@ func (k *contraction) divide(z *lower.Products, rows, cols int) grid {
 	return g
 }
 
-// launch plans one launch, in which each block computes a tile.
-func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, shared int) error {
-	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
-	z := &p.products
+// checkTiles returns an error if there are more tiles than a grid has blocks.
+func (k *contraction) checkTiles(z *lower.Products, g grid) error {
 	if g.rows > math.MaxInt32/g.cols || g.products > math.MaxInt32/(g.rows*g.cols) {
 		return fmt.Errorf("%s: %d products of %d×%d are too large: they have more than 2^31 tiles", k.d.Name, g.products, z.Rows, z.Cols)
 	}
+	return nil
+}
+
+// launch plans one launch, in which each block computes a tile.
+func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, shared int) error {
+	if err := k.checkTiles(&p.products, g); err != nil {
+		return err
+	}
 	p.launch(entry, [3]uint32{uint32(g.blocks()), 1, 1}, [3]uint32{uint32(threads), 1, 1}, shared)
+	k.params(p, c, g)
+	return nil
+}
+
+// params adds the parameters of kernels/product.cu.
+func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
+	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
+	z := &p.products
 	p.pointers(left.Pointer, right.Pointer, result.Pointer)
 	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, g.rows, g.cols)
 	// Groups that begin at any column of an operand begin at any address.
@@ -167,7 +181,6 @@ func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, sha
 		p.ints(z.Groups, z.PerGroup)
 		p.refused()
 	}
-	return nil
 }
 
 // launches implements planner.

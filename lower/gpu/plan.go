@@ -155,12 +155,16 @@ func (p *Plan) bools(values ...bool) {
 func (p *Plan) tensorMap(m *TensorMap) {
 	l := p.last()
 	p.Maps = append(p.Maps, Map{len(p.Launches) - 1, len(l.Params), *m})
-	l.Params = append(l.Params, make([]byte, MapBytes)...)
+	p.pad(MapBytes)
 }
 
-// align pads the parameters to a multiple of bytes, as the compiler pads a struct.
+// pad adds zeros.
+func (p *Plan) pad(bytes int) {
+	l := p.last()
+	l.Params = append(l.Params, make([]byte, bytes)...)
+}
+
+// align pads the parameters to a multiple of bytes, a power of two, as the compiler pads a struct.
 func (p *Plan) align(bytes int) {
-	for l := p.last(); len(l.Params)%bytes != 0; {
-		l.Params = append(l.Params, 0)
-	}
+	p.pad(-len(p.last().Params) & (bytes - 1))
 }

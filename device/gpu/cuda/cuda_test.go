@@ -100,10 +100,16 @@ func TestTable(t *testing.T) {
 	// The kernel writes grid, block, shared and the sum of the parameters' bytes to b.
 	must(table.Launch(f, [3]uint32{1, 2, 3}, [3]uint32{4, 5, 6}, 70, s, []byte{1, 2, 3, 250}))
 	must(table.CopyOut(memory, b, s))
-	if !bytes.Equal(memory[:9], []byte{1, 2, 3, 4, 5, 6, 70, 0, 4}) {
-		t.Errorf("the launch arrived as % x", memory[:9])
+	if !bytes.Equal(memory[:8], []byte{1, 2, 3, 4, 5, 6, 70, 0}) {
+		t.Errorf("the launch arrived as % x", memory[:8])
 	}
 	must(table.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{1, 1, 1}, 0, s, nil))
+
+	encoded := make([]byte, driver.TensorMapBytes+1)
+	must(table.EncodeTensorMap(encoded, &driver.TensorMap{Address: 32, ElementBytes: 4, Rank: 3, Sizes: [5]uint64{5, 6, 7}, Strides: [4]uint64{16, 48}, Box: [5]uint32{32, 3, 1}}))
+	if want := []byte{2, 3, 32, 0, 0, 0, 0, 0, 5, 6, 7, 0, 0, 0, 0, 0, 0, 16, 48, 0, 0, 0, 0, 0, 32, 3, 1}; !bytes.Equal(encoded[:len(want)], want) {
+		t.Errorf("the tensor map arrived as % x", encoded[:len(want)])
+	}
 
 	start, err := table.NewEvent(true)
 	must(err)

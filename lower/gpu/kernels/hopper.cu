@@ -3,7 +3,7 @@
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
 //           A and B begin, and their rows and matrices lie apart, by multiples of 16 bytes; C may lie
-//           anywhere. With HAS_AXES, stacks of matrices with up to MAP_AXES batch axes, repeated ones
+//           anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory.
 // Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; one rounding at the store
 // Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
@@ -16,29 +16,10 @@
 // A stage has two barriers: full counts the bytes that copies bring, empty the warps that
 // have read it. A stage's phase is the parity of how often the ring has been gone round.
 
-#if HAS_AXES
-// Where an operand's matrices lie: product i has index i / divisor mod size of each axis.
-struct Walk {
-    i64 divisor[MAP_AXES], size[MAP_AXES], stride[MAP_AXES]; // size 1 for axes that it does not have
-};
-#endif
-
-struct Params {
-    TensorMap left, right, result;
-    Output* at;              // result
-    i64 result_stride;
-    i64 rows, cols, depth;   // of the product
-    i64 products;            // that have tiles of their own
-    i64 tile_rows, tile_cols; // how many tiles a product has
-    i32 is_mapped, pad;      // result is
-#if HAS_AXES
-    Walk left_walk, right_walk, result_walk;
-#endif
-#if GROUPED
-    const i32* offsets; // groups + 1 of them
-    i64 groups, per_group; // products of a group
-    const u64* refused; // null, or what the checking pass found
-#endif
+struct MappedParams {
+    TensorMap left, right, result; // result only if its rows begin at multiples of 16 bytes
+    i64 tiles;
+    Params p;
 };
 
 const int CONSUMERS = 2, THREADS = (1 + CONSUMERS) * 128;
@@ -80,63 +61,18 @@ struct Layout {
     }
 };
 
-// ---- tiles ----
-
-// A tile of a product, and where the product lies in the operands.
-struct Tile {
-    i32 row, col;         // of its first element in the product
-    i32 rows, begin;      // of the product, and where they begin in A and C
-    i32 depth, k_begin;   // likewise along the summed index
-    i64 product;
-
-    // Tiles are taken in bands of BAND rows of tiles, down each column of a band, so that
-    // blocks that run together share their operands in the cache. Returns false for a tile
-    // that its group does not need.
-    template <int COLS>
-    DEVICE bool find(const Params& p, i64 index) {
-        i64 per_product = p.tile_rows * p.tile_cols;
-        product = index / per_product;
-        i32 tile_rows = (i32)p.tile_rows, tile_cols = (i32)p.tile_cols;
-        i32 in_product = (i32)(index - product * per_product);
-        i32 per_band = BAND * tile_cols, band = in_product / per_band, rest = in_product - band * per_band;
-        i32 tall = tile_rows - band * BAND < BAND ? tile_rows - band * BAND : BAND;
-        i32 across = rest / tall, down = band * BAND + rest - across * tall;
-        col = across * COLS;
-        row = down * TILE_ROWS;
-        rows = (i32)p.rows;
-        depth = (i32)p.depth;
-        begin = k_begin = 0;
-#if GROUPED == 1 // rows: group g has the slots from offsets[g] / TILE_ROWS + g on (lower.GroupOf)
-        i64 group = 0, end = p.groups;
-        while (end - group > 1) {
-            i64 middle = (group + end) / 2;
-            if (p.offsets[middle] / TILE_ROWS + middle <= down) group = middle;
-            else end = middle;
-        }
-        begin = p.offsets[group];
-        rows = p.offsets[group + 1] - begin;
-        row = (i32)(down - begin / TILE_ROWS - group) * TILE_ROWS;
-        product += group * p.per_group;
-#elif GROUPED == 2 // the summed index
-        i64 group = product / p.per_group;
-        k_begin = p.offsets[group];
-        depth = p.offsets[group + 1] - k_begin;
-#endif
-        return row < rows;
-    }
-};
+// ---- where a matrix lies in its operand's tensor map ----
 
 #if HAS_AXES
 struct Place {
-    i32 at[MAP_AXES];
+    i32 at[MAX_AXES];
 
     DEVICE Place(const Walk& w, i64 product) {
-        UNROLL for (int i = 0; i < MAP_AXES; i++) at[i] = (i32)(product / w.divisor[i] % w.size[i]);
+        UNROLL for (int i = 0; i < MAX_AXES; i++) at[i] = w.stride[i] == 0 ? 0 : (i32)(product / w.divisor[i] % w.size[i]);
     }
 };
-#define PLACE(NAME, OPERAND, PRODUCT) const Place NAME(p.OPERAND##_walk, PRODUCT)
+#define PLACE(NAME, OPERAND, PRODUCT) const Place NAME(m.p.OPERAND##_walk, PRODUCT)
 #define AT_PLACE(NAME) , NAME.at[0], NAME.at[1], NAME.at[2]
-static_assert(MAP_AXES == 3, "a tensor map has five dimensions");
 #else
 #define PLACE(NAME, OPERAND, PRODUCT)
 #define AT_PLACE(NAME)
@@ -145,28 +81,28 @@ static_assert(MAP_AXES == 3, "a tensor map has five dimensions");
 // ---- the warpgroup that loads ----
 
 template <class L>
-DEVICE void produce(const Params& p, L ring, i64 tiles) {
+DEVICE void produce(const MappedParams& m, L ring) {
     ring.parity = 1; // a stage that was never used is empty
-    for (i64 index = blockIdx.x; index < tiles; index += gridDim.x) {
-        Tile tile;
-        if (!tile.template find<L::COLS>(p, index)) continue;
+    for (i64 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
+        Found tile = {};
+        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
         PLACE(left_place, left, tile.product);
         PLACE(right_place, right, tile.product);
-        i32 row = tile.begin + tile.row;
-        for (i32 k = tile.k_begin; k < tile.k_begin + tile.depth; k += DEPTH) {
+        i32 row = (i32)(tile.begin + tile.row), col = (i32)tile.col, end = (i32)(tile.k_begin + tile.depth);
+        for (i32 k = (i32)tile.k_begin; k < end; k += DEPTH) {
             mbarrier_wait(ring.empty(), ring.parity);
             mbarrier_expect(ring.full(), L::STAGE_BYTES);
             if (TRANSPOSE_LEFT) {
                 UNROLL for (int i = 0; i < TILE_ROWS; i += 64)
-                    tensor_load(ring.left() + i * LINE, &p.left, ring.full(), row + i, k AT_PLACE(left_place));
+                    tensor_load(ring.left() + i * LINE, &m.left, ring.full(), row + i, k AT_PLACE(left_place));
             } else {
-                tensor_load(ring.left(), &p.left, ring.full(), k, row AT_PLACE(left_place));
+                tensor_load(ring.left(), &m.left, ring.full(), k, row AT_PLACE(left_place));
             }
             if (TRANSPOSE_RIGHT) {
-                tensor_load(ring.right(), &p.right, ring.full(), k, tile.col AT_PLACE(right_place));
+                tensor_load(ring.right(), &m.right, ring.full(), k, col AT_PLACE(right_place));
             } else {
                 UNROLL for (int i = 0; i < L::COLS; i += 64)
-                    tensor_load(ring.right() + i * LINE, &p.right, ring.full(), tile.col + i, k AT_PLACE(right_place));
+                    tensor_load(ring.right() + i * LINE, &m.right, ring.full(), col + i, k AT_PLACE(right_place));
             }
             ring.advance();
         }
@@ -193,15 +129,15 @@ DEVICE void clear_rest(const L& ring, int depth) {
 #endif
 
 template <class L>
-DEVICE void multiply(const Params& p, L& ring, const Tile& tile, int part, float (&acc)[L::COLS / 2]) {
+DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2]) {
     const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
     const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * LINE) >> 4;
     bool is_signal = threadIdx.x % 32 == 0;
     u32 before = 0; // the empty barrier of the stage before
-    for (i32 k = 0; k < tile.depth; k += DEPTH) {
+    for (i32 k = 0; k < depth; k += DEPTH) {
         mbarrier_wait(ring.full(), ring.parity);
 #if GROUPED == 2
-        if (tile.depth - k < DEPTH) clear_rest(ring, tile.depth - k);
+        if (depth - k < DEPTH) clear_rest(ring, depth - k);
 #endif
         u64 left = wgmma_descriptor(ring.left() + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
         u64 right = wgmma_descriptor(ring.right(), RIGHT_NEXT, 8 * LINE);
@@ -217,7 +153,7 @@ DEVICE void multiply(const Params& p, L& ring, const Tile& tile, int part, float
         ring.advance();
     }
     wgmma_wait<0>();
-    if (tile.depth > 0 && is_signal) mbarrier_arrive(before);
+    if (depth > 0 && is_signal) mbarrier_arrive(before);
 }
 
 // ---- results ----
@@ -226,19 +162,18 @@ DEVICE void multiply(const Params& p, L& ring, const Tile& tile, int part, float
 struct Pairs {
     Output* at;
     i64 stride;
-    i32 rows, cols; // how many there are from the first pair on
+    i64 rows, cols; // how many there are from the first pair on
 
-    DEVICE Pairs(const Params& p, const Tile& tile, int part) {
+    DEVICE Pairs(const Params& p, const Found& tile, int part) {
         int thread = threadIdx.x % 128;
-        i32 row = tile.row + part * 64 + thread / 32 * 16 + thread % 32 / 4, col = tile.col + thread % 4 * 2;
+        i64 row = tile.row + part * 64 + thread / 32 * 16 + thread % 32 / 4, col = tile.col + thread % 4 * 2;
         stride = p.result_stride;
-        at = p.at + (tile.begin + row) * stride + col;
+        at = p.result + (tile.begin + row) * stride + col;
 #if HAS_AXES
-        UNROLL for (int i = 0; i < MAP_AXES; i++)
-            at += tile.product / p.result_walk.divisor[i] % p.result_walk.size[i] * p.result_walk.stride[i];
+        at += matrix_at(p.result_walk, tile.product);
 #endif
         rows = tile.rows - row;
-        cols = (i32)p.cols - col;
+        cols = p.cols - col;
     }
 
     template <int COUNT>
@@ -261,7 +196,7 @@ struct Pairs {
 // Stores the 64 rows of a warpgroup, a line of each at a time. A slot is written again when
 // the store that used it has read it.
 template <class L>
-DEVICE void store_lines(const Params& p, const L& ring, const Tile& tile, int part, const float (&acc)[L::COLS / 2]) {
+DEVICE void store_lines(const MappedParams& m, const L& ring, const Found& tile, int part, const float (&acc)[L::COLS / 2]) {
     const int PER_LINE = LINE / sizeof(Output);
     int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     u32 slots = ring.base + L::SLOTS_AT + part * L::SLOTS * L::SLOT_BYTES;
@@ -289,35 +224,35 @@ DEVICE void store_lines(const Params& p, const L& ring, const Tile& tile, int pa
         fence_async_shared();
         named_barrier(1 + part, 128);
         if (thread == 0) {
-            tensor_store(&p.result, slot, tile.col + line * PER_LINE, tile.begin + tile.row + part * 64 AT_PLACE(place));
+            tensor_store(&m.result, slot, (i32)tile.col + line * PER_LINE, (i32)(tile.begin + tile.row) + part * 64 AT_PLACE(place));
             tensor_store_commit();
         }
     }
 }
 
 template <class L>
-DEVICE void consume(const Params& p, L ring, int part, i64 tiles) {
+DEVICE void consume(const MappedParams& m, L ring, int part) {
     float acc[L::COLS / 2];
-    for (i64 index = blockIdx.x; index < tiles; index += gridDim.x) {
-        Tile tile;
-        if (!tile.template find<L::COLS>(p, index)) continue;
-        if (ACCUMULATE) Pairs(p, tile, part).load(acc);
+    for (i64 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
+        Found tile = {};
+        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
+        if (ACCUMULATE) Pairs(m.p, tile, part).load(acc);
 #if GROUPED == 2
         if (!ACCUMULATE && tile.depth == 0) // no product sets them
             UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = 0.0f;
 #endif
-        multiply(p, ring, tile, part, acc);
+        multiply_tile(ring, (i32)tile.depth, part, acc);
         // Rows that follow those of a group belong to the next one.
-        if (p.is_mapped && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(p, ring, tile, part, acc);
-        else Pairs(p, tile, part).store(acc);
+        if (m.p.result_vector && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(m, ring, tile, part, acc);
+        else Pairs(m.p, tile, part).store(acc);
     }
     if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
 }
 
 template <class L>
-DEVICE void multiply_all(const Params& p, char* memory) {
+DEVICE void multiply_all(const MappedParams& m, char* memory) {
 #if GROUPED
-    if (IS_REFUSED(p.refused)) return;
+    if (IS_REFUSED(m.p.refused)) return;
 #endif
     L ring = {(shared_address(memory) + 1023) / 1024 * 1024, 0, 0};
     if (threadIdx.x == 0) {
@@ -326,22 +261,21 @@ DEVICE void multiply_all(const Params& p, char* memory) {
     }
     BARRIER();
     int warpgroup = threadIdx.x / 128;
-    i64 tiles = p.products * p.tile_rows * p.tile_cols;
     if (warpgroup == 0) {
         registers_fewer<24>();
-        if (threadIdx.x == 0) produce(p, ring, tiles);
+        if (threadIdx.x == 0) produce(m, ring);
     } else {
         registers_more<240>();
-        consume(p, ring, warpgroup - 1, tiles);
+        consume(m, ring, warpgroup - 1);
     }
 }
 
-KERNEL_ALONE(ENTRY_WIDE, THREADS)(GRID_CONSTANT Params p) {
+KERNEL_ALONE(ENTRY_WIDE, THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
-    multiply_all<Layout<256, 4>>(p, memory);
+    multiply_all<Layout<256, 4>>(m, memory);
 }
 
-KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT Params p) {
+KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
-    multiply_all<Layout<128, 6>>(p, memory);
+    multiply_all<Layout<128, 6>>(m, memory);
 }

@@ -26,15 +26,6 @@ struct Params {
 #endif
 };
 
-// Tiles are taken in bands of eight rows of tiles, down each column of a band, so
-// that blocks that run together share their operands in the cache.
-DEVICE void tile_of(const Params& p, i64 index, i64* tile_row, i64* tile_col) {
-    i64 per_band = 8 * p.tile_cols, band = index / per_band, rest = index - band * per_band;
-    i64 tall = p.tile_rows - band * 8 < 8 ? p.tile_rows - band * 8 : 8;
-    *tile_col = rest / tall;
-    *tile_row = band * 8 + rest - *tile_col * tall;
-}
-
 #if HAS_AXES
 DEVICE i64 matrix_at(const Walk& w, i64 product) {
     i64 at = 0;
@@ -58,38 +49,67 @@ DEVICE i64 group_of(const Params& p, i64 slot) {
 }
 #endif
 
+// A tile of a product, and where the product lies in the operands.
+struct Found {
+    i64 product;
+    i64 row, col;       // of the tile's first element in the product
+    i64 rows, begin;    // of the product, and where they begin in the left operand and in the result
+    i64 depth, k_begin; // likewise along the summed index
+
+    // Finds tile `index` of all. Tiles are taken in bands of BAND rows of tiles, down each
+    // column of a band, so that blocks that run together share their operands in the cache.
+    // Returns false for a tile that its group does not need.
+    template <int ROWS, int COLS, int BAND>
+    DEVICE bool find(const Params& p, i64 index) {
+        product = 0;
+#if HAS_AXES
+        i64 per_product = p.tile_rows * p.tile_cols;
+        product = index / per_product;
+        index -= product * per_product;
+#endif
+        i64 per_band = BAND * p.tile_cols, band = index / per_band, rest = index - band * per_band;
+        i64 tall = p.tile_rows - band * BAND < BAND ? p.tile_rows - band * BAND : BAND;
+        i64 across = rest / tall, down = band * BAND + rest - across * tall;
+        row = down * ROWS;
+        col = across * COLS;
+        rows = p.rows;
+        depth = p.depth;
+        begin = k_begin = 0;
+#if GROUPED == 1 // rows
+        i64 group = group_of<ROWS>(p, down);
+        begin = p.offsets[group];
+        rows = p.offsets[group + 1] - begin;
+        row = (down - begin / ROWS - group) * ROWS;
+        product += group * p.per_group;
+#elif GROUPED == 2 // the summed index
+        i64 group = product / p.per_group;
+        k_begin = p.offsets[group];
+        depth = p.offsets[group + 1] - k_begin;
+#endif
+        return row < rows;
+    }
+};
+
 // Calls Tile::compute(product, first_row, first_col) for the block's tile of Tile::ROWS × Tile::COLS.
 template <class Tile>
 DEVICE void multiply(const Params& p) {
-    i64 tile_row, tile_col;
-#if HAS_AXES
 #if GROUPED
     if (IS_REFUSED(p.refused)) return;
 #endif
+    Found found = {};
+    if (!found.find<Tile::ROWS, Tile::COLS, 8>(p, blockIdx.x)) return; // the whole block
+#if HAS_AXES
     Params one = p; // the block's own product
-    i64 per_product = p.tile_rows * p.tile_cols, product = blockIdx.x / per_product;
-    tile_of(p, blockIdx.x - product * per_product, &tile_row, &tile_col);
-    i64 first_row = tile_row * Tile::ROWS;
-#if GROUPED == 1 // rows
-    i64 group = group_of<Tile::ROWS>(p, tile_row), begin = p.offsets[group];
-    first_row = (tile_row - begin / Tile::ROWS - group) * Tile::ROWS;
-    one.rows = p.offsets[group + 1] - begin;
-    if (first_row >= one.rows) return; // the whole block: a slot that the group does not need
-    product += group * p.per_group;
-    one.left += TRANSPOSE_LEFT ? begin : begin * p.left_stride;
-    one.result += begin * p.result_stride;
-#elif GROUPED == 2 // the summed index
-    i64 group = product / p.per_group, begin = p.offsets[group];
-    one.depth = p.offsets[group + 1] - begin;
-    one.left += TRANSPOSE_LEFT ? begin * p.left_stride : begin;
-    one.right += TRANSPOSE_RIGHT ? begin : begin * p.right_stride;
-#endif
-    one.left += matrix_at(p.left_walk, product);
-    one.right += matrix_at(p.right_walk, product);
-    one.result += matrix_at(p.result_walk, product);
-    Tile::compute(one, first_row, tile_col * Tile::COLS);
+    one.rows = found.rows;
+    one.depth = found.depth;
+    one.left += (TRANSPOSE_LEFT ? found.begin : found.begin * p.left_stride) + (TRANSPOSE_LEFT ? found.k_begin * p.left_stride : found.k_begin);
+    one.right += TRANSPOSE_RIGHT ? found.k_begin : found.k_begin * p.right_stride;
+    one.result += found.begin * p.result_stride;
+    one.left += matrix_at(p.left_walk, found.product);
+    one.right += matrix_at(p.right_walk, found.product);
+    one.result += matrix_at(p.result_walk, found.product);
+    Tile::compute(one, found.row, found.col);
 #else
-    tile_of(p, blockIdx.x, &tile_row, &tile_col);
-    Tile::compute(p, tile_row * Tile::ROWS, tile_col * Tile::COLS);
+    Tile::compute(p, found.row, found.col);
 #endif
 }

@@ -79,14 +79,28 @@ API cuModuleGetFunction(void** f, void* m, const char* name) { *f = (void*)9; re
 API cuFuncSetAttribute(void* f, int which, int v) { shared_limit = v; return check(f == (void*)9 && which == 8 && v == 100000); }
 API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* s, void** params, void** extra) {
 	if (gx >= 700) return gx;
-	if (check(f == (void*)9 && s == (void*)5 && !params)) return 1;
-	if (!extra) return 0;
-	if (extra[0] != (void*)1 || extra[2] != (void*)2 || extra[4]) return 1;
-	const unsigned char* p = (const unsigned char*)extra[1];
+	if (check(f == (void*)9 && s == (void*)5 && !extra)) return 1;
+	if (!params) return 0;
+	const unsigned char* p = (const unsigned char*)params[0];
 	unsigned values[] = {gx, gy, gz, bx, by, bz, shared};
 	for (int i = 0; i < 7; i++) last[i] = values[i];
 	last[7] = 0;
-	for (size_t i = 0; i < *(size_t*)extra[3]; i++) last[7] += p[i];
-	last[8] = *(size_t*)extra[3];
+	for (int i = 0; i < 4; i++) last[7] += p[i]; // the size of the kernel's struct
+	return 0;
+}
+
+API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* at, const unsigned long long* sizes, const unsigned long long* strides,
+                           const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int fill) {
+	if ((size_t)map % 64 || interleave || fill || swizzle != 3) return 1;
+	unsigned char* to = (unsigned char*)map;
+	for (int i = 0; i < 128; i++) to[i] = 0;
+	to[0] = type;
+	to[1] = rank;
+	to[2] = (size_t)at;
+	for (unsigned i = 0; i < rank; i++) {
+		to[8 + i] = sizes[i];
+		if (i > 0) to[16 + i] = strides[i - 1];
+		to[24 + i] = box[i] * steps[i];
+	}
 	return 0;
 }

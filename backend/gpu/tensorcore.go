@@ -1,0 +1,42 @@
+package gpu
+
+import (
+	"errors"
+
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
+	"tokitai/lower"
+	lowergpu "tokitai/lower/gpu"
+	"tokitai/num"
+)
+
+// Why the lowerings for tensor cores do not compute a call.
+var (
+	errNotHopper = errors.New("the device is no Hopper GPU, whose architecture is sm_90a")
+	errNoMaps    = errors.New("the device's driver has no tensor maps")
+	errFormat    = errors.New("tensor cores multiply f16 and bf16")
+)
+
+// hopper returns the lowering for Hopper's tensor cores.
+func (f *Family) hopper() *engine.Lowering {
+	l := f.lower("hopper", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
+		return lowergpu.CompileHopper(d, dtypes)
+	})
+	l.Model, l.Grain = def.MMA(16, 25), 8
+	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		g, ok := dev.(*Device)
+		switch {
+		case !ok || g.Architecture() != "sm_90a":
+			return errNotHopper
+		case !g.HasTensorMaps():
+			return errNoMaps
+		case !isTensorCoreFormat(c.Operands[0].DType):
+			return errFormat
+		}
+		return lowergpu.SuitsHopper(c)
+	}
+	return l
+}
+
+func isTensorCoreFormat(d num.DType) bool { return d == num.F16 || d == num.BF16 }
