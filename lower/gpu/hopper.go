@@ -79,7 +79,7 @@ func takesTensorCores(d *def.Definition, dtypes []num.DType) error {
 
 // Why kernels/hopper.cu does not compute a call.
 var (
-	errUnaligned = errors.New("rows of an operand do not begin at multiples of 16 bytes")
+	errUnaligned = errors.New("rows of an operand do not begin and end at multiples of 16 bytes")
 	errManyAxes  = errors.New("an operand has more than three batch axes")
 	errTooLarge  = errors.New("a matrix has 2^31 rows or columns or more")
 )
@@ -89,7 +89,7 @@ func SuitsHopper(c *lower.Call) error {
 	for i := range 3 {
 		o := &c.Operands[i]
 		switch {
-		case i < 2 && !isVector(o):
+		case i < 2 && !isMappable(o):
 			return errUnaligned
 		case o.Batch.Count > mapAxes:
 			return errManyAxes
@@ -127,16 +127,21 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	k.addMap(p, left, &z.Left, lines(k.d.TransposeLeft, hopperRows))
 	k.addMap(p, right, &z.Right, lines(!k.d.TransposeRight, hopperTiles[entry].cols))
-	if isVector(result) {
+	if isMappable(result) {
 		k.addMap(p, result, &z.Result, 64)
 	} else {
 		p.pad(MapBytes)
 	}
 	p.ints(g.blocks())
+	p.bools(isMappable(result), false)
 	k.params(p, c, g)
 	p.align(64)
 	return nil
 }
+
+// isMappable reports whether a tensor map can describe an operand: rows begin and end at
+// multiples of 16 bytes. Copies move whole pieces of 16 bytes, also beyond the end of a row.
+func isMappable(o *lower.Operand) bool { return isVector(o) && o.Cols*o.DType.Size()%16 == 0 }
 
 // addMap adds the tensor map of an operand, whose boxes have a line of so many rows.
 func (k *contraction) addMap(p *Plan, o *lower.Operand, w *lower.Walk, rows int) {

@@ -2,8 +2,8 @@
 // C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        tiles of C, one at a time on each multiprocessor
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
-//           A and B begin, and their rows and matrices lie apart, by multiples of 16 bytes; C may lie
-//           anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
+//           A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
+//           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory.
 // Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; one rounding at the store
 // Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
@@ -17,8 +17,9 @@
 // have read it. A stage's phase is the parity of how often the ring has been gone round.
 
 struct MappedParams {
-    TensorMap left, right, result; // result only if its rows begin at multiples of 16 bytes
+    TensorMap left, right, result;
     i64 tiles;
+    i32 has_result, pad; // whether result is set
     Params p;
 };
 
@@ -243,7 +244,7 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
 #endif
         multiply_tile(ring, (i32)tile.depth, part, acc);
         // Rows that follow those of a group belong to the next one.
-        if (m.p.result_vector && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(m, ring, tile, part, acc);
+        if (m.has_result && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(m, ring, tile, part, acc);
         else Pairs(m.p, tile, part).store(acc);
     }
     if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
