@@ -36,6 +36,8 @@ struct Step {
     }
 };
 
+DEVICE u32 pair(u16 low, u16 high) { return low | (u32)high << 16; }
+
 template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS>
 struct Loader {
     typedef Step<LINES, DEPTH, CONTIGUOUS, THREADS> Shape;
@@ -47,17 +49,19 @@ struct Loader {
     i64 k_left;    // how much of the summed index the next steps have
     int lines;     // of the tile that exist
     bool is_vector;
+    unsigned char* memory; // of the block
 
-    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, i64 depth, bool is_vector)
-        : stride(stride), k_left(depth), is_vector(is_vector) {
+    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, i64 depth, bool is_vector, unsigned char* memory)
+        : stride(stride), k_left(depth), is_vector(is_vector), memory(memory) {
         row = threadIdx.x / Shape::ACROSS;
         first = threadIdx.x % Shape::ACROSS * PIECE;
         lines = all_lines - first_line < LINES ? (int)(all_lines - first_line) : LINES;
         at = operand + (CONTIGUOUS ? (first_line + row) * stride + first : row * stride + first_line + first);
     }
 
-    // Begins to copy the next step, zeros where the operand ends.
-    DEVICE void fetch(u32 to) {
+    // Begins to copy the next step to an offset in memory, zeros where the operand ends.
+    DEVICE void fetch(u32 offset) {
+        const u32 to = shared_address(memory) + offset;
         int depth = k_left < DEPTH ? (int)k_left : DEPTH;
         int rows = (CONTIGUOUS ? lines : depth) - row, elements = (CONTIGUOUS ? depth : lines) - first;
         if (is_vector && (CONTIGUOUS ? depth == DEPTH : lines % PIECE == 0)) { // pieces are whole or empty
@@ -66,21 +70,20 @@ struct Loader {
                               i * Shape::APART < rows && elements > 0 ? 16 : 0);
         } else {
             ROLLED for (int i = 0; i < Shape::COUNT; i++)
-                fetch_partial(to + Shape::place(row + i * Shape::APART, first / PIECE), at + i * Shape::APART * stride,
+                fetch_partial(offset + Shape::place(row + i * Shape::APART, first / PIECE), at + i * Shape::APART * stride,
                               i * Shape::APART >= rows || elements < 0 ? 0 : elements < PIECE ? elements : PIECE);
         }
         at += CONTIGUOUS ? DEPTH : DEPTH * stride;
         k_left -= DEPTH;
     }
 
-    DEVICE void fetch_partial(u32 to, const Input* from, int elements) const {
+    DEVICE void fetch_partial(u32 offset, const Input* from, int elements) const {
         if (is_vector) {
-            copy_async_16(to, from, elements * 2);
+            copy_async_16(shared_address(memory) + offset, from, elements * 2);
         } else {
-            u32 words[4] = {0, 0, 0, 0};
-            UNROLL for (int j = 0; j < PIECE; j++)
-                if (j < elements) words[j / 2] |= (u32)from[j] << 16 * (j % 2);
-            store_shared_16(to, words);
+            u16 e[PIECE];
+            UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < elements ? from[j] : (u16)0;
+            *reinterpret_cast<uint4_aligned*>(memory + offset) = uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
         }
     }
 };
@@ -160,10 +163,9 @@ struct Tile {
 
     static DEVICE void compute(const Params& p, i64 first_row, i64 first_col) {
         SHARED_DYN(unsigned char, memory);
-        const u32 ring = shared_address(memory), end = ring + STAGES * BYTES;
-        Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> left(p.left, p.left_stride, first_row, p.rows, p.depth, p.left_vector);
-        Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> right(p.right, p.right_stride, first_col, p.cols, p.depth, p.right_vector);
-        u32 filled = ring;
+        Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> left(p.left, p.left_stride, first_row, p.rows, p.depth, p.left_vector, memory);
+        Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> right(p.right, p.right_stride, first_col, p.cols, p.depth, p.right_vector, memory);
+        u32 filled = 0; // offset of the stage that the next copies fill
         UNROLL for (int i = 0; i < STAGES - 1; i++) {
             if (i == 0 || left.k_left > 0) {
                 left.fetch(filled);
@@ -192,7 +194,8 @@ struct Tile {
         const Reader<Left, !TRANSPOSE_LEFT, true> left_reader(row);
         const Reader<Right, TRANSPOSE_RIGHT, false> right_reader(col);
         Fragments fragments[2]; // of the present 16 of k and of the next, in turns
-        u32 step = ring;
+        const u32 ring = shared_address(memory);
+        u32 step = ring; // that is being multiplied
         copy_async_wait<STAGES - 2>();
         BARRIER(); // everybody's copies of the first step have arrived
         load(fragments[0], left_reader, right_reader, step, 0);
@@ -203,12 +206,12 @@ struct Tile {
                 right.fetch(filled + Left::BYTES);
             }
             copy_async_commit();
-            filled = filled + BYTES == end ? ring : filled + BYTES;
+            filled = filled + BYTES == STAGES * BYTES ? 0 : filled + BYTES;
             UNROLL for (int k = 0; k < PARTS; k++) {
                 if (k + 1 < PARTS) {
                     load(fragments[(k + 1) % 2], left_reader, right_reader, step, k + 1);
                 } else if (more) {
-                    step = step + BYTES == end ? ring : step + BYTES;
+                    step = step + BYTES == ring + STAGES * BYTES ? ring : step + BYTES;
                     copy_async_wait<STAGES - 2>();
                     BARRIER(); // the next step has arrived, and nobody reads this one any more
                     load(fragments[(k + 1) % 2], left_reader, right_reader, step, 0);
