@@ -106,9 +106,13 @@ func (k *fragments) choose(z *lower.Products, limits Limits) int {
 func (k *fragments) launches(p *Plan, c *lower.Call, limits Limits) error {
 	z := &p.products
 	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
-	entry := k.choose(z, limits)
+	return k.launchTiles(p, c, k.choose(z, limits))
+}
+
+// launchTiles plans one launch of an entry.
+func (k *fragments) launchTiles(p *Plan, c *lower.Call, entry int) error {
 	t := &mmaTiles[entry]
-	return k.launch(p, c, k.divide(z, t.rows, t.cols), entry, t.threads(), t.bytes())
+	return k.launch(p, c, k.divide(&p.products, t.rows, t.cols), entry, t.threads(), t.bytes())
 }
 
 // tensorCoreModels are the accumulation rules of mma.sync with f16 and bf16, by the

@@ -189,7 +189,7 @@ struct Tile {
     // Copies the next step, if there is one.
     DEVICE void fetch() {
         i64 remaining = depth - (i64)fetched * DEPTH;
-        if (fetched == 0 || remaining > 0) {
+        if (remaining > 0) {
             left.fetch(filled, remaining < DEPTH ? (int)remaining : DEPTH);
             right.fetch(filled + Left::BYTES, remaining < DEPTH ? (int)remaining : DEPTH);
         }
@@ -263,11 +263,11 @@ struct Tile {
 
         copy_async_wait<STAGES - 2>();
         BARRIER(); // everybody's copies of the first step have arrived
-        t.read(0, 0);
+        if (p.depth > 0) t.read(0, 0); // nothing is added to the result of an empty group
         // Steps are at most 2^31 / PARTS: a tile would take days.
         const int even = t.left.is_even() && t.right.is_even() ? (int)(p.depth / DEPTH) : 0;
         while (t.fetched < even) t.template step<true>(false);
-        const int end = p.depth > DEPTH ? (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1 : STAGES;
+        const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
         while (t.fetched < end) t.template step<false>(t.fetched == end - 1);
 
         Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
