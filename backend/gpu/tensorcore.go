@@ -16,6 +16,7 @@ var (
 	errNotHopper = errors.New("the device is no Hopper GPU, whose architecture is sm_90a")
 	errNoMaps    = errors.New("the device's driver has no tensor maps")
 	errFormat    = errors.New("tensor cores multiply f16 and bf16")
+	errNoModel   = errors.New("the accumulation rule of the device's tensor cores is not known, or it has none for mma.sync")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
@@ -35,6 +36,34 @@ func (f *Family) hopper() *engine.Lowering {
 			return errFormat
 		}
 		return lowergpu.SuitsHopper(c)
+	}
+	return l
+}
+
+// mma returns the lowering for the tensor cores of all architectures whose model is known.
+func (f *Family) mma() *engine.Lowering {
+	l := f.lower("mma", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
+		return lowergpu.CompileMMA(d, dtypes)
+	})
+	l.ModelFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
+		if !isTensorCoreFormat(dtypes[0]) {
+			return def.FMAChain // which Suits refuses
+		}
+		m, _ := lowergpu.TensorCoreModel(architecture)
+		return m
+	}
+	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
+		g, ok := dev.(*Device)
+		if !ok {
+			return errNoModel
+		}
+		if _, ok := lowergpu.TensorCoreModel(g.Architecture()); !ok {
+			return errNoModel
+		}
+		if !isTensorCoreFormat(c.Operands[0].DType) {
+			return errFormat
+		}
+		return nil
 	}
 	return l
 }

@@ -36,52 +36,65 @@ struct Step {
     }
 };
 
+DEVICE u32 pair(u16 low, u16 high) { return low | (u32)high << 16; }
+
 template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS>
 struct Loader {
     typedef Step<LINES, DEPTH, CONTIGUOUS, THREADS> Shape;
 
-    const Input* at; // the thread's first piece of the next step
-    i64 stride;
-    int row;       // of the first piece
-    int first;     // element of a row
-    i64 k_left;    // how much of the summed index the next steps have
-    int lines;     // of the tile that exist
+    const Input* at; // the thread's next piece
+    i64 apart;       // to the one after it
+    int row, first;  // the thread's first piece of a step: its row, and its element of the row
+    int lines;       // of the tile that exist
     bool is_vector;
+    unsigned char* memory; // of the block
 
-    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, i64 depth, bool is_vector)
-        : stride(stride), k_left(depth), is_vector(is_vector) {
+    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, bool is_vector, unsigned char* memory)
+        : apart(Shape::APART * stride), is_vector(is_vector), memory(memory) {
         row = threadIdx.x / Shape::ACROSS;
         first = threadIdx.x % Shape::ACROSS * PIECE;
         lines = all_lines - first_line < LINES ? (int)(all_lines - first_line) : LINES;
         at = operand + (CONTIGUOUS ? (first_line + row) * stride + first : row * stride + first_line + first);
     }
 
-    // Begins to copy the next step, zeros where the operand ends.
-    DEVICE void fetch(u32 to) {
-        int depth = k_left < DEPTH ? (int)k_left : DEPTH;
-        int rows = (CONTIGUOUS ? lines : depth) - row, elements = (CONTIGUOUS ? depth : lines) - first;
-        if (is_vector && (CONTIGUOUS ? depth == DEPTH : lines % PIECE == 0)) { // pieces are whole or empty
-            UNROLL for (int i = 0; i < Shape::COUNT; i++)
-                copy_async_16(to + Shape::place(row + i * Shape::APART, first / PIECE), at + i * Shape::APART * stride,
-                              i * Shape::APART < rows && elements > 0 ? 16 : 0);
-        } else {
-            ROLLED for (int i = 0; i < Shape::COUNT; i++)
-                fetch_partial(to + Shape::place(row + i * Shape::APART, first / PIECE), at + i * Shape::APART * stride,
-                              i * Shape::APART >= rows || elements < 0 ? 0 : elements < PIECE ? elements : PIECE);
+    // Whether the pieces of steps that are full along k are whole or empty.
+    DEVICE bool is_even() const { return is_vector && (CONTIGUOUS || lines % PIECE == 0); }
+
+    // Begins to copy one part of PARTS of such a step to an offset in memory.
+    template <int PARTS>
+    DEVICE void fetch_even(u32 offset, int part) {
+        UNROLL for (int i = Shape::COUNT * part / PARTS; i < Shape::COUNT * (part + 1) / PARTS; i++) {
+            copy_async_16(shared_address(memory) + offset + Shape::place(row + i * Shape::APART, first / PIECE), at,
+                          (CONTIGUOUS ? row + i * Shape::APART : first) < lines ? 16 : 0);
+            at += apart;
         }
-        at += CONTIGUOUS ? DEPTH : DEPTH * stride;
-        k_left -= DEPTH;
+        if (part == PARTS - 1) end_step();
     }
 
-    DEVICE void fetch_partial(u32 to, const Input* from, int elements) const {
-        if (is_vector) {
-            copy_async_16(to, from, elements * 2);
-        } else {
-            u32 words[4] = {0, 0, 0, 0};
-            UNROLL for (int j = 0; j < PIECE; j++)
-                if (j < elements) words[j / 2] |= (u32)from[j] << 16 * (j % 2);
-            store_shared_16(to, words);
+    // Begins to copy a step that has `depth` of the summed index, and zeros where the operand ends.
+    DEVICE void fetch(u32 offset, int depth) {
+        int rows = CONTIGUOUS ? lines : depth, elements = (CONTIGUOUS ? depth : lines) - first;
+        elements = elements < 0 ? 0 : elements < PIECE ? elements : PIECE;
+        ROLLED for (int i = 0; i < Shape::COUNT; i++) {
+            fetch_piece(offset + Shape::place(row + i * Shape::APART, first / PIECE), row + i * Shape::APART < rows ? elements : 0);
+            at += apart;
         }
+        end_step();
+    }
+
+    DEVICE void fetch_piece(u32 offset, int elements) const {
+        if (is_vector) {
+            copy_async_16(shared_address(memory) + offset, at, elements * 2);
+        } else {
+            u16 e[PIECE];
+            UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < elements ? at[j] : (u16)0;
+            *reinterpret_cast<uint4_aligned*>(memory + offset) = uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
+        }
+    }
+
+    // Rows of lines follow each other from step to step.
+    DEVICE void end_step() {
+        if (CONTIGUOUS) at += DEPTH - Shape::COUNT * apart;
     }
 };
 
@@ -151,93 +164,115 @@ struct Tile {
     typedef Step<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> Left;
     typedef Step<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> Right;
     static const int BYTES = Left::BYTES + Right::BYTES; // of a stage
-    static const int SUMS_DOWN = WARP_TALL / 16, SUMS_ACROSS = WARP_WIDE / 16, PARTS = DEPTH / 16;
+    static const int DOWN = WARP_TALL / 16, ACROSS = WARP_WIDE / 16, PARTS = DEPTH / 16;
     static_assert(PARTS % 2 == 0 && STAGES >= 2, "fragments and stages take turns");
 
-    struct Fragments {
-        u32 left[SUMS_DOWN][4], right[SUMS_ACROSS][4];
-    };
+    Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> left;
+    Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> right;
+    Reader<Left, !TRANSPOSE_LEFT, true> left_reader;
+    Reader<Right, TRANSPOSE_RIGHT, false> right_reader;
+    i64 depth;
+    int fetched; // steps
+    u32 ring;    // the address of the stages
+    u32 filled;  // the offset of the stage that the next copies fill
+    u32 current; // the address of the stage that is being multiplied
+    u32 a[2][DOWN][4], b[2][ACROSS][4]; // of the present 16 of k and of the next, in turns
+    float sums[DOWN][ACROSS * 2][4];
+
+    DEVICE Tile(const Params& p, i64 first_row, i64 first_col, unsigned char* memory, int row, int col)
+        : left(p.left, p.left_stride, first_row, p.rows, p.left_vector, memory),
+          right(p.right, p.right_stride, first_col, p.cols, p.right_vector, memory), left_reader(row), right_reader(col), depth(p.depth) {
+        current = ring = shared_address(memory);
+        fetched = filled = 0;
+    }
+
+    // Copies the next step, if there is one.
+    DEVICE void fetch() {
+        i64 remaining = depth - (i64)fetched * DEPTH;
+        if (remaining > 0) {
+            left.fetch(filled, remaining < DEPTH ? (int)remaining : DEPTH);
+            right.fetch(filled + Left::BYTES, remaining < DEPTH ? (int)remaining : DEPTH);
+        }
+    }
+
+    DEVICE void advance() {
+        fetched++;
+        filled = filled + BYTES == STAGES * BYTES ? 0 : filled + BYTES;
+    }
+
+    // Reads the 16 of k of index part in the current stage.
+    DEVICE void read(int turn, int part) {
+        UNROLL for (int i = 0; i < DOWN; i++) left_reader.load(a[turn][i], current, i, part);
+        UNROLL for (int j = 0; j < ACROSS; j++) right_reader.load(b[turn][j], current + Left::BYTES, j, part);
+    }
+
+    DEVICE void multiply_add(int turn) {
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int n = 0; n < ACROSS * 2; n++) {
+                int j = i % 2 == 0 ? n : ACROSS * 2 - 1 - n; // back and forth, so that neighbours share an operand
+                u32 right[2] = {b[turn][j / 2][j % 2 * 2], b[turn][j / 2][j % 2 * 2 + 1]};
+                MULTIPLY_ADD(sums[i][j], a[turn][i], right);
+            }
+    }
+
+    // Multiplies a step, and begins to copy a later one into the stage that everybody had left
+    // before the last barrier: in pieces among the products if it IS_EVEN.
+    template <bool IS_EVEN>
+    DEVICE void step(bool is_last) {
+        if (!IS_EVEN) fetch();
+        UNROLL for (int k = 0; k < PARTS; k++) {
+            if (IS_EVEN) {
+                left.template fetch_even<PARTS>(filled, k);
+                right.template fetch_even<PARTS>(filled + Left::BYTES, k);
+            }
+            if (k + 1 < PARTS) {
+                read((k + 1) % 2, k + 1);
+            } else if (IS_EVEN || !is_last) {
+                copy_async_commit();
+                copy_async_wait<STAGES - 2>();
+                BARRIER(); // the next step has arrived, and nobody reads this one any more
+                current = current + BYTES == ring + STAGES * BYTES ? ring : current + BYTES;
+                read((k + 1) % 2, 0);
+            }
+            multiply_add(k % 2);
+        }
+        advance();
+    }
 
     static DEVICE void compute(const Params& p, i64 first_row, i64 first_col) {
         SHARED_DYN(unsigned char, memory);
-        const u32 ring = shared_address(memory), end = ring + STAGES * BYTES;
-        Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> left(p.left, p.left_stride, first_row, p.rows, p.depth, p.left_vector);
-        Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> right(p.right, p.right_stride, first_col, p.cols, p.depth, p.right_vector);
-        u32 filled = ring;
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        const int row = warp / WARPS_ACROSS * WARP_TALL, col = warp % WARPS_ACROSS * WARP_WIDE;
+        Tile t(p, first_row, first_col, memory, row, col);
         UNROLL for (int i = 0; i < STAGES - 1; i++) {
-            if (i == 0 || left.k_left > 0) {
-                left.fetch(filled);
-                right.fetch(filled + Left::BYTES);
-            }
+            t.fetch();
             copy_async_commit();
-            filled += BYTES;
+            t.advance();
         }
 
-        int warp = threadIdx.x / 32, row = warp / WARPS_ACROSS * WARP_TALL, col = warp % WARPS_ACROSS * WARP_WIDE;
-        int lane = threadIdx.x % 32, lane_row = row + lane / 4, lane_col = col + lane % 4 * 2;
-        float sums[SUMS_DOWN][SUMS_ACROSS * 2][4];
         if (ACCUMULATE) {
-            Results results(p, first_row + lane_row, first_col + lane_col);
-            UNROLL for (int i = 0; i < SUMS_DOWN; i++)
-                UNROLL for (int j = 0; j < SUMS_ACROSS * 2; j++) {
-                    results.load(&sums[i][j][0], i * 16, j * 8);
-                    results.load(&sums[i][j][2], i * 16 + 8, j * 8);
-                }
+            Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
+            UNROLL for (int i = 0; i < DOWN; i++)
+                UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                    UNROLL for (int n = 0; n < 4; n += 2) results.load(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
         } else {
-            UNROLL for (int i = 0; i < SUMS_DOWN; i++)
-                UNROLL for (int j = 0; j < SUMS_ACROSS * 2; j++)
-                    UNROLL for (int n = 0; n < 4; n++) sums[i][j][n] = 0.0f;
+            UNROLL for (int i = 0; i < DOWN; i++)
+                UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                    UNROLL for (int n = 0; n < 4; n++) t.sums[i][j][n] = 0.0f;
         }
 
-        const Reader<Left, !TRANSPOSE_LEFT, true> left_reader(row);
-        const Reader<Right, TRANSPOSE_RIGHT, false> right_reader(col);
-        Fragments fragments[2]; // of the present 16 of k and of the next, in turns
-        u32 step = ring;
         copy_async_wait<STAGES - 2>();
         BARRIER(); // everybody's copies of the first step have arrived
-        load(fragments[0], left_reader, right_reader, step, 0);
-        for (i64 remaining = p.depth;;) {
-            bool more = remaining > DEPTH;
-            if (left.k_left > 0) { // into the stage that all left before the last barrier
-                left.fetch(filled);
-                right.fetch(filled + Left::BYTES);
-            }
-            copy_async_commit();
-            filled = filled + BYTES == end ? ring : filled + BYTES;
-            UNROLL for (int k = 0; k < PARTS; k++) {
-                if (k + 1 < PARTS) {
-                    load(fragments[(k + 1) % 2], left_reader, right_reader, step, k + 1);
-                } else if (more) {
-                    step = step + BYTES == end ? ring : step + BYTES;
-                    copy_async_wait<STAGES - 2>();
-                    BARRIER(); // the next step has arrived, and nobody reads this one any more
-                    load(fragments[(k + 1) % 2], left_reader, right_reader, step, 0);
-                }
-                multiply_add(sums, fragments[k % 2]);
-            }
-            if (!more) break;
-            remaining -= DEPTH;
-        }
+        if (p.depth > 0) t.read(0, 0); // nothing is added to the result of an empty group
+        // Steps are at most 2^31 / PARTS: a tile would take days.
+        const int even = t.left.is_even() && t.right.is_even() ? (int)(p.depth / DEPTH) : 0;
+        while (t.fetched < even) t.template step<true>(false);
+        const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
+        while (t.fetched < end) t.template step<false>(t.fetched == end - 1);
 
-        Results results(p, first_row + lane_row, first_col + lane_col);
-        UNROLL for (int i = 0; i < SUMS_DOWN; i++)
-            UNROLL for (int j = 0; j < SUMS_ACROSS * 2; j++) {
-                results.store(&sums[i][j][0], i * 16, j * 8);
-                results.store(&sums[i][j][2], i * 16 + 8, j * 8);
-            }
-    }
-
-    template <class LeftReader, class RightReader>
-    static DEVICE void load(Fragments& to, const LeftReader& left, const RightReader& right, u32 step, int k) {
-        UNROLL for (int i = 0; i < SUMS_DOWN; i++) left.load(to.left[i], step, i, k);
-        UNROLL for (int j = 0; j < SUMS_ACROSS; j++) right.load(to.right[j], step + Left::BYTES, j, k);
-    }
-
-    static DEVICE void multiply_add(float (&sums)[SUMS_DOWN][SUMS_ACROSS * 2][4], const Fragments& f) {
-        UNROLL for (int i = 0; i < SUMS_DOWN; i++)
-            UNROLL for (int j = 0; j < SUMS_ACROSS * 2; j++) {
-                u32 right[2] = {f.right[j / 2][j % 2 * 2], f.right[j / 2][j % 2 * 2 + 1]};
-                MULTIPLY_ADD(sums[i][j], f.left[i], right);
-            }
+        Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                UNROLL for (int n = 0; n < 4; n += 2) results.store(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
     }
 };
