@@ -15,6 +15,9 @@
 #define TOKITAI_MMA_BITS 25
 #endif
 
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define KERNEL_ALONE(NAME, THREADS) SIM_KERNEL(NAME, THREADS, 1)
 #define KERNEL_CLUSTER(NAME, THREADS, BLOCKS) SIM_KERNEL(NAME, THREADS, BLOCKS)
 #define GRID_CONSTANT const
 
@@ -101,6 +104,11 @@ DEVICE void store_matrix_4(u32 at, const u32 (&r)[4], SIM_WHERE) { sim::store_ma
 DEVICE void shared_store_2(u32 at, float x, float y, SIM_WHERE) {
     float pair[2] = {x, y};
     sim::shared_store(at, pair, sizeof(pair), SIM_HERE);
+}
+
+DEVICE void shared_keep_8(u32 at, int count, SIM_WHERE) {
+    const u16 zero = 0;
+    for (int i = count < 0 ? 0 : count; i < 8; i++) sim::shared_store(at + 2 * i, &zero, sizeof(zero), SIM_HERE);
 }
 
 DEVICE void mma_16_8_16_f16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2], SIM_WHERE) {

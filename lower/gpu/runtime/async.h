@@ -167,8 +167,8 @@ unsigned char* shared_bytes(int rank, unsigned at, size_t bytes, size_t alignmen
 
 void check_model(int step, int bits, Where where);
 
-// complete_late completes what is under way and may as well be complete now.
-bool complete_late();
+// complete_late completes something that is under way in a block, and reports whether it has.
+bool complete_late(int rank);
 void check_thread_end();
 void check_cluster_end();
 

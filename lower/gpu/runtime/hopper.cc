@@ -254,18 +254,22 @@ static void land(const Load& l) {
     complete_if_over(m, l.rank);
 }
 
-// land_late lets one load arrive, of those that somebody waits for if there are any.
-static bool land_late() {
-    if (loads.empty()) {
-        return false;
-    }
-    std::vector<size_t> awaited;
+// land_late lets one load of a block arrive, of those that somebody waits for if there are any.
+static bool land_late(int rank) {
+    std::vector<size_t> all, awaited;
     for (size_t i = 0; i < loads.size(); i++) {
-        if (find(loads[i].rank, loads[i].barrier)->waiting > 0) {
+        if (loads[i].rank != rank) {
+            continue;
+        }
+        all.push_back(i);
+        if (find(rank, loads[i].barrier)->waiting > 0) {
             awaited.push_back(i);
         }
     }
-    size_t i = awaited.empty() ? 0 : awaited[random_below(awaited.size())];
+    if (all.empty()) {
+        return false;
+    }
+    size_t i = awaited.empty() ? all[0] : awaited[random_below(awaited.size())];
     Load l = loads[i];
     loads.erase(loads.begin() + (ptrdiff_t)i);
     land(l);
@@ -359,6 +363,10 @@ static void check_operand(uint64_t descriptor, bool is_transposed, const Range& 
     }
 }
 
+static bool is_untouched(const Chain& c) {
+    return std::all_of(c.d, c.d + c.count, [](const float& d) { return memcmp(&d, &UNKNOWN, sizeof(d)) == 0; });
+}
+
 static int chain_of(ThreadState& t, const Wgmma& w, Where where) {
     int count = w.columns / 2;
     for (size_t i = 0; i < t.chains.size(); i++) {
@@ -366,10 +374,8 @@ static int chain_of(ThreadState& t, const Wgmma& w, Where where) {
         if (c.pending == 0 || c.d != w.d) {
             continue;
         }
-        for (int j = 0; j < c.count; j++) {
-            if (memcmp(&c.d[j], &UNKNOWN, 4) != 0) {
-                stop("%s: the accumulators were changed while a product that writes to them was under way", Text(place(where)).text);
-            }
+        if (!is_untouched(c)) {
+            stop("%s: the accumulators were changed while a product that writes to them was under way", Text(place(where)).text);
         }
         if (c.count != count) {
             stop("%s: a product of %d columns after one of %d that writes to the same accumulators", Text(place(where)).text, w.columns, 2 * c.count);
@@ -476,53 +482,50 @@ struct Operand {
     }
 };
 
-// multiply_late computes the first product under way for some warps of a warpgroup, which
-// are given by their first lanes.
-static void multiply_late(Fiber** warps, int count) {
-    static Left left[64];
+// multiply_late computes the first product under way for a warp, which has 16 rows of it.
+static void multiply_late(Fiber* lanes) {
+    static Left left[16];
     static Right right;
-    static float acc[64][MMA_COLUMNS];
-    const Multiplication m = state_of(*warps[0]).products[0];
+    static float acc[16][MMA_COLUMNS];
+    const Multiplication m = state_of(*lanes).products[0];
     Format f(m.w.is_bf16);
-    Operand a(*warps[0], m.w.a, m.w.transposes_a, m.where), b(*warps[0], m.w.b, m.w.transposes_b, m.where);
+    Operand a(*lanes, m.w.a, m.w.transposes_a, m.where), b(*lanes, m.w.b, m.w.transposes_b, m.where);
     for (int n = 0; n < m.w.columns; n += 8) {
         if (!b.read(n, [&](int n, int k, uint16_t pattern) { right.pattern[k][n] = pattern; })) {
             return;
         }
     }
-    unpack(right, f, m.w.columns);
-    for (int i = 0; i < count; i++) {
-        Fiber* lanes = warps[i];
-        int first = thread_of(*lanes) % WARPGROUP / 32 * 16;
-        for (int row = first; row < first + 16; row += 8) {
-            if (!a.read(row, [&](int row, int k, uint16_t pattern) { left[i * 16 + row - first].pattern[k] = pattern; })) {
-                return;
-            }
-        }
-        for (int row = 0; row < 16; row++) {
-            unpack(left[i * 16 + row], f);
-        }
-        for (int l = 0; l < 32; l++) {
-            ThreadState& t = state_of(lanes[l]);
-            const float* value = t.chains[(size_t)t.products[0].chain].value;
-            for (int j = 0; j < m.w.columns / 2; j++) {
-                acc[i * 16 + l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2] = m.w.accumulates ? value[j] : 0;
-            }
+    int first = thread_of(*lanes) % WARPGROUP / 32 * 16;
+    for (int row = first; row < first + 16; row += 8) {
+        if (!a.read(row, [&](int row, int k, uint16_t pattern) { left[row - first].pattern[k] = pattern; })) {
+            return;
         }
     }
-    multiplication(m.w.step, m.w.bits)(f, left, 16 * count, right, m.w.columns, m.w.bits, acc);
-    for (int i = 0; i < count; i++) {
-        for (int l = 0; l < 32; l++) {
-            ThreadState& t = state_of(warps[i][l]);
-            Chain& c = t.chains[(size_t)t.products[0].chain];
-            for (int j = 0; j < c.count; j++) {
-                c.value[j] = acc[i * 16 + l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2];
-            }
-            if (--c.pending == 0) {
-                memcpy(c.d, c.value, sizeof(float) * (size_t)c.count);
-            }
-            t.products.erase(t.products.begin());
+    unpack(right, f, m.w.columns);
+    for (Left& l : left) {
+        unpack(l, f);
+    }
+    for (int l = 0; l < 32; l++) {
+        ThreadState& t = state_of(lanes[l]);
+        const float* value = t.chains[(size_t)t.products[0].chain].value;
+        for (int j = 0; j < m.w.columns / 2; j++) {
+            acc[l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2] = m.w.accumulates ? value[j] : 0;
         }
+    }
+    multiplication(m.w.step, m.w.bits)(f, left, 16, right, m.w.columns, m.w.bits, acc);
+    for (int l = 0; l < 32; l++) {
+        ThreadState& t = state_of(lanes[l]);
+        Chain& c = t.chains[(size_t)t.products[0].chain];
+        for (int j = 0; j < c.count; j++) {
+            c.value[j] = acc[l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2];
+        }
+        if (--c.pending == 0) {
+            if (!is_untouched(c)) {
+                report("%s: the accumulators of thread %d were changed while the product was under way", Text(place(m.where)).text, thread_of(lanes[l]));
+            }
+            memcpy(c.d, c.value, sizeof(float) * (size_t)c.count);
+        }
+        t.products.erase(t.products.begin());
     }
 }
 
@@ -540,41 +543,18 @@ static bool is_ready(Fiber* lanes) {
     return true;
 }
 
-static bool has_to_wait(Fiber* lanes) {
-    const ThreadState& t = state_of(*lanes);
-    return !t.products.empty() && t.product_groups.is_over(t.products[0].group, *static_cast<int*>(lanes->operands));
-}
-
-// complete_products lets the waiting warps of a warpgroup go on.
-static bool complete_products(Fiber* group) {
-    Fiber* warps[4];
-    int count = 0;
-    for (int w = 0; w < 4; w++) {
-        Fiber* lanes = group + 32 * w;
-        if (waits_for_products(*lanes) && is_ready(lanes) && (count == 0 || state_of(*warps[0]).issued - state_of(*warps[0]).products.size() == state_of(*lanes).issued - state_of(*lanes).products.size())) {
-            warps[count++] = lanes;
-        }
-    }
-    if (count == 0 || failed) {
+// complete_products lets a warp go on that waits for products.
+static bool complete_products(Fiber* lanes) {
+    if (!is_ready(lanes)) {
         return false;
     }
-    while (!failed && has_to_wait(warps[0])) {
-        for (int w = 0; w < count; w++) {
-            if (!is_ready(warps[w])) {
-                return false;
-            }
-            if (!has_to_wait(warps[w]) || !is_same(state_of(*warps[w]).products[0], state_of(*warps[0]).products[0])) {
-                report("%s: the warps of a warpgroup have different products", Text(place(state_of(*warps[w]).products[0].where)).text);
-                return false;
-            }
-        }
-        multiply_late(warps, count);
+    int left = *static_cast<int*>(lanes->operands);
+    while (!failed && is_ready(lanes) && state_of(*lanes).product_groups.is_over(state_of(*lanes).products[0].group, left)) {
+        multiply_late(lanes);
     }
-    for (int w = 0; w < count; w++) {
-        for (int l = 0; l < 32; l++) {
-            warps[w][l].state = READY;
-            state_of(warps[w][l]).is_fenced = false;
-        }
+    for (int l = 0; l < 32; l++) {
+        lanes[l].state = READY;
+        state_of(lanes[l]).is_fenced = false;
     }
     return true;
 }
@@ -608,26 +588,23 @@ static void check_registers(int rank) {
 
 // ---- late and last ----
 
-bool complete_late() {
-    if (land_late()) {
+bool complete_late(int rank) {
+    if (land_late(rank)) {
         return true;
     }
-    bool has_moved = false;
-    for (int rank = 0; rank < cluster && warpSize == 32; rank++) {
-        for (int i = 0; i + WARPGROUP <= threads; i += WARPGROUP) {
-            has_moved |= complete_products(&fibers[rank * threads + i]);
-            if (failed) {
-                return false;
-            }
+    Fiber* all = &fibers[rank * threads];
+    for (int i = 0; i + 32 <= threads && warpSize == 32; i += 32) {
+        if (complete_products(all + i) || failed) {
+            return !failed;
         }
     }
-    for (int i = 0; i < cluster * threads && !has_moved; i++) {
-        if (fibers[i].state == ELSEWHERE && fibers[i].describe == describe_store) {
-            complete_stores(fibers[i]);
-            has_moved = true;
+    for (int i = 0; i < threads; i++) {
+        if (all[i].state == ELSEWHERE && all[i].describe == describe_store) {
+            complete_stores(all[i]);
+            return true;
         }
     }
-    return has_moved;
+    return false;
 }
 
 void check_thread_end() {

@@ -95,20 +95,20 @@ void new_epoch(Block& block);
 // memory_access tells the race detector of an access that the kernel's own code does not make.
 void memory_access(const void* at, size_t bytes, bool is_write, const char* file, int line);
 
-// is_in_random_order says whether a seed decides the order, and random_below draws.
-uint64_t random_below(uint64_t n); // 0 without a seed
+// random_below returns a number that the seed decides, 0 without one.
+uint64_t random_below(uint64_t n);
 
-// Array of shared memory in the window of addresses: see shared_address.
-unsigned address_of(const void* pointer);                         // 0 if it is not in the calling block's shared memory
-unsigned char* memory_at(int rank, unsigned address, size_t bytes); // null if not all of it exists
+// Shared memory has addresses: the dynamic part from DYNAMIC_ADDRESS on, arrays from STATIC_ADDRESS.
 const unsigned DYNAMIC_ADDRESS = 1024, STATIC_ADDRESS = 1u << 20;
+unsigned address_of(const void* pointer);                           // 0 if it is not in the calling block's shared memory
+unsigned char* memory_at(int rank, unsigned address, size_t bytes); // null if not all of it exists
 
 // Extension is what else the scheduler does. Where there is none, all are null.
 struct Extension {
-    void (*begin)();         // a cluster begins
-    bool (*complete_late)(); // when no fiber can go on: completes something, and reports whether it has
-    void (*end)();           // a cluster's threads have ended
-    void (*end_thread)();    // of the calling fiber
+    void (*begin)();                 // a cluster begins
+    bool (*complete_late)(int rank); // when no fiber can go on: completes something for a block, and reports whether it has
+    void (*end)();                   // a cluster's threads have ended
+    void (*end_thread)();            // of the calling fiber
 };
 extern SIM_INTERNAL Extension extension;
 

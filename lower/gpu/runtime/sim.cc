@@ -589,11 +589,11 @@ static bool open_barrier(int rank) {
     return true;
 }
 
-// pass_elsewhere lets fibers go on for which what they wait for has come.
-static bool pass_elsewhere() {
+// pass_elsewhere lets threads of a block go on for which what they wait for has come.
+static bool pass_elsewhere(int rank) {
     bool has_passed = false;
-    for (int i = 0; i < cluster * threads; i++) {
-        Fiber& f = fibers[i];
+    for (int i = 0; i < threads; i++) {
+        Fiber& f = fibers[rank * threads + i];
         if (f.state == ELSEWHERE && f.passes != nullptr && f.passes(f)) {
             f.state = READY, has_passed = true;
         }
@@ -648,6 +648,22 @@ static void check_end() {
     }
 }
 
+// run_block runs the threads of a block until none can go on without other blocks, and
+// reports whether any has run. So a block of a cluster is as far ahead of others as it may be.
+static bool run_block(int rank) {
+    bool has_run = false;
+    do {
+        Order order(warps);
+        for (int w = 0; w < warps; w++) {
+            has_run |= run_warp(rank * warps + (int)order[w]);
+            if (failed) {
+                return true;
+            }
+        }
+    } while (open_barrier(rank) || pass_elsewhere(rank));
+    return has_run;
+}
+
 static void run_cluster() {
     for (int rank = 0; rank < cluster; rank++) {
         Block& b = blocks[rank];
@@ -663,18 +679,14 @@ static void run_cluster() {
     }
     if (extension.begin != nullptr) extension.begin();
     for (bool goes_on = true; goes_on;) {
-        Order order(cluster * warps);
-        for (int w = 0; w < cluster * warps; w++) {
-            run_warp((int)order[w]);
-            if (failed) {
-                return;
-            }
-        }
         goes_on = false;
-        for (int rank = 0; rank < cluster; rank++) {
-            goes_on |= open_barrier(rank);
+        Order ranks(cluster);
+        for (int i = 0; i < cluster && !failed; i++) {
+            goes_on |= run_block((int)ranks[i]);
         }
-        goes_on = goes_on || pass_elsewhere() || (extension.complete_late != nullptr && extension.complete_late());
+        for (int i = 0; i < cluster && !goes_on && extension.complete_late != nullptr; i++) {
+            goes_on = extension.complete_late((int)ranks[i]);
+        }
         if (failed) {
             return;
         }

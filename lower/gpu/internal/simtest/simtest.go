@@ -289,3 +289,34 @@ func (r *Run) encode() []byte {
 	}
 	return b.Bytes()
 }
+
+// TensorMap is a tensor that kernels copy in boxes. The first dimension is contiguous.
+type TensorMap struct {
+	Address      uint64 // from Pointer
+	ElementBytes uint32
+	Sizes        []uint64
+	Strides      []uint64 // in bytes, of all dimensions but the first
+	Box          []uint32 // in elements
+	IsSwizzled   bool     // lines of 128 bytes
+}
+
+// AppendTo appends the map to a launch's parameters, encoded as runtime/async.h has it.
+func (m *TensorMap) AppendTo(params []byte) []byte {
+	word := binary.LittleEndian.AppendUint64
+	half := binary.LittleEndian.AppendUint32
+	var swizzle uint32
+	if m.IsSwizzled {
+		swizzle = 128
+	}
+	b := word(word(nil, 0x70616d726f736e74), m.Address)
+	b = half(half(half(half(b, m.ElementBytes), uint32(len(m.Sizes))), swizzle), 0)
+	for _, list := range [][]uint64{append(m.Sizes[:len(m.Sizes):len(m.Sizes)], 0, 0, 0)[:5], append(m.Strides[:len(m.Strides):len(m.Strides)], 0, 0, 0)[:4]} {
+		for _, w := range list {
+			b = word(b, w)
+		}
+	}
+	for _, n := range m.Box {
+		b = half(b, n)
+	}
+	return append(params, append(b, make([]byte, 128-len(b))...)...)
+}
