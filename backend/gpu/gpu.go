@@ -8,6 +8,7 @@ package gpu
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -28,21 +29,24 @@ type Family struct {
 	// there are processors.
 	CompilesParts bool
 
-	// Headers and Units complete the program of every source, beside the prelude.
-	Headers, Units []compile.Header
+	// Headers and Units complete the program of every source, beside the prelude, and
+	// TensorCoreUnits that of a source that needs tensor cores.
+	Headers, Units, TensorCoreUnits []compile.Header
 }
 
 // Program returns the complete text of a program.
 func (f *Family) Program(s lowergpu.Source, file string) compile.Source {
 	headers, includes := []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}, "#include \"prelude.h\"\n"
+	units := f.Units
 	if s.NeedsTensorCores {
 		headers = append(headers, compile.Header{Name: "tensorcore.h", Text: lowergpu.TensorCores})
 		includes += "#include \"tensorcore.h\"\n"
+		units = slices.Concat(units, f.TensorCoreUnits)
 	}
 	return compile.Source{
 		Name:    file,
 		Headers: append(headers, f.Headers...),
-		Units:   f.Units,
+		Units:   units,
 		Text:    fmt.Sprintf("%s#line 1 %q\n%s", includes, file, s.Text),
 	}
 }

@@ -22,8 +22,18 @@ const Kind = "sim"
 // include.
 var family = &gpu.Family{
 	Kind:    Kind,
-	Headers: []compile.Header{{Name: "sim.h", Text: lowergpu.SimHeader}},
-	Units:   []compile.Header{{Name: "sim.cc", Text: lowergpu.SimRuntime}},
+	Headers: headers(lowergpu.SimHeaders),
+	Units:   headers(lowergpu.SimUnits),
+
+	TensorCoreUnits: headers(lowergpu.SimTensorCoreUnits),
+}
+
+func headers(files []lowergpu.SimFile) []compile.Header {
+	var list []compile.Header
+	for _, f := range files {
+		list = append(list, compile.Header(f))
+	}
+	return list
 }
 
 var preferred = family.Preferred()

@@ -33,7 +33,9 @@ func program(kind, name, text string) compile.Source {
 	s := compile.Source{Name: name, Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}}}
 	if kind == "sim" {
 		s.Text = "#include \"sim.cc\"\n"
-		s.Headers = append(s.Headers, compile.Header{Name: "sim.h", Text: lowergpu.SimHeader}, compile.Header{Name: "sim.cc", Text: lowergpu.SimRuntime})
+		for _, f := range append(lowergpu.SimUnits, lowergpu.SimHeaders...) {
+			s.Headers = append(s.Headers, compile.Header(f))
+		}
 	}
 	s.Text += fmt.Sprintf("#include \"prelude.h\"\n#line 1 %q\n%s", name, text)
 	return s

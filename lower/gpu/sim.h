@@ -1,5 +1,5 @@
 // The simulator's side of the kernel dialect: a kernel is compiled by the host's
-// C++ compiler and run by sim.cc, one block at a time, each thread as a fiber.
+// C++ compiler and run by sim.cc, one block or cluster at a time, each thread as a fiber.
 //
 // prelude.h includes this file when TOKITAI_SIM is defined, before anything else,
 // and defines for the other platforms the names that stand here in capitals:
@@ -56,10 +56,11 @@ struct Parameters {
 // Entries form a list, in which a launch finds its kernel by name.
 struct SIM_INTERNAL Entry {
     const char* name;
-    unsigned bound; // threads of the largest block
+    unsigned bound;   // threads of the largest block
+    unsigned cluster; // blocks that run together
     void (*run)(Bytes);
     Entry* next;
-    Entry(const char* name, unsigned bound, void (*run)(Bytes));
+    Entry(const char* name, unsigned bound, unsigned cluster, void (*run)(Bytes));
 };
 
 SIM_INTERNAL void barrier(const char* file, int line);
@@ -72,9 +73,12 @@ SIM_INTERNAL unsigned long long ballot(unsigned long long mask, bool predicate, 
 // shared_array is the memory of a SHARED array. It lies on the heap, where
 // AddressSanitizer sees its bounds. The first time a block meets it, it is filled with
 // ones: NaN in every format, so that nothing is left over from another block.
+const int MAX_CLUSTER = 4;
 struct SIM_INTERNAL Array {
-    void* memory;
-    unsigned long block; // that has met it
+    void* memory[MAX_CLUSTER]; // one for each block that runs at the same time
+    unsigned long block[MAX_CLUSTER]; // that has met it
+    unsigned long bytes;
+    unsigned address; // in shared memory
     Array* next;
 };
 SIM_INTERNAL void* shared_array(Array* array, unsigned long bytes);
@@ -119,13 +123,14 @@ __attribute__((noinline, no_sanitize("thread"))) T atomic_min(T* at, T value, co
 
 // The call in NAME##_run is found by the tag's namespace, which is the kernel's, when
 // the whole file has been read: the kernel follows after the macro.
-#define KERNEL(NAME, BOUND)                                                                               \
+#define KERNEL(NAME, BOUND) SIM_KERNEL(NAME, BOUND, 1)
+#define SIM_KERNEL(NAME, BOUND, CLUSTER)                                                                               \
     struct NAME##_tag {};                                                                                 \
     template <class Tag>                                                                                  \
     static void NAME##_run(sim::Bytes bytes) {                                                            \
         NAME(sim::Parameters<Tag>{bytes});                                                                \
     }                                                                                                     \
-    static sim::Entry NAME##_entry(#NAME, BOUND, NAME##_run<NAME##_tag>);                                 \
+    static sim::Entry NAME##_entry(#NAME, BOUND, CLUSTER, NAME##_run<NAME##_tag>);                        \
     extern "C" __global__ void NAME
 
 #define SHARED(TYPE, NAME, COUNT)   \

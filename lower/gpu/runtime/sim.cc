@@ -1,5 +1,5 @@
-// The simulator's scheduler: blocks one after another, the threads of a block as
-// fibers on stacks of their own. A fiber runs until it has to wait for others; what
+// The simulator's scheduler: blocks one after another, or the blocks of a cluster
+// together, their threads as fibers on stacks of their own. A fiber runs until it has to wait for others; what
 // it waits for is resolved here. Whatever a GPU leaves undefined is an error: a
 // barrier or a shuffle that not all threads reach, memory that two threads use
 // without order between them (if the kernel, but not this file, is compiled with
@@ -30,7 +30,7 @@ extern "C" void __sanitizer_finish_switch_fiber(void* fake, const void** bottom,
 extern "C" void __asan_unpoison_memory_region(void const volatile*, size_t);
 #endif
 
-#include "sim.h" // after the system's headers: it hides what follows
+#include "scheduler.h" // after the system's headers: it hides what follows
 
 #define SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -115,50 +115,27 @@ const int RETURN_WORD = 11; // x30
 
 // ---- fibers ----
 
-const int MAX_THREADS = 1024;
-const int MAX_WARPS = MAX_THREADS / 32;
+const int MAX_WARPS = MAX_FIBERS / 32;
 #ifdef SIM_ASAN
 const size_t STACK = 256 << 10;
 #else
 const size_t STACK = 64 << 10;
 #endif
 
-enum State : unsigned char { READY, AT_BARRIER, AT_WARP_BARRIER, AT_SHUFFLE, AT_BALLOT, DONE };
-
-// Place is where a thread waits.
-struct Place {
-    const char* file;
-    int line;
-    const void* pc;
-    bool operator==(const Place& o) const { return line == o.line && (file == o.file || strcmp(file, o.file) == 0); }
-    bool operator!=(const Place& o) const { return !(*this == o); }
-};
-
-struct Fiber {
-    void* sp;
-    dim3 index;
-    State state;
-    Place place;
-    uint64_t mask;  // lanes that take part, of those that exist
-    uint64_t value; // brought to a shuffle, and taken away
-    Shuffle kind;
-    int distance, width;
-};
-
 static pthread_mutex_t one_launch = PTHREAD_MUTEX_INITIALIZER;
-static Fiber fibers[MAX_THREADS];
+Fiber fibers[MAX_FIBERS];
+Block blocks[MAX_CLUSTER];
+Extension extension;
 static char* stacks; // of all fibers, in one piece
 static int built;    // fibers that have a stack with a beginning on it
 static void* scheduler;
-static int current;
-static int threads, warps;
+int cluster, current, threads, warps;
 
-static const Entry* entry;
+const Entry* entry;
 static Bytes parameters;
-static unsigned char* dynamic;
-static size_t dynamic_bytes;
+size_t dynamic_bytes;
 
-static bool failed;
+bool failed;
 static char* message;
 static size_t message_bytes;
 
@@ -166,13 +143,16 @@ static uint64_t block_serial; // counts all blocks of this process, from 1
 
 // Times of the race detector: two accesses of a block with a barrier between them
 // have different epochs, two of a warp with a warp barrier different warp epochs.
-static uint32_t epoch, launch_epoch;
+static uint32_t last_epoch, launch_epoch;
 static uint32_t warp_epoch[MAX_WARPS];
 
 static Entry* entries;
 static Array* arrays; // that have memory
 
-Entry::Entry(const char* name, unsigned bound, void (*run)(Bytes)) : name(name), bound(bound), run(run), next(entries) { entries = this; }
+Entry::Entry(const char* name, unsigned bound, unsigned cluster, void (*run)(Bytes))
+    : name(name), bound(bound), cluster(cluster), run(run), next(entries) {
+    entries = this;
+}
 
 #ifdef SIM_ASAN
 static const void* caller_bottom;
@@ -193,6 +173,7 @@ static void to_scheduler() {
 static void to_fiber(int thread) {
     current = thread;
     threadIdx = fibers[thread].index;
+    blockIdx = own_block().index;
 #ifdef SIM_ASAN
     void* fake;
     __sanitizer_start_switch_fiber(&fake, stacks + thread * STACK, STACK);
@@ -210,16 +191,14 @@ static void say(const char* format, va_list arguments) {
     failed = true;
 }
 
-// report fails the launch, from the scheduler.
-__attribute__((format(printf, 1, 2))) static void report(const char* format, ...) {
+void report(const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
 }
 
-// stop fails the launch, from a fiber, which is never resumed.
-__attribute__((format(printf, 1, 2), noreturn)) static void stop(const char* format, ...) {
+void stop(const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     say(format, arguments);
@@ -235,6 +214,7 @@ extern "C" void sim_start() {
 #endif
     for (;;) {
         entry->run(parameters);
+        if (extension.end_thread != nullptr) extension.end_thread();
         fibers[current].state = DONE;
         to_scheduler();
     }
@@ -247,17 +227,19 @@ static void shrink_pages();
 
 // drop_memory runs when the program is unloaded.
 __attribute__((destructor)) static void drop_memory() {
-    if (stacks != nullptr) munmap(stacks, STACK * MAX_THREADS);
+    if (stacks != nullptr) munmap(stacks, STACK * MAX_FIBERS);
     stacks = nullptr;
     for (; arrays != nullptr; arrays = arrays->next) {
-        free(arrays->memory);
+        for (void* memory : arrays->memory) {
+            free(memory);
+        }
     }
     drop_pages();
 }
 
 static bool build_fibers(int count) {
     if (stacks == nullptr) {
-        void* all = mmap(nullptr, STACK * MAX_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* all = mmap(nullptr, STACK * MAX_FIBERS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (all == MAP_FAILED) {
             report("no memory for the stacks of the simulator");
             return false;
@@ -290,18 +272,13 @@ void check_size(unsigned long got, unsigned long want) {
 
 static bool line_of(const void* pc, char* text, size_t size);
 
-// Text is a place in words. The prelude's functions are inlined: the line of the kernel
-// that calls them says more, if it can be found.
-struct Text {
-    char text[256];
-    explicit Text(const Place& p) {
-        const char* name = strrchr(p.file, '/');
-        name = name == nullptr ? p.file : name + 1;
-        if (strcmp(name, "prelude.h") != 0 || !line_of(p.pc, text, sizeof(text))) {
-            snprintf(text, sizeof(text), "%s:%d", name, p.line);
-        }
+Text::Text(const Place& p) {
+    const char* name = strrchr(p.file, '/');
+    name = name == nullptr ? p.file : name + 1;
+    if (strcmp(name, "prelude.h") != 0 || !line_of(p.pc, text, sizeof(text))) {
+        snprintf(text, sizeof(text), "%s:%d", name, p.line);
     }
-};
+}
 
 static void wait(State state, const Place& place) {
     fibers[current].state = state;
@@ -313,20 +290,38 @@ static void wait(State state, const Place& place) {
 
 void barrier(const char* file, int line) { wait(AT_BARRIER, {file, line, SIM_PC}); }
 
-// existing_lanes of a warp: the last one may be cut off.
-static uint64_t existing_lanes(int warp) {
-    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
-    return n == 64 ? ~0ull : (1ull << n) - 1;
-}
+// Warp is a warp of the blocks that run together, by its number among them.
+struct Warp {
+    Fiber* lanes;
+    int count; // of lanes: the last warp of a block may be cut off
+    explicit Warp(int number) {
+        int rank = number / warps, first = number % warps * warpSize;
+        lanes = &fibers[rank * threads + first];
+        count = threads - first < warpSize ? threads - first : warpSize;
+    }
+    uint64_t existing() const { return count == 64 ? ~0ull : (1ull << count) - 1; }
+};
+
+static int warp_of(const Fiber& f) { return f.rank * warps + thread_of(f) / warpSize; }
 
 static void wait_in_warp(State state, uint64_t mask, const Place& place) {
-    Fiber& f = fibers[current];
-    int warp = current / warpSize, lane = current % warpSize;
+    Fiber& f = self();
+    int lane = thread_of(f) % warpSize;
     if (!(mask >> lane & 1)) {
         stop("%s: lane %d is not in its own mask %llx (warp of %d)", Text(place).text, lane, (unsigned long long)mask, warpSize);
     }
-    f.mask = mask & existing_lanes(warp);
+    f.mask = mask & Warp(warp_of(f)).existing();
     wait(state, place);
+}
+
+void together(Collective collective, void* operands, const Place& place) {
+    self().collective = collective, self().operands = operands;
+    wait_in_warp(AT_COLLECTIVE, ALL_LANES, place);
+}
+
+void wait_elsewhere(bool (*passes)(const Fiber&), void (*describe)(const Fiber&, char*, size_t), void* operands, const Place& place) {
+    self().passes = passes, self().describe = describe, self().operands = operands;
+    wait(ELSEWHERE, place);
 }
 
 void warp_barrier(unsigned long long mask, const char* file, int line) { wait_in_warp(AT_WARP_BARRIER, mask, {file, line, SIM_PC}); }
@@ -350,22 +345,59 @@ unsigned long long ballot(unsigned long long mask, bool predicate, const char* f
 static void forget(const void* at, size_t bytes);
 
 void* shared_array(Array* array, unsigned long bytes) {
-    if (array->memory == nullptr) {
-        array->memory = malloc(bytes);
-        if (array->memory == nullptr) {
+    int rank = self().rank;
+    if (array->bytes == 0) {
+        array->address = arrays == nullptr ? STATIC_ADDRESS : arrays->address + (unsigned)(arrays->bytes + 15) / 16 * 16;
+        array->bytes = bytes, array->next = arrays, arrays = array;
+    }
+    void*& memory = array->memory[rank];
+    if (memory == nullptr) {
+        memory = malloc(bytes);
+        if (memory == nullptr) {
             stop("%s: no memory for %lu bytes of shared memory", entry->name, bytes);
         }
-        array->next = arrays, arrays = array;
     }
-    if (array->block != block_serial) {
-        array->block = block_serial;
-        memset(array->memory, 0xff, bytes);
-        forget(array->memory, bytes);
+    if (array->block[rank] != own_block().serial) {
+        array->block[rank] = own_block().serial;
+        memset(memory, 0xff, bytes);
+        forget(memory, bytes);
     }
-    return array->memory;
+    return memory;
 }
 
-void* dynamic_shared() { return dynamic; }
+void* dynamic_shared() { return own_block().dynamic; }
+
+unsigned address_of(const void* pointer) {
+    auto offset_in = [&](const void* memory, size_t bytes, uintptr_t& offset) {
+        offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(memory);
+        return memory != nullptr && offset < bytes;
+    };
+    uintptr_t offset;
+    if (offset_in(own_block().dynamic, dynamic_bytes, offset)) {
+        return DYNAMIC_ADDRESS + (unsigned)offset;
+    }
+    for (const Array* a = arrays; a != nullptr; a = a->next) {
+        if (offset_in(a->memory[self().rank], a->bytes, offset)) {
+            return a->address + (unsigned)offset;
+        }
+    }
+    return 0;
+}
+
+unsigned char* memory_at(int rank, unsigned address, size_t bytes) {
+    auto lies_in = [&](unsigned begin, size_t size) { return address >= begin && address - begin + bytes <= size; };
+    if (lies_in(DYNAMIC_ADDRESS, dynamic_bytes)) {
+        return blocks[rank].dynamic + (address - DYNAMIC_ADDRESS);
+    }
+    for (const Array* a = arrays; a != nullptr; a = a->next) {
+        if (a->memory[rank] != nullptr && lies_in(a->address, a->bytes)) {
+            return static_cast<unsigned char*>(a->memory[rank]) + (address - a->address);
+        }
+    }
+    return nullptr;
+}
+
+void new_epoch(Block& block) { block.epoch = ++last_epoch; }
 
 // ---- the scheduler ----
 
@@ -392,17 +424,29 @@ struct Order {
 };
 uint64_t Order::seed;
 
+uint64_t random_below(uint64_t n) { return Order::seed == 0 ? 0 : Order::random() % n; }
+
 static const char* verb(const Fiber& f) {
     switch (f.state) {
     case AT_BARRIER: return "waits at the barrier";
     case AT_WARP_BARRIER: return "waits at the warp barrier";
     case AT_SHUFFLE: return "waits at the shuffle";
     case AT_BALLOT: return "waits at the ballot";
+    case AT_COLLECTIVE: return "waits at the instruction of its warp";
+    case ELSEWHERE: return "waits";
     default: return "has ended";
     }
 }
 
-static const char* noun(State s) { return s == AT_SHUFFLE ? "shuffle" : s == AT_BALLOT ? "ballot" : "warp barrier"; }
+static const char* noun(State s) {
+    return s == AT_SHUFFLE ? "shuffle" : s == AT_BALLOT ? "ballot" : s == AT_COLLECTIVE ? "instruction" : "warp barrier";
+}
+
+static bool waits_in_warp(const Fiber& f) { return f.state >= AT_WARP_BARRIER && f.state <= AT_COLLECTIVE; }
+
+static bool waits_with(const Fiber& f, const Fiber& o) {
+    return f.state == o.state && f.mask == o.mask && f.place == o.place && (f.state != AT_COLLECTIVE || f.collective == o.collective);
+}
 
 // exchange gives every lane of a shuffle its value. A lane whose source lies outside
 // its group keeps its own.
@@ -436,18 +480,19 @@ static void exchange(Fiber* lanes, uint64_t mask) {
 
 // resolve completes what the lanes of a warp wait for together, and reports whether a
 // lane can go on.
-static bool resolve(int warp) {
-    Fiber* lanes = &fibers[warp * warpSize];
-    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
+static bool resolve(int number) {
+    Warp warp(number);
+    Fiber* lanes = warp.lanes;
+    int n = warp.count;
     bool moved = false;
     for (int i = 0; i < n && !failed; i++) {
         Fiber& f = lanes[i];
-        if (f.state == READY || f.state == AT_BARRIER || f.state == DONE) {
+        if (!waits_in_warp(f)) {
             continue;
         }
         uint64_t present = 0, votes = 0;
         for (int j = 0; j < n; j++) {
-            if (lanes[j].state == f.state && lanes[j].mask == f.mask && lanes[j].place == f.place) {
+            if (waits_with(lanes[j], f)) {
                 present |= 1ull << j;
                 votes |= (uint64_t)(lanes[j].value & 1) << j;
             }
@@ -459,7 +504,10 @@ static bool resolve(int warp) {
             exchange(lanes, f.mask);
         }
         if (f.state == AT_WARP_BARRIER) {
-            warp_epoch[warp]++;
+            warp_epoch[number]++;
+        }
+        if (f.state == AT_COLLECTIVE) {
+            f.collective(lanes, n);
         }
         bool is_ballot = f.state == AT_BALLOT;
         for (int j = 0; j < n; j++) {
@@ -476,18 +524,17 @@ static bool resolve(int warp) {
 }
 
 // check_warp reports lanes that wait for lanes of their warp that will not come.
-static void check_warp(int warp) {
-    Fiber* lanes = &fibers[warp * warpSize];
-    int n = threads - warp * warpSize < warpSize ? threads - warp * warpSize : warpSize;
-    for (int i = 0; i < n; i++) {
+static void check_warp(const Warp& warp) {
+    Fiber* lanes = warp.lanes;
+    for (int i = 0; i < warp.count; i++) {
         Fiber& f = lanes[i];
-        if (f.state == AT_BARRIER || f.state == DONE) {
+        if (!waits_in_warp(f)) {
             continue;
         }
         uint64_t present = 0;
         int other = -1;
-        for (int j = 0; j < n; j++) {
-            if (lanes[j].state == f.state && lanes[j].place == f.place && lanes[j].mask == f.mask) {
+        for (int j = 0; j < warp.count; j++) {
+            if (waits_with(lanes[j], f)) {
                 present |= 1ull << j;
             } else if (f.mask >> j & 1 && other < 0) {
                 other = j;
@@ -506,89 +553,157 @@ static void check_warp(int warp) {
     }
 }
 
-// run_warp runs the lanes of a warp until each is at a barrier or has ended.
-static void run_warp(int warp) {
-    int begin = warp * warpSize, n = threads - begin < warpSize ? threads - begin : warpSize;
-    Order order(n);
+// run_warp runs the lanes of a warp until none can go on without other warps, and reports
+// whether any has run.
+static bool run_warp(int number) {
+    Warp warp(number);
+    bool has_run = false;
+    Order order(warp.count);
     do {
-        for (int i = 0; i < n; i++) {
-            int thread = begin + (int)order[i];
-            if (fibers[thread].state == READY) {
-                to_fiber(thread);
+        for (int i = 0; i < warp.count; i++) {
+            Fiber& f = warp.lanes[order[i]];
+            if (f.state == READY) {
+                has_run = true;
+                to_fiber((int)(&f - fibers));
                 if (failed) {
-                    return;
+                    return true;
                 }
             }
         }
-    } while (resolve(warp));
-    if (!failed) {
-        check_warp(warp);
-    }
+    } while (resolve(number));
+    return has_run;
 }
 
-// open_barrier lets all threads pass, if all have come to the same barrier, and reports
-// whether any has.
-static bool open_barrier() {
+// open_barrier lets all threads of a block pass, if all have come to the same barrier.
+static bool open_barrier(int rank) {
+    Fiber* all = &fibers[rank * threads];
+    for (int i = 0; i < threads; i++) {
+        if (all[i].state != AT_BARRIER || all[i].place != all[0].place) {
+            return false;
+        }
+    }
+    for (int i = 0; i < threads; i++) {
+        all[i].state = READY;
+    }
+    new_epoch(blocks[rank]);
+    return true;
+}
+
+// pass_elsewhere lets threads of a block go on for which what they wait for has come.
+static bool pass_elsewhere(int rank) {
+    bool has_passed = false;
+    for (int i = 0; i < threads; i++) {
+        Fiber& f = fibers[rank * threads + i];
+        if (f.state == ELSEWHERE && f.passes != nullptr && f.passes(f)) {
+            f.state = READY, has_passed = true;
+        }
+    }
+    return has_passed;
+}
+
+// check_barrier reports threads of a block that do not meet at one barrier.
+static void check_barrier(int rank) {
+    const Fiber* all = &fibers[rank * threads];
     int waiting = 0, ended = 0, first = -1, elsewhere = -1;
     for (int i = 0; i < threads; i++) {
-        if (fibers[i].state == DONE) {
+        if (all[i].state == DONE) {
             ended++;
+        }
+        if (all[i].state != AT_BARRIER) {
             continue;
         }
         waiting++;
         if (first < 0) {
             first = i;
-        } else if (elsewhere < 0 && fibers[i].place != fibers[first].place) {
+        } else if (elsewhere < 0 && all[i].place != all[first].place) {
             elsewhere = i;
         }
     }
     if (waiting == 0) {
-        return false;
+        return;
     }
-    const Place& p = fibers[first].place;
+    const Place& p = all[first].place;
     if (elsewhere >= 0) {
-        report("barrier divergence: thread %d waits at %s, thread %d at %s", first, Text(p).text, elsewhere, Text(fibers[elsewhere].place).text);
-        return false;
-    }
-    if (ended > 0) {
+        report("barrier divergence: thread %d waits at %s, thread %d at %s", first, Text(p).text, elsewhere, Text(all[elsewhere].place).text);
+    } else if (ended > 0) {
         report("barrier divergence at %s: %d threads wait, %d have ended", Text(p).text, waiting, ended);
-        return false;
     }
-    for (int i = 0; i < threads; i++) {
-        fibers[i].state = READY;
-    }
-    epoch++;
-    return true;
 }
 
-static void run_block() {
-    block_serial++;
-    epoch++;
-    if (dynamic_bytes > 0) {
-        memset(dynamic, 0xff, dynamic_bytes);
-        forget(dynamic, dynamic_bytes);
+// check_end reports why a cluster does not go on, unless all of its threads have ended.
+static void check_end() {
+    for (int w = 0; w < cluster * warps && !failed; w++) {
+        check_warp(Warp(w));
     }
-    for (int i = 0; i < threads; i++) {
-        fibers[i].state = READY;
+    for (int rank = 0; rank < cluster && !failed; rank++) {
+        check_barrier(rank);
     }
+    for (int i = 0; i < cluster * threads && !failed; i++) {
+        const Fiber& f = fibers[i];
+        if (f.state == ELSEWHERE) {
+            char what[400];
+            f.describe(f, what, sizeof(what));
+            report("deadlock: thread %d of block %u waits at %s for %s", thread_of(f), blocks[f.rank].index.x, Text(f.place).text, what);
+        }
+    }
+}
+
+// run_block runs the threads of a block until none can go on without other blocks, and
+// reports whether any has run. So a block of a cluster is as far ahead of others as it may be.
+static bool run_block(int rank) {
+    bool has_run = false;
     do {
         Order order(warps);
         for (int w = 0; w < warps; w++) {
-            run_warp((int)order[w]);
+            has_run |= run_warp(rank * warps + (int)order[w]);
             if (failed) {
-                return;
+                return true;
             }
         }
-    } while (open_barrier());
+    } while (open_barrier(rank) || pass_elsewhere(rank));
+    return has_run;
+}
+
+static void run_cluster() {
+    for (int rank = 0; rank < cluster; rank++) {
+        Block& b = blocks[rank];
+        b.serial = ++block_serial;
+        new_epoch(b);
+        if (dynamic_bytes > 0) {
+            memset(b.dynamic, 0xff, dynamic_bytes);
+            forget(b.dynamic, dynamic_bytes);
+        }
+    }
+    for (int i = 0; i < cluster * threads; i++) {
+        fibers[i].state = READY;
+    }
+    if (extension.begin != nullptr) extension.begin();
+    for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        Order ranks(cluster);
+        for (int i = 0; i < cluster && !failed; i++) {
+            goes_on |= run_block((int)ranks[i]);
+        }
+        for (int i = 0; i < cluster && !goes_on && extension.complete_late != nullptr; i++) {
+            goes_on = extension.complete_late((int)ranks[i]);
+        }
+        if (failed) {
+            return;
+        }
+    }
+    check_end();
+    if (!failed && extension.end != nullptr) extension.end();
 }
 
 static void run_grid(const unsigned grid[3]) {
-    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-    Order order(blocks);
-    for (uint64_t i = 0; i < blocks && !failed; i++) {
-        uint64_t b = order[i];
-        blockIdx = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]), (unsigned)(b / grid[0] / grid[1])};
-        run_block();
+    uint64_t clusters = (uint64_t)grid[0] * grid[1] * grid[2] / cluster;
+    Order order(clusters);
+    for (uint64_t i = 0; i < clusters && !failed; i++) {
+        for (int rank = 0; rank < cluster; rank++) { // a cluster's blocks are neighbours in x
+            uint64_t b = order[i] * cluster + rank;
+            blocks[rank].index = {(unsigned)(b % grid[0]), (unsigned)(b / grid[0] % grid[1]), (unsigned)(b / grid[0] / grid[1])};
+        }
+        run_cluster();
     }
 }
 
@@ -604,29 +719,39 @@ static int launch(const char* name, const unsigned grid[3], const unsigned block
         report("%s: got a block of %u×%u×%u threads, want 1 to %u", name, block[0], block[1], block[2], entry->bound);
     } else if ((uint64_t)grid[0] * grid[1] * grid[2] == 0) {
         report("%s: got a grid of %u×%u×%u blocks, want 1 at least", name, grid[0], grid[1], grid[2]);
+    } else if (entry->cluster < 1 || entry->cluster > MAX_CLUSTER || entry->cluster * count > MAX_FIBERS) {
+        report("%s: got clusters of %u blocks of %u threads, want at most %d blocks and %d threads", name, entry->cluster, (unsigned)count, MAX_CLUSTER, MAX_FIBERS);
+    } else if (grid[0] % entry->cluster != 0) {
+        report("%s: got a grid of %u blocks along x, want a multiple of the cluster's %u", name, grid[0], entry->cluster);
     }
-    if (failed || !build_fibers((int)count)) {
+    if (failed || !build_fibers((int)(count * entry->cluster))) {
         return 1;
     }
+    cluster = (int)entry->cluster;
     threads = (int)count, warpSize = (int)warp, warps = (threads + warpSize - 1) / warpSize;
-    for (unsigned i = 0; i < count; i++) {
-        fibers[i].index = {i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+    for (unsigned i = 0; i < count * cluster; i++) {
+        unsigned t = i % (unsigned)count;
+        fibers[i].index = {t % block[0], t / block[0] % block[1], t / block[0] / block[1]};
+        fibers[i].rank = (int)(i / count);
     }
     gridDim = {grid[0], grid[1], grid[2]}, blockDim = {block[0], block[1], block[2]};
     parameters = bytes;
-    dynamic = nullptr, dynamic_bytes = shared_bytes;
-    if (shared_bytes > 0) {
+    dynamic_bytes = shared_bytes;
+    for (int rank = 0; rank < cluster && shared_bytes > 0; rank++) {
         // Aligned to 16 bytes, as on a GPU: kernels move four words at once.
-        dynamic = static_cast<unsigned char*>(malloc(shared_bytes));
-        if (dynamic == nullptr) {
+        blocks[rank].dynamic = static_cast<unsigned char*>(malloc(shared_bytes));
+        if (blocks[rank].dynamic == nullptr) {
             report("%s: no memory for %u bytes of shared memory", name, shared_bytes);
-            return 1;
         }
     }
-    launch_epoch = ++epoch;
-    run_grid(grid);
-    free(dynamic);
-    dynamic = nullptr;
+    launch_epoch = ++last_epoch;
+    if (!failed) {
+        run_grid(grid);
+    }
+    for (Block& b : blocks) {
+        free(b.dynamic);
+        b.dynamic = nullptr;
+    }
     shrink_pages();
     if (failed) {
         built = 0; // fibers that never ended are begun anew
@@ -669,7 +794,7 @@ struct Access {
     uint32_t epoch, warp_epoch;
     short thread;
     bool atomic;
-    int line; // of an atomic access, which has no pc
+    int line; // 0, or that of an access of the runtime, whose pc is the name of a file
 
     bool is_same_thread(const Access& o) const { return thread == o.thread && block == o.block; }
 };
@@ -780,7 +905,7 @@ static void add(History& h, const Access& now) {
 static bool in_race; // a race is being reported
 
 static void line_of(const Access& a, char* text, size_t size) {
-    if (a.atomic) {
+    if (a.line > 0) {
         snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
     } else if (!line_of(a.pc, text, size)) {
         snprintf(text, size, "an unknown line");
@@ -808,10 +933,11 @@ static void race(const History& was, const char* earlier, const Access& now, con
 
 static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, const void* pc, int line) {
     uintptr_t a = reinterpret_cast<uintptr_t>(at);
-    if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_THREADS) {
+    if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_FIBERS) {
         return;
     }
-    Access now{pc, block_serial, epoch, warp_epoch[current / warpSize], (short)current, is_atomic, line};
+    const Fiber& f = self();
+    Access now{pc, own_block().serial, own_block().epoch, warp_epoch[warp_of(f)], (short)thread_of(f), is_atomic, line};
     const char* what = is_atomic ? "atomic update" : is_write ? "written" : "read";
     for (uintptr_t end = a + bytes, i = a & ~(uintptr_t)1; i < end; i += 2) {
         Cell* c = cell_at(i);
@@ -831,6 +957,12 @@ static bool instrumented; // the kernel file calls the hooks below
 void atomic_access(const void* at, unsigned bytes, const char* file, int line) {
     if (instrumented) {
         access(at, bytes, true, true, file, line);
+    }
+}
+
+void memory_access(const void* at, size_t bytes, bool is_write, const char* file, int line) {
+    if (instrumented) {
+        access(at, bytes, is_write, false, file, line);
     }
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,10 +61,15 @@ func Compiler(t testing.TB) string {
 }
 
 // runtime objects, one for each build, live as long as the process.
-var runtimes [3]struct {
+var runtimes [3]runtime
+
+type runtime struct {
 	once   sync.Once
 	folder string
 	err    error
+
+	tensorCore    sync.Once
+	tensorCoreErr error
 }
 
 // Clean removes the runtime objects; TestMain calls it.
@@ -103,23 +109,45 @@ func compile(folder, compiler string, arguments ...string) error {
 	return nil
 }
 
-// runtimeOf returns a folder that holds sim.h, prelude.h and the runtime as sim.o.
+// runtimeOf returns a folder that holds the headers and the runtime as object files.
 func runtimeOf(compiler string, b Build) (string, error) {
 	r := &runtimes[b]
 	r.once.Do(func() {
 		if r.folder, r.err = os.MkdirTemp("", "tokitai-sim-"); r.err != nil {
 			return
 		}
-		for name, text := range map[string]string{"sim.h": gpu.SimHeader, "sim.cc": gpu.SimRuntime, "prelude.h": gpu.Prelude} {
-			if r.err = os.WriteFile(filepath.Join(r.folder, name), []byte(text), 0o600); r.err != nil {
+		headers := append([]gpu.SimFile{{Name: "prelude.h", Text: gpu.Prelude}, {Name: "tensorcore.h", Text: gpu.TensorCores}}, gpu.SimHeaders...)
+		for _, f := range append(headers, gpu.SimUnits...) {
+			if r.err = os.WriteFile(filepath.Join(r.folder, f.Name), []byte(f.Text), 0o600); r.err != nil {
 				return
 			}
 		}
-		_, flags := b.flags()
-		r.err = compile(r.folder, compiler, append(flags, "-DTOKITAI_SIM_MAIN", "-c", "sim.cc", "-o", "sim.o")...)
+		r.err = r.compile(compiler, b, gpu.SimUnits)
 	})
 	return r.folder, r.err
 }
+
+// tensorCoreOf adds the runtime of the tensor-core dialect to the folder.
+func tensorCoreOf(compiler string, b Build) error {
+	r := &runtimes[b]
+	r.tensorCore.Do(func() { r.tensorCoreErr = r.compile(compiler, b, gpu.SimTensorCoreUnits) })
+	return r.tensorCoreErr
+}
+
+func (r *runtime) compile(compiler string, b Build, units []gpu.SimFile) error {
+	_, flags := b.flags()
+	for _, f := range units {
+		if err := os.WriteFile(filepath.Join(r.folder, f.Name), []byte(f.Text), 0o600); err != nil {
+			return err
+		}
+		if err := compile(r.folder, compiler, append(flags[:len(flags):len(flags)], "-DTOKITAI_SIM_MAIN", "-c", f.Name, "-o", object(f))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func object(f gpu.SimFile) string { return strings.TrimSuffix(f.Name, ".cc") + ".o" }
 
 // Program is a compiled source.
 type Program struct {
@@ -127,7 +155,8 @@ type Program struct {
 	build Build
 }
 
-// Compile builds a source, which is called kernel.cu in messages.
+// Compile builds a source, which is called kernel.cu in messages. One that includes
+// tensorcore.h is linked with the runtime of the tensor-core dialect.
 func Compile(t testing.TB, source string, b Build) *Program {
 	t.Helper()
 	compiler := Compiler(t)
@@ -148,7 +177,18 @@ func Compile(t testing.TB, source string, b Build) *Program {
 	if err := compile(folder, compiler, append(flags, "-I"+runtime, "-c", "kernel.cc", "-o", "kernel.o")...); err != nil {
 		t.Fatal(err)
 	}
-	if err := compile(folder, compiler, append(linkFlags, "kernel.o", filepath.Join(runtime, "sim.o"), "-o", "program", "-pthread", "-ldl")...); err != nil {
+	units := gpu.SimUnits
+	if strings.Contains(source, "#include \"tensorcore.h\"") {
+		if err := tensorCoreOf(compiler, b); err != nil {
+			t.Fatal(err)
+		}
+		units = append(units[:len(units):len(units)], gpu.SimTensorCoreUnits...)
+	}
+	linkFlags = append(linkFlags, "kernel.o", "-o", "program", "-pthread", "-ldl")
+	for _, f := range units {
+		linkFlags = append(linkFlags, filepath.Join(runtime, object(f)))
+	}
+	if err := compile(folder, compiler, linkFlags...); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -248,4 +288,35 @@ func (r *Run) encode() []byte {
 		b.Write(l.Params)
 	}
 	return b.Bytes()
+}
+
+// TensorMap is a tensor that kernels copy in boxes. The first dimension is contiguous.
+type TensorMap struct {
+	Address      uint64 // from Pointer
+	ElementBytes uint32
+	Sizes        []uint64
+	Strides      []uint64 // in bytes, of all dimensions but the first
+	Box          []uint32 // in elements
+	IsSwizzled   bool     // lines of 128 bytes
+}
+
+// AppendTo appends the map to a launch's parameters, encoded as runtime/async.h has it.
+func (m *TensorMap) AppendTo(params []byte) []byte {
+	word := binary.LittleEndian.AppendUint64
+	half := binary.LittleEndian.AppendUint32
+	var swizzle uint32
+	if m.IsSwizzled {
+		swizzle = 128
+	}
+	b := word(word(nil, 0x70616d726f736e74), m.Address)
+	b = half(half(half(half(b, m.ElementBytes), uint32(len(m.Sizes))), swizzle), 0)
+	for _, list := range [][]uint64{append(m.Sizes[:len(m.Sizes):len(m.Sizes)], 0, 0, 0)[:5], append(m.Strides[:len(m.Strides):len(m.Strides)], 0, 0, 0)[:4]} {
+		for _, w := range list {
+			b = word(b, w)
+		}
+	}
+	for _, n := range m.Box {
+		b = half(b, n)
+	}
+	return append(params, append(b, make([]byte, 128-len(b))...)...)
 }

@@ -1,0 +1,285 @@
+// The model mma(L,F) of num/mma.go, for matrices: steps of L products, each exact, aligned at
+// the largest exponent of products and accumulator or at -133, truncated to F fractional bits
+// there; the exact sum is truncated to binary32.
+#ifndef TOKITAI_MMA_H
+#define TOKITAI_MMA_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "sim.h" // after the system's headers: it hides what follows
+
+namespace sim {
+
+const int MMA_DEPTH = 16;      // products of an instruction
+const int MMA_COLUMNS = 256;   // at most
+const int MMA_BLOCK = 8;       // columns that are computed at once
+const int LEAST_ALIGNMENT = -133;
+const short NO_EXPONENT = -10000; // of a zero: the sum of two is no short's least value
+
+// Format is f16 or bf16.
+struct Format {
+    int fraction, bias, special; // the exponent field of infinities and NaN
+    explicit Format(bool is_bf16) : fraction(is_bf16 ? 7 : 10), bias(is_bf16 ? 127 : 15), special(is_bf16 ? 255 : 31) {}
+    int field(uint16_t pattern) const { return (pattern & 0x7fff) >> fraction; }
+    bool is_special(uint16_t pattern) const { return field(pattern) == special; }
+
+    // Zeros take no part in the maximum; subnormals count with the least exponent.
+    short exponent(uint16_t pattern) const {
+        int e = field(pattern);
+        return (pattern & 0x7fff) == 0 ? NO_EXPONENT : (short)((e == 0 ? 1 : e) - bias);
+    }
+
+    // The value of a finite pattern. A subnormal number of binary64 with the same fraction,
+    // times a power of two, needs no case of its own.
+    double value(uint16_t pattern) const {
+        uint64_t bits = (uint64_t)(pattern & 0x7fff) << (52 - fraction) | (uint64_t)(pattern >> 15) << 63;
+        double d;
+        memcpy(&d, &bits, sizeof(d));
+        return d * (fraction == 10 ? 0x1p1008 : 0x1p896);
+    }
+
+    float single(uint16_t pattern) const {
+        if (!is_special(pattern)) {
+            return (float)value(pattern);
+        }
+        uint32_t bits = (uint32_t)(pattern >> 15) << 31 | 0x7f800000u | (uint32_t)(pattern & ((1 << fraction) - 1)) << 13;
+        float f;
+        memcpy(&f, &bits, sizeof(f));
+        return f;
+    }
+};
+
+inline double power_of_two(int exponent) {
+    uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+    double d;
+    memcpy(&d, &bits, sizeof(d));
+    return d;
+}
+
+// truncate returns a sum, truncated toward zero to binary32; zero is +0.
+inline float truncate(double sum) {
+    if (__builtin_fabs(sum) < 0x1p-126) {
+        return (float)((double)(int64_t)(sum * 0x1p149) * 0x1p-149);
+    }
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof(bits));
+    bits &= ~((1ull << 29) - 1);
+    memcpy(&sum, &bits, sizeof(sum));
+    return (float)sum; // exact, or infinite from 2^128 on
+}
+
+// Left is rows of the left factor, Right columns of the right one. Both are unpacked once and
+// used for many products.
+struct Left {
+    uint16_t pattern[MMA_DEPTH];
+    double value[MMA_DEPTH];
+    short exponent[MMA_DEPTH];
+    bool is_special;
+};
+
+struct Right {
+    uint16_t pattern[MMA_DEPTH][MMA_COLUMNS];
+    double value[MMA_DEPTH][MMA_COLUMNS];
+    short exponent[MMA_DEPTH][MMA_COLUMNS];
+    bool is_special[MMA_COLUMNS / MMA_BLOCK];
+};
+
+inline void unpack(Left& l, const Format& f) {
+    l.is_special = false;
+    for (int k = 0; k < MMA_DEPTH; k++) {
+        l.value[k] = f.value(l.pattern[k]), l.exponent[k] = f.exponent(l.pattern[k]);
+        l.is_special |= f.is_special(l.pattern[k]);
+    }
+}
+
+inline void unpack(Right& r, const Format& f, int columns) {
+    memset(r.is_special, 0, sizeof(r.is_special));
+    for (int k = 0; k < MMA_DEPTH; k++) {
+        for (int n = 0; n < columns; n++) {
+            r.value[k][n] = f.value(r.pattern[k][n]), r.exponent[k][n] = f.exponent(r.pattern[k][n]);
+        }
+        for (int n = 0; n < columns; n++) {
+            r.is_special[n / MMA_BLOCK] |= f.is_special(r.pattern[k][n]);
+        }
+    }
+}
+
+inline int exponent_of(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    int field = bits >> 23 & 255;
+    return (bits << 1) == 0 ? LEAST_ALIGNMENT : (field == 0 ? 1 : field) - 127;
+}
+
+// step_slowly adds products k to k+count of a row and a column, whatever they are.
+inline float step_slowly(const Format& f, const Left& l, const Right& r, int n, int k, int count, int bits, float acc) {
+    float special = acc - acc != 0 ? acc : 0;
+    int largest = exponent_of(acc);
+    largest = largest < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : largest;
+    for (int i = k; i < k + count; i++) {
+        uint16_t x = l.pattern[i], y = r.pattern[i][n];
+        if (f.is_special(x) || f.is_special(y)) {
+            special += f.single(x) * f.single(y);
+        }
+        int e = l.exponent[i] + r.exponent[i][n];
+        largest = e > largest ? e : largest;
+    }
+    if (special != special) {
+        uint32_t nan = 0x7fffffff; // the only NaN that the devices return
+        memcpy(&special, &nan, sizeof(nan));
+        return special;
+    }
+    if (special != 0) {
+        return special;
+    }
+    double scale = power_of_two(bits - largest);
+    int64_t sum = (int64_t)(acc * scale);
+    for (int i = k; i < k + count; i++) {
+        sum += (int64_t)(l.value[i] * r.value[i][n] * scale);
+    }
+    return truncate((double)sum * power_of_two(largest - bits));
+}
+
+// Narrow and Wide are vectors of as many values.
+struct Narrow {
+    static const int COUNT = 2;
+    typedef double Doubles __attribute__((vector_size(16)));
+    typedef float Floats __attribute__((vector_size(8)));
+    typedef int Ints __attribute__((vector_size(8)));
+    typedef long long Longs __attribute__((vector_size(16)));
+};
+
+struct Wide {
+    static const int COUNT = 4;
+    typedef double Doubles __attribute__((vector_size(32)));
+    typedef float Floats __attribute__((vector_size(16)));
+    typedef int Ints __attribute__((vector_size(16)));
+    typedef long long Longs __attribute__((vector_size(32)));
+};
+
+// step adds L products of a row to V::COUNT accumulators, those of the columns from n on. All
+// are finite. Values are exact in binary64; eight aligned products have a sum of 31 bits.
+template <int L, class V>
+__attribute__((always_inline)) inline void step(const Left& l, const Right& r, const short* largest, int n, int k, int bits, float* acc) {
+    typedef typename V::Doubles Doubles;
+    typedef typename V::Ints Ints;
+    typedef typename V::Longs Longs;
+    Longs exponent;
+    for (int i = 0; i < V::COUNT; i++) {
+        exponent[i] = largest[i];
+    }
+    Doubles scale, unit;
+    Longs scale_bits = (bits - exponent + 1023) << 52, unit_bits = (exponent - bits + 1023) << 52;
+    memcpy(&scale, &scale_bits, sizeof(scale)), memcpy(&unit, &unit_bits, sizeof(unit));
+    typename V::Floats c;
+    memcpy(&c, acc, sizeof(c));
+    Ints old = __builtin_convertvector(__builtin_convertvector(c, Doubles) * scale, Ints);
+    Doubles sum = __builtin_convertvector(old, Doubles);
+    for (int begin = k; begin < k + L; begin += 8) {
+        Ints part = {};
+        for (int i = begin; i < begin + (L < 8 ? L : 8); i++) {
+            Doubles factor;
+            memcpy(&factor, &r.value[i][n], sizeof(factor));
+            part += __builtin_convertvector(l.value[i] * factor * scale, Ints);
+        }
+        sum += __builtin_convertvector(part, Doubles);
+    }
+    sum *= unit;
+    bool is_small = false;
+    for (int i = 0; i < V::COUNT; i++) {
+        is_small |= __builtin_fabs(sum[i]) < 0x1p-126;
+    }
+    if (__builtin_expect(is_small, 0)) {
+        for (int i = 0; i < V::COUNT; i++) {
+            acc[i] = truncate(sum[i]);
+        }
+        return;
+    }
+    Longs kept;
+    memcpy(&kept, &sum, sizeof(kept));
+    kept &= ~((1ll << 29) - 1);
+    memcpy(&sum, &kept, sizeof(sum));
+    c = __builtin_convertvector(sum, typename V::Floats);
+    memcpy(acc, &c, sizeof(c));
+}
+
+// align finds the exponents at which L products of a row are aligned with MMA_BLOCK accumulators.
+template <int L>
+__attribute__((always_inline)) inline void align(const Left& l, const Right& r, int n, int k, const float* acc, short* result) {
+    typedef short Shorts __attribute__((vector_size(2 * MMA_BLOCK)));
+    Shorts largest;
+    for (int i = 0; i < MMA_BLOCK; i++) {
+        result[i] = (short)exponent_of(acc[i]); // never below the least
+    }
+    memcpy(&largest, result, sizeof(largest));
+    for (int i = k; i < k + L; i++) {
+        Shorts e;
+        memcpy(&e, &r.exponent[i][n], sizeof(e));
+        e += l.exponent[i];
+        largest = e > largest ? e : largest;
+    }
+    memcpy(result, &largest, sizeof(largest));
+}
+
+template <int L, class V>
+__attribute__((always_inline)) inline void multiply_rows(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
+    for (int n = 0; n < columns; n += MMA_BLOCK) {
+        for (int row = 0; row < rows; row++) {
+            const Left& l = left[row];
+            float* c = acc[row] + n;
+            for (int k = 0; k < MMA_DEPTH; k += L) {
+                bool is_special = l.is_special || right.is_special[n / MMA_BLOCK];
+                for (int i = 0; i < MMA_BLOCK; i++) {
+                    is_special |= !(__builtin_fabsf(c[i]) <= 0x1.fffffep127f);
+                }
+                if (!is_special) {
+                    short largest[MMA_BLOCK];
+                    align<L>(l, right, n, k, c, largest);
+                    for (int i = 0; i < MMA_BLOCK; i += V::COUNT) {
+                        step<L, V>(l, right, largest + i, n + i, k, bits, c + i);
+                    }
+                    continue;
+                }
+                for (int i = 0; i < MMA_BLOCK; i++) {
+                    c[i] = step_slowly(f, l, right, n + i, k, L, bits, c[i]);
+                }
+            }
+        }
+    }
+}
+
+typedef void (*Multiply)(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]);
+
+template <int L>
+void multiply_plainly(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
+    multiply_rows<L, Narrow>(f, left, rows, right, columns, bits, acc);
+}
+
+#if defined(__x86_64__)
+template <int L>
+__attribute__((target("avx2"))) void multiply_avx2(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
+    multiply_rows<L, Wide>(f, left, rows, right, columns, bits, acc);
+}
+#endif
+
+template <int L>
+Multiply fastest() {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return multiply_avx2<L>;
+#endif
+    return multiply_plainly<L>;
+}
+
+// multiplication returns what multiplies by a model, or null if the simulator does not know it.
+inline Multiply multiplication(int step, int bits) {
+    static const Multiply of_16 = fastest<16>(), of_8 = fastest<8>(), of_4 = fastest<4>();
+    if (bits < 1 || bits > 26) {
+        return nullptr;
+    }
+    return step == 16 ? of_16 : step == 8 ? of_8 : step == 4 ? of_4 : nullptr;
+}
+
+} // namespace sim
+
+#endif
