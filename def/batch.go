@@ -57,15 +57,14 @@ func (d *Definition) BatchUse(operand int) (use BatchUse, why string) {
 	return WholeBatch, "has no rows"
 }
 
-// rowUse returns what a row of a node's values depends on.
+// rowUse returns what a row of a node's values depends on. No value with rows uses a sum over
+// rows: those are late.
 func rowUse(n *Node, seen map[*Node]bool) (use BatchUse, why string) {
 	if seen[n] {
 		return OwnRow, ""
 	}
 	seen[n] = true
 	switch n.Op {
-	case OpColSum, OpTotalSum:
-		return WholeBatch, "uses a sum over R"
 	case OpRows:
 		return WholeBatch, "uses the number of rows"
 	case OpRandom:

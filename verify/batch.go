@@ -245,9 +245,10 @@ func (x axis) place(other axis, index, r, c int) (row, col int) {
 func batches(most int, isAround bool) []int {
 	list := []int{3}
 	for edge := 8; edge <= 4096; edge *= 2 {
-		if list = append(list, edge+1); isAround {
+		if isAround {
 			list = append(list, edge-1, edge)
 		}
+		list = append(list, edge+1)
 	}
 	return slices.DeleteFunc(list, func(n int) bool { return n > most })
 }
@@ -259,7 +260,7 @@ func (l *lister) batch() {
 	shapes := [][]int{{37, 7}, {64, 16}}
 	switch d.Kind {
 	case def.KindRowwise:
-		shapes = [][]int{{9}, {256}, {8200}}
+		shapes = [][]int{{3}, {256}, {8200}}
 	case def.KindGather:
 		shapes = [][]int{{9, 7}, {33, 64}}
 	}
