@@ -17,6 +17,45 @@ const contractsFile = "contracts.md"
 // TestContracts compares the contracts with the definitions.
 func TestContracts(t *testing.T) {
 	hold(t, contractsFile, "contracts", contracts(all.Operations))
+	hold(t, contractsFile, "batch", batchClauses(all.Operations))
+}
+
+// batchClauses returns the clauses about batches and the outputs to which they apply.
+func batchClauses(operations []*op.Operation) string {
+	var b strings.Builder
+	b.WriteString("| clause | |\n|---|---|\n")
+	for _, c := range def.BatchClauses {
+		fmt.Fprintf(&b, "| %s | %s |\n", c.ID, escapeCell(c.Text))
+	}
+	b.WriteString("\n| outputs | definition | |\n|---|---|---|\n")
+	seen := map[*def.Definition]bool{}
+	for _, o := range operations {
+		for _, d := range o.Definitions {
+			if seen[d] {
+				continue
+			}
+			seen[d] = true
+			var rows []string // a row for each use
+			outputs := map[string][]string{}
+			for i := range d.Operands {
+				if d.Operands[i].IsOut {
+					use, why := d.BatchUse(i)
+					text := "| " + escapeCell(d.Name) + " | " + use.String()
+					if why != "" {
+						text += ": " + why
+					}
+					if outputs[text] == nil {
+						rows = append(rows, text)
+					}
+					outputs[text] = append(outputs[text], d.Operands[i].Name)
+				}
+			}
+			for _, row := range rows {
+				fmt.Fprintf(&b, "| %s %s |\n", strings.Join(outputs[row], ", "), row)
+			}
+		}
+	}
+	return b.String()
 }
 
 // TestContractsAreComplete checks that the page has every operation, every definition with

@@ -31,6 +31,7 @@ func (r *Report) Check() error {
 	faults.verdict(r)
 	faults.failure(r)
 	faults.worst(r)
+	faults.candidates(r)
 	faults.texts(r)
 	if len(faults) == 0 {
 		return nil
@@ -277,6 +278,27 @@ func (f *faults) worst(r *Report) {
 	}
 }
 
+// candidates compares the counts of the model with those of the report.
+func (f *faults) candidates(r *Report) {
+	isListed := len(r.Candidates) == 0
+	for i, c := range r.Candidates {
+		field := fmt.Sprintf("candidates[%d]", i)
+		f.unless(c.Model != "", "%s.model is empty", field)
+		f.unless(!slices.ContainsFunc(r.Candidates[:i], func(o Candidate) bool { return o.Model == c.Model }), "%s.model is %q, that of an earlier candidate", field, c.Model)
+		f.unless(c.Mismatches <= c.Elements, "%s: %d mismatches in %d elements", field, c.Mismatches, c.Elements)
+		if c.Model == r.Model {
+			isListed = true
+			f.unless(c.Elements == r.Elements && c.Mismatches == r.Mismatches, "%s: %d mismatches in %d elements, want those of the report: %d in %d", field, c.Mismatches, c.Elements, r.Mismatches, r.Elements)
+		}
+	}
+	f.unless(isListed, "model is %q, which is none of the candidates", r.Model)
+}
+
+// isAbsent reports whether a report does not have an optional field.
+func (r *Report) isAbsent(field string) bool {
+	return field == "failure" && r.Failure == nil || field == "candidates" && len(r.Candidates) == 0
+}
+
 // texts checks what is claimed, what is not, and how each field was obtained.
 func (f *faults) texts(r *Report) {
 	f.unless(len(r.NonClaims) > 0, "non_claims is empty")
@@ -290,7 +312,7 @@ func (f *faults) texts(r *Report) {
 
 	fields := Fields()
 	for _, name := range fields {
-		f.unless(r.Obtained[name] != "" || name == "failure" && r.Failure == nil, "obtained does not say how %s was obtained", name)
+		f.unless(r.Obtained[name] != "" || r.isAbsent(name), "obtained does not say how %s was obtained", name)
 	}
 	for name := range r.Obtained {
 		f.unless(slices.Contains(fields, name), "obtained names %q, which is not a field", name)

@@ -67,7 +67,8 @@ func encode(v any) ([]byte, error) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// complete returns a deep copy of v without nil lists and maps, and with times in UTC.
+// complete returns a deep copy of v without nil lists and maps, unless JSON omits them, and
+// with times in UTC.
 func complete(v reflect.Value) reflect.Value {
 	if v.Type() == timeType {
 		return reflect.ValueOf(v.Interface().(time.Time).UTC())
@@ -81,7 +82,9 @@ func complete(v reflect.Value) reflect.Value {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			out.Field(i).Set(complete(v.Field(i)))
+			if isOmitted := strings.HasSuffix(v.Type().Field(i).Tag.Get("json"), ",omitempty"); !isOmitted || !v.Field(i).IsZero() {
+				out.Field(i).Set(complete(v.Field(i)))
+			}
 		}
 	case reflect.Slice:
 		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))

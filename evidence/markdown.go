@@ -23,6 +23,7 @@ func (r *Report) markdown(file string) string {
 	p.checked(r)
 	p.figures(r)
 	p.worst(r.WorstCases)
+	p.candidates(r)
 	p.list("What this shows", r.Evidence, "Nothing.")
 	p.list("What this does not show", r.NonClaims, "")
 	p.made(r, file)
@@ -114,6 +115,24 @@ func (p *page) failure(f *Failure) {
 	}
 	p.line("\nTo see it again:\n")
 	p.line("    %s", f.Replay)
+}
+
+// mostCandidates is how many candidates a page lists.
+const mostCandidates = 12
+
+func (p *page) candidates(r *Report) {
+	if len(r.Candidates) == 0 {
+		return
+	}
+	p.heading("The models it was held to")
+	var rows [][]string
+	for _, c := range r.Candidates[:min(mostCandidates, len(r.Candidates))] {
+		rows = append(rows, []string{code(c.Model), integer(c.Elements), integer(c.Mismatches)})
+	}
+	p.table([]string{"model", "outputs compared:", "mismatches:"}, rows)
+	if n := len(r.Candidates) - mostCandidates; n > 0 {
+		p.line("\nThe JSON file has %d more, none of them closer.", n)
+	}
 }
 
 func (p *page) checked(r *Report) {

@@ -36,6 +36,8 @@
 //     accepted output is farther from the truth than the definition promises:
 //     worst_error_share is at most 1.
 //   - Figures agree with the cases in which they were worst.
+//   - Where candidates are listed, the model is one of them, each is listed once, and the
+//     elements and mismatches of the model are those of the report.
 //   - non_claims is not empty, and obtained says how every other field was obtained.
 //
 // Start with [Report].
@@ -170,8 +172,9 @@ type Report struct {
 	WorstCases    []WorstCase   `json:"worst_cases"`
 	Failure       *Failure      `json:"failure,omitempty"`
 	KernelSeconds *float64      `json:"kernel_seconds"` // time in the kernel, summed over all cases
-	Evidence      []string      `json:"evidence"`       // what this report shows
-	NonClaims     []string      `json:"non_claims"`     // what it does not
+	Candidates    []Candidate   `json:"candidates,omitempty"`
+	Evidence      []string      `json:"evidence"`   // what this report shows
+	NonClaims     []string      `json:"non_claims"` // what it does not
 
 	// Obtained says how every other field was obtained, by JSON name.
 	Obtained map[string]string `json:"obtained"`
@@ -278,6 +281,14 @@ type Failure struct {
 	Message      string   `json:"message"` // one line
 	Replay       string   `json:"replay"`  // a command that reproduces it; "" if only the calling program can
 	Note         string   `json:"note,omitempty"`
+}
+
+// Candidate is a model that a matrix instruction was held to. Reports of other verifications
+// have none.
+type Candidate struct {
+	Model      string `json:"model"`
+	Elements   int64  `json:"elements"`   // outputs compared: a candidate with enough mismatches is dropped
+	Mismatches int64  `json:"mismatches"` // outputs that differ from the candidate's
 }
 
 // Run is the JSON output of a verification.

@@ -52,7 +52,9 @@ func base() *Report {
 	r.DigestSHA256 = DigestOf(r.CaseList)
 	r.Cases, r.Elements = 2, 32
 	for _, field := range Fields() {
-		r.Obtained[field] = "made up for a test"
+		if field != "candidates" {
+			r.Obtained[field] = "made up for a test"
+		}
 	}
 	return r
 }
@@ -224,6 +226,9 @@ var damages = []damage{
 	{"signed inside", "accepted", func(r *Report) { r.Signatures = []string{"me"} }, "signatures has 1"},
 	{"not said how obtained", "accepted", func(r *Report) { delete(r.Obtained, "seconds") }, "how seconds was obtained"},
 	{"said of a failure nothing", "rejected", func(r *Report) { delete(r.Obtained, "failure") }, "how failure was obtained"},
+	{"model is no candidate", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "mma(8,24)", Elements: 32}} }, "none of the candidates"},
+	{"candidate twice", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "fma", Elements: 32}, {Model: "fma", Elements: 32}} }, "earlier candidate"},
+	{"candidate with other counts", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "fma", Elements: 31}} }, "want those of the report"},
 	{"said of what is not there", "accepted", func(r *Report) { r.Obtained["colour"] = "seen" }, `names "colour"`},
 	{"not UTF-8", "accepted", func(r *Report) { r.NonClaims[0] = "\xff" }, "not UTF-8"},
 }

@@ -96,7 +96,7 @@ var arithmetic = []string{
 	"figures half measured", "figures of nothing", "more truth than elements", "more undecided than truth", "more undefined than truth",
 	"tier twice", "tier fails more than it checks", "accepted without coverage",
 	"failure of a tier that held", "failure of no known case", "worst case elsewhere", "worst error is not the worst", "worst admissible is not the worst",
-	"said of a failure nothing",
+	"said of a failure nothing", "model is no candidate", "candidate twice", "candidate with other counts",
 	"no time",   // year 1 is a time
 	"not UTF-8", // encoding makes it so
 }
@@ -143,7 +143,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 				t.Errorf("%s with %s follows the schema", name, what)
 			}
 		}
-		optional := []string{"note", "program_sha256"}
+		optional := []string{"note", "program_sha256", "candidates"}
 		objects(root, name, func(path string, object map[string]any) {
 			if !strings.HasSuffix(path, ".obtained") { // where every name is a field's
 				object["extra"] = 1
@@ -176,6 +176,8 @@ func everything() *Report {
 	r.CaseList[0].Params = []string{"eps=1e-05"}
 	r.WorstAdmissible, r.MeanAdmissible = b.WorstAdmissible, b.MeanAdmissible
 	r.Failure.Note = "shrunk in 3 steps"
+	r.Candidates = []Candidate{{Model: r.Model, Elements: r.Elements, Mismatches: r.Mismatches}}
+	r.Obtained["candidates"] = "made up for a test"
 	return r
 }
 

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/evidence"
@@ -52,6 +53,7 @@ func (t *Target) cases(level Level) []*Case {
 	l.params()
 	l.random()
 	l.checks()
+	l.batch()
 	l.accuracy()
 	l.large()
 	l.counting()
@@ -459,6 +461,9 @@ func (l *lister) checks() {
 	shapes := l.usualShapes()
 	usual := l.t.patterns()[0].name
 	for _, k := range l.t.checks() {
+		if strings.HasPrefix(k.name, "batch-") {
+			continue // see batch
+		}
 		if k.name == "endure" {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue

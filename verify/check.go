@@ -53,6 +53,9 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "reverse-"+letter, reversed(letter))
 			add(evidence.Relations, "split-"+letter, split(letter))
 		}
+		for _, letter := range batchAxes(d) {
+			add(evidence.Relations, "batch-"+letter, batched(letter))
+		}
 		if d.Kind == def.KindContraction {
 			if t.Lowering.Order.Kind != def.Pairwise && t.Lowering.ModelFor == nil && t.Lowering.Model.P == 0 && d.Grouped != d.SummedOver() {
 				add(evidence.Relations, "pad-"+d.SummedOver(), padded)

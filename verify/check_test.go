@@ -76,7 +76,7 @@ func TestRelationsBite(t *testing.T) {
 	}{
 		{"never", func(*engine.Launch) bool { return false }, nil},
 		{"always", func(*engine.Launch) bool { return true }, nil},
-		{"one row", func(l *engine.Launch) bool { return rows(l) == 1 }, []string{"split-M"}},
+		{"one row", func(l *engine.Launch) bool { return rows(l) == 1 }, []string{"split-M", "batch-M"}},
 		{"four rows", func(l *engine.Launch) bool { return rows(l) == 4 }, []string{"split-M"}},
 		{"one column", func(l *engine.Launch) bool { return cols(l) == 1 }, []string{"split-N"}},
 		{"a long sum", func(l *engine.Launch) bool { return l.Operands[0].Cols > 40 }, []string{"pad-K"}},

@@ -540,4 +540,7 @@ func finish(r *evidence.Report) {
 	if r.Failure == nil {
 		delete(r.Obtained, "failure")
 	}
+	if len(r.Candidates) == 0 {
+		delete(r.Obtained, "candidates")
+	}
 }

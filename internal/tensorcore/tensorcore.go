@@ -1,5 +1,6 @@
-// Package tensorcore holds inputs for tensor cores and hashes of an H200's answers to
-// them, for tests of whatever computes the model mma(16,25).
+// Package tensorcore describes matrix instructions of tensor cores. It holds inputs for them and
+// hashes of an H200's answers, for tests of whatever computes their models, and for the probe
+// that finds the model of a device.
 package tensorcore
 
 import "tokitai/num"
@@ -23,7 +24,7 @@ type Kind struct {
 // Tiles is the number of tiles of a kind that have an answer.
 const Tiles = 512
 
-// Kinds lists all kinds.
+// Kinds lists all kinds with answers to mma.sync.m16n8k16.
 var Kinds = []Kind{
 	{"unit-range", num.F16, 10, 6, 0, 0x3ff, 120, 10, 0, "3250d66e118999b2"},
 	{"wide", num.F16, 1, 29, 0, 0x3ff, 90, 60, 0, "494a10604ba50730"},

@@ -1,0 +1,71 @@
+package gpu
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"tokitai/device/gpu"
+	"tokitai/internal/tensorcore"
+	lowergpu "tokitai/lower/gpu"
+)
+
+// MatrixInstructions lists the matrix instructions of the device that RunTiles can run.
+func (d *Device) MatrixInstructions() []tensorcore.Instruction {
+	return lowergpu.MatrixInstructions(d.Describe().Architecture)
+}
+
+// RunTiles runs an instruction on the tiles of batches and fills their D. It returns the
+// listing of the kernel and the SHA-256 of the compiled program, in hexadecimal.
+func (d *Device) RunTiles(ctx context.Context, batches ...*tensorcore.Batch) (listing, artifact string, err error) {
+	probe := lowergpu.NewProbe(batches[0].Instruction)
+	module, err := d.Load(d.family.Program(probe.Source, "probe.cu"), probe.Source.Entries...)
+	if err != nil {
+		return "", "", err
+	}
+	defer module.Close()
+	function, err := module.Entry(probe.Source.Entries[0])
+	if err != nil {
+		return "", "", err
+	}
+	queue, err := d.NewQueueWith(gpu.QueueOptions{})
+	if err != nil {
+		return "", "", err
+	}
+	defer queue.Close()
+	image := sha256.Sum256(module.Program().Image)
+	for _, b := range batches {
+		if err := d.runBatch(ctx, queue, function, probe, b); err != nil {
+			return "", "", err
+		}
+	}
+	return probe.Source.Text, hex.EncodeToString(image[:]), nil
+}
+
+func (d *Device) runBatch(ctx context.Context, queue *gpu.Queue, function *gpu.Function, probe *lowergpu.Probe, b *tensorcore.Batch) error {
+	operands := [][]byte{b.A, b.B, b.C, b.D}
+	launch := gpu.Launch{Function: function, Grid: [3]uint32{uint32(b.Tiles), 1, 1}, Block: [3]uint32{uint32(probe.Threads), 1, 1}, Shared: uint32(probe.SharedBytes)}
+	call := &gpu.Call{}
+	for i, bytes := range operands {
+		buffer, err := d.Alloc(int64(len(bytes)))
+		if err != nil {
+			return err
+		}
+		defer buffer.Close()
+		if err := buffer.CopyIn(0, bytes); err != nil {
+			return err
+		}
+		memory := buffer.(*gpu.Buffer)
+		call.Uses = append(call.Uses, gpu.Use{Buffer: memory, IsWrite: i == 3})
+		launch.Params = binary.LittleEndian.AppendUint64(launch.Params, memory.Pointer())
+	}
+	call.Launches = []gpu.Launch{launch}
+	if err := queue.Run(call, nil); err != nil {
+		return err
+	}
+	if err := queue.Wait(ctx); err != nil {
+		return err
+	}
+	return call.Uses[3].Buffer.CopyOut(0, b.D)
+}

@@ -1,0 +1,289 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/num"
+	"tokitai/trial"
+)
+
+// The check batch-X: a row has the bits that it has alone, whatever the other rows hold and
+// however many there are ([def.BatchClauses]). A case names the number of rows, so that the
+// list of cases crosses the edges of tiles. The rows are those of the batch axis; of a
+// product with batch axes the matrices count as rows too.
+
+// batchAxes lists the letters along which an output is independent of the rest.
+func batchAxes(d *def.Definition) []string {
+	var letters []string
+	for i := range d.Operands {
+		if use, _ := d.BatchUse(i); d.Operands[i].IsOut && use != def.WholeBatch {
+			letters = append(letters, d.BatchAxis())
+			break
+		}
+	}
+	if d.Kind == def.KindContraction {
+		for _, l := range d.Operands[2].BatchDims() {
+			if l != d.Group {
+				letters = append(letters, l)
+			}
+		}
+	}
+	return letters
+}
+
+// batchUse returns what an index of a letter depends on in an output.
+func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
+	if letter != d.BatchAxis() { // a batch axis of a product
+		return def.OwnRow
+	}
+	use, _ := d.BatchUse(operand)
+	return use
+}
+
+// batched replaces rows by others, NaN and infinities, and leaves rows out. The rows that
+// stay must keep their bits.
+func batched(letter string) func(*trialRun) (int64, *finding, error) {
+	return func(x *trialRun) (int64, *finding, error) {
+		t := x.l.target
+		n, _ := x.c.size(letter)
+		if n < 2 {
+			return 0, nil, nil
+		}
+		others := t.load(x.c, x.s.o.Seed+1)
+		edges := rowsAtEdges(n)
+		isOdd := func(i int) bool { return i%2 == 1 }
+		var compared int64
+		count := func(m int64, f *finding, err error) bool {
+			compared += m
+			return f != nil || err != nil
+		}
+		for _, company := range []struct {
+			what  string
+			stays func(i int) bool
+			fill  func(d num.DType, r, c int) uint32
+		}{
+			{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint32 { return num.Narrow(d, float32(math.NaN())) }},
+			{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint32 {
+				return num.Narrow(d, float32(math.Inf(1-(r+c)%2*2)))
+			}},
+			{fmt.Sprintf("with other values in all %s but %v", letter, edges), func(i int) bool { return slices.Contains(edges, i) }, nil},
+		} {
+			m, f, err := x.amongOthers(letter, others, company.what, company.stays, company.fill)
+			if count(m, f, err) {
+				return compared, f, err
+			}
+		}
+		for _, rows := range [][]int{edges, firstRows(n / 2), {0}, {n / 2}, {n - 1}} {
+			m, f, err := x.without(letter, rows)
+			if count(m, f, err) {
+				return compared, f, err
+			}
+		}
+		return compared, nil, nil
+	}
+}
+
+// rowsAtEdges returns the first and the last of n rows, and the last and first of the tiles
+// that kernels have.
+func rowsAtEdges(n int) []int {
+	rows := []int{0, n - 1}
+	for edge := 8; edge < n; edge *= 2 {
+		rows = append(rows, edge-1, edge)
+	}
+	slices.Sort(rows)
+	return slices.Compact(rows)
+}
+
+func firstRows(n int) []int {
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	return rows
+}
+
+// amongOthers runs the case with the values of other rows replaced: indices by those of
+// another case, other values by fill, or by those of the other case if it is nil.
+func (x *trialRun) amongOthers(letter string, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint32) (int64, *finding, error) {
+	t := x.l.target
+	d := t.Definition
+	l := x.l.as(x.c)
+	for i := range d.Operands {
+		o, a := &d.Operands[i], l.array(i)
+		if !o.IsIn || !slices.Contains(o.Dims, letter) {
+			continue
+		}
+		axis, own, other := axisAlong(o, a, letter), x.l.array(i), others.array(i)
+		trial.FillBits(a, func(r, c int) uint32 {
+			switch {
+			case stays(axis.index(r, c)):
+				return own.Bits(r, c)
+			case fill == nil || o.IsInt():
+				return other.Bits(r, c)
+			}
+			return fill(a.DType, r, c)
+		})
+	}
+	axes := axesAlong(d, x.base.operands, letter)
+	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+		if axes[i].use == def.WholeBatch || !stays(axes[i].index(r, c)) {
+			return 0, false
+		}
+		return x.base.operands[i].Bits(r, c), true
+	})
+}
+
+// without runs the case with the given rows alone.
+func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
+	t := x.l.target
+	d := t.Definition
+	isMoved := false
+	for i, row := range rows {
+		isMoved = isMoved || i != row
+	}
+	c := x.c.clone()
+	for i := range c.Sizes {
+		if c.Sizes[i].Letter == letter {
+			c.Sizes[i].N = len(rows)
+		}
+	}
+	l := t.newLoaded(c)
+	for i, a := range l.inputs() {
+		o, from := &d.Operands[i], x.l.array(i)
+		switch {
+		case !o.IsIn:
+		case o.Name == d.Offsets && letter == d.Grouped:
+			keepGroups(a, from, rows)
+		case !slices.Contains(o.Dims, letter):
+			trial.Copy(a, from)
+		default:
+			to, of := axisAlong(o, a, letter), axisAlong(o, from, letter)
+			trial.FillBits(a, func(r, c int) uint32 {
+				return from.Bits(of.place(to, rows[to.index(r, c)], r, c))
+			})
+		}
+	}
+	what := fmt.Sprintf("with %s %v alone", letter, rows)
+	if len(rows) > 1 && rows[len(rows)-1] == len(rows)-1 {
+		what = fmt.Sprintf("with the first %d %s alone", len(rows), letter)
+	}
+	to, of := axesAlong(d, l.inputs(), letter), axesAlong(d, x.base.operands, letter)
+	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+		if of[i].use == def.WholeBatch || of[i].use == def.OwnPlace && isMoved {
+			return 0, false
+		}
+		return x.base.operands[i].Bits(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
+	})
+}
+
+// keepGroups fills the offsets of the rows that stay.
+func keepGroups(to, from num.Array, rows []int) {
+	for g := range to.Rows {
+		n := 0
+		for _, row := range rows {
+			if row < int(from.Int(g, 0)) {
+				n++
+			}
+		}
+		to.SetBits(g, 0, uint32(n))
+	}
+}
+
+// axis is where a letter's index is found in the rows or columns of an array: row/per mod n,
+// or the column.
+type axis struct {
+	isColumn bool
+	per, n   int
+	use      def.BatchUse // of an output
+}
+
+// axesAlong returns the axes of a letter in the outputs.
+func axesAlong(d *def.Definition, operands []num.Array, letter string) []axis {
+	axes := make([]axis, len(operands))
+	for i, a := range operands {
+		o := &d.Operands[i]
+		use := batchUse(d, letter, i)
+		if o.IsOut && use != def.WholeBatch {
+			axes[i] = axisAlong(o, a, letter)
+		}
+		axes[i].use = use
+	}
+	return axes
+}
+
+func axisAlong(o *def.Operand, a num.Array, letter string) axis {
+	k := slices.Index(o.Dims, letter)
+	if isColumn(o, k) {
+		return axis{isColumn: true}
+	}
+	per, n := axisOf(o, a, k)
+	return axis{per: per, n: n}
+}
+
+func (x axis) index(r, c int) int {
+	if x.isColumn {
+		return c
+	}
+	return r / x.per % x.n
+}
+
+// place returns the place with the given index that has the other indices of a place in
+// an array with another length of the axis.
+func (x axis) place(other axis, index, r, c int) (row, col int) {
+	if x.isColumn {
+		return r, index
+	}
+	return r/(other.per*other.n)*(x.per*x.n) + index*x.per + r%other.per, c
+}
+
+// batches lists numbers of rows at the edges of tiles: those right above an edge, or those
+// around it.
+func batches(most int, isAround bool) []int {
+	list := []int{3}
+	for edge := 8; edge <= 4096; edge *= 2 {
+		if isAround {
+			list = append(list, edge-1, edge)
+		}
+		list = append(list, edge+1)
+	}
+	return slices.DeleteFunc(list, func(n int) bool { return n > most })
+}
+
+// batch has batches of many sizes, of short and of long rows, and of rows at whose sizes
+// kernels take their fastest paths.
+func (l *lister) batch() {
+	d := l.t.Definition
+	shapes := [][]int{{37, 7}, {64, 16}}
+	switch d.Kind {
+	case def.KindRowwise:
+		shapes = [][]int{{3}, {256}, {8200}}
+	case def.KindGather:
+		shapes = [][]int{{9, 7}, {33, 64}}
+	}
+	for _, letter := range batchAxes(d) {
+		name, most := "batch-"+letter, 4097
+		if l.t.checkNamed(name) == nil {
+			return
+		}
+		if letter != d.BatchAxis() {
+			most = 9 // matrices
+		}
+		for _, rest := range shapes {
+			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
+				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...)}
+				for k := range c.Sizes {
+					if c.Sizes[k].Letter == letter {
+						c.Sizes[k].N = n
+					}
+				}
+				if l.isWithin(c) {
+					l.add(c)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/internal/tensorcore"
+	"tokitai/num"
+)
+
+// MatrixDevice is a device with matrix instructions, whose models Probe finds.
+type MatrixDevice interface {
+	engine.Device
+
+	// MatrixInstructions lists the instructions that RunTiles can run.
+	MatrixInstructions() []tensorcore.Instruction
+
+	// MatrixModel returns the model that lowerings declare for an instruction, or false if
+	// the device's architecture is in no table.
+	MatrixModel(i tensorcore.Instruction) (num.MMA, bool)
+
+	// RunTiles runs one instruction on the tiles of batches and fills their D. It returns
+	// the kernel's source and the SHA-256 of the compiled program, in hexadecimal.
+	RunTiles(ctx context.Context, batches ...*tensorcore.Batch) (listing, artifact string, err error)
+}
+
+// probeOutputs is how many outputs of an instruction are compared with a candidate that
+// holds, by level.
+var probeOutputs = [...]int{Smoke: 1 << 17, Quick: 10_500_000, Full: 1 << 25, Exhaustive: 1 << 27}
+
+// mostProbeMismatches is the number of mismatches from which on a candidate is dropped.
+const mostProbeMismatches = 100
+
+// candidate is a model that an instruction is held to.
+type candidate struct {
+	name string
+	step func(x, y []uint32, c float32) float32
+
+	byKind []kindCount
+	wrong  int64 // mismatches
+	seen   int64 // outputs compared
+	first  *mismatch
+}
+
+// kindCount counts the outputs of one kind of data.
+type kindCount struct{ seen, wrong int64 }
+
+// mismatch is an output of a batch that is not the candidate's.
+type mismatch struct {
+	kind, output int
+	want         uint32
+}
+
+// candidatesOf lists the models mma(L,F) and mma(L,F,F), whose steps end in a result of F
+// fractional bits. The instruction computes its K products in steps of L.
+func candidatesOf(i tensorcore.Instruction) []*candidate {
+	var list []*candidate
+	add := func(m num.MMA) {
+		list = append(list, &candidate{name: m.String(), step: func(x, y []uint32, c float32) float32 { return m.Dot(i.DType, x, y, c) }})
+	}
+	for _, l := range []int{4, 8, 16, 32} {
+		for f := 10; f <= 28 && l <= i.K; f++ {
+			add(num.MMA{L: l, F: f})
+		}
+	}
+	return list
+}
+
+// Probe holds a matrix instruction of a device to every candidate model, on every kind of data
+// that package tensorcore has, and reports which one holds. The report's model is the one that
+// lowerings declare, or else the best candidate; the verdict is accepted if every output is the
+// model's and no other candidate holds.
+func Probe(ctx context.Context, dev MatrixDevice, i tensorcore.Instruction, o Options) (*evidence.Report, error) {
+	if int(o.Level) >= len(probeOutputs) {
+		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
+	}
+	if o.Seed > math.MaxUint16 {
+		return nil, fmt.Errorf("verify: seed is %d, want at most %d for a probe", o.Seed, math.MaxUint16)
+	}
+	p := &probe{instruction: i, device: dev, o: &o, candidates: candidatesOf(i), began: time.Now()}
+	p.declared, p.isKnown = dev.MatrixModel(i)
+	if name := p.declared.String(); p.isKnown && !slices.ContainsFunc(p.candidates, func(c *candidate) bool { return c.name == name }) {
+		m := p.declared
+		p.candidates = append(p.candidates, &candidate{name: name, step: func(x, y []uint32, c float32) float32 { return m.Dot(i.DType, x, y, c) }})
+	}
+	p.generate()
+	var err error
+	if p.listing, p.artifact, err = dev.RunTiles(ctx, p.batches...); err != nil {
+		p.err = err
+	} else {
+		p.judge(ctx)
+	}
+	return p.report(ctx), nil
+}
+
+// probe is an instruction being probed.
+type probe struct {
+	instruction tensorcore.Instruction
+	device      MatrixDevice
+	o           *Options
+	declared    num.MMA
+	isKnown     bool // declared holds
+
+	batches           []*tensorcore.Batch // one of each kind
+	candidates        []*candidate
+	listing, artifact string
+	err               error // of the device
+	began             time.Time
+}
+
+// generate makes the tiles of every kind.
+func (p *probe) generate() {
+	kinds := len(tensorcore.KindsOf(p.instruction.DType))
+	perTile := p.instruction.M * p.instruction.N
+	tiles := (probeOutputs[p.o.Level] + kinds*perTile - 1) / (kinds * perTile)
+	p.batches = make([]*tensorcore.Batch, kinds)
+	parallel(kinds, func(kind int) {
+		p.batches[kind] = tensorcore.NewBatch(p.instruction, kind, uint32(p.o.Seed), tiles)
+	})
+}
+
+// judge compares the outputs with every candidate, in rounds: each takes more outputs of all
+// kinds, and ends with dropping candidates. So the counts depend on nothing but the data.
+func (p *probe) judge(ctx context.Context) {
+	for _, c := range p.candidates {
+		c.byKind = make([]kindCount, len(p.batches))
+	}
+	outputs := p.batches[0].Outputs()
+	for from, n := 0, 64; from < outputs && ctx.Err() == nil; from, n = from+n, 2*n {
+		p.round(from, min(from+n, outputs))
+		if p.o.Progress != nil {
+			p.o.Progress(min(from+n, outputs), outputs)
+		}
+	}
+	slices.SortStableFunc(p.candidates, func(a, b *candidate) int { // by the share of mismatches
+		return cmp.Or(cmp.Compare(float64(a.wrong)/float64(a.seen), float64(b.wrong)/float64(b.seen)), cmp.Compare(b.seen, a.seen))
+	})
+}
+
+// round compares outputs from..to of every kind with the candidates that are left.
+func (p *probe) round(from, to int) {
+	const block = 4096 // outputs
+	var left []*candidate
+	for _, c := range p.candidates {
+		if c.wrong < mostProbeMismatches {
+			left = append(left, c)
+		}
+	}
+	blocks := (to - from + block - 1) / block
+	var mu sync.Mutex
+	parallel(blocks*len(p.batches), func(item int) {
+		kind, at := item/blocks, from+item%blocks*block
+		counts := make([]kindCount, len(left))
+		firsts := make([]*mismatch, len(left))
+		p.compare(left, kind, at, min(at+block, to), counts, firsts)
+		mu.Lock()
+		defer mu.Unlock()
+		for i, c := range left {
+			c.byKind[kind].seen += counts[i].seen
+			c.byKind[kind].wrong += counts[i].wrong
+			c.seen, c.wrong = c.seen+counts[i].seen, c.wrong+counts[i].wrong
+			if m := firsts[i]; m != nil && (c.first == nil || cmp.Or(cmp.Compare(m.kind, c.first.kind), cmp.Compare(m.output, c.first.output)) < 0) {
+				c.first = m
+			}
+		}
+	})
+}
+
+// compare compares a range of outputs of a kind.
+func (p *probe) compare(left []*candidate, kind, from, to int, counts []kindCount, firsts []*mismatch) {
+	b := p.batches[kind]
+	x, y := make([]uint32, b.K), make([]uint32, b.K)
+	for output := from; output < to; output++ {
+		acc := math.Float32frombits(b.Row(output, x, y))
+		got := binary.LittleEndian.Uint32(b.D[4*output:])
+		for i, c := range left {
+			want := math.Float32bits(c.step(x, y, acc))
+			counts[i].seen++
+			if num.Canonical(num.F32, got) != num.Canonical(num.F32, want) {
+				if counts[i].wrong++; firsts[i] == nil {
+					firsts[i] = &mismatch{kind, output, want}
+				}
+			}
+		}
+	}
+}
+
+// parallel calls f for 0 to n-1, on all processors.
+func parallel(n int, f func(i int)) {
+	var next, group = make(chan int), sync.WaitGroup{}
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+}
