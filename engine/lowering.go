@@ -22,7 +22,8 @@ type Lowering struct {
 	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
 
-	// ModelFor returns the rule if it depends on the call; nil stands for Model. Its
+	// ModelFor returns the rule if it depends on the call; nil stands for Model, which then
+	// takes the same formats as all that ModelFor returns. Its
 	// arguments are all that a rule may depend on: the device's architecture, the operands'
 	// formats, the result's columns, and the length of the sums. The number of rows, strides
 	// and alignment are not among them: the bits of a row must not depend on the rest of the
@@ -89,7 +90,7 @@ func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.
 // Takes returns an error if d is a contraction whose operands, stored in the given formats,
 // the lowering's model cannot multiply.
 func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
-	if l.ModelFor != nil || d.Kind != def.KindContraction {
+	if d.Kind != def.KindContraction {
 		return nil
 	}
 	return l.Model.Takes(dtypes[0])

@@ -45,10 +45,8 @@ func (f *Family) mma() *engine.Lowering {
 	l := f.lower("mma", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
 		return lowergpu.CompileMMA(d, dtypes)
 	})
+	l.Model = def.MMA(16, 25)
 	l.ModelFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
-		if !isTensorCoreFormat(dtypes[0]) {
-			return def.FMAChain // which Suits refuses
-		}
 		m, _ := lowergpu.TensorCoreModel(architecture)
 		return m
 	}
