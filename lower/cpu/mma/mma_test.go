@@ -328,7 +328,7 @@ func TestCompileRefuses(t *testing.T) {
 		{product, formats[0], def.Panels(def.FMAChain, 4), "product: model panels(fma,4) has no steps"},
 		{product, formats[0], def.MMA(33, 25), "want 1 to 32"},
 		{product, formats[0], def.Panels(def.MMA(16, 25), 3), "want a power of two"},
-		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16 or bf16, got f32"},
+		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16, bf16, e4m3 or e5m2, got f32"},
 	} {
 		for _, set := range machine.Available() {
 			if p, err := mma.Compile(c.d, c.dtypes, c.model, set); p != nil || err == nil || !strings.Contains(err.Error(), c.want) {
