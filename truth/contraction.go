@@ -281,6 +281,10 @@ func widen(to []float64, a num.Array, r int) {
 		for c := range to {
 			to[c] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*c:])))
 		}
+	case num.E4M3, num.E5M2:
+		for c := range to {
+			to[c] = float64(num.Widen(a.DType, uint32(data[c])))
+		}
 	}
 }
 

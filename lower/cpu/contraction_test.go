@@ -111,6 +111,20 @@ func TestProductsWithAxes(t *testing.T) {
 	}
 }
 
+// TestScaledProducts has scales, of factors in FP8 and in others.
+func TestScaledProducts(t *testing.T) {
+	g := gen.New("scaled products")
+	for i := range testlevel.Pick(100, 1000) {
+		d := randdef.Scaled(g)
+		most := 7
+		if i%8 == 0 {
+			most = 150
+		}
+		c := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.ProductSizes(g, d, most))
+		compareProduct(t, c, workerCounts[g.Below(len(workerCounts))], g)
+	}
+}
+
 // hard are values whose products are not exact in binary32, or whose fused sums
 // round differently from separate ones.
 var hard = map[num.DType][]float64{

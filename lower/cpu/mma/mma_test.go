@@ -59,7 +59,13 @@ var formats = [][]num.DType{
 }
 
 // anyModel returns one of all models of tensor cores.
-func anyModel(g *gen.Generator) def.Model { return def.MMA(1+g.Below(32), 1+g.Below(32)) }
+func anyModel(g *gen.Generator) def.Model {
+	m := def.MMA(1+g.Below(32), 1+g.Below(32))
+	if g.Below(4) == 0 {
+		m = m.Narrow(1 + g.Below(23))
+	}
+	return m
+}
 
 func compile(t testing.TB, d *def.Definition, operands []num.Array, m def.Model, set machine.Set) lowercpu.Program {
 	t.Helper()
@@ -168,6 +174,7 @@ func TestModels(t *testing.T) {
 			for range testlevel.Pick(1, 4) {
 				c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(20), "K": 1 + g.Below(3*L)})
 				compare(t, c, def.MMA(L, F), g)
+				compare(t, c, def.MMA(L, F).Narrow(1+g.Below(23)), g)
 			}
 		}
 	}
@@ -262,6 +269,24 @@ func TestAxes(t *testing.T) {
 		if g.Below(3) == 0 {
 			m = def.Panels(m, 4)
 		}
+		compare(t, randdef.NewCase(g, d, dtypes, randdef.ProductSizes(g, d, most)), m, g)
+	}
+}
+
+// TestScaled has scales, of factors in FP8 and in others.
+func TestScaled(t *testing.T) {
+	g := gen.New("scaled")
+	for i := range testlevel.Pick(100, 1000) {
+		d := randdef.Scaled(g)
+		dtypes := randdef.DTypes(g, d)
+		if dtypes[0] == num.F32 {
+			continue
+		}
+		most := 7
+		if i%8 == 0 {
+			most = 150
+		}
+		m := []def.Model{def.MMA(32, 13).Narrow(13), def.MMA(16, 25), def.Panels(def.MMA(16, 13).Narrow(13), 4), anyModel(g)}[g.Below(4)]
 		compare(t, randdef.NewCase(g, d, dtypes, randdef.ProductSizes(g, d, most)), m, g)
 	}
 }
