@@ -116,11 +116,11 @@ func TestScaledProducts(t *testing.T) {
 	g := gen.New("scaled products")
 	for i := range testlevel.Pick(100, 1000) {
 		d := randdef.Scaled(g)
-		most := 7
+		sizes := randdef.ProductSizes(g, d, 7)
 		if i%8 == 0 {
-			most = 150
+			sizes["M"], sizes["N"] = 60+g.Below(10), 120+g.Below(20) // several tiles
 		}
-		c := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.ProductSizes(g, d, most))
+		c := randdef.NewCase(g, d, randdef.DTypes(g, d), sizes)
 		compareProduct(t, c, workerCounts[g.Below(len(workerCounts))], g)
 	}
 }

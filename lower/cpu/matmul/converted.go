@@ -21,6 +21,7 @@ type converted struct {
 	dtypes    []num.DType
 	isWidened bool // the factors
 	isHeld    bool // the result, in binary32
+	perItem   int  // elements that are worth waking a worker for
 	jobs      sync.Pool
 }
 
@@ -31,7 +32,7 @@ func needsConversion(d *def.Definition, dtypes []num.DType) bool {
 }
 
 func compileConverted(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.Program, error) {
-	p := &converted{d: d, dtypes: dtypes}
+	p := &converted{d: d, dtypes: dtypes, perItem: 1 << 14}
 	factors, result := dtypes[0], dtypes[2]
 	if factors.IsFP8() {
 		p.isWidened, factors = true, num.F16
@@ -114,13 +115,10 @@ func (p *converted) Bind(c *lower.Call, workers int) lowercpu.Job {
 			j.lines[w] = make([]float32, width)
 		}
 	}
-	j.rows = max(1, elementsPerItem/width)
+	j.rows = max(1, p.perItem/width)
 	j.inner = p.inner.Bind(&j.own, workers)
 	return j
 }
-
-// elementsPerItem is how many elements are worth waking a worker for.
-const elementsPerItem = 1 << 14
 
 // isOwn reports whether the inner program has one of the first three operands in memory of
 // its own.

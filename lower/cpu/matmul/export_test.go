@@ -10,7 +10,7 @@ import (
 func DrawBlocking(g *gen.Generator, p lowercpu.Program) {
 	pick := func(values ...int) int { return values[g.Below(len(values))] }
 	if around, ok := p.(*converted); ok {
-		p = around.inner
+		p, around.perItem = around.inner, pick(1, 50, 1000)
 	}
 	p.(*program).blocking = &blocking{
 		panels: 1 + g.Below(3), vectors: pick(2, 4, 6), depth: pick(1, 4, 7, 16, 33), streamVectors: pick(2, 8), streamDepth: pick(1, 5, 64), lineDepth: pick(8, 24, 64),
