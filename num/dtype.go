@@ -1,6 +1,9 @@
 package num
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // DType is a storage format. It says how a value is stored; arithmetic is always
 // binary32.
@@ -22,6 +25,9 @@ var FloatDTypes = []DType{F16, BF16, F32}
 
 // FP8DTypes lists the formats of one byte. They store factors of matrix products.
 var FP8DTypes = []DType{E4M3, E5M2}
+
+// RealDTypes lists all formats that store real values.
+var RealDTypes = slices.Concat(FloatDTypes, FP8DTypes)
 
 var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3", E5M2: "e5m2"}
 
