@@ -49,6 +49,8 @@ const (
 	BF16 = num.BF16
 	F32  = num.F32
 	I32  = num.I32
+	E4M3 = num.E4M3
+	E5M2 = num.E5M2
 )
 
 // Open returns a queue on a device by name: auto for the best one that this machine has,

@@ -65,7 +65,7 @@ func Measure(ops []*op.Operation, o Options) ([]Row, error) {
 	var subjects []subject
 	for _, operation := range ops {
 		for _, data := range operation.Data {
-			for _, dtype := range num.FloatDTypes {
+			for _, dtype := range num.RealDTypes {
 				if data.Definition.DTypes(dtype) != nil && (o.Only == nil || o.Only(operation, data, dtype)) {
 					subjects = append(subjects, subject{operation, data, dtype})
 				}

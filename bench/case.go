@@ -41,7 +41,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 	d := data.Definition
 	data.Sizes = p.sizes(d)
 	var cases []*Case
-	for _, t := range num.FloatDTypes {
+	for _, t := range num.RealDTypes {
 		dtypes := d.DTypes(t)
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue

@@ -39,12 +39,17 @@ type Definition struct {
 	// truth, and expanded, for execution.
 	Math, Exec Graph
 
-	// Contractions: operands are left, right and result, then the offsets of groups.
+	// Contractions: operands are left, right and result, then the offsets of groups and
+	// the scales.
 	TransposeLeft, TransposeRight bool
 
 	// Contractions with groups: Group is the letter of their number, Grouped that of the
 	// size that Offsets, an operand, divides into them.
 	Group, Grouped, Offsets string
+
+	// Contractions with scales: the operands by which sums are multiplied, one value for each
+	// row and one for each column of the result; "" for none.
+	RowScale, ColScale string
 
 	// Contractions and scatter-adds: the result's old value is the first term.
 	Accumulate bool
@@ -230,6 +235,9 @@ func (d *Definition) checkRule(o Operand) error {
 	for _, f := range o.DTypes.Allowed {
 		if !f.IsFloat() {
 			return fmt.Errorf("operand %s: %s does not store real values", o.Name, f)
+		}
+		if isFactor := d.Kind == KindContraction && o.Name == d.Operands[0].Name; f.IsFP8() && !isFactor {
+			return fmt.Errorf("operand %s: %s stores factors of matrix products alone", o.Name, f)
 		}
 	}
 	if o.DTypes.Like == "" && len(o.DTypes.Allowed) == 0 {

@@ -13,6 +13,7 @@ import (
 //
 //	fma             acc = fma(a_k, b_k, acc), k ascending, from the old result or +0
 //	mma(L,F)        steps of L products on a tensor core, as num.MMA describes them
+//	mma(L,F,R)      the same, with results of R fractional bits
 //	panels(m,P)     the sum is cut into P panels, each a sum of model m (below)
 //
 // A sum of K products in P panels, P a power of two, has panels of
@@ -28,6 +29,7 @@ import (
 // The zero Model is fma. Models are comparable; each has one value.
 type Model struct {
 	L, F int // of a tensor core's steps; 0 for fma
+	R    int // fractional bits of a step's result; 0 for those of binary32
 	P    int // the number of panels; 0 without
 }
 
@@ -50,7 +52,13 @@ const PanelUnit = 64
 // maxPanels keeps a tree of panel sums small.
 const maxPanels = 1 << 16
 
-// String returns the model's name: fma, mma(16,25), panels(fma,8).
+// Narrow returns m with r fractional bits in the result of each step.
+func (m Model) Narrow(r int) Model {
+	m.R = r
+	return m
+}
+
+// String returns the model's name: fma, mma(16,25), mma(32,13,13), panels(fma,8).
 func (m Model) String() string {
 	if m.P != 0 {
 		return fmt.Sprintf("panels(%s,%d)", m.Inner(), m.P)
@@ -58,12 +66,15 @@ func (m Model) String() string {
 	if m == FMAChain {
 		return "fma"
 	}
-	return fmt.Sprintf("mma(%d,%d)", m.L, m.F)
+	return m.MMA().String()
 }
+
+// MMA returns the steps of a tensor core's model.
+func (m Model) MMA() num.MMA { return num.MMA{L: m.L, F: m.F, R: m.R} }
 
 var (
 	panelsForm = regexp.MustCompile(`^panels\((.+),([0-9]+)\)$`)
-	mmaForm    = regexp.MustCompile(`^mma\(([0-9]+),([0-9]+)\)$`)
+	mmaForm    = regexp.MustCompile(`^mma\(([0-9]+),([0-9]+)(?:,([0-9]+))?\)$`)
 )
 
 // ParseModel parses the name of a model. It is the inverse of [Model.String].
@@ -77,9 +88,10 @@ func ParseModel(s string) (Model, error) {
 	if part := mmaForm.FindStringSubmatch(inner); part != nil {
 		m.L, _ = strconv.Atoi(part[1])
 		m.F, _ = strconv.Atoi(part[2])
+		m.R, _ = strconv.Atoi(part[3])
 	}
 	if m.String() != s { // also where a number is out of range or written in another way
-		return Model{}, fmt.Errorf("model %q, want fma, mma(L,F) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
+		return Model{}, fmt.Errorf("model %q, want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P), such as panels(mma(16,25),8)", s)
 	}
 	return m, m.Check()
 }
@@ -89,6 +101,8 @@ func (m Model) Check() error {
 	switch {
 	case m.P < 0 || m.P > maxPanels || m.P&(m.P-1) != 0:
 		return fmt.Errorf("model %s has %d panels, want a power of two up to %d", m, m.P, maxPanels)
+	case m.R < 0 || m.R > 23 || m.R != 0 && m.L == 0:
+		return fmt.Errorf("model %s has results of %d fractional bits, want a tensor core's and 1 to 23, or none for 23", m, m.R)
 	case m.Inner() != FMAChain && (m.L < 1 || m.L > 32 || m.F < 1 || m.F > 32):
 		return fmt.Errorf("model %s has steps of %d products and %d fractional bits, want 1 to 32 of each", m, m.L, m.F)
 	}
@@ -96,19 +110,19 @@ func (m Model) Check() error {
 }
 
 // Takes returns an error if the model is invalid or cannot multiply factors stored in d:
-// those of tensor cores multiply f16 and bf16.
+// those of tensor cores multiply f16, bf16 and FP8.
 func (m Model) Takes(d num.DType) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	if m.Inner() != FMAChain && d != num.F16 && d != num.BF16 {
-		return fmt.Errorf("model %s takes f16 or bf16, got %s", m, d)
+	if m.Inner() != FMAChain && (!d.IsFloat() || d == num.F32) {
+		return fmt.Errorf("model %s takes f16, bf16, e4m3 or e5m2, got %s", m, d)
 	}
 	return nil
 }
 
 // Inner returns the model of a panel, or m itself where there are no panels.
-func (m Model) Inner() Model { return Model{L: m.L, F: m.F} }
+func (m Model) Inner() Model { return Model{L: m.L, F: m.F, R: m.R} }
 
 // PanelDepth returns how many products a panel of a sum of k has; the last ones may have
 // fewer. Without panels it returns k.

@@ -17,6 +17,8 @@ func TestModelNames(t *testing.T) {
 		{Panels(FMAChain, 8), "panels(fma,8)"},
 		{Panels(FMAChain, 1), "panels(fma,1)"},
 		{Panels(MMA(8, 24), 16), "panels(mma(8,24),16)"},
+		{MMA(32, 13).Narrow(13), "mma(32,13,13)"},
+		{Panels(MMA(32, 13).Narrow(13), 2), "panels(mma(32,13,13),2)"},
 	} {
 		if got := c.m.String(); got != c.name {
 			t.Errorf("got %q, want %q", got, c.name)
@@ -33,13 +35,16 @@ func TestModelNames(t *testing.T) {
 
 func TestParseModelRefuses(t *testing.T) {
 	for name, want := range map[string]string{
-		"":                               "want fma, mma(L,F) or panels(MODEL,P)",
+		"":                               "want fma, mma(L,F), mma(L,F,R) or panels(MODEL,P)",
 		"FMA":                            "want fma",
 		"fma ":                           "want fma",
 		"mma(16)":                        "want fma",
 		"mma(016,25)":                    "want fma",
 		"mma(0,0)":                       "want fma",
 		"mma(33,25)":                     "want 1 to 32",
+		"mma(32,13,0)":                   "want fma",
+		"mma(32,13,24)":                  "want a tensor core's and 1 to 23",
+		"mma(0,0,13)":                    "want a tensor core's",
 		"mma(16,0)":                      "want 1 to 32",
 		"mma(99999999999999999,25)":      "want 1 to 32",
 		"mma(9999999999999999999999,25)": "want fma",
@@ -56,7 +61,7 @@ func TestParseModelRefuses(t *testing.T) {
 }
 
 func TestModelTakes(t *testing.T) {
-	for _, d := range num.FloatDTypes {
+	for _, d := range []num.DType{num.F16, num.BF16, num.F32, num.E4M3, num.E5M2} {
 		for _, c := range []struct {
 			m    Model
 			want bool

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"tokitai/num"
 )
 
 // table parses a definition of another kind than rowwise. Its form is fixed: operands and
@@ -61,13 +63,19 @@ func (p *parser) tableOperand(l *textLine) error {
 	for _, s := range strings.Split(sizes, ",") {
 		o.Dims = append(o.Dims, strings.TrimSpace(s))
 	}
+	_, formats, _ := strings.Cut(l.raw, "]")
+	for _, word := range strings.Fields(cutComment(formats)) {
+		if f, err := num.ParseDType(word); err == nil {
+			o.DTypes.Allowed = append(o.DTypes.Allowed, f)
+		}
+	}
 	p.b.d.Operands = append(p.b.d.Operands, o)
 	return nil
 }
 
 func (p *parser) buildTable(header token) (*Definition, error) {
 	d, ops := p.b.d, p.b.d.Operands
-	if n := len(ops); n != 3 && !(n == 4 && d.Kind == KindContraction) {
+	if n := len(ops); n < 3 || n > 3 && d.Kind != KindContraction || n > 6 {
 		return nil, header.errorf("a %s with %d operands, want 3", d.Kind, n)
 	}
 	accumulate := ops[2].IsIn
@@ -88,8 +96,18 @@ func (p *parser) buildTable(header token) (*Definition, error) {
 		result := last(f.ResultDims)
 		f.TransposeLeft = len(result) == 2 && slices.Index(last(f.LeftDims), result[0]) == 1
 		f.TransposeRight = len(result) == 2 && slices.Index(last(f.RightDims), result[1]) == 0
-		if len(ops) == 4 {
-			f.Groups = p.groups(&f, ops[3])
+		if slices.ContainsFunc(ops[0].DTypes.Allowed, num.DType.IsFP8) {
+			f.Factors = ops[0].DTypes
+		}
+		for _, o := range ops[3:] {
+			switch {
+			case strings.HasSuffix(o.Dims[0], "+1"):
+				f.Groups = p.groups(&f, o)
+			case len(result) == 2 && o.Dims[0] == result[0]:
+				f.Scales.Row = o.Name
+			default:
+				f.Scales.Col = o.Name
+			}
 		}
 		built, err = Contraction(d.Name, f)
 	}

@@ -9,6 +9,7 @@ import (
 	"tokitai/fn"
 	"tokitai/internal/gen"
 	"tokitai/internal/testlevel"
+	"tokitai/num"
 	"tokitai/op/all"
 	"tokitai/trial/randdef"
 )
@@ -54,10 +55,17 @@ func TestParseInvertsText(t *testing.T) {
 	}
 }
 
-// axes are products with batch axes and groups.
+// axes are products with batch axes and groups, with scales, and of FP8.
 func axes() []*def.Definition {
 	g := def.Groups{Number: "G", Of: "M", Offsets: "offsets"}
+	plain := def.ContractionForm{Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"}}
+	rows, cols, bytes := plain, plain, plain
+	rows.Scales.Row, cols.Scales.Col = "s", "s"
+	bytes.Factors, bytes.Accumulate = def.Only(num.E5M2), true
 	return []*def.Definition{
+		def.Must(def.Contraction("scaled.rows", rows)),
+		def.Must(def.Contraction("scaled.cols", cols)),
+		def.Must(def.Contraction("bytes", bytes)),
 		def.Must(def.Contraction("batched", def.ContractionForm{
 			Left: "A", LeftDims: []string{"H", "M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"H", "M", "N"},
 		})),

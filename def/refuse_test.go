@@ -358,6 +358,22 @@ func TestRefusedTables(t *testing.T) {
 			f.RightDims = []string{"G", "K", "N"}
 			f.Groups = def.Groups{Number: "G", Of: "N", Offsets: "o"}
 		}), "test: groups divide N: want M divided with b for each group, or K with c for each group"},
+		{"scales and an old result", contraction(func(f *def.ContractionForm) { f.Accumulate, f.Scales.Row = true, "s" }),
+			"test: scales in a product with batch axes, groups or an old result, want one product that is set"},
+		{"scales of many matrices", contraction(func(f *def.ContractionForm) {
+			f.LeftDims, f.ResultDims, f.Scales.Col = []string{"H", "M", "K"}, []string{"H", "M", "N"}, "s"
+		}), "test: scales in a product with batch axes, groups or an old result, want one product that is set"},
+		{"scales of one name", contraction(func(f *def.ContractionForm) { f.Scales = def.Scales{Row: "s", Col: "s"} }), "test: operand s is declared twice"},
+		{"factors of one byte and of more", contraction(func(f *def.ContractionForm) { f.Factors = def.Only(num.E4M3, num.F16) }),
+			`test: a may be stored "e4m3 f16", want formats of its own, of one byte or of more`},
+		{"factors like another operand", contraction(func(f *def.ContractionForm) { f.Factors = def.Like("b") }),
+			`test: a may be stored "as b", want formats of its own, of one byte or of more`},
+		{"a table of bytes", func() (*def.Definition, error) {
+			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x", def.Only(num.E4M3))) })
+		}, "test: operand x: e4m3 stores factors of matrix products alone"},
+		{"rounding to a byte", func() (*def.Definition, error) {
+			return def.Rowwise("test", func(b *def.Builder) { b.Out("y", b.In("x").Round(def.FixedStorage(num.E5M2))) })
+		}, "test: round(x): e5m2 stores factors of matrix products alone"},
 		{"two operands of one name", contraction(func(f *def.ContractionForm) { f.Right = "a" }), "test: operand a is declared twice"},
 		{"a bad operand name", contraction(func(f *def.ContractionForm) { f.Result = "a*b" }), `test: operand "a*b": want a name like x or dgamma`},
 		{"a gather of one name", func() (*def.Definition, error) {

@@ -21,9 +21,21 @@ type ContractionForm struct {
 	TransposeLeft, TransposeRight   bool
 	Accumulate                      bool // the old result is the first term
 	Groups                          Groups
-	Formula                         []string
-	Clauses                         []string
+	Scales                          Scales
+
+	// Factors says how the left operand may be stored, and the right one like it: AnyFloat if
+	// it is zero. The result is stored like them or in f32, or, if they take one byte each, in
+	// any float format.
+	Factors Rule
+
+	Formula []string
+	Clauses []string
 }
+
+// Scales names the f32 operands by which the sums of a product are multiplied: first by
+// Row, of which there is one for each row of the result, then by Col, one for each column.
+// Each product is rounded to binary32, and the last is stored. Either may be "", for none.
+type Scales struct{ Row, Col string }
 
 // Groups describes a grouped product: one size is split into segments, and each segment
 // has a matrix of its own, as the rows of each expert do. Offsets is an int32 operand with
@@ -39,15 +51,20 @@ type Groups struct {
 // Contraction builds a matrix product. Products are summed in ascending order of
 // the summed index; how each step rounds is the model that a lowering declares.
 func Contraction(name string, f ContractionForm) (*Definition, error) {
+	factors, results, err := f.rules()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	d := &Definition{
 		Name: name, Kind: KindContraction,
 		TransposeLeft: f.TransposeLeft, TransposeRight: f.TransposeRight, Accumulate: f.Accumulate,
 		Group: f.Groups.Number, Grouped: f.Groups.Of, Offsets: f.Groups.Offsets,
+		RowScale: f.Scales.Row, ColScale: f.Scales.Col,
 		formula: f.Formula, clauses: f.Clauses,
 		Operands: []Operand{
-			{Name: f.Left, Dims: f.LeftDims, DTypes: AnyFloat, IsIn: true},
+			{Name: f.Left, Dims: f.LeftDims, DTypes: factors, IsIn: true},
 			{Name: f.Right, Dims: f.RightDims, DTypes: Like(f.Left), IsIn: true},
-			{Name: f.Result, Dims: f.ResultDims, DTypes: Like(f.Left).Or(num.F32), IsIn: f.Accumulate, IsOut: true},
+			{Name: f.Result, Dims: f.ResultDims, DTypes: results, IsIn: f.Accumulate, IsOut: true},
 		},
 	}
 	if f.Groups.Offsets != "" {
@@ -56,8 +73,49 @@ func Contraction(name string, f ContractionForm) (*Definition, error) {
 	if err := d.checkAxes(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if err := d.addScales(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	return d.seal()
 }
+
+// rules returns how the factors and the result may be stored.
+func (f *ContractionForm) rules() (factors, results Rule, err error) {
+	if factors = f.Factors; factors.Like == "" && len(factors.Allowed) == 0 {
+		factors = AnyFloat
+	}
+	bytes := 0
+	for _, d := range factors.Allowed {
+		if d.IsFP8() {
+			bytes++
+		}
+	}
+	switch {
+	case factors.Like != "" || bytes > 0 && bytes < len(factors.Allowed):
+		return factors, results, fmt.Errorf("%s may be stored %q, want formats of its own, of one byte or of more", f.Left, factors)
+	case bytes > 0:
+		return factors, Only(num.F32, num.F16, num.BF16), nil
+	}
+	return factors, Like(f.Left).Or(num.F32), nil
+}
+
+// addScales adds the operands of the scales. They must be unambiguous: one value for each
+// row or column of the only matrix, and no old result, which they might scale or not.
+func (d *Definition) addScales() error {
+	dims := d.Operands[2].Dims
+	for i, name := range []string{d.RowScale, d.ColScale} {
+		if name != "" {
+			d.Operands = append(d.Operands, Operand{Name: name, Dims: dims[len(dims)-2+i:][:1], DTypes: Only(num.F32), IsIn: true})
+		}
+	}
+	if d.HasScales() && (d.HasAxes() || d.Accumulate) {
+		return fmt.Errorf("scales in a product with batch axes, groups or an old result, want one product that is set")
+	}
+	return nil
+}
+
+// HasScales reports whether the sums of a contraction are multiplied by scales.
+func (d *Definition) HasScales() bool { return d.RowScale != "" || d.ColScale != "" }
 
 // checkAxes returns an error if the sizes are not those of a matrix product.
 func (d *Definition) checkAxes() error {

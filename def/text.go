@@ -129,8 +129,18 @@ func (d *Definition) printContraction(s *strings.Builder) {
 	if d.Accumulate {
 		first = index(d.Operands[2])
 	}
-	fmt.Fprintf(s, "  %s <- %s + sum over %s ascending of %s * %s", index(d.Operands[2]), first,
+	sum := fmt.Sprintf("%s + sum over %s ascending of %s * %s", first,
 		strings.ToLower(d.SummedOver()), index(d.Operands[0]), index(d.Operands[1]))
+	if d.HasScales() {
+		sum = "(" + sum + ")"
+		for _, scale := range []string{d.RowScale, d.ColScale} {
+			if scale != "" {
+				sum += " * " + index(d.Operands[d.Operand(scale)])
+			}
+		}
+		sum += ", each product by a scale rounded to f32"
+	}
+	fmt.Fprintf(s, "  %s <- %s", index(d.Operands[2]), sum)
 	if d.Offsets != "" {
 		g := strings.ToLower(d.Group)
 		fmt.Fprintf(s, ", %s[%s] <= %s < %s[%s+1]", d.Offsets, g, strings.ToLower(d.Grouped), d.Offsets, g)

@@ -86,6 +86,10 @@ func golden() []*def.Definition {
 			Left: "A", LeftDims: []string{"K", "M"}, TransposeLeft: true, Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
 			Result: "C", ResultDims: []string{"M", "N"}, Accumulate: true,
 		})),
+		def.Must(def.Contraction("product.scaled", def.ContractionForm{
+			Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"N", "K"}, TransposeRight: true,
+			Result: "C", ResultDims: []string{"M", "N"}, Factors: def.Only(num.FP8DTypes...), Scales: def.Scales{Row: "scale_a", Col: "scale_b"},
+		})),
 		def.Must(def.Gather("rows", def.GatherForm{Index: "index", Table: "table", Out: "out"})),
 		def.Must(def.ScatterAdd("sums", def.ScatterForm{Index: "index", Rows: "rows", Result: "result"})),
 		def.Must(def.ScatterAdd("sums.accumulate", def.ScatterForm{Index: "index", Rows: "rows", Result: "result", Accumulate: true})),

@@ -601,7 +601,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("f32: used %s, error %v, want cpu.bounded", o.lowering(), err)
 	}
 	if err := gemm.Forward(q, c, af, bf, quiet, engine.Using(core)); !errors.Is(err, engine.ErrInadmissible) ||
-		!strings.Contains(err.Error(), "model mma(16,25) takes f16 or bf16, got f32") {
+		!strings.Contains(err.Error(), "model mma(16,25) takes f16, bf16, e4m3 or e5m2, got f32") {
 		t.Errorf("f32, given: got %v", err)
 	}
 

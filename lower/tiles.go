@@ -9,6 +9,7 @@ import (
 // elements, whatever the number of its matrices: the independent items of its work.
 type Tiles struct {
 	Products
+	Scales
 	TileRows, TileCols int
 
 	grouping            Grouping
@@ -34,6 +35,7 @@ func (t *Tiles) Set(d *def.Definition, c *Call, rows, cols int) {
 		left: c.Operands[0].Array, right: c.Operands[1].Array, result: c.Operands[2].Array,
 	}
 	t.Products.Set(d, &t.left, &t.right, &t.result)
+	t.Scales.Set(d, c)
 	t.across = (t.Cols + cols - 1) / cols
 	t.down = (t.Rows + rows - 1) / rows
 	if t.grouping != Ungrouped {

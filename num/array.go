@@ -94,7 +94,10 @@ func (a *Array) Span() int {
 // Bits returns the bit pattern of one element.
 func (a *Array) Bits(r, c int) uint32 {
 	i := a.Index(r, c)
-	if a.DType.Size() == 2 {
+	switch a.DType.Size() {
+	case 1:
+		return uint32(a.Data[i])
+	case 2:
 		return uint32(binary.LittleEndian.Uint16(a.Data[2*i:]))
 	}
 	return binary.LittleEndian.Uint32(a.Data[4*i:])
@@ -103,11 +106,14 @@ func (a *Array) Bits(r, c int) uint32 {
 // SetBits sets the bit pattern of one element.
 func (a *Array) SetBits(r, c int, bits uint32) {
 	i := a.Index(r, c)
-	if a.DType.Size() == 2 {
+	switch a.DType.Size() {
+	case 1:
+		a.Data[i] = uint8(bits)
+	case 2:
 		binary.LittleEndian.PutUint16(a.Data[2*i:], uint16(bits))
-		return
+	default:
+		binary.LittleEndian.PutUint32(a.Data[4*i:], bits)
 	}
-	binary.LittleEndian.PutUint32(a.Data[4*i:], bits)
 }
 
 // At returns the value of one element, exactly.
@@ -146,6 +152,10 @@ func Widen(d DType, bits uint32) float32 {
 		return BF16ToF32(uint16(bits))
 	case F32:
 		return math.Float32frombits(bits)
+	case E4M3:
+		return E4M3ToF32(uint8(bits))
+	case E5M2:
+		return E5M2ToF32(uint8(bits))
 	case I32:
 		return float32(int32(bits))
 	}
@@ -161,6 +171,8 @@ func Narrow(d DType, v float32) uint32 {
 		return uint32(F32ToBF16(v))
 	case F32:
 		return math.Float32bits(v)
+	case E4M3, E5M2:
+		return d.format().round(float64(v))
 	}
 	panic("num: Narrow to " + d.String())
 }
@@ -175,6 +187,8 @@ func NarrowF64(d DType, v float64) uint32 {
 		return uint32(F64ToBF16(v))
 	case F32:
 		return math.Float32bits(float32(v))
+	case E4M3, E5M2:
+		return d.format().round(v)
 	}
 	panic("num: NarrowF64 to " + d.String())
 }

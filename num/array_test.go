@@ -1,9 +1,12 @@
 package num
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestDTypeNames(t *testing.T) {
-	for d := F16; d <= I32; d++ {
+	for d := F16; d <= E5M2; d++ {
 		if got, err := ParseDType(d.String()); got != d || err != nil {
 			t.Errorf("ParseDType(%q) = %v, %v", d, got, err)
 		}
@@ -14,7 +17,7 @@ func TestDTypeNames(t *testing.T) {
 }
 
 func TestArray(t *testing.T) {
-	for _, d := range FloatDTypes {
+	for _, d := range slices.Concat(FloatDTypes, FP8DTypes) {
 		a := Array{DType: d, Rows: 2, Cols: 2, Stride: 3, Data: make([]byte, 6*d.Size())}
 		a.Set(0, 1, 1.5)
 		a.Set(1, 0, -2)

@@ -108,10 +108,10 @@ func BenchmarkMMADot(b *testing.B) {
 		for i := range patterns {
 			patterns[i] = Narrow(d, x[i])
 		}
-		b.Run("dtype="+d.String()+"/model="+MMA{16, 25}.String(), func(b *testing.B) {
+		b.Run("dtype="+d.String()+"/model="+MMA{L: 16, F: 25}.String(), func(b *testing.B) {
 			b.SetBytes(4 * benchElems)
 			for b.Loop() {
-				sink = MMA{16, 25}.Dot(d, patterns, patterns, 0)
+				sink = MMA{L: 16, F: 25}.Dot(d, patterns, patterns, 0)
 			}
 			perElem(b, benchElems)
 		})

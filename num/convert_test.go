@@ -10,24 +10,25 @@ import (
 
 func TestWidenAllPatterns(t *testing.T) {
 	for _, s := range slowFormats {
-		for p := range uint32(1 << 16) {
-			got, magnitude := Widen(s.dtype, p), p&0x7fff
-			if magnitude > uint32(s.inf()) {
-				fraction := uint32(10)
-				if s.dtype == BF16 {
-					fraction = 7
+		f := s.dtype.format()
+		for p := range 2 * uint32(s.sign) {
+			got, magnitude := Widen(s.dtype, p), p&(uint32(s.sign)-1)
+			isNegative := p != magnitude
+			if magnitude > uint32(s.last()) {
+				want := 0xff<<23 | p<<(23-f.fraction)&(1<<23-1)
+				if isNegative {
+					want |= 1 << 31
 				}
-				want := p>>15<<31 | 0xff<<23 | p<<(23-fraction)&(1<<23-1)
 				if math.Float32bits(got) != want {
 					t.Fatalf("%v %#04x: got %#08x, want NaN %#08x with its payload", s.dtype, p, math.Float32bits(got), want)
 				}
 				continue
 			}
 			want := s.values[magnitude]
-			if magnitude == uint32(s.inf()) {
+			if magnitude == uint32(s.last()) && s.dtype != E4M3 {
 				want = math.Inf(1)
 			}
-			if p>>15 != 0 {
+			if isNegative {
 				want = -want
 			}
 			if math.Float64bits(float64(got)) != math.Float64bits(want) {
@@ -41,8 +42,9 @@ func TestWidenAllPatterns(t *testing.T) {
 }
 
 func TestNarrowRoundTrip(t *testing.T) {
-	for _, d := range []DType{F16, BF16} {
-		for p := range uint32(1 << 16) {
+	for _, s := range slowFormats {
+		d := s.dtype
+		for p := range 2 * uint32(s.sign) {
 			want := p
 			if IsNaN(d, p) {
 				want |= d.format().nan // quiet, sign and payload kept
@@ -159,6 +161,30 @@ func TestNarrowByHand(t *testing.T) {
 		{BF16, 0x1.8p-133, 2}, // tie
 		{BF16, -inf, 0xff80},
 		{F32, 1 + 0x1p-24 + 0x1p-50, 0x3f800001},
+		{E4M3, 1, 0x38},
+		{E4M3, math.Copysign(0, -1), 0x80},
+		{E4M3, 448, 0x7e},
+		{E4M3, 464, 0x7e}, // tie: 480, which would be odd, is the pattern of NaN
+		{E4M3, 464.0001, 0x7f},
+		{E4M3, 500, 0x7f},
+		{E4M3, -1e30, 0xff},
+		{E4M3, inf, 0x7f},
+		{E4M3, -inf, 0xff},
+		{E4M3, 0x1p-9, 1},
+		{E4M3, 0x1p-10, 0}, // tie between 0 and the smallest subnormal
+		{E4M3, -0x1.8p-9, 0x82},
+		{E4M3, 0x1.ep-7, 0x08}, // tie between the largest subnormal and the smallest normal
+		{E4M3, 1 + 0x1p-4, 0x38},
+		{E4M3, 1 + 0x1p-4 + 0x1p-40, 0x39},
+		{E5M2, 1, 0x3c},
+		{E5M2, 57344, 0x7b},
+		{E5M2, 61439.99, 0x7b},
+		{E5M2, 61440, 0x7c},
+		{E5M2, -inf, 0xfc},
+		{E5M2, 0x1p-16, 1},
+		{E5M2, 0x1p-17, 0},
+		{E5M2, 1 + 0x1p-3, 0x3c},
+		{E5M2, 1 + 0x1p-3 + 0x1p-40, 0x3d},
 	} {
 		if got := NarrowF64(c.d, c.x); got != c.want {
 			t.Errorf("%v of binary64 %v: got %#04x, want %#04x", c.d, c.x, got, c.want)
@@ -220,6 +246,8 @@ func TestCanonical(t *testing.T) {
 		{BF16, 0x7f81, 0x7fc0}, {BF16, 0xffc0, 0x7fc0}, {BF16, 0xff80, 0xff80}, {BF16, 0x7f7f, 0x7f7f},
 		{F32, 0x7fffffff, 0x7fc00000}, {F32, 0xff800001, 0x7fc00000}, {F32, 0xff800000, 0xff800000}, {F32, 0x80000000, 0x80000000},
 		{I32, 0x7fffffff, 0x7fffffff},
+		{E4M3, 0xff, 0x7f}, {E4M3, 0xfe, 0xfe}, {E4M3, 0x7e, 0x7e}, {E4M3, 0x80, 0x80},
+		{E5M2, 0x7d, 0x7e}, {E5M2, 0xff, 0x7e}, {E5M2, 0xfc, 0xfc}, {E5M2, 0x7b, 0x7b},
 	} {
 		if got := Canonical(c.d, c.bits); got != c.want {
 			t.Errorf("%v %#x: got %#x, want %#x", c.d, c.bits, got, c.want)

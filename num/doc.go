@@ -1,4 +1,4 @@
-// Package num provides the storage formats f16, bf16 and f32 with their
+// Package num provides the storage formats f16, bf16, f32, e4m3 and e5m2 with their
 // conversions and neighbours, and defines every arithmetic step of a definition:
 // the binary32 operations that Go lacks or does not guarantee, stochastic rounding
 // with its random words, the order of sums, and a model of tensor cores.
@@ -15,7 +15,7 @@
 // signalling NaN. Narrowing gives a quiet NaN with the sign and the upper payload
 // bits. Arithmetic gives any NaN. So before patterns are compared or hashed,
 // Canonical replaces every NaN by the canonical one of its format: 0x7E00 (f16),
-// 0x7FC0 (bf16), 0x7FC00000 (f32). Zeros keep their sign everywhere: +0 and -0 are
+// 0x7FC0 (bf16), 0x7FC00000 (f32), 0x7F (e4m3), 0x7E (e5m2). Zeros keep their sign everywhere: +0 and -0 are
 // different patterns, although Index counts them as one value.
 //
 // # Where to start

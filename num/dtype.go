@@ -1,6 +1,9 @@
 package num
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // DType is a storage format. It says how a value is stored; arithmetic is always
 // binary32.
@@ -12,12 +15,21 @@ const (
 	BF16          // the upper half of binary32
 	F32           // IEEE binary32
 	I32           // two's complement, for indices and labels
+	E4M3          // OCP FP8 with 4 bits of exponent: no infinities, one NaN per sign
+	E5M2          // OCP FP8 with 5 bits of exponent: the upper half of binary16
 )
 
-// FloatDTypes lists the floating-point formats, narrow ones first.
+// FloatDTypes lists the formats in which any real value of a definition may be stored,
+// narrow ones first.
 var FloatDTypes = []DType{F16, BF16, F32}
 
-var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32"}
+// FP8DTypes lists the formats of one byte. They store factors of matrix products.
+var FP8DTypes = []DType{E4M3, E5M2}
+
+// RealDTypes lists all formats that store real values.
+var RealDTypes = slices.Concat(FloatDTypes, FP8DTypes)
+
+var dtypeNames = [...]string{NoDType: "none", F16: "f16", BF16: "bf16", F32: "f32", I32: "i32", E4M3: "e4m3", E5M2: "e5m2"}
 
 func (d DType) String() string {
 	if int(d) < len(dtypeNames) {
@@ -28,17 +40,19 @@ func (d DType) String() string {
 
 // ParseDType returns the DType of a name. It is the inverse of String.
 func ParseDType(s string) (DType, error) {
-	for d := F16; d <= I32; d++ {
+	for d := F16; int(d) < len(dtypeNames); d++ {
 		if dtypeNames[d] == s {
 			return d, nil
 		}
 	}
-	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32 or i32", s)
+	return NoDType, fmt.Errorf("unknown dtype %q, want f16, bf16, f32, e4m3, e5m2 or i32", s)
 }
 
 // Size returns the number of bytes of one element.
 func (d DType) Size() int {
 	switch d {
+	case E4M3, E5M2:
+		return 1
 	case F16, BF16:
 		return 2
 	case F32, I32:
@@ -48,4 +62,7 @@ func (d DType) Size() int {
 }
 
 // IsFloat reports whether d is a floating-point format.
-func (d DType) IsFloat() bool { return d == F16 || d == BF16 || d == F32 }
+func (d DType) IsFloat() bool { return d == F16 || d == BF16 || d == F32 || d.IsFP8() }
+
+// IsFP8 reports whether d is a floating-point format of one byte.
+func (d DType) IsFP8() bool { return d == E4M3 || d == E5M2 }

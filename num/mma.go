@@ -1,12 +1,13 @@
 package num
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
 )
 
-// MMA is the model of a tensor core's multiply-and-accumulate, f16 or bf16 into
+// MMA is the model of a tensor core's multiply-and-accumulate, f16, bf16 or FP8 into
 // binary32. One step takes L products at once, and rounds like no IEEE
 // operation:
 //
@@ -18,8 +19,8 @@ import (
 //     or at -133 if that is larger; zeros take no part in the maximum. Each is
 //     truncated toward zero to F fractional bits there, and the sum of what is
 //     left is exact.
-//   - The sum is truncated toward zero to binary32, into the subnormals if need
-//     be; from 2^128 on it is infinite, while a part of it may pass beyond. A
+//   - The sum is truncated toward zero to binary32, or to a format with fewer
+//     fractional bits, R of them, into the subnormals if need be; from 2^128 on it is infinite, while a part of it may pass beyond. A
 //     zero is +0 whatever the signs.
 //   - A NaN, 0·Inf, or infinities of both signs give NaN; otherwise an infinity
 //     gives that infinity.
@@ -32,10 +33,16 @@ import (
 type MMA struct {
 	L int // products per step, at most 32
 	F int // fractional bits kept at the largest exponent, at most 32
+	R int // fractional bits of a step's result, at most 23; 0 for the 23 of binary32
 }
 
-// String returns the model's name: mma(16,25).
-func (m MMA) String() string { return fmt.Sprintf("mma(%d,%d)", m.L, m.F) }
+// String returns the model's name: mma(16,25), or mma(32,13,13) if R is not 0.
+func (m MMA) String() string {
+	if m.R == 0 {
+		return fmt.Sprintf("mma(%d,%d)", m.L, m.F)
+	}
+	return fmt.Sprintf("mma(%d,%d,%d)", m.L, m.F, m.R)
+}
 
 const (
 	// leastAlignment is where sums of tiny bf16 products are aligned when the
@@ -57,7 +64,7 @@ func (m MMA) Dot(d DType, a, b []uint32, acc float32) float32 {
 
 // Step adds at most L products of a and b, patterns of d, to acc.
 func (m MMA) Step(d DType, a, b []uint32, acc float32) float32 {
-	if d != F16 && d != BF16 || len(a) != len(b) || len(a) > m.L {
+	if !d.IsFloat() || d == F32 || len(a) != len(b) || len(a) > m.L {
 		panic(fmt.Sprintf("num: %v step of %d by %d factors of %v", m, len(a), len(b), d))
 	}
 	f := d.format()
@@ -74,7 +81,7 @@ func (m MMA) Step(d DType, a, b []uint32, acc float32) float32 {
 	for i := range a {
 		x, y := f.unpack(a[i]), f.unpack(b[i])
 		p := term{x.significand * y.significand, x.exponent + y.exponent}
-		if x.exponent > f.emax || y.exponent > f.emax {
+		if f.magnitude(a[i]) > f.largest || f.magnitude(b[i]) > f.largest {
 			special += float32(Widen(d, a[i]) * Widen(d, b[i]))
 		}
 		if p.significand != 0 {
@@ -94,7 +101,7 @@ func (m MMA) Step(d DType, a, b []uint32, acc float32) float32 {
 	for _, p := range products[:len(a)] {
 		sum += align(p.significand, p.exponent-2*f.fraction-unit)
 	}
-	return truncate(sum, unit)
+	return truncate(sum, unit, cmp.Or(m.R, f32Format.fraction))
 }
 
 // term is significand·2^exponent, with the binary point of the significand left
@@ -104,7 +111,7 @@ type term struct {
 	exponent    int
 }
 
-// unpack reads a pattern; the exponent of infinity and NaN lies beyond emax.
+// unpack reads a pattern that is finite.
 func (f *format) unpack(pattern uint32) term {
 	e := int(f.magnitude(pattern) >> (f.fraction & 31))
 	s := int64(pattern & (1<<(f.fraction&31) - 1))
@@ -129,8 +136,9 @@ func align(s int64, shift int) int64 {
 	return s >> -shift
 }
 
-// truncate returns sum·2^unit, truncated toward zero to binary32.
-func truncate(sum int64, unit int) float32 {
+// truncate returns sum·2^unit, truncated toward zero to binary32 with so many fractional
+// bits.
+func truncate(sum int64, unit, fraction int) float32 {
 	if sum == 0 {
 		return 0
 	}
@@ -139,7 +147,7 @@ func truncate(sum int64, unit int) float32 {
 	if e > f32Format.emax {
 		return float32(math.Inf(int(sum>>63 | 1)))
 	}
-	last := max(e, f32Format.emin) - f32Format.fraction
+	last := max(e, f32Format.emin) - fraction
 	kept := align(sum, unit-last)
 	return float32(math.Ldexp(float64(kept), last))
 }

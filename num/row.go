@@ -24,6 +24,10 @@ func (a *Array) Floats(r int, into []float32) {
 		for c := range into {
 			into[c] = math.Float32frombits(binary.LittleEndian.Uint32(row[4*c:]))
 		}
+	case E4M3:
+		E4M3sToF32s(into, row)
+	case E5M2:
+		E5M2sToF32s(into, row)
 	default:
 		for c := range into {
 			into[c] = Widen(a.DType, binary.LittleEndian.Uint32(row[4*c:]))
@@ -43,6 +47,10 @@ func (a *Array) SetFloats(r int, values []float32) {
 		for c, v := range values {
 			binary.LittleEndian.PutUint16(row[2*c:], F32ToBF16(v))
 		}
+	case E4M3, E5M2:
+		for c, v := range values {
+			row[c] = uint8(Narrow(a.DType, v))
+		}
 	default:
 		for c, v := range values {
 			binary.LittleEndian.PutUint32(row[4*c:], Narrow(a.DType, v))
@@ -53,28 +61,38 @@ func (a *Array) SetFloats(r int, values []float32) {
 // Patterns sets into to the bit patterns of row r.
 func (a *Array) Patterns(r int, into []uint32) {
 	row, into := a.Row(r), into[:a.Cols]
-	if a.DType.Size() == 2 {
+	switch a.DType.Size() {
+	case 1:
+		for c := range into {
+			into[c] = uint32(row[c])
+		}
+	case 2:
 		for c := range into {
 			into[c] = uint32(binary.LittleEndian.Uint16(row[2*c:]))
 		}
-		return
-	}
-	for c := range into {
-		into[c] = binary.LittleEndian.Uint32(row[4*c:])
+	default:
+		for c := range into {
+			into[c] = binary.LittleEndian.Uint32(row[4*c:])
+		}
 	}
 }
 
 // SetPatterns sets the bit patterns of row r.
 func (a *Array) SetPatterns(r int, patterns []uint32) {
 	row, patterns := a.Row(r), patterns[:a.Cols]
-	if a.DType.Size() == 2 {
+	switch a.DType.Size() {
+	case 1:
+		for c, v := range patterns {
+			row[c] = uint8(v)
+		}
+	case 2:
 		for c, v := range patterns {
 			binary.LittleEndian.PutUint16(row[2*c:], uint16(v))
 		}
-		return
-	}
-	for c, v := range patterns {
-		binary.LittleEndian.PutUint32(row[4*c:], v)
+	default:
+		for c, v := range patterns {
+			binary.LittleEndian.PutUint32(row[4*c:], v)
+		}
 	}
 }
 
@@ -84,17 +102,24 @@ func MakeCanonical(d DType, stored []byte) {
 		return
 	}
 	f := d.format()
-	if d.Size() == 2 {
+	switch d.Size() {
+	case 1:
+		for i, b := range stored {
+			if f.magnitude(uint32(b)) > f.last {
+				stored[i] = uint8(f.nan)
+			}
+		}
+	case 2:
 		for i := 0; i+1 < len(stored); i += 2 {
-			if f.magnitude(uint32(binary.LittleEndian.Uint16(stored[i:]))) > f.inf {
+			if f.magnitude(uint32(binary.LittleEndian.Uint16(stored[i:]))) > f.last {
 				binary.LittleEndian.PutUint16(stored[i:], uint16(f.nan))
 			}
 		}
-		return
-	}
-	for i := 0; i+3 < len(stored); i += 4 {
-		if f.magnitude(binary.LittleEndian.Uint32(stored[i:])) > f.inf {
-			binary.LittleEndian.PutUint32(stored[i:], f.nan)
+	default:
+		for i := 0; i+3 < len(stored); i += 4 {
+			if f.magnitude(binary.LittleEndian.Uint32(stored[i:])) > f.last {
+				binary.LittleEndian.PutUint32(stored[i:], f.nan)
+			}
 		}
 	}
 }

@@ -21,7 +21,7 @@ func rowValues(n int) []float32 {
 
 // TestRows compares rows with their elements, in a matrix with gaps and in a stack.
 func TestRows(t *testing.T) {
-	for _, d := range []DType{F16, BF16, F32, I32} {
+	for _, d := range []DType{F16, BF16, F32, I32, E4M3, E5M2} {
 		for _, a := range []Array{
 			{DType: d, Rows: 3, Cols: 700, Stride: 703, Data: make([]byte, 3*703*d.Size())},
 			{DType: d, Rows: 6, Cols: 7, Stride: 14, Data: make([]byte, 100*d.Size()), Batch: Batch{Count: 1, Axes: [MaxBatchAxes]Axis{{2, 7}}}},

@@ -3,9 +3,9 @@ package num
 import "math"
 
 // Index returns the number of a value of d in ascending order, without gaps: both
-// zeros are 0, the smallest subnormal is 1, infinity follows the largest finite value,
-// and negation negates. The index of a NaN is beyond infinity's and has no meaning, so
-// check IsNaN first. The index of an I32 is its value.
+// zeros are 0, the smallest subnormal is 1, infinity, if there is one, follows the largest
+// finite value, and negation negates. The index of a NaN is beyond all others and has no
+// meaning, so check IsNaN first. The index of an I32 is its value.
 func Index(d DType, bits uint32) int64 {
 	if d == I32 {
 		return int64(int32(bits))
@@ -19,13 +19,13 @@ func Index(d DType, bits uint32) int64 {
 }
 
 // FromIndex returns the pattern of an index. It is the inverse of Index; 0 gives +0,
-// and an index beyond an infinity gives that infinity.
+// and an index beyond the last of a sign gives that one: an infinity, except in E4M3.
 func FromIndex(d DType, i int64) uint32 {
 	f := d.format()
 	if i < 0 {
-		return f.sign | uint32(min(-i, int64(f.inf)))
+		return f.sign | uint32(min(-i, int64(f.last)))
 	}
-	return uint32(min(i, int64(f.inf)))
+	return uint32(min(i, int64(f.last)))
 }
 
 // Distance returns the number of steps from a to b in the order of Index. It is 0 for
@@ -43,12 +43,12 @@ func Distance(d DType, a, b uint32) int64 {
 }
 
 // NextUp returns the least value of d above a pattern's, like IEEE 754 nextUp: the
-// smallest positive value for both zeros, -0 for the largest negative value, and +Inf
-// and NaN unchanged.
+// smallest positive value for both zeros, -0 for the largest negative value, and +Inf,
+// NaN and the largest value of E4M3 unchanged.
 func NextUp(d DType, bits uint32) uint32 {
 	f := d.format()
 	switch m := f.magnitude(bits); {
-	case m > f.inf || bits == f.inf:
+	case m > f.last || bits == f.last:
 		return bits
 	case m == 0:
 		return 1
@@ -78,4 +78,4 @@ func ULP(d DType, x float64) float64 {
 }
 
 // MaxFinite returns the largest finite value of d.
-func MaxFinite(d DType) float64 { return float64(Widen(d, d.format().inf-1)) }
+func MaxFinite(d DType) float64 { return float64(Widen(d, d.format().largest)) }

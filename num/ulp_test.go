@@ -7,19 +7,19 @@ import (
 
 func TestIndexOrdersAllValues(t *testing.T) {
 	for _, s := range slowFormats {
-		d, inf := s.dtype, int64(s.inf())
-		for i := -inf; i <= inf; i++ {
+		d, last := s.dtype, int64(s.last())
+		for i := -last; i <= last; i++ {
 			p := FromIndex(d, i)
 			if Index(d, p) != i {
 				t.Fatalf("%v: Index(FromIndex(%d)) = %d", d, i, Index(d, p))
 			}
-			if i < inf && !(Widen(d, p) < Widen(d, FromIndex(d, i+1))) {
+			if i < last && !(Widen(d, p) < Widen(d, FromIndex(d, i+1))) {
 				t.Fatalf("%v: the value of index %d is not below the next", d, i)
 			}
-			if up, want := NextUp(d, p), min(i+1, inf); Index(d, up) != want {
+			if up, want := NextUp(d, p), min(i+1, last); Index(d, up) != want {
 				t.Fatalf("%v: NextUp(%#04x) = %#04x, want index %d", d, p, up, want)
 			}
-			if down, want := NextDown(d, p), max(i-1, -inf); Index(d, down) != want {
+			if down, want := NextDown(d, p), max(i-1, -last); Index(d, down) != want {
 				t.Fatalf("%v: NextDown(%#04x) = %#04x, want index %d", d, p, down, want)
 			}
 		}
@@ -62,6 +62,9 @@ func TestDistance(t *testing.T) {
 		{F16, 0x7e00, 0x7c00, math.MaxInt64},
 		{BF16, 0x3f80, 0x7fc0, math.MaxInt64},
 		{F32, 0x7f7fffff, 0xff7fffff, 2 * 0x7f7fffff},
+		{E4M3, 0x7e, 0xfe, 2 * 0x7e},
+		{E4M3, 0x7e, 0x7f, math.MaxInt64},
+		{E4M3, 0xff, 0x7f, 0},
 		{F32, 0x3f7fffff, 0x3f800001, 2},
 	} {
 		for _, got := range []int64{Distance(c.d, c.a, c.b), Distance(c.d, c.b, c.a)} {
@@ -88,6 +91,12 @@ func TestNextByHand(t *testing.T) {
 		{F32, 0x7f7fffff, 0x7f800000, 0x7f7ffffe},
 		{F32, 0x80800000, 0x807fffff, 0x80800001},
 		{F32, 0xff800001, 0xff800001, 0xff800001},
+		{E4M3, 0x7e, 0x7e, 0x7d},
+		{E4M3, 0xfe, 0xfd, 0xfe},
+		{E4M3, 0x7f, 0x7f, 0x7f},
+		{E4M3, 0x80, 0x01, 0x81},
+		{E5M2, 0x7b, 0x7c, 0x7a},
+		{E5M2, 0x7c, 0x7c, 0x7b},
 	} {
 		if up, down := NextUp(c.d, c.bits), NextDown(c.d, c.bits); up != c.up || down != c.down {
 			t.Errorf("%v %#x: neighbours %#x and %#x, want %#x and %#x", c.d, c.bits, down, up, c.down, c.up)
@@ -126,7 +135,7 @@ func TestULPIsTheGap(t *testing.T) {
 }
 
 func TestMaxFinite(t *testing.T) {
-	for d, want := range map[DType]float64{F16: 65504, BF16: 0x1.fep127, F32: math.MaxFloat32} {
+	for d, want := range map[DType]float64{F16: 65504, BF16: 0x1.fep127, F32: math.MaxFloat32, E4M3: 448, E5M2: 57344} {
 		if got := MaxFinite(d); got != want {
 			t.Errorf("MaxFinite(%v) = %v, want %v", d, got, want)
 		}

@@ -57,6 +57,9 @@ func newAxes(d *def.Definition, operands []num.Array) (*axes, error) {
 // those that have a letter count as parts of the first.
 func sizesOf(o *def.Operand, a *num.Array) ([]int, error) {
 	letters := len(o.BatchDims())
+	if len(o.Dims) == 1 {
+		return []int{a.Rows * a.Cols}, nil
+	}
 	if letters == 0 {
 		return []int{a.Rows, a.Cols}, nil
 	}
@@ -174,9 +177,25 @@ func (x *axes) product(at map[string]int, o *Options) error {
 			result.Floats(r, old)
 		}
 		p.sum(sums, old)
+		x.scale(r, sums)
 		result.SetFloats(r, sums)
 	}
 	return nil
+}
+
+// scale multiplies the sums of a row by its scale, and then each by that of its column.
+func (x *axes) scale(row int, sums []float32) {
+	if i := x.d.Operand(x.d.RowScale); i >= 0 {
+		by := x.operands[i].At(row, 0)
+		for c := range sums {
+			sums[c] *= by
+		}
+	}
+	if i := x.d.Operand(x.d.ColScale); i >= 0 {
+		for c := range sums {
+			sums[c] *= x.operands[i].At(c, 0)
+		}
+	}
 }
 
 // products are the factors of one row of a result.
@@ -262,7 +281,7 @@ func (p *products) chain(first, end int, sums []float32) {
 	if p.isChain() {
 		for k := first; k < end; k++ {
 			left, right := num.Widen(p.dtype, p.left[k]), p.byK[k*p.cols:][:p.cols]
-			if p.dtype == num.F16 { // products of f16 are binary32: adding them is the only rounding
+			if p.dtype == num.F16 || p.dtype.IsFP8() { // their products are binary32: adding them is the only rounding
 				for c, y := range right {
 					sums[c] += float32(left * y)
 				}
@@ -272,8 +291,8 @@ func (p *products) chain(first, end int, sums []float32) {
 		}
 		return
 	}
-	m := p.model.Inner()
+	steps := p.model.MMA()
 	for c, right := range p.columns {
-		sums[c] = num.MMA{L: m.L, F: m.F}.Dot(p.dtype, p.left[first:end], right[first:end], sums[c])
+		sums[c] = steps.Dot(p.dtype, p.left[first:end], right[first:end], sums[c])
 	}
 }

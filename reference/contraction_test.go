@@ -179,6 +179,66 @@ func TestRowsDoNotDependOnTheBatch(t *testing.T) {
 	}
 }
 
+// Sums of FP8 and their scales, written out: an exact product, an addition for each k,
+// two multiplications and one store, each rounded.
+func TestScales(t *testing.T) {
+	g := gen.New(t.Name())
+	apart := map[string]bool{}
+	for _, scales := range []def.Scales{{Row: "s"}, {Col: "t"}, {Row: "s", Col: "t"}, {}} {
+		for _, factors := range []num.DType{num.E4M3, num.E5M2, num.BF16} {
+			f := def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"N", "K"}, TransposeRight: true,
+				Result: "c", ResultDims: []string{"M", "N"}, Scales: scales, Factors: def.Only(factors)}
+			d := def.Must(def.Contraction("scaled", f))
+			for _, m := range []def.Model{def.FMAChain, def.MMA(32, 13).Narrow(13)} {
+				for _, formats := range d.Formats() {
+					c := randdef.NewCase(g, d, formats, map[string]int{"M": 3, "N": 4, "K": 70})
+					want := c.Clone()
+					for r := range 3 {
+						for col := range 4 {
+							var x, y []uint32
+							sum := float32(0)
+							for k := range 70 {
+								x, y = append(x, want.Operands[0].Bits(r, k)), append(y, want.Operands[1].Bits(col, k))
+								sum = num.FMA(want.Operands[0].At(r, k), want.Operands[1].At(col, k), sum)
+							}
+							if m != def.FMAChain {
+								sum = num.MMA{L: 32, F: 13, R: 13}.Dot(factors, x, y, 0)
+							}
+							product := sum
+							if scales.Row != "" {
+								product = float32(product * want.Operands[3].At(r, 0))
+							}
+							if scales.Col != "" {
+								product = float32(product * want.Operands[len(formats)-1].At(col, 0))
+							}
+							want.Operands[2].Set(r, col, product)
+							if scales.Row != "" && scales.Col != "" && product != sum*float32(want.Operands[3].At(r, 0)*want.Operands[4].At(col, 0)) {
+								apart["the order of the scales"] = true
+							}
+						}
+					}
+					got := c.Clone()
+					if err := reference.Run(d, got.Operands, reference.Options{Model: m}); err != nil {
+						t.Fatal(err)
+					}
+					if text := randdef.Diff(got, want); text != "" {
+						t.Fatalf("%s %v: %s\n%s", m, formats, text, d.Text())
+					}
+				}
+			}
+		}
+	}
+	if len(apart) != 1 {
+		t.Error("the data do not tell the order of the scales")
+	}
+	f := def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"}, Scales: def.Scales{Row: "s"}}
+	err := reference.Run(def.Must(def.Contraction("scaled", f)),
+		[]num.Array{num.NewArray(num.F16, 2, 3), num.NewArray(num.F16, 3, 4), num.NewArray(num.F16, 2, 4), num.NewArray(num.F32, 4, 1)}, reference.Options{})
+	if want := "scaled: sizes do not fit: M = 4 in s, want 2"; err == nil || err.Error() != want {
+		t.Errorf("scales of another number of rows: %v, want %q", err, want)
+	}
+}
+
 func TestAxesRefused(t *testing.T) {
 	grouped := def.Must(def.Contraction("grouped", def.ContractionForm{Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"G", "K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
 		Groups: def.Groups{Number: "G", Of: "M", Offsets: "offsets"}}))

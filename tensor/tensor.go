@@ -97,7 +97,7 @@ func (t *Tensor) setBuffer(b device.Buffer) {
 // for an unknown dtype, a size below 1, or a byte count that overflows.
 func countElements(op string, d num.DType, shape []int) (int, error) {
 	if d.Size() == 0 {
-		return 0, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32 or i32"}
+		return 0, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is " + d.String(), Want: "f16, bf16, f32, e4m3, e5m2 or i32"}
 	}
 	limit := uint64(math.MaxInt / d.Size())
 	elems := uint64(1)

@@ -11,12 +11,15 @@ import (
 	"tokitai/num"
 )
 
+// floats are the dtypes of real values.
+const floats = "f16, bf16, f32, e4m3 or e5m2"
+
 // FromFloat32 returns a tensor with the given values in row-major order, each
 // rounded once to d, to nearest even.
 func FromFloat32(dev device.Device, d num.DType, values []float32, shape ...int) (*Tensor, error) {
 	const op = "tensor.FromFloat32"
 	if d == num.I32 {
-		return nil, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is i32", Want: "f16, bf16 or f32"}
+		return nil, &device.ArgumentError{Op: op, Operand: "dtype", Got: "is i32", Want: floats}
 	}
 	t, err := allocateFor(op, dev, d, "values", len(values), 1, shape)
 	if err != nil {
@@ -106,6 +109,10 @@ func (t *Tensor) setFloat32s(op string, values []float32) error {
 			for i, v := range values {
 				binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
 			}
+		case num.E4M3, num.E5M2:
+			for i, v := range values {
+				dst[i] = uint8(num.Narrow(t.dtype, v))
+			}
 		}
 	})
 }
@@ -149,7 +156,7 @@ func (t *Tensor) setBytes(op string, raw []byte) error {
 	return t.eachRun(op, raw, t.buffer.CopyIn)
 }
 
-// Float32s returns the values of a tensor of dtype F16, BF16 or F32, exactly.
+// Float32s returns the values of a tensor of a floating-point dtype, exactly.
 func (t *Tensor) Float32s() ([]float32, error) {
 	defer runtime.KeepAlive(t)
 	raw, err := t.read("tensor.Float32s", wantFloat)
@@ -170,6 +177,10 @@ func (t *Tensor) Float32s() ([]float32, error) {
 		for i := range values {
 			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 		}
+	case num.E4M3:
+		num.E4M3sToF32s(values, raw[:len(values)])
+	case num.E5M2:
+		num.E5M2sToF32s(values, raw[:len(values)])
 	}
 	return values, nil
 }
@@ -298,7 +309,7 @@ func (t *Tensor) checkValues(op string, want valueKind, n int) error {
 	if t.dtype.IsFloat() != bool(want) {
 		names := "i32"
 		if want == wantFloat {
-			names = "f16, bf16 or f32"
+			names = floats
 		}
 		return &device.ArgumentError{Op: op, Operand: "tensor", Got: fmt.Sprintf("has dtype %v", t.dtype), Want: names}
 	}

@@ -66,6 +66,14 @@ type stack struct {
 
 func (k *call) newStack() (*stack, error) {
 	x := &stack{call: k, sizes: map[string]int{}}
+	for _, name := range []string{k.d.RowScale, k.d.ColScale} {
+		if i := k.d.Operand(name); i >= 0 {
+			rows := []int{k.operands[2].Rows, k.operands[2].Cols}[slices.Index(k.d.Operands[2].Dims, k.d.Operands[i].Dims[0])]
+			if got := k.operands[i].Rows * k.operands[i].Cols; got != rows {
+				return nil, fmt.Errorf("sizes do not fit: %s has %d values, want %d", name, got, rows)
+			}
+		}
+	}
 	for i := range 3 {
 		o, a := &k.d.Operands[i], &k.operands[i]
 		sizes := []int{a.Rows / a.Matrices(), a.Cols}
@@ -223,11 +231,37 @@ func (k *call) enclosePart(z *part, out []ball.Ball) error {
 				if k.d.Accumulate {
 					p.init = float64(result.At(z.first+r, c))
 				}
-				out[(z.first+r)*len(cols)+c] = k.encloseSum(p, bounded(p, sums[q], abs[q]))
+				out[(z.first+r)*len(cols)+c] = k.encloseScaled(k.encloseSum(p, bounded(p, sums[q], abs[q])), z.first+r, c)
 			}
 		}
 	}
 	return nil
+}
+
+// scalesOf returns the values by which the sum of an element is multiplied, one after the
+// other.
+func (k *call) scalesOf(r, c int) []float64 {
+	var scales []float64
+	if i := k.d.Operand(k.d.RowScale); i >= 0 {
+		scales = append(scales, float64(k.operands[i].At(r, 0)))
+	}
+	if i := k.d.Operand(k.d.ColScale); i >= 0 {
+		scales = append(scales, float64(k.operands[i].At(c, 0)))
+	}
+	return scales
+}
+
+// encloseScaled encloses a sum times its scales; in mode Rounded, each product is a step.
+func (k *call) encloseScaled(sum ball.Ball, r, c int) ball.Ball {
+	if !k.d.HasScales() {
+		return sum
+	}
+	one := []ball.Ball{sum}
+	for _, scale := range k.scalesOf(r, c) {
+		one[0] = one[0].Mul(ball.FromFloat64(scale))
+		roundingOf(k.Mode, ball.Ball{}).step(one, unit, tiny)
+	}
+	return one[0]
 }
 
 // lines returns the rows of an array, or its columns.
@@ -280,6 +314,10 @@ func widen(to []float64, a num.Array, r int) {
 	case num.F32:
 		for c := range to {
 			to[c] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*c:])))
+		}
+	case num.E4M3, num.E5M2:
+		for c := range to {
+			to[c] = float64(num.Widen(a.DType, uint32(data[c])))
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package truth_test
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
+	"tokitai/num/exact"
 	"tokitai/reference"
 	"tokitai/trial/randdef"
 	"tokitai/truth"
@@ -73,6 +75,113 @@ func TestProductsWithAxes(t *testing.T) {
 	if wrong < count*9/10 {
 		t.Errorf("of %d wrong values only %d were refused", count, wrong)
 	}
+}
+
+// The same for products with scales and for factors in FP8: also the correctly rounded
+// value is one that an honest computation may give, and it agrees with exact arithmetic.
+func TestScaledProducts(t *testing.T) {
+	g := gen.New(t.Name())
+	models := []def.Model{def.FMAChain, def.MMA(32, 13).Narrow(13), def.MMA(2, 25).Narrow(4)}
+	wrong, count, states := 0, 0, map[truth.State]int{}
+	for trial := range 600 {
+		d := randdef.Scaled(g)
+		model := models[trial%len(models)]
+		dtypes := randdef.DTypes(g, d)
+		if model.Takes(dtypes[0]) != nil {
+			continue
+		}
+		sizes := map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(4), "K": 1 + g.Below(100)}
+		if g.Below(2) == 0 {
+			sizes["K"] = 1 // a sum that does not round: the scales do
+		}
+		c := randdef.NewCase(g, d, dtypes, sizes)
+		ordinary(g, c)
+		if trial%2 == 0 { // products that lie halfway between stored values
+			scale := map[num.DType]float32{num.F16: 1 + 0x1p-11, num.BF16: 1 + 0x1p-8, num.F32: 1 + 0x1p-12}[dtypes[2]] // squared, in f32
+			for i := range c.Operands {
+				a := &c.Operands[i]
+				for r := range a.Rows {
+					for col := range a.Cols {
+						if v := float32(g.Below(5) - 2); i < 3 {
+							a.Set(r, col, v)
+						} else if a.Set(r, col, scale); i == 4 && dtypes[2] != num.F32 {
+							a.Set(r, col, 2)
+						}
+					}
+				}
+			}
+		}
+		z, err := truth.Enclose(d, c.Operands, truth.Options{Mode: truth.Rounded, Model: model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactly, err := truth.Enclose(d, c.Operands, truth.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		correct, err := exactly.Round(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := c.Clone()
+		if err := reference.Run(d, answer.Operands, reference.Options{Model: model}); err != nil {
+			t.Fatal(err)
+		}
+		result := &answer.Operands[2]
+		for r := range result.Rows {
+			for col := range result.Cols {
+				i, bits := r*result.Cols+col, result.Bits(r, col)
+				states[correct.State[i]]++
+				if want := correctlyScaled(c, r, col); correct.Bits[i] != want {
+					t.Fatalf("c[%d,%d] is rounded to %#x, want %#x\n%s", r, col, correct.Bits[i], want, d.Text())
+				}
+				if !z.Admits(2, r, col, bits) || !z.Admits(2, r, col, correct.Bits[i]) {
+					t.Fatalf("%s, %v: c[%d,%d] is %v, correctly rounded %#x, which %v does not admit\n%s", model, sizes, r, col, result.At(r, col),
+						correct.Bits[i], z.At(2, r, col), d.Text())
+				}
+				if v := result.At(r, col); v != 0 && model == def.FMAChain {
+					count++
+					if !z.Admits(2, r, col, num.Narrow(result.DType, v*1.02)) {
+						wrong++
+					}
+				}
+			}
+		}
+	}
+	if wrong < count*9/10 {
+		t.Errorf("of %d wrong values only %d were refused", count, wrong)
+	}
+	if states[truth.ByFloat64] == 0 || states[truth.ByBig] == 0 || len(states) != 2 {
+		t.Errorf("values were decided in these ways alone: %v", states)
+	}
+}
+
+// correctlyScaled returns an element over the rational numbers, rounded once.
+func correctlyScaled(c *randdef.Case, row, col int) uint32 {
+	d := c.Definition
+	rational := func(i, r, col int) *big.Rat { return new(big.Rat).SetFloat64(float64(c.Operands[i].At(r, col))) }
+	sum := new(big.Rat)
+	length := c.Operands[0].Cols
+	if d.TransposeLeft {
+		length = c.Operands[0].Rows
+	}
+	for k := range length {
+		left, right := [2]int{row, k}, [2]int{k, col}
+		if d.TransposeLeft {
+			left = [2]int{k, row}
+		}
+		if d.TransposeRight {
+			right = [2]int{col, k}
+		}
+		sum.Add(sum, new(big.Rat).Mul(rational(0, left[0], left[1]), rational(1, right[0], right[1])))
+	}
+	if i := d.Operand(d.RowScale); i >= 0 {
+		sum.Mul(sum, rational(i, row, 0))
+	}
+	if i := d.Operand(d.ColScale); i >= 0 {
+		sum.Mul(sum, rational(i, col, 0))
+	}
+	return exact.RoundBig(c.Operands[2].DType, new(big.Float).SetPrec(2000).SetRat(sum))
 }
 
 // The tree over panels makes a long sum better than a chain, and the bound says so.

@@ -2,6 +2,7 @@ package truth
 
 import (
 	"fmt"
+	"math/big"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -105,11 +106,25 @@ func (k *call) roundSums(z *Rounding, open *places) error {
 		for _, c := range columns {
 			p := terms(row, c)
 			i := row*result.Cols + c
-			z.Bits[i], _ = exact.Round(result.DType, p.a, p.b, p.init)
+			if scales := k.scalesOf(row, c); len(scales) > 0 {
+				z.Bits[i] = exact.RoundBig(result.DType, multiplied(exact.Big(p.a, p.b, p.init), scales))
+			} else {
+				z.Bits[i], _ = exact.Round(result.DType, p.a, p.b, p.init)
+			}
 			z.State[i] = ByBig
 		}
 	}
 	return nil
+}
+
+// multiplied returns a finite number times others, exactly: these are binary32 numbers, of
+// 24 bits.
+func multiplied(x *big.Float, by []float64) *big.Float {
+	for _, y := range by {
+		z := new(big.Float).SetPrec(x.Prec() + 24)
+		x = z.Mul(x, big.NewFloat(y))
+	}
+	return x
 }
 
 // decide returns the stored value if both ends of an enclosure round to the same one.

@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -12,8 +13,8 @@ import (
 )
 
 // Contractions, gathers and scatter-adds are the same over the real numbers: every
-// element is init + Σ a[k]·b[k] of stored values. They differ in the order of the
-// binary32 additions.
+// element is init + Σ a[k]·b[k] of stored values, which a contraction may multiply by
+// scales. They differ in the order of the binary32 additions.
 
 // products are the terms of one element.
 type products struct {
@@ -197,7 +198,7 @@ func (k *call) orderError(K int, abs float64) float64 {
 		}
 	}
 	g, lost := gamma(h), 0.0
-	if d := k.operands[1].DType; k.d.Kind == def.KindScatterAdd || d == num.F16 {
+	if d := k.operands[1].DType; k.d.Kind == def.KindScatterAdd || d == num.F16 || d.IsFP8() {
 		g = min(g, float64(s.n-1)*unit)
 	} else {
 		if d == num.F32 {
@@ -263,8 +264,8 @@ func chainError(p products, isNarrow bool, abs float64) float64 {
 // mmaError returns a running bound for steps of L products on a tensor core (num.MMA). A
 // step aligns all terms at the largest exponent, that is, below the magnitude m of the
 // largest term: each of the others loses less than 2^-F·m. Then the sum loses less
-// than 2^-23 of itself, or 2^-149. A subnormal counts with the smallest normal
-// exponent of its format.
+// than 2^-R of itself, or 2^-(126+R), where R is 23 for results of binary32. A subnormal
+// counts with the smallest normal exponent of its format.
 func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 	least := num.ULP(d, 0) / num.ULP(d, 1)
 	magnitude := func(x float64) float64 {
@@ -273,6 +274,7 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 		}
 		return max(math.Abs(x), least)
 	}
+	last := math.Ldexp(1, -cmp.Or(model.R, 23))
 	K := float64(len(p.a))
 	slack := float64(K*0x1p-52) * abs // of the partial sums computed here
 	s, e := p.init, 0.0
@@ -283,7 +285,7 @@ func mmaError(p products, d num.DType, model def.Model, abs float64) float64 {
 			s += float64(p.a[j] * p.b[j])
 		}
 		e += float64(float64(model.L)*m) * math.Ldexp(1, -model.F)
-		e += float64((math.Abs(s)+slack+e)*0x1p-23) + 0x1p-149
+		e += float64((math.Abs(s)+slack+e)*last) + last*0x1p-126
 		if !(math.Abs(s)+slack+e <= math.MaxFloat32) {
 			return math.Inf(1)
 		}

@@ -99,9 +99,10 @@ func transposedPlace(a, b num.Array, r, c int) (row, col int) {
 	return r/rows*(b.Rows/b.Matrices()) + c, r % rows
 }
 
-// canTranspose reports whether (A·B)ᵀ = Bᵀ·Aᵀ is a call of the same definition.
+// canTranspose reports whether (A·B)ᵀ = Bᵀ·Aᵀ is a call of the same definition. Scales are
+// multiplied in another order then.
 func canTranspose(d *def.Definition) bool {
-	return d.Offsets == "" && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
+	return d.Offsets == "" && !d.HasScales() && slices.Equal(d.Operands[0].BatchDims(), d.Operands[1].BatchDims())
 }
 
 // interleaved puts the matrices of a stack between each other's rows, as heads are.

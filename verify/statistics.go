@@ -84,8 +84,14 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 				sum += p
 				abs += math.Abs(p)
 			}
+			scaled := x.l.scaled(row, col, sum)
+			scale := 1.0
+			if sum != 0 {
+				scale = scaled[len(scaled)-1] / sum
+			}
+			sum, abs = scaled[len(scaled)-1], abs*math.Abs(scale)
 			v := float64(got.At(row, col))
-			if sum == 0 || v-v != 0 {
+			if sum == 0 || v-v != 0 || sum-sum != 0 {
 				continue
 			}
 			e := v - sum
@@ -101,6 +107,10 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 			variance := truth.OrderVariance(l.Order, buffer)
 			if x.base.operands[0].DType == num.F32 { // products may round as well
 				variance += productVariance(buffer)
+			}
+			variance *= scale * scale
+			for _, product := range scaled[1:] { // each rounds, and its error is scaled with it
+				variance += productVariance([]float64{product}) * float64(sum/product) * float64(sum/product)
 			}
 			if !isWide {
 				expected += 1.6 * math.Sqrt(variance) / ulp
@@ -145,6 +155,22 @@ func productVariance(products []float64) float64 {
 		}
 	}
 	return sum * (unit * unit / 3)
+}
+
+// scaled returns the sum of an element, and what each of its scales makes of it.
+func (l *loaded) scaled(row, col int, sum float64) []float64 {
+	d, list := l.target.Definition, []float64{sum}
+	scale := func(operand, at int) float64 {
+		a := l.array(operand)
+		return float64(a.At(at, 0))
+	}
+	if i := d.Operand(d.RowScale); i >= 0 {
+		list = append(list, list[len(list)-1]*scale(i, row))
+	}
+	if i := d.Operand(d.ColScale); i >= 0 {
+		list = append(list, list[len(list)-1]*scale(i, col))
+	}
+	return list
 }
 
 // products returns a function that lists the exact products which an element of a

@@ -83,7 +83,7 @@ func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 			}
 			seen[d] = true
 			for _, l := range engine.Lowerings(b, d) {
-				for _, dtype := range num.FloatDTypes {
+				for _, dtype := range num.RealDTypes {
 					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype, Backend: b}
 					if len(t.formats()) > 0 {
 						list = append(list, t)

@@ -141,7 +141,7 @@ func formatsIn(d *def.Definition, t num.DType) []num.DType {
 
 func dtypeNames() []string {
 	var names []string
-	for _, d := range num.FloatDTypes {
+	for _, d := range num.RealDTypes {
 		names = append(names, d.String())
 	}
 	return names

@@ -70,7 +70,7 @@ func (p *contraction) Bind(c *lower.Call, workers int) Job {
 	j.started = false
 	for len(j.workers) < workers {
 		w := &tileWorker{}
-		if c.Operands[0].DType != num.F16 {
+		if dtype := c.Operands[0].DType; dtype == num.BF16 || dtype == num.F32 {
 			w.left64 = make([]float64, len(w.left))
 			w.right64 = make([]float64, len(w.right))
 		}
@@ -122,6 +122,7 @@ func (j *contractionJob) Do(worker, item int) {
 		for c := range line {
 			line[c] = w.acc[accIndex(r, c)]
 		}
+		j.tiles.Multiply(line, t.Row+r, t.Col)
 		Store(&t.Result, t.Row+r, t.Col, line)
 	}
 	*t = lower.Tile{} // the pool must not keep operands alive
@@ -175,7 +176,7 @@ func pack(panels, buffer []float32, a *num.Array, linesAreRows bool, width, firs
 // multiply adds the products of the packed blocks to the accumulators.
 func (w *tileWorker) multiply(rows, cols, depth int, dtype num.DType) {
 	rowPanels, colPanels := (rows+panelRows-1)/panelRows, (cols+panelCols-1)/panelCols
-	exactProducts := dtype == num.F16 || dtype == num.BF16 && w.productsFit(rowPanels, colPanels, depth)
+	exactProducts := dtype == num.F16 || dtype.IsFP8() || dtype == num.BF16 && w.productsFit(rowPanels, colPanels, depth)
 	if !exactProducts {
 		widenPanels(w.left64, w.left[:], rowPanels, panelRows, depth)
 		widenPanels(w.right64, w.right[:], colPanels, panelCols, depth)

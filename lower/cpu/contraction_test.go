@@ -111,6 +111,20 @@ func TestProductsWithAxes(t *testing.T) {
 	}
 }
 
+// TestScaledProducts has scales, of factors in FP8 and in others.
+func TestScaledProducts(t *testing.T) {
+	g := gen.New("scaled products")
+	for i := range testlevel.Pick(100, 1000) {
+		d := randdef.Scaled(g)
+		sizes := randdef.ProductSizes(g, d, 7)
+		if i%8 == 0 {
+			sizes["M"], sizes["N"] = 60+g.Below(10), 120+g.Below(20) // several tiles
+		}
+		c := randdef.NewCase(g, d, randdef.DTypes(g, d), sizes)
+		compareProduct(t, c, workerCounts[g.Below(len(workerCounts))], g)
+	}
+}
+
 // hard are values whose products are not exact in binary32, or whose fused sums
 // round differently from separate ones.
 var hard = map[num.DType][]float64{

@@ -22,12 +22,17 @@ func Load(d []float32, a *num.Array, row, col int) {
 		num.F16sToF32s(d, view[uint16](a, row, col, len(d)))
 	case num.BF16:
 		num.BF16sToF32s(d, view[uint16](a, row, col, len(d)))
+	case num.E4M3:
+		num.E4M3sToF32s(d, a.Data[row*a.Stride+col:][:len(d)])
+	case num.E5M2:
+		num.E5M2sToF32s(d, a.Data[row*a.Stride+col:][:len(d)])
 	default:
 		copy(d, view[float32](a, row, col, len(d)))
 	}
 }
 
-// Store writes elements of a row from a column on, each rounded once.
+// Store writes elements of a row from a column on, each rounded once. No result is stored in
+// FP8.
 func Store(a *num.Array, row, col int, x []float32) {
 	switch a.DType {
 	case num.F16:

@@ -90,6 +90,7 @@ func (k *contraction) head(b *strings.Builder, dtypes []num.DType, name string, 
 		"ACCUMULATE", truth(k.d.Accumulate),
 		"HAS_AXES", number(k.d.HasAxes()),
 		"GROUPED", fmt.Sprint(int(k.grouping)),
+		"SCALED", number(k.d.HasScales()),
 	)
 	if k.d.HasAxes() {
 		macros(b, "MAX_AXES", fmt.Sprint(num.MaxBatchAxes))
@@ -181,6 +182,22 @@ func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 		p.ints(z.Groups, z.PerGroup)
 		p.refused()
 	}
+	if k.d.HasScales() {
+		k.scales(p, c)
+	}
+}
+
+// scales writes where the scales lie.
+func (k *contraction) scales(p *Plan, c *lower.Call) {
+	var pointers [2]uint64
+	var strides [2]int
+	for n, name := range [...]string{k.d.RowScale, k.d.ColScale} {
+		if i := k.d.Operand(name); i >= 0 {
+			pointers[n], strides[n] = c.Operands[i].Pointer, c.Operands[i].Stride
+		}
+	}
+	p.pointers(pointers[0], pointers[1])
+	p.ints(strides[0], strides[1])
 }
 
 // launches implements planner.

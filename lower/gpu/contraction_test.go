@@ -141,7 +141,14 @@ func gemmOperands(g *gen.Generator, d *def.Definition, dtypes []num.DType, m, n,
 	if d.TransposeRight {
 		right = [2]int{n, k}
 	}
-	return []num.Array{filled(g, dtypes[0], left[0], left[1], value), filled(g, dtypes[1], right[0], right[1], value), filled(g, dtypes[2], m, n, value)}
+	operands := []num.Array{filled(g, dtypes[0], left[0], left[1], value), filled(g, dtypes[1], right[0], right[1], value), filled(g, dtypes[2], m, n, value)}
+	if d.RowScale != "" {
+		operands = append(operands, filled(g, num.F32, m, 1, value))
+	}
+	if d.ColScale != "" {
+		operands = append(operands, filled(g, num.F32, n, 1, value))
+	}
+	return operands
 }
 
 var gemms = []*def.Definition{
@@ -184,6 +191,32 @@ func addGemms(t testing.TB, p *tables, d *def.Definition, dtypes []num.DType, sh
 	operands[0] = filled(g, dtypes[0], operands[0].Rows, operands[0].Cols, func(*gen.Generator) float32 { return negativeZero })
 	operands[2] = filled(g, dtypes[2], 5, 6, func(*gen.Generator) float32 { return negativeZero })
 	p.add(t, fmt.Sprint(d.Name, dtypes, "negative zeros"), d, k, operands, 0, 1)
+}
+
+// TestScaledContractions: scales of rows and columns, factors in FP8.
+func TestScaledContractions(t *testing.T) {
+	t.Parallel()
+	form := def.ContractionForm{
+		Left: "a", LeftDims: []string{"K", "M"}, TransposeLeft: true, Right: "b", RightDims: []string{"K", "N"}, Result: "c", ResultDims: []string{"M", "N"},
+		Factors: def.Only(num.FP8DTypes...),
+	}
+	unscaled := def.Must(def.Contraction("transposed", form))
+	form.Scales.Col, form.Factors = "s", def.Rule{}
+	columns := def.Must(def.Contraction("columns", form))
+	form.Scales = def.Scales{Row: "s"}
+	rows := def.Must(def.Contraction("rows", form))
+	p := &tables{}
+	for i, d := range []*def.Definition{gemm.FP8ForwardDefinition, unscaled, columns, rows} {
+		for j, dtypes := range d.Formats() {
+			switch {
+			case isFull(), i == 0 && !isSmoke(), j%3 == i%3 && (j < 3) == (i%2 == 0):
+				addGemms(t, p, d, dtypes, gemmShapes)
+			}
+		}
+	}
+	if text := p.run(t, simtest.Plain, 32, 7); text != "" {
+		t.Fatal(text)
+	}
 }
 
 // TestContractions: every form, every format, sizes around the tiles, bit for bit.

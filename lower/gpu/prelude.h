@@ -124,6 +124,8 @@ static __device__ __forceinline__ V shuffle_up(V value, int distance, int width)
 
 typedef unsigned short f16;  // a binary16 pattern
 typedef unsigned short bf16; // the upper half of a binary32 pattern
+typedef unsigned char e4m3;  // an FP8 pattern
+typedef unsigned char e5m2;  // the upper half of a binary16 pattern
 typedef float f32;
 typedef int i32;
 typedef unsigned u32;
@@ -367,6 +369,14 @@ DEVICE u32 larger_pair_bf16(u32 a, u32 b) {
 }
 
 #endif
+
+// E5M2 is the upper half of binary16. E4M3 has as many bits less of exponent as it has more
+// of fraction: moved into place, it is 2^-8 of its value, subnormals included.
+DEVICE float widen_e5m2(u32 b) { return widen_f16(b << 8); }
+DEVICE float widen_e4m3(u32 b) {
+    float x = widen_f16((b & 0x80u) << 8 | (b & 0x7fu) << 7) * 256.0f;
+    return (b & 0x7fu) == 0x7fu ? float_of(0x7fc00000u) : x;
+}
 
 DEVICE float widen_f32(u32 b) { return float_of(b); }
 DEVICE u32 narrow_f32(float x) { return bits_of(x); }

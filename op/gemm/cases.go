@@ -20,6 +20,7 @@ var Operations = []*op.Operation{
 	operation("products of many matrices", BatchedForwardDefinition, BatchedForwardAccumulateDefinition),
 	operation("gradients of many left operands", BatchedGradADefinition, BatchedGradAAccumulateDefinition),
 	operation("gradients of many right operands", BatchedGradBDefinition, BatchedGradBAccumulateDefinition),
+	fp8Operation(),
 }
 
 func operation(summary string, set, accumulate *def.Definition) *op.Operation {

@@ -10,6 +10,13 @@
 // any strides, so that the heads of [batch, position, head, width] are multiplied in
 // place (tensor.Permute), and a matrix can be shared (tensor.Expand).
 //
+// FP8Forward multiplies matrices in FP8, of which either has a scale for each row:
+//
+//	C[m,n] = (sum over k of A[m,k]·B[n,k]) · scaleA[m] · scaleB[n]
+//
+// Both have K in their rows, as tensor cores read FP8. tensor.FromFloat32 rounds values
+// to FP8; the scales bring them into its range.
+//
 // # How it is computed
 //
 // Hardware rounds sums of products in different ways; the model of a lowering says
@@ -24,6 +31,9 @@
 // threads keep each chain in order, so they do not change a bit. Storing f32 does
 // not round, so a long product may be split along the summed index and accumulated,
 // with the same bits.
+//
+// Scales multiply the sum in binary32, first that of the row, then that of the column,
+// before the one rounding to storage: three roundings at most.
 //
 // Other models describe other hardware: mma(L,F) is a tensor core that adds L exact
 // products at a time, aligned at the largest exponent and truncated toward zero to
@@ -247,4 +257,23 @@
 //	C7  subnormals are kept; a partial sum that overflows binary32 is an infinity from then on, and a result too large for its format is infinite
 //	C8  leading dimensions may have any strides, at most 4 that do not fold; an operand may repeat matrices (stride 0), the result may not
 //	C9  each matrix of the result has the bits of the product of the two matrices alone
+//
+// # gemm.fp8.forward
+//
+//	C[m,n] = (sum over k of A[m,k] * B[n,k]) * scale_a[m] * scale_b[n]
+//
+//	operand  shape  dtypes        note
+//	A        M,K    e4m3 e5m2
+//	B        N,K    as A
+//	C        M,N    f32 f16 bf16  fully written
+//	scale_a  M      f32
+//	scale_b  N      f32
+//
+//	C1  M, N, K >= 1; leading dimensions count as rows, and the rows of every operand may be strided
+//	C2  under model fma: acc = fma(A, B, acc), the summed index ascending from +0; every product is exact
+//	C3  acc is multiplied by scale_a[m], and that by scale_b[n], each product rounded to binary32; one rounding to the result's format
+//	C4  NaN, 0 times an infinity, or infinities of both signs in a sum give NaN, and so does an infinite sum or scale times 0; other infinities give an infinity; e4m3 has no infinities
+//	C5  zeros are multiplied like everything else; under model fma, a sum of zero is +0
+//	C6  the result may not overlap the operands; the operands may be the same tensor
+//	C7  subnormals are kept; a product with a scale that overflows binary32 is infinite, and so is a result too large for its format
 package gemm

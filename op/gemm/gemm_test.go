@@ -53,6 +53,7 @@ func TestDoc(t *testing.T) {
 	for _, p := range products {
 		all = append(all, p.definition)
 	}
+	all = append(all, FP8ForwardDefinition)
 	optest.Doc(t, "doc.go", all...)
 }
 

@@ -199,6 +199,7 @@ func wrong() []mutants.Mutant {
 			l.Add("old-ignored", "the old result is overwritten", mutants.AnyOrder, old(func(s, _ float32) float32 { return s }))
 		}
 	}
+	wrongFP8(l)
 	return l.All
 }
 
@@ -216,9 +217,84 @@ func right() []mutants.Mutant {
 	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16)))})
 	l.Of(gemm.BatchedForwardDefinition, num.BF16)
 	l.Add("fused", "fused multiply-adds, matrix by matrix", mutants.PromisesBits, mutants.Plain{Body: mutants.Contraction(mutants.Fused)})
+	l.Of(gemm.FP8ForwardDefinition, num.E4M3)
+	l.Add("lanes-16", "16 lanes and a tree", mutants.Lanes16, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InLanes(16))), Edit: mutants.Scale})
+	l.Add("pairs", "pairwise", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(mutants.Products(mutants.InPairs)), Edit: mutants.Scale})
 	l.Of(gemm.GradBAccumulateDefinition, num.F16)
 	l.Add("old-last", "the old result is added at the end", mutants.AnyOrder, mutants.Plain{Body: mutants.Contraction(func(a, b []float32, old float32, _ bool) float32 {
 		return mutants.Products(mutants.InPairs)(a, b, 0, false) + old
 	})})
 	return l.All
+}
+
+// scaled returns a kernel that computes sums and scales them.
+func scaled(f mutants.Dot, scale func(c *mutants.Call, sum float32, m, n int) float32) mutants.Plain {
+	return mutants.Plain{Body: func(c *mutants.Call) {
+		mutants.ContractionAt(func(m, n int, a, b []float32, _ float32, _ bool) float32 {
+			return scale(c, f(a, b, 0, false), m, n)
+		})(c)
+	}}
+}
+
+func wrongFP8(l *mutants.List) {
+	scale := func(f func(sum, row, col float32) float32) mutants.Plain {
+		return scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+			return f(sum, c.In("scale_a").V[m], c.In("scale_b").V[n])
+		})
+	}
+	loads := func(pattern uint32, value float32) func(a num.Array, r, c int) float32 {
+		return func(a num.Array, r, c int) float32 {
+			if a.DType.IsFP8() && a.Bits(r, c)&0x7f == pattern {
+				return value
+			}
+			return a.At(r, c)
+		}
+	}
+	l.Of(gemm.FP8ForwardDefinition, num.E4M3)
+	l.From(mutants.KernelPractice)
+	l.Add("scales-first", "the bits are promised, but the scales are multiplied with each other first", mutants.PromisesBits, scale(func(sum, row, col float32) float32 {
+		return sum * float32(row*col)
+	}))
+	l.Add("column-first", "the bits are promised, but the scale of the column is multiplied first", mutants.PromisesBits, scale(func(sum, row, col float32) float32 {
+		return float32(sum*col) * row
+	}))
+	l.Add("row-scale-missing", "the scales of the rows are not used", mutants.AnyOrder, scale(func(sum, _, col float32) float32 { return sum * col }))
+	l.Add("column-scale-missing", "the scales of the columns are not used", mutants.AnyOrder, scale(func(sum, row, _ float32) float32 { return sum * row }))
+	l.Add("scale-of-the-tile", "all rows of a tile of 16 have the scale of the first", mutants.AnyOrder, scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+		return float32(sum*c.In("scale_a").V[m/16*16]) * c.In("scale_b").V[n]
+	}))
+	l.Add("scales-exchanged", "rows have the scales of columns where there are as many", mutants.AnyOrder, scaled(mutants.Fused, func(c *mutants.Call, sum float32, m, n int) float32 {
+		if c.Operands[3].Rows == c.Operands[4].Rows {
+			m, n = n, m
+		}
+		return float32(sum*c.In("scale_a").V[m]) * c.In("scale_b").V[n]
+	}))
+	l.Add("sum-in-f16", "the sum is rounded to f16 before it is scaled", mutants.AnyOrder, scale(func(sum, row, col float32) float32 {
+		return float32(num.Round(num.F16, sum)*row) * col
+	}))
+	l.Add("nan-is-480", "NaN is read as the number that its pattern would be", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Load: loads(0x7f, 480)})
+	l.From("DeepSeek-V3")
+	l.Add("14-bit-accumulator", "sums have the 14 bits of a tensor core", mutants.AnyOrder, mutants.Plain{Edit: mutants.Scale, Body: mutants.Contraction(func(a, b []float32, _ float32, _ bool) float32 {
+		x, y := make([]uint32, len(a)), make([]uint32, len(b))
+		for k := range a {
+			x[k], y[k] = num.Narrow(num.E4M3, a[k]), num.Narrow(num.E4M3, b[k])
+		}
+		return num.MMA{L: 32, F: 13, R: 13}.Dot(num.E4M3, x, y, 0)
+	})})
+	l.Of(gemm.FP8ForwardDefinition, num.E5M2)
+	l.From(mutants.KernelPractice)
+	l.Add("infinity-is-largest", "infinities are read as the largest number", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Load: func(a num.Array, r, c int) float32 {
+		v := a.At(r, c)
+		if a.DType.IsFP8() && math.IsInf(float64(v), 0) {
+			return float32(math.Copysign(num.MaxFinite(a.DType), float64(v)))
+		}
+		return v
+	}})
+	l.Add("bits-of-e4m3", "patterns are read as e4m3", mutants.AnyOrder, mutants.Plain{Body: mutants.Answer, Load: func(a num.Array, r, c int) float32 {
+		if a.DType.IsFP8() {
+			return num.Widen(num.E4M3, a.Bits(r, c))
+		}
+		return a.At(r, c)
+	}})
+	l.Add("leading-dimension", "the rows of the operands are read as if they had no gaps", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Load: mutants.LoadPacked})
 }

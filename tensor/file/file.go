@@ -127,7 +127,7 @@ func (s *Set) Close() error { return s.source.Close() }
 
 // Find finds a tensor. It opens the shard that holds it, and no other.
 func (s *Set) Find(name string) (*Tensor, error) {
-	return s.find(name, "F16, BF16, F32 and I32 are supported, and I64 for indices", false)
+	return s.find(name, "F16, BF16, F32, F8_E4M3, F8_E5M2 and I32 are supported, and I64 for indices", false)
 }
 
 // FindIndices finds a tensor of indices, of 32 or 64 bits.

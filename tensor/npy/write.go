@@ -48,8 +48,8 @@ func Stage(b *newfile.Batch, path string, a Array) error {
 func layOut(a Array) ([]byte, error) {
 	info := Info{Descr: descrOf(a.DType), Shape: a.Shape}
 	switch {
-	case a.DType == num.BF16:
-		return nil, bad("bf16 has no dtype in NumPy: write a .safetensors file instead")
+	case a.DType == num.BF16 || a.DType.IsFP8():
+		return nil, bad("%v has no dtype in NumPy: write a .safetensors file instead", a.DType)
 	case info.Descr == "":
 		return nil, bad("dtype %v has no dtype in NumPy", a.DType)
 	case len(a.Shape) > maxRank:

@@ -160,9 +160,11 @@ var formatNames = []struct {
 	{num.I32, "I32"},
 	{num.BF16, "BF16"},
 	{num.F16, "F16"},
+	{num.E4M3, "F8_E4M3"},
+	{num.E5M2, "F8_E5M2"},
 }
 
-const supported = "F16, BF16, F32 and I32 are supported"
+const supported = "F16, BF16, F32, F8_E4M3, F8_E5M2 and I32 are supported"
 
 // layoutRank returns the index of d in formatNames, or -1.
 func layoutRank(d num.DType) int {

@@ -6,25 +6,16 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/num"
 	"tokitai/trial"
 )
 
 // Product returns a random contraction with batch axes, groups, or both: operands as they
-// are or transposed, each with some of the result's axes.
+// are or transposed, each with some of the result's axes, some of them factors in FP8.
 func Product(g *gen.Generator) *def.Definition {
-	coin := func() bool { return g.Below(2) == 0 }
 	batch := []string{"P", "H", "T"}[:g.Below(3)]
-	f := def.ContractionForm{
-		Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: coin(),
-		Right: "b", RightDims: []string{"K", "N"}, TransposeRight: coin(),
-		Result: "c", ResultDims: []string{"M", "N"}, Accumulate: coin(),
-	}
-	if f.TransposeLeft {
-		slices.Reverse(f.LeftDims)
-	}
-	if f.TransposeRight {
-		slices.Reverse(f.RightDims)
-	}
+	f := product(g)
+	f.Accumulate = g.Below(2) == 0
 	some := func(dims []string) []string {
 		return slices.Concat(slices.DeleteFunc(slices.Clone(batch), func(string) bool { return g.Below(3) == 0 }), dims)
 	}
@@ -38,6 +29,32 @@ func Product(g *gen.Generator) *def.Definition {
 		f.ResultDims = slices.Insert(f.ResultDims, 0, "G")
 	}
 	return def.Must(def.Contraction(fmt.Sprintf("product%d", g.Below(1000)), f))
+}
+
+// Scaled returns a random contraction with scales of its rows, its columns, or both.
+func Scaled(g *gen.Generator) *def.Definition {
+	f := product(g)
+	f.Scales = []def.Scales{{Row: "s"}, {Col: "t"}, {Row: "s", Col: "t"}}[g.Below(3)]
+	return def.Must(def.Contraction(fmt.Sprintf("scaled%d", g.Below(1000)), f))
+}
+
+// product returns a random product of two matrices.
+func product(g *gen.Generator) def.ContractionForm {
+	f := def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, TransposeLeft: g.Below(2) == 0,
+		Right: "b", RightDims: []string{"K", "N"}, TransposeRight: g.Below(2) == 0,
+		Result: "c", ResultDims: []string{"M", "N"},
+	}
+	if f.TransposeLeft {
+		slices.Reverse(f.LeftDims)
+	}
+	if f.TransposeRight {
+		slices.Reverse(f.RightDims)
+	}
+	if g.Below(3) == 0 {
+		f.Factors = def.Only(num.FP8DTypes...)
+	}
+	return f
 }
 
 // ProductSizes returns random sizes of a contraction, at most most for those of its

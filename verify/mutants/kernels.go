@@ -258,6 +258,23 @@ func StackAt(of func(h int) (left, right int), f func(m, n int, a, b []float32, 
 	}
 }
 
+// Scale multiplies the sums of a contraction by the scales of its definition, if it has any.
+func Scale(c *Call) {
+	by := func(name string, at func(m, n int) int) {
+		if name == "" {
+			return
+		}
+		result := c.Operands[2]
+		for m := range result.Rows {
+			for n := range result.Cols {
+				result.Row(m)[n] *= c.In(name).V[at(m, n)]
+			}
+		}
+	}
+	by(c.Definition.RowScale, func(m, _ int) int { return m })
+	by(c.Definition.ColScale, func(_, n int) int { return n })
+}
+
 // FusedStack computes with fused multiply-adds, from the matrices that of names.
 func FusedStack(of func(h int) (left, right int)) func(c *Call) {
 	return StackAt(of, func(_, _ int, a, b []float32, old float32, accumulate bool) float32 {

@@ -286,7 +286,7 @@ func widened(a []num.Array) []num.Array {
 func (m *Mutant) peer() Plain {
 	switch m.Definition.Kind {
 	case def.KindContraction:
-		return Plain{Body: Contraction(Products(Ascending))}
+		return Plain{Body: Contraction(Products(Ascending)), Edit: Scale}
 	case def.KindGather:
 		return Gather(RowOf)
 	case def.KindScatterAdd:

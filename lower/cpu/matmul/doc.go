@@ -13,6 +13,9 @@
 // and bf16 are widened while they are packed. Few rows are also multiplied by lines of a
 // right operand that lies transposed in memory, in blocks that are transposed in registers.
 //
+// Products of FP8 and products with scales are converted around those that the code
+// computes (converted.go).
+//
 // Start with plan.go, which decides how a product is cut. job.go runs products that share
 // nothing, region.go large ones whose packed operands all workers share, and tile.go what
 // both consist of. kernel.go describes the functions that are generated and what they are

@@ -16,6 +16,18 @@ func Compile(d *def.Definition, dtypes []num.DType, set machine.Set) (lowercpu.P
 	if d.Kind != def.KindContraction {
 		return nil, fmt.Errorf("%s: no matrix product but of kind %s", d.Name, d.Kind)
 	}
+	if needsConversion(d, dtypes) {
+		return compileConverted(d, dtypes, set)
+	}
+	p, err := compilePlain(d, dtypes, set)
+	if err != nil {
+		return nil, err // not a nil *program in an interface
+	}
+	return p, nil
+}
+
+// compilePlain lowers a contraction of formats that the code reads and writes.
+func compilePlain(d *def.Definition, dtypes []num.DType, set machine.Set) (*program, error) {
 	if len(dtypes) < 3 || dtypes[0] != dtypes[1] || dtypes[2] != dtypes[0] && dtypes[2] != num.F32 {
 		return nil, fmt.Errorf("%s: got operands of %v, want two of one format and a result of the same or %v", d.Name, dtypes, num.F32)
 	}

@@ -195,6 +195,18 @@ func TestAxes(t *testing.T) {
 	})
 }
 
+// TestScaled has scales, of factors in FP8 and in others.
+func TestScaled(t *testing.T) {
+	eachSet(t, func(t *testing.T, set machine.Set) {
+		g := gen.New("scaled")
+		for range testlevel.Pick(200, 2000) {
+			d := randdef.Scaled(g)
+			c := randdef.NewCase(g, d, randdef.DTypes(g, d), randdef.ProductSizes(g, d, []int{4, 20, 80}[g.Below(3)]))
+			compare(t, g, c, set)
+		}
+	})
+}
+
 // TestLarge compares products that have several tiles and regions with the packed
 // contraction in plain Go, which tests of its own compare with the reference.
 func TestLarge(t *testing.T) {

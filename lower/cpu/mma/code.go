@@ -8,6 +8,7 @@ import (
 
 	asm "tokitai/lower/cpu/asm/amd64"
 	"tokitai/lower/cpu/machine"
+	"tokitai/num"
 )
 
 // Registers of the generated code.
@@ -42,12 +43,12 @@ type generator struct {
 	*asm.Assembler
 	width    asm.Width
 	truncate asm.Op
-	L, F     int
+	num.MMA
 }
 
 // newGenerator returns a generator for one of AVX2 and AVX512.
-func newGenerator(L, F int, set machine.Set) *generator {
-	g := &generator{Assembler: asm.New(), width: asm.Z, truncate: asm.VRNDSCALEPD, L: L, F: F}
+func newGenerator(m num.MMA, set machine.Set) *generator {
+	g := &generator{Assembler: asm.New(), width: asm.Z, truncate: asm.VRNDSCALEPD, MMA: m}
 	if set == machine.AVX2 {
 		g.width, g.truncate, g.VEXOnly = asm.Y, asm.VROUNDPD, true
 	}
@@ -169,17 +170,17 @@ func (g *generator) sum() {
 	}
 }
 
-// round sets the accumulators to the sums in binary32.
+// round sets the accumulators to the sums, truncated.
 func (g *generator) round() {
-	vector := int32(g.width.Bytes())
+	vector, z := int32(g.width.Bytes()), roundingOf(g.MMA)
 	g.Comment("the sums, truncated to binary32")
 	for i := range asm.Vec(2) {
-		g.v(asm.VPAND, sums+i, sums+i, g.all64(^uint64(extraBits)))
-		g.v(asm.VMOVUPD, products+i, g.all64((bias64+accBias)<<fraction64))
-		g.v(asm.VPSUBQ, products+i, products+i, scales+i) // accScale / scale
+		g.v(asm.VPAND, sums+i, sums+i, g.all64(^z.extraBits))
+		g.v(asm.VMOVUPD, products+i, g.all64((bias64+z.unitBias)<<fraction64))
+		g.v(asm.VPSUBQ, products+i, products+i, scales+i) // accScale in units / scale
 		g.v(asm.VMULPD, sums+i, sums+i, products+i)
 		g.v(g.truncate, sums+i, sums+i, asm.Imm(towardZero))
-		g.v(asm.VMULPD, sums+i, sums+i, g.allFloats(overflow))
+		g.v(asm.VMULPD, sums+i, sums+i, g.allFloats(z.unit*overflow))
 		g.v(asm.VMULPD, sums+i, sums+i, g.allFloats(1/overflow))
 		g.v(asm.VMOVUPD, asm.At(accRow, int32(i)*vector), sums+i)
 	}

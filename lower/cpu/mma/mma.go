@@ -1,5 +1,5 @@
-// Package mma computes contractions under the model of a tensor core, mma(L,F), and under
-// panels of it: the answers that a device with such cores must give, to the bit.
+// Package mma computes contractions under the model of a tensor core, mma(L,F) or
+// mma(L,F,R), and under panels of it: the answers that a device with such cores must give, to the bit.
 //
 // [num.MMA] defines the model in integers. Here a step is a few operations of binary64
 // arithmetic, every one of them exact but for the truncations that the model asks for:
@@ -7,10 +7,10 @@
 //	e      the largest exponent of the terms that are not zero, at least -133
 //	s      2^(F-e)
 //	sum    trunc(acc·s) + trunc(a₁b₁·s) + … + trunc(a_L·b_L·s)     below 2^40
-//	acc    sum/s, truncated to 24 significant bits and to a multiple of 2^-149;
-//	       infinite from 2^128 on
+//	acc    sum/s, truncated to 24 significant bits and to a multiple of 2^-149, or to
+//	       R+1 bits and a multiple of 2^-(126+R); infinite from 2^128 on
 //
-// Products of f16 and bf16 values have at most 22 bits and lie between 2^-266 and 2^256, so
+// Products of f16, bf16 and FP8 values have at most 22 bits and lie between 2^-266 and 2^256, so
 // that neither they nor their multiples by s leave the range of binary64. Infinities and
 // NaN go through the same operations and come out as the model says.
 //
@@ -110,6 +110,7 @@ func (j *job) Release() {
 // Do implements lowercpu.Job: one tile of the result.
 func (j *job) Do(worker, item int) {
 	w := j.workers[worker]
+	w.scales = &j.tiles.Scales
 	if j.tiles.At(&w.tile, item) {
 		w.compute()
 	}

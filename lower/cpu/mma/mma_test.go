@@ -59,7 +59,13 @@ var formats = [][]num.DType{
 }
 
 // anyModel returns one of all models of tensor cores.
-func anyModel(g *gen.Generator) def.Model { return def.MMA(1+g.Below(32), 1+g.Below(32)) }
+func anyModel(g *gen.Generator) def.Model {
+	m := def.MMA(1+g.Below(32), 1+g.Below(32))
+	if g.Below(4) == 0 {
+		m = m.Narrow(1 + g.Below(23))
+	}
+	return m
+}
 
 func compile(t testing.TB, d *def.Definition, operands []num.Array, m def.Model, set machine.Set) lowercpu.Program {
 	t.Helper()
@@ -168,6 +174,7 @@ func TestModels(t *testing.T) {
 			for range testlevel.Pick(1, 4) {
 				c := randdef.NewCase(g, all[g.Below(8)], formats[g.Below(4)], map[string]int{"M": 1 + g.Below(4), "N": 1 + g.Below(20), "K": 1 + g.Below(3*L)})
 				compare(t, c, def.MMA(L, F), g)
+				compare(t, c, def.MMA(L, F).Narrow(1+g.Below(23)), g)
 			}
 		}
 	}
@@ -266,6 +273,24 @@ func TestAxes(t *testing.T) {
 	}
 }
 
+// TestScaled has scales, of factors in FP8 and in others.
+func TestScaled(t *testing.T) {
+	g := gen.New("scaled")
+	for i := range testlevel.Pick(100, 1000) {
+		d := randdef.Scaled(g)
+		dtypes := randdef.DTypes(g, d)
+		if dtypes[0] == num.F32 {
+			continue
+		}
+		sizes := randdef.ProductSizes(g, d, 7)
+		if i%8 == 0 {
+			sizes["M"], sizes["N"] = 120+g.Below(20), 120+g.Below(20) // several tiles
+		}
+		m := []def.Model{def.MMA(32, 13).Narrow(13), def.MMA(16, 25), def.Panels(def.MMA(16, 13).Narrow(13), 4), anyModel(g)}[g.Below(4)]
+		compare(t, randdef.NewCase(g, d, dtypes, sizes), m, g)
+	}
+}
+
 // TestOneProgramManyCalls runs one program on several cases at the same time.
 func TestOneProgramManyCalls(t *testing.T) {
 	g := gen.New("many calls")
@@ -328,7 +353,7 @@ func TestCompileRefuses(t *testing.T) {
 		{product, formats[0], def.Panels(def.FMAChain, 4), "product: model panels(fma,4) has no steps"},
 		{product, formats[0], def.MMA(33, 25), "want 1 to 32"},
 		{product, formats[0], def.Panels(def.MMA(16, 25), 3), "want a power of two"},
-		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16 or bf16, got f32"},
+		{product, []num.DType{num.F32, num.F32, num.F32}, def.MMA(16, 25), "takes f16, bf16, e4m3 or e5m2, got f32"},
 	} {
 		for _, set := range machine.Available() {
 			if p, err := mma.Compile(c.d, c.dtypes, c.model, set); p != nil || err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,11 +1,13 @@
 package mma
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 
 	"tokitai/def"
 	"tokitai/lower/cpu/machine"
+	"tokitai/num"
 )
 
 // steps is the argument of the innermost code: a block of the summed index for all rows of
@@ -31,7 +33,7 @@ const leastAlignment = -133
 const (
 	bias64     = 1023
 	fraction64 = 52
-	extraBits  = 1<<29 - 1 // the bits of its significand that binary32 does not have
+	fraction32 = 23 // of binary32
 )
 
 // Accumulators are binary32 values times accScale, which makes them integers.
@@ -55,10 +57,10 @@ type stepper struct {
 // generates code for the set.
 func newStepper(m def.Model, set machine.Set) (stepper, error) {
 	if set != machine.AVX512 && set != machine.AVX2 {
-		run := func(s *steps) { stepsGo(s, m.L, m.F) }
+		run := func(s *steps) { stepsGo(s, m.MMA()) }
 		return stepper{run, goLanes, "Go", func() string { return "" }}, nil
 	}
-	g := newGenerator(m.L, m.F, set)
+	g := newGenerator(m.MMA(), set)
 	g.function()
 	text, err := g.Finish()
 	if err != nil {
@@ -72,11 +74,24 @@ func newStepper(m def.Model, set machine.Set) (stepper, error) {
 	return stepper{run, g.lanes(), set.String(), g.Listing}, nil
 }
 
+// rounding says how sums are truncated to results of R fractional bits.
+type rounding struct {
+	extraBits uint64  // of the significand of binary64, those that results do not have
+	unitBias  uint64  // the exponent field of accScale in units of the least subnormal result
+	unit      float64 // the least subnormal result, times accScale
+}
+
+func roundingOf(m num.MMA) rounding {
+	r := cmp.Or(m.R, fraction32)
+	return rounding{1<<(fraction64-r) - 1, uint64(accBias - (fraction32 - r)), math.Ldexp(1, fraction32-r)}
+}
+
 // goLanes is the number of columns that stepsGo takes.
 const goLanes = 8
 
 // stepsGo computes steps in Go.
-func stepsGo(s *steps, L, F int) {
+func stepsGo(s *steps, m num.MMA) {
+	L, z := m.L, roundingOf(m)
 	left := unsafe.Slice(s.left, s.steps*s.rows*L)
 	leftExponents := unsafe.Slice(s.leftExponents, len(left))
 	right := unsafe.Slice(s.right, s.steps*L*goLanes)
@@ -88,7 +103,7 @@ func stepsGo(s *steps, L, F int) {
 			a, ae := left[:L], leftExponents[:L]
 			for c := range goLanes {
 				x := &row[lane(c, goLanes)]
-				*x = stepGo(*x, a, right[lane(c, goLanes):], ae, rightExponents[c:], F)
+				*x = stepGo(*x, a, right[lane(c, goLanes):], ae, rightExponents[c:], m.F, &z)
 			}
 			left, leftExponents = left[L:], leftExponents[L:]
 		}
@@ -97,7 +112,7 @@ func stepsGo(s *steps, L, F int) {
 }
 
 // stepGo computes one step of one element: the values of b are goLanes apart.
-func stepGo(acc float64, a, b []float64, ae, be []int32, F int) float64 {
+func stepGo(acc float64, a, b []float64, ae, be []int32, F int, z *rounding) float64 {
 	e := int32(leastAlignment)
 	if acc != 0 {
 		e = max(e, min(int32(math.Float64bits(acc)<<1>>(fraction64+1))-accBias, infExponent), -126)
@@ -110,7 +125,7 @@ func stepGo(acc float64, a, b []float64, ae, be []int32, F int) float64 {
 	for i, x := range a {
 		sum += math.Trunc(x * b[i*goLanes] * s)
 	}
-	inverse := math.Float64frombits((bias64+accBias)<<fraction64 - math.Float64bits(s))
-	sum = math.Float64frombits(math.Float64bits(sum) &^ extraBits)
-	return float64(math.Trunc(sum*inverse)*overflow) * (1 / overflow)
+	inverse := math.Float64frombits((bias64+z.unitBias)<<fraction64 - math.Float64bits(s))
+	sum = math.Float64frombits(math.Float64bits(sum) &^ z.extraBits)
+	return float64(math.Trunc(sum*inverse)*(z.unit*overflow)) * (1 / overflow)
 }

@@ -16,6 +16,7 @@ const nan = 0x7fffffff
 type worker struct {
 	p           *program
 	tile        lower.Tile
+	scales      *lower.Scales
 	steps       steps
 	left, right packed
 	acc         []float64 // strip by strip, row by row, a strip's lanes as in right
@@ -44,7 +45,7 @@ func (w *worker) compute() {
 		w.chain(t.K, t.End)
 		for r := range t.Rows {
 			w.sums(w.line[:t.Cols], r)
-			lowercpu.Store(&t.Result, t.Row+r, t.Col, w.line[:t.Cols])
+			w.store(w.line[:t.Cols], r)
 		}
 		return
 	}
@@ -161,11 +162,18 @@ func (w *worker) storePanels(panels int) {
 				sums[c] += v
 			}
 		}
-		lowercpu.Store(&t.Result, t.Row+r, t.Col, sums)
+		w.store(sums, r)
 	}
+}
+
+// store multiplies a row's sums by the scales and stores them.
+func (w *worker) store(sums []float32, r int) {
+	t := &w.tile
+	w.scales.Multiply(sums, t.Row+r, t.Col)
+	lowercpu.Store(&t.Result, t.Row+r, t.Col, sums)
 }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // emins holds the least exponents of normal values.
-var emins = map[num.DType]int32{num.F16: -14, num.BF16: -126}
+var emins = map[num.DType]int32{num.F16: -14, num.BF16: -126, num.E4M3: -6, num.E5M2: -14}

@@ -1,11 +1,13 @@
 // */cuda.fma, */hip.fma, */sim.fma: products of matrices
-// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        one tile of C per block of 128 threads
+// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n], or times scales of m and n)        one tile of C per block of 128 threads
 //
-// Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16, bf16 or f32; C (M,N) in the format of A or in f32.
+// Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16, bf16, f32 or FP8; C (M,N) in any of the first three.
 //           Rows at any stride and alignment; 16 bytes at a time where all rows begin at multiples of 16.
 //           With HAS_AXES, stacks of matrices, whose batch axes have any strides, 0 among them; with
-//           GROUPED, rows of A and C or the summed index divided by offsets in memory.
-// Numerics  model fma: acc = fused(a, b, acc), k ascending from +0 or C; one rounding at the store
+//           GROUPED, rows of A and C or the summed index divided by offsets in memory; with SCALED, f32
+//           scales of the rows and columns of C, at any stride.
+// Numerics  model fma: acc = fused(a, b, acc), k ascending from +0 or C; then times the scale of the row,
+//           and of the column, each product rounded; one rounding at the store
 // Schedule  tiles of 128x128 (ENTRY_LARGE), or of 64x64 (ENTRY_SMALL) where there are few; bands of eight
 //           rows of tiles. A step of DEPTH along k lies widened in one half of shared memory, while the
 //           next one comes from memory into registers and goes into the other half.
@@ -32,7 +34,8 @@ const int THREADS = 128;
 
 // ---- from memory to shared memory ----
 
-const int PER_WORD = 4 / sizeof(Input), PIECE = 4 * PER_WORD;
+const int PER_WORD = 4 / sizeof(Input), PIECE = 4 * PER_WORD, BITS = 8 * sizeof(Input);
+const int STEP = PIECE < 8 ? PIECE : 8; // of which DEPTH is a multiple: in f32, a step takes four times its bytes of FP8
 
 // Neighbours in memory, as they are stored.
 struct alignas(16) Piece {
@@ -41,16 +44,17 @@ struct alignas(16) Piece {
 
 DEVICE u32 pattern_of(float x) { return bits_of(x); }
 DEVICE u32 pattern_of(u16 x) { return x; }
+DEVICE u32 pattern_of(unsigned char x) { return x; }
 
 DEVICE float element(const Piece& piece, int j) {
-    u32 pattern = piece.w[j / PER_WORD] >> 16 * (j % PER_WORD);
-    return WIDEN(PER_WORD == 1 ? pattern : pattern & 0xffffu);
+    u32 pattern = piece.w[j / PER_WORD] >> BITS * (j % PER_WORD);
+    return WIDEN(PER_WORD == 1 ? pattern : pattern & ((1u << BITS % 32) - 1));
 }
 
 // The first n elements of a piece, the others zero.
 DEVICE Piece partial(const Input* at, int n) {
     Piece piece = {{0, 0, 0, 0}};
-    UNROLL for (int j = 0; j < PIECE; j++) piece.w[j / PER_WORD] |= (j < n ? pattern_of(at[j]) : 0u) << 16 * (j % PER_WORD);
+    UNROLL for (int j = 0; j < PIECE; j++) piece.w[j / PER_WORD] |= (j < n ? pattern_of(at[j]) : 0u) << BITS * (j % PER_WORD);
     return piece;
 }
 
@@ -260,6 +264,13 @@ DEVICE void multiply_tile(const Params& p, i64 first_row, i64 first_col) {
     RENEW(row); // else what belongs to the results takes registers all the time
     RENEW(col);
     Results results(p, first_row, first_col, row, col);
+#if SCALED
+    UNROLL for (int i = 0; i < TALL; i++)
+        UNROLL for (int j = 0; j < WIDE; j++) {
+            i64 r = i / 4 * (DOWN * 4) + i % 4, c = j / 4 * (ACROSS * 4) + j % 4; // as results has them
+            if (r < results.rows && c < results.cols) acc[i][j] = scaled(p, acc[i][j], first_row + row + r, first_col + col + c);
+        }
+#endif
     UNROLL for (int i = 0; i < TALL; i++)
         UNROLL for (int j = 0; j < WIDE; j += 4) results.store(&acc[i][j], i, j);
 }
@@ -273,6 +284,6 @@ struct Tile {
     }
 };
 
-KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<Tile<128, 128, 2 * PIECE, 16, 8>>(p); }
+KERNEL(ENTRY_LARGE, 128)(const Params p) { multiply<Tile<128, 128, 2 * STEP, 16, 8>>(p); }
 
-KERNEL(ENTRY_SMALL, 128)(const Params p) { multiply<Tile<64, 64, 4 * PIECE, 8, 4>>(p); }
+KERNEL(ENTRY_SMALL, 128)(const Params p) { multiply<Tile<64, 64, 4 * STEP, 8, 4>>(p); }

@@ -24,7 +24,21 @@ struct Params {
     i64 groups, per_group; // products of a group
     const u64* refused; // null, or what the checking pass found
 #endif
+#if SCALED
+    const f32* row_scale; // null for none
+    const f32* col_scale;
+    i64 row_scale_stride, col_scale_stride;
+#endif
 };
+
+#if SCALED
+// The sum at a row and a column of the result, times the scales of both, each product rounded.
+DEVICE float scaled(const Params& p, float sum, i64 row, i64 col) {
+    if (p.row_scale) sum = sum * p.row_scale[row * p.row_scale_stride];
+    if (p.col_scale) sum = sum * p.col_scale[col * p.col_scale_stride];
+    return sum;
+}
+#endif
 
 #if HAS_AXES
 DEVICE i64 matrix_at(const Walk& w, i64 product) {
