@@ -87,6 +87,9 @@ type Call struct {
 	Uses     []Use
 	Launches []Launch
 
+	// Foreign is submitted after the launches; nil if there is none.
+	Foreign Foreign
+
 	// ScratchBytes is the size of the scratch memory that the kernels need. Its contents
 	// are undefined when the call begins.
 	ScratchBytes int64
@@ -157,6 +160,9 @@ func (q *Queue) run(c *Call, p Placer) error {
 		}
 	}
 	err := q.launch(c.Launches)
+	if err == nil && c.Foreign != nil {
+		err = q.submitForeign(c.Foreign, scratch)
+	}
 	// Kernels launched before an error use the memory too.
 	for i := range c.Uses {
 		q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
