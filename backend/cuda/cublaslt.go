@@ -199,7 +199,7 @@ func isLinear(w *lower.Walk, run int) bool {
 // Launch implements engine.Kernel. It returns before the work is done.
 func (k *product) Launch(l *engine.Launch) error {
 	work := &products{handle: k.handle, name: k.d.Name + " by cuBLASLt", parts: k.parts(&l.Call)}
-	call := &devicegpu.Call{Foreign: work}
+	call := &devicegpu.Call{}
 	for i := range l.Buffers {
 		b, ok := l.Buffers[i].(*devicegpu.Buffer)
 		if !ok {
@@ -214,7 +214,7 @@ func (k *product) Launch(l *engine.Launch) error {
 	if err != nil {
 		return err
 	}
-	return l.Queue.(*devicegpu.Queue).Run(call, nil)
+	return l.Queue.(*devicegpu.Queue).RunForeign(call, work)
 }
 
 // Choice implements engine.Chooser.

@@ -13,6 +13,10 @@ type Foreign interface {
 	Submit(s driver.Stream, scratch driver.Pointer) error
 }
 
+// RunForeign is Run for a call that ends with the work of another library. It is ordered
+// with other work as every call is, by the buffers that c uses.
+func (q *Queue) RunForeign(c *Call, f Foreign) error { return q.runWith(c, nil, f) }
+
 // submitForeign submits the work of another library; mu is held and the context is
 // current.
 func (q *Queue) submitForeign(f Foreign, scratch driver.Pointer) error {

@@ -43,8 +43,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &library{f: f, at: driver.Pointer(b.Pointer())}
-	call := &Call{Uses: []Use{{b, true}}, ScratchBytes: 100, Foreign: l}
-	if err := second.Run(call, nil); err != nil {
+	call := &Call{Uses: []Use{{b, true}}, ScratchBytes: 100}
+	if err := second.RunForeign(call, l); err != nil {
 		t.Fatal(err)
 	}
 	if l.stream != second.stream || l.scratch == 0 || l.scratch != second.scratch.pointer {
@@ -58,11 +58,11 @@ func TestForeign(t *testing.T) {
 		t.Errorf("got %v, want %v: a library's work after the fill, and the copy after both", got, want)
 	}
 	l.err = &driver.Error{Call: "libraryFill", Text: "no"}
-	if err := second.Run(call, nil); err == nil || !strings.Contains(err.Error(), "cuda:0: launch: libraryFill: no") {
+	if err := second.RunForeign(call, l); err == nil || !strings.Contains(err.Error(), "cuda:0: launch: libraryFill: no") {
 		t.Errorf("a library's error: %v", err)
 	}
 	l.err = &driver.Error{Call: "libraryFill", Text: "gone", Class: driver.Lost}
-	if err := second.Run(call, nil); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "fill by a library") {
+	if err := second.RunForeign(call, l); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "fill by a library") {
 		t.Errorf("a device lost in a library: %v, want the work named", err)
 	}
 }
