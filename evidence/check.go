@@ -26,6 +26,7 @@ func (r *Report) Check() error {
 	faults.values("", reflect.ValueOf(r).Elem())
 	faults.identity(r)
 	faults.cases(r)
+	faults.algorithms(r)
 	faults.figures(r)
 	faults.tiers(r)
 	faults.verdict(r)
@@ -164,6 +165,31 @@ func (f *faults) cases(r *Report) {
 	f.unless(r.Coverage.Compiled <= r.Coverage.Judged, "coverage: %d of %d judged by compiled answers", r.Coverage.Compiled, r.Coverage.Judged)
 }
 
+// algorithms checks what a vendor's library chose.
+func (f *faults) algorithms(r *Report) {
+	f.unless(len(r.Algorithms) == 0 || r.Contract == ContractBounded, "algorithms: contract is %s, want %s", r.Contract, ContractBounded)
+	type key struct {
+		name, model string
+		parts       int
+	}
+	seen := map[key]bool{}
+	cases := 0
+	for i, a := range r.Algorithms {
+		field := fmt.Sprintf("algorithms[%d]", i)
+		k := key{a.Name, a.Model, a.Parts}
+		f.unless(a.Name != "" && a.Model != "" && !seen[k], "%s is %q with %d parts beside model %q, want a name and a model that no other has", field, a.Name, a.Parts, a.Model)
+		seen[k] = true
+		f.unless(a.Parts >= 1 && a.Cases >= 1, "%s has %d parts and %d cases, want at least 1 of each", field, a.Parts, a.Cases)
+		f.unless(a.SameCases <= a.Cases && a.SameBits <= a.Elements && (a.SameCases == a.Cases) == (a.SameBits == a.Elements) && (a.SameCases == a.Cases) == (len(a.Others) == 0),
+			"%s: %d of %d cases and %d of %d elements have the model's bits, and %d cases with others are listed", field, a.SameCases, a.Cases, a.SameBits, a.Elements, len(a.Others))
+		for _, name := range a.Others {
+			f.unless(hasCase(r, name), "%s.others has %q, which is not in case_list", field, name)
+		}
+		cases += a.Cases
+	}
+	f.unless(cases <= r.Cases, "algorithms computed %d cases of %d", cases, r.Cases)
+}
+
 func hasTier(r *Report, name TierName) bool {
 	return slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == name })
 }
@@ -290,7 +316,8 @@ func (f *faults) texts(r *Report) {
 
 	fields := Fields()
 	for _, name := range fields {
-		f.unless(r.Obtained[name] != "" || name == "failure" && r.Failure == nil, "obtained does not say how %s was obtained", name)
+		isAbsent := name == "failure" && r.Failure == nil || name == "algorithms" && len(r.Algorithms) == 0
+		f.unless(r.Obtained[name] != "" || isAbsent, "obtained does not say how %s was obtained", name)
 	}
 	for name := range r.Obtained {
 		f.unless(slices.Contains(fields, name), "obtained names %q, which is not a field", name)

@@ -81,6 +81,9 @@ func complete(v reflect.Value) reflect.Value {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if field := v.Field(i); field.Kind() == reflect.Slice && field.Len() == 0 && strings.HasSuffix(v.Type().Field(i).Tag.Get("json"), ",omitempty") {
+				continue // absent, not empty
+			}
 			out.Field(i).Set(complete(v.Field(i)))
 		}
 	case reflect.Slice:

@@ -96,7 +96,9 @@ var arithmetic = []string{
 	"figures half measured", "figures of nothing", "more truth than elements", "more undecided than truth", "more undefined than truth",
 	"tier twice", "tier fails more than it checks", "accepted without coverage",
 	"failure of a tier that held", "failure of no known case", "worst case elsewhere", "worst error is not the worst", "worst admissible is not the worst",
-	"said of a failure nothing",
+	"said of a failure nothing", "said of algorithms nothing",
+	"algorithms of a lowering with bits", "algorithm twice", "algorithm with more bits than outputs", "algorithm whose other cases are not listed",
+	"algorithm with other bits of no known case", "algorithms of more cases than there are",
 	"no time",   // year 1 is a time
 	"not UTF-8", // encoding makes it so
 }
@@ -143,7 +145,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 				t.Errorf("%s with %s follows the schema", name, what)
 			}
 		}
-		optional := []string{"note", "program_sha256"}
+		optional := []string{"note", "program_sha256", "algorithms"}
 		objects(root, name, func(path string, object map[string]any) {
 			if !strings.HasSuffix(path, ".obtained") { // where every name is a field's
 				object["extra"] = 1
@@ -176,6 +178,7 @@ func everything() *Report {
 	r.CaseList[0].Params = []string{"eps=1e-05"}
 	r.WorstAdmissible, r.MeanAdmissible = b.WorstAdmissible, b.MeanAdmissible
 	r.Failure.Note = "shrunk in 3 steps"
+	r.Algorithms, r.Obtained["algorithms"] = b.Algorithms, "made up for a test"
 	return r
 }
 
