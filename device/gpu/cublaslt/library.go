@@ -36,9 +36,12 @@ type Library struct {
 	hash func() ([sha256.Size]byte, error)
 }
 
+// variable names the library's file or folder.
+const variable = "TOKITAI_CUBLASLT"
+
 var opened struct {
 	sync.Mutex
-	library *Library
+	byName map[string]*Library // by the value of variable
 }
 
 // Open opens the library on first use. The environment variable TOKITAI_CUBLASLT may name
@@ -46,20 +49,25 @@ var opened struct {
 func Open() (*Library, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if opened.library == nil {
-		l, err := open()
-		if err != nil {
-			return nil, err
-		}
-		opened.library = l
+	name := os.Getenv(variable)
+	if l := opened.byName[name]; l != nil {
+		return l, nil
 	}
-	return opened.library, nil
+	l, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if opened.byName == nil {
+		opened.byName = map[string]*Library{}
+	}
+	opened.byName[name] = l
+	return l, nil
 }
 
 func open() (*Library, error) {
 	library, err := dl.Open(dl.Request{
 		What:  "cuBLASLt, NVIDIA's library of matrix products",
-		Env:   "TOKITAI_CUBLASLT",
+		Env:   variable,
 		Files: []string{"libcublasLt.so.13", "libcublasLt.so.12"},
 		Dirs:  append(dl.PythonDirs("nvidia/cu13/lib", "nvidia/cublas/lib"), dl.CUDADirs()...),
 		Hint:  "pip install nvidia-cublas (for drivers of CUDA 12: nvidia-cublas-cu12), or install a CUDA toolkit",
