@@ -48,6 +48,9 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 			continue
 		}
 		for _, l := range p.Backend.Preferred(d.Kind) {
+			if l.Takes(d, dtypes) != nil {
+				continue
+			}
 			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d.Kind)})
 		}
 	}

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt",
-	IsBounded: true, ModelFor: cublasLtModel, Compile: compileCublasLt,
+	IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 // cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
@@ -43,7 +44,41 @@ func cublasLtModel(architecture string, dtypes []num.DType, _, _ int) def.Model 
 // cublasLtTypes maps storage formats to the library's.
 var cublasLtTypes = map[num.DType]cublaslt.Type{num.F32: cublaslt.F32, num.F16: cublaslt.F16, num.BF16: cublaslt.BF16}
 
+// suitsCublasLt returns an error if the library does not compute a call. One that is not
+// there suits every call that it would: compiling says what is missing.
+func suitsCublasLt(dev device.Device, d *def.Definition, c *lower.Call) error {
+	dtypes := make([]num.DType, len(c.Operands))
+	for i := range c.Operands {
+		dtypes[i] = c.Operands[i].DType
+	}
+	k, err := newProduct(dev, d, dtypes)
+	if err != nil {
+		return err
+	}
+	if k.handle, err = handleOf(k.device); err != nil {
+		return nil
+	}
+	_, err = k.Choice(c)
+	if e, ok := errors.AsType[*cublaslt.UnsupportedError](err); ok {
+		return e
+	}
+	return nil
+}
+
 func compileCublasLt(dev device.Device, d *def.Definition, dtypes []num.DType, _ int) (engine.Kernel, error) {
+	k, err := newProduct(dev, d, dtypes)
+	if err != nil {
+		return nil, err
+	}
+	if k.handle, err = handleOf(k.device); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// newProduct returns a product that lacks the library's handle, or an error if the library
+// cannot compute the definition in the formats.
+func newProduct(dev device.Device, d *def.Definition, dtypes []num.DType) (*product, error) {
 	g, ok := dev.(*gpu.Device)
 	switch {
 	case !ok:
@@ -60,10 +95,6 @@ func compileCublasLt(dev device.Device, d *def.Definition, dtypes []num.DType, _
 		if *to, ok = cublasLtTypes[dtypes[i]]; !ok || i == 1 && dtypes[1] != dtypes[0] {
 			return nil, fmt.Errorf("cuBLASLt is not used for %s in %v", d.Name, dtypes)
 		}
-	}
-	var err error
-	if k.handle, err = handleOf(g.Device); err != nil {
-		return nil, err
 	}
 	return k, nil
 }

@@ -223,7 +223,8 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = gemm.BatchedForward(queueOn(t, dev, engine.WithAdmission(engine.Off)), c, a, b, engine.WithLowering("cublaslt"))
-	if e, ok := errors.AsType[*cublaslt.UnsupportedError](err); !ok || e.Problem.Batch != 4 {
+	unsuited, isUnsuited := errors.AsType[*engine.UnsuitedError](err)
+	if e, ok := errors.AsType[*cublaslt.UnsupportedError](err); !ok || !isUnsuited || unsuited.Lowering != "gemm.batched.forward/cuda.cublaslt" || e.Problem.Batch != 4 {
 		t.Errorf("more products than the library takes: %v", err)
 	}
 	if after, err := c.Float32s(); err != nil || !slices.Equal(before, after) {

@@ -297,6 +297,7 @@ type benchReport struct {
 	Partial bool          `json:"partial"` // interrupted before everything was measured
 	Results []benchResult `json:"results"`
 	device  string
+	leftOut []string // cases that a lowering leaves to others, and why
 }
 
 type benchHost struct {
@@ -392,6 +393,9 @@ func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.C
 			continue
 		case c.Context().Err() != nil:
 			ended = &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were measured", i, len(cases))}
+		case isUnsuited(err):
+			r.leftOut = append(r.leftOut, oneLine(err.Error()))
+			continue
 		case errors.Is(err, engine.ErrInadmissible):
 			add(r.failed(one, err))
 			inadmissible = err
@@ -416,6 +420,13 @@ func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.C
 		return ended
 	}
 	return inadmissible
+}
+
+// isUnsuited reports whether a lowering leaves a case to others, because of the device or
+// the sizes.
+func isUnsuited(err error) bool {
+	_, ok := errors.AsType[*engine.UnsuitedError](err)
+	return ok
 }
 
 func (r *benchReport) row(c *bench.Case) benchResult {
@@ -506,6 +517,9 @@ func (r *benchReport) printEnd(w io.Writer) error {
 		if x.Error != "" {
 			fmt.Fprintf(w, "failed: %s\n", oneLine(x.Error))
 		}
+	}
+	for _, text := range r.leftOut {
+		fmt.Fprintf(w, "left out: %s\n", text)
 	}
 	var reasons []string
 	for _, x := range r.Results {
