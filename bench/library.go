@@ -9,8 +9,6 @@ import (
 	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/num"
-	"tokitai/trial"
-	"tokitai/truth"
 )
 
 // libraryRepetitions is the least number of repetitions beside a library.
@@ -48,7 +46,7 @@ type rival struct {
 	Library
 	setting *setting
 	queue   *engine.Queue
-	bounds  *Bounds
+	bounds  *bounds
 	seconds []float64
 }
 
@@ -67,7 +65,7 @@ func (m *Meter) newRival(ctx context.Context, s *setting) *rival {
 	}
 	d := s.c.Data.Definition
 	model := l.ModelOf(m.queue.Device().Describe().Architecture, d, s.c.DTypes, func(letter string) int { return s.c.Data.Sizes[letter] })
-	if r.bounds, r.Err = NewBounds(ctx, d, s.operands.Arrays(), s.c.Data.Params, model, l.Order); r.Err == nil {
+	if r.bounds, r.Err = newBounds(ctx, l, d, s.operands.Arrays(), s.c.Data.Params, model); r.Err == nil {
 		r.Err = r.check("before")
 	}
 	return r
@@ -122,7 +120,7 @@ func (r *rival) checkLast(when string) error {
 		if err != nil {
 			return err
 		}
-		reason := r.bounds.Outside(i, got)
+		reason := r.bounds.outside(i, got)
 		if breach != nil {
 			reason = breach.Reason
 		}
@@ -163,16 +161,15 @@ func (r *rival) finish(ours []float64) *Library {
 	return &r.Library
 }
 
-// Bounds are the values that a lowering that promises no bits may give, for some rows of
+// bounds are the values that a lowering that promises no bits may give, for some rows of
 // the outputs.
-type Bounds struct {
-	d      *def.Definition
-	rows   []int // nil if all are compared
-	result *truth.Result
+type bounds struct {
+	rows       []int // nil if all are compared
+	admissible *engine.Admissible
 }
 
-// NewBounds encloses the same rows that NewSample computes.
-func NewBounds(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, model def.Model, order def.Order) (*Bounds, error) {
+// newBounds encloses the same rows that NewSample computes.
+func newBounds(ctx context.Context, l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64, model def.Model) (*bounds, error) {
 	s := &Sample{d: d, Want: slices.Clone(operands)}
 	if canSample(d) {
 		s.Rows = someRows(d, operands)
@@ -181,31 +178,16 @@ func NewBounds(ctx context.Context, d *def.Definition, operands []num.Array, par
 	if s.Rows == nil && steps(d, operands) > mostSteps {
 		return nil, errors.New("the result is too large to be checked")
 	}
-	result, err := truth.Enclose(d, s.Want, truth.Options{Params: params, Mode: truth.Rounded, Model: model, Order: &order, Context: ctx})
-	if err != nil {
-		return nil, err
-	}
-	return &Bounds{d: d, rows: s.Rows, result: result}, nil
+	a, err := l.Admissible(ctx, d, s.Want, params, model)
+	return &bounds{rows: s.Rows, admissible: a}, err
 }
 
-// Outside says which value of an output is not admissible; it returns "" if none.
-func (b *Bounds) Outside(i int, got num.Array) string {
+// outside says which value of an output is not admissible; it returns "" if none.
+func (b *bounds) outside(i int, got num.Array) string {
+	rows := func(r int) int { return r }
 	if b.rows != nil {
 		got = pickRows(got, b.rows)
+		rows = func(r int) int { return b.rows[r] }
 	}
-	for r := range got.Rows {
-		for c := range got.Cols {
-			x := got.Bits(r, c)
-			if !b.result.At(i, r, c).Known() || b.result.Admits(i, r, c, x) {
-				continue
-			}
-			lo, hi := b.result.Between(i, r, c)
-			row := r
-			if b.rows != nil {
-				row = b.rows[r]
-			}
-			return fmt.Sprintf("%s[%d,%d] is %s, want %s to %s", b.d.Operands[i].Name, row, c, trial.Pattern(got.DType, x), trial.Pattern(got.DType, lo), trial.Pattern(got.DType, hi))
-		}
-	}
-	return ""
+	return b.admissible.Outside(i, got, rows)
 }
