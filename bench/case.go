@@ -21,6 +21,7 @@ type Case struct {
 	DType     num.DType   // that names the choice of formats
 	DTypes    []num.DType // of the operands
 	Lowering  *engine.Lowering
+	Library   *engine.Lowering // a vendor's library to measure beside it; nil if there is none
 }
 
 // Plan selects cases.
@@ -47,7 +48,10 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 			continue
 		}
 		for _, l := range p.Backend.Preferred(d.Kind) {
-			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l})
+			if l.Takes(d, dtypes) != nil {
+				continue
+			}
+			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d.Kind)})
 		}
 	}
 	return cases

@@ -114,9 +114,10 @@ type Result struct {
 	Case        *Case
 	Seconds     float64 // the median of the repetitions
 	Repetitions int
-	Bytes       int64   // the least that have to move
-	FLOPs       float64 // of a contraction; else 0
-	CopyGBps    float64 // the median of the copies between the repetitions
+	Bytes       int64    // the least that have to move
+	FLOPs       float64  // of a contraction; else 0
+	CopyGBps    float64  // the median of the copies between the repetitions
+	Library     *Library // beside the case; nil if there is none
 }
 
 // GBps returns the least traffic divided by the time.
@@ -156,57 +157,85 @@ func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{Case: c, Bytes: s.bytes, FLOPs: c.flops()}
-	if err := m.time(s, r); err != nil {
+	library := m.newRival(ctx, s)
+	seconds, isOurs, err := m.time(s, r, library)
+	if err != nil {
 		return nil, fmt.Errorf("%v: %w", c, err)
 	}
-	if err := s.check("after"); err != nil {
-		return nil, err
+	if isOurs {
+		if err := s.check("after"); err != nil {
+			return nil, err
+		}
 	}
+	r.Library = library.finish(seconds)
 	if err := s.checkCall("after"); err != nil { // a kernel that has come to write nothing leaves old results
 		return nil, err
 	}
 	return r, nil
 }
 
-// time alternates copies and calls: the copy before a call measures how fast the machine is
-// at that time. A call does not start after an interrupt.
-func (m *Meter) time(s *setting, r *Result) error {
+// time alternates copies, calls and those of a library, if there is one: the copy before a
+// call measures how fast the machine is at that time, and the library goes first in every
+// second repetition. It returns the times of the calls, and whether the outputs are those
+// of a call, not the library's. A call does not start after an interrupt.
+func (m *Meter) time(s *setting, r *Result, library *rival) (seconds []float64, isOurs bool, err error) {
 	runtime.GC() // rather now than later
-	var seconds, copies []float64
+	var copies []float64
+	isBeside := func() bool { return library != nil && library.Err == nil }
 	inCalls, start := 0.0, time.Now()
 	isEnough := func() bool {
-		return len(seconds) >= m.options.Repetitions && (inCalls >= m.options.Time.Seconds() || time.Since(start) >= 5*m.options.Time)
+		least := m.options.Repetitions
+		if isBeside() {
+			least = max(least, libraryRepetitions)
+		}
+		return len(seconds) >= least && (inCalls >= m.options.Time.Seconds() || time.Since(start) >= 5*m.options.Time)
 	}
 	for isWarm := false; !isEnough(); isWarm = true {
-		if err := s.restore(); err != nil {
-			return err
-		}
 		gbps, err := m.timeCopy(s.bytes)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		t, err := m.track.time(s.submit)
-		if err != nil {
-			return err
+		var ours, theirs float64
+		turns := []func() error{
+			func() (err error) { ours, err = s.take(); isOurs = true; return err },
+			func() (err error) {
+				if isBeside() {
+					theirs, err = library.take()
+					isOurs = false
+				}
+				return err
+			},
+		}
+		if len(seconds)%2 == 1 {
+			slices.Reverse(turns)
+		}
+		for _, take := range turns {
+			if err := take(); err != nil {
+				return nil, false, err
+			}
 		}
 		if isWarm {
-			seconds, copies, inCalls = append(seconds, t), append(copies, gbps), inCalls+t
+			seconds, copies, inCalls = append(seconds, ours), append(copies, gbps), inCalls+ours
+			if library != nil {
+				library.seconds = append(library.seconds, theirs)
+			}
 		}
 	}
 	r.Seconds, r.Repetitions, r.CopyGBps = median(seconds), len(seconds), median(copies)
-	return nil
+	return seconds, isOurs, nil
 }
 
 // setting is a case with its operands on the device, between guards.
 type setting struct {
-	c       *Case
-	queue   *engine.Queue
-	track   track
-	memory  *trial.Placed
-	tensors []*tensor.Tensor
-	before  []device.Buffer // by operand: a copy of what a call updates in place
-	sample  *Sample
-	bytes   int64
+	c        *Case
+	queue    *engine.Queue
+	track    track
+	memory   *trial.Placed
+	tensors  []*tensor.Tensor
+	operands *trial.Operands // as they are before a call
+	before   []device.Buffer // by operand: a copy of what a call updates in place
+	sample   *Sample
+	bytes    int64
 }
 
 // set generates the operands and computes the answer.
@@ -233,6 +262,7 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 		}
 	}
 	operands := trial.New(d, c.DTypes, c.Data.Sizes, nil)
+	s.operands = operands
 	for i := range d.Operands {
 		o := &d.Operands[i]
 		if err := ctx.Err(); err != nil {
@@ -325,18 +355,31 @@ func (s *setting) restore() error {
 	return nil
 }
 
-// checkCall calls once and checks. Outputs start as guard bytes.
-func (s *setting) checkCall(when string) error {
+// take times one call.
+func (s *setting) take() (float64, error) {
+	if err := s.restore(); err != nil {
+		return 0, err
+	}
+	return s.track.time(s.submit)
+}
+
+// clear sets pure outputs to guard bytes and restores the others.
+func (s *setting) clear() error {
 	d := s.c.Data.Definition
 	for i := range d.Operands {
 		if d.Operands[i].IsIn {
 			continue
 		}
 		if err := s.memory.Clear(i); err != nil {
-			return fmt.Errorf("%v: %w", s.c, err)
+			return err
 		}
 	}
-	if err := s.restore(); err != nil {
+	return s.restore()
+}
+
+// checkCall calls once and checks. Outputs start as guard bytes.
+func (s *setting) checkCall(when string) error {
+	if err := s.clear(); err != nil {
 		return fmt.Errorf("%v: %w", s.c, err)
 	}
 	if err := s.submit(); err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 
 	"tokitai/def"
@@ -59,6 +60,42 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 		}
 	}
 	return "", nil
+}
+
+// Admissible holds the values that a bounded lowering may give for the outputs of a call.
+type Admissible struct {
+	d       *def.Definition
+	rounded *truth.Result
+}
+
+// Admissible returns the values that the lowering, which is bounded, may give under a
+// model, for operands as they are before a call.
+func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
+	rounded, err := truth.Enclose(d, operands, truth.Options{
+		Params: params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Rounded, Context: ctx,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Admissible{d, rounded}, nil
+}
+
+// Outside says which element of an output is not admissible; it returns "" if none. Where
+// an intermediate result may overflow, or an operand is no number, every value is. The
+// function number returns the number of a row for the text.
+func (a *Admissible) Outside(output int, got num.Array, number func(row int) int) string {
+	for r := range got.Rows {
+		for c := range got.Cols {
+			x := got.Bits(r, c)
+			if !a.rounded.At(output, r, c).Known() || a.rounded.Admits(output, r, c, x) {
+				continue
+			}
+			lo, hi := a.rounded.Between(output, r, c)
+			return fmt.Sprintf("%s[%d,%d] is %s, want %s to %s", a.d.Operands[output].Name, number(r), c,
+				trial.Pattern(got.DType, x), trial.Pattern(got.DType, lo), trial.Pattern(got.DType, hi))
+		}
+	}
+	return ""
 }
 
 func classOf(d num.DType, bits uint32) string {

@@ -19,6 +19,10 @@ type Lowering struct {
 	// Device is the kind of device: cpu, cuda.
 	Device string
 
+	// Library names the library of a vendor that computes, such as cuBLASLt, and is "" for
+	// this project's own code. Benchmarks measure a library beside the other lowerings.
+	Library string
+
 	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
 
@@ -99,6 +103,12 @@ func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
 // ID returns the lowering's id for a definition.
 func (l *Lowering) ID(d *def.Definition) string { return d.Name + "/" + l.Name }
 
+// IsNamed reports whether a name is the lowering's: its name with or without the kind of
+// device (cuda.cublaslt, cublaslt), or its id for d.
+func (l *Lowering) IsNamed(name string, d *def.Definition) bool {
+	return name == l.Name || l.Device+"."+name == l.Name || name == l.ID(d)
+}
+
 // Kernel is a compiled lowering.
 type Kernel interface {
 	// Launch computes on a queue. It is safe for concurrent use and retains nothing of
@@ -128,6 +138,20 @@ type Compiled interface {
 
 	// Artifacts returns the SHA-256 of its programs, in hexadecimal.
 	Artifacts() []string
+}
+
+// Chooser is a Kernel that chooses an algorithm for each call, as libraries of vendors do.
+type Chooser interface {
+	Kernel
+
+	// Choice returns the algorithm for a call.
+	Choice(c *lower.Call) (Choice, error)
+}
+
+// Choice is the algorithm that a library chose for a call.
+type Choice struct {
+	Algorithm string // by the library's own numbers
+	Parts     int    // into which it divides a sum; 1 for a whole sum
 }
 
 // Launch is one execution of a kernel.

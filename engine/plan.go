@@ -71,7 +71,7 @@ func dtypesOf(c *lower.Call) []num.DType {
 func (q *Queue) named(d *def.Definition, s *settings, c *lower.Call) (*Lowering, error) {
 	var names []string
 	for _, l := range Lowerings(q.backend, d) {
-		if l.Name == s.lowering || l.ID(d) == s.lowering {
+		if l.IsNamed(s.lowering, d) {
 			return l, q.checkNamed(s, l, d, c)
 		}
 		names = append(names, l.Name)

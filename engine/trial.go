@@ -85,6 +85,20 @@ func (p *Prepared) Launch() error {
 	return p.wait.Wait()
 }
 
+// Choice returns the algorithm that the kernel chooses for the call, or nil if it does not
+// choose.
+func (p *Prepared) Choice() (*Choice, error) {
+	k, ok := p.kernel.(Chooser)
+	if !ok {
+		return nil, nil
+	}
+	c, err := k.Choice(&p.launch.Call)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
 // Compiled returns the number of kernels compiled so far.
 func (t *Trial) Compiled() int { return len(t.kernels) }
 

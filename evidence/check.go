@@ -26,6 +26,7 @@ func (r *Report) Check() error {
 	faults.values("", reflect.ValueOf(r).Elem())
 	faults.identity(r)
 	faults.cases(r)
+	faults.algorithms(r)
 	faults.figures(r)
 	faults.tiers(r)
 	faults.verdict(r)
@@ -165,6 +166,31 @@ func (f *faults) cases(r *Report) {
 	f.unless(r.Coverage.Compiled <= r.Coverage.Judged, "coverage: %d of %d judged by compiled answers", r.Coverage.Compiled, r.Coverage.Judged)
 }
 
+// algorithms checks what a vendor's library chose.
+func (f *faults) algorithms(r *Report) {
+	f.unless(len(r.Algorithms) == 0 || r.Contract == ContractBounded, "algorithms: contract is %s, want %s", r.Contract, ContractBounded)
+	type key struct {
+		name, model string
+		parts       int
+	}
+	seen := map[key]bool{}
+	cases := 0
+	for i, a := range r.Algorithms {
+		field := fmt.Sprintf("algorithms[%d]", i)
+		k := key{a.Name, a.Model, a.Parts}
+		f.unless(a.Name != "" && a.Model != "" && !seen[k], "%s is %q with %d parts beside model %q, want a name and a model that no other has", field, a.Name, a.Parts, a.Model)
+		seen[k] = true
+		f.unless(a.Parts >= 1 && a.Cases >= 1, "%s has %d parts and %d cases, want at least 1 of each", field, a.Parts, a.Cases)
+		f.unless(a.SameCases <= a.Cases && a.SameBits <= a.Elements && (a.SameCases == a.Cases) == (a.SameBits == a.Elements) && (a.SameCases == a.Cases) == (len(a.Others) == 0),
+			"%s: %d of %d cases and %d of %d elements have the model's bits, and %d cases with others are listed", field, a.SameCases, a.Cases, a.SameBits, a.Elements, len(a.Others))
+		for _, name := range a.Others {
+			f.unless(hasCase(r, name), "%s.others has %q, which is not in case_list", field, name)
+		}
+		cases += a.Cases
+	}
+	f.unless(cases <= r.Cases, "algorithms computed %d cases of %d", cases, r.Cases)
+}
+
 func hasTier(r *Report, name TierName) bool {
 	return slices.ContainsFunc(r.Tiers, func(t Tier) bool { return t.Name == name })
 }
@@ -296,7 +322,7 @@ func (f *faults) candidates(r *Report) {
 
 // isAbsent reports whether a report does not have an optional field.
 func (r *Report) isAbsent(field string) bool {
-	return field == "failure" && r.Failure == nil || field == "candidates" && len(r.Candidates) == 0
+	return field == "failure" && r.Failure == nil || field == "candidates" && len(r.Candidates) == 0 || field == "algorithms" && len(r.Algorithms) == 0
 }
 
 // texts checks what is claimed, what is not, and how each field was obtained.

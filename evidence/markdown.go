@@ -22,6 +22,7 @@ func (r *Report) markdown(file string) string {
 	p.failure(r.Failure)
 	p.checked(r)
 	p.figures(r)
+	p.algorithms(r.Algorithms)
 	p.worst(r.WorstCases)
 	p.candidates(r)
 	p.list("What this shows", r.Evidence, "Nothing.")
@@ -171,6 +172,20 @@ func (p *page) figures(r *Report) {
 		{"correct rounding not known", integer(r.Undecided)},
 		{"no distance to the truth", integer(r.ErrorUndefined)},
 	})
+}
+
+// algorithms writes what a vendor's library chose.
+func (p *page) algorithms(list []Algorithm) {
+	if len(list) == 0 {
+		return
+	}
+	p.heading("Algorithms")
+	p.line("The library chose an algorithm for each case. The outputs were also compared with a model, bit for bit.\n")
+	var rows [][]string
+	for _, a := range list {
+		rows = append(rows, []string{escape(a.Name), strconv.Itoa(a.Parts), code(a.Model), strconv.Itoa(a.Cases), strconv.Itoa(a.SameCases), integer(a.Elements), integer(a.SameBits), codes(a.Others)})
+	}
+	p.table([]string{"algorithm", "parts of a sum:", "model", "cases:", "with its bits:", "outputs:", "with its bits:", "first others"}, rows)
 }
 
 func (p *page) worst(cases []WorstCase) {

@@ -38,6 +38,8 @@
 //   - Figures agree with the cases in which they were worst.
 //   - Where candidates are listed, the model is one of them, each is listed once, and the
 //     elements and mismatches of the model are those of the report.
+//   - No two algorithms have the same name, parts and model, and all together computed at
+//     most the cases of the report; the bits of a model are compared under contract bounded.
 //   - non_claims is not empty, and obtained says how every other field was obtained.
 //
 // Start with [Report].
@@ -168,7 +170,8 @@ type Report struct {
 	Definition    Definition    `json:"definition"`
 	Generator     Generator     `json:"generator"`
 	CaseList      []Case        `json:"case_list"`
-	DigestSHA256  string        `json:"digest_sha256"` // DigestOf(CaseList)
+	DigestSHA256  string        `json:"digest_sha256"`        // DigestOf(CaseList)
+	Algorithms    []Algorithm   `json:"algorithms,omitempty"` // of a lowering that is a vendor's library
 	WorstCases    []WorstCase   `json:"worst_cases"`
 	Failure       *Failure      `json:"failure,omitempty"`
 	KernelSeconds *float64      `json:"kernel_seconds"` // time in the kernel, summed over all cases
@@ -246,6 +249,19 @@ type Case struct {
 	// Digest is the CaseDigest in a compact report, which has no shapes, parameters, tiers
 	// and hashes; "" otherwise.
 	Digest string `json:"-"`
+}
+
+// Algorithm is one that a vendor's library chose, and how its first results in the cases
+// that it computed compare with a model to the bit.
+type Algorithm struct {
+	Name      string   `json:"name"`       // by the library's own numbers
+	Parts     int      `json:"parts"`      // into which it divides a sum, as it says; 1 is a whole sum
+	Model     string   `json:"model"`      // that results are compared with: mma(16,25)
+	Cases     int      `json:"cases"`      // that it computed
+	SameCases int      `json:"same_cases"` // of these, those whose outputs all have the model's bits
+	Elements  int64    `json:"elements"`   // outputs
+	SameBits  int64    `json:"same_bits"`  // of these, those with the model's bits
+	Others    []string `json:"others"`     // the first cases with other bits
 }
 
 // WorstCase is the output at which a figure was largest, with its inputs.

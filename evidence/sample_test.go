@@ -56,6 +56,7 @@ func base() *Report {
 			r.Obtained[field] = "made up for a test"
 		}
 	}
+	delete(r.Obtained, "algorithms")
 	return r
 }
 
@@ -75,6 +76,11 @@ func inBounded(r *Report) {
 		{Figure: FigureErrorULP, Value: 0.501953125, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)", Truth: "1.0117493", Inputs: []string{"a[1,0] = 0x3f80 (1)", "b[0,7] = 0x3f81 (1.0078125)"}},
 		{Figure: FigureAdmissible, Value: 2, Case: "normal/R=2,C=8", Place: "c[0,0]", Got: "0x0000 (0)"},
 	}
+	r.Algorithms = []Algorithm{
+		{Name: "algorithm 66, tile 23", Parts: 1, Model: "mma(16,25)", Cases: 1, SameCases: 1, Elements: 16, SameBits: 16, Others: []string{}},
+		{Name: "algorithm 21, tile 20", Parts: 4, Model: "mma(16,25)", Cases: 1, Elements: 16, SameBits: 9, Others: []string{"tail/R=2,C=8"}},
+	}
+	r.Obtained["algorithms"] = "made up for a test"
 	r.Verdict = Accepted
 }
 
@@ -221,6 +227,17 @@ var damages = []damage{
 	}, "worst_error_share is 1.5, want at most 1"},
 	{"worst error is not the worst", "bounded", func(r *Report) { r.WorstErrorULP = new(0.5) }, "worst_error_ulp is 0.5"},
 	{"worst admissible is not the worst", "bounded", func(r *Report) { r.WorstAdmissible = new(int64(3)) }, "worst_admissible is 3"},
+	{"algorithms of a lowering with bits", "bounded", func(r *Report) {
+		r.Contract, r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = ContractBits, new(1.0), new(1.0), new(int64(1)), new(0.0)
+	}, "algorithms: contract is bits"},
+	{"algorithm twice", "bounded", func(r *Report) { r.Algorithms[1].Name, r.Algorithms[1].Parts = r.Algorithms[0].Name, 1 }, "that no other has"},
+	{"algorithm without a name", "bounded", func(r *Report) { r.Algorithms[0].Name = "" }, "want a name"},
+	{"algorithm of no case", "bounded", func(r *Report) { r.Algorithms[0] = Algorithm{Name: "x", Model: "fma", Parts: 1, Others: []string{}} }, "0 cases"},
+	{"algorithm with more bits than outputs", "bounded", func(r *Report) { r.Algorithms[0].SameBits = 17 }, "17 of 16 elements"},
+	{"algorithm whose other cases are not listed", "bounded", func(r *Report) { r.Algorithms[1].Others = nil }, "0 cases with others are listed"},
+	{"algorithm with other bits of no known case", "bounded", func(r *Report) { r.Algorithms[1].Others[0] = "other" }, "algorithms[1].others"},
+	{"algorithms of more cases than there are", "bounded", func(r *Report) { r.Algorithms[0].Cases, r.Algorithms[0].SameCases = 2, 2 }, "computed 3 cases of 2"},
+	{"said of algorithms nothing", "bounded", func(r *Report) { delete(r.Obtained, "algorithms") }, "how algorithms was obtained"},
 	{"no non-claims", "accepted", func(r *Report) { r.NonClaims = nil }, "non_claims is empty"},
 	{"an empty non-claim", "accepted", func(r *Report) { r.NonClaims[0] = "" }, "non_claims has an empty entry"},
 	{"signed inside", "accepted", func(r *Report) { r.Signatures = []string{"me"} }, "signatures has 1"},

@@ -97,6 +97,9 @@ var arithmetic = []string{
 	"tier twice", "tier fails more than it checks", "accepted without coverage",
 	"failure of a tier that held", "failure of no known case", "worst case elsewhere", "worst error is not the worst", "worst admissible is not the worst",
 	"said of a failure nothing", "model is no candidate", "candidate twice", "candidate with other counts",
+	"said of algorithms nothing",
+	"algorithms of a lowering with bits", "algorithm twice", "algorithm with more bits than outputs", "algorithm whose other cases are not listed",
+	"algorithm with other bits of no known case", "algorithms of more cases than there are",
 	"no time",   // year 1 is a time
 	"not UTF-8", // encoding makes it so
 }
@@ -143,7 +146,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 				t.Errorf("%s with %s follows the schema", name, what)
 			}
 		}
-		optional := []string{"note", "program_sha256", "candidates"}
+		optional := []string{"note", "program_sha256", "candidates", "algorithms"}
 		objects(root, name, func(path string, object map[string]any) {
 			if !strings.HasSuffix(path, ".obtained") { // where every name is a field's
 				object["extra"] = 1
@@ -178,6 +181,7 @@ func everything() *Report {
 	r.Failure.Note = "shrunk in 3 steps"
 	r.Candidates = []Candidate{{Model: r.Model, Elements: r.Elements, Mismatches: r.Mismatches}}
 	r.Obtained["candidates"] = "made up for a test"
+	r.Algorithms, r.Obtained["algorithms"] = b.Algorithms, "made up for a test"
 	return r
 }
 

@@ -120,6 +120,8 @@ func (k *call) sumError(p products, abs float64) float64 {
 		return 0
 	case k.Order != nil && k.Model == def.FMAChain:
 		return k.orderError(len(p.a), abs)
+	case k.Order != nil && k.Model.P == 0:
+		return max(k.orderError(len(p.a), abs), k.stepsError(p))
 	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
 		return 0 // exact until it is stored
 	case k.d.Kind == def.KindScatterAdd:
@@ -210,6 +212,41 @@ func (k *call) orderError(K int, abs float64) float64 {
 		return math.Inf(1)
 	}
 	return float64(abs*g) + lost
+}
+
+// stepsError bounds the error of a sum of K products on a tensor core (num.MMA) in any
+// order: L products at a time, added to one of any number of partial sums, which are added
+// up in binary32, as is an old value. That takes S = K/L steps, rounded up, at most S - 1
+// additions of partial sums, and one of the old value.
+//
+// No partial sum, and no term of a step, exceeds M + e, where M is the sum of all
+// magnitudes and e the error of the whole. With mmaError's bounds for a step,
+//
+//	e <= (K·2^-F + S·2^-23 + S·2^-24)·(M + e) + K·2^-F·2^-126 + S·2^-149
+//
+// A subnormal counts with the smallest normal exponent of its format.
+func (k *call) stepsError(p products) float64 {
+	d := k.operands[0].DType
+	least := num.ULP(d, 0) / num.ULP(d, 1)
+	m := math.Abs(p.init)
+	for j, a := range p.a {
+		if b := p.b[j]; a != 0 && b != 0 {
+			m += float64(max(math.Abs(a), least) * max(math.Abs(b), least))
+		}
+	}
+	K := len(p.a)
+	S := float64((K + k.Model.L - 1) / k.Model.L)
+	m *= 1 + float64(K)*0x1p-50 // of this sum
+	lost := float64(float64(K) * math.Ldexp(1, -k.Model.F))
+	relative := (lost + float64(S*(0x1p-23+0x1p-24))) * (1 + 0x1p-50)
+	if relative >= 0.5 {
+		return math.Inf(1)
+	}
+	e := (float64(relative*m) + float64(lost*0x1p-126) + float64(S*0x1p-149)) / (1 - relative) * (1 + 0x1p-50)
+	if !(m+e <= math.MaxFloat32) {
+		return math.Inf(1)
+	}
+	return e
 }
 
 // scatterError: a term passes the additions of its chunk but the first, which adds

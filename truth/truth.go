@@ -64,7 +64,8 @@ type Options struct {
 	Model def.Model // contractions
 
 	// Order is the order of every sum, and of contractions whose Model is the chain; nil
-	// is the definition's own order.
+	// is the definition's own order. With a Model of tensor cores, any Order stands for all:
+	// steps of the Model and binary32 additions, in any order.
 	Order *def.Order
 
 	// FunctionULP is the worst error of functions, in ulps of binary32 from the true

@@ -57,6 +57,7 @@ type judgement struct {
 	Elements    int64 `json:"elements"`
 	Mismatches  int64 `json:"mismatches"`
 	Unspecified int64 `json:"unspecified,omitempty"` // bounded: the set is not known
+	SameBits    int64 `json:"same_bits,omitempty"`   // bounded: those of the answer under the lowering's model
 
 	Admissible sizes `json:"admissible"`
 
@@ -79,6 +80,7 @@ func (j *judgement) add(k *judgement) {
 	j.Elements += k.Elements
 	j.Mismatches += k.Mismatches
 	j.Unspecified += k.Unspecified
+	j.SameBits += k.SameBits
 	j.Admissible.add(k.Admissible)
 	j.TruthElements += k.TruthElements
 	j.Misrounded += k.Misrounded
@@ -374,6 +376,9 @@ func (v *view) output(j *judgement, i int) {
 			lo, hi, isKnown := y, y, true
 			if v.target.Lowering.IsBounded {
 				lo, hi, isKnown = v.admissible(j, i, r, c)
+				if v.rule.Same(got.DType, x, y) {
+					j.SameBits++
+				}
 			}
 			if isKnown && !v.isWithin(got.DType, x, lo, hi, i, r, c) {
 				j.Mismatches++

@@ -127,7 +127,8 @@ type outcome struct {
 	after    *trial.Operands
 	operands []num.Array
 	seconds  float64
-	breach   *finding // of structure: a guard disturbed, an input changed
+	breach   *finding       // of structure: a guard disturbed, an input changed
+	choice   *engine.Choice // of a library; nil if the kernel does not choose
 
 	hashed once[string]
 }
@@ -199,6 +200,9 @@ func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, e
 		return nil, err
 	}
 	out := &outcome{after: after, operands: after.Arrays(), seconds: seconds}
+	if out.choice, err = p.prepared.Choice(); err != nil {
+		return nil, err
+	}
 	if b := after.Breach(l.operands); b != nil {
 		out.breach = &finding{Tier: evidence.Structure, Operand: b.Operand, Row: -1, Message: b.Reason}
 	}

@@ -41,6 +41,7 @@ var obtained = map[string]string{
 	"generator":         "each input's bits depend on the seed, the pattern, the operand's name and the place alone",
 	"case_list":         "written as the cases ran; hashes are of the inputs and parameters before, and of the outputs after the first run",
 	"digest_sha256":     "computed from case_list",
+	"algorithms":        "asked of the library for each case; its first outputs were compared with the reference under the model, bit for bit",
 	"worst_cases":       "kept while outputs were compared with the truth",
 	"failure":           "the first failure, run again alone and made smaller as long as it failed",
 	"kernel_seconds":    "the host's monotonic clock around the first launch of each case",

@@ -55,6 +55,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		r.Coverage.Produced += produced
 		r.Coverage.Judged += c.Found.Elements
 		r.Coverage.Compiled += c.Found.Compiled
+		addAlgorithm(r, &c)
 	}
 	r.Coverage.Tiles = total.Tiles
 	r.Cases = len(r.CaseList)
@@ -81,6 +82,30 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	r.Seconds = time.Since(s.began).Seconds()
 	finish(r)
 	return r
+}
+
+// addAlgorithm adds a case to the algorithm that a library chose for it.
+func addAlgorithm(r *evidence.Report, c *caseResult) {
+	const most = 8 // cases with other bits that are listed
+	if c.Choice == nil {
+		return
+	}
+	i := slices.IndexFunc(r.Algorithms, func(a evidence.Algorithm) bool {
+		return a.Name == c.Choice.Algorithm && a.Parts == c.Choice.Parts && a.Model == c.Model
+	})
+	if i < 0 {
+		i = len(r.Algorithms)
+		r.Algorithms = append(r.Algorithms, evidence.Algorithm{Name: c.Choice.Algorithm, Parts: c.Choice.Parts, Model: c.Model, Others: []string{}})
+	}
+	a := &r.Algorithms[i]
+	a.Cases++
+	a.Elements += c.Found.Elements
+	a.SameBits += c.Found.SameBits
+	if c.Found.SameBits == c.Found.Elements {
+		a.SameCases++
+	} else if len(a.Others) < most {
+		a.Others = append(a.Others, c.Name)
+	}
 }
 
 // newReport returns a report with the fields that do not depend on the result.
@@ -542,5 +567,8 @@ func finish(r *evidence.Report) {
 	}
 	if len(r.Candidates) == 0 {
 		delete(r.Obtained, "candidates")
+	}
+	if len(r.Algorithms) == 0 {
+		delete(r.Obtained, "algorithms")
 	}
 }

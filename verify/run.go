@@ -203,6 +203,9 @@ func (s *verification) launch(e *caseRun) {
 		return
 	}
 	e.r.Kernel = e.x.base.seconds
+	if e.r.Choice = e.x.base.choice; e.r.Choice != nil {
+		e.r.Model = e.x.l.model().String()
+	}
 	if e.breach, err = s.breach(e.x); err != nil {
 		e.fail(err)
 		return

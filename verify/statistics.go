@@ -73,6 +73,10 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 	got := x.base.operands[2]
 	terms := x.l.products()
 	isWide := got.DType == num.F32
+	if x.l.model() != def.FMAChain {
+		s.truncationStatistics(x, terms, fail, r)
+		return
+	}
 	var bias, square moments
 	misrounded, expected := 0.0, 0.0
 	var buffer []float64
@@ -140,6 +144,55 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 		fail("%.0f outputs are not correctly rounded, at most %.0f are to be expected of order %s", misrounded, most, l.Order)
 	} else {
 		r.count(evidence.Statistics, 1, 0)
+	}
+}
+
+// truncationStatistics judges the errors of sums on tensor cores, which truncate: results
+// are biased toward zero, in one order more than in another. The model's own order is the
+// longest chain, and so the most biased. Errors must be biased neither away from zero nor
+// farther toward it than the model's.
+func (s *verification) truncationStatistics(x *trialRun, terms func(row, col int, into []float64) []float64, fail func(string, ...any), r *caseResult) {
+	answer, err := s.t.interpret(s.bench.ctx, x.l, x.l.inputs())
+	if err != nil {
+		fail("the reference refused: %v", err)
+		return
+	}
+	got := x.base.operands[2]
+	var away, toward moments
+	var buffer []float64
+	for row := range got.Rows {
+		for col := range got.Cols {
+			buffer = terms(row, col, buffer[:0])
+			sum, abs := 0.0, 0.0
+			for _, p := range buffer {
+				sum += p
+				abs += math.Abs(p)
+			}
+			v, model := float64(got.At(row, col)), float64(answer[2].At(row, col))
+			if sum == 0 || v-v != 0 || model-model != 0 {
+				continue
+			}
+			unit := num.ULP(got.DType, sum)
+			if got.DType == num.F32 {
+				unit = abs
+			}
+			sign := math.Copysign(1, sum)
+			away.count(sign * (v - sum) / unit)
+			toward.count(sign * (model - v) / unit)
+		}
+	}
+	for _, test := range []struct {
+		m    moments
+		what string
+	}{{away, "errors are biased away from zero"}, {toward, "errors are biased toward zero, more than those of model " + x.l.model().String()}} {
+		if test.m.N < leastSample {
+			continue
+		}
+		if t := test.m.t(); t > mostBias {
+			fail("%s: their mean is %.1f standard errors from 0, at most %d are allowed (%d outputs)", test.what, t, mostBias, test.m.N)
+		} else {
+			r.count(evidence.Statistics, 1, 0)
+		}
 	}
 }
 

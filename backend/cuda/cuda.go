@@ -33,8 +33,15 @@ func (backend) Kind() string { return Kind }
 // Preferred returns lower/gpu's way to compute a kind of definition.
 func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
 
-// OnDemand returns nothing.
-func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
+// OnDemand returns NVIDIA's own library for contractions.
+func (backend) OnDemand(k def.Kind) []*engine.Lowering {
+	if k == def.KindContraction {
+		return onDemand
+	}
+	return nil
+}
+
+var onDemand = []*engine.Lowering{cublasLt}
 
 // Names returns the form of the devices' names.
 func (backend) Names() []string { return []string{"cuda:<index>"} }

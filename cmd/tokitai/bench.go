@@ -297,6 +297,7 @@ type benchReport struct {
 	Partial bool          `json:"partial"` // interrupted before everything was measured
 	Results []benchResult `json:"results"`
 	device  string
+	leftOut []string // cases that a lowering leaves to others, and why
 }
 
 type benchHost struct {
@@ -336,6 +337,19 @@ type benchResult struct {
 	CopyGBps    float64 `json:"copy_gbps,omitempty"` // the median of the copies between the repetitions
 	Share       float64 `json:"share,omitempty"`     // gbps over copy_gbps
 	Error       string  `json:"error,omitempty"`
+
+	Library *benchLibrary `json:"library,omitempty"`
+}
+
+// benchLibrary is a vendor's library that had its turns between the repetitions.
+type benchLibrary struct {
+	Name      string  `json:"name"`
+	Algorithm string  `json:"algorithm,omitempty"`
+	MS        float64 `json:"ms,omitempty"`    // the median
+	Ratio     float64 `json:"ratio,omitempty"` // its time over ours in the same repetition: the median
+	Least     float64 `json:"least_ratio,omitempty"`
+	Most      float64 `json:"most_ratio,omitempty"`
+	Error     string  `json:"error,omitempty"` // why it was not measured
 }
 
 func newBenchReport(dev device.Device) *benchReport {
@@ -379,6 +393,9 @@ func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.C
 			continue
 		case c.Context().Err() != nil:
 			ended = &verdictError{exitUndecided, fmt.Errorf("interrupted: %d of %d were measured", i, len(cases))}
+		case isUnsuited(err):
+			r.leftOut = append(r.leftOut, oneLine(err.Error()))
+			continue
 		case errors.Is(err, engine.ErrInadmissible):
 			add(r.failed(one, err))
 			inadmissible = err
@@ -405,6 +422,13 @@ func (r *benchReport) measure(c *cobra.Command, m *bench.Meter, cases []*bench.C
 	return inadmissible
 }
 
+// isUnsuited reports whether a lowering leaves a case to others, because of the device or
+// the sizes.
+func isUnsuited(err error) bool {
+	_, ok := errors.AsType[*engine.UnsuitedError](err)
+	return ok
+}
+
 func (r *benchReport) row(c *bench.Case) benchResult {
 	return benchResult{
 		Op: c.Operation.Name, Shape: c.Shape(), DType: c.DType.String(),
@@ -420,6 +444,12 @@ func (r *benchReport) measured(c *bench.Case, m *bench.Result) benchResult {
 	} else {
 		row.GBps, row.Share = m.GBps(), m.Share()
 	}
+	if l := m.Library; l != nil {
+		row.Library = &benchLibrary{Name: l.Name, Algorithm: l.Algorithm, MS: l.Seconds * 1e3, Ratio: l.Ratio, Least: l.Least, Most: l.Most}
+		if l.Err != nil {
+			row.Library.Error = oneLine(l.Err.Error())
+		}
+	}
 	return row
 }
 
@@ -432,7 +462,8 @@ func (r *benchReport) failed(c *bench.Case, err error) benchResult {
 // benchTable prints row by row, with column widths known before the first.
 type benchTable struct {
 	w                          io.Writer
-	operation, shape, lowering int // widths
+	operation, shape, lowering int    // widths
+	library                    string // that is measured beside some cases; "" if none is
 }
 
 func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
@@ -441,18 +472,25 @@ func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
 		t.operation = max(t.operation, len(c.Operation.Name))
 		t.shape = max(t.shape, len(c.Shape()))
 		t.lowering = max(t.lowering, len(c.Lowering.Name))
+		if c.Library != nil {
+			t.library = c.Library.Library
+		}
 	}
 	return t
 }
 
 func (t *benchTable) line(operation, shape, dtype, lowering string, figures ...any) {
 	fmt.Fprintf(t.w, "%-*s  %-*s  %-5s  %-*s", t.operation, operation, t.shape, shape, dtype, t.lowering, lowering)
-	fmt.Fprintf(t.w, "  %9s  %8s  %8s  %13s\n", figures...)
+	fmt.Fprintf(t.w, "  %9s  %8s  %8s  %13s", figures[:4]...)
+	if t.library != "" {
+		fmt.Fprintf(t.w, "  %12s  %s", figures[4:]...)
+	}
+	fmt.Fprintln(t.w)
 	flush(t.w)
 }
 
 func (t *benchTable) head() {
-	t.line("operation", "shape", "dtype", "lowering", "ms", "GB/s", "GFLOP/s", "share of copy")
+	t.line("operation", "shape", "dtype", "lowering", "ms", "GB/s", "GFLOP/s", "share of copy", t.library+" ms", "ratio")
 }
 
 func (t *benchTable) row(x benchResult) {
@@ -464,6 +502,11 @@ func (t *benchTable) row(x benchResult) {
 	case x.TFLOPS > 0:
 		figures = []any{figure(3, x.MS), "-", figure(2, x.TFLOPS*1e3), "-"}
 	}
+	theirs, ratio := "-", "-"
+	if l := x.Library; l != nil && l.Error == "" {
+		theirs, ratio = figure(3, l.MS), fmt.Sprintf("%.3f (%.3f to %.3f)", l.Ratio, l.Least, l.Most)
+	}
+	figures = append(figures, theirs, ratio)
 	t.line(x.Op, x.Shape, x.DType, x.Lowering[strings.LastIndexByte(x.Lowering, '/')+1:], figures...)
 }
 
@@ -473,6 +516,16 @@ func (r *benchReport) printEnd(w io.Writer) error {
 	for _, x := range r.Results {
 		if x.Error != "" {
 			fmt.Fprintf(w, "failed: %s\n", oneLine(x.Error))
+		}
+	}
+	for _, text := range r.leftOut {
+		fmt.Fprintf(w, "left out: %s\n", text)
+	}
+	var reasons []string
+	for _, x := range r.Results {
+		if l := x.Library; l != nil && l.Error != "" && !slices.Contains(reasons, l.Error) {
+			reasons = append(reasons, l.Error)
+			fmt.Fprintf(w, "%s was not measured: %s\n", l.Name, l.Error)
 		}
 	}
 	if r.Partial {

@@ -375,7 +375,7 @@ func (f *runFlags) demanded(b engine.Backend, o *op.Operation) (name, definition
 			definition = before
 		}
 	}
-	if !slices.Contains(names, name) {
+	if name = fullName(b, name, names); !slices.Contains(names, name) {
 		hint := didYouMean(name, names)
 		if hint == "" {
 			hint = ", want " + oneOf(names)

@@ -92,6 +92,7 @@ func (v *verification) print(w io.Writer, out string) {
 			}
 		}
 	}
+	v.printAlgorithms(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
 	v.printTiers(w)
@@ -101,6 +102,32 @@ func (v *verification) print(w io.Writer, out string) {
 	}
 	if v.isInterrupted && out != "" && v.options.Case == "" {
 		fmt.Fprintf(w, "the same command with --resume continues\n")
+	}
+}
+
+// printAlgorithms prints what a vendor's library chose, and whether its results have the
+// bits of a model.
+func (v *verification) printAlgorithms(w io.Writer) {
+	for _, r := range v.results {
+		if len(r.Report.Algorithms) == 0 {
+			continue
+		}
+		cases, same := 0, 0
+		for _, a := range r.Report.Algorithms {
+			cases, same = cases+a.Cases, same+a.SameCases
+		}
+		fmt.Fprintf(w, "\n%s, %s: %d of %s with all bits of the model\n", r.Report.Lowering, r.Report.DType, same, counted(cases, "case"))
+		for _, a := range r.Report.Algorithms {
+			text := "all the same"
+			if a.SameCases < a.Cases {
+				text = fmt.Sprintf("%d the same, %d of %d outputs; not %s", a.SameCases, a.SameBits, a.Elements, a.Others[0])
+			}
+			parts := ""
+			if a.Parts > 1 {
+				parts = ", sums divided"
+			}
+			fmt.Fprintf(w, "  %s%s: %s, %s under %s\n", a.Name, parts, counted(a.Cases, "case"), text, a.Model)
+		}
 	}
 }
 

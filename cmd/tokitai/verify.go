@@ -411,7 +411,8 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	if chosen, err = namedTargets(every, names); err != nil {
 		return nil, nil, err
 	}
-	if known := append(loweringsOf(chosen), everyLowering); f.lowering != "" && !slices.Contains(known, f.lowering) {
+	known := append(loweringsOf(chosen), everyLowering)
+	if f.lowering = fullName(b, f.lowering, known); f.lowering != "" && !slices.Contains(known, f.lowering) {
 		if slices.Contains(loweringsOf(every), f.lowering) {
 			return nil, nil, wrongUse("lowering %q exists, but not for %s, want %s", f.lowering, oneOf(names), oneOf(loweringNamesOf(chosen)))
 		}
@@ -447,6 +448,15 @@ func (f *verifyFlags) targets(b engine.Backend, names []string) (chosen []*verif
 	}
 	one, err := targetOfCase(chosen, f.only)
 	return []*verify.Target{one}, leftOut, err
+}
+
+// fullName completes a lowering's name that lacks the kind of device: cublaslt on cuda is
+// cuda.cublaslt.
+func fullName(b engine.Backend, name string, known []string) string {
+	if full := b.Kind() + "." + name; !slices.Contains(known, name) && slices.Contains(known, full) {
+		return full
+	}
+	return name
 }
 
 // namedTargets returns the targets of all names, in the order of all. A name is that of a

@@ -59,6 +59,7 @@ type Device struct {
 	events   []driver.Event // untimed events, for reuse
 	timed    []driver.Event // timed events, for reuse
 	made     []driver.Event // all events, to be destroyed
+	onClose  []func() error
 	memory   memory
 }
 
@@ -231,6 +232,9 @@ func (d *Device) Close() error {
 				first = err
 			}
 		}
+		for _, f := range d.onClose {
+			keep(f())
+		}
 		for m := range d.modules {
 			keep(d.table.Unload(m.handle))
 			m.isClosed = true
@@ -249,7 +253,7 @@ func (d *Device) Close() error {
 	})
 	clear(d.modules)
 	clear(d.queues)
-	d.events, d.timed, d.made = nil, nil, nil
+	d.events, d.timed, d.made, d.onClose = nil, nil, nil, nil
 	if released := d.table.Release(d.index); err == nil {
 		err = released
 	}

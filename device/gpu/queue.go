@@ -107,7 +107,10 @@ type Placer interface{ Place(scratch, words uint64) }
 // returns before the work is done, unless the queue has Sync set. It allocates nothing
 // once there is enough scratch memory, and keeps no reference to c. If an argument is
 // wrong, nothing runs.
-func (q *Queue) Run(c *Call, p Placer) error {
+func (q *Queue) Run(c *Call, p Placer) error { return q.runWith(c, p, nil) }
+
+// runWith is Run followed by the work of another library, if there is any.
+func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +123,7 @@ func (q *Queue) Run(c *Call, p Placer) error {
 	if err := q.checks.refused; err != nil {
 		return err
 	}
-	err := d.submit("launch", func() error { return q.run(c, p) })
+	err := d.submit("launch", func() error { return q.run(c, p, f) })
 	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		return oom
 	}
@@ -130,8 +133,8 @@ func (q *Queue) Run(c *Call, p Placer) error {
 	return err
 }
 
-// run is Run with mu held, on a usable queue; the context is current.
-func (q *Queue) run(c *Call, p Placer) error {
+// run is runWith with mu held, on a usable queue; the context is current.
+func (q *Queue) run(c *Call, p Placer, f Foreign) error {
 	var scratch, words driver.Pointer
 	if c.ScratchBytes > 0 {
 		if err := q.takeScratch(c.ScratchBytes); err != nil {
@@ -157,6 +160,9 @@ func (q *Queue) run(c *Call, p Placer) error {
 		}
 	}
 	err := q.launch(c.Launches)
+	if err == nil && f != nil {
+		err = q.submitForeign(f, scratch)
+	}
 	// Kernels launched before an error use the memory too.
 	for i := range c.Uses {
 		q.mark(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite)
