@@ -113,13 +113,21 @@ func (q *Queue) Run(c *Call, p Placer) error {
 	if c == nil {
 		c = &Call{}
 	}
-	if err := q.checkCall(c.Uses, c.Launches); err != nil {
+	if err := q.usable("launch"); err != nil {
 		return err
 	}
+	if err := d.checkCall(c.Uses, c.Launches); err != nil {
+		return err
+	}
+	return q.submitRun(func() error { return q.run(c, p) })
+}
+
+// submitRun submits checked calls, unless earlier ones are known to be refused; mu is held.
+func (q *Queue) submitRun(run func() error) error {
 	if err := q.checks.refused; err != nil {
 		return err
 	}
-	err := d.submit("launch", func() error { return q.run(c, p) })
+	err := q.device.submit("launch", run)
 	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		return oom
 	}
@@ -166,14 +174,10 @@ func (q *Queue) run(c *Call, p Placer) error {
 	if len(c.Checks) > 0 {
 		q.mark(q.checks.words, true)
 	}
-	switch {
-	case err != nil || !q.checks.hasPending():
-	case q.isSync:
-		err = q.syncChecks()
-	default:
-		err = q.pollChecks()
+	if err != nil {
+		return err
 	}
-	return err
+	return q.followChecks()
 }
 
 // takeScratch makes sure that the queue has enough scratch memory.
@@ -207,21 +211,30 @@ func (q *Queue) launch(launches []Launch) error {
 	d := q.device
 	for i := range launches {
 		l := &launches[i]
-		f := l.Function
-		if int(l.Shared) > f.shared {
-			if err := d.table.SetShared(f.handle, int(l.Shared)); err != nil {
-				return err
-			}
-			f.shared = int(l.Shared)
+		if err := d.permitShared(l); err != nil {
+			return err
 		}
-		q.note(f.entry)
-		if err := d.table.Launch(f.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
+		q.note(l.Function.entry)
+		if err := d.table.Launch(l.Function.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}
 		if err := q.maybeSync(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// permitShared permits a kernel the dynamic shared memory of a launch.
+func (d *Device) permitShared(l *Launch) error {
+	f := l.Function
+	if int(l.Shared) <= f.shared {
+		return nil
+	}
+	if err := d.table.SetShared(f.handle, int(l.Shared)); err != nil {
+		return err
+	}
+	f.shared = int(l.Shared)
 	return nil
 }
 
@@ -242,11 +255,7 @@ const maxParams = 4096
 
 // checkCall returns an error for buffers and launches that the device cannot run; mu is
 // held.
-func (q *Queue) checkCall(uses []Use, launches []Launch) error {
-	d := q.device
-	if err := q.usable("launch"); err != nil {
-		return err
-	}
+func (d *Device) checkCall(uses []Use, launches []Launch) error {
 	for i := range uses {
 		b := uses[i].Buffer
 		switch {
@@ -380,7 +389,10 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := q.checkCall(uses, nil); err != nil {
+	if err := q.usable("launch"); err != nil {
+		return err
+	}
+	if err := d.checkCall(uses, nil); err != nil {
 		return err
 	}
 	for i, u := range uses {
