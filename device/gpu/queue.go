@@ -30,6 +30,8 @@ type Queue struct {
 	scratch   *block            // shared by all calls, which run one after another; nil before the first
 	checks    checks
 	trail     trail
+
+	collects *collection // of a queue that takes calls for a sequence, and no other work; else nil
 }
 
 var _ device.Queue = (*Queue)(nil)
@@ -113,11 +115,14 @@ func (q *Queue) Run(c *Call, p Placer) error {
 	if c == nil {
 		c = &Call{}
 	}
-	if err := q.usable("launch"); err != nil {
+	if err := q.takesCalls("launch"); err != nil {
 		return err
 	}
 	if err := d.checkCall(c.Uses, c.Launches); err != nil {
 		return err
+	}
+	if q.collects != nil {
+		return q.collects.collect(c, p)
 	}
 	return q.submitRun(func() error { return q.run(c, p) })
 }
@@ -298,6 +303,14 @@ func (d *Device) badLaunch(got, want string) error {
 
 // usable returns an error if the queue cannot be used; mu is held.
 func (q *Queue) usable(what string) error {
+	if q.collects != nil {
+		return &device.ArgumentError{Op: q.device.name + ": " + what, Got: "a queue that collects calls for a sequence", Want: "another one: it takes nothing but calls"}
+	}
+	return q.takesCalls(what)
+}
+
+// takesCalls is usable for calls.
+func (q *Queue) takesCalls(what string) error {
 	if err := q.device.usable(what); err != nil {
 		return err
 	}
@@ -490,6 +503,9 @@ func (q *Queue) record() (*Event, error) {
 // Close waits for the queue's work and closes the queue. It reports refused calls as
 // Wait does.
 func (q *Queue) Close() error {
+	if q.collects != nil {
+		return q.usable("close queue")
+	}
 	d := q.device
 	d.mu.Lock()
 	if q.isClosed || d.isClosed.Load() {

@@ -7,25 +7,32 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"sync"
 
 	"tokitai/device"
 	"tokitai/device/gpu/driver"
 )
 
-// Sequence is a list of calls that is checked once and run any number of times, each time
-// by launching one graph. It has scratch memory and check words of its own. Calls of which
+// Sequence is a list of calls that is checked once and run any number of times, each time by
+// launching one graph. It has scratch memory and check words of its own. Calls of which
 // neither writes what the other uses may run at the same time.
 type Sequence struct {
 	*sequence
 	cleanup runtime.Cleanup
 }
 
+var (
+	_ device.Sequencer = (*Queue)(nil)
+	_ device.Sequence  = (*Sequence)(nil)
+)
+
 // sequence is what a Sequence holds; Device.mu guards it.
 type sequence struct {
 	device   *Device
 	isClosed bool
+	steps    []int // the first call of each, and the end
 	calls    []recordedCall
-	uses     []Use // by all calls, one for each block
+	uses     []Use // by all calls, one for each buffer
 	launches []Launch
 	checks   []recordedCheck
 	scratch  *block // nil if no call needs any
@@ -34,15 +41,17 @@ type sequence struct {
 	graph   driver.Graph
 	nodes   []driver.Node // as launches
 	changed []int         // nodes whose parameters the graph does not have yet
+
+	updating  sync.Mutex // one update at a time; taken before Device.mu
+	collector Queue      // takes the calls of steps
 }
 
 // recordedCall is a call of a sequence.
 type recordedCall struct {
-	uses          []Use
-	launch, check int // the first
-	launches      int
-	checks        int
-	scratchBytes  int64
+	uses             []Use
+	launch, launches int // the first, and how many
+	check, checks    int
+	scratchBytes     int64
 }
 
 type recordedCheck struct {
@@ -50,46 +59,72 @@ type recordedCheck struct {
 	launch int // the first of its call
 }
 
-// Step is a call of a sequence. Its Placer may be nil, as for [Queue.Run].
-type Step struct {
-	Call   *Call
-	Placer Placer
+// collection says what becomes of the calls that a queue collects for a sequence.
+type collection struct {
+	sequence *sequence
+	isMade   bool // calls give new parameters to those of the sequence; otherwise they are added
+	call     int  // the next, if so
+	end      int
 }
 
-// NewSequence makes a sequence of calls. It keeps their buffers, and no other reference to
-// its arguments. A buffer that is closed later makes [Queue.RunSequence] fail, and nothing
-// runs then.
-func (d *Device) NewSequence(steps []Step) (*Sequence, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.usable("new sequence"); err != nil {
-		return nil, err
-	}
+// NewSequence makes a sequence of the calls that submit runs on the queue that it is given.
+func (q *Queue) NewSequence(n int, submit func(step int, to device.Queue) error) (device.Sequence, error) {
+	d := q.device
 	s := &sequence{device: d}
-	for i := range steps {
-		if steps[i].Call == nil {
-			return nil, d.badLaunch("a nil call", "one with launches")
-		}
-		if err := d.checkCall(steps[i].Call.Uses, steps[i].Call.Launches); err != nil {
+	s.collector = Queue{device: d, collects: &collection{sequence: s}}
+	for i := range n {
+		s.steps = append(s.steps, len(s.calls))
+		if err := submit(i, &s.collector); err != nil {
 			return nil, err
 		}
-		s.add(steps[i].Call)
 	}
-	err := d.submit("new sequence", func() error { return s.make(steps) })
-	if err != nil {
-		d.call(s.free)
-		if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
-			return nil, oom
-		}
+	s.steps = append(s.steps, len(s.calls))
+	if err := d.submitLocked("new sequence", s.allocate); err != nil {
 		return nil, err
 	}
-	d.sequences[s] = struct{}{}
+	*s.collector.collects = collection{sequence: s, isMade: true, end: len(s.calls)}
+	for i := range n { // again: now the memory has addresses
+		if err := submit(i, &s.collector); err != nil {
+			d.closeSequence(s)
+			return nil, err
+		}
+	}
+	if err := d.submitLocked("new sequence", s.makeGraph); err != nil {
+		d.closeSequence(s)
+		return nil, err
+	}
 	outer := &Sequence{sequence: s}
 	outer.cleanup = runtime.AddCleanup(outer, d.closeSequence, s)
 	return outer, nil
 }
 
-// add adds a call that has been checked.
+// submitLocked is submit for callers that do not hold mu. Running out of memory is not
+// wrapped.
+func (d *Device) submitLocked(what string, f func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.submit(what, f)
+	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
+		return oom
+	}
+	return err
+}
+
+// collect takes a call that has been checked, for the sequence; mu is held.
+func (c *collection) collect(call *Call, p Placer) error {
+	if c.isMade {
+		if c.call == c.end {
+			return c.sequence.otherWork()
+		}
+		err := c.sequence.update(c.call, call, p)
+		c.call++
+		return err
+	}
+	c.sequence.add(call)
+	return nil
+}
+
+// add adds a call.
 func (s *sequence) add(c *Call) {
 	s.calls = append(s.calls, recordedCall{
 		uses: slices.Clone(c.Uses), launch: len(s.launches), launches: len(c.Launches),
@@ -98,7 +133,10 @@ func (s *sequence) add(c *Call) {
 	for _, check := range c.Checks {
 		s.checks = append(s.checks, recordedCheck{check, len(s.launches)})
 	}
-	s.launches = append(s.launches, c.Launches...)
+	for _, l := range c.Launches {
+		l.Params = slices.Clone(l.Params)
+		s.launches = append(s.launches, l)
+	}
 	for _, u := range c.Uses {
 		if i := slices.IndexFunc(s.uses, func(v Use) bool { return v.Buffer == u.Buffer }); i >= 0 {
 			s.uses[i].IsWrite = s.uses[i].IsWrite || u.IsWrite
@@ -108,48 +146,50 @@ func (s *sequence) add(c *Call) {
 	}
 }
 
-// make allocates the sequence's memory and makes its graph; mu is held and the context is
-// current.
-func (s *sequence) make(steps []Step) error {
+// allocate allocates the sequence's own memory; mu is held and the context is current.
+func (s *sequence) allocate() error {
 	d := s.device
 	var scratchBytes int64
 	for i := range s.calls {
 		scratchBytes = max(scratchBytes, s.calls[i].scratchBytes)
 	}
+	s.changed = make([]int, 0, len(s.launches))
+	d.sequences[s] = struct{}{}
 	var err error
 	if scratchBytes > 0 {
-		if s.scratch, err = d.takeBlock(scratchBytes); err != nil {
-			return err
-		}
+		s.scratch, err = d.takeBlock(scratchBytes)
 	}
-	if n := len(s.checks); n > 0 {
-		if s.words, err = d.takeBlock(int64(n * wordBytes)); err != nil {
-			return err
-		}
+	if n := len(s.checks); n > 0 && err == nil {
+		s.words, err = d.takeBlock(int64(n * wordBytes))
 	}
-	for i := range steps {
-		s.place(i, steps[i].Placer)
+	if err != nil {
+		delete(d.sequences, s)
+		return errors.Join(err, s.free())
 	}
+	return nil
+}
+
+// makeGraph makes the graph, when all parameters are complete; mu is held and the context is
+// current.
+func (s *sequence) makeGraph() error {
+	d := s.device
+	s.changed = s.changed[:0]
 	s.nodes = make([]driver.Node, len(s.launches))
-	s.changed = make([]int, 0, len(s.launches))
-	after := s.order()
-	for i := range s.calls {
+	for i := range s.launches {
+		l := &s.launches[i]
+		if err := d.permitShared(l); err != nil {
+			return err
+		}
+		s.nodes[i] = driver.Node{Function: l.Function.handle, Grid: l.Grid, Block: l.Block, Shared: l.Shared, Params: l.Params}
+	}
+	for i, after := range s.order() {
 		c := &s.calls[i]
-		for k := range c.launches {
-			n := c.launch + k
-			l := &s.launches[n]
-			l.Params = slices.Clone(l.Params)
-			if err := d.permitShared(l); err != nil {
-				return err
-			}
-			s.nodes[n] = driver.Node{Function: l.Function.handle, Grid: l.Grid, Block: l.Block, Shared: l.Shared, Params: l.Params}
-			if k > 0 {
-				s.nodes[n].After = []int{n - 1}
-				continue
-			}
-			for _, before := range after[i] {
-				s.nodes[n].After = append(s.nodes[n].After, s.calls[before].launch+s.calls[before].launches-1)
-			}
+		for k := 1; k < c.launches; k++ {
+			s.nodes[c.launch+k].After = []int{c.launch + k - 1}
+		}
+		for _, before := range after {
+			n := &s.nodes[c.launch]
+			n.After = append(n.After, s.calls[before].launch+s.calls[before].launches-1)
 		}
 	}
 	if len(s.nodes) == 0 {
@@ -161,44 +201,50 @@ func (s *sequence) make(steps []Step) error {
 	})
 }
 
-// place completes the parameters of call i.
-func (s *sequence) place(i int, p Placer) {
-	if p == nil {
-		return
+// Update gives the calls of a step new parameters. Runs before it keep the old ones. It
+// allocates nothing.
+func (s *Sequence) Update(step int, submit func(to device.Queue) error) error {
+	if step < 0 || step >= len(s.steps)-1 {
+		return s.device.badLaunch(fmt.Sprintf("an update of step %d", step), fmt.Sprintf("one of the sequence's %d", len(s.steps)-1))
 	}
-	var scratch, words driver.Pointer
-	if c := &s.calls[i]; c.scratchBytes > 0 {
-		scratch = s.scratch.pointer
-	}
-	if c := &s.calls[i]; c.checks > 0 {
-		words = s.words.pointer + driver.Pointer(c.check*wordBytes)
-	}
-	p.Place(uint64(scratch), uint64(words))
-}
-
-// Update gives call i new parameters, in which alone c may differ from the call that it
-// replaces. Runs before it keep the old ones. It allocates nothing.
-func (s *Sequence) Update(i int, c *Call, p Placer) error {
-	d := s.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := s.usable(); err != nil {
+	s.updating.Lock()
+	defer s.updating.Unlock()
+	c := s.collector.collects
+	c.call, c.end = s.steps[step], s.steps[step+1]
+	if err := submit(&s.collector); err != nil {
 		return err
 	}
-	if i < 0 || i >= len(s.calls) {
-		return d.badLaunch(fmt.Sprintf("an update of call %d", i), fmt.Sprintf("one of the sequence's %d", len(s.calls)))
+	if c.call != c.end {
+		return s.otherWork()
 	}
-	old := &s.calls[i]
+	return nil
+}
+
+// update gives a call the parameters of c; mu is held.
+func (s *sequence) update(call int, c *Call, p Placer) error {
+	if s.isClosed {
+		return fmt.Errorf("%s: sequence %w", s.device.name, device.ErrClosed)
+	}
+	old := &s.calls[call]
 	if !slices.Equal(c.Uses, old.uses) || len(c.Launches) != old.launches || len(c.Checks) != old.checks || c.ScratchBytes != old.scratchBytes {
-		return s.badUpdate(i)
+		return s.otherWork()
 	}
 	for k := range c.Launches {
-		to, from := &s.launches[old.launch+k], &c.Launches[k]
+		from, to := &c.Launches[k], &s.launches[old.launch+k]
 		if from.Function != to.Function || from.Grid != to.Grid || from.Block != to.Block || from.Shared != to.Shared || len(from.Params) != len(to.Params) {
-			return s.badUpdate(i)
+			return s.otherWork()
 		}
 	}
-	s.place(i, p)
+	if p != nil {
+		var scratch, words driver.Pointer
+		if c.ScratchBytes > 0 {
+			scratch = s.scratch.pointer
+		}
+		if len(c.Checks) > 0 {
+			words = s.words.pointer + driver.Pointer(old.check*wordBytes)
+		}
+		p.Place(uint64(scratch), uint64(words))
+	}
 	for k := range c.Checks {
 		s.checks[old.check+k].Check = c.Checks[k]
 	}
@@ -214,40 +260,26 @@ func (s *Sequence) Update(i int, c *Call, p Placer) error {
 	return nil
 }
 
-func (s *sequence) badUpdate(i int) error {
-	return s.device.badLaunch(fmt.Sprintf("an update of call %d with other memory or other kernels", i), "other parameters only: record it again")
+func (s *sequence) otherWork() error {
+	return s.device.badLaunch("an update of a sequence with other memory or other kernels", "the same work with other parameters")
 }
 
-// usable returns an error for a sequence that cannot be used; mu is held.
-func (s *sequence) usable() error {
-	if err := s.device.usable("sequence"); err != nil {
-		return err
+// Run submits all calls. They are ordered with the work of other queues on their buffers
+// like calls that are run one by one, and refused like these. It allocates nothing.
+func (s *Sequence) Run(on device.Queue) error {
+	q, ok := on.(*Queue)
+	if !ok || q.device != s.device {
+		return s.device.badLaunch("a queue of another device", "one of "+s.device.name)
 	}
-	if s.isClosed {
-		return fmt.Errorf("%s: sequence %w", s.device.name, device.ErrClosed)
-	}
-	return nil
-}
-
-// RunSequence submits all calls of a sequence. They are ordered with the work of other
-// queues on their buffers like calls that are run one by one, and refused like these. It
-// allocates nothing.
-func (q *Queue) RunSequence(s *Sequence) error {
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer runtime.KeepAlive(s)
-	switch {
-	case s == nil:
-		return d.badLaunch("a nil sequence", "one that NewSequence made")
-	case s.device != d:
-		return d.badLaunch("a sequence of "+s.device.name, "one of the device's own")
-	}
 	if err := q.usable("launch"); err != nil {
 		return err
 	}
-	if err := s.usable(); err != nil {
-		return err
+	if s.isClosed {
+		return fmt.Errorf("%s: launch: sequence %w", d.name, device.ErrClosed)
 	}
 	if err := d.checkCall(s.uses, s.launches); err != nil {
 		return err
@@ -255,7 +287,7 @@ func (q *Queue) RunSequence(s *Sequence) error {
 	return q.submitRun(func() error { return q.runSequence(s.sequence) })
 }
 
-// runSequence is RunSequence with mu held, on a usable queue; the context is current.
+// runSequence is Sequence.Run with mu held, on a usable queue; the context is current.
 func (q *Queue) runSequence(s *sequence) error {
 	d := q.device
 	for i := range s.uses {
@@ -316,12 +348,8 @@ func (q *Queue) launchSequence(s *sequence) error {
 	return q.device.table.LaunchGraph(s.graph, q.stream)
 }
 
-// Close releases the sequence's graph and scratch memory, once runs that are under way are
-// done. Closing twice is allowed.
+// Close releases the sequence's graph and memory.
 func (s *Sequence) Close() error {
-	if s == nil {
-		return nil
-	}
 	s.cleanup.Stop()
 	s.device.closeSequence(s.sequence)
 	return nil
@@ -348,7 +376,7 @@ func (s *sequence) free() error {
 	for b := range s.own() {
 		s.device.memory.put(b)
 	}
-	s.graph, s.scratch, s.words, s.uses, s.calls = 0, nil, nil, nil, nil
+	s.graph, s.scratch, s.words, s.uses = 0, nil, nil, nil
 	return err
 }
 

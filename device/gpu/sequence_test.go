@@ -40,9 +40,27 @@ func (c *passingCall) Place(scratch, _ uint64) {
 	binary.LittleEndian.PutUint64(c.call.Launches[1].Params[8:], scratch)
 }
 
-func mustSequence(t testing.TB, d *Device, steps ...Step) *Sequence {
+// step is a call of a sequence.
+type step struct {
+	call   *Call
+	placer Placer
+}
+
+func newSequence(d *Device, steps ...step) (*Sequence, error) {
+	s, err := d.transfers.queue.NewSequence(len(steps), func(i int, to device.Queue) error { return to.(*Queue).Run(steps[i].call, steps[i].placer) })
+	if err != nil {
+		return nil, err
+	}
+	return s.(*Sequence), nil
+}
+
+func update(s *Sequence, i int, c *Call, p Placer) error {
+	return s.Update(i, func(to device.Queue) error { return to.(*Queue).Run(c, p) })
+}
+
+func mustSequence(t testing.TB, d *Device, steps ...step) *Sequence {
 	t.Helper()
-	s, err := d.NewSequence(steps)
+	s, err := newSequence(d, steps...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,15 +107,15 @@ func TestSequence(t *testing.T) {
 			return c
 		}
 		var calls []made
-		var steps []Step
+		var steps []step
 		for range 1 + r.IntN(20) {
 			c := pick()
 			calls = append(calls, c)
-			steps = append(steps, Step{Call: mixCall(kernel, buffers[c.dst], buffers[c.src], c.k)})
+			steps = append(steps, step{call: mixCall(kernel, buffers[c.dst], buffers[c.src], c.k)})
 		}
 		s := mustSequence(t, d, steps...)
 		for _, step := range steps {
-			clear(step.Call.Launches[0].Params) // the sequence has a copy
+			clear(step.call.Launches[0].Params) // the sequence has a copy
 		}
 		for range 30 {
 			q := queues[r.IntN(3)]
@@ -109,9 +127,9 @@ func TestSequence(t *testing.T) {
 			case 1:
 				i := r.IntN(len(calls))
 				calls[i].k = r.IntN(256)
-				must(s.Update(i, mixCall(kernel, buffers[calls[i].dst], buffers[calls[i].src], calls[i].k), nil))
+				must(update(s, i, mixCall(kernel, buffers[calls[i].dst], buffers[calls[i].src], calls[i].k), nil))
 			default:
-				must(q.RunSequence(s))
+				must(s.Run(q))
 				for _, c := range calls {
 					mix(want[c.dst], want[c.src], byte(c.k))
 				}
@@ -134,7 +152,7 @@ func TestSequenceScratch(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f, Options{})
 	kernel := load(t, d, "mix")
-	var steps []Step
+	var steps []step
 	var outputs []*Buffer
 	in := alloc(t, d, 16)
 	if err := in.CopyIn(0, []byte("abcdefghijklmnop")); err != nil {
@@ -144,7 +162,7 @@ func TestSequenceScratch(t *testing.T) {
 		out := alloc(t, d, 16)
 		outputs = append(outputs, out)
 		c := newPassingCall(kernel, out, in)
-		steps = append(steps, Step{&c.call, c})
+		steps = append(steps, step{&c.call, c})
 	}
 	s := mustSequence(t, d, steps...)
 	if s.scratch == nil || s.scratch == queue(t, d).scratch {
@@ -153,7 +171,7 @@ func TestSequenceScratch(t *testing.T) {
 	scratch := bytes.Repeat([]byte{0xa5}, 16) // as the fake's memory begins
 	want := [3][]byte{make([]byte, 16), make([]byte, 16), make([]byte, 16)}
 	for range 4 {
-		if err := queue(t, d).RunSequence(s); err != nil {
+		if err := s.Run(queue(t, d)); err != nil {
 			t.Fatal(err)
 		}
 		for i := range want {
@@ -183,11 +201,11 @@ func TestSequenceMemoryIsOrdered(t *testing.T) {
 	must(early.Fill(old, 0, 16, 7))
 	old.Close()
 	c := newPassingCall(kernel, out, in)
-	s := mustSequence(t, d, Step{&c.call, c})
+	s := mustSequence(t, d, step{&c.call, c})
 	if s.scratch != old.lease.block {
 		t.Fatal("the sequence has other scratch memory than the closed buffer's")
 	}
-	must(late.RunSequence(s)) // after early's fill, or it starts from other values
+	must(s.Run(late)) // after early's fill, or it starts from other values
 	scratch, want := bytes.Repeat([]byte{7}, 16), make([]byte, 16)
 	mix(scratch, make([]byte, 16), 1)
 	mix(want, scratch, 1)
@@ -195,7 +213,7 @@ func TestSequenceMemoryIsOrdered(t *testing.T) {
 		t.Errorf("the sequence got % x, want % x", got, want)
 	}
 
-	must(late.RunSequence(s))
+	must(s.Run(late))
 	must(s.Close())
 	fresh := alloc(t, d, 16)
 	if fresh.lease.block != old.lease.block {
@@ -293,14 +311,14 @@ func TestSequenceChecks(t *testing.T) {
 	for _, isSync := range []bool{false, true} {
 		x := newChecking(t, Options{Sync: isSync})
 		q := queue(t, x.d)
-		step := func(number, checks, set int) Step {
+		newStep := func(number, checks, set int) step {
 			c := &checkedCall{set: set, into: x.into}
 			c.call.Uses = []Use{{x.into, true}}
 			c.call.Launches = []Launch{{Function: x.kernel, Grid: one, Block: warp, Params: mixParams(0, x.into.Pointer(), (checks-max(set, 0))*wordBytes, 1)}}
 			for i := range checks {
 				c.call.Checks = append(c.call.Checks, Check{By: checker{}, Facts: [3]int64{int64(number), int64(i)}})
 			}
-			return Step{&c.call, c}
+			return step{&c.call, c}
 		}
 		wait := func(runs error) error {
 			if runs != nil {
@@ -308,33 +326,33 @@ func TestSequenceChecks(t *testing.T) {
 			}
 			return q.Wait(context.Background())
 		}
-		s := mustSequence(t, x.d, step(1, 1, -1), step(2, 3, 1), step(3, 1, -1), step(4, 1, 0))
-		good := mustSequence(t, x.d, step(5, 1, -1))
-		wantError(t, "a sequence", wait(q.RunSequence(s)), "call 2, check 1; call 4, check 0")
-		wantError(t, "one without refusals", wait(q.RunSequence(good)), "nil")
-		wantError(t, "the first again", wait(q.RunSequence(s)), "call 2, check 1; call 4, check 0")
+		s := mustSequence(t, x.d, newStep(1, 1, -1), newStep(2, 3, 1), newStep(3, 1, -1), newStep(4, 1, 0))
+		good := mustSequence(t, x.d, newStep(5, 1, -1))
+		wantError(t, "a sequence", wait(s.Run(q)), "call 2, check 1; call 4, check 0")
+		wantError(t, "one without refusals", wait(good.Run(q)), "nil")
+		wantError(t, "the first again", wait(s.Run(q)), "call 2, check 1; call 4, check 0")
 		if !isSync {
-			x.must(t, q.RunSequence(s))
+			x.must(t, s.Run(q))
 			x.must(t, x.run(q, 6, 1, 0))
-			x.must(t, q.RunSequence(good))
-			x.must(t, q.RunSequence(s))
+			x.must(t, good.Run(q))
+			x.must(t, s.Run(q))
 			wantError(t, "two runs and a call", q.Wait(context.Background()), "call 2, check 1; call 4, check 0; call 6, check 0; call 2, check 1; call 4, check 0")
 		}
-		moved := step(7, 1, -1)
-		x.must(t, s.Update(3, moved.Call, moved.Placer))
-		wantError(t, "with a call changed", wait(q.RunSequence(s)), "call 2, check 1")
+		moved := newStep(7, 1, -1)
+		x.must(t, update(s, 3, moved.call, moved.placer))
+		wantError(t, "with a call changed", wait(s.Run(q)), "call 2, check 1")
 
-		var many []Step
+		var many []step
 		for i := range checkWords + 7 {
 			set := -1
 			if i%500 == 3 {
 				set = 0
 			}
-			many = append(many, step(i, 1, set))
+			many = append(many, newStep(i, 1, set))
 		}
 		large := mustSequence(t, x.d, many...)
 		for range 3 {
-			wantError(t, "many checks", wait(q.RunSequence(large)), "call 3, check 0; call 503, check 0; call 1003, check 0")
+			wantError(t, "many checks", wait(large.Run(q)), "call 3, check 0; call 503, check 0; call 1003, check 0")
 		}
 	}
 }
@@ -350,34 +368,41 @@ func TestSequenceRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %v with %q", what, err, target, text)
 		}
 	}
-	_, err := d.NewSequence([]Step{{}})
-	refused("a nil call", err, device.ErrBadArgument, "nil call")
-	_, err = d.NewSequence([]Step{{Call: &Call{Uses: []Use{{nil, true}}}}})
+	_, err := newSequence(d, step{call: &Call{Uses: []Use{{nil, true}}}})
 	refused("a nil buffer", err, device.ErrBadArgument, "nil buffer")
-	_, err = d.NewSequence([]Step{{Call: &Call{Launches: []Launch{{Function: kernel, Block: warp}}}}})
+	_, err = newSequence(d, step{call: &Call{Launches: []Launch{{Function: kernel, Block: warp}}}})
 	refused("an empty grid", err, device.ErrBadArgument, "grid of [0 0 0]")
 	f.set("NewGraph", &driver.Error{Call: "graph", Text: "no graph"})
-	_, err = d.NewSequence([]Step{{Call: mixCall(kernel, a, b, 1)}})
+	_, err = newSequence(d, step{call: mixCall(kernel, a, b, 1)})
 	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("no graph")) {
 		t.Errorf("a driver that makes no graph: %v", err)
 	}
 	f.set("NewGraph", nil)
 
-	refused("a nil sequence", q.RunSequence(nil), device.ErrBadArgument, "nil sequence")
-	s := mustSequence(t, d, Step{Call: mixCall(kernel, a, b, 1)}, Step{Call: mixCall(kernel, b, c, 2)})
-	refused("another device", queue(t, stranger).RunSequence(s), device.ErrBadArgument, "a sequence of cuda:0")
-	refused("another call", s.Update(0, mixCall(kernel, a, c, 1), nil), device.ErrBadArgument, "other memory or other kernels")
+	s := mustSequence(t, d, step{call: mixCall(kernel, a, b, 1)}, step{call: mixCall(kernel, b, c, 2)})
+	refused("another device", s.Run(queue(t, stranger)), device.ErrBadArgument, "a queue of another device")
+	refused("another call", update(s, 0, mixCall(kernel, a, c, 1), nil), device.ErrBadArgument, "other memory or other kernels")
 	wide := mixCall(kernel, a, b, 1)
 	wide.Launches[0].Grid[0] = 2
-	refused("another grid", s.Update(0, wide, nil), device.ErrBadArgument, "other memory or other kernels")
-	refused("no call", s.Update(2, mixCall(kernel, a, c, 1), nil), device.ErrBadArgument, "one of the sequence's 2")
+	refused("another grid", update(s, 0, wide, nil), device.ErrBadArgument, "other memory or other kernels")
+	refused("no call", update(s, 2, mixCall(kernel, a, c, 1), nil), device.ErrBadArgument, "one of the sequence's 2")
+
+	two := func(to device.Queue) error {
+		return errors.Join(to.(*Queue).Run(mixCall(kernel, a, b, 1), nil), to.(*Queue).Run(mixCall(kernel, b, c, 1), nil))
+	}
+	refused("more calls", s.Update(0, two), device.ErrBadArgument, "other memory or other kernels")
+	refused("fewer calls", s.Update(0, func(device.Queue) error { return nil }), device.ErrBadArgument, "other memory or other kernels")
+	refused("other work", s.Update(0, func(to device.Queue) error { return to.(*Queue).Fill(a, 0, 1, 1) }), device.ErrBadArgument, "takes nothing but calls")
+	refused("a wait", s.Update(0, func(to device.Queue) error { return to.Wait(context.Background()) }), device.ErrBadArgument, "takes nothing but calls")
+
+	refused("closing its queue", s.Update(0, func(to device.Queue) error { return to.Close() }), device.ErrBadArgument, "takes nothing but calls")
 
 	f.set("SetNode", &driver.Error{Call: "set", Text: "not now"})
-	if err := errors.Join(s.Update(1, mixCall(kernel, b, c, 3), nil), q.RunSequence(s)); err == nil {
+	if err := errors.Join(update(s, 1, mixCall(kernel, b, c, 3), nil), s.Run(q)); err == nil {
 		t.Error("parameters that the driver does not take: the sequence ran")
 	}
 	f.set("SetNode", nil)
-	if err := q.RunSequence(s); err != nil {
+	if err := s.Run(q); err != nil {
 		t.Fatal(err)
 	}
 	want := make([]byte, 16)
@@ -388,16 +413,16 @@ func TestSequenceRefuses(t *testing.T) {
 
 	before := contents(t, a)
 	c.Close()
-	refused("a closed buffer", q.RunSequence(s), device.ErrClosed, "buffer already closed")
+	refused("a closed buffer", s.Run(q), device.ErrClosed, "buffer already closed")
 	if got := contents(t, a); !bytes.Equal(got, before) {
 		t.Error("a sequence with a closed buffer ran in part")
 	}
-	if err := errors.Join(s.Close(), s.Close(), (*Sequence)(nil).Close()); err != nil {
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
 	}
-	refused("a closed sequence", q.RunSequence(s), device.ErrClosed, "sequence already closed")
-	refused("an update of one", s.Update(0, mixCall(kernel, a, b, 1), nil), device.ErrClosed, "sequence already closed")
-	open := mustSequence(t, d, Step{Call: mixCall(kernel, a, b, 1)})
+	refused("a closed sequence", s.Run(q), device.ErrClosed, "sequence already closed")
+	refused("an update of one", update(s, 0, mixCall(kernel, a, b, 1), nil), device.ErrClosed, "sequence already closed")
+	open := mustSequence(t, d, step{call: mixCall(kernel, a, b, 1)})
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +430,7 @@ func TestSequenceRefuses(t *testing.T) {
 	if err := open.Close(); err != nil {
 		t.Error(err)
 	}
-	refused("a closed device", q.RunSequence(open), device.ErrClosed, "closed")
+	refused("a closed device", open.Run(q), device.ErrClosed, "closed")
 }
 
 // A sequence keeps the buffers of its calls from being collected, and is itself collected
@@ -426,7 +451,7 @@ func TestSequenceIsCollected(t *testing.T) {
 		t.Errorf("%s: %+v, %d sequences", what, d.Usage(), len(d.sequences))
 	}
 	func() {
-		s := mustSequence(t, d, Step{Call: mixCall(kernel, alloc(t, d, 16), alloc(t, d, 16), 1)})
+		s := mustSequence(t, d, step{call: mixCall(kernel, alloc(t, d, 16), alloc(t, d, 16), 1)})
 		alloc(t, d, 16) // is dropped
 		wait("a dropped buffer stays", func() bool { return d.Usage().Blocks <= 2 })
 		if n := d.Usage().Blocks; n != 2 {
@@ -447,13 +472,13 @@ func TestSequenceConcurrently(t *testing.T) {
 	d := openFake(t, newFake(), Options{})
 	kernel := load(t, d, "mix")
 	a, b := alloc(t, d, 16), alloc(t, d, 16)
-	s := mustSequence(t, d, Step{Call: mixCall(kernel, a, b, 1)})
+	s := mustSequence(t, d, step{call: mixCall(kernel, a, b, 1)})
 	var group sync.WaitGroup
 	for i := range 4 {
 		q := queue(t, d)
 		group.Go(func() {
 			for range 50 {
-				if err := errors.Join(s.Update(0, mixCall(kernel, a, b, i), nil), q.RunSequence(s)); err != nil {
+				if err := errors.Join(update(s, 0, mixCall(kernel, a, b, i), nil), s.Run(q)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -475,12 +500,12 @@ func TestSequenceAllocatesNothing(t *testing.T) {
 	defer d.Close()
 	kernel, q := load(t, d, "mix"), queue(t, d)
 	a, b := alloc(t, d, 16), alloc(t, d, 16)
-	s := mustSequence(t, d, Step{Call: mixCall(kernel, a, b, 1)}, Step{Call: mixCall(kernel, b, a, 1)})
+	s := mustSequence(t, d, step{call: mixCall(kernel, a, b, 1)}, step{call: mixCall(kernel, b, a, 1)})
 	changes := []*Call{mixCall(kernel, b, a, 2), mixCall(kernel, b, a, 3)}
 	i := 0
 	if n := testing.AllocsPerRun(100, func() {
 		i++
-		err = errors.Join(s.Update(1, changes[i%2], nil), q.RunSequence(s))
+		err = errors.Join(update(s, 1, changes[i%2], nil), s.Run(q))
 	}); n != 0 || err != nil {
 		t.Errorf("a run allocates %v times, %v", n, err)
 	}
