@@ -98,7 +98,7 @@ func CallAll(q *Queue, calls []CallSpec, opts ...CallOption) error {
 	}
 	done := 0
 	var err error
-	if s := q.with(opts); s.caller != nil && !s.checkOnly {
+	if s := q.with(opts); s.caller != nil && !s.checkOnly && q.recorder == nil {
 		list := make([]RemoteCall, len(calls))
 		for i, c := range calls {
 			one, err := remote(c.Definition, c.Tensors, c.Params, &s)

@@ -54,7 +54,7 @@ func (q *Queue) check(l *Launch, d *def.Definition, tensors []*tensor.Tensor, pa
 		return err
 	}
 	l.Params = append(l.Params[:0], params...)
-	if rejectsIndices(d, s) && (s.caller == nil || s.checkOnly) && l.Operands[0].Data != nil {
+	if rejectsIndices(d, s) && (s.caller == nil || s.checkOnly) && l.Operands[0].Data != nil && q.recorder == nil { // which leaves them to its runs
 		return checkIndices(d, l, tensors)
 	}
 	return nil

@@ -132,6 +132,16 @@ type IndexChecker interface {
 	LaunchChecked(l *Launch) error
 }
 
+// Sequenced is a Kernel that a [Recording] may join with others in a [device.Sequence]. It
+// launches other kernels anew in every run.
+type Sequenced interface {
+	Kernel
+
+	// SubmitsAll reports whether all that Launch does is to submit work to the launch's
+	// queue, always the same but for parameters of the definition.
+	SubmitsAll() bool
+}
+
 // Compiled is a Kernel that was compiled when it was first needed.
 type Compiled interface {
 	Kernel

@@ -88,6 +88,7 @@ type Queue struct {
 	plans    *planCache
 	closed   *atomic.Bool // shared with its copies
 	settings settings
+	recorder *recorder // takes the calls instead of running them; nil otherwise
 
 	ownsDevice bool // Close closes it
 }
@@ -258,6 +259,9 @@ func (q *Queue) Wait() error {
 	if q == nil || q.queue == nil || q.ctx == nil {
 		return &device.ArgumentError{Op: "engine.Queue.Wait", Operand: "queue", Got: "is nil or empty", Want: "one that NewQueue made"}
 	}
+	if err := q.checkNotRecording("engine.Queue.Wait"); err != nil {
+		return err
+	}
 	return q.queue.Wait(q.ctx)
 }
 
@@ -266,6 +270,9 @@ func (q *Queue) Wait() error {
 func (q *Queue) Close() error {
 	if q == nil || q.queue == nil {
 		return nil
+	}
+	if err := q.checkNotRecording("engine.Queue.Close"); err != nil {
+		return err
 	}
 	wasClosed := q.closed.Swap(true)
 	err := q.queue.Close()

@@ -114,6 +114,9 @@ func Eval(q *Queue, d *def.Definition, args Args, opts ...CallOption) (Args, err
 	if err := checkCall(q, d, "engine.Eval"); err != nil {
 		return nil, err
 	}
+	if err := q.checkNotRecording(d.Name); err != nil {
+		return nil, err // there would be no results to return
+	}
 	s := q.settings
 	apply(&s, opts)
 	all, results := Args{}, Args{}
@@ -170,14 +173,21 @@ func checkCall(q *Queue, d *def.Definition, call string) error {
 		return &device.ArgumentError{Op: call, Operand: "definition", Got: "is nil"}
 	case d.Text() == "":
 		return &device.ArgumentError{Op: call, Operand: "definition", Got: "is empty", Want: "one that package def built"}
+	}
+	return q.checkMade(d.Name)
+}
+
+// checkMade returns an error for a queue that cannot be used.
+func (q *Queue) checkMade(op string) error {
+	switch {
 	case q == nil:
-		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is nil"}
+		return &device.ArgumentError{Op: op, Operand: "queue", Got: "is nil"}
 	case q.device == nil || q.closed == nil:
-		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
+		return &device.ArgumentError{Op: op, Operand: "queue", Got: "is empty", Want: "one that NewQueue made"}
 	case q.closed.Load():
-		return &device.ArgumentError{Op: d.Name, Operand: "queue", Got: "is closed", Cause: device.ErrClosed}
+		return &device.ArgumentError{Op: op, Operand: "queue", Got: "is closed", Cause: device.ErrClosed}
 	case q.ctx == nil:
-		return &device.ArgumentError{Op: d.Name, Operand: "context", Got: "is nil"}
+		return &device.ArgumentError{Op: op, Operand: "context", Got: "is nil"}
 	}
 	return nil
 }
@@ -207,6 +217,9 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		return err
 	}
 	if s.caller != nil {
+		if q.recorder != nil && !s.checkOnly {
+			return q.recorder.take(q, l, nil, d, tensors, s, false)
+		}
 		return q.callRemotely(d, tensors, params, s)
 	}
 	p, err := q.plan(d, s, &l.Call)
@@ -219,7 +232,7 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	var checker IndexChecker
 	if rejectsIndices(d, s) && l.Operands[0].Data == nil { // the host cannot address the indices
 		checker, _ = p.kernel.(IndexChecker)
-		if checker == nil || s.checkOnly || len(s.observers) > 0 { // or an answer is wanted now
+		if q.recorder == nil && (checker == nil || s.checkOnly || len(s.observers) > 0) { // or an answer is wanted now
 			if err := checkIndices(d, l, tensors); err != nil {
 				return err
 			}
@@ -228,6 +241,9 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 	}
 	if s.checkOnly {
 		return nil
+	}
+	if q.recorder != nil {
+		return q.recorder.take(q, l, p, d, tensors, s, checker != nil)
 	}
 	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
 	switch {

@@ -244,7 +244,9 @@ var damages = []damage{
 	{"not said how obtained", "accepted", func(r *Report) { delete(r.Obtained, "seconds") }, "how seconds was obtained"},
 	{"said of a failure nothing", "rejected", func(r *Report) { delete(r.Obtained, "failure") }, "how failure was obtained"},
 	{"model is no candidate", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "mma(8,24)", Elements: 32}} }, "none of the candidates"},
-	{"candidate twice", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "fma", Elements: 32}, {Model: "fma", Elements: 32}} }, "earlier candidate"},
+	{"candidate twice", "accepted", func(r *Report) {
+		r.Candidates = []Candidate{{Model: "fma", Elements: 32}, {Model: "fma", Elements: 32}}
+	}, "earlier candidate"},
 	{"candidate with other counts", "accepted", func(r *Report) { r.Candidates = []Candidate{{Model: "fma", Elements: 31}} }, "want those of the report"},
 	{"said of what is not there", "accepted", func(r *Report) { r.Obtained["colour"] = "seen" }, `names "colour"`},
 	{"not UTF-8", "accepted", func(r *Report) { r.NonClaims[0] = "\xff" }, "not UTF-8"},

@@ -104,6 +104,9 @@ func (k *kernel) Launch(l *engine.Launch) error { return k.run(l, false) }
 // LaunchChecked implements engine.IndexChecker.
 func (k *kernel) LaunchChecked(l *engine.Launch) error { return k.run(l, true) }
 
+// SubmitsAll implements engine.Sequenced.
+func (k *kernel) SubmitsAll() bool { return true }
+
 func (k *kernel) run(l *engine.Launch, isChecked bool) error {
 	s := scratches.Get().(*scratch)
 	err := k.submit(s, l, isChecked)

@@ -59,26 +59,13 @@ type sentCheck struct {
 func (c *checks) hasPending() bool { return c.first < c.next }
 
 // allocChecks allocates consecutive words for a call, queues their initialization and
-// returns their address. It waits if the ring is full. mu is held and the context is
-// current.
+// returns their address. mu is held and the context is current.
 func (q *Queue) allocChecks(list []Check) (driver.Pointer, error) {
 	d, c := q.device, &q.checks
-	if c.words == nil {
-		if err := q.prepareChecks(); err != nil {
-			return 0, err
-		}
+	at, err := q.takeWords(uint64(len(list)))
+	if err != nil {
+		return 0, err
 	}
-	n, unused := uint64(len(list)), uint64(0)
-	if left := checkWords - c.next%checkWords; left < n {
-		unused = left // a call's words are contiguous
-	}
-	if c.next+unused+n-c.first > checkWords {
-		if err := q.syncChecks(); err != nil {
-			return 0, err
-		}
-	}
-	c.next += unused
-	at := c.words.pointer + driver.Pointer(c.next%checkWords*wordBytes)
 	for i := range list {
 		s := &c.ring[c.next%checkWords]
 		if s.isDirty {
@@ -90,6 +77,52 @@ func (q *Queue) allocChecks(list []Check) (driver.Pointer, error) {
 		c.next++
 	}
 	return at, nil
+}
+
+// sendChecks queues a copy of the words of a sequence that has just been launched to words
+// of the queue. before is the number of the work before the launch.
+func (q *Queue) sendChecks(s *sequence, before uint64) error {
+	for from := 0; from < len(s.checks); {
+		list := s.checks[from:min(from+checkWords/2, len(s.checks))] // and as many words may stay unused
+		at, err := q.takeWords(uint64(len(list)))
+		if err != nil {
+			return err
+		}
+		words := s.words.pointer + driver.Pointer(from*wordBytes)
+		if err := q.device.table.Copy(at, words, int64(len(list)*wordBytes), q.stream); err != nil {
+			return err
+		}
+		c := &q.checks
+		for i := range list {
+			c.ring[c.next%checkWords] = sentCheck{Check: list[i].Check, call: before + 1 + uint64(list[i].launch)}
+			c.next++
+		}
+		q.note("checks of a sequence")
+		from += len(list)
+	}
+	return nil
+}
+
+// takeWords returns the address of the next n words of the ring, which are contiguous. It
+// waits if the ring is full.
+func (q *Queue) takeWords(n uint64) (driver.Pointer, error) {
+	c := &q.checks
+	if c.words == nil {
+		if err := q.prepareChecks(); err != nil {
+			return 0, err
+		}
+	}
+	unused := uint64(0)
+	if left := checkWords - c.next%checkWords; left < n {
+		unused = left // a call's words are contiguous
+	}
+	if c.next+unused+n-c.first > checkWords {
+		if err := q.syncChecks(); err != nil {
+			return 0, err
+		}
+	}
+	c.next += unused
+	return c.words.pointer + driver.Pointer(c.next%checkWords*wordBytes), nil
 }
 
 func (q *Queue) prepareChecks() error {
@@ -140,6 +173,18 @@ func (q *Queue) copyChecks() error {
 	q.note("copy of checks")
 	q.mark(c.words, true)
 	return nil
+}
+
+// followChecks reads the words of calls that have been submitted: at once if the queue
+// waits after each call, otherwise now and then.
+func (q *Queue) followChecks() error {
+	switch {
+	case !q.checks.hasPending():
+		return nil
+	case q.isSync:
+		return q.syncChecks()
+	}
+	return q.pollChecks()
 }
 
 // pollChecks checks every watchCalls calls, without waiting, whether a copy has arrived,

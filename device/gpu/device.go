@@ -49,18 +49,19 @@ type Device struct {
 	outer      device.Device // what buffers and queues report as their device
 	isClosed   atomic.Bool   // set under mu
 
-	mu       sync.Mutex
-	idle     sync.Cond // on mu: waiting has become 0
-	waiting  int       // driver calls that are waiting for the device, without mu
-	lost     error     // a LostError, once the device is lost
-	sequence uint64    // number of the last work submitted to any queue
-	queues   map[*Queue]struct{}
-	modules  map[*Module]struct{}
-	events   []driver.Event // untimed events, for reuse
-	timed    []driver.Event // timed events, for reuse
-	made     []driver.Event // all events, to be destroyed
-	onClose  []func() error
-	memory   memory
+	mu        sync.Mutex
+	idle      sync.Cond // on mu: waiting has become 0
+	waiting   int       // driver calls that are waiting for the device, without mu
+	lost      error     // a LostError, once the device is lost
+	sequence  uint64    // number of the last work submitted to any queue
+	queues    map[*Queue]struct{}
+	modules   map[*Module]struct{}
+	sequences map[*sequence]struct{}
+	events    []driver.Event // untimed events, for reuse
+	timed     []driver.Event // timed events, for reuse
+	made      []driver.Event // all events, to be destroyed
+	onClose   []func() error
+	memory    memory
 }
 
 var _ device.Device = (*Device)(nil)
@@ -85,7 +86,7 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 		return nil, err
 	}
 	d := &Device{table: table, index: index, name: name, properties: properties, options: o,
-		queues: map[*Queue]struct{}{}, modules: map[*Module]struct{}{}}
+		queues: map[*Queue]struct{}{}, modules: map[*Module]struct{}{}, sequences: map[*sequence]struct{}{}}
 	d.idle.L = &d.mu
 	d.outer = d
 	d.memory.init()
@@ -235,6 +236,9 @@ func (d *Device) Close() error {
 		for _, f := range d.onClose {
 			keep(f())
 		}
+		for s := range d.sequences {
+			keep(s.free())
+		}
 		for m := range d.modules {
 			keep(d.table.Unload(m.handle))
 			m.isClosed = true
@@ -251,6 +255,7 @@ func (d *Device) Close() error {
 		keep(d.memory.free(d.table))
 		return first
 	})
+	clear(d.sequences)
 	clear(d.modules)
 	clear(d.queues)
 	d.events, d.timed, d.made, d.onClose = nil, nil, nil, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -25,6 +26,7 @@ type fake struct {
 	streams  map[driver.Stream]*fakeStream
 	events   map[driver.Event]fakePlace
 	modules  map[driver.Module]bool
+	graphs   map[driver.Graph][]driver.Node
 	fail     map[string]error // by name of the table's function
 	broken   []string         // what no caller may do
 
@@ -44,7 +46,8 @@ type fakePlace struct {
 
 func newFake() *fake {
 	return &fake{limit: 1 << 30, memory: map[driver.Pointer][]byte{}, streams: map[driver.Stream]*fakeStream{},
-		events: map[driver.Event]fakePlace{}, modules: map[driver.Module]bool{}, fail: map[string]error{}}
+		events: map[driver.Event]fakePlace{}, modules: map[driver.Module]bool{},
+		graphs: map[driver.Graph][]driver.Node{}, fail: map[string]error{}}
 }
 
 func (f *fake) handle() uintptr {
@@ -301,15 +304,72 @@ func (f *fake) table() *driver.Table {
 			if err := f.enter("Launch"); err != nil {
 				return err
 			}
-			if len(params) == 0 {
-				f.queue(s, func() {})
-				return nil
-			}
-			at := func(i int) uint64 { return binary.LittleEndian.Uint64(params[8*i:]) }
-			dst, src, n, k := driver.Pointer(at(0)), driver.Pointer(at(1)), int64(at(2)), byte(at(3))
-			f.queue(s, func() { mix(f.bytes(dst, n), f.bytes(src, n), k) })
+			f.queue(s, f.work(params))
 			return nil
 		},
+		NewGraph: func(nodes []driver.Node) (driver.Graph, error) {
+			defer f.mu.Unlock()
+			if err := f.enter("NewGraph"); err != nil {
+				return 0, err
+			}
+			g := driver.Graph(f.handle())
+			f.graphs[g] = slices.Clone(nodes)
+			for i := range nodes {
+				f.graphs[g][i].Params = slices.Clone(nodes[i].Params)
+			}
+			return g, nil
+		},
+		LaunchGraph: func(g driver.Graph, s driver.Stream) error {
+			defer f.mu.Unlock()
+			if err := f.enter("LaunchGraph"); err != nil {
+				return err
+			}
+			nodes := f.graphs[g]
+			work := make([]func(), len(nodes))
+			for i := range nodes {
+				work[i] = f.work(nodes[i].Params)
+			}
+			f.queue(s, func() { runNodes(nodes, work) })
+			return nil
+		},
+		DestroyGraph: func(g driver.Graph) error {
+			defer f.mu.Unlock()
+			delete(f.graphs, g)
+			return f.enter("DestroyGraph")
+		},
+		SetNode: func(g driver.Graph, number int, n *driver.Node) error {
+			defer f.mu.Unlock()
+			if err := f.enter("SetNode"); err != nil {
+				return err
+			}
+			f.graphs[g][number].Params = slices.Clone(n.Params)
+			return nil
+		},
+	}
+}
+
+// work returns what a kernel does that is given params.
+func (f *fake) work(params []byte) func() {
+	if len(params) == 0 {
+		return func() {}
+	}
+	at := func(i int) uint64 { return binary.LittleEndian.Uint64(params[8*i:]) }
+	dst, src, n, k := driver.Pointer(at(0)), driver.Pointer(at(1)), int64(at(2)), byte(at(3))
+	return func() { mix(f.bytes(dst, n), f.bytes(src, n), k) }
+}
+
+// runNodes runs the nodes of a graph in the order that is farthest from their own: of those
+// that may run next, the last.
+func runNodes(nodes []driver.Node, work []func()) {
+	isDone := make([]bool, len(nodes))
+	for range nodes {
+		for i := len(nodes) - 1; i >= 0; i-- {
+			if !isDone[i] && !slices.ContainsFunc(nodes[i].After, func(k int) bool { return !isDone[k] }) {
+				isDone[i] = true
+				work[i]()
+				break
+			}
+		}
 	}
 }
 
@@ -335,8 +395,8 @@ func (f *fake) checkEmpty(t testing.TB) {
 	f.check(t)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.contexts != 0 || len(f.memory) != 0 || f.hosts != 0 || len(f.streams) != 0 || len(f.events) != 0 || len(f.modules) != 0 {
-		t.Errorf("not given back: %d contexts, %d blocks, %d host blocks, %d streams, %d events, %d modules",
-			f.contexts, len(f.memory), f.hosts, len(f.streams), len(f.events), len(f.modules))
+	if f.contexts != 0 || len(f.memory) != 0 || f.hosts != 0 || len(f.streams) != 0 || len(f.events) != 0 || len(f.modules) != 0 || len(f.graphs) != 0 {
+		t.Errorf("not given back: %d contexts, %d blocks, %d host blocks, %d streams, %d events, %d modules, %d graphs",
+			f.contexts, len(f.memory), f.hosts, len(f.streams), len(f.events), len(f.modules), len(f.graphs))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"tokitai/device"
 	"tokitai/device/gpu/driver"
@@ -31,6 +30,8 @@ type Queue struct {
 	scratch   *block            // shared by all calls, which run one after another; nil before the first
 	checks    checks
 	trail     trail
+
+	collects *collection // of a queue that takes calls for a sequence, and no other work; else nil
 }
 
 var _ device.Queue = (*Queue)(nil)
@@ -117,13 +118,27 @@ func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 	if c == nil {
 		c = &Call{}
 	}
-	if err := q.checkCall(c.Uses, c.Launches); err != nil {
+	if err := q.takesCalls("launch"); err != nil {
 		return err
 	}
+	if err := d.checkCall(c.Uses, c.Launches); err != nil {
+		return err
+	}
+	if q.collects != nil {
+		if f != nil {
+			return fmt.Errorf("%s: %s cannot be recorded", d.name, f.Name())
+		}
+		return q.collects.collect(c, p)
+	}
+	return q.submitRun(func() error { return q.run(c, p, f) })
+}
+
+// submitRun submits checked calls, unless earlier ones are known to be refused; mu is held.
+func (q *Queue) submitRun(run func() error) error {
 	if err := q.checks.refused; err != nil {
 		return err
 	}
-	err := d.submit("launch", func() error { return q.run(c, p, f) })
+	err := q.device.submit("launch", run)
 	if oom, ok := errors.AsType[*device.OutOfMemoryError](err); ok {
 		return oom
 	}
@@ -173,14 +188,10 @@ func (q *Queue) run(c *Call, p Placer, f Foreign) error {
 	if len(c.Checks) > 0 {
 		q.mark(q.checks.words, true)
 	}
-	switch {
-	case err != nil || !q.checks.hasPending():
-	case q.isSync:
-		err = q.syncChecks()
-	default:
-		err = q.pollChecks()
+	if err != nil {
+		return err
 	}
-	return err
+	return q.followChecks()
 }
 
 // takeScratch makes sure that the queue has enough scratch memory.
@@ -214,21 +225,30 @@ func (q *Queue) launch(launches []Launch) error {
 	d := q.device
 	for i := range launches {
 		l := &launches[i]
-		f := l.Function
-		if int(l.Shared) > f.shared {
-			if err := d.table.SetShared(f.handle, int(l.Shared)); err != nil {
-				return err
-			}
-			f.shared = int(l.Shared)
+		if err := d.permitShared(l); err != nil {
+			return err
 		}
-		q.note(f.entry)
-		if err := d.table.Launch(f.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
+		q.note(l.Function.entry)
+		if err := d.table.Launch(l.Function.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}
 		if err := q.maybeSync(); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// permitShared permits a kernel the dynamic shared memory of a launch.
+func (d *Device) permitShared(l *Launch) error {
+	f := l.Function
+	if int(l.Shared) <= f.shared {
+		return nil
+	}
+	if err := d.table.SetShared(f.handle, int(l.Shared)); err != nil {
+		return err
+	}
+	f.shared = int(l.Shared)
 	return nil
 }
 
@@ -249,11 +269,7 @@ const maxParams = 4096
 
 // checkCall returns an error for buffers and launches that the device cannot run; mu is
 // held.
-func (q *Queue) checkCall(uses []Use, launches []Launch) error {
-	d := q.device
-	if err := q.usable("launch"); err != nil {
-		return err
-	}
+func (d *Device) checkCall(uses []Use, launches []Launch) error {
 	for i := range uses {
 		b := uses[i].Buffer
 		switch {
@@ -296,6 +312,14 @@ func (d *Device) badLaunch(got, want string) error {
 
 // usable returns an error if the queue cannot be used; mu is held.
 func (q *Queue) usable(what string) error {
+	if q.collects != nil {
+		return &device.ArgumentError{Op: q.device.name + ": " + what, Got: "a queue that collects calls for a sequence", Want: "another one: it takes nothing but calls"}
+	}
+	return q.takesCalls(what)
+}
+
+// takesCalls is usable for calls.
+func (q *Queue) takesCalls(what string) error {
 	if err := q.device.usable(what); err != nil {
 		return err
 	}
@@ -387,7 +411,10 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 	d := q.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := q.checkCall(uses, nil); err != nil {
+	if err := q.usable("launch"); err != nil {
+		return err
+	}
+	if err := d.checkCall(uses, nil); err != nil {
 		return err
 	}
 	for i, u := range uses {
@@ -485,6 +512,9 @@ func (q *Queue) record() (*Event, error) {
 // Close waits for the queue's work and closes the queue. It reports refused calls as
 // Wait does.
 func (q *Queue) Close() error {
+	if q.collects != nil {
+		return q.usable("close queue")
+	}
 	d := q.device
 	d.mu.Lock()
 	if q.isClosed || d.isClosed.Load() {
@@ -523,224 +553,4 @@ func (q *Queue) Close() error {
 		err = q.checks.takeError()
 	}
 	return err
-}
-
-// Event is a point in a queue, reached when all work before it is done.
-type Event struct {
-	queue    *Queue
-	sequence uint64
-	checks   uint64 // the queue's check words before this one are known when it is reached
-	claim    *eventClaim
-	cleanup  runtime.Cleanup
-}
-
-// eventClaim is an Event's hold on a driver event. It is released once; Device.mu guards
-// it.
-type eventClaim struct {
-	event  driver.Event
-	isDone bool
-}
-
-var _ device.Event = (*Event)(nil)
-
-// dropEvent releases the claim of an Event that was garbage collected.
-func (d *Device) dropEvent(c *eventClaim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !c.isDone && !d.isClosed.Load() {
-		c.isDone = true
-		d.putEvent(c.event)
-	}
-}
-
-// poll reports whether the event is reached.
-func (e *Event) poll() (bool, error) {
-	d := e.queue.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.claim.isDone {
-		return true, nil
-	}
-	isDone := e.sequence <= e.queue.completed
-	if !isDone {
-		err := d.submit("wait", func() (err error) {
-			isDone, err = d.table.EventDone(e.claim.event)
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-	}
-	if isDone {
-		e.reach()
-	}
-	return isDone, nil
-}
-
-// reach notes that the event is reached and releases the driver event; mu is held.
-func (e *Event) reach() {
-	if e.claim.isDone {
-		return
-	}
-	e.claim.isDone = true
-	e.queue.complete(e.sequence)
-	e.queue.checks.read(e.checks)
-	e.queue.device.putEvent(e.claim.event)
-	e.cleanup.Stop()
-}
-
-// Done reports, without waiting, whether the event is reached. It also returns true once
-// the device is lost or closed.
-func (e *Event) Done() bool {
-	isDone, err := e.poll()
-	return isDone || err != nil
-}
-
-// Wait waits until the event is reached, or until ctx is done. It reports refused calls
-// on the queue, as the queue's Wait does.
-func (e *Event) Wait(ctx context.Context) error {
-	d := e.queue.device
-	for attempt := 0; ; attempt++ {
-		if isDone, err := e.poll(); err != nil {
-			return err
-		} else if isDone {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return e.queue.checks.takeError()
-		}
-		if ctx.Done() == nil {
-			break
-		}
-		if err := pause(ctx, attempt); err != nil {
-			return err
-		}
-	}
-	// The wait cannot be canceled: let the driver wait. If another waiter releases the
-	// driver event and it is recorded again, this waits longer than needed, never less.
-	event := e.claim.event
-	if err := d.wait("wait", func() error { return d.table.SyncEvent(event) }); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e.reach()
-	return e.queue.checks.takeError()
-}
-
-// pause waits between two polls: not at all at first, as most work is short, then longer
-// and longer.
-func pause(ctx context.Context, attempt int) error {
-	const eager, longest = 64, time.Millisecond
-	if attempt < eager {
-		runtime.Gosched()
-		return ctx.Err()
-	}
-	timer := time.NewTimer(min(longest, time.Duration(attempt-eager+1)*10*time.Microsecond))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}
-
-// Timer measures the time between two points in a queue by the device's own clock. To
-// keep the host's launch overhead out of the result, submit work before Start that keeps
-// the device busy: a Queue.Fill of a buffer larger than the cache, which also evicts the
-// cache.
-type Timer struct {
-	queue      *Queue
-	start, end driver.Event
-
-	hasEnded, isClosed bool // guarded by Device.mu
-}
-
-// NewTimer returns a timer for a queue.
-func (q *Queue) NewTimer() (*Timer, error) {
-	d := q.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := q.usable("new timer"); err != nil {
-		return nil, err
-	}
-	t := &Timer{queue: q}
-	err := d.submit("new timer", func() error {
-		for len(d.timed) < 2 {
-			e, err := d.table.NewEvent(true)
-			if err != nil {
-				return err
-			}
-			d.made = append(d.made, e)
-			d.timed = append(d.timed, e)
-		}
-		n := len(d.timed)
-		t.start, t.end = d.timed[n-2], d.timed[n-1]
-		d.timed = d.timed[:n-2]
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
-// Close releases the timer. Closing twice is allowed.
-func (t *Timer) Close() {
-	d := t.queue.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !t.isClosed && !d.isClosed.Load() {
-		d.timed = append(d.timed, t.start, t.end)
-	}
-	t.isClosed = true
-}
-
-// Start marks the first point.
-func (t *Timer) Start() error { return t.record(t.start, false) }
-
-// Stop marks the second point.
-func (t *Timer) Stop() error { return t.record(t.end, true) }
-
-func (t *Timer) record(e driver.Event, isEnd bool) error {
-	q := t.queue
-	q.device.mu.Lock()
-	defer q.device.mu.Unlock()
-	if err := t.usable(); err != nil {
-		return err
-	}
-	t.hasEnded = isEnd
-	return q.device.submit("timer", func() error { return q.device.table.Record(e, q.stream) })
-}
-
-func (t *Timer) usable() error {
-	if t.isClosed {
-		return fmt.Errorf("%s: timer %w", t.queue.device.name, device.ErrClosed)
-	}
-	return t.queue.usable("timer")
-}
-
-// Elapsed waits for the second point and returns the time between the two.
-func (t *Timer) Elapsed(ctx context.Context) (time.Duration, error) {
-	q, d := t.queue, t.queue.device
-	d.mu.Lock()
-	err := t.usable()
-	if err == nil && !t.hasEnded {
-		err = &device.ArgumentError{Op: d.name + ": timer", Got: "Elapsed before Stop", Want: "Start, Stop, Elapsed"}
-	}
-	d.mu.Unlock()
-	if err != nil {
-		return 0, err
-	}
-	if err := q.Wait(ctx); err != nil {
-		return 0, err
-	}
-	var ms float64
-	err = d.wait("timer", func() (err error) {
-		if err = d.table.SyncEvent(t.end); err == nil {
-			ms, err = d.table.Elapsed(t.start, t.end)
-		}
-		return err
-	})
-	return time.Duration(ms * float64(time.Millisecond)), err
 }

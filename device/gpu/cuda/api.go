@@ -62,6 +62,14 @@ type api struct {
 	cuLaunchKernel      function
 
 	cuTensorMapEncodeTiled function `optional:"yes"`
+
+	cuGraphCreate                  function
+	cuGraphDestroy                 function
+	cuGraphAddKernelNode           function `symbol:"cuGraphAddKernelNode_v2"`
+	cuGraphInstantiateWithFlags    function
+	cuGraphExecKernelNodeSetParams function `symbol:"cuGraphExecKernelNodeSetParams_v2"`
+	cuGraphExecDestroy             function
+	cuGraphLaunch                  function
 }
 
 // symbols maps symbols to fields.

@@ -24,6 +24,7 @@ type library struct {
 	api     api
 	version int // 13000 is 13.0
 	frames  sync.Pool
+	graphs  graphs
 }
 
 // frame is the memory of one call: its arguments and what they point to. It is in the
@@ -34,6 +35,9 @@ type frame struct {
 	text [256]byte
 	list [1]uintptr     // of a kernel's parameters
 	keep unsafe.Pointer // the caller's memory that an argument points to
+
+	node  kernelNode
+	after []uintptr // nodes that one is added after
 }
 
 func (l *library) frame() *frame { return l.frames.Get().(*frame) }
@@ -459,6 +463,11 @@ func (l *library) table() *driver.Table {
 		},
 		Launch: l.launch,
 
+		NewGraph:     l.newGraph,
+		LaunchGraph:  l.launchGraph,
+		DestroyGraph: l.destroyGraph,
+		SetNode:      l.setNode,
+
 		EncodeTensorMap: l.tensorMaps(),
 	}
 }
@@ -499,16 +508,22 @@ func (l *library) launch(fn driver.Function, grid, block [3]uint32, shared uint3
 	f := l.frame()
 	f.args = [12]uintptr{uintptr(fn), uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]),
 		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), uintptr(s), 0, 0}
-	if len(params) > 0 {
-		// Not as one packed buffer: the driver knows where a struct with tensor maps begins,
-		// which is not at its first byte.
-		f.keep = unsafe.Pointer(&params[0])
-		f.list[0] = uintptr(f.keep)
-		f.args[9] = address(&f.list[0])
-	}
+	f.args[9] = f.listed(params)
 	err := l.call(&l.api.cuLaunchKernel, f, 11)
 	l.done(f)
 	return err
+}
+
+// listed returns the address of the list of a kernel's one parameter, a struct; 0 if there
+// is none. It is not one packed buffer: the driver knows where a struct with tensor maps
+// begins, which is not at its first byte.
+func (f *frame) listed(params []byte) uintptr {
+	if len(params) == 0 {
+		return 0
+	}
+	f.keep = unsafe.Pointer(&params[0])
+	f.list[0] = uintptr(f.keep)
+	return address(&f.list[0])
 }
 
 // compiler returns the NVRTC that fits the driver.

@@ -146,8 +146,60 @@ func TestTable(t *testing.T) {
 	}); n != 0 && !isRace || err != nil {
 		t.Errorf("a launch allocates %v times, %v", n, err)
 	}
+	testGraph(t, table, f, s, b, memory)
 	must(errors.Join(table.DestroyEvent(start), table.DestroyEvent(end), table.Unload(m), table.DestroyStream(s), table.FreeHost(memory),
 		table.Free(a), table.Free(b), table.Release(1)))
+}
+
+// testGraph launches a graph of three kernels, each of which writes what it was given to 16
+// bytes at b.
+func testGraph(t *testing.T, table *driver.Table, f driver.Function, s driver.Stream, b driver.Pointer, memory []byte) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := [3]uint32{1, 2, 3}
+	nodes := []driver.Node{
+		{Function: f, Grid: at, Block: at, Shared: 70, Params: []byte{1, 2, 0, 0}},
+		{After: []int{0}, Function: f, Grid: at, Block: at, Params: []byte{3, 0, 0, 0}},
+		{After: []int{1, 0}, Function: f, Grid: at, Block: at, Params: []byte{4, 5, 6, 0}},
+	}
+	g, err := table.NewGraph(nodes)
+	must(err)
+	for i := range nodes {
+		nodes[i].Params[0] += 10 // the graph has a copy
+	}
+	check := func(want ...[]byte) {
+		t.Helper()
+		must(table.Fill(b, 0, 64, s))
+		must(table.LaunchGraph(g, s))
+		must(table.CopyOut(memory, b, s))
+		for i, w := range want {
+			if got := memory[16*i:][:8]; !bytes.Equal(got, w) {
+				t.Errorf("node %d arrived as %v, want %v", i, got, w)
+			}
+		}
+	}
+	check([]byte{1, 2, 3, 1, 2, 3, 70, 3}, []byte{1, 2, 3, 1, 2, 3, 0, 3}, []byte{1, 2, 3, 1, 2, 3, 0, 15})
+	must(table.SetNode(g, 1, &nodes[1]))
+	check([]byte{1, 2, 3, 1, 2, 3, 70, 3}, []byte{1, 2, 3, 1, 2, 3, 0, 13}, []byte{1, 2, 3, 1, 2, 3, 0, 15})
+	if n := testing.AllocsPerRun(100, func() {
+		err = errors.Join(table.SetNode(g, 2, &nodes[2]), table.LaunchGraph(g, s))
+	}); n != 0 && !isRace || err != nil {
+		t.Errorf("a graph's launch allocates %v times, %v", n, err)
+	}
+	must(table.DestroyGraph(g))
+
+	nodes[2].Grid[0] = 700
+	if _, err := table.NewGraph(nodes); err == nil || !strings.Contains(err.Error(), "cuGraphAddKernelNode") {
+		t.Errorf("a node that the driver refuses: %v", err)
+	}
+	if g, err = table.NewGraph(nodes[:2]); err != nil { // the stub counts graphs that are not destroyed
+		t.Fatal(err)
+	}
+	must(errors.Join(table.LaunchGraph(g, s), table.DestroyGraph(g)))
 }
 
 func TestNoDevice(t *testing.T) {

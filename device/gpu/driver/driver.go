@@ -19,12 +19,13 @@ type (
 	Event    uintptr
 	Module   uintptr
 	Function uintptr
+	Graph    uintptr
 	Pointer  uint64 // an address in the device's memory
 )
 
-// Table is a driver. No function is nil unless it says so. The functions that device/gpu calls for each
-// launch (SetCurrent, Launch, those of events and those that are queued) allocate no Go
-// memory when they succeed.
+// Table is a driver. No function is nil unless it says so. The functions that device/gpu
+// calls for each launch (SetCurrent, Launch, SetNode, those of events and those that are
+// queued) allocate no Go memory when they succeed.
 type Table struct {
 	Kind    string // "cuda", "sim"
 	Name    func(index int) string
@@ -81,6 +82,15 @@ type Table struct {
 	// returns, the driver has copied params.
 	Launch func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
 
+	// NewGraph joins launches. It keeps no reference to nodes.
+	NewGraph     func(nodes []Node) (Graph, error)
+	LaunchGraph  func(Graph, Stream) error // queued
+	DestroyGraph func(Graph) error         // what is queued is done all the same
+
+	// SetNode replaces the parameters of a graph's node, by its number. The node is otherwise
+	// as it was. What is queued keeps its parameters.
+	SetNode func(g Graph, number int, n *Node) error
+
 	// EncodeTensorMap writes the TensorMapBytes with which kernels copy boxes of a tensor to
 	// and from shared memory. It needs no context and allocates no Go memory. It is nil where
 	// the driver has no such maps.
@@ -100,6 +110,15 @@ type TensorMap struct {
 	Sizes        [5]uint64
 	Strides      [4]uint64 // in bytes, of all dimensions but the first; multiples of 16
 	Box          [5]uint32 // in elements
+}
+
+// Node is a launch of a graph.
+type Node struct {
+	After       []int // numbers of the nodes, all before this one, that end before it begins
+	Function    Function
+	Grid, Block [3]uint32
+	Shared      uint32
+	Params      []byte
 }
 
 // Properties are the capabilities and limits of a device.

@@ -68,6 +68,10 @@ func NoOp() *driver.Table {
 		Launch: func(driver.Function, [3]uint32, [3]uint32, uint32, driver.Stream, []byte) error {
 			return nil
 		},
+		NewGraph:     func([]driver.Node) (driver.Graph, error) { return driver.Graph(handle()), nil },
+		LaunchGraph:  func(driver.Graph, driver.Stream) error { return nil },
+		DestroyGraph: nothing[driver.Graph],
+		SetNode:      func(driver.Graph, int, *driver.Node) error { return nil },
 	}
 }
 

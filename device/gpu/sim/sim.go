@@ -107,6 +107,7 @@ var open = sync.OnceValues(func() (*simulator, error) {
 		modules:   map[driver.Module]*program{},
 		functions: map[driver.Function]*kernel{},
 		events:    map[driver.Event]time.Time{},
+		graphs:    map[driver.Graph][]driver.Node{},
 		frames:    sync.Pool{New: func() any { return new(frame) }},
 	}
 	host.Close()
@@ -131,6 +132,7 @@ type simulator struct {
 	modules   map[driver.Module]*program
 	functions map[driver.Function]*kernel
 	events    map[driver.Event]time.Time
+	graphs    map[driver.Graph][]driver.Node
 }
 
 type program struct {
@@ -250,6 +252,11 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 		Launch: func(f driver.Function, grid, block [3]uint32, shared uint32, _ driver.Stream, params []byte) error {
 			return s.launch(width, f, grid, block, shared, params)
 		},
+
+		NewGraph:     s.newGraph,
+		LaunchGraph:  func(g driver.Graph, _ driver.Stream) error { return s.launchGraph(width, g) },
+		DestroyGraph: s.destroyGraph,
+		SetNode:      s.setNode,
 	}
 }
 

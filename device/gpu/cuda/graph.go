@@ -1,0 +1,114 @@
+package cuda
+
+import (
+	"sync"
+
+	"tokitai/device/gpu/driver"
+)
+
+// graphs are the graphs of a library, by their handles.
+type graphs struct {
+	mu   sync.Mutex
+	last driver.Graph
+	all  map[driver.Graph]*graph
+}
+
+// graph is what the driver can launch, and the description that it was made from, whose
+// nodes name the parameters to replace.
+type graph struct {
+	executable, description uintptr
+	nodes                   []uintptr
+}
+
+// kernelNode is CUDA_KERNEL_NODE_PARAMS_v2.
+type kernelNode struct {
+	function        uintptr
+	grid, block     [3]uint32
+	shared          uint32
+	params, extra   uintptr
+	kernel, context uintptr // unused: function is set
+}
+
+// set makes f.node describe a kernel.
+func (f *frame) set(n *driver.Node) {
+	f.node = kernelNode{function: uintptr(n.Function), grid: n.Grid, block: n.Block, shared: n.Shared, params: f.listed(n.Params)}
+}
+
+func (l *library) newGraph(nodes []driver.Node) (driver.Graph, error) {
+	description, err := l.create(&l.api.cuGraphCreate, 0)
+	if err != nil {
+		return 0, err
+	}
+	g := &graph{description: description, nodes: make([]uintptr, 0, len(nodes))}
+	for i := range nodes {
+		node, err := l.addNode(g, &nodes[i])
+		if err != nil {
+			l.call1(&l.api.cuGraphDestroy, description)
+			return 0, err
+		}
+		g.nodes = append(g.nodes, node)
+	}
+	if g.executable, err = l.create(&l.api.cuGraphInstantiateWithFlags, description, 0); err != nil {
+		l.call1(&l.api.cuGraphDestroy, description)
+		return 0, err
+	}
+	l.graphs.mu.Lock()
+	defer l.graphs.mu.Unlock()
+	if l.graphs.all == nil {
+		l.graphs.all = map[driver.Graph]*graph{}
+	}
+	l.graphs.last++
+	l.graphs.all[l.graphs.last] = g
+	return l.graphs.last, nil
+}
+
+func (l *library) addNode(g *graph, n *driver.Node) (uintptr, error) {
+	f := l.frame()
+	defer l.done(f)
+	f.out[0] = 0
+	f.args[0], f.args[1], f.args[2], f.args[3] = address(&f.out[0]), g.description, 0, uintptr(len(n.After))
+	if len(n.After) > 0 {
+		f.after = make([]uintptr, len(n.After))
+		for i, k := range n.After {
+			f.after[i] = g.nodes[k]
+		}
+		f.args[2] = address(&f.after[0])
+	}
+	f.set(n)
+	f.args[4] = address(&f.node)
+	err := l.call(&l.api.cuGraphAddKernelNode, f, 5)
+	f.after = nil
+	return uintptr(f.out[0]), err
+}
+
+func (l *library) graph(g driver.Graph) *graph {
+	l.graphs.mu.Lock()
+	defer l.graphs.mu.Unlock()
+	return l.graphs.all[g]
+}
+
+func (l *library) launchGraph(g driver.Graph, s driver.Stream) error {
+	return l.call2(&l.api.cuGraphLaunch, l.graph(g).executable, uintptr(s))
+}
+
+func (l *library) setNode(g driver.Graph, number int, n *driver.Node) error {
+	known := l.graph(g)
+	f := l.frame()
+	f.set(n)
+	f.args[0], f.args[1], f.args[2] = known.executable, known.nodes[number], address(&f.node)
+	err := l.call(&l.api.cuGraphExecKernelNodeSetParams, f, 3)
+	l.done(f)
+	return err
+}
+
+func (l *library) destroyGraph(g driver.Graph) error {
+	known := l.graph(g)
+	l.graphs.mu.Lock()
+	delete(l.graphs.all, g)
+	l.graphs.mu.Unlock()
+	err := l.call1(&l.api.cuGraphExecDestroy, known.executable)
+	if e := l.call1(&l.api.cuGraphDestroy, known.description); err == nil {
+		err = e
+	}
+	return err
+}
