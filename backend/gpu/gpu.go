@@ -25,6 +25,9 @@ type Family struct {
 	// Kind is the kind of the devices, with which the names of lowerings begin.
 	Kind string
 
+	// Hopper is the architecture that has Hopper's instructions.
+	Hopper string
+
 	// CompilesParts compiles the kernels of a source one by one, as many at a time as
 	// there are processors.
 	CompilesParts bool

@@ -13,7 +13,7 @@ import (
 
 // Why the lowerings for tensor cores do not compute a call.
 var (
-	errNotHopper = errors.New("the device is no Hopper GPU, whose architecture is sm_90a")
+	errNotHopper = errors.New("the device's architecture has none of Hopper's instructions")
 	errNoMaps    = errors.New("the device's driver has no tensor maps")
 	errFormat    = errors.New("tensor cores multiply f16 and bf16")
 	errNoModel   = errors.New("the accumulation rule of the device's tensor cores is not known, or it has none for mma.sync")
@@ -28,7 +28,7 @@ func (f *Family) hopper() *engine.Lowering {
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		g, ok := dev.(*Device)
 		switch {
-		case !ok || g.Architecture() != "sm_90a":
+		case !ok || g.Architecture() != f.Hopper:
 			return errNotHopper
 		case !g.HasTensorMaps():
 			return errNoMaps
