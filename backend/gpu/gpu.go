@@ -61,7 +61,7 @@ func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
 	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
 	return map[def.Kind][]*engine.Lowering{
 		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: {f.hopper(), f.mma(), f.lowering("fma")},
+		def.KindContraction: {f.hopper(), f.hopperFP8(), f.mma(), f.lowering("fma")},
 		def.KindGather:      {f.lowering("gather")},
 		def.KindScatterAdd:  {f.lowering("scatter")},
 	}
