@@ -22,8 +22,16 @@ import (
 // the sizes, strides and alignment of a call, and may divide sums as it likes: the result
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
-	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt",
+	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
 	IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
+}
+
+func openCublasLt() (engine.Compiler, error) {
+	l, err := cublaslt.Open()
+	if err != nil {
+		return nil, err // not a nil *Library in an interface
+	}
+	return l, nil
 }
 
 // cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
@@ -266,15 +274,6 @@ func (k *product) Choice(c *lower.Call) (choice engine.Choice, err error) {
 		return nil
 	})
 	return choice, err
-}
-
-// String identifies the library.
-func (k *product) String() string {
-	l := k.handle.Library()
-	if hash, err := l.Hash(); err == nil {
-		return fmt.Sprintf("%v, whose file has SHA-256 %x", l, hash)
-	}
-	return l.String()
 }
 
 // products is the work of a call.

@@ -90,6 +90,12 @@ func TestVerified(t *testing.T) {
 		if err := r.Check(); err != nil || r.Verdict != evidence.Accepted || r.Contract != evidence.ContractBounded {
 			t.Errorf("%s %s: %s: %s %v", target.ID(), target.DType, r.Verdict, r.Reason, err)
 		}
+		if r.Toolchain.Compiler != "cuBLASLt" || r.Toolchain.Version != "13.1.0" || !strings.Contains(r.Toolchain.Options, "compute type 32F") || r.Fingerprints[2].SHA256 == "" || !strings.Contains(r.Fingerprints[3].Note, "part of the library") {
+			t.Errorf("%s %s: toolchain %+v, fingerprints %+v", target.ID(), target.DType, r.Toolchain, r.Fingerprints)
+		}
+		if model := map[bool]string{true: "any order", false: "any order of mma(16,25)"}[target.DType == num.F32]; r.Model != model {
+			t.Errorf("%s %s: model %q, want %q", target.ID(), target.DType, r.Model, model)
+		}
 		cases, parts, same := 0, map[int]bool{}, 0
 		for _, a := range r.Algorithms {
 			model := "mma(16,25)"
