@@ -15,6 +15,7 @@ import (
 	"tokitai/device/gpu/driver"
 	"tokitai/engine"
 	"tokitai/lower"
+	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 )
 
@@ -35,18 +36,16 @@ func openCublasLt() (engine.Compiler, error) {
 }
 
 // cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
-// the tensor cores for 16-bit factors, and fused multiply-adds for f32.
+// the tensor cores for 16-bit factors, and fused multiply-adds for f32. An architecture
+// whose rule is not known is given the coarsest that any has, Volta's.
 func cublasLtModel(architecture string, dtypes []num.DType, _, _ int) def.Model {
 	if dtypes[0] == num.F32 {
 		return def.FMAChain
 	}
-	switch strings.TrimPrefix(architecture, "sm_") {
-	case "70", "72", "75":
-		return def.MMA(4, 23)
-	case "80", "86", "87", "89":
-		return def.MMA(8, 24)
+	if m, ok := lowergpu.TensorCoreModel(architecture); ok {
+		return m
 	}
-	return def.MMA(16, 25)
+	return def.MMA(4, 23)
 }
 
 // cublasLtTypes maps storage formats to the library's.
