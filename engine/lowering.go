@@ -23,7 +23,9 @@ type Lowering struct {
 
 	// Library names the library of a vendor that computes, such as cuBLASLt, and is "" for
 	// this project's own code. Benchmarks measure a library beside the other lowerings.
-	Library string
+	// OpenLibrary identifies it for reports.
+	Library     string
+	OpenLibrary func() (Compiler, error)
 
 	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
@@ -41,7 +43,9 @@ type Lowering struct {
 	ModelFor func(architecture string, dtypes []num.DType, columns, length int) def.Model
 
 	// IsBounded says that the lowering promises not the reference's bits but a result
-	// that correctly rounded binary32 arithmetic could give if it summed in Order.
+	// that correctly rounded binary32 arithmetic could give if it summed in Order. If its
+	// Model is that of a tensor core, the promise is a result of the Model's steps and
+	// of binary32 additions in any order.
 	// Policy Same never chooses it. Self-tests check that every element is in that set;
 	// an element that depends on a NaN or an infinity must have the reference's class.
 	IsBounded bool

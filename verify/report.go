@@ -31,7 +31,11 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	r.Generator = evidence.Generator{Name: "tokitai/internal/gen, SplitMix64 per element", Seed: new(s.o.Seed)}
 	if s.machine != nil {
 		r.Machine = machineOf(*s.machine)
-		setCompiler(r, s.device, s.artifacts)
+		if s.t.Lowering.OpenLibrary != nil {
+			setLibrary(r, s.t.Lowering)
+		} else {
+			setCompiler(r, s.device, s.artifacts)
+		}
 	}
 	r.Fingerprints[1] = s.source()
 
@@ -131,7 +135,11 @@ func newReport(t *Target, o *Options) *evidence.Report {
 	}
 	if t.Lowering.IsBounded {
 		r.Contract = evidence.ContractBounded
-		r.Model = t.Lowering.Order.String()
+		if steps := r.Model; steps == def.FMAChain.String() {
+			r.Model = t.Lowering.Order.String()
+		} else {
+			r.Model = "any order of " + steps
+		}
 	}
 	for _, f := range t.formats() {
 		r.Formats = append(r.Formats, formatText(d, f))
@@ -203,6 +211,29 @@ func setCompiler(r *evidence.Report, dev engine.Device, artifacts []string) {
 				f.SHA256 = evidence.FingerprintOf([]byte(strings.Join(artifacts, "\n")))
 				f.Note = fmt.Sprintf("the SHA-256 of %d compiled programs in hexadecimal, sorted, a newline between them", len(artifacts))
 			}
+		}
+	}
+}
+
+// setLibrary names the vendor's library that computed.
+func setLibrary(r *evidence.Report, lowering *engine.Lowering) {
+	l, err := lowering.OpenLibrary()
+	if err != nil {
+		return
+	}
+	name, version, _ := strings.Cut(l.String(), " ")
+	r.Toolchain = evidence.Toolchain{Compiler: name, Version: version, Options: strings.Join(l.Options(), ", ")}
+	hash, err := l.Hash()
+	for i := range r.Fingerprints {
+		switch f := &r.Fingerprints[i]; f.Of {
+		case "compiler":
+			if f.Note = "the library's file"; err != nil {
+				f.Note = "the library's file cannot be read: " + firstLine(err.Error())
+			} else {
+				f.SHA256 = hex.EncodeToString(hash[:])
+			}
+		case "artifact":
+			f.Note = "the kernels are part of the library"
 		}
 	}
 }
@@ -434,6 +465,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		how := "has the reference's bits under model " + r.Model
 		if s.t.Lowering.IsBounded {
 			how = fmt.Sprintf("is one of the values that binary32 arithmetic gives when it adds up in %s", r.Model)
+			if steps, ok := strings.CutPrefix(r.Model, "any order of "); ok {
+				how = fmt.Sprintf("is one of the values that steps of %s and binary32 additions give in any order", steps)
+			}
 		}
 		claims = append(claims,
 			fmt.Sprintf("every one of the %d outputs that %d cases first gave %s", r.Coverage.Judged, r.Cases, how),
@@ -448,6 +482,11 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 				claims = append(claims, fmt.Sprintf("results do not depend on repetition, layout, number of workers or concurrent launches (%d outputs)", t.Checks))
 			case t.Name == evidence.Statistics:
 				claims = append(claims, fmt.Sprintf("the errors pass %d tests with thresholds that were fixed before", t.Checks))
+			}
+		}
+		for _, a := range r.Algorithms {
+			if a.SameCases == a.Cases {
+				claims = append(claims, fmt.Sprintf("%s has the bits of model %s in all %d cases that it computed", a.Name, a.Model, a.Cases))
 			}
 		}
 		if r.WorstErrorULP != nil {

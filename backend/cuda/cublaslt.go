@@ -15,6 +15,7 @@ import (
 	"tokitai/device/gpu/driver"
 	"tokitai/engine"
 	"tokitai/lower"
+	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
 )
 
@@ -22,23 +23,29 @@ import (
 // the sizes, strides and alignment of a call, and may divide sums as it likes: the result
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
-	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt",
+	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
 	IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
+func openCublasLt() (engine.Compiler, error) {
+	l, err := cublaslt.Open()
+	if err != nil {
+		return nil, err // not a nil *Library in an interface
+	}
+	return l, nil
+}
+
 // cublasLtModel returns the arithmetic in which the library's sums are bounded: that of
-// the tensor cores for 16-bit factors, and fused multiply-adds for f32.
+// the tensor cores for 16-bit factors, and fused multiply-adds for f32. An architecture
+// whose rule is not known is given the coarsest that any has, Volta's.
 func cublasLtModel(architecture string, dtypes []num.DType, _, _ int) def.Model {
 	if dtypes[0] == num.F32 {
 		return def.FMAChain
 	}
-	switch strings.TrimPrefix(architecture, "sm_") {
-	case "70", "72", "75":
-		return def.MMA(4, 23)
-	case "80", "86", "87", "89":
-		return def.MMA(8, 24)
+	if m, ok := lowergpu.TensorCoreModel(architecture); ok {
+		return m
 	}
-	return def.MMA(16, 25)
+	return def.MMA(4, 23)
 }
 
 // cublasLtTypes maps storage formats to the library's.
@@ -266,15 +273,6 @@ func (k *product) Choice(c *lower.Call) (choice engine.Choice, err error) {
 		return nil
 	})
 	return choice, err
-}
-
-// String identifies the library.
-func (k *product) String() string {
-	l := k.handle.Library()
-	if hash, err := l.Hash(); err == nil {
-		return fmt.Sprintf("%v, whose file has SHA-256 %x", l, hash)
-	}
-	return l.String()
 }
 
 // products is the work of a call.

@@ -39,6 +39,11 @@ func openHost(t *testing.T) *gpu.Device {
 	}
 	table := *real
 	table.Kind, table.Name = Kind, func(int) string { return "cuda:0" }
+	table.Properties = func(index int) (driver.Properties, error) {
+		p, err := real.Properties(index)
+		p.Architecture = "sm_90a"
+		return p, err
+	}
 	table.NewStream = func() (driver.Stream, error) { return 5, nil } // a library may not be given stream 0
 	table.DestroyStream = func(driver.Stream) error { return nil }
 	dev, err := devicegpu.Open(&table, sim.Width, devicegpu.Options{})
@@ -56,7 +61,9 @@ func openHost(t *testing.T) *gpu.Device {
 
 // accelerated returns the targets of the shipped products on cuBLASLt.
 func accelerated(t *testing.T) []*verify.Target {
-	list := slices.DeleteFunc(verify.Targets(gemm.Operations, Backend), func(x *verify.Target) bool { return x.Lowering != cublasLt })
+	list := slices.DeleteFunc(verify.Targets(gemm.Operations, Backend), func(x *verify.Target) bool {
+		return x.Lowering != cublasLt || len(x.Definition.Operands) != 3 // those with scales are left to others
+	})
 	if len(list) != 36 {
 		t.Fatalf("%d targets, want 12 products in 3 formats", len(list))
 	}
@@ -89,6 +96,12 @@ func TestVerified(t *testing.T) {
 		r := verified(t, target)
 		if err := r.Check(); err != nil || r.Verdict != evidence.Accepted || r.Contract != evidence.ContractBounded {
 			t.Errorf("%s %s: %s: %s %v", target.ID(), target.DType, r.Verdict, r.Reason, err)
+		}
+		if r.Toolchain.Compiler != "cuBLASLt" || r.Toolchain.Version != "13.1.0" || !strings.Contains(r.Toolchain.Options, "compute type 32F") || r.Fingerprints[2].SHA256 == "" || !strings.Contains(r.Fingerprints[3].Note, "part of the library") {
+			t.Errorf("%s %s: toolchain %+v, fingerprints %+v", target.ID(), target.DType, r.Toolchain, r.Fingerprints)
+		}
+		if model := map[bool]string{true: "any order", false: "any order of mma(16,25)"}[target.DType == num.F32]; r.Model != model {
+			t.Errorf("%s %s: model %q, want %q", target.ID(), target.DType, r.Model, model)
 		}
 		cases, parts, same := 0, map[int]bool{}, 0
 		for _, a := range r.Algorithms {
@@ -201,6 +214,18 @@ func TestMissingLibrary(t *testing.T) {
 	}
 }
 
+// TestFP8IsLeftOut: products with scales are skipped, not undecided.
+func TestFP8IsLeftOut(t *testing.T) {
+	stub.Use(t)
+	for _, target := range verify.Targets(gemm.Operations, Backend) {
+		if target.Lowering == cublasLt && target.Definition == gemm.FP8ForwardDefinition {
+			if r := verified(t, target); r.Verdict != evidence.Skipped || !strings.Contains(r.Reason, "cuBLASLt takes two factors and a result, got the 5 operands of gemm.fp8.forward") {
+				t.Errorf("%s: %s: %s", target.DType, r.Verdict, r.Reason)
+			}
+		}
+	}
+}
+
 // TestRefused: what the library cannot compute is an error that says why, before anything
 // is written.
 func TestRefused(t *testing.T) {
@@ -275,7 +300,7 @@ func TestParts(t *testing.T) {
 
 // TestModels are the arithmetic of the tensor cores, and of fused multiply-adds for f32.
 func TestModels(t *testing.T) {
-	for architecture, want := range map[string]string{"sm_75": "mma(4,23)", "sm_80": "mma(8,24)", "sm_89": "mma(8,24)", "sm_90a": "mma(16,25)", "sm_120": "mma(16,25)"} {
+	for architecture, want := range map[string]string{"sm_80": "mma(8,24)", "sm_89": "mma(8,24)", "sm_90a": "mma(16,25)", "sm_999": "mma(4,23)"} {
 		if got := cublasLtModel(architecture, []num.DType{num.BF16}, 1, 1); got.String() != want {
 			t.Errorf("%s: %s, want %s", architecture, got, want)
 		}

@@ -60,6 +60,12 @@ reference, they are compared with the CPU's own lowering. The exit code is 3 if 
 is wrong, and 4 if a lowering fails its self-test, or after an interrupt; what was
 measured is still printed.
 
+On NVIDIA's GPUs, cuBLASLt computes matrix products beside ours where it is installed.
+Both have their turns in at least 15 repetitions, with the same operands and empty
+caches. The ratio is its time divided by ours in the same repetition: the median, with
+the least and the greatest. Above 1 we are faster. Its results must be ones that sums in
+some order can give, before and after they are timed.
+
 With --peers, PyTorch, NumPy and gonum compute the same operands with as many threads,
 each in its own process, and all have their turns in the same rounds. Python is python3,
 or what TOKITAI_PYTHON names; gonum is built from the source of this project. A ratio is a

@@ -60,8 +60,11 @@ What is verified is what calls run on this machine. --lowering selects another l
 or with all every one that a call may choose: on the CPU machine code for each instruction
 set of the processor (cpu.avx512, cpu.avx2, cpu.neon) and plain Go (cpu.rowwise,
 cpu.packed, cpu.gather, cpu.scatter), which run where the better ones are not admitted.
-Chosen by name only are cpu.reference, the interpreter, and cpu.mma-16-25 and others,
-models of tensor cores.
+Chosen by name only are cpu.reference, the interpreter, cpu.mma-16-25 and others, models
+of tensor cores, and cuda.cublaslt, NVIDIA's library. It promises no bits. Its results
+are also compared with the model of the tensor cores, and the output says for each of its
+algorithms whether they have the model's bits. A name may lack the kind of device:
+cublaslt.
 
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may

@@ -102,6 +102,11 @@ func (l *Library) String() string {
 // Path returns the path of the library's file.
 func (l *Library) Path() string { return l.library.Path() }
 
+// Options returns what the library is asked for with every product.
+func (l *Library) Options() []string {
+	return []string{"compute type 32F", "reduction scheme of the compute type", fmt.Sprintf("workspace of %d bytes", MaxWorkspace), "first algorithm of the heuristic"}
+}
+
 // Hash returns the SHA-256 of the library's file, which takes about a second at first.
 func (l *Library) Hash() ([sha256.Size]byte, error) { return l.hash() }
 
