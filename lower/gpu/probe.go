@@ -47,14 +47,14 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 	return list
 }
 
+// HasMMA reports whether an architecture has mma.sync with f16 and bf16.
+func HasMMA(architecture string) bool { return len(MatrixInstructions(architecture)) > 0 }
+
 // MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
 // known. FP8 is known for Hopper's wgmma alone.
 func MatrixModel(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
 	if i.DType.IsFP8() {
 		return num.MMA{L: 32, F: 13, R: 13}, architecture == "sm_90a" && i.Family == "wgmma"
-	}
-	if architecture == "sim32" {
-		return num.MMA{L: 16, F: 25}, true // TOKITAI_MMA_STEP and TOKITAI_MMA_BITS of sim_tensorcore.h
 	}
 	m, ok := TensorCoreModel(architecture)
 	return m.MMA(), ok
