@@ -11,6 +11,7 @@ import (
 
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
+	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/gemm"
 	"tokitai/tensor"
@@ -88,6 +89,9 @@ func TestUnknownArchitecture(t *testing.T) {
 		if !l.IsBounded {
 			t.Errorf("%s promises bits", l.Name)
 		}
+		if testlevel.Current() == testlevel.Smoke {
+			return // compiling takes seconds
+		}
 		if chosen, err := engine.Admit(q, d, formats, engine.Using(&elsewhere)); err != nil || chosen != &elsewhere {
 			t.Errorf("of an unknown model: got %v, %v", chosen, err)
 		}
@@ -119,6 +123,9 @@ func TestOtherModel(t *testing.T) {
 	defer q.Close()
 	d, formats := gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F16}
 	for _, name := range []string{"sim.mma", "sim.hopper"} {
+		if name != "sim.mma" && testlevel.Current() == testlevel.Smoke {
+			return // compiling takes seconds
+		}
 		_, err := engine.Admit(q, d, formats, engine.WithLowering(name))
 		if !errors.Is(err, engine.ErrInadmissible) || !strings.Contains(err.Error(), "the tensor cores do not follow their model") {
 			t.Errorf("%s: got %v, want it inadmissible", name, err)

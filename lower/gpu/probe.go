@@ -3,6 +3,8 @@ package gpu
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +47,13 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 		add("wgmma", 64, 64, probeBytes, num.FP8DTypes...)
 	}
 	return list
+}
+
+// KnownArchitectures lists the architectures of NVIDIA's GPUs whose matrix instructions have a
+// model.
+func KnownArchitectures() []string {
+	names := slices.Sorted(maps.Keys(tensorCoreModels))
+	return slices.DeleteFunc(names, func(s string) bool { return !strings.HasPrefix(s, "sm_") })
 }
 
 // HasMMA reports whether an architecture has mma.sync with f16 and bf16.
