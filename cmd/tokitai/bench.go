@@ -100,7 +100,7 @@ replaces sizes.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16 or f32; may be repeated")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntSliceVar(&f.workers, "workers", nil, "use `N` workers on the CPU; 0 means one per processor; with --peers, a list such as 1,2")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
