@@ -14,8 +14,8 @@ type Sequencer interface {
 // Sequence is work that is run any number of times. All its methods are safe for concurrent
 // use.
 //
-// A sequence refers to the buffers that its work uses. If one of them has been closed, Run
-// returns ErrClosed, and nothing runs.
+// A sequence refers to the buffers that its work uses. If one of them has been closed, and
+// nobody keeps its memory, Run returns ErrClosed, and nothing runs.
 type Sequence interface {
 	// Run submits all steps, in order, to a queue of the device that the sequence was made on.
 	Run(on Queue) error
@@ -27,4 +27,13 @@ type Sequence interface {
 	// Close releases what the sequence holds, once runs that are under way are done. Closing
 	// twice is allowed.
 	Close() error
+}
+
+// Keepable is a Buffer whose memory can outlive it.
+type Keepable interface {
+	Buffer
+
+	// Keep keeps the memory from being freed when the buffer is closed, until release is
+	// called, once.
+	Keep() (release func(), err error)
 }

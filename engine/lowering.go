@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -27,6 +29,10 @@ type Lowering struct {
 
 	// Model is the accumulation rule of a contraction, which the reference follows.
 	Model def.Model
+
+	// Factors lists the formats of the factors that a lowering of contractions multiplies; nil
+	// stands for all that its model takes.
+	Factors []num.DType
 
 	// ModelFor returns the rule if it depends on the call; nil stands for Model, which then
 	// takes the same formats as all that ModelFor returns. Its
@@ -96,10 +102,13 @@ func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.
 }
 
 // Takes returns an error if d is a contraction whose operands, stored in the given formats,
-// the lowering's model cannot multiply.
+// the lowering cannot multiply.
 func (l *Lowering) Takes(d *def.Definition, dtypes []num.DType) error {
-	if d.Kind != def.KindContraction {
+	switch {
+	case d.Kind != def.KindContraction:
 		return nil
+	case l.Factors != nil && !slices.Contains(l.Factors, dtypes[0]):
+		return fmt.Errorf("%s multiplies %v, got %s", l.Name, l.Factors, dtypes[0])
 	}
 	return l.Model.Takes(dtypes[0])
 }

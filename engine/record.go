@@ -15,14 +15,16 @@ import (
 // chosen and admitted, so that running them again costs little: on a GPU one launch of a
 // graph. [Queue.Record] makes one. All its methods are safe for concurrent use.
 //
-// A recording refers to the tensors of its calls, which have to stay open.
+// A recording refers to the tensors of its calls, which have to stay open. Those that were
+// closed before Record returned are temporary: the recording keeps their memory.
 type Recording struct {
 	queue *Queue // that it was made on
 
 	mu       sync.Mutex // taken after updating
 	steps    []*step
 	parts    []part
-	tensors  []recordedTensor
+	tensors  []recordedTensor // that have to be open
+	keeps    keeps
 	isClosed bool
 
 	updating sync.Mutex // one update at a time
@@ -62,11 +64,33 @@ type recordedTensor struct {
 	tensor      *tensor.Tensor
 }
 
+// keeps are releases of memory that a recording keeps.
+type keeps map[device.Buffer]func()
+
+// add keeps the memory of a tensor, if it can be kept.
+func (k keeps) add(t *tensor.Tensor) {
+	b, ok := t.Buffer().(device.Keepable)
+	if _, isKept := k[b]; !ok || isKept {
+		return
+	}
+	if release, err := b.Keep(); err == nil {
+		k[b] = release
+	}
+}
+
+func (k keeps) release() {
+	for b, release := range k {
+		release()
+		delete(k, b)
+	}
+}
+
 // recorder takes the calls of a queue: those of a new recording or, in an update of one,
 // calls that are in it.
 type recorder struct {
 	mu     sync.Mutex
 	steps  []*step
+	keeps  keeps
 	next   int // step to look for first, in an update; -1 in a new recording
 	isDone bool
 }
@@ -85,7 +109,7 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	if err := q.checkNotRecording(op); err != nil {
 		return nil, err
 	}
-	r := &recorder{next: -1}
+	r := &recorder{next: -1, keeps: keeps{}}
 	recording := *q
 	recording.recorder = r
 	err := f(&recording)
@@ -93,12 +117,13 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	r.isDone = true
 	r.mu.Unlock()
 	if err != nil {
+		r.keeps.release()
 		return nil, err
 	}
 	if len(r.steps) == 0 {
 		return nil, &device.ArgumentError{Op: op, Operand: "function", Got: "makes no calls", Want: "calls on the queue that it is given"}
 	}
-	rec := &Recording{queue: q, steps: r.steps, updates: *q}
+	rec := &Recording{queue: q, steps: r.steps, keeps: r.keeps, updates: *q}
 	rec.updater.steps, rec.updater.isDone = rec.steps, true
 	rec.updates.recorder = &rec.updater
 	if err := rec.prepare(); err != nil {
@@ -146,6 +171,9 @@ func (r *recorder) take(q *Queue, l *Launch, p *plan, d *def.Definition, tensors
 	one.launch.Operands, one.launch.Params = slices.Clone(l.Operands), slices.Clone(l.Params)
 	one.submit = one.launchOn
 	r.steps = append(r.steps, one)
+	for _, t := range tensors {
+		r.keeps.add(t)
+	}
 	return nil
 }
 
@@ -164,8 +192,13 @@ func (r *recorder) change(l *Launch, p *plan, d *def.Definition, tensors []*tens
 	return bad(d, "call", fmt.Sprintf("is not among the recorded calls from number %d on", r.next), "a call that was recorded, in the order of the recording, with the same tensors and options")
 }
 
+// isSameTensor reports whether b is what was recorded as a: the same memory or, if that was
+// temporary, a tensor like it.
 func isSameTensor(a, b *tensor.Tensor) bool {
-	return a == b || tensor.Overlap(a, b) == tensor.Identical
+	if a == b || tensor.Overlap(a, b) == tensor.Identical {
+		return true
+	}
+	return a.Buffer().Closed() && a.DType() == b.DType() && slices.Equal(a.Shape(), b.Shape()) && slices.Equal(a.Strides(), b.Strides())
 }
 
 // prepare divides the steps into parts.
@@ -173,11 +206,15 @@ func (rec *Recording) prepare() error {
 	known := map[*tensor.Tensor]bool{}
 	for _, one := range rec.steps {
 		for i, t := range one.tensors {
-			if !known[t] {
-				known[t] = true
-				rec.tensors = append(rec.tensors, recordedTensor{one.definition.Name, one.definition.Operands[i].Name, t})
+			if _, isKept := rec.keeps[t.Buffer()]; known[t] || isKept && t.Buffer().Closed() {
+				continue
 			}
+			known[t] = true
+			rec.tensors = append(rec.tensors, recordedTensor{one.definition.Name, one.definition.Operands[i].Name, t})
 		}
+	}
+	if err := rec.checkOpen(); err != nil {
+		return err
 	}
 	for from := 0; from < len(rec.steps); {
 		first, to := rec.steps[from], from+1
@@ -237,14 +274,22 @@ func (rec *Recording) Run(q *Queue) error {
 	if err := rec.usable(op); err != nil {
 		return err
 	}
-	for i := range rec.tensors {
-		t := &rec.tensors[i]
-		if err := tensor.Check(t.op, t.operand, t.tensor); err != nil {
-			return err
-		}
+	if err := rec.checkOpen(); err != nil {
+		return err
 	}
 	for i := range rec.parts {
 		if err := rec.runPart(q, &rec.parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOpen returns an error for a tensor that has been closed.
+func (rec *Recording) checkOpen() error {
+	for i := range rec.tensors {
+		t := &rec.tensors[i]
+		if err := tensor.Check(t.op, t.operand, t.tensor); err != nil {
 			return err
 		}
 	}
@@ -381,5 +426,6 @@ func (rec *Recording) Close() error {
 		}
 	}
 	rec.parts, rec.tensors = nil, nil
+	rec.keeps.release()
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"tokitai/backend/cpu"
 	"tokitai/backend/gputest"
@@ -208,6 +209,68 @@ func TestRecordingUpdate(t *testing.T) {
 	}
 	wantRejection(t, "no function", rec.Update(nil), device.ErrBadArgument, "function is nil")
 }
+
+// The memory of tensors that are closed while calls are recorded belongs to the recording.
+// Updates make others like them.
+func TestRecordingTemporaries(t *testing.T) {
+	for name, q := range recordingQueues(t) {
+		t.Run(name, func(t *testing.T) {
+			m, plain := newModel(t, q.Device()), newModel(t, q.Device())
+			step := func(m *model, q *engine.Queue, number int) error {
+				// The softmax of a softmax, with a temporary in between.
+				between, err := tensor.New(q.Device(), num.BF16, m.out.Shape()...)
+				if err != nil {
+					return err
+				}
+				defer between.Close()
+				return errors.Join(
+					embedding.Forward(q, m.out, m.index, m.state.Weight),
+					softmax.Forward(q, between, m.out),
+					softmax.Forward(q, m.y, between),
+					embedding.Backward(q, m.grad, m.index, m.y),
+					m.update(q, number),
+				)
+			}
+			rec, err := q.Record(func(q *engine.Queue) error { return step(m, q, 1) })
+			must(t, err)
+			var others []*tensor.Tensor // which must not be given the temporary's memory
+			for i := 1; i <= 4; i++ {
+				x, err := tensor.New(q.Device(), num.BF16, m.out.Shape()...)
+				must(t, err)
+				others = append(others, x)
+				must(t, rec.Update(func(q *engine.Queue) error { return step(m, q, i) }))
+				must(t, errors.Join(rec.Run(q), step(plain, q, i), q.Wait()))
+				if !bytes.Equal(m.bits(t), plain.bits(t)) {
+					t.Fatalf("run %d has other bits than the calls", i)
+				}
+			}
+			must(t, rec.Close())
+			for i, x := range others {
+				if got := mustBytes(t, x); !bytes.Equal(got, make([]byte, len(got))) {
+					t.Errorf("the recording has written to tensor %d", i)
+				}
+			}
+		})
+	}
+	q := newQueue(t)
+	adopted, err := q.Device().(*cpu.Device).Adopt(mustAligned(256))
+	must(t, err)
+	x, err := tensor.At(adopted, 0, num.F32, 8, 8, 8)
+	must(t, err)
+	_, err = q.Record(func(q *engine.Queue) error {
+		defer x.Close()
+		return softmax.Forward(q, x, x)
+	})
+	wantRejection(t, "memory that cannot be kept", err, device.ErrClosed, "softmax.forward: x is closed")
+}
+
+// mustAligned returns memory that a device can adopt.
+func mustAligned(bytes int) []byte {
+	raw := make([]byte, bytes+cpuAlignment)
+	return raw[cpuAlignment-int(uintptr(unsafe.Pointer(&raw[0]))%cpuAlignment):][:bytes]
+}
+
+const cpuAlignment = 64
 
 // Indices are checked by every run, and not when they are recorded.
 func TestRecordingChecksIndices(t *testing.T) {

@@ -7,11 +7,12 @@ import "math"
 // sign. E4M3 uses the topmost exponent for numbers too, so that it reaches 448; it has no
 // infinities, and the pattern of all ones is its NaN.
 //
-// The specification leaves open what becomes of a number beyond the range. Here, as in
-// conversions of PyTorch, nothing saturates: the number is rounded as if exponents had no
-// limit, and if that is larger than the largest finite value, the result is infinite in
-// E5M2 (from 61440 on) and NaN in E4M3 (above 464; 464 itself is a tie, and 448 is even). A
-// result that is clipped would look like one that is right.
+// The specification has two ways to convert a number beyond the range, and here it is the
+// one without saturation: the number is rounded as if exponents had no limit, and if that
+// is larger than the largest finite value, the result is infinite in E5M2 (from 61440 on)
+// and NaN in E4M3 (above 464; 464 itself is a tie, and 448 is even). A number that is
+// clipped would look like one that is right. (PyTorch 2.15 saturates in E4M3, and does not in
+// E5M2; earlier versions saturate in neither.)
 
 // E4M3ToF32 widens an E4M3 pattern exactly.
 func E4M3ToF32(p uint8) float32 { return e4m3Values[p] }

@@ -23,6 +23,8 @@ func TestMMAInstructionAnswers(t *testing.T) {
 		{tensorcore.Instruction{Family: "mma.sync", M: 16, N: 8, K: 16, DType: num.BF16}, num.MMA{L: 16, F: 25}},
 		{tensorcore.Instruction{Family: "wgmma", M: 64, N: 64, K: 16, DType: num.F16}, num.MMA{L: 16, F: 25}},
 		{tensorcore.Instruction{Family: "wgmma", M: 64, N: 64, K: 16, DType: num.BF16}, num.MMA{L: 16, F: 25}},
+		{tensorcore.Instruction{Family: "wgmma", M: 64, N: 64, K: 32, DType: num.E4M3}, num.MMA{L: 32, F: 13, R: 13}},
+		{tensorcore.Instruction{Family: "wgmma", M: 64, N: 64, K: 32, DType: num.E5M2}, num.MMA{L: 32, F: 13, R: 13}},
 	} {
 		i := test.instruction
 		x, y := make([]uint32, i.K), make([]uint32, i.K)

@@ -61,7 +61,7 @@ type mismatch struct {
 }
 
 // candidatesOf lists the models mma(L,F) and mma(L,F,F), whose steps end in a result of F
-// fractional bits. The instruction computes its K products in steps of L.
+// fractional bits, for an instruction that adds its K products in steps of L; and emulated.
 func candidatesOf(i tensorcore.Instruction) []*candidate {
 	var list []*candidate
 	add := func(m num.MMA) {
@@ -69,10 +69,31 @@ func candidatesOf(i tensorcore.Instruction) []*candidate {
 	}
 	for _, l := range []int{4, 8, 16, 32} {
 		for f := 10; f <= 28 && l <= i.K; f++ {
-			add(num.MMA{L: l, F: f})
+			if add(num.MMA{L: l, F: f}); f < 23 {
+				add(num.MMA{L: l, F: f, R: f})
+			}
 		}
 	}
+	if i.DType.IsFP8() && i.Family == "mma.sync" {
+		list = append(list, &candidate{name: "emulated", step: func(x, y []uint32, c float32) float32 { return emulatedFP8(i.DType, x, y, c) }})
+	}
 	return list
+}
+
+// emulatedFP8 is what NVRTC 13 makes of mma.sync with FP8 for Hopper, whose tensor cores have no
+// such instruction: two steps of mma(16,25) with the factors as f16, the lower and then the upper
+// halves of words of four, from +0; then an addition of the accumulator in binary32.
+func emulatedFP8(d num.DType, x, y []uint32, c float32) float32 {
+	sum := float32(0)
+	for half := range 2 {
+		var a, b [16]uint32
+		for i := range a {
+			k := i/2*4 + 2*half + i%2
+			a[i], b[i] = num.Narrow(num.F16, num.Widen(d, x[k])), num.Narrow(num.F16, num.Widen(d, y[k]))
+		}
+		sum = num.MMA{L: 16, F: 25}.Step(num.F16, a[:], b[:], sum)
+	}
+	return sum + c
 }
 
 // Probe holds a matrix instruction of a device to every candidate model, on every kind of data

@@ -18,7 +18,7 @@ import (
 const Kind = "cuda"
 
 // NVRTC takes seconds for the kernels of some definitions, one after the other.
-var family = &gpu.Family{Kind: Kind, CompilesParts: true}
+var family = &gpu.Family{Kind: Kind, Hopper: "sm_90a", CompilesParts: true}
 
 var preferred = family.Preferred()
 

@@ -25,6 +25,9 @@ type Family struct {
 	// Kind is the kind of the devices, with which the names of lowerings begin.
 	Kind string
 
+	// Hopper is the architecture that has Hopper's instructions.
+	Hopper string
+
 	// CompilesParts compiles the kernels of a source one by one, as many at a time as
 	// there are processors.
 	CompilesParts bool
@@ -58,7 +61,7 @@ func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
 	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
 	return map[def.Kind][]*engine.Lowering{
 		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: {f.hopper(), f.mma(), f.lowering("fma")},
+		def.KindContraction: {f.hopper(), f.hopperFP8(), f.mma(), f.lowering("fma")},
 		def.KindGather:      {f.lowering("gather")},
 		def.KindScatterAdd:  {f.lowering("scatter")},
 	}

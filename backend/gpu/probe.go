@@ -9,11 +9,18 @@ import (
 	"tokitai/device/gpu"
 	"tokitai/internal/tensorcore"
 	lowergpu "tokitai/lower/gpu"
+	"tokitai/num"
 )
 
 // MatrixInstructions lists the matrix instructions of the device that RunTiles can run.
 func (d *Device) MatrixInstructions() []tensorcore.Instruction {
 	return lowergpu.MatrixInstructions(d.Describe().Architecture)
+}
+
+// MatrixModel returns the model that lowerings declare for an instruction, or false if the
+// device's architecture is in no table.
+func (d *Device) MatrixModel(i tensorcore.Instruction) (num.MMA, bool) {
+	return lowergpu.MatrixModel(d.Describe().Architecture, i)
 }
 
 // RunTiles runs an instruction on the tiles of batches and fills their D. It returns the

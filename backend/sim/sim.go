@@ -22,6 +22,7 @@ const Kind = "sim"
 // include.
 var family = &gpu.Family{
 	Kind:    Kind,
+	Hopper:  "sim32",
 	Headers: headers(lowergpu.SimHeaders),
 	Units:   headers(lowergpu.SimUnits),
 
@@ -36,7 +37,17 @@ func headers(files []lowergpu.SimFile) []compile.Header {
 	return list
 }
 
-var preferred = family.Preferred()
+// Simulated tensor cores are slower than chains of FMA, so that only a name chooses them.
+var preferred, onDemand = divide(family.Preferred())
+
+func divide(all map[def.Kind][]*engine.Lowering) (preferred, onDemand map[def.Kind][]*engine.Lowering) {
+	preferred, onDemand = map[def.Kind][]*engine.Lowering{}, map[def.Kind][]*engine.Lowering{}
+	for kind, list := range all {
+		last := len(list) - 1
+		preferred[kind], onDemand[kind] = list[last:], list[:last]
+	}
+	return preferred, onDemand
+}
 
 // Backend opens the simulator with the warp width that is the number of its name.
 var Backend backend
@@ -49,8 +60,8 @@ func (backend) Kind() string { return Kind }
 // Preferred returns lower/gpu's way to compute a kind of definition.
 func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
 
-// OnDemand returns nothing.
-func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
+// OnDemand returns lower/gpu's ways for tensor cores.
+func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
 
 // Names returns the names of the two devices.
 func (backend) Names() []string { return []string{"sim", "sim:64"} }

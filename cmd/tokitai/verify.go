@@ -85,6 +85,11 @@ first verified against the interpreter of definitions; at least one output in 16
 interpreted as well. With --interpret all, everything is. On the CPU, and at level smoke,
 everything always is.
 
+mma stands for the matrix instructions of a GPU's tensor cores. Each is held to every
+model mma(L,F) on more than ten million outputs, special values among them (100 thousand
+at level smoke), and the one that holds is reported. It is compared with the model that
+kernels for this architecture promise; a device of unknown architecture promises none.
+
 A wrong kernel is shown with the smallest failing case that was found, its inputs,
 and a command that repeats it. The name of a case and the seed determine it completely.
 
@@ -101,7 +106,8 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 		Example: `  tokitai verify softmax --level smoke
   tokitai verify gelu.forward --dtype f16 --level smoke --out evidence/gelu
   tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json
-  tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7`,
+  tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7
+  tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
@@ -170,6 +176,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
+	}
+	if slices.Contains(names, probeName) {
+		return f.probe(c, names, verify.Options{Level: level, Seed: seed, Tool: toolName, Version: version})
 	}
 	dev, err := backends.Open(f.device)
 	if err != nil {

@@ -166,7 +166,10 @@ type Buffer struct {
 	memory atomic.Pointer[[]byte] // nil once closed
 }
 
-var _ device.HostBuffer = (*Buffer)(nil)
+var (
+	_ device.HostBuffer = (*Buffer)(nil)
+	_ device.Keepable   = (*Buffer)(nil)
+)
 
 // Device returns the host.
 func (b *Buffer) Device() device.Device { return b.device.outer }
@@ -182,6 +185,18 @@ func (b *Buffer) Memory() []byte {
 		return *memory
 	}
 	return nil
+}
+
+// Keep does nothing: memory stays allocated while it is referenced. It fails for adopted
+// memory, which ends with its owner.
+func (b *Buffer) Keep() (release func(), err error) {
+	switch {
+	case b.Closed():
+		return nil, fmt.Errorf("cpu: keep: buffer %w", device.ErrClosed)
+	case b.block.closed.Load():
+		return nil, &device.ArgumentError{Op: "cpu: keep", Got: "adopted memory", Want: "memory of the device"}
+	}
+	return func() {}, nil
 }
 
 // Closed reports whether the buffer or its device is closed.

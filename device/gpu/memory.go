@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"tokitai/device"
@@ -254,6 +255,7 @@ type lease struct {
 	block    *block
 	bytes    int64
 	isClosed atomic.Bool // set under Device.mu
+	keeps    int         // of those who keep the memory; guarded by Device.mu
 }
 
 func (d *Device) release(l *lease) {
@@ -265,7 +267,18 @@ func (d *Device) release(l *lease) {
 	u := &d.memory.usage
 	u.Blocks--
 	u.LiveBytes -= l.bytes
-	d.memory.put(l.block)
+	if l.keeps == 0 {
+		d.memory.put(l.block)
+	}
+}
+
+// unkeep ends a keep of a buffer's memory.
+func (d *Device) unkeep(l *lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.keeps--; l.keeps == 0 && l.isClosed.Load() && !d.isClosed.Load() {
+		d.memory.put(l.block)
+	}
 }
 
 // Buffer is a block of the device's memory.
@@ -276,7 +289,7 @@ type Buffer struct {
 	cleanup runtime.Cleanup
 }
 
-var _ device.Buffer = (*Buffer)(nil)
+var _ device.Keepable = (*Buffer)(nil)
 
 // Device returns the device that owns the buffer.
 func (b *Buffer) Device() device.Device { return b.device.outer }
@@ -298,6 +311,23 @@ func (b *Buffer) Close() error {
 	b.cleanup.Stop()
 	b.device.release(b.lease)
 	return nil
+}
+
+// Keep keeps the memory for a [Sequence] that uses it.
+func (b *Buffer) Keep() (release func(), err error) {
+	d := b.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := b.check("keep", 0, 0); err != nil {
+		return nil, err
+	}
+	b.lease.keeps++
+	return sync.OnceFunc(func() { d.unkeep(b.lease) }), nil
+}
+
+// isGone reports whether the memory may be in use by another buffer; mu is held.
+func (b *Buffer) isGone() bool {
+	return b.device.isClosed.Load() || b.lease.isClosed.Load() && b.lease.keeps == 0
 }
 
 // check returns an error if the buffer is closed or the range is not within it.

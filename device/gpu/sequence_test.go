@@ -433,6 +433,53 @@ func TestSequenceRefuses(t *testing.T) {
 	refused("a closed device", open.Run(q), device.ErrClosed, "closed")
 }
 
+// Kept memory of a closed buffer is not used again before it is released, and sequences may
+// use it.
+func TestKeep(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f, Options{})
+	kernel, q := load(t, d, "mix"), queue(t, d)
+	a, b := alloc(t, d, 16), alloc(t, d, 16)
+	release, err := a.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := a.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if _, err := a.Keep(); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("keeping a closed buffer: %v", err)
+	}
+	if u := d.Usage(); u.Blocks != 1 || u.CachedBytes != 0 || u.HeldBytes != 2*Alignment {
+		t.Errorf("usage %+v", u)
+	}
+	if err := runMix(q, kernel, b, a, 1); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a call with a closed buffer: %v", err)
+	}
+	s := mustSequence(t, d, step{call: mixCall(kernel, b, a, 1)})
+	if err := s.Run(q); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	release() // once is enough
+	if err := s.Run(q); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if err := s.Run(q); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("memory that nobody keeps: %v", err)
+	}
+	if u := d.Usage(); u.CachedBytes != Alignment {
+		t.Errorf("usage after the release %+v", u)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.checkEmpty(t)
+}
+
 // A sequence keeps the buffers of its calls from being collected, and is itself collected
 // when nothing refers to it.
 func TestSequenceIsCollected(t *testing.T) {

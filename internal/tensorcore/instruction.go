@@ -102,7 +102,9 @@ func Answer(i Instruction, kind string) string {
 }
 
 // streamOf numbers the formats of factors.
-func streamOf(d num.DType) uint32 { return map[num.DType]uint32{num.F16: 0, num.BF16: 1}[d] }
+func streamOf(d num.DType) uint32 {
+	return map[num.DType]uint32{num.F16: 0, num.BF16: 1, num.E4M3: 2, num.E5M2: 3}[d]
+}
 
 // KindsOf lists the kinds of data for factors of a format, special values among them. The first
 // ones are also in [Kinds].
@@ -136,5 +138,35 @@ var kindsOf = map[num.DType][]Kind{
 		{Name: "zero-products", zeros: 8, accMore: 255},
 		{Name: "infinities", exponent: 252, more: 3, zeros: 6, accExponent: 240, accMore: 15, accZeros: 4},
 		{Name: "large-accumulator", exponent: 100, more: 20, fraction: 0x7f, accExponent: 130, accMore: 30},
+	}, num.E4M3: {
+		{Name: "unit-range", exponent: 4, more: 6, fraction: 7, accExponent: 120, accMore: 10},
+		{Name: "finite", more: 14, fraction: 7, accMore: 254},
+		{Name: "sparse", exponent: 3, more: 9, zeros: 6, fraction: 7, accExponent: 110, accMore: 30, accZeros: 4},
+		{Name: "subnormal", more: 1, fraction: 7, accExponent: 95, accMore: 30, accZeros: 4},
+		{Name: "subnormal-accumulator", zeros: 7, fraction: 7, accMore: 1, accZeros: 2},
+		{Name: "all-patterns", more: 15, fraction: 7, accMore: 255},
+		{Name: "cancelling", exponent: 7, zeros: 1, fraction: 4, accExponent: 127, accZeros: 4},
+		{Name: "zero-accumulator", more: 14, zeros: 1, fraction: 7, accZeros: 8},
+		{Name: "zero-products", zeros: 8, accMore: 255},
+		{Name: "large-accumulator", more: 14, fraction: 7, accExponent: 130, accMore: 30},
+		{Name: "huge-accumulator", exponent: 12, more: 2, fraction: 7, accExponent: 248, accMore: 7},
+		{Name: "tiny-accumulator", more: 1, zeros: 6, fraction: 7, accMore: 60, accZeros: 2},
+		{Name: "narrow", exponent: 6, more: 2, fraction: 7, accExponent: 126, accMore: 4},
+	},
+	num.E5M2: {
+		{Name: "unit-range", exponent: 12, more: 6, fraction: 3, accExponent: 120, accMore: 10},
+		{Name: "finite", more: 30, fraction: 3, accMore: 254},
+		{Name: "sparse", exponent: 8, more: 15, zeros: 6, fraction: 3, accExponent: 110, accMore: 30, accZeros: 4},
+		{Name: "subnormal", more: 1, fraction: 3, accExponent: 60, accMore: 60, accZeros: 4},
+		{Name: "subnormal-accumulator", zeros: 7, fraction: 3, accMore: 1, accZeros: 2},
+		{Name: "all-patterns", more: 31, fraction: 3, accMore: 255},
+		{Name: "cancelling", exponent: 15, zeros: 1, fraction: 2, accExponent: 127, accZeros: 4},
+		{Name: "zero-accumulator", more: 30, zeros: 1, fraction: 3, accZeros: 8},
+		{Name: "zero-products", zeros: 8, accMore: 255},
+		{Name: "large-accumulator", more: 30, fraction: 3, accExponent: 130, accMore: 30},
+		{Name: "huge-accumulator", exponent: 28, more: 2, fraction: 3, accExponent: 248, accMore: 7},
+		{Name: "tiny-accumulator", more: 1, zeros: 6, fraction: 3, accMore: 60, accZeros: 2},
+		{Name: "narrow", exponent: 14, more: 2, fraction: 3, accExponent: 126, accMore: 4},
+		{Name: "infinities", exponent: 29, more: 2, zeros: 6, accExponent: 240, accMore: 15, accZeros: 4},
 	},
 }

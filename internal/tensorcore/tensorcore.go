@@ -71,7 +71,7 @@ func Input(kind, tile int) *Tile {
 }
 
 func pattern(d num.DType, i, exponent, more, zeros, fraction uint32) uint32 {
-	fractionBits := [...]uint32{num.F16: 10, num.BF16: 7, num.F32: 23}[d]
+	fractionBits := [...]uint32{num.F16: 10, num.BF16: 7, num.F32: 23, num.E4M3: 3, num.E5M2: 2}[d]
 	h, g := murmur(i), murmur(i+1<<31)
 	sign := h >> 31 << (8*d.Size() - 1)
 	if h&7 < zeros {

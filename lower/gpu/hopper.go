@@ -43,16 +43,20 @@ func hopperShared(entry int) int {
 	return t.stages*((hopperRows+t.cols)*hopperLine+hopperBarriers) + hopperSlots + hopperAlignment
 }
 
-// CompileHopper lowers a contraction in f16 or bf16 for Hopper's tensor cores.
+// CompileHopper lowers a contraction in f16, bf16 or FP8 for Hopper's tensor cores.
 func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
-	if err := takesTensorCores(d, dtypes); err != nil {
+	if dtypes[0].IsFP8() {
+		if err := TakesFP8(d); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+	} else if err := takesTensorCores(d, dtypes); err != nil {
 		return nil, err
 	}
 	name := identifier(d.Name)
 	entries := []string{name + "_wide", name + "_narrow"}
 	k := &hopper{contraction{d, lower.GroupingOf(d)}}
 	var b strings.Builder
-	k.head(&b, dtypes, name, "IS_BF16", truth(dtypes[0] == num.BF16), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
+	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
 	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
@@ -71,8 +75,26 @@ func takesTensorCores(d *def.Definition, dtypes []num.DType) error {
 	if d.Kind != def.KindContraction {
 		return fmt.Errorf("%s: is %s, want a contraction", d.Name, d.Kind)
 	}
-	if err := def.MMA(16, 25).Takes(dtypes[0]); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+	if dtypes[0] != num.F16 && dtypes[0] != num.BF16 {
+		return fmt.Errorf("%s: is stored in %s, want f16 or bf16", d.Name, dtypes[0])
+	}
+	return nil
+}
+
+// Why kernels/hopper.cu does not multiply operands in FP8.
+var (
+	errMajor       = errors.New("an operand in FP8 does not have the summed index in its rows")
+	errGroupedSums = errors.New("groups divide the summed index of operands in FP8")
+)
+
+// TakesFP8 returns an error for a contraction whose operands Hopper's tensor cores do not
+// multiply in FP8.
+func TakesFP8(d *def.Definition) error {
+	switch {
+	case d.TransposeLeft || !d.TransposeRight:
+		return errMajor
+	case lower.GroupingOf(d) == lower.GroupedSums:
+		return errGroupedSums
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ var tensorCoreModels = map[string]def.Model{
 	"sm_87": def.MMA(8, 24),                             // Orin
 	"sm_89": def.MMA(8, 24),                             // Ada
 	"sm_90": def.MMA(16, 25), "sm_90a": def.MMA(16, 25), // Hopper
+	"sim32": def.MMA(16, 25), // the simulator, by sim_tensorcore.h
 }
 
 // TensorCoreModel returns the accumulation rule of an architecture's tensor cores, or false

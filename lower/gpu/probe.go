@@ -35,10 +35,29 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 	if isNVIDIA && capability >= 80 || isSimulated {
 		add("mma.sync", 16, 8, probeBytes, num.F16, num.BF16)
 	}
+	if isNVIDIA && capability >= 89 {
+		add("mma.sync", 16, 8, probeBytes, num.FP8DTypes...)
+	}
 	if architecture == "sm_90a" || isSimulated {
 		add("wgmma", 64, 64, probeBytes, num.F16, num.BF16)
 	}
+	if architecture == "sm_90a" {
+		add("wgmma", 64, 64, probeBytes, num.FP8DTypes...)
+	}
 	return list
+}
+
+// MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
+// known. FP8 is known for Hopper's wgmma alone.
+func MatrixModel(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
+	if i.DType.IsFP8() {
+		return num.MMA{L: 32, F: 13, R: 13}, architecture == "sm_90a" && i.Family == "wgmma"
+	}
+	if architecture == "sim32" {
+		return num.MMA{L: 16, F: 25}, true // TOKITAI_MMA_STEP and TOKITAI_MMA_BITS of sim_tensorcore.h
+	}
+	m, ok := TensorCoreModel(architecture)
+	return m.MMA(), ok
 }
 
 // probeBytes is the length of a row of A and of a column of B.
@@ -52,7 +71,7 @@ func NewProbe(i tensorcore.Instruction) *Probe {
 	if isWarpgroup {
 		family, p.Threads, p.SharedBytes = 1, 128, 2*64*128+1024
 	}
-	format := map[num.DType]int{num.F16: 0, num.BF16: 1}[i.DType]
+	format := map[num.DType]int{num.F16: 0, num.BF16: 1, num.E4M3: 2, num.E5M2: 3}[i.DType]
 	p.Source = Source{
 		Name: "probe", Entries: []string{"probe_tiles"}, NeedsTensorCores: true,
 		Text: fmt.Sprintf("#define FAMILY %d\n#define FORMAT %d\n#define FACTORS \"%s\"\n\n%s", family, format, i.DType, probeText),

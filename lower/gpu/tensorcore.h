@@ -196,26 +196,26 @@ DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-// d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed. Of the warpgroup's
+// d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed, or 32 of FP8. Of the warpgroup's
 // thread t, d[4j + i] lies in row t / 32 · 16 + t % 32 / 4 + i / 2 · 8, column 8j + t % 4 · 2 + i % 2.
-#define WGMMA_64(TYPE) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {" \
+#define WGMMA_64(DEPTH, TYPE, MAJOR) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k" DEPTH ".f32." TYPE "." TYPE " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
-    "}, %32, %33, p, 1, 1, %35, %36;\n}" : \
+    "}, %32, %33, p, 1, 1" MAJOR ";\n}" : \
     "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
     "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
     "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
     "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
-#define WGMMA_128(TYPE) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" \
+#define WGMMA_128(DEPTH, TYPE, MAJOR) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k" DEPTH ".f32." TYPE "." TYPE " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
-    "}, %64, %65, p, 1, 1, %67, %68;\n}" : \
+    "}, %64, %65, p, 1, 1" MAJOR ";\n}" : \
     "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
     "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
     "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
@@ -226,8 +226,8 @@ DEVICE void wgmma_wait() {
     "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]) \
     : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
 
-#define WGMMA_256(TYPE) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {" \
+#define WGMMA_256(DEPTH, TYPE, MAJOR) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\nwgmma.mma_async.sync.aligned.m64n256k" DEPTH ".f32." TYPE "." TYPE " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
@@ -236,7 +236,7 @@ DEVICE void wgmma_wait() {
     "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-    "}, %128, %129, p, 1, 1, %131, %132;\n}" : \
+    "}, %128, %129, p, 1, 1" MAJOR ";\n}" : \
     "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
     "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
     "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
@@ -258,12 +258,25 @@ DEVICE void wgmma_wait() {
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
     static_assert(N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
-    if constexpr (N == 256 && IS_BF16) WGMMA_256("bf16");
-    if constexpr (N == 256 && !IS_BF16) WGMMA_256("f16");
-    if constexpr (N == 128 && IS_BF16) WGMMA_128("bf16");
-    if constexpr (N == 128 && !IS_BF16) WGMMA_128("f16");
-    if constexpr (N == 64 && IS_BF16) WGMMA_64("bf16");
-    if constexpr (N == 64 && !IS_BF16) WGMMA_64("f16");
+    if constexpr (N == 256 && IS_BF16) WGMMA_256("16", "bf16", ", %131, %132");
+    if constexpr (N == 256 && !IS_BF16) WGMMA_256("16", "f16", ", %131, %132");
+    if constexpr (N == 128 && IS_BF16) WGMMA_128("16", "bf16", ", %67, %68");
+    if constexpr (N == 128 && !IS_BF16) WGMMA_128("16", "f16", ", %67, %68");
+    if constexpr (N == 64 && IS_BF16) WGMMA_64("16", "bf16", ", %35, %36");
+    if constexpr (N == 64 && !IS_BF16) WGMMA_64("16", "f16", ", %35, %36");
+}
+
+// The same for FP8, whose lines are 128 elements along the summed index.
+template <int N, bool IS_E5M2>
+DEVICE void wgmma_64_N_32(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
+    static_assert(N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
+    const bool TRANSPOSE_A = false, TRANSPOSE_B = false; // what is not named in the text is not used
+    if constexpr (N == 256 && IS_E5M2) WGMMA_256("32", "e5m2", "");
+    if constexpr (N == 256 && !IS_E5M2) WGMMA_256("32", "e4m3", "");
+    if constexpr (N == 128 && IS_E5M2) WGMMA_128("32", "e5m2", "");
+    if constexpr (N == 128 && !IS_E5M2) WGMMA_128("32", "e4m3", "");
+    if constexpr (N == 64 && IS_E5M2) WGMMA_64("32", "e5m2", "");
+    if constexpr (N == 64 && !IS_E5M2) WGMMA_64("32", "e4m3", "");
 }
 
 #endif

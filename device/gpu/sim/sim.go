@@ -42,13 +42,13 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// Properties of the simulated device. A launch within them also fits on real GPUs of the
-// same warp width.
+// Properties of the simulated device. A block of a warp width of 32 has as much shared memory
+// as on a Hopper GPU, whose instructions the simulator knows.
 const (
 	multiprocessors = 4
 	threadsPerBlock = 1024
 	alignment       = 256
-	sharedBytes32   = 99 << 10
+	sharedBytes32   = 227 << 10
 	sharedBytes64   = 64 << 10
 )
 
@@ -257,6 +257,8 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 		LaunchGraph:  func(g driver.Graph, _ driver.Stream) error { return s.launchGraph(width, g) },
 		DestroyGraph: s.destroyGraph,
 		SetNode:      s.setNode,
+
+		EncodeTensorMap: encodeTensorMap,
 	}
 }
 

@@ -1,11 +1,14 @@
 // */cuda.hopper: products of matrices on Hopper's tensor cores
-// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n])        tiles of C, one at a time on each multiprocessor
+// C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n], or times scales of m and n)        tiles of C, one at a time on each multiprocessor
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
+//           With IS_FP8, */cuda.hopper-fp8: A (M,K) and B (N,K) in e4m3 or e5m2, C in f32, f16 or bf16.
 //           A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
 //           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
-//           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory.
-// Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; one rounding at the store
+//           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory; with
+//           SCALED, f32 scales of the rows and columns of C, at any stride.
+// Numerics  model mma(16,25): steps of 16 products, k ascending from +0 or C; for FP8, mma(32,13,13). Then times
+//           the scale of the row, and of the column, each product rounded; one rounding at the store
 // Schedule  as many blocks as multiprocessors, each with a warpgroup that loads tiles of both operands, DEPTH
 //           along k, into a ring of stages, and two that multiply, 64 rows of the tile each. Their results go
 //           to memory by way of shared memory, while the next tile's operands arrive. Tiles of 128x256
@@ -24,8 +27,8 @@ struct MappedParams {
 };
 
 const int CONSUMERS = 2, THREADS = (1 + CONSUMERS) * 128;
-const int TILE_ROWS = CONSUMERS * 64, DEPTH = 64, BAND = 16;
-const int LINE = 128; // bytes of a swizzled line: 64 elements of an operand
+const int LINE = 128; // bytes of a swizzled line: DEPTH elements of an operand
+const int TILE_ROWS = CONSUMERS * 64, DEPTH = LINE / sizeof(Input), BAND = 16;
 
 // ---- shared memory ----
 
@@ -143,8 +146,13 @@ DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2
         u64 left = wgmma_descriptor(ring.left() + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
         u64 right = wgmma_descriptor(ring.right(), RIGHT_NEXT, 8 * LINE);
         wgmma_fence();
+#if IS_FP8
+        UNROLL for (int i = 0; i < DEPTH / 32; i++)
+            wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, ACCUMULATE || k > 0 || i > 0);
+#else
         UNROLL for (int i = 0; i < DEPTH / 16; i++)
             wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, ACCUMULATE || k > 0 || i > 0);
+#endif
         wgmma_commit();
         if (k > 0) {
             wgmma_wait<1>();
@@ -164,6 +172,9 @@ struct Pairs {
     Output* at;
     i64 stride;
     i64 rows, cols; // how many there are from the first pair on
+#if SCALED
+    i64 row, col;   // of the first pair
+#endif
 
     DEVICE Pairs(const Params& p, const Found& tile, int part) {
         int thread = threadIdx.x % 128;
@@ -175,7 +186,27 @@ struct Pairs {
 #endif
         rows = tile.rows - row;
         cols = p.cols - col;
+#if SCALED
+        this->row = row;
+        this->col = col;
+#endif
     }
+
+#if SCALED
+    // A scale that there is not is 1, which changes nothing.
+    template <int COUNT>
+    DEVICE void scale(const Params& p, float (&acc)[COUNT]) {
+        float by_row[2];
+        UNROLL for (int i = 0; i < 2; i++)
+            by_row[i] = p.row_scale && i * 8 < rows ? p.row_scale[(row + i * 8) * p.row_scale_stride] : 1.0f;
+        UNROLL for (int j = 0; j < COUNT / 2; j++) {
+            int at = j / 2 * 4 + j % 2, c = j / 2 * 8 + j % 2;
+            float by_col = p.col_scale && c < cols ? p.col_scale[(col + c) * p.col_scale_stride] : 1.0f;
+            acc[at] = acc[at] * by_row[0] * by_col;
+            acc[at + 2] = acc[at + 2] * by_row[1] * by_col;
+        }
+    }
+#endif
 
     template <int COUNT>
     DEVICE void load(float (&acc)[COUNT]) {
@@ -243,6 +274,9 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
             UNROLL for (int i = 0; i < L::COLS / 2; i++) acc[i] = 0.0f;
 #endif
         multiply_tile(ring, (i32)tile.depth, part, acc);
+#if SCALED
+        Pairs(m.p, tile, part).scale(m.p, acc);
+#endif
         // Rows that follow those of a group belong to the next one.
         if (m.has_result && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(m, ring, tile, part, acc);
         else Pairs(m.p, tile, part).store(acc);

@@ -5,9 +5,11 @@
 // Numerics  what the instruction computes: package verify finds the model that it follows
 // Requires  for FAMILY 0 (mma.sync) sm_80, for FP8 sm_89; for FAMILY 1 (wgmma) sm_90a; tensorcore.h
 
+typedef unsigned char Byte;
+
 struct Params {
-    const u8* a;
-    const u8* b;
+    const Byte* a;
+    const Byte* b;
     const float* c;
     float* d;
 };
@@ -32,8 +34,8 @@ DEVICE void MULTIPLY_ADD(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 
 KERNEL(probe_tiles, 32)(const Params p) {
     int lane = threadIdx.x, group = lane / 4, quad = lane % 4;
-    const u8* a = p.a + (i64)blockIdx.x * 16 * BYTES + group * BYTES + quad * 4;
-    const u8* b = p.b + (i64)blockIdx.x * 8 * BYTES + group * BYTES + quad * 4;
+    const Byte* a = p.a + (i64)blockIdx.x * 16 * BYTES + group * BYTES + quad * 4;
+    const Byte* b = p.b + (i64)blockIdx.x * 8 * BYTES + group * BYTES + quad * 4;
     i64 at = (i64)blockIdx.x * 16 * 8 + group * 8 + quad * 2;
     u32 left[4], right[2];
     float d[4];
@@ -68,13 +70,13 @@ DEVICE void wgmma_64_64_32(float (&d)[32], u64 a, u64 b) {
 #endif
 
 // Copies 64 rows to lines of shared memory, whose pieces of 16 bytes are swizzled.
-DEVICE void copy_rows(u32 to, const u8* from) {
+DEVICE void copy_rows(u32 to, const Byte* from) {
     int row = threadIdx.x / 2, piece = threadIdx.x % 2;
     copy_async_16(to + row * LINE + (piece ^ row % 8) * 16, from + row * BYTES + piece * 16, 16);
 }
 
 KERNEL_ALONE(probe_tiles, 128)(const Params p) {
-    SHARED_DYN(u8, memory);
+    SHARED_DYN(Byte, memory);
     u32 left = (shared_address(memory) + 1023) / 1024 * 1024, right = left + 64 * LINE;
     copy_rows(left, p.a + (i64)blockIdx.x * 64 * BYTES);
     copy_rows(right, p.b + (i64)blockIdx.x * 64 * BYTES);

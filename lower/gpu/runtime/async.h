@@ -32,25 +32,25 @@ struct Copy {
 
 // Map is what a TensorMap holds on the simulator. device/gpu/sim writes it.
 struct Map {
-    uint64_t mark; // MAP_MARK
     uint64_t address;
-    uint32_t element_bytes, rank, swizzle_bytes, unused;
-    uint64_t dims[5];
+    uint16_t element_bytes, rank, swizzle_bytes;
+    uint16_t mark; // MAP_MARK
+    uint64_t sizes[5];
     uint64_t strides[4]; // in bytes, of all dimensions but the first
-    uint32_t box[5];
+    uint64_t box[5];
 };
-const uint64_t MAP_MARK = 0x70616d726f736e74; // "tnsormap"
-static_assert(sizeof(Map) <= sizeof(TensorMap), "a map fits");
+const uint16_t MAP_MARK = 0x706d;
+static_assert(sizeof(Map) == sizeof(TensorMap), "a map fits");
 
 // Box is a place in a tensor.
 struct Box {
     Map map;
     int at[5];
-    unsigned line_bytes() const { return map.box[0] * map.element_bytes; }
+    unsigned line_bytes() const { return (unsigned)map.box[0] * map.element_bytes; }
     unsigned lines() const {
         unsigned n = 1;
         for (unsigned i = 1; i < map.rank; i++) {
-            n *= map.box[i];
+            n *= (unsigned)map.box[i];
         }
         return n;
     }

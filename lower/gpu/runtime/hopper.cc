@@ -141,15 +141,15 @@ static Line line_of(const Box& box, unsigned number) {
     const Map& m = box.map;
     uint64_t address = m.address;
     for (unsigned i = 1; i < m.rank; i++) {
-        int64_t at = (int64_t)box.at[i] + number % m.box[i];
-        number /= m.box[i];
-        if (at < 0 || at >= (int64_t)m.dims[i]) {
+        int64_t at = (int64_t)box.at[i] + (int64_t)(number % m.box[i]);
+        number /= (unsigned)m.box[i];
+        if (at < 0 || at >= (int64_t)m.sizes[i]) {
             return {nullptr, 0, 0};
         }
         address += (uint64_t)at * m.strides[i - 1];
     }
-    int64_t begin = box.at[0] < 0 ? -(int64_t)box.at[0] : 0, end = (int64_t)m.dims[0] - box.at[0];
-    end = end > m.box[0] ? m.box[0] : end;
+    int64_t begin = box.at[0] < 0 ? -(int64_t)box.at[0] : 0, end = (int64_t)m.sizes[0] - box.at[0];
+    end = end > (int64_t)m.box[0] ? (int64_t)m.box[0] : end;
     if (begin >= end) {
         return {nullptr, 0, 0};
     }

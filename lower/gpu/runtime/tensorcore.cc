@@ -28,7 +28,7 @@ unsigned shared_address(const void* at, Where where) {
 unsigned char* shared_bytes(int rank, unsigned at, size_t bytes, size_t alignment, const char* what, Where where) {
     unsigned char* memory = memory_at(rank, at, bytes);
     if (memory == nullptr) {
-        stop("%s: %s at %u of shared memory, which ends at %u", Text(place(where)).text, what, at, DYNAMIC_ADDRESS + (unsigned)dynamic_bytes);
+        stop("%s: %s of %d bytes at %u of shared memory, which ends at %u", Text(place(where)).text, what, (int)bytes, at, DYNAMIC_ADDRESS + (unsigned)dynamic_bytes);
     }
     if (at % alignment != 0) {
         stop("%s: %s at %u of shared memory, want a multiple of %d", Text(place(where)).text, what, at, (int)alignment);

@@ -216,6 +216,12 @@ func LaunchesOf(k *gpu.Kernel, p *gpu.Plan) []Launch {
 	for _, l := range p.Launches {
 		list = append(list, Launch{k.Source.Entries[l.Entry], l.Grid, l.Block, l.Shared, bytes.Clone(l.Params)})
 	}
+	for i := range p.Maps {
+		m := &p.Maps[i]
+		x := &m.Tensor
+		encoded := &TensorMap{x.Address, uint32(x.ElementBytes), x.Sizes[:x.Rank], x.Strides[:x.Rank-1], x.Box[:x.Rank], true}
+		copy(list[m.Launch].Params[m.At:], encoded.AppendTo(nil))
+	}
 	return list
 }
 
@@ -302,21 +308,18 @@ type TensorMap struct {
 
 // AppendTo appends the map to a launch's parameters, encoded as runtime/async.h has it.
 func (m *TensorMap) AppendTo(params []byte) []byte {
-	word := binary.LittleEndian.AppendUint64
-	half := binary.LittleEndian.AppendUint32
-	var swizzle uint32
+	swizzle := uint64(0)
 	if m.IsSwizzled {
 		swizzle = 128
 	}
-	b := word(word(nil, 0x70616d726f736e74), m.Address)
-	b = half(half(half(half(b, m.ElementBytes), uint32(len(m.Sizes))), swizzle), 0)
-	for _, list := range [][]uint64{append(m.Sizes[:len(m.Sizes):len(m.Sizes)], 0, 0, 0)[:5], append(m.Strides[:len(m.Strides):len(m.Strides)], 0, 0, 0)[:4]} {
-		for _, w := range list {
-			b = word(b, w)
-		}
+	words := [16]uint64{m.Address, uint64(m.ElementBytes) | uint64(len(m.Sizes))<<16 | swizzle<<32 | 0x706d<<48}
+	copy(words[2:7], m.Sizes)
+	copy(words[7:11], m.Strides)
+	for i, n := range m.Box {
+		words[11+i] = uint64(n)
 	}
-	for _, n := range m.Box {
-		b = half(b, n)
+	for _, w := range words {
+		params = binary.LittleEndian.AppendUint64(params, w)
 	}
-	return append(params, append(b, make([]byte, 128-len(b))...)...)
+	return params
 }
