@@ -7,6 +7,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/bench"
+	"tokitai/def"
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
@@ -84,5 +85,36 @@ func TestFullName(t *testing.T) {
 		if got := fullName(cpu.Backend, name, known); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
+	}
+}
+
+// offering is a backend that offers other lowerings on demand.
+type offering struct {
+	engine.Backend
+	list []*engine.Lowering
+}
+
+func (b offering) OnDemand(def.Kind) []*engine.Lowering { return b.list }
+
+type vendorLibrary struct{ engine.Compiler }
+
+func (vendorLibrary) String() string { return "Vendor 1.2" }
+func (vendorLibrary) Path() string   { return "/lib/vendor.so" }
+
+// TestDoctorFindsLibraries: a vendor's library is shown with its file, or with the reason why
+// it cannot be used.
+func TestDoctorFindsLibraries(t *testing.T) {
+	if found := findLibraries(cpu.Backend); len(found) != 0 {
+		t.Errorf("the CPU has %+v", found)
+	}
+	d := &diagnosis{Devices: []foundDevice{{Name: "cuda:0", Available: true, Libraries: findLibraries(offering{list: []*engine.Lowering{
+		{Name: "cuda.own"},
+		{Name: "cuda.vendor", Library: "Vendor", OpenLibrary: func() (engine.Compiler, error) { return vendorLibrary{}, nil }},
+		{Name: "cuda.other", Library: "Other", OpenLibrary: func() (engine.Compiler, error) { return nil, errors.New("Other: not found") }},
+	}})}}}
+	var s strings.Builder
+	d.printDevices(&s)
+	if want := "\ndevices\n  cuda:0  available\n          Vendor 1.2, /lib/vendor.so\n          not installed: Other: not found\n"; s.String() != want {
+		t.Errorf("got %q, want %q", s.String(), want)
 	}
 }
