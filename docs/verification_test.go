@@ -15,6 +15,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/def"
 	"tokitai/internal/testlevel"
+	lowergpu "tokitai/lower/gpu"
 	"tokitai/op/all"
 	"tokitai/verify"
 )
@@ -107,6 +108,29 @@ func (c *count) add(d count) {
 		c.cases[i] += d.cases[i]
 		c.outputs[i] += d.outputs[i]
 	}
+}
+
+// TestTensorCoreModels lists the models that lowerings declare.
+func TestTensorCoreModels(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| architecture | instruction | formats | model |\n|---|---|---|---|\n")
+	for _, architecture := range lowergpu.KnownArchitectures() {
+		var rows []string // instruction and model
+		formats := map[string][]string{}
+		for _, i := range lowergpu.MatrixInstructions(architecture) {
+			if m, ok := lowergpu.MatrixModel(architecture, i); ok {
+				row := fmt.Sprintf("| %s | %v | %%s | %v |\n", architecture, i, m)
+				if formats[row] == nil {
+					rows = append(rows, row)
+				}
+				formats[row] = append(formats[row], i.DType.String())
+			}
+		}
+		for _, row := range rows {
+			fmt.Fprintf(&b, row, strings.Join(formats[row], ", "))
+		}
+	}
+	hold(t, verificationFile, "tensor cores", b.String())
 }
 
 // TestCaseCounts counts the cases of the levels that take less than minutes. Those of

@@ -11,6 +11,7 @@ import (
 	"tokitai/def"
 	"tokitai/internal/answers"
 	"tokitai/internal/gen"
+	"tokitai/internal/tensorcore"
 	"tokitai/lower"
 	"tokitai/num"
 	"tokitai/reference"
@@ -25,9 +26,10 @@ type selfTest struct {
 	name    string
 	sizes   map[string]int
 	values  func(*gen.Generator) float32
-	gap     int  // elements between rows of every other operand, the first among them
-	isOdd   bool // of the others instead
-	inPlace bool // element outputs take the place of element inputs
+	gap     int              // elements between rows of every other operand, the first among them
+	isOdd   bool             // of the others instead
+	inPlace bool             // element outputs take the place of element inputs
+	kind    *tensorcore.Kind // of factors and old results, instead of values
 }
 
 // selfTestsOf lists the cases of a definition.
@@ -85,6 +87,22 @@ func selfTestsOf(d *def.Definition) []selfTest {
 		{name: "strided", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3},
 		{name: "strided-others", sizes: map[string]int{"Q": 6, "V": 5, "D": 9}, values: (*gen.Generator).Ordinary, gap: 3, isOdd: true},
 	}
+}
+
+// tensorCoreTests lists further cases of contractions under models of tensor cores: the kinds of
+// data on which an H200's instructions were held to theirs, with every special value, exponents
+// that lie far apart, subnormals, and sums that cancel, underflow and overflow.
+func tensorCoreTests(d *def.Definition, factors num.DType) []selfTest {
+	dims := d.Operands[2].Dims
+	m, n, k := dims[len(dims)-2], dims[len(dims)-1], d.SummedOver()
+	var tests []selfTest
+	for i := range tensorcore.KindsOf(factors) {
+		kind := &tensorcore.KindsOf(factors)[i]
+		test := selfTest{name: "tensor-cores-" + kind.Name, sizes: map[string]int{m: 16, n: 32, k: 48}, values: (*gen.Generator).Ordinary, kind: kind}
+		sizeAxes(d, &test)
+		tests = append(tests, test)
+	}
+	return tests
 }
 
 // sizeAxes gives a test several matrices along each batch axis, and several groups; the
@@ -200,7 +218,11 @@ func (q *Queue) admit(p *plan, d *def.Definition, dtypes []num.DType, class int)
 	tester := *q
 	tester.queue = own
 	ran := 0
-	for _, test := range selfTestsOf(d) {
+	tests := selfTestsOf(d)
+	if l := p.lowering; d.Kind == def.KindContraction && !l.IsBounded && (l.ModelFor != nil || l.Model != def.FMAChain) {
+		tests = append(tests, tensorCoreTests(d, dtypes[0])...)
+	}
+	for _, test := range tests {
 		c := newSelfTestCase(d, dtypes, test)
 		if l := p.lowering; l.Class != nil && !l.ClassesOfSpeed && l.Class(d, c.call()) != class {
 			continue
@@ -307,9 +329,14 @@ func (c *selfTestCase) call() *lower.Call {
 func (c *selfTestCase) fill(test selfTest) {
 	d := c.operands.Definition
 	g := gen.New(d.Name + "/" + test.name)
+	at := uint32(0) // elements of kinds
 	for i := range d.Operands {
 		switch o, a := &d.Operands[i], c.operands.Array(i); {
 		case !o.IsIn:
+		case test.kind != nil && i < 2:
+			trial.FillBits(a, func(int, int) uint32 { at++; return test.kind.Factor(a.DType, at) })
+		case test.kind != nil && i == 2:
+			trial.Fill(a, func(int, int) float32 { at++; return math.Float32frombits(test.kind.Accumulator(at)) })
 		case o.Name == d.Offsets:
 			n := test.sizes[o.Bound]
 			trial.FillOffsets(a, n, func(int) int { return g.Below(n + 1) }) // a group may be empty

@@ -15,6 +15,8 @@
 //	relations   powers of two, permutation, splitting, padding, transposition, in place
 //	invariance  repeated runs, layouts, numbers of workers, concurrent launches
 //
+// [Probe] finds the model of a device's matrix instructions (probe.go).
+//
 // Start reading at [Run]. The package verifies the operations and lowerings that it is
 // given; it names none.
 package verify

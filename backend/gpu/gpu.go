@@ -61,7 +61,7 @@ func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
 	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
 	return map[def.Kind][]*engine.Lowering{
 		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: {f.hopper(), f.hopperFP8(), f.mma(), f.lowering("fma")},
+		def.KindContraction: {f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), f.lowering("fma")},
 		def.KindGather:      {f.lowering("gather")},
 		def.KindScatterAdd:  {f.lowering("scatter")},
 	}
@@ -98,11 +98,12 @@ type Device struct {
 	*gpu.Device
 	backend engine.Backend
 	family  *Family
+	known   knownAnswers
 }
 
 // New returns an opened GPU as a device of a backend. Nothing may have used it yet.
 func New(inner *gpu.Device, b engine.Backend, f *Family) *Device {
-	d := &Device{inner, b, f}
+	d := &Device{Device: inner, backend: b, family: f}
 	inner.EmbedIn(d)
 	return d
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"sync"
 
 	"tokitai/device/gpu"
 	"tokitai/internal/tensorcore"
@@ -48,6 +50,53 @@ func (d *Device) RunTiles(ctx context.Context, batches ...*tensorcore.Batch) (li
 		}
 	}
 	return probe.Source.Text, hex.EncodeToString(image[:]), nil
+}
+
+// knownAnswers holds what checkAnswers found, by instruction.
+type knownAnswers struct {
+	mu    sync.Mutex
+	found map[tensorcore.Instruction]error
+}
+
+// checkAnswers has an instruction reproduce the committed answers of its model, on every kind of
+// data, once for the device. An instruction without any passes.
+func (d *Device) checkAnswers(family string, dtype num.DType) error {
+	d.known.mu.Lock()
+	defer d.known.mu.Unlock()
+	for _, i := range d.MatrixInstructions() {
+		if i.Family != family || i.DType != dtype {
+			continue
+		}
+		err, isFound := d.known.found[i]
+		if !isFound {
+			if err = d.compareAnswers(i); d.known.found == nil {
+				d.known.found = map[tensorcore.Instruction]error{}
+			}
+			d.known.found[i] = err
+		}
+		return err
+	}
+	return nil
+}
+
+func (d *Device) compareAnswers(i tensorcore.Instruction) error {
+	if m, ok := d.MatrixModel(i); !ok || m != tensorcore.AnswerModel(i) {
+		return nil
+	}
+	kinds := tensorcore.KindsOf(i.DType)
+	batches := make([]*tensorcore.Batch, len(kinds))
+	for n := range kinds {
+		batches[n] = tensorcore.NewBatch(i, n, tensorcore.AnswerSeed, tensorcore.AnswerOutputs/(i.M*i.N))
+	}
+	if _, _, err := d.RunTiles(context.Background(), batches...); err != nil {
+		return err
+	}
+	for n, kind := range kinds {
+		if got, want := batches[n].Answer(), tensorcore.Answer(i, kind.Name); got != want {
+			return fmt.Errorf("%v of %s values, kind %s: the results have hash %s, want the known answer %s: the tensor cores do not follow their model", i, i.DType, kind.Name, got, want)
+		}
+	}
+	return nil
 }
 
 func (d *Device) runBatch(ctx context.Context, queue *gpu.Queue, function *gpu.Function, probe *lowergpu.Probe, b *tensorcore.Batch) error {

@@ -14,11 +14,13 @@ import (
 
 // Why the lowerings for tensor cores do not compute a call.
 var (
-	errNotHopper = errors.New("the device's architecture has none of Hopper's instructions")
-	errNoMaps    = errors.New("the device's driver has no tensor maps")
-	errFormat    = errors.New("the operands are in a format of another lowering")
-	errNoModel   = errors.New("the accumulation rule of the device's tensor cores is not known, or it has none for mma.sync")
-	errScales    = errors.New("the sums are scaled, which mma.sync's kernel does not do")
+	errNotHopper     = errors.New("the device's architecture has none of Hopper's instructions")
+	errNoMaps        = errors.New("the device's driver has no tensor maps")
+	errFormat        = errors.New("the operands are in a format of another lowering")
+	errNoTensorCores = errors.New("the device has no tensor cores with mma.sync")
+	errNoModel       = errors.New("the accumulation rule of the device's tensor cores is not known: 'tokitai verify mma' finds it")
+	errModel         = errors.New("the accumulation rule of the device's tensor cores is known: another lowering promises its bits")
+	errScales        = errors.New("the sums are scaled, which mma.sync's kernel does not do")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
@@ -47,6 +49,7 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 	l := f.lower(name, func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
 		return lowergpu.CompileHopper(d, dtypes)
 	})
+	l.Compile = answering("wgmma", l.Compile)
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		g, ok := dev.(*Device)
 		switch {
@@ -64,29 +67,63 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 
 // mma returns the lowering for the tensor cores of all architectures whose model is known.
 func (f *Family) mma() *engine.Lowering {
-	l := f.lower("mma", func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
-		return lowergpu.CompileMMA(d, dtypes)
-	})
-	l.Model, l.Factors = def.MMA(16, 25), []num.DType{num.F16, num.BF16}
+	l := f.onMMA("mma", true)
+	l.Compile = answering("mma.sync", l.Compile)
+	l.Model = def.MMA(16, 25)
 	l.ModelFor = func(architecture string, dtypes []num.DType, _, _ int) def.Model {
 		m, _ := lowergpu.TensorCoreModel(architecture)
 		return m
 	}
+	return l
+}
+
+// mmaBounded returns the lowering for the tensor cores of architectures whose model is not
+// known. It promises no bits, but results that tensor cores may give which keep at least as
+// much of each sum as the first ones did.
+func (f *Family) mmaBounded() *engine.Lowering {
+	l := f.onMMA("mma-bounded", false)
+	l.Model, l.IsBounded = def.MMA(4, 23), true
+	return l
+}
+
+// onMMA returns a lowering whose kernels are kernels/mma.cu, for architectures whose model is
+// known, or for the others.
+func (f *Family) onMMA(name string, isKnown bool) *engine.Lowering {
+	l := f.lower(name, func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
+		return lowergpu.CompileMMA(d, dtypes)
+	})
+	l.Factors = []num.DType{num.F16, num.BF16}
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		g, ok := dev.(*Device)
 		if !ok {
-			return errNoModel
+			return errNoTensorCores
 		}
-		if _, ok := lowergpu.TensorCoreModel(g.Architecture()); !ok {
+		switch _, has := lowergpu.TensorCoreModel(g.Architecture()); {
+		case !has && !lowergpu.HasMMA(g.Architecture()):
+			return errNoTensorCores
+		case has && !isKnown:
+			return errModel
+		case !has && isKnown:
 			return errNoModel
-		}
-		if !slices.Contains(l.Factors, c.Operands[0].DType) {
+		case !slices.Contains(l.Factors, c.Operands[0].DType):
 			return errFormat
-		}
-		if d.HasScales() {
+		case d.HasScales():
 			return errScales
 		}
 		return nil
 	}
 	return l
+}
+
+// answering returns compile for devices on which the matrix instruction of a family reproduces
+// the known answers. Elsewhere it returns an error: the lowering is inadmissible there.
+func answering(family string, compile func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error)) func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
+	return func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (engine.Kernel, error) {
+		if g, ok := dev.(*Device); ok {
+			if err := g.checkAnswers(family, dtypes[0]); err != nil {
+				return nil, err
+			}
+		}
+		return compile(dev, d, dtypes, class)
+	}
 }

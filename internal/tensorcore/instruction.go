@@ -1,8 +1,10 @@
 package tensorcore
 
 import (
+	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -36,16 +38,12 @@ func NewBatch(i Instruction, kind int, seed uint32, tiles int) *Batch {
 	k := &KindsOf(i.DType)[kind]
 	b := &Batch{Instruction: i, Tiles: tiles}
 	at := murmur(seed<<16 | streamOf(i.DType)<<8 | uint32(kind))
-	add := func(to []byte, d num.DType, n int, exponent, more, zeros, fraction uint32) []byte {
+	factors := func(to []byte, n int) []byte {
 		for range n {
-			p := pattern(d, at, exponent, more, zeros, fraction)
-			switch d.Size() {
-			case 1:
+			if p := k.Factor(i.DType, at); i.DType.Size() == 1 {
 				to = append(to, byte(p))
-			case 2:
+			} else {
 				to = binary.LittleEndian.AppendUint16(to, uint16(p))
-			default:
-				to = binary.LittleEndian.AppendUint32(to, p)
 			}
 			at++
 		}
@@ -53,9 +51,12 @@ func NewBatch(i Instruction, kind int, seed uint32, tiles int) *Batch {
 	}
 	b.A, b.B, b.C = make([]byte, 0, tiles*i.M*i.K*i.DType.Size()), make([]byte, 0, tiles*i.N*i.K*i.DType.Size()), make([]byte, 0, 4*tiles*i.M*i.N)
 	for range tiles {
-		b.A = add(b.A, i.DType, i.M*i.K, k.exponent, k.more, k.zeros, k.fraction)
-		b.B = add(b.B, i.DType, i.N*i.K, k.exponent, k.more, k.zeros, k.fraction)
-		b.C = add(b.C, num.F32, i.M*i.N, k.accExponent, k.accMore, k.accZeros, 1<<23-1)
+		b.A = factors(b.A, i.M*i.K)
+		b.B = factors(b.B, i.N*i.K)
+		for range i.M * i.N {
+			b.C = binary.LittleEndian.AppendUint32(b.C, k.Accumulator(at))
+			at++
+		}
 	}
 	b.D = make([]byte, len(b.C))
 	return b
@@ -99,6 +100,20 @@ func Answer(i Instruction, kind string) string {
 	_, after, _ := strings.Cut("\n"+answers, fmt.Sprintf("\n%s %s %s ", i, i.DType, kind))
 	hash, _, _ := strings.Cut(after, "\n")
 	return hash
+}
+
+// AnswerModel returns the model that the answers to an instruction follow.
+func AnswerModel(i Instruction) num.MMA {
+	if i.DType.IsFP8() {
+		return num.MMA{L: 32, F: 13, R: 13}
+	}
+	return num.MMA{L: 16, F: 25}
+}
+
+// Answer returns the hash of a batch's D, as the function Answer does.
+func (b *Batch) Answer() string {
+	hash := sha256.Sum256(b.D)
+	return hex.EncodeToString(hash[:8])
 }
 
 // streamOf numbers the formats of factors.

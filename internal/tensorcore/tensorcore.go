@@ -60,14 +60,24 @@ func Input(kind, tile int) *Tile {
 	t := &Tile{}
 	for r := range uint32(16) {
 		for i := range uint32(16) {
-			t.A[r][i] = pattern(k.DType, at+r*16+i, k.exponent, k.more, k.zeros, k.fraction)
+			t.A[r][i] = k.Factor(k.DType, at+r*16+i)
 		}
 		for c := range uint32(8) {
-			t.B[r][c] = pattern(k.DType, at+256+r*8+c, k.exponent, k.more, k.zeros, k.fraction)
-			t.C[r][c] = pattern(num.F32, at+512+r*8+c, k.accExponent, k.accMore, k.accZeros, 1<<23-1)
+			t.B[r][c] = k.Factor(k.DType, at+256+r*8+c)
+			t.C[r][c] = k.Accumulator(at+512+r*8+c)
 		}
 	}
 	return t
+}
+
+// Factor returns the pattern of factor i, stored in d, the format of the kind.
+func (k *Kind) Factor(d num.DType, i uint32) uint32 {
+	return pattern(d, i, k.exponent, k.more, k.zeros, k.fraction)
+}
+
+// Accumulator returns the binary32 pattern of accumulator i.
+func (k *Kind) Accumulator(i uint32) uint32 {
+	return pattern(num.F32, i, k.accExponent, k.accMore, k.accZeros, 1<<23-1)
 }
 
 func pattern(d num.DType, i, exponent, more, zeros, fraction uint32) uint32 {

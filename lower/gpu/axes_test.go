@@ -13,6 +13,7 @@ import (
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/reference"
 	"tokitai/trial"
 	"tokitai/trial/randdef"
 )
@@ -41,7 +42,8 @@ func stackDefinition(i int) *def.Definition {
 // place adds a call on operands as they are laid out.
 func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands) {
 	t.Helper()
-	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: answered(t, before, nil), limits: p.limits})
+	want := answeredWith(t, before, reference.Options{Model: p.model})
+	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, limits: p.limits, tile: p.tile})
 }
 
 // contiguous returns operands without gaps. Their groups have three, no and all other

@@ -23,6 +23,8 @@ type tables struct {
 	kernels int
 	calls   []*call
 	limits  gpu.Limits
+	model   def.Model // of contractions: tensor cores multiply where it is not fma
+	tile    int       // of kernels/mma.cu
 }
 
 var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
@@ -31,7 +33,11 @@ var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
 func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Kernel {
 	t.Helper()
 	p.kernels++
-	k := gpu.CompileTable(d, dtypes, fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels))
+	name, compile := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels), gpu.CompileTable
+	if p.model != def.FMAChain {
+		compile = gpu.CompileMMANamed
+	}
+	k := compile(d, dtypes, name)
 	fmt.Fprintf(&p.source, "namespace kernel_%d {\n%s}\n", p.kernels, k.Source.Text)
 	for _, m := range macroName.FindAllStringSubmatch(k.Source.Text, -1) {
 		fmt.Fprintf(&p.source, "#undef %s\n", m[1])
@@ -51,7 +57,7 @@ func (p *tables) add(t testing.TB, label string, d *def.Definition, k *gpu.Kerne
 			trial.FillBits(before.Array(i), func(int, int) uint32 { return 0xa5a5a5a5 })
 		}
 	}
-	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: answered(t, before, nil), limits: p.limits})
+	p.place(t, label, k, before)
 }
 
 // run makes all calls and returns what is wrong, if anything.
@@ -65,7 +71,13 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		placed = append(placed, pieces)
 		limits := c.limits
 		limits.WarpWidth = warp
-		if err := c.kernel.Plan(&plan, newCall(c.before.Definition, operands, nil), limits); err != nil {
+		var err error
+		if arguments := newCall(c.before.Definition, operands, nil); p.model != def.FMAChain {
+			err = c.kernel.PlanTiles(&plan, arguments, c.tile)
+		} else {
+			err = c.kernel.Plan(&plan, arguments, limits)
+		}
+		if err != nil {
 			t.Fatalf("%s: %v", c.label, err)
 		}
 		plan.Place(simtest.Pointer(len(run.Buffers)), 0)
@@ -76,6 +88,9 @@ func (p *tables) run(t testing.TB, build simtest.Build, warp int, seed uint64, c
 		run.Buffers, run.Launches = append(run.Buffers, memory), append(run.Launches, simtest.LaunchesOf(c.kernel, &plan)...)
 	}
 	source := plainly + p.source.String()
+	if p.model != def.FMAChain {
+		source = fmt.Sprintf("#define TOKITAI_MMA_STEP %d\n#define TOKITAI_MMA_BITS %d\n#include \"tensorcore.h\"\n", p.model.L, p.model.F) + source
+	}
 	for i := 0; i < len(change); i += 2 {
 		if !strings.Contains(source, change[i]) {
 			t.Fatalf("the source does not contain %q", change[i])

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"tokitai/def"
+	"tokitai/lower"
 	"tokitai/num"
 )
 
@@ -20,4 +21,19 @@ func CompileTable(d *def.Definition, dtypes []num.DType, base string) *Kernel {
 		return compileGather(d, dtypes, base)
 	}
 	return compileScatter(d, dtypes, base)
+}
+
+// CompileMMANamed compiles a contraction to mma.sync.
+func CompileMMANamed(d *def.Definition, dtypes []num.DType, base string) *Kernel {
+	return compileMMA(d, dtypes, base)
+}
+
+// MMATiles is the number of its tiles.
+const MMATiles = len(mmaTiles)
+
+// PlanTiles plans a call of such a kernel in tiles of one kind.
+func (k *Kernel) PlanTiles(p *Plan, c *lower.Call, tile int) error {
+	p.reset()
+	p.products.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	return k.planner.(*fragments).launchTiles(p, c, tile)
 }

@@ -3,6 +3,8 @@ package gpu
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,14 +49,21 @@ func MatrixInstructions(architecture string) []tensorcore.Instruction {
 	return list
 }
 
+// KnownArchitectures lists the architectures of NVIDIA's GPUs whose matrix instructions have a
+// model.
+func KnownArchitectures() []string {
+	names := slices.Sorted(maps.Keys(tensorCoreModels))
+	return slices.DeleteFunc(names, func(s string) bool { return !strings.HasPrefix(s, "sm_") })
+}
+
+// HasMMA reports whether an architecture has mma.sync with f16 and bf16.
+func HasMMA(architecture string) bool { return len(MatrixInstructions(architecture)) > 0 }
+
 // MatrixModel returns the model of an architecture's matrix instruction, or false if it is not
 // known. FP8 is known for Hopper's wgmma alone.
 func MatrixModel(architecture string, i tensorcore.Instruction) (num.MMA, bool) {
 	if i.DType.IsFP8() {
 		return num.MMA{L: 32, F: 13, R: 13}, architecture == "sm_90a" && i.Family == "wgmma"
-	}
-	if architecture == "sim32" {
-		return num.MMA{L: 16, F: 25}, true // TOKITAI_MMA_STEP and TOKITAI_MMA_BITS of sim_tensorcore.h
 	}
 	m, ok := TensorCoreModel(architecture)
 	return m.MMA(), ok

@@ -51,8 +51,13 @@ func readBack(run *simtest.Run, before *trial.Operands, pieces []piece) *trial.O
 // answered returns operands with the reference's outputs.
 func answered(t testing.TB, before *trial.Operands, params []float64) *trial.Operands {
 	t.Helper()
+	return answeredWith(t, before, reference.Options{Params: params})
+}
+
+func answeredWith(t testing.TB, before *trial.Operands, o reference.Options) *trial.Operands {
+	t.Helper()
 	want := before.Clone()
-	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Params: params}); err != nil {
+	if err := reference.Run(want.Definition, want.Arrays(), o); err != nil {
 		t.Fatal(err)
 	}
 	return want

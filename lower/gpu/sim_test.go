@@ -33,6 +33,7 @@ type call struct {
 	before, want *trial.Operands
 	params       []float64
 	limits       gpu.Limits
+	tile         int // of kernels/mma.cu
 }
 
 // compile adds a kernel to the program.

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"tokitai/def"
@@ -122,7 +123,14 @@ func (p *program) String() string {
 	return name
 }
 
-func (p *program) text() compile.Source { return complete(p.String(), p.source.Text) }
+func (p *program) text() compile.Source {
+	s := complete(p.String(), p.source.Text)
+	if p.source.NeedsTensorCores {
+		s.Headers = append(s.Headers, compile.Header{Name: "tensorcore.h", Text: gpu.TensorCores})
+		s.Text = "#include \"prelude.h\"\n#include \"tensorcore.h\"\n" + strings.TrimPrefix(s.Text, "#include \"prelude.h\"\n")
+	}
+	return s
+}
 
 // complete is a source with its prelude.
 func complete(name, text string) compile.Source {
@@ -176,6 +184,39 @@ func TestKernels(t *testing.T) {
 					first++
 				}
 				if p.isFirst && first%testlevel.Pick(8, 1) == 0 || testlevel.Current() >= a.all {
+					t.Run(p.String(), func(t *testing.T) {
+						t.Parallel()
+						check(t, p, &a, usage(t, c, &a, p))
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestMMAKernels does so for products by mma.sync, which NVIDIA's GPUs compute.
+func TestMMAKernels(t *testing.T) {
+	var list []program
+	for _, p := range programs(t) {
+		if p.d.Kind != def.KindContraction || !slices.Contains([]num.DType{num.F16, num.BF16}, p.dtypes[0]) {
+			continue
+		}
+		k, err := gpu.CompileMMA(p.d, p.dtypes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, program{p.d, p.dtypes, gpu.Vector, k.Source, p.isFirst})
+	}
+	for _, a := range architectures {
+		if testlevel.Current() < a.level || !strings.HasPrefix(a.name, "sm_") {
+			continue
+		}
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			c := a.compiler(t)
+			for i := range list {
+				p := &list[i]
+				if i == 0 || p.isFirst && testlevel.Current() >= testlevel.Full || testlevel.Current() >= testlevel.Exhaustive {
 					t.Run(p.String(), func(t *testing.T) {
 						t.Parallel()
 						check(t, p, &a, usage(t, c, &a, p))

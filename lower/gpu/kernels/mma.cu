@@ -36,6 +36,12 @@ struct Step {
     }
 };
 
+// The stages lie at the beginning of the block's memory.
+DEVICE u32 ring_address() {
+    SHARED_DYN(unsigned char, memory);
+    return shared_address(memory);
+}
+
 DEVICE u32 pair(u16 low, u16 high) { return low | (u32)high << 16; }
 
 template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS>
@@ -47,10 +53,9 @@ struct Loader {
     int row, first;  // the thread's first piece of a step: its row, and its element of the row
     int lines;       // of the tile that exist
     bool is_vector;
-    unsigned char* memory; // of the block
 
-    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, bool is_vector, unsigned char* memory)
-        : apart(Shape::APART * stride), is_vector(is_vector), memory(memory) {
+    DEVICE Loader(const Input* operand, i64 stride, i64 first_line, i64 all_lines, bool is_vector)
+        : apart(Shape::APART * stride), is_vector(is_vector) {
         row = threadIdx.x / Shape::ACROSS;
         first = threadIdx.x % Shape::ACROSS * PIECE;
         lines = all_lines - first_line < LINES ? (int)(all_lines - first_line) : LINES;
@@ -64,7 +69,7 @@ struct Loader {
     template <int PARTS>
     DEVICE void fetch_even(u32 offset, int part) {
         UNROLL for (int i = Shape::COUNT * part / PARTS; i < Shape::COUNT * (part + 1) / PARTS; i++) {
-            copy_async_16(shared_address(memory) + offset + Shape::place(row + i * Shape::APART, first / PIECE), at,
+            copy_async_16(ring_address() + offset + Shape::place(row + i * Shape::APART, first / PIECE), at,
                           (CONTIGUOUS ? row + i * Shape::APART : first) < lines ? 16 : 0);
             at += apart;
         }
@@ -84,8 +89,9 @@ struct Loader {
 
     DEVICE void fetch_piece(u32 offset, int elements) const {
         if (is_vector) {
-            copy_async_16(shared_address(memory) + offset, at, elements * 2);
+            copy_async_16(ring_address() + offset, at, elements * 2);
         } else {
+            SHARED_DYN(unsigned char, memory);
             u16 e[PIECE];
             UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < elements ? at[j] : (u16)0;
             *reinterpret_cast<uint4_aligned*>(memory + offset) = uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
@@ -173,20 +179,27 @@ struct Tile {
     Reader<Right, TRANSPOSE_RIGHT, false> right_reader;
     i64 depth;
     int fetched; // steps
-    u32 ring;    // the address of the stages
     u32 filled;  // the offset of the stage that the next copies fill
     u32 current; // the address of the stage that is being multiplied
     u32 a[2][DOWN][4], b[2][ACROSS][4]; // of the present 16 of k and of the next, in turns
     float sums[DOWN][ACROSS * 2][4];
 
-    DEVICE Tile(const Params& p, i64 first_row, i64 first_col, unsigned char* memory, int row, int col)
-        : left(p.left, p.left_stride, first_row, p.rows, p.left_vector, memory),
-          right(p.right, p.right_stride, first_col, p.cols, p.right_vector, memory), left_reader(row), right_reader(col), depth(p.depth) {
-        current = ring = shared_address(memory);
+    DEVICE Tile(const Params& p, i64 first_row, i64 first_col, int row, int col)
+        : left(p.left, p.left_stride, first_row, p.rows, p.left_vector),
+          right(p.right, p.right_stride, first_col, p.cols, p.right_vector), left_reader(row), right_reader(col), depth(p.depth) {
+        current = ring_address();
         fetched = filled = 0;
     }
 
-    // Copies the next step, if there is one.
+    // Begins to copy one part of COUNT of the next step, which is full along k, and of which
+    // both operands' pieces are whole or empty.
+    template <int COUNT>
+    DEVICE void fetch_even(int part) {
+        left.template fetch_even<COUNT>(filled, part);
+        right.template fetch_even<COUNT>(filled + Left::BYTES, part);
+    }
+
+    // Begins to copy the next step, if there is one.
     DEVICE void fetch() {
         i64 remaining = depth - (i64)fetched * DEPTH;
         if (remaining > 0) {
@@ -221,17 +234,14 @@ struct Tile {
     DEVICE void step(bool is_last) {
         if (!IS_EVEN) fetch();
         UNROLL for (int k = 0; k < PARTS; k++) {
-            if (IS_EVEN) {
-                left.template fetch_even<PARTS>(filled, k);
-                right.template fetch_even<PARTS>(filled + Left::BYTES, k);
-            }
+            if (IS_EVEN) fetch_even<PARTS>(k);
             if (k + 1 < PARTS) {
                 read((k + 1) % 2, k + 1);
             } else if (IS_EVEN || !is_last) {
                 copy_async_commit();
                 copy_async_wait<STAGES - 2>();
                 BARRIER(); // the next step has arrived, and nobody reads this one any more
-                current = current + BYTES == ring + STAGES * BYTES ? ring : current + BYTES;
+                current = current + BYTES == ring_address() + STAGES * BYTES ? ring_address() : current + BYTES;
                 read((k + 1) % 2, 0);
             }
             multiply_add(k % 2);
@@ -240,12 +250,14 @@ struct Tile {
     }
 
     static DEVICE void compute(const Params& p, i64 first_row, i64 first_col) {
-        SHARED_DYN(unsigned char, memory);
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         const int row = warp / WARPS_ACROSS * WARP_TALL, col = warp % WARPS_ACROSS * WARP_WIDE;
-        Tile t(p, first_row, first_col, memory, row, col);
-        UNROLL for (int i = 0; i < STAGES - 1; i++) {
-            t.fetch();
+        Tile t(p, first_row, first_col, row, col);
+        // Steps are at most 2^31 / PARTS: a tile would take days.
+        const int even = t.left.is_even() && t.right.is_even() ? (int)(p.depth / DEPTH) : 0;
+        ROLLED for (int i = 0; i < STAGES - 1; i++) {
+            if (i < even) t.template fetch_even<1>(0);
+            else t.fetch();
             copy_async_commit();
             t.advance();
         }
@@ -264,8 +276,6 @@ struct Tile {
         copy_async_wait<STAGES - 2>();
         BARRIER(); // everybody's copies of the first step have arrived
         if (p.depth > 0) t.read(0, 0); // nothing is added to the result of an empty group
-        // Steps are at most 2^31 / PARTS: a tile would take days.
-        const int even = t.left.is_even() && t.right.is_even() ? (int)(p.depth / DEPTH) : 0;
         while (t.fetched < even) t.template step<true>(false);
         const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
         while (t.fetched < end) t.template step<false>(t.fetched == end - 1);

@@ -52,23 +52,6 @@ KERNEL(probe_tiles, 32)(const Params p) {
 
 const int LINE = 128; // of shared memory, of which BYTES are used
 
-#if FORMAT >= 2
-
-// 64 rows, 64 columns, 32 products of FP8; otherwise like wgmma_64_N_16.
-DEVICE void wgmma_64_64_32(float (&d)[32], u64 a, u64 b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n64k32.f32." FACTORS "." FACTORS " {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-                 "}, %32, %33, p, 1, 1;\n}" :
-                 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                 "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-                 "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                 "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                 : "l"(a), "l"(b));
-}
-
-#endif
-
 // Copies 64 rows to lines of shared memory, whose pieces of 16 bytes are swizzled.
 DEVICE void copy_rows(u32 to, const Byte* from) {
     int row = threadIdx.x / 2, piece = threadIdx.x % 2;
@@ -92,7 +75,7 @@ KERNEL_ALONE(probe_tiles, 128)(const Params p) {
     u64 a = wgmma_descriptor(left, LINE, 8 * LINE), b = wgmma_descriptor(right, LINE, 8 * LINE);
     wgmma_fence();
 #if FORMAT >= 2
-    wgmma_64_64_32(d, a, b);
+    wgmma_64_N_32<64, FORMAT == 3>(d, a, b, 1);
 #else
     wgmma_64_N_16<64, FORMAT == 1, false, false>(d, a, b, 1);
 #endif

@@ -82,6 +82,9 @@ void mbarrier_arrive(unsigned at, unsigned block, unsigned bytes, Where where) {
     if (m.pending == 0) {
         stop("%s: one arrival more than the %d of the mbarrier at %u, initialised at %s", Text(place(where)).text, m.count, at, Text(place(m.where)).text);
     }
+    if ((int)block == self().rank) {
+        atomic_access(memory_at(self().rank, at, 8), 8, where.file, where.line);
+    }
     m.missing += bytes;
     m.pending--;
     complete_if_over(m, (int)block);
@@ -108,6 +111,7 @@ void mbarrier_wait(unsigned at, unsigned parity, Where where) {
         stop("%s: parity %u, want 0 or 1", Text(place(where)).text, parity);
     }
     mbarrier_of(self().rank, at, "waits at", where).waiting++;
+    atomic_access(memory_at(self().rank, at, 8), 8, where.file, where.line);
     Phase p{at, parity};
     self().operands = &p;
     if (!is_phase_over(self())) {

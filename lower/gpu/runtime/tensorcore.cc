@@ -55,8 +55,11 @@ static void note_write(unsigned at, unsigned bytes) {
     }
     b.async_view();
     for (size_t i = offset_of(at) / UNFENCED_BYTES, end = (offset_of(at) + bytes - 1) / UNFENCED_BYTES; i <= end; i++) {
-        b.unfenced[i] = (short)(thread_of(self()) + 1);
-        own_state().unfenced.push_back((unsigned)i);
+        short writer = (short)(thread_of(self()) + 1);
+        if (b.unfenced[i] != writer) {
+            b.unfenced[i] = writer;
+            own_state().unfenced.push_back((unsigned)i);
+        }
     }
 }
 
