@@ -83,6 +83,15 @@ type foundDevice struct {
 	Driver       string `json:"driver,omitempty"`
 	Compiler     string `json:"compiler,omitempty"`
 	CompilerPath string `json:"compiler_path,omitempty"`
+
+	Libraries []foundLibrary `json:"libraries,omitempty"` // of the vendor, which only a name chooses
+}
+
+// foundLibrary is a vendor's library, or the reason why it cannot be used.
+type foundLibrary struct {
+	Name   string `json:"name"` // and version, if it is there
+	Path   string `json:"path,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 type selfTestResult struct {
@@ -192,7 +201,26 @@ func (f *foundDevice) examine() error {
 	if compiler != nil {
 		f.Compiler, f.CompilerPath = compiler.String(), compiler.Path()
 	}
+	f.Libraries = findLibraries(dev.Backend())
 	return nil
+}
+
+// findLibraries tries the vendors' libraries of a backend.
+func findLibraries(b engine.Backend) []foundLibrary {
+	var found []foundLibrary
+	for _, l := range b.OnDemand(def.KindContraction) {
+		if l.OpenLibrary == nil {
+			continue
+		}
+		f := foundLibrary{Name: l.Library}
+		if library, err := l.OpenLibrary(); err != nil {
+			f.Reason = oneLine(err.Error())
+		} else {
+			f.Name, f.Path = library.String(), library.Path()
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // selfTestSubject is a definition in one of its formats.
@@ -338,6 +366,13 @@ func (d *diagnosis) printDevices(w io.Writer) {
 		}
 		if dev.Compiler != "" {
 			fmt.Fprintf(table, "  \t%s, %s\n", dev.Compiler, dev.CompilerPath)
+		}
+		for _, l := range dev.Libraries {
+			if l.Reason != "" {
+				fmt.Fprintf(table, "  \tnot installed: %s\n", l.Reason)
+			} else {
+				fmt.Fprintf(table, "  \t%s, %s\n", l.Name, l.Path)
+			}
 		}
 	}
 	table.Flush()

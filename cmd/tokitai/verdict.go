@@ -116,17 +116,17 @@ func (v *verification) printAlgorithms(w io.Writer) {
 		for _, a := range r.Report.Algorithms {
 			cases, same = cases+a.Cases, same+a.SameCases
 		}
-		fmt.Fprintf(w, "\n%s, %s: %d of %s with all bits of the model\n", r.Report.Lowering, r.Report.DType, same, counted(cases, "case"))
+		fmt.Fprintf(w, "\n%s, %s: %d of %s with the bits of a model in all outputs\n", r.Report.Lowering, r.Report.DType, same, counted(cases, "case"))
 		for _, a := range r.Report.Algorithms {
-			text := "all the same"
+			text := fmt.Sprintf("all with the bits of %s", a.Model)
 			if a.SameCases < a.Cases {
-				text = fmt.Sprintf("%d the same, %d of %d outputs; not %s", a.SameCases, a.SameBits, a.Elements, a.Others[0])
+				text = fmt.Sprintf("%d with the bits of %s (%d of %d outputs), not %s", a.SameCases, a.Model, a.SameBits, a.Elements, a.Others[0])
 			}
 			parts := ""
 			if a.Parts > 1 {
-				parts = ", sums divided"
+				parts = fmt.Sprintf(" (sums in %d parts)", a.Parts)
 			}
-			fmt.Fprintf(w, "  %s%s: %s, %s under %s\n", a.Name, parts, counted(a.Cases, "case"), text, a.Model)
+			fmt.Fprintf(w, "  %s%s: %s, %s\n", a.Name, parts, counted(a.Cases, "case"), text)
 		}
 	}
 }

@@ -67,6 +67,20 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestForeignIsNotRecorded: a sequence refuses the work of a library.
+func TestForeignIsNotRecorded(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f, Options{})
+	b := alloc(t, d, 4)
+	l := &library{f: f, at: driver.Pointer(b.Pointer())}
+	_, err := queue(t, d).NewSequence(1, func(_ int, to device.Queue) error {
+		return to.(*Queue).RunForeign(&Call{Uses: []Use{{b, true}}}, l)
+	})
+	if err == nil || !strings.Contains(err.Error(), "fill by a library cannot be recorded") || l.stream != 0 {
+		t.Errorf("got %v, and a submission to stream %d, want it refused", err, l.stream)
+	}
+}
+
 func TestDoAndOnClose(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f, Options{})
