@@ -15,6 +15,7 @@ import (
 	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/device/gpu"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -244,7 +245,11 @@ func TestRecordingTemporaries(t *testing.T) {
 					t.Fatalf("run %d has other bits than the calls", i)
 				}
 			}
+			before := cachedBytes(q)
 			must(t, rec.Close())
+			if cachedBytes(q) <= before && name != "cpu" {
+				t.Error("a closed recording keeps its memory")
+			}
 			for i, x := range others {
 				if got := mustBytes(t, x); !bytes.Equal(got, make([]byte, len(got))) {
 					t.Errorf("the recording has written to tensor %d", i)
@@ -262,6 +267,14 @@ func TestRecordingTemporaries(t *testing.T) {
 		return softmax.Forward(q, x, x)
 	})
 	wantRejection(t, "memory that cannot be kept", err, device.ErrClosed, "softmax.forward: x is closed")
+}
+
+// cachedBytes is the memory that a GPU can give to other tensors.
+func cachedBytes(q *engine.Queue) int64 {
+	if dev, ok := q.Device().(interface{ Usage() gpu.Usage }); ok {
+		return dev.Usage().CachedBytes
+	}
+	return 0
 }
 
 // mustAligned returns memory that a device can adopt.
@@ -312,9 +325,15 @@ func TestRecordingChecksIndices(t *testing.T) {
 			refused("a later run", q)
 			set(0, 5, 1, 2)
 			must(t, errors.Join(rec.Run(q), q.Wait()))
+			set(0, 9, 1, 2)
 			if !bytes.Equal(mustBytes(t, m.grad), good) {
 				t.Error("a run after a rejected one has other bits")
 			}
+			all, err := q.Record(func(q *engine.Queue) error {
+				return engine.CallAll(q, []engine.CallSpec{{Definition: embedding.ForwardDefinition, Tensors: []*tensor.Tensor{m.index, m.state.Weight, m.out}}})
+			})
+			must(t, err)
+			must(t, all.Close())
 			skips, err := q.With(engine.WithBadIndex(engine.Skip)).Record(m.gradient)
 			must(t, err)
 			defer skips.Close()
@@ -423,6 +442,7 @@ func TestRecordingOfOtherKernels(t *testing.T) {
 	})
 	rec, err := sim.Record(func(q *engine.Queue) error {
 		return errors.Join(
+			embedding.Forward(q, m.out, m.index, m.state.Weight),
 			embedding.Forward(q, m.out, m.index, m.state.Weight, own),
 			softmax.Forward(q, m.y, m.out),
 			softmax.Forward(q, m.out, m.y, own),
@@ -471,6 +491,10 @@ func TestRecordingElsewhere(t *testing.T) {
 			t.Fatalf("run %d has other bits than the calls", i)
 		}
 	}
+	list := []engine.CallSpec{{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}}}
+	all, err := away.Record(func(q *engine.Queue) error { return engine.CallAll(q, list) })
+	must(t, err)
+	must(t, all.Close())
 	if len(other.lists) != 3 || len(other.lists[0]) != 4 {
 		t.Errorf("%d lists of calls, want 3 of 4", len(other.lists))
 	}
