@@ -121,7 +121,7 @@ func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 	if err := q.takesCalls("launch"); err != nil {
 		return err
 	}
-	if err := d.checkCall(c.Uses, c.Launches, q.collects != nil); err != nil {
+	if err := d.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
 	if q.collects != nil {
@@ -267,9 +267,9 @@ func (q *Queue) maybeSync() error {
 // maxParams is the size of parameters that every driver accepts, in bytes.
 const maxParams = 4096
 
-// checkCall returns an error for buffers and launches that the device cannot run. Closed
-// buffers whose memory is kept are for sequences. mu is held.
-func (d *Device) checkCall(uses []Use, launches []Launch, isSequence bool) error {
+// checkCall returns an error for buffers and launches that the device cannot run; mu is
+// held.
+func (d *Device) checkCall(uses []Use, launches []Launch) error {
 	for i := range uses {
 		b := uses[i].Buffer
 		switch {
@@ -277,7 +277,7 @@ func (d *Device) checkCall(uses []Use, launches []Launch, isSequence bool) error
 			return d.badLaunch("a nil buffer", "one of the device's")
 		case b.device != d:
 			return d.badLaunch("a buffer of "+b.device.name, "one of the device's own")
-		case b.isGone() || b.Closed() && !isSequence:
+		case b.isGone():
 			return fmt.Errorf("%s: launch: buffer %w", d.name, device.ErrClosed)
 		}
 	}
@@ -414,7 +414,7 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 	if err := q.usable("launch"); err != nil {
 		return err
 	}
-	if err := d.checkCall(uses, nil, false); err != nil {
+	if err := d.checkCall(uses, nil); err != nil {
 		return err
 	}
 	for i, u := range uses {
