@@ -21,3 +21,14 @@ func CompileTable(d *def.Definition, dtypes []num.DType, base string) *Kernel {
 	}
 	return compileScatter(d, dtypes, base)
 }
+
+// CompileManyNamed is CompileMany with such entries.
+func CompileManyNamed(d *def.Definition, dtypes []num.DType, v Variant, base string) (*Many, error) {
+	return compileMany(d, dtypes, v, base)
+}
+
+// ManyElements is how many elements of a call a block of many_flat computes.
+const ManyElements = manyElements
+
+// SetMaxHints sets how many hints an index has, at most.
+func (m *Many) SetMaxHints(n uint64) { m.maxHints = n }
