@@ -154,8 +154,8 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	} else {
 		p.pad(MapBytes)
 	}
-	p.ints(g.blocks())
-	p.bools(isMappable(result), false)
+	p.half(uint32(g.blocks()))
+	p.bools(isMappable(result))
 	k.params(p, c, g)
 	p.align(64)
 	return nil

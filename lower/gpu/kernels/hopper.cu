@@ -21,8 +21,8 @@
 
 struct MappedParams {
     TensorMap left, right, result;
-    i64 tiles;
-    i32 has_result, pad; // whether result is set
+    u32 tiles;
+    i32 has_result; // whether result is set
     Params p;
 };
 
@@ -87,7 +87,7 @@ struct Place {
 template <class L>
 DEVICE void produce(const MappedParams& m, L ring) {
     ring.parity = 1; // a stage that was never used is empty
-    for (i64 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
+    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
         if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
         PLACE(left_place, left, tile.product);
@@ -265,7 +265,7 @@ DEVICE void store_lines(const MappedParams& m, const L& ring, const Found& tile,
 template <class L>
 DEVICE void consume(const MappedParams& m, L ring, int part) {
     float acc[L::COLS / 2];
-    for (i64 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
+    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
         if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
         if (ACCUMULATE) Pairs(m.p, tile, part).load(acc);
@@ -291,6 +291,8 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
 #endif
     L ring = {(shared_address(memory) + 1023) / 1024 * 1024, 0, 0};
     if (threadIdx.x == 0) {
+        tensor_prefetch(&m.left);
+        tensor_prefetch(&m.right);
         L each = ring;
         each.init();
     }

@@ -74,18 +74,19 @@ struct Found {
     // column of a band, so that blocks that run together share their operands in the cache.
     // Returns false for a tile that its group does not need.
     template <int ROWS, int COLS, int BAND>
-    DEVICE bool find(const Params& p, i64 index) {
+    DEVICE bool find(const Params& p, u32 index) {
+        u32 tile_rows = (u32)p.tile_rows, tile_cols = (u32)p.tile_cols; // there are fewer than 2^31 tiles
         product = 0;
 #if HAS_AXES
-        i64 per_product = p.tile_rows * p.tile_cols;
-        product = index / per_product;
-        index -= product * per_product;
+        u32 per_product = tile_rows * tile_cols, whole = index / per_product;
+        product = whole;
+        index -= whole * per_product;
 #endif
-        i64 per_band = BAND * p.tile_cols, band = index / per_band, rest = index - band * per_band;
-        i64 tall = p.tile_rows - band * BAND < BAND ? p.tile_rows - band * BAND : BAND;
-        i64 across = rest / tall, down = band * BAND + rest - across * tall;
-        row = down * ROWS;
-        col = across * COLS;
+        u32 per_band = BAND * tile_cols, band = index / per_band, rest = index - band * per_band;
+        u32 tall = tile_rows - band * BAND < BAND ? tile_rows - band * BAND : BAND;
+        u32 across = rest / tall, down = band * BAND + rest - across * tall;
+        row = (i64)down * ROWS;
+        col = (i64)across * COLS;
         rows = p.rows;
         depth = p.depth;
         begin = k_begin = 0;
