@@ -122,6 +122,21 @@ func SuitsHopper(c *lower.Call) error {
 	return nil
 }
 
+// FewRows is the number of rows up to which products take the time of reading the right
+// operand, for which kernels/mma.cu has narrower tiles.
+const FewRows = 64
+
+// HasFewRows reports whether the products of a call have few rows, on the average of its
+// groups.
+func HasFewRows(d *def.Definition, c *lower.Call) bool {
+	var z lower.Products
+	z.Set(d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
+	if lower.GroupingOf(d) == lower.GroupedRows {
+		return z.Rows <= FewRows*z.Groups
+	}
+	return z.Rows <= FewRows
+}
+
 // launches implements planner.
 func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	if err := SuitsHopper(c); err != nil {
