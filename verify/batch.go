@@ -280,10 +280,20 @@ func (l *lister) batch() {
 						c.Sizes[k].N = n
 					}
 				}
-				if l.isWithin(c) {
+				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
 					l.add(c)
 				}
 			}
 		}
 	}
+}
+
+// largest returns the number of elements of the largest operand.
+func (c *Case) largest(d *def.Definition) int64 {
+	n, sizes := int64(0), c.sizes()
+	for i := range d.Operands {
+		rows, cols := d.Operands[i].Matrix(sizes)
+		n = max(n, int64(rows)*int64(cols))
+	}
+	return n
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,6 +215,61 @@ func (p *probe) compare(left []*candidate, kind, from, to int, counts []kindCoun
 			}
 		}
 	}
+}
+
+// IsProbe reports whether a report is one of Probe.
+func IsProbe(r *evidence.Report) bool { return r.Op == probeOp }
+
+const probeOp = "mma"
+
+// ReplayProbe computes a case of a probe's report by the report's model, on the host, and reports
+// whether it has the listed hashes: those of the device.
+func ReplayProbe(r *evidence.Report, listed evidence.Case) (bool, error) {
+	p, kind, tiles, err := parseProbe(r, listed)
+	if err != nil {
+		return false, fmt.Errorf("%s, %s: %w", r.Lowering, listed.Name, err)
+	}
+	b := tensorcore.NewBatch(p.instruction, kind, uint32(*r.Generator.Seed), tiles)
+	const block = 4096 // outputs
+	parallel((b.Outputs()+block-1)/block, func(n int) {
+		x, y := make([]uint32, b.K), make([]uint32, b.K)
+		for i := n * block; i < min((n+1)*block, b.Outputs()); i++ {
+			c := math.Float32frombits(b.Row(i, x, y))
+			binary.LittleEndian.PutUint32(b.D[4*i:], math.Float32bits(p.candidates[0].step(x, y, c)))
+		}
+	})
+	again := p.hashes(b, listed)
+	if listed.Digest != "" {
+		return evidence.CaseDigest(again) == listed.Digest, nil
+	}
+	return again.InputsSHA256 == listed.InputsSHA256 && again.OutputsSHA256 == listed.OutputsSHA256, nil
+}
+
+// parseProbe returns the instruction of a report with its model as the only candidate, and the
+// kind of data and the tiles of a case.
+func parseProbe(r *evidence.Report, listed evidence.Case) (p *probe, kind, tiles int, err error) {
+	p = &probe{}
+	i := &p.instruction
+	at := strings.LastIndex(r.Definition.Name, ".")
+	if _, err := fmt.Sscanf(r.Definition.Name[at+1:], "m%dn%dk%d", &i.M, &i.N, &i.K); err != nil || at < 0 || i.M < 1 || i.N < 1 || i.K < 1 || max(i.M, i.N, i.K) > 256 {
+		return nil, 0, 0, fmt.Errorf("definition is %q, want an instruction such as mma.sync.m16n8k16", r.Definition.Name)
+	}
+	i.Family = r.Definition.Name[:at]
+	if i.DType, err = num.ParseDType(r.DType); err != nil {
+		return nil, 0, 0, err
+	}
+	name, count, _ := strings.Cut(listed.Name, "/tiles=")
+	kind = slices.IndexFunc(tensorcore.KindsOf(i.DType), func(k tensorcore.Kind) bool { return k.Name == name })
+	if tiles, err = strconv.Atoi(count); err != nil || kind < 0 || tiles < 1 || tiles > maxCaseElements/(i.M*i.N) {
+		return nil, 0, 0, fmt.Errorf("want a kind of data and a number of tiles")
+	}
+	for _, c := range candidatesOf(*i) {
+		if c.name == r.Model {
+			p.candidates = []*candidate{c}
+			return p, kind, tiles, nil
+		}
+	}
+	return nil, 0, 0, fmt.Errorf("model is %q, want one that this program knows", r.Model)
 }
 
 // parallel calls f for 0 to n-1, on all processors.

@@ -26,7 +26,7 @@ func (p *probe) report(ctx context.Context) *evidence.Report {
 	r := &evidence.Report{
 		Schema: evidence.SchemaID, Tool: p.o.Tool, Version: p.o.Version, Time: time.Now().UTC(), Host: host(p.o.Program),
 		Summary: evidence.Summary{
-			Op: "mma", Lowering: fmt.Sprintf("%v/%s", i, p.device.Kind()), DType: i.DType.String(), Device: p.o.device(), Level: p.o.Level.String(),
+			Op: probeOp, Lowering: fmt.Sprintf("%v/%s", i, p.device.Kind()), DType: i.DType.String(), Device: p.o.device(), Level: p.o.Level.String(),
 			Contract: evidence.ContractBits, Model: "unknown",
 		},
 		Formats:   []string{fmt.Sprintf("a %s, b %s, c f32, d f32", i.DType, i.DType)},
@@ -98,15 +98,14 @@ func (p *probe) list(r *evidence.Report, model *candidate) {
 	i := p.instruction
 	for n, b := range p.batches {
 		count := model.byKind[n]
-		r.CaseList = append(r.CaseList, evidence.Case{
+		r.CaseList = append(r.CaseList, p.hashes(b, evidence.Case{
 			Name: fmt.Sprintf("%s/tiles=%d", tensorcore.KindsOf(i.DType)[n].Name, b.Tiles),
 			Shapes: []string{
 				fmt.Sprintf("a %s[%d,%d]", i.DType, b.Tiles*i.M, i.K), fmt.Sprintf("b %s[%d,%d]", i.DType, b.Tiles*i.N, i.K),
 				fmt.Sprintf("c f32[%d,%d]", b.Tiles*i.M, i.N), fmt.Sprintf("d f32[%d,%d]", b.Tiles*i.M, i.N),
 			},
 			Params: []string{}, Tiers: []evidence.TierName{evidence.Bits}, Elements: count.seen, Mismatches: count.wrong,
-			InputsSHA256: evidence.FingerprintOf(slices.Concat(b.A, b.B, b.C)), OutputsSHA256: evidence.FingerprintOf(canonical(b.D)),
-		})
+		}))
 		r.Coverage.Produced += int64(b.Outputs())
 		r.Coverage.Judged += count.seen
 		r.Coverage.Tiles++
@@ -116,6 +115,12 @@ func (p *probe) list(r *evidence.Report, model *candidate) {
 	for _, c := range p.candidates {
 		r.Candidates = append(r.Candidates, evidence.Candidate{Model: c.name, Elements: c.seen, Mismatches: c.wrong})
 	}
+}
+
+// hashes returns a case with the hashes of a batch.
+func (p *probe) hashes(b *tensorcore.Batch, c evidence.Case) evidence.Case {
+	c.InputsSHA256, c.OutputsSHA256 = evidence.FingerprintOf(slices.Concat(b.A, b.B, b.C)), evidence.FingerprintOf(canonical(b.D))
+	return c
 }
 
 // canonical returns binary32 patterns with one NaN.

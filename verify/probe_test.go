@@ -109,6 +109,26 @@ func TestProbe(t *testing.T) {
 			if n := len(r.Candidates); test.device.err == nil && n < 90 {
 				t.Errorf("%d candidates, want at least 90", n)
 			}
+			if r.Verdict == evidence.Accepted {
+				for _, report := range []*evidence.Report{r, r.Compact()} {
+					if same, err := verify.ReplayProbe(report, report.CaseList[3]); err != nil || !same {
+						t.Errorf("replayed: %v, %v", same, err)
+					}
+				}
+				other := *r
+				if other.Model = "mma(4,23)"; r.Model == "mma(16,25)" {
+					if same, err := verify.ReplayProbe(&other, r.CaseList[3]); err != nil || same {
+						t.Errorf("replayed by another model: %v, %v", same, err)
+					}
+				}
+				other.Model = "fma"
+				if _, err := verify.ReplayProbe(&other, r.CaseList[3]); err == nil {
+					t.Error("replayed by a model that is no candidate")
+				}
+				if _, err := verify.ReplayProbe(r, evidence.Case{Name: "wide"}); err == nil {
+					t.Error("replayed without tiles")
+				}
+			}
 			for _, c := range r.Candidates {
 				if c.Elements < int64(128*12) && c.Mismatches < 100 {
 					t.Errorf("%s was dropped after %d mismatches in %d outputs", c.Model, c.Mismatches, c.Elements)

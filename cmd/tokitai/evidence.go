@@ -31,6 +31,7 @@ reports.
 With --replay N, N cases spread over the reports run again here, and must give the
 same results to the last bit. This works on any device: a kernel that promises exact
 bits gives the same ones everywhere, so reports from a GPU can be checked without one.
+What a GPU's matrix instructions computed is computed by the report's model instead.
 Reports of definitions that have changed since, of kernels that do not promise exact
 bits, and of a caller's own data are not replayed.
 
@@ -116,12 +117,12 @@ func (f *evidenceFlags) replayCases(c *cobra.Command, reports []*evidence.Report
 	dev.Close()
 	targets := verifyTargets(dev.Backend())
 	type replay struct {
-		target *verify.Target
+		target *verify.Target // nil for the probe of an instruction
 		report *evidence.Report
 	}
 	var list []replay
 	for _, r := range reports {
-		if t := targetOf(targets, r); t != nil {
+		if t := targetOf(targets, r); t != nil || verify.IsProbe(r) && len(r.CaseList) > 0 {
 			list = append(list, replay{t, r})
 		}
 	}
@@ -162,6 +163,9 @@ func targetOf(targets []*verify.Target, r *evidence.Report) *verify.Target {
 
 // replayed runs a case again and reports whether it gives the listed results.
 func replayed(ctx context.Context, t *verify.Target, r *evidence.Report, listed evidence.Case, device string) (bool, error) {
+	if verify.IsProbe(r) {
+		return verify.ReplayProbe(r, listed)
+	}
 	again, err := verify.Run(ctx, t, verify.Options{
 		Device: device, Open: backends.Open, Seed: *r.Generator.Seed, Case: listed.Name, Tool: toolName, Version: version, IsNamed: true,
 	})

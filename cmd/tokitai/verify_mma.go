@@ -113,7 +113,7 @@ func (f *verifyFlags) instructions(dev engine.Device) ([]tensorcore.Instruction,
 	return list, nil
 }
 
-const probeForm = "%-18s  %-5s  %8s  %10v  %-12s  %-30s  %s\n"
+const probeForm = "%-18s  %-5s  %8s  %10v  %-13s  %-34s  %s\n"
 
 // printProbe prints the line of one instruction.
 func printProbe(w io.Writer, i tensorcore.Instruction, r *evidence.Report) {
