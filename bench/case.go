@@ -59,7 +59,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 			if l.Takes(d, dtypes) != nil {
 				continue
 			}
-			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d.Kind), Tensors: p.Tensors})
+			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d, dtypes), Tensors: p.Tensors})
 		}
 	}
 	return cases

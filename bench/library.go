@@ -31,10 +31,11 @@ type Library struct {
 	Err error
 }
 
-// libraryOf returns the lowering of a vendor's library for a kind of definition, or nil.
-func libraryOf(b engine.Backend, k def.Kind) *engine.Lowering {
-	for _, l := range b.OnDemand(k) {
-		if l.Library != "" {
+// libraryOf returns the lowering of a vendor's library for a definition in the given formats,
+// or nil.
+func libraryOf(b engine.Backend, d *def.Definition, dtypes []num.DType) *engine.Lowering {
+	for _, l := range b.OnDemand(d.Kind) {
+		if l.Library != "" && l.Takes(d, dtypes) == nil {
 			return l
 		}
 	}

@@ -121,7 +121,8 @@ func TestLibraryFails(t *testing.T) {
 
 // TestLibraryOf: the libraries of a backend are those that it offers on demand.
 func TestLibraryOf(t *testing.T) {
-	if l := libraryOf(cpu.Backend, def.KindContraction); l != nil {
+	forward := find(t, "gemm.forward").Definitions[0]
+	if l := libraryOf(cpu.Backend, forward, forward.Formats()[0]); l != nil {
 		t.Errorf("the CPU has the library %s", l.Name)
 	}
 	b := onDemand{cpu.Backend, []*engine.Lowering{{Name: "cpu.other"}, {Name: "cpu.vendor", Library: "Vendor"}}}
@@ -130,6 +131,12 @@ func TestLibraryOf(t *testing.T) {
 	cases := plan.Cases(find(t, "gemm.forward"))
 	if len(cases) == 0 || slices.ContainsFunc(cases, func(c *Case) bool { return c.Library != b.list[1] }) {
 		t.Errorf("%v: the library is not beside all of them", cases)
+	}
+	b.list[1].Factors = []num.DType{num.F16}
+	for _, c := range plan.Cases(find(t, "gemm.forward")) {
+		if (c.Library != nil) != (c.DType == num.F16) {
+			t.Errorf("%v: the library %v, which multiplies f16", c, c.Library)
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func (s *Sample) restrict() {
 			s.Want[i] = s.pickMatrices(i)
 		case s.d.Kind == def.KindContraction && i == 0 && s.d.TransposeLeft:
 			s.Want[i] = pickColumns(s.Want[i], s.Rows)
-		case s.d.Kind == def.KindContraction && i == 1, s.d.Kind == def.KindGather && i == 1:
+		case s.d.Kind == def.KindContraction && (i == 1 || o.Name == s.d.ColScale), s.d.Kind == def.KindGather && i == 1:
 		case s.d.Kind == def.KindScatterAdd && i == 0:
 			s.Want[i] = renumber(s.Want[i], s.Rows)
 		case s.d.Kind == def.KindScatterAdd && i == 1:
