@@ -27,6 +27,8 @@ import (
 type (
 	// Queue runs calls on one device.
 	Queue = engine.Queue
+	// Recording is a sequence of calls that can be run again; Queue.Record makes one.
+	Recording = engine.Recording
 	// Option changes how a queue behaves, or one call on it.
 	Option = engine.Option
 	// CallOption changes how one call behaves.

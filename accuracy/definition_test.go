@@ -45,10 +45,10 @@ func TestEveryDefinition(t *testing.T) {
 				data.Params = append(data.Params, v)
 			}
 			count := 0
-			for _, dtype := range num.FloatDTypes {
+			for _, dtype := range num.RealDTypes {
 				models := []def.Model{def.FMAChain}
 				if d.Kind == def.KindContraction && dtype != num.F32 {
-					models = append(models, def.Model{L: 16, F: 25}, def.Model{L: 8, F: 24})
+					models = append(models, def.Model{L: 16, F: 25}, def.Model{L: 8, F: 24}, def.Model{L: 32, F: 13, R: 13})
 				}
 				for _, model := range models {
 					run, ok := accuracy.NewRun(o, data, dtype)

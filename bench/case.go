@@ -22,6 +22,7 @@ type Case struct {
 	DTypes    []num.DType // of the operands
 	Lowering  *engine.Lowering
 	Library   *engine.Lowering // a vendor's library to measure beside it; nil if there is none
+	Tensors   int              // that the operands are divided into; 0 for one call on all
 }
 
 // Plan selects cases.
@@ -30,15 +31,22 @@ type Plan struct {
 	DTypes  []num.DType    // nil takes all
 	Sizes   map[string]int // by letter; what they do not name has a default
 	IsQuick bool           // small default sizes
+	Tensors int            // measures operations on so many tensors together; 0 on one
 }
 
 // Cases returns the cases of an operation: for each of its formats, each lowering that a
-// call may choose. An operation without data of its own has none.
+// call may choose. An operation without data of its own has none, and on several tensors
+// only one that computes them together.
 func (p *Plan) Cases(o *op.Operation) []*Case {
-	if len(o.Data) == 0 {
+	var data op.Data
+	switch {
+	case p.Tensors > 0 && o.Several != nil:
+		data = o.Several.Data
+	case p.Tensors == 0 && len(o.Data) > 0:
+		data = o.Data[0]
+	default:
 		return nil
 	}
-	data := o.Data[0]
 	d := data.Definition
 	data.Sizes = p.sizes(d)
 	var cases []*Case
@@ -51,7 +59,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 			if l.Takes(d, dtypes) != nil {
 				continue
 			}
-			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d.Kind)})
+			cases = append(cases, &Case{Operation: o, Data: data, DType: t, DTypes: dtypes, Lowering: l, Library: libraryOf(p.Backend, d.Kind), Tensors: p.Tensors})
 		}
 	}
 	return cases
@@ -120,11 +128,14 @@ func (p *Plan) sizes(d *def.Definition) map[string]int {
 	return sizes
 }
 
-// Shape returns the sizes as text: R=4096,C=1024.
+// Shape returns the sizes as text: R=4096,C=1024 or R=4096,C=1024,tensors=100.
 func (c *Case) Shape() string {
 	var parts []string
 	for _, letter := range c.Data.Definition.Sizes() {
 		parts = append(parts, fmt.Sprintf("%s=%d", letter, c.Data.Sizes[letter]))
+	}
+	if c.Tensors > 0 {
+		parts = append(parts, fmt.Sprintf("tensors=%d", c.Tensors))
 	}
 	return strings.Join(parts, ",")
 }

@@ -18,8 +18,9 @@ import (
 // track times work on a device, and the copy that it is compared with.
 type track interface {
 	// time returns how long the device takes for the work, in seconds, with caches that
-	// hold none of its operands.
-	time(work func() error) (float64, error)
+	// hold none of its operands. A device that works while the host prepares more is kept
+	// busy for as long as the host may take for so many calls.
+	time(work func() error, calls int) (float64, error)
 
 	// copying returns a copy of memory to compare with work that moves the given number of
 	// bytes in all, and the number of bytes that the copy moves.
@@ -61,7 +62,7 @@ func newHostTrack(q *engine.Queue, dev *cpu.Device, bytes int) *hostTrack {
 	return h
 }
 
-func (h *hostTrack) time(work func() error) (float64, error) {
+func (h *hostTrack) time(work func() error, _ int) (float64, error) {
 	start := time.Now()
 	err := work()
 	if err == nil {
@@ -103,6 +104,9 @@ type gpuTrack struct {
 
 const flushBytes = 256 << 20
 
+// callsPerFill is how many calls the host prepares at least while flushBytes are filled.
+const callsPerFill = 16
+
 func newGPUTrack(q *engine.Queue, dev *gpu.Device) (*gpuTrack, error) {
 	g := &gpuTrack{queue: q.DeviceQueue().(*gpu.Queue)}
 	var err error
@@ -124,9 +128,11 @@ func alloc(dev *gpu.Device, bytes int64) (*gpu.Buffer, error) {
 	return b.(*gpu.Buffer), nil
 }
 
-func (g *gpuTrack) time(work func() error) (float64, error) {
-	if err := g.queue.Fill(g.flush, 0, flushBytes, 0x5a); err != nil {
-		return 0, err
+func (g *gpuTrack) time(work func() error, calls int) (float64, error) {
+	for range 1 + calls/callsPerFill {
+		if err := g.queue.Fill(g.flush, 0, flushBytes, 0x5a); err != nil {
+			return 0, err
+		}
 	}
 	if err := g.timer.Start(); err != nil {
 		return 0, err

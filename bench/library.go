@@ -136,7 +136,7 @@ func (r *rival) take() (float64, error) {
 	if err := r.setting.restore(); err != nil {
 		return 0, err
 	}
-	t, err := r.setting.track.time(r.submit)
+	t, err := r.setting.track.time(r.submit, 1)
 	if err != nil {
 		r.Err = err
 	}

@@ -101,7 +101,7 @@ func (m *Meter) timeCopy(bytes int64) (gbps float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	seconds, err := m.track.time(work)
+	seconds, err := m.track.time(work, 1)
 	gbps = rate(float64(moves), seconds) * 1e-9
 	if moves == 2*int64(m.options.CopyBytes) {
 		m.copies = append(m.copies, gbps)
@@ -118,7 +118,14 @@ type Result struct {
 	FLOPs       float64  // of a contraction; else 0
 	CopyGBps    float64  // the median of the copies between the repetitions
 	Library     *Library // beside the case; nil if there is none
+
+	// Of a case with several tensors, the medians of one call on all and of the time in
+	// which the host makes the calls on each; else 0. On a CPU, that is the time of the calls.
+	OneSeconds, HostSeconds float64
 }
+
+// OfOne returns the speed of a case with several tensors as a share of that of one call.
+func (r *Result) OfOne() float64 { return r.OneSeconds / r.Seconds }
 
 // GBps returns the least traffic divided by the time.
 func (r *Result) GBps() float64 { return rate(float64(r.Bytes), r.Seconds) * 1e-9 }
@@ -180,7 +187,7 @@ func (m *Meter) Measure(ctx context.Context, c *Case) (*Result, error) {
 // of a call, not the library's. A call does not start after an interrupt.
 func (m *Meter) time(s *setting, r *Result, library *rival) (seconds []float64, isOurs bool, err error) {
 	runtime.GC() // rather now than later
-	var copies []float64
+	var copies, ones, hosts []float64
 	isBeside := func() bool { return library != nil && library.Err == nil }
 	inCalls, start := 0.0, time.Now()
 	isEnough := func() bool {
@@ -209,6 +216,12 @@ func (m *Meter) time(s *setting, r *Result, library *rival) (seconds []float64, 
 		if len(seconds)%2 == 1 {
 			slices.Reverse(turns)
 		}
+		var one float64
+		if s.parts != nil {
+			if one, err = s.takeOne(); err != nil {
+				return nil, false, err
+			}
+		}
 		for _, take := range turns {
 			if err := take(); err != nil {
 				return nil, false, err
@@ -219,9 +232,11 @@ func (m *Meter) time(s *setting, r *Result, library *rival) (seconds []float64, 
 			if library != nil {
 				library.seconds = append(library.seconds, theirs)
 			}
+			ones, hosts = append(ones, one), append(hosts, s.hostSeconds)
 		}
 	}
 	r.Seconds, r.Repetitions, r.CopyGBps = median(seconds), len(seconds), median(copies)
+	r.OneSeconds, r.HostSeconds = median(ones), median(hosts)
 	return seconds, isOurs, nil
 }
 
@@ -236,6 +251,9 @@ type setting struct {
 	before   []device.Buffer // by operand: a copy of what a call updates in place
 	sample   *Sample
 	bytes    int64
+
+	parts       [][]*tensor.Tensor // of a case with several tensors: the operands of each
+	hostSeconds float64            // in which the host made the last calls on them
 }
 
 // set generates the operands and computes the answer.
@@ -283,6 +301,15 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 		}
 	}
 	s.bytes = Traffic(d, operands.Arrays())
+	if c.Tensors > 0 {
+		if s.parts, err = parts(d, s.tensors, c.Tensors); err != nil {
+			return s, err
+		}
+		if !canSample(d) {
+			s.sample, err = newPartsSample(ctx, c, operands)
+			return s, err
+		}
+	}
 	model := c.Lowering.ModelOf(m.queue.Device().Describe().Architecture, d, c.DTypes, func(letter string) int { return c.Data.Sizes[letter] })
 	s.sample, err = NewSample(ctx, d, operands.Arrays(), c.Data.Params, model)
 	return s, err
@@ -337,6 +364,13 @@ func (s *setting) close() {
 
 // submit makes the call, as a typed call does. The plan exists already.
 func (s *setting) submit() error {
+	if s.parts != nil {
+		return s.submitParts()
+	}
+	return s.submitOne()
+}
+
+func (s *setting) submitOne() error {
 	return engine.Call(s.queue, s.c.Data.Definition, s.tensors, s.c.Data.Params)
 }
 
@@ -360,7 +394,7 @@ func (s *setting) take() (float64, error) {
 	if err := s.restore(); err != nil {
 		return 0, err
 	}
-	return s.track.time(s.submit)
+	return s.track.time(s.submit, s.c.Tensors)
 }
 
 // clear sets pure outputs to guard bytes and restores the others.

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"crypto/sha256"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/num"
 )
 
 // Backend lists the ways to compute on one kind of device. It is all that this package
@@ -50,8 +52,9 @@ type Compiler interface {
 }
 
 // Lowerings returns the lowerings of a backend that a call of d may name, preferred ones
-// first.
+// first: those that take the operands in at least one choice of formats.
 func Lowerings(b Backend, d *def.Definition) []*Lowering {
-	preferred := b.Preferred(d.Kind)
-	return append(preferred[:len(preferred):len(preferred)], b.OnDemand(d.Kind)...)
+	return slices.DeleteFunc(slices.Concat(b.Preferred(d.Kind), b.OnDemand(d.Kind)), func(l *Lowering) bool {
+		return !slices.ContainsFunc(d.Formats(), func(dtypes []num.DType) bool { return l.Takes(d, dtypes) == nil })
+	})
 }

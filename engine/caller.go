@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -88,38 +87,27 @@ func (e *CallsError) Error() string { return fmt.Sprintf("call %d: %v", e.At, e.
 func (e *CallsError) Unwrap() error { return e.Cause }
 
 // CallAll makes calls in order. It checks all of them before it makes the first, and
-// passes them to a Caller together. The error is a *CallsError.
+// passes them to a Caller together. Calls that do not depend on each other run together
+// where a kernel can do that (see [ManyLauncher]), with the same results. The error is a
+// *CallsError.
 func CallAll(q *Queue, calls []CallSpec, opts ...CallOption) error {
-	checkOnly := append(opts[:len(opts):len(opts)], CheckOnly())
+	b := batches.Get().(*Batch)
+	err := b.CallAll(q, calls, opts...)
+	batches.Put(b)
+	return err
+}
+
+// callAllRemotely passes checked calls to a Caller.
+func (q *Queue) callAllRemotely(calls []CallSpec, s *settings) (done int, err error) {
+	list := make([]RemoteCall, len(calls))
 	for i, c := range calls {
-		if err := Call(q, c.Definition, c.Tensors, c.Params, checkOnly...); err != nil {
-			return &CallsError{At: i, Cause: err}
+		one, err := remote(c.Definition, c.Tensors, c.Params, s)
+		if err != nil {
+			return i, &CallsError{At: i, Cause: err}
 		}
+		list[i] = *one
 	}
-	done := 0
-	var err error
-	if s := q.with(opts); s.caller != nil && !s.checkOnly && q.recorder == nil {
-		list := make([]RemoteCall, len(calls))
-		for i, c := range calls {
-			one, err := remote(c.Definition, c.Tensors, c.Params, &s)
-			if err != nil {
-				return &CallsError{At: i, Cause: err}
-			}
-			list[i] = *one
-		}
-		done, err = s.caller.Call(q.ctx, list)
-	} else {
-		for ; done < len(calls) && err == nil; done++ {
-			if err = Call(q, calls[done].Definition, calls[done].Tensors, calls[done].Params, opts...); err != nil {
-				break
-			}
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	_, isBegun := errors.AsType[*LaunchError](err)
-	return &CallsError{At: done, IsBegun: isBegun || done > 0, Cause: err}
+	return s.caller.Call(q.ctx, list)
 }
 
 // with returns the settings after applying opts.

@@ -145,6 +145,21 @@ type IndexChecker interface {
 	LaunchChecked(l *Launch) error
 }
 
+// ManyLauncher is a Kernel that can compute many calls together, faster than one by one.
+// [CallAll] uses it for calls that do not depend on each other, with operands in memory that
+// the host cannot address. It must give the bits that Launch gives for each call, and is
+// tested for that before its first use.
+type ManyLauncher interface {
+	Kernel
+
+	// Joins reports whether LaunchMany takes a call.
+	Joins(c *lower.Call) bool
+
+	// LaunchMany computes calls on one queue. None writes what another reads or writes. It
+	// is safe for concurrent use and retains nothing of its argument.
+	LaunchMany(ls []*Launch) error
+}
+
 // Sequenced is a Kernel that a [Recording] may join with others in a [device.Sequence]. It
 // launches other kernels anew in every run.
 type Sequenced interface {

@@ -21,6 +21,7 @@ type planKey struct {
 	class      int
 	lowering   *Lowering
 	admission  Admission
+	isMany     bool // of the kernel's LaunchMany; the plan without it has been made
 }
 
 // plan is an admitted kernel, or the reason why there is none, once isMade is set.
@@ -28,6 +29,9 @@ type plan struct {
 	lowering *Lowering
 	kernel   Kernel
 	err      error
+
+	key  planKey
+	many atomic.Pointer[plan] // of the same kernel for many calls, once it is made
 
 	isMade atomic.Bool
 	making chan struct{} // a lock, held while the plan is compiled and admitted
@@ -151,7 +155,7 @@ func (c *planCache) add(key planKey) *plan {
 		return p
 	}
 	plans = maps.Clone(plans)
-	plans[key] = &plan{lowering: key.lowering, making: make(chan struct{}, 1)}
+	plans[key] = &plan{lowering: key.lowering, key: key, making: make(chan struct{}, 1)}
 	c.plans.Store(&plans)
 	return plans[key]
 }
@@ -210,13 +214,21 @@ func (q *Queue) makePlan(p *plan, key planKey, s *settings, c *lower.Call) error
 func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType) error {
 	var err error
 	if p.kernel == nil { // not compiled by a call that then lacked memory
-		p.kernel, err = q.compile(key.lowering, key.definition, dtypes, key.class)
+		p.kernel, err = q.kernelFor(key, dtypes)
 	}
-	if err == nil && key.admission == SelfTest {
+	switch {
+	case err != nil || key.admission != SelfTest:
+	case key.isMany:
+		err = q.admitMany(p, key.definition, dtypes)
+	default:
 		err = q.admit(p, key.definition, dtypes, key.class)
 	}
 	if err != nil {
-		s.warn("lowering not admitted", "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", err.Error())
+		message := "lowering not admitted"
+		if key.isMany {
+			message = "lowering not admitted for many calls in one launch: they are launched one by one"
+		}
+		s.warn(message, "lowering", key.lowering.ID(key.definition), "device", q.device.Name(), "reason", err.Error())
 	}
 	if errors.Is(err, device.ErrOutOfMemory) {
 		return err
@@ -224,6 +236,39 @@ func (q *Queue) finishPlan(p *plan, key planKey, s *settings, dtypes []num.DType
 	p.err = err
 	p.isMade.Store(true)
 	return nil
+}
+
+// kernelFor compiles the kernel of a plan. The one for many calls is that for one.
+func (q *Queue) kernelFor(key planKey, dtypes []num.DType) (Kernel, error) {
+	if !key.isMany {
+		return q.compile(key.lowering, key.definition, dtypes, key.class)
+	}
+	key.isMany = false
+	return (*q.plans.plans.Load())[key].kernel, nil
+}
+
+// planMany returns the plan for many calls of a kernel that is a ManyLauncher, or nil if it is
+// not admitted for that.
+func (q *Queue) planMany(p *plan, s *settings, c *lower.Call) *plan {
+	m := p.many.Load()
+	if m == nil {
+		key := p.key
+		key.isMany = true
+		var ok bool
+		if m, ok = (*q.plans.plans.Load())[key]; !ok {
+			m = q.plans.add(key)
+		}
+		if !m.isMade.Load() {
+			if err := q.makePlan(m, key, s, c); err != nil {
+				return nil // this time
+			}
+		}
+		p.many.Store(m)
+	}
+	if m.err != nil {
+		return nil
+	}
+	return m
 }
 
 // compile returns a kernel, or an InadmissibleError.

@@ -133,6 +133,9 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	return rec, nil
 }
 
+// IsRecording reports whether calls on the queue are recorded: it is one that Record made.
+func (q *Queue) IsRecording() bool { return q != nil && q.recorder != nil }
+
 // checkNotRecording returns an error for what a queue that records cannot do.
 func (q *Queue) checkNotRecording(op string) error {
 	if q.recorder == nil {

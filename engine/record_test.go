@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
+	"tokitai/device/gpu"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -231,6 +233,10 @@ func TestRecordingTemporaries(t *testing.T) {
 					m.update(q, number),
 				)
 			}
+			warm := newModel(t, q.Device())
+			defer runtime.KeepAlive([]*model{m, plain, warm}) // or their memory is given back meanwhile
+			must(t, errors.Join(step(warm, q, 1), q.Wait()))  // the memory that a queue keeps
+			before := usedBytes(q)
 			rec, err := q.Record(func(q *engine.Queue) error { return step(m, q, 1) })
 			must(t, err)
 			var others []*tensor.Tensor // which must not be given the temporary's memory
@@ -249,6 +255,10 @@ func TestRecordingTemporaries(t *testing.T) {
 				if got := mustBytes(t, x); !bytes.Equal(got, make([]byte, len(got))) {
 					t.Errorf("the recording has written to tensor %d", i)
 				}
+				x.Close()
+			}
+			if got := usedBytes(q); got != before {
+				t.Errorf("%d bytes are in use after the recording is closed, %d before it was made", got, before)
 			}
 		})
 	}
@@ -262,6 +272,14 @@ func TestRecordingTemporaries(t *testing.T) {
 		return softmax.Forward(q, x, x)
 	})
 	wantRejection(t, "memory that cannot be kept", err, device.ErrClosed, "softmax.forward: x is closed")
+}
+
+// usedBytes is the memory that a GPU cannot give to other tensors.
+func usedBytes(q *engine.Queue) int64 {
+	if dev, ok := q.Device().(interface{ Usage() gpu.Usage }); ok {
+		return dev.Usage().HeldBytes - dev.Usage().CachedBytes
+	}
+	return 0
 }
 
 // mustAligned returns memory that a device can adopt.
@@ -312,9 +330,15 @@ func TestRecordingChecksIndices(t *testing.T) {
 			refused("a later run", q)
 			set(0, 5, 1, 2)
 			must(t, errors.Join(rec.Run(q), q.Wait()))
+			set(0, 9, 1, 2)
 			if !bytes.Equal(mustBytes(t, m.grad), good) {
 				t.Error("a run after a rejected one has other bits")
 			}
+			all, err := q.Record(func(q *engine.Queue) error {
+				return engine.CallAll(q, []engine.CallSpec{{Definition: embedding.ForwardDefinition, Tensors: []*tensor.Tensor{m.index, m.state.Weight, m.out}}})
+			})
+			must(t, err)
+			must(t, all.Close())
 			skips, err := q.With(engine.WithBadIndex(engine.Skip)).Record(m.gradient)
 			must(t, err)
 			defer skips.Close()
@@ -423,6 +447,7 @@ func TestRecordingOfOtherKernels(t *testing.T) {
 	})
 	rec, err := sim.Record(func(q *engine.Queue) error {
 		return errors.Join(
+			embedding.Forward(q, m.out, m.index, m.state.Weight),
 			embedding.Forward(q, m.out, m.index, m.state.Weight, own),
 			softmax.Forward(q, m.y, m.out),
 			softmax.Forward(q, m.out, m.y, own),
@@ -471,6 +496,10 @@ func TestRecordingElsewhere(t *testing.T) {
 			t.Fatalf("run %d has other bits than the calls", i)
 		}
 	}
+	list := []engine.CallSpec{{Definition: softmax.ForwardDefinition, Tensors: []*tensor.Tensor{x, y}}}
+	all, err := away.Record(func(q *engine.Queue) error { return engine.CallAll(q, list) })
+	must(t, err)
+	must(t, all.Close())
 	if len(other.lists) != 3 || len(other.lists[0]) != 4 {
 		t.Errorf("%d lists of calls, want 3 of 4", len(other.lists))
 	}

@@ -207,24 +207,39 @@ func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float
 }
 
 func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
+	p, checker, err := q.prepare(l, d, tensors, params, s)
+	switch {
+	case err != nil:
+		return err
+	case q.recorder != nil && !s.checkOnly:
+		return q.recorder.take(q, l, p, d, tensors, s, checker != nil)
+	case s.caller != nil:
+		return q.callRemotely(d, tensors, params, s)
+	case s.checkOnly:
+		return nil
+	case len(s.observers) > 0:
+		return q.observed(l, p, d, tensors, s)
+	case checker != nil:
+		return launchError(d, checker.LaunchChecked(l))
+	}
+	return launchError(d, p.kernel.Launch(l))
+}
+
+// prepare checks a call and fills l. It returns the plan, unless a Caller computes the call,
+// and what checks indices that nobody has checked.
+func (q *Queue) prepare(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) (*plan, IndexChecker, error) {
 	if err := q.ctx.Err(); err != nil {
-		return fmt.Errorf("%s: %w", d.Name, err)
+		return nil, nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
 	if err := s.check(d); err != nil {
-		return err
+		return nil, nil, err
 	}
-	if err := q.check(l, d, tensors, params, s); err != nil {
-		return err
-	}
-	if s.caller != nil {
-		if q.recorder != nil && !s.checkOnly {
-			return q.recorder.take(q, l, nil, d, tensors, s, false)
-		}
-		return q.callRemotely(d, tensors, params, s)
+	if err := q.check(l, d, tensors, params, s); err != nil || s.caller != nil {
+		return nil, nil, err
 	}
 	p, err := q.plan(d, s, &l.Call)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if s.chosen != nil {
 		*s.chosen = p.lowering
@@ -234,25 +249,13 @@ func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, p
 		checker, _ = p.kernel.(IndexChecker)
 		if q.recorder == nil && (checker == nil || s.checkOnly || len(s.observers) > 0) { // or an answer is wanted now
 			if err := checkIndices(d, l, tensors); err != nil {
-				return err
+				return nil, nil, err
 			}
 			checker = nil
 		}
 	}
-	if s.checkOnly {
-		return nil
-	}
-	if q.recorder != nil {
-		return q.recorder.take(q, l, p, d, tensors, s, checker != nil)
-	}
 	l.Context, l.Device, l.Queue = q.ctx, q.device, q.queue
-	switch {
-	case len(s.observers) > 0:
-		return q.observed(l, p, d, tensors, s)
-	case checker != nil:
-		return launchError(d, checker.LaunchChecked(l))
-	}
-	return launchError(d, p.kernel.Launch(l))
+	return p, checker, nil
 }
 
 // launchError adds the operation's name to an error. An IndexError of an earlier call on

@@ -348,14 +348,19 @@ func (c *selfTestCase) fill(test selfTest) {
 	}
 }
 
-// runSelfTest launches the kernel and judges what it has done: by the committed answer
-// where there is one, otherwise by the reference; a lowering that promises no bits by
-// what it may give.
+// runSelfTest launches the kernel and judges what it has done.
 func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTestCase) error {
+	c.fill(test)
+	after, err := q.launchCase(p.kernel, &c)
+	return q.judge(p, d, test, c, after, err)
+}
+
+// judge judges what a kernel has done: by the committed answer where there is one, otherwise
+// by the reference; a lowering that promises no bits by what it may give.
+func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase, after *trial.Operands, failure error) error {
 	inadmissible := func(cause error, format string, args ...any) error {
 		return &InadmissibleError{Lowering: p.lowering.ID(d), Device: q.device.Name(), Test: test.name, Reason: fmt.Sprintf(format, args...), Cause: cause}
 	}
-	c.fill(test)
 	before := c.operands
 	answer, isKnown, err := findAnswer(d.Hash(), before.DTypes(), test.name)
 	if err != nil {
@@ -366,9 +371,8 @@ func (q *Queue) runSelfTest(p *plan, d *def.Definition, test selfTest, c selfTes
 			return inadmissible(nil, "its inputs have hash %v, want %v: this machine does not generate them right", got, answer.Inputs)
 		}
 	}
-	after, err := q.launchCase(p.kernel, &c)
-	if err != nil {
-		return inadmissible(err, "%v", err)
+	if failure != nil {
+		return inadmissible(failure, "%v", failure)
 	}
 	if corrupt != nil {
 		for i := range d.Operands {
@@ -424,21 +428,11 @@ func (c *selfTestCase) answer(m def.Model) ([]num.Array, error) {
 // launchCase runs the kernel to its end, in the device's memory, and returns what it left,
 // also with an IndexError.
 func (q *Queue) launchCase(k Kernel, c *selfTestCase) (*trial.Operands, error) {
-	placed, err := c.operands.Place(q.device)
+	placed, l, err := q.placeCase(c)
 	if err != nil {
 		return nil, err
 	}
 	defer placed.Close()
-	tensors, err := placed.Tensors()
-	if err != nil {
-		return nil, err
-	}
-	l := &Launch{Call: *c.call(), Context: context.Background(), Device: q.device, Queue: q.queue}
-	for i, t := range tensors {
-		buffer, _, array := placed.At(i)
-		l.Buffers = append(l.Buffers, buffer)
-		l.Operands[i] = lower.Operand{Array: array, Pointer: t.Pointer()}
-	}
 	launched := launchRecovering(k, l)
 	if launched == nil {
 		launched = q.queue.Wait(context.Background())
@@ -451,6 +445,26 @@ func (q *Queue) launchCase(k Kernel, c *selfTestCase) (*trial.Operands, error) {
 		return nil, err
 	}
 	return after, launched
+}
+
+// placeCase copies the operands to the device's memory.
+func (q *Queue) placeCase(c *selfTestCase) (*trial.Placed, *Launch, error) {
+	placed, err := c.operands.Place(q.device)
+	if err != nil {
+		return nil, nil, err
+	}
+	tensors, err := placed.Tensors()
+	if err != nil {
+		placed.Close()
+		return nil, nil, err
+	}
+	l := &Launch{Call: *c.call(), Context: context.Background(), Device: q.device, Queue: q.queue}
+	for i, t := range tensors {
+		buffer, _, array := placed.At(i)
+		l.Buffers = append(l.Buffers, buffer)
+		l.Operands[i] = lower.Operand{Array: array, Pointer: t.Pointer()}
+	}
+	return placed, l, nil
 }
 
 // launchRecovering turns a kernel's panic into an error: an untested kernel may do
@@ -470,4 +484,83 @@ func launchRecovering(k Kernel, l *Launch) (err error) {
 		lent = Launch{}
 	}()
 	return k.Launch(&lent)
+}
+
+// admitMany runs all self-tests that a ManyLauncher joins, together.
+func (q *Queue) admitMany(p *plan, d *def.Definition, dtypes []num.DType) error {
+	inadmissible := func(cause error, reason string) error {
+		return &InadmissibleError{Lowering: p.lowering.ID(d), Device: q.device.Name(), Test: "many", Reason: reason, Cause: cause}
+	}
+	own, err := q.device.NewQueue()
+	if err != nil {
+		return inadmissible(err, err.Error())
+	}
+	defer own.Close()
+	tester, many := *q, p.kernel.(ManyLauncher)
+	tester.queue = own
+	var tests []selfTest
+	var cases []selfTestCase
+	for _, test := range selfTestsOf(d) {
+		if c := newSelfTestCase(d, dtypes, test); many.Joins(c.call()) {
+			c.fill(test)
+			tests, cases = append(tests, test), append(cases, c)
+		}
+	}
+	if len(cases) == 0 {
+		return inadmissible(nil, "it joins no self-test")
+	}
+	after, err := tester.launchCases(many, cases)
+	if err != nil {
+		return inadmissible(err, err.Error())
+	}
+	for i := range cases {
+		if err := tester.judge(p, d, tests[i], cases[i], after[i], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launchCases runs cases to their end, in one launch, and returns what they left.
+func (q *Queue) launchCases(k ManyLauncher, cases []selfTestCase) ([]*trial.Operands, error) {
+	var placed []*trial.Placed
+	var launches []*Launch
+	defer func() {
+		for _, p := range placed {
+			p.Close()
+		}
+	}()
+	for i := range cases {
+		p, l, err := q.placeCase(&cases[i])
+		if err != nil {
+			return nil, err
+		}
+		placed, launches = append(placed, p), append(launches, l)
+	}
+	err := launchManyRecovering(k, launches)
+	if err == nil {
+		err = q.queue.Wait(context.Background())
+	}
+	if err != nil {
+		return nil, err
+	}
+	var after []*trial.Operands
+	for _, p := range placed {
+		x, err := p.Read()
+		if err != nil {
+			return nil, err
+		}
+		after = append(after, x)
+	}
+	return after, nil
+}
+
+// launchManyRecovering turns a kernel's panic into an error.
+func launchManyRecovering(k ManyLauncher, ls []*Launch) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the kernel panicked: %v", r)
+		}
+	}()
+	return k.LaunchMany(ls)
 }

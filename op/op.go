@@ -49,6 +49,10 @@ type Operation struct {
 	Takes   func(name string) bool
 	Results []string
 
+	// Several is set if the operation computes several tensors together, and this can be
+	// measured.
+	Several *Several
+
 	// Run computes the operation on named tensors and returns the outputs. A tensor that is
 	// updated in place is an input and an output; the input itself is not changed.
 	Run func(q *engine.Queue, in engine.Args, p *Values, opts ...engine.CallOption) (engine.Args, error)
@@ -71,6 +75,15 @@ type Data struct {
 	// Values has the elements of operands by name. Other operands are normally distributed,
 	// indices uniformly.
 	Values map[string]Element
+}
+
+// Several is how an operation computes several tensors together.
+type Several struct {
+	Data Data // of all tensors, one behind another
+
+	// Run computes them on tensors in the order of the definition's operands, by tensor.
+	// Operands that are not per element are the same for all.
+	Run func(q *engine.Queue, params []float64, tensors [][]*tensor.Tensor) error
 }
 
 // Element returns the value at a place: a row and a column of a matrix, one of many where

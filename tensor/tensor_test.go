@@ -107,7 +107,7 @@ func TestNewRefuses(t *testing.T) {
 		text  string
 	}{
 		{nil, num.F32, []int{2}, "tensor.New: device is nil"},
-		{d, num.NoDType, []int{2}, "tensor.New: dtype is none, want f16, bf16, f32 or i32"},
+		{d, num.NoDType, []int{2}, "tensor.New: dtype is none, want f16, bf16, f32, e4m3, e5m2 or i32"},
 		{d, num.DType(99), []int{2}, "tensor.New: dtype is DType(99), want"},
 		{d, num.F32, []int{4, 0}, "tensor.New: shape is [4 0], want every size at least 1"},
 		{d, num.F32, []int{-3}, "tensor.New: shape is [-3], want every size at least 1"},

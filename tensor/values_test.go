@@ -42,6 +42,8 @@ func TestFromFloat32RoundsOnce(t *testing.T) {
 				0x80, 0x3f, 0x00, 0xbf, 0x00, 0x80, 0x80, 0x7f, 0x80, 0xff,
 				0x80, 0x3f, 0x80, 0x3f, 0x81, 0x3f, 0x80, 0x47, 0x80, 0x33, 0x00, 0x33, 0x00, 0x00, 0x80, 0x7f,
 			}},
+			{num.E4M3, []byte{0x38, 0xb0, 0x80, 0x7f, 0xff, 0x38, 0x38, 0x38, 0x7f, 0, 0, 0, 0x7f}},
+			{num.E5M2, []byte{0x3c, 0xb8, 0x80, 0x7c, 0xfc, 0x3c, 0x3c, 0x3c, 0x7c, 0, 0, 0, 0x7c}},
 		} {
 			x := must(FromFloat32(dev, c.dtype, values, len(values)))
 			got, err := x.Bytes()
@@ -92,7 +94,7 @@ func TestFromRefuses(t *testing.T) {
 		"tensor.FromFloat32: values have length 3, want 4 for f16 [2 2]": func() (*Tensor, error) {
 			return FromFloat32(d, num.F16, make([]float32, 3), 2, 2)
 		},
-		"tensor.FromFloat32: dtype is i32, want f16, bf16 or f32": func() (*Tensor, error) {
+		"tensor.FromFloat32: dtype is i32, want f16, bf16, f32, e4m3 or e5m2": func() (*Tensor, error) {
 			return FromFloat32(d, num.I32, make([]float32, 4), 2, 2)
 		},
 		"tensor.FromFloat32: dtype is none": func() (*Tensor, error) { return FromFloat32(d, num.NoDType, make([]float32, 4), 4) },
@@ -119,13 +121,13 @@ func TestSetRefuses(t *testing.T) {
 	x, labels := ramp(t, d, 2, 2), must(FromInt32(d, []int32{7, 8}, 2))
 	before, _ := x.Bytes()
 	for text, err := range map[string]error{
-		"tensor.SetFloat32s: values have length 3, want 4 for f32 [2 2]":  x.SetFloat32s([]float32{9, 9, 9}),
-		"tensor.SetFloat32s: tensor has dtype i32, want f16, bf16 or f32": labels.SetFloat32s([]float32{9, 9}),
-		"tensor.SetInt32s: tensor has dtype f32, want i32":                x.SetInt32s([]int32{9, 9, 9, 9}),
-		"tensor.SetInt32s: values have length 3, want 2":                  labels.SetInt32s([]int32{9, 9, 9}),
-		"tensor.SetBytes: bytes have length 15, want 16 for f32 [2 2]":    x.SetBytes(make([]byte, 15)),
-		"tensor.CopyFrom: source has dtype i32, want f32":                 x.CopyFrom(labels),
-		"tensor.CopyFrom: source has shape [4], want [2 2]":               x.CopyFrom(ramp(t, d, 4)),
+		"tensor.SetFloat32s: values have length 3, want 4 for f32 [2 2]":              x.SetFloat32s([]float32{9, 9, 9}),
+		"tensor.SetFloat32s: tensor has dtype i32, want f16, bf16, f32, e4m3 or e5m2": labels.SetFloat32s([]float32{9, 9}),
+		"tensor.SetInt32s: tensor has dtype f32, want i32":                            x.SetInt32s([]int32{9, 9, 9, 9}),
+		"tensor.SetInt32s: values have length 3, want 2":                              labels.SetInt32s([]int32{9, 9, 9}),
+		"tensor.SetBytes: bytes have length 15, want 16 for f32 [2 2]":                x.SetBytes(make([]byte, 15)),
+		"tensor.CopyFrom: source has dtype i32, want f32":                             x.CopyFrom(labels),
+		"tensor.CopyFrom: source has shape [4], want [2 2]":                           x.CopyFrom(ramp(t, d, 4)),
 	} {
 		if !errors.Is(err, ErrBadArgument) || !strings.HasPrefix(err.Error(), text) {
 			t.Errorf("got %v; want %q", err, text)

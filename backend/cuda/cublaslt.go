@@ -24,7 +24,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
-	IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
+	Factors: num.FloatDTypes, IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 func openCublasLt() (engine.Compiler, error) {

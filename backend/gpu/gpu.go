@@ -88,7 +88,7 @@ func (f *Family) lower(name string, compile func(*def.Definition, []num.DType, l
 			if lowered.Source.NeedsTensorCores {
 				file += "." + name
 			}
-			return load(g, d, lowered, fileName(file, dtypes, lowergpu.Variant(class)))
+			return load(g, d, lowered, dtypes, lowergpu.Variant(class), file)
 		},
 	}
 }

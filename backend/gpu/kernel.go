@@ -24,24 +24,39 @@ type kernel struct {
 	functions []*gpu.Function // as the source's entries
 	limits    lowergpu.Limits
 	images    []string // the SHA-256 of the compiled programs, in hexadecimal
+	many      *many    // computes many calls; nil if the definition has no such kernels
 }
 
 // load compiles and loads what lower/gpu made.
-func load(dev *Device, d *def.Definition, lowered *lowergpu.Kernel, file string) (engine.Kernel, error) {
+func load(dev *Device, d *def.Definition, lowered *lowergpu.Kernel, dtypes []num.DType, v lowergpu.Variant, file string) (engine.Kernel, error) {
 	p := dev.Limits()
 	k := &kernel{
-		d: d, device: dev.Device, lowered: lowered, functions: make([]*gpu.Function, len(lowered.Source.Entries)),
+		d: d, device: dev.Device, lowered: lowered,
 		limits: lowergpu.Limits{WarpWidth: p.WarpWidth, Multiprocessors: p.Multiprocessors, SharedBytes: p.SharedBytes},
 	}
-	if !dev.family.CompilesParts {
-		k.images = make([]string, 1)
-		if err := k.load(dev, lowered.Source, file, 0, 0); err != nil {
+	var err error
+	if k.functions, k.images, err = loadSource(dev, lowered.Source, fileName(file, dtypes, v)); err != nil {
+		return nil, err
+	}
+	if lowergpu.TakesMany(d) {
+		if k.many, err = newMany(dev, d, dtypes, v); err != nil {
 			return nil, err
 		}
-		return k, nil
 	}
-	parts := lowered.Source.Parts()
-	k.images = make([]string, len(parts))
+	return k, nil
+}
+
+// loadSource compiles a source and returns its entries, and the SHA-256 of the compiled
+// programs.
+func loadSource(dev *Device, source lowergpu.Source, file string) (functions []*gpu.Function, images []string, err error) {
+	functions = make([]*gpu.Function, len(source.Entries))
+	if !dev.family.CompilesParts {
+		images = make([]string, 1)
+		images[0], err = loadPart(dev, source, file, functions)
+		return functions, images, err
+	}
+	parts := source.Parts()
+	images = make([]string, len(parts))
 	errs := make([]error, len(parts))
 	var group sync.WaitGroup
 	for i, part := range parts {
@@ -49,35 +64,33 @@ func load(dev *Device, d *def.Definition, lowered *lowergpu.Kernel, file string)
 		group.Go(func() {
 			defer func() { <-compiling }()
 			name := strings.TrimPrefix(strings.TrimPrefix(part.Entries[0], part.Name), "_")
-			errs[i] = k.load(dev, part, strings.TrimSuffix(file, ".cu")+"."+name+".cu", i, i)
+			images[i], errs[i] = loadPart(dev, part, strings.TrimSuffix(file, ".cu")+"."+name+".cu", functions[i:i+1])
 		})
 	}
 	group.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return k, nil
+	return functions, images, nil
 }
 
 // compiling has an element for each part that is being compiled.
 var compiling = make(chan struct{}, runtime.NumCPU())
 
-// load compiles a part and finds its entries, from the first on; its image has a number of
-// its own.
-func (k *kernel) load(dev *Device, part lowergpu.Source, file string, first, image int) error {
+// loadPart compiles a part, finds its entries, and returns the SHA-256 of its image.
+func loadPart(dev *Device, part lowergpu.Source, file string, entries []*gpu.Function) (image string, err error) {
 	module, err := dev.Load(dev.family.Program(part, file), part.Entries...)
 	if err != nil {
-		return err
+		return "", err
 	}
-	k.images[image] = fmt.Sprintf("%x", sha256.Sum256(module.Program().Image))
 	for i, entry := range part.Entries {
-		if k.functions[first+i], err = module.Entry(entry); err != nil {
-			return err
+		if entries[i], err = module.Entry(entry); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	return fmt.Sprintf("%x", sha256.Sum256(module.Program().Image)), nil
 }
 
 // fileName tells in a compiler's messages, and in the list of a cache, what was compiled.
@@ -117,15 +130,11 @@ func (k *kernel) run(l *engine.Launch, isChecked bool) error {
 
 func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 	call := &s.call
-	call.Uses = resized(call.Uses, len(l.Buffers))
-	for i := range l.Buffers {
-		b, ok := l.Buffers[i].(*gpu.Buffer)
-		if !ok {
-			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
-		}
-		call.Uses[i].Buffer, call.Uses[i].IsWrite = b, k.d.Operands[i].IsOut
+	call.Uses = call.Uses[:0]
+	err := k.use(call, l)
+	if err != nil {
+		return err
 	}
-	var err error
 	if isChecked {
 		err = k.lowered.PlanChecked(&s.plan, &l.Call, k.limits)
 	} else {
@@ -134,11 +143,7 @@ func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 	if err != nil {
 		return err
 	}
-	call.Launches = resized(call.Launches, len(s.plan.Launches))
-	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
-		p, to := &s.plan.Launches[i], &call.Launches[i]
-		to.Function, to.Grid, to.Block, to.Shared, to.Params = k.functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
-	}
+	s.launch(k.functions)
 	for i := range s.plan.Maps {
 		m := &s.plan.Maps[i]
 		s.tensor = driver.TensorMap(m.Tensor)
@@ -146,11 +151,35 @@ func (k *kernel) submit(s *scratch, l *engine.Launch, isChecked bool) error {
 			return err
 		}
 	}
-	call.ScratchBytes, call.Checks = s.plan.ScratchBytes, call.Checks[:0]
 	for _, check := range s.plan.Checks {
 		call.Checks = append(call.Checks, gpu.Check{By: k, Facts: [3]int64{int64(check.Operand), int64(check.Bound), int64(check.Except)}})
 	}
 	return l.Queue.(*gpu.Queue).Run(call, &s.plan)
+}
+
+// use adds the buffers of a call's operands.
+func (k *kernel) use(call *gpu.Call, l *engine.Launch) error {
+	n := len(call.Uses)
+	call.Uses = slices.Grow(call.Uses, len(l.Buffers))[:n+len(l.Buffers)]
+	for i := range l.Buffers {
+		b, ok := l.Buffers[i].(*gpu.Buffer)
+		if !ok {
+			return fmt.Errorf("%s is not in the memory of a GPU", k.d.Operands[i].Name)
+		}
+		call.Uses[n+i].Buffer, call.Uses[n+i].IsWrite = b, k.d.Operands[i].IsOut
+	}
+	return nil
+}
+
+// launch fills in the call with the plan's launches, without checks.
+func (s *scratch) launch(functions []*gpu.Function) {
+	call := &s.call
+	call.Launches = resized(call.Launches, len(s.plan.Launches))
+	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
+		p, to := &s.plan.Launches[i], &call.Launches[i]
+		to.Function, to.Grid, to.Block, to.Shared, to.Params = functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
+	}
+	call.ScratchBytes, call.TableBytes, call.Checks = s.plan.ScratchBytes, len(s.plan.Table), call.Checks[:0]
 }
 
 // resized returns a list of n elements with anything in them, in the memory of s if that

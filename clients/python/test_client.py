@@ -100,6 +100,20 @@ class Conversions(unittest.TestCase):
             if not math.isnan(value):
                 self.assertEqual(tk.bf16_bits(value), bits)
 
+    def test_every_fp8_comes_back(self) -> None:
+        for name in ("e4m3", "e5m2"):
+            for bits, value in enumerate(tk.DTYPES[name].unpack(bytes(range(256)))):
+                if not math.isnan(value):
+                    self.assertEqual(tk.fp8_bits(name, value), bits, name)
+
+    def test_fp8_rounds_to_nearest_even(self) -> None:
+        for name, value, bits in (
+            ("e4m3", 448, 0x7E), ("e4m3", 464, 0x7E), ("e4m3", 464.01, 0x7F), ("e4m3", -math.inf, 0xFF), ("e4m3", math.nan, 0x7F),
+            ("e4m3", 1 + 2**-4, 0x38), ("e4m3", 1 + 2**-4 + 2**-40, 0x39), ("e4m3", 2**-10, 0), ("e4m3", -1.5 * 2**-9, 0x82), ("e4m3", -0.0, 0x80),
+            ("e5m2", 57344, 0x7B), ("e5m2", 61439.9, 0x7B), ("e5m2", 61440, 0x7C), ("e5m2", -1e9, 0xFC), ("e5m2", 2**-16, 1), ("e5m2", 2**-17, 0),
+        ):
+            self.assertEqual(hex(tk.fp8_bits(name, value)), hex(bits), (name, value))
+
     def test_every_f16_comes_back(self) -> None:
         data = struct.pack("<65536H", *range(65536))
         finite = [v for v in tk.DTYPES["f16"].unpack(data) if not math.isnan(v)]

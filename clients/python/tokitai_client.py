@@ -169,11 +169,49 @@ def _unpack_bf16(data: Buffer) -> List[float]:
     return _unpack("f", struct.pack(f"<{len(bits)}I", *(b << 16 for b in bits)))
 
 
+# FP8 by the OCP: the number of fraction bits, the exponent of the least subnormal, and the pattern after the largest
+# finite value, which is NaN in e4m3 and infinity in e5m2.
+_FP8 = {"e4m3": (3, -9, 0x7F), "e5m2": (2, -16, 0x7C)}
+
+
+def fp8_bits(name: str, value: float) -> int:
+    """Returns the 8 bits of the e4m3 or e5m2 nearest to value, ties to even. Rounds once; nothing saturates: a number that is
+    too large becomes NaN in e4m3 and infinite in e5m2."""
+    fraction, least, end = _FP8[name]
+    if math.isnan(value):
+        return 0x7F if name == "e4m3" else 0x7E
+    sign = 0x80 if math.copysign(1.0, value) < 0 else 0
+    if value == 0 or math.isinf(value):
+        return sign | (end if value else 0)
+    _, exponent = math.frexp(value)
+    unit = max(exponent - fraction - 1, least)
+    steps = round(math.ldexp(abs(value), -unit))
+    return sign | min(((unit - least) << fraction) + steps, end)
+
+
+def fp8_value(name: str, bits: int) -> float:
+    """Returns the value of 8 bits of e4m3 or e5m2."""
+    fraction, least, end = _FP8[name]
+    magnitude = bits & 0x7F
+    if magnitude >= end:
+        value = math.inf if name == "e5m2" and magnitude == end else math.nan
+    else:
+        exponent, steps = magnitude >> fraction, magnitude & ((1 << fraction) - 1)
+        value = math.ldexp(steps + ((1 << fraction) if exponent else 0), max(exponent - 1, 0) + least)
+    return -value if bits & 0x80 else value
+
+
+def _fp8(name: str, code: int) -> _DType:
+    return _DType(code, 1, lambda v: bytes(fp8_bits(name, x) for x in v), lambda d: [fp8_value(name, b) for b in memoryview(d).cast("B")])
+
+
 DTYPES: Dict[str, _DType] = {
     "f16": _DType(1, 2, lambda v: _pack("e", v), lambda d: _unpack("e", d)),
     "bf16": _DType(2, 2, _pack_bf16, _unpack_bf16),
     "f32": _DType(3, 4, lambda v: _pack("f", v), lambda d: _unpack("f", d)),
     "i32": _DType(4, 4, lambda v: struct.pack(f"<{len(v)}i", *v), lambda d: _unpack("i", d)),
+    "e4m3": _fp8("e4m3", 5),
+    "e5m2": _fp8("e5m2", 6),
 }
 
 
@@ -203,7 +241,7 @@ class Tensor:
 
     @classmethod
     def of(cls, dtype: str, values: Sequence[float], shape: Optional[Sequence[int]] = None) -> Tensor:
-        """Makes a tensor from numbers, row by row, each rounded to nearest even; a number that is too large becomes infinite.
+        """Makes a tensor from numbers, row by row, each rounded to nearest even; a number that is too large becomes infinite (NaN in e4m3, which has no infinity).
         Without a shape it is one row."""
         return cls(dtype, tuple(shape) if shape is not None else (len(values),), _dtype(dtype).pack(values))
 

@@ -27,6 +27,7 @@ type benchFlags struct {
 	dtypes  []string
 	shape   string
 	workers []int
+	tensors int
 	quick   bool
 	json    bool
 	peers   peersFlags
@@ -59,6 +60,12 @@ and after they are timed. Where all rows are needed and there are too many for t
 reference, they are compared with the CPU's own lowering. The exit code is 3 if a result
 is wrong, and 4 if a lowering fails its self-test, or after an interrupt; what was
 measured is still printed.
+
+With --tensors, the elements are divided into that many tensors, every other one a single
+row, and an operation that takes all tensors of a model, such as adamw.step_all, computes
+them together. The column "of one" is its speed divided by that of the same calculation on
+one tensor, in the same repetitions. A GPU's time does not contain the time in which the
+host prepares the calls, which --json has as host_ms.
 
 On NVIDIA's GPUs, cuBLASLt computes matrix products beside ours where it is installed.
 Both have their turns in at least 15 repetitions, with the same operands and empty
@@ -100,8 +107,9 @@ replaces sizes.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16 or f32; may be repeated")
+	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
+	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")
 	flags.IntSliceVar(&f.workers, "workers", nil, "use `N` workers on the CPU; 0 means one per processor; with --peers, a list such as 1,2")
 	flags.BoolVar(&f.quick, "quick", false, "smaller shapes and fewer repetitions, for a first look")
 	jsonFlag(c, &f.json)
@@ -123,7 +131,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes}
+	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors}
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
 		return nil, nil, err
 	}
@@ -131,13 +139,19 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	for _, o := range operations {
 		found := plan.Cases(o)
 		cases = append(cases, found...)
+		if len(found) > 0 && found[0].Data.Sizes["R"] < f.tensors {
+			return nil, nil, wrongUse("--tensors %d: %s has only %d rows to divide; set R in --shape", f.tensors, o.Name, found[0].Data.Sizes["R"])
+		}
 		switch isNamed := slices.Contains(names, o.Name); {
 		case len(found) > 0:
 			if !hasSize(o, plan.Sizes) {
 				without = append(without, o.Name)
 			}
-		case len(o.Data) == 0 && isNamed:
-			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors", o.Name, o.Definitions[0].Name)
+		case f.tensors > 0 && o.Several == nil && isNamed:
+			return nil, nil, wrongUse("--tensors %d: %s computes one tensor", f.tensors, o.Name)
+		case f.tensors > 0 && o.Several == nil:
+		case f.tensors == 0 && len(o.Data) == 0 && isNamed:
+			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors; want --tensors N", o.Name, o.Definitions[0].Name)
 		case isNamed:
 			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
 		case len(o.Data) > 0 && len(names) > 0:
@@ -145,6 +159,8 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 		}
 	}
 	switch {
+	case len(cases) == 0 && len(leftOut) == 0:
+		return nil, nil, wrongUse("--tensors %d: none of %s computes several tensors", f.tensors, allOf(names))
 	case len(cases) == 0:
 		return nil, nil, wrongUse("%s cannot be stored in %s", allOf(leftOut), strings.Join(f.dtypes, " or "))
 	case len(names) > 0 && len(plan.Sizes) > 0 && len(without) > 0:
@@ -155,10 +171,13 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 
 // sizesOf returns the letters of an operation's sizes.
 func sizesOf(o *op.Operation) []string {
-	if len(o.Data) == 0 {
-		return nil
+	switch {
+	case len(o.Data) > 0:
+		return o.Data[0].Definition.Sizes()
+	case o.Several != nil:
+		return o.Several.Data.Definition.Sizes()
 	}
-	return o.Data[0].Definition.Sizes()
+	return nil
 }
 
 func hasSize(o *op.Operation, sizes map[string]int) bool {
@@ -207,6 +226,10 @@ func (f *benchFlags) check() error {
 		}
 	}
 	switch {
+	case f.tensors < 0:
+		return wrongUse("--tensors is %d, want a number of tensors", f.tensors)
+	case f.tensors > 0 && f.peers.isSet:
+		return wrongUse("--tensors and --peers do not go together")
 	case !f.peers.isSet && len(f.workers) > 1:
 		return wrongUse("--workers has %d numbers, want one, or --peers", len(f.workers))
 	case !f.peers.isSet && (f.peers.out != "" || f.peers.with != nil):
@@ -343,6 +366,9 @@ type benchResult struct {
 	TFLOPS      float64 `json:"tflops,omitempty"`
 	CopyGBps    float64 `json:"copy_gbps,omitempty"` // the median of the copies between the repetitions
 	Share       float64 `json:"share,omitempty"`     // gbps over copy_gbps
+	OneMS       float64 `json:"one_ms,omitempty"`    // with --tensors: of one tensor of the same size
+	OfOne       float64 `json:"of_one,omitempty"`    // one_ms over ms
+	HostMS      float64 `json:"host_ms,omitempty"`   // in which the host made the calls
 	Error       string  `json:"error,omitempty"`
 
 	Library *benchLibrary `json:"library,omitempty"`
@@ -451,6 +477,9 @@ func (r *benchReport) measured(c *bench.Case, m *bench.Result) benchResult {
 	} else {
 		row.GBps, row.Share = m.GBps(), m.Share()
 	}
+	if c.Tensors > 0 {
+		row.OneMS, row.OfOne, row.HostMS = m.OneSeconds*1e3, m.OfOne(), m.HostSeconds*1e3
+	}
 	if l := m.Library; l != nil {
 		row.Library = &benchLibrary{Name: l.Name, Algorithm: l.Algorithm, MS: l.Seconds * 1e3, Ratio: l.Ratio, Least: l.Least, Most: l.Most}
 		if l.Err != nil {
@@ -471,6 +500,7 @@ type benchTable struct {
 	w                          io.Writer
 	operation, shape, lowering int    // widths
 	library                    string // that is measured beside some cases; "" if none is
+	hasOne                     bool   // cases have several tensors
 }
 
 func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
@@ -479,6 +509,7 @@ func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
 		t.operation = max(t.operation, len(c.Operation.Name))
 		t.shape = max(t.shape, len(c.Shape()))
 		t.lowering = max(t.lowering, len(c.Lowering.Name))
+		t.hasOne = t.hasOne || c.Tensors > 0
 		if c.Library != nil {
 			t.library = c.Library.Library
 		}
@@ -489,25 +520,28 @@ func newBenchTable(w io.Writer, cases []*bench.Case) *benchTable {
 func (t *benchTable) line(operation, shape, dtype, lowering string, figures ...any) {
 	fmt.Fprintf(t.w, "%-*s  %-*s  %-5s  %-*s", t.operation, operation, t.shape, shape, dtype, t.lowering, lowering)
 	fmt.Fprintf(t.w, "  %9s  %8s  %8s  %13s", figures[:4]...)
+	if t.hasOne {
+		fmt.Fprintf(t.w, "  %6s", figures[4])
+	}
 	if t.library != "" {
-		fmt.Fprintf(t.w, "  %12s  %s", figures[4:]...)
+		fmt.Fprintf(t.w, "  %12s  %s", figures[5:]...)
 	}
 	fmt.Fprintln(t.w)
 	flush(t.w)
 }
 
 func (t *benchTable) head() {
-	t.line("operation", "shape", "dtype", "lowering", "ms", "GB/s", "GFLOP/s", "share of copy", t.library+" ms", "ratio")
+	t.line("operation", "shape", "dtype", "lowering", "ms", "GB/s", "GFLOP/s", "share of copy", "of one", t.library+" ms", "ratio")
 }
 
 func (t *benchTable) row(x benchResult) {
 	figure := func(digits int, v float64) string { return strconv.FormatFloat(v, 'f', digits, 64) }
-	figures := []any{figure(3, x.MS), figure(2, x.GBps), "-", figure(3, x.Share)}
+	figures := []any{figure(3, x.MS), figure(2, x.GBps), "-", figure(3, x.Share), figure(3, x.OfOne)}
 	switch {
 	case x.Error != "":
-		figures = []any{"failed", "-", "-", "-"}
+		figures = []any{"failed", "-", "-", "-", "-"}
 	case x.TFLOPS > 0:
-		figures = []any{figure(3, x.MS), "-", figure(2, x.TFLOPS*1e3), "-"}
+		figures = []any{figure(3, x.MS), "-", figure(2, x.TFLOPS*1e3), "-", "-"}
 	}
 	theirs, ratio := "-", "-"
 	if l := x.Library; l != nil && l.Error == "" {

@@ -34,9 +34,10 @@ which a GPU runs as one graph (docs/gpu.md). Each sequence is measured both ways
 turns; a time is the median over 15 rounds of 20 runs, from the first call to the end of
 the work, divided by the number of calls. Results are compared first: both ways must
 give the same bits. The exit code is 3 if they do not.`,
-		Example: `  tokitai bench launches --device cpu --calls 5`,
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
+		Example:           `  tokitai bench launches --device cpu --calls 5`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	flags := c.Flags()
 	flags.SortFlags = false

@@ -62,8 +62,8 @@ The name of a file decides its format:
                                for indices; write --in x=x.npy for operand x
   NAME.safetensors.index.json  the index of sharded safetensors files
   a folder                     the index in it, or its only .safetensors file
-  any other name               safetensors: F16, BF16, F32, I32, or I64 for
-                               indices
+  any other name               safetensors: F16, BF16, F32, F8_E4M3, F8_E5M2,
+                               I32, or I64 for indices
 
 An operand is read from the tensor of the same name, or from the one named with
 --tensor; nothing else is read from a file. --tensor also names outputs; a tensor

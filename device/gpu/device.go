@@ -249,6 +249,7 @@ func (d *Device) Close() error {
 		for q := range d.queues {
 			keep(d.table.DestroyStream(q.stream))
 			keep(q.checks.free(d))
+			keep(q.freeTables())
 			q.isClosed = true
 		}
 		keep(d.transfers.free(d.table))

@@ -313,7 +313,7 @@ func (b *Buffer) Close() error {
 	return nil
 }
 
-// Keep keeps the memory for a [Sequence] that uses it.
+// Keep keeps the memory, which calls may go on to use.
 func (b *Buffer) Keep() (release func(), err error) {
 	d := b.device
 	d.mu.Lock()

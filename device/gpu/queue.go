@@ -28,6 +28,7 @@ type Queue struct {
 	completed uint64            // all work up to this sequence is known to be done
 	waited    map[*Queue]uint64 // sequences of other queues that this one is ordered after
 	scratch   *block            // shared by all calls, which run one after another; nil before the first
+	tables    map[*Function]*table
 	checks    checks
 	trail     trail
 
@@ -92,6 +93,10 @@ type Call struct {
 	// are undefined when the call begins.
 	ScratchBytes int64
 
+	// TableBytes is the size of a table that the kernels read. A call with a table has a
+	// [TablePlacer].
+	TableBytes int
+
 	// Checks are words by which the kernels may refuse the call. Wait then returns an
 	// error. Until it has, Run returns the same error once the host has seen it: when an
 	// event after the call is found done, or by a poll every 16 calls.
@@ -102,6 +107,15 @@ type Call struct {
 // memory, a multiple of Alignment, and the address of its check words, which are
 // contiguous.
 type Placer interface{ Place(scratch, words uint64) }
+
+// TablePlacer is a Placer for calls with a table.
+type TablePlacer interface {
+	Placer
+
+	// PlaceTable completes the parameters with the address of the table, a multiple of
+	// Alignment, and returns the table. It is called after Place.
+	PlaceTable(address uint64) []byte
+}
 
 // Run submits a call. The call runs after the work of other queues on its buffers. A
 // call without scratch memory and checks needs no Placer; a nil call does nothing. Run
@@ -121,10 +135,13 @@ func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 	if err := q.takesCalls("launch"); err != nil {
 		return err
 	}
-	if err := d.checkCall(c.Uses, c.Launches, q.collects != nil); err != nil {
+	if err := d.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
 	if q.collects != nil {
+		if c.TableBytes > 0 {
+			return fmt.Errorf("%s: a call with a table cannot be recorded", d.name)
+		}
 		if f != nil {
 			return fmt.Errorf("%s: %s cannot be recorded", d.name, f.Name())
 		}
@@ -151,6 +168,13 @@ func (q *Queue) submitRun(run func() error) error {
 // run is runWith with mu held, on a usable queue; the context is current.
 func (q *Queue) run(c *Call, p Placer, f Foreign) error {
 	var scratch, words driver.Pointer
+	var t *table
+	if c.TableBytes > 0 { // first: running out of memory may free scratch memory
+		var err error
+		if t, err = q.tableOf(c); err != nil {
+			return err
+		}
+	}
 	if c.ScratchBytes > 0 {
 		if err := q.takeScratch(c.ScratchBytes); err != nil {
 			return err
@@ -169,6 +193,11 @@ func (q *Queue) run(c *Call, p Placer, f Foreign) error {
 	if p != nil {
 		p.Place(uint64(scratch), uint64(words))
 	}
+	if t != nil {
+		if err := q.sendTable(t, c, p); err != nil {
+			return err
+		}
+	}
 	for i := range c.Uses {
 		if err := q.orderAfter(c.Uses[i].Buffer.lease.block, c.Uses[i].IsWrite); err != nil {
 			return err
@@ -184,6 +213,9 @@ func (q *Queue) run(c *Call, p Placer, f Foreign) error {
 	}
 	if c.ScratchBytes > 0 {
 		q.mark(q.scratch, true)
+	}
+	if t != nil {
+		q.mark(t.memory, true)
 	}
 	if len(c.Checks) > 0 {
 		q.mark(q.checks.words, true)
@@ -267,9 +299,9 @@ func (q *Queue) maybeSync() error {
 // maxParams is the size of parameters that every driver accepts, in bytes.
 const maxParams = 4096
 
-// checkCall returns an error for buffers and launches that the device cannot run. Closed
-// buffers whose memory is kept are for sequences. mu is held.
-func (d *Device) checkCall(uses []Use, launches []Launch, isSequence bool) error {
+// checkCall returns an error for buffers and launches that the device cannot run; mu is
+// held.
+func (d *Device) checkCall(uses []Use, launches []Launch) error {
 	for i := range uses {
 		b := uses[i].Buffer
 		switch {
@@ -277,7 +309,7 @@ func (d *Device) checkCall(uses []Use, launches []Launch, isSequence bool) error
 			return d.badLaunch("a nil buffer", "one of the device's")
 		case b.device != d:
 			return d.badLaunch("a buffer of "+b.device.name, "one of the device's own")
-		case b.isGone() || b.Closed() && !isSequence:
+		case b.isGone():
 			return fmt.Errorf("%s: launch: buffer %w", d.name, device.ErrClosed)
 		}
 	}
@@ -414,7 +446,7 @@ func (q *Queue) move(what string, uses []Use, offsets []int64, bytes int64, f fu
 	if err := q.usable("launch"); err != nil {
 		return err
 	}
-	if err := d.checkCall(uses, nil, false); err != nil {
+	if err := d.checkCall(uses, nil); err != nil {
 		return err
 	}
 	for i, u := range uses {
@@ -545,7 +577,7 @@ func (q *Queue) Close() error {
 	for other := range d.queues {
 		delete(other.waited, q)
 	}
-	destroyed := d.call(func() error { return errors.Join(d.table.DestroyStream(stream), q.checks.free(d)) })
+	destroyed := d.call(func() error { return errors.Join(d.table.DestroyStream(stream), q.checks.free(d), q.freeTables()) })
 	if err == nil && destroyed != nil {
 		err = d.failed("close queue", destroyed)
 	}

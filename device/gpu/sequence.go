@@ -281,7 +281,7 @@ func (s *Sequence) Run(on device.Queue) error {
 	if s.isClosed {
 		return fmt.Errorf("%s: launch: sequence %w", d.name, device.ErrClosed)
 	}
-	if err := d.checkCall(s.uses, s.launches, true); err != nil {
+	if err := d.checkCall(s.uses, s.launches); err != nil {
 		return err
 	}
 	return q.submitRun(func() error { return q.runSequence(s.sequence) })

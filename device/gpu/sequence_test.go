@@ -433,8 +433,8 @@ func TestSequenceRefuses(t *testing.T) {
 	refused("a closed device", open.Run(q), device.ErrClosed, "closed")
 }
 
-// Kept memory of a closed buffer is not used again before it is released, and sequences may
-// use it.
+// Kept memory of a closed buffer is not used again before it is released, and calls may use
+// it.
 func TestKeep(t *testing.T) {
 	f := newFake()
 	d := openFake(t, f, Options{})
@@ -455,8 +455,8 @@ func TestKeep(t *testing.T) {
 	if u := d.Usage(); u.Blocks != 1 || u.CachedBytes != 0 || u.HeldBytes != 2*Alignment {
 		t.Errorf("usage %+v", u)
 	}
-	if err := runMix(q, kernel, b, a, 1); !errors.Is(err, device.ErrClosed) {
-		t.Errorf("a call with a closed buffer: %v", err)
+	if err := runMix(q, kernel, b, a, 1); err != nil {
+		t.Errorf("a call: %v", err)
 	}
 	s := mustSequence(t, d, step{call: mixCall(kernel, b, a, 1)})
 	if err := s.Run(q); err != nil {
@@ -468,6 +468,9 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+	if err := runMix(q, kernel, b, a, 1); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("a call with memory that nobody keeps: %v", err)
+	}
 	if err := s.Run(q); !errors.Is(err, device.ErrClosed) {
 		t.Errorf("memory that nobody keeps: %v", err)
 	}

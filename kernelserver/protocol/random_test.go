@@ -40,7 +40,7 @@ func (r random) welcome() Welcome {
 }
 
 func (r random) tensor() Tensor {
-	t := Tensor{DType: []num.DType{num.F16, num.BF16, num.F32, num.I32}[r.IntN(4)], Place: Place(r.IntN(3))}
+	t := Tensor{DType: []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2}[r.IntN(6)], Place: Place(r.IntN(3))}
 	if t.Place == InFrame {
 		t.Carried = uint8(1 + r.IntN(3))
 		t.Shape = list(r, func() int { return 1 + r.IntN(3) })

@@ -111,30 +111,37 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 		k.entry(s, "elements", 256)
 	}
 	k.scalarsOf(s, p)
-	at := func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
-	flat := "c"
 	if isFlat {
 		s.line("const i64 count = p.rows * p.cols, groups = (count + 7) / 8;")
 		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {")
 		s.line("const i64 c = q * 8;")
 		s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
+		k.flatGroup(s, p)
 	} else {
 		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
 		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
 		s.line("const i64 row = q / groups;")
 		s.line("const u32 c = (u32)(q %% groups) * 8;")
 		s.line("const int n = inside(c, p.cols);")
-		at, flat = k.atRow, "row * p.cols + c"
 		k.rowsOf(s, p)
+		k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
+		k.storeGroups(s, p, k.atRow)
 	}
-	k.fetchGroups(s, p, at, flat)
-	k.storeGroups(s, p, at)
 	if !k.hasRows {
 		k.storeRows(s, "c == 0")
 	}
 	s.close("}")
 	s.close("}")
 }
+
+// flatGroup computes and stores the group of n elements from c on, in flat order.
+func (k *rowwise) flatGroup(s *text, p *lower.Program) {
+	k.fetchGroups(s, p, k.atFlat, "c")
+	k.storeGroups(s, p, k.atFlat)
+}
+
+// atFlat returns the address of an operand's group from element c on, in flat order.
+func (k *rowwise) atFlat(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }
 
 // atRow returns the address of an operand's group at column c of the row.
 func (k *rowwise) atRow(operand int) string { return k.atColumn(operand, "c") }

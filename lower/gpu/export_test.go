@@ -37,3 +37,14 @@ func (k *Kernel) PlanTiles(p *Plan, c *lower.Call, tile int) error {
 	p.products.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
 	return k.planner.(*fragments).launchTiles(p, c, tile)
 }
+
+// CompileManyNamed is CompileMany with such entries.
+func CompileManyNamed(d *def.Definition, dtypes []num.DType, v Variant, base string) (*Many, error) {
+	return compileMany(d, dtypes, v, base)
+}
+
+// ManyElements is how many elements of a call a block of many_flat computes.
+const ManyElements = manyElements
+
+// SetMaxHints sets how many hints an index has, at most.
+func (m *Many) SetMaxHints(n uint64) { m.maxHints = n }

@@ -57,7 +57,7 @@ const (
 	Element Variant = iota
 	// Vector accesses 16 bytes at a time: operands and their rows are aligned to 16
 	// bytes, and unless the definition is flat, the number of columns is a multiple of
-	// eight.
+	// eight. Where the definition is flat and operands are contiguous, rows do not matter.
 	Vector
 )
 
@@ -109,8 +109,9 @@ func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) 
 
 // VariantOf returns the fastest variant that a call's operands allow.
 func VariantOf(d *def.Definition, c *lower.Call) Variant {
+	hasRows := !isContiguous(d, c.Operands)
 	for i := range c.Operands {
-		if !isAligned(d, &d.Operands[i], &c.Operands[i]) {
+		if !isAligned(d, &d.Operands[i], &c.Operands[i], hasRows) {
 			return Element
 		}
 	}
@@ -118,8 +119,9 @@ func VariantOf(d *def.Definition, c *lower.Call) Variant {
 }
 
 // isAligned reports whether an operand can be accessed 16 bytes at a time, in groups of
-// eight elements. Row values and single values are never accessed in groups.
-func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand) bool {
+// eight elements, row by row or, unless it has rows, in flat order. Row values and single
+// values are never accessed in groups.
+func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand, hasRows bool) bool {
 	switch {
 	case o.Extent&def.PerColumn == 0:
 		return true
@@ -128,5 +130,20 @@ func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand) bool {
 	case !d.IsFlat() && a.Cols%8 != 0:
 		return false
 	}
-	return a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0
+	return !hasRows || a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0
+}
+
+// isContiguous reports whether the division into rows does not matter: the definition is
+// flat and all operands are contiguous.
+func isContiguous(d *def.Definition, operands []lower.Operand) bool {
+	if !d.IsFlat() {
+		return false
+	}
+	for i := range operands {
+		a := &operands[i]
+		if d.Operands[i].Extent == def.PerElement && a.Rows > 1 && a.Stride != a.Cols {
+			return false
+		}
+	}
+	return true
 }

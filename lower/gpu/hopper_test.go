@@ -54,16 +54,23 @@ func multiply(t testing.TB, build simtest.Build, seed uint64, k *gpu.Kernel, cal
 
 var hopperModel = def.MMA(16, 25)
 
+// hopperFP8Model is that of operands in FP8.
+var hopperFP8Model = def.MMA(32, 13).Narrow(13)
+
 // newMultiplied returns a call on operands as they are laid out, with the answer.
 func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplied {
 	t.Helper()
+	model := hopperModel
+	if before.Array(0).DType.IsFP8() {
+		model = hopperFP8Model
+	}
 	for i := range before.Definition.Operands {
 		if o := &before.Definition.Operands[i]; o.IsOut && !o.IsIn {
 			trial.FillBits(before.Array(i), func(int, int) uint32 { return 0xa5a5a5a5 })
 		}
 	}
 	want := before.Clone()
-	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Model: hopperModel}); err != nil {
+	if err := reference.Run(want.Definition, want.Arrays(), reference.Options{Model: model}); err != nil {
 		t.Fatal(err)
 	}
 	return multiplied{label, before, want}
@@ -115,6 +122,54 @@ func TestHopper(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHopperFP8 compares products in FP8, with scales and without, and scaled products in
+// bf16.
+func TestHopperFP8(t *testing.T) {
+	form := def.ContractionForm{
+		Left: "a", LeftDims: []string{"M", "K"}, Right: "b", RightDims: []string{"N", "K"}, TransposeRight: true, Result: "c", ResultDims: []string{"M", "N"},
+	}
+	scaled, accumulated := form, form
+	scaled.Scales = def.Scales{Col: "s"}
+	accumulated.Factors, accumulated.Accumulate = def.Only(num.FP8DTypes...), true
+	shapes := [][3]int{{130, 264, 80}, {64, 120, 208}, {5, 16, 16}, {1, 1, 48}, {300, 130, 336}}
+	for i, c := range []struct {
+		d      *def.Definition
+		dtypes []num.DType
+	}{
+		{gemm.FP8ForwardDefinition, []num.DType{num.E4M3, num.E4M3, num.F32, num.F32, num.F32}},
+		{gemm.FP8ForwardDefinition, []num.DType{num.E5M2, num.E5M2, num.BF16, num.F32, num.F32}},
+		{gemm.FP8ForwardDefinition, []num.DType{num.E4M3, num.E4M3, num.F16, num.F32, num.F32}},
+		{def.Must(def.Contraction("scaled", scaled)), []num.DType{num.BF16, num.BF16, num.BF16, num.F32}},
+		{def.Must(def.Contraction("accumulated", accumulated)), []num.DType{num.E5M2, num.E5M2, num.F32}},
+	} {
+		if isSmoke() && i > 0 && i < 3 {
+			continue
+		}
+		t.Run(fmt.Sprint(c.d.Name, c.dtypes), func(t *testing.T) {
+			t.Parallel()
+			k, calls := compileHopper(t, c.d, c.dtypes), products(t, c.d, c.dtypes, shapes)
+			if text := multiply(t, simtest.Plain, uint64(i), k, calls); text != "" {
+				t.Error(text)
+			}
+		})
+	}
+	for want, change := range map[string]func(f *def.ContractionForm){
+		"does not have the summed index in its rows": func(f *def.ContractionForm) { f.RightDims, f.TransposeRight = []string{"K", "N"}, false },
+		"groups divide the summed index": func(f *def.ContractionForm) {
+			f.Groups = groupsOf("K")
+			f.ResultDims = []string{"G", "M", "N"}
+		},
+	} {
+		f := form
+		f.Factors = def.Only(num.FP8DTypes...)
+		change(&f)
+		d := def.Must(def.Contraction("refused", f))
+		if _, err := gpu.CompileHopper(d, append([]num.DType{num.E4M3, num.E4M3, num.F32}, num.I32)[:len(d.Operands)]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 

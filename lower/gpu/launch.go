@@ -16,16 +16,21 @@ type field struct {
 	typeName, name, note string
 	bytes                int
 	kind                 fieldKind
-	value                func(b *binding) uint64
+	index                int                     // of an operand or parameter
+	value                func(b *binding) uint64 // of a field of any other kind
 }
 
 // fieldKind says what a field's value is.
 type fieldKind uint8
 
 const (
-	plainField   fieldKind = iota
-	scratchField           // an offset in scratch memory
-	refusedField           // no value: the address of the checks' words
+	plainField    fieldKind = iota
+	scratchField            // an offset in scratch memory
+	refusedField            // no value: the address of the checks' words
+	pointerField            // the address of an operand
+	strideField             // of an operand
+	floatField              // a parameter
+	integralField           // a parameter
 )
 
 // binding holds the values of a launch's parameters.
@@ -33,6 +38,7 @@ type binding struct {
 	operands   []lower.Operand
 	params     []float64
 	rows, cols int
+	hasRows    bool // the division into rows matters
 
 	rowValues, columnLanes int64 // in scratch memory
 	totalsIn, totalsOut    int64
@@ -50,7 +56,10 @@ func (k *rowwise) layout() {
 		if note != "" {
 			note = " // " + note
 		}
-		k.fields = append(k.fields, field{typeName, name, note, bytes, plainField, value})
+		k.fields = append(k.fields, field{typeName: typeName, name: name, note: note, bytes: bytes, value: value})
+	}
+	addIndexed := func(bytes int, typeName, name string, kind fieldKind, index int) {
+		k.fields = append(k.fields, field{typeName: typeName, name: name, bytes: bytes, kind: kind, index: index})
 	}
 	addScratch := func(typeName, name, note string, offset func(b *binding) int64) {
 		add(8, typeName, name, note, func(b *binding) uint64 { return uint64(offset(b)) })
@@ -62,9 +71,9 @@ func (k *rowwise) layout() {
 		if !o.IsOut {
 			pointer = "const " + pointer
 		}
-		add(8, pointer, k.operands[i], "", func(b *binding) uint64 { return b.operands[i].Pointer })
+		addIndexed(8, pointer, k.operands[i], pointerField, i)
 		if o.Extent&def.PerRow != 0 {
-			add(8, "i64", k.operands[i]+"_stride", "", func(b *binding) uint64 { return uint64(b.operands[i].Stride) })
+			addIndexed(8, "i64", k.operands[i]+"_stride", strideField, i)
 		}
 	}
 	add(8, "i64", "rows", "", func(b *binding) uint64 { return uint64(b.rows) })
@@ -94,13 +103,16 @@ func (k *rowwise) layout() {
 	for i, p := range k.d.Params {
 		words++
 		if p.IsInt {
-			add(4, "i32", k.params[i], "", func(b *binding) uint64 { return uint64(uint32(int32(b.params[i]))) })
+			addIndexed(4, "i32", k.params[i], integralField, i)
 		} else {
-			add(4, "float", k.params[i], "", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.params[i]))) })
+			addIndexed(4, "float", k.params[i], floatField, i)
 		}
 	}
 	if words%2 == 1 {
 		add(4, "u32", "pad", "", func(*binding) uint64 { return 0 })
+	}
+	for i := range k.fields {
+		k.paramBytes += k.fields[i].bytes
 	}
 }
 
@@ -109,17 +121,32 @@ func (k *rowwise) pack(p *Plan) {
 	l := p.last()
 	for i := range k.fields {
 		f := &k.fields[i]
-		switch v := f.value(&p.binding); {
+		switch {
 		case f.kind == scratchField:
-			p.scratch(int64(v))
+			p.scratch(int64(f.value(&p.binding)))
 		case f.kind == refusedField:
 			p.refused()
 		case f.bytes == 8:
-			l.Params = binary.LittleEndian.AppendUint64(l.Params, v)
+			l.Params = binary.LittleEndian.AppendUint64(l.Params, f.of(&p.binding))
 		default:
-			l.Params = binary.LittleEndian.AppendUint32(l.Params, uint32(v))
+			l.Params = binary.LittleEndian.AppendUint32(l.Params, uint32(f.of(&p.binding)))
 		}
 	}
+}
+
+// of returns the value of a field that is not an address in scratch memory or of a check.
+func (f *field) of(b *binding) uint64 {
+	switch f.kind {
+	case pointerField:
+		return b.operands[f.index].Pointer
+	case strideField:
+		return uint64(b.operands[f.index].Stride)
+	case floatField:
+		return uint64(math.Float32bits(float32(b.params[f.index])))
+	case integralField:
+		return uint64(uint32(int32(b.params[f.index])))
+	}
+	return f.value(b)
 }
 
 // rowwiseEntries are the indices of all kernels but rows among the source's entries, or -1
@@ -154,12 +181,13 @@ func (k *rowwise) bind(b *binding, c *lower.Call) error {
 	}
 	*b = binding{}
 	b.operands, b.params, b.rows, b.cols = c.Operands, c.Params, c.Rows, c.Cols
+	b.hasRows = !isContiguous(k.d, c.Operands)
 	for i := range c.Operands {
 		o, a := &k.d.Operands[i], &c.Operands[i]
 		if a.DType != k.dtypes[i] {
 			return fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
 		}
-		if k.variant == Vector && !isAligned(k.d, o, a) {
+		if k.variant == Vector && !isAligned(k.d, o, a, b.hasRows) {
 			return fmt.Errorf("%s: %s does not consist of rows of whole groups at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
 		}
 	}
@@ -225,12 +253,11 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 	if len(k.columnSums) > 0 {
 		launch(k.entries.columnLanes, blocksOf(b.lanes*groups, 256), 1, 256, 0)
 	}
-	isContiguous := k.isContiguous(b)
 	if n := len(k.totalSums); n > 0 {
 		b.totalCount = blocksOf(b.rows*b.cols, num.FlatRow)
 		b.totalsOut = p.reserve(n * b.totalCount)
 		entry := k.entries.totalRows
-		if isContiguous {
+		if !b.hasRows {
 			entry = k.entries.totalFlat
 		}
 		launch(entry, b.totalCount, 1, 1024, 0)
@@ -246,7 +273,7 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 		rows()
 	}
 	if k.storesElements() {
-		if isContiguous {
+		if !b.hasRows {
 			launch(k.entries.flat, blocksOf(blocksOf(b.rows*b.cols, 8), 256), 1, 256, 0)
 		} else {
 			launch(k.entries.elements, blocksOf(b.rows*groups, 256), 1, 256, 0)
@@ -255,21 +282,6 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 }
 
 func blocksOf(items, perBlock int) int { return (items + perBlock - 1) / perBlock }
-
-// isContiguous reports whether the division into rows does not matter: the definition is
-// flat and all operands are contiguous.
-func (k *rowwise) isContiguous(b *binding) bool {
-	if !k.d.IsFlat() {
-		return false
-	}
-	for i := range b.operands {
-		a := &b.operands[i]
-		if k.d.Operands[i].Extent == def.PerElement && a.Rows > 1 && a.Stride != a.Cols {
-			return false
-		}
-	}
-	return true
-}
 
 // chooseRows returns the instance of the rows kernel for rows of so many columns, and its
 // dynamic shared memory in bytes. It returns nil if no instance with, or without, the lanes

@@ -14,8 +14,11 @@ type Plan struct {
 	ScratchBytes int64   // of scratch memory, aligned to 256 bytes
 	Checks       []Check // of the checking pass, if any: each has a word of eight bytes
 	Maps         []Map   // that the driver encodes into the parameters
+	Table        []byte  // read by the kernels of many calls; aligned to 16 bytes
 
 	places   []place
+	inTable  []place // parameters that are addresses in the table
+	many     manyPlan
 	binding  binding
 	products lower.Products
 }
@@ -51,10 +54,13 @@ type TensorMap struct {
 // place is a parameter of a launch that is an address in scratch memory or of a check's
 // word.
 type place struct {
-	launch, at int
+	launch, at int // or an offset in the table, if launch is ofTable
 	isWord     bool
 	offset     int64
 }
+
+// ofTable stands for a launch where a place is in the table.
+const ofTable = -1
 
 // Place completes the parameters with the addresses of the scratch memory and of the words
 // of the checks.
@@ -65,12 +71,27 @@ func (p *Plan) Place(scratch, words uint64) {
 		if at.isWord {
 			base = words
 		}
-		binary.LittleEndian.PutUint64(p.Launches[at.launch].Params[at.at:], base+uint64(at.offset))
+		in := p.Table
+		if at.launch != ofTable {
+			in = p.Launches[at.launch].Params
+		}
+		binary.LittleEndian.PutUint64(in[at.at:], base+uint64(at.offset))
 	}
+}
+
+// PlaceTable completes the parameters with the address at which the kernels will find the
+// table, and returns the table.
+func (p *Plan) PlaceTable(address uint64) []byte {
+	for i := range p.inTable {
+		at := &p.inTable[i]
+		binary.LittleEndian.PutUint64(p.Launches[at.launch].Params[at.at:], address+uint64(at.offset))
+	}
+	return p.Table
 }
 
 func (p *Plan) reset() {
 	p.Launches, p.places, p.Checks, p.Maps, p.ScratchBytes = p.Launches[:0], p.places[:0], p.Checks[:0], p.Maps[:0], 0
+	p.Table, p.inTable = p.Table[:0], p.inTable[:0]
 }
 
 // reserve reserves scratch memory and returns its offset.

@@ -41,6 +41,7 @@ type rowwise struct {
 	isSplit    bool // sums depend on row reductions: rows stores nothing per element
 	rowEntries []rowEntry
 	fields     []field
+	paramBytes int // of all fields
 	source     Source
 	entries    rowwiseEntries
 }

@@ -6,7 +6,8 @@
 // error that names the line: a barrier that was not initialised, an arrival too many, an
 // operand that is still being loaded, bytes that were written without fence_async_shared.
 //
-// TOKITAI_MMA_STEP and TOKITAI_MMA_BITS are the model mma(L,F) of the matrix instructions.
+// TOKITAI_MMA_STEP and TOKITAI_MMA_BITS are the model mma(L,F) of the matrix instructions in
+// f16 and bf16; that of FP8 is mma(32,13,13).
 #ifndef TOKITAI_SIM_TENSORCORE_H
 #define TOKITAI_SIM_TENSORCORE_H
 
@@ -51,8 +52,9 @@ struct Wgmma {
     float* d;
     u64 a, b;
     int columns;
-    bool is_bf16, transposes_a, transposes_b, accumulates;
-    int step, bits;
+    int format; // 0 f16, 1 bf16, 2 e4m3, 3 e5m2
+    bool transposes_a, transposes_b, accumulates;
+    int step, bits, result; // the model mma(step,bits,result)
 };
 
 SIM_INTERNAL u32 shared_address(const void* at, Where where);
@@ -189,7 +191,13 @@ DEVICE void wgmma_wait(SIM_WHERE) {
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
-    sim::wgmma({d, a, b, N, IS_BF16, TRANSPOSE_A, TRANSPOSE_B, accumulate != 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS}, SIM_HERE);
+    sim::wgmma({d, a, b, N, IS_BF16, TRANSPOSE_A, TRANSPOSE_B, accumulate != 0, TOKITAI_MMA_STEP, TOKITAI_MMA_BITS, 23}, SIM_HERE);
+}
+
+template <int N, bool IS_E5M2>
+DEVICE void wgmma_64_N_32(float (&d)[N / 2], u64 a, u64 b, i32 accumulate, SIM_WHERE) {
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "no wgmma of so many columns");
+    sim::wgmma({d, a, b, N, IS_E5M2 ? 3 : 2, false, false, accumulate != 0, 32, 13, 13}, SIM_HERE);
 }
 
 #endif

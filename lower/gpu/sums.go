@@ -61,20 +61,10 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 	k.entry(s, suffix, 1024)
 	k.scalarsOf(s, p)
 	k.openFlatRows(s, len(k.totalSums), "p.rows * p.cols")
-	for _, n := range k.totalSums {
-		k.lanes(s, n, "0.0f")
-	}
-	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
-	s.line("const int n = inside(at, length);")
 	if isFlat {
-		s.line("const i64 c = start + at;")
-		k.fetchGroups(s, p, func(operand int) string { return fmt.Sprintf("p.%s + c", k.operands[operand]) }, "c")
-		s.open("UNROLL for (int j = 0; j < 8; j++) {")
-		k.elementsOf(s, p, "c + j")
-		for _, n := range k.totalSums {
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
-		}
+		k.totalOfFlatRow(s, p)
 	} else {
+		k.openTotal(s)
 		s.open("for (int j = 0; j < n; j++) {")
 		s.line("const i64 e = start + at + j, row = e / p.cols;")
 		s.line("const u32 c = (u32)(e - row * p.cols);")
@@ -83,8 +73,38 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 		for _, n := range k.totalSums {
 			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.value(n.Args[0]))
 		}
+		s.close("}")
+		k.closeTotal(s)
 	}
 	s.close("}")
+	s.close("}")
+}
+
+// totalOfFlatRow sums a flat row of contiguous operands.
+func (k *rowwise) totalOfFlatRow(s *text, p *lower.Program) {
+	k.openTotal(s)
+	s.line("const i64 c = start + at;")
+	k.fetchGroups(s, p, k.atFlat, "c")
+	s.open("UNROLL for (int j = 0; j < 8; j++) {")
+	k.elementsOf(s, p, "c + j")
+	for _, n := range k.totalSums {
+		s.line("%[1]s_lane[j] = %[1]s_lane[j] + (j < n ? %[2]s : 0.0f);", name(n), k.value(n.Args[0]))
+	}
+	s.close("}")
+	k.closeTotal(s)
+}
+
+// openTotal begins a thread's loop over groups of a flat row.
+func (k *rowwise) openTotal(s *text) {
+	for _, n := range k.totalSums {
+		k.lanes(s, n, "0.0f")
+	}
+	s.open("for (u32 at = t * 8; t < threads && at < length; at += threads * 8) {")
+	s.line("const int n = inside(at, length);")
+}
+
+// closeTotal ends the loop, and stores the sums of the flat row.
+func (k *rowwise) closeTotal(s *text) {
 	s.close("}")
 	for _, n := range k.totalSums {
 		s.line("float %[1]s = threads_sum<32>(tree(%[1]s_lane));", name(n))
@@ -93,17 +113,25 @@ func (k *rowwise) totals(s *text, isFlat bool) {
 	for i, n := range k.totalSums {
 		s.line("if (t == 0) p.totals_out[%d * p.total_count + flat] = %s;", i, name(n))
 	}
-	s.close("}")
-	s.close("}")
 }
 
 // openFlatRows begins the loop over flat rows, one per block.
 func (k *rowwise) openFlatRows(s *text, sums int, count string) {
+	k.flatRowScratch(s, sums)
+	s.line("const i64 count = %s;", count)
+	s.open("for (i64 flat = blockIdx.x; flat < p.total_count; flat += gridDim.x) {")
+	k.flatRow(s)
+}
+
+// flatRowScratch declares what a block needs to sum flat rows, one after another.
+func (k *rowwise) flatRowScratch(s *text, sums int) {
 	s.line("SHARED(float, scratch, %d);", 2*sums*32)
 	s.line("const u32 t = threadIdx.x;")
-	s.line("const i64 count = %s;", count)
 	s.line("int turn = 0;")
-	s.open("for (i64 flat = blockIdx.x; flat < p.total_count; flat += gridDim.x) {")
+}
+
+// flatRow declares the flat row with the number flat, of count elements in all.
+func (k *rowwise) flatRow(s *text) {
 	s.line("const i64 start = flat * %d;", num.FlatRow)
 	s.line("const u32 length = (u32)(count - start < %[1]d ? count - start : %[1]d);", num.FlatRow)
 	s.line("const u32 threads = length <= 2048 ? 32 : length <= 8192 ? 128 : 1024; // eight lanes each")
@@ -137,6 +165,13 @@ func (k *rowwise) totalNext(s *text) {
 	s.line("// Sums of flat rows form rows of %d themselves; a column of blocks for each sum.", num.FlatRow)
 	k.entry(s, "total_next", 1024)
 	k.openFlatRows(s, 1, "p.total_length")
+	k.nextOfFlatRow(s)
+	s.close("}")
+	s.close("}")
+}
+
+// nextOfFlatRow adds up a flat row of sums.
+func (k *rowwise) nextOfFlatRow(s *text) {
 	s.line("const float* const in = p.totals_in + blockIdx.y * count + start;")
 	s.line("float lane[8];")
 	s.line("fill(lane, 0.0f);")
@@ -150,8 +185,6 @@ func (k *rowwise) totalNext(s *text) {
 	s.line("sum = threads_sum<32>(scratch[turn * 32 + t %% 32]);")
 	s.line("turn ^= 1;")
 	s.line("if (t == 0) p.totals_out[blockIdx.y * p.total_count + flat] = sum;")
-	s.close("}")
-	s.close("}")
 }
 
 // acrossWarps joins the results of groups of 32 threads through shared memory, room words
@@ -264,12 +297,17 @@ func (k *rowwise) columns(s *text) {
 
 // lateScalars declares single values, total sums among them.
 func (k *rowwise) lateScalars(s *text, p *lower.Program) {
+	k.lateScalarsOf(s, p, func(sum int) string { return fmt.Sprintf("p.totals_in[%d]", sum) })
+}
+
+// lateScalarsOf does so with an expression for each total sum.
+func (k *rowwise) lateScalarsOf(s *text, p *lower.Program, total func(sum int) string) {
 	steps := slices.Concat(p.Once.Scalars.Steps, p.Late.Scalars.Steps)
 	slices.SortStableFunc(steps, func(a, b lower.Step) int { return a.Node.ID - b.Node.ID })
 	for _, step := range steps {
 		switch n := step.Node; {
 		case step.Action == lower.Receive:
-			k.declare(s, n, fmt.Sprintf("p.totals_in[%d]", slices.Index(k.totalSums, n)))
+			k.declare(s, n, total(slices.Index(k.totalSums, n)))
 		case step.Action == lower.Compute && !isInline(n):
 			k.declare(s, n, k.expression(n))
 		}
@@ -284,9 +322,13 @@ func (k *rowwise) scalars(s *text) {
 	k.entry(s, "scalars", 32)
 	k.lateScalars(s, p)
 	s.open("if (threadIdx.x == 0) {")
+	k.storeScalars(s)
+	s.close("}")
+	s.close("}")
+}
+
+func (k *rowwise) storeScalars(s *text) {
 	for _, o := range k.scalarOutputs {
 		s.line("%s", k.store(o.Operand, "0", k.value(o.Value)))
 	}
-	s.close("}")
-	s.close("}")
 }

@@ -253,7 +253,13 @@ func (u Update) call(memory *callMemory) (engine.CallSpec, error) {
 		return engine.CallSpec{}, err
 	}
 	p := u.Hyper.numbers(u.T).list()
-	c := engine.CallSpec{Definition: d, Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, u.Grad), Params: append(memory.params[:0], p[:]...)}
+	return u.callWith(memory, &p), nil
+}
+
+// callWith returns an update that has been checked as a call, given the list of its numbers.
+func (u *Update) callWith(memory *callMemory, p *[8]float64) engine.CallSpec {
+	s := &u.State
+	c := engine.CallSpec{Definition: u.Mode.Definition(), Tensors: append(memory.tensors[:0], s.Weight, s.M, s.V, u.Grad), Params: append(memory.params[:0], p[:]...)}
 	switch u.Mode {
 	case Master:
 		c.Tensors = append(c.Tensors, s.Copy)
@@ -261,7 +267,7 @@ func (u Update) call(memory *callMemory) (engine.CallSpec, error) {
 		r := u.Random
 		c.Params = append(c.Params, float64(int32(r.Seed)), float64(int32(r.Seed>>32)), float64(r.Tensor), float64(u.T))
 	}
-	return c, nil
+	return c
 }
 
 // checkTensor refuses a tensor's number that is none.

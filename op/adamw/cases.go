@@ -54,6 +54,16 @@ var Operations = []*op.Operation{
 			return ok
 		},
 		Run: runStepAll,
+		Several: &op.Several{
+			Data: data("step 10", 10),
+			Run: func(q *engine.Queue, params []float64, tensors [][]*tensor.Tensor) error {
+				calls := make([]engine.CallSpec, len(tensors))
+				for i := range tensors {
+					calls[i] = engine.CallSpec{Definition: InPlaceDefinition, Tensors: tensors[i], Params: params}
+				}
+				return engine.CallAll(q, calls)
+			},
+		},
 	},
 }
 

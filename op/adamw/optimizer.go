@@ -35,6 +35,10 @@ type Optimizer struct {
 	owners     map[device.Buffer][]int // which parameters have memory in a buffer
 	step       int
 	failed     error // of a step that ended halfway
+
+	batch  engine.Batch // of the steps
+	calls  []engine.CallSpec
+	memory []callMemory // of the calls
 }
 
 // Options are an Optimizer's settings.
@@ -219,19 +223,11 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 	if len(grads) != len(o.state) {
 		return &device.ArgumentError{Op: stepAll, Operand: "grads", Got: fmt.Sprintf("are %d", len(grads)), Want: fmt.Sprintf("%d, one for each parameter", len(o.state))}
 	}
-	calls := make([]engine.CallSpec, len(o.state))
-	for i := range o.state {
-		if err := o.check(i, grads[i]); err != nil {
-			return o.name(i, err)
-		}
-		var err error
-		u := Update{Mode: o.mode, State: o.state[i], Grad: grads[i], Hyper: o.hyperOf(o.parameters[i]), T: o.step + 1, Random: Random{Seed: o.seed, Tensor: int32(i)}}
-		calls[i], err = u.call(new(callMemory))
-		if err != nil {
-			return o.name(i, err)
-		}
+	defer o.forget()
+	if err := o.prepare(grads); err != nil {
+		return err
 	}
-	err := engine.CallAll(q, calls, opts...)
+	err := o.batch.CallAll(q, o.calls, opts...)
 	if failed, ok := errors.AsType[*engine.CallsError](err); ok {
 		if failed.IsBegun {
 			o.failed = failed.Cause
@@ -244,18 +240,40 @@ func (o *Optimizer) StepAll(q *engine.Queue, grads []*tensor.Tensor, opts ...eng
 	return err
 }
 
-func (o *Optimizer) name(i int, err error) error {
-	return fmt.Errorf("%s: %w", parameterName(o.parameters[i], i), err)
+// prepare sets the calls of a step. It refuses what a step of one tensor cannot see: numbers
+// in the name of this call, and a gradient in the memory of another parameter, which is
+// written before or after it is read.
+func (o *Optimizer) prepare(grads []*tensor.Tensor) error {
+	if o.calls == nil {
+		o.calls, o.memory = make([]engine.CallSpec, len(o.state)), make([]callMemory, len(o.state))
+	}
+	u := Update{Mode: o.mode, T: o.step + 1}
+	var numbers [8]float64
+	for i := range o.state {
+		if k, ok := o.ownerOf(grads[i], i); ok {
+			return o.name(i, o.overlaps("grad", k))
+		}
+		if h := o.hyperOf(o.parameters[i]); i == 0 || h != u.Hyper { // most parameters have the same
+			if err := h.check(stepAll, o.mode, u.T); err != nil {
+				return o.name(i, err)
+			}
+			u.Hyper, numbers = h, h.numbers(u.T).list()
+		}
+		u.State, u.Grad, u.Random = o.state[i], grads[i], Random{Seed: o.seed, Tensor: int32(i)}
+		o.calls[i] = u.callWith(&o.memory[i], &numbers)
+	}
+	return nil
 }
 
-// check refuses what a step of one tensor cannot see: numbers in the name of this
-// call, and a gradient in the memory of another parameter, which is written before
-// or after it is read.
-func (o *Optimizer) check(i int, grad *tensor.Tensor) error {
-	if k, ok := o.ownerOf(grad, i); ok {
-		return o.overlaps("grad", k)
+// forget lets go of the gradients.
+func (o *Optimizer) forget() {
+	for i := range o.memory {
+		clear(o.memory[i].tensors[:])
 	}
-	return o.hyperOf(o.parameters[i]).check(stepAll, o.mode, o.step+1)
+}
+
+func (o *Optimizer) name(i int, err error) error {
+	return fmt.Errorf("%s: %w", parameterName(o.parameters[i], i), err)
 }
 
 // Close gives the moments back. Closing twice, or a nil optimizer, is allowed.

@@ -36,6 +36,16 @@ var Operations = []*op.Operation{
 			{Name: "normal", Definition: SquareSumDefinition, Sizes: map[string]int{"R": 4, "C": 32768}},
 			{Name: "wide", Definition: SquareSumDefinition, Sizes: map[string]int{"R": 4, "C": 32768}, Values: map[string]op.Element{"x": op.Wide}},
 		},
+		Several: &op.Several{
+			Data: op.Data{Name: "normal", Definition: SquareSumDefinition},
+			Run: func(q *engine.Queue, _ []float64, tensors [][]*tensor.Tensor) error {
+				xs := make([]*tensor.Tensor, len(tensors))
+				for i := range tensors {
+					xs[i] = tensors[i][0]
+				}
+				return SquareSum(q, tensors[0][1], xs)
+			},
+		},
 		Patterns: slices.Concat(squareSumPatterns, totalPatterns),
 		Scalings: squareSumScalings,
 	},

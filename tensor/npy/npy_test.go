@@ -324,6 +324,7 @@ func TestWriteRefuses(t *testing.T) {
 	path := filepath.Join(dir, "x.npy")
 	for want, a := range map[string]Array{
 		"bf16 has no dtype in NumPy: write a .safetensors file instead": {num.BF16, []int{1}, make([]byte, 2)},
+		"e4m3 has no dtype in NumPy: write a .safetensors file instead": {num.E4M3, []int{1}, make([]byte, 1)},
 		"dtype none has no dtype in NumPy":                              {num.NoDType, []int{1}, nil},
 		"shape [2] of f32 needs 8 bytes, but the data has 4":            {num.F32, []int{2}, make([]byte, 4)},
 		"shape [-1] of f32 is negative or overflows 64 bits":            {num.F32, []int{-1}, nil},

@@ -18,7 +18,7 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	dtypes := []num.DType{num.F16, num.BF16, num.F32, num.I32}
+	dtypes := []num.DType{num.F16, num.BF16, num.F32, num.I32, num.E4M3, num.E5M2}
 	for trial := range 200 {
 		f := &File{}
 		if trial%3 > 0 {
@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		for i := range random.IntN(8) {
-			e := Entry{Name: strconv.Itoa(i) + "/\t\"<>&é\u2029\U0001F600", DType: dtypes[random.IntN(4)]}
+			e := Entry{Name: strconv.Itoa(i) + "/\t\"<>&é\u2029\U0001F600", DType: dtypes[random.IntN(len(dtypes))]}
 			n := e.DType.Size()
 			for range random.IntN(4) {
 				size := random.IntN(4)

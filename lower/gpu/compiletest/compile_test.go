@@ -78,6 +78,7 @@ type program struct {
 	variant gpu.Variant
 	source  gpu.Source
 	isFirst bool // the first choice of formats, with vector access
+	isMany  bool // it computes many calls
 }
 
 // programs are all sources of shipped definitions, each once.
@@ -97,13 +98,23 @@ func programsOf(t testing.TB, definitions ...*def.Definition) []program {
 	for _, d := range definitions {
 		for i, dtypes := range d.Formats() {
 			for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
+				add := func(s gpu.Source, isMany bool) {
+					if !seen[s.Text] {
+						seen[s.Text] = true
+						list = append(list, program{d, dtypes, v, s, i == 0 && v == gpu.Vector, isMany})
+					}
+				}
 				k, err := gpu.Compile(d, dtypes, v)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !seen[k.Source.Text] {
-					seen[k.Source.Text] = true
-					list = append(list, program{d, dtypes, v, k.Source, i == 0 && v == gpu.Vector})
+				add(k.Source, false)
+				if gpu.TakesMany(d) {
+					m, err := gpu.CompileMany(d, dtypes, v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					add(m.Source, true)
 				}
 			}
 		}
@@ -119,6 +130,9 @@ func (p *program) String() string {
 	}
 	if p.d.Kind == def.KindRowwise {
 		name += "." + p.variant.String()
+	}
+	if p.isMany {
+		name += ".many"
 	}
 	return name
 }

@@ -435,26 +435,27 @@ void wgmma_wait(int left, Where where) {
 static bool waits_for_products(const Fiber& f) { return f.state == ELSEWHERE && f.describe == describe_products; }
 
 static bool is_same(const Multiplication& x, const Multiplication& y) {
-    return x.w.a == y.w.a && x.w.b == y.w.b && x.w.columns == y.w.columns && x.w.accumulates == y.w.accumulates && x.w.is_bf16 == y.w.is_bf16;
+    return x.w.a == y.w.a && x.w.b == y.w.b && x.w.columns == y.w.columns && x.w.accumulates == y.w.accumulates && x.w.format == y.w.format;
 }
 
 // Operand reads the 16-byte pieces of an operand.
 struct Operand {
     int rank;
     unsigned at, next, group;
-    bool is_transposed;
+    bool is_transposed, is_fp8;
     Place where;
 
-    Operand(const Fiber& f, uint64_t d, bool is_transposed, Where where)
-        : rank(f.rank), at((unsigned)(d & 0x3fff) << 4), next((unsigned)(d >> 16 & 0x3fff) << 4), group((unsigned)(d >> 32 & 0x3fff) << 4), is_transposed(is_transposed),
+    Operand(const Fiber& f, uint64_t d, bool is_transposed, bool is_fp8, Where where)
+        : rank(f.rank), at((unsigned)(d & 0x3fff) << 4), next((unsigned)(d >> 16 & 0x3fff) << 4), group((unsigned)(d >> 32 & 0x3fff) << 4), is_transposed(is_transposed), is_fp8(is_fp8),
           where(place(where)) {}
 
-    // read calls put(i, k, pattern) for all 16 summed indices of eight elements from i on.
+    // read calls put(i, k, pattern) for all summed indices, 32 bytes of them, of eight elements
+    // from i on.
     template <class Put>
     bool read(int i, Put put) const {
         uint16_t piece[8];
         if (is_transposed) {
-            for (int k = 0; k < MMA_DEPTH; k++) {
+            for (int k = 0; k < 16; k++) {
                 if (!fetch(at + (unsigned)(i / 64) * next + (unsigned)(k / 8) * group + (unsigned)(k % 8 * 128 + i % 64 * 2), piece)) {
                     return false;
                 }
@@ -465,12 +466,15 @@ struct Operand {
             return true;
         }
         for (int j = 0; j < 8; j++) {
-            for (int k = 0; k < MMA_DEPTH; k += 8) {
-                if (!fetch(at + (unsigned)(i / 8) * group + (unsigned)(j * 128 + k * 2), piece)) {
+            for (int half = 0; half < 2; half++) {
+                if (!fetch(at + (unsigned)(i / 8) * group + (unsigned)(j * 128 + half * 16), piece)) {
                     return false;
                 }
-                for (int n = 0; n < 8; n++) {
-                    put(i + j, k + n, piece[n]);
+                for (int n = 0; n < 16 && is_fp8; n++) {
+                    put(i + j, half * 16 + n, (uint16_t)(piece[n / 2] >> n % 2 * 8 & 0xff));
+                }
+                for (int n = 0; n < 8 && !is_fp8; n++) {
+                    put(i + j, half * 8 + n, piece[n]);
                 }
             }
         }
@@ -492,8 +496,9 @@ static void multiply_late(Fiber* lanes) {
     static Right right;
     static float acc[16][MMA_COLUMNS];
     const Multiplication m = state_of(*lanes).products[0];
-    Format f(m.w.is_bf16);
-    Operand a(*lanes, m.w.a, m.w.transposes_a, m.where), b(*lanes, m.w.b, m.w.transposes_b, m.where);
+    Format f((FormatName)m.w.format);
+    bool is_fp8 = f.depth == 32;
+    Operand a(*lanes, m.w.a, m.w.transposes_a, is_fp8, m.where), b(*lanes, m.w.b, m.w.transposes_b, is_fp8, m.where);
     for (int n = 0; n < m.w.columns; n += 8) {
         if (!b.read(n, [&](int n, int k, uint16_t pattern) { right.pattern[k][n] = pattern; })) {
             return;
@@ -516,7 +521,7 @@ static void multiply_late(Fiber* lanes) {
             acc[l / 4 + j / 2 % 2 * 8][j / 4 * 8 + l % 4 * 2 + j % 2] = m.w.accumulates ? value[j] : 0;
         }
     }
-    multiplication(m.w.step, m.w.bits)(f, left, 16, right, m.w.columns, m.w.bits, acc);
+    multiplication(m.w.step, m.w.bits)(f, left, 16, right, m.w.columns, Model{m.w.bits, m.w.result}, acc);
     for (int l = 0; l < 32; l++) {
         ThreadState& t = state_of(lanes[l]);
         Chain& c = t.chains[(size_t)t.products[0].chain];

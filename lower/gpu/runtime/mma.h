@@ -1,6 +1,6 @@
-// The model mma(L,F) of num/mma.go, for matrices: steps of L products, each exact, aligned at
-// the largest exponent of products and accumulator or at -133, truncated to F fractional bits
-// there; the exact sum is truncated to binary32.
+// The models mma(L,F) and mma(L,F,R) of num/mma.go, for matrices: steps of L products, each
+// exact, aligned at the largest exponent of products and accumulator or at -133, truncated to
+// F fractional bits there; the exact sum is truncated to binary32, or to R fractional bits.
 #ifndef TOKITAI_MMA_H
 #define TOKITAI_MMA_H
 
@@ -11,39 +11,54 @@
 
 namespace sim {
 
-const int MMA_DEPTH = 16;      // products of an instruction
+const int MMA_DEPTH = 32;      // products of an instruction, at most
 const int MMA_COLUMNS = 256;   // at most
 const int MMA_BLOCK = 8;       // columns that are computed at once
 const int LEAST_ALIGNMENT = -133;
 const short NO_EXPONENT = -10000; // of a zero: the sum of two is no short's least value
 
-// Format is f16 or bf16.
+// Model is the fractional bits of a step, of the aligned terms and of the result.
+struct Model {
+    int bits, result;
+};
+
+enum FormatName { F16, BF16, E4M3, E5M2 };
+
+// Format is how factors are stored.
 struct Format {
-    int fraction, bias, special; // the exponent field of infinities and NaN
-    explicit Format(bool is_bf16) : fraction(is_bf16 ? 7 : 10), bias(is_bf16 ? 127 : 15), special(is_bf16 ? 255 : 31) {}
-    int field(uint16_t pattern) const { return (pattern & 0x7fff) >> fraction; }
-    bool is_special(uint16_t pattern) const { return field(pattern) == special; }
+    int fraction, bias, width; // width without the sign
+    int special;               // the least pattern of infinities and NaN
+    int depth;                 // products of an instruction
+    explicit Format(FormatName name) {
+        static const Format all[] = {{10, 15, 15, 0x7c00, 16}, {7, 127, 15, 0x7f80, 16}, {3, 7, 7, 0x7f, 32}, {2, 15, 7, 0x7c, 32}};
+        *this = all[name];
+    }
+    Format(int fraction, int bias, int width, int special, int depth) : fraction(fraction), bias(bias), width(width), special(special), depth(depth) {}
+    int magnitude(uint16_t pattern) const { return pattern & ((1 << width) - 1); }
+    int sign(uint16_t pattern) const { return pattern >> width; }
+    int field(uint16_t pattern) const { return magnitude(pattern) >> fraction; }
+    bool is_special(uint16_t pattern) const { return magnitude(pattern) >= special; }
 
     // Zeros take no part in the maximum; subnormals count with the least exponent.
     short exponent(uint16_t pattern) const {
         int e = field(pattern);
-        return (pattern & 0x7fff) == 0 ? NO_EXPONENT : (short)((e == 0 ? 1 : e) - bias);
+        return magnitude(pattern) == 0 ? NO_EXPONENT : (short)((e == 0 ? 1 : e) - bias);
     }
 
     // The value of a finite pattern. A subnormal number of binary64 with the same fraction,
     // times a power of two, needs no case of its own.
     double value(uint16_t pattern) const {
-        uint64_t bits = (uint64_t)(pattern & 0x7fff) << (52 - fraction) | (uint64_t)(pattern >> 15) << 63;
+        uint64_t bits = (uint64_t)magnitude(pattern) << (52 - fraction) | (uint64_t)sign(pattern) << 63;
         double d;
         memcpy(&d, &bits, sizeof(d));
-        return d * (fraction == 10 ? 0x1p1008 : 0x1p896);
+        return d * (bias == 127 ? 0x1p896 : bias == 15 ? 0x1p1008 : 0x1p1016);
     }
 
     float single(uint16_t pattern) const {
         if (!is_special(pattern)) {
             return (float)value(pattern);
         }
-        uint32_t bits = (uint32_t)(pattern >> 15) << 31 | 0x7f800000u | (uint32_t)(pattern & ((1 << fraction) - 1)) << 13;
+        uint32_t bits = (uint32_t)sign(pattern) << 31 | 0x7f800000u | (uint32_t)(pattern & ((1 << fraction) - 1)) << (23 - fraction);
         float f;
         memcpy(&f, &bits, sizeof(f));
         return f;
@@ -57,14 +72,15 @@ inline double power_of_two(int exponent) {
     return d;
 }
 
-// truncate returns a sum, truncated toward zero to binary32; zero is +0.
-inline float truncate(double sum) {
+// truncate returns a sum, truncated toward zero to binary32 with so many fractional bits; zero
+// is +0.
+inline float truncate(double sum, int fraction) {
     if (__builtin_fabs(sum) < 0x1p-126) {
-        return (float)((double)(int64_t)(sum * 0x1p149) * 0x1p-149);
+        return (float)((double)(int64_t)(sum * power_of_two(126 + fraction)) * power_of_two(-126 - fraction));
     }
     uint64_t bits;
     memcpy(&bits, &sum, sizeof(bits));
-    bits &= ~((1ull << 29) - 1);
+    bits &= ~((1ull << (52 - fraction)) - 1);
     memcpy(&sum, &bits, sizeof(sum));
     return (float)sum; // exact, or infinite from 2^128 on
 }
@@ -87,7 +103,7 @@ struct Right {
 
 inline void unpack(Left& l, const Format& f) {
     l.is_special = false;
-    for (int k = 0; k < MMA_DEPTH; k++) {
+    for (int k = 0; k < f.depth; k++) {
         l.value[k] = f.value(l.pattern[k]), l.exponent[k] = f.exponent(l.pattern[k]);
         l.is_special |= f.is_special(l.pattern[k]);
     }
@@ -95,7 +111,7 @@ inline void unpack(Left& l, const Format& f) {
 
 inline void unpack(Right& r, const Format& f, int columns) {
     memset(r.is_special, 0, sizeof(r.is_special));
-    for (int k = 0; k < MMA_DEPTH; k++) {
+    for (int k = 0; k < f.depth; k++) {
         for (int n = 0; n < columns; n++) {
             r.value[k][n] = f.value(r.pattern[k][n]), r.exponent[k][n] = f.exponent(r.pattern[k][n]);
         }
@@ -113,7 +129,7 @@ inline int exponent_of(float f) {
 }
 
 // step_slowly adds products k to k+count of a row and a column, whatever they are.
-inline float step_slowly(const Format& f, const Left& l, const Right& r, int n, int k, int count, int bits, float acc) {
+inline float step_slowly(const Format& f, const Left& l, const Right& r, int n, int k, int count, Model m, float acc) {
     float special = acc - acc != 0 ? acc : 0;
     int largest = exponent_of(acc);
     largest = largest < LEAST_ALIGNMENT ? LEAST_ALIGNMENT : largest;
@@ -133,12 +149,12 @@ inline float step_slowly(const Format& f, const Left& l, const Right& r, int n, 
     if (special != 0) {
         return special;
     }
-    double scale = power_of_two(bits - largest);
+    double scale = power_of_two(m.bits - largest);
     int64_t sum = (int64_t)(acc * scale);
     for (int i = k; i < k + count; i++) {
         sum += (int64_t)(l.value[i] * r.value[i][n] * scale);
     }
-    return truncate((double)sum * power_of_two(largest - bits));
+    return truncate((double)sum * power_of_two(largest - m.bits), m.result);
 }
 
 // Narrow and Wide are vectors of as many values.
@@ -161,7 +177,7 @@ struct Wide {
 // step adds L products of a row to V::COUNT accumulators, those of the columns from n on. All
 // are finite. Values are exact in binary64; eight aligned products have a sum of 31 bits.
 template <int L, class V>
-__attribute__((always_inline)) inline void step(const Left& l, const Right& r, const short* largest, int n, int k, int bits, float* acc) {
+__attribute__((always_inline)) inline void step(const Left& l, const Right& r, const short* largest, int n, int k, Model m, float* acc) {
     typedef typename V::Doubles Doubles;
     typedef typename V::Ints Ints;
     typedef typename V::Longs Longs;
@@ -170,7 +186,7 @@ __attribute__((always_inline)) inline void step(const Left& l, const Right& r, c
         exponent[i] = largest[i];
     }
     Doubles scale, unit;
-    Longs scale_bits = (bits - exponent + 1023) << 52, unit_bits = (exponent - bits + 1023) << 52;
+    Longs scale_bits = (m.bits - exponent + 1023) << 52, unit_bits = (exponent - m.bits + 1023) << 52;
     memcpy(&scale, &scale_bits, sizeof(scale)), memcpy(&unit, &unit_bits, sizeof(unit));
     typename V::Floats c;
     memcpy(&c, acc, sizeof(c));
@@ -192,13 +208,13 @@ __attribute__((always_inline)) inline void step(const Left& l, const Right& r, c
     }
     if (__builtin_expect(is_small, 0)) {
         for (int i = 0; i < V::COUNT; i++) {
-            acc[i] = truncate(sum[i]);
+            acc[i] = truncate(sum[i], m.result);
         }
         return;
     }
     Longs kept;
     memcpy(&kept, &sum, sizeof(kept));
-    kept &= ~((1ll << 29) - 1);
+    kept &= ~((1ll << (52 - m.result)) - 1);
     memcpy(&sum, &kept, sizeof(sum));
     c = __builtin_convertvector(sum, typename V::Floats);
     memcpy(acc, &c, sizeof(c));
@@ -223,12 +239,12 @@ __attribute__((always_inline)) inline void align(const Left& l, const Right& r, 
 }
 
 template <int L, class V>
-__attribute__((always_inline)) inline void multiply_rows(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
+__attribute__((always_inline)) inline void multiply_rows(const Format& f, const Left* left, int rows, const Right& right, int columns, Model m, float (*acc)[MMA_COLUMNS]) {
     for (int n = 0; n < columns; n += MMA_BLOCK) {
         for (int row = 0; row < rows; row++) {
             const Left& l = left[row];
             float* c = acc[row] + n;
-            for (int k = 0; k < MMA_DEPTH; k += L) {
+            for (int k = 0; k < f.depth; k += L) {
                 bool is_special = l.is_special || right.is_special[n / MMA_BLOCK];
                 for (int i = 0; i < MMA_BLOCK; i++) {
                     is_special |= !(__builtin_fabsf(c[i]) <= 0x1.fffffep127f);
@@ -237,29 +253,29 @@ __attribute__((always_inline)) inline void multiply_rows(const Format& f, const 
                     short largest[MMA_BLOCK];
                     align<L>(l, right, n, k, c, largest);
                     for (int i = 0; i < MMA_BLOCK; i += V::COUNT) {
-                        step<L, V>(l, right, largest + i, n + i, k, bits, c + i);
+                        step<L, V>(l, right, largest + i, n + i, k, m, c + i);
                     }
                     continue;
                 }
                 for (int i = 0; i < MMA_BLOCK; i++) {
-                    c[i] = step_slowly(f, l, right, n + i, k, L, bits, c[i]);
+                    c[i] = step_slowly(f, l, right, n + i, k, L, m, c[i]);
                 }
             }
         }
     }
 }
 
-typedef void (*Multiply)(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]);
+typedef void (*Multiply)(const Format& f, const Left* left, int rows, const Right& right, int columns, Model m, float (*acc)[MMA_COLUMNS]);
 
 template <int L>
-void multiply_plainly(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
-    multiply_rows<L, Narrow>(f, left, rows, right, columns, bits, acc);
+void multiply_plainly(const Format& f, const Left* left, int rows, const Right& right, int columns, Model m, float (*acc)[MMA_COLUMNS]) {
+    multiply_rows<L, Narrow>(f, left, rows, right, columns, m, acc);
 }
 
 #if defined(__x86_64__)
 template <int L>
-__attribute__((target("avx2"))) void multiply_avx2(const Format& f, const Left* left, int rows, const Right& right, int columns, int bits, float (*acc)[MMA_COLUMNS]) {
-    multiply_rows<L, Wide>(f, left, rows, right, columns, bits, acc);
+__attribute__((target("avx2"))) void multiply_avx2(const Format& f, const Left* left, int rows, const Right& right, int columns, Model m, float (*acc)[MMA_COLUMNS]) {
+    multiply_rows<L, Wide>(f, left, rows, right, columns, m, acc);
 }
 #endif
 
@@ -273,11 +289,11 @@ Multiply fastest() {
 
 // multiplication returns what multiplies by a model, or null if the simulator does not know it.
 inline Multiply multiplication(int step, int bits) {
-    static const Multiply of_16 = fastest<16>(), of_8 = fastest<8>(), of_4 = fastest<4>();
+    static const Multiply of_32 = fastest<32>(), of_16 = fastest<16>(), of_8 = fastest<8>(), of_4 = fastest<4>();
     if (bits < 1 || bits > 26) {
         return nullptr;
     }
-    return step == 16 ? of_16 : step == 8 ? of_8 : step == 4 ? of_4 : nullptr;
+    return step == 32 ? of_32 : step == 16 ? of_16 : step == 8 ? of_8 : step == 4 ? of_4 : nullptr;
 }
 
 } // namespace sim

@@ -1028,10 +1028,11 @@ static bool sim::line_of(const void* pc, char* text, size_t size) {
 
 // main runs the launches of a file and writes the buffers to another. Integers are
 // little-endian words of eight bytes. The file holds the warp width, the seed of the order
-// and the number of buffers; each buffer's size and bytes; the number of launches; and
-// each launch's length of name, name, grid, block, shared bytes, size of parameters and
-// parameters. Buffer i counts as if it lay at (i+1)·2^40: words of the parameters that
-// point there are moved.
+// and the number of buffers; each buffer's size and bytes; one more than the number of the
+// buffer that is a table, or 0; the number of launches; and each launch's length of name,
+// name, grid, block, shared bytes, size of parameters and parameters. Buffer i counts as if
+// it lay at (i+1)·2^40: words of the parameters and of the table that point there are moved.
+// The table is read only, and is written to the results as it was.
 static FILE* input;
 
 static uint64_t word() {
@@ -1052,6 +1053,23 @@ static void* bytes(uint64_t n) {
     return b;
 }
 
+static uint64_t buffers;
+static uint64_t* sizes;
+static char** data;
+
+// Moves words that point to buffers to where the buffers are.
+static void move_words(char* words, uint64_t size) {
+    for (uint64_t at = 0; at + 8 <= size; at += 8) {
+        uint64_t w;
+        memcpy(&w, words + at, 8);
+        uint64_t buffer = (w >> 40) - 1, offset = w & ((1ull << 40) - 1);
+        if (w >> 40 != 0 && buffer < buffers && offset <= sizes[buffer]) {
+            w = reinterpret_cast<uint64_t>(data[buffer]) + offset;
+            memcpy(words + at, &w, 8);
+        }
+    }
+}
+
 int main(int argc, char** argv) {
     if (argc != 3 || (input = fopen(argv[1], "rb")) == nullptr) {
         fprintf(stderr, "usage: %s description results\n", argv[0]);
@@ -1059,12 +1077,21 @@ int main(int argc, char** argv) {
     }
     unsigned warp = (unsigned)word();
     tokitai_sim_order(word());
-    uint64_t buffers = word();
-    uint64_t* sizes = static_cast<uint64_t*>(malloc(buffers * sizeof(uint64_t)));
-    char** data = static_cast<char**>(malloc(buffers * sizeof(char*)));
+    buffers = word();
+    sizes = static_cast<uint64_t*>(malloc(buffers * sizeof(uint64_t)));
+    data = static_cast<char**>(malloc(buffers * sizeof(char*)));
     for (uint64_t i = 0; i < buffers; i++) {
         sizes[i] = word();
         data[i] = static_cast<char*>(bytes(sizes[i]));
+    }
+    uint64_t table = word() - 1;
+    char *unmoved = nullptr, *moved = nullptr;
+    if (table < buffers) {
+        unmoved = static_cast<char*>(malloc(sizes[table]));
+        moved = static_cast<char*>(malloc(sizes[table]));
+        memcpy(unmoved, data[table], sizes[table]);
+        move_words(data[table], sizes[table]);
+        memcpy(moved, data[table], sizes[table]);
     }
     for (uint64_t launches = word(); launches > 0; launches--) {
         uint64_t length = word();
@@ -1082,21 +1109,20 @@ int main(int argc, char** argv) {
         unsigned shared = (unsigned)word();
         uint64_t size = word();
         char* parameters = static_cast<char*>(bytes(size));
-        for (uint64_t at = 0; at + 8 <= size; at += 8) {
-            uint64_t w;
-            memcpy(&w, parameters + at, 8);
-            uint64_t buffer = (w >> 40) - 1, offset = w & ((1ull << 40) - 1);
-            if (w >> 40 != 0 && buffer < buffers && offset <= sizes[buffer]) {
-                w = reinterpret_cast<uint64_t>(data[buffer]) + offset;
-                memcpy(parameters + at, &w, 8);
-            }
-        }
+        move_words(parameters, size);
         char message[1024];
         if (tokitai_sim_launch(name, grid, block, shared, parameters, size, warp, message, sizeof(message)) != 0) {
             fprintf(stderr, "sim: %s\n", message);
             return 3;
         }
         free(text), free(name), free(parameters);
+    }
+    if (table < buffers) {
+        if (memcmp(data[table], moved, sizes[table]) != 0) {
+            fprintf(stderr, "sim: a kernel has written to the table\n");
+            return 3;
+        }
+        memcpy(data[table], unmoved, sizes[table]);
     }
     FILE* output = fopen(argv[2], "wb");
     for (uint64_t i = 0; output != nullptr && i < buffers; i++) {

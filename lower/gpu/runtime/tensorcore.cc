@@ -226,7 +226,7 @@ static void multiply_fragments(Fiber* lanes, int) {
     static Right right;
     static float acc[16][MMA_COLUMNS];
     const Product& first = *static_cast<Product*>(lanes[0].operands);
-    Format f(first.is_bf16);
+    Format f(first.is_bf16 ? BF16 : F16);
     for (int l = 0; l < 32; l++) {
         const Product& p = *static_cast<Product*>(lanes[l].operands);
         int row = l / 4, col = l % 4 * 2;
@@ -242,7 +242,7 @@ static void multiply_fragments(Fiber* lanes, int) {
         unpack(l, f);
     }
     unpack(right, f, 8);
-    multiplication(first.step, first.bits)(f, left, 16, right, 8, first.bits, acc);
+    multiplication(first.step, first.bits)(f, left, 16, right, 8, Model{first.bits, 23}, acc);
     for (int l = 0; l < 32; l++) {
         const Product& p = *static_cast<Product*>(lanes[l].operands);
         for (int i = 0; i < 4; i++) {
@@ -253,7 +253,7 @@ static void multiply_fragments(Fiber* lanes, int) {
 
 void check_model(int step, int bits, Where where) {
     if (multiplication(step, bits) == nullptr) {
-        stop("%s: no model mma(%d,%d) in the simulator, want steps of 4, 8 or 16 and at most 26 bits", Text(place(where)).text, step, bits);
+        stop("%s: no model mma(%d,%d) in the simulator, want steps of 4, 8, 16 or 32 and at most 26 bits", Text(place(where)).text, step, bits);
     }
 }
 

@@ -199,6 +199,7 @@ type Run struct {
 	Warp     int    // 32 or 64; 0 stands for 32
 	Seed     uint64 // of the order of blocks, warps and lanes; 0 is ascending
 	Buffers  [][]byte
+	Table    int // one more than the number of the buffer whose words may be addresses of others; 0 for none
 	Launches []Launch
 }
 
@@ -282,6 +283,7 @@ func (r *Run) encode() []byte {
 		word(uint64(len(buffer)))
 		b.Write(buffer)
 	}
+	word(uint64(r.Table))
 	word(uint64(len(r.Launches)))
 	for _, l := range r.Launches {
 		word(uint64(len(l.Entry)))
