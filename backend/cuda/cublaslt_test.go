@@ -61,9 +61,7 @@ func openHost(t *testing.T) *gpu.Device {
 
 // accelerated returns the targets of the shipped products on cuBLASLt.
 func accelerated(t *testing.T) []*verify.Target {
-	list := slices.DeleteFunc(verify.Targets(gemm.Operations, Backend), func(x *verify.Target) bool {
-		return x.Lowering != cublasLt || len(x.Definition.Operands) != 3 // those with scales are left to others
-	})
+	list := slices.DeleteFunc(verify.Targets(gemm.Operations, Backend), func(x *verify.Target) bool { return x.Lowering != cublasLt })
 	if len(list) != 36 {
 		t.Fatalf("%d targets, want 12 products in 3 formats", len(list))
 	}
@@ -214,18 +212,6 @@ func TestMissingLibrary(t *testing.T) {
 	}
 }
 
-// TestFP8IsLeftOut: products with scales are skipped, not undecided.
-func TestFP8IsLeftOut(t *testing.T) {
-	stub.Use(t)
-	for _, target := range verify.Targets(gemm.Operations, Backend) {
-		if target.Lowering == cublasLt && target.Definition == gemm.FP8ForwardDefinition {
-			if r := verified(t, target); r.Verdict != evidence.Skipped || !strings.Contains(r.Reason, "cuBLASLt takes two factors and a result, got the 5 operands of gemm.fp8.forward") {
-				t.Errorf("%s: %s: %s", target.DType, r.Verdict, r.Reason)
-			}
-		}
-	}
-}
-
 // TestRefused: what the library cannot compute is an error that says why, before anything
 // is written.
 func TestRefused(t *testing.T) {
@@ -241,6 +227,10 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := cublasLt.Compile(dev, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.I32}, 0); err == nil || !strings.Contains(err.Error(), "cuBLASLt is not used for gemm.forward") {
 		t.Errorf("an int32: %v", err)
+	}
+	scaled := []num.DType{num.E4M3, num.E4M3, num.F32, num.F32, num.F32}
+	if _, err := cublasLt.Compile(dev, gemm.FP8ForwardDefinition, scaled, 0); err == nil || !strings.Contains(err.Error(), "cuBLASLt takes two factors and a result, got the 5 operands of gemm.fp8.forward") {
+		t.Errorf("scales: %v", err)
 	}
 	a, b, c := filled(t, dev, num.F16, 4, 2, 3), filled(t, dev, num.F16, 4, 3, 5), filled(t, dev, num.F16, 4, 2, 5)
 	before, err := c.Float32s()

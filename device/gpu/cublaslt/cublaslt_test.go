@@ -63,7 +63,9 @@ func newOperand(g *gen.Generator, m *Matrix, t Type, rows, cols, batch int) oper
 	return o
 }
 
-func (o *operand) pointer() driver.Pointer { return driver.Pointer(uintptr(unsafe.Pointer(&o.Data[0]))) }
+func (o *operand) pointer() driver.Pointer {
+	return driver.Pointer(uintptr(unsafe.Pointer(&o.Data[0])))
+}
 
 // at returns an element of matrix z; transposed if the factor is.
 func (o *operand) at(m *Matrix, z, r, c int) float64 {
@@ -143,6 +145,29 @@ func check(t *testing.T, h *Handle, g *gen.Generator, p Problem) {
 				}
 			}
 		}
+	}
+}
+
+// TestRoundsOnce: where the old result is added and the result has 16 bits, the library's
+// first choice is passed over if it rounds the product before the addition.
+func TestRoundsOnce(t *testing.T) {
+	_, h := openStub(t)
+	aligned := Matrix{Stride: 8, Alignment: 16}
+	for _, test := range []struct {
+		out        Type
+		accumulate bool
+		want       int
+	}{{F16, true, 24}, {F16, false, 66}, {F32, true, 66}, {F32, false, 66}} {
+		p := Problem{In: F16, Out: test.out, Rows: 8, Cols: 8, Depth: 8, Batch: 1, Accumulate: test.accumulate, Left: aligned, Right: aligned, Result: aligned}
+		plan, err := h.Plan(p)
+		if err != nil || plan.Algorithm.ID != test.want {
+			t.Errorf("%v, accumulate %v: got %+v, %v, want algorithm %d", test.out, test.accumulate, plan, err, test.want)
+		}
+	}
+	_, h = openStub(t, "CANDIDATES 3", "CANDIDATES 2")
+	_, err := h.Plan(Problem{In: F16, Out: F16, Rows: 8, Cols: 8, Depth: 8, Batch: 1, Accumulate: true, Left: aligned, Right: aligned, Result: aligned})
+	if _, ok := errors.AsType[*UnsupportedError](err); !ok {
+		t.Errorf("no other algorithm: got %v, want an UnsupportedError", err)
 	}
 }
 

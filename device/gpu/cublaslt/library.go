@@ -104,7 +104,7 @@ func (l *Library) Path() string { return l.library.Path() }
 
 // Options returns what the library is asked for with every product.
 func (l *Library) Options() []string {
-	return []string{"compute type 32F", "reduction scheme of the compute type", fmt.Sprintf("workspace of %d bytes", MaxWorkspace), "first algorithm of the heuristic"}
+	return []string{"compute type 32F", "reduction scheme of the compute type", fmt.Sprintf("workspace of %d bytes", MaxWorkspace), "first algorithm of the heuristic that rounds once"}
 }
 
 // Hash returns the SHA-256 of the library's file, which takes about a second at first.
@@ -161,8 +161,12 @@ type frame struct {
 	value uint64 // of an attribute, or a handle that the library returns
 	count int32
 	size  uint64
-	found heuristicResult
+	found [maxCandidates]heuristicResult
 }
+
+// maxCandidates is how many algorithms the library is asked for where its first choice may
+// not do.
+const maxCandidates = 16
 
 // heuristicResult is cublasLtMatmulHeuristicResult_t.
 type heuristicResult struct {

@@ -212,7 +212,6 @@ func (h *Handle) newPlan(problem *Problem) (*Plan, error) {
 	if problem.Batch < 1 || problem.Batch > math.MaxInt32 {
 		return nil, fmt.Errorf("got %d products, want 1 to %d", problem.Batch, math.MaxInt32)
 	}
-	l := h.library
 	p := &Plan{handle: h, alpha: 1}
 	if problem.Accumulate {
 		p.beta = 1
@@ -221,14 +220,10 @@ func (h *Handle) newPlan(problem *Problem) (*Plan, error) {
 	if err == nil {
 		err = p.choose(problem)
 	}
-	if err == nil {
-		p.Algorithm, err = l.describe(p, &h.frame)
-	}
 	if err != nil {
 		p.close()
 		return nil, err
 	}
-	p.Algorithm.Workspace = int64(h.frame.found.workspace)
 	return p, nil
 }
 
@@ -275,9 +270,23 @@ func (p *Plan) layout(problem *Problem, m *Matrix, t Type, rows, cols int) (uint
 	return layout, l.set(call, l.setLayout, f, layout, layoutBatchStride, uint64(m.BatchStride), 8)
 }
 
-// choose asks the library for its best algorithm, which it leaves in the frame.
+// firstRoundsTwice is the number of the first algorithm that rounds a product to 16 bits
+// before it adds the old result. Those from here on came with Hopper.
+const firstRoundsTwice = 66
+
+// roundsTwice reports whether an algorithm's results are not sums in binary32, rounded
+// once.
+func (p *Problem) roundsTwice(a *Algorithm) bool {
+	return p.Accumulate && p.Out != F32 && a.ID >= firstRoundsTwice
+}
+
+// choose asks the library for its best algorithm, and for more where that may round twice.
 func (p *Plan) choose(problem *Problem) error {
 	l, f := p.handle.library, &p.handle.frame
+	wanted := 1
+	if problem.Accumulate && problem.Out != F32 {
+		wanted = maxCandidates
+	}
 	preference, err := l.made("cublasLtMatmulPreferenceCreate", l.newPreference, f)
 	if err != nil {
 		return err
@@ -303,17 +312,26 @@ func (p *Plan) choose(problem *Problem) error {
 			return err
 		}
 	}
-	f.found, f.count = heuristicResult{}, 0
-	f.args = [16]uintptr{p.handle.handle, p.product, p.right, p.left, p.result, p.result, preference, 1, address(&f.found), address(&f.count)}
+	f.found, f.count = [maxCandidates]heuristicResult{}, 0
+	f.args = [16]uintptr{p.handle.handle, p.product, p.right, p.left, p.result, p.result, preference, uintptr(wanted), address(&f.found), address(&f.count)}
 	const call = "cublasLtMatmulAlgoGetHeuristic"
-	switch err := l.failure(call, l.heuristic.Call(f.args[:10])); {
-	case err != nil:
+	if err := l.failure(call, l.heuristic.Call(f.args[:10])); err != nil {
 		return err
-	case f.count < 1:
-		return &driver.Error{Call: call, Code: statusNotSupported}
 	}
-	p.algorithm = f.found.algorithm
-	return l.failure(call, uintptr(f.found.state))
+	for i := range f.found[:min(int(f.count), wanted)] {
+		found := &f.found[i]
+		if found.state != statusSuccess {
+			continue
+		}
+		p.algorithm = found.algorithm
+		if p.Algorithm, err = l.describe(p, f); err != nil {
+			return err
+		}
+		if p.Algorithm.Workspace = int64(found.workspace); !problem.roundsTwice(&p.Algorithm) {
+			return nil
+		}
+	}
+	return &driver.Error{Call: call, Code: statusNotSupported}
 }
 
 // describe reads the configuration of a plan's algorithm. A figure that the algorithm does

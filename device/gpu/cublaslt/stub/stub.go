@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"tokitai/device/gpu/compile"
@@ -27,14 +28,34 @@ func Use(t testing.TB, change ...string) (path string) {
 	if err != nil {
 		t.Skipf("needs a C++ compiler for a library to call: %v", err)
 	}
-	p, err := h.Compile("", compile.Source{Name: "libcublaslt.cc", Text: strings.NewReplacer(change...).Replace(text)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	path = filepath.Join(t.TempDir(), "libcublasLt.so.13")
-	if err := os.WriteFile(path, p.Image, 0o700); err != nil {
+	if err := os.WriteFile(path, build(t, h, strings.NewReplacer(change...).Replace(text)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TOKITAI_CUBLASLT", path)
 	return path
+}
+
+var built struct {
+	sync.Mutex
+	images map[string][]byte // by source
+}
+
+// build compiles a source once.
+func build(t testing.TB, h *compile.Host, source string) []byte {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if image := built.images[source]; image != nil {
+		return image
+	}
+	p, err := h.Compile("", compile.Source{Name: "libcublaslt.cc", Text: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if built.images == nil {
+		built.images = map[string][]byte{}
+	}
+	built.images[source] = p.Image
+	return p.Image
 }

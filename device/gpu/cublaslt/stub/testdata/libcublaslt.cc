@@ -2,7 +2,8 @@
 // arguments and answers code 7 (invalid value) where they are not what the caller must
 // give. It divides sums of SPLIT_DEPTH products or more into two parts, and has no
 // algorithm for matrices that are not aligned to their elements, nor for more than
-// MAX_BATCH products.
+// MAX_BATCH products. Algorithm 66 rounds a product to the result's format before it adds the
+// old result.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #define SPLIT_DEPTH 512
 #define MAX_BATCH 65535
 #define CREATE 0
+#define CANDIDATES 3
 typedef uint64_t u64;
 
 enum { OK = 0, INVALID = 7, NOT_SUPPORTED = 15 };
@@ -82,15 +84,17 @@ static bool fits(const Product* p, const Layout* a, const Layout* b, const Layou
 		(d->type == a->type || d->type == 0) && a->batch == b->batch && a->batch == d->batch;
 }
 API cublasLtMatmulAlgoGetHeuristic(void* h, Product* p, Layout* a, Layout* b, Layout* c, Layout* d, Preference* f, int wanted, Result* r, int* count) {
-	if (h != the_handle || wanted != 1 || f->magic != 3 || f->reductions != 2 || f->workspace != 32u << 20 || !fits(p, a, b, c, d)) return INVALID;
+	if (h != the_handle || wanted < 1 || f->magic != 3 || f->reductions != 2 || f->workspace != 32u << 20 || !fits(p, a, b, c, d)) return INVALID;
 	const Layout* of[] = {a, b, c, d};
 	for (int i = 0; i < 4; i++)
 		if (f->alignment[i] % size_of(of[i]->type) || of[i]->batch > MAX_BATCH) { *count = 0; return NOT_SUPPORTED; }
 	u64 k = p->transpose_a ? a->rows : a->cols;
 	u64 parts = k >= SPLIT_DEPTH ? 2 : 1;
 	u64 id = f->alignment[0] >= 16 && f->alignment[1] >= 16 && f->alignment[2] >= 16 && f->alignment[3] >= 16 ? 66 : 21;
-	*r = Result{{id, parts, parts > 1 ? 4096u : 0u, {}}, parts > 1 ? 4096u : 0u, OK, 1.0f, {}};
-	*count = 1;
+	const u64 ids[] = {id, id + 1, 24};
+	*count = 0;
+	for (int i = 0; i < CANDIDATES && i < wanted; i++) // the second one has failed
+		r[(*count)++] = Result{{ids[i], parts, parts > 1 ? 4096u : 0u, {}}, parts > 1 ? 4096u : 0u, i == 1 ? NOT_SUPPORTED : OK, 1.0f, {}};
 	return OK;
 }
 API cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* a, int which, void* value, size_t bytes, size_t* written) {
@@ -155,6 +159,11 @@ API cublasLtMatmul(void* h, Product* p, const float* alpha, const void* A, Layou
 					sum = part ? sum + s : s;
 				}
 				int64_t at = z * d->stride + j * d->ld + i;
+				if (*beta && algorithm->id == 66) { // as Hopper's algorithms do
+					uint32_t rounded;
+					store(d->type, &rounded, 0, sum);
+					sum = load(d->type, &rounded, 0);
+				}
 				if (*beta) sum += load(d->type, D, at);
 				store(d->type, D, at, sum);
 			}
