@@ -13,16 +13,20 @@ import (
 	"unsafe"
 
 	"tokitai/backend/cpu"
+	"tokitai/backend/cuda"
 	"tokitai/backend/gputest"
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/gpu"
+	"tokitai/device/gpu/driver"
+	driverless "tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
 	"tokitai/op/adamw"
 	"tokitai/op/embedding"
 	"tokitai/op/gelu"
+	"tokitai/op/norm"
 	"tokitai/op/softmax"
 	"tokitai/tensor"
 )
@@ -509,6 +513,95 @@ func TestRecordingElsewhere(t *testing.T) {
 	}
 	other.fail = 2
 	wantRejection(t, "a failure", rec.Run(q), errElsewhere, "recorded call 2")
+}
+
+// Calls that are made together are one launch of the recording too, with tables that have the
+// parameters of each, and give the bits that they give one by one on the CPU.
+func TestRecordingOfMany(t *testing.T) {
+	shapes := [][]int{{3, 40}, {7}, {2, 5, 8}, {16}, {1, 33}}
+	type trained struct {
+		optimizer *adamw.Optimizer
+		weights   []*tensor.Tensor
+		grads     []*tensor.Tensor
+		total     *tensor.Tensor
+	}
+	newTrained := func(q *engine.Queue) *trained {
+		x := &trained{}
+		var parameters []adamw.Parameter
+		for i, shape := range shapes {
+			n := 1
+			for _, size := range shape {
+				n *= size
+			}
+			values := make([]float32, n)
+			for k := range values {
+				values[k] = float32(k*k%41)/16 - 1
+			}
+			w, err := tensor.FromFloat32(q.Device(), num.BF16, values, shape...)
+			must(t, err)
+			g, err := tensor.FromFloat32(q.Device(), num.BF16, values, shape...)
+			must(t, err)
+			x.weights, x.grads = append(x.weights, w), append(x.grads, g)
+			parameters = append(parameters, adamw.Parameter{Weight: w, LRScale: 1 / float64(i+1)})
+		}
+		var err error
+		x.total, err = tensor.New(q.Device(), num.F32)
+		must(t, err)
+		x.optimizer, err = adamw.New(q, adamw.Options{Mode: adamw.Stochastic, Hyper: adamw.DefaultHyper, Seed: 7}, parameters)
+		must(t, err)
+		return x
+	}
+	step := func(q *engine.Queue, x *trained) error {
+		x.optimizer.SetLR(0.5 / float64(x.optimizer.Steps()+1))
+		return errors.Join(x.optimizer.StepAll(q, x.grads), norm.SquareSum(q, x.total, x.weights))
+	}
+	bits := func(x *trained) (all []byte) {
+		for _, y := range append(x.weights, x.total) {
+			all = append(all, mustBytes(t, y)...)
+		}
+		return all
+	}
+	for name, q := range recordingQueues(t) {
+		t.Run(name, func(t *testing.T) {
+			recorded, plain := newTrained(q), newTrained(cpu.Queue())
+			rec, err := q.Record(func(q *engine.Queue) error { return step(q, recorded) })
+			must(t, err)
+			defer rec.Close()
+			if want := 2*len(shapes) + 1; rec.Len() != want {
+				t.Errorf("%d calls, want %d", rec.Len(), want)
+			}
+			for i := 1; i <= 12; i++ {
+				if i > 1 {
+					must(t, rec.Update(func(q *engine.Queue) error { return step(q, recorded) }))
+				}
+				must(t, errors.Join(rec.Run(q), step(cpu.Queue(), plain)))
+				if i%4 == 0 && !bytes.Equal(bits(recorded), bits(plain)) {
+					t.Fatalf("step %d has other bits than the CPU's calls", i)
+				}
+			}
+			must(t, q.Wait())
+		})
+	}
+
+	// On a GPU there are fewer kernels than calls.
+	table := driverless.NoOp()
+	nodes := 0
+	table.NewGraph = func(list []driver.Node) (driver.Graph, error) {
+		nodes = len(list)
+		return 1, nil
+	}
+	dev, err := gpu.Open(table, 0, gpu.Options{})
+	must(t, err)
+	defer dev.Close()
+	q, err := engine.NewQueue(cuda.New(dev), engine.WithAdmission(engine.Off))
+	must(t, err)
+	x := newTrained(q)
+	rec, err := q.Record(func(q *engine.Queue) error { return step(q, x) })
+	must(t, err)
+	defer rec.Close()
+	if nodes == 0 || nodes >= rec.Len() {
+		t.Errorf("%d calls are %d nodes of a graph", rec.Len(), nodes)
+	}
 }
 
 // Several goroutines run and update recordings that share tensors, on queues of their own.
