@@ -555,6 +555,13 @@ func TestRecordingOfMany(t *testing.T) {
 		x.optimizer.SetLR(0.5 / float64(x.optimizer.Steps()+1))
 		return errors.Join(x.optimizer.StepAll(q, x.grads), norm.SquareSum(q, x.total, x.weights))
 	}
+	one := func(q *engine.Queue, x *trained, i, number int) error {
+		m, v := x.optimizer.Moments(i)
+		hyper := adamw.DefaultHyper
+		hyper.LR, hyper.WeightDecay = 0.5/12*(1/float64(i+1)), 0
+		return adamw.Step(q, adamw.Update{Mode: adamw.Stochastic, State: adamw.State{Weight: x.weights[i], M: m, V: v}, Grad: x.grads[i],
+			Hyper: hyper, T: number, Random: adamw.Random{Seed: 7, Tensor: int32(i)}})
+	}
 	bits := func(x *trained) (all []byte) {
 		for _, y := range append(x.weights, x.total) {
 			all = append(all, mustBytes(t, y)...)
@@ -578,6 +585,16 @@ func TestRecordingOfMany(t *testing.T) {
 				if i%4 == 0 && !bytes.Equal(bits(recorded), bits(plain)) {
 					t.Fatalf("step %d has other bits than the CPU's calls", i)
 				}
+			}
+			// One of the many alone is step 50, the others are step 12 again.
+			must(t, rec.Update(func(q *engine.Queue) error { return one(q, recorded, 0, 50) }))
+			must(t, rec.Run(q))
+			for i := range shapes {
+				must(t, one(cpu.Queue(), plain, i, []int{50, 12}[min(i, 1)]))
+			}
+			must(t, norm.SquareSum(cpu.Queue(), plain.total, plain.weights))
+			if !bytes.Equal(bits(recorded), bits(plain)) {
+				t.Error("with one of many changed, the bits are others than the CPU's")
 			}
 			must(t, q.Wait())
 		})
