@@ -127,7 +127,7 @@ func (e *batchEntry) prepare(q *Queue, c *CallSpec, s settings) error {
 	if isCheckOnly {
 		return nil
 	}
-	e.isAgain = s.caller != nil || q.recorder != nil || len(s.observers) > 0 || slices.ContainsFunc(c.Definition.Operands, func(o def.Operand) bool { return o.IsIndex })
+	e.isAgain = s.caller != nil || q.recorder != nil && q.recorder.isUpdate || len(s.observers) > 0 || slices.ContainsFunc(c.Definition.Operands, func(o def.Operand) bool { return o.IsIndex })
 	e.views = resized(e.views, len(c.Tensors))
 	for i, t := range c.Tensors {
 		e.views[i] = view{t.Shape(), t.Strides()}
@@ -204,7 +204,7 @@ func (b *Batch) launchAll(q *Queue, calls []CallSpec, s *settings) (done int, er
 			for k := i; k < end; k++ {
 				b.entries[k].isLaunched = false
 			}
-			if done, err := b.launchTogether(q, i, end); err != nil {
+			if done, err := b.launchTogether(q, i, end, calls); err != nil {
 				return done, err
 			}
 			i = end
@@ -251,7 +251,7 @@ func isOnHost(c *lower.Call) bool {
 // launchOne makes one call.
 func (b *Batch) launchOne(q *Queue, i int, calls []CallSpec, s *settings) error {
 	e, c := &b.entries[i], &calls[i]
-	if e.isAgain {
+	if e.isAgain || q.recorder != nil {
 		return q.call(c.Definition, c.Tensors, c.Params, s)
 	}
 	if err := q.ctx.Err(); err != nil {
@@ -262,13 +262,16 @@ func (b *Batch) launchOne(q *Queue, i int, calls []CallSpec, s *settings) error 
 
 // launchTogether makes the calls from one to another, those of a plan in one launch. Where
 // calls depend on each other, it makes the first half before the second.
-func (b *Batch) launchTogether(q *Queue, from, to int) (done int, err error) {
+func (b *Batch) launchTogether(q *Queue, from, to int, calls []CallSpec) (done int, err error) {
 	if to-from > 1 && !b.isApart && !b.spans.areApart(b.entries[from:to]) {
 		middle := (from + to) / 2
-		if done, err := b.launchTogether(q, from, middle); err != nil {
+		if done, err := b.launchTogether(q, from, middle, calls); err != nil {
 			return done, err
 		}
-		return b.launchTogether(q, middle, to)
+		return b.launchTogether(q, middle, to, calls)
+	}
+	if q.recorder != nil {
+		return from, q.recorder.takeTogether(q, b.entries[from:to], calls[from:to])
 	}
 	for i := from; i < to; i++ {
 		e := &b.entries[i]

@@ -21,6 +21,7 @@ type Recording struct {
 	queue *Queue // that it was made on
 
 	mu       sync.Mutex // taken after updating
+	calls    []*recordedCall
 	steps    []*step
 	parts    []part
 	tensors  []recordedTensor // that have to be open
@@ -32,20 +33,30 @@ type Recording struct {
 	updater  recorder   // which takes them
 }
 
-// step is a call of a recording.
-type step struct {
+// recordedCall is a call of a recording.
+type recordedCall struct {
 	definition *def.Definition
 	tensors    []*tensor.Tensor
 	launch     Launch
-	plan       *plan // nil for a call that is computed elsewhere
-	remote     *RemoteCall
+	plan       *plan       // nil for a call that is computed elsewhere
+	remote     *RemoteCall // nil for one that is computed here
 	caller     Caller
-	submit     func(to device.Queue) error
-
-	hostChecks, kernelChecks bool // the indices
-	isJoined                 bool // with others, where the device's queue can
+	step       *step
 
 	next      []float64 // parameters that an update gives it
+	isFound   bool      // by the update
+	isChanged bool
+}
+
+// step is a launch of a recording: of one call, or of many together.
+type step struct {
+	calls  []*recordedCall
+	many   []*Launch // of the calls, if they are many
+	submit func(to device.Queue) error
+
+	hostChecks, kernelChecks bool // the indices of its one call
+	isJoined                 bool // with other steps, where the device's queue can
+
 	isChanged bool
 }
 
@@ -88,10 +99,13 @@ func (k keeps) release() {
 // recorder takes the calls of a queue: those of a new recording or, in an update of one,
 // calls that are in it.
 type recorder struct {
+	isUpdate bool
+
 	mu     sync.Mutex
+	calls  []*recordedCall
 	steps  []*step
 	keeps  keeps
-	next   int // step to look for first, in an update; -1 in a new recording
+	next   int // call to look for first, in an update
 	isDone bool
 }
 
@@ -109,7 +123,7 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	if err := q.checkNotRecording(op); err != nil {
 		return nil, err
 	}
-	r := &recorder{next: -1, keeps: keeps{}}
+	r := &recorder{keeps: keeps{}}
 	recording := *q
 	recording.recorder = r
 	err := f(&recording)
@@ -123,8 +137,8 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	if len(r.steps) == 0 {
 		return nil, &device.ArgumentError{Op: op, Operand: "function", Got: "makes no calls", Want: "calls on the queue that it is given"}
 	}
-	rec := &Recording{queue: q, steps: r.steps, keeps: r.keeps, updates: *q}
-	rec.updater.steps, rec.updater.isDone = rec.steps, true
+	rec := &Recording{queue: q, calls: r.calls, steps: r.steps, keeps: r.keeps, updates: *q}
+	rec.updater.calls, rec.updater.isUpdate, rec.updater.isDone = rec.calls, true, true
 	rec.updates.recorder = &rec.updater
 	if err := rec.prepare(); err != nil {
 		rec.Close()
@@ -152,47 +166,97 @@ func (r *recorder) take(q *Queue, l *Launch, p *plan, d *def.Definition, tensors
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.isDone:
-		return bad(d, "queue", "was for a recording that has been made", "the queue that Record was called on")
-	case r.next >= 0:
+	if r.isDone {
+		return r.done(d)
+	}
+	if r.isUpdate {
 		return r.change(l, p, d, tensors, s)
 	}
-	one := &step{definition: d, tensors: slices.Clone(tensors), plan: p, caller: s.caller, next: make([]float64, len(l.Params))}
-	if s.caller != nil {
+	one := &step{}
+	c := r.add(q, one, l, p, d, tensors)
+	if c.caller = s.caller; c.caller != nil {
 		var err error
-		if one.remote, err = remote(d, tensors, l.Params, s); err != nil {
+		if c.remote, err = remote(d, tensors, l.Params, s); err != nil {
 			return err
 		}
 	} else {
 		one.hostChecks, one.kernelChecks = rejectsIndices(d, s) && !kernelChecks, kernelChecks
-		if sequenced, ok := p.kernel.(Sequenced); ok && !one.hostChecks {
-			one.isJoined = sequenced.SubmitsAll()
-		}
 	}
-	one.launch = Launch{Call: l.Call, Buffers: slices.Clone(l.Buffers), Context: q.ctx, Device: q.device}
-	one.launch.Operands, one.launch.Params = slices.Clone(l.Operands), slices.Clone(l.Params)
-	one.submit = one.launchOn
-	r.steps = append(r.steps, one)
-	for _, t := range tensors {
-		r.keeps.add(t)
+	r.close(one)
+	return nil
+}
+
+func (r *recorder) done(d *def.Definition) error {
+	return bad(d, "queue", "was for a recording that has been made", "the queue that Record was called on")
+}
+
+// takeTogether takes checked calls that do not depend on each other, those of a plan as one
+// step.
+func (r *recorder) takeTogether(q *Queue, entries []batchEntry, calls []CallSpec) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isDone {
+		return r.done(calls[0].Definition)
+	}
+	steps := map[*plan]*step{}
+	var order []*step
+	for i := range entries {
+		e := &entries[i]
+		one := steps[e.plan]
+		if one == nil {
+			one = &step{}
+			steps[e.plan], order = one, append(order, one)
+		}
+		r.add(q, one, &e.launch, e.plan, e.definition, calls[i].Tensors)
+	}
+	for _, one := range order {
+		r.close(one)
 	}
 	return nil
 }
 
-// change finds the call among the steps, from the one after the last that was found on, and
-// keeps its parameters for the end of the update.
+// add adds a call to a step.
+func (r *recorder) add(q *Queue, to *step, l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor) *recordedCall {
+	c := &recordedCall{definition: d, tensors: slices.Clone(tensors), plan: p, step: to, next: make([]float64, len(l.Params))}
+	c.launch = Launch{Call: l.Call, Buffers: slices.Clone(l.Buffers), Context: q.ctx, Device: q.device}
+	c.launch.Operands, c.launch.Params = slices.Clone(l.Operands), slices.Clone(l.Params)
+	for _, t := range tensors {
+		r.keeps.add(t)
+	}
+	to.calls = append(to.calls, c)
+	r.calls = append(r.calls, c)
+	return c
+}
+
+// close adds a step that has all its calls.
+func (r *recorder) close(one *step) {
+	if len(one.calls) > 1 {
+		for _, c := range one.calls {
+			one.many = append(one.many, &c.launch)
+		}
+	}
+	if first := one.calls[0]; first.plan != nil && !one.hostChecks {
+		sequenced, ok := first.plan.kernel.(Sequenced)
+		one.isJoined = ok && sequenced.SubmitsAll()
+	}
+	one.submit = one.launchOn
+	r.steps = append(r.steps, one)
+}
+
+// change finds a recorded call and keeps its new parameters for the end of the update. It
+// looks for it after the last that was found, and then from the beginning.
 func (r *recorder) change(l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor, s *settings) error {
-	for i := r.next; i < len(r.steps); i++ {
-		one := r.steps[i]
-		if one.definition == d && one.plan == p && one.caller == s.caller && slices.EqualFunc(one.tensors, tensors, isSameTensor) {
-			copy(one.next, l.Params)
-			one.isChanged = true
-			r.next = i + 1
+	for i := range r.calls {
+		at := (r.next + i) % len(r.calls)
+		c := r.calls[at]
+		if !c.isFound && c.definition == d && c.plan == p && c.caller == s.caller && slices.EqualFunc(c.tensors, tensors, isSameTensor) {
+			copy(c.next, l.Params)
+			c.isFound = true
+			r.next = at + 1
 			return nil
 		}
 	}
-	return bad(d, "call", fmt.Sprintf("is not among the recorded calls from number %d on", r.next), "a call that was recorded, in the order of the recording, with the same tensors and options")
+	return bad(d, "call", "is not among the recorded calls", "one that was recorded, with the same tensors and options, and no more often")
 }
 
 // isSameTensor reports whether b is what was recorded as a: the same memory or, if that was
@@ -207,13 +271,13 @@ func isSameTensor(a, b *tensor.Tensor) bool {
 // prepare divides the steps into parts.
 func (rec *Recording) prepare() error {
 	known := map[*tensor.Tensor]bool{}
-	for _, one := range rec.steps {
-		for i, t := range one.tensors {
+	for _, c := range rec.calls {
+		for i, t := range c.tensors {
 			if _, isKept := rec.keeps[t.Buffer()]; known[t] || isKept && t.Buffer().Closed() {
 				continue
 			}
 			known[t] = true
-			rec.tensors = append(rec.tensors, recordedTensor{one.definition.Name, one.definition.Operands[i].Name, t})
+			rec.tensors = append(rec.tensors, recordedTensor{c.definition.Name, c.definition.Operands[i].Name, t})
 		}
 	}
 	if err := rec.checkOpen(); err != nil {
@@ -221,13 +285,13 @@ func (rec *Recording) prepare() error {
 	}
 	for from := 0; from < len(rec.steps); {
 		first, to := rec.steps[from], from+1
-		for to < len(rec.steps) && rec.steps[to].caller == first.caller && rec.steps[to].isJoined == first.isJoined {
+		for to < len(rec.steps) && rec.steps[to].calls[0].caller == first.calls[0].caller && rec.steps[to].isJoined == first.isJoined {
 			to++
 		}
-		p, steps := part{from: from, to: to, caller: first.caller}, rec.steps[from:to]
+		p, steps := part{from: from, to: to, caller: first.calls[0].caller}, rec.steps[from:to]
 		for _, one := range steps {
 			if p.caller != nil {
-				p.calls = append(p.calls, *one.remote)
+				p.calls = append(p.calls, *one.calls[0].remote)
 			}
 		}
 		if sequencer, ok := rec.queue.queue.(device.Sequencer); ok && first.isJoined {
@@ -245,11 +309,23 @@ func (rec *Recording) prepare() error {
 
 // launchOn launches the step's kernel on a queue of the device.
 func (one *step) launchOn(to device.Queue) error {
-	one.launch.Queue = to
-	if one.kernelChecks {
-		return launchError(one.definition, one.plan.kernel.(IndexChecker).LaunchChecked(&one.launch))
+	first := one.calls[0]
+	kernel := first.plan.kernel
+	var err error
+	switch {
+	case one.many != nil:
+		for _, l := range one.many {
+			l.Queue = to
+		}
+		err = kernel.(ManyLauncher).LaunchMany(one.many)
+	case one.kernelChecks:
+		first.launch.Queue = to
+		err = kernel.(IndexChecker).LaunchChecked(&first.launch)
+	default:
+		first.launch.Queue = to
+		err = kernel.Launch(&first.launch)
 	}
-	return launchError(one.definition, one.plan.kernel.Launch(&one.launch))
+	return launchError(first.definition, err)
 }
 
 // Run runs all calls, in order, on a queue of the device that they were recorded on. The
@@ -318,15 +394,18 @@ func (rec *Recording) runPart(q *Queue, p *part) error {
 		return &LaunchError{Op: "recording", Cause: err}
 	}
 	for _, one := range rec.steps[p.from:p.to] {
+		c := one.calls[0] // of many, none has indices
 		if err := q.ctx.Err(); err != nil {
-			return fmt.Errorf("%s: %w", one.definition.Name, err)
+			return fmt.Errorf("%s: %w", c.definition.Name, err)
 		}
 		if one.hostChecks {
-			if err := checkIndices(one.definition, &one.launch, one.tensors); err != nil {
+			if err := checkIndices(c.definition, &c.launch, c.tensors); err != nil {
 				return err
 			}
 		}
-		one.launch.Context = q.ctx
+		for _, c := range one.calls {
+			c.launch.Context = q.ctx
+		}
 		if err := one.launchOn(q.queue); err != nil {
 			return err
 		}
@@ -343,9 +422,10 @@ func (rec *Recording) usable(op string) error {
 }
 
 // Update calls f with a queue on which calls give new parameters to those of the recording,
-// for the runs to come. f makes some of the recorded calls, or all, in the order of the
-// recording, with the same tensors and options; calls that it leaves out keep their
-// parameters. After an error nothing is changed. Update itself allocates nothing.
+// for the runs to come. f makes some of the recorded calls, or all, with the same tensors and
+// options; calls that it leaves out keep their parameters. Of recorded calls that are alike,
+// the first stands for the first, the second for the second, and so on. After an error
+// nothing is changed. Update itself allocates nothing.
 func (rec *Recording) Update(f func(q *Queue) error) error {
 	const op = "engine.Recording.Update"
 	switch {
@@ -356,8 +436,8 @@ func (rec *Recording) Update(f func(q *Queue) error) error {
 	}
 	rec.updating.Lock()
 	defer rec.updating.Unlock()
-	for _, one := range rec.steps {
-		one.isChanged = false
+	for _, c := range rec.calls {
+		c.isFound = false
 	}
 	u := &rec.updater
 	u.mu.Lock()
@@ -375,30 +455,41 @@ func (rec *Recording) Update(f func(q *Queue) error) error {
 	if err := rec.usable(op); err != nil {
 		return err
 	}
-	for i, one := range rec.steps {
-		if one.isChanged = one.isChanged && !slices.Equal(one.next, one.launch.Params); !one.isChanged {
-			continue
-		}
-		if err := rec.swap(i); err != nil {
-			for k := range i + 1 { // those before it, and what it may have changed of its own
-				if rec.steps[k].isChanged {
-					err = errors.Join(err, rec.swap(k))
-				}
-			}
-			return err
+	for _, c := range rec.calls {
+		c.isChanged = c.isFound && !slices.Equal(c.next, c.launch.Params)
+		c.step.isChanged = c.step.isChanged || c.isChanged
+	}
+	at := 0
+	for ; at < len(rec.steps) && err == nil; at++ {
+		err = rec.swap(at)
+	}
+	if err != nil {
+		for at--; at >= 0; at-- { // those before it, and what it may have changed of its own
+			err = errors.Join(err, rec.swap(at))
 		}
 	}
-	return nil
+	for _, one := range rec.steps {
+		one.isChanged = false
+	}
+	return err
 }
 
-// swap exchanges the parameters of a step and those that an update keeps; mu is held.
+// swap exchanges the parameters of a step's changed calls and those that the update keeps; mu
+// is held.
 func (rec *Recording) swap(i int) error {
 	one := rec.steps[i]
-	one.launch.Params, one.next = one.next, one.launch.Params
+	if !one.isChanged {
+		return nil
+	}
+	for _, c := range one.calls {
+		if c.isChanged {
+			c.launch.Params, c.next = c.next, c.launch.Params
+		}
+	}
 	at := slices.IndexFunc(rec.parts, func(p part) bool { return i < p.to })
 	switch p := &rec.parts[at]; {
 	case p.caller != nil:
-		copy(p.calls[i-p.from].Params, one.launch.Params)
+		copy(p.calls[i-p.from].Params, one.calls[0].launch.Params)
 	case p.sequence != nil:
 		return p.sequence.Update(i-p.from, one.submit)
 	}
@@ -410,7 +501,7 @@ func (rec *Recording) Len() int {
 	if rec == nil {
 		return 0
 	}
-	return len(rec.steps)
+	return len(rec.calls)
 }
 
 // Close releases what the recording holds on the device, once runs that are under way are

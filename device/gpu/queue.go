@@ -139,9 +139,6 @@ func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 		return err
 	}
 	if q.collects != nil {
-		if c.TableBytes > 0 {
-			return fmt.Errorf("%s: a call with a table cannot be recorded", d.name)
-		}
 		if f != nil {
 			return fmt.Errorf("%s: %s cannot be recorded", d.name, f.Name())
 		}

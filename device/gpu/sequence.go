@@ -52,6 +52,8 @@ type recordedCall struct {
 	launch, launches int // the first, and how many
 	check, checks    int
 	scratchBytes     int64
+	table            *table // nil if it has none
+	content          []byte // of the table
 }
 
 type recordedCheck struct {
@@ -128,7 +130,7 @@ func (c *collection) collect(call *Call, p Placer) error {
 func (s *sequence) add(c *Call) {
 	s.calls = append(s.calls, recordedCall{
 		uses: slices.Clone(c.Uses), launch: len(s.launches), launches: len(c.Launches),
-		check: len(s.checks), checks: len(c.Checks), scratchBytes: c.ScratchBytes,
+		check: len(s.checks), checks: len(c.Checks), scratchBytes: c.ScratchBytes, content: make([]byte, c.TableBytes),
 	})
 	for _, check := range c.Checks {
 		s.checks = append(s.checks, recordedCheck{check, len(s.launches)})
@@ -156,7 +158,16 @@ func (s *sequence) allocate() error {
 	s.changed = make([]int, 0, len(s.launches))
 	d.sequences[s] = struct{}{}
 	var err error
-	if scratchBytes > 0 {
+	for i := range s.calls {
+		c := &s.calls[i]
+		if n := int64(len(c.content)); n > 0 && err == nil {
+			var memory *block
+			if memory, err = d.takeBlock(n); err == nil {
+				c.table = &table{memory: memory, last: -1}
+			}
+		}
+	}
+	if scratchBytes > 0 && err == nil {
 		s.scratch, err = d.takeBlock(scratchBytes)
 	}
 	if n := len(s.checks); n > 0 && err == nil {
@@ -226,7 +237,7 @@ func (s *sequence) update(call int, c *Call, p Placer) error {
 		return fmt.Errorf("%s: sequence %w", s.device.name, device.ErrClosed)
 	}
 	old := &s.calls[call]
-	if !slices.Equal(c.Uses, old.uses) || len(c.Launches) != old.launches || len(c.Checks) != old.checks || c.ScratchBytes != old.scratchBytes {
+	if !slices.Equal(c.Uses, old.uses) || len(c.Launches) != old.launches || len(c.Checks) != old.checks || c.ScratchBytes != old.scratchBytes || c.TableBytes != len(old.content) {
 		return s.otherWork()
 	}
 	for k := range c.Launches {
@@ -244,6 +255,12 @@ func (s *sequence) update(call int, c *Call, p Placer) error {
 			words = s.words.pointer + driver.Pointer(old.check*wordBytes)
 		}
 		p.Place(uint64(scratch), uint64(words))
+	}
+	if old.table != nil {
+		placer, ok := p.(TablePlacer)
+		if !ok || copy(old.content, placer.PlaceTable(uint64(old.table.memory.pointer))) != len(old.content) {
+			return s.otherWork()
+		}
 	}
 	for k := range c.Checks {
 		s.checks[old.check+k].Check = c.Checks[k]
@@ -303,6 +320,13 @@ func (q *Queue) runSequence(s *sequence) error {
 	if s.words != nil {
 		if err := d.table.Fill(s.words.pointer, 0xff, int64(len(s.checks)*wordBytes), q.stream); err != nil {
 			return err
+		}
+	}
+	for i := range s.calls {
+		if c := &s.calls[i]; c.table != nil {
+			if err := q.refreshTable(c.table, c.content); err != nil {
+				return err
+			}
 		}
 	}
 	for n := len(s.changed); n > 0; n = len(s.changed) {
@@ -373,6 +397,15 @@ func (s *sequence) free() error {
 	if s.graph != 0 {
 		err = s.device.table.DestroyGraph(s.graph)
 	}
+	for i := range s.calls {
+		if t := s.calls[i].table; t != nil {
+			for k := range t.copies {
+				err = errors.Join(err, t.copies[k].wait(s.device))
+			}
+			err = errors.Join(err, t.free(s.device))
+			s.calls[i].table = nil
+		}
+	}
 	for b := range s.own() {
 		s.device.memory.put(b)
 	}
@@ -385,6 +418,11 @@ func (s *sequence) own() iter.Seq[*block] {
 	return func(yield func(*block) bool) {
 		for _, b := range [...]*block{s.scratch, s.words} {
 			if b != nil && !yield(b) {
+				return
+			}
+		}
+		for i := range s.calls {
+			if t := s.calls[i].table; t != nil && !yield(t.memory) {
 				return
 			}
 		}

@@ -560,3 +560,65 @@ func TestSequenceAllocatesNothing(t *testing.T) {
 		t.Errorf("a run allocates %v times, %v", n, err)
 	}
 }
+
+// tableCall adds a table to dst: dst = 31·dst + table + 1.
+type tableCall struct {
+	call    Call
+	content []byte
+}
+
+func newTableCall(f *Function, dst *Buffer, content string) *tableCall {
+	n := len(content)
+	return &tableCall{call: Call{Uses: []Use{{dst, true}}, TableBytes: n,
+		Launches: []Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), 0, n, 1)}}}, content: []byte(content)}
+}
+
+func (c *tableCall) Place(uint64, uint64) {}
+
+func (c *tableCall) PlaceTable(address uint64) []byte {
+	binary.LittleEndian.PutUint64(c.call.Launches[0].Params[8:], address)
+	return c.content
+}
+
+// Each call of a sequence has a table of its own. Runs on several queues, many of them under
+// way at once, have the tables that the sequence had when they were submitted.
+func TestSequenceTables(t *testing.T) {
+	f := newFake()
+	d := openFake(t, f, Options{})
+	kernel := load(t, d, "mix")
+	a, b := alloc(t, d, 8), alloc(t, d, 8)
+	first, second := newTableCall(kernel, a, "table of"), newTableCall(kernel, b, "another!")
+	s := mustSequence(t, d, step{&first.call, first}, step{&second.call, second})
+	queues := []*Queue{queue(t, d), queue(t, d)}
+	wantA, wantB := make([]byte, 8), make([]byte, 8)
+	r := rand.New(rand.NewPCG(1, 4))
+	content := []byte("table of")
+	for i := range 30 {
+		if i%3 > 0 { // now and then the same again
+			content[r.IntN(8)] = byte(r.Uint32())
+		}
+		changed := newTableCall(kernel, a, string(content))
+		if err := errors.Join(update(s, 0, &changed.call, changed), s.Run(queues[i/2%2])); err != nil {
+			t.Fatal(err)
+		}
+		mix(wantA, content, 1)
+		mix(wantB, []byte("another!"), 1)
+	}
+	if got := contents(t, a); !bytes.Equal(got, wantA) {
+		t.Errorf("with tables that change: % x, want % x", got, wantA)
+	}
+	if got := contents(t, b); !bytes.Equal(got, wantB) {
+		t.Errorf("with one table: % x, want % x", got, wantB)
+	}
+	longer := newTableCall(kernel, a, "a longer table")
+	if err := update(s, 0, &longer.call, longer); !errors.Is(err, device.ErrBadArgument) {
+		t.Errorf("a table of another size: %v", err)
+	}
+	if err := update(s, 0, &first.call, nil); !errors.Is(err, device.ErrBadArgument) {
+		t.Errorf("a table without a placer: %v", err)
+	}
+	if err := errors.Join(s.Run(queues[0]), s.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f.checkEmpty(t)
+}

@@ -24,7 +24,8 @@ type tableCopy struct {
 	memory   []byte
 	bytes    int
 	event    driver.Event // recorded after the copy
-	sequence uint64       // of the copy; 0 before the first
+	queue    *Queue       // that copies; nil before the first copy
+	sequence uint64       // of the copy
 }
 
 // tableOf returns the memory for a call's table.
@@ -70,6 +71,12 @@ func (q *Queue) sendTable(t *table, c *Call, p Placer) error {
 	if len(content) != c.TableBytes {
 		return q.device.badLaunch(fmt.Sprintf("a table of %d bytes", len(content)), fmt.Sprintf("%d, as the call says", c.TableBytes))
 	}
+	return q.refreshTable(t, content)
+}
+
+// refreshTable queues the copy of a table, unless the device has it already; mu is held and
+// the context is current.
+func (q *Queue) refreshTable(t *table, content []byte) error {
 	if t.last >= 0 && bytes.Equal(t.copies[t.last].memory[:t.copies[t.last].bytes], content) {
 		return nil
 	}
@@ -81,11 +88,8 @@ func (q *Queue) copyTable(t *table, content []byte) error {
 	d := q.device
 	next := (t.last + 1) % tableCopies
 	c := &t.copies[next]
-	if c.sequence > q.completed {
-		if err := d.table.SyncEvent(c.event); err != nil {
-			return err
-		}
-		q.complete(c.sequence)
+	if err := c.wait(d); err != nil {
+		return err
 	}
 	if err := c.grow(d, len(content)); err != nil {
 		return err
@@ -96,13 +100,25 @@ func (q *Queue) copyTable(t *table, content []byte) error {
 	if err := d.table.CopyIn(t.memory.pointer, c.memory[:c.bytes], q.stream); err != nil {
 		return err
 	}
-	c.sequence = q.submitted
+	c.queue, c.sequence = q, q.submitted
 	q.mark(t.memory, true)
 	if err := d.table.Record(c.event, q.stream); err != nil {
 		return err
 	}
 	t.last = next
 	return q.maybeSync()
+}
+
+// wait waits until the copy is done, if there is one.
+func (c *tableCopy) wait(d *Device) error {
+	if c.queue == nil || c.sequence <= c.queue.completed {
+		return nil
+	}
+	if err := d.table.SyncEvent(c.event); err != nil {
+		return err
+	}
+	c.queue.complete(c.sequence)
+	return nil
 }
 
 // grow makes room for so many bytes. No copy from the memory is pending.
@@ -127,14 +143,21 @@ func (c *tableCopy) grow(d *Device, n int) error {
 func (q *Queue) freeTables() error {
 	var errs []error
 	for _, t := range q.tables {
-		q.device.memory.put(t.memory)
-		for i := range t.copies {
-			if c := &t.copies[i]; c.memory != nil {
-				errs = append(errs, q.device.table.FreeHost(c.memory))
-				q.device.putEvent(c.event)
-			}
-		}
+		errs = append(errs, t.free(q.device))
 	}
 	q.tables = nil
+	return errors.Join(errs...)
+}
+
+// free releases the table. Its copies are done.
+func (t *table) free(d *Device) error {
+	d.memory.put(t.memory)
+	var errs []error
+	for i := range t.copies {
+		if c := &t.copies[i]; c.memory != nil {
+			errs = append(errs, d.table.FreeHost(c.memory))
+			d.putEvent(c.event)
+		}
+	}
 	return errors.Join(errs...)
 }
