@@ -243,7 +243,7 @@ func TestBatchAgain(t *testing.T) {
 	x, y := calls[1].Tensors[0], calls[1].Tensors[1]
 	refuse("a nil tensor", "x is nil", func() { calls[1].Tensors[0] = nil }, func() { calls[1].Tensors[0] = x })
 	refuse("a parameter out of range", "by is -1", func() { calls[1].Params[0] = -1 }, func() { calls[1].Params[0] = 1 })
-	refuse("an overlap", "y overlaps x", func() { calls[1].Tensors[1] = m.part(213, 52) }, func() { calls[1].Tensors[1] = y })
+	refuse("an overlap", "y overlaps x", func() { calls[1].Tensors[1] = m.part(216, 52) }, func() { calls[1].Tensors[1] = y })
 	refuse("another size", "y has shape", func() { calls[1].Tensors[1] = m.part(2048, 51) }, func() { calls[1].Tensors[1] = y })
 	refuse("too few operands", "has 1 operands", func() { calls[1].Tensors = calls[1].Tensors[:1] }, func() { calls[1].Tensors = calls[1].Tensors[:2] })
 	closed, err := tensor.New(q.Device(), num.F32, 52)
