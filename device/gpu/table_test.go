@@ -103,6 +103,58 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestTableMemoryIsReused gives the memory of a table to a buffer before the call has read
+// the table, and the other way round.
+func TestTableMemoryIsReused(t *testing.T) {
+	d := openFake(t, newFake(), Options{})
+	q, function := queue(t, d), load(t, d, "mix")
+	dst := alloc(t, d, 600)
+	want, got := make([]byte, 600), make([]byte, 600)
+	run := func(size int, k byte) {
+		t.Helper()
+		c := newTableCall(function, dst, tableOf(size, k))
+		if err := q.Run(&c.call, c); err != nil {
+			t.Fatal(err)
+		}
+		mix(want[:size], c.table, 1)
+	}
+	run(256, 7)
+	run(600, 9) // the table of 256 bytes gives up its memory
+	b := alloc(t, d, 256)
+	if err := b.CopyIn(0, tableOf(256, 99)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CopyOut(0, make([]byte, 256)); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.CopyOut(0, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v, error %v", got[:4], want[:4], err)
+	}
+
+	other := queue(t, d)
+	call := mixCall(function, b, dst, 5)
+	if err := other.Run(call, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	q, function = queue(t, d), load(t, d, "other")
+	run(256, 3) // in the memory of b, which is still to be written
+	if err := dst.CopyOut(0, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v, error %v", got[:4], want[:4], err)
+	}
+	for queue := range d.queues {
+		if queue != d.transfers.queue {
+			if err := queue.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dst.Close()
+	if u := d.Usage(); u.HeldBytes != u.CachedBytes {
+		t.Errorf("of %d bytes, %d are not free", u.HeldBytes, u.HeldBytes-u.CachedBytes)
+	}
+}
+
 // TestTablesRefused holds wrong use of tables.
 func TestTablesRefused(t *testing.T) {
 	d := openFake(t, newFake(), Options{})
