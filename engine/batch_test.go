@@ -184,7 +184,8 @@ func TestBatch(t *testing.T) {
 // TestBatchAgain makes the calls of a Batch again with changes between, each of which has to
 // be seen.
 func TestBatchAgain(t *testing.T) {
-	q := new(launchWatcher).queue(t)
+	var w launchWatcher
+	q := w.queue(t)
 	m := newMemory(t, q)
 	var b engine.Batch
 	calls := m.calls(1, place{0, 1024, 100}, place{104, 2048, 104}, place{208, 3072, 52})
@@ -236,6 +237,16 @@ func TestBatchAgain(t *testing.T) {
 	check("an output moves", func() { calls[2].Tensors[1] = m.part(3584, 52) })
 	check("an output moves to an odd place", func() { calls[2].Tensors[1] = m.part(3585, 52) })
 	check("all move", func() { calls = m.calls(2, place{4, 1028, 100}, place{108, 2052, 104}, place{212, 3076, 52}) })
+	w.take()
+	free := calls[2].Tensors[0]
+	check("a call depends on another", func() { calls[2].Tensors[0] = m.part(2052, 52) })
+	if got := w.take(); !slices.Equal(got, []int{1, 1, 1}) {
+		t.Errorf("a call that has come to depend on another: launches of %v calls, want one by one", got)
+	}
+	check("a call no longer depends on another", func() { calls[2].Tensors[0] = free })
+	if got := w.take(); !slices.Equal(got, []int{3}) {
+		t.Errorf("a call that no longer depends on another: launches of %v calls, want all together", got)
+	}
 	check("another shape", func() { calls[0] = m.calls(1, place{0, 1024, 200})[0] })
 	check("a call more", func() { calls = append(calls, m.calls(1, place{0, 4000, 3})...) })
 	check("a call fewer", func() { calls = calls[1:] })
@@ -243,7 +254,7 @@ func TestBatchAgain(t *testing.T) {
 	x, y := calls[1].Tensors[0], calls[1].Tensors[1]
 	refuse("a nil tensor", "x is nil", func() { calls[1].Tensors[0] = nil }, func() { calls[1].Tensors[0] = x })
 	refuse("a parameter out of range", "by is -1", func() { calls[1].Params[0] = -1 }, func() { calls[1].Params[0] = 1 })
-	refuse("an overlap", "y overlaps x", func() { calls[1].Tensors[1] = m.part(213, 52) }, func() { calls[1].Tensors[1] = y })
+	refuse("an overlap", "y overlaps x", func() { calls[1].Tensors[1] = m.part(216, 52) }, func() { calls[1].Tensors[1] = y })
 	refuse("another size", "y has shape", func() { calls[1].Tensors[1] = m.part(2048, 51) }, func() { calls[1].Tensors[1] = y })
 	refuse("too few operands", "has 1 operands", func() { calls[1].Tensors = calls[1].Tensors[:1] }, func() { calls[1].Tensors = calls[1].Tensors[:2] })
 	closed, err := tensor.New(q.Device(), num.F32, 52)
