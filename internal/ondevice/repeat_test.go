@@ -12,6 +12,7 @@ import (
 	backends "tokitai/backend/all"
 	"tokitai/backend/cpu"
 	"tokitai/backend/gputest"
+	"tokitai/def"
 	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/engine"
@@ -74,14 +75,18 @@ func repeat(dev device.Device, s shipped, sizes map[string]int, runs int) (want 
 	if err != nil {
 		return want, err
 	}
-	if want, err = c.hashOn(cpu.Queue()); err != nil {
-		return want, err
-	}
 	q, err := engine.NewQueue(dev)
 	if err != nil {
 		return want, err
 	}
 	defer q.Close()
+	host, err := sameModel(q, s)
+	if err != nil {
+		return want, err
+	}
+	if want, err = c.hashOn(host); err != nil {
+		return want, err
+	}
 	before, err := c.tensors(dev, nil)
 	if err != nil {
 		return want, err
@@ -107,6 +112,25 @@ func repeat(dev device.Device, s shipped, sizes map[string]int, runs int) (want 
 		}
 	}
 	return want, nil
+}
+
+// sameModel returns a queue of the CPU that follows the accumulation rule of what calls on q
+// run: that of its tensor cores, where they multiply.
+func sameModel(q *engine.Queue, s shipped) (*engine.Queue, error) {
+	m, err := modelOn(q, s)
+	if err != nil || m == def.FMAChain {
+		return cpu.Queue(), err
+	}
+	return cpu.Queue().With(engine.Using(cpu.NewMMA(m))), nil
+}
+
+// modelOn returns the accumulation rule of what calls on q run, which depends on no size.
+func modelOn(q *engine.Queue, s shipped) (def.Model, error) {
+	chosen, err := engine.Admit(q, s.d, s.formats)
+	if err != nil {
+		return def.Model{}, err
+	}
+	return chosen.ModelOf(q.Device().Describe().Architecture, s.d, s.formats, func(string) int { return 1 }), nil
 }
 
 // keepBusy runs kernels on a queue of its own until it is told to stop.
