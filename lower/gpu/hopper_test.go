@@ -310,8 +310,8 @@ func TestMMAFaults(t *testing.T) {
 		{"stages out of order", "current + BYTES == ring", "current + 2 * BYTES == ring", wrongBits},
 		{"matrices of the left operand in the order of the right one", "!TRANSPOSE_LEFT, true> left_reader", "!TRANSPOSE_LEFT, false> left_reader", wrongBits},
 		{"rows of results swapped", "results.store(&t.sums[i][j][n], i * 16 + n * 4", "results.store(&t.sums[i][j][n], i * 16 + (2 - n) * 4", wrongBits},
-		{"what follows a row", "copy_async_16(shared_address(memory) + offset, at, elements * 2)", "copy_async_16(shared_address(memory) + offset, at, 16)", wrongBits},
-		{"a copy that is not aligned", "copy_async_16(shared_address(memory) + offset, at,", "copy_async_16(shared_address(memory) + offset + 8, at,", "want a multiple of 16"},
+		{"what follows a row", "at, elements * 2)", "at, 16)", wrongBits},
+		{"a copy that is not aligned", "offset, at, elements * 2)", "offset + 8, at, elements * 2)", "want a multiple of 16"},
 		{"a warp that is not whole", "            multiply_add(k % 2);\n", "            if (threadIdx.x != 3) multiply_add(k % 2);\n", "lane 3"},
 	})
 }
