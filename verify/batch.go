@@ -274,14 +274,15 @@ func (l *lister) batch() {
 		}
 		for _, rest := range shapes {
 			for _, n := range batches(most, l.p.pairs && !d.HasAxes()) {
-				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...)}
+				c := &Case{Check: name, Pattern: l.t.patterns()[0].name, Sizes: l.shape(append([]int{5}, rest...)...), Formats: l.usual}
+				l.coarsen(c)
 				for k := range c.Sizes {
 					if c.Sizes[k].Letter == letter {
-						c.Sizes[k].N = n
+						c.Sizes[k].N = n // whatever the grain
 					}
 				}
 				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
-					l.add(c)
+					l.addAsIs(c)
 				}
 			}
 		}

@@ -74,6 +74,11 @@ func (l *lister) add(c *Case) {
 		c.Formats = l.usual
 	}
 	l.coarsen(c)
+	l.addAsIs(c)
+}
+
+// addAsIs adds a case whose sizes may be none of the lowering's grain.
+func (l *lister) addAsIs(c *Case) {
 	if name := c.name(l.t); !l.seen[name] {
 		l.seen[name] = true
 		l.list = append(l.list, c)

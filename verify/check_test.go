@@ -196,9 +196,9 @@ func TestChecksOfBits(t *testing.T) {
 	}{
 		{gemm.ForwardDefinition, "scale-scaled-left-up scale-scaled-left-down scale-negated-left-up scale-negated-left-down scale-scaled-right-up scale-scaled-right-down" +
 			" scale-negated-right-up scale-negated-right-down scale-scaled-against-each-other-up scale-scaled-against-each-other-down" +
-			" reverse-M split-M reverse-N split-N pad-K transpose; repeat endure layout workers concurrent"},
-		{softmax.ForwardDefinition, "reverse-R split-R in-place-y-x; repeat endure layout workers concurrent"},
-		{softmax.BackwardDefinition, "scale-scaled-dy-up scale-scaled-dy-down scale-negated-dy-up scale-negated-dy-down reverse-R split-R" +
+			" reverse-M split-M reverse-N split-N batch-M pad-K transpose; repeat endure layout workers concurrent"},
+		{softmax.ForwardDefinition, "reverse-R split-R batch-R in-place-y-x; repeat endure layout workers concurrent"},
+		{softmax.BackwardDefinition, "scale-scaled-dy-up scale-scaled-dy-down scale-negated-dy-up scale-negated-dy-down reverse-R split-R batch-R" +
 			" in-place-dx-dy in-place-dx-y; repeat endure layout workers concurrent"},
 	} {
 		checks := verify.ChecksOf(target(test.d, num.F16, bitwise(honest)))

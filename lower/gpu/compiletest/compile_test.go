@@ -219,7 +219,7 @@ func TestMMAKernels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, program{p.d, p.dtypes, gpu.Vector, k.Source, p.isFirst})
+		list = append(list, program{p.d, p.dtypes, gpu.Vector, k.Source, p.isFirst, false})
 	}
 	for _, a := range architectures {
 		if testlevel.Current() < a.level || !strings.HasPrefix(a.name, "sm_") {
