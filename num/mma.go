@@ -28,8 +28,8 @@ import (
 // A longer sum is a chain of steps in ascending order. Its results are biased
 // toward zero.
 //
-// mma(16,25) is the mma.sync of an H200: the tests compare the model with a million of
-// its results.
+// mma(16,25) is the mma.sync of an H200, and its wgmma, for f16 and bf16: the tests compare
+// the model with a million of its results. mma(32,13,13) is its wgmma for FP8.
 type MMA struct {
 	L int // products per step, at most 32
 	F int // fractional bits kept at the largest exponent, at most 32

@@ -222,8 +222,9 @@ func (k *call) orderError(K int, abs float64) float64 {
 // No partial sum, and no term of a step, exceeds M + e, where M is the sum of all
 // magnitudes and e the error of the whole. With mmaError's bounds for a step,
 //
-//	e <= (K·2^-F + S·2^-23 + S·2^-24)·(M + e) + K·2^-F·2^-126 + S·2^-149
+//	e <= (K·2^-F + S·2^-R + S·2^-24)·(M + e) + K·2^-F·2^-126 + S·2^-(126+R)
 //
+// where R is 23 for results of binary32.
 // A subnormal counts with the smallest normal exponent of its format.
 func (k *call) stepsError(p products) float64 {
 	d := k.operands[0].DType
@@ -238,11 +239,12 @@ func (k *call) stepsError(p products) float64 {
 	S := float64((K + k.Model.L - 1) / k.Model.L)
 	m *= 1 + float64(K)*0x1p-50 // of this sum
 	lost := float64(float64(K) * math.Ldexp(1, -k.Model.F))
-	relative := (lost + float64(S*(0x1p-23+0x1p-24))) * (1 + 0x1p-50)
+	last := math.Ldexp(1, -cmp.Or(k.Model.R, 23))
+	relative := (lost + float64(S*(last+0x1p-24))) * (1 + 0x1p-50)
 	if relative >= 0.5 {
 		return math.Inf(1)
 	}
-	e := (float64(relative*m) + float64(lost*0x1p-126) + float64(S*0x1p-149)) / (1 - relative) * (1 + 0x1p-50)
+	e := (float64(relative*m) + float64(lost*0x1p-126) + float64(S*last)*0x1p-126) / (1 - relative) * (1 + 0x1p-50)
 	if !(m+e <= math.MaxFloat32) {
 		return math.Inf(1)
 	}
