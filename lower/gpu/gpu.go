@@ -57,7 +57,7 @@ const (
 	Element Variant = iota
 	// Vector accesses 16 bytes at a time: operands and their rows are aligned to 16
 	// bytes, and unless the definition is flat, the number of columns is a multiple of
-	// eight. Where the definition is flat and operands are contiguous, rows do not matter.
+	// eight.
 	Vector
 )
 
@@ -109,9 +109,8 @@ func Compile(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) 
 
 // VariantOf returns the fastest variant that a call's operands allow.
 func VariantOf(d *def.Definition, c *lower.Call) Variant {
-	hasRows := !isContiguous(d, c.Operands)
 	for i := range c.Operands {
-		if !isAligned(d, &d.Operands[i], &c.Operands[i], hasRows) {
+		if !isAligned(d, &d.Operands[i], &c.Operands[i]) {
 			return Element
 		}
 	}
@@ -119,9 +118,8 @@ func VariantOf(d *def.Definition, c *lower.Call) Variant {
 }
 
 // isAligned reports whether an operand can be accessed 16 bytes at a time, in groups of
-// eight elements, row by row or, unless it has rows, in flat order. Row values and single
-// values are never accessed in groups.
-func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand, hasRows bool) bool {
+// eight elements. Row values and single values are never accessed in groups.
+func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand) bool {
 	switch {
 	case o.Extent&def.PerColumn == 0:
 		return true
@@ -130,7 +128,7 @@ func isAligned(d *def.Definition, o *def.Operand, a *lower.Operand, hasRows bool
 	case !d.IsFlat() && a.Cols%8 != 0:
 		return false
 	}
-	return !hasRows || a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0
+	return a.Rows <= 1 || a.Stride*a.DType.Size()%16 == 0
 }
 
 // isContiguous reports whether the division into rows does not matter: the definition is

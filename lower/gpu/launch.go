@@ -187,7 +187,7 @@ func (k *rowwise) bind(b *binding, c *lower.Call) error {
 		if a.DType != k.dtypes[i] {
 			return fmt.Errorf("%s: %s is stored as %s, the kernel is compiled for %s", k.d.Name, o.Name, a.DType, k.dtypes[i])
 		}
-		if k.variant == Vector && !isAligned(k.d, o, a, b.hasRows) {
+		if k.variant == Vector && !isAligned(k.d, o, a) {
 			return fmt.Errorf("%s: %s does not consist of rows of whole groups at multiples of 16 bytes, which the vector kernel needs", k.d.Name, o.Name)
 		}
 	}

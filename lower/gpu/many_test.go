@@ -48,6 +48,9 @@ func newManyRun(t testing.TB, m *gpu.Many, d *def.Definition, dtypes []num.DType
 	g := gen.New(d.Name)
 	var calls []*lower.Call
 	for i, shape := range shapes {
+		if v == gpu.Vector && shape[1]%8 != 0 { // rows would not be aligned
+			shape = [2]int{1, shape[0] * shape[1]}
+		}
 		c := randdef.NewCase(g, d, dtypes, map[string]int{"R": shape[0], "C": shape[1]})
 		for k := range d.Operands {
 			if shape[0]*shape[1] > 100 && d.Operands[k].IsIn { // special values would decide every sum
@@ -146,7 +149,7 @@ func TestMany(t *testing.T) {
 func TestManyPlan(t *testing.T) {
 	d := norm.SquareSumDefinition
 	dtypes := onePerFormat(d, d.Formats())[0]
-	m, err := gpu.CompileMany(d, dtypes, gpu.Vector)
+	m, err := gpu.CompileMany(d, dtypes, gpu.Element)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,10 +316,6 @@ func TestManyRefuses(t *testing.T) {
 		if m.Joins(call) || m.Plan(&plan, []*lower.Call{call}) == nil {
 			t.Errorf("%s: the call joins", name)
 		}
-	}
-	// The columns of contiguous operands of a flat definition do not matter.
-	if odd := newCall(d, operandsOf(d, dtypes, 4, 7), nil); !m.Joins(odd) || gpu.VariantOf(d, odd) != gpu.Vector {
-		t.Error("rows of 7 elements without gaps are not accessed in groups")
 	}
 }
 
