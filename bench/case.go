@@ -32,6 +32,10 @@ type Plan struct {
 	Sizes   map[string]int // by letter; what they do not name has a default
 	IsQuick bool           // small default sizes
 	Tensors int            // measures operations on so many tensors together; 0 on one
+
+	// Lowering is the name or the id of the one lowering to measure, preferred or not; ""
+	// measures all that a call may choose.
+	Lowering string
 }
 
 // Cases returns the cases of an operation: for each of its formats, each lowering that a
@@ -55,7 +59,7 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		if dtypes == nil || p.DTypes != nil && !slices.Contains(p.DTypes, t) {
 			continue
 		}
-		for _, l := range p.Backend.Preferred(d.Kind) {
+		for _, l := range p.lowerings(d) {
 			if l.Takes(d, dtypes) != nil {
 				continue
 			}
@@ -63,6 +67,14 @@ func (p *Plan) Cases(o *op.Operation) []*Case {
 		}
 	}
 	return cases
+}
+
+// lowerings returns those of a definition that are measured.
+func (p *Plan) lowerings(d *def.Definition) []*engine.Lowering {
+	if p.Lowering == "" {
+		return p.Backend.Preferred(d.Kind)
+	}
+	return slices.DeleteFunc(engine.Lowerings(p.Backend, d), func(l *engine.Lowering) bool { return l.Name != p.Lowering && l.ID(d) != p.Lowering })
 }
 
 // sizes returns the default sizes, replaced by those that the plan names. The defaults are

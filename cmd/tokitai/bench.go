@@ -23,14 +23,15 @@ import (
 
 // benchFlags are the flags of bench.
 type benchFlags struct {
-	device  string
-	dtypes  []string
-	shape   string
-	workers []int
-	tensors int
-	quick   bool
-	json    bool
-	peers   peersFlags
+	device   string
+	dtypes   []string
+	lowering string
+	shape    string
+	workers  []int
+	tensors  int
+	quick    bool
+	json     bool
+	peers    peersFlags
 }
 
 func newBench() *cobra.Command {
@@ -108,6 +109,7 @@ replaces sizes.`,
 	flags.SortFlags = false
 	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "measure only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
+	flags.StringVar(&f.lowering, "lowering", "", "measure only `LOWERING`, by name or id, also one that no call chooses by itself")
 	flags.StringVar(&f.shape, "shape", "", "`SIZES` by letter, such as R=4096,C=1024; 'tokitai explain OP' lists the letters")
 	flags.IntVar(&f.tensors, "tensors", 0, "measure operations that take a model's tensors on `N` of them, beside one tensor of their size")
 	flags.IntSliceVar(&f.workers, "workers", nil, "use `N` workers on the CPU; 0 means one per processor; with --peers, a list such as 1,2")
@@ -131,7 +133,10 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors}
+	plan := &bench.Plan{Backend: dev.Backend(), IsQuick: f.quick, DTypes: dtypes, Tensors: f.tensors, Lowering: f.lowering}
+	if known := benchLowerings(plan.Backend, operations); f.lowering != "" && !slices.Contains(known, f.lowering) {
+		return nil, nil, unknownName("lowering", f.lowering, known)
+	}
 	if plan.Sizes, err = parseSizes(f.shape, operations); err != nil {
 		return nil, nil, err
 	}
@@ -152,6 +157,8 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 		case f.tensors > 0 && o.Several == nil:
 		case f.tensors == 0 && len(o.Data) == 0 && isNamed:
 			return nil, nil, wrongUse("%s has no data to measure: it runs %s on several tensors; want --tensors N", o.Name, o.Definitions[0].Name)
+		case isNamed && f.lowering != "":
+			return nil, nil, wrongUse("%s has no lowering %s in these formats", o.Name, f.lowering)
 		case isNamed:
 			return nil, nil, wrongUse("%s cannot be stored in %s", o.Name, strings.Join(f.dtypes, " or "))
 		case len(o.Data) > 0 && len(names) > 0:
@@ -162,7 +169,7 @@ func (f *benchFlags) cases(dev engine.Device, names []string) (cases []*bench.Ca
 	case len(cases) == 0 && len(leftOut) == 0:
 		return nil, nil, wrongUse("--tensors %d: none of %s computes several tensors", f.tensors, allOf(names))
 	case len(cases) == 0:
-		return nil, nil, wrongUse("%s cannot be stored in %s", allOf(leftOut), strings.Join(f.dtypes, " or "))
+		return nil, nil, wrongUse("%s", f.whyLeftOut(leftOut))
 	case len(names) > 0 && len(plan.Sizes) > 0 && len(without) > 0:
 		return nil, nil, wrongUse("--shape %q: none of these sizes is one of %s", f.shape, allOf(without))
 	}
@@ -216,6 +223,14 @@ func parseSizes(text string, operations []*op.Operation) (map[string]int, error)
 		sizes[letter] = n
 	}
 	return sizes, nil
+}
+
+// whyLeftOut says why operations have no case.
+func (f *benchFlags) whyLeftOut(names []string) string {
+	if f.lowering != "" {
+		return fmt.Sprintf("%s have no lowering %s in these formats", allOf(names), f.lowering)
+	}
+	return fmt.Sprintf("%s cannot be stored in %s", allOf(names), strings.Join(f.dtypes, " or "))
 }
 
 // check refuses flags that do not go together.
@@ -283,7 +298,7 @@ func (f *benchFlags) run(c *cobra.Command, dev device.Device, cases []*bench.Cas
 		return err
 	}
 	if len(leftOut) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
+		fmt.Fprintf(c.ErrOrStderr(), "left out: %s\n", f.whyLeftOut(leftOut))
 	}
 	q, err := engine.NewQueue(dev, engine.WithLog(warnings(io.Discard)))
 	if err != nil {
@@ -581,4 +596,17 @@ func (r *benchReport) printEnd(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s, %s\n", r.device, about)
 	return err
+}
+
+// benchLowerings returns the names and ids of the lowerings that operations have on a backend.
+func benchLowerings(b engine.Backend, operations []*op.Operation) []string {
+	var names []string
+	for _, o := range operations {
+		for _, d := range o.Data {
+			for _, l := range engine.Lowerings(b, d.Definition) {
+				names = append(names, l.Name, l.ID(d.Definition))
+			}
+		}
+	}
+	return names
 }

@@ -561,25 +561,6 @@ func TestSequenceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// tableCall adds a table to dst: dst = 31·dst + table + 1.
-type tableCall struct {
-	call    Call
-	content []byte
-}
-
-func newTableCall(f *Function, dst *Buffer, content string) *tableCall {
-	n := len(content)
-	return &tableCall{call: Call{Uses: []Use{{dst, true}}, TableBytes: n,
-		Launches: []Launch{{Function: f, Grid: one, Block: warp, Params: mixParams(dst.Pointer(), 0, n, 1)}}}, content: []byte(content)}
-}
-
-func (c *tableCall) Place(uint64, uint64) {}
-
-func (c *tableCall) PlaceTable(address uint64) []byte {
-	binary.LittleEndian.PutUint64(c.call.Launches[0].Params[8:], address)
-	return c.content
-}
-
 // Each call of a sequence has a table of its own. Runs on several queues, many of them under
 // way at once, have the tables that the sequence had when they were submitted.
 func TestSequenceTables(t *testing.T) {
@@ -587,7 +568,7 @@ func TestSequenceTables(t *testing.T) {
 	d := openFake(t, f, Options{})
 	kernel := load(t, d, "mix")
 	a, b := alloc(t, d, 8), alloc(t, d, 8)
-	first, second := newTableCall(kernel, a, "table of"), newTableCall(kernel, b, "another!")
+	first, second := newTableCall(kernel, a, []byte("table of")), newTableCall(kernel, b, []byte("another!"))
 	s := mustSequence(t, d, step{&first.call, first}, step{&second.call, second})
 	queues := []*Queue{queue(t, d), queue(t, d)}
 	wantA, wantB := make([]byte, 8), make([]byte, 8)
@@ -597,7 +578,7 @@ func TestSequenceTables(t *testing.T) {
 		if i%3 > 0 { // now and then the same again
 			content[r.IntN(8)] = byte(r.Uint32())
 		}
-		changed := newTableCall(kernel, a, string(content))
+		changed := newTableCall(kernel, a, slices.Clone(content))
 		if err := errors.Join(update(s, 0, &changed.call, changed), s.Run(queues[i/2%2])); err != nil {
 			t.Fatal(err)
 		}
@@ -610,7 +591,7 @@ func TestSequenceTables(t *testing.T) {
 	if got := contents(t, b); !bytes.Equal(got, wantB) {
 		t.Errorf("with one table: % x, want % x", got, wantB)
 	}
-	longer := newTableCall(kernel, a, "a longer table")
+	longer := newTableCall(kernel, a, []byte("a longer table"))
 	if err := update(s, 0, &longer.call, longer); !errors.Is(err, device.ErrBadArgument) {
 		t.Errorf("a table of another size: %v", err)
 	}
