@@ -20,7 +20,6 @@ var (
 	errNoTensorCores = errors.New("the device has no tensor cores with mma.sync")
 	errNoModel       = errors.New("the accumulation rule of the device's tensor cores is not known: 'tokitai verify mma' finds it")
 	errModel         = errors.New("the accumulation rule of the device's tensor cores is known: another lowering promises its bits")
-	errScales        = errors.New("the sums are scaled, which mma.sync's kernel does not do")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
@@ -90,9 +89,8 @@ func (f *Family) mmaBounded() *engine.Lowering {
 // onMMA returns a lowering whose kernels are kernels/mma.cu, for architectures whose model is
 // known, or for the others.
 func (f *Family) onMMA(name string, isKnown bool) *engine.Lowering {
-	l := f.lower(name, func(d *def.Definition, dtypes []num.DType, _ lowergpu.Variant) (*lowergpu.Kernel, error) {
-		return lowergpu.CompileMMA(d, dtypes)
-	})
+	l := f.lower(name, lowergpu.CompileMMA)
+	l.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.MMAVariant(d, c)) }
 	l.Factors = []num.DType{num.F16, num.BF16}
 	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
 		g, ok := dev.(*Device)
@@ -108,8 +106,6 @@ func (f *Family) onMMA(name string, isKnown bool) *engine.Lowering {
 			return errNoModel
 		case !slices.Contains(l.Factors, c.Operands[0].DType):
 			return errFormat
-		case d.HasScales():
-			return errScales
 		}
 		return nil
 	}

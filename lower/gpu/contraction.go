@@ -160,18 +160,23 @@ func (k *contraction) launch(p *Plan, c *lower.Call, g grid, entry, threads, sha
 	return nil
 }
 
+// isVector reports whether every row that a tile reads of a factor begins at a multiple of 16
+// bytes. Groups that begin at any column of an operand begin at any address.
+func (k *contraction) isVector(c *lower.Call, factor int) bool {
+	isMoved := k.grouping == lower.GroupedRows && factor == 0 && k.d.TransposeLeft
+	if k.grouping == lower.GroupedSums {
+		isMoved = factor == 0 && !k.d.TransposeLeft || factor == 1 && k.d.TransposeRight
+	}
+	return !isMoved && isVector(&c.Operands[factor])
+}
+
 // params adds the parameters of kernels/product.cu.
 func (k *contraction) params(p *Plan, c *lower.Call, g grid) {
 	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	z := &p.products
 	p.pointers(left.Pointer, right.Pointer, result.Pointer)
 	p.ints(left.Stride, right.Stride, result.Stride, z.Rows, z.Cols, z.Depth, g.rows, g.cols)
-	// Groups that begin at any column of an operand begin at any address.
-	isMoved := func(transpose bool, divided lower.Grouping) bool { return k.grouping == divided && transpose }
-	p.bools(
-		isVector(left) && !isMoved(k.d.TransposeLeft, lower.GroupedRows) && !isMoved(!k.d.TransposeLeft, lower.GroupedSums),
-		isVector(right) && !isMoved(k.d.TransposeRight, lower.GroupedSums),
-		isVector(result), false)
+	p.bools(k.isVector(c, 0), k.isVector(c, 1), isVector(result), false)
 	if k.d.HasAxes() {
 		p.walk(&z.Left)
 		p.walk(&z.Right)

@@ -23,8 +23,9 @@ type tables struct {
 	kernels int
 	calls   []*call
 	limits  gpu.Limits
-	model   def.Model // of contractions: tensor cores multiply where it is not fma
-	tile    int       // of kernels/mma.cu
+	model   def.Model   // of contractions: tensor cores multiply where it is not fma
+	variant gpu.Variant // of kernels/mma.cu, and its tile
+	tile    int
 }
 
 var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
@@ -33,11 +34,13 @@ var macroName = regexp.MustCompile(`(?m)^#define (\w+)`)
 func (p *tables) compile(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Kernel {
 	t.Helper()
 	p.kernels++
-	name, compile := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels), gpu.CompileTable
-	if p.model != def.FMAChain {
-		compile = gpu.CompileMMANamed
+	name := fmt.Sprintf("%s_%d", strings.ReplaceAll(d.Name, ".", "_"), p.kernels)
+	var k *gpu.Kernel
+	if p.model == def.FMAChain {
+		k = gpu.CompileTable(d, dtypes, name)
+	} else {
+		k = gpu.CompileMMANamed(d, dtypes, p.variant, name)
 	}
-	k := compile(d, dtypes, name)
 	fmt.Fprintf(&p.source, "namespace kernel_%d {\n%s}\n", p.kernels, k.Source.Text)
 	for _, m := range macroName.FindAllStringSubmatch(k.Source.Text, -1) {
 		fmt.Fprintf(&p.source, "#undef %s\n", m[1])

@@ -24,12 +24,12 @@ func CompileTable(d *def.Definition, dtypes []num.DType, base string) *Kernel {
 }
 
 // CompileMMANamed compiles a contraction to mma.sync.
-func CompileMMANamed(d *def.Definition, dtypes []num.DType, base string) *Kernel {
-	return compileMMA(d, dtypes, base)
+func CompileMMANamed(d *def.Definition, dtypes []num.DType, v Variant, base string) *Kernel {
+	return compileMMA(d, dtypes, v, base)
 }
 
-// MMATiles is the number of its tiles.
-const MMATiles = len(mmaTiles)
+// MMATiles returns the number of a variant's tiles.
+func MMATiles(v Variant) int { return len(mmaTiles[v]) }
 
 // PlanTiles plans a call of such a kernel in tiles of one kind.
 func (k *Kernel) PlanTiles(p *Plan, c *lower.Call, tile int) error {

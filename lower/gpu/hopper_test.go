@@ -295,11 +295,11 @@ func TestHopperFaults(t *testing.T) {
 func TestMMAFaults(t *testing.T) {
 	const wrongBits = "wrong bits"
 	dtypes := []num.DType{num.F16, num.F16, num.F32}
-	k, err := gpu.CompileMMA(gemm.ForwardDefinition, dtypes)
+	k, err := gpu.CompileMMA(gemm.ForwardDefinition, dtypes, gpu.Vector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	findFaults(t, k, "_middle", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{70, 120, 330}}), []fault{
+	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{60, 120, 1096}, {60, 120, 330}}), []fault{
 		{"as it is", "copy_async", "copy_async", ""},
 		{"copies that nobody waits for", "                copy_async_wait<STAGES - 2>();\n", "", wrongBits},
 		{"no barrier after a wait", "                BARRIER(); // the next step", "                // the next step", wrongBits},
@@ -310,8 +310,8 @@ func TestMMAFaults(t *testing.T) {
 		{"stages out of order", "current + BYTES == ring", "current + 2 * BYTES == ring", wrongBits},
 		{"matrices of the left operand in the order of the right one", "!TRANSPOSE_LEFT, true> left_reader", "!TRANSPOSE_LEFT, false> left_reader", wrongBits},
 		{"rows of results swapped", "results.store(&t.sums[i][j][n], i * 16 + n * 4", "results.store(&t.sums[i][j][n], i * 16 + (2 - n) * 4", wrongBits},
-		{"what follows a row", "at, elements * 2)", "at, 16)", wrongBits},
-		{"a copy that is not aligned", "offset, at, elements * 2)", "offset + 8, at, elements * 2)", "want a multiple of 16"},
+		{"what follows a row", "< rows ? elements * 2 : 0", "< rows ? 16 : 0", wrongBits},
+		{"a copy that is not aligned", "copy_async_16(ring_address() + offset", "copy_async_16(ring_address() + offset + 8", "want a multiple of 16"},
 		{"a warp that is not whole", "            multiply_add(k % 2);\n", "            if (threadIdx.x != 3) multiply_add(k % 2);\n", "lane 3"},
 	})
 }

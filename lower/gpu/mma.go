@@ -14,11 +14,14 @@ import (
 var mmaText string
 
 // fragments plans the launches of kernels/mma.cu.
-type fragments struct{ contraction }
+type fragments struct {
+	contraction
+	variant Variant
+	tiles   []mmaTile
+}
 
 // mmaTile is an entry of kernels/mma.cu: the tile of a block, and how the block computes it.
 type mmaTile struct {
-	name               string
 	rows, cols         int
 	depth, stages      int // of a step along the summed index, and how many are in shared memory
 	warpRows, warpCols int // that a warp computes
@@ -27,65 +30,93 @@ type mmaTile struct {
 
 func (t *mmaTile) threads() int { return t.rows / t.warpRows * (t.cols / t.warpCols) * 32 }
 
-// bytes returns the shared memory of a block. Devices have 99 KiB or more.
+// bytes returns the shared memory of a block: at most 99 KiB, which all devices have.
 func (t *mmaTile) bytes() int { return (t.rows + t.cols) * t.depth * 2 * t.stages }
 
-// The entries of kernels/mma.cu, in their order.
-const (
-	mmaLarge  = iota // many products for each element that is read
-	mmaMiddle        // where large tiles would be too few for all multiprocessors
-	mmaNarrow        // for at most 64 rows, where reading the right operand takes the time
-	mmaThin          // for at most 16
-)
-
-var mmaTiles = [...]mmaTile{
-	mmaLarge:  {"large", 128, 256, 32, 4, 64, 64, 1},
-	mmaMiddle: {"middle", 64, 128, 32, 6, 32, 64, 2},
-	mmaNarrow: {"narrow", 64, 32, 64, 8, 16, 32, 2},
-	mmaThin:   {"thin", 16, 32, 128, 8, 16, 16, 2},
+// mmaTiles are the entries, for operands whose rows all begin at multiples of 16 bytes and
+// for others. Tall tiles come first, and of those with the same number of rows the wide ones:
+// they read less for each product.
+var mmaTiles = [...][]mmaTile{
+	Vector: {
+		{128, 128, 64, 3, 64, 64, 2},
+		{64, 128, 64, 4, 32, 64, 2},
+		{64, 64, 64, 6, 32, 32, 2},
+		{64, 32, 128, 4, 16, 32, 2},
+		{32, 64, 128, 4, 16, 32, 2},
+		{32, 32, 128, 6, 16, 16, 2},
+		{16, 64, 128, 4, 16, 16, 2},
+		{16, 32, 128, 8, 16, 16, 2},
+	},
+	Element: {
+		{128, 128, 64, 3, 64, 64, 2},
+		{64, 64, 64, 4, 32, 32, 2},
+		{16, 32, 128, 8, 16, 16, 2},
+	},
 }
 
 // CompileMMA lowers a contraction to mma.sync, for operands stored in the given formats. The
 // bits are those of the model that [TensorCoreModel] returns.
-func CompileMMA(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
+func CompileMMA(d *def.Definition, dtypes []num.DType, v Variant) (*Kernel, error) {
 	if err := takesTensorCores(d, dtypes); err != nil {
 		return nil, err
 	}
-	return compileMMA(d, dtypes, identifier(d.Name)), nil
+	return compileMMA(d, dtypes, v, identifier(d.Name)), nil
 }
 
-func compileMMA(d *def.Definition, dtypes []num.DType, name string) *Kernel {
-	k := &fragments{contraction{d, lower.GroupingOf(d)}}
+func compileMMA(d *def.Definition, dtypes []num.DType, v Variant, name string) *Kernel {
+	k := &fragments{contraction{d, lower.GroupingOf(d)}, v, mmaTiles[v]}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "MULTIPLY_ADD", fmt.Sprintf("mma_16_8_16_%s", dtypes[0]))
 	b.WriteString(mmaText)
 	var entries []string
-	for i := range mmaTiles {
-		t := &mmaTiles[i]
-		entries = append(entries, name+"_"+t.name)
-		fmt.Fprintf(&b, "\nKERNEL_BLOCKS(%s, %d, %d)(const Params p) { multiply<Tile<%d, %d, %d, %d, %d, %d>>(p); }\n",
-			entries[i], t.threads(), t.blocks, t.rows, t.cols, t.depth, t.stages, t.warpRows, t.warpCols)
+	for i := range k.tiles {
+		t := &k.tiles[i]
+		entries = append(entries, fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols))
+		fmt.Fprintf(&b, "\nKERNEL_BLOCKS(%s, %d, %d)(const Params p) { multiply<Tile<%d, %d, %d, %d, %d, %d, %t>>(p); }\n",
+			entries[i], t.threads(), t.blocks, t.rows, t.cols, t.depth, t.stages, t.warpRows, t.warpCols, v == Element)
 	}
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k)
 }
 
-// choose returns the entry for a call. It decides speed alone: every entry computes every
-// call, with the same bits.
-func (k *fragments) choose(z *lower.Products, limits Limits) int {
+// MMAVariant returns the variant of kernels/mma.cu that computes a call.
+func MMAVariant(d *def.Definition, c *lower.Call) Variant {
+	k := contraction{d, lower.GroupingOf(d)}
+	if k.isVector(c, 0) && k.isVector(c, 1) {
+		return Vector
+	}
+	return Element
+}
+
+// choose returns the entry for a call: of the tiles that are tall enough for its rows, the
+// first that gives all multiprocessors work, or else the last. Few rows get tiles that are no
+// taller than needed. It decides speed alone: every entry computes every call, with the same
+// bits.
+func (k *fragments) choose(z *lower.Products, limits Limits) (entry int) {
 	rows := z.Rows
 	if k.grouping == lower.GroupedRows {
 		rows = tiles(z.Rows, z.Groups)
 	}
-	large := &mmaTiles[mmaLarge]
-	switch {
-	case rows <= mmaTiles[mmaThin].rows:
-		return mmaThin
-	case rows <= mmaTiles[mmaNarrow].rows:
-		return mmaNarrow
-	case k.divide(z, large.rows, large.cols).blocks() < limits.Multiprocessors:
-		return mmaMiddle
+	enough := limits.Multiprocessors * 2 / 3
+	if rows <= FewRows { // reading the right operand takes the time: two blocks read more than one
+		enough = limits.Multiprocessors * 3 / 2
 	}
-	return mmaLarge
+	height := 0
+	for i := range k.tiles {
+		if t := &k.tiles[i]; t.rows >= min(rows, FewRows) {
+			height = t.rows
+		}
+	}
+	for i := range k.tiles {
+		t := &k.tiles[i]
+		if t.rows < height || t.rows > height && rows <= FewRows {
+			continue
+		}
+		entry = i
+		if k.divide(z, t.rows, t.cols).blocks() >= enough {
+			break
+		}
+	}
+	return entry
 }
 
 // launches implements planner.
@@ -97,7 +128,10 @@ func (k *fragments) launches(p *Plan, c *lower.Call, limits Limits) error {
 
 // launchTiles plans one launch of an entry.
 func (k *fragments) launchTiles(p *Plan, c *lower.Call, entry int) error {
-	t := &mmaTiles[entry]
+	if k.variant == Vector && MMAVariant(k.d, c) != Vector {
+		return fmt.Errorf("%s: a factor does not consist of rows at multiples of 16 bytes, which the vector kernel needs", k.d.Name)
+	}
+	t := &k.tiles[entry]
 	return k.launch(p, c, k.divide(&p.products, t.rows, t.cols), entry, t.threads(), t.bytes())
 }
 

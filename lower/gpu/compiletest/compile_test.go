@@ -128,7 +128,7 @@ func (p *program) String() string {
 	for _, t := range p.dtypes {
 		name += "." + t.String()
 	}
-	if p.d.Kind == def.KindRowwise {
+	if p.d.Kind == def.KindRowwise || p.source.NeedsTensorCores {
 		name += "." + p.variant.String()
 	}
 	if p.isMany {
@@ -215,11 +215,13 @@ func TestMMAKernels(t *testing.T) {
 		if p.d.Kind != def.KindContraction || !slices.Contains([]num.DType{num.F16, num.BF16}, p.dtypes[0]) {
 			continue
 		}
-		k, err := gpu.CompileMMA(p.d, p.dtypes)
-		if err != nil {
-			t.Fatal(err)
+		for _, v := range []gpu.Variant{gpu.Vector, gpu.Element} {
+			k, err := gpu.CompileMMA(p.d, p.dtypes, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, program{d: p.d, dtypes: p.dtypes, variant: v, source: k.Source, isFirst: p.isFirst})
 		}
-		list = append(list, program{p.d, p.dtypes, gpu.Vector, k.Source, p.isFirst, false})
 	}
 	for _, a := range architectures {
 		if testlevel.Current() < a.level || !strings.HasPrefix(a.name, "sm_") {

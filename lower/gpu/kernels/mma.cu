@@ -3,12 +3,18 @@
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
 //           Rows at any stride and alignment. With HAS_AXES, stacks of matrices, whose batch axes have any
-//           strides, 0 among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory.
-// Numerics  mma.sync m16n8k16, k ascending from +0 or C; one rounding at the store. Zeros of both operands
-//           fill the summed index up to a whole step, and steps of zeros change nothing.
-// Schedule  a ring of STAGES steps of DEPTH along k in shared memory, filled by asynchronous copies of 16 bytes;
-//           a warp computes WARP_ROWS x WARP_COLS of the tile, and reads the next 16 of k while it multiplies.
+//           strides, 0 among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory;
+//           with SCALED, f32 scales of the rows and columns of C, at any stride.
+// Numerics  mma.sync m16n8k16, k ascending from +0 or C; then times the scale of the row, and of the column, each
+//           product rounded; one rounding at the store. Zeros of both operands fill the summed index up to a
+//           whole step, and steps of zeros change nothing.
+// Schedule  a ring of STAGES steps of DEPTH along k in shared memory, filled by asynchronous copies of 16 bytes,
+//           which are begun among the products of an earlier step; element by element where rows do not begin at
+//           multiples of 16 bytes. A warp computes WARP_TALL x WARP_WIDE of the tile, and reads the next 16 of k
+//           while it multiplies. lower/gpu/mma.go lists the tiles: narrow ones for few rows.
 // Requires  sm_80, tensorcore.h
+// Ladder    of cuBLAS at 4096^3 in f16: 0.52 in steps of 32 -> 0.54 of 64 -> 0.60 with the copies among the products.
+//           Of a copy's bytes a second, 16 rows by 4096x14336: 0.77 -> 0.95 with these and eight stages   (docs/gpu.md)
 //
 // A step lies in shared memory as in memory: rows of LINES or of DEPTH elements. Their pieces
 // of 16 bytes are permuted within a row, so that the eight rows of an 8×8 matrix lie in
@@ -44,7 +50,7 @@ DEVICE u32 ring_address() {
 
 DEVICE u32 pair(u16 low, u16 high) { return low | (u32)high << 16; }
 
-template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS>
+template <int LINES, int DEPTH, bool CONTIGUOUS, int THREADS, bool ANY_ADDRESS>
 struct Loader {
     typedef Step<LINES, DEPTH, CONTIGUOUS, THREADS> Shape;
 
@@ -63,7 +69,7 @@ struct Loader {
     }
 
     // Whether the pieces of steps that are full along k are whole or empty.
-    DEVICE bool is_even() const { return is_vector && (CONTIGUOUS || lines % PIECE == 0); }
+    DEVICE bool is_even() const { return !ANY_ADDRESS && (CONTIGUOUS || lines % PIECE == 0); }
 
     // Begins to copy one part of PARTS of such a step to an offset in memory.
     template <int PARTS>
@@ -80,22 +86,24 @@ struct Loader {
     DEVICE void fetch(u32 offset, int depth) {
         int rows = CONTIGUOUS ? lines : depth, elements = (CONTIGUOUS ? depth : lines) - first;
         elements = elements < 0 ? 0 : elements < PIECE ? elements : PIECE;
-        ROLLED for (int i = 0; i < Shape::COUNT; i++) {
-            fetch_piece(offset + Shape::place(row + i * Shape::APART, first / PIECE), row + i * Shape::APART < rows ? elements : 0);
-            at += apart;
-        }
-        end_step();
-    }
-
-    DEVICE void fetch_piece(u32 offset, int elements) const {
-        if (is_vector) {
-            copy_async_16(ring_address() + offset, at, elements * 2);
+        if (!ANY_ADDRESS || is_vector) {
+            ROLLED for (int i = 0; i < Shape::COUNT; i++) {
+                copy_async_16(ring_address() + offset + Shape::place(row + i * Shape::APART, first / PIECE), at,
+                              row + i * Shape::APART < rows ? elements * 2 : 0);
+                at += apart;
+            }
         } else {
             SHARED_DYN(unsigned char, memory);
-            u16 e[PIECE];
-            UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < elements ? at[j] : (u16)0;
-            *reinterpret_cast<uint4_aligned*>(memory + offset) = uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
+            UNROLL_TWICE for (int i = 0; i < Shape::COUNT; i++) {
+                int n = row + i * Shape::APART < rows ? elements : 0;
+                u16 e[PIECE];
+                UNROLL for (int j = 0; j < PIECE; j++) e[j] = j < n ? at[j] : (u16)0;
+                *reinterpret_cast<uint4_aligned*>(memory + offset + Shape::place(row + i * Shape::APART, first / PIECE)) =
+                    uint4_aligned{pair(e[0], e[1]), pair(e[2], e[3]), pair(e[4], e[5]), pair(e[6], e[7])};
+                at += apart;
+            }
         }
+        end_step();
     }
 
     // Rows of lines follow each other from step to step.
@@ -163,7 +171,8 @@ struct Results {
 };
 
 // A tile, of which a warp computes WARP_TALL × WARP_WIDE.
-template <int TALL, int WIDE, int DEPTH, int STAGES, int WARP_TALL, int WARP_WIDE>
+// Rows of the operands begin at multiples of 16 bytes, or at ANY_ADDRESS.
+template <int TALL, int WIDE, int DEPTH, int STAGES, int WARP_TALL, int WARP_WIDE, bool ANY_ADDRESS>
 struct Tile {
     static const int ROWS = TALL, COLS = WIDE;
     static const int WARPS_ACROSS = WIDE / WARP_WIDE, THREADS = TALL / WARP_TALL * WARPS_ACROSS * 32;
@@ -173,8 +182,8 @@ struct Tile {
     static const int DOWN = WARP_TALL / 16, ACROSS = WARP_WIDE / 16, PARTS = DEPTH / 16;
     static_assert(PARTS % 2 == 0 && STAGES >= 2, "fragments and stages take turns");
 
-    Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS> left;
-    Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS> right;
+    Loader<TALL, DEPTH, !TRANSPOSE_LEFT, THREADS, ANY_ADDRESS> left;
+    Loader<WIDE, DEPTH, TRANSPOSE_RIGHT, THREADS, ANY_ADDRESS> right;
     Reader<Left, !TRANSPOSE_LEFT, true> left_reader;
     Reader<Right, TRANSPOSE_RIGHT, false> right_reader;
     i64 depth;
@@ -256,7 +265,7 @@ struct Tile {
         // Steps are at most 2^31 / PARTS: a tile would take days.
         const int even = t.left.is_even() && t.right.is_even() ? (int)(p.depth / DEPTH) : 0;
         ROLLED for (int i = 0; i < STAGES - 1; i++) {
-            if (i < even) t.template fetch_even<1>(0);
+            if (!ANY_ADDRESS && i < even) t.template fetch_even<1>(0);
             else t.fetch();
             copy_async_commit();
             t.advance();
@@ -276,11 +285,20 @@ struct Tile {
         copy_async_wait<STAGES - 2>();
         BARRIER(); // everybody's copies of the first step have arrived
         if (p.depth > 0) t.read(0, 0); // nothing is added to the result of an empty group
-        while (t.fetched < even) t.template step<true>(false);
+        while (!ANY_ADDRESS && t.fetched < even) t.template step<true>(false);
         const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
         while (t.fetched < end) t.template step<false>(t.fetched == end - 1);
 
         Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
+#if SCALED
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int j = 0; j < ACROSS * 2; j++)
+                UNROLL for (int n = 0; n < 4; n++) {
+                    int r = i * 16 + n / 2 * 8, c = j * 8 + n % 2; // as results has them
+                    if (r < results.rows && c < results.cols)
+                        t.sums[i][j][n] = scaled(p, t.sums[i][j][n], first_row + row + lane / 4 + r, first_col + col + lane % 4 * 2 + c);
+                }
+#endif
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)
                 UNROLL for (int n = 0; n < 4; n += 2) results.store(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
