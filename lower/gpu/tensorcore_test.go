@@ -176,10 +176,7 @@ func TestSimMMA(t *testing.T) {
 // TestSimFragments moves matrices between shared memory and registers, and copies pieces.
 func TestSimFragments(t *testing.T) {
 	t.Parallel()
-	for _, build := range []simtest.Build{simtest.Plain, simtest.Race} {
-		if isSmoke() && build == simtest.Race {
-			break
-		}
+	for _, build := range builds() {
 		program := simtest.Compile(t, fragmentKernels, build)
 		a := make([]byte, 512) // 32 rows of eight elements; element e of row r is 16r + e
 		for i := range 256 {
@@ -410,7 +407,7 @@ func TestSimRing(t *testing.T) {
 	for i, c := range cases {
 		source += c.source(fmt.Sprintf("ring_%d", i), ringKernel)
 	}
-	for _, build := range []simtest.Build{simtest.Plain, simtest.Race} {
+	for _, build := range builds() {
 		program := simtest.Compile(t, source, build)
 		for i, c := range cases {
 			for seed := range uint64(3) {
@@ -419,69 +416,13 @@ func TestSimRing(t *testing.T) {
 				}
 			}
 		}
-		if isSmoke() {
-			break
-		}
 	}
 }
 
-// TestSimRingFaults changes the ring kernel; each change is found, by the simulator or by the
-// bits, which are those of a product that is not the right one.
-func TestSimRingFaults(t *testing.T) {
-	t.Parallel()
-	const wrongBits = "wrong bits"
-	faults := []fault{
-		{"a stage released before it was read", "        wgmma_wait<0>();\n        if (threadIdx.x % 32 < 2) mbarrier_arrive_at(empty + 8 * stage, threadIdx.x % 32);\n", "        if (threadIdx.x % 32 < 2) mbarrier_arrive_at(empty + 8 * stage, threadIdx.x % 32);\n        wgmma_wait<0>();\n", "has not read yet"},
-		{"no wait for a load", "        mbarrier_wait(full + 8 * stage, i / STAGES % 2);\n", "", "kernel.cu:12: a load into shared memory at 1024, which the product at kernel.cu:28 of thread 0 has not read yet"},
-		{"no wait for a product", "        wgmma_wait<0>();\n", "", "has not read yet"},
-		{"steps of k out of order", "left + j * (TRANSPOSE_LEFT ? 128 : 2), right + j * (TRANSPOSE_RIGHT ? 128 : 2)", "left + (j ^ 1) * 2, right + (j ^ 1) * 2", wrongBits},
-		{"rows of accumulators swapped", "shared_store_2(at + 8 * LINE, d[2], d[3]);", "shared_store_2(at + 8 * LINE, d[3], d[2]);", wrongBits},
-		{"the wrong parity of a stage that is full", "full + 8 * stage, i / STAGES % 2", "full + 8 * stage, 1 ^ i / STAGES % 2", "has not read yet"},
-		{"results without a fence", "        fence_async_shared();\n", "", "without fence_async_shared"},
-		{"a slot overwritten before it was stored", "        if (threadIdx.x == 0) tensor_store_wait<0>(); // the slot is free\n", "", "was overwritten before it was read"},
-		{"a stage released by too few warps", "empty + 8 * i, 8)", "empty + 8 * i, 7)", "has not read yet"},
-		{"a wait that leaves a product", "wgmma_wait<0>", "wgmma_wait<1>", "has not read yet"},
-		{"no fence before products", "        wgmma_fence();\n", "", "without wgmma_fence"},
-		{"no commit", "        wgmma_commit();\n", "", "has not read yet"},
-		{"accumulators changed under way", "        wgmma_commit();\n", "        wgmma_commit();\n        acc[3] = 0;\n", "were changed while the product was under way"},
-		{"the wrong parity of a stage that is empty", "1 ^ i / STAGES % 2", "i / STAGES % 2", "deadlock: thread 0"},
-		{"a parity that does not change", "full + 8 * stage, i / STAGES % 2", "full + 8 * stage, 0", "has not filled yet"},
-		{"a stage that is loaded again at once", "        mbarrier_wait(empty + 8 * stage, 1 ^ i / STAGES % 2);\n", "", "one arrival more than the 1"},
-		{"an arrival too many", "        mbarrier_expect(barrier, STAGE);\n", "        mbarrier_expect(barrier, STAGE);\n        mbarrier_arrive(barrier);\n", "one arrival more than the 1 of the mbarrier"},
-		{"too many bytes expected", "mbarrier_expect(barrier, STAGE)", "mbarrier_expect(barrier, STAGE + 16)", "16 bytes are missing"},
-		{"too few bytes expected", "mbarrier_expect(barrier, STAGE)", "mbarrier_expect(barrier, LEFT)", "has not filled yet"},
-		{"a barrier that is not initialised", "            mbarrier_init(empty + 8 * i, 8); // the warps of both blocks\n", "", "which was not initialised"},
-		{"a barrier that is initialised twice", "mbarrier_init(full + 8 * i, 1)", "mbarrier_init(full, 1)", "was initialised at kernel.cu:60"},
-		{"a barrier that copies do not see", "        mbarrier_fence_init();\n", "", "before mbarrier_fence_init"},
-		{"a barrier in the way of a load", "BARRIERS_AT = SLOT_AT + 64 * LINE", "BARRIERS_AT = STAGE", "whose memory was overwritten"},
-		{"no cluster barrier at the beginning", "    cluster_barrier();\n", "    BARRIER();\n", "which was not initialised"},
-		{"a block that ends early", "    cluster_barrier(); // before a block ends\n", "", "has ended"},
-		{"a product of another shape", "IS_BF16, TRANSPOSE_LEFT, TRANSPOSE_RIGHT>(acc", "IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc", "not in the first line of a group"},
-		{"the other format", "<COLS, IS_BF16", "<COLS, !IS_BF16", wrongBits},
-		{"stages out of order", "i * 64, blockIdx.x * 64);", "p.depth - 64 - i * 64, blockIdx.x * 64);", wrongBits},
-		{"lines that are not swizzled", "((j * 2 + lane % 4 / 2) ^ (row % 8))", "(j * 2 + lane % 4 / 2)", wrongBits},
-		{"a fence of one thread", "        fence_async_shared();\n", "        if (threadIdx.x == 0) fence_async_shared();\n", "without fence_async_shared"},
-		{"a slot overwritten by other threads", "        named_barrier(1, 128);\n        for", "        for", "was overwritten before it was read"},
-		{"a slot stored before it was written", "        named_barrier(1, 128);\n        if", "        if", "was overwritten before it was read"},
-		{"stores that nobody waits for", "    if (threadIdx.x == 0) tensor_store_wait<0>(); // all are stored\n", "", "the store was under way when thread 0 ended"},
-		{"a named barrier of too many threads", "        named_barrier(1, 128);\n        if", "        named_barrier(1, 160);\n        if", "deadlock"},
-		{"a load to a block that there is not", "barrier, 3, i * 64", "barrier, 7, i * 64", "a load to the blocks 7 in a cluster of 2"},
-		{"a load to a place that is not aligned", "rank * RIGHT / 2", "rank * RIGHT / 2 + 16", "want a multiple of 128"},
-		{"an operand that is not aligned", "wgmma_descriptor(at + LEFT, ", "wgmma_descriptor(at + LEFT + 128, ", "not in the first line of a group"},
-		{"a warp that does not take part", "        wgmma_commit();\n", "        wgmma_commit();\n        if (threadIdx.x == 5) continue;\n", "not all lanes of its warp wait"},
+// builds are those that kernels for tensor cores are tested with.
+func builds() []simtest.Build {
+	if isFull() {
+		return []simtest.Build{simtest.Plain, simtest.Address, simtest.Race}
 	}
-	faults = essential(faults)
-	source := withTensorCores
-	for i, x := range faults {
-		if !strings.Contains(ringKernel, x.from) {
-			t.Fatalf("the kernel does not contain %q", x.from)
-		}
-		source += plainRing.source(fmt.Sprintf("ring_%d", i), strings.ReplaceAll(ringKernel, x.from, x.to))
-	}
-	program := simtest.Compile(t, source, simtest.Plain)
-	for i, x := range faults {
-		if text := plainRing.run(program, fmt.Sprintf("ring_%d", i), 0); !strings.Contains(text, x.says) {
-			t.Errorf("%s: got %q, want %q", x.name, text, x.says)
-		}
-	}
+	return []simtest.Build{simtest.Plain}
 }

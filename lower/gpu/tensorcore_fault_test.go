@@ -1,0 +1,192 @@
+package gpu_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tokitai/lower/gpu"
+	"tokitai/lower/gpu/internal/simtest"
+	"tokitai/num"
+	"tokitai/op/gemm"
+)
+
+// fault is a change of a kernel's text, and what is said of it.
+type fault struct{ name, from, to, says string }
+
+// findFaults compiles a kernel with each fault, of which only one entry is launched, in one
+// program, and reports those that are not found.
+func findFaults(t *testing.T, k *gpu.Kernel, entry string, calls []multiplied, faults []fault) {
+	t.Helper()
+	faults = essential(faults)
+	var source strings.Builder
+	source.WriteString(withTensorCores)
+	for i, f := range faults {
+		text := k.Source.Text
+		if !strings.Contains(text, f.from) {
+			t.Fatalf("the source does not contain %q", f.from)
+		}
+		text = withoutKernels(strings.ReplaceAll(text, f.from, f.to), entry)
+		fmt.Fprintf(&source, "namespace fault_%d {\n#line 1 \"kernel.cu\"\n%s}\n", i, strings.ReplaceAll(text, k.Source.Name, faultName(k, i)))
+		for _, m := range macroName.FindAllStringSubmatch(text, -1) {
+			fmt.Fprintf(&source, "#undef %s\n", m[1])
+		}
+	}
+	program := simtest.Compile(t, source.String(), simtest.Plain)
+	for i, f := range faults {
+		changed := *k
+		changed.Source.Entries = nil
+		for _, e := range k.Source.Entries {
+			changed.Source.Entries = append(changed.Source.Entries, strings.Replace(e, k.Source.Name, faultName(k, i), 1))
+		}
+		text := ""
+		for seed := uint64(0); seed < 3 && text == ""; seed++ { // a fault may need another order
+			text = launch(t, program, simtest.Plain, seed, &changed, calls)
+		}
+		if !strings.Contains(text, f.says) || f.says == "" && text != "" {
+			t.Errorf("%s: got %q, want %q", f.name, text, f.says)
+		}
+	}
+}
+
+// essential returns the first faults of a list, which are the most important ones, at the
+// lowest level.
+func essential(faults []fault) []fault {
+	if isSmoke() {
+		return faults[:min(len(faults), 8)]
+	}
+	return faults
+}
+
+func faultName(k *gpu.Kernel, i int) string { return fmt.Sprintf("fault_%d_%s", i, k.Source.Name) }
+
+// withoutKernels leaves out all entries but one.
+func withoutKernels(text, entry string) string {
+	parts := strings.SplitAfter(text, "\nKERNEL")
+	kept := strings.TrimSuffix(parts[0], "KERNEL")
+	for _, p := range parts[1:] {
+		if p = "KERNEL" + strings.TrimSuffix(p, "KERNEL"); strings.Contains(p[:strings.Index(p, ",")], entry) {
+			kept += p
+		}
+	}
+	return kept
+}
+
+// TestHopperFaults: what is wrong with a change of the kernel is found, by the simulator
+// or by the bits.
+func TestHopperFaults(t *testing.T) {
+	const wrongBits = "wrong bits"
+	dtypes := []num.DType{num.BF16, num.BF16, num.BF16}
+	calls := products(t, gemm.ForwardDefinition, dtypes, [][3]int{{300, 120, 520}})
+	faults := []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"a stage released before it was read", "            wgmma_wait<1>();\n            if (is_signal) mbarrier_arrive(before);", "            if (is_signal) mbarrier_arrive(before);\n            wgmma_wait<1>();", "has not read yet"},
+		{"no wait for a load", "mbarrier_wait(ring.full(), ring.parity);", "", "has not filled yet"},
+		{"steps of k out of order", "left + i * LEFT_STEP, right + i * RIGHT_STEP", "left + (i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
+		{"a fragment swapped", "NARROW_PAIR(d[2], d[3]), NARROW_PAIR(d[4], d[5])", "NARROW_PAIR(d[4], d[5]), NARROW_PAIR(d[2], d[3])", wrongBits},
+		{"the wrong parity", "ring.parity = 1;", "ring.parity = 0;", "deadlock"},
+		{"no fence before a store", "        fence_async_shared();\n", "", "without fence_async_shared"},
+		{"a slot written before it was stored", "        if (thread == 0) tensor_store_wait<L::SLOTS - 1>();\n", "", "overwritten before it was read"},
+		{"a product that nobody waits for", "wgmma_wait<1>();", "", "has not read yet"},
+		{"accumulators used too early", "    wgmma_wait<0>();\n", "", "has not read yet"},
+		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "one arrival more"},
+		{"a parity that does not change", "parity ^= 1;", "", "one arrival more"},
+		{"a step of k of the left operand alone", "left + i * LEFT_STEP", "left", wrongBits},
+		{"old sums in the first step", "ACCUMULATE || k > 0 || i > 0", "true", wrongBits},
+		{"the rows of the other warpgroup", "ring.left() + part * 64 * LINE", "ring.left() + (1 - part) * 64 * LINE", wrongBits},
+		{"one slot too many under way", "tensor_store_wait<L::SLOTS - 1>", "tensor_store_wait<L::SLOTS>", "overwritten before it was read"},
+		{"the last stores", "    if (threadIdx.x % 128 == 0) tensor_store_wait<0>();\n", "", "under way when thread"},
+		{"barriers that copies do not see", "        mbarrier_fence_init();\n", "", "before mbarrier_fence_init"},
+		{"no barrier at the beginning", "    BARRIER();\n", "", "not initialised"},
+		{"the wrong number of bytes", "mbarrier_expect(ring.full(), L::STAGE_BYTES)", "mbarrier_expect(ring.full(), L::STAGE_BYTES - 2)", "bytes are missing"},
+		{"too few arrivals", "mbarrier_init(empty(), CONSUMERS * 4)", "mbarrier_init(empty(), CONSUMERS * 4 - 1)", "has not read yet"},
+		{"registers that there are not", "registers_more<240>", "registers_more<256>", "registers"},
+	}
+	findFaults(t, compileHopper(t, gemm.ForwardDefinition, dtypes), "_narrow", calls, faults)
+}
+
+// TestMMAFaults does the same for the kernel of mma.sync.
+func TestMMAFaults(t *testing.T) {
+	const wrongBits = "wrong bits"
+	dtypes := []num.DType{num.F16, num.F16, num.F32}
+	k, err := gpu.CompileMMA(gemm.ForwardDefinition, dtypes, gpu.Vector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{60, 120, 1096}, {60, 120, 330}}), []fault{
+		{"as it is", "copy_async", "copy_async", ""},
+		{"copies that nobody waits for", "                copy_async_wait<STAGES - 2>();\n", "", wrongBits},
+		{"no barrier after a wait", "                BARRIER(); // the next step", "                // the next step", wrongBits},
+		{"a stage overwritten while it is read", "i < STAGES - 1; i++", "i < STAGES; i++", wrongBits},
+		{"steps of k out of order", "DEVICE void read(int turn, int part) {\n", "DEVICE void read(int turn, int part) {\n        part ^= 1;\n", wrongBits},
+		{"a fragment swapped", "{b[turn][j / 2][j % 2 * 2], b[turn][j / 2][j % 2 * 2 + 1]}", "{b[turn][j / 2][j % 2 * 2 + 1], b[turn][j / 2][j % 2 * 2]}", wrongBits},
+		{"copies that all wait for too late", "copy_async_wait<STAGES - 2>", "copy_async_wait<STAGES - 1>", wrongBits},
+		{"stages out of order", "current + BYTES == ring", "current + 2 * BYTES == ring", wrongBits},
+		{"matrices of the left operand in the order of the right one", "!TRANSPOSE_LEFT, true> left_reader", "!TRANSPOSE_LEFT, false> left_reader", wrongBits},
+		{"rows of results swapped", "results.store(&t.sums[i][j][n], i * 16 + n * 4", "results.store(&t.sums[i][j][n], i * 16 + (2 - n) * 4", wrongBits},
+		{"what follows a row", "< rows ? elements * 2 : 0", "< rows ? 16 : 0", wrongBits},
+		{"a copy that is not aligned", "copy_async_16(ring_address() + offset", "copy_async_16(ring_address() + offset + 8", "want a multiple of 16"},
+		{"a warp that is not whole", "            multiply_add(k % 2);\n", "            if (threadIdx.x != 3) multiply_add(k % 2);\n", "lane 3"},
+	})
+}
+
+// TestSimRingFaults changes the ring kernel; each change is found, by the simulator or by the
+// bits, which are those of a product that is not the right one.
+func TestSimRingFaults(t *testing.T) {
+	t.Parallel()
+	const wrongBits = "wrong bits"
+	faults := []fault{
+		{"a stage released before it was read", "        wgmma_wait<0>();\n        if (threadIdx.x % 32 < 2) mbarrier_arrive_at(empty + 8 * stage, threadIdx.x % 32);\n", "        if (threadIdx.x % 32 < 2) mbarrier_arrive_at(empty + 8 * stage, threadIdx.x % 32);\n        wgmma_wait<0>();\n", "has not read yet"},
+		{"no wait for a load", "        mbarrier_wait(full + 8 * stage, i / STAGES % 2);\n", "", "kernel.cu:12: a load into shared memory at 1024, which the product at kernel.cu:28 of thread 0 has not read yet"},
+		{"no wait for a product", "        wgmma_wait<0>();\n", "", "has not read yet"},
+		{"steps of k out of order", "left + j * (TRANSPOSE_LEFT ? 128 : 2), right + j * (TRANSPOSE_RIGHT ? 128 : 2)", "left + (j ^ 1) * 2, right + (j ^ 1) * 2", wrongBits},
+		{"rows of accumulators swapped", "shared_store_2(at + 8 * LINE, d[2], d[3]);", "shared_store_2(at + 8 * LINE, d[3], d[2]);", wrongBits},
+		{"the wrong parity of a stage that is full", "full + 8 * stage, i / STAGES % 2", "full + 8 * stage, 1 ^ i / STAGES % 2", "has not read yet"},
+		{"results without a fence", "        fence_async_shared();\n", "", "without fence_async_shared"},
+		{"a slot overwritten before it was stored", "        if (threadIdx.x == 0) tensor_store_wait<0>(); // the slot is free\n", "", "was overwritten before it was read"},
+		{"a stage released by too few warps", "empty + 8 * i, 8)", "empty + 8 * i, 7)", "has not read yet"},
+		{"a wait that leaves a product", "wgmma_wait<0>", "wgmma_wait<1>", "has not read yet"},
+		{"no fence before products", "        wgmma_fence();\n", "", "without wgmma_fence"},
+		{"no commit", "        wgmma_commit();\n", "", "has not read yet"},
+		{"accumulators changed under way", "        wgmma_commit();\n", "        wgmma_commit();\n        acc[3] = 0;\n", "were changed while the product was under way"},
+		{"the wrong parity of a stage that is empty", "1 ^ i / STAGES % 2", "i / STAGES % 2", "deadlock: thread 0"},
+		{"a parity that does not change", "full + 8 * stage, i / STAGES % 2", "full + 8 * stage, 0", "has not filled yet"},
+		{"a stage that is loaded again at once", "        mbarrier_wait(empty + 8 * stage, 1 ^ i / STAGES % 2);\n", "", "one arrival more than the 1"},
+		{"an arrival too many", "        mbarrier_expect(barrier, STAGE);\n", "        mbarrier_expect(barrier, STAGE);\n        mbarrier_arrive(barrier);\n", "one arrival more than the 1 of the mbarrier"},
+		{"too many bytes expected", "mbarrier_expect(barrier, STAGE)", "mbarrier_expect(barrier, STAGE + 16)", "16 bytes are missing"},
+		{"too few bytes expected", "mbarrier_expect(barrier, STAGE)", "mbarrier_expect(barrier, LEFT)", "has not filled yet"},
+		{"a barrier that is not initialised", "            mbarrier_init(empty + 8 * i, 8); // the warps of both blocks\n", "", "which was not initialised"},
+		{"a barrier that is initialised twice", "mbarrier_init(full + 8 * i, 1)", "mbarrier_init(full, 1)", "was initialised at kernel.cu:60"},
+		{"a barrier that copies do not see", "        mbarrier_fence_init();\n", "", "before mbarrier_fence_init"},
+		{"a barrier in the way of a load", "BARRIERS_AT = SLOT_AT + 64 * LINE", "BARRIERS_AT = STAGE", "whose memory was overwritten"},
+		{"no cluster barrier at the beginning", "    cluster_barrier();\n", "    BARRIER();\n", "which was not initialised"},
+		{"a block that ends early", "    cluster_barrier(); // before a block ends\n", "", "has ended"},
+		{"a product of another shape", "IS_BF16, TRANSPOSE_LEFT, TRANSPOSE_RIGHT>(acc", "IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc", "not in the first line of a group"},
+		{"the other format", "<COLS, IS_BF16", "<COLS, !IS_BF16", wrongBits},
+		{"stages out of order", "i * 64, blockIdx.x * 64);", "p.depth - 64 - i * 64, blockIdx.x * 64);", wrongBits},
+		{"lines that are not swizzled", "((j * 2 + lane % 4 / 2) ^ (row % 8))", "(j * 2 + lane % 4 / 2)", wrongBits},
+		{"a fence of one thread", "        fence_async_shared();\n", "        if (threadIdx.x == 0) fence_async_shared();\n", "without fence_async_shared"},
+		{"a slot overwritten by other threads", "        named_barrier(1, 128);\n        for", "        for", "was overwritten before it was read"},
+		{"a slot stored before it was written", "        named_barrier(1, 128);\n        if", "        if", "was overwritten before it was read"},
+		{"stores that nobody waits for", "    if (threadIdx.x == 0) tensor_store_wait<0>(); // all are stored\n", "", "the store was under way when thread 0 ended"},
+		{"a named barrier of too many threads", "        named_barrier(1, 128);\n        if", "        named_barrier(1, 160);\n        if", "deadlock"},
+		{"a load to a block that there is not", "barrier, 3, i * 64", "barrier, 7, i * 64", "a load to the blocks 7 in a cluster of 2"},
+		{"a load to a place that is not aligned", "rank * RIGHT / 2", "rank * RIGHT / 2 + 16", "want a multiple of 128"},
+		{"an operand that is not aligned", "wgmma_descriptor(at + LEFT, ", "wgmma_descriptor(at + LEFT + 128, ", "not in the first line of a group"},
+		{"a warp that does not take part", "        wgmma_commit();\n", "        wgmma_commit();\n        if (threadIdx.x == 5) continue;\n", "not all lanes of its warp wait"},
+	}
+	faults = essential(faults)
+	source := withTensorCores
+	for i, x := range faults {
+		if !strings.Contains(ringKernel, x.from) {
+			t.Fatalf("the kernel does not contain %q", x.from)
+		}
+		source += plainRing.source(fmt.Sprintf("ring_%d", i), strings.ReplaceAll(ringKernel, x.from, x.to))
+	}
+	program := simtest.Compile(t, source, simtest.Plain)
+	for i, x := range faults {
+		if text := plainRing.run(program, fmt.Sprintf("ring_%d", i), 0); !strings.Contains(text, x.says) {
+			t.Errorf("%s: got %q, want %q", x.name, text, x.says)
+		}
+	}
+}
