@@ -20,6 +20,7 @@ var (
 	errNoTensorCores = errors.New("the device has no tensor cores with mma.sync")
 	errNoModel       = errors.New("the accumulation rule of the device's tensor cores is not known: 'tokitai verify mma' finds it")
 	errModel         = errors.New("the accumulation rule of the device's tensor cores is known: another lowering promises its bits")
+	errScales        = errors.New("tensor cores scale sums of FP8 alone")
 )
 
 // hopper returns the lowering for Hopper's tensor cores.
@@ -33,14 +34,7 @@ func (f *Family) hopper() *engine.Lowering {
 // hopperFP8 returns the lowering for operands in FP8.
 func (f *Family) hopperFP8() *engine.Lowering {
 	l := f.onHopper("hopper-fp8")
-	l.Model, l.Grain, l.Factors = def.MMA(32, 13).Narrow(13), 16, num.FP8DTypes
-	suits := l.Suits
-	l.Suits = func(dev device.Device, d *def.Definition, c *lower.Call) error {
-		if err := lowergpu.TakesFP8(d); err != nil {
-			return err
-		}
-		return suits(dev, d, c)
-	}
+	l.Model, l.Factors = def.MMA(32, 13).Narrow(13), num.FP8DTypes
 	return l
 }
 
@@ -59,6 +53,10 @@ func (f *Family) onHopper(name string) *engine.Lowering {
 			return errNoMaps
 		case !slices.Contains(l.Factors, c.Operands[0].DType):
 			return errFormat
+		case c.Operands[0].DType.IsFP8(): // wherever they lie: bits do not depend on that
+			return lowergpu.TakesFP8(d)
+		case d.HasScales():
+			return errScales
 		}
 		return lowergpu.SuitsHopper(c)
 	}

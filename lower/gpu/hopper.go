@@ -22,6 +22,7 @@ type hopper struct{ contraction }
 const (
 	hopperWide = iota
 	hopperNarrow
+	hopperLoose // for operands in FP8 that tensor maps cannot describe
 )
 
 // The tiles of kernels/hopper.cu.
@@ -36,7 +37,7 @@ const (
 )
 
 // hopperTiles are the columns of a tile and the stages of the ring, by entry.
-var hopperTiles = [...]struct{ cols, stages int }{hopperWide: {256, 4}, hopperNarrow: {128, 6}}
+var hopperTiles = [...]struct{ cols, stages int }{hopperWide: {256, 4}, hopperNarrow: {128, 6}, hopperLoose: {128, 6}}
 
 func hopperShared(entry int) int {
 	t := hopperTiles[entry]
@@ -54,10 +55,13 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 	}
 	name := identifier(d.Name)
 	entries := []string{name + "_wide", name + "_narrow"}
+	if dtypes[0].IsFP8() {
+		entries = append(entries, name+"_loose")
+	}
 	k := &hopper{contraction{d, lower.GroupingOf(d)}}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
-	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
+	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "ENTRY_LOOSE", name+"_loose", "IS_REFUSED", name+"_is_refused"))
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
 
@@ -106,7 +110,8 @@ var (
 	errTooLarge  = errors.New("a matrix has 2^31 rows or columns or more")
 )
 
-// SuitsHopper returns an error for a call whose operands tensor maps cannot describe.
+// SuitsHopper returns an error for a call whose operands tensor maps cannot describe. Such
+// operands in FP8 are copied otherwise.
 func SuitsHopper(c *lower.Call) error {
 	for i := range 3 {
 		o := &c.Operands[i]
@@ -139,15 +144,19 @@ func HasFewRows(d *def.Definition, c *lower.Call) bool {
 
 // launches implements planner.
 func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
-	if err := SuitsHopper(c); err != nil {
+	err := SuitsHopper(c)
+	isLoose := err != nil && c.Operands[0].DType.IsFP8()
+	if err != nil && !isLoose {
 		return fmt.Errorf("%s: %w", k.d.Name, err)
 	}
 	z := &p.products
 	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
 	entry := hopperWide
 	g := k.divide(z, hopperRows, hopperTiles[entry].cols)
-	if 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols {
-		entry = hopperNarrow // more blocks, so that all have work
+	if isLoose || 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols {
+		if entry = hopperNarrow; isLoose { // more blocks, so that all have work
+			entry = hopperLoose
+		}
 		g = k.divide(z, hopperRows, hopperTiles[entry].cols)
 	}
 	if err := k.checkTiles(z, g); err != nil {
@@ -162,15 +171,20 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 		}
 		return all
 	}
-	k.addMap(p, left, &z.Left, lines(k.d.TransposeLeft, hopperRows))
-	k.addMap(p, right, &z.Right, lines(!k.d.TransposeRight, hopperTiles[entry].cols))
-	if isMappable(result) {
+	hasResult := isMappable(result) && !isLoose
+	if isLoose {
+		p.pad(2 * MapBytes)
+	} else {
+		k.addMap(p, left, &z.Left, lines(k.d.TransposeLeft, hopperRows))
+		k.addMap(p, right, &z.Right, lines(!k.d.TransposeRight, hopperTiles[entry].cols))
+	}
+	if hasResult {
 		k.addMap(p, result, &z.Result, 64)
 	} else {
 		p.pad(MapBytes)
 	}
 	p.half(uint32(g.blocks()))
-	p.bools(isMappable(result))
+	p.bools(hasResult)
 	k.params(p, c, g)
 	p.align(64)
 	return nil

@@ -2,8 +2,8 @@
 // C[m,n] = sum_k A[m,k] B[k,n] (+ C[m,n], or times scales of m and n)        tiles of C, one at a time on each multiprocessor
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
-//           With IS_FP8, */cuda.hopper-fp8: A (M,K) and B (N,K) in e4m3 or e5m2, C in f32, f16 or bf16.
-//           A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
+//           With IS_FP8, */cuda.hopper-fp8: A (M,K) and B (N,K) in e4m3 or e5m2, C in f32, f16 or bf16; A and
+//           B may lie anywhere, since nothing else has this model (ENTRY_LOOSE). Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
 //           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory; with
 //           SCALED, f32 scales of the rows and columns of C, at any stride.
@@ -49,9 +49,10 @@ struct Layout {
     DEVICE u32 full() const { return base + BARRIERS_AT + stage * 8; }
     DEVICE u32 empty() const { return base + BARRIERS_AT + (STAGES + stage) * 8; }
 
-    DEVICE void init() {
+    // A stage is filled when as many threads have arrived, and the bytes that one of them expects.
+    DEVICE void init(int fillers) {
         for (int i = 0; i < STAGES; i++, advance()) {
-            mbarrier_init(full(), 1);
+            mbarrier_init(full(), fillers);
             mbarrier_init(empty(), CONSUMERS * 4);
         }
         mbarrier_fence_init();
@@ -112,6 +113,46 @@ DEVICE void produce(const MappedParams& m, L ring) {
         }
     }
 }
+
+#if IS_FP8
+// Copies a piece of a line: the first `count` elements of 16, and zeros for the others.
+DEVICE void copy_piece(u32 to, const Input* from, i64 count) {
+    u32 w[4] = {0, 0, 0, 0};
+    UNROLL for (int i = 0; i < 16; i++)
+        if (i < count) w[i / 4] |= (u32)from[i] << 8 * (i % 4);
+    shared_store_2(to, float_of(w[0]), float_of(w[1]));
+    shared_store_2(to + 8, float_of(w[2]), float_of(w[3]));
+}
+
+// Fills stages as copies by tensor maps do, for operands that these cannot describe: all
+// threads of the warpgroup, element by element.
+template <class L>
+DEVICE void produce_loosely(const MappedParams& m, L ring) {
+    ring.parity = 1;
+    for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
+        Found tile = {};
+        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
+        const Input *left = m.p.left + tile.begin * m.p.left_stride, *right = m.p.right;
+#if HAS_AXES
+        left += matrix_at(m.p.left_walk, tile.product);
+        right += matrix_at(m.p.right_walk, tile.product);
+#endif
+        for (i64 k = 0; k < tile.depth; k += DEPTH) {
+            mbarrier_wait(ring.empty(), ring.parity);
+            for (int i = threadIdx.x; i < (TILE_ROWS + L::COLS) * 8; i += 128) {
+                int line = i / 8, piece = i % 8;
+                bool is_left = line < TILE_ROWS;
+                i64 at = is_left ? tile.row + line : tile.col + line - TILE_ROWS, lines = is_left ? tile.rows : m.p.cols;
+                const Input* from = (is_left ? left + at * m.p.left_stride : right + at * m.p.right_stride) + k + piece * 16;
+                copy_piece(ring.left() + line * LINE + (piece ^ line % 8) * 16, from, at < lines ? tile.depth - k - piece * 16 : 0);
+            }
+            fence_async_shared(); // the products read what this thread has written
+            mbarrier_arrive(ring.full());
+            ring.advance();
+        }
+    }
+}
+#endif
 
 // ---- the warpgroups that multiply ----
 
@@ -284,20 +325,34 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
     if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
 }
 
-template <class L>
+template <class L, bool IS_LOOSE = false>
 DEVICE void multiply_all(const MappedParams& m, char* memory) {
 #if GROUPED
     if (IS_REFUSED(m.p.refused)) return;
 #endif
     L ring = {(shared_address(memory) + 1023) / 1024 * 1024, 0, 0};
     if (threadIdx.x == 0) {
-        tensor_prefetch(&m.left);
-        tensor_prefetch(&m.right);
+        if (!IS_LOOSE) {
+            tensor_prefetch(&m.left);
+            tensor_prefetch(&m.right);
+        }
         L each = ring;
-        each.init();
+        each.init(IS_LOOSE ? 128 : 1);
     }
     BARRIER();
     int warpgroup = threadIdx.x / 128;
+#if IS_FP8
+    if constexpr (IS_LOOSE) {
+        if (warpgroup == 0) {
+            registers_fewer<72>();
+            produce_loosely(m, ring);
+        } else {
+            registers_more<208>();
+            consume(m, ring, warpgroup - 1);
+        }
+        return;
+    }
+#endif
     if (warpgroup == 0) {
         registers_fewer<24>();
         if (threadIdx.x == 0) produce(m, ring);
@@ -316,3 +371,10 @@ KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Layout<128, 6>>(m, memory);
 }
+
+#if IS_FP8
+KERNEL_ALONE(ENTRY_LOOSE, THREADS)(GRID_CONSTANT MappedParams m) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<128, 6>, true>(m, memory);
+}
+#endif
