@@ -41,11 +41,26 @@ type recordedCall struct {
 	plan       *plan       // nil for a call that is computed elsewhere
 	remote     *RemoteCall // nil for one that is computed here
 	caller     Caller
+	settings   choices
 	step       *step
 
 	next      []float64 // parameters that an update gives it
 	isFound   bool      // by the update
 	isChanged bool
+}
+
+// choices are the settings by which two calls on the same tensors may differ.
+type choices struct {
+	policy    Policy
+	badIndex  BadIndex
+	admission Admission
+	using     *Lowering
+	lowering  string
+	caller    Caller
+}
+
+func (s *settings) choices() choices {
+	return choices{s.policy, s.badIndex, s.admission, s.using, s.lowering, s.caller}
 }
 
 // step is a launch of a recording: of one call, or of many together.
@@ -173,7 +188,7 @@ func (r *recorder) take(q *Queue, l *Launch, p *plan, d *def.Definition, tensors
 		return r.change(l, p, d, tensors, s)
 	}
 	one := &step{}
-	c := r.add(q, one, l, p, d, tensors)
+	c := r.add(q, one, l, p, d, tensors, s)
 	if c.caller = s.caller; c.caller != nil {
 		var err error
 		if c.remote, err = remote(d, tensors, l.Params, s); err != nil {
@@ -192,7 +207,7 @@ func (r *recorder) done(d *def.Definition) error {
 
 // takeTogether takes checked calls that do not depend on each other, those of a plan as one
 // step.
-func (r *recorder) takeTogether(q *Queue, entries []batchEntry, calls []CallSpec) error {
+func (r *recorder) takeTogether(q *Queue, entries []batchEntry, calls []CallSpec, s *settings) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.isDone {
@@ -207,7 +222,7 @@ func (r *recorder) takeTogether(q *Queue, entries []batchEntry, calls []CallSpec
 			one = &step{}
 			steps[e.plan], order = one, append(order, one)
 		}
-		r.add(q, one, &e.launch, e.plan, e.definition, calls[i].Tensors)
+		r.add(q, one, &e.launch, e.plan, e.definition, calls[i].Tensors, s)
 	}
 	for _, one := range order {
 		r.close(one)
@@ -216,8 +231,8 @@ func (r *recorder) takeTogether(q *Queue, entries []batchEntry, calls []CallSpec
 }
 
 // add adds a call to a step.
-func (r *recorder) add(q *Queue, to *step, l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor) *recordedCall {
-	c := &recordedCall{definition: d, tensors: slices.Clone(tensors), plan: p, step: to, next: make([]float64, len(l.Params))}
+func (r *recorder) add(q *Queue, to *step, l *Launch, p *plan, d *def.Definition, tensors []*tensor.Tensor, s *settings) *recordedCall {
+	c := &recordedCall{definition: d, tensors: slices.Clone(tensors), plan: p, settings: s.choices(), step: to, next: make([]float64, len(l.Params))}
 	c.launch = Launch{Call: l.Call, Buffers: slices.Clone(l.Buffers), Context: q.ctx, Device: q.device}
 	c.launch.Operands, c.launch.Params = slices.Clone(l.Operands), slices.Clone(l.Params)
 	for _, t := range tensors {
@@ -241,6 +256,35 @@ func (r *recorder) close(one *step) {
 	}
 	one.submit = one.launchOn
 	r.steps = append(r.steps, one)
+}
+
+// changeNext is change for a call that has not been checked. It reports whether the call is
+// the next one, on the same tensors: then all but its parameters has been checked.
+func (r *recorder) changeNext(d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) (isNext bool, err error) {
+	if !r.isUpdate || s.checkOnly || s.chosen != nil || len(s.observers) > 0 {
+		return false, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isDone || r.next >= len(r.calls) {
+		return false, nil
+	}
+	c := r.calls[r.next]
+	if c.isFound || c.definition != d || !slices.Equal(c.tensors, tensors) || c.settings != s.choices() {
+		return false, nil
+	}
+	for i, t := range tensors {
+		if err := tensor.Check(d.Name, d.Operands[i].Name, t); err != nil {
+			return true, err
+		}
+	}
+	if err := CheckParams(d, params); err != nil {
+		return true, err
+	}
+	copy(c.next, params)
+	c.isFound = true
+	r.next++
+	return true, nil
 }
 
 // change finds a recorded call and keeps its new parameters for the end of the update. It

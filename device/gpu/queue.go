@@ -135,14 +135,19 @@ func (q *Queue) runWith(c *Call, p Placer, f Foreign) error {
 	if err := q.takesCalls("launch"); err != nil {
 		return err
 	}
+	switch {
+	case q.collects == nil:
+	case f != nil:
+		return fmt.Errorf("%s: %s cannot be recorded", d.name, f.Name())
+	case q.collects.isMade:
+		return q.collects.update(c, p)
+	}
 	if err := d.checkCall(c.Uses, c.Launches); err != nil {
 		return err
 	}
 	if q.collects != nil {
-		if f != nil {
-			return fmt.Errorf("%s: %s cannot be recorded", d.name, f.Name())
-		}
-		return q.collects.collect(c, p)
+		q.collects.sequence.add(c)
+		return nil
 	}
 	return q.submitRun(func() error { return q.run(c, p, f) })
 }
