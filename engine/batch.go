@@ -204,7 +204,7 @@ func (b *Batch) launchAll(q *Queue, calls []CallSpec, s *settings) (done int, er
 			for k := i; k < end; k++ {
 				b.entries[k].isLaunched = false
 			}
-			if done, err := b.launchTogether(q, i, end, calls); err != nil {
+			if done, err := b.launchTogether(q, i, end, calls, s); err != nil {
 				return done, err
 			}
 			i = end
@@ -262,16 +262,16 @@ func (b *Batch) launchOne(q *Queue, i int, calls []CallSpec, s *settings) error 
 
 // launchTogether makes the calls from one to another, those of a plan in one launch. Where
 // calls depend on each other, it makes the first half before the second.
-func (b *Batch) launchTogether(q *Queue, from, to int, calls []CallSpec) (done int, err error) {
+func (b *Batch) launchTogether(q *Queue, from, to int, calls []CallSpec, s *settings) (done int, err error) {
 	if to-from > 1 && !b.isApart && !b.spans.areApart(b.entries[from:to]) {
 		middle := (from + to) / 2
-		if done, err := b.launchTogether(q, from, middle, calls); err != nil {
+		if done, err := b.launchTogether(q, from, middle, calls, s); err != nil {
 			return done, err
 		}
-		return b.launchTogether(q, middle, to, calls)
+		return b.launchTogether(q, middle, to, calls, s)
 	}
 	if q.recorder != nil {
-		return from, q.recorder.takeTogether(q, b.entries[from:to], calls[from:to])
+		return from, q.recorder.takeTogether(q, b.entries[from:to], calls[from:to], s)
 	}
 	for i := from; i < to; i++ {
 		e := &b.entries[i]

@@ -111,6 +111,50 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
+// BenchmarkRun is what a run of 50 recorded calls costs in Go, and a run of calls that have all
+// got other parameters.
+func BenchmarkRun(b *testing.B) {
+	q := noOpQueue(b)
+	const calls = 50
+	grad := matrix(b, q, num.BF16, 4, 40)
+	var states []adamw.State
+	for range calls {
+		states = append(states, adamw.State{Weight: matrix(b, q, num.BF16, 4, 40), M: matrix(b, q, num.F32, 4, 40), V: matrix(b, q, num.F32, 4, 40)})
+	}
+	number := 0
+	step := func(q *engine.Queue) error {
+		number++
+		hyper := adamw.DefaultHyper
+		hyper.LR = 1 / float64(number)
+		for i, s := range states {
+			if err := adamw.Step(q, adamw.Update{Mode: adamw.Stochastic, State: s, Grad: grad, Hyper: hyper, T: number, Random: adamw.Random{Tensor: int32(i)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	recording, err := q.Record(step)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer recording.Close()
+	for name, run := range map[string]func() error{
+		"calls":  func() error { return step(q) },
+		"run":    func() error { return recording.Run(q) },
+		"update": func() error { return errors.Join(recording.Update(step), recording.Run(q)) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*calls), "ns/call")
+		})
+	}
+}
+
 // TestCallsTakeNoLock makes calls while someone else makes plans.
 func TestCallsTakeNoLock(t *testing.T) {
 	q := newQueue(t)

@@ -207,6 +207,11 @@ func (q *Queue) call(d *def.Definition, tensors []*tensor.Tensor, params []float
 }
 
 func (q *Queue) launch(l *Launch, d *def.Definition, tensors []*tensor.Tensor, params []float64, s *settings) error {
+	if q.recorder != nil {
+		if isNext, err := q.recorder.changeNext(d, tensors, params, s); isNext {
+			return err
+		}
+	}
 	p, checker, err := q.prepare(l, d, tensors, params, s)
 	switch {
 	case err != nil:

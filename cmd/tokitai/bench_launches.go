@@ -77,7 +77,6 @@ func (f *launchesFlags) run(c *cobra.Command) error {
 		return err
 	}
 	defer closeUnlessInterrupted(c.Context(), q)
-	q = q.WithContext(c.Context())
 	sequences, err := launchSequences(q, f.calls)
 	if err != nil {
 		return err

@@ -38,9 +38,10 @@ type sequence struct {
 	scratch  *block // nil if no call needs any
 	words    *block // of the checks; nil if there are none
 
-	graph   driver.Graph
-	nodes   []driver.Node // as launches
-	changed []int         // nodes whose parameters the graph does not have yet
+	graph     driver.Graph
+	nodes     []driver.Node // as launches
+	changed   []int         // nodes whose parameters the graph does not have yet
+	isChanged []bool        // likewise, by node
 
 	updating  sync.Mutex // one update at a time; taken before Device.mu
 	collector Queue      // takes the calls of steps
@@ -112,18 +113,13 @@ func (d *Device) submitLocked(what string, f func() error) error {
 	return err
 }
 
-// collect takes a call that has been checked, for the sequence; mu is held.
-func (c *collection) collect(call *Call, p Placer) error {
-	if c.isMade {
-		if c.call == c.end {
-			return c.sequence.otherWork()
-		}
-		err := c.sequence.update(c.call, call, p)
-		c.call++
-		return err
+// update gives the next call of a made sequence the parameters of c; mu is held.
+func (c *collection) update(call *Call, p Placer) error {
+	if c.call == c.end {
+		return c.sequence.otherWork()
 	}
-	c.sequence.add(call)
-	return nil
+	c.call++
+	return c.sequence.update(c.call-1, call, p)
 }
 
 // add adds a call.
@@ -155,7 +151,7 @@ func (s *sequence) allocate() error {
 	for i := range s.calls {
 		scratchBytes = max(scratchBytes, s.calls[i].scratchBytes)
 	}
-	s.changed = make([]int, 0, len(s.launches))
+	s.changed, s.isChanged = make([]int, 0, len(s.launches)), make([]bool, len(s.launches))
 	d.sequences[s] = struct{}{}
 	var err error
 	for i := range s.calls {
@@ -185,6 +181,7 @@ func (s *sequence) allocate() error {
 func (s *sequence) makeGraph() error {
 	d := s.device
 	s.changed = s.changed[:0]
+	clear(s.isChanged)
 	s.nodes = make([]driver.Node, len(s.launches))
 	for i := range s.launches {
 		l := &s.launches[i]
@@ -269,8 +266,8 @@ func (s *sequence) update(call int, c *Call, p Placer) error {
 		n := old.launch + k
 		if from, to := c.Launches[k].Params, s.launches[n].Params; !bytes.Equal(from, to) {
 			copy(to, from)
-			if !slices.Contains(s.changed, n) {
-				s.changed = append(s.changed, n)
+			if !s.isChanged[n] {
+				s.changed, s.isChanged[n] = append(s.changed, n), true
 			}
 		}
 	}
@@ -334,7 +331,7 @@ func (q *Queue) runSequence(s *sequence) error {
 		if err := d.table.SetNode(s.graph, node, &s.nodes[node]); err != nil {
 			return err
 		}
-		s.changed = s.changed[:n-1]
+		s.changed, s.isChanged[node] = s.changed[:n-1], false
 	}
 	before := q.submitted
 	err := q.launchSequence(s)
