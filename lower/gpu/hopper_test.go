@@ -49,7 +49,7 @@ func launch(t testing.TB, program *simtest.Program, build simtest.Build, seed ui
 // multiply compiles a kernel and makes calls of it.
 func multiply(t testing.TB, build simtest.Build, seed uint64, k *gpu.Kernel, calls []multiplied) string {
 	t.Helper()
-	return launch(t, simtest.Compile(t, withTensorCores+"#line 1 \"kernel.cu\"\n"+k.Source.Text, build), build, seed, k, calls)
+	return launch(t, simtest.Compile(t, withTensorCores+plainly+"#line 1 \"kernel.cu\"\n"+k.Source.Text, build), build, seed, k, calls)
 }
 
 var hopperModel = def.MMA(16, 25)

@@ -30,5 +30,5 @@ func simFilesOf(paths ...string) []SimFile {
 var (
 	SimHeaders         = simFilesOf("sim.h", "sim_tensorcore.h", "runtime/scheduler.h", "runtime/async.h", "runtime/mma.h")
 	SimUnits           = simFilesOf("runtime/sim.cc")
-	SimTensorCoreUnits = simFilesOf("runtime/tensorcore.cc", "runtime/hopper.cc")
+	SimTensorCoreUnits = simFilesOf("runtime/mma.cc", "runtime/tensorcore.cc", "runtime/hopper.cc")
 )

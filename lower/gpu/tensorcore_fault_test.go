@@ -20,7 +20,7 @@ func findFaults(t *testing.T, k *gpu.Kernel, entry string, calls []multiplied, f
 	t.Helper()
 	faults = essential(faults)
 	var source strings.Builder
-	source.WriteString(withTensorCores)
+	source.WriteString(withTensorCores + plainly)
 	for i, f := range faults {
 		text := k.Source.Text
 		if !strings.Contains(text, f.from) {
