@@ -55,15 +55,24 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 	}
 	name := identifier(d.Name)
 	entries := []string{name + "_wide", name + "_narrow"}
-	if dtypes[0].IsFP8() {
-		entries = append(entries, name+"_loose")
-	}
 	k := &hopper{contraction{d, lower.GroupingOf(d)}}
 	var b strings.Builder
 	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
-	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "ENTRY_LOOSE", name+"_loose", "IS_REFUSED", name+"_is_refused"))
+	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
+	if dtypes[0].IsFP8() {
+		entries = append(entries, name+"_loose")
+		fmt.Fprintf(&b, looseEntry, entries[hopperLoose])
+	}
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
+
+// looseEntry is the entry that FP8 adds to kernels/hopper.cu.
+const looseEntry = `
+KERNEL_ALONE(%s, THREADS)(GRID_CONSTANT MappedParams m) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<128, 6>, true>(m, memory);
+}
+`
 
 // narrowPair is the prelude's function that rounds a pair of results; results in f32 need
 // none.

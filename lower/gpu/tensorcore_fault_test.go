@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/internal/gen"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
 	"tokitai/op/gemm"
+	"tokitai/trial"
 )
 
 // fault is a change of a kernel's text, and what is said of it.
@@ -189,4 +191,22 @@ func TestSimRingFaults(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", x.name, text, x.says)
 		}
 	}
+}
+
+// TestHopperFP8Faults does the same for what FP8 adds: scales, and operands at any address.
+func TestHopperFP8Faults(t *testing.T) {
+	const wrongBits = "wrong bits"
+	d, dtypes := gemm.FP8ForwardDefinition, []num.DType{num.E4M3, num.E4M3, num.F32, num.F32, num.F32}
+	operands := gemmOperands(gen.New(t.Name()), d, dtypes, 70, 20, 1033, valueKinds[0])
+	calls := []multiplied{newMultiplied(t, d.Name, trial.CopyOf(d, operands, nil))}
+	findFaults(t, compileHopper(t, d, dtypes), "_loose", calls, []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"no fence before the products", "fence_async_shared(); // the products read what this thread has written", "", "without fence_async_shared"},
+		{"the column's scale first", "acc[at] * by_row[0] * by_col", "acc[at] * by_col * by_row[0]", wrongBits},
+		{"the same scale for two rows", "(row + i * 8) * p.row_scale_stride", "row * p.row_scale_stride", wrongBits},
+		{"pieces that are not swizzled", "(piece ^ line % 8) * 16, from", "piece * 16, from", wrongBits},
+		{"steps of k out of order", "wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP", "wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + (i ^ 1) * LEFT_STEP, right + (i ^ 1) * RIGHT_STEP", wrongBits},
+		{"the other format", "wgmma_64_N_32<L::COLS, IS_E5M2>", "wgmma_64_N_32<L::COLS, !IS_E5M2>", wrongBits},
+		{"no wait for an empty stage", "            mbarrier_wait(ring.empty(), ring.parity);\n            for (int i", "            for (int i", "deadlock"},
+	})
 }

@@ -3,7 +3,7 @@
 //
 // Operands  A (M,K) or (K,M), B (K,N) or (N,K) in f16 or bf16; C (M,N) in the format of A or in f32.
 //           With IS_FP8, */cuda.hopper-fp8: A (M,K) and B (N,K) in e4m3 or e5m2, C in f32, f16 or bf16; A and
-//           B may lie anywhere, since nothing else has this model (ENTRY_LOOSE). Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
+//           B may lie anywhere, since nothing else has this model. Otherwise A and B begin, and their rows end and their matrices lie apart, at multiples of 16 bytes; C may
 //           lie anywhere. With HAS_AXES, stacks of matrices with up to three batch axes, repeated ones
 //           among them; with GROUPED, rows of A and C or the summed index divided by offsets in memory; with
 //           SCALED, f32 scales of the rows and columns of C, at any stride.
@@ -371,10 +371,3 @@ KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
     multiply_all<Layout<128, 6>>(m, memory);
 }
-
-#if IS_FP8
-KERNEL_ALONE(ENTRY_LOOSE, THREADS)(GRID_CONSTANT MappedParams m) {
-    SHARED_DYN(char, memory);
-    multiply_all<Layout<128, 6>, true>(m, memory);
-}
-#endif
