@@ -36,6 +36,7 @@ type batchEntry struct {
 	plan       *plan
 
 	isAgain    bool // it has to be checked again when it is made
+	isOnHost   bool // the host can address an operand
 	isTogether bool // with others
 	isLaunched bool
 }
@@ -96,8 +97,10 @@ func (b *Batch) release() {
 		l := &b.entries[i].launch
 		clear(l.Buffers)
 		clear(l.arrays)
-		for k := range l.Operands {
-			l.Operands[k].Data = nil
+		if b.entries[i].isOnHost {
+			for k := range l.Operands {
+				l.Operands[k].Data = nil
+			}
 		}
 		l.Context, l.Device, l.Queue = nil, nil, nil
 	}
@@ -106,7 +109,7 @@ func (b *Batch) release() {
 
 // prepare checks a call and finds its plan.
 func (e *batchEntry) prepare(q *Queue, c *CallSpec, s settings) error {
-	e.definition = nil
+	e.definition, e.isOnHost = nil, true // unless all goes well
 	if err := checkCall(q, c.Definition, "engine.Call"); err != nil {
 		return err
 	}
@@ -128,6 +131,7 @@ func (e *batchEntry) prepare(q *Queue, c *CallSpec, s settings) error {
 		return nil
 	}
 	e.isAgain = s.caller != nil || q.recorder != nil && q.recorder.isUpdate || len(s.observers) > 0 || slices.ContainsFunc(c.Definition.Operands, func(o def.Operand) bool { return o.IsIndex })
+	e.isOnHost = slices.ContainsFunc(e.launch.Operands, func(o lower.Operand) bool { return o.Pointer == 0 })
 	e.views = resized(e.views, len(c.Tensors))
 	for i, t := range c.Tensors {
 		e.views[i] = view{t.Shape(), t.Strides()}
@@ -227,7 +231,7 @@ func (b *Batch) choose(q *Queue, s *settings) bool {
 		if e.isAgain {
 			continue
 		}
-		if many, ok := e.plan.kernel.(ManyLauncher); ok && !isOnHost(&e.launch.Call) && many.Joins(&e.launch.Call) {
+		if many, ok := e.plan.kernel.(ManyLauncher); ok && !e.isOnHost && many.Joins(&e.launch.Call) {
 			e.isTogether = true
 			candidates++
 		}
@@ -241,11 +245,6 @@ func (b *Batch) choose(q *Queue, s *settings) bool {
 		}
 	}
 	return chosen == len(b.entries)
-}
-
-// isOnHost reports whether the host can address an operand: it has no device address.
-func isOnHost(c *lower.Call) bool {
-	return slices.ContainsFunc(c.Operands, func(o lower.Operand) bool { return o.Pointer == 0 })
 }
 
 // launchOne makes one call.
