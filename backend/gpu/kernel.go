@@ -178,6 +178,7 @@ func (s *scratch) launch(functions []*gpu.Function) {
 	for i := range s.plan.Launches { // field by field: copying structs as a whole costs more than all the rest
 		p, to := &s.plan.Launches[i], &call.Launches[i]
 		to.Function, to.Grid, to.Block, to.Shared, to.Params = functions[p.Entry], p.Grid, p.Block, p.Shared, p.Params
+		to.IsEarly = p.IsEarly
 	}
 	call.ScratchBytes, call.TableBytes, call.Checks = s.plan.ScratchBytes, len(s.plan.Table), call.Checks[:0]
 }

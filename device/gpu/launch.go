@@ -21,7 +21,11 @@ func (q *Queue) launch(launches []Launch) error {
 			return err
 		}
 		q.note(l.Function.entry)
-		if err := d.table.Launch(l.Function.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
+		launch := d.table.Launch
+		if l.IsEarly && i > 0 && d.properties.StartsEarly && d.table.LaunchEarly != nil {
+			launch = d.table.LaunchEarly
+		}
+		if err := launch(l.Function.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}
 		if err := q.maybeSync(); err != nil {

@@ -71,3 +71,42 @@ func BenchmarkLaunchAlternating(b *testing.B) {
 		}
 	}
 }
+
+// TestEarlyLaunches starts kernels early only after another of their call, and only on
+// devices that can.
+func TestEarlyLaunches(t *testing.T) {
+	for _, startsEarly := range []bool{true, false} {
+		for _, hasEarly := range []bool{true, false} {
+			table := noop()
+			properties, early := table.Properties, 0
+			table.Properties = func(index int) (driver.Properties, error) {
+				p, err := properties(index)
+				p.StartsEarly = startsEarly
+				return p, err
+			}
+			if hasEarly {
+				table.LaunchEarly = func(driver.Function, [3]uint32, [3]uint32, uint32, driver.Stream, []byte) error {
+					early++
+					return nil
+				}
+			}
+			d, err := Open(table, 0, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kernel := load(t, d, "mix")
+			first := Launch{Function: kernel, Grid: one, Block: warp, IsEarly: true}
+			plain := Launch{Function: kernel, Grid: one, Block: warp}
+			if err := queue(t, d).Run(&Call{Launches: []Launch{first, plain, first}}, nil); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if startsEarly && hasEarly {
+				want = 1
+			}
+			if early != want {
+				t.Errorf("a device that starts early (%v) with a driver that launches early (%v): got %d early launches, want %d", startsEarly, hasEarly, early, want)
+			}
+		}
+	}
+}

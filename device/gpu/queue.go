@@ -81,6 +81,10 @@ type Launch struct {
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
 	Params      []byte // the kernel's parameter, one struct
+
+	// IsEarly lets the kernel start before the launch before it in the call has ended. It
+	// waits for that itself, before it writes anything.
+	IsEarly bool
 }
 
 // Call is a sequence of launches with the memory they use.

@@ -35,12 +35,33 @@ func (w *walk) readNext(s *text, i int) {
 			s.close("}")
 		}
 		s.close("}")
+	case streamed:
+		s.line("send_next(at);")
+		s.line("at = at + 1 == SLOTS ? 0 : at + 1;")
 	case staged, partly:
-		done := slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.Last != i })
-		if len(done) > 0 {
-			w.sendNext(s, "!TAKE && ", done)
+		if done := w.readLast(i); len(done) > 0 {
+			s.open("if (!TAKE) {")
+			w.sendNext(s, done)
+			if i == w.lastSend() {
+				s.line("if (g + p.slots == 2 * G - 1) staging_commit();")
+			}
+			s.close("}")
 		}
 	}
+}
+
+// readLast returns the prefetched inputs that pass i reads for the last time.
+func (w *walk) readLast(i int) []*keptValue {
+	return slices.DeleteFunc(w.readFirst(), func(v *keptValue) bool { return v.Last != i })
+}
+
+// lastSend returns the last pass that frees slots.
+func (w *walk) lastSend() int {
+	last := 0
+	for _, v := range w.readFirst() {
+		last = max(last, v.Last)
+	}
+	return last
 }
 
 // loadKept writes loads of inputs into registers, all of them in flight at once.
@@ -49,7 +70,7 @@ func (w *walk) loadKept(s *text, kept []*keptValue) {
 		return
 	}
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
+	s.line("const u32 c = g * (T * 8) + %s;", w.own())
 	for _, v := range kept {
 		w.loadGroup(s, v.Node, w.k.keptName(v), "columns")
 	}
@@ -58,11 +79,7 @@ func (w *walk) loadKept(s *text, kept []*keptValue) {
 
 // loadGroup writes the load of group g of an input whose rows have so many columns.
 func (w *walk) loadGroup(s *text, n *def.Node, into, columns string) {
-	form := "%s[g] = fetch%d_whole(%s, c < %s);"
-	if w.k.variant == Element {
-		form = "%s[g] = fetch%d(%s, inside(c, %s));"
-	}
-	s.line(form, into, 8*w.k.dtypes[n.Operand].Size(), w.at(n.Operand), columns)
+	s.line("%s[g] = %s;", into, w.fetchInside(n.Operand, columns))
 }
 
 // isAheadInput reports whether an input per row is prefetched.
@@ -79,18 +96,20 @@ func (w *walk) loadRowInputs(s *text) {
 
 // takeAll writes the wait for the row's inputs, which go to registers if there is room.
 func (w *walk) takeAll(s *text) {
-	s.line("staging_done();")
+	s.line("staging_wait<1>();")
 	for _, v := range w.readFirst() {
 		s.line("%s %s[TAKE ? G : 1];", groupType(w.k.dtypes[v.Node.Operand]), w.k.keptName(v))
 	}
 	s.open("if constexpr (TAKE) {")
+	s.line("if (p.slots == 2 * G) staging_commit();")
 	s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-	s.line("const u32 c = (g * T + t) * 8;")
 	for _, v := range w.readFirst() {
-		s.line("%s[g] = staged%d(%s, T);", w.k.keptName(v), 4*w.wordsOf(v), w.stage(v))
+		s.line("%s[g] = staged%d(%s, T);", w.k.keptName(v), 4*w.wordsOf(v), w.stage(v, "slot_of(base, g, p.slots)"))
 	}
-	w.sendNext(s, "", w.readFirst())
+	w.sendNext(s, w.readFirst())
+	s.line("if (g + p.slots == 2 * G - 1) staging_commit();")
 	s.close("}")
+	s.line("staging_commit();")
 	s.close("}")
 }
 
@@ -102,28 +121,35 @@ func (w *walk) takeStaged(s *text, v *keptValue) string {
 		s.line("renew(%s);", kept)
 	}
 	group := w.k.operands[v.Node.Operand] + "_group"
-	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.Node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v))
+	s.line("const %s %s = TAKE ? %s : staged%d(%s, T);", groupType(w.k.dtypes[v.Node.Operand]), group, kept, 4*w.wordsOf(v), w.stage(v, "slot_of(base, g, p.slots)"))
 	return group
 }
 
-// sendNext writes the copies of a group of the next row to shared memory.
-func (w *walk) sendNext(s *text, condition string, done []*keptValue) {
-	s.open("if (%sfirst + gridDim.x < p.rows) {", condition)
-	s.line("const i64 row = first + gridDim.x;")
+// sendNext writes the copies of the group that follows group g in its slot: one of the next
+// row or the one after it.
+func (w *walk) sendNext(s *text, done []*keptValue) {
+	s.line("const bool is_next = g + p.slots < 2 * G;")
+	s.line("const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);")
+	s.open("if (row < p.rows) {")
+	s.line("const u32 slot = slot_of(base, g, p.slots);")
 	for _, v := range done {
 		w.declareAt(s, v.Node.Operand)
-		w.send(s, v)
+	}
+	s.line("const u32 of_row = g + p.slots - (is_next ? G : 2 * G);")
+	for _, v := range done {
+		w.send(s, v, "of_row", "slot")
 	}
 	s.close("}")
 }
 
-// send writes the copy of a group of an input to shared memory.
-func (w *walk) send(s *text, v *keptValue) {
-	s.line("send%d(%s, T, %s, c < columns);", 4*w.wordsOf(v), w.stage(v), w.at(v.Node.Operand))
+// send writes the copy of a group of an input to a slot of shared memory.
+func (w *walk) send(s *text, v *keptValue, group, slot string) {
+	o := v.Node.Operand
+	w.sendInside(s, o, w.stage(v, slot), fmt.Sprintf("%s_at + %s * (T * 8)", w.k.operands[o], group), fmt.Sprintf("%s * (T * 8) + %s", group, w.own()))
 }
 
-// stage returns the address of a group of an input in shared memory.
-func (w *walk) stage(v *keptValue) string {
+// stage returns the address of an input's group in a slot of shared memory.
+func (w *walk) stage(v *keptValue, slot string) string {
 	quads := 0
 	for _, o := range w.readFirst() {
 		if o == v {
@@ -131,5 +157,5 @@ func (w *walk) stage(v *keptValue) string {
 		}
 		quads += w.wordsOf(o) / 4
 	}
-	return fmt.Sprintf("stage + (%d * G + g * %d) * T + t", quads, w.wordsOf(v)/4)
+	return fmt.Sprintf("stage + (%s * %d + %d) * T + t", slot, w.stagedWords()/4, quads)
 }

@@ -75,5 +75,10 @@ func (k *Kernel) PlanChecked(p *Plan, call *lower.Call, limits Limits) error {
 		p.bools(o.Except != "")
 		p.Checks = append(p.Checks, c)
 	}
-	return k.planner.launches(p, call, limits)
+	checks := len(p.Launches)
+	if err := k.planner.launches(p, call, limits); err != nil {
+		return err
+	}
+	p.Launches[checks].IsEarly = true // kernels wait for the checks where they read the words
+	return nil
 }

@@ -105,11 +105,14 @@ func TestCheckedPlan(t *testing.T) {
 		t.Fatalf("got %+v, want the check and the rows", plan.Launches)
 	}
 	for i, l := range plan.Launches {
+		if l.IsEarly != (i == 1) {
+			t.Errorf("launch %d starts early: %v; the rows wait for the check themselves", i, l.IsEarly)
+		}
 		if !bytes.Contains(l.Params, binary.LittleEndian.AppendUint64(nil, 1<<50)) {
 			t.Errorf("launch %d is not told where the word is", i)
 		}
 	}
-	if err := k.Plan(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err != nil || len(plan.Launches) != 1 || len(plan.Checks) != 0 {
+	if err := k.Plan(&plan, newCall(d, operands, []float64{-100, 0.1}), limits); err != nil || len(plan.Launches) != 1 || len(plan.Checks) != 0 || plan.Launches[0].IsEarly {
 		t.Errorf("without checks: got %d launches, %d checks, %v", len(plan.Launches), len(plan.Checks), err)
 	}
 	operands[label].Rows = 1<<32 + 1

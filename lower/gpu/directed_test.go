@@ -11,6 +11,7 @@ import (
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
+	"tokitai/trial"
 	"tokitai/trial/randdef"
 )
 
@@ -189,6 +190,30 @@ func TestSumShapes(t *testing.T) {
 		}
 	}
 	b.run(t, simtest.Plain, 32, 5)
+}
+
+// TestSumsOfNegativeZeros sums rows of −0, which are +0, with and without groups that only
+// some threads have, where a row is kept in every way.
+func TestSumsOfNegativeZeros(t *testing.T) {
+	t.Parallel()
+	d := def.Must(def.Rowwise("zeros", func(b *def.Builder) {
+		x := b.In("x")
+		sum := def.RowSum(x)
+		b.Out("y", x.Sub(sum.Div(b.Columns())), def.Like("x"))
+		b.OutRow("sum", sum, def.Only(num.F32))
+	}))
+	var b batch
+	b.source.WriteString(plainly)
+	g := gen.New("zeros")
+	for _, dtypes := range onePerFormat(d, d.Formats()) {
+		k := b.compile(d, dtypes, gpu.Vector)
+		for _, s := range [][2]int{{2, 128}, {3, 128}, {1, 1024}, {1, 1000}, {1, 4096}, {1, 16_384}} {
+			c := randdef.NewCase(g, d, dtypes, sized(d, gpu.Vector, s))
+			trial.FillBits(c.Operands[0], func(int, int) uint32 { return 1 << (8*dtypes[0].Size() - 1) })
+			b.add(t, fmt.Sprintf("%v %v", dtypes, s), k, c, layout{variant: gpu.Vector})
+		}
+	}
+	b.run(t, simtest.Plain, 32, 6)
 }
 
 // TestOverwrittenInput stores a copy of an input beside an output that takes its

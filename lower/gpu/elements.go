@@ -43,12 +43,17 @@ func (k *rowwise) rowExpression(n *def.Node) string {
 
 // fetchGroups reads the groups of inputs and random words that a pass needs.
 func (k *rowwise) fetchGroups(s *text, p *lower.Program, at func(operand int) string, flat string) {
-	for _, step := range p.Passes[0].Elements.Steps {
+	for _, step := range p.Passes[0].Elements.With(lower.Load) {
 		n := step.Node
-		switch {
-		case step.Action == lower.Load:
-			s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], k.fetch(step.Format, at(n.Operand), "n"))
-		case step.Action == lower.Compute && n.Op == def.OpRandom:
+		s.line("const %s %s_group = %s;", groupType(step.Format), k.operands[n.Operand], k.fetch(step.Format, at(n.Operand), "n"))
+	}
+	k.randomGroups(s, p, flat)
+}
+
+// randomGroups draws the random words of a group whose first element has that flat index.
+func (k *rowwise) randomGroups(s *text, p *lower.Program, flat string) {
+	for _, step := range p.Passes[0].Elements.Steps {
+		if n := step.Node; step.Action == lower.Compute && n.Op == def.OpRandom {
 			s.line("i32 %s_group[8];", name(n))
 			s.line("random_words(%s_group, %s, (u64)(%s));", name(n), k.arguments(n), flat)
 		}
@@ -94,39 +99,21 @@ func (k *rowwise) get(s *text, n *def.Node, group string) {
 	k.declare(s, n, fmt.Sprintf("get_%s(%s, j)", k.dtypes[n.Operand], group))
 }
 
-// elements writes the kernel that stores element outputs: over groups of eight in flat
-// order where all operands are contiguous, row by row otherwise.
-func (k *rowwise) elements(s *text, isFlat bool) {
-	stores := slices.Clone(k.elementOutputs)
-	if !k.hasRows {
-		stores = append(stores, k.rowOutputs...)
-	}
-	p := k.afterRows(stores, nil)
+// elements writes the kernel that stores element outputs, row by row.
+func (k *rowwise) elements(s *text) {
+	p := k.elementProgram()
 	s.line("")
-	if isFlat {
-		s.line("// Element outputs, in flat order: the rows of operands are contiguous.")
-		k.entry(s, "flat", 256)
-	} else {
-		s.line("// Element outputs, in groups of eight neighbours of a row.")
-		k.entry(s, "elements", 256)
-	}
+	s.line("// Element outputs, in groups of eight neighbours of a row.")
+	k.entry(s, "elements", 256)
 	k.scalarsOf(s, p)
-	if isFlat {
-		s.line("const i64 count = p.rows * p.cols, groups = (count + 7) / 8;")
-		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < groups; q += gridDim.x * 256LL) {")
-		s.line("const i64 c = q * 8;")
-		s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
-		k.flatGroup(s, p)
-	} else {
-		s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
-		s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
-		s.line("const i64 row = q / groups;")
-		s.line("const u32 c = (u32)(q %% groups) * 8;")
-		s.line("const int n = inside(c, p.cols);")
-		k.rowsOf(s, p)
-		k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
-		k.storeGroups(s, p, k.atRow)
-	}
+	s.line("const i64 groups = ((i64)p.cols + 7) / 8;")
+	s.open("for (i64 q = blockIdx.x * 256LL + threadIdx.x; q < p.rows * groups; q += gridDim.x * 256LL) {")
+	s.line("const i64 row = q / groups;")
+	s.line("const u32 c = (u32)(q %% groups) * 8;")
+	s.line("const int n = inside(c, p.cols);")
+	k.rowsOf(s, p)
+	k.fetchGroups(s, p, k.atRow, "row * p.cols + c")
+	k.storeGroups(s, p, func(operand int) { k.put(s, operand, k.atRow(operand), "n") })
 	if !k.hasRows {
 		k.storeRows(s, "c == 0")
 	}
@@ -134,10 +121,13 @@ func (k *rowwise) elements(s *text, isFlat bool) {
 	s.close("}")
 }
 
-// flatGroup computes and stores the group of n elements from c on, in flat order.
-func (k *rowwise) flatGroup(s *text, p *lower.Program) {
-	k.fetchGroups(s, p, k.atFlat, "c")
-	k.storeGroups(s, p, k.atFlat)
+// elementProgram plans the kernels that store element outputs.
+func (k *rowwise) elementProgram() *lower.Program {
+	stores := slices.Clone(k.elementOutputs)
+	if !k.hasRows {
+		stores = append(stores, k.rowOutputs...)
+	}
+	return k.afterRows(stores, nil)
 }
 
 // atFlat returns the address of an operand's group from element c on, in flat order.
@@ -154,7 +144,7 @@ func (k *rowwise) atColumn(operand int, c string) string {
 }
 
 // storeGroups computes the elements of a group and stores those that are outputs.
-func (k *rowwise) storeGroups(s *text, p *lower.Program, at func(operand int) string) {
+func (k *rowwise) storeGroups(s *text, p *lower.Program, put func(operand int)) {
 	if len(k.elementOutputs) == 0 {
 		return
 	}
@@ -166,7 +156,7 @@ func (k *rowwise) storeGroups(s *text, p *lower.Program, at func(operand int) st
 	}
 	s.close("}")
 	for _, o := range k.elementOutputs {
-		k.put(s, o.Operand, at(o.Operand), "n")
+		put(o.Operand)
 	}
 }
 

@@ -50,8 +50,8 @@ var reserved = strings.Fields(`
 	register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
 	thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 	KERNEL KERNEL_BLOCKS SHARED SHARED_DYN BARRIER WARP_BARRIER SHFL_DOWN SHFL_UP SHFL_XOR SHFL_IDX ATOMIC_ADD ATOMIC_MIN UNROLL UNROLL_TWICE ROLLED MAY_ALIAS DEVICE
-	SIM_INTERNAL TOKITAI_SIM INFINITE RENEW threadIdx blockIdx blockDim gridDim warpSize linux unix assert errno
-	rows cols row_count column_count row_values column_lanes lanes lane_step padded totals_in totals_out total_count total_length refused pad`)
+	SIM_INTERNAL TOKITAI_SIM INFINITE RENEW START_NEXT AWAIT_PREVIOUS threadIdx blockIdx blockDim gridDim warpSize linux unix assert errno
+	rows cols slots row_count column_count row_values column_lanes lanes lane_step padded totals_in totals_out total_count total_length refused pad`)
 
 // identifier turns a name of a definition into a C++ identifier.
 func identifier(name string) string {

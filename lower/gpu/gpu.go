@@ -7,8 +7,9 @@
 // which, and package lower plans what each of them computes. The one that matters walks
 // over rows, in passes: walk.go says what keeping values costs and where they are kept (in
 // registers, in shared memory, or nowhere), instances.go lists the instances by the length
-// of a row, rows.go and groups.go write them, and ahead.go prefetches rows. elements.go and
-// sums.go write the other kernels, emit.go the expressions. launch.go turns operands into
+// of a row, rows.go and groups.go write them, quads.go divides groups of 32 bits, ahead.go
+// prefetches rows and stream.go reads the longest. elements.go, flat.go and sums.go write the
+// other kernels, emit.go the expressions. launch.go turns operands into
 // grids and parameters, and check.go checks indices. Contractions, gathers and
 // scatter-adds are written by hand, in kernels.
 //

@@ -11,13 +11,20 @@ import (
 // closeInside runs for groups that begin inside the row; n of their elements are inside,
 // with vector access all eight.
 func (w *walk) openGroups(s *text) {
+	if w.storage == streamed {
+		s.open("ROLLED for (u32 g = 0, c = %s; g < groups; g++, c += T * 8) {", w.own())
+		s.line("staging_wait<SLOTS - 1>();")
+		s.open("if (c < columns) {")
+		w.declareSecond(s)
+		return
+	}
 	if w.storage.isUnrolled() {
 		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
 		if w.k.usesColumns() {
-			s.line("u32 c = (g * T + t) * 8;")
+			s.line("u32 c = g * (T * 8) + %s;", w.own())
 			s.line("RENEW(c); // column numbers are cheap: recomputed in every pass")
 		} else {
-			s.line("const u32 c = (g * T + t) * 8;")
+			s.line("const u32 c = g * (T * 8) + %s;", w.own())
 		}
 	} else {
 		unroll := "UNROLL_TWICE" // the accesses of two groups overlap
@@ -30,7 +37,8 @@ func (w *walk) openGroups(s *text) {
 	case w.k.variant == Element:
 		s.line("const int n = inside(c, columns);")
 	case w.storage.isUnrolled():
-		s.open("if (c < columns) {")
+		s.open("if (%s) {", w.inside("c", "columns"))
+		w.declareSecond(s)
 	}
 }
 
@@ -42,7 +50,7 @@ func (k *rowwise) usesColumns() bool {
 
 // closeInside ends the code for groups inside the row.
 func (w *walk) closeInside(s *text) {
-	if w.k.variant == Vector && w.storage.isUnrolled() {
+	if w.k.variant == Vector && (w.storage.isUnrolled() || w.storage == streamed) {
 		s.close("}")
 	}
 }
@@ -53,14 +61,6 @@ func (k *rowwise) count() string {
 		return "8"
 	}
 	return "n"
-}
-
-// only returns an element's value if it is inside the row, and the identity otherwise.
-func (k *rowwise) only(value, identity string) string {
-	if k.variant == Vector {
-		return value
-	}
-	return fmt.Sprintf("(j < n ? %s : %s)", value, identity)
 }
 
 // isPaired reports whether a reduction is the maximum of a 16-bit input, which is found
@@ -102,7 +102,7 @@ func (w *walk) group(s *text, p *rowPass) {
 	}
 	s.open("UNROLL for (int j = 0; j < 8; j++) {")
 	w.elements(s, p, groups)
-	k.reduce(s, p.reductions)
+	w.reduce(s, p.reductions)
 	for _, n := range p.sums {
 		s.line("%s_terms[j] = %s;", name(n), k.value(n.Args[0]))
 	}
@@ -114,7 +114,7 @@ func (w *walk) group(s *text, p *rowPass) {
 	s.close("}")
 	if p.stores {
 		for _, o := range k.elementOutputs {
-			k.put(s, o.Operand, w.at(o.Operand), k.count())
+			w.put(s, o.Operand)
 		}
 	}
 	for i, n := range p.sums {
@@ -143,7 +143,7 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		}
 		groups[v.Node] = k.keptName(v) + "[g]"
 		if k.dtypes[v.Node.Operand].Size() == 2 {
-			s.line("renew(%s);", groups[v.Node])
+			s.line("if (G > 1) renew(%s);", groups[v.Node])
 		}
 	}
 	for _, n := range p.nodes {
@@ -156,7 +156,11 @@ func (w *walk) groupsOf(s *text, p *rowPass) map[*def.Node]string {
 		case n.Op == def.OpInput:
 			d := k.dtypes[n.Operand]
 			groups[n] = k.operands[n.Operand] + "_group"
-			s.line("const %s %s = %s;", groupType(d), groups[n], k.fetch(d, w.at(n.Operand), k.count()))
+			if w.storage == streamed && n.Extent == def.PerElement {
+				s.line("const %s %s = staged%d(%s, T);", groupType(d), groups[n], 8*d.Size(), w.streamSlot(n.Operand, "at"))
+				continue
+			}
+			s.line("const %s %s = %s;", groupType(d), groups[n], w.fetch(n.Operand))
 			if v != nil {
 				s.line("UNROLL for (int i = 0; i < %d; i++) %s = %s.w[i];", w.wordsOf(v), w.word(v, "i"), groups[n])
 			}
@@ -189,7 +193,7 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 			k.get(s, n, groups[n])
 			continue
 		}
-		k.compute(s, n, "c + j")
+		k.compute(s, n, w.column())
 		switch v := find(p.keeps, n); {
 		case v == nil:
 		case w.storage.isUnrolled():
@@ -203,23 +207,28 @@ func (w *walk) elements(s *text, p *rowPass, groups map[*def.Node]string) {
 }
 
 // reduce accumulates element j into row reductions.
-func (k *rowwise) reduce(s *text, reductions []*def.Node) {
+func (w *walk) reduce(s *text, reductions []*def.Node) {
+	k := w.k
 	for _, n := range reductions {
 		x := k.value(n.Args[0])
 		switch {
 		case k.isPaired(n):
 		case n.Op == def.OpRowSum:
-			s.line("%[1]s_lane[j] = %[1]s_lane[j] + %[2]s;", name(n), k.only(x, "0.0f"))
+			first := ""
+			if w.hasWhole() {
+				first = fmt.Sprintf("WHOLE && g == 0 ? %s : ", x)
+			}
+			s.line("%[1]s_lane[j] = %[2]s%[1]s_lane[j] + %[3]s;", name(n), first, w.only(x, "0.0f"))
 		case n.Op == def.OpRowMax:
-			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "-INFINITE"))
+			s.line("%[1]s_lane[j] = larger(%[1]s_lane[j], %[2]s);", name(n), w.only(x, "-INFINITE"))
 		case n.Op == def.OpRowMin:
-			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), k.only(x, "INFINITE"))
+			s.line("%[1]s_lane[j] = smaller(%[1]s_lane[j], %[2]s);", name(n), w.only(x, "INFINITE"))
 		case n.Op == def.OpRowArgMax:
-			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "-INFINITE"))
+			s.line("take_larger(%[1]s_best, %[1]s_column, %[2]s, %[3]s);", name(n), w.only(x, "-INFINITE"), w.column())
 		case n.Op == def.OpRowArgMin:
-			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, c + j);", name(n), k.only(x, "INFINITE"))
+			s.line("take_smaller(%[1]s_best, %[1]s_column, %[2]s, %[3]s);", name(n), w.only(x, "INFINITE"), w.column())
 		case n.Op == def.OpAt:
-			s.line("if (c + j == (u32)%s && c + j < columns) %s_part = %s;", k.value(n.Args[1]), name(n), x)
+			s.line("if (%[4]s == (u32)%[1]s && %[4]s < columns) %[2]s_part = %[3]s;", k.value(n.Args[1]), name(n), x, w.column())
 		}
 	}
 }

@@ -12,11 +12,12 @@ type rowEntry struct {
 	name        string
 	index       int // among the source's entries
 	storage     storage
-	threads     int // of a row
-	rows        int // of a block
-	steps       int // rows of a block that follow each other in a lane of column sums; 0 where there are none
-	groups      int // of eight elements that a thread keeps; 0 for any number
-	sharedWords int // of dynamic shared memory that a group takes
+	threads     int  // of a row
+	rows        int  // of a block
+	steps       int  // rows of a block that follow each other in a lane of column sums; 0 where there are none
+	groups      int  // of eight elements that a thread keeps; 0 for any number
+	isWhole     bool // only for rows that consist of exactly so many groups
+	sharedWords int  // of dynamic shared memory that a group takes
 }
 
 // lanesPerThread is how many neighbouring lanes of a row's sums a thread owns.
@@ -45,8 +46,8 @@ type rowShape struct {
 }
 
 var rowShapes = []rowShape{
-	{16, 16, shortRegisters, []int{1}, 0},
-	{32, 8, shortRegisters, []int{1, 4, 8}, 8},
+	{16, 8, shortRegisters, []int{1}, 0},
+	{32, 2, shortRegisters, []int{1, 4, 8}, 8},
 	{128, 1, shortRegisters, []int{4, 8}, 8},
 	{1024, 1, longRegisters, []int{2, 4, 8}, 1 << 30},
 }
@@ -69,7 +70,7 @@ func (w *walk) fusedRows(threads, groups int) (rows, steps int) {
 
 // rows writes the rows kernel in all its instances.
 func (k *rowwise) rows(s *text) {
-	for _, st := range []storage{fused, staged, partly, registers, shared, reread} {
+	for _, st := range []storage{fused, staged, partly, registers, shared, streamed, reread} {
 		w := k.walk(st)
 		entries := w.entries()
 		if len(entries) == 0 {
@@ -105,6 +106,12 @@ func (w *walk) entries() (list []rowEntry) {
 			if w.storage == fused {
 				e.rows, e.steps = w.fusedRows(shape.threads, groups)
 			}
+			if w.hasWhole() {
+				whole := e
+				whole.name += "_whole"
+				whole.isWhole = true
+				list = append(list, whole)
+			}
 			list = append(list, e)
 		}
 		longest := inRegisters.groups(shape)
@@ -135,6 +142,10 @@ func (w *walk) entries() (list []rowEntry) {
 			}
 			for _, g := range longest {
 				add(g, 0)
+			}
+		case streamed:
+			if shape.threads == 1024 && w.canStream() {
+				add(0, w.streamedWords())
 			}
 		default:
 			isNeeded := len(longest) == 0 || longest[len(longest)-1] < shape.longest
@@ -230,11 +241,37 @@ func (w *walk) isInPairs() bool {
 	return w.storage == reread && w.k.variant == Vector && words <= 12
 }
 
+// wholeThreads returns how many threads of an instance for whole rows share a multiprocessor;
+// 0 leaves it to the compiler. Without branches, elements are kept as 32 bits once they are
+// widened.
+func (w *walk) wholeThreads(e *rowEntry) int {
+	kept := e.groups * 8 * w.slots
+	if w.otherRegisters(e.threads, e.groups) > 32 {
+		kept *= 2
+	}
+	switch {
+	case kept <= 16:
+		return 2048
+	case kept <= 32:
+		return 1024
+	case kept <= 64:
+		return 512
+	}
+	return 0
+}
+
 // blocks returns how many blocks of an instance share a multiprocessor: as many as there
 // are registers for; 0 leaves it to the compiler.
 func (w *walk) blocks(e *rowEntry) int {
 	threads := e.threads * e.rows
-	switch need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues(); {
+	if e.isWhole && e.threads < 1024 {
+		return w.wholeThreads(e) / threads
+	}
+	need := e.groups*w.words + w.otherRegisters(e.threads, e.groups) + w.rowValues()
+	if w.isSplit() {
+		need += lanesPerThread // the second quad has a condition of its own
+	}
+	switch {
 	case w.isInPairs():
 		return 2
 	case e.threads == 1024:
@@ -265,6 +302,12 @@ func (w *walk) instance(s *text, e rowEntry) {
 	if w.storage == fused {
 		arguments += fmt.Sprintf(", %d", e.steps)
 	}
+	if w.hasWhole() {
+		arguments += fmt.Sprintf(", %v", e.isWhole)
+	}
+	if w.storage == streamed {
+		arguments += fmt.Sprintf(", %d", w.streamSlots())
+	}
 	k.source.Entries = append(k.source.Entries, e.name)
 	threads := e.threads * e.rows
 	kernel := fmt.Sprintf("KERNEL(%s, %d)", e.name, threads)
@@ -272,7 +315,7 @@ func (w *walk) instance(s *text, e rowEntry) {
 		kernel = fmt.Sprintf("KERNEL_BLOCKS(%s, %d, %d)", e.name, threads, blocks)
 	}
 	unless := ""
-	if hasIndex(k.d) {
+	if hasIndex(k.d) && !w.storage.isUnrolled() {
 		unless = fmt.Sprintf("if (!%s_is_refused(p.refused)) ", k.base)
 	}
 	s.line("%s(const %s_params p) { %s%s_%s<%s>(p); }", kernel, k.base, unless, k.base, w.storage, arguments)

@@ -45,6 +45,7 @@ type binding struct {
 	lanes, laneStep        int
 	totalLength            int // sums to add up
 	totalCount             int // sums that result
+	slots                  int // of groups in shared memory
 }
 
 // padded returns the number of columns of a lane in scratch memory.
@@ -99,6 +100,10 @@ func (k *rowwise) layout() {
 	words := 3
 	add(4, "u32", "cols", "", func(b *binding) uint64 { return uint64(b.cols) })
 	add(4, "float", "column_count", "cols as a number", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.cols))) })
+	if len(k.walk(staged).entries())+len(k.walk(partly).entries()) > 0 {
+		words++
+		add(4, "u32", "slots", "groups of a thread in shared memory", func(b *binding) uint64 { return uint64(b.slots) })
+	}
 	add(4, "float", "row_count", "", func(b *binding) uint64 { return uint64(math.Float32bits(float32(b.rows))) })
 	for i, p := range k.d.Params {
 		words++
@@ -215,7 +220,7 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 		b.laneStep = num.ColLanes(b.cols)
 		b.lanes = min(b.rows, b.laneStep)
 		b.columnLanes = p.reserve(len(k.columnSums) * b.lanes * b.padded())
-		if e, bytes := k.chooseRows(b.cols, limits.SharedBytes, true); e != nil {
+		if e, bytes := k.chooseRows(b, limits, true); e != nil {
 			isFused = true
 			launch(e.index, blocksOf(b.lanes, e.rows/e.steps), 1, e.threads*e.rows, bytes)
 		}
@@ -224,7 +229,11 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 		k.launchApart(p, limits, launch)
 	}
 	if len(k.columnOutputs) > 0 {
-		launch(k.entries.columns, blocksOf(b.cols, 8), 1, 256, 0)
+		threads := 64
+		for threads < min(b.lanes, columnsThreads) {
+			threads *= 2
+		}
+		launch(k.entries.columns, blocksOf(b.cols, 8), 1, threads, 0)
 	}
 	if len(k.scalarOutputs) > 0 {
 		launch(k.entries.scalars, 1, 1, 32, 0)
@@ -236,10 +245,22 @@ func (k *rowwise) launches(p *Plan, c *lower.Call, limits Limits) error {
 func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks, y, threads, shared int)) {
 	b := &p.binding
 	rows := func() {
-		e, bytes := k.chooseRows(b.cols, limits.SharedBytes, false)
+		e, bytes := k.chooseRows(b, limits, false)
 		blocks := blocksOf(b.rows, e.rows)
-		if e.storage.isStaged() && limits.Multiprocessors > 0 {
-			blocks = min(blocks, limits.Multiprocessors) // each fills a multiprocessor and loops over rows
+		if e.storage == streamed && limits.Multiprocessors > 0 {
+			blocks = min(blocks, limits.Multiprocessors)
+		}
+		if e.storage.isStaged() {
+			if limits.Multiprocessors > 0 {
+				blocks = min(blocks, limits.Multiprocessors) // each fills a multiprocessor and loops over rows
+			}
+			// As much of the next row as there is room for.
+			group := bytes / e.groups
+			b.slots = e.groups
+			if blocks < b.rows {
+				b.slots = min(2*e.groups, (limits.SharedBytes-staticShared)/group)
+			}
+			bytes = b.slots * group
 		}
 		launch(e.index, blocks, 1, e.threads*e.rows, bytes)
 	}
@@ -274,7 +295,7 @@ func (k *rowwise) launchApart(p *Plan, limits Limits, launch func(entry, blocks,
 	}
 	if k.storesElements() {
 		if !b.hasRows {
-			launch(k.entries.flat, blocksOf(blocksOf(b.rows*b.cols, 8), 256), 1, 256, 0)
+			launch(k.entries.flat, blocksOf(b.rows*b.cols, k.flatU*flatChunk), 1, flatThreads, 0)
 		} else {
 			launch(k.entries.elements, blocksOf(b.rows*groups, 256), 1, 256, 0)
 		}
@@ -286,17 +307,21 @@ func blocksOf(items, perBlock int) int { return (items + perBlock - 1) / perBloc
 // chooseRows returns the instance of the rows kernel for rows of so many columns, and its
 // dynamic shared memory in bytes. It returns nil if no instance with, or without, the lanes
 // of column sums fits. Instances are in the order of preference.
-func (k *rowwise) chooseRows(cols, sharedBytes int, isFused bool) (chosen *rowEntry, bytes int) {
-	threads := num.RowLanes(cols) / lanesPerThread
+func (k *rowwise) chooseRows(b *binding, limits Limits, isFused bool) (chosen *rowEntry, bytes int) {
+	threads := num.RowLanes(b.cols) / lanesPerThread
 	for i := range k.rowEntries {
 		e := &k.rowEntries[i]
-		groups := (cols + e.threads*8 - 1) / (e.threads * 8)
+		groups := blocksOf(b.cols, e.threads*8)
 		bytes := max(groups, e.groups) * e.sharedWords * 4 * e.threads * e.rows
+		if e.storage == streamed {
+			bytes = e.sharedWords * 4 * e.threads
+		}
 		switch {
 		case isFused != (e.storage == fused):
 		case e.threads != threads && (e.threads > threads || groups > 1): // lanes of other threads would not be empty
 		case e.groups > 0 && groups > e.groups:
-		case bytes+staticShared <= sharedBytes || bytes == 0:
+		case e.isWhole && (b.cols != e.threads*8*e.groups || b.rows%max(1, limits.WarpWidth/e.threads) > 0):
+		case bytes+staticShared <= limits.SharedBytes || bytes == 0:
 			return e, bytes
 		}
 	}

@@ -62,24 +62,26 @@ func TestRowStorage(t *testing.T) {
 		grid, block uint32
 		shared      uint32
 	}{
-		{1000, 8, 227 << 10, "rows16_registers1", 63, 256, 0},
-		{1000, 128, 227 << 10, "rows16_registers1", 63, 256, 0},
-		{1000, 136, 227 << 10, "rows32_registers1", 125, 256, 0},
-		{1001, 256, 227 << 10, "rows32_registers1", 126, 256, 0},
-		{1000, 264, 227 << 10, "rows32_registers4", 125, 256, 0},
-		{1000, 2048, 227 << 10, "rows32_registers8", 125, 256, 0},
+		{1000, 8, 227 << 10, "rows16_registers1", 125, 128, 0},
+		{1000, 128, 227 << 10, "rows16_registers1_whole", 125, 128, 0},
+		{1001, 128, 227 << 10, "rows16_registers1", 126, 128, 0},
+		{1000, 136, 227 << 10, "rows32_registers1", 500, 64, 0},
+		{1001, 256, 227 << 10, "rows32_registers1_whole", 501, 64, 0},
+		{1000, 264, 227 << 10, "rows32_registers4", 500, 64, 0},
+		{1000, 2048, 227 << 10, "rows32_registers8_whole", 500, 64, 0},
 		{1000, 2056, 227 << 10, "rows128_registers4", 1000, 128, 0},
-		{1000, 8192, 227 << 10, "rows128_registers8", 1000, 128, 0},
-		{1000, 8200, 227 << 10, "rows1024_staged2", 132, 1024, 2 * 4 * 1024 * 4},
-		{100, 32768, 227 << 10, "rows1024_staged4", 100, 1024, 4 * 4 * 1024 * 4},
-		{1000, 32776, 227 << 10, "rows1024_partly8", 132, 1024, 8 * 4 * 1024 * 4},
+		{1000, 8192, 227 << 10, "rows128_registers8_whole", 1000, 128, 0},
+		{1000, 8200, 227 << 10, "rows1024_staged2", 132, 1024, 4 * 4 * 1024 * 4},
+		{100, 32768, 227 << 10, "rows1024_staged4_whole", 100, 1024, 4 * 4 * 1024 * 4},
+		{1000, 32768, 227 << 10, "rows1024_staged4_whole", 132, 1024, 8 * 4 * 1024 * 4},
+		{1000, 32776, 227 << 10, "rows1024_partly8", 132, 1024, 13 * 4 * 1024 * 4},
 		{1000, 32776, 145 << 10, "rows1024_partly8", 132, 1024, 8 * 4 * 1024 * 4},
 		{1000, 32776, 99 << 10, "rows1024_reread", 1000, 1024, 0},
-		{1000, 65536, 227 << 10, "rows1024_partly8", 132, 1024, 8 * 4 * 1024 * 4},
+		{1000, 65536, 227 << 10, "rows1024_partly8_whole", 132, 1024, 13 * 4 * 1024 * 4},
 		{1000, 65536, 99 << 10, "rows1024_reread", 1000, 1024, 0},
 		{1000, 131072, 227 << 10, "rows1024_reread", 1000, 1024, 0},
 		{3, 1 << 31, 227 << 10, "rows1024_reread", 3, 1024, 0},
-		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 30, 256, 0},
+		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 30, 128, 0},
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
@@ -106,7 +108,7 @@ func TestLaunchOrder(t *testing.T) {
 	}{
 		{layernorm.BackwardDefinition, 600, 1024, "rows32_fused4 columns", 2 * 512 * 1024 * 4},
 		{layernorm.BackwardDefinition, 5, 1024, "rows32_fused4 columns", 2 * 5 * 1024 * 4},
-		{layernorm.BackwardDefinition, 5, 32768, "column_lanes rows1024_staged4 columns", 2 * 5 * 32768 * 4},
+		{layernorm.BackwardDefinition, 5, 32768, "column_lanes rows1024_staged4_whole columns", 2 * 5 * 32768 * 4},
 		{besideSums, 5, 1024, "rows32_fused4 columns scalars", 5 * 1024 * 4},
 		{sums, 5, 1000, "rows32_registers4 column_lanes total_rows elements columns scalars", 256 + (5*1000*4 + 224) + 256},
 		{norm.SquareSumDefinition, 3, 1 << 31, "total_flat total_next total_next scalars", 98304*4 + 256 + 256},
@@ -146,7 +148,7 @@ func TestPackedParameters(t *testing.T) {
 		}
 	}
 	minus := int32(-100)
-	for i, want := range []uint32{1000, math.Float32bits(1000), math.Float32bits(3), uint32(minus), math.Float32bits(0.1), 0} {
+	for i, want := range []uint32{1000, math.Float32bits(1000), 0, math.Float32bits(3), uint32(minus), math.Float32bits(0.1)} {
 		if half(i) != want {
 			t.Errorf("half word %d: got 0x%x, want 0x%x", i, half(i), want)
 		}

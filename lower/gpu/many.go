@@ -160,22 +160,20 @@ func (m *Many) elements(s *text) int {
 	p := k.afterRows(k.elementOutputs, nil)
 	s.line("")
 	s.line("// Element outputs of many calls, %d to a block.", manyElements)
-	entry := m.entry(s, "flat", "many", 256)
+	entry := m.entry(s, "flat", "many", flatThreads)
 	m.openBlocks(s, "params")
 	k.scalarsOf(s, p)
 	s.line("const i64 count = p.rows * p.cols, start = own * %dLL;", manyElements)
 	s.line("const i64 end = count - start < %[1]d ? count : start + %[1]d;", manyElements)
-	s.open("for (i64 c = start + threadIdx.x * 8; c < end; c += 256 * 8) {")
-	s.line("const int n = count - c < 8 ? (int)(count - c) : 8;")
-	k.flatGroup(s, p)
-	s.close("}")
+	groups := min(k.flatGroups(p), manyElements/flatChunk)
+	k.flatChunks(s, p, groups, fmt.Sprintf("own * %dLL", manyElements/(groups*flatChunk)), "end", "1")
 	s.close("}")
 	s.close("}")
 	return entry
 }
 
 // manyElements is how many elements of a call a block of many_flat computes.
-const manyElements = 256 * 8 * 4
+const manyElements = 4 * flatChunk
 
 // totals writes the kernel that sums flat rows.
 func (m *Many) totals(s *text) int {

@@ -29,6 +29,7 @@ type Launch struct {
 	Grid, Block [3]uint32
 	Shared      uint32 // bytes of dynamic shared memory
 	Params      []byte // the kernel's one parameter, a struct
+	IsEarly     bool   // may start before the launch before it has ended, for which it waits itself
 }
 
 // Map is a tensor map among the parameters of a launch.
@@ -106,7 +107,7 @@ func (p *Plan) launch(entry int, grid, block [3]uint32, shared int) {
 	n := len(p.Launches)
 	p.Launches = slices.Grow(p.Launches, 1)[:n+1]
 	l := &p.Launches[n]
-	l.Entry, l.Grid, l.Block, l.Shared, l.Params = entry, grid, block, uint32(shared), l.Params[:0]
+	l.Entry, l.Grid, l.Block, l.Shared, l.Params, l.IsEarly = entry, grid, block, uint32(shared), l.Params[:0], false
 }
 
 // last returns the launch that is being filled in.

@@ -416,6 +416,28 @@ DEVICE float sround_bf16(float x, i32 word) {
 
 DEVICE float sround_f32(float x, i32) { return x; }
 
+// ---- launches that overlap ----
+
+// A kernel lets the next launch start, which waits for it where it needs what it wrote.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(TOKITAI_SIM)
+#define START_NEXT() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define AWAIT_PREVIOUS() asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define START_NEXT()
+#define AWAIT_PREVIOUS()
+#endif
+
+// Loads a word here: compilers would move the load to its first use, and then wait for it.
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+DEVICE u64 load_early(const u64* at) {
+    u64 w;
+    asm volatile("ld.global.u64 %0, [%1];" : "=l"(w) : "l"(at) : "memory");
+    return w;
+}
+#else
+DEVICE u64 load_early(const u64* at) { return *at; }
+#endif
+
 // ---- groups: eight neighbouring elements of a row, owned by one thread ----
 
 struct Group16 {
@@ -455,6 +477,22 @@ DEVICE Group32 fetch32(const f32* at, int n) {
 #define RENEW(WORD) asm volatile("" : "+r"(WORD))
 #endif
 
+// pinned computes x here: otherwise the compiler moves a division into every branch that
+// uses it.
+#if defined(TOKITAI_SIM)
+DEVICE float pinned(float x) { return x; }
+#elif defined(__HIP__)
+DEVICE float pinned(float x) {
+    asm volatile("" : "+v"(x));
+    return x;
+}
+#else
+DEVICE float pinned(float x) {
+    asm volatile("" : "+f"(x));
+    return x;
+}
+#endif
+
 DEVICE void renew(Group16& g) {
     UNROLL for (int i = 0; i < 4; i++) RENEW(g.w[i]);
 }
@@ -471,6 +509,21 @@ DEVICE Group32 fetch32_whole(const f32* at, bool is_inside) {
     uint4_aligned a, b;
     if (is_inside) a = reinterpret_cast<const uint4_aligned*>(at)[0], b = reinterpret_cast<const uint4_aligned*>(at)[1];
     return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+// Makes each of N groups depend on all of them, so that all loads are issued before one is
+// waited for: ptxas would move a load to its first use. Grids have one row of blocks, which
+// compilers do not know.
+template <int N, class G>
+DEVICE void load_together(G* g) {
+#if defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
+    if (N == 1) return;
+    u32 words = 0;
+    UNROLL for (int i = 0; i < N; i++) words |= g[i].w[0];
+    words &= blockIdx.y;
+    UNROLL for (int i = 0; i < N; i++)
+        UNROLL for (u32 j = 0; j < sizeof(G) / 4; j++) g[i].w[j] |= words;
+#endif
 }
 
 DEVICE Group16 fetch16_vector(const u16* at, int n) {
@@ -537,6 +590,22 @@ DEVICE void put32_vector(T* at, int n, const Group32& g) {
     reinterpret_cast<uint4_aligned*>(at)[1] = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
 }
 
+// A group of 32 bits in two quads that are STEP elements apart, each only if it is inside the
+// row: the quads of neighbouring threads are neighbours, so that a warp accesses whole lines.
+template <int STEP>
+DEVICE Group32 fetch32_quads(const f32* at, bool first, bool second) {
+    uint4_aligned a, b;
+    if (first) a = *reinterpret_cast<const uint4_aligned*>(at);
+    if (second) b = *reinterpret_cast<const uint4_aligned*>(at + STEP);
+    return Group32{{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+
+template <int STEP, class T>
+DEVICE void put32_quads(T* at, bool second, const Group32& g) {
+    *reinterpret_cast<uint4_aligned*>(at) = uint4_aligned{g.w[0], g.w[1], g.w[2], g.w[3]};
+    if (second) *reinterpret_cast<uint4_aligned*>(at + STEP) = uint4_aligned{g.w[4], g.w[5], g.w[6], g.w[7]};
+}
+
 // Four values, loaded and stored in one access.
 struct alignas(16) Quad {
     float v[4];
@@ -554,8 +623,8 @@ DEVICE void add_terms(float* lane, const Quad* at, u32 step) {
 }
 
 // A thread copies groups from global to shared memory asynchronously, or zeros where they are
-// outside the row (through the L1 cache: the halves of a group of 32 bits are one sector), and
-// waits for all of its copies before it reads them.
+// outside the row (through the L1 cache: the halves of a group of 32 bits are one sector). It
+// waits for all copies but those after its last commit.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && !defined(TOKITAI_SIM)
 
 DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
@@ -563,7 +632,11 @@ DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
 }
 
-DEVICE void staging_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+DEVICE void staging_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N>
+DEVICE void staging_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
 
 #else
 
@@ -571,15 +644,26 @@ DEVICE void send_quad(uint4_aligned* to, const void* from, bool is_inside) {
     *to = is_inside ? *static_cast<const uint4_aligned*>(from) : uint4_aligned{0, 0, 0, 0};
 }
 
-DEVICE void staging_done() {}
+DEVICE void staging_commit() {}
+template <int N>
+DEVICE void staging_wait() {}
 
 #endif
+
+// Returns the slot of a row's group g, its first being in slot base of so many.
+DEVICE u32 slot_of(u32 base, u32 g, u32 slots) { return base + g < slots ? base + g : base + g - slots; }
 
 DEVICE void send16(uint4_aligned* to, u32, const u16* from, bool is_inside) { send_quad(to, from, is_inside); }
 
 DEVICE void send32(uint4_aligned* to, u32 step, const f32* from, bool is_inside) {
     send_quad(to, from, is_inside);
     send_quad(to + step, from + 4, is_inside);
+}
+
+template <int STEP>
+DEVICE void send32_quads(uint4_aligned* to, u32 step, const f32* from, bool first, bool second) {
+    send_quad(to, from, first);
+    send_quad(to + step, from + STEP, second);
 }
 
 DEVICE Group16 staged16(const uint4_aligned* at, u32) { return Group16{{at->x, at->y, at->z, at->w}}; }
@@ -600,6 +684,9 @@ DEVICE void fill(float* s, float v) {
 
 // Eight neighbouring lanes.
 DEVICE float tree(const float* s) { return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])); }
+
+// The same for lanes that start with their first terms: where all are −0, they are +0.
+DEVICE float tree_from_terms(const float* s) { return tree(s) + 0.0f; }
 
 DEVICE float largest(const float* s) {
     return larger(larger(larger(s[0], s[1]), larger(s[2], s[3])), larger(larger(s[4], s[5]), larger(s[6], s[7])));
@@ -643,6 +730,14 @@ template <int N>
 DEVICE float threads_sum(float v) {
     UNROLL for (int d = 1; d < N; d *= 2) v = v + SHFL_XOR(v, d, 32);
     return v;
+}
+
+// The same where a thread has two quads of lanes, and the second quads follow those of all
+// N threads.
+template <int N>
+DEVICE float threads_sum_quads(const float* s) {
+    float low = (s[0] + s[1]) + (s[2] + s[3]), high = (s[4] + s[5]) + (s[6] + s[7]);
+    return threads_sum<N>(low + 0.0f) + threads_sum<N>(high + 0.0f); // as in tree_from_terms
 }
 
 template <int N>

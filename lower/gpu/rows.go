@@ -18,6 +18,7 @@ var storageNotes = [...][]string{
 		"other values are read and computed again."},
 	registers: {"Values that later passes need are kept in registers, G groups of eight", "elements per thread."},
 	shared:    {"Values that later passes need are kept in shared memory, each thread in its", "own words."},
+	streamed:  {"Every pass reads the row through shared memory, where the next groups", "arrive meanwhile, each in the place of one that was read."},
 	reread:    {"Every pass reads the row."},
 }
 
@@ -30,8 +31,12 @@ func (w *walk) function(s *text) {
 	switch {
 	case w.storage == fused:
 		s.line("template <int T, int ROWS, int G, int STEPS>")
+	case w.hasWhole():
+		s.line("template <int T, int ROWS, int G, bool WHOLE>")
 	case w.storage.isUnrolled():
 		s.line("template <int T, int ROWS, int G>")
+	case w.storage == streamed:
+		s.line("template <int T, int ROWS, int SLOTS>")
 	default:
 		s.line("template <int T, int ROWS>")
 	}
@@ -52,8 +57,11 @@ func (w *walk) function(s *text) {
 		s.line("const bool TAKE = G * %d <= %d; // inputs go to registers as soon as they arrive", w.stagedWords(), taken)
 	case fused:
 		s.line("SHARED_DYN(Quad, terms);")
+	case streamed:
+		s.line("SHARED_DYN(uint4_aligned, stage);")
 	}
 	s.line("const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x %% T;")
+	w.declareQuads(s)
 	k.scalarsOf(s, w.program)
 	for i := range k.d.Operands {
 		if w.isWalked(i) && k.d.Operands[i].Extent == def.PerColumn {
@@ -61,7 +69,7 @@ func (w *walk) function(s *text) {
 		}
 	}
 	w.beginRows(s)
-	k.rowNodes(s, w.program.Start.Steps, w.isAheadInput)
+	w.rowNodes(s, w.program.Start.Steps, w.isAheadInput)
 	if w.storage.isUnrolled() {
 		for _, v := range w.kept {
 			switch {
@@ -77,6 +85,9 @@ func (w *walk) function(s *text) {
 	}
 	for i := range w.passes {
 		w.pass(s, &w.passes[i], i)
+	}
+	if w.firstStore() == len(w.passes) {
+		w.returnIfRefused(s)
 	}
 	k.storeRows(s, "here && t == 0")
 	if w.storage != fused {
@@ -126,23 +137,35 @@ func (w *walk) beginRows(s *text) {
 		s.line("const bool here = first + of_slot < p.rows;")
 		s.line("const i64 row = here ? first + of_slot : first;")
 	case staged, partly:
-		s.open("{")
-		s.line("const i64 row = blockIdx.x;")
-		s.line("const u32 columns = row < p.rows ? p.cols : 0;")
+		s.open("for (u32 n = 0; n < p.slots; n++) {")
+		s.line("const i64 row = (i64)blockIdx.x + (n < G ? 0 : gridDim.x);")
+		s.line("const u32 g = n < G ? n : n - G;")
+		s.open("if (row < p.rows) {")
 		w.declareReadFirst(s)
-		s.open("UNROLL for (u32 g = 0; g < G; g++) {")
-		s.line("const u32 c = (g * T + t) * 8;")
 		for _, v := range w.readFirst() {
-			w.send(s, v)
+			w.send(s, v, "g", "n")
 		}
 		s.close("}")
+		s.line("if (n == G - 1) staging_commit();")
 		s.close("}")
+		s.line("staging_commit();")
+		s.line("u32 base = 0; // the slot of the row's first group")
+		s.open("for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {")
+		s.line("const bool here = true;")
+		s.line("const i64 row = first;")
+	case streamed:
+		w.beginStream(s)
 		s.open("for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {")
 		s.line("const bool here = true;")
 		s.line("const i64 row = first;")
 	default:
 		s.open("for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {")
-		s.line("const bool here = ROWS == 1 || first + slot < p.rows;")
+		if w.hasWhole() {
+			s.line("if (WHOLE && ROWS > 1 && first + slot >= p.rows) break; // no thread of the warp has a row")
+			s.line("const bool here = WHOLE || ROWS == 1 || first + slot < p.rows;")
+		} else {
+			s.line("const bool here = ROWS == 1 || first + slot < p.rows;")
+		}
 		s.line("const i64 row = here ? first + slot : first;")
 	}
 	s.line("const u32 columns = here ? p.cols : 0;")
@@ -178,7 +201,7 @@ func (w *walk) declareAt(s *text, operand int) {
 	if !k.d.Operands[operand].IsOut {
 		pointer = "const " + pointer
 	}
-	s.line("%s const %s_at = %s;", pointer, k.operands[operand], k.atColumn(operand, "t * 8"))
+	s.line("%s const %s_at = %s;", pointer, k.operands[operand], k.atColumn(operand, w.own()))
 }
 
 // declareReadFirst declares the addresses of the inputs that are prefetched.
@@ -201,8 +224,10 @@ func (k *rowwise) keptName(v *keptValue) string {
 	return name(v.Node) + "_kept"
 }
 
-// rowNodes declares row values. Those that isAhead names have been prefetched.
-func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) bool) {
+// rowNodes declares row values. Those that isAhead names have been prefetched. In code with
+// branches, divisions and square roots are computed here and not in every branch.
+func (w *walk) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) bool) {
+	k := w.k
 	for _, step := range steps {
 		n := step.Node
 		switch {
@@ -213,6 +238,10 @@ func (k *rowwise) rowNodes(s *text, steps []lower.Step, isAhead func(*def.Node) 
 		case step.Action == lower.Finish:
 		case isAhead(n):
 			k.declare(s, n, name(n)+"_next")
+		case w.hasWhole() && n.Op == def.OpDiv && n.Args[1].Op == def.OpColumns:
+			k.declare(s, n, fmt.Sprintf("pinned(WHOLE ? %s * (1.0f / (T * 8 * G)) : %s)", k.value(n.Args[0]), k.rowExpression(n)))
+		case w.storage.isUnrolled() && (n.Op == def.OpDiv || n.Op == def.OpSqrt):
+			k.declare(s, n, "pinned("+k.rowExpression(n)+")")
 		default:
 			k.declare(s, n, k.rowExpression(n))
 		}
@@ -241,26 +270,40 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 		s.line("")
 		s.line("// pass %d: %s", p.number, strings.Join(does, ", "))
 		if p.stores && k.hasRowLoads() {
-			s.line("if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten")
-			s.line("else WARP_BARRIER();")
+			if w.hasBarrierAfterRowLoads(i) {
+				s.line("if (T <= 32) WARP_BARRIER(); // all threads have read the row's elements before any is overwritten")
+			} else {
+				s.line("if (T > 32) BARRIER(); // all threads have read the row's elements before any is overwritten")
+				s.line("else WARP_BARRIER();")
+			}
 		}
 		if w.storage.isUnrolled() {
 			w.readRow(s, p)
 		}
+		w.checkRefusal(s, i)
 		for _, n := range p.reductions {
 			k.beginReduction(s, n)
+		}
+		isSending := w.storage.isStaged() && i == w.lastSend() && len(w.readLast(i)) > 0
+		if isSending {
+			s.line("if (!TAKE && p.slots == 2 * G) staging_commit();")
 		}
 		w.openGroups(s)
 		w.group(s, p)
 		w.closeInside(s)
 		w.readNext(s, i)
 		s.close("}")
+		if isSending {
+			s.line("if (!TAKE) staging_commit();")
+		}
+	} else {
+		w.checkRefusal(s, i)
 	}
 	for _, n := range p.reductions {
 		if isColumnOfExtreme(n) {
-			s.line("u64 %s_key = threads_key<T < 32 ? T : 32>(%s);", name(n), k.threadsPart(n))
+			s.line("u64 %s_key = %s;", name(n), w.threadsPart(n))
 		} else {
-			s.line("float %s = threads_%s<T < 32 ? T : 32>(%s);", name(n), joins[n.Op], k.threadsPart(n))
+			s.line("float %s = %s;", name(n), w.threadsPart(n))
 		}
 	}
 	if len(p.reductions) > 0 {
@@ -273,26 +316,74 @@ func (w *walk) pass(s *text, p *rowPass, i int) {
 			k.declare(s, n, fmt.Sprintf("column_of(%s_key)", name(n)))
 		}
 	}
-	k.rowNodes(s, p.after, never)
+	w.rowNodes(s, p.after, never)
 }
 
-// threadsPart returns a thread's own part of a reduction.
-func (k *rowwise) threadsPart(n *def.Node) string {
-	switch {
-	case k.isPaired(n):
-		return fmt.Sprintf("largest_%s(%s_pairs)", k.dtypes[n.Args[0].Operand], name(n))
-	case n.Op == def.OpRowSum:
-		return fmt.Sprintf("tree(%s_lane)", name(n))
-	case n.Op == def.OpRowMax:
-		return fmt.Sprintf("largest(%s_lane)", name(n))
-	case n.Op == def.OpRowMin:
-		return fmt.Sprintf("smallest(%s_lane)", name(n))
-	case n.Op == def.OpRowArgMax:
-		return fmt.Sprintf("larger_key(%[1]s_best, %[1]s_column)", name(n))
-	case n.Op == def.OpRowArgMin:
-		return fmt.Sprintf("smaller_key(%[1]s_best, %[1]s_column)", name(n))
+// firstStore returns the first pass that stores elements, or the number of passes.
+func (w *walk) firstStore() int {
+	if i := slices.IndexFunc(w.passes, func(p rowPass) bool { return p.stores }); i >= 0 {
+		return i
 	}
-	return name(n) + "_part"
+	return len(w.passes)
+}
+
+// checkRefusal writes, in pass i, the load of what the checking pass found, a pass before
+// elements are stored, and the return before that. Kernels with rolled loops, which have no
+// registers for it, check at the beginning.
+func (w *walk) checkRefusal(s *text, i int) {
+	if !hasIndex(w.k.d) || !w.storage.isUnrolled() {
+		return
+	}
+	if i == max(0, w.firstStore()-1) {
+		s.line("const u64 refusal = %s_refusal(p.refused);", w.k.base)
+	}
+	if i == w.firstStore() {
+		w.returnIfRefused(s)
+	}
+}
+
+// returnIfRefused ends the kernel before anything is written.
+func (w *walk) returnIfRefused(s *text) {
+	if hasIndex(w.k.d) && w.storage.isUnrolled() {
+		s.line("if (refusal != ~(u64)0) return;")
+	}
+}
+
+// hasBarrierAfterRowLoads reports whether the threads of a row meet after they have read
+// elements at an index and before pass i: a reduction is a barrier where a row has more than
+// a warp.
+func (w *walk) hasBarrierAfterRowLoads(i int) bool {
+	isMet := false
+	for j := range w.passes[:i] {
+		p := &w.passes[j]
+		isMet = isMet || len(p.reductions) > 0
+		if slices.ContainsFunc(p.after, func(s lower.Step) bool { return s.Action == lower.LoadAt }) {
+			isMet = false
+		}
+	}
+	return isMet
+}
+
+// threadsPart returns a reduction over the threads of a warp.
+func (w *walk) threadsPart(n *def.Node) string {
+	k, part := w.k, ""
+	switch {
+	case n.Op == def.OpRowSum:
+		return w.threadsSum(n)
+	case k.isPaired(n):
+		part = fmt.Sprintf("largest_%s(%s_pairs)", k.dtypes[n.Args[0].Operand], name(n))
+	case n.Op == def.OpRowMax:
+		part = fmt.Sprintf("largest(%s_lane)", name(n))
+	case n.Op == def.OpRowMin:
+		part = fmt.Sprintf("smallest(%s_lane)", name(n))
+	case n.Op == def.OpRowArgMax:
+		return fmt.Sprintf("threads_key<T < 32 ? T : 32>(larger_key(%[1]s_best, %[1]s_column))", name(n))
+	case n.Op == def.OpRowArgMin:
+		return fmt.Sprintf("threads_key<T < 32 ? T : 32>(smaller_key(%[1]s_best, %[1]s_column))", name(n))
+	default:
+		part = name(n) + "_part"
+	}
+	return fmt.Sprintf("threads_%s<T < 32 ? T : 32>(%s)", joins[n.Op], part)
 }
 
 // hasRowLoads reports whether elements of a row are read at an index.

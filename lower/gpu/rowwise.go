@@ -40,6 +40,7 @@ type rowwise struct {
 	hasRows    bool // the definition has row reductions
 	isSplit    bool // sums depend on row reductions: rows stores nothing per element
 	rowEntries []rowEntry
+	flatU      int // groups that a thread of the flat kernel loads at once
 	fields     []field
 	paramBytes int // of all fields
 	source     Source
@@ -73,9 +74,9 @@ func compileRowwise(d *def.Definition, dtypes []num.DType, v Variant, base strin
 	}
 	if k.storesElements() {
 		if d.IsFlat() {
-			k.elements(&s, true)
+			k.flat(&s)
 		}
-		k.elements(&s, false)
+		k.elements(&s)
 	}
 	if len(k.columnOutputs) > 0 {
 		k.columns(&s)

@@ -32,7 +32,7 @@ var shipped = []*def.Definition{
 
 // shapes reach every kernel: rows of every number of lanes in every storage, and the
 // tails of groups, lanes and blocks.
-var shapes = [][2]int{{3, 1}, {40, 7}, {5, 255}, {2, 257}, {9, 1030}, {4, 2048}, {3, 2049}, {2, 8200}, {1, 8192}, {2, 20_000}, {1, 33_001}, {1, 70_000}}
+var shapes = [][2]int{{3, 1}, {40, 7}, {5, 255}, {2, 257}, {9, 1030}, {4, 2048}, {3, 2049}, {2, 8200}, {1, 8192}, {2, 20_000}, {1, 33_001}, {3, 70_000}, {4, 128}, {3, 1024}, {2, 4096}, {5, 16_384}}
 
 // allShapes are those of the thorough levels.
 var allShapes = func() (all [][2]int) {

@@ -236,6 +236,10 @@ var joins = map[def.Op]string{
 	def.OpRowSum: "sum", def.OpTotalSum: "sum", def.OpRowMax: "max", def.OpRowMin: "min", def.OpAt: "one",
 }
 
+// columnsThreads is the largest block of the kernel that adds up lanes: eight columns, and
+// eight lanes per thread.
+const columnsThreads = 1024
+
 // columns writes the kernel that adds up lanes and stores outputs per column.
 func (k *rowwise) columns(s *text) {
 	p := k.afterSums(k.columnOutputs)
@@ -243,7 +247,7 @@ func (k *rowwise) columns(s *text) {
 	s.line("")
 	s.line("// Outputs per column, eight columns per block: adds up neighbouring lanes, then computes")
 	s.line("// and stores what follows from the sums.")
-	k.entry(s, "columns", 256)
+	k.entry(s, "columns", columnsThreads)
 	k.lateScalars(s, p)
 	if len(sums) > 0 {
 		s.line("SHARED(float, part, %d * 256 * 8);", len(sums))
@@ -251,13 +255,13 @@ func (k *rowwise) columns(s *text) {
 		s.line("u32 all = 1;")
 		s.line("while (all < chunks) all *= 2;")
 	}
-	s.line("const u32 x = threadIdx.x %% 8, y = threadIdx.x / 8;")
+	s.line("const u32 x = threadIdx.x %% 8, y = threadIdx.x / 8, height = blockDim.x / 8;")
 	s.open("for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {")
 	s.line("const u32 c = (u32)first + x;")
 	s.line("const bool here = c < p.cols;")
 	if len(sums) > 0 {
 		s.line("// eight neighbouring lanes each, then pairs of neighbours")
-		s.open("for (u32 i = y; i < all; i += 32) {")
+		s.open("for (u32 i = y; i < all; i += height) {")
 		for j, n := range sums {
 			s.line("float %s_lane[8]; // %s", name(n), k.describe(n))
 			s.line("UNROLL for (u32 j = 0; j < 8; j++) %s_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(%d * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;", name(n), slices.Index(k.columnSums, n))
@@ -266,7 +270,7 @@ func (k *rowwise) columns(s *text) {
 		s.close("}")
 		s.line("BARRIER(); // all chunks are written")
 		s.open("for (u32 d = 1; d < all; d *= 2) {")
-		s.open("for (u32 i = 2 * d * y; i < all; i += 64 * d) {")
+		s.open("for (u32 i = 2 * d * y; i < all; i += 2 * d * height) {")
 		for j := range sums {
 			s.line("part[(%[1]d * 256 + i) * 8 + x] = part[(%[1]d * 256 + i) * 8 + x] + part[(%[1]d * 256 + i + d) * 8 + x];", j)
 		}

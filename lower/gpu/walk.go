@@ -16,10 +16,11 @@ const (
 	partly                // the same for as many inputs as there is room for; others are read and computed again
 	registers
 	shared
-	reread // nowhere: inputs are read and values computed again
+	streamed // nowhere, as below, but inputs pass through shared memory, several groups ahead
+	reread   // nowhere: inputs are read and values computed again
 )
 
-var storageNames = [...]string{"fused", "staged", "partly", "registers", "shared", "reread"}
+var storageNames = [...]string{"fused", "staged", "partly", "registers", "shared", "streamed", "reread"}
 
 func (s storage) String() string { return storageNames[s] }
 
@@ -49,7 +50,7 @@ func (c costs) Compute(n *def.Node) int {
 // Keep implements lower.Costs.
 func (c costs) Keep(n *def.Node, kept []*lower.Kept) int {
 	switch {
-	case c.storage == reread:
+	case c.storage == reread || c.storage == streamed:
 		return lower.Never
 	case n.Op == def.OpInput && (c.storage != partly || c.k.hasRoom(n, kept)):
 		return 0
@@ -70,6 +71,7 @@ type walk struct {
 	program *lower.Program
 	passes  []rowPass
 	kept    []*keptValue // in the order in which they are computed
+	slots   int          // of kept values
 	words   int          // of a group that are kept between passes
 	sums    []*def.Node  // column sums whose lanes grow in the last pass
 }
@@ -199,6 +201,7 @@ func (w *walk) assignSlots() {
 		}
 		slots[v.slot] = append(slots[v.slot], v)
 	}
+	w.slots = len(slots)
 	for _, sharing := range slots {
 		if w.storage.isStaged() {
 			sharing = slices.DeleteFunc(sharing, w.isStaged)
@@ -213,6 +216,13 @@ func (w *walk) assignSlots() {
 }
 
 func (w *walk) wordsOf(v *keptValue) int { return w.k.wordsOf(v.Node) }
+
+// hasWhole reports whether the walk has instances for rows that consist of whole groups for
+// every thread. Nothing is then conditional on columns, and a division by their number, a
+// power of two, is a multiplication.
+func (w *walk) hasWhole() bool {
+	return w.k.variant == Vector && w.storage.isUnrolled() && w.storage != fused
+}
 
 // readFirst returns the inputs that are read for the first pass and kept.
 func (w *walk) readFirst() []*keptValue {

@@ -60,6 +60,7 @@ type api struct {
 	cuModuleGetFunction function
 	cuFuncSetAttribute  function
 	cuLaunchKernel      function
+	cuLaunchKernelEx    function `optional:"yes"`
 
 	cuTensorMapEncodeTiled function `optional:"yes"`
 

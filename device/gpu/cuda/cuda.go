@@ -30,11 +30,13 @@ type library struct {
 // frame is the memory of one call: its arguments and what they point to. It is in the
 // heap, since a stack may move.
 type frame struct {
-	args [12]uintptr
-	out  [4]uint64
-	text [256]byte
-	list [1]uintptr     // of a kernel's parameters
-	keep unsafe.Pointer // the caller's memory that an argument points to
+	args      [12]uintptr
+	out       [4]uint64
+	text      [256]byte
+	list      [1]uintptr // of a kernel's parameters
+	config    launchConfig
+	attribute launchAttribute
+	keep      unsafe.Pointer // the caller's memory that an argument points to
 
 	node  kernelNode
 	after []uintptr // nodes that one is added after
@@ -301,6 +303,7 @@ func (l *library) properties(index int) (driver.Properties, error) {
 	p := driver.Properties{
 		Name:              text,
 		Architecture:      architecture(attribute(attributeMajor), attribute(attributeMinor)),
+		StartsEarly:       attribute(attributeMajor) >= 9,
 		MemoryBytes:       int64(memory),
 		Multiprocessors:   attribute(attributeMultiprocessors),
 		WarpWidth:         attribute(attributeWarpSize),
@@ -461,7 +464,8 @@ func (l *library) table() *driver.Table {
 			const maxDynamicSharedBytes = 8
 			return l.call3(&a.cuFuncSetAttribute, uintptr(fn), maxDynamicSharedBytes, uintptr(bytes))
 		},
-		Launch: l.launch,
+		Launch:      l.launch,
+		LaunchEarly: l.earlyLaunches(),
 
 		NewGraph:     l.newGraph,
 		LaunchGraph:  l.launchGraph,

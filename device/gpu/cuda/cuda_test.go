@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	p, err := table.Properties(1)
 	must(err)
 	want := driver.Properties{Name: "stub 1", Architecture: "sm_90a", MemoryBytes: 1 << 37, Multiprocessors: 132, WarpWidth: 32, SharedBytes: 232448,
-		ThreadsPerBlock: 1024, CacheBytes: 1 << 26, ClockHz: 2e9, MemoryBytesPerSec: 2 * 3e9 * 640}
+		ThreadsPerBlock: 1024, CacheBytes: 1 << 26, ClockHz: 2e9, MemoryBytesPerSec: 2 * 3e9 * 640, StartsEarly: true}
 	if p != want {
 		t.Errorf("properties %+v, want %+v", p, want)
 	}
@@ -104,6 +104,11 @@ func TestTable(t *testing.T) {
 		t.Errorf("the launch arrived as % x", memory[:8])
 	}
 	must(table.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{1, 1, 1}, 0, s, nil))
+	must(table.LaunchEarly(f, [3]uint32{3, 2, 1}, [3]uint32{6, 5, 4}, 7, s, []byte{1, 2, 3, 4}))
+	must(table.CopyOut(memory, b, s))
+	if !bytes.Equal(memory[:8], []byte{3, 2, 1, 6, 5, 4, 7, 10}) {
+		t.Errorf("the early launch arrived as % x", memory[:8])
+	}
 
 	encoded := make([]byte, driver.TensorMapBytes+1)
 	must(table.EncodeTensorMap(encoded, &driver.TensorMap{Address: 32, ElementBytes: 4, Rank: 3, Sizes: [5]uint64{5, 6, 7}, Strides: [4]uint64{16, 48}, Box: [5]uint32{32, 3, 1}}))

@@ -82,6 +82,11 @@ type Table struct {
 	// returns, the driver has copied params.
 	Launch func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
 
+	// LaunchEarly is Launch of a kernel that waits by itself for what the stream's last kernel
+	// writes: it may start as soon as all blocks of that one have. It is nil where the driver
+	// has no such launch; for devices, Properties.StartsEarly tells.
+	LaunchEarly func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
+
 	// NewGraph joins launches. It keeps no reference to nodes.
 	NewGraph     func(nodes []Node) (Graph, error)
 	LaunchGraph  func(Graph, Stream) error // queued
@@ -133,6 +138,7 @@ type Properties struct {
 	CacheBytes        int // size of the last-level cache; 0 if unknown
 	MemoryBytesPerSec float64
 	ClockHz           float64
+	StartsEarly       bool // a kernel can start before the one before it has ended
 }
 
 // Class classifies the driver's errors.

@@ -14,6 +14,7 @@ struct PREFIX_check_params {
 };
 
 KERNEL(PREFIX_check, 256)(const PREFIX_check_params p) {
+    START_NEXT(); // it waits for this pass where it reads found
     for (i64 i = (i64)blockIdx.x * 256 + threadIdx.x; i < p.count; i += (i64)gridDim.x * 256) {
         i32 v = p.index[i * p.stride];
         if (IS_ALLOWED) continue;
@@ -22,11 +23,15 @@ KERNEL(PREFIX_check, 256)(const PREFIX_check_params p) {
     }
 }
 
-// Reports whether the call is refused, so that nothing may be written. found is null
-// without a checking pass.
-DEVICE bool PREFIX_is_refused(const u64* found) {
-    if (found == nullptr) return false;
-    for (int i = 0; i < INDEX_OPERANDS; i++)
-        if (found[i] != ~(u64)0) return true;
-    return false;
+// Waits for the checking pass and loads what it found: all ones, unless the call is refused.
+// found is null without a checking pass.
+DEVICE u64 PREFIX_refusal(const u64* found) {
+    u64 all = ~(u64)0;
+    if (found == nullptr) return all;
+    AWAIT_PREVIOUS();
+    UNROLL for (int i = 0; i < INDEX_OPERANDS; i++) all &= load_early(found + i);
+    return all;
 }
+
+// Reports whether the call is refused, so that nothing may be written.
+DEVICE bool PREFIX_is_refused(const u64* found) { return PREFIX_refusal(found) != ~(u64)0; }

@@ -27,8 +27,8 @@ struct layernorm_backward_params {
     i64 padded;
     u32 cols;
     float column_count; // cols as a number
+    u32 slots; // groups of a thread in shared memory
     float row_count;
-    u32 pad;
 };
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
@@ -59,7 +59,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
             x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
         }
@@ -82,7 +82,7 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
         float t13_lane[8];
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             if (c < columns) {
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
@@ -110,15 +110,15 @@ DEVICE void layernorm_backward_fused(const layernorm_backward_params& p) {
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
         }
-        const float a_5 = divide(t3, p.column_count);
-        const float c_14 = divide(t13, p.column_count);
+        const float a_5 = pinned(divide(t3, p.column_count));
+        const float c_14 = pinned(divide(t13, p.column_count));
 
         // pass 2: colsum(t18), colsum(dy), store dx
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             if (c < columns) {
-                renew(dy_kept[g]);
-                renew(x_kept[g]);
+                if (G > 1) renew(dy_kept[g]);
+                if (G > 1) renew(x_kept[g]);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 float t19_terms[8];
@@ -193,7 +193,7 @@ KERNEL_BLOCKS(layernorm_backward_rows128_fused4, 256, 2)(const layernorm_backwar
 // c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
 // elements; the next row is prefetched where this one is read for the last time. Computed
 // values that later passes need are kept in registers.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
@@ -201,18 +201,20 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
     const bool TAKE = G * 8 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
-    {
-        const i64 row = blockIdx.x;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-        const f16* const x_at = p.x + row * p.x_stride + t * 8;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
-            send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+    for (u32 n = 0; n < p.slots; n++) {
+        const i64 row = (i64)blockIdx.x + (n < G ? 0 : gridDim.x);
+        const u32 g = n < G ? n : n - G;
+        if (row < p.rows) {
+            const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+            const f16* const x_at = p.x + row * p.x_stride + t * 8;
+            send16(stage + (n * 2 + 0) * T + t, T, dy_at + g * (T * 8), WHOLE || g * (T * 8) + t * 8 < p.cols);
+            send16(stage + (n * 2 + 1) * T + t, T, x_at + g * (T * 8), WHOLE || g * (T * 8) + t * 8 < p.cols);
         }
+        if (n == G - 1) staging_commit();
     }
-    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+    staging_commit();
+    u32 base = 0; // the slot of the row's first group
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
@@ -221,22 +223,27 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
         f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
-        staging_done();
+        staging_wait<1>();
         Group16 dy_kept[TAKE ? G : 1];
         Group16 x_kept[TAKE ? G : 1];
         if constexpr (TAKE) {
+            if (p.slots == 2 * G) staging_commit();
             UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                dy_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
-                x_kept[g] = staged16(stage + (1 * G + g * 1) * T + t, T);
-                if (first + gridDim.x < p.rows) {
-                    const i64 row = first + gridDim.x;
+                dy_kept[g] = staged16(stage + (slot_of(base, g, p.slots) * 2 + 0) * T + t, T);
+                x_kept[g] = staged16(stage + (slot_of(base, g, p.slots) * 2 + 1) * T + t, T);
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
                     const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-                    send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
                     const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                    send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 2 + 0) * T + t, T, dy_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                    send16(stage + (slot * 2 + 1) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
                 }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
+            staging_commit();
         }
 
         // pass 1: rowsum(t), rowsum(t12)
@@ -245,13 +252,13 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
         float t13_lane[8];
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(dy_kept[TAKE ? g : 0]);
-                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 2 + 0) * T + t, T);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (1 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 2 + 1) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_group, j);
                     const float gamma_1 = get_f16(gamma_group, j);
@@ -260,13 +267,13 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
                     const float t9 = x_7 - mean_8;
                     const float xhat_11 = t9 * rstd_10;
                     const float t12 = t_2 * xhat_11;
-                    t3_lane[j] = t3_lane[j] + t_2;
-                    t13_lane[j] = t13_lane[j] + t12;
+                    t3_lane[j] = WHOLE && g == 0 ? t_2 : t3_lane[j] + t_2;
+                    t13_lane[j] = WHOLE && g == 0 ? t12 : t13_lane[j] + t12;
                 }
             }
         }
-        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
-        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -277,17 +284,18 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
         }
-        const float a_5 = divide(t3, p.column_count);
-        const float c_14 = divide(t13, p.column_count);
+        const float a_5 = pinned(WHOLE ? t3 * (1.0f / (T * 8 * G)) : divide(t3, p.column_count));
+        const float c_14 = pinned(WHOLE ? t13 * (1.0f / (T * 8 * G)) : divide(t13, p.column_count));
 
         // pass 2: store dx
+        if (!TAKE && p.slots == 2 * G) staging_commit();
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(dy_kept[TAKE ? g : 0]);
-                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 2 + 0) * T + t, T);
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (1 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 2 + 1) * T + t, T);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
@@ -305,25 +313,34 @@ DEVICE void layernorm_backward_staged(const layernorm_backward_params& p) {
                 }
                 put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
             }
-            if (!TAKE && first + gridDim.x < p.rows) {
-                const i64 row = first + gridDim.x;
-                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-                send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
-                const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                send16(stage + (1 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+            if (!TAKE) {
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
+                    const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 2 + 0) * T + t, T, dy_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                    send16(stage + (slot * 2 + 1) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
         }
+        if (!TAKE) staging_commit();
     }
 }
 
-KERNEL_BLOCKS(layernorm_backward_rows1024_staged2, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2>(p); }
-KERNEL_BLOCKS(layernorm_backward_rows1024_staged4, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged2_whole, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged2, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 2, false>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged4_whole, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_staged4, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_staged<1024, 1, 4, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs that fit are in shared memory, each thread in its own words, G groups of
 // eight elements; the next row is prefetched where this one is read for the last time. All
 // other values are read and computed again.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
@@ -331,16 +348,18 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
     const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
-    {
-        const i64 row = blockIdx.x;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+    for (u32 n = 0; n < p.slots; n++) {
+        const i64 row = (i64)blockIdx.x + (n < G ? 0 : gridDim.x);
+        const u32 g = n < G ? n : n - G;
+        if (row < p.rows) {
+            const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+            send16(stage + (n * 1 + 0) * T + t, T, dy_at + g * (T * 8), WHOLE || g * (T * 8) + t * 8 < p.cols);
         }
+        if (n == G - 1) staging_commit();
     }
-    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+    staging_commit();
+    u32 base = 0; // the slot of the row's first group
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
@@ -349,18 +368,23 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
         f16* const dx_at = p.dx + row * p.dx_stride + t * 8;
         const float mean_8 = load_f32(p.mean + row * p.mean_stride);
         const float rstd_10 = load_f32(p.rstd + row * p.rstd_stride);
-        staging_done();
+        staging_wait<1>();
         Group16 dy_kept[TAKE ? G : 1];
         if constexpr (TAKE) {
+            if (p.slots == 2 * G) staging_commit();
             UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                dy_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
-                if (first + gridDim.x < p.rows) {
-                    const i64 row = first + gridDim.x;
+                dy_kept[g] = staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
                     const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-                    send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, dy_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
                 }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
+            staging_commit();
         }
 
         // pass 1: rowsum(t), rowsum(t12)
@@ -369,10 +393,10 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
         float t13_lane[8];
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(dy_kept[TAKE ? g : 0]);
-                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
@@ -383,13 +407,13 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
                     const float t9 = x_7 - mean_8;
                     const float xhat_11 = t9 * rstd_10;
                     const float t12 = t_2 * xhat_11;
-                    t3_lane[j] = t3_lane[j] + t_2;
-                    t13_lane[j] = t13_lane[j] + t12;
+                    t3_lane[j] = WHOLE && g == 0 ? t_2 : t3_lane[j] + t_2;
+                    t13_lane[j] = WHOLE && g == 0 ? t12 : t13_lane[j] + t12;
                 }
             }
         }
-        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
-        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -400,15 +424,16 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
         }
-        const float a_5 = divide(t3, p.column_count);
-        const float c_14 = divide(t13, p.column_count);
+        const float a_5 = pinned(WHOLE ? t3 * (1.0f / (T * 8 * G)) : divide(t3, p.column_count));
+        const float c_14 = pinned(WHOLE ? t13 * (1.0f / (T * 8 * G)) : divide(t13, p.column_count));
 
         // pass 2: store dx
+        if (!TAKE && p.slots == 2 * G) staging_commit();
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(dy_kept[TAKE ? g : 0]);
-                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 dy_group = TAKE ? dy_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 const Group16 x_group = fetch16_vector(x_at + g * (T * 8), 8);
                 float dx_out[8];
@@ -427,28 +452,37 @@ DEVICE void layernorm_backward_partly(const layernorm_backward_params& p) {
                 }
                 put16_vector(dx_at + g * (T * 8), 8, group_f16(dx_out));
             }
-            if (!TAKE && first + gridDim.x < p.rows) {
-                const i64 row = first + gridDim.x;
-                const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
-                send16(stage + (0 * G + g * 1) * T + t, T, dy_at + g * (T * 8), c < columns);
+            if (!TAKE) {
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
+                    const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, dy_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
         }
+        if (!TAKE) staging_commit();
     }
 }
 
-KERNEL_BLOCKS(layernorm_backward_rows1024_partly8, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_partly<1024, 1, 8>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_partly8_whole, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_partly<1024, 1, 8, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows1024_partly8, 1024, 1)(const layernorm_backward_params p) { layernorm_backward_partly<1024, 1, 8, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
 // elements per thread.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     SHARED(float, scratch, 2 * 2 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     const f16* const gamma_at = p.gamma + t * 8;
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
-        const bool here = ROWS == 1 || first + slot < p.rows;
+        if (WHOLE && ROWS > 1 && first + slot >= p.rows) break; // no thread of the warp has a row
+        const bool here = WHOLE || ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
         const f16* const dy_at = p.dy + row * p.dy_stride + t * 8;
@@ -461,17 +495,17 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
 
         // pass 1: rowsum(t), rowsum(t12)
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), c < columns);
-            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
+            const u32 c = g * (T * 8) + t * 8;
+            dy_kept[g] = fetch16_whole(dy_at + g * (T * 8), WHOLE || c < columns);
+            x_kept[g] = fetch16_whole(x_at + g * (T * 8), WHOLE || c < columns);
         }
         float t3_lane[8];
         fill(t3_lane, 0.0f);
         float t13_lane[8];
         fill(t13_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float dy_0 = get_f16(dy_kept[g], j);
@@ -481,13 +515,13 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
                     const float t9 = x_7 - mean_8;
                     const float xhat_11 = t9 * rstd_10;
                     const float t12 = t_2 * xhat_11;
-                    t3_lane[j] = t3_lane[j] + t_2;
-                    t13_lane[j] = t13_lane[j] + t12;
+                    t3_lane[j] = WHOLE && g == 0 ? t_2 : t3_lane[j] + t_2;
+                    t13_lane[j] = WHOLE && g == 0 ? t12 : t13_lane[j] + t12;
                 }
             }
         }
-        float t3 = threads_sum<T < 32 ? T : 32>(tree(t3_lane));
-        float t13 = threads_sum<T < 32 ? T : 32>(tree(t13_lane));
+        float t3 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t3_lane));
+        float t13 = threads_sum<T < 32 ? T : 32>(tree_from_terms(t13_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 2 * parts;
@@ -498,15 +532,15 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
             t13 = threads_sum<parts>(part[1 * parts + t % parts]);
             turn ^= 1;
         }
-        const float a_5 = divide(t3, p.column_count);
-        const float c_14 = divide(t13, p.column_count);
+        const float a_5 = pinned(WHOLE ? t3 * (1.0f / (T * 8 * G)) : divide(t3, p.column_count));
+        const float c_14 = pinned(WHOLE ? t13 * (1.0f / (T * 8 * G)) : divide(t13, p.column_count));
 
         // pass 2: store dx
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
-                renew(dy_kept[g]);
-                renew(x_kept[g]);
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
+                if (G > 1) renew(dy_kept[g]);
+                if (G > 1) renew(x_kept[g]);
                 const Group16 gamma_group = fetch16_vector(gamma_at + g * (T * 8), 8);
                 float dx_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
@@ -528,9 +562,12 @@ DEVICE void layernorm_backward_registers(const layernorm_backward_params& p) {
     }
 }
 
-KERNEL_BLOCKS(layernorm_backward_rows16_registers1, 256, 4)(const layernorm_backward_params p) { layernorm_backward_registers<16, 16, 1>(p); }
-KERNEL(layernorm_backward_rows32_registers8, 256)(const layernorm_backward_params p) { layernorm_backward_registers<32, 8, 8>(p); }
-KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows16_registers1_whole, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<16, 8, 1, true>(p); }
+KERNEL_BLOCKS(layernorm_backward_rows16_registers1, 128, 8)(const layernorm_backward_params p) { layernorm_backward_registers<16, 8, 1, false>(p); }
+KERNEL(layernorm_backward_rows32_registers8_whole, 64)(const layernorm_backward_params p) { layernorm_backward_registers<32, 2, 8, true>(p); }
+KERNEL(layernorm_backward_rows32_registers8, 64)(const layernorm_backward_params p) { layernorm_backward_registers<32, 2, 8, false>(p); }
+KERNEL(layernorm_backward_rows128_registers8_whole, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8, true>(p); }
+KERNEL(layernorm_backward_rows128_registers8, 128)(const layernorm_backward_params p) { layernorm_backward_registers<128, 1, 8, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its
@@ -732,17 +769,17 @@ KERNEL(layernorm_backward_column_lanes, 256)(const layernorm_backward_params p) 
 
 // Outputs per column, eight columns per block: adds up neighbouring lanes, then computes
 // and stores what follows from the sums.
-KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
+KERNEL(layernorm_backward_columns, 1024)(const layernorm_backward_params p) {
     SHARED(float, part, 2 * 256 * 8);
     const u32 chunks = (u32)((p.lanes + 7) / 8);
     u32 all = 1;
     while (all < chunks) all *= 2;
-    const u32 x = threadIdx.x % 8, y = threadIdx.x / 8;
+    const u32 x = threadIdx.x % 8, y = threadIdx.x / 8, height = blockDim.x / 8;
     for (i64 first = blockIdx.x * 8LL; first < p.cols; first += gridDim.x * 8LL) {
         const u32 c = (u32)first + x;
         const bool here = c < p.cols;
         // eight neighbouring lanes each, then pairs of neighbours
-        for (u32 i = y; i < all; i += 32) {
+        for (u32 i = y; i < all; i += height) {
             float t19_lane[8]; // colsum(t18)
             UNROLL for (u32 j = 0; j < 8; j++) t19_lane[j] = here && 8 * i + j < p.lanes ? p.column_lanes[(0 * p.lanes + 8 * i + j) * p.padded + c] : 0.0f;
             part[(0 * 256 + i) * 8 + x] = tree(t19_lane);
@@ -752,7 +789,7 @@ KERNEL(layernorm_backward_columns, 256)(const layernorm_backward_params p) {
         }
         BARRIER(); // all chunks are written
         for (u32 d = 1; d < all; d *= 2) {
-            for (u32 i = 2 * d * y; i < all; i += 64 * d) {
+            for (u32 i = 2 * d * y; i < all; i += 2 * d * height) {
                 part[(0 * 256 + i) * 8 + x] = part[(0 * 256 + i) * 8 + x] + part[(0 * 256 + i + d) * 8 + x];
                 part[(1 * 256 + i) * 8 + x] = part[(1 * 256 + i) * 8 + x] + part[(1 * 256 + i + d) * 8 + x];
             }

@@ -35,13 +35,13 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
 
         // pass 1: max = rowmax(x)
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             x_kept[g] = fetch16(x_at + g * (T * 8), inside(c, columns));
         }
         float max_1_lane[8];
         fill(max_1_lane, -INFINITE);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             const int n = inside(c, columns);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_kept[g], j);
@@ -62,9 +62,9 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         float sum_32_lane[8];
         fill(sum_32_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             const int n = inside(c, columns);
-            renew(x_kept[g]);
+            if (G > 1) renew(x_kept[g]);
             UNROLL for (int j = 0; j < 8; j++) {
                 const float x_0 = get_f16(x_kept[g], j);
                 const float t2 = x_0 - max_1;
@@ -97,11 +97,11 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t33 = divide(1.0f, sum_32);
+        const float t33 = pinned(divide(1.0f, sum_32));
 
         // pass 3: store y
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
+            const u32 c = g * (T * 8) + t * 8;
             const int n = inside(c, columns);
             float y_out[8];
             UNROLL for (int j = 0; j < 8; j++) {
@@ -114,10 +114,10 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     }
 }
 
-KERNEL(softmax_forward_rows16_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<16, 16, 1>(p); }
-KERNEL(softmax_forward_rows32_registers1, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 1>(p); }
-KERNEL(softmax_forward_rows32_registers4, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 4>(p); }
-KERNEL(softmax_forward_rows32_registers8, 256)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 8>(p); }
+KERNEL(softmax_forward_rows16_registers1, 128)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1>(p); }
+KERNEL(softmax_forward_rows32_registers1, 64)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 1>(p); }
+KERNEL(softmax_forward_rows32_registers4, 64)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 4>(p); }
+KERNEL(softmax_forward_rows32_registers8, 64)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 8>(p); }
 KERNEL(softmax_forward_rows128_registers4, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
 KERNEL(softmax_forward_rows128_registers8, 128)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
 KERNEL_BLOCKS(softmax_forward_rows1024_registers2, 1024, 1)(const softmax_forward_params p) { softmax_forward_registers<1024, 1, 2>(p); }

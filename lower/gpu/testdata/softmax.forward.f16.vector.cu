@@ -12,59 +12,66 @@ struct softmax_forward_params {
     i64 rows;
     u32 cols;
     float column_count; // cols as a number
+    u32 slots; // groups of a thread in shared memory
     float row_count;
-    u32 pad;
 };
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs are in shared memory, each thread in its own words, G groups of eight
 // elements; the next row is prefetched where this one is read for the last time. Computed
 // values that later passes need are kept in registers.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
     const bool TAKE = G * 4 <= 0; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    {
-        const i64 row = blockIdx.x;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        const f16* const x_at = p.x + row * p.x_stride + t * 8;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+    for (u32 n = 0; n < p.slots; n++) {
+        const i64 row = (i64)blockIdx.x + (n < G ? 0 : gridDim.x);
+        const u32 g = n < G ? n : n - G;
+        if (row < p.rows) {
+            const f16* const x_at = p.x + row * p.x_stride + t * 8;
+            send16(stage + (n * 1 + 0) * T + t, T, x_at + g * (T * 8), WHOLE || g * (T * 8) + t * 8 < p.cols);
         }
+        if (n == G - 1) staging_commit();
     }
-    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+    staging_commit();
+    u32 base = 0; // the slot of the row's first group
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
         f16* const y_at = p.y + row * p.y_stride + t * 8;
         float e_30_kept[G][8];
-        staging_done();
+        staging_wait<1>();
         Group16 x_kept[TAKE ? G : 1];
         if constexpr (TAKE) {
+            if (p.slots == 2 * G) staging_commit();
             UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                x_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
-                if (first + gridDim.x < p.rows) {
-                    const i64 row = first + gridDim.x;
+                x_kept[g] = staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
                     const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                    send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
                 }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
+            staging_commit();
         }
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 enlarge_f16(max_1_pairs, x_group);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
@@ -84,11 +91,12 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
         // pass 2: sum = rowsum(e)
         float sum_32_lane[8];
         fill(sum_32_lane, 0.0f);
+        if (!TAKE && p.slots == 2 * G) staging_commit();
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
                     const float t2 = x_0 - max_1;
@@ -109,16 +117,23 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
                     const float s_29 = float_of((u32)t28);
                     const float e_30 = p_25 * s_29;
                     e_30_kept[g][j] = e_30;
-                    sum_32_lane[j] = sum_32_lane[j] + e_30;
+                    sum_32_lane[j] = WHOLE && g == 0 ? e_30 : sum_32_lane[j] + e_30;
                 }
             }
-            if (!TAKE && first + gridDim.x < p.rows) {
-                const i64 row = first + gridDim.x;
-                const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+            if (!TAKE) {
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
         }
-        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
+        if (!TAKE) staging_commit();
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree_from_terms(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
@@ -127,12 +142,12 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t33 = divide(1.0f, sum_32);
+        const float t33 = pinned(divide(1.0f, sum_32));
 
         // pass 3: store y
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 float y_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float e_30 = e_30_kept[g][j];
@@ -145,57 +160,66 @@ DEVICE void softmax_forward_staged(const softmax_forward_params& p) {
     }
 }
 
-KERNEL_BLOCKS(softmax_forward_rows1024_staged2, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 2>(p); }
-KERNEL_BLOCKS(softmax_forward_rows1024_staged4, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 4>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_staged2_whole, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 2, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_staged2, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 2, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_staged4_whole, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 4, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_staged4, 1024, 1)(const softmax_forward_params p) { softmax_forward_staged<1024, 1, 4, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Inputs that fit are in shared memory, each thread in its own words, G groups of
 // eight elements; the next row is prefetched where this one is read for the last time. All
 // other values are read and computed again.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     SHARED_DYN(uint4_aligned, stage);
     const bool TAKE = G * 4 <= 16; // inputs go to registers as soon as they arrive
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
-    {
-        const i64 row = blockIdx.x;
-        const u32 columns = row < p.rows ? p.cols : 0;
-        const f16* const x_at = p.x + row * p.x_stride + t * 8;
-        UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+    for (u32 n = 0; n < p.slots; n++) {
+        const i64 row = (i64)blockIdx.x + (n < G ? 0 : gridDim.x);
+        const u32 g = n < G ? n : n - G;
+        if (row < p.rows) {
+            const f16* const x_at = p.x + row * p.x_stride + t * 8;
+            send16(stage + (n * 1 + 0) * T + t, T, x_at + g * (T * 8), WHOLE || g * (T * 8) + t * 8 < p.cols);
         }
+        if (n == G - 1) staging_commit();
     }
-    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x) {
+    staging_commit();
+    u32 base = 0; // the slot of the row's first group
+    for (i64 first = blockIdx.x; first < p.rows; first += gridDim.x, base = slot_of(base, G, p.slots)) {
         const bool here = true;
         const i64 row = first;
         const u32 columns = here ? p.cols : 0;
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
         f16* const y_at = p.y + row * p.y_stride + t * 8;
-        staging_done();
+        staging_wait<1>();
         Group16 x_kept[TAKE ? G : 1];
         if constexpr (TAKE) {
+            if (p.slots == 2 * G) staging_commit();
             UNROLL for (u32 g = 0; g < G; g++) {
-                const u32 c = (g * T + t) * 8;
-                x_kept[g] = staged16(stage + (0 * G + g * 1) * T + t, T);
-                if (first + gridDim.x < p.rows) {
-                    const i64 row = first + gridDim.x;
+                x_kept[g] = staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
                     const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                    send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
                 }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
+            staging_commit();
         }
 
         // pass 1: max = rowmax(x)
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 enlarge_f16(max_1_pairs, x_group);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
@@ -216,10 +240,10 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
         float sum_32_lane[8];
         fill(sum_32_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
                     const float t2 = x_0 - max_1;
@@ -239,11 +263,11 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
                     const i32 t28 = shift_left(t26, 23);
                     const float s_29 = float_of((u32)t28);
                     const float e_30 = p_25 * s_29;
-                    sum_32_lane[j] = sum_32_lane[j] + e_30;
+                    sum_32_lane[j] = WHOLE && g == 0 ? e_30 : sum_32_lane[j] + e_30;
                 }
             }
         }
-        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree_from_terms(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
@@ -252,14 +276,15 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t33 = divide(1.0f, sum_32);
+        const float t33 = pinned(divide(1.0f, sum_32));
 
         // pass 3: store y
+        if (!TAKE && p.slots == 2 * G) staging_commit();
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 renew(x_kept[TAKE ? g : 0]);
-                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (0 * G + g * 1) * T + t, T);
+                const Group16 x_group = TAKE ? x_kept[TAKE ? g : 0] : staged16(stage + (slot_of(base, g, p.slots) * 1 + 0) * T + t, T);
                 float y_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_group, j);
@@ -285,27 +310,36 @@ DEVICE void softmax_forward_partly(const softmax_forward_params& p) {
                 }
                 put16_vector(y_at + g * (T * 8), 8, group_f16(y_out));
             }
-            if (!TAKE && first + gridDim.x < p.rows) {
-                const i64 row = first + gridDim.x;
-                const f16* const x_at = p.x + row * p.x_stride + t * 8;
-                send16(stage + (0 * G + g * 1) * T + t, T, x_at + g * (T * 8), c < columns);
+            if (!TAKE) {
+                const bool is_next = g + p.slots < 2 * G;
+                const i64 row = first + (i64)gridDim.x * (is_next ? 1 : 2);
+                if (row < p.rows) {
+                    const u32 slot = slot_of(base, g, p.slots);
+                    const f16* const x_at = p.x + row * p.x_stride + t * 8;
+                    const u32 of_row = g + p.slots - (is_next ? G : 2 * G);
+                    send16(stage + (slot * 1 + 0) * T + t, T, x_at + of_row * (T * 8), WHOLE || of_row * (T * 8) + t * 8 < p.cols);
+                }
+                if (g + p.slots == 2 * G - 1) staging_commit();
             }
         }
+        if (!TAKE) staging_commit();
     }
 }
 
-KERNEL_BLOCKS(softmax_forward_rows1024_partly8, 1024, 1)(const softmax_forward_params p) { softmax_forward_partly<1024, 1, 8>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_partly8_whole, 1024, 1)(const softmax_forward_params p) { softmax_forward_partly<1024, 1, 8, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows1024_partly8, 1024, 1)(const softmax_forward_params p) { softmax_forward_partly<1024, 1, 8, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Values that later passes need are kept in registers, G groups of eight
 // elements per thread.
-template <int T, int ROWS, int G>
+template <int T, int ROWS, int G, bool WHOLE>
 DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     SHARED(float, scratch, 2 * 1 * ROWS * T / 32);
     int turn = 0;
     const u32 slot = ROWS == 1 ? 0 : threadIdx.x / T, t = ROWS == 1 ? threadIdx.x : threadIdx.x % T;
     for (i64 first = (i64)blockIdx.x * ROWS; first < p.rows; first += (i64)gridDim.x * ROWS) {
-        const bool here = ROWS == 1 || first + slot < p.rows;
+        if (WHOLE && ROWS > 1 && first + slot >= p.rows) break; // no thread of the warp has a row
+        const bool here = WHOLE || ROWS == 1 || first + slot < p.rows;
         const i64 row = here ? first + slot : first;
         const u32 columns = here ? p.cols : 0;
         const f16* const x_at = p.x + row * p.x_stride + t * 8;
@@ -315,14 +349,14 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
 
         // pass 1: max = rowmax(x)
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            x_kept[g] = fetch16_whole(x_at + g * (T * 8), c < columns);
+            const u32 c = g * (T * 8) + t * 8;
+            x_kept[g] = fetch16_whole(x_at + g * (T * 8), WHOLE || c < columns);
         }
         u32 max_1_pairs[4];
         lowest_f16(max_1_pairs);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 enlarge_f16(max_1_pairs, x_kept[g]);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_kept[g], j);
@@ -343,9 +377,9 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
         float sum_32_lane[8];
         fill(sum_32_lane, 0.0f);
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
-                renew(x_kept[g]);
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
+                if (G > 1) renew(x_kept[g]);
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float x_0 = get_f16(x_kept[g], j);
                     const float t2 = x_0 - max_1;
@@ -366,11 +400,11 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
                     const float s_29 = float_of((u32)t28);
                     const float e_30 = p_25 * s_29;
                     e_30_kept[g][j] = e_30;
-                    sum_32_lane[j] = sum_32_lane[j] + e_30;
+                    sum_32_lane[j] = WHOLE && g == 0 ? e_30 : sum_32_lane[j] + e_30;
                 }
             }
         }
-        float sum_32 = threads_sum<T < 32 ? T : 32>(tree(sum_32_lane));
+        float sum_32 = threads_sum<T < 32 ? T : 32>(tree_from_terms(sum_32_lane));
         if constexpr (T > 32) {
             const int parts = T / 32;
             float* const part = scratch + (turn * ROWS + slot) * 1 * parts;
@@ -379,12 +413,12 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
             sum_32 = threads_sum<parts>(part[0 * parts + t % parts]);
             turn ^= 1;
         }
-        const float t33 = divide(1.0f, sum_32);
+        const float t33 = pinned(divide(1.0f, sum_32));
 
         // pass 3: store y
         UNROLL for (u32 g = 0; g < G; g++) {
-            const u32 c = (g * T + t) * 8;
-            if (c < columns) {
+            const u32 c = g * (T * 8) + t * 8;
+            if (WHOLE || c < columns) {
                 float y_out[8];
                 UNROLL for (int j = 0; j < 8; j++) {
                     const float e_30 = e_30_kept[g][j];
@@ -397,12 +431,18 @@ DEVICE void softmax_forward_registers(const softmax_forward_params& p) {
     }
 }
 
-KERNEL_BLOCKS(softmax_forward_rows16_registers1, 256, 4)(const softmax_forward_params p) { softmax_forward_registers<16, 16, 1>(p); }
-KERNEL_BLOCKS(softmax_forward_rows32_registers1, 256, 4)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 1>(p); }
-KERNEL_BLOCKS(softmax_forward_rows32_registers4, 256, 4)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 4>(p); }
-KERNEL_BLOCKS(softmax_forward_rows32_registers8, 256, 2)(const softmax_forward_params p) { softmax_forward_registers<32, 8, 8>(p); }
-KERNEL_BLOCKS(softmax_forward_rows128_registers4, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4>(p); }
-KERNEL_BLOCKS(softmax_forward_rows128_registers8, 128, 4)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8>(p); }
+KERNEL_BLOCKS(softmax_forward_rows16_registers1_whole, 128, 16)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows16_registers1, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<16, 8, 1, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers1_whole, 64, 32)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 1, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers1, 64, 16)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 1, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers4_whole, 64, 16)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 4, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers4, 64, 16)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 4, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers8_whole, 64, 8)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 8, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows32_registers8, 64, 8)(const softmax_forward_params p) { softmax_forward_registers<32, 2, 8, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows128_registers4_whole, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows128_registers4, 128, 8)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 4, false>(p); }
+KERNEL_BLOCKS(softmax_forward_rows128_registers8_whole, 128, 4)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8, true>(p); }
+KERNEL_BLOCKS(softmax_forward_rows128_registers8, 128, 4)(const softmax_forward_params p) { softmax_forward_registers<128, 1, 8, false>(p); }
 
 // Rows, T threads each, ROWS of them per block. Thread t owns the columns c with
 // c / 8 mod T = t. Values that later passes need are kept in shared memory, each thread in its

@@ -89,6 +89,13 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 	return 0;
 }
 
+struct Attribute { int id, pad; unsigned char value[64]; };
+struct Config { unsigned gx, gy, gz, bx, by, bz, shared; void* stream; Attribute* attributes; unsigned count; };
+API cuLaunchKernelEx(const Config* c, void* f, void** params, void** extra) {
+	if (check(c->count == 1 && c->attributes[0].id == 6 && c->attributes[0].value[0] == 1)) return 1; // programmatic stream serialization
+	return cuLaunchKernel(f, c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, c->stream, params, extra);
+}
+
 API cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* at, const unsigned long long* sizes, const unsigned long long* strides,
                            const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int fill) {
 	if ((size_t)map % 64 || interleave || fill || swizzle != 3) return 1;
