@@ -60,16 +60,16 @@ struct Wgmma {
 SIM_INTERNAL u32 shared_address(const void* at, Where where);
 SIM_INTERNAL void copy_async_16(u32 to, const void* from, int bytes, Where where);
 SIM_INTERNAL void copy_async_commit();
-SIM_INTERNAL void copy_async_wait(int left, Where where);
+SIM_INTERNAL void copy_async_wait(int left);
 SIM_INTERNAL void load_matrix_4(Matrices m, bool is_transposed, Where where);
 SIM_INTERNAL void store_matrix_4(Matrices m, Where where);
 SIM_INTERNAL void shared_store(u32 at, const void* from, u32 bytes, Where where);
 SIM_INTERNAL void multiply(Product p, Where where);
 SIM_INTERNAL void named_barrier(int number, int threads, Where where);
-SIM_INTERNAL void fence_async_shared(Where where);
+SIM_INTERNAL void fence_async_shared();
 SIM_INTERNAL u32 cluster_rank();
 SIM_INTERNAL void cluster_barrier(Where where);
-SIM_INTERNAL void set_registers(int count, bool is_more, Where where);
+SIM_INTERNAL void set_registers(int count, Where where);
 SIM_INTERNAL void mbarrier_init(u32 at, u32 arrivals, Where where);
 SIM_INTERNAL void mbarrier_fence_init();
 SIM_INTERNAL void mbarrier_arrive(u32 at, u32 block, u32 bytes, Where where);
@@ -95,8 +95,8 @@ DEVICE void copy_async_16(u32 to, const void* from, int bytes, SIM_WHERE) { sim:
 DEVICE void copy_async_commit() { sim::copy_async_commit(); }
 
 template <int LEFT>
-DEVICE void copy_async_wait(SIM_WHERE) {
-    sim::copy_async_wait(LEFT, SIM_HERE);
+DEVICE void copy_async_wait() {
+    sim::copy_async_wait(LEFT);
 }
 
 DEVICE void load_matrix_4(u32 (&r)[4], u32 at, SIM_WHERE) { sim::load_matrix_4({at, r}, false, SIM_HERE); }
@@ -121,19 +121,19 @@ DEVICE void mma_16_8_16_bf16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]
 }
 
 DEVICE void named_barrier(int number, int threads, SIM_WHERE) { sim::named_barrier(number, threads, SIM_HERE); }
-DEVICE void fence_async_shared(SIM_WHERE) { sim::fence_async_shared(SIM_HERE); }
+DEVICE void fence_async_shared() { sim::fence_async_shared(); }
 
 DEVICE u32 cluster_rank() { return sim::cluster_rank(); }
 DEVICE void cluster_barrier(SIM_WHERE) { sim::cluster_barrier(SIM_HERE); }
 
 template <int COUNT>
 DEVICE void registers_more(SIM_WHERE) {
-    sim::set_registers(COUNT, true, SIM_HERE);
+    sim::set_registers(COUNT, SIM_HERE);
 }
 
 template <int COUNT>
 DEVICE void registers_fewer(SIM_WHERE) {
-    sim::set_registers(COUNT, false, SIM_HERE);
+    sim::set_registers(COUNT, SIM_HERE);
 }
 
 DEVICE void mbarrier_init(u32 at, u32 arrivals, SIM_WHERE) { sim::mbarrier_init(at, arrivals, SIM_HERE); }

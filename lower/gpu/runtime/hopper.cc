@@ -300,7 +300,7 @@ void tensor_store(const TensorMap* map, unsigned from, int rank, const int* at, 
     shared_bytes(self().rank, from, s.box.bytes(), 128, "a store", where);
     block_states[self().rank].publish(self().rank);
     if (!gather(self().rank, s, s.bytes)) {
-        stop(" "); // gather has said why
+        stop("%s: a store", Text(place(where)).text); // gather has said why
     }
     t.stores.push_back(s);
 }
@@ -570,7 +570,7 @@ static bool complete_products(Fiber* lanes) {
 
 // ---- registers ----
 
-void set_registers(int count, bool, Where where) {
+void set_registers(int count, Where where) {
     if (count < 24 || count > 256 || count % 8 != 0) {
         stop("%s: %d registers, want a multiple of 8 from 24 to 256", Text(place(where)).text, count);
     }

@@ -10,7 +10,7 @@
 
 namespace sim {
 
-const int MAX_THREADS = 1024;            // of a block
+const int MAX_THREADS = 1024;           // of a block
 const int MAX_FIBERS = 2 * MAX_THREADS; // of the blocks that run together
 
 // A fiber waits with all threads of its block (AT_BARRIER), with lanes of its warp (from
@@ -45,8 +45,8 @@ struct Fiber {
 
     void* operands; // of a collective or of what it waits for, on its stack
     Collective collective;
-    bool (*passes)(const Fiber&);                                // null if it does not know by itself
-    void (*describe)(const Fiber&, char* text, size_t bytes);   // what an ELSEWHERE fiber waits for
+    bool (*passes)(const Fiber&);                             // whether what it waits for ELSEWHERE has come; null if others decide
+    void (*describe)(const Fiber&, char* text, size_t bytes); // what it waits for
 };
 
 // Block is one of the blocks that run together: the blocks of a cluster, or a single one.

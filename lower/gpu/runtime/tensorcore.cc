@@ -1,5 +1,6 @@
-// The simulator's side of the tensor-core dialect, less what Hopper has: copies in groups,
-// matrices between shared memory and registers, mma.sync, named barriers. hopper.cc has the rest.
+// The simulator's side of the tensor-core dialect but for what Hopper alone has (hopper.cc):
+// copies in groups, matrices between shared memory and registers, mma.sync, barriers of some
+// threads and of clusters.
 //
 // The asynchronous proxy, through which TMA and wgmma access shared memory, has a view of its
 // own. A thread's ordinary writes are in it once the thread has passed fence_async_shared.
@@ -66,7 +67,7 @@ static void note_write(unsigned at, unsigned bytes) {
 // A fence publishes what its thread has written by functions of the dialect. Of ordinary
 // assignments nothing is known: whatever has changed by the next asynchronous access counts as
 // fenced, if any thread has passed a fence.
-void fence_async_shared(Where) {
+void fence_async_shared() {
     BlockState& b = block_states[self().rank];
     unsigned char* view = b.async_view();
     for (unsigned i : own_state().unfenced) {
@@ -151,7 +152,7 @@ void copy_async_16(unsigned to, const void* from, int bytes, Where where) {
 
 void copy_async_commit() { own_state().copy_groups.open++; }
 
-void copy_async_wait(int left, Where) {
+void copy_async_wait(int left) {
     ThreadState& t = own_state();
     size_t done = 0;
     for (; done < t.copies.size() && t.copy_groups.is_over(t.copies[done].group, left); done++) {
