@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -124,6 +125,7 @@ func (q *Queue) Record(f func(q *Queue) error) (*Recording, error) {
 	rec := &Recording{queue: q, calls: r.calls, steps: r.steps, keeps: r.keeps, updates: *q}
 	rec.updater.calls, rec.updater.isUpdate, rec.updater.isDone = rec.calls, true, true
 	rec.updates.recorder = &rec.updater
+	rec.cleanup = runtime.AddCleanup(rec, keeps.release, rec.keeps)
 	if err := rec.prepare(); err != nil {
 		rec.Close()
 		return nil, err

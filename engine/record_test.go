@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"tokitai/backend/cpu"
@@ -280,6 +281,32 @@ func TestRecordingTemporaries(t *testing.T) {
 		return softmax.Forward(q, x, x)
 	})
 	wantRejection(t, "memory that cannot be kept", err, device.ErrClosed, "softmax.forward: x is closed")
+}
+
+// A recording that is dropped without Close gives back its memory when it is collected.
+func TestRecordingIsCollected(t *testing.T) {
+	q := noOpQueue(t)
+	m := newModel(t, q.Device())
+	defer runtime.KeepAlive(m)
+	before := usedBytes(q)
+	_, err := q.Record(func(q *engine.Queue) error {
+		between, err := tensor.New(q.Device(), num.BF16, m.out.Shape()...)
+		must(t, err)
+		defer between.Close()
+		return errors.Join(softmax.Forward(q, between, m.out), softmax.Forward(q, m.y, between), embedding.Backward(q, m.grad, m.index, m.y))
+	})
+	must(t, err)
+	if usedBytes(q) == before {
+		t.Error("the recording keeps nothing: the test shows nothing")
+	}
+	for range 1000 {
+		runtime.GC()
+		if usedBytes(q) == before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d bytes are in use, %d before the recording", usedBytes(q), before)
 }
 
 // usedBytes is the memory that a GPU cannot give to other tensors.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -25,6 +26,7 @@ type Recording struct {
 	parts    []part
 	tensors  []recordedTensor // that have to be open
 	keeps    keeps
+	cleanup  runtime.Cleanup // releases them
 	isClosed bool
 
 	updating sync.Mutex // one update at a time
@@ -299,6 +301,7 @@ func (rec *Recording) Close() error {
 		}
 	}
 	rec.parts, rec.tensors = nil, nil
+	rec.cleanup.Stop()
 	rec.keeps.release()
 	return errors.Join(errs...)
 }
