@@ -9,8 +9,9 @@
 // registers, in shared memory, or nowhere), instances.go lists the instances by the length
 // of a row, rows.go and groups.go write them, quads.go divides groups of 32 bits, ahead.go
 // prefetches rows and stream.go reads the longest. elements.go, flat.go and sums.go write the
-// other kernels, emit.go the expressions. launch.go turns operands into
-// grids and parameters, and check.go checks indices. Contractions, gathers and
+// other kernels, emit.go the expressions. launch.go turns operands into grids and parameters,
+// and check.go checks indices. many.go and many_plan.go do all this for many calls of a flat
+// definition in one launch. Contractions, gathers and
 // scatter-adds are written by hand, in kernels.
 //
 // prelude.h comes before every kernel; tensorcore.h has the matrix instructions; sim.h,

@@ -123,26 +123,8 @@ func (m *Many) entry(s *text, suffix, of string, threads int) int {
 	k := m.k
 	name := k.base + "_many_" + suffix
 	k.source.Entries = append(k.source.Entries, name)
-	kernel := fmt.Sprintf("KERNEL(%s, %d)", name, threads)
-	if suffix == "flat" && m.isBounded() {
-		kernel = fmt.Sprintf("KERNEL_BLOCKS(%s, %d, 3)", name, threads)
-	}
-	s.open("%s(const %s_%s m) {", kernel, k.base, of)
+	s.open("KERNEL(%s, %d)(const %s_%s m) {", name, threads, k.base, of)
 	return len(k.source.Entries) - 1
-}
-
-// isBounded reports whether the compiler has to be told to keep the registers of many_flat
-// low enough for three blocks on a multiprocessor. It is for definitions with random words,
-// which take the most, and leaves out those that would spill.
-func (m *Many) isBounded() bool {
-	k, words := m.k, 0
-	for i := range k.d.Operands {
-		if o := &k.d.Operands[i]; o.IsIn && o.Extent == def.PerElement {
-			words += 2 * k.dtypes[i].Size()
-		}
-	}
-	hasRandom := slices.ContainsFunc(k.d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
-	return hasRandom && k.variant == Vector && words <= 24
 }
 
 // openBlocks begins the loop over blocks: p is the call of a block, and own its number among

@@ -209,7 +209,8 @@ func (o *Optimizer) Restore(steps int) error {
 	return nil
 }
 
-// StepAll takes one step with a gradient for every parameter, in their order.
+// StepAll takes one step with a gradient for every parameter, in their order, on a GPU in
+// one launch for all tensors of the same formats that are aligned and contiguous alike.
 // Everything is checked before anything is written. Should a step nevertheless
 // end halfway, because its context was canceled or the device failed, some
 // weights have moved and others not; then StepAll refuses until Restore.
