@@ -93,7 +93,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"scratch memory is shared between rows", l, vector, simtest.Plain, "(turn * ROWS + slot)", "(turn * ROWS)", [2]int{8, 2500}, "want 0x", nil, 0},
 		{"scratch memory is shared between rows", l, vector, simtest.Race, "(turn * ROWS + slot)", "(turn * ROWS)", [2]int{8, 2500}, "race at", []string{"part[0 * parts"}, 0},
 		// Others.
-		{"lanes in another order", n, vector, simtest.Plain, "T : 32>(tree_from_terms(", "T : 32>(reversed(", [2]int{3, 2000}, "want 0x", nil, 0},
+		{"lanes in another order", n, vector, simtest.Plain, "T : 32>(tree(", "T : 32>(reversed(", [2]int{3, 2000}, "want 0x", nil, 0},
 		{"the first row of a lane is left out", l, vector, simtest.Plain, "for (u32 step = 0; step < STEPS", "for (u32 step = 1; step < STEPS", [2]int{8200, 8}, "want 0x", nil, 0},
 		{"threads without a row leave", f, vector, simtest.Plain, "const i64 row = here ? first + slot : first;", "if (!here) return; const i64 row = first + slot;", [2]int{9, 300}, "divergent shuffle at", []string{"threads_max<T < 32"}, 64},
 	} {

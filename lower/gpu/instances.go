@@ -250,7 +250,7 @@ func (w *walk) wholeThreads(e *rowEntry) int {
 		kept *= 2
 	}
 	switch {
-	case kept <= 16:
+	case kept <= 16 && !w.isSplit():
 		return 2048
 	case kept <= 32:
 		return 1024

@@ -432,9 +432,9 @@ DEVICE void crossentropy_registers(const crossentropy_params& p) {
     }
 }
 
-KERNEL_BLOCKS(crossentropy_rows16_registers1_whole, 128, 16)(const crossentropy_params p) { crossentropy_registers<16, 8, 1, true>(p); }
+KERNEL_BLOCKS(crossentropy_rows16_registers1_whole, 128, 8)(const crossentropy_params p) { crossentropy_registers<16, 8, 1, true>(p); }
 KERNEL(crossentropy_rows16_registers1, 128)(const crossentropy_params p) { crossentropy_registers<16, 8, 1, false>(p); }
-KERNEL_BLOCKS(crossentropy_rows32_registers1_whole, 64, 32)(const crossentropy_params p) { crossentropy_registers<32, 2, 1, true>(p); }
+KERNEL_BLOCKS(crossentropy_rows32_registers1_whole, 64, 16)(const crossentropy_params p) { crossentropy_registers<32, 2, 1, true>(p); }
 KERNEL(crossentropy_rows32_registers1, 64)(const crossentropy_params p) { crossentropy_registers<32, 2, 1, false>(p); }
 KERNEL_BLOCKS(crossentropy_rows32_registers4_whole, 64, 16)(const crossentropy_params p) { crossentropy_registers<32, 2, 4, true>(p); }
 KERNEL(crossentropy_rows32_registers4, 64)(const crossentropy_params p) { crossentropy_registers<32, 2, 4, false>(p); }
