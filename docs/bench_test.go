@@ -3,6 +3,7 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -33,17 +34,7 @@ type speed struct {
 	Share  float64 `json:"share"`
 	TFLOPS float64 `json:"tflops"`
 	Error  string  `json:"error"`
-
-	Lowering string `json:"lowering"`
-	Library  *struct {
-		Name  string  `json:"name"`
-		Ratio float64 `json:"ratio"`
-		Error string  `json:"error"`
-	} `json:"library"`
 }
-
-// kernel returns the name of the lowering.
-func (s *speed) kernel() string { return s.Lowering[strings.LastIndex(s.Lowering, "/")+1:] }
 
 func (s *speed) cell() string {
 	if s.TFLOPS > 0 {
@@ -58,26 +49,81 @@ func TestSpeeds(t *testing.T) {
 	hold(t, "gpu.md", "speeds", speedTables(t, reports))
 	hold(t, "kernel-processes.md", "speeds", "```\n"+strings.TrimSpace(readText(t, "bench/processes.txt"))+"\n```")
 
-	figure := func(op, shape, kernel string) *speed {
+	figure := func(op, shape string) string {
 		for _, r := range reports {
-			for i := range r.Results {
-				if s := &r.Results[i]; s.Op == op && s.Shape == shape && s.DType == "f16" && s.kernel() == kernel {
-					return s
+			for _, s := range r.Results {
+				if s.Op == op && s.Shape == shape && s.DType == "f16" {
+					return s.cell()
 				}
 			}
 		}
-		t.Fatalf("the record has no %s/%s of %s in f16", op, kernel, shape)
-		return nil
+		t.Fatalf("the record has no %s of %s in f16", op, shape)
+		return ""
 	}
-	const cube = "M=4096,K=4096,N=4096"
-	product := figure("gemm.forward", cube, "cuda.hopper")
-	if product.Library == nil || product.Library.Error != "" {
-		t.Fatal("the record has no product beside cuBLASLt")
-	}
+	products := productsIn(t, "bench/h200-products.json")
+	hold(t, "gpu.md", "products", products.table())
+	mean, least := products.ratios()
 	hold(t, "../README.md", "speed", fmt.Sprintf("Fixed bits cost little where memory is the limit. On an %s, softmax of 1,024 columns in f16 runs at %s of the speed of copying the same bytes, "+
-		"and AdamW at %s.\nMatrix products of 4096×4096×4096 in f16 reach %s on tensor cores, %.2f times the speed of %s in the same run, and %s on CUDA cores. [docs/gpu.md](docs/gpu.md#speed) has the tables.\n",
-		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024", "cuda.rowwise").cell(), figure("adamw.step", "R=131072,C=1024", "cuda.rowwise").cell(),
-		product.cell(), product.Library.Ratio, product.Library.Name, figure("gemm.forward", cube, "cuda.fma").cell()))
+		"and AdamW at %s.\nMatrix products in f16 and bf16 on its tensor cores run at %.2f times the speed of %s in the same run: the geometric mean of %d cases, the least %.2f. "+
+		"[docs/gpu.md](docs/gpu.md#speed) has the tables.\n",
+		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), mean, products.Peer, len(products.Results), least))
+}
+
+// products is the record of matrix products on tensor cores beside a library.
+type products struct {
+	Device  string `json:"device"`
+	Driver  string `json:"driver"`
+	Peer    string `json:"peer"`
+	Results []struct {
+		Op     string  `json:"op"`
+		Shape  string  `json:"shape"`
+		DType  string  `json:"dtype"`
+		TFLOPS float64 `json:"tflops"`
+		Ratio  float64 `json:"ratio"`
+	} `json:"results"`
+}
+
+func productsIn(t *testing.T, file string) (p products) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil || len(p.Results) == 0 {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return p
+}
+
+// ratios returns the geometric mean and the least of how many times as fast as the peer the
+// products are.
+func (p *products) ratios() (mean, least float64) {
+	least = p.Results[0].Ratio
+	for _, r := range p.Results {
+		mean += math.Log(r.Ratio) / float64(len(p.Results))
+		least = min(least, r.Ratio)
+	}
+	return math.Exp(mean), least
+}
+
+// table lists the products of each format.
+func (p *products) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured on an %s, %s. TFLOP/s, and how many times as fast as %s:\n\n| operation | sizes | f16 | bf16 |\n|---|---|---:|---:|\n", p.Device, p.Driver, p.Peer)
+	cell := func(op, shape, format string) string {
+		for _, r := range p.Results {
+			if r.Op == op && r.Shape == shape && r.DType == format {
+				return fmt.Sprintf("%.0f (%.2f)", r.TFLOPS, r.Ratio)
+			}
+		}
+		return ""
+	}
+	for _, r := range p.Results {
+		if r.DType == "f16" {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Op, strings.ReplaceAll(r.Shape, ",", ", "), cell(r.Op, r.Shape, "f16"), cell(r.Op, r.Shape, "bf16"))
+		}
+	}
+	return b.String()
 }
 
 // TestPeers writes what the record of peers says: its page, and the table of the README.
@@ -160,7 +206,7 @@ func speedTables(t *testing.T, reports []measurement) string {
 	})
 	b.WriteString("\nThe others by format:\n\n| operation | sizes | f16 | bf16 | f32 |\n|---|---|---:|---:|---:|\n")
 	eachRow(all, func(s speed) string { return s.Op + " " + s.Shape }, func(group []speed) {
-		if len(lengths[group[0].Op]) > 1 || group[0].TFLOPS > 0 {
+		if len(lengths[group[0].Op]) > 1 {
 			return
 		}
 		fmt.Fprintf(&b, "| %s | %s |", group[0].Op, strings.ReplaceAll(group[0].Shape, ",", ", "))
@@ -169,32 +215,7 @@ func speedTables(t *testing.T, reports []measurement) string {
 		}
 		b.WriteString("\n")
 	})
-	b.WriteString("\nMatrix products in TFLOP/s, by lowering; behind those on tensor cores, how many times as fast as cuBLASLt in the same repetitions (the median):\n\n")
-	b.WriteString("| operation | sizes | format | hopper | mma | fma |\n|---|---|---|---:|---:|---:|\n")
-	eachRow(all, func(s speed) string { return s.Op + " " + s.Shape + " " + s.DType }, func(group []speed) {
-		if group[0].TFLOPS == 0 {
-			return
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |", group[0].Op, strings.ReplaceAll(group[0].Shape, ",", ", "), group[0].DType)
-		for _, kernel := range []string{"hopper", "mma", "fma"} {
-			fmt.Fprintf(&b, " %s |", productCell(group, kernel))
-		}
-		b.WriteString("\n")
-	})
 	return b.String()
-}
-
-// productCell returns the speed of the lowering of that name, and the ratio to a library.
-func productCell(group []speed, kernel string) string {
-	i := slices.IndexFunc(group, func(s speed) bool { return strings.HasPrefix(s.kernel(), "cuda."+kernel) })
-	if i < 0 {
-		return ""
-	}
-	cell := fmt.Sprintf("%.0f", group[i].TFLOPS)
-	if l := group[i].Library; l != nil && l.Error == "" && kernel != "fma" {
-		cell += fmt.Sprintf(" (%.2f)", l.Ratio)
-	}
-	return cell
 }
 
 var columnsOf = regexp.MustCompile(`^R=\d+,C=(\d+)$`)
