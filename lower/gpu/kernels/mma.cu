@@ -271,8 +271,8 @@ struct Tile {
             t.advance();
         }
 
+        const Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
         if (ACCUMULATE) {
-            Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
             UNROLL for (int i = 0; i < DOWN; i++)
                 UNROLL for (int j = 0; j < ACROSS * 2; j++)
                     UNROLL for (int n = 0; n < 4; n += 2) results.load(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
@@ -289,7 +289,6 @@ struct Tile {
         const int end = (int)((p.depth + DEPTH - 1) / DEPTH) + STAGES - 1;
         while (t.fetched < end) t.template step<false>(t.fetched == end - 1);
 
-        Results results(p, first_row + row + lane / 4, first_col + col + lane % 4 * 2);
 #if SCALED
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)
