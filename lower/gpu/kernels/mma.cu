@@ -13,8 +13,8 @@
 //           multiples of 16 bytes. A warp computes WARP_TALL x WARP_WIDE of the tile, and reads the next 16 of k
 //           while it multiplies. lower/gpu/mma.go lists the tiles: narrow ones for few rows.
 // Requires  sm_80, tensorcore.h
-// Ladder    of cuBLAS at 4096^3 in f16: 0.52 in steps of 32 -> 0.54 of 64 -> 0.60 with the copies among the products.
-//           Of a copy's bytes a second, 16 rows by 4096x14336: 0.77 -> 0.95 with these and eight stages   (docs/gpu.md)
+// Ladder    of cuBLAS at 4096^3 in f16: 0.52 in steps of 32 -> 0.54 of 64 -> 0.55 to 0.61 with the copies among the
+//           products. Of a copy's bytes a second, 16 rows by 4096x14336: 0.77 -> 0.95 with these and eight stages   (docs/gpu.md)
 //
 // A step lies in shared memory as in memory: rows of LINES or of DEPTH elements. Their pieces
 // of 16 bytes are permuted within a row, so that the eight rows of an 8×8 matrix lie in
