@@ -67,7 +67,9 @@ func (v vendor) Launch(l *engine.Launch) error {
 func library(change func(float32) float32) *engine.Lowering {
 	return &engine.Lowering{
 		Name: "cpu.vendor", Device: "cpu", Library: "Vendor", IsBounded: true, Model: def.MMA(16, 25),
-		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) { return vendor{d, change}, nil },
+		Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+			return vendor{d, change}, nil
+		},
 	}
 }
 

@@ -64,7 +64,7 @@ func Input(kind, tile int) *Tile {
 		}
 		for c := range uint32(8) {
 			t.B[r][c] = k.Factor(k.DType, at+256+r*8+c)
-			t.C[r][c] = k.Accumulator(at+512+r*8+c)
+			t.C[r][c] = k.Accumulator(at + 512 + r*8 + c)
 		}
 	}
 	return t
