@@ -22,11 +22,11 @@ type graph struct {
 
 // kernelNode is CUDA_KERNEL_NODE_PARAMS_v2.
 type kernelNode struct {
-	function        uintptr
-	grid, block     [3]uint32
-	shared          uint32
-	params, extra   uintptr
-	kernel, context uintptr // unused: function is set
+	function    uintptr
+	grid, block [3]uint32
+	shared      uint32
+	params      uintptr
+	_           [3]uintptr // extra options; a library's kernel and a context, unused since function is set
 }
 
 // set makes f.node describe a kernel.
