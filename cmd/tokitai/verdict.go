@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"tokitai/evidence"
@@ -93,6 +94,7 @@ func (v *verification) print(w io.Writer, out string) {
 		}
 	}
 	v.printAlgorithms(w)
+	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
 	v.printTiers(w)
@@ -180,6 +182,20 @@ func printFailure(w io.Writer, r *evidence.Report) {
 func printReplay(w io.Writer, command string) {
 	if command != "" {
 		fmt.Fprintf(w, "  replay  %s\n", oneLine(command))
+	}
+}
+
+// printSkipped prints what the device cannot run, once for each lowering, and why.
+func (v *verification) printSkipped(w io.Writer) {
+	var lines []string
+	for _, r := range v.reports() {
+		line := fmt.Sprintf("skipped: %s: %s\n", r.Lowering[strings.LastIndex(r.Lowering, "/")+1:], oneLine(r.Reason))
+		if r.Verdict == evidence.Skipped && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s", strings.Join(lines, ""))
 	}
 }
 

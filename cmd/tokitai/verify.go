@@ -226,7 +226,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		if r.Report.Verdict == evidence.Rejected {
 			isRejected.Store(true)
 		}
-		if !f.json {
+		// What the device cannot run is told below the table, unless it was asked for.
+		if isTold := f.lowering == "" && r.Report.Verdict == evidence.Skipped; !f.json && !isTold {
 			progress.aside(func() { table.row(&r.Report.Summary) })
 		}
 	})
