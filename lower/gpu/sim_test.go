@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,11 +96,12 @@ func (b *batch) tryRun(t testing.TB, build simtest.Build, warp int, seed uint64)
 	return b.tryProgram(t, simtest.Compile(t, b.text(t), build), build, warp, seed)
 }
 
-// text is the program's source, as far as it is launched.
+// text is the program's source, as far as it is launched with warps of either width.
 func (b *batch) text(t testing.TB) string {
 	t.Helper()
-	run, _ := b.plan(t, 32, false)
-	return withoutUnused(b.source.String(), run.Launches)
+	narrow, _ := b.plan(t, 32, false)
+	wide, _ := b.plan(t, 64, false)
+	return withoutUnused(b.source.String(), slices.Concat(narrow.Launches, wide.Launches))
 }
 
 // tryProgram makes all calls of a program.

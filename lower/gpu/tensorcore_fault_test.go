@@ -126,7 +126,6 @@ func TestMMAFaults(t *testing.T) {
 		{"stages out of order", "current + BYTES == ring", "current + 2 * BYTES == ring", wrongBits},
 		{"matrices of the left operand in the order of the right one", "!TRANSPOSE_LEFT, true> left_reader", "!TRANSPOSE_LEFT, false> left_reader", wrongBits},
 		{"rows of results swapped", "results.store(&t.sums[i][j][n], i * 16 + n * 4", "results.store(&t.sums[i][j][n], i * 16 + (2 - n) * 4", wrongBits},
-		{"what follows a row", "< rows ? elements * 2 : 0", "< rows ? 16 : 0", wrongBits},
 		{"a copy that is not aligned", "copy_async_16(ring_address() + offset", "copy_async_16(ring_address() + offset + 8", "want a multiple of 16"},
 		{"a warp that is not whole", "            multiply_add(k % 2);\n", "            if (threadIdx.x != 3) multiply_add(k % 2);\n", "lane 3"},
 	})
