@@ -281,7 +281,7 @@ func (l *lister) batch() {
 						c.Sizes[k].N = n // whatever the grain
 					}
 				}
-				if l.isWithin(c) && max(c.largest(d), c.outputs(d)) <= 6*l.p.outputs {
+				if l.isWithin(c) && c.largest(d) <= 6*l.p.outputs {
 					l.addAsIs(c)
 				}
 			}

@@ -31,7 +31,7 @@ type plan struct {
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 130, outputs: 2100, shapes: 1, random: 8, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
 	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},

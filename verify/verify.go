@@ -128,7 +128,7 @@ func (t *Target) ID() string { return t.Lowering.ID(t.Definition) }
 type Level uint8
 
 const (
-	Smoke      Level = iota // at most 2·10⁵ outputs of an operation: for emulators and sanitizers
+	Smoke      Level = iota // at most 2.1·10⁵ outputs of an operation: for emulators and sanitizers
 	Quick                   // everything on two cores in a minute
 	Full                    // minutes
 	Exhaustive              // hours: every pattern, every pair of 16-bit patterns
