@@ -34,12 +34,11 @@ type Lowering struct {
 	// stands for all that its model takes.
 	Factors []num.DType
 
-	// ModelFor returns the rule if it depends on the call; nil stands for Model, which then
-	// takes the same formats as all that ModelFor returns. Its
-	// arguments are all that a rule may depend on: the device's architecture, the operands'
-	// formats, the result's columns, and the length of the sums. The number of rows, strides
-	// and alignment are not among them: the bits of a row must not depend on the rest of the
-	// batch.
+	// ModelFor returns the rule if it depends on the call; nil stands for Model. Where it is
+	// set, Model takes the same formats as the rules that it returns. Its arguments are all
+	// that a rule may depend on: the device's architecture, the operands' formats, the
+	// result's columns, and the length of the sums. The number of rows, strides and alignment
+	// are not among them: the bits of a row must not depend on the rest of the batch.
 	ModelFor func(architecture string, dtypes []num.DType, columns, length int) def.Model
 
 	// IsBounded says that the lowering promises not the reference's bits but a result

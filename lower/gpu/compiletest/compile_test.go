@@ -253,8 +253,8 @@ func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []comp
 	return made.Usage
 }
 
-// knownSpills are kernels that spill, with how many bytes. The list may only become
-// shorter: one that spills no more has to be taken off it.
+// knownSpills are kernels that spill, with how many bytes. One that spills no more has to be
+// taken off the list.
 var knownSpills = map[string]int{
 	// Elements that are moved one by one, with many groups of a row kept: budgets are those of NVIDIA's compiler.
 	"gfx1101 layernorm.backward.bf16.bf16.f32.f32.f32.bf16.f32.f32.element layernorm_backward_rows128_registers8": 12,
