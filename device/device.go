@@ -18,7 +18,7 @@ type Device interface {
 	// "cuda:0".
 	Name() string
 
-	// Kind returns the name without the number: "cpu", "cuda", "hip", "sim".
+	// Kind returns the name without the id: "cpu", "cuda", "hip", "sim".
 	Kind() string
 
 	// Describe returns a description for people and reports.

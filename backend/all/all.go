@@ -12,19 +12,19 @@ import (
 	"tokitai/engine"
 )
 
-// Backend is a backend that opens its devices by name. A name is a kind and perhaps a
-// number, cuda:0; the number of a name without one is device.NoNumber.
+// Backend is a backend that opens its devices by name. A name is a kind and perhaps an id,
+// cuda:0; the id of a name without one is empty.
 type Backend interface {
 	engine.Backend
 
 	// Names returns the forms of names that Open accepts, for messages: "cuda:<index>".
 	Names() []string
 
-	// CheckNumber returns an error if no device's name can have the number.
-	CheckNumber(number int) error
+	// CheckID returns an error if no device's name can have the id.
+	CheckID(id string) error
 
-	// Open opens the device whose name has the number.
-	Open(number int) (engine.Device, error)
+	// Open opens the device whose name has the id, which CheckID accepts.
+	Open(id string) (engine.Device, error)
 
 	// Find returns the names of the devices that this machine has, or may have.
 	Find() []string
@@ -65,16 +65,16 @@ func Find() []string {
 	return names
 }
 
-// Parse returns the backend that a name is for and the number in the name, without opening
+// Parse returns the backend that a name is for and the id in the name, without opening
 // anything. For the name auto it returns the CPU's backend. The error is a
 // *device.NoDeviceError.
-func Parse(name string) (b Backend, number int, err error) {
-	kind, number, err := device.ParseName(name)
+func Parse(name string) (b Backend, id string, err error) {
+	kind, id, err := device.ParseName(name)
 	if err == nil && kind == Auto {
-		if number != device.NoNumber {
-			return nil, 0, refuse(name, Auto+" takes no number")
+		if err := device.CheckNoID(Auto, id); err != nil {
+			return nil, "", refuse(name, err.Error())
 		}
-		return cpu.Backend, device.NoNumber, nil
+		return cpu.Backend, "", nil
 	}
 	i := slices.IndexFunc(Backends, func(b Backend) bool { return b.Kind() == kind })
 	switch {
@@ -82,15 +82,15 @@ func Parse(name string) (b Backend, number int, err error) {
 		if e, ok := errors.AsType[*device.NoDeviceError](err); ok {
 			e.Known = Names()
 		}
-		return nil, 0, err
+		return nil, "", err
 	case i < 0:
-		return nil, 0, refuse(name, "unknown kind")
+		return nil, "", refuse(name, "unknown kind")
 	}
 	b = Backends[i]
-	if err := b.CheckNumber(number); err != nil {
-		return nil, 0, refuse(name, err.Error())
+	if err := b.CheckID(id); err != nil {
+		return nil, "", refuse(name, err.Error())
 	}
-	return b, number, nil
+	return b, id, nil
 }
 
 func refuse(name, reason string) error {
@@ -100,14 +100,14 @@ func refuse(name, reason string) error {
 // Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, sim for a
 // simulated one, or auto.
 func Open(name string) (engine.Device, error) {
-	b, number, err := Parse(name)
+	b, id, err := Parse(name)
 	switch {
 	case err != nil:
 		return nil, err
 	case name == Auto:
 		return openBest()
 	}
-	return b.Open(number)
+	return b.Open(id)
 }
 
 func openBest() (engine.Device, error) {
@@ -115,7 +115,7 @@ func openBest() (engine.Device, error) {
 		if !b.IsAccelerator() {
 			continue
 		}
-		dev, err := b.Open(device.NoNumber)
+		dev, err := b.Open("")
 		switch {
 		case errors.Is(err, device.ErrBadArgument): // a setting that is wrong for any device
 			return nil, err
@@ -126,5 +126,5 @@ func openBest() (engine.Device, error) {
 		}
 		dev.Close()
 	}
-	return cpu.Backend.Open(device.NoNumber)
+	return cpu.Backend.Open("")
 }

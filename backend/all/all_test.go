@@ -11,21 +11,18 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, c := range []struct {
-		name, kind string
-		number     int
-	}{
-		{"auto", "cpu", device.NoNumber},
-		{"cpu", "cpu", device.NoNumber},
-		{"cuda", "cuda", device.NoNumber},
-		{"cuda:17", "cuda", 17},
-		{"sim", "sim", device.NoNumber},
-		{"sim:32", "sim", 32},
-		{"sim:64", "sim", 64},
+	for _, c := range []struct{ name, kind, id string }{
+		{"auto", "cpu", ""},
+		{"cpu", "cpu", ""},
+		{"cuda", "cuda", ""},
+		{"cuda:17", "cuda", "17"},
+		{"sim", "sim", ""},
+		{"sim:32", "sim", "32"},
+		{"sim:64", "sim", "64"},
 	} {
-		b, number, err := Parse(c.name)
-		if err != nil || b.Kind() != c.kind || number != c.number {
-			t.Errorf("Parse(%q) = %v, %d, %v; want %s, %d", c.name, b, number, err, c.kind, c.number)
+		b, id, err := Parse(c.name)
+		if err != nil || b.Kind() != c.kind || id != c.id {
+			t.Errorf("Parse(%q) = %v, %q, %v; want %s, %q", c.name, b, id, err, c.kind, c.id)
 		}
 	}
 }
@@ -35,12 +32,13 @@ func TestRefuses(t *testing.T) {
 		"":         "unknown kind",
 		"gpu":      "unknown kind",
 		"hip:0":    "unknown kind",
-		"cuda:x":   `"x" is not a number`,
-		"cpu:0":    "cpu takes no number",
-		"auto:0":   "auto takes no number",
-		"auto:":    `"" is not a number`,
+		"cuda:x":   `"x" is not a number from 0 to 65535`,
+		"cuda:":    `nothing follows "cuda:"`,
+		"cpu:0":    "cpu takes no id",
+		"auto:0":   "auto takes no id",
+		"auto:":    `nothing follows "auto:"`,
 		"sim:16":   "the warp width is 32 or 64",
-		"sim:048 ": "is not a number",
+		"sim:048 ": "the warp width is 32 or 64",
 	} {
 		dev, err := Open(name)
 		none, ok := errors.AsType[*device.NoDeviceError](err)

@@ -6,7 +6,6 @@
 package cpu
 
 import (
-	"fmt"
 	"sync"
 
 	"tokitai/def"
@@ -38,16 +37,11 @@ func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
 // Names returns the one name of the device.
 func (backend) Names() []string { return []string{Kind} }
 
-// CheckNumber refuses every number: there is one host.
-func (backend) CheckNumber(number int) error {
-	if number != device.NoNumber {
-		return fmt.Errorf("%s takes no number", Kind)
-	}
-	return nil
-}
+// CheckID refuses every id: there is one host.
+func (backend) CheckID(id string) error { return device.CheckNoID(Kind, id) }
 
 // Open returns the host with default options.
-func (backend) Open(int) (engine.Device, error) {
+func (backend) Open(string) (engine.Device, error) {
 	d, err := New(Options{})
 	if err != nil {
 		return nil, err // not a nil *Device in an interface
@@ -91,7 +85,7 @@ func Open(name string) (engine.Device, error) {
 	if name != Kind && name != "auto" {
 		return nil, &device.NoDeviceError{Name: name, Known: []string{"auto", Kind}, Reason: "this program has no backend for it"}
 	}
-	return Backend.Open(device.NoNumber)
+	return Backend.Open("")
 }
 
 // Backend returns Backend.

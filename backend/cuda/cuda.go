@@ -46,12 +46,18 @@ var onDemand = []*engine.Lowering{cublasLt}
 // Names returns the form of the devices' names.
 func (backend) Names() []string { return []string{"cuda:<index>"} }
 
-// CheckNumber accepts every number: which devices there are, the driver knows.
-func (backend) CheckNumber(int) error { return nil }
+// CheckID accepts every index: which devices there are, the driver knows.
+func (backend) CheckID(id string) error {
+	_, err := device.ParseIndex(id)
+	return err
+}
 
 // Open opens the device of an index, the first where the name has none.
-func (backend) Open(index int) (engine.Device, error) {
-	index = max(index, 0)
+func (backend) Open(id string) (engine.Device, error) {
+	index, err := device.ParseIndex(id)
+	if err != nil {
+		return nil, &device.NoDeviceError{Name: Kind + ":" + id, Reason: err.Error()}
+	}
 	table, err := cuda.Table()
 	if err != nil {
 		if e, ok := errors.AsType[*device.NoDeviceError](err); ok {

@@ -3,8 +3,6 @@
 package sim
 
 import (
-	"errors"
-
 	"tokitai/backend/gpu"
 	"tokitai/def"
 	"tokitai/device"
@@ -49,7 +47,7 @@ func divide(all map[def.Kind][]*engine.Lowering) (preferred, onDemand map[def.Ki
 	return preferred, onDemand
 }
 
-// Backend opens the simulator with the warp width that is the number of its name.
+// Backend opens the simulator with the warp width that is the id of its name.
 var Backend backend
 
 type backend struct{}
@@ -66,18 +64,17 @@ func (backend) OnDemand(k def.Kind) []*engine.Lowering { return onDemand[k] }
 // Names returns the names of the two devices.
 func (backend) Names() []string { return []string{"sim", "sim:64"} }
 
-// CheckNumber refuses what is no warp width.
-func (backend) CheckNumber(number int) error {
-	if number != device.NoNumber && number != 32 && number != 64 {
-		return errors.New("the warp width is 32 or 64")
-	}
-	return nil
+// CheckID refuses what is no warp width.
+func (backend) CheckID(id string) error {
+	_, err := sim.ParseWidth(id)
+	return err
 }
 
 // Open opens the simulator with a warp width, 32 where the name has none.
-func (backend) Open(width int) (engine.Device, error) {
-	if width == device.NoNumber {
-		width = sim.Width
+func (backend) Open(id string) (engine.Device, error) {
+	width, err := sim.ParseWidth(id)
+	if err != nil {
+		return nil, &device.NoDeviceError{Name: Kind + ":" + id, Reason: err.Error()}
 	}
 	table, err := sim.Table(width)
 	if err != nil {

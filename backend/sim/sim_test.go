@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"tokitai/device"
 	"tokitai/device/gpu"
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
@@ -82,7 +81,7 @@ func TestSimChecks(t *testing.T) {
 		t.Setenv("TOKITAI_SIM_CHECK", "")
 		t.Setenv("TOKITAI_SIM_SEED", "")
 		t.Setenv(variable, value)
-		if _, err := Backend.Open(device.NoNumber); err == nil || !strings.Contains(err.Error(), variable) {
+		if _, err := Backend.Open(""); err == nil || !strings.Contains(err.Error(), variable) {
 			t.Errorf("%s=%s: got %v", variable, value, err)
 		}
 	}

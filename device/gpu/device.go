@@ -109,7 +109,7 @@ func (d *Device) Name() string { return d.name }
 // Kind returns the driver's kind: "cuda", "sim".
 func (d *Device) Kind() string { return d.table.Kind }
 
-// Index returns the number in the name: the device's index, or the simulator's warp
+// Index returns the driver's number of the device: its index, or the simulator's warp
 // width.
 func (d *Device) Index() int { return d.index }
 

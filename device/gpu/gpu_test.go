@@ -74,8 +74,9 @@ func runMix(q *Queue, f *Function, dst, src *Buffer, k int) error {
 
 func TestDevice(t *testing.T) {
 	d := openFake(t, newFake(), Options{})
-	if kind, index, err := device.ParseName(d.Name()); err != nil || kind != d.Kind() || index != d.Index() {
-		t.Errorf("ParseName(%q) = %q, %d, %v", d.Name(), kind, index, err)
+	kind, id, err := device.ParseName(d.Name())
+	if index, notIndex := device.ParseIndex(id); err != nil || notIndex != nil || kind != d.Kind() || index != d.Index() {
+		t.Errorf("ParseName(%q) = %q, %q, %v", d.Name(), kind, id, err)
 	}
 	if got := d.Describe(); got.Name != "fake" || got.Architecture != "sm_00" || got.Units != 2 || got.Driver != "fake" || got.MemoryBytes != 1<<30 {
 		t.Errorf("Describe() = %+v", got)

@@ -8,6 +8,7 @@ package gputest
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,12 +34,12 @@ func missing(t testing.TB, what string, err error) {
 }
 
 // NeedsCUDA opens the first NVIDIA GPU for the duration of the test.
-func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", 0) }
+func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", "") }
 
 // NeedsSim opens the simulator with a warp width for the duration of the test.
 func NeedsSim(t testing.TB, width int) *gpu.Device {
 	t.Helper()
-	return needs(t, "sim", width)
+	return needs(t, "sim", strconv.Itoa(width))
 }
 
 // Chosen returns the name of the device that tests run on: TOKITAI_DEVICE, else the first
@@ -74,39 +75,43 @@ func NeedsWith(t testing.TB, table *driver.Table, index int, o gpu.Options) *gpu
 // NeedsTable returns the driver and the index of the chosen device.
 func NeedsTable(t testing.TB) (table *driver.Table, index int) {
 	t.Helper()
-	kind, index, err := device.ParseName(Chosen())
+	kind, id, err := device.ParseName(Chosen())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind == "sim" && index < 0 {
-		index = sim.Width
-	}
-	return needsDriver(t, kind, max(index, 0)), max(index, 0)
+	return needsDriver(t, kind, id)
 }
 
-// needsDriver opens a driver.
-func needsDriver(t testing.TB, kind string, index int) (table *driver.Table) {
+// needsDriver opens the driver of a kind of device, and returns the index there of the
+// device with an id.
+func needsDriver(t testing.TB, kind, id string) (table *driver.Table, index int) {
 	t.Helper()
-	var err error
+	var wrong, err error
 	switch kind {
 	case "cuda":
+		index, wrong = device.ParseIndex(id)
 		table, err = cuda.Table()
 	case "sim":
-		if _, err = compile.OpenHost(); err == nil {
+		index, wrong = sim.ParseWidth(id)
+		if _, err = compile.OpenHost(); err == nil && wrong == nil {
 			table, err = sim.Table(index)
 		}
 	default:
 		t.Fatalf("TOKITAI_DEVICE: got %s, want a GPU or the simulator", Chosen())
 	}
+	if wrong != nil {
+		t.Fatalf("%s:%s: %v", kind, id, wrong)
+	}
 	if err != nil {
 		missing(t, kind, err)
 	}
-	return table
+	return table, index
 }
 
-func needs(t testing.TB, kind string, index int) *gpu.Device {
+func needs(t testing.TB, kind, id string) *gpu.Device {
 	t.Helper()
-	return NeedsWith(t, needsDriver(t, kind, index), index, gpu.Options{})
+	table, index := needsDriver(t, kind, id)
+	return NeedsWith(t, table, index, gpu.Options{})
 }
 
 // NeedsNVRTC opens the compiler for NVIDIA GPUs.

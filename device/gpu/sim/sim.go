@@ -55,11 +55,26 @@ const (
 // Width is the default warp width.
 const Width = 32
 
+var errWidth = errors.New("the warp width is 32 or 64")
+
+// ParseWidth returns the warp width that the id of a device's name is. An empty id is Width.
+func ParseWidth(id string) (int, error) {
+	switch id {
+	case "":
+		return Width, nil
+	case "32":
+		return 32, nil
+	case "64":
+		return 64, nil
+	}
+	return 0, errWidth
+}
+
 // Table returns the table for a warp width, 32 or 64, which is also the index of its one
 // device. It opens the C library on first use.
 func Table(width int) (*driver.Table, error) {
 	if width != 32 && width != 64 {
-		return nil, &device.NoDeviceError{Name: name(width), Known: []string{"sim", "sim:64"}, Reason: "the warp width is 32 or 64"}
+		return nil, &device.NoDeviceError{Name: name(width), Known: []string{"sim", "sim:64"}, Reason: errWidth.Error()}
 	}
 	checks, err := readChecks()
 	if err != nil {
