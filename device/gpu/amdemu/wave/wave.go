@@ -6,10 +6,13 @@
 // CDNA 2 and CDNA 3). An instruction that is not known is an error of Translate that names it.
 package wave
 
-import "tokitai/device/gpu/amdemu/isa"
+import (
+	"tokitai/device/gpu/amdemu/isa"
+	"tokitai/device/gpu/amdemu/wave/valu"
+)
 
 // Register is one register of all lanes.
-type Register [64]uint32
+type Register = valu.Register
 
 // Wave is the state of a wave.
 type Wave struct {
@@ -39,11 +42,7 @@ type Wave struct {
 const AccumulatorBase = 256
 
 // Mode is the part of the MODE register that arithmetic depends on.
-type Mode struct {
-	Round32, Round64   uint8 // 0 to nearest even, 1 up, 2 down, 3 toward zero; 64 is also of binary16
-	Denorm32, Denorm64 uint8 // bit 0 set: operands are kept; bit 1 set: results are kept
-	IEEE, DX10Clamp    bool
-}
+type Mode = valu.Mode
 
 // Step executes one instruction. A step that branches sets w.PC.
 type Step func(w *Wave)
@@ -61,6 +60,5 @@ type Group struct {
 	Waves []*Wave
 }
 
-// Approximation varies what instructions return whose results AMD documents only within an
-// error, such as v_rcp_f32: by the seed, within the error.
-type Approximation struct{ Seed uint64 }
+// Approximation varies the results of instructions that AMD documents only within an error.
+type Approximation = valu.Approximation
