@@ -48,13 +48,4 @@ type api struct {
 	hipModuleUnload       clib.Function
 	hipModuleGetFunction  clib.Function
 	hipModuleLaunchKernel clib.Function
-
-	// Graphs are replayed launch by launch if any of these is missing.
-	hipGraphCreate                  clib.Function `optional:"yes"`
-	hipGraphDestroy                 clib.Function `optional:"yes"`
-	hipGraphAddKernelNode           clib.Function `optional:"yes"`
-	hipGraphInstantiateWithFlags    clib.Function `optional:"yes"`
-	hipGraphExecKernelNodeSetParams clib.Function `optional:"yes"`
-	hipGraphExecDestroy             clib.Function `optional:"yes"`
-	hipGraphLaunch                  clib.Function `optional:"yes"`
 }
