@@ -1,106 +1,62 @@
 package cuda
 
-import (
-	"reflect"
-
-	"tokitai/internal/dl"
-)
-
-// function is a function of the library.
-type function struct {
-	name       string
-	proc       dl.Proc
-	isOptional bool // newer than the oldest driver that will do
-	isMissing  bool
-}
+import "tokitai/device/gpu/driver/clib"
 
 // api lists the functions of libcuda that are used. A tag gives the symbol if it differs
 // from the field's name: current versions of some functions have a suffix.
 type api struct {
-	cuInit             function
-	cuDriverGetVersion function
-	cuGetErrorName     function
-	cuGetErrorString   function
+	cuInit             clib.Function
+	cuDriverGetVersion clib.Function
+	cuGetErrorName     clib.Function
+	cuGetErrorString   clib.Function
 
-	cuDeviceGetCount     function
-	cuDeviceGet          function
-	cuDeviceGetName      function
-	cuDeviceTotalMem     function `symbol:"cuDeviceTotalMem_v2"`
-	cuDeviceGetAttribute function
+	cuDeviceGetCount     clib.Function
+	cuDeviceGet          clib.Function
+	cuDeviceGetName      clib.Function
+	cuDeviceTotalMem     clib.Function `symbol:"cuDeviceTotalMem_v2"`
+	cuDeviceGetAttribute clib.Function
 
-	cuDevicePrimaryCtxRetain  function
-	cuDevicePrimaryCtxRelease function `symbol:"cuDevicePrimaryCtxRelease_v2"`
-	cuCtxSetCurrent           function
+	cuDevicePrimaryCtxRetain  clib.Function
+	cuDevicePrimaryCtxRelease clib.Function `symbol:"cuDevicePrimaryCtxRelease_v2"`
+	cuCtxSetCurrent           clib.Function
 
-	cuMemAlloc        function `symbol:"cuMemAlloc_v2"`
-	cuMemFree         function `symbol:"cuMemFree_v2"`
-	cuMemGetInfo      function `symbol:"cuMemGetInfo_v2"`
-	cuMemAllocHost    function `symbol:"cuMemAllocHost_v2"`
-	cuMemFreeHost     function
-	cuMemcpyHtoDAsync function `symbol:"cuMemcpyHtoDAsync_v2"`
-	cuMemcpyDtoHAsync function `symbol:"cuMemcpyDtoHAsync_v2"`
-	cuMemcpyDtoDAsync function `symbol:"cuMemcpyDtoDAsync_v2"`
-	cuMemsetD8Async   function
+	cuMemAlloc        clib.Function `symbol:"cuMemAlloc_v2"`
+	cuMemFree         clib.Function `symbol:"cuMemFree_v2"`
+	cuMemGetInfo      clib.Function `symbol:"cuMemGetInfo_v2"`
+	cuMemAllocHost    clib.Function `symbol:"cuMemAllocHost_v2"`
+	cuMemFreeHost     clib.Function
+	cuMemcpyHtoDAsync clib.Function `symbol:"cuMemcpyHtoDAsync_v2"`
+	cuMemcpyDtoHAsync clib.Function `symbol:"cuMemcpyDtoHAsync_v2"`
+	cuMemcpyDtoDAsync clib.Function `symbol:"cuMemcpyDtoDAsync_v2"`
+	cuMemsetD8Async   clib.Function
 
-	cuStreamCreate      function
-	cuStreamDestroy     function `symbol:"cuStreamDestroy_v2"`
-	cuStreamSynchronize function
-	cuStreamQuery       function
-	cuStreamWaitEvent   function
+	cuStreamCreate      clib.Function
+	cuStreamDestroy     clib.Function `symbol:"cuStreamDestroy_v2"`
+	cuStreamSynchronize clib.Function
+	cuStreamQuery       clib.Function
+	cuStreamWaitEvent   clib.Function
 
-	cuEventCreate      function
-	cuEventDestroy     function `symbol:"cuEventDestroy_v2"`
-	cuEventRecord      function
-	cuEventSynchronize function
-	cuEventQuery       function
-	cuEventElapsedTime function
+	cuEventCreate      clib.Function
+	cuEventDestroy     clib.Function `symbol:"cuEventDestroy_v2"`
+	cuEventRecord      clib.Function
+	cuEventSynchronize clib.Function
+	cuEventQuery       clib.Function
+	cuEventElapsedTime clib.Function
 
-	cuModuleLoadData    function
-	cuModuleUnload      function
-	cuModuleGetFunction function
-	cuFuncSetAttribute  function
-	cuLaunchKernel      function
-	cuLaunchKernelEx    function `optional:"yes"`
+	cuModuleLoadData    clib.Function
+	cuModuleUnload      clib.Function
+	cuModuleGetFunction clib.Function
+	cuFuncSetAttribute  clib.Function
+	cuLaunchKernel      clib.Function
+	cuLaunchKernelEx    clib.Function `optional:"yes"`
 
-	cuTensorMapEncodeTiled function `optional:"yes"`
+	cuTensorMapEncodeTiled clib.Function `optional:"yes"`
 
-	cuGraphCreate                  function
-	cuGraphDestroy                 function
-	cuGraphAddKernelNode           function `symbol:"cuGraphAddKernelNode_v2"`
-	cuGraphInstantiateWithFlags    function
-	cuGraphExecKernelNodeSetParams function `symbol:"cuGraphExecKernelNodeSetParams_v2"`
-	cuGraphExecDestroy             function
-	cuGraphLaunch                  function
-}
-
-// symbols maps symbols to fields.
-func (a *api) symbols() map[string]*function {
-	list := map[string]*function{}
-	value := reflect.ValueOf(a).Elem()
-	for i := range value.NumField() {
-		field := value.Type().Field(i)
-		symbol := field.Tag.Get("symbol")
-		if symbol == "" {
-			symbol = field.Name
-		}
-		f := (*function)(value.Field(i).Addr().UnsafePointer())
-		f.name, f.isOptional = field.Name, field.Tag.Get("optional") != ""
-		list[symbol] = f
-	}
-	return list
-}
-
-// fill looks up every function. Optional ones may be missing.
-func (a *api) fill(l *dl.Library) error {
-	for symbol, f := range a.symbols() {
-		proc, err := l.Proc(symbol)
-		if f.isMissing = err != nil && f.isOptional; f.isMissing {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		f.proc = proc
-	}
-	return nil
+	cuGraphCreate                  clib.Function
+	cuGraphDestroy                 clib.Function
+	cuGraphAddKernelNode           clib.Function `symbol:"cuGraphAddKernelNode_v2"`
+	cuGraphInstantiateWithFlags    clib.Function
+	cuGraphExecKernelNodeSetParams clib.Function `symbol:"cuGraphExecKernelNodeSetParams_v2"`
+	cuGraphExecDestroy             clib.Function
+	cuGraphLaunch                  clib.Function
 }

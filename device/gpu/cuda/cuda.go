@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"unsafe"
 
 	"tokitai/device"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/driver/clib"
 	"tokitai/internal/dl"
 )
 
@@ -21,36 +21,22 @@ const minVersion = 12000
 
 // library is libcuda. A process has one.
 type library struct {
+	clib.Library[structs]
 	api     api
 	version int // 13000 is 13.0
-	frames  sync.Pool
 	graphs  graphs
 }
 
-// frame is the memory of one call: its arguments and what they point to. It is in the
-// heap, since a stack may move.
-type frame struct {
-	args      [12]uintptr
-	out       [4]uint64
-	text      [256]byte
-	list      [1]uintptr // of a kernel's parameters
+type frame = clib.Frame[structs]
+
+// structs are what arguments point to.
+type structs struct {
 	config    launchConfig
 	attribute launchAttribute
-	keep      unsafe.Pointer // the caller's memory that an argument points to
-
-	node  kernelNode
-	after []uintptr // nodes that one is added after
+	node      kernelNode
+	after     []uintptr // nodes that one is added after
+	boxes     boxes
 }
-
-func (l *library) frame() *frame { return l.frames.Get().(*frame) }
-
-// done makes f available for reuse.
-func (l *library) done(f *frame) {
-	f.keep = nil
-	l.frames.Put(f)
-}
-
-func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // Table returns the table, and opens the library on first use. If that fails, the error
 // is a NoDeviceError that says why, and the next call tries again.
@@ -90,8 +76,9 @@ func newTable() (*driver.Table, error) {
 	if _, err := opened.Proc("cuInit"); err != nil {
 		return nil, noDevice("cuda", "not a CUDA driver: %v", err)
 	}
-	l := &library{frames: sync.Pool{New: func() any { return new(frame) }}}
-	if err := l.api.fill(opened); err != nil {
+	l := &library{}
+	l.Failure, l.NotReady = l.failure, codeNotReady
+	if err := clib.Fill(&l.api, opened); err != nil {
 		var missing *dl.SymbolError
 		if errors.As(err, &missing) {
 			return nil, noDevice("cuda", "the driver is too old: %v; want one for CUDA %s or newer", err, versionText(minVersion))
@@ -104,62 +91,16 @@ func newTable() (*driver.Table, error) {
 	if l.version < minVersion {
 		return nil, noDevice("cuda", "the driver is too old: got CUDA %s, want %s or newer", versionText(l.version), versionText(minVersion))
 	}
-	f := l.frame()
-	defer l.done(f)
-	f.args[0] = 0
-	if err := l.call(&l.api.cuInit, f, 1); err != nil {
+	f := l.Frame()
+	defer l.Done(f)
+	f.Args[0] = 0
+	if err := l.Call(&l.api.cuInit, f, 1); err != nil {
 		return nil, noDevice("cuda", "%v", err)
 	}
 	return l.table(), nil
 }
 
 func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
-
-// call calls a function with the first n arguments of a frame. If it needs a context,
-// that is current on this thread.
-func (l *library) call(p *function, f *frame, n int) error {
-	code := int32(p.proc.Call(f.args[:n]))
-	if code != 0 {
-		return l.failure(p.name, code)
-	}
-	return nil
-}
-
-// call1, call2, call3 are for functions of integers only.
-func (l *library) call1(p *function, a uintptr) error {
-	f := l.frame()
-	f.args[0] = a
-	err := l.call(p, f, 1)
-	l.done(f)
-	return err
-}
-
-func (l *library) call2(p *function, a, b uintptr) error {
-	f := l.frame()
-	f.args[0], f.args[1] = a, b
-	err := l.call(p, f, 2)
-	l.done(f)
-	return err
-}
-
-func (l *library) call3(p *function, a, b, c uintptr) error {
-	f := l.frame()
-	f.args[0], f.args[1], f.args[2] = a, b, c
-	err := l.call(p, f, 3)
-	l.done(f)
-	return err
-}
-
-// create calls a function that writes a handle through its first argument.
-func (l *library) create(p *function, more ...uintptr) (uintptr, error) {
-	f := l.frame()
-	defer l.done(f)
-	f.out[0] = 0
-	f.args[0] = address(&f.out[0])
-	copy(f.args[1:], more)
-	err := l.call(p, f, 1+len(more))
-	return uintptr(f.out[0]), err
-}
 
 // Error codes with a special meaning.
 const (
@@ -203,34 +144,24 @@ func (l *library) failure(call string, code int32) error {
 }
 
 // text returns the name or the description of an error code.
-func (l *library) text(p *function, code int32) string {
-	f := l.frame()
-	defer l.done(f)
-	f.out[0] = 0
-	f.args[0], f.args[1] = uintptr(uint32(code)), address(&f.out[0])
-	if p.proc.Call(f.args[:2]) != 0 || f.out[0] == 0 {
+func (l *library) text(p *clib.Function, code int32) string {
+	f := l.Frame()
+	defer l.Done(f)
+	f.Out[0] = 0
+	f.Args[0], f.Args[1] = uintptr(uint32(code)), clib.Address(&f.Out[0])
+	if l.Code(p, f, 2) != 0 {
 		return ""
 	}
-	const most = 256
-	text := unsafe.Slice((*byte)(pointer(f.out[0])), most)
-	for i := range most {
-		if text[i] == 0 {
-			return string(text[:i])
-		}
-	}
-	return string(text)
+	return clib.CString(f.Out[0])
 }
 
-// pointer converts an address outside Go's memory.
-func pointer(address uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
-
 func (l *library) driverVersion() (int, error) {
-	v, err := l.create(&l.api.cuDriverGetVersion)
+	v, err := l.Create(&l.api.cuDriverGetVersion)
 	return int(int32(v)), err
 }
 
 func (l *library) count() (int, error) {
-	n, err := l.create(&l.api.cuDeviceGetCount)
+	n, err := l.Create(&l.api.cuDeviceGetCount)
 	var e *driver.Error
 	if errors.As(err, &e) && e.Code == codeNoDevice {
 		return 0, nil
@@ -240,7 +171,7 @@ func (l *library) count() (int, error) {
 
 // handle returns the driver's handle of a device.
 func (l *library) handle(index int) (uintptr, error) {
-	handle, err := l.create(&l.api.cuDeviceGet, uintptr(index))
+	handle, err := l.Create(&l.api.cuDeviceGet, uintptr(index))
 	return uintptr(uint32(handle)), err
 }
 
@@ -282,19 +213,16 @@ func (l *library) properties(index int) (driver.Properties, error) {
 	if err != nil {
 		return refuse(err)
 	}
-	f := l.frame()
-	defer l.done(f)
-	f.args[0], f.args[1], f.args[2] = address(&f.text[0]), uintptr(len(f.text)), handle
-	if err := l.call(&l.api.cuDeviceGetName, f, 3); err != nil {
+	text, err := l.Name(&l.api.cuDeviceGetName, handle)
+	if err != nil {
 		return refuse(err)
 	}
-	text := cString(f.text[:])
-	memory, err := l.create(&l.api.cuDeviceTotalMem, handle)
+	memory, err := l.Create(&l.api.cuDeviceTotalMem, handle)
 	if err != nil {
 		return refuse(err)
 	}
 	attribute := func(which int) int {
-		v, e := l.create(&l.api.cuDeviceGetAttribute, uintptr(which), handle)
+		v, e := l.Create(&l.api.cuDeviceGetAttribute, uintptr(which), handle)
 		if err == nil {
 			err = e
 		}
@@ -328,18 +256,9 @@ func architecture(major, minor int) string {
 	return fmt.Sprintf("sm_%d%d", major, minor)
 }
 
-func cString(text []byte) string {
-	for i, c := range text {
-		if c == 0 {
-			return string(text[:i])
-		}
-	}
-	return string(text)
-}
-
 func (l *library) table() *driver.Table {
 	a := &l.api
-	return &driver.Table{
+	t := &driver.Table{
 		Kind:       "cuda",
 		Name:       name,
 		Version:    "CUDA " + versionText(l.version),
@@ -351,7 +270,7 @@ func (l *library) table() *driver.Table {
 			if err != nil {
 				return 0, err
 			}
-			c, err := l.create(&a.cuDevicePrimaryCtxRetain, handle)
+			c, err := l.Create(&a.cuDevicePrimaryCtxRetain, handle)
 			return driver.Context(c), err
 		},
 		Release: func(index int) error {
@@ -359,112 +278,17 @@ func (l *library) table() *driver.Table {
 			if err != nil {
 				return err
 			}
-			return l.call1(&a.cuDevicePrimaryCtxRelease, handle)
+			return l.Call1(&a.cuDevicePrimaryCtxRelease, handle)
 		},
-		SetCurrent: func(c driver.Context) error { return l.call1(&a.cuCtxSetCurrent, uintptr(c)) },
+		SetCurrent: func(c driver.Context) error { return l.Call1(&a.cuCtxSetCurrent, uintptr(c)) },
 
 		Compiler: l.compiler,
 		Compile:  l.compile,
 
-		Alloc: func(bytes int64) (driver.Pointer, error) {
-			p, err := l.create(&a.cuMemAlloc, uintptr(bytes))
-			return driver.Pointer(p), err
-		},
-		Free: func(p driver.Pointer) error { return l.call1(&a.cuMemFree, uintptr(p)) },
-		MemoryInfo: func() (free, total int64, err error) {
-			f := l.frame()
-			defer l.done(f)
-			f.args[0], f.args[1] = address(&f.out[0]), address(&f.out[1])
-			err = l.call(&a.cuMemGetInfo, f, 2)
-			return int64(f.out[0]), int64(f.out[1]), err
-		},
-		AllocHost: func(bytes int) ([]byte, error) {
-			p, err := l.create(&a.cuMemAllocHost, uintptr(bytes))
-			if err != nil {
-				return nil, err
-			}
-			return unsafe.Slice((*byte)(pointer(uint64(p))), bytes), nil
-		},
-		FreeHost: func(memory []byte) error { return l.call1(&a.cuMemFreeHost, address(&memory[0])) },
-
-		CopyIn:  l.copyIn,
-		CopyOut: l.copyOut,
-		Copy: func(dst, src driver.Pointer, bytes int64, s driver.Stream) error {
-			f := l.frame()
-			f.args[0], f.args[1], f.args[2], f.args[3] = uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s)
-			err := l.call(&a.cuMemcpyDtoDAsync, f, 4)
-			l.done(f)
-			return err
-		},
-		Fill: func(dst driver.Pointer, value byte, bytes int64, s driver.Stream) error {
-			f := l.frame()
-			f.args[0], f.args[1], f.args[2], f.args[3] = uintptr(dst), uintptr(value), uintptr(bytes), uintptr(s)
-			err := l.call(&a.cuMemsetD8Async, f, 4)
-			l.done(f)
-			return err
-		},
-
-		NewStream: func() (driver.Stream, error) {
-			const nonBlocking = 1 // not ordered with the default stream, which is unused
-			s, err := l.create(&a.cuStreamCreate, nonBlocking)
-			return driver.Stream(s), err
-		},
-		DestroyStream: func(s driver.Stream) error { return l.call1(&a.cuStreamDestroy, uintptr(s)) },
-		SyncStream:    func(s driver.Stream) error { return l.call1(&a.cuStreamSynchronize, uintptr(s)) },
-		StreamDone:    func(s driver.Stream) (bool, error) { return l.query(&a.cuStreamQuery, uintptr(s)) },
-
-		NewEvent: func(isTimed bool) (driver.Event, error) {
-			const disableTiming = 2
-			flags := uintptr(disableTiming)
-			if isTimed {
-				flags = 0
-			}
-			e, err := l.create(&a.cuEventCreate, flags)
-			return driver.Event(e), err
-		},
-		DestroyEvent: func(e driver.Event) error { return l.call1(&a.cuEventDestroy, uintptr(e)) },
-		Record: func(e driver.Event, s driver.Stream) error {
-			return l.call2(&a.cuEventRecord, uintptr(e), uintptr(s))
-		},
-		SyncEvent: func(e driver.Event) error { return l.call1(&a.cuEventSynchronize, uintptr(e)) },
-		EventDone: func(e driver.Event) (bool, error) { return l.query(&a.cuEventQuery, uintptr(e)) },
-		WaitEvent: func(s driver.Stream, e driver.Event) error {
-			return l.call3(&a.cuStreamWaitEvent, uintptr(s), uintptr(e), 0)
-		},
-		Elapsed: func(start, end driver.Event) (float64, error) {
-			bits, err := l.create(&a.cuEventElapsedTime, uintptr(start), uintptr(end))
-			ms := uint32(bits)
-			return float64(*(*float32)(unsafe.Pointer(&ms))), err
-		},
-
-		Load: func(image []byte) (driver.Module, error) {
-			f := l.frame()
-			defer l.done(f)
-			f.keep = unsafe.Pointer(&image[0])
-			f.out[0] = 0
-			f.args[0], f.args[1] = address(&f.out[0]), uintptr(f.keep)
-			err := l.call(&a.cuModuleLoadData, f, 2)
-			return driver.Module(f.out[0]), err
-		},
-		Unload: func(m driver.Module) error { return l.call1(&a.cuModuleUnload, uintptr(m)) },
-		Lookup: func(m driver.Module, entry string) (driver.Function, error) {
-			f := l.frame()
-			defer l.done(f)
-			text := append([]byte(entry), 0)
-			f.keep = unsafe.Pointer(&text[0])
-			f.out[0] = 0
-			f.args[0], f.args[1], f.args[2] = address(&f.out[0]), uintptr(m), uintptr(f.keep)
-			err := l.call(&a.cuModuleGetFunction, f, 3)
-			if e, ok := errors.AsType[*driver.Error](err); ok && e.Code == codeNotFound {
-				e.Text = fmt.Sprintf("the program has no kernel %q", entry)
-			}
-			return driver.Function(f.out[0]), err
-		},
 		SetShared: func(fn driver.Function, bytes int) error {
 			const maxDynamicSharedBytes = 8
-			return l.call3(&a.cuFuncSetAttribute, uintptr(fn), maxDynamicSharedBytes, uintptr(bytes))
+			return l.Call3(&a.cuFuncSetAttribute, uintptr(fn), maxDynamicSharedBytes, uintptr(bytes))
 		},
-		Launch:      l.launch,
 		LaunchEarly: l.earlyLaunches(),
 
 		NewGraph:     l.newGraph,
@@ -474,60 +298,20 @@ func (l *library) table() *driver.Table {
 
 		EncodeTensorMap: l.tensorMaps(),
 	}
-}
-
-func (l *library) query(p *function, handle uintptr) (bool, error) {
-	f := l.frame()
-	f.args[0] = handle
-	code := int32(p.proc.Call(f.args[:1]))
-	l.done(f)
-	switch code {
-	case 0:
-		return true, nil
-	case codeNotReady:
-		return false, nil
-	}
-	return false, l.failure(p.name, code)
-}
-
-func (l *library) copyIn(dst driver.Pointer, src []byte, s driver.Stream) error {
-	f := l.frame()
-	f.keep = unsafe.Pointer(&src[0])
-	f.args[0], f.args[1], f.args[2], f.args[3] = uintptr(dst), uintptr(f.keep), uintptr(len(src)), uintptr(s)
-	err := l.call(&l.api.cuMemcpyHtoDAsync, f, 4)
-	l.done(f)
-	return err
-}
-
-func (l *library) copyOut(dst []byte, src driver.Pointer, s driver.Stream) error {
-	f := l.frame()
-	f.keep = unsafe.Pointer(&dst[0])
-	f.args[0], f.args[1], f.args[2], f.args[3] = uintptr(f.keep), uintptr(src), uintptr(len(dst)), uintptr(s)
-	err := l.call(&l.api.cuMemcpyDtoHAsync, f, 4)
-	l.done(f)
-	return err
-}
-
-func (l *library) launch(fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
-	f := l.frame()
-	f.args = [12]uintptr{uintptr(fn), uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]),
-		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), uintptr(s), 0, 0}
-	f.args[9] = f.listed(params)
-	err := l.call(&l.api.cuLaunchKernel, f, 11)
-	l.done(f)
-	return err
-}
-
-// listed returns the address of the list of a kernel's one parameter, a struct; 0 if there
-// is none. It is not one packed buffer: the driver knows where a struct with tensor maps
-// begins, which is not at its first byte.
-func (f *frame) listed(params []byte) uintptr {
-	if len(params) == 0 {
-		return 0
-	}
-	f.keep = unsafe.Pointer(&params[0])
-	f.list[0] = uintptr(f.keep)
-	return address(&f.list[0])
+	// A launch lists its one parameter and packs no buffer: the driver knows where a struct
+	// with tensor maps begins, which is not at its first byte.
+	l.Fill(t, clib.Calls{
+		Alloc: &a.cuMemAlloc, Free: &a.cuMemFree, MemoryInfo: &a.cuMemGetInfo,
+		AllocHost: &a.cuMemAllocHost, FreeHost: &a.cuMemFreeHost,
+		CopyIn: &a.cuMemcpyHtoDAsync, CopyOut: &a.cuMemcpyDtoHAsync, Copy: &a.cuMemcpyDtoDAsync, Fill: &a.cuMemsetD8Async,
+		NewStream: &a.cuStreamCreate, DestroyStream: &a.cuStreamDestroy, SyncStream: &a.cuStreamSynchronize,
+		StreamDone: &a.cuStreamQuery, WaitEvent: &a.cuStreamWaitEvent,
+		NewEvent: &a.cuEventCreate, DestroyEvent: &a.cuEventDestroy, Record: &a.cuEventRecord, SyncEvent: &a.cuEventSynchronize,
+		EventDone: &a.cuEventQuery, Elapsed: &a.cuEventElapsedTime,
+		Load: &a.cuModuleLoadData, Unload: &a.cuModuleUnload, Lookup: &a.cuModuleGetFunction, NotFound: codeNotFound,
+		Launch: &a.cuLaunchKernel,
+	})
+	return t
 }
 
 // compiler returns the NVRTC that fits the driver.

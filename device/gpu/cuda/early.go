@@ -1,6 +1,9 @@
 package cuda
 
-import "tokitai/device/gpu/driver"
+import (
+	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/driver/clib"
+)
 
 // launchConfig is CUlaunchConfig.
 type launchConfig struct {
@@ -24,18 +27,18 @@ const programmaticSerialization = 6
 
 // earlyLaunches returns the table's LaunchEarly, nil if the driver has none.
 func (l *library) earlyLaunches() func(driver.Function, [3]uint32, [3]uint32, uint32, driver.Stream, []byte) error {
-	if l.api.cuLaunchKernelEx.isMissing {
+	if l.api.cuLaunchKernelEx.IsMissing {
 		return nil
 	}
 	return l.launchEarly
 }
 
 func (l *library) launchEarly(fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
-	f := l.frame()
-	f.attribute = launchAttribute{id: programmaticSerialization, value: [64]byte{1}}
-	f.config = launchConfig{grid: grid, block: block, shared: shared, stream: uintptr(s), attributes: address(&f.attribute), count: 1}
-	f.args[0], f.args[1], f.args[2], f.args[3] = address(&f.config), uintptr(fn), f.listed(params), 0
-	err := l.call(&l.api.cuLaunchKernelEx, f, 4)
-	l.done(f)
+	f := l.Frame()
+	f.Structs.attribute = launchAttribute{id: programmaticSerialization, value: [64]byte{1}}
+	f.Structs.config = launchConfig{grid: grid, block: block, shared: shared, stream: uintptr(s), attributes: clib.Address(&f.Structs.attribute), count: 1}
+	f.Args[0], f.Args[1], f.Args[2], f.Args[3] = clib.Address(&f.Structs.config), uintptr(fn), f.List(params), 0
+	err := l.Call(&l.api.cuLaunchKernelEx, f, 4)
+	l.Done(f)
 	return err
 }

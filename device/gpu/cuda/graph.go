@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/driver/clib"
 )
 
 // graphs are the graphs of a library, by their handles.
@@ -29,13 +30,13 @@ type kernelNode struct {
 	_           [3]uintptr // extra options; a library's kernel and a context, unused since function is set
 }
 
-// set makes f.node describe a kernel.
-func (f *frame) set(n *driver.Node) {
-	f.node = kernelNode{function: uintptr(n.Function), grid: n.Grid, block: n.Block, shared: n.Shared, params: f.listed(n.Params)}
+// describe makes the node of f describe a kernel.
+func describe(f *frame, n *driver.Node) {
+	f.Structs.node = kernelNode{function: uintptr(n.Function), grid: n.Grid, block: n.Block, shared: n.Shared, params: f.List(n.Params)}
 }
 
 func (l *library) newGraph(nodes []driver.Node) (driver.Graph, error) {
-	description, err := l.create(&l.api.cuGraphCreate, 0)
+	description, err := l.Create(&l.api.cuGraphCreate, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -43,13 +44,13 @@ func (l *library) newGraph(nodes []driver.Node) (driver.Graph, error) {
 	for i := range nodes {
 		node, err := l.addNode(g, &nodes[i])
 		if err != nil {
-			l.call1(&l.api.cuGraphDestroy, description)
+			l.Call1(&l.api.cuGraphDestroy, description)
 			return 0, err
 		}
 		g.nodes = append(g.nodes, node)
 	}
-	if g.executable, err = l.create(&l.api.cuGraphInstantiateWithFlags, description, 0); err != nil {
-		l.call1(&l.api.cuGraphDestroy, description)
+	if g.executable, err = l.Create(&l.api.cuGraphInstantiateWithFlags, description, 0); err != nil {
+		l.Call1(&l.api.cuGraphDestroy, description)
 		return 0, err
 	}
 	l.graphs.mu.Lock()
@@ -63,22 +64,22 @@ func (l *library) newGraph(nodes []driver.Node) (driver.Graph, error) {
 }
 
 func (l *library) addNode(g *graph, n *driver.Node) (uintptr, error) {
-	f := l.frame()
-	defer l.done(f)
-	f.out[0] = 0
-	f.args[0], f.args[1], f.args[2], f.args[3] = address(&f.out[0]), g.description, 0, uintptr(len(n.After))
+	f := l.Frame()
+	defer l.Done(f)
+	f.Out[0] = 0
+	f.Args[0], f.Args[1], f.Args[2], f.Args[3] = clib.Address(&f.Out[0]), g.description, 0, uintptr(len(n.After))
 	if len(n.After) > 0 {
-		f.after = make([]uintptr, len(n.After))
+		f.Structs.after = make([]uintptr, len(n.After))
 		for i, k := range n.After {
-			f.after[i] = g.nodes[k]
+			f.Structs.after[i] = g.nodes[k]
 		}
-		f.args[2] = address(&f.after[0])
+		f.Args[2] = clib.Address(&f.Structs.after[0])
 	}
-	f.set(n)
-	f.args[4] = address(&f.node)
-	err := l.call(&l.api.cuGraphAddKernelNode, f, 5)
-	f.after = nil
-	return uintptr(f.out[0]), err
+	describe(f, n)
+	f.Args[4] = clib.Address(&f.Structs.node)
+	err := l.Call(&l.api.cuGraphAddKernelNode, f, 5)
+	f.Structs.after = nil
+	return uintptr(f.Out[0]), err
 }
 
 func (l *library) graph(g driver.Graph) *graph {
@@ -88,16 +89,16 @@ func (l *library) graph(g driver.Graph) *graph {
 }
 
 func (l *library) launchGraph(g driver.Graph, s driver.Stream) error {
-	return l.call2(&l.api.cuGraphLaunch, l.graph(g).executable, uintptr(s))
+	return l.Call2(&l.api.cuGraphLaunch, l.graph(g).executable, uintptr(s))
 }
 
 func (l *library) setNode(g driver.Graph, number int, n *driver.Node) error {
 	known := l.graph(g)
-	f := l.frame()
-	f.set(n)
-	f.args[0], f.args[1], f.args[2] = known.executable, known.nodes[number], address(&f.node)
-	err := l.call(&l.api.cuGraphExecKernelNodeSetParams, f, 3)
-	l.done(f)
+	f := l.Frame()
+	describe(f, n)
+	f.Args[0], f.Args[1], f.Args[2] = known.executable, known.nodes[number], clib.Address(&f.Structs.node)
+	err := l.Call(&l.api.cuGraphExecKernelNodeSetParams, f, 3)
+	l.Done(f)
 	return err
 }
 
@@ -106,8 +107,8 @@ func (l *library) destroyGraph(g driver.Graph) error {
 	l.graphs.mu.Lock()
 	delete(l.graphs.all, g)
 	l.graphs.mu.Unlock()
-	err := l.call1(&l.api.cuGraphExecDestroy, known.executable)
-	if e := l.call1(&l.api.cuGraphDestroy, known.description); err == nil {
+	err := l.Call1(&l.api.cuGraphExecDestroy, known.executable)
+	if e := l.Call1(&l.api.cuGraphDestroy, known.description); err == nil {
 		err = e
 	}
 	return err

@@ -1,25 +1,20 @@
 package cuda
 
 import (
-	"sync"
-	"unsafe"
-
 	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/driver/clib"
 )
 
-// mapFrame is the memory of one call of cuTensorMapEncodeTiled.
-type mapFrame struct {
-	args    [12]uintptr
+// boxes is what the arguments of cuTensorMapEncodeTiled point to.
+type boxes struct {
 	m       driver.TensorMap
 	steps   [5]uint32                        // from one element to the next
 	encoded [driver.TensorMapBytes + 64]byte // of which the driver writes an aligned part
 }
 
-var mapFrames = sync.Pool{New: func() any { return &mapFrame{steps: [5]uint32{1, 1, 1, 1, 1}} }}
-
 // tensorMaps returns the table's EncodeTensorMap, nil if the driver has none.
 func (l *library) tensorMaps() func(to []byte, m *driver.TensorMap) error {
-	if l.api.cuTensorMapEncodeTiled.isMissing {
+	if l.api.cuTensorMapEncodeTiled.IsMissing {
 		return nil
 	}
 	return l.encodeTensorMap
@@ -29,16 +24,14 @@ func (l *library) encodeTensorMap(to []byte, m *driver.TensorMap) error {
 	// CUtensorMapDataType by the bytes of an element, CUtensorMapSwizzle, CUtensorMapL2promotion.
 	types := [...]uintptr{1: 0, 2: 1, 4: 2}
 	const swizzle128, promote128 = 3, 2
-	f := mapFrames.Get().(*mapFrame)
-	f.m = *m
-	at := (-address(&f.encoded[0])) & 63
-	f.args = [12]uintptr{address(&f.encoded[at]), types[m.ElementBytes], uintptr(m.Rank), uintptr(m.Address),
-		address(&f.m.Sizes), address(&f.m.Strides), address(&f.m.Box), address(&f.steps), 0, swizzle128, promote128, 0}
-	code := int32(l.api.cuTensorMapEncodeTiled.proc.Call(f.args[:]))
-	copy(to[:driver.TensorMapBytes], unsafe.Slice(&f.encoded[at], driver.TensorMapBytes))
-	mapFrames.Put(f)
-	if code != 0 {
-		return l.failure(l.api.cuTensorMapEncodeTiled.name, code)
-	}
-	return nil
+	f := l.Frame()
+	b := &f.Structs.boxes
+	b.m, b.steps = *m, [5]uint32{1, 1, 1, 1, 1}
+	at := (-clib.Address(&b.encoded[0])) & 63
+	f.Args = [12]uintptr{clib.Address(&b.encoded[at]), types[m.ElementBytes], uintptr(m.Rank), uintptr(m.Address),
+		clib.Address(&b.m.Sizes), clib.Address(&b.m.Strides), clib.Address(&b.m.Box), clib.Address(&b.steps), 0, swizzle128, promote128, 0}
+	err := l.Call(&l.api.cuTensorMapEncodeTiled, f, 12)
+	copy(to[:driver.TensorMapBytes], b.encoded[at:])
+	l.Done(f)
+	return err
 }

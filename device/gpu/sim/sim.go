@@ -122,7 +122,6 @@ var open = sync.OnceValues(func() (*simulator, error) {
 		modules:   map[driver.Module]*program{},
 		functions: map[driver.Function]*kernel{},
 		events:    map[driver.Event]time.Time{},
-		graphs:    map[driver.Graph][]driver.Node{},
 		frames:    sync.Pool{New: func() any { return new(frame) }},
 	}
 	host.Close()
@@ -147,7 +146,6 @@ type simulator struct {
 	modules   map[driver.Module]*program
 	functions map[driver.Function]*kernel
 	events    map[driver.Event]time.Time
-	graphs    map[driver.Graph][]driver.Node
 }
 
 type program struct {
@@ -204,7 +202,7 @@ func view(p driver.Pointer, bytes int64) []byte {
 func nothing[T any](T) error { return nil }
 
 func (s *simulator) table(width int, c checks) *driver.Table {
-	return &driver.Table{
+	t := &driver.Table{
 		Kind:       "sim",
 		Name:       name,
 		Version:    "simulator",
@@ -268,13 +266,10 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 			return s.launch(width, f, grid, block, shared, params)
 		},
 
-		NewGraph:     s.newGraph,
-		LaunchGraph:  func(g driver.Graph, _ driver.Stream) error { return s.launchGraph(width, g) },
-		DestroyGraph: s.destroyGraph,
-		SetNode:      s.setNode,
-
 		EncodeTensorMap: encodeTensorMap,
 	}
+	driver.ReplayGraphs(t)
+	return t
 }
 
 // openCompiler returns the host's C++ compiler.
