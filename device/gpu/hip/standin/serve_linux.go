@@ -1,0 +1,512 @@
+package standin
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/driver"
+)
+
+// Codes of hipError_t, and of hiprtcResult.
+const (
+	codeInvalidValue  = 1
+	codeOutOfMemory   = 2
+	codeNoDevice      = 100
+	codeInvalidDevice = 101
+	codeInvalidImage  = 200
+	codeNotFound      = 500
+	codeNotReady      = 600
+	codeIllegal       = 700
+	codeLaunchFailure = 719
+	codeUnknown       = 999
+
+	rtcCompilation = 6
+)
+
+// server serves a driver's devices to processes that have opened the library.
+type server struct {
+	table     *driver.Table
+	devices   []int // indices of the table: hip:0 and so on
+	version   int   // as hipRuntimeGetVersion says it
+	compiler  func() (compile.Compiler, error)
+	arguments func(image []byte, entry string) ([]Argument, error)
+
+	sync.Mutex
+	sessions map[int32]*session
+}
+
+// Argument is an argument of a kernel: where its bytes are in the memory of all.
+type Argument struct{ Offset, Size uint32 }
+
+// session is a process that uses the devices, and what it has created.
+type session struct {
+	*server
+	connections int
+
+	sync.Mutex
+	contexts map[int]driver.Context // by index of the table
+	host     map[uint64][]byte      // mapped memory, by its address in the process
+	images   map[uint64][]byte      // code objects, by their module
+	live     map[resource]func()    // and how it is destroyed
+}
+
+// resource is something created, by the call that destroys it.
+type resource struct {
+	destroy string
+	handle  uint64
+}
+
+// serve answers until the listener is closed.
+func (s *server) serve(l *net.UnixListener) error {
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		pid, err := peer(c)
+		if err != nil {
+			c.Close()
+			return err
+		}
+		go s.join(pid).answer(c, func() { s.leave(pid) })
+	}
+}
+
+// peer returns the number of the process at the other end.
+func peer(c *net.UnixConn) (int32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var credentials *syscall.Ucred
+	var failure error
+	err = raw.Control(func(fd uintptr) {
+		credentials, failure = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(err, failure); err != nil {
+		return 0, err
+	}
+	return credentials.Pid, nil
+}
+
+func (s *server) join(pid int32) *session {
+	s.Lock()
+	defer s.Unlock()
+	at := s.sessions[pid]
+	if at == nil {
+		at = &session{server: s, contexts: map[int]driver.Context{}, host: map[uint64][]byte{}, images: map[uint64][]byte{}, live: map[resource]func(){}}
+		s.sessions[pid] = at
+	}
+	at.connections++
+	return at
+}
+
+// leave ends a connection. With its last one, a process has ended: what it leaves behind is
+// freed.
+func (s *server) leave(pid int32) {
+	s.Lock()
+	at := s.sessions[pid]
+	at.connections--
+	isLast := at.connections == 0
+	if isLast {
+		delete(s.sessions, pid)
+	}
+	s.Unlock()
+	if isLast {
+		at.end()
+	}
+}
+
+func (s *session) end() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, c := range s.contexts {
+		s.table.SetCurrent(c)
+	}
+	for _, destroy := range s.live {
+		destroy()
+	}
+	for index := range s.contexts {
+		s.table.Release(index)
+	}
+	for _, memory := range s.host {
+		syscall.Munmap(memory)
+	}
+}
+
+// answer answers the calls of a thread of the process.
+func (s *session) answer(c *net.UnixConn, done func()) {
+	defer done()
+	defer c.Close()
+	runtime.LockOSThread() // the device is current on a thread; the thread ends with the connection
+	for {
+		m, err := receive(c)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				fmt.Fprintf(os.Stderr, "stand-in: %v\n", err)
+			}
+			return
+		}
+		var r reply
+		payload, err := s.handle(m, &r)
+		if err != nil {
+			r.Code = code(err)
+			if r.Code == codeLaunchFailure || r.Code == codeIllegal || r.Code == codeUnknown {
+				fmt.Fprintf(os.Stderr, "stand-in: %s: %v\n", m.call, err) // the caller gets only a number
+			}
+		}
+		if send(c, &r, payload) != nil {
+			return
+		}
+	}
+}
+
+// codeError is an error with a code of HIP's.
+type codeError int64
+
+func (e codeError) Error() string { return fmt.Sprintf("code %d", int64(e)) }
+
+func code(err error) int64 {
+	if known, ok := errors.AsType[codeError](err); ok {
+		return int64(known)
+	}
+	if _, ok := errors.AsType[*driver.LaunchError](err); ok {
+		return codeLaunchFailure
+	}
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		switch e.Class {
+		case driver.OutOfMemory:
+			return codeOutOfMemory
+		case driver.Lost:
+			return codeIllegal
+		}
+	}
+	return codeUnknown
+}
+
+// created remembers something that a call made.
+func (s *session) created(destroy string, handle uint64, err error, free func(), r *reply) error {
+	if err != nil {
+		return err
+	}
+	s.Lock()
+	s.live[resource{destroy, handle}] = free
+	s.Unlock()
+	r.Out[0] = handle
+	return nil
+}
+
+// destroyed forgets it. A handle that nothing has made is an error.
+func (s *session) destroyed(m *message) error {
+	s.Lock()
+	defer s.Unlock()
+	key := resource{m.call, m.arg[0]}
+	if s.live[key] == nil {
+		return codeError(400) // hipErrorInvalidHandle
+	}
+	delete(s.live, key)
+	return nil
+}
+
+// hostMemory returns memory of the process that is mapped here.
+func (s *session) hostMemory(at, bytes uint64) ([]byte, error) {
+	s.Lock()
+	defer s.Unlock()
+	for start, memory := range s.host {
+		if at >= start && at-start <= uint64(len(memory)) && bytes <= uint64(len(memory))-(at-start) {
+			return memory[at-start:][:bytes], nil
+		}
+	}
+	return nil, codeError(codeInvalidValue)
+}
+
+func (s *session) device(number uint64) (int, error) {
+	if number >= uint64(len(s.devices)) {
+		return 0, codeError(codeInvalidDevice)
+	}
+	return s.devices[number], nil
+}
+
+func (s *session) setDevice(number uint64) error {
+	index, err := s.device(number)
+	if err != nil {
+		return err
+	}
+	s.Lock()
+	defer s.Unlock()
+	c, ok := s.contexts[index]
+	if !ok {
+		if c, err = s.table.Retain(index); err != nil {
+			return err
+		}
+		s.contexts[index] = c
+	}
+	return s.table.SetCurrent(c)
+}
+
+func (s *session) properties(number uint64) ([]byte, error) {
+	index, err := s.device(number)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.table.Properties(index)
+	if err != nil {
+		return nil, err
+	}
+	made := properties{Memory: uint64(p.MemoryBytes), Units: uint64(p.Multiprocessors), Wave: uint64(p.WarpWidth), Shared: uint64(p.SharedBytes),
+		Threads: uint64(p.ThreadsPerBlock), Cache: uint64(p.CacheBytes), ClockKHz: uint64(p.ClockHz / 1e3)}
+	if p.MemoryBytesPerSec > 0 { // twice the clock, in lines of 256 bits
+		made.BusBit, made.MemoryClockKHz = 256, uint64(p.MemoryBytesPerSec/2/32/1e3)
+	}
+	architecture := p.Architecture
+	if strings.HasPrefix(architecture, "gfx9") {
+		architecture += ":sramecc+:xnack-" // as AMD's library says it
+	}
+	copy(made.Name[:63], p.Name)
+	copy(made.Architecture[:63], architecture)
+	return binary.Append(nil, binary.NativeEndian, &made)
+}
+
+// launch reads a launch of a graph.
+func launch(r *reader) driver.Node {
+	n := driver.Node{Function: driver.Function(r.number())}
+	for i := range n.Grid {
+		n.Grid[i] = uint32(r.number())
+	}
+	for i := range n.Block {
+		n.Block[i] = uint32(r.number())
+	}
+	n.Shared = uint32(r.number())
+	n.Params = r.take(r.number())
+	return n
+}
+
+func (s *session) newGraph(m *message, r *reply) error {
+	from := &reader{rest: m.payload}
+	nodes := make([]driver.Node, m.arg[0])
+	for i := range nodes {
+		var after []int
+		for range min(from.number(), uint64(i)) {
+			after = append(after, int(from.number()))
+		}
+		nodes[i] = launch(from)
+		nodes[i].After = after
+	}
+	if from.err != nil {
+		return from.err
+	}
+	g, err := s.table.NewGraph(nodes)
+	return s.created("hipGraphExecDestroy", uint64(g), err, func() { s.table.DestroyGraph(g) }, r)
+}
+
+// compile compiles a program of hipRTC's. The result is a code object, or what the compiler
+// says.
+func (s *session) compile(m *message) ([]byte, error) {
+	from := &reader{rest: m.payload}
+	var architecture string
+	for range from.number() {
+		name, value, _ := strings.Cut(from.string(), "=")
+		if name == "--offload-arch" || name == "--gpu-architecture" {
+			architecture = value
+		}
+	}
+	source := compile.Source{Name: from.string(), Text: from.string()}
+	for len(from.rest) > 0 {
+		source.Headers = append(source.Headers, compile.Header{Name: from.string(), Text: from.string()})
+	}
+	if from.err != nil {
+		return nil, from.err
+	}
+	compiler, err := s.compiler()
+	if err != nil {
+		return []byte(err.Error()), codeError(rtcCompilation)
+	}
+	p, err := compiler.Compile(architecture, source)
+	if failed, ok := errors.AsType[*compile.Error](err); ok {
+		return []byte(failed.Log), codeError(rtcCompilation)
+	}
+	if err != nil {
+		return []byte(err.Error()), codeError(rtcCompilation)
+	}
+	return p.Image, nil
+}
+
+func (s *session) lookup(m *message, r *reply) ([]byte, error) {
+	f, err := s.table.Lookup(driver.Module(m.arg[0]), string(m.payload))
+	if err != nil {
+		return nil, codeError(codeNotFound)
+	}
+	s.Lock()
+	image := s.images[m.arg[0]]
+	s.Unlock()
+	list, err := s.arguments(image, string(m.payload))
+	if err != nil {
+		return nil, err
+	}
+	r.Out[0] = uint64(f)
+	for _, a := range list {
+		r.Out[1] = max(r.Out[1], uint64(a.Offset)+uint64(a.Size))
+	}
+	return binary.Append(nil, binary.NativeEndian, list)
+}
+
+// handle makes one call on the driver.
+func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
+	t, a := s.table, &m.arg
+	stream := func(i int) driver.Stream { return driver.Stream(a[i]) }
+	event := func(i int) driver.Event { return driver.Event(a[i]) }
+	ready := func(done bool, err error) error {
+		if err == nil && !done {
+			return codeError(codeNotReady)
+		}
+		return err
+	}
+	switch m.call {
+	case "hipInit":
+		if len(s.devices) == 0 {
+			return nil, codeError(codeNoDevice)
+		}
+	case "hipRuntimeGetVersion":
+		r.Out[0] = uint64(s.version)
+	case "hipGetDeviceCount":
+		if r.Out[0] = uint64(len(s.devices)); r.Out[0] == 0 {
+			return nil, codeError(codeNoDevice)
+		}
+	case "hipSetDevice":
+		return nil, s.setDevice(a[0])
+	case "properties":
+		return s.properties(a[0])
+
+	case "hipMalloc":
+		p, err := t.Alloc(int64(a[0]))
+		return nil, s.created("hipFree", uint64(p), err, func() { t.Free(p) }, r)
+	case "hipFree":
+		return nil, errors.Join(s.destroyed(m), t.Free(driver.Pointer(a[0])))
+	case "hipMemGetInfo":
+		free, total, err := t.MemoryInfo()
+		r.Out[0], r.Out[1] = uint64(free), uint64(total)
+		return nil, err
+	case "hipHostMalloc":
+		memory, err := syscall.Mmap(m.descriptor, 0, int(a[1]), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+		syscall.Close(m.descriptor)
+		if err != nil {
+			return nil, codeError(codeOutOfMemory)
+		}
+		s.Lock()
+		s.host[a[0]] = memory
+		s.Unlock()
+	case "hipHostFree":
+		s.Lock()
+		memory := s.host[a[0]]
+		delete(s.host, a[0])
+		s.Unlock()
+		return nil, syscall.Munmap(memory)
+	case "hipMemcpyHtoDAsync":
+		if a[1] == 0 { // not shared: its bytes follow
+			return nil, errors.Join(t.CopyIn(driver.Pointer(a[0]), m.payload, stream(3)), t.SyncStream(stream(3)))
+		}
+		from, err := s.hostMemory(a[1], a[2])
+		if err != nil {
+			return nil, err
+		}
+		return nil, t.CopyIn(driver.Pointer(a[0]), from, stream(3))
+	case "hipMemcpyDtoHAsync":
+		if a[0] == 0 {
+			to := make([]byte, a[2])
+			return to, errors.Join(t.CopyOut(to, driver.Pointer(a[1]), stream(3)), t.SyncStream(stream(3)))
+		}
+		to, err := s.hostMemory(a[0], a[2])
+		if err != nil {
+			return nil, err
+		}
+		return nil, t.CopyOut(to, driver.Pointer(a[1]), stream(3))
+	case "hipMemcpyDtoDAsync":
+		return nil, t.Copy(driver.Pointer(a[0]), driver.Pointer(a[1]), int64(a[2]), stream(3))
+	case "hipMemsetD8Async":
+		return nil, t.Fill(driver.Pointer(a[0]), byte(a[1]), int64(a[2]), stream(3))
+
+	case "hipStreamCreateWithFlags":
+		made, err := t.NewStream()
+		return nil, s.created("hipStreamDestroy", uint64(made), err, func() { t.DestroyStream(made) }, r)
+	case "hipStreamDestroy":
+		return nil, errors.Join(s.destroyed(m), t.DestroyStream(stream(0)))
+	case "hipStreamSynchronize":
+		return nil, t.SyncStream(stream(0))
+	case "hipStreamQuery":
+		return nil, ready(t.StreamDone(stream(0)))
+	case "hipStreamWaitEvent":
+		return nil, t.WaitEvent(stream(0), event(1))
+	case "hipEventCreateWithFlags":
+		const disableTiming = 2
+		made, err := t.NewEvent(a[0]&disableTiming == 0)
+		return nil, s.created("hipEventDestroy", uint64(made), err, func() { t.DestroyEvent(made) }, r)
+	case "hipEventDestroy":
+		return nil, errors.Join(s.destroyed(m), t.DestroyEvent(event(0)))
+	case "hipEventRecord":
+		return nil, t.Record(event(0), stream(1))
+	case "hipEventSynchronize":
+		return nil, t.SyncEvent(event(0))
+	case "hipEventQuery":
+		return nil, ready(t.EventDone(event(0)))
+	case "hipEventElapsedTime":
+		ms, err := t.Elapsed(event(0), event(1))
+		r.Out[0] = uint64(math.Float32bits(float32(ms)))
+		return nil, err
+
+	case "hipModuleLoadData":
+		made, err := t.Load(m.payload)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "stand-in: %v\n", err)
+			return nil, codeError(codeInvalidImage)
+		}
+		s.Lock()
+		s.images[uint64(made)] = m.payload
+		s.Unlock()
+		return nil, s.created("hipModuleUnload", uint64(made), nil, func() { t.Unload(made) }, r)
+	case "hipModuleUnload":
+		s.Lock()
+		delete(s.images, a[0])
+		s.Unlock()
+		return nil, errors.Join(s.destroyed(m), t.Unload(driver.Module(a[0])))
+	case "hipModuleGetFunction":
+		return s.lookup(m, r)
+	case "hipModuleLaunchKernel":
+		size := func(i int) [3]uint32 { return [3]uint32{uint32(a[i]), uint32(a[i+1]), uint32(a[i+2])} }
+		return nil, t.Launch(driver.Function(a[0]), size(1), size(4), uint32(a[7]), stream(8), m.payload)
+
+	case "hipGraphCreate", "hipGraphDestroy", "hipGraphAddKernelNode": // the library keeps graphs until they are instantiated
+	case "hipGraphInstantiateWithFlags":
+		return nil, s.newGraph(m, r)
+	case "hipGraphExecKernelNodeSetParams":
+		from := &reader{rest: m.payload}
+		n := launch(from)
+		return nil, errors.Join(from.err, t.SetNode(driver.Graph(a[0]), int(a[1]), &n))
+	case "hipGraphExecDestroy":
+		return nil, errors.Join(s.destroyed(m), t.DestroyGraph(driver.Graph(a[0])))
+	case "hipGraphLaunch":
+		return nil, t.LaunchGraph(driver.Graph(a[0]), stream(1))
+
+	case "hiprtcCompileProgram":
+		return s.compile(m)
+	default:
+		return nil, fmt.Errorf("unknown call %q", m.call)
+	}
+	return nil, nil
+}
+
+// The compiler lays out these structs as C does: all their fields are of 8 bytes, or bytes.
+var _ = [1]struct{}{}[unsafe.Sizeof(request{})-(40+12*8+8)]

@@ -1,0 +1,272 @@
+// plain.c is a libamdhip64 whose device is host memory and which runs no kernel. It checks
+// how it is called, counts what is alive, and does wrong what the environment asks for:
+//
+//	STANDIN_FAIL=CALL=CODE      CALL returns CODE; CALL=CODE@3 only when it is called for the third time
+//	STANDIN_VERSION=N           what hipRuntimeGetVersion says
+//	STANDIN_DEVICES=N           how many there are
+//	STANDIN_ARCHITECTURE=TEXT   in the properties
+//	STANDIN_ATTRIBUTE=ID=VALUE  of the device
+//	STANDIN_RTC=WHAT            hiprtcCompileProgram: abort, crash, hang, exit, garbage, empty or reject
+//
+// standin_live tells what is alive.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#define API __attribute__((visibility("default"))) int
+typedef uint64_t u64;
+
+// --- Failing on request.
+
+static int number(const char *variable, int otherwise) {
+	const char *text = getenv(variable);
+	return text && *text ? atoi(text) : otherwise;
+}
+static int is_asked(const char *variable, const char *what) {
+	const char *text = getenv(variable);
+	return text && !strcmp(text, what);
+}
+
+// fails returns the code with which a call is to fail, or 0.
+static int fails(const char *call) {
+	static int calls;
+	const char *text = getenv("STANDIN_FAIL");
+	size_t n = strlen(call);
+	if (!text || strncmp(text, call, n) || text[n] != '=') return 0;
+	const char *at = strchr(text, '@');
+	if (at && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != atoi(at + 1)) return 0;
+	return atoi(text + n + 1);
+}
+#define FAIL do { int code = fails(__func__); if (code) return code; } while (0)
+
+// --- What is alive.
+
+enum kind { MEMORY, HOST_MEMORY, STREAM, EVENT, MODULE, GRAPH, EXECUTABLE_GRAPH, PROGRAM, KINDS };
+static const char *const kinds[] = {"allocations", "host allocations", "streams", "events", "modules", "graphs", "executable graphs", "programs"};
+struct thing { u64 magic; enum kind kind; void *at; struct thing *next; };
+static struct thing *things;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *make(enum kind kind, void *at) {
+	struct thing *t = malloc(sizeof *t);
+	pthread_mutex_lock(&lock);
+	*t = (struct thing){0x7a11de5c, kind, at ? at : t, things};
+	things = t;
+	pthread_mutex_unlock(&lock);
+	return t->at;
+}
+static int is(enum kind kind, const void *at) {
+	int found = 0;
+	pthread_mutex_lock(&lock);
+	for (struct thing *t = things; t && !found; t = t->next) found = t->kind == kind && t->at == at;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+static int destroy(enum kind kind, const void *at) { // returns a code
+	struct thing *found = NULL;
+	pthread_mutex_lock(&lock);
+	for (struct thing **p = &things; *p && !found; )
+		if ((*p)->kind == kind && (*p)->at == at) {
+			found = *p;
+			*p = found->next;
+		} else {
+			p = &(*p)->next;
+		}
+	pthread_mutex_unlock(&lock);
+	if (!found) return 400; // hipErrorInvalidHandle
+	if (found->at != found) free(found->at);
+	free(found);
+	return 0;
+}
+API standin_live(char *to, int n) {
+	int counts[KINDS] = {0}, used = 0;
+	pthread_mutex_lock(&lock);
+	for (struct thing *t = things; t; t = t->next) counts[t->kind]++;
+	pthread_mutex_unlock(&lock);
+	*to = 0;
+	for (int i = 0; i < KINDS; i++)
+		if (counts[i] && used < n) used += snprintf(to + used, n - used, "%s%d %s", used ? ", " : "", counts[i], kinds[i]);
+	return used;
+}
+
+// --- The library and its devices.
+
+static __thread int current = -1;
+static int check(int ok) { return current < 0 ? 201 : !ok; } // hipErrorInvalidContext, hipErrorInvalidValue
+
+// create makes something, if the call is right. It takes at, which may be null.
+static int create(void **made, enum kind kind, void *at, int ok) {
+	int code = check(ok);
+	if (code) free(at);
+	else *made = make(kind, at);
+	return code;
+}
+
+__attribute__((visibility("default"))) const char *hipGetErrorName(int code) {
+	static __thread char text[64];
+	snprintf(text, sizeof text, "hipError%d", code);
+	return text;
+}
+__attribute__((visibility("default"))) const char *hipGetErrorString(int code) {
+	static __thread char text[64];
+	snprintf(text, sizeof text, "description of %d", code);
+	return text;
+}
+API hipInit(unsigned flags) { FAIL; return flags != 0; }
+API hipRuntimeGetVersion(int *v) { FAIL; *v = number("STANDIN_VERSION", 60443484); return 0; }
+API hipGetDeviceCount(int *n) { FAIL; *n = number("STANDIN_DEVICES", 2); return *n == 0 ? 100 : 0; }
+static int is_device(int d) { return d >= 0 && d < number("STANDIN_DEVICES", 2); }
+API hipSetDevice(int d) {
+	FAIL;
+	if (!is_device(d)) return 101;
+	current = d;
+	return 0;
+}
+API hipDeviceGetName(char *s, int n, int d) { FAIL; snprintf(s, n, "plain %d", d); return is_device(d) ? 0 : 101; }
+API hipDeviceTotalMem(size_t *n, int d) { FAIL; *n = 1ull << 34; return is_device(d) ? 0 : 101; }
+API hipDeviceGetAttribute(int *v, int which, int d) {
+	FAIL;
+	if (!is_device(d)) return 101;
+	const char *changed = getenv("STANDIN_ATTRIBUTE");
+	if (changed && atoi(changed) == which) {
+		*v = atoi(strchr(changed, '=') + 1);
+		return 0;
+	}
+	switch (which) {
+	case 5: *v = 2482000; return 0;  // clock, kHz
+	case 19: *v = 4 << 20; return 0; // cache
+	case 56: *v = 1024; return 0;    // threads in a block
+	case 59: *v = 256; return 0;     // bits of the bus
+	case 60: *v = 1218000; return 0; // its clock, kHz
+	case 63: *v = 54; return 0;      // processors
+	case 74: *v = 65536; return 0;   // shared memory of a block
+	case 87: *v = 32; return 0;      // lanes
+	}
+	return 1;
+}
+static int fill(char *to, int d, size_t bytes, size_t architecture) {
+	const char *text = getenv("STANDIN_ARCHITECTURE");
+	if (!is_device(d)) return 101;
+	memset(to, 0, bytes);
+	snprintf(to, 64, "plain %d", d);
+	snprintf(to + architecture, 256, "%s", text ? text : "gfx1101");
+	return 0;
+}
+API hipGetDeviceProperties(void *to, int d) { FAIL; return fill(to, d, 792, 396); }
+API hipGetDevicePropertiesR0600(void *to, int d) { FAIL; return fill(to, d, 1472, 1160); }
+
+// --- Memory.
+
+API hipMalloc(void **p, size_t n) {
+	FAIL;
+	return n > 1ull << 34 ? 2 : create(p, MEMORY, malloc(n), 1);
+}
+API hipFree(void *p) { FAIL; return destroy(MEMORY, p); }
+API hipMemGetInfo(size_t *free, size_t *total) { FAIL; *free = 1ull << 33; *total = 1ull << 34; return check(1); }
+API hipHostMalloc(void **p, size_t n, unsigned flags) { FAIL; return create(p, HOST_MEMORY, malloc(n), flags <= 1); }
+API hipHostFree(void *p) { FAIL; return destroy(HOST_MEMORY, p); }
+static int copy(void *to, const void *from, size_t n, void *stream) {
+	if (check(is(STREAM, stream))) return 400;
+	memmove(to, from, n);
+	return 0;
+}
+API hipMemcpyHtoDAsync(void *to, const void *from, size_t n, void *stream) { FAIL; return copy(to, from, n, stream); }
+API hipMemcpyDtoHAsync(void *to, void *from, size_t n, void *stream) { FAIL; return copy(to, from, n, stream); }
+API hipMemcpyDtoDAsync(void *to, void *from, size_t n, void *stream) { FAIL; return copy(to, from, n, stream); }
+API hipMemsetD8Async(void *to, unsigned char v, size_t n, void *stream) {
+	FAIL;
+	if (check(is(STREAM, stream))) return 400;
+	memset(to, v, n);
+	return 0;
+}
+
+// --- Streams and events.
+
+API hipStreamCreateWithFlags(void **s, unsigned flags) { FAIL; return create(s, STREAM, NULL, flags <= 1); }
+API hipStreamDestroy(void *s) { FAIL; return destroy(STREAM, s); }
+API hipStreamSynchronize(void *s) { FAIL; return check(is(STREAM, s)); }
+API hipStreamQuery(void *s) { FAIL; return check(is(STREAM, s)); }
+API hipStreamWaitEvent(void *s, void *e, unsigned flags) { FAIL; return check(is(STREAM, s) && is(EVENT, e) && !flags); }
+API hipEventCreateWithFlags(void **e, unsigned flags) { FAIL; return create(e, EVENT, NULL, flags <= 3); }
+API hipEventDestroy(void *e) { FAIL; return destroy(EVENT, e); }
+API hipEventRecord(void *e, void *s) { FAIL; return check(is(EVENT, e) && is(STREAM, s)); }
+API hipEventSynchronize(void *e) { FAIL; return check(is(EVENT, e)); }
+API hipEventQuery(void *e) { FAIL; return check(is(EVENT, e)); }
+API hipEventElapsedTime(float *ms, void *start, void *end) { FAIL; *ms = 1.5; return check(is(EVENT, start) && is(EVENT, end)); }
+
+// --- Modules and launches. The only module is "image", the only kernel is "kernel".
+
+struct launch { // hipKernelNodeParams
+	unsigned block[3];
+	void **extra, *f;
+	unsigned grid[3];
+	void **params;
+	unsigned shared;
+};
+static char kernel;
+
+API hipModuleLoadData(void **m, const void *image) {
+	FAIL;
+	if (memcmp(image, "image", 5)) return 200; // hipErrorInvalidImage
+	return create(m, MODULE, NULL, 1);
+}
+API hipModuleUnload(void *m) { FAIL; return destroy(MODULE, m); }
+API hipModuleGetFunction(void **f, void *m, const char *name) { FAIL; *f = &kernel; return strcmp(name, "kernel") ? 500 : check(is(MODULE, m)); }
+API hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *stream, void **params, void **extra) {
+	(void)shared, (void)params, (void)extra;
+	FAIL;
+	return check(f == &kernel && gx && gy && gz && bx && by && bz && is(STREAM, stream));
+}
+API hipGraphCreate(void **g, unsigned flags) { FAIL; return create(g, GRAPH, NULL, !flags); }
+API hipGraphDestroy(void *g) { FAIL; return destroy(GRAPH, g); }
+API hipGraphAddKernelNode(void **node, void *g, void *const *after, size_t count, const struct launch *l) {
+	FAIL;
+	for (size_t i = 0; i < count; i++)
+		if (after[i] < (void *)1000) return 1;
+	static u64 nodes = 1000;
+	*node = (void *)nodes++;
+	return check(is(GRAPH, g) && l->f == &kernel);
+}
+API hipGraphInstantiateWithFlags(void **x, void *g, u64 flags) { FAIL; return create(x, EXECUTABLE_GRAPH, NULL, is(GRAPH, g) && !flags); }
+API hipGraphExecKernelNodeSetParams(void *x, void *node, const struct launch *l) { FAIL; return check(is(EXECUTABLE_GRAPH, x) && node >= (void *)1000 && l->f == &kernel); }
+API hipGraphExecDestroy(void *x) { FAIL; return destroy(EXECUTABLE_GRAPH, x); }
+API hipGraphLaunch(void *x, void *s) { FAIL; return check(is(EXECUTABLE_GRAPH, x) && is(STREAM, s)); }
+
+// --- hipRTC. Every program compiles to "image".
+
+API hiprtcVersion(int *major, int *minor) { FAIL; *major = 9, *minor = 0; return 0; }
+__attribute__((visibility("default"))) const char *hiprtcGetErrorString(int code) {
+	static __thread char text[64];
+	snprintf(text, sizeof text, "HIPRTC_ERROR_%d", code);
+	return text;
+}
+API hiprtcCreateProgram(void **p, const char *text, const char *name, int count, const char *const *headers, const char *const *names) {
+	(void)name;
+	FAIL;
+	for (int i = 0; i < count; i++)
+		if (!*headers[i] || !*names[i]) return 3;
+	*p = make(PROGRAM, NULL);
+	return text ? 0 : 3;
+}
+API hiprtcCompileProgram(void *p, int count, const char *const *options) {
+	FAIL;
+	int has_architecture = 0;
+	for (int i = 0; i < count; i++) has_architecture |= !strncmp(options[i], "--offload-arch=gfx", 18) || !strncmp(options[i], "--gpu-architecture=gfx", 22);
+	if (is_asked("STANDIN_RTC", "abort")) abort();
+	if (is_asked("STANDIN_RTC", "crash")) *(volatile int *)8 = 1;
+	if (is_asked("STANDIN_RTC", "exit")) _exit(0);
+	while (is_asked("STANDIN_RTC", "hang")) pause();
+	if (is_asked("STANDIN_RTC", "reject")) return 6;
+	return is(PROGRAM, p) && has_architecture ? 0 : 3;
+}
+static const char *result(void) { return is_asked("STANDIN_RTC", "garbage") ? "no ELF at all" : is_asked("STANDIN_RTC", "empty") ? "" : "image"; }
+static const char *said(void) { return is_asked("STANDIN_RTC", "reject") ? "kernel.hip:7:3: error: refused as asked" : ""; }
+API hiprtcGetProgramLogSize(void *p, size_t *n) { FAIL; *n = strlen(said()) + 1; return !is(PROGRAM, p); }
+API hiprtcGetProgramLog(void *p, char *to) { FAIL; strcpy(to, said()); return !is(PROGRAM, p); }
+API hiprtcGetCodeSize(void *p, size_t *n) { FAIL; *n = strlen(result()); return !is(PROGRAM, p); }
+API hiprtcGetCode(void *p, char *to) { FAIL; memcpy(to, result(), strlen(result())); return !is(PROGRAM, p); }
+API hiprtcDestroyProgram(void **p) { FAIL; return destroy(PROGRAM, *p); }
