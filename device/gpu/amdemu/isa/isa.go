@@ -6,6 +6,11 @@
 // package wave's part.
 package isa
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Family is a group of architectures with the same encodings.
 type Family uint8
 
@@ -45,7 +50,20 @@ const (
 	GLOBAL
 	SCRATCH
 	MUBUF
+	encodings // how many there are
 )
+
+var encodingNames = [encodings]string{"SOP1", "SOP2", "SOPK", "SOPC", "SOPP", "SMEM", "VOP1", "VOP2",
+	"VOP3", "VOP3P", "VOPC", "VOPD", "DS", "FLAT", "GLOBAL", "SCRATCH", "MUBUF"}
+
+func (e Encoding) String() string { return encodingNames[e] }
+
+func parseEncoding(name string) (Encoding, error) {
+	if i := slices.Index(encodingNames[:], name); i >= 0 {
+		return Encoding(i), nil
+	}
+	return 0, fmt.Errorf("encoding %q: unknown", name)
+}
 
 // Instruction is a decoded instruction.
 type Instruction struct {
@@ -54,7 +72,8 @@ type Instruction struct {
 	Encoding Encoding
 
 	// Name is LLVM's mnemonic without the suffix of an encoding: "v_add_f32",
-	// "global_load_b32" (gfx11), "global_load_dword" (gfx9).
+	// "global_load_b32" (gfx11), "global_load_dword" (gfx9). The halves of a pair have their
+	// own names without "dual_": "v_fmac_f32".
 	Name string
 
 	// Results and Operands are in the order of the assembly's text. A carry or a comparison's
@@ -64,7 +83,9 @@ type Instruction struct {
 	//
 	// A result that is also read, such as that of v_fmac_f32, is only a result. Memory:
 	// the operands of a load are the address (a VGPR or a pair), then the base (SGPRs, or Off);
-	// a store has its data after the address, as in the text.
+	// a store has its data after the address, as in the text. SMEM's are the base and the
+	// register that is added to it, or Off. A buffer's are the address or Off, the four SGPRs
+	// of the descriptor and the scalar offset, after a store's data.
 	Results  []Operand
 	Operands []Operand
 
@@ -88,6 +109,11 @@ type Instruction struct {
 	Glc bool
 
 	Second *Instruction // of a pair
+
+	form   *form  // nil if the instruction was not decoded
+	suffix string // of the encoding: "_e32", "_e64", "_dpp", "_e64_dpp", "_sdwa"
+	raw    uint64 // first eight bytes
+	family Family
 }
 
 // Kind is the kind of an operand.
@@ -106,11 +132,12 @@ const (
 	ExecHigh
 	M0
 	SCC
-	Null        // reads 0; what is written is lost
-	VCCZ        // tells whether vcc is 0
-	ExecZ       // tells whether exec is 0
-	Off         // no base address
-	LDSDirect   // not emulated
+	Null      // reads 0; what is written is lost
+	VCCZ      // tells whether vcc is 0
+	ExecZ     // tells whether exec is 0
+	Off       // no base address
+	LDSDirect // not emulated
+	PopsExitingWaveID
 	SharedBase  // src_shared_base
 	SharedLimit // src_shared_limit
 	PrivateBase
@@ -137,6 +164,7 @@ type Operand struct {
 	Index int
 	Words int // 32-bit registers: 1 for 16-bit operands too
 	Half  Half
+	Type  Type // what the instruction takes it for
 
 	// Value is a constant's pattern as the instruction reads it, as wide as Words and the
 	// type say: the inline constant 1.0 is 0x3c00 for an operand of binary16, 0x3f800000 of
