@@ -110,3 +110,37 @@ func TestEarlyLaunches(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodeTensorMap: a driver encodes tensor maps in the device's context, and drivers
+// without them refuse.
+func TestEncodeTensorMap(t *testing.T) {
+	table := noop()
+	d, err := Open(table, 0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := make([]byte, driver.TensorMapBytes)
+	if err := d.EncodeTensorMap(to, &driver.TensorMap{}); err == nil || d.HasTensorMaps() {
+		t.Errorf("a driver without tensor maps: got %v", err)
+	}
+	var current driver.Context
+	table.SetCurrent = func(c driver.Context) error { current = c; return nil }
+	table.EncodeTensorMap = func([]byte, *driver.TensorMap) error {
+		if current != d.context {
+			return errors.New("the context is not current")
+		}
+		return nil
+	}
+	m := &driver.TensorMap{}
+	if err := d.EncodeTensorMap(to, m); err != nil {
+		t.Error(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { d.EncodeTensorMap(to, m) }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+	lost := errors.New("lost")
+	table.SetCurrent = func(driver.Context) error { return lost }
+	if err := d.EncodeTensorMap(to, m); !errors.Is(err, lost) {
+		t.Errorf("without the context: got %v, want %v", err, lost)
+	}
+}

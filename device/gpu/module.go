@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -121,6 +122,11 @@ func (d *Device) HasTensorMaps() bool { return d.table.EncodeTensorMap != nil }
 func (d *Device) EncodeTensorMap(to []byte, m *driver.TensorMap) error {
 	if !d.HasTensorMaps() {
 		return fmt.Errorf("%s: the driver, %s, has no tensor maps", d.name, d.table.Version)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.table.SetCurrent(d.context); err != nil {
+		return err
 	}
 	return d.table.EncodeTensorMap(to, m)
 }
