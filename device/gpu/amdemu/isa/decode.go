@@ -94,7 +94,7 @@ func (d *decoder) begin(e Encoding, opcode int) (*form, error) {
 	d.in.Encoding = e
 	d.in.Name = f.name
 	d.in.form = f
-	d.in.family = d.family
+	d.in.family, d.in.architecture = d.family, d.arch
 	return f, nil
 }
 

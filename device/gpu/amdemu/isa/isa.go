@@ -110,10 +110,11 @@ type Instruction struct {
 
 	Second *Instruction // of a pair
 
-	form   *form  // nil if the instruction was not decoded
-	suffix string // of the encoding: "_e32", "_e64", "_dpp", "_e64_dpp", "_sdwa"
-	raw    uint64 // first eight bytes
-	family Family
+	form         *form  // nil if the instruction was not decoded
+	suffix       string // of the encoding: "_e32", "_e64", "_dpp", "_e64_dpp", "_sdwa"
+	raw          uint64 // first eight bytes
+	family       Family
+	architecture string
 }
 
 // Kind is the kind of an operand.

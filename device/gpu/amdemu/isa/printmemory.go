@@ -1,0 +1,102 @@
+package isa
+
+import "fmt"
+
+// memory prints DS, FLAT, GLOBAL, SCRATCH and MUBUF.
+func (p *printer) memory(in *Instruction) {
+	isAtomicBuffer := in.Encoding == MUBUF && len(in.Results) > 0 && len(in.Operands) > 3
+	if !isAtomicBuffer { // its result is in the register of its data
+		for _, o := range in.Results {
+			p.item()
+			p.WriteString(o.String())
+		}
+	}
+	for _, o := range in.Operands {
+		if in.Encoding == FLAT && o.Kind == Off {
+			continue
+		}
+		p.item()
+		p.WriteString(o.String())
+	}
+	switch {
+	case in.Encoding == DS:
+		p.dsOffset(in)
+		return
+	case in.Encoding == MUBUF && in.form.has(slotBuffer):
+		offen, idxen := 54, 55
+		if in.family == GFX9 {
+			offen, idxen = 12, 13
+		}
+		if field(in.raw, idxen, 1) == 1 {
+			p.WriteString(" idxen")
+		}
+		if field(in.raw, offen, 1) == 1 {
+			p.WriteString(" offen")
+		}
+	}
+	if in.Immediate != 0 && len(in.form.operands) > 0 {
+		p.printf(" offset:%d", in.Immediate)
+	}
+	p.cache(in)
+}
+
+func (p *printer) dsOffset(in *Instruction) {
+	switch {
+	case in.form.has(slotOffsets):
+		if in.Immediate != 0 {
+			p.printf(" offset0:%d", in.Immediate)
+		}
+		if in.Immediate2 != 0 {
+			p.printf(" offset1:%d", in.Immediate2)
+		}
+	case in.form.has(slotSwizzle):
+		if in.Immediate != 0 {
+			p.printf(" offset:%s", swizzle(int(in.Immediate)))
+		}
+	case in.Immediate != 0:
+		p.printf(" offset:%d", in.Immediate)
+	}
+	gds := 17
+	if in.family == GFX9 {
+		gds = 16
+	}
+	if field(in.raw, gds, 1) == 1 {
+		p.WriteString(" gds")
+	}
+}
+
+// swizzle returns the text of ds_swizzle_b32's pattern.
+func swizzle(x int) string {
+	if x&0x8000 != 0 {
+		if x&0xff00 == 0x8000 {
+			return fmt.Sprintf("swizzle(QUAD_PERM,%d,%d,%d,%d)", x&3, x>>2&3, x>>4&3, x>>6&3)
+		}
+		return fmt.Sprint(x)
+	}
+	and, or, xor := x&31, x>>5&31, x>>10&31
+	switch {
+	case and == 31 && or == 0 && xor == 1:
+		return "swizzle(SWAP,1)"
+	}
+	return fmt.Sprint(x)
+}
+
+// cache prints the bits that say which caches an access goes through.
+func (p *printer) cache(in *Instruction) {
+	glc, slc, third, names := 14, 12, 13, [3]string{" glc", " slc", " dlc"}
+	switch {
+	case in.family == GFX11 && in.Encoding != MUBUF:
+		slc = 15
+	}
+	if in.family == GFX9 {
+		glc, slc, third, names = 16, 17, 25, [3]string{" sc0", " nt", " sc1"}
+		if in.Encoding == MUBUF {
+			glc, slc, third = 14, 17, 15
+		}
+	}
+	for i, bit := range []int{glc, slc, third} {
+		if field(in.raw, bit, 1) == 1 {
+			p.WriteString(names[i])
+		}
+	}
+}

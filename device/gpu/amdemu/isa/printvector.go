@@ -1,0 +1,168 @@
+package isa
+
+import (
+	"fmt"
+	"strings"
+)
+
+// vector prints the operands and modifiers of VOP1, VOP2, VOPC, VOP3 and VOP3P.
+func (p *printer) vector(in *Instruction) {
+	for _, o := range in.Results {
+		p.item()
+		p.WriteString(o.String())
+	}
+	for _, o := range in.Operands {
+		p.item()
+		p.WriteString(o.String())
+	}
+	switch {
+	case in.form.isMatrix():
+		p.matrixModifiers(in)
+		return
+	case in.Encoding == VOP3P:
+		p.packedModifiers(in)
+	case in.Encoding == VOP3:
+		p.selection(in)
+	}
+	if in.Clamp {
+		p.WriteString(" clamp")
+	}
+	p.WriteString([...]string{"", " mul:2", " mul:4", " div:2"}[in.OutputMode])
+	if in.SDWA != nil {
+		p.sdwa(in)
+	}
+	if in.DPP != nil {
+		p.dpp(in)
+	}
+}
+
+// bits prints a modifier with a bit for each of n operands.
+func (p *printer) bits(name string, bits uint8, n int) {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint(bits >> i & 1)
+	}
+	p.printf(" %s:[%s]", name, strings.Join(list, ","))
+}
+
+// selection prints op_sel of VOP3, whose last bit is the result's. LLVM prints it beside the
+// halves that it stands for.
+func (p *printer) selection(in *Instruction) {
+	opSel := field(in.raw, 11, 4)
+	if opSel == 0 || len(in.Results) == 2 { // a carry's register is in its place
+		return
+	}
+	n := len(in.Operands)
+	bits := opSel & (1<<n - 1)
+	if len(in.Results) > 0 {
+		bits |= opSel >> 3 & 1 << n
+		n++
+	}
+	p.bits("op_sel", uint8(bits), n)
+}
+
+func (p *printer) packedModifiers(in *Instruction) {
+	n := len(in.Operands)
+	all := uint8(1<<n - 1)
+	if in.OpSel&all != 0 {
+		p.bits("op_sel", in.OpSel, n)
+	}
+	usual := all
+	if in.form.isMix() {
+		usual = 0
+	}
+	if in.OpSelHi&all != usual {
+		p.bits("op_sel_hi", in.OpSelHi, n)
+	}
+	if in.NegLo&all != 0 {
+		p.bits("neg_lo", in.NegLo, n)
+	}
+	if in.NegHi&all != 0 {
+		p.bits("neg_hi", in.NegHi, n)
+	}
+}
+
+func (p *printer) matrixModifiers(in *Instruction) {
+	if cbsz := field(in.raw, 8, 3); cbsz != 0 {
+		p.printf(" cbsz:%d", cbsz)
+	}
+	if abid := field(in.raw, 11, 4); abid != 0 {
+		p.printf(" abid:%d", abid)
+	}
+	if blgp := field(in.raw, 61, 3); blgp != 0 {
+		p.printf(" blgp:%d", blgp)
+	}
+}
+
+var sdwaNames = [8]string{"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD", "invalid"}
+
+func (p *printer) sdwa(in *Instruction) {
+	if in.Encoding != VOPC {
+		p.printf(" dst_sel:%s dst_unused:%s", sdwaNames[in.SDWA.Result],
+			[...]string{"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "invalid"}[in.SDWA.Unused])
+	}
+	p.printf(" src0_sel:%s", sdwaNames[in.SDWA.Src0])
+	if in.Encoding != VOP1 {
+		p.printf(" src1_sel:%s", sdwaNames[in.SDWA.Src1])
+	}
+}
+
+func (p *printer) dpp(in *Instruction) {
+	d := in.DPP
+	if d.IsDPP8 {
+		list := make([]string, len(d.Lanes))
+		for i, l := range d.Lanes {
+			list[i] = fmt.Sprint(l)
+		}
+		p.printf(" dpp8:[%s]", strings.Join(list, ","))
+	} else {
+		p.printf(" %s row_mask:%#x bank_mask:%#x", in.control(), d.RowMask, d.BankMask)
+		if d.BoundControl {
+			p.WriteString(" bound_ctrl:1")
+		}
+	}
+	if d.FetchInvalid {
+		p.WriteString(" fi:1")
+	}
+}
+
+// control returns the text of a DPP16 control.
+func (in *Instruction) control() string {
+	c := int(in.DPP.Control)
+	switch {
+	case c < 0x100:
+		return fmt.Sprintf("quad_perm:[%d,%d,%d,%d]", c&3, c>>2&3, c>>4&3, c>>6&3)
+	case 0x101 <= c && c <= 0x10f:
+		return fmt.Sprintf("row_shl:%d", c&15)
+	case 0x111 <= c && c <= 0x11f:
+		return fmt.Sprintf("row_shr:%d", c&15)
+	case 0x121 <= c && c <= 0x12f:
+		return fmt.Sprintf("row_ror:%d", c&15)
+	case c == 0x140:
+		return "row_mirror"
+	case c == 0x141:
+		return "row_half_mirror"
+	case in.family == GFX11 && 0x150 <= c && c <= 0x15f:
+		return fmt.Sprintf("row_share:%d", c&15)
+	case in.family == GFX11 && 0x160 <= c && c <= 0x16f:
+		return fmt.Sprintf("row_xmask:%d", c&15)
+	case in.family == GFX9 && 0x150 <= c && c <= 0x15f:
+		return fmt.Sprintf("row_newbcast:%d", c&15)
+	case in.family == GFX9:
+		switch c {
+		case 0x130:
+			return "wave_shl:1"
+		case 0x134:
+			return "wave_rol:1"
+		case 0x138:
+			return "wave_shr:1"
+		case 0x13c:
+			return "wave_ror:1"
+		case 0x142:
+			return "row_bcast:15"
+		case 0x143:
+			return "row_bcast:31"
+		}
+	}
+	return "/* Invalid dpp_ctrl value */"
+}
