@@ -122,6 +122,8 @@ type Op struct {
 	ReadsVCC    bool // vcc is read without being an operand, as Call.In (v_div_fmas_f32)
 	WritesExec  bool // a comparison whose result goes to exec (v_cmpx)
 
+	lane laneFunc           // computes one lane
+	fast func(c *Call) bool // computes all lanes, or returns false to leave it to lane
 	bind func(in *isa.Instruction) (Func, error)
 }
 

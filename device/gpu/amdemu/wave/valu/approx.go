@@ -1,0 +1,146 @@
+package valu
+
+import (
+	"hash/fnv"
+	"math"
+)
+
+// Instructions that AMD documents only within an error. The hardware's value is not known, so
+// a run takes one of those that the document allows, chosen by a hash of the seed, the
+// instruction and the operand: a kernel whose bits depend on the choice gives other bits with
+// another seed. Seed 0 takes the value nearest to binary64's.
+//
+//	format    instructions               documented error
+//	binary16  rcp sqrt rsq exp log       0.51 units in the last place; subnormal numbers are kept
+//	binary16  sin cos                    none documented: taken as 1 unit
+//	binary32  rcp sqrt rsq exp log       1 unit; subnormal operands and results are flushed in any mode
+//	binary32  sin cos                    none documented: taken as 1 unit; subnormal numbers are kept
+//	binary64  rcp sqrt rsq               2**29 units; subnormal numbers are kept
+//
+// A result that the format holds exactly is never varied.
+
+// varied chooses the result of an instruction whose exact value is v, or as near to it as
+// binary64 gets.
+func (l *lane) varied(f *format, op, operand uint64, v float64) uint64 {
+	if v != v {
+		return f.nan()
+	}
+	nearest := f.round(v, toNearest)
+	if l.seed == 0 || f.float(nearest) == v && f != double || f.isInf(nearest) || v == 0 {
+		return nearest
+	}
+	h := mix(l.seed ^ mix(op^mix(operand)))
+	if f == double {
+		// The significand's upper 23 bits are right, the others are anything.
+		const units = 1 << 29
+		offset := h%(2*units-1) - (units - 1) // modulo 2**64
+		if moved := nearest + offset; moved&double.sign == nearest&double.sign && !f.isNaN(moved) && !f.isInf(moved) {
+			return moved
+		}
+		return nearest
+	}
+	lo, hi := f.round(v, downward), f.round(v, upward)
+	if f == half {
+		// Within 0.51 units there is a second value only near the middle between two.
+		low, high := f.float(lo), f.float(hi)
+		if math.Abs((v-low)/(high-low)-0.5) > 0.01 {
+			return nearest
+		}
+	}
+	if h&1 == 0 {
+		return lo
+	}
+	return hi
+}
+
+// mix is a hash of 64 bits (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// approximation returns the function of an instruction that computes function, with
+// subnormal operands and results flushed where flush says so.
+func approximation(name string, f *format, flush bool, function func(float64) float64) laneFunc {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	op := h.Sum64()
+	return func(l *lane, a, _, _ uint64) uint64 {
+		a = l.operand(f, a)
+		if f.isNaN(a) {
+			return a | f.quiet
+		}
+		if flush && f.isSubnormal(a) {
+			a &= f.sign
+		}
+		r := l.varied(f, op, a, function(f.float(a)))
+		if flush && f.isSubnormal(r) {
+			r &= f.sign
+		}
+		return l.result(f, r)
+	}
+}
+
+func reciprocal(x float64) float64 { return 1 / x }
+
+// reciprocalRoot returns 1/√x; of -0 it is -Inf.
+func reciprocalRoot(x float64) float64 {
+	if x == 0 {
+		return 1 / x
+	}
+	return 1 / math.Sqrt(x)
+}
+
+// turns returns the sine or the cosine of x turns. Beyond 256 turns it is that of 0.
+func turns(x float64, cosine bool) float64 {
+	if math.IsInf(x, 0) {
+		return math.NaN()
+	}
+	if math.Abs(x) > 256 {
+		x = 0
+	}
+	r := x - math.RoundToEven(x) // exact, in [-1/2, 1/2]
+	if cosine {
+		switch math.Abs(r) {
+		case 0.25:
+			return 0
+		case 0.5:
+			return -1
+		}
+		return math.Cos(2 * math.Pi * r)
+	}
+	switch r {
+	case 0, 0.5, -0.5:
+		return math.Copysign(0, x)
+	case 0.25, -0.25:
+		return 4 * r
+	}
+	return math.Sin(2 * math.Pi * r)
+}
+
+func (t *table) defineApproximations() {
+	for _, f := range []struct {
+		suffix string
+		format *format
+		typ    Type
+	}{{"f16", half, F16}, {"f32", single, F32}, {"f64", double, F64}} {
+		define := func(name string, flush bool, function func(float64) float64) {
+			name = "v_" + name + "_" + f.suffix
+			t.add(name, f.typ, []Type{f.typ}, approximation(name, f.format, flush, function))
+		}
+		flush := f.format == single
+		define("rcp", flush, reciprocal)
+		define("rsq", flush, reciprocalRoot)
+		define("sqrt", flush, math.Sqrt)
+		if f.format == double {
+			continue
+		}
+		define("exp", flush, math.Exp2)
+		define("log", flush, math.Log2)
+		define("sin", false, func(x float64) float64 { return turns(x, false) })
+		define("cos", false, func(x float64) float64 { return turns(x, true) })
+	}
+	t.add("v_rcp_iflag_f32", F32, []Type{F32}, approximation("v_rcp_f32", single, true, reciprocal))
+}
