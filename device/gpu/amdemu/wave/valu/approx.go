@@ -3,6 +3,8 @@ package valu
 import (
 	"hash/fnv"
 	"math"
+
+	"tokitai/device/gpu/amdemu/isa"
 )
 
 // Instructions that AMD documents only within an error. The hardware's value is not known, so
@@ -141,6 +143,10 @@ func (t *table) defineApproximations() {
 		define("log", flush, math.Log2)
 		define("sin", false, func(x float64) float64 { return turns(x, false) })
 		define("cos", false, func(x float64) float64 { return turns(x, true) })
+	}
+	if t.family == isa.GFX9 {
+		t.add("v_exp_legacy_f32", F32, []Type{F32}, approximation("v_exp_legacy_f32", single, true, math.Exp2))
+		t.add("v_log_legacy_f32", F32, []Type{F32}, approximation("v_log_legacy_f32", single, true, math.Log2))
 	}
 	t.add("v_rcp_iflag_f32", F32, []Type{F32}, approximation("v_rcp_f32", single, true, reciprocal))
 }

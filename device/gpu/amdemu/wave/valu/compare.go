@@ -1,5 +1,7 @@
 package valu
 
+import "tokitai/device/gpu/amdemu/isa"
+
 // Comparisons: each is one of three relations and its variants.
 
 // floatRelations has the comparisons of floating-point numbers by what they are true of:
@@ -24,7 +26,7 @@ var floatRelations = []struct {
 	{"neq", true, false, true, true},
 	{"nlt", false, true, true, true},
 	{"t", true, true, true, true},
-	{"tru", true, true, true, true}, // gfx9's name of t
+	{"tru", true, true, true, true}, // as gfx9 calls t
 }
 
 var integerRelations = []struct {
@@ -54,6 +56,9 @@ func (t *table) addComparison(name string, sources []Type, holds func(l *lane, a
 func (t *table) defineComparisons(suffix string, typ Type, f *format) {
 	two := []Type{typ, typ}
 	for _, r := range floatRelations {
+		if r.name == "t" && t.family == isa.GFX9 || r.name == "tru" && t.family == isa.GFX11 {
+			continue
+		}
 		t.addComparison(r.name+"_"+suffix, two, func(l *lane, a, b uint64) bool {
 			a, b = l.operand(f, a), l.operand(f, b)
 			if f.isNaN(a) || f.isNaN(b) {
@@ -114,6 +119,9 @@ func (t *table) defineIntegerComparisons() {
 		{"u64", U64, nil},
 	} {
 		for _, r := range integerRelations {
+			if (r.name == "f" || r.name == "t") && typ.typ.Is16() && t.family == isa.GFX11 {
+				continue
+			}
 			t.addComparison(r.name+"_"+typ.name, []Type{typ.typ, typ.typ}, func(_ *lane, a, b uint64) bool {
 				less := a < b
 				if typ.signed != nil {

@@ -1,3 +1,541 @@
 package valu
 
-func (t *table) addFastLoops() {}
+import (
+	"math"
+
+	"tokitai/num"
+)
+
+// Loops over all lanes for the instructions that kernels execute most. Each computes what the
+// function of a lane computes, which the tests compare; a loop of floating-point numbers
+// returns false, before it stores anything, in a mode that it does not have.
+
+// words1 returns the lanes of a word of the first operand and of the result.
+func words1(c *Call) (a, d []uint32) {
+	n := c.Lanes
+	return c.Source[0][0][:n], c.Result[0][:n]
+}
+
+// words2 and words3 are words1 for two and three operands.
+func words2(c *Call) (a, b, d []uint32) {
+	n := c.Lanes
+	return c.Source[0][0][:n], c.Source[1][0][:n], c.Result[0][:n]
+}
+
+func words3(c *Call) (a, b, s, d []uint32) {
+	n := c.Lanes
+	return c.Source[0][0][:n], c.Source[1][0][:n], c.Source[2][0][:n], c.Result[0][:n]
+}
+
+// isPlain32 and isPlain64 report whether the mode rounds to nearest and keeps subnormal
+// numbers.
+func (m *Mode) isPlain32() bool { return m.Round32 == toNearest && m.Denorm32 == 3 }
+func (m *Mode) isPlain64() bool { return m.Round64 == toNearest && m.Denorm64 == 3 }
+
+var fastLoops = map[string]func(c *Call) bool{
+	"v_mov_b32": func(c *Call) bool {
+		a, d := words1(c)
+		copy(d, a)
+		return true
+	},
+	"v_mov_b16": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		for i, x := range a {
+			d[i] = x & 0xffff
+		}
+		return true
+	},
+	"v_mov_b64": func(c *Call) bool {
+		n := c.Lanes
+		var lo Register // the upper word may be stored where the lower one is read, and the reverse
+		copy(lo[:n], c.Source[0][0][:n])
+		copy(c.Result[1][:n], c.Source[0][1][:n])
+		copy(c.Result[0][:n], lo[:n])
+		return true
+	},
+	"v_not_b32": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		for i, x := range a {
+			d[i] = ^x
+		}
+		return true
+	},
+	"v_and_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x & b[i]
+		}
+		return true
+	},
+	"v_or_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x | b[i]
+		}
+		return true
+	},
+	"v_xor_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x ^ b[i]
+		}
+		return true
+	},
+	"v_lshlrev_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = b[i] << (x & 31)
+		}
+		return true
+	},
+	"v_lshrrev_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = b[i] >> (x & 31)
+		}
+		return true
+	},
+	"v_ashrrev_i32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = uint32(int32(b[i]) >> (x & 31))
+		}
+		return true
+	},
+	"v_add_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x + b[i]
+		}
+		return true
+	},
+	"v_sub_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x - b[i]
+		}
+		return true
+	},
+	"v_subrev_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = b[i] - x
+		}
+		return true
+	},
+	"v_mul_lo_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x * b[i]
+		}
+		return true
+	},
+	"v_mul_hi_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = uint32(uint64(x) * uint64(b[i]) >> 32)
+		}
+		return true
+	},
+	"v_mul_u32_u24": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x & 0xffffff * (b[i] & 0xffffff)
+		}
+		return true
+	},
+	"v_min_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = min(x, b[i])
+		}
+		return true
+	},
+	"v_max_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = max(x, b[i])
+		}
+		return true
+	},
+	"v_add3_u32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x + b[i] + s[i]
+		}
+		return true
+	},
+	"v_or3_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x | b[i] | s[i]
+		}
+		return true
+	},
+	"v_xor3_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x ^ b[i] ^ s[i]
+		}
+		return true
+	},
+	"v_and_or_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x&b[i] | s[i]
+		}
+		return true
+	},
+	"v_lshl_or_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x<<(b[i]&31) | s[i]
+		}
+		return true
+	},
+	"v_lshl_add_u32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x<<(b[i]&31) + s[i]
+		}
+		return true
+	},
+	"v_bfe_u32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x >> (b[i] & 31) & (1<<(s[i]&31) - 1)
+		}
+		return true
+	},
+	"v_bfi_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = x&b[i] | ^x&s[i]
+		}
+		return true
+	},
+	"v_alignbit_b32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		for i, x := range a {
+			d[i] = uint32((uint64(x)<<32 | uint64(b[i])) >> (s[i] & 31))
+		}
+		return true
+	},
+	"v_cndmask_b32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		in := c.In
+		for i, x := range a {
+			m := -uint32(in & 1)
+			d[i] = x&^m | b[i]&m
+			in >>= 1
+		}
+		return true
+	},
+	"v_add_co_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		var out uint64
+		for i, x := range a {
+			sum := uint64(x) + uint64(b[i])
+			d[i] = uint32(sum)
+			out |= sum >> 32 << (i & 63)
+		}
+		c.Out = out
+		return true
+	},
+	"v_addc_co_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		var out uint64
+		in := c.In
+		for i, x := range a {
+			sum := uint64(x) + uint64(b[i]) + in&1
+			in >>= 1
+			d[i] = uint32(sum)
+			out |= sum >> 32 << (i & 63)
+		}
+		c.Out = out
+		return true
+	},
+	"v_sub_co_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		var out uint64
+		for i, x := range a {
+			difference := uint64(x) - uint64(b[i])
+			d[i] = uint32(difference)
+			out |= difference >> 63 << (i & 63)
+		}
+		c.Out = out
+		return true
+	},
+	"v_subb_co_u32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		var out uint64
+		in := c.In
+		for i, x := range a {
+			difference := uint64(x) - uint64(b[i]) - in&1
+			in >>= 1
+			d[i] = uint32(difference)
+			out |= difference >> 63 << (i & 63)
+		}
+		c.Out = out
+		return true
+	},
+	"v_mad_u64_u32": func(c *Call) bool {
+		a, b, lo, d := words3(c)
+		b, lo, d = b[:len(a)], lo[:len(a)], d[:len(a)]
+		hi, high := c.Source[2][1][:len(a)], c.Result[1][:len(a)]
+		var out uint64
+		for i, x := range a {
+			s := uint64(hi[i])<<32 | uint64(lo[i])
+			r := uint64(x)*uint64(b[i]) + s
+			if r < s {
+				out |= 1 << (i & 63)
+			}
+			d[i], high[i] = uint32(r), uint32(r>>32)
+		}
+		c.Out = out
+		return true
+	},
+	"v_lshl_add_u64": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		aHigh, sHigh, high := c.Source[0][1][:len(a)], c.Source[2][1][:len(a)], c.Result[1][:len(a)]
+		for i, x := range a {
+			r := (uint64(aHigh[i])<<32|uint64(x))<<(b[i]&7) + (uint64(sHigh[i])<<32 | uint64(s[i]))
+			d[i], high[i] = uint32(r), uint32(r>>32)
+		}
+		return true
+	},
+	"v_lshlrev_b64": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		bHigh, high := c.Source[1][1][:len(a)], c.Result[1][:len(a)]
+		for i, x := range a {
+			r := (uint64(bHigh[i])<<32 | uint64(b[i])) << (x & 63)
+			d[i], high[i] = uint32(r), uint32(r>>32)
+		}
+		return true
+	},
+
+	"v_add_f32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		for i, x := range a {
+			r := math.Float32frombits(x) + math.Float32frombits(b[i])
+			if r != r {
+				d[i] = c.lane32((*lane).addSingle, x, b[i], 0)
+				continue
+			}
+			d[i] = math.Float32bits(r)
+		}
+		return true
+	},
+	"v_sub_f32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		for i, x := range a {
+			r := math.Float32frombits(x) - math.Float32frombits(b[i])
+			if r != r {
+				d[i] = c.lane32((*lane).addSingle, x, b[i]^1<<31, 0)
+				continue
+			}
+			d[i] = math.Float32bits(r)
+		}
+		return true
+	},
+	"v_subrev_f32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		for i, x := range a {
+			r := math.Float32frombits(b[i]) - math.Float32frombits(x)
+			if r != r {
+				d[i] = c.lane32((*lane).addSingle, b[i], x^1<<31, 0)
+				continue
+			}
+			d[i] = math.Float32bits(r)
+		}
+		return true
+	},
+	"v_mul_f32": func(c *Call) bool {
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		for i, x := range a {
+			r := math.Float32frombits(x) * math.Float32frombits(b[i])
+			if r != r {
+				d[i] = c.lane32((*lane).mulSingle, x, b[i], 0)
+				continue
+			}
+			d[i] = math.Float32bits(r)
+		}
+		return true
+	},
+	"v_fma_f32": func(c *Call) bool {
+		a, b, s, d := words3(c)
+		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		const leastNormal, infinity = (1023 - 126) << 52, 0x7ff << 52
+		for i, x := range a {
+			r := float64(float64(math.Float32frombits(x))*float64(math.Float32frombits(b[i]))) + float64(math.Float32frombits(s[i]))
+			// As in num.FMA, rounding r once more is harmless unless r lies halfway between two
+			// binary32, or below the normal numbers.
+			p := math.Float64bits(r)
+			if m := p &^ (1 << 63); p&(1<<29-1) == 1<<28 || m-leastNormal > infinity-leastNormal && m != 0 {
+				d[i] = c.lane32((*lane).fmaSingle, x, b[i], s[i])
+				continue
+			}
+			d[i] = math.Float32bits(float32(r))
+		}
+		return true
+	},
+	"v_trunc_f32": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		for i, x := range a {
+			switch e := x >> 23 & 0xff; {
+			case e < 127:
+				d[i] = x & (1 << 31)
+			case e < 127+23:
+				d[i] = x &^ (1<<(127+23-e) - 1)
+			default:
+				d[i] = x
+				if x&^(1<<31) > 0xff<<23 {
+					d[i] |= 1 << 22
+				}
+			}
+		}
+		return true
+	},
+	"v_cvt_f32_f16": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		if c.Mode.Denorm64&1 == 0 {
+			return false
+		}
+		for i, x := range a {
+			r := math.Float32bits(num.F16ToF32(uint16(x)))
+			if r&^(1<<31) > 0xff<<23 {
+				r |= 1 << 22
+			}
+			d[i] = r
+		}
+		return true
+	},
+	"v_cvt_f16_f32": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		if c.Mode.Denorm32&1 == 0 || !c.Mode.isPlain64() {
+			return false
+		}
+		for i, x := range a {
+			d[i] = uint32(num.F32ToF16(math.Float32frombits(x)))
+		}
+		return true
+	},
+	"v_cvt_f32_u32": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		if c.Mode.Round32 != toNearest {
+			return false
+		}
+		for i, x := range a {
+			d[i] = math.Float32bits(float32(x))
+		}
+		return true
+	},
+	"v_cvt_u32_f32": func(c *Call) bool {
+		a, d := words1(c)
+		d = d[:len(a)]
+		for i, x := range a { // flushing subnormal operands does not matter
+			switch f := math.Float32frombits(x); {
+			case f >= 1<<32:
+				d[i] = math.MaxUint32
+			case f > 0:
+				d[i] = uint32(f)
+			default:
+				d[i] = 0
+			}
+		}
+		return true
+	},
+}
+
+// fastAliases has the other names of operations that have a loop.
+var fastAliases = map[string]string{
+	"v_add_nc_u32":        "v_add_u32",
+	"v_sub_nc_u32":        "v_sub_u32",
+	"v_subrev_nc_u32":     "v_subrev_u32",
+	"v_add_co_ci_u32":     "v_addc_co_u32",
+	"v_sub_co_ci_u32":     "v_subb_co_u32",
+	"v_fmac_f32":          "v_fma_f32",
+	"v_fmaak_f32":         "v_fma_f32",
+	"v_fmamk_f32":         "v_fma_f32",
+	"v_accvgpr_read_b32":  "v_mov_b32",
+	"v_accvgpr_write_b32": "v_mov_b32",
+	"v_accvgpr_mov_b32":   "v_mov_b32",
+}
+
+func (t *table) addFastLoops() {
+	for name, op := range t.ops {
+		if alias, ok := fastAliases[name]; ok {
+			name = alias
+		}
+		op.fast = fastLoops[name]
+	}
+	t.addFastComparisons()
+}
+
+// lane32 computes one lane that a loop leaves out.
+func (c *Call) lane32(f func(l *lane, a, b, c uint64) uint64, x, y, z uint32) uint32 {
+	l := lane{mode: c.Mode}
+	return uint32(f(&l, uint64(x), uint64(y), uint64(z)))
+}
+
+func (l *lane) addSingle(a, b, _ uint64) uint64 { return l.add(single, a, b) }
+func (l *lane) mulSingle(a, b, _ uint64) uint64 { return l.mul(single, a, b) }
+func (l *lane) fmaSingle(a, b, c uint64) uint64 { return l.fma(single, a, b, c, 0) }

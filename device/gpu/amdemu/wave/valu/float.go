@@ -224,7 +224,9 @@ func (t *table) defineFloat(suffix string, f *format, typ Type) {
 	t.add("v_add_"+suffix, typ, two, func(l *lane, a, b, _ uint64) uint64 { return l.add(f, a, b) })
 	t.add("v_mul_"+suffix, typ, two, func(l *lane, a, b, _ uint64) uint64 { return l.mul(f, a, b) })
 	t.add("v_fma_"+suffix, typ, three, fma)
-	t.add("v_fmac_"+suffix, typ, two, fma).ReadsResult = true
+	if f == single || f == half && fam == isa.GFX11 || f == double && fam == isa.GFX9 {
+		t.add("v_fmac_"+suffix, typ, two, fma).ReadsResult = true
+	}
 	for _, m := range []struct {
 		name   string
 		larger bool
@@ -253,8 +255,10 @@ func (t *table) defineFloat(suffix string, f *format, typ Type) {
 
 	t.add("v_sub_"+suffix, typ, two, func(l *lane, a, b, _ uint64) uint64 { return l.add(f, a, negate(f, b)) })
 	t.add("v_subrev_"+suffix, typ, two, func(l *lane, a, b, _ uint64) uint64 { return l.add(f, b, negate(f, a)) })
-	t.add("v_fmaak_"+suffix, typ, three, fma)
-	t.add("v_fmamk_"+suffix, typ, three, fma)
+	if f == single || fam == isa.GFX11 {
+		t.add("v_fmaak_"+suffix, typ, three, fma)
+		t.add("v_fmamk_"+suffix, typ, three, fma)
+	}
 	for _, m := range []struct {
 		name   string
 		larger bool
@@ -293,6 +297,20 @@ func legacyFMA(l *lane, a, b, c uint64) uint64 {
 // mad16 rounds the product, then the sum.
 func mad16(l *lane, a, b, c uint64) uint64 { return l.add(half, l.mul(half, a, b), c) }
 
+// mad32 is mad16 for binary32, which flushes subnormal numbers in any mode.
+func mad32(l *lane, a, b, c uint64) uint64 {
+	flushing := *l
+	flushing.mode.Denorm32 = 0
+	return flushing.add(single, flushing.mul(single, a, b), c)
+}
+
+// legacyMAD is the sum of c and legacyMul's product, each rounded.
+func legacyMAD(l *lane, a, b, c uint64) uint64 {
+	flushing := *l
+	flushing.mode.Denorm32 = 0
+	return flushing.add(single, legacyMul(&flushing, a, b, 0), c)
+}
+
 // defineFloats adds the arithmetic of all formats.
 func (t *table) defineFloats() {
 	t.defineFloat("f16", half, F16)
@@ -306,9 +324,16 @@ func (t *table) defineFloats() {
 		return
 	}
 	t.add("v_mul_legacy_f32", F32, two, legacyMul)
-	t.add("v_fma_legacy_f16", F16, []Type{F16, F16, F16}, func(l *lane, a, b, c uint64) uint64 { return l.fma(half, a, b, c, 0) })
-	for _, name := range []string{"v_mad_f16", "v_mad_legacy_f16", "v_madak_f16", "v_madmk_f16"} {
-		t.add(name, F16, []Type{F16, F16, F16}, mad16)
+	t.add("v_mad_legacy_f32", F32, three, legacyMAD)
+	for _, name := range []string{"v_mad_f32", "v_madak_f32", "v_madmk_f32"} {
+		t.add(name, F32, three, mad32)
 	}
-	t.add("v_mac_f16", F16, []Type{F16, F16}, mad16).ReadsResult = true
+	t.add("v_mac_f32", F32, two, mad32).ReadsResult = true
+	two, three = []Type{F16, F16}, []Type{F16, F16, F16}
+	for _, name := range []string{"v_mad_f16", "v_mad_legacy_f16", "v_madak_f16", "v_madmk_f16"} {
+		t.add(name, F16, three, mad16)
+	}
+	t.add("v_mac_f16", F16, two, mad16).ReadsResult = true
+	t.add("v_fma_legacy_f16", F16, three, t.ops["v_fma_f16"].lane)
+	t.add("v_div_fixup_legacy_f16", F16, three, t.ops["v_div_fixup_f16"].lane)
 }

@@ -39,7 +39,6 @@ func (t *table) addPacked(name, one string, typ Type, f *format) *Op {
 	}
 	field := uint64(1)<<width - 1
 	op := t.add(name, typ, sources, nil)
-	op.ReadsResult = scalar.ReadsResult
 	op.bind = func(in *isa.Instruction) (Func, error) {
 		m := modifiersOf(in)
 		if f == nil && m.negLo|m.negHi != 0 {
@@ -98,9 +97,11 @@ func fastPair(m modifiers, operands int, fast func(*Call) bool, slow Func) Func 
 }
 
 func (t *table) definePacked() {
-	for _, name := range []string{"add", "mul", "min", "max", "fma", "fmac"} {
+	for _, name := range []string{"add", "mul", "min", "max", "fma"} {
 		t.addPacked("v_pk_"+name+"_f16", "v_"+name+"_f16", PKF16, half)
 	}
+	fmac := t.addPacked("v_pk_fmac_f16", "v_fma_f16", PKF16, half)
+	fmac.Sources, fmac.ReadsResult = fmac.Sources[:2], true
 	infix := ""
 	if t.family == isa.GFX11 {
 		infix = "nc_"
