@@ -45,6 +45,7 @@ type Description struct {
 	Units        int      // units that run in parallel: workers, multiprocessors
 	MemoryBytes  int64    // total memory the device may use
 	Driver       string   // name and version of the driver, if it has one
+	Caveat       string   // what a reader of results must know: "emulated instructions, not hardware"
 }
 
 // Buffer is a block of a device's memory. Implementations are pointers, so that

@@ -16,7 +16,7 @@ var (
 	digestForm   = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}$`, caseDigits))
 	opForm       = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 	loweringForm = regexp.MustCompile(`^[^/\s]+/[^/\s]+$`)
-	deviceForm   = regexp.MustCompile(`^[a-z]+(:[0-9]+)?$`)
+	deviceForm   = regexp.MustCompile(`^[a-z]+(:[a-z0-9]+)?$`)
 )
 
 // Check returns an error that lists the rules of the package that the report breaks. A

@@ -157,7 +157,8 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	r.Level = "call"
 	r.Op = cmp.Or(o.report.Op, r.Op)
 	r.Formats = []string{formatText(d, o.l.c.Formats)}
-	r.Machine = machineOf(call.Queue.Device().Describe())
+	about := call.Queue.Device().Describe()
+	r.Machine = machineOf(about)
 	if dev, ok := call.Queue.Device().(engine.Device); ok {
 		setCompiler(r, dev, slices.Clone(call.Artifacts))
 	}
@@ -197,7 +198,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	if err != nil {
 		return fail(err.Error())
 	}
-	s := &verification{t: t, o: options, tiers: map[evidence.TierName]*evidence.Tier{}}
+	s := &verification{t: t, o: options, machine: &about, tiers: map[evidence.TierName]*evidence.Tier{}}
 	result := caseResult{Name: "call", Found: *j, Tiers: map[evidence.TierName]evidence.Tier{}}
 	result.Inputs, result.Outputs = trial.EvidenceInputs(d, o.l.inputs(), o.l.params), trial.EvidenceOutputs(d, out.operands)
 	result.count(evidence.Structure, 1, 0)
@@ -266,11 +267,11 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		}
 		r.Tiers = append(r.Tiers, tier)
 	}
-	r.NonClaims = []string{
+	r.NonClaims = append(s.caveats(),
 		"nothing is said of other inputs, shapes or calls",
 		"memory around the operands was not watched",
 		"nothing is said of speed: the check itself takes most of the time",
-	}
+	)
 	if hasIntOutputs(d) {
 		r.NonClaims = append(r.NonClaims, noULPs)
 	}

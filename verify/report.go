@@ -499,6 +499,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	for _, f := range s.faults {
 		nonClaims = append(nonClaims, "compiled code for the CPU was found wrong, and no answer comes from it: "+f)
 	}
+	nonClaims = append(nonClaims, s.caveats()...)
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
@@ -523,6 +524,14 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
 	return claims, nonClaims
+}
+
+// caveats returns what the device's description says that results do not show.
+func (s *verification) caveats() []string {
+	if s.machine == nil || s.machine.Caveat == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the device was %s: %s", s.machine.Name, s.machine.Caveat)}
 }
 
 // noULPs is a non-claim of reports on int32 outputs.

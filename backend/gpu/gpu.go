@@ -1,6 +1,6 @@
 // Package gpu is what the backends of GPUs share: a device of device/gpu joined to the
-// kernels of lower/gpu. backend/cuda and backend/sim are a [Family] each, and the device
-// that they open.
+// kernels of lower/gpu. backend/cuda, backend/sim and others are a [Family] each, and the
+// device that they open.
 //
 // Start with New; kernel.go compiles and launches.
 package gpu
@@ -25,7 +25,8 @@ type Family struct {
 	// Kind is the kind of the devices, with which the names of lowerings begin.
 	Kind string
 
-	// Hopper is the architecture that has Hopper's instructions.
+	// Hopper is the architecture that has Hopper's instructions. It is empty for a family
+	// without NVIDIA's tensor cores.
 	Hopper string
 
 	// CompilesParts compiles the kernels of a source one by one, as many at a time as
@@ -59,9 +60,13 @@ func (f *Family) Program(s lowergpu.Source, file string) compile.Source {
 func (f *Family) Preferred() map[def.Kind][]*engine.Lowering {
 	rowwise := f.lowering("rowwise")
 	rowwise.Class = func(d *def.Definition, c *lower.Call) int { return int(lowergpu.VariantOf(d, c)) }
+	contraction := []*engine.Lowering{f.lowering("fma")}
+	if f.Hopper != "" {
+		contraction = []*engine.Lowering{f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), contraction[0]}
+	}
 	return map[def.Kind][]*engine.Lowering{
 		def.KindRowwise:     {rowwise}, // the others choose at each launch
-		def.KindContraction: {f.hopper(), f.hopperFP8(), f.mma(), f.mmaBounded(), f.lowering("fma")},
+		def.KindContraction: contraction,
 		def.KindGather:      {f.lowering("gather")},
 		def.KindScatterAdd:  {f.lowering("scatter")},
 	}
@@ -122,7 +127,9 @@ func (d *Device) Compiler() (engine.Compiler, error) {
 
 // CheckReady compiles and loads an empty kernel.
 func CheckReady(dev engine.Device) error {
-	m, err := dev.(*Device).Load(compile.Source{Name: "probe.cu", Text: "extern \"C\" __global__ void probe() {}\n"}, "probe")
+	d := dev.(*Device)
+	source := d.family.Program(lowergpu.Source{Text: "extern \"C\" __global__ void probe() {}\n"}, "probe.cu")
+	m, err := d.Load(source, "probe")
 	if err != nil {
 		return err
 	}

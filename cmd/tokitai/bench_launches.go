@@ -41,7 +41,7 @@ give the same bits. The exit code is 3 if they do not.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.device, "device", "auto", "measure on `DEVICE`: auto, cpu, cuda:0 or sim")
+	deviceFlag(flags, &f.device, "auto", "measure on")
 	flags.IntVar(&f.calls, "calls", 50, "make sequences of `N` calls")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))

@@ -50,7 +50,7 @@ This is the short self-test that every kernel must pass before it is used.
 			return examine(c, device, asJSON)
 		},
 	}
-	c.Flags().StringVar(&device, "device", "auto", "test the kernels for `DEVICE`: auto, cpu, cuda:0 or sim")
+	deviceFlag(c.Flags(), &device, "auto", "test the kernels for")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	jsonFlag(c, &asJSON)
 	return c

@@ -55,7 +55,7 @@ replayed case gives other results.`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
 	c.Flags().IntVar(&f.replay, "replay", 0, "run `N` of the cases again")
-	c.Flags().StringVar(&f.device, "device", "cpu", "replay on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
+	deviceFlag(c.Flags(), &f.device, "cpu", "replay on")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("replay", cobra.NoFileCompletions)

@@ -78,7 +78,7 @@ Exit codes, with one line ERR CODE REASON on standard error
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.server, "server", false, "serve frames until the input ends")
-	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
+	deviceFlag(flags, &f.device, "auto", "compute on")
 	flags.StringVar(&f.policy, "policy", "fast", "`POLICY` fast, or same for the same bits on every device")
 	flags.Int64Var(&f.maxFrame, "max-frame", 0, "refuse frames of more than `BYTES` (default 4294967295, the largest length)")
 	flags.Int64Var(&f.memoryLimit, "memory-limit", 0, "refuse requests whose operands take more than `BYTES` (default a sixth of the memory of the machine or the device, whichever is less)")

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	backends "tokitai/backend/all"
 	"tokitai/backend/cpu"
@@ -160,8 +162,14 @@ func parseDTypes(names []string) ([]num.DType, error) {
 	return list, nil
 }
 
-// deviceNames lists common device names, for completion.
+// deviceNames lists common device names, for completion and help.
 var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64"}
+
+// deviceFlag defines the flag --device; verb says what is done on the device.
+func deviceFlag(flags *pflag.FlagSet, to *string, standard, verb string) {
+	last := len(deviceNames) - 1
+	flags.StringVar(to, "device", standard, fmt.Sprintf("%s `DEVICE`: %s or %s", verb, strings.Join(deviceNames[:last], ", "), deviceNames[last]))
+}
 
 // backendOf returns the backend of a device name, or the CPU's if the name is invalid.
 func backendOf(name string) engine.Backend {

@@ -125,7 +125,7 @@ see what a kernel does that does not pass. Then only --report checks the outputs
 	f.files.register(c)
 	flags.StringVar(&f.report, "report", "", "check every kernel on these tensors, and write reports to the folder `DIR`")
 	flags.StringArrayVar(&f.params, "param", nil, "set a parameter, as `NAME=VALUE`; may be repeated")
-	flags.StringVar(&f.device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
+	deviceFlag(flags, &f.device, "auto", "compute on")
 	flags.StringVar(&f.lowering, "lowering", "", "use only this `LOWERING`, such as cpu.rowwise")
 	for i, o := range runOptions {
 		flags.StringVar(&f.options[i], o.flag, "", o.help)

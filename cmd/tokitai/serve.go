@@ -59,7 +59,7 @@ Exit codes
 	}
 	c.Flags().IntVar(&fd, "fd", 0, "use the socket with descriptor `N`")
 	c.Flags().BoolVar(&stdio, "stdio", false, "use standard input and output")
-	c.Flags().StringVar(&options.Device, "device", "auto", "compute on `DEVICE`: auto, cpu, cuda:0 or sim")
+	deviceFlag(c.Flags(), &options.Device, "auto", "compute on")
 	c.Flags().Int64Var(&options.MaxFrame, "max-frame", serve.DefaultMaxFrame, "refuse messages of more than `BYTES`")
 	c.Flags().Int64Var(&options.MemoryLimit, "memory-limit", 0, "limit tensors, messages and shared memory together to `BYTES`; 0 means three quarters of the machine's memory")
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))

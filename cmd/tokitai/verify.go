@@ -113,7 +113,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.device, "device", "auto", "verify on `DEVICE`: auto, cpu, cuda:0, sim or sim:64")
+	deviceFlag(flags, &f.device, "auto", "verify on")
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` instead: a name such as cpu.avx2, or softmax.forward/cpu.avx2; all means every one that a call may choose")

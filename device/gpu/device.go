@@ -103,10 +103,10 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 // Call it before d is used.
 func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
-// Name returns the device's name: "cuda:0", "sim", "sim:64".
+// Name returns the device's name: "cuda:0", "sim", "amdemu:gfx1100".
 func (d *Device) Name() string { return d.name }
 
-// Kind returns the driver's kind: "cuda", "sim".
+// Kind returns the driver's kind: "cuda", "sim", "amdemu".
 func (d *Device) Kind() string { return d.table.Kind }
 
 // Index returns the driver's number of the device: its index, or the simulator's warp
@@ -122,7 +122,7 @@ func (d *Device) Architecture() string { return d.properties.Architecture }
 // Describe returns a description for people and reports.
 func (d *Device) Describe() device.Description {
 	return device.Description{Name: d.properties.Name, Architecture: d.properties.Architecture, Units: d.properties.Multiprocessors,
-		MemoryBytes: d.properties.MemoryBytes, Driver: d.table.Version}
+		MemoryBytes: d.properties.MemoryBytes, Driver: d.table.Version, Caveat: d.properties.Caveat}
 }
 
 // call calls f, which makes driver calls, with the device's context current on a locked

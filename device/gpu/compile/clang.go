@@ -22,6 +22,7 @@ import (
 type Clang struct {
 	path    string // of the program
 	version string // first line of clang --version
+	lines   bool
 
 	identity func() (Identity, error)
 }
@@ -90,11 +91,23 @@ func (c *Clang) String() string { return c.version }
 // Identity returns the version and a hash of the compiler's files.
 func (c *Clang) Identity() (Identity, error) { return c.identity() }
 
+// WithLines returns the compiler, made to add tables of source lines to programs. They change
+// no instruction.
+func (c *Clang) WithLines() *Clang {
+	with := *c
+	with.lines = true
+	return &with
+}
+
 // Options returns the compiler's options. They keep the bits equal on all devices and
 // keep clang from looking for AMD's headers and libraries.
 func (c *Clang) Options(architecture string) []string {
-	return []string{"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
+	options := []string{"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
 		"-nogpuinc", "-nogpulib", "-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-Rpass-analysis=kernel-resource-usage"}
+	if c.lines {
+		options = append(options, "-gline-tables-only", "-fdebug-compilation-dir=.")
+	}
+	return options
 }
 
 // Compile compiles s to a code object.

@@ -138,7 +138,8 @@ type Properties struct {
 	CacheBytes        int // size of the last-level cache; 0 if unknown
 	MemoryBytesPerSec float64
 	ClockHz           float64
-	StartsEarly       bool // a kernel can start before the one before it has ended
+	StartsEarly       bool   // a kernel can start before the one before it has ended
+	Caveat            string // of device.Description
 }
 
 // Class classifies the driver's errors.
