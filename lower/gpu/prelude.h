@@ -27,6 +27,18 @@
 
 #if defined(__HIP__)
 
+// hipRTC defines these before any source.
+#undef __global__
+#undef __device__
+#undef __shared__
+#undef __launch_bounds__
+#undef __forceinline__
+#undef threadIdx
+#undef blockIdx
+#undef blockDim
+#undef gridDim
+#undef warpSize
+
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
@@ -34,16 +46,16 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define MAY_ALIAS __attribute__((may_alias))
 
-struct dim3 {
+struct Coordinates {
     unsigned x, y, z;
 };
-#define threadIdx (dim3{__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()})
-#define blockIdx (dim3{__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()})
-#define blockDim (dim3{__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()})
+#define threadIdx (Coordinates{__builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()})
+#define blockIdx (Coordinates{__builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()})
+#define blockDim (Coordinates{__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()})
 #define gridDim                                                                       \
-    (dim3{__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(),       \
-          __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y(),       \
-          __builtin_amdgcn_grid_size_z() / __builtin_amdgcn_workgroup_size_z()})
+    (Coordinates{__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x(), \
+                 __builtin_amdgcn_grid_size_y() / __builtin_amdgcn_workgroup_size_y(), \
+                 __builtin_amdgcn_grid_size_z() / __builtin_amdgcn_workgroup_size_z()})
 #define warpSize ((int)__builtin_amdgcn_wavefrontsize())
 
 #define BARRIER()                                                   \
@@ -174,9 +186,34 @@ DEVICE float round_to_integral(float x) { return __builtin_rintf(x); }
 
 #elif defined(__HIP__)
 
-DEVICE float divide(float a, float b) { return a / b; }
 DEVICE float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 DEVICE float round_to_integral(float x) { return __builtin_rintf(x); }
+
+// The result must not depend on how the hardware approximates a reciprocal within its
+// documented error, one unit in the last place. In the compiler's a / b it does, for divisors
+// with all bits of the fraction set.
+//
+// The fractions m and n of |a| and |b| are in [1/2, 1): nothing overflows or underflows on the
+// way to their quotient. The error of q is below 4 units in the last place, and after its
+// correction below 1/2 + 2^-20. s is q in units of the result, in which subnormals have fewer
+// bits: it is the correctly rounded quotient, or its neighbour on the side of m / n is. The
+// residuals of both have at most 24 bits, so they are exact, and the smaller one decides. They
+// are equal only where m / n is halfway between two subnormals; then q is exact, and s was
+// rounded to even. Large quotients are scaled after that, because a quotient is rounded
+// before it overflows. The last instruction handles zeros, infinities, NaN and the sign.
+DEVICE float divide(float a, float b) {
+    float m = __builtin_amdgcn_frexp_mantf(__builtin_fabsf(a)), n = __builtin_amdgcn_frexp_mantf(__builtin_fabsf(b));
+    int exponent = __builtin_amdgcn_frexp_expf(a) - __builtin_amdgcn_frexp_expf(b);
+    int e = exponent < 64 ? exponent : 64;
+    float r = __builtin_amdgcn_rcpf(n), q = m * r;
+    q = fused(fused(-n, q, m), r, q);
+    float s = __builtin_amdgcn_ldexpf(q, e);
+    float residual = fused(-n, __builtin_amdgcn_ldexpf(s, -e), m);
+    float neighbour = float_of(bits_of(s) + (residual > 0.0f ? 1 : -1));
+    float other = fused(-n, __builtin_amdgcn_ldexpf(neighbour, -e), m);
+    s = __builtin_fabsf(other) < __builtin_fabsf(residual) ? neighbour : s;
+    return __builtin_amdgcn_div_fixupf(__builtin_amdgcn_ldexpf(s, exponent - e), b, a);
+}
 
 // The instruction has an error of at most one unit in the last place: the residuals of its
 // result and the two neighbours decide which is nearest. Small arguments are scaled up, so
@@ -276,7 +313,13 @@ DEVICE i32 int_of(float x) {
 #if defined(__HIP__)
 
 DEVICE float widen_f16(u32 h) { return (float)__builtin_bit_cast(_Float16, (u16)h); }
-DEVICE u32 narrow_f16(float x) { return __builtin_bit_cast(u16, (_Float16)x); }
+
+// clang would fuse a product with its rounding to fma(a, b, +0), which is +0 where the product
+// is −0, and an fma with its rounding to one instruction. Here x is hidden from it.
+DEVICE u32 narrow_f16(float x) {
+    asm("" : "+v"(x));
+    return __builtin_bit_cast(u16, (_Float16)x);
+}
 
 #elif defined(__CUDA_ARCH__) && !defined(TOKITAI_SIM)
 
