@@ -124,7 +124,7 @@ func (f *fake) table() *driver.Table {
 			return f.enter("Release")
 		},
 		SetCurrent: func(driver.Context) error { return nil },
-		Compiler:   func() (compile.Compiler, error) { return nil, errors.New("no compiler") },
+		Compiler:   func(int) (compile.Compiler, error) { return nil, errors.New("no compiler") },
 		Compile: func(_ int, s compile.Source) (*compile.Program, error) {
 			return &compile.Program{Image: []byte(s.Text)}, nil
 		},

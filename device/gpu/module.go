@@ -50,7 +50,7 @@ func (d *Device) Load(s compile.Source, entries ...string) (*Module, error) {
 }
 
 // Compiler returns the compiler that Load uses.
-func (d *Device) Compiler() (compile.Compiler, error) { return d.table.Compiler() }
+func (d *Device) Compiler() (compile.Compiler, error) { return d.table.Compiler(d.index) }
 
 // LoadProgram loads a program that was compiled for this device's architecture.
 func (d *Device) LoadProgram(name string, program *compile.Program, entries ...string) (*Module, error) {

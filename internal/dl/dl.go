@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ var (
 type Request struct {
 	What  string   // "the CUDA driver"
 	Env   string   // environment variable; if it names a file or a folder, nothing else is tried
+	First []string // folders to search for every file name before anything else; missing ones are skipped
 	Files []string // file names in order of preference: "libcuda.so.1"
 	Dirs  []string // folders to search besides those of the loader; missing ones are skipped
 	Hint  string   // how to install it
@@ -71,8 +73,8 @@ func (e *NotFoundError) Error() string {
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
 // Open opens a library. If the environment variable is set, it tries only that file or
-// folder. Otherwise it tries each file name, first as the system's loader finds it, then
-// in r.Dirs.
+// folder. Otherwise it tries r.First, and then each file name, first as the system's loader
+// finds it, then in r.Dirs.
 func Open(r Request) (*Library, error) {
 	if !supported {
 		return nil, fmt.Errorf("%s: %w: %s", r.What, ErrUnsupported, unsupportedReason)
@@ -107,13 +109,21 @@ func (r Request) candidates() []string {
 		}
 	}
 	var paths []string
+	add := func(dir, file string) {
+		path := filepath.Join(dir, file)
+		if _, err := os.Stat(path); err == nil && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	for _, dir := range r.First {
+		for _, file := range r.Files {
+			add(dir, file)
+		}
+	}
 	for _, file := range r.Files {
 		paths = append(paths, file)
 		for _, dir := range r.Dirs {
-			path := filepath.Join(dir, file)
-			if _, err := os.Stat(path); err == nil {
-				paths = append(paths, path)
-			}
+			add(dir, file)
 		}
 	}
 	return paths

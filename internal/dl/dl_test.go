@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -139,6 +140,50 @@ func TestPythonDirs(t *testing.T) {
 	got := PythonDirs("nvidia/cu13/lib")
 	if len(got) < 2 || !strings.HasPrefix(got[0], root+"/lib/python3.12/") || !strings.HasPrefix(got[1], root+"/lib/python3.11/") {
 		t.Errorf("got %v, want the active environment's folders first", got)
+	}
+}
+
+// TestFirst: folders that come first win for every file name, also where the loader would
+// find the library by a name that is preferred.
+func TestFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"libnone.so.1", "libc.so.6"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("no library"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Request{Files: []string{"libc.so.6", "libnone.so.1"}, First: []string{"/does/not/exist", dir}, Dirs: []string{dir}}
+	want := []string{filepath.Join(dir, "libc.so.6"), filepath.Join(dir, "libnone.so.1"), "libc.so.6", "libnone.so.1"}
+	if got := r.candidates(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestROCmDirs(t *testing.T) {
+	t.Setenv("ROCM_PATH", "/chosen")
+	t.Setenv("HIP_PATH", "/also")
+	if got, want := ROCmChosen(), []string{"/chosen/lib", "/chosen/lib64", "/also/lib", "/also/lib64"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if dirs := ROCmDirs(); dirs[0] != "/opt/rocm/lib" || !slices.Contains(dirs, "/usr/lib/x86_64-linux-gnu") {
+		t.Errorf("got %v, want /opt/rocm/lib first, and the system's folders", dirs)
+	}
+}
+
+func TestNewestFirst(t *testing.T) {
+	root := t.TempDir()
+	want := []string{"rocm-10.0.0", "rocm-6.10.1", "rocm-6.4.3", "rocm-6.4", "rocm-5.7.1", "rocm"}
+	for _, name := range want {
+		if err := os.Mkdir(filepath.Join(root, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, path := range newestFirst(filepath.Join(root, "rocm*")) {
+		got = append(got, filepath.Base(path))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

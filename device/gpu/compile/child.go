@@ -18,13 +18,14 @@ const childLimit = 10 * time.Minute
 
 // runChild runs a compiler in dir, where it also puts its temporary files, and appends
 // its output to log. The compiler and its children do not outlive this process. They do
-// not get a terminal's interrupt, which is for this process to handle.
-func runChild(path, dir, input string, arguments []string, log *bytes.Buffer) error {
+// not get a terminal's interrupt, which is for this process to handle. Variables are added
+// to the environment.
+func runChild(path, dir, input string, arguments []string, log *bytes.Buffer, variables ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), childLimit)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir)
+	command.Env = append(append(os.Environ(), "LC_ALL=C", "TMPDIR="+dir), variables...)
 	command.Stdin = strings.NewReader(input)
 	command.Stdout, command.Stderr = log, log
 	ownGroup(command)

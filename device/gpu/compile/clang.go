@@ -24,7 +24,8 @@ type Clang struct {
 	version string // first line of clang --version
 	lines   bool
 
-	identity func() (Identity, error)
+	identity      func() (Identity, error)
+	architectures func() ([]string, error)
 }
 
 // ErrNoClang means that clang or its linker is not installed.
@@ -69,6 +70,7 @@ func newClang(name string) (*Clang, error) {
 		}
 	}
 	c := &Clang{path: path}
+	c.architectures = sync.OnceValues(c.listArchitectures)
 	c.version, _, _ = strings.Cut(string(versionText), "\n")
 	c.identity = sync.OnceValues(func() (Identity, error) {
 		hash := sha256.New()
@@ -87,6 +89,30 @@ func newClang(name string) (*Clang, error) {
 
 // String returns the compiler's name and version.
 func (c *Clang) String() string { return c.version }
+
+// Path returns the path of the compiler.
+func (c *Clang) Path() string { return c.path }
+
+// Architectures returns the AMD GPUs that the compiler knows, by name: gfx900, gfx906, …
+func (c *Clang) Architectures() ([]string, error) { return c.architectures() }
+
+// architectureName matches the lines of clang's list that name one GPU, not a family.
+var architectureName = regexp.MustCompile(`(?m)^\s+(gfx[0-9a-f]+)$`)
+
+func (c *Clang) listArchitectures() ([]string, error) {
+	out, err := exec.Command(c.path, "--target=amdgcn-amd-amdhsa", "--print-supported-cpus").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s --print-supported-cpus: %w", c.path, err)
+	}
+	var list []string
+	for _, m := range architectureName.FindAllStringSubmatch(string(out), -1) {
+		list = append(list, m[1])
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s knows no AMD GPU", c.path)
+	}
+	return list, nil
+}
 
 // Identity returns the version and a hash of the compiler's files.
 func (c *Clang) Identity() (Identity, error) { return c.identity() }

@@ -94,7 +94,7 @@ func openNVRTC(driverMajor int) (*NVRTC, error) {
 			return nil, fmt.Errorf("NVRTC is too old: %w", err)
 		}
 	}
-	f := new(nvrtcFrame)
+	f := new(rtcFrame)
 	f.args[0], f.args[1] = f.at(0), f.at(1)
 	if err := c.call("nvrtcVersion", c.version, f, 2); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (c *NVRTC) Options(architecture string) []string {
 
 // Architectures returns the compute capabilities that the compiler supports: 75, 80, …
 func (c *NVRTC) Architectures() ([]int, error) {
-	f := new(nvrtcFrame)
+	f := new(rtcFrame)
 	f.args[0] = f.at(0)
 	if err := c.call("nvrtcGetNumSupportedArchs", c.archCount, f, 1); err != nil {
 		return nil, err
@@ -164,33 +164,7 @@ func (c *NVRTC) Architectures() ([]int, error) {
 	return known, nil
 }
 
-// nvrtcFrame is the heap memory of one call: its arguments, its results, and memory that
-// must stay alive as long.
-type nvrtcFrame struct {
-	args [8]uintptr
-	out  [2]uint64
-	held []unsafe.Pointer
-}
-
-// at clears a result and returns its address.
-func (f *nvrtcFrame) at(i int) uintptr {
-	f.out[i] = 0
-	return uintptr(unsafe.Pointer(&f.out[i]))
-}
-
-// hold keeps memory alive and returns its address.
-func (f *nvrtcFrame) hold(p unsafe.Pointer) uintptr {
-	f.held = append(f.held, p)
-	return uintptr(p)
-}
-
-// text holds s as a C string and returns its address.
-func (f *nvrtcFrame) text(s string) uintptr {
-	b := append([]byte(s), 0)
-	return f.hold(unsafe.Pointer(&b[0]))
-}
-
-func (c *NVRTC) call(name string, p dl.Proc, f *nvrtcFrame, n int) error {
+func (c *NVRTC) call(name string, p dl.Proc, f *rtcFrame, n int) error {
 	if code := int32(p.Call(f.args[:n])); code != 0 {
 		text := goString(c.errorString.Call([]uintptr{uintptr(uint32(code))}))
 		return fmt.Errorf("%s: %s: %s", c, name, text)
@@ -198,32 +172,9 @@ func (c *NVRTC) call(name string, p dl.Proc, f *nvrtcFrame, n int) error {
 	return nil
 }
 
-// goString copies a C string.
-func goString(address uintptr) string {
-	if address == 0 {
-		return ""
-	}
-	const most = 1 << 10
-	p := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&address))), most)
-	for i := range most {
-		if p[i] == 0 {
-			return string(p[:i])
-		}
-	}
-	return string(p)
-}
-
 // Compile compiles s to a CUBIN.
 func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
-	f := new(nvrtcFrame)
-	f.args = [8]uintptr{f.at(0), f.text(s.Text), f.text(s.Name)}
-	if n := len(s.Headers); n > 0 {
-		texts, names := make([]uintptr, n), make([]uintptr, n)
-		for i, header := range s.Headers {
-			texts[i], names[i] = f.text(header.Text), f.text(header.Name)
-		}
-		f.args[3], f.args[4], f.args[5] = uintptr(n), f.hold(unsafe.Pointer(&texts[0])), f.hold(unsafe.Pointer(&names[0]))
-	}
+	f := newProgramFrame(s)
 	if err := c.call("nvrtcCreateProgram", c.create, f, 6); err != nil {
 		return nil, err
 	}
@@ -235,13 +186,9 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 	}()
 
 	options := c.Options(architecture)
-	list := make([]uintptr, len(options))
-	for i, o := range options {
-		list[i] = f.text(o)
-	}
-	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(list)), f.hold(unsafe.Pointer(&list[0]))
+	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(options)), f.texts(options)
 	failed := c.call("nvrtcCompileProgram", c.compile, f, 3)
-	log, err := c.bytes(handle, "nvrtcGetProgramLog", c.logSize, c.log)
+	log, err := rtcBytes(c.call, handle, "nvrtcGetProgramLog", c.logSize, c.log)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +201,7 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 		}
 		return nil, newError(c.String(), s, string(log))
 	}
-	image, err := c.bytes(handle, "nvrtcGetCUBIN", c.cubinSize, c.cubin)
+	image, err := rtcBytes(c.call, handle, "nvrtcGetCUBIN", c.cubinSize, c.cubin)
 	if err != nil {
 		return nil, err
 	}
@@ -262,22 +209,4 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 		return nil, fmt.Errorf("%s: no code for architecture %s, want a real one such as sm_90a", c, architecture)
 	}
 	return &Program{Image: image, Log: string(log), Usage: parseUsage(string(log))}, nil
-}
-
-// bytes calls size, then get for that many bytes.
-func (c *NVRTC) bytes(handle uintptr, name string, size, get dl.Proc) ([]byte, error) {
-	f := new(nvrtcFrame)
-	f.args[0], f.args[1] = handle, f.at(0)
-	if err := c.call(name+"Size", size, f, 2); err != nil {
-		return nil, err
-	}
-	if f.out[0] == 0 {
-		return nil, nil
-	}
-	b := make([]byte, f.out[0])
-	f.args[1] = f.hold(unsafe.Pointer(&b[0]))
-	if err := c.call(name, get, f, 2); err != nil {
-		return nil, err
-	}
-	return b, nil
 }

@@ -23,6 +23,7 @@ const minVersion = 12000
 type library struct {
 	clib.Library[structs]
 	api     api
+	path    string
 	version int // 13000 is 13.0
 	graphs  graphs
 }
@@ -76,7 +77,7 @@ func newTable() (*driver.Table, error) {
 	if _, err := opened.Proc("cuInit"); err != nil {
 		return nil, noDevice("cuda", "not a CUDA driver: %v", err)
 	}
-	l := &library{}
+	l := &library{path: opened.Path()}
 	l.Failure, l.NotReady = l.failure, codeNotReady
 	if err := clib.Fill(&l.api, opened); err != nil {
 		var missing *dl.SymbolError
@@ -262,6 +263,7 @@ func (l *library) table() *driver.Table {
 		Kind:       "cuda",
 		Name:       name,
 		Version:    "CUDA " + versionText(l.version),
+		Path:       l.path,
 		Count:      l.count,
 		Properties: l.properties,
 
@@ -282,7 +284,7 @@ func (l *library) table() *driver.Table {
 		},
 		SetCurrent: func(c driver.Context) error { return l.Call1(&a.cuCtxSetCurrent, uintptr(c)) },
 
-		Compiler: l.compiler,
+		Compiler: func(int) (compile.Compiler, error) { return l.compiler() },
 		Compile:  l.compile,
 
 		SetShared: func(fn driver.Function, bytes int) error {

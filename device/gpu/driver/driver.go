@@ -1,5 +1,5 @@
 // Package driver defines the table of calls through which device/gpu reaches a GPU.
-// Packages cuda and sim each provide a table; so do tests.
+// Packages cuda, hip and sim each provide a table; so do tests.
 //
 // Handles are opaque. device/gpu makes every call with the device's context current on a
 // locked thread. No call calls back into Go. Those marked "queued" return before their
@@ -27,9 +27,10 @@ type (
 // calls for each launch (SetCurrent, Launch, SetNode, those of events and those that are
 // queued) allocate no Go memory when they succeed.
 type Table struct {
-	Kind    string // "cuda", "sim"
+	Kind    string // "cuda", "hip", "sim"
 	Name    func(index int) string
 	Version string // of the driver: "CUDA 13.0"
+	Path    string // of the driver's library; "" if it has none
 
 	// Count returns the number of devices.
 	Count func() (int, error)
@@ -41,8 +42,8 @@ type Table struct {
 	Release    func(index int) error
 	SetCurrent func(Context) error
 
-	// Compiler returns the compiler that Compile uses.
-	Compiler func() (compile.Compiler, error)
+	// Compiler returns the compiler that Compile uses for a device.
+	Compiler func(index int) (compile.Compiler, error)
 
 	// Compile compiles complete source text for the device.
 	Compile func(index int, s compile.Source) (*compile.Program, error)

@@ -28,7 +28,7 @@ func NoOp() *driver.Table {
 		Retain:     func(int) (driver.Context, error) { return 1, nil },
 		Release:    nothing[int],
 		SetCurrent: nothing[driver.Context],
-		Compiler:   func() (compile.Compiler, error) { return nil, errors.New("no compiler") },
+		Compiler:   func(int) (compile.Compiler, error) { return nil, errors.New("no compiler") },
 		Compile: func(_ int, s compile.Source) (*compile.Program, error) {
 			return &compile.Program{Image: []byte(s.Text)}, nil
 		},

@@ -212,7 +212,7 @@ func (s *simulator) table(width int, c checks) *driver.Table {
 		Retain:     func(int) (driver.Context, error) { return driver.Context(width), nil },
 		Release:    nothing[int],
 		SetCurrent: nothing[driver.Context],
-		Compiler:   openCompiler,
+		Compiler:   func(int) (compile.Compiler, error) { return openCompiler() },
 		Compile:    c.build,
 
 		Alloc:      s.alloc,
