@@ -38,12 +38,20 @@ const (
 type server struct {
 	table     *driver.Table
 	devices   []int // indices of the table: hip:0 and so on
-	version   int   // as hipRuntimeGetVersion says it
+	version   int
 	compiler  func() (compile.Compiler, error)
 	arguments func(image []byte, entry string) ([]Argument, error)
 
 	sync.Mutex
 	sessions map[int32]*session
+}
+
+// version is what hipRuntimeGetVersion says: 6.4.43484.
+const version = 60443484
+
+func newServer(table *driver.Table, devices []int) *server {
+	return &server{table: table, devices: devices, version: version, arguments: argumentsOf, sessions: map[int32]*session{},
+		compiler: func() (compile.Compiler, error) { return compile.OpenClang() }}
 }
 
 // Argument is an argument of a kernel: where its bytes are in the memory of all.
@@ -270,9 +278,6 @@ func (s *session) properties(number uint64) ([]byte, error) {
 	}
 	made := properties{Memory: uint64(p.MemoryBytes), Units: uint64(p.Multiprocessors), Wave: uint64(p.WarpWidth), Shared: uint64(p.SharedBytes),
 		Threads: uint64(p.ThreadsPerBlock), Cache: uint64(p.CacheBytes), ClockKHz: uint64(p.ClockHz / 1e3)}
-	if p.MemoryBytesPerSec > 0 { // twice the clock, in lines of 256 bits
-		made.BusBit, made.MemoryClockKHz = 256, uint64(p.MemoryBytesPerSec/2/32/1e3)
-	}
 	architecture := p.Architecture
 	if strings.HasPrefix(architecture, "gfx9") {
 		architecture += ":sramecc+:xnack-" // as AMD's library says it
@@ -280,38 +285,6 @@ func (s *session) properties(number uint64) ([]byte, error) {
 	copy(made.Name[:63], p.Name)
 	copy(made.Architecture[:63], architecture)
 	return binary.Append(nil, binary.NativeEndian, &made)
-}
-
-// launch reads a launch of a graph.
-func launch(r *reader) driver.Node {
-	n := driver.Node{Function: driver.Function(r.number())}
-	for i := range n.Grid {
-		n.Grid[i] = uint32(r.number())
-	}
-	for i := range n.Block {
-		n.Block[i] = uint32(r.number())
-	}
-	n.Shared = uint32(r.number())
-	n.Params = r.take(r.number())
-	return n
-}
-
-func (s *session) newGraph(m *message, r *reply) error {
-	from := &reader{rest: m.payload}
-	nodes := make([]driver.Node, m.arg[0])
-	for i := range nodes {
-		var after []int
-		for range min(from.number(), uint64(i)) {
-			after = append(after, int(from.number()))
-		}
-		nodes[i] = launch(from)
-		nodes[i].After = after
-	}
-	if from.err != nil {
-		return from.err
-	}
-	g, err := s.table.NewGraph(nodes)
-	return s.created("hipGraphExecDestroy", uint64(g), err, func() error { return s.table.DestroyGraph(g) }, r)
 }
 
 // compile compiles a program of hipRTC's. The result is a code object, or what the compiler
@@ -392,7 +365,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 	case "properties":
 		return s.properties(a[0])
 
-	case "hipFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload", "hipGraphExecDestroy":
+	case "hipFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload":
 		return nil, s.destroy(m)
 
 	case "hipMalloc":
@@ -491,16 +464,6 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 			}
 		}
 		return nil, t.Launch(f, size(1), size(4), uint32(a[7]), stream(8), m.payload)
-
-	case "hipGraphCreate", "hipGraphDestroy", "hipGraphAddKernelNode": // the library keeps graphs until they are instantiated
-	case "hipGraphInstantiateWithFlags":
-		return nil, s.newGraph(m, r)
-	case "hipGraphExecKernelNodeSetParams":
-		from := &reader{rest: m.payload}
-		n := launch(from)
-		return nil, errors.Join(from.err, t.SetNode(driver.Graph(a[0]), int(a[1]), &n))
-	case "hipGraphLaunch":
-		return nil, t.LaunchGraph(driver.Graph(a[0]), stream(1))
 
 	case "hiprtcCompileProgram":
 		return s.compile(m)
