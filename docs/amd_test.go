@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/evidence"
 	"tokitai/internal/testlevel"
 )
 
@@ -128,4 +130,48 @@ func TestBundle(t *testing.T) {
 			t.Errorf("exit code %d, said\n%s\nwant 1, and %q", code, out, want)
 		}
 	}
+}
+
+// TestAMD writes the table of the AMD devices that committed reports are of.
+func TestAMD(t *testing.T) {
+	folders, err := os.ReadDir("evidence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows strings.Builder
+	hasHardware := false
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		index, reports, err := evidence.ReadFolder(filepath.Join("evidence", folder.Name()))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		first := reports[0]
+		if !strings.HasPrefix(first.Machine.Architecture, "gfx") {
+			continue
+		}
+		where := "emulated instructions"
+		if !isEmulated(first) {
+			where, hasHardware = first.Machine.Name+", "+first.Machine.Driver, true
+		}
+		fmt.Fprintf(&rows, "| %s | %s | %s %s | %s | [%d of %d](evidence/%s/index.md) | %s | %s | %s |\n",
+			first.Machine.Architecture, where, first.Toolchain.Compiler, first.Toolchain.Version, first.Level,
+			index.Counts.Accepted, index.Totals.Reports, folder.Name(), thousands(index.Totals.Cases), thousands(index.Totals.Elements), thousands(index.Totals.Mismatches))
+	}
+	text := "No report of an AMD device is in this repository yet, neither emulated nor of hardware."
+	if rows.Len() > 0 {
+		text = "| architecture | ran on | compiler | level | accepted | cases | outputs | mismatches |\n|---|---|---|---|---:|---:|---:|---:|\n" + rows.String()
+		if !hasHardware {
+			text += "\nAll of these ran on emulated instructions. No report from an AMD GPU is here yet."
+		}
+	}
+	hold(t, "amd.md", "runs", text)
+}
+
+// isEmulated reports whether a report is of the emulator.
+func isEmulated(r *evidence.Report) bool {
+	return strings.Contains(strings.ToLower(r.Machine.Name+r.Machine.Driver), "emulat")
 }

@@ -1,13 +1,8 @@
 package standin
 
-import (
-	"errors"
+import "errors"
 
-	"tokitai/device/gpu/driver"
-)
-
-func openEmulator(architectures []string) (*driver.Table, []int, error) {
-	return nil, nil, errors.New("the emulator is missing")
+// openEmulator opens the emulator's devices.
+func openEmulator(architectures []string) (*server, error) {
+	return nil, errors.New("the emulator is missing")
 }
-
-func argumentsOf(image []byte, entry string) ([]Argument, error) { return nil, nil }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"tokitai/device/gpu/driver"
 )
 
 const (
@@ -70,8 +68,8 @@ func (s *Server) Kill() {
 	s.command.Wait()
 }
 
-// opener opens a driver with a device of each architecture. It returns their indices.
-type opener func(architectures []string) (*driver.Table, []int, error)
+// opener opens a driver with a device of each architecture.
+type opener func(architectures []string) (*server, error)
 
 // Main serves devices if Forward has started this process, and does not return then. Call it
 // first in TestMain.
@@ -107,9 +105,9 @@ func serveInherited(open opener, architectures []string) error {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	table, devices, err := open(architectures)
+	s, err := open(architectures)
 	if err != nil {
 		return err
 	}
-	return newServer(table, devices).serve(listener)
+	return s.serve(listener)
 }

@@ -38,24 +38,19 @@ const (
 type server struct {
 	table     *driver.Table
 	devices   []int // indices of the table: hip:0 and so on
-	version   int
 	compiler  func() (compile.Compiler, error)
-	arguments func(image []byte, entry string) ([]Argument, error)
+	arguments func(image []byte, entry string) ([]argument, error)
 
 	sync.Mutex
-	sessions map[int32]*session
+	sessions map[int32]*session // by the number of the process
 }
 
-// version is what hipRuntimeGetVersion says: 6.4.43484.
+// version is what hipRuntimeGetVersion returns: 6.4.43484.
 const version = 60443484
 
-func newServer(table *driver.Table, devices []int) *server {
-	return &server{table: table, devices: devices, version: version, arguments: argumentsOf, sessions: map[int32]*session{},
-		compiler: func() (compile.Compiler, error) { return compile.OpenClang() }}
-}
-
-// Argument is an argument of a kernel: where its bytes are in the memory of all.
-type Argument struct{ Offset, Size uint32 }
+// argument is an argument of a kernel, the struct of forward.c: where its bytes are in the
+// memory of all arguments.
+type argument struct{ Offset, Size uint32 }
 
 // session is a process that uses the devices, and what it has created.
 type session struct {
@@ -117,6 +112,9 @@ func (s *server) join(pid int32) *session {
 	at := s.sessions[pid]
 	if at == nil {
 		at = &session{server: s, contexts: map[int]driver.Context{}, host: map[uint64][]byte{}, images: map[uint64][]byte{}, live: map[resource]func() error{}}
+		if s.sessions == nil {
+			s.sessions = map[int32]*session{}
+		}
 		s.sessions[pid] = at
 	}
 	at.connections++
@@ -355,7 +353,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 			return nil, codeError(codeNoDevice)
 		}
 	case "hipRuntimeGetVersion":
-		r.Out[0] = uint64(s.version)
+		r.Out[0] = version
 	case "hipGetDeviceCount":
 		if r.Out[0] = uint64(len(s.devices)); r.Out[0] == 0 {
 			return nil, codeError(codeNoDevice)
