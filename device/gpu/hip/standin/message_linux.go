@@ -25,8 +25,8 @@ type reply struct {
 
 // properties is the struct of forward.c.
 type properties struct {
-	Name, Architecture                                                            [64]byte
-	Memory, Units, Wave, Shared, Threads, Cache, ClockKHz, MemoryClockKHz, BusBit uint64
+	Name, Architecture                                    [64]byte
+	Memory, Units, Wave, Shared, Threads, Cache, ClockKHz uint64
 }
 
 // maxMessage is the maximum number of bytes that follow a request.

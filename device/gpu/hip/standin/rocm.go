@@ -1,10 +1,6 @@
 package standin
 
 import (
-	"debug/elf"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,44 +38,12 @@ func (r ROCm) libraries() string { return filepath.Join(r.Folder, "usr/lib/x86_6
 func (r ROCm) loader() string    { return filepath.Join(r.libraries(), "ld-linux-x86-64.so.2") }
 
 // Command returns a command that runs this test binary with the folder's loader and
-// libraries instead of the system's. It runs a copy: started by the loader itself, a process
-// could not start itself again, which hipRTC's process does.
+// libraries instead of the system's.
 func (r ROCm) Command(t testing.TB, arguments ...string) *exec.Cmd {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "test")
-	if err := copyWithLoader(path, "/proc/self/exe", r.loader()); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), path, arguments...)
-	command.Env = append(os.Environ(), "LD_LIBRARY_PATH="+r.libraries())
-	return command
-}
-
-// copyWithLoader copies a program and changes its interpreter, the loader that the kernel
-// starts: the path is appended to the file, since it may be longer than the one it replaces.
-func copyWithLoader(to, from, loader string) error {
-	image, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	f, err := elf.Open(from)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if f.Class != elf.ELFCLASS64 || f.ByteOrder != binary.LittleEndian {
-		return fmt.Errorf("%s: got %v, %v, want a little-endian program of 64 bits", from, f.Class, f.Data)
-	}
-	for i, p := range f.Progs {
-		if p.Type != elf.PT_INTERP {
-			continue
-		}
-		const offset, fileSize, memorySize = 8, 32, 40 // in a program header
-		header := image[binary.LittleEndian.Uint64(image[32:])+uint64(i)*uint64(binary.LittleEndian.Uint16(image[54:])):]
-		binary.LittleEndian.PutUint64(header[offset:], uint64(len(image)))
-		binary.LittleEndian.PutUint64(header[fileSize:], uint64(len(loader))+1)
-		binary.LittleEndian.PutUint64(header[memorySize:], uint64(len(loader))+1)
-		return os.WriteFile(to, append(append(image, loader...), 0), 0o700)
-	}
-	return errors.New(from + ": the program has no interpreter: it opens no libraries")
+	return exec.CommandContext(t.Context(), r.loader(), append([]string{"--library-path", r.libraries(), self}, arguments...)...)
 }

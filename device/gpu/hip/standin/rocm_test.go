@@ -19,7 +19,7 @@ func TestLoader(t *testing.T) {
 	}
 	for _, r := range NeedsROCm(t) {
 		command := r.Command(t, "-test.run=^TestLoader$", "-test.v")
-		command.Env = append(command.Env, "TOKITAI_TEST_LOADER=1")
+		command.Env = append(os.Environ(), "TOKITAI_TEST_LOADER=1")
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

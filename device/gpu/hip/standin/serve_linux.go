@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"unsafe"
 
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
@@ -25,6 +24,7 @@ const (
 	codeNoDevice      = 100
 	codeInvalidDevice = 101
 	codeInvalidImage  = 200
+	codeInvalidHandle = 400
 	codeNotFound      = 500
 	codeNotReady      = 600
 	codeIllegal       = 700
@@ -38,16 +38,19 @@ const (
 type server struct {
 	table     *driver.Table
 	devices   []int // indices of the table: hip:0 and so on
-	version   int   // as hipRuntimeGetVersion says it
 	compiler  func() (compile.Compiler, error)
-	arguments func(image []byte, entry string) ([]Argument, error)
+	arguments func(image []byte, entry string) ([]argument, error)
 
 	sync.Mutex
-	sessions map[int32]*session
+	sessions map[int32]*session // by the number of the process
 }
 
-// Argument is an argument of a kernel: where its bytes are in the memory of all.
-type Argument struct{ Offset, Size uint32 }
+// version is what hipRuntimeGetVersion returns: 6.4.43484.
+const version = 60443484
+
+// argument is an argument of a kernel, the struct of forward.c: where its bytes are in the
+// memory of all arguments.
+type argument struct{ Offset, Size uint32 }
 
 // session is a process that uses the devices, and what it has created.
 type session struct {
@@ -55,10 +58,10 @@ type session struct {
 	connections int
 
 	sync.Mutex
-	contexts map[int]driver.Context // by index of the table
-	host     map[uint64][]byte      // mapped memory, by its address in the process
-	images   map[uint64][]byte      // code objects, by their module
-	live     map[resource]func()    // and how it is destroyed
+	contexts map[int]driver.Context    // by index of the table
+	host     map[uint64][]byte         // mapped memory, by its address in the process
+	images   map[uint64][]byte         // code objects, by their module
+	live     map[resource]func() error // and how it is destroyed
 }
 
 // resource is something created, by the call that destroys it.
@@ -108,7 +111,10 @@ func (s *server) join(pid int32) *session {
 	defer s.Unlock()
 	at := s.sessions[pid]
 	if at == nil {
-		at = &session{server: s, contexts: map[int]driver.Context{}, host: map[uint64][]byte{}, images: map[uint64][]byte{}, live: map[resource]func(){}}
+		at = &session{server: s, contexts: map[int]driver.Context{}, host: map[uint64][]byte{}, images: map[uint64][]byte{}, live: map[resource]func() error{}}
+		if s.sessions == nil {
+			s.sessions = map[int32]*session{}
+		}
 		s.sessions[pid] = at
 	}
 	at.connections++
@@ -199,7 +205,7 @@ func code(err error) int64 {
 }
 
 // created remembers something that a call made.
-func (s *session) created(destroy string, handle uint64, err error, free func(), r *reply) error {
+func (s *session) created(destroy string, handle uint64, err error, free func() error, r *reply) error {
 	if err != nil {
 		return err
 	}
@@ -210,16 +216,17 @@ func (s *session) created(destroy string, handle uint64, err error, free func(),
 	return nil
 }
 
-// destroyed forgets it. A handle that nothing has made is an error.
-func (s *session) destroyed(m *message) error {
-	s.Lock()
-	defer s.Unlock()
+// destroy destroys what a call has made. A handle that none has made is an error.
+func (s *session) destroy(m *message) error {
 	key := resource{m.call, m.arg[0]}
-	if s.live[key] == nil {
-		return codeError(400) // hipErrorInvalidHandle
-	}
+	s.Lock()
+	free := s.live[key]
 	delete(s.live, key)
-	return nil
+	s.Unlock()
+	if free == nil {
+		return codeError(codeInvalidHandle)
+	}
+	return free()
 }
 
 // hostMemory returns memory of the process that is mapped here.
@@ -269,9 +276,6 @@ func (s *session) properties(number uint64) ([]byte, error) {
 	}
 	made := properties{Memory: uint64(p.MemoryBytes), Units: uint64(p.Multiprocessors), Wave: uint64(p.WarpWidth), Shared: uint64(p.SharedBytes),
 		Threads: uint64(p.ThreadsPerBlock), Cache: uint64(p.CacheBytes), ClockKHz: uint64(p.ClockHz / 1e3)}
-	if p.MemoryBytesPerSec > 0 { // twice the clock, in lines of 256 bits
-		made.BusBit, made.MemoryClockKHz = 256, uint64(p.MemoryBytesPerSec/2/32/1e3)
-	}
 	architecture := p.Architecture
 	if strings.HasPrefix(architecture, "gfx9") {
 		architecture += ":sramecc+:xnack-" // as AMD's library says it
@@ -279,38 +283,6 @@ func (s *session) properties(number uint64) ([]byte, error) {
 	copy(made.Name[:63], p.Name)
 	copy(made.Architecture[:63], architecture)
 	return binary.Append(nil, binary.NativeEndian, &made)
-}
-
-// launch reads a launch of a graph.
-func launch(r *reader) driver.Node {
-	n := driver.Node{Function: driver.Function(r.number())}
-	for i := range n.Grid {
-		n.Grid[i] = uint32(r.number())
-	}
-	for i := range n.Block {
-		n.Block[i] = uint32(r.number())
-	}
-	n.Shared = uint32(r.number())
-	n.Params = r.take(r.number())
-	return n
-}
-
-func (s *session) newGraph(m *message, r *reply) error {
-	from := &reader{rest: m.payload}
-	nodes := make([]driver.Node, m.arg[0])
-	for i := range nodes {
-		var after []int
-		for range min(from.number(), uint64(i)) {
-			after = append(after, int(from.number()))
-		}
-		nodes[i] = launch(from)
-		nodes[i].After = after
-	}
-	if from.err != nil {
-		return from.err
-	}
-	g, err := s.table.NewGraph(nodes)
-	return s.created("hipGraphExecDestroy", uint64(g), err, func() { s.table.DestroyGraph(g) }, r)
 }
 
 // compile compiles a program of hipRTC's. The result is a code object, or what the compiler
@@ -381,7 +353,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 			return nil, codeError(codeNoDevice)
 		}
 	case "hipRuntimeGetVersion":
-		r.Out[0] = uint64(s.version)
+		r.Out[0] = version
 	case "hipGetDeviceCount":
 		if r.Out[0] = uint64(len(s.devices)); r.Out[0] == 0 {
 			return nil, codeError(codeNoDevice)
@@ -391,11 +363,12 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 	case "properties":
 		return s.properties(a[0])
 
+	case "hipFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload":
+		return nil, s.destroy(m)
+
 	case "hipMalloc":
 		p, err := t.Alloc(int64(a[0]))
-		return nil, s.created("hipFree", uint64(p), err, func() { t.Free(p) }, r)
-	case "hipFree":
-		return nil, errors.Join(s.destroyed(m), t.Free(driver.Pointer(a[0])))
+		return nil, s.created("hipFree", uint64(p), err, func() error { return t.Free(p) }, r)
 	case "hipMemGetInfo":
 		free, total, err := t.MemoryInfo()
 		r.Out[0], r.Out[1] = uint64(free), uint64(total)
@@ -441,9 +414,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 
 	case "hipStreamCreateWithFlags":
 		made, err := t.NewStream()
-		return nil, s.created("hipStreamDestroy", uint64(made), err, func() { t.DestroyStream(made) }, r)
-	case "hipStreamDestroy":
-		return nil, errors.Join(s.destroyed(m), t.DestroyStream(stream(0)))
+		return nil, s.created("hipStreamDestroy", uint64(made), err, func() error { return t.DestroyStream(made) }, r)
 	case "hipStreamSynchronize":
 		return nil, t.SyncStream(stream(0))
 	case "hipStreamQuery":
@@ -453,9 +424,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 	case "hipEventCreateWithFlags":
 		const disableTiming = 2
 		made, err := t.NewEvent(a[0]&disableTiming == 0)
-		return nil, s.created("hipEventDestroy", uint64(made), err, func() { t.DestroyEvent(made) }, r)
-	case "hipEventDestroy":
-		return nil, errors.Join(s.destroyed(m), t.DestroyEvent(event(0)))
+		return nil, s.created("hipEventDestroy", uint64(made), err, func() error { return t.DestroyEvent(made) }, r)
 	case "hipEventRecord":
 		return nil, t.Record(event(0), stream(1))
 	case "hipEventSynchronize":
@@ -476,29 +445,23 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 		s.Lock()
 		s.images[uint64(made)] = m.payload
 		s.Unlock()
-		return nil, s.created("hipModuleUnload", uint64(made), nil, func() { t.Unload(made) }, r)
-	case "hipModuleUnload":
-		s.Lock()
-		delete(s.images, a[0])
-		s.Unlock()
-		return nil, errors.Join(s.destroyed(m), t.Unload(driver.Module(a[0])))
+		return nil, s.created("hipModuleUnload", uint64(made), nil, func() error {
+			s.Lock()
+			delete(s.images, uint64(made))
+			s.Unlock()
+			return t.Unload(made)
+		}, r)
 	case "hipModuleGetFunction":
 		return s.lookup(m, r)
 	case "hipModuleLaunchKernel":
 		size := func(i int) [3]uint32 { return [3]uint32{uint32(a[i]), uint32(a[i+1]), uint32(a[i+2])} }
-		return nil, t.Launch(driver.Function(a[0]), size(1), size(4), uint32(a[7]), stream(8), m.payload)
-
-	case "hipGraphCreate", "hipGraphDestroy", "hipGraphAddKernelNode": // the library keeps graphs until they are instantiated
-	case "hipGraphInstantiateWithFlags":
-		return nil, s.newGraph(m, r)
-	case "hipGraphExecKernelNodeSetParams":
-		from := &reader{rest: m.payload}
-		n := launch(from)
-		return nil, errors.Join(from.err, t.SetNode(driver.Graph(a[0]), int(a[1]), &n))
-	case "hipGraphExecDestroy":
-		return nil, errors.Join(s.destroyed(m), t.DestroyGraph(driver.Graph(a[0])))
-	case "hipGraphLaunch":
-		return nil, t.LaunchGraph(driver.Graph(a[0]), stream(1))
+		f := driver.Function(a[0])
+		if a[7] > 0 { // HIP has no such call
+			if err := t.SetShared(f, int(a[7])); err != nil {
+				return nil, err
+			}
+		}
+		return nil, t.Launch(f, size(1), size(4), uint32(a[7]), stream(8), m.payload)
 
 	case "hiprtcCompileProgram":
 		return s.compile(m)
@@ -507,6 +470,3 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 	}
 	return nil, nil
 }
-
-// The compiler lays out these structs as C does: all their fields are of 8 bytes, or bytes.
-var _ = [1]struct{}{}[unsafe.Sizeof(request{})-(40+12*8+8)]

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"tokitai/internal/dl"
 )
@@ -26,8 +27,60 @@ import (
 // LibraryVariable is the environment variable with which package hip finds the library.
 const LibraryVariable = "TOKITAI_HIP"
 
+// libraryName is the name of the library's file, from which package hip takes the version.
+const libraryName = "libamdhip64.so.6"
+
 //go:embed testdata/forward.c
 var forwardText string
+
+//go:embed testdata/plain.c
+var plainText string
+
+// Plain makes a library that runs no kernel the one that package hip opens until the test
+// ends. Pairs of texts are replaced in its source. The environment
+// variables that testdata/plain.c lists say what it does wrong.
+func Plain(t testing.TB, change ...string) *Library {
+	t.Helper()
+	return &Library{path: use(t, libraryName, plainText, change...)}
+}
+
+// Library is a library that Plain has made.
+type Library struct{ path string }
+
+// Live returns what was created and not destroyed: "1 streams, 2 events".
+func (l *Library) Live(t testing.TB) string {
+	t.Helper()
+	said.Lock()
+	defer said.Unlock()
+	n := l.call(t, "standin_live", uintptr(unsafe.Pointer(&said.text)), uintptr(len(said.text)))
+	return string(said.text[:n])
+}
+
+var said struct { // not on a stack, which may move
+	sync.Mutex
+	text [256]byte
+}
+
+// Failed reports whether a call has failed as STANDIN_FAIL says, since Failed was called
+// before. It counts calls anew.
+func (l *Library) Failed(t testing.TB) bool {
+	t.Helper()
+	return l.call(t, "standin_failed") != 0
+}
+
+func (l *Library) call(t testing.TB, name string, arguments ...uintptr) uintptr {
+	t.Helper()
+	opened, err := dl.Open(dl.Request{What: "the library", Files: []string{l.path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	proc, err := opened.Proc(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proc.Call(arguments)
+}
 
 // use makes a library, built from C with pairs of texts replaced in it, the one that package
 // hip opens until the test ends. It returns the library's path.

@@ -186,7 +186,7 @@ API hipSetDevice(int d) { return CALL(NULL, 1, N(d)); }
 // What the other process tells of a device.
 struct properties {
 	char name[64], architecture[64];
-	u64 memory, units, wave, shared, threads, cache, clock_khz, memory_clock_khz, bus_bits;
+	u64 memory, units, wave, shared, threads, cache, clock_khz;
 };
 static int properties(struct properties *p, int d) {
 	struct request q = {.call = "properties", .arg = {d}};
@@ -213,9 +213,8 @@ API hipDeviceGetAttribute(int *v, int which, int d) {
 	case 5: *v = (int)p.clock_khz; return SUCCESS;
 	case 19: *v = (int)p.cache; return SUCCESS;
 	case 56: *v = (int)p.threads; return SUCCESS;
-	case 59: *v = (int)p.bus_bits; return SUCCESS;
-	case 60: *v = (int)p.memory_clock_khz; return SUCCESS;
 	case 63: *v = (int)p.units; return SUCCESS;
+	case 67: case 68: case 69: *v = 0; return SUCCESS; // on the PCI bus: the kernel lists no such device
 	case 74: *v = (int)p.shared; return SUCCESS;
 	case 87: *v = (int)p.wave; return SUCCESS;
 	}
@@ -434,16 +433,8 @@ API hipModuleLaunchKernel(const struct function *f, unsigned gx, unsigned gy, un
 	return code;
 }
 
-// --- Graphs. They stay here until they are instantiated.
+// --- hipRTC: the other process compiles.
 
-struct launch { // hipKernelNodeParams
-	unsigned block[3];
-	void **extra;
-	struct function *f;
-	unsigned grid[3];
-	void **params;
-	unsigned shared;
-};
 struct text { char *at; size_t bytes; };
 static void append(struct text *t, const void *from, size_t bytes) {
 	t->at = realloc(t->at, t->bytes + bytes);
@@ -451,67 +442,6 @@ static void append(struct text *t, const void *from, size_t bytes) {
 	t->bytes += bytes;
 }
 static void append_number(struct text *t, u64 n) { append(t, &n, sizeof n); }
-static void append_launch(struct text *t, const struct launch *l) {
-	size_t bytes;
-	char *packed = pack(l->f, l->params, l->extra, &bytes);
-	append_number(t, l->f->handle);
-	for (int i = 0; i < 3; i++) append_number(t, l->grid[i]);
-	for (int i = 0; i < 3; i++) append_number(t, l->block[i]);
-	append_number(t, l->shared);
-	append_number(t, bytes);
-	append(t, packed, bytes);
-	free(packed);
-}
-
-struct node { struct graph *in; u64 number; struct node *next; };
-struct graph { u64 count; struct text nodes; struct node *list; };
-
-API hipGraphCreate(struct graph **g, unsigned flags) {
-	*g = calloc(1, sizeof **g);
-	return flags ? INVALID_VALUE : CALL(NULL, 0);
-}
-API hipGraphDestroy(struct graph *g) {
-	for (struct node *n = g->list, *next; n; n = next) {
-		next = n->next;
-		free(n);
-	}
-	free(g->nodes.at);
-	free(g);
-	return CALL(NULL, 0);
-}
-API hipGraphAddKernelNode(struct node **made, struct graph *g, struct node *const *after, size_t count, const struct launch *l) {
-	for (size_t i = 0; i < count; i++)
-		if (after[i]->in != g) return INVALID_VALUE;
-	int code = CALL(NULL, 0);
-	if (code) return code;
-	append_number(&g->nodes, count);
-	for (size_t i = 0; i < count; i++) append_number(&g->nodes, after[i]->number);
-	append_launch(&g->nodes, l);
-	struct node *n = malloc(sizeof *n);
-	*n = (struct node){g, g->count++, g->list};
-	*made = g->list = n;
-	return SUCCESS;
-}
-API hipGraphInstantiateWithFlags(void **made, struct graph *g, u64 flags) {
-	struct request q = {.call = "hipGraphInstantiateWithFlags", .arg = {g->count, flags}, .bytes = g->nodes.bytes};
-	struct reply r;
-	int code = exchange(&q, g->nodes.at, -1, &r, NULL, NULL, 0);
-	*made = code ? NULL : (void *)r.out[0];
-	return code;
-}
-API hipGraphExecKernelNodeSetParams(void *x, struct node *n, const struct launch *l) {
-	struct text t = {0};
-	append_launch(&t, l);
-	struct request q = {.call = "hipGraphExecKernelNodeSetParams", .arg = {N(x), n->number}, .bytes = t.bytes};
-	struct reply r;
-	int code = exchange(&q, t.at, -1, &r, NULL, NULL, 0);
-	free(t.at);
-	return code;
-}
-API hipGraphExecDestroy(void *x) { return CALL(NULL, 1, N(x)); }
-API hipGraphLaunch(void *x, void *s) { return CALL(NULL, 2, N(x), N(s)); }
-
-// --- hipRTC: the other process compiles.
 
 struct program {
 	struct text source; // strings, each after its length: name, text, and names and texts of headers

@@ -1,14 +1,16 @@
 // plain.c is a libamdhip64 whose device is host memory and which runs no kernel. It checks
 // how it is called, counts what is alive, and does wrong what the environment asks for:
 //
-//	STANDIN_FAIL=CALL=CODE      CALL returns CODE; CALL=CODE@3 only when it is called for the third time
+//	STANDIN_FAIL=CALL=CODE      CALL returns CODE; with CALL=CODE@3, only its third call does
 //	STANDIN_VERSION=N           what hipRuntimeGetVersion says
 //	STANDIN_DEVICES=N           how many there are
 //	STANDIN_ARCHITECTURE=TEXT   in the properties
 //	STANDIN_ATTRIBUTE=ID=VALUE  of the device
 //	STANDIN_RTC=WHAT            hiprtcCompileProgram: abort, crash, hang, exit, garbage, empty or reject
 //
-// standin_live tells what is alive.
+// What destroys something fails after it has done so, as calls do that report the failure of
+// earlier work. standin_live tells what is alive, standin_failed whether a call has failed as
+// asked since it was called before.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -30,22 +32,31 @@ static int is_asked(const char *variable, const char *what) {
 	return text && !strcmp(text, what);
 }
 
+static int calls, has_failed;
+
 // fails returns the code with which a call is to fail, or 0.
 static int fails(const char *call) {
-	static int calls;
 	const char *text = getenv("STANDIN_FAIL");
 	size_t n = strlen(call);
 	if (!text || strncmp(text, call, n) || text[n] != '=') return 0;
 	const char *at = strchr(text, '@');
 	if (at && __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) != atoi(at + 1)) return 0;
+	has_failed = 1;
 	return atoi(text + n + 1);
 }
+#define FAIL_AFTER(result) do { int done = result, code = fails(__func__); return code ? code : done; } while (0)
 #define FAIL do { int code = fails(__func__); if (code) return code; } while (0)
+
+API standin_failed(void) {
+	int result = has_failed;
+	calls = has_failed = 0;
+	return result;
+}
 
 // --- What is alive.
 
-enum kind { MEMORY, HOST_MEMORY, STREAM, EVENT, MODULE, GRAPH, EXECUTABLE_GRAPH, PROGRAM, KINDS };
-static const char *const kinds[] = {"allocations", "host allocations", "streams", "events", "modules", "graphs", "executable graphs", "programs"};
+enum kind { MEMORY, HOST_MEMORY, STREAM, EVENT, MODULE, PROGRAM, KINDS };
+static const char *const kinds[] = {"allocations", "host allocations", "streams", "events", "modules", "programs"};
 struct thing { u64 magic; enum kind kind; void *at; struct thing *next; };
 static struct thing *things;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -139,9 +150,10 @@ API hipDeviceGetAttribute(int *v, int which, int d) {
 	case 5: *v = 2482000; return 0;  // clock, kHz
 	case 19: *v = 4 << 20; return 0; // cache
 	case 56: *v = 1024; return 0;    // threads in a block
-	case 59: *v = 256; return 0;     // bits of the bus
-	case 60: *v = 1218000; return 0; // its clock, kHz
 	case 63: *v = 54; return 0;      // processors
+	case 67: *v = 3 + d; return 0;   // PCI bus
+	case 68: *v = 0; return 0;       // PCI device
+	case 69: *v = 0; return 0;       // PCI domain
 	case 74: *v = 65536; return 0;   // shared memory of a block
 	case 87: *v = 32; return 0;      // lanes
 	}
@@ -164,10 +176,10 @@ API hipMalloc(void **p, size_t n) {
 	FAIL;
 	return n > 1ull << 34 ? 2 : create(p, MEMORY, malloc(n), 1);
 }
-API hipFree(void *p) { FAIL; return destroy(MEMORY, p); }
+API hipFree(void *p) { FAIL_AFTER(destroy(MEMORY, p)); }
 API hipMemGetInfo(size_t *free, size_t *total) { FAIL; *free = 1ull << 33; *total = 1ull << 34; return check(1); }
 API hipHostMalloc(void **p, size_t n, unsigned flags) { FAIL; return create(p, HOST_MEMORY, malloc(n), flags <= 1); }
-API hipHostFree(void *p) { FAIL; return destroy(HOST_MEMORY, p); }
+API hipHostFree(void *p) { FAIL_AFTER(destroy(HOST_MEMORY, p)); }
 static int copy(void *to, const void *from, size_t n, void *stream) {
 	if (check(is(STREAM, stream))) return 400;
 	memmove(to, from, n);
@@ -186,34 +198,29 @@ API hipMemsetD8Async(void *to, unsigned char v, size_t n, void *stream) {
 // --- Streams and events.
 
 API hipStreamCreateWithFlags(void **s, unsigned flags) { FAIL; return create(s, STREAM, NULL, flags <= 1); }
-API hipStreamDestroy(void *s) { FAIL; return destroy(STREAM, s); }
+API hipStreamDestroy(void *s) { FAIL_AFTER(destroy(STREAM, s)); }
 API hipStreamSynchronize(void *s) { FAIL; return check(is(STREAM, s)); }
 API hipStreamQuery(void *s) { FAIL; return check(is(STREAM, s)); }
 API hipStreamWaitEvent(void *s, void *e, unsigned flags) { FAIL; return check(is(STREAM, s) && is(EVENT, e) && !flags); }
 API hipEventCreateWithFlags(void **e, unsigned flags) { FAIL; return create(e, EVENT, NULL, flags <= 3); }
-API hipEventDestroy(void *e) { FAIL; return destroy(EVENT, e); }
+API hipEventDestroy(void *e) { FAIL_AFTER(destroy(EVENT, e)); }
 API hipEventRecord(void *e, void *s) { FAIL; return check(is(EVENT, e) && is(STREAM, s)); }
 API hipEventSynchronize(void *e) { FAIL; return check(is(EVENT, e)); }
 API hipEventQuery(void *e) { FAIL; return check(is(EVENT, e)); }
 API hipEventElapsedTime(float *ms, void *start, void *end) { FAIL; *ms = 1.5; return check(is(EVENT, start) && is(EVENT, end)); }
 
-// --- Modules and launches. The only module is "image", the only kernel is "kernel".
+// --- Modules and launches. There is one program, and one kernel.
 
-struct launch { // hipKernelNodeParams
-	unsigned block[3];
-	void **extra, *f;
-	unsigned grid[3];
-	void **params;
-	unsigned shared;
-};
+#define PROGRAM_TEXT "\177ELF plain"
+
 static char kernel;
 
 API hipModuleLoadData(void **m, const void *image) {
 	FAIL;
-	if (memcmp(image, "image", 5)) return 200; // hipErrorInvalidImage
+	if (memcmp(image, PROGRAM_TEXT, strlen(PROGRAM_TEXT))) return 200; // hipErrorInvalidImage
 	return create(m, MODULE, NULL, 1);
 }
-API hipModuleUnload(void *m) { FAIL; return destroy(MODULE, m); }
+API hipModuleUnload(void *m) { FAIL_AFTER(destroy(MODULE, m)); }
 API hipModuleGetFunction(void **f, void *m, const char *name) { FAIL; *f = &kernel; return strcmp(name, "kernel") ? 500 : check(is(MODULE, m)); }
 API hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *stream, void **params, void **extra) {
@@ -221,22 +228,8 @@ API hipModuleLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsign
 	FAIL;
 	return check(f == &kernel && gx && gy && gz && bx && by && bz && is(STREAM, stream));
 }
-API hipGraphCreate(void **g, unsigned flags) { FAIL; return create(g, GRAPH, NULL, !flags); }
-API hipGraphDestroy(void *g) { FAIL; return destroy(GRAPH, g); }
-API hipGraphAddKernelNode(void **node, void *g, void *const *after, size_t count, const struct launch *l) {
-	FAIL;
-	for (size_t i = 0; i < count; i++)
-		if (after[i] < (void *)1000) return 1;
-	static u64 nodes = 1000;
-	*node = (void *)nodes++;
-	return check(is(GRAPH, g) && l->f == &kernel);
-}
-API hipGraphInstantiateWithFlags(void **x, void *g, u64 flags) { FAIL; return create(x, EXECUTABLE_GRAPH, NULL, is(GRAPH, g) && !flags); }
-API hipGraphExecKernelNodeSetParams(void *x, void *node, const struct launch *l) { FAIL; return check(is(EXECUTABLE_GRAPH, x) && node >= (void *)1000 && l->f == &kernel); }
-API hipGraphExecDestroy(void *x) { FAIL; return destroy(EXECUTABLE_GRAPH, x); }
-API hipGraphLaunch(void *x, void *s) { FAIL; return check(is(EXECUTABLE_GRAPH, x) && is(STREAM, s)); }
 
-// --- hipRTC. Every program compiles to "image".
+// --- hipRTC. Every source compiles to the same program.
 
 API hiprtcVersion(int *major, int *minor) { FAIL; *major = 9, *minor = 0; return 0; }
 __attribute__((visibility("default"))) const char *hiprtcGetErrorString(int code) {
@@ -263,10 +256,10 @@ API hiprtcCompileProgram(void *p, int count, const char *const *options) {
 	if (is_asked("STANDIN_RTC", "reject")) return 6;
 	return is(PROGRAM, p) && has_architecture ? 0 : 3;
 }
-static const char *result(void) { return is_asked("STANDIN_RTC", "garbage") ? "no ELF at all" : is_asked("STANDIN_RTC", "empty") ? "" : "image"; }
+static const char *result(void) { return is_asked("STANDIN_RTC", "garbage") ? "no ELF at all" : is_asked("STANDIN_RTC", "empty") ? "" : PROGRAM_TEXT; }
 static const char *said(void) { return is_asked("STANDIN_RTC", "reject") ? "kernel.hip:7:3: error: refused as asked" : ""; }
 API hiprtcGetProgramLogSize(void *p, size_t *n) { FAIL; *n = strlen(said()) + 1; return !is(PROGRAM, p); }
 API hiprtcGetProgramLog(void *p, char *to) { FAIL; strcpy(to, said()); return !is(PROGRAM, p); }
 API hiprtcGetCodeSize(void *p, size_t *n) { FAIL; *n = strlen(result()); return !is(PROGRAM, p); }
 API hiprtcGetCode(void *p, char *to) { FAIL; memcpy(to, result(), strlen(result())); return !is(PROGRAM, p); }
-API hiprtcDestroyProgram(void **p) { FAIL; return destroy(PROGRAM, *p); }
+API hiprtcDestroyProgram(void **p) { FAIL_AFTER(destroy(PROGRAM, *p)); }
