@@ -42,6 +42,7 @@ func stackDefinition(i int) *def.Definition {
 // place adds a call on operands as they are laid out.
 func (p *tables) place(t testing.TB, label string, k *gpu.Kernel, before *trial.Operands) {
 	t.Helper()
+	amongNaNs(before)
 	want := answeredWith(t, before, reference.Options{Model: p.model})
 	p.calls = append(p.calls, &call{label: label, kernel: k, before: before, want: want, limits: p.limits, tile: p.tile})
 }

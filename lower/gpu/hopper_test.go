@@ -60,6 +60,7 @@ var hopperFP8Model = def.MMA(32, 13).Narrow(13)
 // newMultiplied returns a call on operands as they are laid out, with the answer.
 func newMultiplied(t testing.TB, label string, before *trial.Operands) multiplied {
 	t.Helper()
+	amongNaNs(before)
 	model := hopperModel
 	if before.Array(0).DType.IsFP8() {
 		model = hopperFP8Model

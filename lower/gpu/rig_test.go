@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"bytes"
 	"testing"
 
 	"tokitai/lower"
@@ -46,6 +47,16 @@ func readBack(run *simtest.Run, before *trial.Operands, pieces []piece) *trial.O
 		copy(memory[p.from:p.to], run.Buffers[p.buffer])
 	}
 	return after
+}
+
+// amongNaNs fills all that lies between and around the rows of operands with bytes that are
+// NaN in every format: not even a product with zero hides that one of them was read.
+func amongNaNs(x *trial.Operands) {
+	for i, a := range x.Copies() {
+		memory, _ := x.Memory(i)
+		copy(memory, bytes.Repeat([]byte{0xff}, len(memory)))
+		trial.Copy(x.Array(i), a)
+	}
 }
 
 // answered returns operands with the reference's outputs.

@@ -122,6 +122,7 @@ func TestMMAFaults(t *testing.T) {
 		{"a stage overwritten while it is read", "i < STAGES - 1; i++", "i < STAGES; i++", wrongBits},
 		{"steps of k out of order", "DEVICE void read(int turn, int part) {\n", "DEVICE void read(int turn, int part) {\n        part ^= 1;\n", wrongBits},
 		{"a fragment swapped", "{b[turn][j / 2][j % 2 * 2], b[turn][j / 2][j % 2 * 2 + 1]}", "{b[turn][j / 2][j % 2 * 2 + 1], b[turn][j / 2][j % 2 * 2]}", wrongBits},
+		{"what follows a row", "row + i * Shape::APART < rows ? elements * 2 : 0", "row + i * Shape::APART < rows ? 16 : 0", wrongBits},
 		{"copies that all wait for too late", "copy_async_wait<STAGES - 2>", "copy_async_wait<STAGES - 1>", wrongBits},
 		{"stages out of order", "current + BYTES == ring", "current + 2 * BYTES == ring", wrongBits},
 		{"matrices of the left operand in the order of the right one", "!TRANSPOSE_LEFT, true> left_reader", "!TRANSPOSE_LEFT, false> left_reader", wrongBits},
