@@ -92,7 +92,7 @@ func (l *Launch) NewGroup() (*Group, error) {
 	for i := range g.initial {
 		g.initial[i] = uint32(random.Uint64())
 	}
-	registers := max(l.Registers, l.Code.registers)
+	registers := max(l.Registers, l.Code.registers, 3) // a wave starts with the work items' ids in the first three
 	if l.Code.accumulators > 0 {
 		registers = AccumulatorBase + l.Code.accumulators
 	}
