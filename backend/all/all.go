@@ -7,6 +7,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/backend/cuda"
+	"tokitai/backend/hip"
 	"tokitai/backend/sim"
 	"tokitai/device"
 	"tokitai/engine"
@@ -40,6 +41,7 @@ type Backend interface {
 var Backends = []Backend{
 	cpu.Backend,
 	cuda.Backend,
+	hip.Backend,
 	sim.Backend,
 }
 
@@ -97,8 +99,8 @@ func refuse(name, reason string) error {
 	return &device.NoDeviceError{Name: name, Known: Names(), Reason: reason}
 }
 
-// Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, sim for a
-// simulated one, or auto.
+// Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, hip:0 for the
+// first of AMD's, sim for a simulated one, or auto.
 func Open(name string) (engine.Device, error) {
 	b, id, err := Parse(name)
 	switch {

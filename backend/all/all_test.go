@@ -16,6 +16,8 @@ func TestParse(t *testing.T) {
 		{"cpu", "cpu", ""},
 		{"cuda", "cuda", ""},
 		{"cuda:17", "cuda", "17"},
+		{"hip", "hip", ""},
+		{"hip:1", "hip", "1"},
 		{"sim", "sim", ""},
 		{"sim:32", "sim", "32"},
 		{"sim:64", "sim", "64"},
@@ -31,7 +33,8 @@ func TestRefuses(t *testing.T) {
 	for name, reason := range map[string]string{
 		"":         "unknown kind",
 		"gpu":      "unknown kind",
-		"hip:0":    "unknown kind",
+		"rocm:0":   "unknown kind",
+		"hip:x":    `"x" is not a number from 0 to 65535`,
 		"cuda:x":   `"x" is not a number from 0 to 65535`,
 		"cuda:":    `nothing follows "cuda:"`,
 		"cpu:0":    "cpu takes no id",
@@ -46,7 +49,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("Open(%q) = %v, %v, want a NoDeviceError of that name", name, dev, err)
 			continue
 		}
-		for _, part := range []string{reason, "auto, cpu, cuda:<index>, sim, sim:64"} {
+		for _, part := range []string{reason, "auto, cpu, cuda:<index>, hip:<index>, sim, sim:64"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("Open(%q): error %q does not say %q", name, err, part)
 			}

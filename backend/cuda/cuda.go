@@ -3,12 +3,8 @@
 package cuda
 
 import (
-	"errors"
-	"fmt"
-
 	"tokitai/backend/gpu"
 	"tokitai/def"
-	"tokitai/device"
 	devicegpu "tokitai/device/gpu"
 	"tokitai/device/gpu/cuda"
 	"tokitai/engine"
@@ -23,9 +19,9 @@ var family = &gpu.Family{Kind: Kind, Hopper: "sm_90a", CompilesParts: true}
 var preferred = family.Preferred()
 
 // Backend opens devices by the driver's numbers: cuda:0 is the first.
-var Backend backend
+var Backend = backend{gpu.Indexed{Kind: Kind, Table: cuda.Table}}
 
-type backend struct{}
+type backend struct{ gpu.Indexed }
 
 // Kind returns Kind.
 func (backend) Kind() string { return Kind }
@@ -43,49 +39,13 @@ func (backend) OnDemand(k def.Kind) []*engine.Lowering {
 
 var onDemand = []*engine.Lowering{cublasLt}
 
-// Names returns the form of the devices' names.
-func (backend) Names() []string { return []string{"cuda:<index>"} }
-
-// CheckID accepts every index: which devices there are, the driver knows.
-func (backend) CheckID(id string) error {
-	_, err := device.ParseIndex(id)
-	return err
-}
-
 // Open opens the device of an index, the first where the name has none.
-func (backend) Open(id string) (engine.Device, error) {
-	index, err := device.ParseIndex(id)
-	if err != nil {
-		return nil, &device.NoDeviceError{Name: Kind + ":" + id, Reason: err.Error()}
-	}
-	table, err := cuda.Table()
-	if err != nil {
-		if e, ok := errors.AsType[*device.NoDeviceError](err); ok {
-			e.Name = name(index)
-		}
-		return nil, err
-	}
-	dev, err := devicegpu.Open(table, index, devicegpu.Options{})
+func (b backend) Open(id string) (engine.Device, error) {
+	dev, err := b.OpenDevice(id)
 	if err != nil {
 		return nil, err
 	}
 	return New(dev), nil
-}
-
-// Find returns the name of every GPU that the driver sees, and of the first where there
-// is no driver.
-func (backend) Find() []string {
-	n := 1
-	if table, err := cuda.Table(); err == nil {
-		if count, err := table.Count(); err == nil {
-			n = max(n, count)
-		}
-	}
-	var names []string
-	for i := range n {
-		names = append(names, name(i))
-	}
-	return names
 }
 
 // IsAccelerator returns true.
@@ -96,5 +56,3 @@ func (backend) CheckReady(dev engine.Device) error { return gpu.CheckReady(dev) 
 
 // New returns an opened GPU as a device that computes. Nothing may have used it yet.
 func New(dev *devicegpu.Device) *gpu.Device { return gpu.New(dev, Backend, family) }
-
-func name(index int) string { return fmt.Sprintf("%s:%d", Kind, index) }

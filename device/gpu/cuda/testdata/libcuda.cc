@@ -83,9 +83,10 @@ API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 	if (!params) return 0;
 	const unsigned char* p = (const unsigned char*)params[0];
 	unsigned values[] = {gx, gy, gz, bx, by, bz, shared};
-	for (int i = 0; i < 7; i++) last[i] = values[i];
-	last[7] = 0;
-	for (int i = 0; i < 4; i++) last[7] += p[i]; // the size of the kernel's struct
+	char* to = last + 16 * (p[3] & 3); // the last of the struct's four bytes says where
+	for (int i = 0; i < 7; i++) to[i] = values[i];
+	to[7] = 0;
+	for (int i = 0; i < 4; i++) to[7] += p[i];
 	return 0;
 }
 
@@ -142,9 +143,7 @@ API cuGraphLaunch(Graph* x, void* s) {
 	for (int i = 0; i < x->nodes; i++) {
 		Node* n = &x->node[i];
 		void* params[] = {x->bytes[i]};
-		last += 16 * (i > 0); // each node has bytes of its own
 		if (int code = cuLaunchKernel(n->f, n->gx, n->gy, n->gz, n->bx, n->by, n->bz, n->shared, s, params, nullptr)) return code;
 	}
-	last -= 16 * (x->nodes - 1);
 	return check(live == 2);
 }

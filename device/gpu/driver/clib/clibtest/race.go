@@ -1,6 +1,6 @@
 //go:build race
 
-package cuda
+package clibtest
 
 // isRace: the race detector makes sync.Pool forget, so that it allocates.
 const isRace = true

@@ -1,0 +1,44 @@
+package hip_test
+
+import (
+	"strings"
+	"testing"
+
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/gputest"
+	"tokitai/device/gpu/hip"
+)
+
+// TestUnknownArchitecture: clang's list decides, and the message says so.
+func TestUnknownArchitecture(t *testing.T) {
+	gputest.NeedsClang(t)
+	path := hip.Stub(t, `ARCH "gfx942:sramecc+:xnack-"`, `ARCH "gfx9999"`, "WARP 64", "WARP 32")
+	_, err := hip.Open(t).Compiler(0)
+	for _, want := range []string{"no compiler for gfx9999: hipRTC 6 (" + path + ") is not known to compile for gfx9999", "does not know gfx9999: its list of targets has",
+		"TOKITAI_CLANG", "TOKITAI_HIPRTC"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestClang compiles for an architecture that hipRTC is not proven for, and for one that it
+// is if TOKITAI_CLANG says so.
+func TestClang(t *testing.T) {
+	clang := gputest.NeedsClang(t)
+	source := compile.Source{Name: "k.hip", Text: "extern \"C\" __attribute__((global)) void k(int* p) { *p = 1; }\n"}
+	hip.Stub(t, `ARCH "gfx942:sramecc+:xnack-"`, `ARCH "gfx1030"`, "WARP 64", "WARP 32")
+	table := hip.Open(t)
+	c, err := table.Compiler(0)
+	if _, ok := c.(*compile.Clang); !ok || err != nil {
+		t.Fatalf("got %v, %v, want clang", c, err)
+	}
+	if p, err := table.Compile(0, source); err != nil || len(p.Usage) != 1 || p.Usage[0].Entry != "k" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	hip.Stub(t)
+	t.Setenv("TOKITAI_CLANG", clang.Path())
+	if c, err := hip.Open(t).Compiler(0); err != nil || c.(*compile.Clang).Path() != clang.Path() {
+		t.Errorf("got %v, %v, want clang as the environment says", c, err)
+	}
+}
