@@ -168,3 +168,44 @@ func judge(call string, code int, err error, left string) string {
 	}
 	return ""
 }
+
+// TestCompilerMisbehaves: whatever the process of the compiler does, there is an error that
+// says so, and this process goes on. (A compiler that hangs is killed: package compile has a
+// test.)
+func TestCompilerMisbehaves(t *testing.T) {
+	library := standin.Plain(t)
+	t.Setenv("TOKITAI_HIPRTC", library.Path())
+	table, err := newTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ variable, value, want string }{
+		{"STANDIN_RTC", "abort", "the process of hipRTC"},
+		{"STANDIN_RTC", "crash", "the process of hipRTC"},
+		{"STANDIN_RTC", "exit", "did not answer"},
+		{"STANDIN_RTC", "garbage", "13 bytes that are not a code object"},
+		{"STANDIN_RTC", "empty", "0 bytes that are not a code object"},
+		{"STANDIN_RTC", "reject", "kernel.hip:7: refused as asked"},
+		{"STANDIN_FAIL", "hiprtcCreateProgram=2", "hiprtcCreateProgram: HIPRTC_ERROR_2"},
+		{"STANDIN_FAIL", "hiprtcCompileProgram=11", "hiprtcCompileProgram: HIPRTC_ERROR_11"},
+		{"STANDIN_FAIL", "hiprtcGetCodeSize=3", "hiprtcGetCodeSize: HIPRTC_ERROR_3"},
+		{"STANDIN_FAIL", "hiprtcGetCode=3", "hiprtcGetCode: HIPRTC_ERROR_3"},
+		{"STANDIN_FAIL", "hiprtcGetProgramLogSize=3", ""}, // a log is not needed
+		{"STANDIN_FAIL", "hiprtcGetProgramLog=3", ""},
+		{"STANDIN_FAIL", "hiprtcDestroyProgram=4", ""},
+	} {
+		t.Run(c.value, func(t *testing.T) {
+			if _, err := table.Compiler(0); err != nil { // it is open when it begins to misbehave
+				t.Fatal(err)
+			}
+			t.Setenv(c.variable, c.value)
+			_, err := table.Compile(0, compile.Source{Name: "kernel.hip", Text: c.value}) // in no cache
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if err := live(t); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
