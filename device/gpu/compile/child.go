@@ -13,8 +13,8 @@ import (
 	"tokitai/internal/leftover"
 )
 
-// childLimit is the time after which a compiler is killed.
-const childLimit = 10 * time.Minute
+// childLimit is the time after which a compiler is killed. Tests change it.
+var childLimit = 10 * time.Minute
 
 // runChild runs a compiler in dir, where it also puts its temporary files, and appends
 // its output to log. The compiler and its children do not outlive this process. They do

@@ -77,7 +77,7 @@ func serveHIPRTC(dir string) int {
 	if text, err = json.Marshal(answer); err != nil {
 		return fail(err)
 	}
-	if answer.image != nil {
+	if request.Source != nil && answer.Failure == "" {
 		if err := os.WriteFile(filepath.Join(dir, hiprtcMade), answer.image, 0o600); err != nil {
 			return fail(err)
 		}

@@ -34,6 +34,9 @@ func NeedsROCm(t testing.TB) []ROCm {
 	return list
 }
 
+// Name returns the folder's name.
+func (r ROCm) Name() string { return filepath.Base(r.Folder) }
+
 func (r ROCm) libraries() string { return filepath.Join(r.Folder, "usr/lib/x86_64-linux-gnu") }
 func (r ROCm) loader() string    { return filepath.Join(r.libraries(), "ld-linux-x86-64.so.2") }
 

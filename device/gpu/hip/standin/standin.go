@@ -61,6 +61,15 @@ var said struct { // not on a stack, which may move
 	text [256]byte
 }
 
+// Path returns the path of the library's file.
+func (l *Library) Path() string { return l.path }
+
+// Forget makes the library forget what is alive.
+func (l *Library) Forget(t testing.TB) {
+	t.Helper()
+	l.call(t, "standin_forget")
+}
+
 // Failed reports whether a call has failed as STANDIN_FAIL says, since Failed was called
 // before. It counts calls anew.
 func (l *Library) Failed(t testing.TB) bool {

@@ -2,10 +2,6 @@
 // how it is called, counts what is alive, and does wrong what the environment asks for:
 //
 //	STANDIN_FAIL=CALL=CODE      CALL returns CODE; with CALL=CODE@3, only its third call does
-//	STANDIN_VERSION=N           what hipRuntimeGetVersion says
-//	STANDIN_DEVICES=N           how many there are
-//	STANDIN_ARCHITECTURE=TEXT   in the properties
-//	STANDIN_ATTRIBUTE=ID=VALUE  of the device
 //	STANDIN_RTC=WHAT            hiprtcCompileProgram: abort, crash, hang, exit, garbage, empty or reject
 //
 // What destroys something fails after it has done so, as calls do that report the failure of
@@ -19,14 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 #define API __attribute__((visibility("default"))) int
-typedef uint64_t u64;
+#define DEVICES 2
 
 // --- Failing on request.
 
-static int number(const char *variable, int otherwise) {
-	const char *text = getenv(variable);
-	return text && *text ? atoi(text) : otherwise;
-}
 static int is_asked(const char *variable, const char *what) {
 	const char *text = getenv(variable);
 	return text && !strcmp(text, what);
@@ -57,14 +49,14 @@ API standin_failed(void) {
 
 enum kind { MEMORY, HOST_MEMORY, STREAM, EVENT, MODULE, PROGRAM, KINDS };
 static const char *const kinds[] = {"allocations", "host allocations", "streams", "events", "modules", "programs"};
-struct thing { u64 magic; enum kind kind; void *at; struct thing *next; };
+struct thing { enum kind kind; void *at; struct thing *next; };
 static struct thing *things;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *make(enum kind kind, void *at) {
 	struct thing *t = malloc(sizeof *t);
 	pthread_mutex_lock(&lock);
-	*t = (struct thing){0x7a11de5c, kind, at ? at : t, things};
+	*t = (struct thing){kind, at ? at : t, things};
 	things = t;
 	pthread_mutex_unlock(&lock);
 	return t->at;
@@ -102,6 +94,12 @@ API standin_live(char *to, int n) {
 		if (counts[i] && used < n) used += snprintf(to + used, n - used, "%s%d %s", used ? ", " : "", counts[i], kinds[i]);
 	return used;
 }
+API standin_forget(void) {
+	pthread_mutex_lock(&lock);
+	things = NULL;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
 
 // --- The library and its devices.
 
@@ -127,9 +125,9 @@ __attribute__((visibility("default"))) const char *hipGetErrorString(int code) {
 	return text;
 }
 API hipInit(unsigned flags) { FAIL; return flags != 0; }
-API hipRuntimeGetVersion(int *v) { FAIL; *v = number("STANDIN_VERSION", 60443484); return 0; }
-API hipGetDeviceCount(int *n) { FAIL; *n = number("STANDIN_DEVICES", 2); return *n == 0 ? 100 : 0; }
-static int is_device(int d) { return d >= 0 && d < number("STANDIN_DEVICES", 2); }
+API hipRuntimeGetVersion(int *v) { FAIL; *v = 60443484; return 0; }
+API hipGetDeviceCount(int *n) { FAIL; *n = DEVICES; return 0; }
+static int is_device(int d) { return d >= 0 && d < DEVICES; }
 API hipSetDevice(int d) {
 	FAIL;
 	if (!is_device(d)) return 101;
@@ -141,11 +139,6 @@ API hipDeviceTotalMem(size_t *n, int d) { FAIL; *n = 1ull << 34; return is_devic
 API hipDeviceGetAttribute(int *v, int which, int d) {
 	FAIL;
 	if (!is_device(d)) return 101;
-	const char *changed = getenv("STANDIN_ATTRIBUTE");
-	if (changed && atoi(changed) == which) {
-		*v = atoi(strchr(changed, '=') + 1);
-		return 0;
-	}
 	switch (which) {
 	case 5: *v = 2482000; return 0;  // clock, kHz
 	case 19: *v = 4 << 20; return 0; // cache
@@ -160,11 +153,10 @@ API hipDeviceGetAttribute(int *v, int which, int d) {
 	return 1;
 }
 static int fill(char *to, int d, size_t bytes, size_t architecture) {
-	const char *text = getenv("STANDIN_ARCHITECTURE");
 	if (!is_device(d)) return 101;
 	memset(to, 0, bytes);
 	snprintf(to, 64, "plain %d", d);
-	snprintf(to + architecture, 256, "%s", text ? text : "gfx1101");
+	strcpy(to + architecture, "gfx1101");
 	return 0;
 }
 API hipGetDeviceProperties(void *to, int d) { FAIL; return fill(to, d, 792, 396); }
