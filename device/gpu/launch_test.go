@@ -110,3 +110,31 @@ func TestEarlyLaunches(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodeTensorMap: the driver encodes in the device's context, whichever thread asks, and
+// nothing is allocated.
+func TestEncodeTensorMap(t *testing.T) {
+	table := noop()
+	d, err := Open(table, 0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m driver.TensorMap
+	if err := d.EncodeTensorMap(nil, &m); err == nil {
+		t.Error("a driver without tensor maps encodes one")
+	}
+	isCurrent := false
+	table.SetCurrent = func(driver.Context) error { isCurrent = true; return nil }
+	table.EncodeTensorMap = func([]byte, *driver.TensorMap) error {
+		if !isCurrent {
+			return errors.New("no current context")
+		}
+		return nil
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		isCurrent = false
+		err = d.EncodeTensorMap(nil, &m)
+	}); n != 0 || err != nil {
+		t.Errorf("%v allocations, %v", n, err)
+	}
+}

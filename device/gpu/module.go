@@ -122,5 +122,5 @@ func (d *Device) EncodeTensorMap(to []byte, m *driver.TensorMap) error {
 	if !d.HasTensorMaps() {
 		return fmt.Errorf("%s: the driver, %s, has no tensor maps", d.name, d.table.Version)
 	}
-	return d.table.EncodeTensorMap(to, m)
+	return d.call(func() error { return d.table.EncodeTensorMap(to, m) })
 }

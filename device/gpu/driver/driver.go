@@ -97,8 +97,8 @@ type Table struct {
 	SetNode func(g Graph, number int, n *Node) error
 
 	// EncodeTensorMap writes the TensorMapBytes with which kernels copy boxes of a tensor to
-	// and from shared memory. It needs no context and allocates no Go memory. It is nil where
-	// the driver has no such maps.
+	// and from shared memory. It needs a current context, in which the address is valid, and
+	// allocates no Go memory. It is nil where the driver has no such maps.
 	EncodeTensorMap func(to []byte, m *TensorMap) error
 }
 
