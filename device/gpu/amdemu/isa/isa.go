@@ -173,6 +173,7 @@ type Operand struct {
 	// binary64, sign-extended for i64 and zero-extended for other types of 64 bits.
 	Value     uint64
 	IsLiteral bool // not an inline constant; for printing
+	literal   uint32
 
 	Neg, Abs, Sext bool
 }

@@ -40,11 +40,8 @@ func (d *decoder) source(code int, t Type, short bool) (Operand, error) {
 		o.Value = t.inlineInteger(d.family, 192-code)
 	case 240 <= code && code <= 248:
 		o.Value = t.inlineFloat(d.family, code-240)
-	case code == 255:
-		if err := d.readLiteral(); err != nil {
-			return o, err
-		}
-		o.Value, o.IsLiteral = t.literal(d.family, d.literal), true
+	case code == sourceLiteral:
+		return d.literalOperand(t)
 	default:
 		k, ok := specialSources[code]
 		if !ok {
@@ -95,13 +92,13 @@ func (d *decoder) scalar(code int, t Type) (Operand, error) {
 	return o, nil
 }
 
-// literalOperand returns the literal that an instruction always has.
+// literalOperand returns the literal behind an instruction.
 func (d *decoder) literalOperand(t Type) (Operand, error) {
 	if err := d.readLiteral(); err != nil {
 		return Operand{}, err
 	}
 	return Operand{Kind: Constant, Words: t.words(d.family), Type: t,
-		Value: t.literal(d.family, d.literal), IsLiteral: true}, nil
+		Value: t.literal(d.literal), IsLiteral: true, literal: d.literal}, nil
 }
 
 func (d *decoder) result(o Operand, err error) error {

@@ -59,6 +59,7 @@ func (d *decoder) takeAs16(x uint64, i int) {
 		o.Value = inline16[code-240]
 	}
 	o.Value &= 0xffff
+	o.Type = F16
 }
 
 // accumulate turns operands of a matrix instruction into AGPRs.

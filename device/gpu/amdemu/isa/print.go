@@ -2,6 +2,7 @@ package isa
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,10 +75,10 @@ func (p *printer) plain(in *Instruction) {
 func (p *printer) pairHalf(in *Instruction) {
 	p.item()
 	p.WriteString(in.Results[0].String())
-	for _, o := range in.Operands {
+	for i, o := range in.Operands {
 		if o.Kind != VCC || o.Type != Mask {
 			p.item()
-			p.WriteString(o.String())
+			p.WriteString(in.vectorOperand(i, o))
 		}
 	}
 }
@@ -89,7 +90,7 @@ func (o Operand) String() string {
 		text = "|" + text + "|"
 	}
 	switch {
-	case o.Neg && o.Kind == Constant && !o.Abs:
+	case o.Neg && o.Kind == Constant && !o.Abs && !strings.HasPrefix(text, "lit("):
 		text = "neg(" + text + ")"
 	case o.Neg:
 		text = "-" + text
@@ -156,37 +157,72 @@ var inlineNames = [9]string{"0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", 
 // constant returns a constant: an inline one in decimal, a literal in hexadecimal.
 func (o Operand) constant() string {
 	if o.IsLiteral {
-		x := o.Value
-		if o.Type == F64 {
-			x >>= 32
-		}
-		return fmt.Sprintf("%#x", uint32(x))
+		return o.literalText()
 	}
-	n := int64(int32(o.Value))
-	patterns := &inline32
-	switch {
-	case o.Type.is16():
-		n, patterns = int64(int16(o.Value)), &inline16
-		if o.Type == BF16 {
-			patterns = &inlineBF
-		}
-	case o.Type == PkF16:
-		patterns = &inline16
-	case o.Type == PkBF16:
-		patterns = &inlineBF
-	case o.Words == 2 && o.Type != PkF32 && o.Type != PkB32:
-		n, patterns = int64(o.Value), &inline64
-	}
-	if -16 <= n && n <= 64 {
-		return strconv.FormatInt(n, 10)
-	}
-	for i, x := range patterns {
-		if x == o.Value {
-			if patterns == &inline64 && i == 8 {
-				return "0.15915494309189532"
-			}
-			return inlineNames[i]
-		}
+	if text, ok := o.Type.inlineText(o.Value, o.Words); ok {
+		return text
 	}
 	return fmt.Sprintf("%#x", o.Value)
+}
+
+// inlineText returns the text of an inline constant, and whether the pattern is one.
+func (t Type) inlineText(x uint64, words int) (string, bool) {
+	n := int64(int32(x))
+	patterns := &inline32
+	switch {
+	case t == BF16:
+		n, patterns = int64(int16(x)), &inlineBF
+	case t.is16():
+		n, patterns = int64(int16(x)), &inline16
+	case t == PkF16:
+		patterns = &inline16
+	case t == PkBF16:
+		patterns = &inlineBF
+	case words >= 2 && t != PkF32 && t != PkB32:
+		n, patterns = int64(x), &inline64
+	}
+	if -16 <= n && n <= 64 {
+		return strconv.FormatInt(n, 10), true
+	}
+	i := slices.Index(patterns[:], x)
+	switch {
+	case i < 0 || t.is16() && !t.isFloat(): // LLVM prints an integer's float constants as patterns
+		return "", false
+	case i == 8 && patterns == &inline64:
+		return "0.15915494309189532", true
+	}
+	return inlineNames[i], true
+}
+
+// literalText returns the text of a literal, which LLVM marks if an inline constant would do.
+func (o Operand) literalText() string {
+	x, t := o.literal, o.Type
+	shown := x
+	switch {
+	case t == F64:
+		if text, ok := t.inlineText(o.Value, o.Words); ok {
+			return text
+		}
+		return fmt.Sprintf("%#x", x)
+	case t.is64():
+		if x <= 64 {
+			return fmt.Sprintf("lit(%#x)", x)
+		}
+		return fmt.Sprintf("%#x", x)
+	case o.Words > 2:
+		return fmt.Sprintf("%#x", x)
+	case t == F16:
+		shown = x & 0xffff
+	case t.is16() && t != BF16:
+		shown = x & 0xffff
+		t = B32
+	}
+	pattern := uint64(x)
+	if t.is16() {
+		pattern &= 0xffff
+	}
+	if _, ok := t.inlineText(pattern, o.Words); ok {
+		return fmt.Sprintf("lit(%#x)", x)
+	}
+	return fmt.Sprintf("%#x", shown)
 }

@@ -1,6 +1,9 @@
 package isa
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // memory prints DS, FLAT, GLOBAL, SCRATCH and MUBUF.
 func (p *printer) memory(in *Instruction) {
@@ -67,25 +70,40 @@ func (p *printer) dsOffset(in *Instruction) {
 
 // swizzle returns the text of ds_swizzle_b32's pattern.
 func swizzle(x int) string {
-	if x&0x8000 != 0 {
-		if x&0xff00 == 0x8000 {
-			return fmt.Sprintf("swizzle(QUAD_PERM,%d,%d,%d,%d)", x&3, x>>2&3, x>>4&3, x>>6&3)
-		}
+	switch {
+	case x >= 0xe000:
+		return fmt.Sprintf("swizzle(FFT,%d)", x&31)
+	case x >= 0xc000:
+		return fmt.Sprintf("swizzle(ROTATE,%d,%d)", x>>10&1, x>>5&31)
+	case x&0xff00 == 0x8000:
+		return fmt.Sprintf("swizzle(QUAD_PERM,%d,%d,%d,%d)", x&3, x>>2&3, x>>4&3, x>>6&3)
+	case x >= 0x8000:
 		return fmt.Sprint(x)
 	}
 	and, or, xor := x&31, x>>5&31, x>>10&31
+	size := 32 - and
 	switch {
-	case and == 31 && or == 0 && xor == 1:
-		return "swizzle(SWAP,1)"
+	case and == 31 && or == 0 && bits.OnesCount(uint(xor)) == 1:
+		return fmt.Sprintf("swizzle(SWAP,%d)", xor)
+	case and == 31 && or == 0 && xor > 0 && xor&(xor+1) == 0:
+		return fmt.Sprintf("swizzle(REVERSE,%d)", xor+1)
+	case size > 1 && size&(size-1) == 0 && or < size && xor == 0:
+		return fmt.Sprintf("swizzle(BROADCAST,%d,%d)", size, or)
 	}
-	return fmt.Sprint(x)
+	// What becomes of each bit of a lane's number, the highest first: 0, 1, the bit itself (p)
+	// or its inverse (i).
+	zeros, ones := or^xor, (and|or)^xor
+	text := ""
+	for i := 4; i >= 0; i-- {
+		text += [...]string{"0", "p", "i", "1"}[zeros>>i&1<<1|ones>>i&1]
+	}
+	return fmt.Sprintf("swizzle(BITMASK_PERM,%q)", text)
 }
 
 // cache prints the bits that say which caches an access goes through.
 func (p *printer) cache(in *Instruction) {
 	glc, slc, third, names := 14, 12, 13, [3]string{" glc", " slc", " dlc"}
-	switch {
-	case in.family == GFX11 && in.Encoding != MUBUF:
+	if in.family == GFX11 && in.Encoding != MUBUF {
 		slc = 15
 	}
 	if in.family == GFX9 {

@@ -17,10 +17,9 @@ func (p *printer) scalar(in *Instruction) {
 		raw := int(in.raw & 0xffff)
 		switch s.kind {
 		case slotDecimal:
-			text = fmt.Sprint(raw)
-			if raw > 64 {
-				text = fmt.Sprintf("%#x", raw)
-			}
+			text = small(raw)
+		case slotVersion:
+			text = version(raw)
 		case slotHex, slotSigned16, slotUnsigned16:
 			text = fmt.Sprintf("%#x", raw)
 		case slotOptional:
@@ -43,13 +42,48 @@ func (p *printer) scalar(in *Instruction) {
 		case slotHwreg:
 			text = hwreg(in.family, in.architecture, int(in.Operands[next].Value))
 			next++
+		case slotLiteral:
+			text = in.scalarLiteral(in.Operands[next])
+			next++
 		default:
-			text = in.Operands[next].String()
+			text = in.scalarOperand(in.Operands[next])
 			next++
 		}
 		p.item()
 		p.WriteString(text)
 	}
+}
+
+// small returns a constant in decimal if it could be an inline one.
+func small(x int) string {
+	if x <= 64 {
+		return fmt.Sprint(x)
+	}
+	return fmt.Sprintf("%#x", x)
+}
+
+// scalarOperand returns the text of an operand. LLVM prints all of the literal of SOP1's 16-bit
+// operands, and the float constants of a comparison of binary16 as patterns.
+func (in *Instruction) scalarOperand(o Operand) string {
+	if o.Kind == Constant && o.Type == F16 {
+		switch {
+		case in.Encoding == SOP1 && o.IsLiteral:
+			o.Type = B32
+		case in.Encoding == SOPC:
+			o.Type = B16
+		}
+	}
+	return o.String()
+}
+
+// scalarLiteral returns the text of a literal that the instruction always has. LLVM takes that
+// of s_setreg_imm32_b32 for an inline constant where it could be one.
+func (in *Instruction) scalarLiteral(o Operand) string {
+	if in.Encoding == SOPK {
+		o.IsLiteral = false
+		return o.String()
+	}
+	return fmt.Sprintf("%#x", o.literal)
 }
 
 // scalarMemory prints SMEM.
@@ -67,7 +101,7 @@ func (p *printer) scalarMemory(in *Instruction) {
 		switch s.kind {
 		case slotSmall:
 			p.item()
-			p.printf("%#x", in.Immediate2)
+			p.WriteString(small(int(in.Immediate2)))
 		case slotOffset:
 			p.item()
 			p.scalarOffset(in, in.Operands[next])
@@ -178,6 +212,28 @@ func delay(x int) string {
 		return "0"
 	}
 	return strings.Join(parts, " | ")
+}
+
+// version returns the constant of s_version, which marks code for tools.
+func version(x int) string {
+	names := map[int]string{0: "UC_VERSION_GFX7", 4: "UC_VERSION_GFX10", 6: "UC_VERSION_GFX11", 9: "UC_VERSION_GFX12"}
+	number := x & 0x1fff
+	text, ok := names[number]
+	switch {
+	case number > 0xff:
+		return fmt.Sprintf("%#x", x)
+	case !ok:
+		text = fmt.Sprint(number)
+	}
+	for i, name := range []string{"W64", "W32", "MDP"} {
+		if x>>(13+i)&1 == 1 {
+			if strings.Contains(text, "|") {
+				text = "(" + text + ")"
+			}
+			text += "|UC_VERSION_" + name + "_BIT"
+		}
+	}
+	return text
 }
 
 func gprIndex(x int) string {

@@ -11,9 +11,9 @@ func (p *printer) vector(in *Instruction) {
 		p.item()
 		p.WriteString(o.String())
 	}
-	for _, o := range in.Operands {
+	for i, o := range in.Operands {
 		p.item()
-		p.WriteString(o.String())
+		p.WriteString(in.vectorOperand(i, o))
 	}
 	switch {
 	case in.form.isMatrix():
@@ -36,6 +36,27 @@ func (p *printer) vector(in *Instruction) {
 	}
 }
 
+// vectorOperand returns the text of an operand. It differs from that of others of its type
+// where LLVM takes a constant for one of another type.
+func (in *Instruction) vectorOperand(i int, o Operand) string {
+	if o.Kind != Constant {
+		return o.String()
+	}
+	switch {
+	case in.form.operands[i].kind == slotLiteral:
+		return fmt.Sprintf("%#x", o.literal)
+	case in.Name == "v_dot2_bf16_bf16" && o.Type == PkBF16 && o.IsLiteral:
+		o.Type = B32
+	case o.Type == Mix && o.IsLiteral:
+		o.Type = F16
+	case in.Name == "v_ldexp_f16", strings.HasSuffix(in.Name, "_class_f16"):
+		o.Type = F16
+	case in.Name == "v_cndmask_b16" && o.Type == F16:
+		o.Type = B16
+	}
+	return o.String()
+}
+
 // bits prints a modifier with a bit for each of n operands.
 func (p *printer) bits(name string, bits uint8, n int) {
 	list := make([]string, n)
@@ -49,29 +70,56 @@ func (p *printer) bits(name string, bits uint8, n int) {
 // halves that it stands for.
 func (p *printer) selection(in *Instruction) {
 	opSel := field(in.raw, 11, 4)
-	if opSel == 0 || len(in.Results) == 2 { // a carry's register is in its place
+	if opSel == 0 || !in.form.selectsHalves(in.family) || in.Name == "v_cndmask_b16" {
 		return
 	}
 	n := len(in.Operands)
 	bits := opSel & (1<<n - 1)
-	if len(in.Results) > 0 {
+	if in.Name == "v_fmac_f16" {
+		n++ // the result is an operand, too
+	}
+	if len(in.Results) > 0 && (in.DPP == nil || in.Results[0].Type != Mask) {
 		bits |= opSel >> 3 & 1 << n
 		n++
 	}
 	p.bits("op_sel", uint8(bits), n)
 }
 
+// selectsHalves reports whether op_sel applies to an instruction of VOP3.
+func (f *form) selectsHalves(family Family) bool {
+	for _, list := range [][]slot{f.results, f.operands} {
+		for _, s := range list {
+			if s.typ.is16() {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(f.name, "v_permlane")
+}
+
+// hasNoSelection reports whether LLVM leaves out op_sel and op_sel_hi of a packed instruction
+// whose operands are not two of 16 bits.
+func (f *form) hasNoSelection() bool {
+	for _, prefix := range []string{"v_dot4_", "v_dot8_", "v_wmma_f32_", "v_wmma_i32_"} {
+		if strings.HasPrefix(f.name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *printer) packedModifiers(in *Instruction) {
 	n := len(in.Operands)
 	all := uint8(1<<n - 1)
-	if in.OpSel&all != 0 {
+	selects := !in.form.hasNoSelection()
+	if in.OpSel&all != 0 && selects {
 		p.bits("op_sel", in.OpSel, n)
 	}
 	usual := all
 	if in.form.isMix() {
 		usual = 0
 	}
-	if in.OpSelHi&all != usual {
+	if in.OpSelHi&all != usual && selects {
 		p.bits("op_sel_hi", in.OpSelHi, n)
 	}
 	if in.NegLo&all != 0 {

@@ -21,7 +21,7 @@ import (
 //	decimal hex       in SOPP, the constant of 16 bits and how it is printed
 //	optional          the same, printed if it is not 0
 //	branch            a branch's distance
-//	hwreg message waitcnt delay depctr gpr_idx     constants with a notation of their own
+//	hwreg message waitcnt delay depctr gpr_idx version   constants with a notation of their own
 //	k                 a literal of 32 bits after the instruction
 //	imm               a small constant in the result's field
 //	offset            SMEM's offset: a constant, a register, or both
@@ -56,6 +56,7 @@ const (
 	slotDelay
 	slotDepctr
 	slotGPRIndex
+	slotVersion
 	slotLiteral
 	slotSmall
 	slotOffset
@@ -70,7 +71,7 @@ const (
 var slotNames = map[string]slotKind{
 	"decimal": slotDecimal, "hex": slotHex, "optional": slotOptional, "branch": slotBranch,
 	"hwreg": slotHwreg, "message": slotMessage, "waitcnt": slotWaitcnt, "delay": slotDelay,
-	"depctr": slotDepctr, "gpr_idx": slotGPRIndex, "k": slotLiteral, "imm": slotSmall,
+	"depctr": slotDepctr, "gpr_idx": slotGPRIndex, "version": slotVersion, "k": slotLiteral, "imm": slotSmall,
 	"offset": slotOffset, "addr": slotAddress, "base": slotBase, "buffer": slotBuffer,
 	"offsets": slotOffsets, "swizzle": slotSwizzle, "gds": slotGDS,
 }

@@ -1,7 +1,5 @@
 package isa
 
-import "strings"
-
 // Type is the type of an operand: how wide it is, and what an inline constant stands for.
 type Type uint8
 
@@ -66,10 +64,13 @@ func (t Type) is16() bool { return B16 <= t && t <= BF16 }
 // is64 reports whether the type is a single value of 64 bits.
 func (t Type) is64() bool { return B64 <= t && t <= F64 }
 
-// isFloat reports whether neg and abs apply to the type.
+// isFloat reports whether the type is of floating-point numbers, to which neg and abs apply.
 func (t Type) isFloat() bool {
-	n := t.String()
-	return strings.Contains(n, "f") && t != Untyped
+	switch t {
+	case F16, BF16, F32, F64, PkF16, PkBF16, PkF32, Mix:
+		return true
+	}
+	return false
 }
 
 // words returns the number of 32-bit registers that a value of the type takes.
@@ -129,7 +130,7 @@ func (t Type) inlineFloat(f Family, i int) uint64 {
 }
 
 // literal returns the pattern of a literal of 32 bits.
-func (t Type) literal(f Family, x uint32) uint64 {
+func (t Type) literal(x uint32) uint64 {
 	switch {
 	case t == F64:
 		return uint64(x) << 32

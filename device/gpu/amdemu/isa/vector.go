@@ -2,12 +2,13 @@ package isa
 
 import "fmt"
 
-// Codes of src0 that say that another word follows, in which src0 is.
+// Codes of a source that say that another word follows: a literal, or one that src0 is in.
 const (
 	sourceDPP8        = 0xe9
 	sourceDPP8Invalid = 0xea // DPP8 with fi:1
 	sourceSDWA        = 0xf9
 	sourceDPP16       = 0xfa
+	sourceLiteral     = 0xff
 )
 
 // lanes reads the word of DPP or SDWA that src0 announces, and reports whether there is one.
@@ -50,9 +51,10 @@ func (d *decoder) modifiers(neg, abs int) { d.neg, d.abs = neg, abs }
 // applyModifiers sets neg and abs of the operands.
 func (d *decoder) applyModifiers() {
 	for i := range d.in.Operands {
-		o := &d.in.Operands[i]
-		o.Neg = d.neg>>i&1 == 1
-		o.Abs = d.abs>>i&1 == 1
+		if o := &d.in.Operands[i]; o.Type.isFloat() {
+			o.Neg = d.neg>>i&1 == 1
+			o.Abs = d.abs>>i&1 == 1
+		}
 	}
 }
 
@@ -108,6 +110,9 @@ func (d *decoder) shortVector(w uint32) error {
 	if isDPP {
 		src0 = 256 + first
 		d.in.suffix = "_dpp"
+		if e == VOPC {
+			d.in.suffix = ""
+		}
 	}
 	for _, s := range f.results {
 		if s.typ == Mask {
@@ -202,6 +207,9 @@ func (d *decoder) longSources(x uint64, f *form) error {
 				code = 256 + first
 				d.in.suffix = "_e64_dpp"
 			}
+		}
+		if code == sourceLiteral && d.family == GFX9 {
+			return fmt.Errorf("encoding %s: %s: takes no literal", d.in.Encoding, f.name)
 		}
 		if err := d.vectorSource(code, s, false); err != nil {
 			return err
