@@ -30,7 +30,7 @@ func (t *translator) localData(in *isa.Instruction) (Step, error) {
 	return t.localAtomic(in, name)
 }
 
-// localAccess translates a load or a store of LDS.
+// localAccess translates a load or a store of LDS. Addresses have 32 bits: sums wrap around.
 func (t *translator) localAccess(in *isa.Instruction, a access, isStore bool) (Step, error) {
 	registers := in.Results
 	if isStore {
@@ -53,7 +53,7 @@ func (t *translator) localAccess(in *isa.Instruction, a access, isStore bool) (S
 	if registers[0].Half == isa.High {
 		a.half = upperHalf
 	}
-	offset := uint64(in.Immediate)
+	offset := uint32(in.Immediate)
 	n := uint64(a.bytes)
 	return func(w *Wave) {
 		from := &w.V[address]
@@ -61,7 +61,7 @@ func (t *translator) localAccess(in *isa.Instruction, a access, isStore bool) (S
 		length := uint64(len(lds))
 		for on := w.Exec; on != 0; on &= on - 1 {
 			lane := bits.TrailingZeros64(on) & 63
-			at := uint64(from[lane]) + offset
+			at := uint64(from[lane] + offset)
 			if at+n > length {
 				_, err := w.shared(at, a.bytes, isStore)
 				w.fail(lane, err)
@@ -82,7 +82,7 @@ func (t *translator) localTwo(in *isa.Instruction, name string) (Step, error) {
 	name, isLong := strings.CutSuffix(name, "_b64")
 	name = strings.TrimSuffix(name, "_b32")
 	var isStore, isLoad bool
-	var stride uint64 = 1
+	var stride uint32 = 1
 	switch name {
 	case "load_2addr", "read2":
 		isLoad = true
@@ -131,14 +131,14 @@ func (t *translator) localTwo(in *isa.Instruction, name string) (Step, error) {
 			return nil, err
 		}
 	}
-	offset := [2]uint64{uint64(in.Immediate) * stride * uint64(a.bytes), uint64(in.Immediate2) * stride * uint64(a.bytes)}
+	offset := [2]uint32{uint32(in.Immediate) * stride * uint32(a.bytes), uint32(in.Immediate2) * stride * uint32(a.bytes)}
 	return func(w *Wave) {
 		for on := w.Exec; on != 0; on &= on - 1 {
 			lane := bits.TrailingZeros64(on) & 63
-			at := uint64(w.V[address][lane])
+			at := w.V[address][lane]
 			var old [2]uint64
 			for i := range offset {
-				p, err := w.shared(at+offset[i], a.bytes, isStore)
+				p, err := w.shared(uint64(at+offset[i]), a.bytes, isStore)
 				if err != nil {
 					w.fail(lane, err)
 					return
@@ -215,11 +215,11 @@ func (t *translator) localAtomic(in *isa.Instruction, name string) (Step, error)
 			return nil, err
 		}
 	}
-	offset := uint64(in.Immediate)
+	offset := uint32(in.Immediate)
 	return func(w *Wave) {
 		for on := w.Exec; on != 0; on &= on - 1 {
 			lane := bits.TrailingZeros64(on) & 63
-			address := uint64(w.V[at[0]][lane]) + offset
+			address := uint64(w.V[at[0]][lane] + offset)
 			p, err := w.shared(address, operation.bytes, true)
 			if err == nil && address%uint64(operation.bytes) != 0 {
 				err = &AccessError{Space: "LDS", IsWrite: true, Address: address, Bytes: operation.bytes, Reason: "the address of an atomic must be aligned"}
