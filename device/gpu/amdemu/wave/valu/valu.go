@@ -140,7 +140,7 @@ type Call struct {
 	// Result's registers may be those of sources: a Func reads all words of a lane before it
 	// stores that lane. All lanes below Lanes are stored; a result of 16 bits has zeros above it.
 	Result [2]*Register
-	Out    uint64 // the mask that is computed: bits of all lanes below Lanes, zero above
+	Out    uint64 // the mask, of operations that compute one: bits of all lanes below Lanes, zero above
 }
 
 // Func computes the results of all lanes.
