@@ -19,7 +19,7 @@ import (
 //	binary32  sin cos                    none documented: taken as 1 unit; subnormal numbers are kept
 //	binary64  rcp sqrt rsq               2**29 units; subnormal numbers are kept
 //
-// A result that the format holds exactly is never varied.
+// A result that binary16 or binary32 holds exactly is never varied.
 
 // varied chooses the result of an instruction whose exact value is v, or as near to it as
 // binary64 gets.
@@ -33,8 +33,8 @@ func (l *lane) varied(f *format, op, operand uint64, v float64) uint64 {
 	}
 	h := mix(l.seed ^ mix(op^mix(operand)))
 	if f == double {
-		// The significand's upper 23 bits are right, the others are anything.
-		const units = 1 << 29
+		// Units double at the end of a binade, so half as many are within the error everywhere.
+		const units = 1 << 28
 		offset := h%(2*units-1) - (units - 1) // modulo 2**64
 		if moved := nearest + offset; moved&double.sign == nearest&double.sign && !f.isNaN(moved) && !f.isInf(moved) {
 			return moved
