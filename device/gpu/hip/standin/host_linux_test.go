@@ -10,9 +10,21 @@ import (
 	"tokitai/device/gpu/driver"
 )
 
-// openHost opens a driver whose devices are host memory, with one kernel, "add": it adds
-// bytes of two arrays.
+// openHost opens devices that are host memory, with one kernel, "add".
 func openHost(architectures []string) (*server, error) {
+	s := &server{
+		compiler:  func() (compile.Compiler, error) { return hostCompiler{}, nil },
+		arguments: func([]byte, string) ([]argument, error) { return []argument{{0, 24}}, nil },
+	}
+	for _, architecture := range architectures {
+		s.devices = append(s.devices, hostDevice(architecture))
+	}
+	return s, nil
+}
+
+// hostDevice returns the driver of a device that is host memory. Its kernel adds two arrays of
+// bytes to a third.
+func hostDevice(architecture string) *driver.Table {
 	const memoryBytes = 1 << 20
 	var lock sync.Mutex
 	memory, used, next := map[driver.Pointer][]byte{}, int64(0), uint64(1<<20)
@@ -42,10 +54,10 @@ func openHost(architectures []string) (*server, error) {
 		return err2
 	}
 	events := map[driver.Event]time.Time{}
-	t := &driver.Table{
-		Count: func() (int, error) { return len(architectures), nil },
-		Properties: func(i int) (driver.Properties, error) {
-			return driver.Properties{Name: "host " + architectures[i], Architecture: architectures[i], MemoryBytes: memoryBytes, Multiprocessors: 3,
+	return &driver.Table{
+		Count: func() (int, error) { return 1, nil },
+		Properties: func(int) (driver.Properties, error) {
+			return driver.Properties{Name: "host " + architecture, Architecture: architecture, MemoryBytes: memoryBytes, Multiprocessors: 3,
 				WarpWidth: 32, SharedBytes: 65536, ThreadsPerBlock: 1024, CacheBytes: 4096, ClockHz: 2e9}, nil
 		},
 		Retain:     func(i int) (driver.Context, error) { return driver.Context(i + 1), nil },
@@ -141,15 +153,6 @@ func openHost(architectures []string) (*server, error) {
 			return err
 		},
 	}
-	s := &server{
-		table:     t,
-		compiler:  func() (compile.Compiler, error) { return hostCompiler{}, nil },
-		arguments: func([]byte, string) ([]argument, error) { return []argument{{0, 24}}, nil },
-	}
-	for i := range architectures {
-		s.devices = append(s.devices, i)
-	}
-	return s, nil
 }
 
 // hostCompiler compiles a source to its own text, after the header of an ELF file without

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,10 +33,9 @@ const (
 	rtcCompilation = 6
 )
 
-// server serves a driver's devices to processes that have opened the library.
+// server serves devices to processes that have opened the library.
 type server struct {
-	table     *driver.Table
-	devices   []int // indices of the table: hip:0 and so on
+	devices   []*driver.Table // hip:0 and so on: each is the first device of a driver
 	compiler  func() (compile.Compiler, error)
 	arguments func(image []byte, entry string) ([]argument, error)
 
@@ -55,19 +53,26 @@ type argument struct{ Offset, Size uint32 }
 // session is a process that uses the devices, and what it has created.
 type session struct {
 	*server
-	connections int
+	threads int // connections
 
 	sync.Mutex
-	contexts map[int]driver.Context    // by index of the table
-	host     map[uint64][]byte         // mapped memory, by its address in the process
-	images   map[uint64][]byte         // code objects, by their module
-	live     map[resource]func() error // and how it is destroyed
+	host   map[uint64][]byte         // mapped memory, by its address in the process
+	images map[resource][]byte       // code objects
+	live   map[resource]func() error // and how it is destroyed
 }
 
-// resource is something created, by the call that destroys it.
+// resource is something created, by its device and the call that destroys it.
 type resource struct {
+	device  int
 	destroy string
 	handle  uint64
+}
+
+// thread is a connection: a thread of a process, and the device that is current there.
+type thread struct {
+	*session
+	device int
+	table  *driver.Table
 }
 
 // serve answers until the listener is closed.
@@ -85,7 +90,12 @@ func (s *server) serve(l *net.UnixListener) error {
 			c.Close()
 			return err
 		}
-		go s.join(pid).answer(c, func() { s.leave(pid) })
+		t := &thread{session: s.join(pid)}
+		go func() {
+			defer s.leave(pid)
+			defer c.Close()
+			t.answer(c)
+		}()
 	}
 }
 
@@ -111,13 +121,13 @@ func (s *server) join(pid int32) *session {
 	defer s.Unlock()
 	at := s.sessions[pid]
 	if at == nil {
-		at = &session{server: s, contexts: map[int]driver.Context{}, host: map[uint64][]byte{}, images: map[uint64][]byte{}, live: map[resource]func() error{}}
+		at = &session{server: s, host: map[uint64][]byte{}, images: map[resource][]byte{}, live: map[resource]func() error{}}
 		if s.sessions == nil {
 			s.sessions = map[int32]*session{}
 		}
 		s.sessions[pid] = at
 	}
-	at.connections++
+	at.threads++
 	return at
 }
 
@@ -126,39 +136,24 @@ func (s *server) join(pid int32) *session {
 func (s *server) leave(pid int32) {
 	s.Lock()
 	at := s.sessions[pid]
-	at.connections--
-	isLast := at.connections == 0
+	at.threads--
+	isLast := at.threads == 0
 	if isLast {
 		delete(s.sessions, pid)
 	}
 	s.Unlock()
 	if isLast {
-		at.end()
+		for _, destroy := range at.live {
+			destroy()
+		}
+		for _, memory := range at.host {
+			syscall.Munmap(memory)
+		}
 	}
 }
 
-func (s *session) end() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for _, c := range s.contexts {
-		s.table.SetCurrent(c)
-	}
-	for _, destroy := range s.live {
-		destroy()
-	}
-	for index := range s.contexts {
-		s.table.Release(index)
-	}
-	for _, memory := range s.host {
-		syscall.Munmap(memory)
-	}
-}
-
-// answer answers the calls of a thread of the process.
-func (s *session) answer(c *net.UnixConn, done func()) {
-	defer done()
-	defer c.Close()
-	runtime.LockOSThread() // the device is current on a thread; the thread ends with the connection
+// answer answers the calls of a thread.
+func (t *thread) answer(c *net.UnixConn) {
 	for {
 		m, err := receive(c)
 		if err != nil {
@@ -168,10 +163,10 @@ func (s *session) answer(c *net.UnixConn, done func()) {
 			return
 		}
 		var r reply
-		payload, err := s.handle(m, &r)
+		payload, err := t.handle(m, &r)
 		if err != nil {
 			r.Code = code(err)
-			if r.Code == codeLaunchFailure || r.Code == codeIllegal || r.Code == codeUnknown {
+			if _, isKnown := errors.AsType[codeError](err); !isKnown {
 				fmt.Fprintf(os.Stderr, "stand-in: %s: %v\n", m.call, err) // the caller gets only a number
 			}
 		}
@@ -205,24 +200,25 @@ func code(err error) int64 {
 }
 
 // created remembers something that a call made.
-func (s *session) created(destroy string, handle uint64, err error, free func() error, r *reply) error {
+func (t *thread) created(destroy string, handle uint64, err error, free func() error, r *reply) error {
 	if err != nil {
 		return err
 	}
-	s.Lock()
-	s.live[resource{destroy, handle}] = free
-	s.Unlock()
+	t.Lock()
+	t.live[resource{t.device, destroy, handle}] = free
+	t.Unlock()
 	r.Out[0] = handle
 	return nil
 }
 
 // destroy destroys what a call has made. A handle that none has made is an error.
-func (s *session) destroy(m *message) error {
-	key := resource{m.call, m.arg[0]}
-	s.Lock()
-	free := s.live[key]
-	delete(s.live, key)
-	s.Unlock()
+func (t *thread) destroy(m *message) error {
+	key := resource{t.device, m.call, m.arg[0]}
+	t.Lock()
+	free := t.live[key]
+	delete(t.live, key)
+	delete(t.images, key)
+	t.Unlock()
 	if free == nil {
 		return codeError(codeInvalidHandle)
 	}
@@ -241,36 +237,20 @@ func (s *session) hostMemory(at, bytes uint64) ([]byte, error) {
 	return nil, codeError(codeInvalidValue)
 }
 
-func (s *session) device(number uint64) (int, error) {
-	if number >= uint64(len(s.devices)) {
-		return 0, codeError(codeInvalidDevice)
+// setDevice makes a device current on the thread.
+func (t *thread) setDevice(number uint64) error {
+	if number >= uint64(len(t.devices)) {
+		return codeError(codeInvalidDevice)
 	}
-	return s.devices[number], nil
-}
-
-func (s *session) setDevice(number uint64) error {
-	index, err := s.device(number)
-	if err != nil {
-		return err
-	}
-	s.Lock()
-	defer s.Unlock()
-	c, ok := s.contexts[index]
-	if !ok {
-		if c, err = s.table.Retain(index); err != nil {
-			return err
-		}
-		s.contexts[index] = c
-	}
-	return s.table.SetCurrent(c)
+	t.device, t.table = int(number), t.devices[number]
+	return nil
 }
 
 func (s *session) properties(number uint64) ([]byte, error) {
-	index, err := s.device(number)
-	if err != nil {
-		return nil, err
+	if number >= uint64(len(s.devices)) {
+		return nil, codeError(codeInvalidDevice)
 	}
-	p, err := s.table.Properties(index)
+	p, err := s.devices[number].Properties(0)
 	if err != nil {
 		return nil, err
 	}
@@ -317,15 +297,29 @@ func (s *session) compile(m *message) ([]byte, error) {
 	return p.Image, nil
 }
 
-func (s *session) lookup(m *message, r *reply) ([]byte, error) {
-	f, err := s.table.Lookup(driver.Module(m.arg[0]), string(m.payload))
+// load loads a code object, and keeps it for the arguments of its kernels.
+func (t *thread) load(m *message, r *reply) error {
+	made, err := t.table.Load(m.payload)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "stand-in: %v\n", err)
+		return codeError(codeInvalidImage)
+	}
+	const unload = "hipModuleUnload"
+	t.Lock()
+	t.images[resource{t.device, unload, uint64(made)}] = m.payload
+	t.Unlock()
+	return t.created(unload, uint64(made), nil, func() error { return t.table.Unload(made) }, r)
+}
+
+func (t *thread) lookup(m *message, r *reply) ([]byte, error) {
+	f, err := t.table.Lookup(driver.Module(m.arg[0]), string(m.payload))
 	if err != nil {
 		return nil, codeError(codeNotFound)
 	}
-	s.Lock()
-	image := s.images[m.arg[0]]
-	s.Unlock()
-	list, err := s.arguments(image, string(m.payload))
+	t.Lock()
+	image := t.images[resource{t.device, "hipModuleUnload", m.arg[0]}]
+	t.Unlock()
+	list, err := t.arguments(image, string(m.payload))
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +331,13 @@ func (s *session) lookup(m *message, r *reply) ([]byte, error) {
 }
 
 // handle makes one call on the driver.
-func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
+func (s *thread) handle(m *message, r *reply) (payload []byte, err error) {
+	if s.table == nil { // the first device is current on every thread
+		if len(s.devices) == 0 {
+			return nil, codeError(codeNoDevice)
+		}
+		s.setDevice(0)
+	}
 	t, a := s.table, &m.arg
 	stream := func(i int) driver.Stream { return driver.Stream(a[i]) }
 	event := func(i int) driver.Event { return driver.Event(a[i]) }
@@ -349,15 +349,10 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 	}
 	switch m.call {
 	case "hipInit":
-		if len(s.devices) == 0 {
-			return nil, codeError(codeNoDevice)
-		}
 	case "hipRuntimeGetVersion":
 		r.Out[0] = version
 	case "hipGetDeviceCount":
-		if r.Out[0] = uint64(len(s.devices)); r.Out[0] == 0 {
-			return nil, codeError(codeNoDevice)
-		}
+		r.Out[0] = uint64(len(s.devices))
 	case "hipSetDevice":
 		return nil, s.setDevice(a[0])
 	case "properties":
@@ -437,20 +432,7 @@ func (s *session) handle(m *message, r *reply) (payload []byte, err error) {
 		return nil, err
 
 	case "hipModuleLoadData":
-		made, err := t.Load(m.payload)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "stand-in: %v\n", err)
-			return nil, codeError(codeInvalidImage)
-		}
-		s.Lock()
-		s.images[uint64(made)] = m.payload
-		s.Unlock()
-		return nil, s.created("hipModuleUnload", uint64(made), nil, func() error {
-			s.Lock()
-			delete(s.images, uint64(made))
-			s.Unlock()
-			return t.Unload(made)
-		}, r)
+		return nil, s.load(m, r)
 	case "hipModuleGetFunction":
 		return s.lookup(m, r)
 	case "hipModuleLaunchKernel":
