@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"tokitai/backend/amdemu"
 	"tokitai/backend/cpu"
 	"tokitai/backend/cuda"
 	"tokitai/backend/hip"
@@ -43,6 +44,7 @@ var Backends = []Backend{
 	cuda.Backend,
 	hip.Backend,
 	sim.Backend,
+	amdemu.Backend,
 }
 
 // Auto is the name of the best device that this machine has: the first accelerator for
@@ -100,7 +102,8 @@ func refuse(name, reason string) error {
 }
 
 // Open opens a device by name: cpu, cuda:0 for the first of NVIDIA's GPUs, hip:0 for the
-// first of AMD's, sim for a simulated one, or auto.
+// first of AMD's, sim for a simulated one, amdemu:gfx1100 for an emulated one of AMD's, or
+// auto.
 func Open(name string) (engine.Device, error) {
 	b, id, err := Parse(name)
 	switch {

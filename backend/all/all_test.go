@@ -21,6 +21,8 @@ func TestParse(t *testing.T) {
 		{"sim", "sim", ""},
 		{"sim:32", "sim", "32"},
 		{"sim:64", "sim", "64"},
+		{"amdemu", "amdemu", ""},
+		{"amdemu:gfx942", "amdemu", "gfx942"},
 	} {
 		b, id, err := Parse(c.name)
 		if err != nil || b.Kind() != c.kind || id != c.id {
@@ -42,6 +44,10 @@ func TestRefuses(t *testing.T) {
 		"auto:":    `nothing follows "auto:"`,
 		"sim:16":   "the warp width is 32 or 64",
 		"sim:048 ": "the warp width is 32 or 64",
+
+		"amdemu:":        `nothing follows "amdemu:"`,
+		"amdemu:0":       `"0" is not an emulated architecture, want one of gfx1100, gfx1101, gfx1102, gfx90a, gfx942`,
+		"amdemu:gfx1201": `"gfx1201" is not an emulated architecture, want one of gfx1100, gfx1101, gfx1102, gfx90a, gfx942`,
 	} {
 		dev, err := Open(name)
 		none, ok := errors.AsType[*device.NoDeviceError](err)
@@ -49,7 +55,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("Open(%q) = %v, %v, want a NoDeviceError of that name", name, dev, err)
 			continue
 		}
-		for _, part := range []string{reason, "auto, cpu, cuda:<index>, hip:<index>, sim, sim:64"} {
+		for _, part := range []string{reason, "auto, cpu, cuda:<index>, hip:<index>, sim, sim:64, amdemu:<architecture>"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("Open(%q): error %q does not say %q", name, err, part)
 			}

@@ -5,6 +5,7 @@ package gputest
 import (
 	"testing"
 
+	"tokitai/backend/amdemu"
 	"tokitai/backend/cuda"
 	"tokitai/backend/gpu"
 	"tokitai/backend/sim"
@@ -15,8 +16,11 @@ import (
 
 // Join returns an opened GPU as a device of the backend for its kind.
 func Join(dev *devicegpu.Device) *gpu.Device {
-	if dev.Kind() == sim.Kind {
+	switch dev.Kind() {
+	case sim.Kind:
 		return sim.New(dev)
+	case amdemu.Kind:
+		return amdemu.New(dev)
 	}
 	return cuda.New(dev)
 }

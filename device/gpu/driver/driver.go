@@ -1,5 +1,5 @@
 // Package driver defines the table of calls through which device/gpu reaches a GPU.
-// Packages cuda, hip and sim each provide a table; so do tests.
+// Packages cuda, hip, sim and amdemu each provide a table; so do tests.
 //
 // Handles are opaque. device/gpu makes every call with the device's context current on a
 // locked thread. No call calls back into Go. Those marked "queued" return before their

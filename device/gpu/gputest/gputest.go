@@ -14,6 +14,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/device/gpu"
+	"tokitai/device/gpu/amdemu"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/cuda"
 	"tokitai/device/gpu/driver"
@@ -40,6 +41,12 @@ func NeedsCUDA(t testing.TB) *gpu.Device { return needs(t, "cuda", "") }
 func NeedsSim(t testing.TB, width int) *gpu.Device {
 	t.Helper()
 	return needs(t, "sim", strconv.Itoa(width))
+}
+
+// NeedsAMDEmulator opens an emulated GPU of an architecture for the duration of the test.
+func NeedsAMDEmulator(t testing.TB, architecture string) *gpu.Device {
+	t.Helper()
+	return needs(t, amdemu.Kind, architecture)
 }
 
 // Chosen returns the name of the device that tests run on: TOKITAI_DEVICE, else the first
@@ -96,8 +103,13 @@ func needsDriver(t testing.TB, kind, id string) (table *driver.Table, index int)
 		if _, err = compile.OpenHost(); err == nil && wrong == nil {
 			table, err = sim.Table(index)
 		}
+	case amdemu.Kind:
+		NeedsClang(t)
+		if wrong = amdemu.CheckArchitecture(id); wrong == nil {
+			table, err = amdemu.Table(id)
+		}
 	default:
-		t.Fatalf("TOKITAI_DEVICE: got %s, want a GPU or the simulator", Chosen())
+		t.Fatalf("TOKITAI_DEVICE: got %s, want a GPU, the simulator or an emulated GPU", Chosen())
 	}
 	if wrong != nil {
 		t.Fatalf("%s:%s: %v", kind, id, wrong)
