@@ -140,43 +140,69 @@ func (t *translator) site() int {
 
 // accessStep returns the step of a load or a store.
 func accessStep(f *flatAddress, a access, data int, isStore bool) Step {
+	if f.space == globalSpace && f.vector >= 0 && a.bytes >= 4 {
+		return wordsStep(f, a, data, isStore)
+	}
 	return func(w *Wave) {
 		base := f.scalarPart(w)
-		var low, high *Register
-		if f.vector >= 0 {
-			low = &w.V[f.vector]
-			if f.isWide {
-				high = &w.V[f.vector+1]
+		for on := w.Exec; on != 0; on &= on - 1 {
+			if !f.accessLane(w, a, data, bits.TrailingZeros64(on)&63, base, isStore) {
+				return
 			}
 		}
+	}
+}
+
+// accessLane executes a load or a store for one lane. It returns false after a fault.
+func (f *flatAddress) accessLane(w *Wave, a access, data, lane int, base uint64, isStore bool) bool {
+	address := base
+	if f.vector >= 0 {
+		address += w.lane(f.vector, lane, f.isWide)
+	}
+	p, err := f.locate(w, lane, address, a.bytes, isStore)
+	if err != nil {
+		w.fail(lane, err)
+		return false
+	}
+	if isStore {
+		w.store(a, data, lane, p)
+	} else {
+		w.load(a, data, lane, p)
+	}
+	return true
+}
+
+// wordsStep returns the step of a load or a store of whole words of global memory: a loop over
+// the lanes whose addresses are in the block of the wave's cache. It leaves the others to
+// accessLane, which changes the cache.
+func wordsStep(f *flatAddress, a access, data int, isStore bool) Step {
+	words := a.words()
+	return func(w *Wave) {
+		base := f.scalarPart(w)
 		block := &w.blocks[f.site]
-		n := uint64(a.bytes)
-		isGlobal := f.space == globalSpace
-		for on := w.Exec; on != 0; on &= on - 1 {
-			lane := bits.TrailingZeros64(on) & 63
-			address := base
-			if low != nil {
-				address += uint64(low[lane])
-			}
-			if high != nil {
-				address += uint64(high[lane]) << 32
-			}
-			var p []byte
-			if at, length := address-block.Address, uint64(len(block.Bytes)); isGlobal && at < length && n <= length-at &&
-				!(isStore && block.IsReadOnly) {
-				p = block.Bytes[at : at+n : at+n]
-			} else {
-				var err error
-				if p, err = f.locate(w, lane, address, a.bytes, isStore); err != nil {
-					w.fail(lane, err)
-					return
-				}
-			}
+		low := &w.V[f.vector]
+		high := &zeros
+		if f.isWide {
+			high = &w.V[f.vector+1]
+		}
+		v := w.V[data : data+words]
+		for on := w.Exec; on != 0; {
+			bytes, start := block.Bytes, base-block.Address
 			if isStore {
-				w.store(a, data, lane, p)
+				if block.IsReadOnly {
+					bytes = nil
+				}
+				on = storeWords(v, low, high, bytes, start, on)
 			} else {
-				w.load(a, data, lane, p)
+				on = loadWords(v, low, high, bytes, start, on)
 			}
+			if on == 0 {
+				return
+			}
+			if !f.accessLane(w, a, data, bits.TrailingZeros64(on)&63, base, isStore) {
+				return
+			}
+			on &= on - 1
 		}
 	}
 }

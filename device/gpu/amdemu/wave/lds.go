@@ -54,20 +54,25 @@ func (t *translator) localAccess(in *isa.Instruction, a access, isStore bool) (S
 		a.half = upperHalf
 	}
 	offset := uint32(in.Immediate)
-	n := uint64(a.bytes)
+	isWords := a.bytes >= 4
 	return func(w *Wave) {
-		from := &w.V[address]
-		lds := w.Group.LDS
-		length := uint64(len(lds))
-		for on := w.Exec; on != 0; on &= on - 1 {
+		on := w.Exec
+		if isWords {
+			v := w.V[data : data+a.words()]
+			if isStore {
+				on = storeWords(v, &w.V[address], &zeros, w.Group.LDS, uint64(offset), on)
+			} else {
+				on = loadWords(v, &w.V[address], &zeros, w.Group.LDS, uint64(offset), on)
+			}
+		}
+		for ; on != 0; on &= on - 1 {
 			lane := bits.TrailingZeros64(on) & 63
-			at := uint64(from[lane] + offset)
-			if at+n > length {
-				_, err := w.shared(at, a.bytes, isStore)
+			p, err := w.shared(uint64(w.V[address][lane]+offset), a.bytes, isStore)
+			if err != nil {
 				w.fail(lane, err)
 				return
 			}
-			if p := lds[at : at+n : at+n]; isStore {
+			if isStore {
 				w.store(a, data, lane, p)
 			} else {
 				w.load(a, data, lane, p)
