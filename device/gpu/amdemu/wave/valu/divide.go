@@ -16,6 +16,11 @@ func (l *lane) divScale(f *format, a, b, c uint64) uint64 {
 	if f == double {
 		scale, apart, tiny = 128, 768, 53
 	}
+	// Most quotients are far from all special cases.
+	eb, ec := f.exponent(b), f.exponent(c)
+	if top := 2*f.bias + 1; eb > 0 && eb < top-2 && ec > tiny && ec < top && ec-eb < apart && ec-eb > 2-f.bias {
+		return a
+	}
 	if f.isZero(b) || f.isZero(c) {
 		return f.nan()
 	}
@@ -24,7 +29,7 @@ func (l *lane) divScale(f *format, a, b, c uint64) uint64 {
 	subnormal := isNumber && f.quotientIsSubnormal(c, b)
 	n := 0
 	switch {
-	case f.exponent(c)-f.exponent(b) >= apart:
+	case ec-eb >= apart:
 		l.out = true
 		if a == b {
 			n = scale
@@ -43,7 +48,7 @@ func (l *lane) divScale(f *format, a, b, c uint64) uint64 {
 		if a == c {
 			n = scale
 		}
-	case f.exponent(c) <= tiny:
+	case ec <= tiny:
 		n = scale
 	}
 	if n == 0 {

@@ -347,11 +347,11 @@ var fastLoops = map[string]func(c *Call) bool{
 	},
 
 	"v_add_f32": func(c *Call) bool {
-		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
 		for i, x := range a {
 			r := math.Float32frombits(x) + math.Float32frombits(b[i])
 			if r != r {
@@ -363,11 +363,11 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_sub_f32": func(c *Call) bool {
-		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
 		for i, x := range a {
 			r := math.Float32frombits(x) - math.Float32frombits(b[i])
 			if r != r {
@@ -379,11 +379,11 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_subrev_f32": func(c *Call) bool {
-		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
 		for i, x := range a {
 			r := math.Float32frombits(b[i]) - math.Float32frombits(x)
 			if r != r {
@@ -395,11 +395,11 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_mul_f32": func(c *Call) bool {
-		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
+		a, b, d := words2(c)
+		b, d = b[:len(a)], d[:len(a)]
 		for i, x := range a {
 			r := math.Float32frombits(x) * math.Float32frombits(b[i])
 			if r != r {
@@ -411,31 +411,33 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_fma_f32": func(c *Call) bool {
-		a, b, s, d := words3(c)
-		b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
-		const leastNormal, infinity = (1023 - 126) << 52, 0x7ff << 52
-		for i, x := range a {
-			r := float64(float64(math.Float32frombits(x))*float64(math.Float32frombits(b[i]))) + float64(math.Float32frombits(s[i]))
-			// As in num.FMA, rounding r once more is harmless unless r lies halfway between two
-			// binary32, or below the normal numbers.
-			p := math.Float64bits(r)
-			if m := p &^ (1 << 63); p&(1<<29-1) == 1<<28 || m-leastNormal > infinity-leastNormal && m != 0 {
-				d[i] = c.lane32((*lane).fmaSingle, x, b[i], s[i])
-				continue
-			}
-			d[i] = math.Float32bits(float32(r))
-		}
+		a, b, s, d := words3(c)
+		fmaWords(c, a, b, s, d)
 		return true
 	},
+	"v_div_fmas_f32": func(c *Call) bool {
+		if !c.Mode.isPlain32() || c.In&(^uint64(0)>>(64-c.Lanes)) != 0 {
+			return false
+		}
+		a, b, s, d := words3(c)
+		fmaWords(c, a, b, s, d)
+		return true
+	},
+	"v_add_f16": func(c *Call) bool { return halfSum(c, 0) },
+	"v_sub_f16": func(c *Call) bool { return halfSum(c, 1<<15) },
+	"v_mul_f16": halfProduct,
+	"v_add_f64": addDoubles,
+	"v_mul_f64": mulDoubles,
+	"v_fma_f64": fmaDoubles,
 	"v_trunc_f32": func(c *Call) bool {
-		a, d := words1(c)
-		d = d[:len(a)]
 		if !c.Mode.isPlain32() {
 			return false
 		}
+		a, d := words1(c)
+		d = d[:len(a)]
 		for i, x := range a {
 			switch e := x >> 23 & 0xff; {
 			case e < 127:
@@ -452,11 +454,11 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_cvt_f32_f16": func(c *Call) bool {
-		a, d := words1(c)
-		d = d[:len(a)]
 		if c.Mode.Denorm64&1 == 0 {
 			return false
 		}
+		a, d := words1(c)
+		d = d[:len(a)]
 		for i, x := range a {
 			r := math.Float32bits(num.F16ToF32(uint16(x)))
 			if r&^(1<<31) > 0xff<<23 {
@@ -467,22 +469,22 @@ var fastLoops = map[string]func(c *Call) bool{
 		return true
 	},
 	"v_cvt_f16_f32": func(c *Call) bool {
-		a, d := words1(c)
-		d = d[:len(a)]
 		if c.Mode.Denorm32&1 == 0 || !c.Mode.isPlain64() {
 			return false
 		}
+		a, d := words1(c)
+		d = d[:len(a)]
 		for i, x := range a {
 			d[i] = uint32(num.F32ToF16(math.Float32frombits(x)))
 		}
 		return true
 	},
 	"v_cvt_f32_u32": func(c *Call) bool {
-		a, d := words1(c)
-		d = d[:len(a)]
 		if c.Mode.Round32 != toNearest {
 			return false
 		}
+		a, d := words1(c)
+		d = d[:len(a)]
 		for i, x := range a {
 			d[i] = math.Float32bits(float32(x))
 		}
@@ -515,6 +517,7 @@ var fastAliases = map[string]string{
 	"v_fmac_f32":          "v_fma_f32",
 	"v_fmaak_f32":         "v_fma_f32",
 	"v_fmamk_f32":         "v_fma_f32",
+	"v_fmac_f64":          "v_fma_f64",
 	"v_accvgpr_read_b32":  "v_mov_b32",
 	"v_accvgpr_write_b32": "v_mov_b32",
 	"v_accvgpr_mov_b32":   "v_mov_b32",
@@ -534,6 +537,28 @@ func (t *table) addFastLoops() {
 func (c *Call) lane32(f func(l *lane, a, b, c uint64) uint64, x, y, z uint32) uint32 {
 	l := lane{mode: c.Mode}
 	return uint32(f(&l, uint64(x), uint64(y), uint64(z)))
+}
+
+// fmaWords is the loop of v_fma_f32 in the plain mode.
+func fmaWords(c *Call, a, b, s, d []uint32) {
+	const leastNormal, infinity = (1023 - 126) << 52, 0x7ff << 52
+	b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
+	for i, x := range a {
+		p := float64(float64(math.Float32frombits(x)) * float64(math.Float32frombits(b[i])))
+		z := float64(math.Float32frombits(s[i]))
+		r := p + z
+		// As in num.FMA, rounding r once more is harmless unless r lies halfway between two
+		// binary32, or below the normal numbers.
+		bits := math.Float64bits(r)
+		if m := bits &^ (1 << 63); bits&(1<<29-1) == 1<<28 || m-leastNormal > infinity-leastNormal && m != 0 {
+			if r != r {
+				d[i] = c.lane32((*lane).fmaSingle, x, b[i], s[i])
+				continue
+			}
+			r = oddSum(p, z)
+		}
+		d[i] = math.Float32bits(float32(r))
+	}
 }
 
 func (l *lane) addSingle(a, b, _ uint64) uint64 { return l.add(single, a, b) }

@@ -3,6 +3,8 @@ package valu
 import (
 	"math"
 	"strings"
+
+	"tokitai/num"
 )
 
 // Loops for comparisons. A comparison is one of a few relations, with operands exchanged or
@@ -17,90 +19,90 @@ func bit(b bool) uint64 {
 	return r
 }
 
-func lessU32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func lessU32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(v < b[i]) << (i & 63)
 	}
 	return out
 }
 
-func lessI32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func lessI32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(int32(v) < int32(b[i])) << (i & 63)
 	}
 	return out
 }
 
-func equalB32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func equalB32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(v == b[i]) << (i & 63)
 	}
 	return out
 }
 
-func lessU64(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b, aHigh, bHigh := c.Source[y][0][:len(a)], c.Source[x][1][:len(a)], c.Source[y][1][:len(a)]
+func lessU64(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b, aHigh, bHigh := y[0][:len(a)], x[1][:len(a)], y[1][:len(a)]
 	for i, v := range a {
 		out |= bit(uint64(aHigh[i])<<32|uint64(v) < uint64(bHigh[i])<<32|uint64(b[i])) << (i & 63)
 	}
 	return out
 }
 
-func lessI64(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b, aHigh, bHigh := c.Source[y][0][:len(a)], c.Source[x][1][:len(a)], c.Source[y][1][:len(a)]
+func lessI64(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b, aHigh, bHigh := y[0][:len(a)], x[1][:len(a)], y[1][:len(a)]
 	for i, v := range a {
 		out |= bit(int64(uint64(aHigh[i])<<32|uint64(v)) < int64(uint64(bHigh[i])<<32|uint64(b[i]))) << (i & 63)
 	}
 	return out
 }
 
-func equalB64(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b, aHigh, bHigh := c.Source[y][0][:len(a)], c.Source[x][1][:len(a)], c.Source[y][1][:len(a)]
+func equalB64(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b, aHigh, bHigh := y[0][:len(a)], x[1][:len(a)], y[1][:len(a)]
 	for i, v := range a {
 		out |= bit(v == b[i] && aHigh[i] == bHigh[i]) << (i & 63)
 	}
 	return out
 }
 
-func lessF32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func lessF32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(math.Float32frombits(v) < math.Float32frombits(b[i])) << (i & 63)
 	}
 	return out
 }
 
-func lessEqualF32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func lessEqualF32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(math.Float32frombits(v) <= math.Float32frombits(b[i])) << (i & 63)
 	}
 	return out
 }
 
-func equalF32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func equalF32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		out |= bit(math.Float32frombits(v) == math.Float32frombits(b[i])) << (i & 63)
 	}
 	return out
 }
 
-func differF32(c *Call, x, y int) (out uint64) {
-	a := c.Source[x][0][:c.Lanes]
-	b := c.Source[y][0][:len(a)]
+func differF32(n int, x, y [2]*Register) (out uint64) {
+	a := x[0][:n]
+	b := y[0][:len(a)]
 	for i, v := range a {
 		p, q := math.Float32frombits(v), math.Float32frombits(b[i])
 		out |= (bit(p < q) | bit(p > q)) << (i & 63)
@@ -108,34 +110,35 @@ func differF32(c *Call, x, y int) (out uint64) {
 	return out
 }
 
-// fastComparisons has a loop for each comparison's name, by how it is made of a relation.
-var fastComparisons = func() map[string]struct {
-	relation           func(c *Call, x, y int) uint64
+// relation compares the operands of n lanes.
+type relation func(n int, x, y [2]*Register) uint64
+
+// fastComparison says how a comparison is made of a relation.
+type fastComparison struct {
+	relation           relation
 	exchanged, negated bool
-	isFloat            bool
-} {
-	type comparison = struct {
-		relation           func(c *Call, x, y int) uint64
-		exchanged, negated bool
-		isFloat            bool
-	}
-	m := map[string]comparison{}
+	float              Type // F16 or F32 of floating-point numbers
+}
+
+// fastComparisons has the comparisons that have a loop, by name.
+var fastComparisons = func() map[string]fastComparison {
+	m := map[string]fastComparison{}
 	for _, t := range []struct {
 		suffix      string
-		less, equal func(c *Call, x, y int) uint64
+		less, equal relation
 	}{
-		{"u32", lessU32, equalB32}, {"i32", lessI32, equalB32}, {"u64", lessU64, equalB64}, {"i64", lessI64, equalB64},
+		{"_u32", lessU32, equalB32}, {"_i32", lessI32, equalB32}, {"_u64", lessU64, equalB64}, {"_i64", lessI64, equalB64},
 	} {
-		m["lt_"+t.suffix] = comparison{relation: t.less}
-		m["ge_"+t.suffix] = comparison{relation: t.less, negated: true}
-		m["gt_"+t.suffix] = comparison{relation: t.less, exchanged: true}
-		m["le_"+t.suffix] = comparison{relation: t.less, exchanged: true, negated: true}
-		m["eq_"+t.suffix] = comparison{relation: t.equal}
-		m["ne_"+t.suffix] = comparison{relation: t.equal, negated: true}
+		m["lt"+t.suffix] = fastComparison{relation: t.less}
+		m["ge"+t.suffix] = fastComparison{relation: t.less, negated: true}
+		m["gt"+t.suffix] = fastComparison{relation: t.less, exchanged: true}
+		m["le"+t.suffix] = fastComparison{relation: t.less, exchanged: true, negated: true}
+		m["eq"+t.suffix] = fastComparison{relation: t.equal}
+		m["ne"+t.suffix] = fastComparison{relation: t.equal, negated: true}
 	}
 	for _, r := range []struct {
 		name, negated string
-		relation      func(c *Call, x, y int) uint64
+		relation      relation
 		exchanged     bool
 	}{
 		{"lt", "nlt", lessF32, false},
@@ -145,8 +148,10 @@ var fastComparisons = func() map[string]struct {
 		{"eq", "neq", equalF32, false},
 		{"lg", "nlg", differF32, false},
 	} {
-		m[r.name+"_f32"] = comparison{r.relation, r.exchanged, false, true}
-		m[r.negated+"_f32"] = comparison{r.relation, r.exchanged, true, true}
+		for suffix, float := range map[string]Type{"_f16": F16, "_f32": F32} {
+			m[r.name+suffix] = fastComparison{r.relation, r.exchanged, false, float}
+			m[r.negated+suffix] = fastComparison{r.relation, r.exchanged, true, float}
+		}
 	}
 	return m
 }()
@@ -155,25 +160,44 @@ func (t *table) addFastComparisons() {
 	for name, op := range t.ops {
 		short, ok := strings.CutPrefix(name, "v_cmp_")
 		if !ok {
-			short, _ = strings.CutPrefix(name, "v_cmpx_")
+			short = strings.TrimPrefix(name, "v_cmpx_")
 		}
-		r, ok := fastComparisons[short]
-		if !ok {
-			continue
+		if r, ok := fastComparisons[short]; ok {
+			op.fast = r.compare
 		}
-		x, y, invert := 0, 1, uint64(0)
-		if r.exchanged {
-			x, y = 1, 0
+	}
+}
+
+func (r fastComparison) compare(c *Call) bool {
+	x, y := c.Source[0], c.Source[1]
+	switch r.float {
+	case F16:
+		if c.Mode.Denorm64&1 == 0 {
+			return false
 		}
-		if r.negated {
-			invert = ^uint64(0)
+		var a, b Register
+		widen(a[:c.Lanes], x[0])
+		widen(b[:c.Lanes], y[0])
+		x[0], y[0] = &a, &b
+	case F32:
+		if c.Mode.Denorm32&1 == 0 {
+			return false
 		}
-		op.fast = func(c *Call) bool {
-			if r.isFloat && c.Mode.Denorm32&1 == 0 {
-				return false
-			}
-			c.Out = (r.relation(c, x, y) ^ invert) & (^uint64(0) >> (64 - c.Lanes))
-			return true
-		}
+	}
+	if r.exchanged {
+		x, y = y, x
+	}
+	out := r.relation(c.Lanes, x, y)
+	if r.negated {
+		out = ^out
+	}
+	c.Out = out & (^uint64(0) >> (64 - c.Lanes))
+	return true
+}
+
+// widen converts binary16 to binary32.
+func widen(to []uint32, from *Register) {
+	for i, x := range from[:len(to)] {
+		to[i] = math.Float32bits(num.F16ToF32(uint16(x)))
 	}
 }

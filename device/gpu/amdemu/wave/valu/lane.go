@@ -170,10 +170,14 @@ func (op *Op) bindPlain(in *isa.Instruction) (Func, error) {
 	if err != nil || op.fast == nil || in.Clamp || in.OutputMode != 0 {
 		return slow, err
 	}
-	fast := op.fast
+	return either(op.fast, slow), nil
+}
+
+// either returns the function that runs slow where fast leaves the call to it.
+func either(fast func(c *Call) bool, slow Func) Func {
 	return func(c *Call) {
 		if !fast(c) {
 			slow(c)
 		}
-	}, nil
+	}
 }

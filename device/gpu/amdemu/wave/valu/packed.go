@@ -240,13 +240,17 @@ func (t *table) defineMixed() {
 				}
 				return x
 			}
-			return op.bindLanes(in, func(l *lane, a, b, c uint64) uint64 {
+			slow, err := op.bindLanes(in, func(l *lane, a, b, c uint64) uint64 {
 				r := l.fma(single, mixed(l, a, 0), mixed(l, b, 1), mixed(l, c, 2), 0)
 				if narrow {
 					r = l.reformat(single, half, r, l.mode.Round64)
 				}
 				return r
 			})
+			if err != nil || in.Clamp || in.OutputMode != 0 {
+				return slow, err
+			}
+			return either(fastMix(m, narrow), slow), nil
 		}
 	}
 }
