@@ -170,22 +170,20 @@ func (m *memory) fill(dst driver.Pointer, value byte, bytes int64) error {
 	return err
 }
 
-// describe says where an address lies.
+// describe says where an address lies, by the nearest block.
 func (m *memory) describe(address uint64) string {
-	before, found := wave.Block{}, false
+	text, nearest := "no memory is allocated near it", uint64(gap)
 	for _, b := range m.all() {
-		if b.Address <= address {
-			before, found = b, true
-		} else if distance := b.Address - address; distance < gap {
-			return fmt.Sprintf("%d bytes before the block of %d bytes at %#x", distance, len(b.Bytes), b.Address)
+		block := fmt.Sprintf("the block of %d bytes at %#x", len(b.Bytes), b.Address)
+		end := b.Address + uint64(len(b.Bytes))
+		switch {
+		case address >= b.Address && address < end:
+			return fmt.Sprintf("byte %d of %s", address-b.Address, block)
+		case address < b.Address && b.Address-address < nearest:
+			text, nearest = fmt.Sprintf("%d bytes before %s", b.Address-address, block), b.Address-address
+		case address >= end && address-end < nearest:
+			text, nearest = fmt.Sprintf("%d bytes after the end of %s", address-end, block), address-end
 		}
 	}
-	at := address - before.Address
-	switch {
-	case found && at < uint64(len(before.Bytes)):
-		return fmt.Sprintf("byte %d of the block of %d bytes at %#x", at, len(before.Bytes), before.Address)
-	case found && at-uint64(len(before.Bytes)) < gap:
-		return fmt.Sprintf("%d bytes after the end of the block of %d bytes at %#x", at-uint64(len(before.Bytes)), len(before.Bytes), before.Address)
-	}
-	return "no memory is allocated near it"
+	return text
 }
