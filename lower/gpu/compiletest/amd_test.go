@@ -50,7 +50,7 @@ func withMarks(t testing.TB, s compile.Source) compile.Source {
 	return s
 }
 
-var fusedNames = regexp.MustCompile(`^v_(pk_)?(fma|fmac|fmaak|fmamk)_f32$`)
+var fusedNames = regexp.MustCompile(`^v_(pk_)?(fma|fmac|fmaak|fmamk|fma_mix)_f32$`)
 
 // unmarked returns what the compiler approximates or fuses on its own in marked assembly,
 // kernel by kernel. It divides integers of 64 bits by a reciprocal and two fused
@@ -213,6 +213,39 @@ func TestPlantedAMDArithmetic(t *testing.T) {
 					t.Errorf("found %q, want %q", found, x.want)
 				}
 			})
+		}
+	}
+}
+
+// TestAMDCodeObjects searches compiled code itself, as devices do before they load it.
+func TestAMDCodeObjects(t *testing.T) {
+	c := gputest.NeedsClang(t)
+	for _, architecture := range amdArchitectures {
+		s := complete(rounded.Name, sourceOf(t, rounded))
+		s.Text = strings.Replace(s.Text, "KERNEL(", "KERNEL(narrowed, 256)(u16* h, const float* x) { h[0] = (u16)narrow_f16(x[0] * x[1]); }\nKERNEL(", 1)
+		compiled := func() []byte {
+			p, err := c.Compile(architecture, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Image
+		}
+		if err := folds.Check(compiled(), architecture); err != nil {
+			t.Error(err)
+		}
+		s.Headers[0].Text = strings.Replace(s.Headers[0].Text, `asm("" : "+v"(x));`, "", 1)
+		planted := compiled()
+		if err := folds.Check(planted, architecture+":sramecc+"); err == nil || !strings.Contains(err.Error(), "in kernel narrowed: v_fma_mixlo_f16 ") {
+			t.Errorf("%s: got %v, want the fold named", architecture, err)
+		}
+		if err := folds.Check(planted, "gfx90a"); err == nil {
+			t.Errorf("%s: code for another architecture is accepted", architecture)
+		}
+		if err := folds.Check(planted[:100], architecture); err == nil {
+			t.Errorf("%s: the first bytes of a code object are accepted", architecture)
+		}
+		if err := folds.Check(planted, "gfx1201"); err != nil {
+			t.Errorf("%s: code that cannot be decoded is searched: %v", architecture, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/compile/folds"
 	"tokitai/device/gpu/gputest"
 	"tokitai/internal/testlevel"
 	"tokitai/lower/gpu"
@@ -243,12 +244,18 @@ func TestMMAKernels(t *testing.T) {
 	}
 }
 
-// usage compiles a source, or finds it in the cache.
+// usage compiles a source, or finds it in the cache, and searches the code for AMD GPUs for
+// folds.
 func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []compile.Usage {
 	t.Helper()
 	made, err := compile.Default().Compile(c, a.name, p.text())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if strings.HasPrefix(a.name, "gfx") {
+		if err := folds.Check(made.Image, a.name); err != nil {
+			t.Error(err)
+		}
 	}
 	return made.Usage
 }

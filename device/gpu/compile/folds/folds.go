@@ -3,12 +3,12 @@
 // instead of twice, loses the sign of a zero or drops a NaN, and may approximate what the
 // source computes exactly.
 //
-// It reads assembly as text, from clang -S or from a disassembler. What it reports is never
-// right in code that was compiled from lower/gpu's dialect of C++. Fused multiply-adds,
-// reciprocals and square roots can be right or wrong there: the tests of
+// What it reports is never right in code that was compiled from lower/gpu's dialect of C++.
+// Fused multiply-adds, reciprocals and square roots can be right or wrong there: the tests of
 // lower/gpu/compiletest mark those of the source and search for others.
 //
-// Start with Find.
+// Start with Check, for code objects, or with Find, for assembly as text, from clang -S or
+// from a disassembler.
 package folds
 
 import (
@@ -46,20 +46,6 @@ func Find(assembly string) []Fold {
 		}
 	}
 	return found
-}
-
-// Mode returns why the floating-point mode of a kernel's descriptor changes results, or "".
-// The argument is the descriptor's word compute_pgm_rsrc1.
-func Mode(rsrc1 uint32) string {
-	switch mode := rsrc1 >> 12 & 0xff; {
-	case mode&0xf != 0:
-		return modes["round_mode_32"].why
-	case mode>>4&3 != 3:
-		return modes["denorm_mode_32"].why
-	case mode>>6 != 3:
-		return modes["denorm_mode_16_64"].why
-	}
-	return ""
 }
 
 var modeDirective = regexp.MustCompile(`^\s*\.amdhsa_float_(\w+) (\d+)`)
@@ -156,10 +142,7 @@ type rule struct {
 
 var rules = []rule{
 	{regexp.MustCompile(`^v_(fma|mad)_mix(lo|hi)_`), "a product is rounded to a narrow format at once, and −0 becomes +0", nil},
-	{regexp.MustCompile(`^v_(fma|mad)_mix_f32$`), "the sum with a constant turns −0 into +0", func(i *Instruction) bool {
-		return len(i.Operands) == 4 && !registers.MatchString(i.Operands[3])
-	}},
-	{regexp.MustCompile(`^v_(pk_)?(mad|mac|madak|madmk)_(mix_)?f(16|32)$`), "subnormal numbers are flushed to zero", nil},
+	{regexp.MustCompile(`^v_(pk_)?(mad|mac|madak|madmk|mad_mix)_f(16|32)$`), "subnormal numbers are flushed to zero", nil},
 	{regexp.MustCompile(`^v_\w+_(legacy|dx9_zero)_f(16|32)$`), "products by zero are zero, for infinities and NaN too", nil},
 	{regexp.MustCompile(`^v_(pk_)?(fma|fmac|fmaak|fmamk)_f16$`), "a fused multiply-add is rounded to binary16 at once", nil},
 	{regexp.MustCompile(`^v_dot\w*_(f16|bf16|f32)(_\w+)?$`), "a sum of products is not rounded product by product", nil},
@@ -184,25 +167,27 @@ var rules = []rule{
 	}},
 }
 
-// registers matches an operand that is not a constant.
-var registers = regexp.MustCompile(`^[-|]*(v|s|a|ttmp)[0-9\[]|^[-|]*(vcc|exec|m0)`)
+// rulesByName holds the rules for each name that has been met: few names have any.
+var rulesByName sync.Map
 
-// rulesOf holds the rules for each name that has been met: few names have any.
-var rulesOf sync.Map
+// rulesFor returns the rules for instructions with a name.
+func rulesFor(name string) []rule {
+	if list, ok := rulesByName.Load(name); ok {
+		return list.([]rule)
+	}
+	var list []rule
+	for _, r := range rules {
+		if r.names.MatchString(name) {
+			list = append(list, r)
+		}
+	}
+	rulesByName.Store(name, list)
+	return list
+}
 
 // Why returns why the instruction gives another result than the source, or "".
 func (i *Instruction) Why() string {
-	list, ok := rulesOf.Load(i.Name)
-	if !ok {
-		var of []rule
-		for _, r := range rules {
-			if r.names.MatchString(i.Name) {
-				of = append(of, r)
-			}
-		}
-		list, _ = rulesOf.LoadOrStore(i.Name, of)
-	}
-	for _, r := range list.([]rule) {
+	for _, r := range rulesFor(i.Name) {
 		if r.holds == nil || r.holds(i) {
 			return r.why
 		}
