@@ -108,6 +108,8 @@ type Instruction struct {
 	// Glc is set where an atomic returns what was there before.
 	Glc bool
 
+	GDS bool // of DS: accesses the global data share
+
 	Second *Instruction // of a pair
 
 	form         *form  // nil if the instruction was not decoded

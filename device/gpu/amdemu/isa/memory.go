@@ -19,6 +19,7 @@ func (d *decoder) ds(x uint64) error {
 	if err != nil {
 		return err
 	}
+	d.in.GDS = f.has(slotGDS) || d.family == GFX11 && field(x, 17, 1) == 1
 	for _, s := range f.results {
 		d.in.Results = append(d.in.Results, d.data(field(x, 56, 8), s.typ, acc))
 	}
@@ -27,7 +28,7 @@ func (d *decoder) ds(x uint64) error {
 	for _, s := range f.operands {
 		switch s.kind {
 		case slotAddress:
-			d.in.Operands = append(d.in.Operands, d.register(VGPR, field(x, 32, 8), B32))
+			d.in.Operands = append(d.in.Operands, d.data(field(x, 32, 8), B32, acc && d.in.GDS))
 		case slotOffsets:
 			d.in.Immediate, d.in.Immediate2 = int64(field(x, 0, 8)), int64(field(x, 8, 8))
 		case slotValue:
@@ -54,6 +55,9 @@ func (d *decoder) flat(x uint64) error {
 	f, err := d.begin(e, field(x, 18, 7))
 	if err != nil {
 		return err
+	}
+	if d.arch == "gfx90a" && field(x, 13, 1) == 1 {
+		return fmt.Errorf("encoding %s: %s: to LDS: not decoded", e, f.name)
 	}
 	d.in.Glc = glc
 	d.in.Immediate = signed(field(x, 0, 13), 13)
@@ -112,6 +116,9 @@ func (d *decoder) mubuf(x uint64) error {
 	if err != nil {
 		return err
 	}
+	if d.family == GFX9 && field(x, 16, 1) == 1 {
+		return fmt.Errorf("encoding MUBUF: %s: to LDS: not decoded", f.name)
+	}
 	d.in.Glc = field(x, 14, 1) == 1
 	d.in.Immediate = int64(field(x, 0, 12))
 	data := field(x, 40, 8)
@@ -136,7 +143,11 @@ func (d *decoder) mubuf(x uint64) error {
 		if err := d.operand(d.scalar(field(x, 48, 5)<<2, B128)); err != nil {
 			return err
 		}
-		if err := d.operand(d.source(field(x, 56, 8), B32, false)); err != nil {
+		offset := field(x, 56, 8)
+		if offset == sourceLiteral {
+			return fmt.Errorf("encoding MUBUF: %s: takes no literal", f.name)
+		}
+		if err := d.operand(d.source(offset, B32, false)); err != nil {
 			return err
 		}
 	}

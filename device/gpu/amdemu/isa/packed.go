@@ -70,11 +70,10 @@ func (d *decoder) accumulate(x uint64) {
 		}
 	}
 	set(&d.in.Results[0], 15)
-	for i := range d.in.Operands {
-		set(&d.in.Operands[i], []int{59, 60, 15}[i])
-	}
-	if strings.HasPrefix(d.in.Name, "v_smfmac_") && field(x, 15, 1) == 1 {
-		d.in.Operands[2].Kind = VGPR // the index is never an AGPR
+	set(&d.in.Operands[0], 59)
+	set(&d.in.Operands[1], 60)
+	if strings.HasPrefix(d.in.Name, "v_mfma_") { // the index of v_smfmac is never an AGPR
+		set(&d.in.Operands[2], 15)
 	}
 }
 

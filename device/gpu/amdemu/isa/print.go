@@ -178,7 +178,7 @@ func (t Type) inlineText(x uint64, words int) (string, bool) {
 		patterns = &inline16
 	case t == PkBF16:
 		patterns = &inlineBF
-	case words >= 2 && t != PkF32 && t != PkB32:
+	case words == 2 && t != PkF32 && t != PkB32:
 		n, patterns = int64(x), &inline64
 	}
 	if -16 <= n && n <= 64 {

@@ -59,11 +59,7 @@ func (p *printer) dsOffset(in *Instruction) {
 	case in.Immediate != 0:
 		p.printf(" offset:%d", in.Immediate)
 	}
-	gds := 17
-	if in.family == GFX9 {
-		gds = 16
-	}
-	if field(in.raw, gds, 1) == 1 {
+	if in.GDS {
 		p.WriteString(" gds")
 	}
 }
@@ -108,11 +104,17 @@ func (p *printer) cache(in *Instruction) {
 	}
 	if in.family == GFX9 {
 		glc, slc, third, names = 16, 17, 25, [3]string{" sc0", " nt", " sc1"}
+		if in.architecture == "gfx90a" {
+			names = [3]string{" glc", " slc", " scc"}
+		}
 		if in.Encoding == MUBUF {
 			glc, slc, third = 14, 17, 15
 		}
 	}
 	for i, bit := range []int{glc, slc, third} {
+		if bit == slc && len(in.form.operands) == 0 {
+			continue // buffer_inv and its relatives have none
+		}
 		if field(in.raw, bit, 1) == 1 {
 			p.WriteString(names[i])
 		}

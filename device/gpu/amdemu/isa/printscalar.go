@@ -112,7 +112,7 @@ func (p *printer) scalarMemory(in *Instruction) {
 			next++
 		}
 	}
-	if len(f.operands) == 0 {
+	if valueCount(f.results)+valueCount(f.operands) < 2 { // caches are not bypassed
 		return
 	}
 	if in.Glc {
@@ -127,7 +127,7 @@ func (p *printer) scalarOffset(in *Instruction, register Operand) {
 	switch {
 	case register.Kind != Off:
 		p.WriteString(register.String())
-		if in.Immediate != 0 {
+		if in.Immediate != 0 || in.family == GFX9 && field(in.raw, 17, 1) == 1 {
 			p.printf(" offset:%#x", in.Immediate)
 		}
 	case in.Immediate == 0 && in.family == GFX11:

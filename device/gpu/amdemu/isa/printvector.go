@@ -19,6 +19,8 @@ func (p *printer) vector(in *Instruction) {
 	case in.form.isMatrix():
 		p.matrixModifiers(in)
 		return
+	case strings.HasPrefix(in.Name, "v_accvgpr_"):
+		return
 	case in.Encoding == VOP3P:
 		p.packedModifiers(in)
 	case in.Encoding == VOP3:
@@ -42,11 +44,11 @@ func (in *Instruction) vectorOperand(i int, o Operand) string {
 	if o.Kind != Constant {
 		return o.String()
 	}
-	switch {
+	switch isLong := strings.Contains(in.Name, "_f64_") || strings.Contains(in.Name, "_wmma_"); {
+	case o.Words > 2 && isLong && o.Value == inline32[8]:
+		return "0.15915494309189532"
 	case in.form.operands[i].kind == slotLiteral:
 		return fmt.Sprintf("%#x", o.literal)
-	case in.Name == "v_dot2_bf16_bf16" && o.Type == PkBF16 && o.IsLiteral:
-		o.Type = B32
 	case o.Type == Mix && o.IsLiteral:
 		o.Type = F16
 	case in.Name == "v_ldexp_f16", strings.HasSuffix(in.Name, "_class_f16"):
@@ -83,18 +85,6 @@ func (p *printer) selection(in *Instruction) {
 		n++
 	}
 	p.bits("op_sel", uint8(bits), n)
-}
-
-// selectsHalves reports whether op_sel applies to an instruction of VOP3.
-func (f *form) selectsHalves(family Family) bool {
-	for _, list := range [][]slot{f.results, f.operands} {
-		for _, s := range list {
-			if s.typ.is16() {
-				return true
-			}
-		}
-	}
-	return strings.HasPrefix(f.name, "v_permlane")
 }
 
 // hasNoSelection reports whether LLVM leaves out op_sel and op_sel_hi of a packed instruction
@@ -137,7 +127,10 @@ func (p *printer) matrixModifiers(in *Instruction) {
 	if abid := field(in.raw, 11, 4); abid != 0 {
 		p.printf(" abid:%d", abid)
 	}
-	if blgp := field(in.raw, 61, 3); blgp != 0 {
+	blgp := field(in.raw, 61, 3)
+	if blgp != 0 && in.architecture != "gfx90a" && strings.HasPrefix(in.Name, "v_mfma_f64_") {
+		p.bits("neg", uint8(blgp), 3)
+	} else if blgp != 0 {
 		p.printf(" blgp:%d", blgp)
 	}
 }
@@ -145,7 +138,8 @@ func (p *printer) matrixModifiers(in *Instruction) {
 var sdwaNames = [8]string{"BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD", "invalid"}
 
 func (p *printer) sdwa(in *Instruction) {
-	if in.Encoding != VOPC {
+	isFP8 := strings.HasSuffix(in.Name, "_fp8") || strings.HasSuffix(in.Name, "_bf8") // writes all of its result
+	if in.Encoding != VOPC && !isFP8 {
 		p.printf(" dst_sel:%s dst_unused:%s", sdwaNames[in.SDWA.Result],
 			[...]string{"UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE", "invalid"}[in.SDWA.Unused])
 	}

@@ -104,6 +104,16 @@ func (f *form) has(k slotKind) bool {
 	return false
 }
 
+// valueCount returns how many of the slots have types.
+func valueCount(list []slot) (n int) {
+	for _, s := range list {
+		if s.kind == slotValue {
+			n++
+		}
+	}
+	return n
+}
+
 // table holds the rows of an architecture, by encoding and opcode.
 type table [encodings][]*form
 

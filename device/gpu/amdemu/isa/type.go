@@ -109,7 +109,7 @@ func (t Type) inlineInteger(f Family, n int) uint64 {
 	switch {
 	case t.is16():
 		return uint64(uint16(n))
-	case t.words(f) >= 2 && t != PkF32 && t != PkB32:
+	case t.words(f) == 2 && t != PkF32 && t != PkB32:
 		return uint64(int64(n))
 	}
 	return uint64(uint32(n))
@@ -123,7 +123,7 @@ func (t Type) inlineFloat(f Family, i int) uint64 {
 		return inlineBF[i]
 	case t.is16() || t == PkF16:
 		return inline16[i]
-	case t.words(f) >= 2 && t != PkF32 && t != PkB32:
+	case t.words(f) == 2 && t != PkF32 && t != PkB32:
 		return inline64[i]
 	}
 	return inline32[i]

@@ -1,6 +1,9 @@
 package isa
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Codes of a source that say that another word follows: a literal, or one that src0 is in.
 const (
@@ -22,7 +25,7 @@ func (d *decoder) lanes(src0 int) (first int, isDPP bool, err error) {
 		}
 		d.in.DPP = &DPP{
 			Control:      uint16(field(w, 8, 9)),
-			FetchInvalid: field(w, 18, 1) == 1,
+			FetchInvalid: d.family == GFX11 && field(w, 18, 1) == 1,
 			BoundControl: field(w, 19, 1) == 1,
 			BankMask:     uint8(field(w, 24, 4)),
 			RowMask:      uint8(field(w, 28, 4)),
@@ -186,8 +189,10 @@ func (d *decoder) sdwa(w uint32, f *form) error {
 		}
 		last := &d.in.Operands[i]
 		last.Sext = field(x, 19+8*i, 1) == 1
-		last.Neg = field(x, 20+8*i, 1) == 1
-		last.Abs = field(x, 21+8*i, 1) == 1
+		if o.typ != PkF16 {
+			last.Neg = field(x, 20+8*i, 1) == 1
+			last.Abs = field(x, 21+8*i, 1) == 1
+		}
 	}
 	return nil
 }
@@ -248,11 +253,30 @@ func (d *decoder) vop3(x uint64) error {
 	}
 	d.modifiers(field(x, 61, 3), abs)
 	d.applyModifiers()
-	if d.family == GFX11 {
+	switch {
+	case !f.selectsHalves(d.family):
+		opSel = 0
+	case d.family == GFX11:
 		opSel = d.selectHalves(opSel)
 	}
 	d.in.OpSel = uint8(opSel)
 	return nil
+}
+
+// selectsHalves reports whether op_sel applies to an instruction of VOP3. Of gfx9's, those
+// that have a short form, too, and the legacy ones always take the lower halves.
+func (f *form) selectsHalves(family Family) bool {
+	if family == GFX9 && (f.encoding != VOP3 || strings.Contains(f.name, "_legacy_")) {
+		return false
+	}
+	for _, list := range [][]slot{f.results, f.operands} {
+		for _, s := range list {
+			if s.typ.is16() {
+				return true
+			}
+		}
+	}
+	return strings.HasPrefix(f.name, "v_permlane")
 }
 
 // selectHalves turns the bits of op_sel into the halves of gfx11's 16-bit operands, and
