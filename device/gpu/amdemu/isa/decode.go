@@ -18,7 +18,11 @@ func Decode(a Architecture, code []byte, base uint64) ([]Instruction, error) {
 	for at := 0; at < len(code); {
 		list = append(list, Instruction{})
 		d := &decoder{family: a.Family, arch: a.Name, table: t, code: code[at:], in: &list[len(list)-1]}
-		if err := d.decode(); err != nil {
+		err := d.decode()
+		if err == nil {
+			err = d.in.validate()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: offset %#x: %w: words %s", a.Name, base+uint64(at), err, hexWords(code[at:]))
 		}
 		d.in.Offset = base + uint64(at)

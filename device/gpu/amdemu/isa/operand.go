@@ -110,3 +110,41 @@ func (d *decoder) operand(o Operand, err error) error {
 	d.in.Operands = append(d.in.Operands, o)
 	return err
 }
+
+// validate reports registers that do not exist, such as the second of a pair that begins at
+// the last register.
+func (in *Instruction) validate() error {
+	for _, list := range [][]Operand{in.Results, in.Operands} {
+		for i := range list {
+			if !list[i].exists(in.family) {
+				return fmt.Errorf("encoding %s: %s: %s: no such registers", in.Encoding, in.Name, list[i].base())
+			}
+		}
+	}
+	if in.Second != nil {
+		return in.Second.validate()
+	}
+	return nil
+}
+
+// exists reports whether the operand's registers do.
+func (o *Operand) exists(f Family) bool {
+	switch o.Kind {
+	case VGPR, AGPR:
+		return o.Index+o.Words <= 256
+	case SGPR:
+		if f == GFX11 {
+			return o.Index+o.Words <= 106
+		}
+		return o.Index+o.Words <= 102
+	case TTMP:
+		return o.Index+o.Words <= 16
+	case FlatScratch, XNACKMask:
+		return o.Index+o.Words <= 2
+	case VCC, Exec:
+		return o.Words <= 2
+	case VCCHigh, ExecHigh, M0:
+		return o.Words == 1
+	}
+	return true
+}

@@ -18,7 +18,7 @@ const (
 // first is then the register that is src0.
 func (d *decoder) lanes(src0 int) (first int, isDPP bool, err error) {
 	switch {
-	case src0 == sourceDPP16:
+	case src0 == sourceDPP16 && (d.family == GFX11 || d.in.Encoding != VOP3 && d.in.Encoding != VOP3P):
 		w, err := d.word()
 		if err != nil {
 			return 0, false, err
@@ -81,10 +81,7 @@ func (d *decoder) vectorSource(code int, s slot, short bool) error {
 }
 
 // vccOperand is the mask that short forms imply.
-func (d *decoder) vccOperand() Operand {
-	o := d.register(VCC, 0, Mask)
-	return o
-}
+func (d *decoder) vccOperand() Operand { return d.register(VCC, 0, Mask) }
 
 // shortVector decodes VOP1, VOP2 and VOPC.
 func (d *decoder) shortVector(w uint32) error {
@@ -111,6 +108,9 @@ func (d *decoder) shortVector(w uint32) error {
 		return err
 	}
 	if isDPP {
+		if f.has(slotLiteral) {
+			return fmt.Errorf("encoding %s: %s: has no form with DPP", e, f.name)
+		}
 		src0 = 256 + first
 		d.in.suffix = "_dpp"
 		if e == VOPC {
@@ -181,8 +181,8 @@ func (d *decoder) sdwa(w uint32, f *form) error {
 			d.in.Operands = append(d.in.Operands, d.vccOperand())
 			continue
 		}
-		if o.kind == slotLiteral || i >= len(codes) {
-			return fmt.Errorf("encoding SDWA: %s: has no such form", f.name)
+		if o.kind == slotLiteral || o.typ.is64() || i >= len(codes) {
+			return fmt.Errorf("encoding %s: %s: has no form with SDWA", f.encoding, f.name)
 		}
 		if err := d.vectorSource(codes[i], o, true); err != nil {
 			return err
