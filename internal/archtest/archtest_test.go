@@ -74,6 +74,10 @@ var rooms = []room{
 	{path: "device", mustNot: []ban{{"def", "a device knows bytes, not operations"}}},
 	{path: "device/cpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}}},
 	{path: "internal/dl", mustNot: []ban{{"device", "it opens libraries, whatever they are for"}}},
+	{path: "device/gpu/amdemu/isa", only: &claim{[]string{}, "an encoding does not depend on what runs it"}},
+	{path: "device/gpu/amdemu/codeobject", only: &claim{[]string{}, "a file format knows no device"}},
+	{path: "device/gpu/amdemu/wave/valu", only: &claim{[]string{"device/gpu/amdemu/isa", "num"}, "arithmetic knows values, not registers"}},
+	{path: "device/gpu/amdemu/wave", only: &claim{[]string{"device/gpu/amdemu/isa", "device/gpu/amdemu/wave/valu", "num"}, "what executes instructions knows no driver"}},
 	{path: "device/gpu", mustNot: []ban{{"def", "a device knows bytes, not operations"}, {"lower", "a device runs sources that it is given"}}},
 	{path: "tensor", mustNot: []ban{{"def", "a tensor is data; operations come later"}}},
 	{path: "internal/newfile"},
@@ -101,6 +105,7 @@ var rooms = []room{
 	}},
 	{path: "backend/gpu", mustNot: []ban{
 		{"device/gpu/cuda", "what all GPUs share knows none of them"}, {"device/gpu/sim", "what all GPUs share knows none of them"},
+		{"device/gpu/amdemu", "what all GPUs share knows none of them"},
 	}},
 	{path: "backend/*"},
 	{path: "backend/gputest"},

@@ -1,6 +1,6 @@
 // Package ondevice tests the whole project on one device: operations, user definitions,
 // memory, faults and errors, as a program meets them. The device is the one that
-// TOKITAI_DEVICE names (cuda:0, sim, sim:64). By default it is the first NVIDIA GPU if
+// TOKITAI_DEVICE names (cuda:0, sim, sim:64, amdemu:gfx1100). By default it is the first NVIDIA GPU if
 // TOKITAI_REQUIRE lists cuda, else the simulator, with small sizes. The package's test
 // binary needs neither Go nor the sources: docs/gpu.md says how to run it on a machine
 // with a GPU.
