@@ -42,3 +42,19 @@ func TestClang(t *testing.T) {
 		t.Errorf("got %v, %v, want clang as the environment says", c, err)
 	}
 }
+
+// TestFolds: code in which the compiler has changed a result is refused.
+func TestFolds(t *testing.T) {
+	clang := gputest.NeedsClang(t)
+	t.Setenv("TOKITAI_CLANG", clang.Path())
+	hip.Stub(t)
+	table := hip.Open(t)
+	const text = "extern \"C\" __attribute__((global)) void narrowed(_Float16* h, const float* x) {\n    float product = x[0] * x[1];\n    asm(\"\" : \"+v\"(product));\n    *h = (_Float16)product;\n}\n"
+	if _, err := table.Compile(0, compile.Source{Name: "k.hip", Text: text}); err != nil {
+		t.Error(err)
+	}
+	_, err := table.Compile(0, compile.Source{Name: "k.hip", Text: strings.Replace(text, "asm", "// asm", 1)})
+	if err == nil || !strings.Contains(err.Error(), "in kernel narrowed: v_fma_mixlo_f16") || !strings.Contains(err.Error(), "−0 becomes +0") {
+		t.Errorf("got %v, want the instruction and the reason", err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 
 	"tokitai/device"
 	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/compile/folds"
 	"tokitai/device/gpu/driver"
 	"tokitai/device/gpu/driver/clib"
 	"tokitai/internal/dl"
@@ -246,7 +247,8 @@ func checkedLaunch(launch launcher) launcher {
 	}
 }
 
-// compile compiles for a device's architecture.
+// compile compiles for a device's architecture, and refuses code in which the compiler has
+// changed a result.
 func (l *library) compile(index int, s compile.Source) (*compile.Program, error) {
 	p, err := l.properties(index)
 	if err != nil {
@@ -256,5 +258,12 @@ func (l *library) compile(index int, s compile.Source) (*compile.Program, error)
 	if err != nil {
 		return nil, err
 	}
-	return compile.Default().Compile(compiler, p.Architecture, s)
+	program, err := compile.Default().Compile(compiler, p.Architecture, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := folds.Check(program.Image, p.Architecture); err != nil {
+		return nil, fmt.Errorf("%s: %v: %w", s.Name, compiler, err)
+	}
+	return program, nil
 }

@@ -253,8 +253,9 @@ func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []comp
 		t.Fatal(err)
 	}
 	if strings.HasPrefix(a.name, "gfx") {
-		if err := folds.Check(made.Image, a.name); err != nil {
-			t.Error(err)
+		found, err := folds.FindInObject(made.Image, a.name)
+		if err != nil || len(found) > 0 {
+			t.Errorf("%s: %v %v", a.name, found, err)
 		}
 	}
 	return made.Usage
@@ -264,16 +265,16 @@ func usage(t testing.TB, c compile.Compiler, a *architecture, p *program) []comp
 // taken off the list.
 var knownSpills = map[string]int{
 	// Elements that are moved one by one, with many groups of a row kept: budgets are those of NVIDIA's compiler.
-	"gfx1101 layernorm.backward.bf16.bf16.f32.f32.f32.bf16.f32.f32.element layernorm_backward_rows128_registers8": 12,
-	"gfx1101 layernorm.backward.f16.f16.f32.f32.f32.f16.f32.f32.element layernorm_backward_rows128_registers8":    12,
+	"gfx1101 layernorm.backward.bf16.bf16.f32.f32.f32.bf16.f32.f32.element layernorm_backward_rows128_registers8": 24,
+	"gfx1101 layernorm.backward.f16.f16.f32.f32.f32.f16.f32.f32.element layernorm_backward_rows128_registers8":    24,
 	"gfx1101 layernorm.forward.bf16.bf16.bf16.bf16.f32.f32.element layernorm_forward_rows128_registers8":          16,
-	"gfx1101 layernorm.forward.bf16.f32.f32.bf16.f32.f32.element layernorm_forward_rows128_registers8":            168,
-	"gfx1101 layernorm.forward.f16.f16.f16.f16.f32.f32.element layernorm_forward_rows128_registers8":              16,
-	"gfx1101 layernorm.forward.f16.f32.f32.f16.f32.f32.element layernorm_forward_rows128_registers8":              168,
-	"gfx1101 layernorm.forward.f32.f32.f32.f32.f32.f32.element layernorm_forward_rows128_registers8":              320,
-	"gfx1101 layernorm.forward.f32.f32.f32.f32.f32.f32.element layernorm_forward_rows32_registers8":               8,
+	"gfx1101 layernorm.forward.bf16.f32.f32.bf16.f32.f32.element layernorm_forward_rows128_registers8":            160,
+	"gfx1101 layernorm.forward.f16.f16.f16.f16.f32.f32.element layernorm_forward_rows128_registers8":              24,
+	"gfx1101 layernorm.forward.f16.f32.f32.f16.f32.f32.element layernorm_forward_rows128_registers8":              176,
+	"gfx1101 layernorm.forward.f32.f32.f32.f32.f32.f32.element layernorm_forward_rows128_registers8":              352,
+	"gfx1101 layernorm.forward.f32.f32.f32.f32.f32.f32.element layernorm_forward_rows32_registers8":               24,
 	"gfx942 layernorm.forward.bf16.bf16.bf16.bf16.f32.f32.element layernorm_forward_rows1024_registers4":          72,
-	"gfx942 layernorm.forward.bf16.f32.f32.bf16.f32.f32.element layernorm_forward_rows1024_registers4":            104,
+	"gfx942 layernorm.forward.bf16.f32.f32.bf16.f32.f32.element layernorm_forward_rows1024_registers4":            96,
 	"gfx942 layernorm.forward.f16.f16.f16.f16.f32.f32.element layernorm_forward_rows1024_registers4":              72,
 	"gfx942 layernorm.forward.f16.f32.f32.f16.f32.f32.element layernorm_forward_rows1024_registers4":              104,
 

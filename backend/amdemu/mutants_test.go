@@ -1,0 +1,146 @@
+package amdemu
+
+import (
+	"strings"
+	"testing"
+
+	"tokitai/def"
+	devicegpu "tokitai/device/gpu"
+	"tokitai/device/gpu/amdemu"
+	"tokitai/device/gpu/compile"
+	"tokitai/device/gpu/gputest"
+	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/internal/testlevel"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+	"tokitai/verify"
+)
+
+// mutant is a fault in the sources of an operation's kernels.
+type mutant struct {
+	fault        string
+	architecture string
+	definition   string
+	dtype        num.DType
+	from, to     string // in the kernels' text or in the prelude, everywhere
+	cases        string // a case that shows the fault; "" if all cases of level smoke are run
+}
+
+const (
+	narrowing = `    asm("" : "+v"(x));` // in narrow_f16
+	division  = "DEVICE float divide(float a, float b) {"
+	root      = "DEVICE float square_root(float x) {"
+)
+
+// mutants have faults that people, compilers or hardware have made on AMD's GPUs.
+var mutants = []mutant{
+	{"products narrowed at once lose the sign of zero", "gfx1100", "gelu.forward", num.F16, narrowing, "", ""},
+	{"products narrowed at once lose the sign of zero", "gfx1100", "gelu.backward", num.F16, narrowing, "", ""},
+	{"products narrowed at once lose the sign of zero", "gfx1100", "softmax.backward", num.F16, narrowing, "", ""},
+	{"products narrowed at once lose the sign of zero", "gfx942", "layernorm.backward", num.F16, narrowing, "", ""},
+	{"products narrowed at once lose the sign of zero", "gfx942", "crossentropy", num.F16, narrowing, "", ""},
+	{"f16 is rounded toward zero", "gfx1100", "softmax.backward", num.F16, narrowing, "    if (x == x) return __builtin_bit_cast(u32, __builtin_amdgcn_cvt_pkrtz(x, x)) & 0xffffu;", ""},
+	{"the compiler divides", "gfx1100", "softmax.forward", num.F32, division, division + " return a / b; }\nDEVICE float unused(float a, float b) {", ""},
+	{"a product with the reciprocal", "gfx942", "softmax.forward", num.F16, division, division + " return a * __builtin_amdgcn_rcpf(b); }\nDEVICE float unused(float a, float b) {", ""},
+	{"a square root is not corrected", "gfx1100", "layernorm.forward", num.F16, root, root + " return __builtin_amdgcn_sqrtf(x); }\nDEVICE float unused(float x) {", ""},
+	{"products are contracted with sums", "gfx1100", "gelu.forward", num.F16, "// ---- exact ----", "#pragma clang fp contract(fast)", ""},
+	{"a maximum drops NaN", "gfx1100", "softmax.forward", num.F16, "DEVICE float larger(float a, float b) {\n    if (a > b) return a;", "DEVICE float larger(float a, float b) {\n    return __builtin_fmaxf(a, b);", ""},
+	{"lanes are addressed by number instead of by byte", "gfx1100", "softmax.forward", num.F16, "__builtin_amdgcn_ds_bpermute(lane * 4,", "__builtin_amdgcn_ds_bpermute(lane,", ""},
+	{"the upper half of a wave counts as the lower", "gfx942", "softmax.backward", num.F16, "__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u))", "__builtin_amdgcn_mbcnt_lo(~0u, 0u)", ""},
+	{"waves do not wait for each other", "gfx1100", "softmax.forward", num.F16, "        __builtin_amdgcn_s_barrier();", "", ""},
+	{"an element beyond the row is taken", "gfx942", "softmax.forward", num.F16, "(j < n ? ", "(j <= n ? ", ""},
+	{"results lie one row too far", "gfx1100", "softmax.forward", num.F16, "p.y + row * p.y_stride", "p.y + (row + 1) * p.y_stride", ""},
+	{"lanes of a sum are added from the end", "gfx1100", "layernorm.backward", num.F16, "return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));", "return ((((((s[7] + s[6]) + s[5]) + s[4]) + s[3]) + s[2]) + s[1]) + s[0];", ""},
+	{"a product's last step is left out", "gfx1100", "gemm.forward", num.F16, "fused(", "__builtin_fmaf(0.0f * ", ""},
+}
+
+// find returns an operation and its definition.
+func find(t *testing.T, name string) (*op.Operation, *def.Definition) {
+	t.Helper()
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if d.Name == name {
+				return o, d
+			}
+		}
+	}
+	t.Fatalf("no definition %s", name)
+	return nil, nil
+}
+
+// judged verifies the mutant, or without its fault the kernel itself.
+func (m *mutant) judged(t *testing.T, isMutant bool) *evidence.Report {
+	t.Helper()
+	operation, definition := find(t, m.definition)
+	planted := false
+	plant := func(text string) string {
+		changed := strings.ReplaceAll(text, m.from, m.to)
+		planted = planted || changed != text
+		return changed
+	}
+	open := func(string) (engine.Device, error) {
+		table, err := amdemu.Table(m.architecture)
+		if err != nil {
+			return nil, err
+		}
+		compiled := table.Compile
+		table.Compile = func(index int, s compile.Source) (*compile.Program, error) {
+			if isMutant {
+				s.Text = plant(s.Text)
+				headers := s.Headers
+				s.Headers = nil
+				for _, h := range headers {
+					s.Headers = append(s.Headers, compile.Header{Name: h.Name, Text: plant(h.Text)})
+				}
+			}
+			return compiled(index, s)
+		}
+		dev, err := devicegpu.Open(table, 0, devicegpu.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return New(dev), nil
+	}
+	target := &verify.Target{Operation: operation, Definition: definition, Lowering: Backend.Preferred(definition.Kind)[0], DType: m.dtype, Backend: Backend}
+	o := verify.Options{Device: Kind + ":" + m.architecture, Open: open, Level: verify.Smoke, Seed: 1, Tool: "test", Version: "0"}
+	if testlevel.Current() < testlevel.Full {
+		o.Case = m.cases
+	}
+	r, err := verify.Run(t.Context(), target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isMutant && !planted {
+		t.Fatalf("no %q in the sources", m.from)
+	}
+	return r.Report
+}
+
+// TestMutants wants kernels with a fault rejected. Below level full, only a case that shows
+// the fault is run, which the kernel without the fault has to pass.
+func TestMutants(t *testing.T) {
+	gputest.NeedsClang(t)
+	t.Setenv("TOKITAI_AMDEMU_SEED", "1")
+	for n, m := range mutants {
+		t.Run(m.definition+" "+m.architecture+" "+m.fault, func(t *testing.T) {
+			if testlevel.Current() < testlevel.Quick && n%6 != 1 {
+				t.Skip("compiling takes seconds")
+			}
+			r := m.judged(t, true)
+			if r.Verdict != evidence.Rejected {
+				t.Errorf("got %s, %s, want it rejected", r.Verdict, r.Reason)
+			}
+			if r.Failure != nil {
+				t.Logf("%s: %s", r.Failure.Case, r.Reason)
+			}
+			if testlevel.Current() >= testlevel.Full {
+				return
+			}
+			if r := m.judged(t, false); r.Verdict != evidence.Accepted {
+				t.Errorf("without the fault: got %s, %s, want it accepted", r.Verdict, r.Reason)
+			}
+		})
+	}
+}
