@@ -56,8 +56,8 @@ const (
 )
 
 // Open returns a queue on a device by name: auto for the best one that this machine has,
-// cpu, cuda:0 for the first of NVIDIA's GPUs, or sim for a simulated GPU. Closing the queue
-// closes the device too.
+// cpu, cuda:0 for the first of NVIDIA's GPUs, hip:0 for the first of AMD's, or sim for a
+// simulated GPU. Closing the queue closes the device too.
 func Open(name string, opts ...Option) (*Queue, error) {
 	dev, err := all.Open(name)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"tokitai/backend/amdemu"
 	"tokitai/backend/cuda"
 	"tokitai/backend/gpu"
+	"tokitai/backend/hip"
 	"tokitai/backend/sim"
 	devicegpu "tokitai/device/gpu"
 	"tokitai/device/gpu/driver"
@@ -17,6 +18,8 @@ import (
 // Join returns an opened GPU as a device of the backend for its kind.
 func Join(dev *devicegpu.Device) *gpu.Device {
 	switch dev.Kind() {
+	case hip.Kind:
+		return hip.New(dev)
 	case sim.Kind:
 		return sim.New(dev)
 	case amdemu.Kind:

@@ -81,6 +81,7 @@ type foundDevice struct {
 	Units        int    `json:"units,omitempty"`
 	MemoryBytes  int64  `json:"memory_bytes,omitempty"`
 	Driver       string `json:"driver,omitempty"`
+	DriverPath   string `json:"driver_path,omitempty"`
 	Compiler     string `json:"compiler,omitempty"`
 	CompilerPath string `json:"compiler_path,omitempty"`
 
@@ -194,6 +195,9 @@ func (f *foundDevice) examine() error {
 	}
 	about := dev.Describe()
 	f.Description, f.Architecture, f.Units, f.MemoryBytes, f.Driver = about.Name, about.Architecture, about.Units, about.MemoryBytes, about.Driver
+	if library, ok := dev.(interface{ DriverPath() string }); ok {
+		f.DriverPath = library.DriverPath()
+	}
 	compiler, err := dev.Compiler()
 	if err != nil {
 		return fmt.Errorf("no compiler: %w", err)
@@ -346,7 +350,7 @@ func (f *foundDevice) facts() []string {
 	if f.MemoryBytes != 0 {
 		facts = append(facts, fmt.Sprintf("%.1f GiB", float64(f.MemoryBytes)/(1<<30)))
 	}
-	if f.Driver != "" {
+	if f.Driver != "" && f.DriverPath == "" { // which has a line of its own
 		facts = append(facts, f.Driver)
 	}
 	return facts
@@ -363,6 +367,9 @@ func (d *diagnosis) printDevices(w io.Writer) {
 		fmt.Fprintf(table, "  %s\t%s\n", dev.Name, state)
 		if dev.Description != "" {
 			fmt.Fprintf(table, "  \t%s\n", strings.Join(dev.facts(), ", "))
+		}
+		if dev.DriverPath != "" {
+			fmt.Fprintf(table, "  \t%s, %s\n", dev.Driver, dev.DriverPath)
 		}
 		if dev.Compiler != "" {
 			fmt.Fprintf(table, "  \t%s, %s\n", dev.Compiler, dev.CompilerPath)

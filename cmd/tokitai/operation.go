@@ -163,7 +163,7 @@ func parseDTypes(names []string) ([]num.DType, error) {
 }
 
 // deviceNames lists common device names, for completion and help.
-var deviceNames = []string{"auto", "cpu", "cuda:0", "sim", "sim:64", "amdemu:gfx1100", "amdemu:gfx942"}
+var deviceNames = []string{"auto", "cpu", "cuda:0", "hip:0", "sim", "sim:64", "amdemu:gfx1100", "amdemu:gfx942"}
 
 // deviceFlag defines the flag --device; verb says what is done on the device.
 func deviceFlag(flags *pflag.FlagSet, to *string, standard, verb string) {

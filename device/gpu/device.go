@@ -103,15 +103,18 @@ func Open(table *driver.Table, index int, o Options) (*Device, error) {
 // Call it before d is used.
 func (d *Device) EmbedIn(outer device.Device) { d.outer = outer }
 
-// Name returns the device's name: "cuda:0", "sim", "amdemu:gfx1100".
+// Name returns the device's name: "cuda:0", "hip:0", "sim", "amdemu:gfx1100".
 func (d *Device) Name() string { return d.name }
 
-// Kind returns the driver's kind: "cuda", "sim", "amdemu".
+// Kind returns the driver's kind: "cuda", "hip", "sim", "amdemu".
 func (d *Device) Kind() string { return d.table.Kind }
 
 // Index returns the driver's number of the device: its index, or the simulator's warp
 // width.
 func (d *Device) Index() int { return d.index }
+
+// DriverPath returns the path of the driver's library, "" if it has none.
+func (d *Device) DriverPath() string { return d.table.Path }
 
 // Limits returns the device's properties, which limit its launches.
 func (d *Device) Limits() driver.Properties { return d.properties }

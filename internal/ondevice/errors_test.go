@@ -36,11 +36,14 @@ func TestMissing(t *testing.T) {
 		words    []string
 	}{
 		{"", "cuda:0", []string{"TOKITAI_CUDA=" + nowhere}, "no device", []string{"the CUDA driver", nowhere, "TOKITAI_CUDA"}},
-		{"", "hip:0", nil, "no device", []string{"hip"}},
+		{"", "hip:0", []string{"TOKITAI_HIP=" + nowhere}, "no device", []string{"AMD's library", nowhere, "TOKITAI_HIP"}},
 		{"", "sim:16", nil, "no device", []string{"32 or 64"}},
 		{"sim", "sim", []string{"TOKITAI_CXX=" + nowhere}, "inadmissible", []string{nowhere, "TOKITAI_CXX"}},
 		{"cuda", "cuda:0", []string{"TOKITAI_NVRTC=" + nowhere}, "inadmissible", []string{"NVRTC", nowhere, "TOKITAI_NVRTC"}},
 		{"cuda", "cuda:0", []string{"CUDA_VISIBLE_DEVICES="}, "no device", []string{"cuda:0"}},
+		{"hip", "hip:0", []string{"TOKITAI_HIPRTC=" + nowhere}, "inadmissible", []string{"hipRTC", nowhere, "TOKITAI_HIPRTC"}},
+		{"hip", "hip:0", []string{"HIP_VISIBLE_DEVICES=-1"}, "no device", []string{"hip:0"}},
+		{"hip", "hip:65000", nil, "no device", []string{"hip:65000", "hip:0"}},
 		{"cuda", "cuda:65000", nil, "no device", []string{"cuda:65000", "cuda:0"}},
 	} {
 		t.Run(strings.Join(append([]string{c.device}, c.settings...), " "), func(t *testing.T) {

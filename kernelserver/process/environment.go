@@ -14,7 +14,7 @@ var (
 		"TMPDIR",
 		"LANG", "LANGUAGE", "LC_*",
 		"LD_LIBRARY_PATH",
-		"CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "TOKITAI_*",
+		"CUDA_*", "NVIDIA_*", "HIP_*", "HSA_*", "ROCM_*", "ROCR_*", "GPU_DEVICE_ORDINAL", "TOKITAI_*",
 	}
 	inheritedOnDarwin  = []string{"DYLD_LIBRARY_PATH"}
 	inheritedOnWindows = []string{

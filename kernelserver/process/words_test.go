@@ -61,10 +61,10 @@ func TestExitErrorText(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	environ := []string{
 		"PATH=/bin", "HOME=/h", "XDG_CACHE_HOME=/c", "TMPDIR=/t", "LANG=C", "LC_ALL=C", "LC_TIME=x=y", "LD_LIBRARY_PATH=/l",
-		"CUDA_VISIBLE_DEVICES=0", "NVIDIA_A=1", "HIP_B=1", "ROCR_C=1", "TOKITAI_D=", "DYLD_LIBRARY_PATH=/d", "SystemRoot=w", "Path=p", "tokitai_e=1",
+		"CUDA_VISIBLE_DEVICES=0", "NVIDIA_A=1", "HIP_B=1", "HSA_B=1", "ROCM_PATH=/r", "ROCR_C=1", "GPU_DEVICE_ORDINAL=1", "TOKITAI_D=", "DYLD_LIBRARY_PATH=/d", "SystemRoot=w", "Path=p", "tokitai_e=1",
 		"USER=u", "LD_PRELOAD=/evil", "GODEBUG=x", "AWS_SECRET=s", "SSH_AUTH_SOCK=s", "HOMER=1", "LC=1", "XCUDA_A=1", "PATHX=1", "malformed", "=C:=C:\\",
 	}
-	everywhere := environ[:13]
+	everywhere := environ[:16]
 	for system, more := range map[string][]string{
 		"linux":   nil,
 		"darwin":  {"DYLD_LIBRARY_PATH=/d"},

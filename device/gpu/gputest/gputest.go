@@ -1,6 +1,6 @@
 // Package gputest opens the devices and compilers that tests of GPU code need. If one is
 // missing, the test is skipped; if the environment variable TOKITAI_REQUIRE lists it
-// (cuda, nvrtc, clang, sim, separated by commas), the test fails, so that a green run
+// (cuda, hip, nvrtc, clang, sim, separated by commas), the test fails, so that a green run
 // cannot mean that nothing ran. Tests that run on any GPU use the one that
 // TOKITAI_DEVICE names.
 package gputest
@@ -18,6 +18,7 @@ import (
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/cuda"
 	"tokitai/device/gpu/driver"
+	"tokitai/device/gpu/hip"
 	"tokitai/device/gpu/sim"
 )
 
@@ -50,13 +51,17 @@ func NeedsAMDEmulator(t testing.TB, architecture string) *gpu.Device {
 }
 
 // Chosen returns the name of the device that tests run on: TOKITAI_DEVICE, else the first
-// NVIDIA GPU if TOKITAI_REQUIRE lists cuda, else the simulator.
+// NVIDIA GPU if TOKITAI_REQUIRE lists cuda, the first of AMD's if it lists hip, else the
+// simulator.
 func Chosen() string {
 	if name := os.Getenv("TOKITAI_DEVICE"); name != "" {
 		return name
 	}
 	if isRequired("cuda") {
 		return "cuda:0"
+	}
+	if isRequired("hip") {
+		return "hip:0"
 	}
 	return "sim"
 }
@@ -98,6 +103,9 @@ func needsDriver(t testing.TB, kind, id string) (table *driver.Table, index int)
 	case "cuda":
 		index, wrong = device.ParseIndex(id)
 		table, err = cuda.Table()
+	case "hip":
+		index, wrong = device.ParseIndex(id)
+		table, err = hip.Table()
 	case "sim":
 		index, wrong = sim.ParseWidth(id)
 		if _, err = compile.OpenHost(); err == nil && wrong == nil {
