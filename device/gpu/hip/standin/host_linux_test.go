@@ -14,7 +14,7 @@ import (
 func openHost(architectures []string) (*server, error) {
 	s := &server{
 		compiler:  func() (compile.Compiler, error) { return hostCompiler{}, nil },
-		arguments: func([]byte, string) ([]argument, error) { return []argument{{0, 24}}, nil },
+		arguments: func([]byte, string, string) ([]argument, error) { return []argument{{0, 24}}, nil },
 	}
 	for _, architecture := range architectures {
 		s.devices = append(s.devices, hostDevice(architecture))

@@ -37,8 +37,10 @@ func NeedsROCm(t testing.TB) []ROCm {
 // Name returns the folder's name.
 func (r ROCm) Name() string { return filepath.Base(r.Folder) }
 
-func (r ROCm) libraries() string { return filepath.Join(r.Folder, "usr/lib/x86_64-linux-gnu") }
-func (r ROCm) loader() string    { return filepath.Join(r.libraries(), "ld-linux-x86-64.so.2") }
+// Libraries returns the folder of the libraries.
+func (r ROCm) Libraries() string { return filepath.Join(r.Folder, "usr/lib/x86_64-linux-gnu") }
+
+func (r ROCm) loader() string { return filepath.Join(r.Libraries(), "ld-linux-x86-64.so.2") }
 
 // Command returns a command that runs this test binary with the folder's loader and
 // libraries instead of the system's.
@@ -48,5 +50,5 @@ func (r ROCm) Command(t testing.TB, arguments ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return exec.CommandContext(t.Context(), r.loader(), append([]string{"--library-path", r.libraries(), self}, arguments...)...)
+	return exec.CommandContext(t.Context(), r.loader(), append([]string{"--library-path", r.Libraries(), self}, arguments...)...)
 }

@@ -25,7 +25,7 @@ func TestLoader(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for _, file := range []string{"ld-linux-x86-64.so.2", "libc.so.6"} {
-			if !strings.Contains(string(out), r.libraries()+"/"+file) {
+			if !strings.Contains(string(out), r.Libraries()+"/"+file) {
 				t.Errorf("%s: the folder's %s is not used:\n%s", r.Folder, file, out)
 			}
 		}

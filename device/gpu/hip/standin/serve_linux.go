@@ -37,7 +37,7 @@ const (
 type server struct {
 	devices   []*driver.Table // hip:0 and so on: each is the first device of a driver
 	compiler  func() (compile.Compiler, error)
-	arguments func(image []byte, entry string) ([]argument, error)
+	arguments func(image []byte, architecture, entry string) ([]argument, error)
 
 	sync.Mutex
 	sessions map[int32]*session // by the number of the process
@@ -319,7 +319,11 @@ func (t *thread) lookup(m *message, r *reply) ([]byte, error) {
 	t.Lock()
 	image := t.images[resource{t.device, "hipModuleUnload", m.arg[0]}]
 	t.Unlock()
-	list, err := t.arguments(image, string(m.payload))
+	p, err := t.table.Properties(0)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.arguments(image, p.Architecture, string(m.payload))
 	if err != nil {
 		return nil, err
 	}
