@@ -45,7 +45,7 @@ func BenchmarkStep(b *testing.B) {
 					b.Fatal(err)
 				}
 				g, err := (&Launch{Code: code, Memory: Blocks{{Address: 0x1000, Bytes: make([]byte, 4096)}}, Threads: 32, Registers: 16, LDS: 4096,
-					Mode: Mode{Denorm32: 3, Denorm64: 3, IEEE: true, DX10Clamp: true}}).NewGroup()
+					Mode: Mode{Denorm32: 3, Denorm64: 3, IEEE: true, DX10Clamp: true}}).resetGroup()
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,6 +1,7 @@
 package wave
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -69,13 +70,14 @@ type Group struct {
 	order   *rand.Rand
 	initial Register
 	junk    []byte
+	isReset bool // and has not run
 }
 
 // quantum is the most instructions that a wave executes before the next one has its turn.
 // It lets a wave wait for another in a loop.
 const quantum = 1 << 14
 
-// NewGroup returns a group that runs work groups of the launch.
+// NewGroup returns a group that runs work groups of the launch, after Reset.
 func (l *Launch) NewGroup() (*Group, error) {
 	if l.Code == nil || l.Memory == nil {
 		return nil, fmt.Errorf("launch: has no code or no memory")
@@ -84,11 +86,11 @@ func (l *Launch) NewGroup() (*Group, error) {
 	if l.Threads < 1 || l.LDS < 0 || l.Private < 0 {
 		return nil, fmt.Errorf("launch: %d threads, %d bytes of LDS and %d of private memory; want at least 1, 0 and 0", l.Threads, l.LDS, l.Private)
 	}
-	g := &Group{launch: l, LDS: make([]byte, l.LDS), junk: make([]byte, max(l.LDS, 4096))}
+	g := &Group{launch: l, LDS: make([]byte, l.LDS), junk: make([]byte, (max(l.LDS, 4096)+7)&^7)}
 	random := rand.NewPCG(l.Seed, 1)
 	g.order = rand.New(random)
-	for i := range g.junk {
-		g.junk[i] = byte(random.Uint64() >> 56)
+	for i := 0; i+8 <= len(g.junk); i += 8 {
+		binary.LittleEndian.PutUint64(g.junk[i:], random.Uint64())
 	}
 	for i := range g.initial {
 		g.initial[i] = uint32(random.Uint64())
@@ -108,7 +110,6 @@ func (l *Launch) NewGroup() (*Group, error) {
 		w.call = valu.Call{Lanes: lanes, Seed: l.Seed}
 		g.Waves = append(g.Waves, w)
 	}
-	g.Reset([3]uint32{})
 	return g, nil
 }
 
@@ -116,7 +117,7 @@ func (l *Launch) NewGroup() (*Group, error) {
 // that Seed determines; the lanes beyond the group's threads are off.
 func (g *Group) Reset(id [3]uint32) {
 	l := g.launch
-	g.ID = id
+	g.ID, g.isReset = id, true
 	copy(g.LDS, g.junk)
 	*g.order = *rand.New(rand.NewPCG(l.Seed, uint64(id[0])|uint64(id[1])<<24|uint64(id[2])<<48))
 	for _, w := range g.Waves {
@@ -144,6 +145,10 @@ func (g *Group) Reset(id [3]uint32) {
 // Run executes the waves until all have ended. A wave that has ended counts as arrived at
 // every barrier, as in hardware. The error of a wave is a *Fault.
 func (g *Group) Run() error {
+	if !g.isReset {
+		return fmt.Errorf("group: Run without Reset")
+	}
+	g.isReset = false
 	running := make([]*Wave, len(g.Waves))
 	copy(running, g.Waves)
 	for len(running) > 0 {

@@ -23,7 +23,7 @@ func launchText(t *testing.T, architecture, text string) *Launch {
 
 func runGroup(t *testing.T, l *Launch, prepare func(w *Wave)) (*Group, error) {
 	t.Helper()
-	g, err := l.NewGroup()
+	g, err := l.resetGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestWavesTakeTurns(t *testing.T) {
 	ds_store_b32 v1, v2
 	s_endpgm`)
 		l.Threads, l.LDS, l.Seed = 128, 4, seed
-		g, err := l.NewGroup()
+		g, err := l.resetGroup()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestUnknownInstruction(t *testing.T) {
 func TestInitialState(t *testing.T) {
 	l := launchText(t, "gfx942", "v_mov_b32 v3, 0\nv_accvgpr_write_b32 a5, v0\nds_write_b32 v0, v1\ns_endpgm")
 	l.LDS, l.Private, l.Threads, l.Seed = 512, 8, 100, 9
-	g, err := l.NewGroup()
+	g, err := l.resetGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +245,9 @@ func TestInitialState(t *testing.T) {
 	}
 	if err := g.Run(); err != nil {
 		t.Fatal(err)
+	}
+	if err := g.Run(); err == nil {
+		t.Error("Run without Reset: no error")
 	}
 	g.Reset([3]uint32{1, 2, 3})
 	after := state()

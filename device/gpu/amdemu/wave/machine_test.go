@@ -33,7 +33,7 @@ func execute(t *testing.T, family isa.Family, l *Launch, prepare func(w *Wave), 
 		t.Fatal(err)
 	}
 	l.Code = code
-	g, err := l.NewGroup()
+	g, err := l.resetGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,6 +44,15 @@ func execute(t *testing.T, family isa.Family, l *Launch, prepare func(w *Wave), 
 	}
 	err = g.Run()
 	return g.Waves[0], err
+}
+
+// resetGroup returns a group that is ready to run the work group 0.
+func (l *Launch) resetGroup() (*Group, error) {
+	g, err := l.NewGroup()
+	if err == nil {
+		g.Reset([3]uint32{})
+	}
+	return g, err
 }
 
 func sgpr(i, words int) isa.Operand { return isa.Operand{Kind: isa.SGPR, Index: i, Words: words} }

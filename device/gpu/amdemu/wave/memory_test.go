@@ -147,7 +147,7 @@ func testAccess(t *testing.T, r *rand.Rand, family isa.Family, p place, in isa.I
 		t.Fatalf("%s: %v", in.Name, err)
 	}
 	l.Code = code
-	g, err := l.NewGroup()
+	g, err := l.resetGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestTwoAddresses(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", in.Name, err)
 				}
-				g, err := (&Launch{Code: code, Memory: Blocks{}, Threads: family.Lanes(), Registers: 12, LDS: 1 << 16}).NewGroup()
+				g, err := (&Launch{Code: code, Memory: Blocks{}, Threads: family.Lanes(), Registers: 12, LDS: 1 << 16}).resetGroup()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -384,7 +384,7 @@ func TestAtomics(t *testing.T) {
 						t.Fatalf("%s: %v", in.Name, err)
 					}
 					memory := make([]byte, 1024)
-					g, err := (&Launch{Code: code, Memory: Blocks{{Address: globalBase, Bytes: memory}}, Threads: family.Lanes(), Registers: 12, LDS: 1024}).NewGroup()
+					g, err := (&Launch{Code: code, Memory: Blocks{{Address: globalBase, Bytes: memory}}, Threads: family.Lanes(), Registers: 12, LDS: 1024}).resetGroup()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -458,7 +458,7 @@ func TestParallelGroups(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			g, err := l.NewGroup()
+			g, err := l.resetGroup()
 			if err != nil {
 				t.Error(err)
 				return

@@ -322,7 +322,7 @@ func TestScalarArithmetic(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			g, err := (&Launch{Code: code, Memory: Blocks{}, Threads: 1}).NewGroup()
+			g, err := (&Launch{Code: code, Memory: Blocks{}, Threads: 1}).resetGroup()
 			if err != nil {
 				t.Fatal(err)
 			}

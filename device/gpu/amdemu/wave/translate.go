@@ -99,18 +99,10 @@ func (t *translator) source(o isa.Operand, i int) (at int, before Step, err erro
 		}, nil
 	}
 	switch o.Kind {
-	case isa.Constant:
-		return t.constant(o.Value, max(o.Words, 1)), nil, nil
-	case isa.Null:
-		return t.constant(0, max(o.Words, 1)), nil, nil
-	case isa.SharedBase:
-		return t.constant(sharedAperture<<32, 2), nil, nil
-	case isa.SharedLimit:
-		return t.constant(sharedAperture<<32|0xffffffff, 2), nil, nil
-	case isa.PrivateBase:
-		return t.constant(privateAperture<<32, 2), nil, nil
-	case isa.PrivateLimit:
-		return t.constant(privateAperture<<32|0xffffffff, 2), nil, nil
+	case isa.Constant, isa.Null:
+		return t.constant(constantValue(o), max(o.Words, 1)), nil, nil
+	case isa.SharedBase, isa.SharedLimit, isa.PrivateBase, isa.PrivateLimit:
+		return t.constant(constantValue(o), 2), nil, nil
 	case isa.SCC:
 		return flag(func(w *Wave) bool { return w.SCC })
 	case isa.VCCZ:

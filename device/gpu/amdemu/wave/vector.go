@@ -8,112 +8,6 @@ import (
 	"tokitai/device/gpu/amdemu/wave/valu"
 )
 
-// broadcast is a scalar register in all lanes, kept until the register changes.
-type broadcast struct {
-	value   uint32
-	isValid bool
-	lanes   Register
-}
-
-// spread returns the scalar register at a place of S in all lanes.
-func (w *Wave) spread(number, at int) *Register {
-	b := &w.broadcasts[number]
-	if v := w.S[at]; !b.isValid || b.value != v {
-		b.value, b.isValid = v, true
-		fill(&b.lanes, v)
-	}
-	return &b.lanes
-}
-
-func fill(r *Register, v uint32) {
-	for i := range r {
-		r[i] = v
-	}
-}
-
-// operandKind says where a vector instruction finds a word of an operand.
-type operandKind uint8
-
-const (
-	inVector operandKind = iota
-	inScalar
-	isConstant
-)
-
-// word is one register of an operand of a vector instruction.
-type word struct {
-	kind     operandKind
-	index    int // of the vector register, or of the scalar register in S
-	spread   int // number of the broadcast
-	constant *Register
-}
-
-// fetch returns the word in all lanes. What it returns is only read.
-func (o *word) fetch(w *Wave) *Register {
-	switch o.kind {
-	case inVector:
-		return &w.V[o.index]
-	case inScalar:
-		return w.spread(o.spread, o.index)
-	}
-	return o.constant
-}
-
-// vectorSource resolves an operand of a vector instruction into its words.
-func (t *translator) vectorSource(o isa.Operand, words, i int) (found [2]word, before Step, err error) {
-	switch o.Kind {
-	case isa.VGPR, isa.AGPR:
-		at, err := t.vectorRegister(o, words)
-		for k := range words {
-			found[k] = word{kind: inVector, index: at + k}
-		}
-		return found, nil, err
-	case isa.Constant, isa.Null, isa.SharedBase, isa.SharedLimit, isa.PrivateBase, isa.PrivateLimit:
-		value := o.Value
-		switch o.Kind {
-		case isa.Null:
-			value = 0
-		case isa.SharedBase:
-			value = sharedAperture << 32
-		case isa.SharedLimit:
-			value = sharedAperture<<32 | 0xffffffff
-		case isa.PrivateBase:
-			value = privateAperture << 32
-		case isa.PrivateLimit:
-			value = privateAperture<<32 | 0xffffffff
-		}
-		for k := range words {
-			r := new(Register)
-			fill(r, uint32(value>>(32*k)))
-			found[k] = word{kind: isConstant, constant: r}
-		}
-		return found, nil, nil
-	}
-	at, before, err := t.source(o, i)
-	for k := range words {
-		number, ok := t.broadcasts[at+k]
-		if !ok {
-			number = len(t.broadcasts)
-			t.broadcasts[at+k] = number
-		}
-		found[k] = word{kind: inScalar, index: at + k, spread: number}
-	}
-	return found, before, err
-}
-
-// vectorRegister returns the number in V of the first of several registers.
-func (t *translator) vectorRegister(o isa.Operand, words int) (int, error) {
-	if o.Kind != isa.VGPR && o.Kind != isa.AGPR || o.Index < 0 || o.Index+words > AccumulatorBase {
-		return 0, fmt.Errorf("an operand of kind %d with index %d and %d words is no vector register", o.Kind, o.Index, words)
-	}
-	if o.Kind == isa.AGPR {
-		t.code.accumulators = max(t.code.accumulators, o.Index+words)
-		return AccumulatorBase + o.Index, nil
-	}
-	t.code.registers = max(t.code.registers, o.Index+words)
-	return o.Index, nil
-}
-
 // maskPlace is where a lane mask is in S.
 type maskPlace struct {
 	at     int
@@ -142,19 +36,13 @@ type arithmetic struct {
 	words     int // of the result; 0 for a comparison
 	result    int // the first register of the result in V
 	placement placement
+	selection *isa.SDWA // of the result
 
 	writesMask bool
 	out        maskPlace
 	writesExec bool // a comparison whose mask becomes exec
 	outIsExec  bool // the place of the mask is exec's
 	lanes      *laneSelection
-}
-
-// vectorOperand is an operand with the changes that are made to it in each lane.
-type vectorOperand struct {
-	words  [2]word
-	count  int
-	change func(in, out *Register) // nil for none: of the upper word, or the only one
 }
 
 // placement says which bits of a result's register are stored.
@@ -194,59 +82,15 @@ func (t *translator) arithmetic(in *isa.Instruction) (*arithmetic, error) {
 		return nil, fmt.Errorf("%d operands, want %d", len(in.Operands), len(op.Sources))
 	}
 	for i, typ := range op.Sources {
-		o := in.Operands[i]
-		if typ == valu.Mask {
-			at, before, err := t.source(o, i)
-			if err != nil {
-				return nil, err
-			}
-			a.readsMask, a.in = true, maskPlace{at, t.family == isa.GFX9 && o.Words == 2}
-			a.before = addStep(a.before, before)
-			continue
-		}
-		source, before, err := t.vectorOperand(in, o, typ, i)
-		if err != nil {
+		if err := t.addSource(a, in, in.Operands[i], typ, i); err != nil {
 			return nil, err
 		}
-		a.sources = append(a.sources, source)
-		a.before = addStep(a.before, before)
 	}
 	if op.ReadsVCC {
 		a.readsMask, a.in = true, maskPlace{vccAt, t.family == isa.GFX9}
 	}
-	results := in.Results
-	if op.Result != valu.Mask && op.Result != valu.NoType {
-		if len(results) == 0 {
-			return nil, fmt.Errorf("has no result")
-		}
-		if a.result, err = t.vectorRegister(results[0], a.words); err != nil {
-			return nil, err
-		}
-		if op.ReadsResult {
-			source, _, err := t.vectorOperand(in, results[0], op.Result, len(op.Sources))
-			if err != nil {
-				return nil, err
-			}
-			a.sources = append(a.sources, source)
-		}
-		a.placement = resultPlacement(in, op, results[0])
-		results = results[1:]
-	}
-	if op.Result == valu.Mask || op.Carry {
-		a.writesMask = true
-		a.writesExec = op.WritesExec
-		switch {
-		case len(results) == 1:
-			at, isExec, err := t.result(results[0])
-			if err != nil {
-				return nil, err
-			}
-			a.out, a.outIsExec = maskPlace{at, t.family == isa.GFX9}, isExec
-		case op.WritesExec:
-			a.out = maskPlace{discardAt, true}
-		default:
-			return nil, fmt.Errorf("has no result for its mask")
-		}
+	if err := t.addResults(a, in, op); err != nil {
+		return nil, err
 	}
 	if len(a.sources) > len(valu.Call{}.Source) {
 		return nil, fmt.Errorf("%d sources, want at most 3", len(a.sources))
@@ -254,11 +98,58 @@ func (t *translator) arithmetic(in *isa.Instruction) (*arithmetic, error) {
 	if in.DPP != nil {
 		a.lanes = newLaneSelection(in.DPP, t.family.Lanes())
 	}
-	if in.SDWA != nil && a.words > 0 {
-		a.placement = storesSelection
-		a.run = selectResult(a.run, in.SDWA)
+	if in.SDWA != nil && a.words > 0 && in.SDWA.Result < 6 {
+		a.placement, a.selection = storesSelection, in.SDWA
 	}
 	return a, nil
+}
+
+// addSource resolves operand i.
+func (t *translator) addSource(a *arithmetic, in *isa.Instruction, o isa.Operand, typ valu.Type, i int) error {
+	if typ == valu.Mask {
+		at, before, err := t.source(o, i)
+		a.readsMask, a.in = true, maskPlace{at, t.family == isa.GFX9}
+		a.before = addStep(a.before, before)
+		return err
+	}
+	source, before, err := t.vectorOperand(in, o, typ, i)
+	a.sources = append(a.sources, source)
+	a.before = addStep(a.before, before)
+	return err
+}
+
+// addResults resolves the results: a value, a mask or both.
+func (t *translator) addResults(a *arithmetic, in *isa.Instruction, op *valu.Op) (err error) {
+	results := in.Results
+	if a.words > 0 {
+		if len(results) == 0 {
+			return fmt.Errorf("has no result")
+		}
+		if a.result, err = t.vectorRegister(results[0], a.words); err != nil {
+			return err
+		}
+		a.placement = resultPlacement(in, op, results[0])
+		if op.ReadsResult {
+			if err := t.addSource(a, in, results[0], op.Result, 3); err != nil {
+				return err
+			}
+		}
+		results = results[1:]
+	}
+	if op.Result != valu.Mask && !op.Carry {
+		return nil
+	}
+	a.writesMask, a.writesExec = true, op.WritesExec
+	if len(results) == 0 && op.WritesExec {
+		a.out = maskPlace{discardAt, true}
+		return nil
+	}
+	if len(results) != 1 {
+		return fmt.Errorf("%d results for a mask, want 1", len(results))
+	}
+	at, isExec, err := t.result(results[0])
+	a.out, a.outIsExec = maskPlace{at, t.family == isa.GFX9}, isExec
+	return err
 }
 
 func addStep(a, b Step) Step {
@@ -273,89 +164,71 @@ func addStep(a, b Step) Step {
 
 // resultPlacement says where a result of 16 bits is stored.
 func resultPlacement(in *isa.Instruction, op *valu.Op, o isa.Operand) placement {
-	if !op.Result.Is16() {
-		if op.Placement == valu.UpperHalf {
-			return storesUpper
-		}
-		return storesAll
-	}
-	isUpper := o.Half == isa.High || o.Half == isa.Whole && in.Encoding == isa.VOP3 && in.OpSel>>3&1 != 0
 	switch {
-	case op.Placement == valu.UpperHalf || isUpper:
+	case op.Placement == valu.UpperHalf || op.Result.Is16() && isUpperHalf(in, o, 3):
 		return storesUpper
-	case op.Placement == valu.OneHalf:
+	case op.Result.Is16() && op.Placement == valu.OneHalf:
 		return storesLower
 	}
 	return storesAll
 }
 
-// step returns the step that executes the instruction. Instructions without selections have
-// shorter ones.
+// step returns the step that executes the instruction. Most instructions have one result of
+// one word and sources that are not changed: for them there are shorter ones.
 func (a *arithmetic) step() Step {
-	isPlain := a.lanes == nil && a.placement == storesAll
-	for _, s := range a.sources {
-		isPlain = isPlain && s.change == nil
+	isPlain := a.lanes == nil && a.placement == storesAll && !a.readsMask && !a.writesMask && a.words == 1
+	var s [3]word
+	for i, source := range a.sources {
+		isPlain = isPlain && source.change == nil && source.count == 1
+		s[i] = source.words[0]
 	}
-	if isPlain {
-		if step := a.plainStep(); step != nil {
-			return step
+	run, d, s0, s1, s2 := a.run, a.result, s[0], s[1], s[2]
+	switch {
+	case isPlain && len(a.sources) == 1:
+		return func(w *Wave) {
+			c := &w.call
+			c.Source[0][0] = s0.fetch(w)
+			if w.Exec == w.All {
+				c.Result[0] = &w.V[d]
+				run(c)
+				return
+			}
+			runMasked(w, run, d)
+		}
+	case isPlain && len(a.sources) == 2:
+		return func(w *Wave) {
+			c := &w.call
+			c.Source[0][0] = s0.fetch(w)
+			c.Source[1][0] = s1.fetch(w)
+			if w.Exec == w.All {
+				c.Result[0] = &w.V[d]
+				run(c)
+				return
+			}
+			runMasked(w, run, d)
+		}
+	case isPlain && len(a.sources) == 3:
+		return func(w *Wave) {
+			c := &w.call
+			c.Source[0][0] = s0.fetch(w)
+			c.Source[1][0] = s1.fetch(w)
+			c.Source[2][0] = s2.fetch(w)
+			if w.Exec == w.All {
+				c.Result[0] = &w.V[d]
+				run(c)
+				return
+			}
+			runMasked(w, run, d)
 		}
 	}
-	return func(w *Wave) {
-		exec := a.compute(w)
-		a.store(w, exec)
-	}
+	return func(w *Wave) { a.store(w, a.compute(w)) }
 }
 
-// plainStep returns a step for one result of one or two words, or a mask, from sources that
-// are not changed.
-func (a *arithmetic) plainStep() Step {
-	if a.readsMask || a.writesMask || a.words != 1 {
-		return nil
-	}
-	for _, s := range a.sources {
-		if s.count != 1 {
-			return nil
-		}
-	}
-	run, d := a.run, a.result
-	finish := func(w *Wave) {
-		c := &w.call
-		if w.Exec == w.All {
-			c.Result[0] = &w.V[d]
-			run(c)
-			return
-		}
-		c.Result[0] = &w.temporary[0]
-		run(c)
-		merge(&w.V[d], &w.temporary[0], w.Exec)
-	}
-	var s [3]word
-	for i := range a.sources {
-		s[i] = a.sources[i].words[0]
-	}
-	s0, s1, s2 := s[0], s[1], s[2]
-	switch len(a.sources) {
-	case 1:
-		return func(w *Wave) {
-			w.call.Source[0][0] = s0.fetch(w)
-			finish(w)
-		}
-	case 2:
-		return func(w *Wave) {
-			w.call.Source[0][0] = s0.fetch(w)
-			w.call.Source[1][0] = s1.fetch(w)
-			finish(w)
-		}
-	case 3:
-		return func(w *Wave) {
-			w.call.Source[0][0] = s0.fetch(w)
-			w.call.Source[1][0] = s1.fetch(w)
-			w.call.Source[2][0] = s2.fetch(w)
-			finish(w)
-		}
-	}
-	return nil
+// runMasked computes into a temporary register and stores the lanes that are on.
+func runMasked(w *Wave, run valu.Func, d int) {
+	w.call.Result[0] = &w.temporary[resultTemporary]
+	run(&w.call)
+	merge(&w.V[d], &w.temporary[resultTemporary], w.Exec)
 }
 
 // Temporary registers of a wave: two for the result, two for each source.
@@ -381,7 +254,7 @@ func (a *arithmetic) compute(w *Wave) uint64 {
 			}
 			if s.change != nil && k == s.count-1 {
 				to := &w.temporary[sourceTemporary+2*i+k]
-				s.change(r, to)
+				s.change.apply(r, to, w.Lanes)
 				r = to
 			}
 			c.Source[i][k] = r
@@ -395,9 +268,6 @@ func (a *arithmetic) compute(w *Wave) uint64 {
 			c.Result[k] = &w.V[a.result+k]
 		} else {
 			c.Result[k] = &w.temporary[resultTemporary+k]
-			if a.placement == storesSelection {
-				*c.Result[k] = w.V[a.result+k]
-			}
 		}
 	}
 	a.run(c)
@@ -407,11 +277,14 @@ func (a *arithmetic) compute(w *Wave) uint64 {
 // store stores what compute left in temporary registers, and the mask.
 func (a *arithmetic) store(w *Wave, exec uint64) {
 	if a.words > 0 && (exec != w.All || a.placement != storesAll) {
-		switch d := &w.V[a.result]; a.placement {
+		d, r := &w.V[a.result], &w.temporary[resultTemporary]
+		switch a.placement {
 		case storesLower:
-			mergeLower(d, &w.temporary[resultTemporary], exec)
+			mergeLower(d, r, exec)
 		case storesUpper:
-			mergeUpper(d, &w.temporary[resultTemporary], exec)
+			mergeUpper(d, r, exec)
+		case storesSelection:
+			mergeSelection(d, r, exec, a.selection)
 		default:
 			for k := range a.words {
 				merge(&w.V[a.result+k], &w.temporary[resultTemporary+k], exec)
@@ -429,11 +302,21 @@ func (a *arithmetic) store(w *Wave, exec uint64) {
 	}
 }
 
-// merge stores the lanes of the mask.
+// merge stores the lanes of the mask, run of lanes after run.
 func merge(d, s *Register, mask uint64) {
-	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros64(m)
-		d[i&63] = s[i&63]
+	for mask != 0 {
+		first := bits.TrailingZeros64(mask) & 63
+		if mask>>first&2 == 0 {
+			d[first] = s[first]
+			mask &= mask - 1
+			continue
+		}
+		n := bits.TrailingZeros64(^(mask >> first))
+		copy(d[first:first+n], s[first:])
+		if first+n == 64 {
+			return
+		}
+		mask = mask >> (first + n) << (first + n)
 	}
 }
 
@@ -450,5 +333,29 @@ func mergeUpper(d, s *Register, mask uint64) {
 	for m := mask; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m) & 63
 		d[i] = d[i]&0xffff | s[i]<<16
+	}
+}
+
+// What SDWA does with the bits of the result's register that are not selected; it keeps them
+// otherwise.
+const (
+	unusedZero = 0
+	unusedSign = 1 // bits above the selection are copies of its sign, those below are 0
+)
+
+// mergeSelection stores the lowest bits of the lanes of the mask where SDWA selects.
+func mergeSelection(d, s *Register, mask uint64, selection *isa.SDWA) {
+	shift, width := selectedBits(selection.Result)
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m) & 63
+		x := uint64(s[i]) & lowBits(width)
+		switch selection.Unused {
+		case unusedZero:
+			d[i] = uint32(x << shift)
+		case unusedSign:
+			d[i] = uint32(signExtend(x, width) << shift)
+		default:
+			d[i] = d[i]&^uint32(lowBits(width)<<shift) | uint32(x<<shift)
+		}
 	}
 }

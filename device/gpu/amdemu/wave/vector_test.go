@@ -38,7 +38,7 @@ func forMasks(t *testing.T, family isa.Family, in isa.Instruction, prepare func(
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	g, err := (&Launch{Code: code, Memory: Blocks{}, Threads: family.Lanes(), Registers: 16, LDS: 1024,
-		Mode: Mode{Denorm32: 3, Denorm64: 3, IEEE: true, DX10Clamp: true}}).NewGroup()
+		Mode: Mode{Denorm32: 3, Denorm64: 3, IEEE: true, DX10Clamp: true}}).resetGroup()
 	if err != nil {
 		t.Fatal(err)
 	}
