@@ -7,6 +7,18 @@ import (
 	"tokitai/device/gpu/amdemu/isa"
 )
 
+// moderateOf returns a random value that is neither special nor subnormal.
+func moderateOf(r *rand.Rand, t Type) uint64 {
+	for {
+		x := randomOf(r, t)
+		switch {
+		case t == F16 && x>>10&31-11 < 10, t == F32 && x>>23&255-100 < 50, t == Mix && x>>23&255-100 < 50, t == F64 && x>>52&2047-1000 < 50,
+			t == PKF32 && x>>23&255-100 < 50 && x>>55&255-100 < 50, !t.IsFloat():
+			return x
+		}
+	}
+}
+
 // BenchmarkOperations measures what one instruction costs in a wave of each family.
 func BenchmarkOperations(b *testing.B) {
 	for _, name := range []string{"v_mov_b32", "v_and_b32", "v_add_f32", "v_mul_f32", "v_fma_f32", "v_cndmask_b32",
@@ -28,7 +40,7 @@ func BenchmarkOperations(b *testing.B) {
 				c := Call{Lanes: family.Lanes(), Mode: plainMode, Result: [2]*Register{&result[0], &result[1]}, In: r.Uint64()}
 				for k, t := range sourceTypes(op) {
 					for i := range words[k][0] {
-						x := randomOf(r, t)
+						x := moderateOf(r, t)
 						words[k][0][i], words[k][1][i] = uint32(x), uint32(x>>32)
 					}
 					c.Source[k] = [2]*Register{&words[k][0], &words[k][1]}

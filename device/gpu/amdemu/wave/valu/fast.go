@@ -351,15 +351,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
-		for i, x := range a {
-			r := math.Float32frombits(x) + math.Float32frombits(b[i])
-			if r != r {
-				d[i] = c.lane32((*lane).addSingle, x, b[i], 0)
-				continue
-			}
-			d[i] = math.Float32bits(r)
-		}
+		addWords(d, a, b, 0)
 		return true
 	},
 	"v_sub_f32": func(c *Call) bool {
@@ -367,15 +359,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
-		for i, x := range a {
-			r := math.Float32frombits(x) - math.Float32frombits(b[i])
-			if r != r {
-				d[i] = c.lane32((*lane).addSingle, x, b[i]^1<<31, 0)
-				continue
-			}
-			d[i] = math.Float32bits(r)
-		}
+		addWords(d, a, b, 1<<31)
 		return true
 	},
 	"v_subrev_f32": func(c *Call) bool {
@@ -383,15 +367,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
-		for i, x := range a {
-			r := math.Float32frombits(b[i]) - math.Float32frombits(x)
-			if r != r {
-				d[i] = c.lane32((*lane).addSingle, b[i], x^1<<31, 0)
-				continue
-			}
-			d[i] = math.Float32bits(r)
-		}
+		addWords(d, b, a, 1<<31)
 		return true
 	},
 	"v_mul_f32": func(c *Call) bool {
@@ -399,15 +375,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, d := words2(c)
-		b, d = b[:len(a)], d[:len(a)]
-		for i, x := range a {
-			r := math.Float32frombits(x) * math.Float32frombits(b[i])
-			if r != r {
-				d[i] = c.lane32((*lane).mulSingle, x, b[i], 0)
-				continue
-			}
-			d[i] = math.Float32bits(r)
-		}
+		mulWords(d, a, b)
 		return true
 	},
 	"v_fma_f32": func(c *Call) bool {
@@ -415,7 +383,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, s, d := words3(c)
-		fmaWords(c, a, b, s, d)
+		fmaWords(d, a, b, s)
 		return true
 	},
 	"v_div_fmas_f32": func(c *Call) bool {
@@ -423,7 +391,7 @@ var fastLoops = map[string]func(c *Call) bool{
 			return false
 		}
 		a, b, s, d := words3(c)
-		fmaWords(c, a, b, s, d)
+		fmaWords(d, a, b, s)
 		return true
 	},
 	"v_add_f16": func(c *Call) bool { return halfSum(c, 0) },
@@ -538,29 +506,3 @@ func (c *Call) lane32(f func(l *lane, a, b, c uint64) uint64, x, y, z uint32) ui
 	l := lane{mode: c.Mode}
 	return uint32(f(&l, uint64(x), uint64(y), uint64(z)))
 }
-
-// fmaWords is the loop of v_fma_f32 in the plain mode.
-func fmaWords(c *Call, a, b, s, d []uint32) {
-	const leastNormal, infinity = (1023 - 126) << 52, 0x7ff << 52
-	b, s, d = b[:len(a)], s[:len(a)], d[:len(a)]
-	for i, x := range a {
-		p := float64(float64(math.Float32frombits(x)) * float64(math.Float32frombits(b[i])))
-		z := float64(math.Float32frombits(s[i]))
-		r := p + z
-		// As in num.FMA, rounding r once more is harmless unless r lies halfway between two
-		// binary32, or below the normal numbers.
-		bits := math.Float64bits(r)
-		if m := bits &^ (1 << 63); bits&(1<<29-1) == 1<<28 || m-leastNormal > infinity-leastNormal && m != 0 {
-			if r != r {
-				d[i] = c.lane32((*lane).fmaSingle, x, b[i], s[i])
-				continue
-			}
-			r = oddSum(p, z)
-		}
-		d[i] = math.Float32bits(float32(r))
-	}
-}
-
-func (l *lane) addSingle(a, b, _ uint64) uint64 { return l.add(single, a, b) }
-func (l *lane) mulSingle(a, b, _ uint64) uint64 { return l.mul(single, a, b) }
-func (l *lane) fmaSingle(a, b, c uint64) uint64 { return l.fma(single, a, b, c, 0) }

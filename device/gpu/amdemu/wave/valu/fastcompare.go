@@ -175,10 +175,10 @@ func (r fastComparison) compare(c *Call) bool {
 		if c.Mode.Denorm64&1 == 0 {
 			return false
 		}
-		var a, b Register
+		a, b := &c.scratch[0], &c.scratch[1]
 		widen(a[:c.Lanes], x[0])
 		widen(b[:c.Lanes], y[0])
-		x[0], y[0] = &a, &b
+		x[0], y[0] = a, b
 	case F32:
 		if c.Mode.Denorm32&1 == 0 {
 			return false

@@ -91,8 +91,8 @@ func fastMix(m modifiers, narrow bool) func(c *Call) bool {
 			return false
 		}
 		n := c.Lanes
-		var wide [3]Register
-		for k := range wide {
+		wide := &c.scratch
+		for k := range 3 {
 			from, to := c.Source[k][0][:n], wide[k][:n]
 			and, xor := ^uint32(0), uint32(0)
 			if m.negHi>>k&1 != 0 {
@@ -117,7 +117,7 @@ func fastMix(m modifiers, narrow bool) func(c *Call) bool {
 			}
 		}
 		d := c.Result[0][:n]
-		fmaWords(c, wide[0][:n], wide[1][:n], wide[2][:n], d)
+		fmaWords(d, wide[0][:n], wide[1][:n], wide[2][:n])
 		if narrow {
 			for i, x := range d {
 				d[i] = uint32(num.F32ToF16(math.Float32frombits(x)))

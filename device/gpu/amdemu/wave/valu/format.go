@@ -113,10 +113,7 @@ func (f *format) round(v float64, mode uint8) uint64 {
 			r++
 		}
 	}
-	if r >= f.inf {
-		return sign | f.overflow(sign != 0, mode)
-	}
-	return sign | r
+	return sign | r // the infinity if rounding has carried into it
 }
 
 // overflow returns the magnitude that a value beyond the format's range becomes.

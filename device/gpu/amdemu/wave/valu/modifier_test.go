@@ -121,6 +121,8 @@ func TestKnownResults(t *testing.T) {
 		// Omod: where neither IEEE's rules nor subnormal results are on.
 		{name: "v_add_f32", in: isa.Instruction{OutputMode: 1}, operands: []uint64{one, one}, want: two},
 		{name: "v_add_f32", in: isa.Instruction{OutputMode: 1}, mode: omodOn, operands: []uint64{one, one}, want: 0x40800000},
+		{name: "v_add_f32", in: isa.Instruction{OutputMode: 1}, mode: func(m *Mode) { m.Denorm32 = 0 }, operands: []uint64{one, one}, want: two},
+		{name: "v_add_f32", in: isa.Instruction{OutputMode: 1}, mode: func(m *Mode) { m.IEEE = false }, operands: []uint64{one, one}, want: two},
 		{name: "v_add_f32", in: isa.Instruction{OutputMode: 2}, mode: omodOn, operands: []uint64{one, one}, want: 0x41000000},
 		{name: "v_add_f32", in: isa.Instruction{OutputMode: 3}, mode: omodOn, operands: []uint64{one, one}, want: one},
 		{name: "v_add_f32", in: isa.Instruction{OutputMode: 3, Clamp: true}, mode: omodOn, operands: []uint64{two, two}, want: one},

@@ -62,37 +62,45 @@ func (t *table) addPacked(name, one string, typ Type, f *format) *Op {
 		if err != nil || typ != PKF32 || in.Clamp {
 			return slow, err
 		}
-		return fastPair(m, len(sources), scalar.fast, slow), nil
+		return either(fastPair(m, len(sources), pairLoops[one]), slow), nil
 	}
 	return op
 }
 
-// fastPair returns the function that computes the two halves of a pair of binary32 by the loop
-// over registers of one of them, or by slow where fast does not.
-func fastPair(m modifiers, operands int, fast func(*Call) bool, slow Func) Func {
-	return func(c *Call) {
-		one := Call{Lanes: c.Lanes, Mode: c.Mode, Seed: c.Seed}
-		var lo Register
-		var negated [3]Register
-		half := func(result *Register, upper, negative uint8) bool {
-			one.Result[0] = result
+// pairLoops has the loops over words that make up packed instructions of binary32.
+var pairLoops = map[string]func(d, a, b, c []uint32){
+	"v_add_f32": func(d, a, b, _ []uint32) { addWords(d, a, b, 0) },
+	"v_mul_f32": func(d, a, b, _ []uint32) { mulWords(d, a, b) },
+	"v_fma_f32": fmaWords,
+}
+
+// fastPair returns the function that computes the two halves of a pair of binary32 by a loop
+// over words, in the plain mode.
+func fastPair(m modifiers, operands int, loop func(d, a, b, c []uint32)) func(c *Call) bool {
+	return func(c *Call) bool {
+		if !c.Mode.isPlain32() {
+			return false
+		}
+		n := c.Lanes
+		half := func(d []uint32, upper, negative uint8) {
+			var s [3][]uint32
 			for k := range operands {
-				source := c.Source[k][upper>>k&1]
+				s[k] = c.Source[k][upper>>k&1][:n]
 				if negative>>k&1 != 0 {
-					for i, x := range source[:c.Lanes] {
-						negated[k][i] = x ^ 1<<31
+					changed := c.scratch[k][:n]
+					for i, x := range s[k] {
+						changed[i] = x ^ 1<<31
 					}
-					source = &negated[k]
+					s[k] = changed
 				}
-				one.Source[k][0] = source
 			}
-			return fast(&one)
+			loop(d, s[0], s[1], s[2])
 		}
-		if !half(&lo, m.opSel, m.negLo) || !half(c.Result[1], m.opSelHi, m.negHi) {
-			slow(c)
-			return
-		}
-		copy(c.Result[0][:c.Lanes], lo[:c.Lanes])
+		lo := c.scratch[3][:n] // the upper half may read the register that the lower one is stored in
+		half(lo, m.opSel, m.negLo)
+		half(c.Result[1][:n], m.opSelHi, m.negHi)
+		copy(c.Result[0][:n], lo)
+		return true
 	}
 }
 

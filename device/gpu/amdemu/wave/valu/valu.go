@@ -141,6 +141,8 @@ type Call struct {
 	// stores that lane. All lanes below Lanes are stored; a result of 16 bits has zeros above it.
 	Result [2]*Register
 	Out    uint64 // the mask, of operations that compute one: bits of all lanes below Lanes, zero above
+
+	scratch [4]Register // of loops that compute in steps
 }
 
 // Func computes the results of all lanes.
