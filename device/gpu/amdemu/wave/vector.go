@@ -73,7 +73,7 @@ func (t *translator) arithmetic(in *isa.Instruction) (*arithmetic, error) {
 	if !ok {
 		return nil, errUnknown
 	}
-	run, err := op.Bind(in)
+	run, err := op.Bind(withPackedSigns(in))
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +102,20 @@ func (t *translator) arithmetic(in *isa.Instruction) (*arithmetic, error) {
 		a.placement, a.selection = storesSelection, in.SDWA
 	}
 	return a, nil
+}
+
+// withPackedSigns returns an instruction of VOP3P with neg and abs of its operands as neg_lo
+// and neg_hi, which are their places in the encoding: v_fma_mix_f32 and its relatives have them.
+func withPackedSigns(in *isa.Instruction) *isa.Instruction {
+	if in.Encoding != isa.VOP3P {
+		return in
+	}
+	packed := *in
+	for i, o := range in.Operands {
+		packed.NegLo |= uint8(flag(o.Neg) << i)
+		packed.NegHi |= uint8(flag(o.Abs) << i)
+	}
+	return &packed
 }
 
 // addSource resolves operand i.

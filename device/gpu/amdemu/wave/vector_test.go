@@ -162,6 +162,31 @@ func TestModifiers(t *testing.T) {
 	})
 }
 
+// TestMixedSigns checks neg and abs of an instruction whose operands are halves or words.
+func TestMixedSigns(t *testing.T) {
+	l := launchText(t, "gfx1100", `
+	v_fma_mix_f32 v4, -v1, |v2|, -|v3| op_sel_hi:[0,0,0]
+	v_fma_mix_f32 v5, -v6, |v6|, v3 op_sel:[1,0,0] op_sel_hi:[1,1,0]
+	v_fma_mixhi_f16 v7, v1, -v2, v3 op_sel_hi:[0,0,0]
+	s_endpgm`)
+	g, err := runGroup(t, l, func(w *Wave) {
+		for lane := range w.Lanes {
+			w.V[1][lane], w.V[2][lane], w.V[3][lane] = math.Float32bits(3), math.Float32bits(-5), math.Float32bits(7)
+			w.V[6][lane] = 0x4000<<16 | 0xc200 // 2 and -3
+			w.V[7][lane] = 0x1234
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := g.Waves[0]
+	for register, want := range map[int]uint32{4: math.Float32bits(-3*5 - 7), 5: math.Float32bits(-2*3 + 7), 7: 0x4d80<<16 | 0x1234} {
+		if got := w.V[register][9]; got != want {
+			t.Errorf("v%d is %#x, want %#x", register, got, want)
+		}
+	}
+}
+
 func TestHalves(t *testing.T) {
 	// gfx11: every combination of halves of v_and_b16 keeps the other half of the result.
 	for i := range 8 {
