@@ -484,3 +484,34 @@ func TestParallelGroups(t *testing.T) {
 		t.Errorf("got %d, want %d", got, 4*500*64)
 	}
 }
+
+// TestPrivateBuffers reaches private memory by a buffer, as gfx90a does.
+func TestPrivateBuffers(t *testing.T) {
+	l := launchText(t, "gfx90a", `
+	buffer_store_dwordx2 v[2:3], off, s[0:3], 0 offset:8
+	v_mov_b32 v4, 4
+	s_movk_i32 s5, 0x100
+	buffer_load_dword v6, v4, s[0:3], s5 offen offset:4
+	buffer_load_ubyte v7, v4, s[0:3], 0 offen offset:6
+	s_endpgm`)
+	l.Private = 32
+	resource := func(w *Wave) {
+		randomRegisters(rand.New(rand.NewPCG(1, 1)), w, 4)
+		w.S[0], w.S[1], w.S[2], w.S[3] = 0x1000, 1<<31, 0xffffffff, 1<<23
+	}
+	g, err := runGroup(t, l, resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := g.Waves[0]
+	for lane := range 64 {
+		// 4 + 4 + 0x100/64 is 12, the second word; 4 + 6 is the third byte of the first.
+		if a, b := w.V[6][lane], w.V[7][lane]; a != w.V[3][lane] || b != w.V[2][lane]>>16&0xff {
+			t.Fatalf("lane %d: got %#x and %#x, want %#x and %#x", lane, a, b, w.V[3][lane], w.V[2][lane]>>16&0xff)
+		}
+	}
+	_, err = runGroup(t, l, func(w *Wave) { resource(w); w.S[3] = 0 })
+	if err == nil || !strings.Contains(err.Error(), "the resource is not that of private memory") {
+		t.Errorf("another resource: got %v", err)
+	}
+}
