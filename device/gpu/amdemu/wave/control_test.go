@@ -3,6 +3,7 @@ package wave
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -245,6 +246,41 @@ func TestApertures(t *testing.T) {
 			if a, b := g.Waves[0].V[6][lane], g.Waves[0].V[7][lane]; a != 42 || b != 43 {
 				t.Fatalf("lane %d: got %d and %d, want 42 and 43", lane, a, b)
 			}
+		}
+	}
+}
+
+// TestScalarFloats runs the floating-point instructions of RDNA 3.5's scalar unit.
+func TestScalarFloats(t *testing.T) {
+	l := launchText(t, "gfx1150", `
+	s_add_f32 s10, s0, s1
+	s_mul_f32 s11, s0, 2.0
+	s_fmac_f32 s12, s0, s1
+	s_fmaak_f32 s13, s0, s1, 0x41200000
+	s_cvt_f32_i32 s14, s2
+	s_cvt_u32_f32 s15, s0
+	s_cvt_f16_f32 s16, s1
+	s_cvt_hi_f32_f16 s17, s3
+	s_cvt_pk_rtz_f16_f32 s18, s0, s1
+	s_floor_f32 s19, s4
+	s_min_f32 s20, s0, s1
+	s_add_f16 s21, s3, 1.0
+	s_cmp_lt_f32 s1, s0
+	s_cselect_b32 s22, 1, 0
+	s_cmp_nge_f32 s0, s1
+	s_cselect_b32 s23, 1, 0
+	s_endpgm`)
+	f := math.Float32bits
+	g, err := runGroup(t, l, func(w *Wave) {
+		w.S[0], w.S[1], w.S[2], w.S[3], w.S[4] = f(3), f(-5), uint32(0xfffffff9), 0xc5003c00, f(-2.5)
+		w.S[12] = f(100)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint32{f(-2), f(6), f(85), f(-5), f(-7), 3, 0xc500, f(-5), 0xc500<<16 | 0x4200, f(-3), f(-5), 0x4000, 1, 0} {
+		if got := g.Waves[0].S[10+i]; got != want {
+			t.Errorf("s%d is %#x, want %#x", 10+i, got, want)
 		}
 	}
 }

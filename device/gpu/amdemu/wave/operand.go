@@ -70,11 +70,7 @@ func (t *translator) vectorSource(o isa.Operand, words, i int) (found [2]word, b
 	case isa.Constant, isa.Null, isa.SharedBase, isa.SharedLimit, isa.PrivateBase, isa.PrivateLimit:
 		value := constantValue(o)
 		for k := range words {
-			r := new(Register)
-			for lane := range r {
-				r[lane] = uint32(value >> (32 * k))
-			}
-			found[k] = word{kind: isConstant, constant: r}
+			found[k] = word{kind: isConstant, constant: t.constantRegister(uint32(value >> (32 * k)))}
 		}
 		return found, nil, nil
 	}
@@ -88,6 +84,19 @@ func (t *translator) vectorSource(o isa.Operand, words, i int) (found [2]word, b
 		found[k] = word{kind: inScalar, index: at + k, spread: number}
 	}
 	return found, before, err
+}
+
+// constantRegister returns a register that is only read and holds a constant in all lanes.
+func (t *translator) constantRegister(value uint32) *Register {
+	r := t.registers[value]
+	if r == nil {
+		r = new(Register)
+		for lane := range r {
+			r[lane] = value
+		}
+		t.registers[value] = r
+	}
+	return r
 }
 
 // constantValue returns the pattern of an operand that is always the same.

@@ -25,6 +25,9 @@ func (t *translator) scalarStep(in *isa.Instruction) (Step, error) {
 	if f, ok := longs[in.Name]; ok {
 		return t.long(in, f)
 	}
+	if step, err := t.scalarFloat(in); step != nil || err != nil {
+		return step, err
+	}
 	return nil, errUnknown
 }
 

@@ -11,8 +11,9 @@ type translator struct {
 	family     isa.Family
 	code       *Code
 	constants  map[constant]int // places in S
-	broadcasts map[int]int      // numbers of a scalar register's broadcast
-	sites      int              // memory instructions so far
+	registers  map[uint32]*Register
+	broadcasts map[int]int // numbers of a scalar register's broadcast
+	sites      int         // memory instructions so far
 }
 
 type constant struct {
@@ -27,6 +28,7 @@ func Translate(family isa.Family, instructions []isa.Instruction) (*Code, error)
 		family:     family,
 		code:       &Code{Family: family, Instructions: instructions, numbers: map[uint64]int{}},
 		constants:  map[constant]int{},
+		registers:  map[uint32]*Register{},
 		broadcasts: map[int]int{},
 	}
 	for i := range instructions {
