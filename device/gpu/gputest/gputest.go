@@ -1,6 +1,6 @@
 // Package gputest opens the devices and compilers that tests of GPU code need. If one is
 // missing, the test is skipped; if the environment variable TOKITAI_REQUIRE lists it
-// (cuda, hip, nvrtc, clang, sim, separated by commas), the test fails, so that a green run
+// (cuda, hip, nvrtc, clang, llvm, sim, separated by commas), the test fails, so that a green run
 // cannot mean that nothing ran. Tests that run on any GPU use the one that
 // TOKITAI_DEVICE names.
 package gputest

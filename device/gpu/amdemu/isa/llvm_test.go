@@ -15,18 +15,17 @@ import (
 	"tokitai/internal/testlevel"
 )
 
-// needsLLVM returns the path of a tool of the LLVM that kernels are compiled with. It fails the
-// test if the tool is missing and TOKITAI_REQUIRE lists clang, and else skips it.
+// needsLLVM does what gputest.NeedsLLVM does, which uses this package.
 func needsLLVM(t testing.TB, tool string) string {
 	t.Helper()
 	path, err := exec.LookPath(tool)
 	switch {
 	case err == nil:
 		return path
-	case slices.Contains(strings.Split(os.Getenv("TOKITAI_REQUIRE"), ","), "clang"):
-		t.Fatalf("TOKITAI_REQUIRE lists clang, whose tools these tests need: %v", err)
+	case slices.Contains(strings.Split(os.Getenv("TOKITAI_REQUIRE"), ","), "llvm"):
+		t.Fatalf("TOKITAI_REQUIRE lists llvm: %v", err)
 	}
-	t.Skipf("needs %s: %v", tool, err)
+	t.Skipf("needs llvm: %v", err)
 	return ""
 }
 
