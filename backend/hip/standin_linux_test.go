@@ -171,7 +171,7 @@ func TestROCm(t *testing.T) {
 	for _, r := range folders {
 		t.Run(r.Name(), func(t *testing.T) {
 			command := r.Command(t, "-test.run=^TestCompiledByROCm$", "-test.v", "-test.timeout=0")
-			command.Env = append(os.Environ(), underROCm+"=1", "TOKITAI_HIPRTC="+r.Libraries())
+			command.Env = append(os.Environ(), underROCm+"=1", "TOKITAI_HIPRTC="+r.Compiler(t))
 			out, err := command.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "--- PASS: TestCompiledByROCm ") {
 				t.Fatalf("%v\n%s", err, out)
