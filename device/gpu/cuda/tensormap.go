@@ -28,12 +28,16 @@ func (l *library) tensorMaps() func(to []byte, m *driver.TensorMap) error {
 func (l *library) encodeTensorMap(to []byte, m *driver.TensorMap) error {
 	// CUtensorMapDataType by the bytes of an element, CUtensorMapSwizzle, CUtensorMapL2promotion.
 	types := [...]uintptr{1: 0, 2: 1, 4: 2}
-	const swizzle128, promote128 = 3, 2
+	const swizzle64, swizzle128, promote128 = 2, 3, 2
+	swizzle := uintptr(swizzle128)
+	if m.LineBytes() == 64 {
+		swizzle = swizzle64
+	}
 	f := mapFrames.Get().(*mapFrame)
 	f.m = *m
 	at := (-address(&f.encoded[0])) & 63
 	f.args = [12]uintptr{address(&f.encoded[at]), types[m.ElementBytes], uintptr(m.Rank), uintptr(m.Address),
-		address(&f.m.Sizes), address(&f.m.Strides), address(&f.m.Box), address(&f.steps), 0, swizzle128, promote128, 0}
+		address(&f.m.Sizes), address(&f.m.Strides), address(&f.m.Box), address(&f.steps), 0, swizzle, promote128, 0}
 	code := int32(l.api.cuTensorMapEncodeTiled.proc.Call(f.args[:]))
 	copy(to[:driver.TensorMapBytes], unsafe.Slice(&f.encoded[at], driver.TensorMapBytes))
 	mapFrames.Put(f)
