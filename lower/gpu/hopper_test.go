@@ -100,7 +100,9 @@ func compileHopper(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Ker
 	return k
 }
 
-var hopperShapes = [][3]int{{136, 264, 72}, {64, 120, 200}, {8, 8, 8}, {304, 136, 328}}
+// hopperShapes have tiles of all sizes: with 64 rows or fewer, narrow ones where there are no
+// more than multiprocessors.
+var hopperShapes = [][3]int{{136, 264, 72}, {64, 120, 200}, {8, 8, 8}, {304, 136, 328}, {40, 56, 1112}, {48, 200, 840}}
 
 // TestHopper compares the kernel for Hopper with the reference, by the model.
 func TestHopper(t *testing.T) {
