@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"the compiler divides", "gfx1100", "softmax.forward", num.F32, division, division + " return a / b; }\nDEVICE float unused(float a, float b) {", ""},
 	{"a product with the reciprocal", "gfx942", "softmax.forward", num.F16, division, division + " return a * __builtin_amdgcn_rcpf(b); }\nDEVICE float unused(float a, float b) {", ""},
 	{"a square root is not corrected", "gfx1100", "layernorm.forward", num.F16, root, root + " return __builtin_amdgcn_sqrtf(x); }\nDEVICE float unused(float x) {", ""},
-	{"products are contracted with sums", "gfx1100", "gelu.forward", num.F16, "// ---- exact ----", "#pragma clang fp contract(fast)", ""},
+	{"products are contracted with sums", "gfx1100", "adamw.step", num.F16, "// ---- exact ----", "#pragma clang fp contract(fast)", ""},
 	{"a maximum drops NaN", "gfx1100", "softmax.forward", num.F16, "DEVICE float larger(float a, float b) {\n    if (a > b) return a;", "DEVICE float larger(float a, float b) {\n    return __builtin_fmaxf(a, b);", ""},
 	{"lanes are addressed by number instead of by byte", "gfx1100", "softmax.forward", num.F16, "__builtin_amdgcn_ds_bpermute(lane * 4,", "__builtin_amdgcn_ds_bpermute(lane,", ""},
 	{"the upper half of a wave counts as the lower", "gfx942", "softmax.backward", num.F16, "__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u))", "__builtin_amdgcn_mbcnt_lo(~0u, 0u)", ""},

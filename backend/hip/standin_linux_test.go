@@ -15,6 +15,7 @@ import (
 	"tokitai/device/gpu/hip/standin"
 	"tokitai/internal/alone"
 	"tokitai/internal/testlevel"
+	"tokitai/kernelserver"
 	"tokitai/op/gelu"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
@@ -23,6 +24,7 @@ import (
 // TestMain keeps the user's own cache out of the tests.
 func TestMain(m *testing.M) {
 	standin.Main()
+	kernelserver.Main()
 	dir, err := os.MkdirTemp("", "tokitai-cache-")
 	if err != nil {
 		panic(err)
@@ -126,8 +128,7 @@ func TestStandIn(t *testing.T) {
 			if _, err := tokitai.New(q, tokitai.F32, 1<<20, 1<<20); !errors.Is(err, device.ErrOutOfMemory) {
 				t.Errorf("4 TiB: got %v, want ErrOutOfMemory", err)
 			}
-			must(t, r.Close())
-			must(t, q.Close())
+			must(t, errors.Join(r.Close(), q.Close()))
 		})
 	}
 
@@ -135,6 +136,17 @@ func TestStandIn(t *testing.T) {
 	must(t, err)
 	o := newOperands(t, q)
 	must(t, o.compute(q))
+	pool, err := kernelserver.NewPool(kernelserver.Options{})
+	must(t, err)
+	defer pool.Close()
+	process, err := pool.Open("hip:0", "")
+	must(t, err)
+	onCPU := newOperands(t, tokitai.CPU())
+	must(t, errors.Join(gelu.Forward(q, o.y, o.x, kernelserver.Isolated(process)), gelu.Forward(q, o.z, o.y), gelu.Forward(tokitai.CPU(), onCPU.y, onCPU.x), gelu.Forward(tokitai.CPU(), onCPU.z, onCPU.y)))
+	if !bytes.Equal(o.bytes(t), onCPU.bytes(t)) {
+		t.Error("a kernel process gives other bits than the CPU")
+	}
+
 	server.Kill()
 	err = o.compute(q)
 	if err == nil {
@@ -159,7 +171,7 @@ func TestROCm(t *testing.T) {
 	for _, r := range folders {
 		t.Run(r.Name(), func(t *testing.T) {
 			command := r.Command(t, "-test.run=^TestCompiledByROCm$", "-test.v", "-test.timeout=0")
-			command.Env = append(os.Environ(), underROCm+"=1", "TOKITAI_HIPRTC="+r.Libraries())
+			command.Env = append(os.Environ(), underROCm+"=1", "TOKITAI_HIPRTC="+r.Compiler(t))
 			out, err := command.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "--- PASS: TestCompiledByROCm ") {
 				t.Fatalf("%v\n%s", err, out)

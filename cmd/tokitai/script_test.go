@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tokitai/device/gpu/hip/standin"
 	"tokitai/internal/plaincpu"
 	"tokitai/internal/testlevel"
 	"tokitai/num"
@@ -30,6 +31,7 @@ var update = flag.Bool("update", false, "rewrite the expected outputs in testdat
 // TestMain has tests run with what every processor has, unless they say otherwise: which
 // lowerings there are must not depend on the processor.
 func TestMain(m *testing.M) {
+	standin.Main()
 	plaincpu.Set()
 	testscript.Main(m, map[string]func(){"tokitai": func() {
 		plainFirst = 0 // what is printed must not depend on the machine's speed

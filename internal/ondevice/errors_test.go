@@ -39,6 +39,8 @@ func TestMissing(t *testing.T) {
 		{"", "hip:0", []string{"TOKITAI_HIP=" + nowhere}, "no device", []string{"AMD's library", nowhere, "TOKITAI_HIP"}},
 		{"", "sim:16", nil, "no device", []string{"32 or 64"}},
 		{"sim", "sim", []string{"TOKITAI_CXX=" + nowhere}, "inadmissible", []string{nowhere, "TOKITAI_CXX"}},
+		{"", "amdemu:gfx906", nil, "no device", []string{"gfx906", "want one of gfx1100"}},
+		{"amdemu", "amdemu", []string{"TOKITAI_CLANG=" + nowhere}, "inadmissible", []string{nowhere, "TOKITAI_CLANG"}},
 		{"cuda", "cuda:0", []string{"TOKITAI_NVRTC=" + nowhere}, "inadmissible", []string{"NVRTC", nowhere, "TOKITAI_NVRTC"}},
 		{"cuda", "cuda:0", []string{"CUDA_VISIBLE_DEVICES="}, "no device", []string{"cuda:0"}},
 		{"hip", "hip:0", []string{"TOKITAI_HIPRTC=" + nowhere}, "inadmissible", []string{"hipRTC", nowhere, "TOKITAI_HIPRTC"}},

@@ -83,7 +83,7 @@ func (k *kernels) run(q *gpu.Queue, f *gpu.Function) error {
 // its process, so it runs in another one.
 func TestIllegalAccess(t *testing.T) {
 	if isSimulated() {
-		t.Skip("needs a GPU: in the simulator such a store would end this process")
+		t.Skip("needs a GPU: in the simulator such a store would end this process, and emulated GPUs are not lost by it")
 	}
 	dev := gputest.Needs(t)
 	for _, c := range []struct {

@@ -75,10 +75,13 @@ func child(t *testing.T, role string, args []string, settings ...string) *exec.C
 	return c
 }
 
-// isSimulated reports whether tests run in the simulator and should be small.
-func isSimulated() bool { return strings.HasPrefix(gputest.Chosen(), "sim") }
+// isSimulated reports whether tests run in the simulator or on an emulated GPU, and should be
+// small.
+func isSimulated() bool {
+	return strings.HasPrefix(gputest.Chosen(), "sim") || strings.HasPrefix(gputest.Chosen(), "amdemu")
+}
 
-// choose returns small in the simulator and large on a GPU.
+// choose returns small where a GPU is simulated and large on a GPU.
 func choose[T any](small, large T) T {
 	if isSimulated() {
 		return small

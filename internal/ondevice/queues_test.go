@@ -90,18 +90,21 @@ func sharedSteps(g *gen.Generator, queues []*engine.Queue, host *engine.Queue, i
 // TestSeveralDevices opens every device of the chosen kind at once, and the chosen one
 // twice: each computes the same, and none takes tensors of another.
 func TestSeveralDevices(t *testing.T) {
-	table, index := gputest.NeedsTable(t)
-	indices := []int{index, index}
-	if isSimulated() {
-		indices = append(indices, 32, 64)
-	} else {
+	table, _ := gputest.NeedsTable(t)
+	names := []string{gputest.Chosen(), gputest.Chosen()}
+	switch table.Kind {
+	case "sim":
+		names = append(names, "sim:32", "sim:64")
+	case "amdemu":
+		names = append(names, "amdemu:gfx1100", "amdemu:gfx942")
+	default:
 		for i := range got[int](t)(table.Count()) {
-			indices = append(indices, i)
+			names = append(names, fmt.Sprintf("%s:%d", table.Kind, i))
 		}
 	}
 	var devices []*backendgpu.Device
-	for _, i := range indices {
-		d, err := backends.Open(fmt.Sprintf("%s:%d", table.Kind, i))
+	for _, name := range names {
+		d, err := backends.Open(name)
 		must(t, err)
 		t.Cleanup(func() { d.Close() })
 		devices = append(devices, d.(*backendgpu.Device))

@@ -176,8 +176,9 @@ func (k *rowwise) number() {
 // maxColumns is the length of the longest row: kernels count columns in 32 bits.
 const maxColumns = 1 << 31
 
-// maxGrid is the most blocks of a launch; kernels loop over the rest.
-const maxGrid = 1 << 30
+// maxGrid is the most blocks of a launch; kernels loop over the rest. A block has at most 2^10
+// threads, and HIP counts the threads of a launch in 32 bits.
+const maxGrid = 1 << 21
 
 // bind returns an error for a call that the kernels cannot compute.
 func (k *rowwise) bind(b *binding, c *lower.Call) error {

@@ -37,6 +37,18 @@ func NeedsROCm(t testing.TB) []ROCm {
 // Name returns the folder's name.
 func (r ROCm) Name() string { return filepath.Base(r.Folder) }
 
+// Compiler returns the path of the library with hipRTC, which is HIP's own in version 5.
+func (r ROCm) Compiler(t testing.TB) string {
+	t.Helper()
+	for _, pattern := range []string{"libhiprtc.so.[0-9]", "libamdhip64.so.[0-9]"} {
+		if found, _ := filepath.Glob(filepath.Join(r.Libraries(), pattern)); len(found) > 0 {
+			return found[0]
+		}
+	}
+	t.Fatalf("%s has no hipRTC", r.Folder)
+	return ""
+}
+
 // Libraries returns the folder of the libraries.
 func (r ROCm) Libraries() string { return filepath.Join(r.Folder, "usr/lib/x86_64-linux-gnu") }
 

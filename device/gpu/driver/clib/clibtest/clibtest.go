@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"tokitai/device/gpu/compile"
@@ -35,15 +36,35 @@ func Build(t testing.TB, source, name string, change ...string) string {
 			t.Fatalf("%s has no %q to replace", source, change[i])
 		}
 	}
-	p, err := h.Compile("", compile.Source{Name: filepath.Base(source), Text: strings.NewReplacer(change...).Replace(string(text))})
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, p.Image, 0o700); err != nil {
+	image := built.image(t, h, compile.Source{Name: filepath.Base(source), Text: strings.NewReplacer(change...).Replace(string(text))})
+	if err := os.WriteFile(path, image, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// libraries holds libraries by their sources, so that each is compiled once.
+type libraries struct {
+	mu     sync.Mutex
+	images map[string][]byte
+}
+
+var built = libraries{images: map[string][]byte{}}
+
+func (l *libraries) image(t testing.TB, h *compile.Host, s compile.Source) []byte {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if image, ok := l.images[s.Text]; ok {
+		return image
+	}
+	p, err := h.Compile("", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.images[s.Text] = p.Image
+	return p.Image
 }
 
 // Names are what differs between libraries in errors.

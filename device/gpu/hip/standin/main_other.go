@@ -1,0 +1,6 @@
+//go:build !linux
+
+package standin
+
+// Main returns: there is no Forward on this system.
+func Main() {}
