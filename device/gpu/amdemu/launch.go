@@ -153,6 +153,9 @@ func (d *dispatch) run(s settings) error {
 	for i := range errs {
 		group.Go(func() {
 			g, err := launch.NewGroup()
+			if err == nil {
+				defer g.Release()
+			}
 			for number := uint64(0); err == nil; {
 				if number = next.Add(1) - 1; number >= failed.Load() {
 					return

@@ -124,7 +124,7 @@ func TestCalls(t *testing.T) {
 	s_mov_b64 s[6:7], s[2:3]
 	s_swappc_b64 s[4:5], s[2:3]
 	s_swappc_b64 s[6:7], s[6:7]
-	s_mov_b64 s[4:5], s[6:7]
+	s_add_u32 s0, s0, 1
 	s_call_b64 s[4:5], double
 	s_endpgm
 	double:
@@ -136,8 +136,8 @@ func TestCalls(t *testing.T) {
 	s_setpc_b64 s[6:7]`)
 	l.CodeAddress = 0x9_8765_4300
 	g, err := runGroup(t, l, nil)
-	if err != nil || g.Waves[0].S[0] != 8 {
-		t.Errorf("got %d, %v, want 8", g.Waves[0].S[0], err)
+	if err != nil || g.Waves[0].S[0] != 10 {
+		t.Errorf("got %d, %v, want 10", g.Waves[0].S[0], err)
 	}
 }
 

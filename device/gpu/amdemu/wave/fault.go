@@ -20,7 +20,7 @@ func (f *Fault) Error() string {
 	if f.Lane >= 0 {
 		lane = fmt.Sprintf(", lane %d", f.Lane)
 	}
-	return fmt.Sprintf("%s at offset %#x, group (%d,%d,%d), wave %d%s: %v", f.Instruction.Name, f.Instruction.Offset,
+	return fmt.Sprintf("%s at offset %#x, group (%d,%d,%d), wave %d%s: %v", f.Instruction, f.Instruction.Offset,
 		f.Group[0], f.Group[1], f.Group[2], f.Wave, lane, f.Err)
 }
 

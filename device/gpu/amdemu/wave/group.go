@@ -77,10 +77,15 @@ type Group struct {
 // It lets a wave wait for another in a loop.
 const quantum = 1 << 14
 
-// NewGroup returns a group that runs work groups of the launch, after Reset.
+// NewGroup returns a group that runs work groups of the launch, after Reset. It takes the memory
+// of a group that was released, by this launch or by an earlier one.
 func (l *Launch) NewGroup() (*Group, error) {
 	if l.Code == nil || l.Memory == nil {
 		return nil, fmt.Errorf("launch: has no code or no memory")
+	}
+	if g, ok := l.Code.groups.Get().(*Group); ok && g.fits(l) {
+		g.launch = l
+		return g, nil
 	}
 	lanes := l.Code.Family.Lanes()
 	if l.Threads < 1 || l.LDS < 0 || l.Private < 0 {
@@ -111,6 +116,24 @@ func (l *Launch) NewGroup() (*Group, error) {
 		g.Waves = append(g.Waves, w)
 	}
 	return g, nil
+}
+
+// fits reports whether a group of another launch is as one of l would be.
+func (g *Group) fits(l *Launch) bool {
+	was := g.launch
+	return was.Threads == l.Threads && was.Registers == l.Registers && was.LDS == l.LDS && was.Private == l.Private && was.Seed == l.Seed
+}
+
+// Release gives the group's memory to later launches of the same code. The group must not be
+// used any more.
+func (g *Group) Release() {
+	l := g.launch
+	g.isReset = false
+	for _, w := range g.Waves {
+		clear(w.blocks[:]) // so that freed memory is not kept
+	}
+	g.launch = &Launch{Threads: l.Threads, Registers: l.Registers, LDS: l.LDS, Private: l.Private, Seed: l.Seed}
+	l.Code.groups.Put(g)
 }
 
 // Reset prepares the group to run the work group id. Registers and LDS hold arbitrary values

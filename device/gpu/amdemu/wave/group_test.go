@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 		{"code end", "s_code_end", "execution runs past the end of the code"},
 		{"trap", "s_trap 2", "the kernel stops itself (s_trap 2)"},
 		{"global load", "v_mov_b32 v0, 8\nv_mov_b32 v1, 0\nglobal_load_b32 v2, v[0:1], off\ns_endpgm",
-			"global_load_b32 at offset 0x8, group (5,6,7), wave 0, lane 0: reads 4 bytes at global address 0x8: no memory is allocated there"},
+			"global_load_b32 v2, v[0:1], off at offset 0x8, group (5,6,7), wave 0, lane 0: reads 4 bytes at global address 0x8: no memory is allocated there"},
 		{"global store", "v_lshlrev_b32 v0, 2, v0\ns_mov_b64 s[0:1], 0x1000\nglobal_store_b64 v0, v[2:3], s[0:1]\ns_endpgm",
 			"lane 15: writes 8 bytes at global address 0x103c: the block of 64 bytes at 0x1000 ends there"},
 		{"read only", "v_mov_b32 v0, 0\ns_mov_b64 s[0:1], 0x2000\nglobal_store_b8 v0, v2, s[0:1]\ns_endpgm",
@@ -255,5 +255,34 @@ func TestInitialState(t *testing.T) {
 		if before[i] != after[i] {
 			t.Fatalf("word %d of the initial state is %#x, then %#x", i, before[i], after[i])
 		}
+	}
+}
+
+// TestRelease checks that a launch that takes the memory of another's group runs as with new
+// memory, and that a launch of another form does not take it.
+func TestRelease(t *testing.T) {
+	first := launchText(t, "gfx1100", "v_add_nc_u32 v1, s0, v1\nv_mov_b32 v2, v1\ns_endpgm")
+	first.Seed = 3
+	run := func(l *Launch, x uint32) Register {
+		g, err := runGroup(t, l, func(w *Wave) { w.S[0] = x; setLanes(w) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Release()
+		return g.Waves[0].V[2]
+	}
+	want := run(first, 7)
+	second := &Launch{Code: first.Code, Memory: Blocks{}, Threads: first.Threads, Seed: 3, Budget: NewBudget(100)}
+	run(second, 9)
+	if got := run(second, 7); got != want {
+		t.Errorf("after a release: got %v, want %v", got, want)
+	}
+	if second.Budget.Used() != 6 {
+		t.Errorf("the launch's budget was used for %d instructions, want 6", second.Budget.Used())
+	}
+	third := &Launch{Code: first.Code, Memory: Blocks{}, Threads: 100, Seed: 3, LDS: 8}
+	g, err := third.NewGroup()
+	if err != nil || len(g.Waves) != 4 || len(g.LDS) != 8 {
+		t.Errorf("a launch of 100 threads has %d waves and %d bytes of LDS", len(g.Waves), len(g.LDS))
 	}
 }

@@ -236,7 +236,7 @@ var words = map[string]func(w *Wave, a, b uint32) uint32{
 	"s_mul_hi_u32": func(w *Wave, a, b uint32) uint32 { return uint32(uint64(a) * uint64(b) >> 32) },
 	"s_mul_hi_i32": func(w *Wave, a, b uint32) uint32 { return uint32(int64(int32(a)) * int64(int32(b)) >> 32) },
 	"s_absdiff_i32": func(w *Wave, a, b uint32) uint32 {
-		d := int64(int32(a)) - int64(int32(b))
+		d := int32(a - b) // which wraps around, as documented
 		return nonzero(w, uint32(max(d, -d)))
 	},
 	"s_abs_i32": func(w *Wave, a, b uint32) uint32 {
@@ -246,9 +246,9 @@ var words = map[string]func(w *Wave, a, b uint32) uint32{
 	"s_min_i32": func(w *Wave, a, b uint32) uint32 { return choose(w, int32(a) < int32(b), a, b) },
 	"s_min_u32": func(w *Wave, a, b uint32) uint32 { return choose(w, a < b, a, b) },
 	"s_max_i32": func(w *Wave, a, b uint32) uint32 {
-		return choose(w, int32(a) > int32(b) || w.isGFX11() && a == b, a, b)
+		return choose(w, int32(a) >= int32(b), a, b)
 	},
-	"s_max_u32": func(w *Wave, a, b uint32) uint32 { return choose(w, a > b || w.isGFX11() && a == b, a, b) },
+	"s_max_u32": func(w *Wave, a, b uint32) uint32 { return choose(w, a >= b, a, b) },
 
 	"s_and_b32":   func(w *Wave, a, b uint32) uint32 { return nonzero(w, a&b) },
 	"s_or_b32":    func(w *Wave, a, b uint32) uint32 { return nonzero(w, a|b) },

@@ -135,7 +135,7 @@ func quads(a uint64, n int, isWhole bool) outcome {
 type scalarCase struct {
 	result, a, b int // widths in bits; b is 0 for an instruction with one operand
 	readsResult  bool
-	want         func(a, b uint64, scc, isGFX11 bool) outcome
+	want         func(a, b uint64, scc bool) outcome
 }
 
 func scalarCases() map[string]scalarCase {
@@ -149,13 +149,13 @@ func scalarCases() map[string]scalarCase {
 			"andn2": func(a, b byte) bool { return a > b }, "and_not1": func(a, b byte) bool { return a > b },
 			"orn2": func(a, b byte) bool { return a == 1 || b == 0 }, "or_not1": func(a, b byte) bool { return a == 1 || b == 0 },
 		} {
-			cases["s_"+name+bits] = scalarCase{n, n, n, false, func(a, b uint64, _, _ bool) outcome { return bitwise(a, b, n, f) }}
+			cases["s_"+name+bits] = scalarCase{n, n, n, false, func(a, b uint64, _ bool) outcome { return bitwise(a, b, n, f) }}
 		}
-		cases["s_not"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _, _ bool) outcome {
+		cases["s_not"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _ bool) outcome {
 			return bitwise(a, a, n, func(a, b byte) bool { return a == 0 })
 		}}
-		cases["s_mov"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _, _ bool) outcome { return outcome{result: low(unsignedBig(a, n), n), keeps: true} }}
-		choice := func(a, b uint64, scc, _ bool) outcome {
+		cases["s_mov"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _ bool) outcome { return outcome{result: low(unsignedBig(a, n), n), keeps: true} }}
+		choice := func(a, b uint64, scc bool) outcome {
 			if scc {
 				b = a
 			}
@@ -163,29 +163,29 @@ func scalarCases() map[string]scalarCase {
 		}
 		cases["s_cselect"+bits] = scalarCase{n, n, n, false, choice}
 		cases["s_cmov"+bits] = scalarCase{n, n, 0, true, choice}
-		cases["s_brev"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _, _ bool) outcome {
+		cases["s_brev"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _ bool) outcome {
 			return outcome{result: parseBits(reversed(bitString(a, n))), keeps: true}
 		}}
 		for i, bit := range []string{"0", "1"} {
-			cases[fmt.Sprintf("s_bcnt%d_i32_b%d", i, n)] = scalarCase{32, n, 0, false, func(a, _ uint64, _, _ bool) outcome {
+			cases[fmt.Sprintf("s_bcnt%d_i32_b%d", i, n)] = scalarCase{32, n, 0, false, func(a, _ uint64, _ bool) outcome {
 				r := uint64(strings.Count(bitString(a, n), bit))
 				return outcome{result: r, scc: r != 0}
 			}}
-			first := func(a, _ uint64, _, _ bool) outcome { return index(reversed(bitString(a, n)), bit) }
+			first := func(a, _ uint64, _ bool) outcome { return index(reversed(bitString(a, n)), bit) }
 			cases[fmt.Sprintf("s_ff%d_i32_b%d", i, n)] = scalarCase{32, n, 0, false, first}
 			if i == 1 {
 				cases[fmt.Sprintf("s_ctz_i32_b%d", n)] = scalarCase{32, n, 0, false, first}
 			}
-			cases[fmt.Sprintf("s_bitset%d_b%d", i, n)] = scalarCase{n, 32, 0, true, func(a, old uint64, _, _ bool) outcome {
+			cases[fmt.Sprintf("s_bitset%d_b%d", i, n)] = scalarCase{n, 32, 0, true, func(a, old uint64, _ bool) outcome {
 				s := []byte(reversed(bitString(old, n)))
 				s[int(a%uint64(n))] = bit[0]
 				return outcome{result: parseBits(reversed(string(s))), keeps: true}
 			}}
 		}
-		leading := func(a, _ uint64, _, _ bool) outcome { return index(bitString(a, n), "1") }
+		leading := func(a, _ uint64, _ bool) outcome { return index(bitString(a, n), "1") }
 		cases[fmt.Sprintf("s_flbit_i32_b%d", n)] = scalarCase{32, n, 0, false, leading}
 		cases[fmt.Sprintf("s_clz_i32_u%d", n)] = scalarCase{32, n, 0, false, leading}
-		sign := func(a, _ uint64, _, _ bool) outcome {
+		sign := func(a, _ uint64, _ bool) outcome {
 			s := bitString(a, n)
 			return index(s, string('0'+'1'-s[0]))
 		}
@@ -194,23 +194,23 @@ func scalarCases() map[string]scalarCase {
 		} else {
 			cases["s_flbit_i32_i64"], cases["s_cls_i32_i64"] = scalarCase{32, 64, 0, false, sign}, scalarCase{32, 64, 0, false, sign}
 		}
-		cases["s_lshl"+bits] = scalarCase{n, n, 32, false, func(a, b uint64, _, _ bool) outcome { return shifted(a, b, n, "left") }}
-		cases["s_lshr"+bits] = scalarCase{n, n, 32, false, func(a, b uint64, _, _ bool) outcome { return shifted(a, b, n, "right") }}
-		cases[fmt.Sprintf("s_ashr_i%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _, _ bool) outcome { return shifted(a, b, n, "signed") }}
-		cases["s_bfm"+bits] = scalarCase{n, 32, 32, false, func(a, b uint64, _, _ bool) outcome {
+		cases["s_lshl"+bits] = scalarCase{n, n, 32, false, func(a, b uint64, _ bool) outcome { return shifted(a, b, n, "left") }}
+		cases["s_lshr"+bits] = scalarCase{n, n, 32, false, func(a, b uint64, _ bool) outcome { return shifted(a, b, n, "right") }}
+		cases[fmt.Sprintf("s_ashr_i%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _ bool) outcome { return shifted(a, b, n, "signed") }}
+		cases["s_bfm"+bits] = scalarCase{n, 32, 32, false, func(a, b uint64, _ bool) outcome {
 			ones := new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(int(a%uint64(n)))), big.NewInt(1))
 			return outcome{result: low(ones.Lsh(ones, uint(int(b%uint64(n)))), n), keeps: true}
 		}}
-		cases[fmt.Sprintf("s_bfe_u%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _, _ bool) outcome { return extract(a, b, n, false) }}
-		cases[fmt.Sprintf("s_bfe_i%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _, _ bool) outcome { return extract(a, b, n, true) }}
-		cases["s_quadmask"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _, _ bool) outcome { return quads(a, n, false) }}
-		cases["s_wqm"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _, _ bool) outcome { return quads(a, n, true) }}
+		cases[fmt.Sprintf("s_bfe_u%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _ bool) outcome { return extract(a, b, n, false) }}
+		cases[fmt.Sprintf("s_bfe_i%d", n)] = scalarCase{n, n, 32, false, func(a, b uint64, _ bool) outcome { return extract(a, b, n, true) }}
+		cases["s_quadmask"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _ bool) outcome { return quads(a, n, false) }}
+		cases["s_wqm"+bits] = scalarCase{n, n, 0, false, func(a, _ uint64, _ bool) outcome { return quads(a, n, true) }}
 	}
-	cases["s_bitreplicate_b64_b32"] = scalarCase{64, 32, 0, false, func(a, _ uint64, _, _ bool) outcome {
+	cases["s_bitreplicate_b64_b32"] = scalarCase{64, 32, 0, false, func(a, _ uint64, _ bool) outcome {
 		return outcome{result: parseBits(strings.NewReplacer("0", "00", "1", "11").Replace(bitString(a, 32))), keeps: true}
 	}}
 	arithmetic := func(name string, isSigned bool, f func(a, b *big.Int, scc int64) *big.Int) {
-		cases[name] = scalarCase{32, 32, 32, false, func(a, b uint64, scc, _ bool) outcome {
+		cases[name] = scalarCase{32, 32, 32, false, func(a, b uint64, scc bool) outcome {
 			x, y := unsignedBig(a, 32), unsignedBig(b, 32)
 			if isSigned {
 				x, y = signedBig(a, 32), signedBig(b, 32)
@@ -240,8 +240,8 @@ func scalarCases() map[string]scalarCase {
 			return add(new(big.Int).Mul(a, big.NewInt(1<<k)), b, 0)
 		})
 	}
-	product := func(isSigned bool, shift uint) func(a, b uint64, _, _ bool) outcome {
-		return func(a, b uint64, _, _ bool) outcome {
+	product := func(isSigned bool, shift uint) func(a, b uint64, _ bool) outcome {
+		return func(a, b uint64, _ bool) outcome {
 			x, y := unsignedBig(a, 32), unsignedBig(b, 32)
 			if isSigned {
 				x, y = signedBig(a, 32), signedBig(b, 32)
@@ -253,11 +253,12 @@ func scalarCases() map[string]scalarCase {
 	cases["s_mul_i32"] = scalarCase{32, 32, 32, false, product(true, 0)}
 	cases["s_mul_hi_u32"] = scalarCase{32, 32, 32, false, product(false, 32)}
 	cases["s_mul_hi_i32"] = scalarCase{32, 32, 32, false, product(true, 32)}
-	cases["s_absdiff_i32"] = scalarCase{32, 32, 32, false, func(a, b uint64, _, _ bool) outcome {
-		r := low(new(big.Int).Abs(sub(signedBig(a, 32), signedBig(b, 32), 0)), 32)
+	cases["s_absdiff_i32"] = scalarCase{32, 32, 32, false, func(a, b uint64, _ bool) outcome {
+		difference := low(sub(signedBig(a, 32), signedBig(b, 32), 0), 32)
+		r := low(new(big.Int).Abs(signedBig(difference, 32)), 32)
 		return outcome{result: r, scc: r != 0}
 	}}
-	cases["s_abs_i32"] = scalarCase{32, 32, 0, false, func(a, _ uint64, _, _ bool) outcome {
+	cases["s_abs_i32"] = scalarCase{32, 32, 0, false, func(a, _ uint64, _ bool) outcome {
 		r := low(new(big.Int).Abs(signedBig(a, 32)), 32)
 		return outcome{result: r, scc: r != 0}
 	}}
@@ -266,10 +267,10 @@ func scalarCases() map[string]scalarCase {
 		if typ == "i32" {
 			number = signedBig
 		}
-		extreme := func(sign int) func(a, b uint64, _, isGFX11 bool) outcome {
-			return func(a, b uint64, _, isGFX11 bool) outcome {
+		extreme := func(sign int) func(a, b uint64, _ bool) outcome {
+			return func(a, b uint64, _ bool) outcome {
 				order := number(a, 32).Cmp(number(b, 32))
-				isFirst := order == sign || sign > 0 && isGFX11 && order == 0
+				isFirst := order == sign || sign > 0 && order == 0
 				if isFirst {
 					b = a
 				}
@@ -280,12 +281,12 @@ func scalarCases() map[string]scalarCase {
 		cases["s_max_"+typ] = scalarCase{32, 32, 32, false, extreme(1)}
 	}
 	for k, n := range map[string]int{"i8": 8, "i16": 16} {
-		cases["s_sext_i32_"+k] = scalarCase{32, 32, 0, false, func(a, _ uint64, _, _ bool) outcome {
+		cases["s_sext_i32_"+k] = scalarCase{32, 32, 0, false, func(a, _ uint64, _ bool) outcome {
 			return outcome{result: low(signedBig(a, n), 32), keeps: true}
 		}}
 	}
 	for i, ab := range []string{"ll", "lh", "hl", "hh"} {
-		cases["s_pack_"+ab+"_b32_b16"] = scalarCase{32, 32, 32, false, func(a, b uint64, _, _ bool) outcome {
+		cases["s_pack_"+ab+"_b32_b16"] = scalarCase{32, 32, 32, false, func(a, b uint64, _ bool) outcome {
 			x, y := bitString(a, 32), bitString(b, 32)
 			x, y = x[16-i/2*16:32-i/2*16], y[16-i%2*16:32-i%2*16]
 			return outcome{result: parseBits(y + x), keeps: true}
@@ -344,7 +345,7 @@ func TestScalarArithmetic(t *testing.T) {
 					}
 					got.result = uint64(w.S[8])
 				}
-				want := c.want(a, b, scc, family == isa.GFX11)
+				want := c.want(a, b, scc)
 				if want.keeps {
 					want.scc, want.keeps = scc, false
 				}

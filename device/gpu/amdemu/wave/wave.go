@@ -14,6 +14,8 @@
 package wave
 
 import (
+	"sync"
+
 	"tokitai/device/gpu/amdemu/isa"
 	"tokitai/device/gpu/amdemu/wave/valu"
 )
@@ -90,7 +92,12 @@ type Code struct {
 	accumulators int            // AGPRs that the instructions name
 	broadcasts   int            // scalar registers that vector instructions read
 	numbers      map[uint64]int // of instructions by their offset
+	groups       sync.Pool      // *Group of earlier launches
 }
+
+// Registers returns the numbers of VGPRs and of AGPRs that a kernel has to have: the highest
+// that its instructions name, and one.
+func (c *Code) Registers() (vector, accumulators int) { return c.registers, c.accumulators }
 
 // SetExec sets the mask of the lanes that take the next instruction.
 func (w *Wave) SetExec(mask uint64) {
