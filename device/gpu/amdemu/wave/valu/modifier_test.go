@@ -105,6 +105,20 @@ func TestKnownResults(t *testing.T) {
 		{name: "v_div_scale_f32", operands: []uint64{0x7f000000, 0x7f000000, one}, want: 0x5f000000, out: true},
 		{name: "v_div_scale_f32", operands: []uint64{0x00800000, one, 0x00800000}, want: 0x20800000},
 		{name: "v_div_scale_f32", operands: []uint64{two, one, two}, want: two},
+		// The boundaries: exponents 96 apart, a numerator's exponent of 23, a denominator's of 253.
+		{name: "v_div_scale_f32", operands: []uint64{one, one, 0x6f800000}, want: 0x5f800000, out: true},
+		{name: "v_div_scale_f32", operands: []uint64{one, one, 0x6f000000}, want: one},
+		{name: "v_div_scale_f32", operands: []uint64{0x0b800000, 0x0b800000, 0x0b800000}, want: 0x2b800000},
+		{name: "v_div_scale_f32", operands: []uint64{0x0c000000, 0x0c000000, 0x0c000000}, want: 0x0c000000},
+		{name: "v_div_scale_f32", operands: []uint64{0x7e800001, 0x7e800001, 0x7e800001}, want: 0x5e800001},
+		{name: "v_div_scale_f32", operands: []uint64{0x7e800000, 0x7e800000, 0x7e800000}, want: 0x7e800000},
+		{name: "v_div_scale_f32", operands: []uint64{one, 0x7e000000, one}, want: one},                                 // 2**-125
+		{name: "v_div_scale_f32", operands: []uint64{one, 0x7e800000, one}, want: one},                                 // 2**-126
+		{name: "v_div_scale_f32", operands: []uint64{0x3f000000, 0x7e800000, 0x3f000000}, want: 0x5f000000, out: true}, // 2**-127: the numerator
+		{name: "v_div_scale_f64", operands: []uint64{0x3ff0000000000000, 0x3ff0000000000000, 0x6ff0000000000000}, want: 0x47f0000000000000, out: true},
+		{name: "v_div_scale_f64", operands: []uint64{0x3ff0000000000000, 0x3ff0000000000000, 0x6fe0000000000000}, want: 0x3ff0000000000000},
+		{name: "v_div_scale_f64", operands: []uint64{0x0350000000000000, 0x0350000000000000, 0x0350000000000000}, want: 0x0b50000000000000},
+		{name: "v_div_scale_f64", operands: []uint64{0x0360000000000000, 0x0360000000000000, 0x0360000000000000}, want: 0x0360000000000000},
 		{name: "v_div_fmas_f32", carry: true, operands: []uint64{one, one, two}, want: 0x60400000},  // 3·2**64
 		{name: "v_div_fmas_f32", carry: true, operands: []uint64{one, one, one}, want: 0x20000000},  // 2·2**-64
 		{name: "v_div_fmas_f32", carry: false, operands: []uint64{one, one, two}, want: 0x40400000}, // 3
