@@ -136,9 +136,9 @@ func TestApproximations(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				rows := inputs(op, rand.New(rand.NewPCG(1, 2)), testlevel.Pick(100, 2000))
+				rows := inputs(op, rand.New(rand.NewPCG(1, 2)), testlevel.Pick(50, 2000))
 				if suffix == "f16" {
-					rows = rows[:min(len(rows), testlevel.Pick(600, 1<<16))]
+					rows = rows[:min(len(rows), testlevel.Pick(400, 1<<16))]
 				}
 				below, above := 0, 0
 				for seed := range uint64(3) {

@@ -193,7 +193,7 @@ func TestPackedModifiers(t *testing.T) {
 			r := rand.New(rand.NewPCG(5, 6))
 			rows := inputs(op, r, 60)
 			field := uint64(1)<<test.width - 1
-			for range 60 {
+			for range 40 {
 				in := &isa.Instruction{Name: test.name, Encoding: isa.VOP3P, OpSel: uint8(r.IntN(8)), OpSelHi: uint8(r.IntN(8))}
 				if op.Sources[0].IsFloat() {
 					in.NegLo, in.NegHi = uint8(r.IntN(8)), uint8(r.IntN(8))
@@ -230,8 +230,8 @@ func TestMixedModifiers(t *testing.T) {
 		for _, name := range []string{"v_fma_mix_f32", "v_fma_mixlo_f16", "v_fma_mixhi_f16"} {
 			op, _ := Lookup(family, name)
 			r := rand.New(rand.NewPCG(7, 8))
-			rows := inputs(op, r, 100)
-			for range 60 {
+			rows := inputs(op, r, 50)
+			for range 40 {
 				in := &isa.Instruction{Name: name, Encoding: isa.VOP3P, OpSel: uint8(r.IntN(8)), OpSelHi: uint8(r.IntN(8)),
 					NegLo: uint8(r.IntN(8)), NegHi: uint8(r.IntN(8))}
 				f, err := op.Bind(in)
