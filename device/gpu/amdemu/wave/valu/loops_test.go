@@ -51,3 +51,25 @@ func TestWordLoops(t *testing.T) {
 		}
 	}
 }
+
+// TestSumsInGo compares the loop of fused sums in Go, which the processor's may stand for, with
+// exact sums: halfway cases among normal and among subnormal numbers.
+func TestSumsInGo(t *testing.T) {
+	m := machine{mode: plainMode}
+	check := func(a, b, c uint32) {
+		t.Helper()
+		d := []uint32{0}
+		fmaWordsGo(d, []uint32{a}, []uint32{b}, []uint32{c})
+		if want := m.fmaOracle(layout32, uint64(a), uint64(b), uint64(c), 0); uint64(d[0]) != want {
+			t.Errorf("%#x·%#x + %#x: got %#x, want %#x", a, b, c, d[0], want)
+		}
+	}
+	check(0x1a000100, 0x19fffe00, 0x00400001) // just below halfway between subnormal numbers
+	check(0x1a000100, 0x1a000100, 0x00400000) // just above
+	check(0x3f800100, 0x3efffe00, 0x4b000001) // just below halfway between normal ones
+	r := rand.New(rand.NewPCG(13, 14))
+	special := specials(F32)
+	for range 3000 {
+		check(uint32(special[r.IntN(len(special))]), uint32(randomOf(r, F32)), uint32(special[r.IntN(len(special))]))
+	}
+}

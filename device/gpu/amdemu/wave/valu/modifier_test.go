@@ -63,6 +63,7 @@ func TestKnownResults(t *testing.T) {
 		{name: "v_fma_mixlo_f16", operands: []uint64{one, 0x3f801000, 0x33000000}, want: 0x3c00},
 		// One rounding of a fused product.
 		{name: "v_fma_f32", operands: []uint64{0x3f800001, 0x3f800001, 0xbf800002}, want: 0x28800000},
+		{name: "v_fma_f32", operands: []uint64{0x1a000100, 0x19fffe00, 0x00400001}, want: 0x00400001},
 		// NaNs: the first one, made quiet; an invalid operation gives the default.
 		{name: "v_add_f32", operands: []uint64{0x7f800005, 0xffc00001}, want: 0x7fc00005},
 		{name: "v_add_f32", operands: []uint64{one, 0xff800001}, want: 0xffc00001},
@@ -292,8 +293,8 @@ func TestPackedMove(t *testing.T) {
 
 // TestSignedDots tries neg_lo of v_dot4_i32_iu8, which says which operand is signed.
 func TestSignedDots(t *testing.T) {
-	for signs, want := range map[uint8]int32{0: 255 * 255, 1: -255, 2: -255, 3: 1} {
-		got, _ := run(t, isa.GFX11, &isa.Instruction{Name: "v_dot4_i32_iu8", Encoding: isa.VOP3P, NegLo: signs, OpSelHi: 7}, plainMode, false, 0xff, 0xff, 0)
+	for signs, want := range map[uint8]int32{0: 255 * 254, 1: -254, 2: -2 * 255, 3: 2} {
+		got, _ := run(t, isa.GFX11, &isa.Instruction{Name: "v_dot4_i32_iu8", Encoding: isa.VOP3P, NegLo: signs, OpSelHi: 7}, plainMode, false, 0xff, 0xfe, 0)
 		if int32(got) != want {
 			t.Errorf("neg_lo %d: got %d, want %d", signs, int32(got), want)
 		}
