@@ -38,10 +38,6 @@ type Mode struct {
 	IEEE, DX10Clamp    bool
 }
 
-// Approximation varies what instructions return whose results AMD documents only within an
-// error, such as v_rcp_f32: by the seed, within the error. Seed 0 rounds correctly.
-type Approximation struct{ Seed uint64 }
-
 // Type is the type of an operand or a result.
 type Type uint8
 
@@ -144,7 +140,7 @@ type Op struct {
 type Call struct {
 	Lanes int // 32 or 64
 	Mode  Mode
-	Seed  uint64 // of Approximation
+	Seed  uint64 // varies results that AMD documents only within an error; 0 is the nearest value
 
 	Source [3][2]*Register // as many as Op.Sources has besides masks, and the old result
 	In     uint64          // the mask that is read
