@@ -92,6 +92,17 @@ extern "C" __global__ void __launch_bounds__(64) small(const Params p) { p.y[X] 
 static __device__ unsigned counter = 5;
 __constant__ unsigned table[4] = {2, 3, 5, 7};
 extern "C" __global__ void globals(const Params p) { p.y[X] = table[(X + p.mode) & 3] + counter; if (p.mode) counter = 9; }
+#line 1 "header.h"
+static __device__ unsigned fetch(const unsigned* p, unsigned long long i) {
+    return p[i];
+}
+static __device__ unsigned twice(const unsigned* p, unsigned long long i) {
+    return 2 * fetch(p, i);
+}
+#line 60 "kernels.cu"
+extern "C" __global__ void inlined(const Params p) {
+    p.y[X] = twice(p.x, p.n);
+}
 `
 
 func source(text string) compile.Source {
@@ -127,7 +138,7 @@ type rig struct {
 	module *gpu.Module
 }
 
-var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals"}
+var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals", "inlined"}
 
 func newRig(t *testing.T, architecture string) *rig {
 	t.Helper()
@@ -292,6 +303,8 @@ func TestFaults(t *testing.T) {
 		{"read beyond a block", "saxpy", [3]uint32{9, 1, 1}, items, 0, params{y: y, x: x, n: 1 << 20}.bytes(), []string{
 			"kernel saxpy: global_load", "(kernels.cu:4, offset 0x", "work group (4,0,0), wave 0, lane 0: reads 4 bytes at global address 0x",
 			"0 bytes after the end of the block of 1024 bytes at 0x"}},
+		{"in a function that was inlined", "inlined", one, items, 0, params{y: y, x: x, n: 1 << 20}.bytes(), []string{
+			"(header.h:2, called at kernels.cu:61, offset 0x", "reads 4 bytes at global address 0x"}},
 		{"read before a block", "saxpy", one, items, 0, func() []byte {
 			b := good.bytes()
 			binary.LittleEndian.PutUint64(b[8:], x.Pointer()-8)
