@@ -103,6 +103,14 @@ static __device__ unsigned twice(const unsigned* p, unsigned long long i) {
 extern "C" __global__ void inlined(const Params p) {
     p.y[X] = twice(p.x, p.n);
 }
+extern "C" __global__ void indexed(const Params p) {
+    unsigned memory[300];
+    for (unsigned i = 0; i < 300; i++) memory[i] = i * p.mode + X;
+    for (unsigned i = 0; i < 40; i++) memory[(i * p.mode + X) % 300] += memory[(i * 7 + X) % 300];
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 300; i++) sum = sum * 3 + memory[i];
+    p.y[BX * 64 + X] = sum;
+}
 `
 
 func source(text string) compile.Source {
@@ -138,7 +146,7 @@ type rig struct {
 	module *gpu.Module
 }
 
-var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals", "inlined"}
+var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals", "inlined", "indexed"}
 
 func newRig(t *testing.T, architecture string) *rig {
 	t.Helper()
@@ -255,6 +263,27 @@ func TestKernels(t *testing.T) {
 			}
 			if got != sum {
 				t.Fatalf("spill: y[%d] = %#x, want %#x", i, got, sum)
+			}
+		}
+
+		y = r.buffer(make([]uint32, 128)...)
+		if err := r.launch("indexed", [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, params{y: y, mode: 3}.bytes()); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range r.words(y) {
+			var memory [300]uint32
+			item, sum := uint32(i%64), uint32(0)
+			for j := range memory {
+				memory[j] = uint32(j)*3 + item
+			}
+			for j := range uint32(40) {
+				memory[(j*3+item)%300] += memory[(j*7+item)%300]
+			}
+			for _, v := range memory {
+				sum = sum*3 + v
+			}
+			if got != sum {
+				t.Fatalf("indexed: y[%d] = %#x, want %#x", i, got, sum)
 			}
 		}
 
