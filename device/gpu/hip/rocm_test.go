@@ -81,6 +81,12 @@ func TestUnderROCm(t *testing.T) {
 			t.Logf("%s for %s: %d bytes", s.Name, architecture, len(p.Image))
 		}
 	}
+	// Both releases abort.
+	_, err = rtc.Compile("gfx9999", compile.Source{Name: "k.hip", Text: "extern \"C\" __global__ void k() {}\n"})
+	if err == nil || !strings.Contains(err.Error(), "compile k.hip for gfx9999: the process of hipRTC") {
+		t.Errorf("an architecture that hipRTC does not know: %v", err)
+	}
+	t.Logf("%v", err)
 }
 
 // sources returns sources of the shipped operations.
