@@ -95,12 +95,12 @@ func TestStandIn(t *testing.T) {
 		return
 	}
 	gputest.NeedsClang(t)
-	server := standin.Forward(t, "gfx1101", "gfx1100", "gfx942")
+	server := standin.Forward(t, "gfx1101", "gfx1102", "gfx942")
 	want := newOperands(t, tokitai.CPU())
 	must(t, want.compute(tokitai.CPU()))
 
 	devices := []struct{ name, architecture, compiler string }{
-		{"hip:0", "gfx1101", "hipRTC 6"}, {"hip:1", "gfx1100", "clang version"}, {"hip:2", "gfx942", "hipRTC 6"}, // what hipRTC is not proven for, clang compiles
+		{"hip:0", "gfx1101", "hipRTC 6"}, {"hip:1", "gfx1102", "clang version"}, {"hip:2", "gfx942", "hipRTC 6"}, // what hipRTC is not proven for, clang compiles
 	}
 	for _, c := range devices[:testlevel.Pick(1, len(devices))] {
 		t.Run(c.name, func(t *testing.T) {
