@@ -94,7 +94,7 @@ func TestStandIn(t *testing.T) {
 	if !alone.Process(t) { // a process opens one library of HIP's
 		return
 	}
-	gputest.NeedsClang(t)
+	clang := gputest.NeedsClang(t)
 	server := standin.Forward(t, "gfx1101", "gfx1102", "gfx942")
 	want := newOperands(t, tokitai.CPU())
 	must(t, want.compute(tokitai.CPU()))
@@ -136,6 +136,11 @@ func TestStandIn(t *testing.T) {
 
 	q, err := tokitai.Open("hip:0")
 	must(t, err)
+	foreign, err := clang.Compile("gfx942", wild)
+	must(t, err)
+	if _, err := q.Device().(*gpu.Device).LoadProgram("wild.hip", foreign, "wild"); err == nil || !strings.Contains(err.Error(), "compiled for another architecture than the device's") {
+		t.Errorf("a program for gfx942 on gfx1101: got %v", err)
+	}
 	if err := storeWildly(t, q.Device().(*gpu.Device)); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "hipErrorLaunchFailure") {
 		t.Errorf("a kernel that stores to address 4096: got %v, want ErrLost", err)
 	}
@@ -171,14 +176,16 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// storeWildly runs a kernel that stores where there is no memory.
+// wild is a kernel that stores where there is no memory.
+var wild = compile.Source{
+	Name:    "wild.hip",
+	Text:    "#include \"prelude.h\"\nstruct Params { i64 at; };\nKERNEL(wild, 32)(const Params p) { *(volatile unsigned*)p.at = threadIdx.x; }\n",
+	Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}},
+}
+
 func storeWildly(t *testing.T, dev *gpu.Device) error {
 	t.Helper()
-	m, err := dev.Load(compile.Source{
-		Name:    "wild.hip",
-		Text:    "#include \"prelude.h\"\nstruct Params { i64 at; };\nKERNEL(wild, 32)(const Params p) { *(volatile unsigned*)p.at = threadIdx.x; }\n",
-		Headers: []compile.Header{{Name: "prelude.h", Text: lowergpu.Prelude}},
-	}, "wild")
+	m, err := dev.Load(wild, "wild")
 	must(t, err)
 	f, err := m.Entry("wild")
 	must(t, err)
