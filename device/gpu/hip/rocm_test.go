@@ -22,7 +22,9 @@ const underROCm = "TOKITAI_TEST_UNDER_ROCM"
 
 // TestROCm runs TestUnderROCm with each version of AMD's libraries that there is.
 func TestROCm(t *testing.T) {
-	for _, r := range standin.NeedsROCm(t) {
+	folders := standin.NeedsROCm(t)
+	testlevel.Need(t, testlevel.Quick, "compiles for a minute")
+	for _, r := range folders {
 		t.Run(r.Name(), func(t *testing.T) {
 			command := r.Command(t, "-test.run=^TestUnderROCm$", "-test.v", "-test.timeout=0")
 			command.Env = append(os.Environ(), underROCm+"=1")
