@@ -201,7 +201,8 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	case isLoose:
 		t = &hopperTiles[hopperLoose]
 	case z.Rows <= FewRows && k.grouping == lower.Ungrouped && !c.Operands[0].DType.IsFP8():
-		if t = &hopperTiles[hopperFewNarrow]; k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
+		// More blocks need all rows that a box has: one that reaches beyond its operand arrives later.
+		if t = &hopperTiles[hopperFewNarrow]; z.Rows < t.rows || k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
 			t = &hopperTiles[hopperFew]
 		}
 	case 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols: // more blocks, so that all have work

@@ -118,7 +118,7 @@ func (k *fragments) choose(z *lower.Products, limits Limits) (entry int) {
 			continue
 		}
 		blocks := k.divide(z, t.rows, t.cols).blocks()
-		if t.blocks == 1 && (z.Depth < longSum || blocks < 3*limits.Multiprocessors || t.bytes() > limits.SharedBytes) {
+		if t.blocks == 1 && (z.Depth < longSum || 2*blocks < 3*limits.Multiprocessors || t.bytes() > limits.SharedBytes) {
 			continue
 		}
 		entry = i

@@ -138,7 +138,7 @@ func TestMMATiles(t *testing.T) {
 		variant gpu.Variant
 		want    string
 	}{
-		{4096, 4096, 4096, gpu.Vector, "128x256"}, {4096, 4096, 4088, gpu.Vector, "128x128"}, {2048, 4096, 4096, gpu.Vector, "128x128"}, {384, 4096, 4096, gpu.Vector, "128x128"}, {256, 4096, 4096, gpu.Vector, "64x128"}, {96, 4096, 4096, gpu.Vector, "64x64"},
+		{4096, 4096, 4096, gpu.Vector, "128x256"}, {4096, 4096, 4088, gpu.Vector, "128x128"}, {2048, 4096, 4096, gpu.Vector, "128x256"}, {1024, 4096, 4096, gpu.Vector, "128x128"}, {384, 4096, 4096, gpu.Vector, "128x128"}, {256, 4096, 4096, gpu.Vector, "64x128"}, {96, 4096, 4096, gpu.Vector, "64x64"},
 		{65, 1024, 64, gpu.Vector, "64x32"}, {64, 14336, 4096, gpu.Vector, "64x64"}, {64, 4096, 4096, gpu.Vector, "64x32"}, {33, 64, 64, gpu.Vector, "64x32"},
 		{32, 14336, 4096, gpu.Vector, "32x64"}, {32, 4096, 4096, gpu.Vector, "32x32"}, {17, 8, 8, gpu.Vector, "32x32"},
 		{16, 14336, 4096, gpu.Vector, "16x64"}, {16, 4096, 4096, gpu.Vector, "16x32"}, {1, 8, 8, gpu.Vector, "16x32"},

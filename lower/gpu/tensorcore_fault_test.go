@@ -106,7 +106,7 @@ func TestHopperFaults(t *testing.T) {
 	}
 	k := compileHopper(t, gemm.ForwardDefinition, dtypes)
 	findFaults(t, k, "_narrow", calls, faults)
-	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{40, 56, 1112}}), []fault{
+	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{64, 56, 1112}}), []fault{
 		{"as it is", "mbarrier", "mbarrier", ""},
 		{"the steps of a stage in one place", " + step * STEP_BYTES", "", "has not filled yet"},
 		{"lines of 64 bytes that are taken for 128", "8 * RIGHT_LINE, RIGHT_LINE)", "8 * RIGHT_LINE)", "has not filled yet"},
