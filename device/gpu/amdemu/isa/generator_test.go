@@ -222,6 +222,9 @@ func (g *generator) longWords(f *form, e Encoding) []uint32 {
 		}
 	}
 	x |= op<<16 | g.bits(2)<<59 | g.bits(3)<<61
+	if strings.HasPrefix(f.name, "v_accvgpr_") { // no modifiers
+		x &^= 0xff<<8 | 31<<59
+	}
 	if e == VOP3 { // only floating-point numbers have modifiers
 		for i := range 3 {
 			if !typeOf(f.operands, i).isFloat() {
