@@ -104,7 +104,7 @@ var rooms = []room{
 		{"internal/dl", "a program for the CPU alone opens no libraries"},
 	}},
 	{path: "backend/gpu", mustNot: []ban{
-		{"device/gpu/cuda", "what all GPUs share knows none of them"}, {"device/gpu/sim", "what all GPUs share knows none of them"},
+		{"device/gpu/cuda", "what all GPUs share knows none of them"}, {"device/gpu/hip", "what all GPUs share knows none of them"}, {"device/gpu/sim", "what all GPUs share knows none of them"},
 		{"device/gpu/amdemu", "what all GPUs share knows none of them"},
 	}},
 	{path: "backend/*"},

@@ -1,6 +1,7 @@
 package ondevice
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -92,7 +93,10 @@ func TestIllegalAccess(t *testing.T) {
 	}{{"async", []string{"TOKITAI_SYNC=0"}}, {"sync device", []string{"TOKITAI_SYNC=1"}}, {"sync queue", []string{"TOKITAI_SYNC=0"}}} {
 		t.Run(c.mode, func(t *testing.T) {
 			out, err := child(t, "fault", []string{gputest.Chosen(), c.mode}, c.settings...).CombinedOutput()
-			if err != nil {
+			switch {
+			case err != nil && dev.Kind() == "hip" && bytes.Contains(out, []byte("Memory access fault by GPU")):
+				t.Log("AMD's runtime ended the process, as it does unless it is told otherwise")
+			case err != nil:
 				t.Errorf("%v", err)
 			}
 			t.Logf("%s", out)

@@ -114,40 +114,49 @@ type rtc struct {
 	errorString, create, destroy, compile, codeSize, code, logSize, log dl.Proc
 }
 
-// openRTC opens the library that a request names, or looks for it.
+// openRTC opens the library that a request names, or looks for it: beside the runtime, in the
+// runtime itself, and last in other places. Code of another release might not load.
 func openRTC(request *hiprtcRequest) (*rtc, error) {
 	if request.Library != "" {
-		preloadBuiltins(request.Library)
-		library, err := dl.Open(dl.Request{What: "hipRTC", Files: []string{request.Library}})
-		if err != nil {
-			return nil, err
+		return openRTCFile(request.Library)
+	}
+	files := []string{fmt.Sprintf("libhiprtc.so.%d", request.Major), "libhiprtc.so"}
+	var inRuntime error
+	if os.Getenv(hiprtcVariable) == "" {
+		for _, file := range files {
+			if r, err := openRTCFile(filepath.Join(filepath.Dir(request.Runtime), file)); err == nil {
+				return r, nil
+			}
 		}
-		return fillRTC(library)
+		var r *rtc
+		if r, inRuntime = openRTCFile(request.Runtime); inRuntime == nil {
+			return r, nil
+		}
 	}
 	library, err := dl.Open(dl.Request{
 		What:   "hipRTC, the compiler for AMD GPUs",
 		Env:    hiprtcVariable,
-		First:  []string{filepath.Dir(request.Runtime)},
-		Files:  []string{fmt.Sprintf("libhiprtc.so.%d", request.Major), "libhiprtc.so"},
+		Files:  files,
 		Dirs:   append(dl.ROCmChosen(), dl.ROCmDirs()...),
 		Hint:   "it comes with ROCm, in Debian libhiprtc6",
 		Before: preloadBuiltins,
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		return fillRTC(library)
+	case inRuntime != nil:
+		return nil, fmt.Errorf("%w; %w", err, inRuntime)
 	}
-	if os.Getenv(hiprtcVariable) != "" || request.Runtime == "" {
+	return nil, err
+}
+
+func openRTCFile(path string) (*rtc, error) {
+	preloadBuiltins(path)
+	library, err := dl.Open(dl.Request{What: "hipRTC", Files: []string{path}})
+	if err != nil {
 		return nil, err
 	}
-	library, failed := dl.Open(dl.Request{What: "HIP", Files: []string{request.Runtime}})
-	if failed != nil {
-		return nil, failed
-	}
-	r, failed := fillRTC(library)
-	if failed != nil {
-		return nil, fmt.Errorf("%w; %w", err, failed)
-	}
-	return r, nil
+	return fillRTC(library)
 }
 
 // preloadBuiltins loads the library of headers beside hipRTC, which opens it by name.

@@ -43,6 +43,15 @@ extern "C" __global__ void __launch_bounds__(256) spin(const Params p) {
 }
 `
 
+// saxpyHIP is the same for AMD GPUs, without the names that the prelude or hipRTC defines.
+const saxpyHIP = `struct Params { float* y; const float* x; long long n; float a; int wild; };
+extern "C" __attribute__((global)) void saxpy(const Params p) {
+	const long long threads = __builtin_amdgcn_grid_size_x();
+	for (long long i = __builtin_amdgcn_workgroup_id_x() * 256ll + __builtin_amdgcn_workitem_id_x(); i < p.n; i += threads)
+		p.y[i] = p.a * p.x[i] + p.y[i];
+}
+`
+
 // saxpySim is the same without a simulator's runtime: the entry point is written out, and
 // fails where the parameter wild is not 0.
 const saxpySim = `#include <cstdio>
@@ -197,8 +206,35 @@ func TestCUDA(t *testing.T) {
 	t.Logf("%s: %+v, %s", d.Name(), d.Limits(), d.Describe().Driver)
 	f := function(t, d, "saxpy.cu", saxpyCUDA, "saxpy")
 	runSaxpy(t, d, f)
+	runTransfers(t, d)
+}
 
-	// Transfers of several pieces.
+// TestAMD runs on hardware, if there is some, and on an emulated GPU.
+func TestAMD(t *testing.T) {
+	for _, name := range [][2]string{{"hip", "0"}, {"amdemu", "gfx942"}} {
+		t.Run(name[0], func(t *testing.T) {
+			d := needs(t, name[0], name[1])
+			t.Logf("%s: %+v, %s", d.Name(), d.Limits(), d.Describe().Driver)
+			runSaxpy(t, d, function(t, d, "saxpy.hip", saxpyHIP, "saxpy"))
+			runTransfers(t, d)
+			if _, err := d.Load(compile.Source{Name: "saxpy.hip", Text: saxpyHIP}, "absent"); err == nil || !strings.Contains(err.Error(), `no kernel "absent"`) {
+				t.Errorf("a kernel that is not there: %v", err)
+			}
+			_, err := d.Load(compile.Source{Name: "bad.hip", Text: "int a = b;"}, "a")
+			if e, ok := errors.AsType[*compile.Error](err); !ok || e.Line != 1 || !strings.Contains(err.Error(), "bad.hip:1: ") {
+				t.Errorf("a source that does not compile: %v", err)
+			}
+			if _, err := d.Alloc(1 << 50); !errors.Is(err, device.ErrOutOfMemory) {
+				t.Errorf("a petabyte: %v", err)
+			}
+			must(t, d.Close())
+		})
+	}
+}
+
+// runTransfers copies more than fits into one piece.
+func runTransfers(t *testing.T, d *gpu.Device) {
+	t.Helper()
 	b := buffer(t, d, 33<<20+5)
 	data := bytes.Repeat([]byte("0123456789abcdef+"), 33<<20/17)
 	got := make([]byte, len(data))

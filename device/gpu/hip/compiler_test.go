@@ -93,6 +93,19 @@ func TestHalfROCm(t *testing.T) {
 	}
 }
 
+// releaseOf moves a library to a folder such as ROCm's releases have, and returns the folder.
+func releaseOf(t *testing.T, library string) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "lib"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(library, filepath.Join(root, "lib", filepath.Base(library))); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
 // TestBesideRuntime: hipRTC in the runtime's folder is taken before the one in its library,
 // and has the version of its file's name.
 func TestBesideRuntime(t *testing.T) {
@@ -109,6 +122,18 @@ func TestBesideRuntime(t *testing.T) {
 	if err != nil || rtc.Path() != link || rtc.String() != "hipRTC 6.3.1" {
 		t.Fatalf("got %v of %s, %v", rtc, rtc.Path(), err)
 	}
+
+	// What another release has comes last.
+	alone := stub(t)
+	t.Setenv("ROCM_PATH", releaseOf(t, clibtest.Build(t, "testdata/libamdhip64.cc", "libhiprtc.so.6")))
+	if inside, err := compile.OpenHIPRTC(alone, 6); err != nil || inside.Path() != alone {
+		t.Errorf("got %v, %v, want the compiler inside the library", inside, err)
+	}
+	without := stub(t, "hiprtcCompileProgram(", "another(")
+	if elsewhere, err := compile.OpenHIPRTC(without, 6); err != nil || elsewhere.Path() != filepath.Join(os.Getenv("ROCM_PATH"), "lib/libhiprtc.so.6") {
+		t.Errorf("got %v, %v, want the compiler of another release", elsewhere, err)
+	}
+
 	l := &library{path: runtime, version: Version{6, 4, 43484}}
 	if v := versionOf(rtc, l); v != (Version{6, 3, 1}) || isProven(v, "gfx1201") {
 		t.Errorf("got version %v, want that of the file, for which nothing is proven", v)

@@ -166,23 +166,16 @@ func TestMissing(t *testing.T) {
 // TestTwoReleases: of two releases, the one that ROCM_PATH names is taken, even if it is the
 // older one.
 func TestTwoReleases(t *testing.T) {
-	newer := stubAs(t, "libamdhip64.so.7", "VERSION 60443484", "VERSION 70000000")
+	newer := releaseOf(t, stubAs(t, "libamdhip64.so.7", "VERSION 60443484", "VERSION 70000000"))
+	older := releaseOf(t, stub(t))
 	t.Setenv("TOKITAI_HIP", "")
-	older := filepath.Join(t.TempDir(), "lib")
-	if err := os.Mkdir(older, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(stub(t), filepath.Join(older, "libamdhip64.so.6")); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TOKITAI_HIP", "")
-	t.Setenv("ROCM_PATH", filepath.Dir(older))
-	t.Setenv("HIP_PATH", filepath.Dir(newer))
+	t.Setenv("ROCM_PATH", older)
+	t.Setenv("HIP_PATH", newer)
 	table, err := newTable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if table.Version != "HIP 6.4.43484" || table.Path != filepath.Join(older, "libamdhip64.so.6") {
+	if table.Version != "HIP 6.4.43484" || table.Path != filepath.Join(older, "lib/libamdhip64.so.6") {
 		t.Errorf("got %s of %s", table.Version, table.Path)
 	}
 }
