@@ -97,8 +97,11 @@ func TestRunTests(t *testing.T) {
 	}
 }
 
+// amdCommand matches the program's commands in docs/amd.md.
+var amdCommand = regexp.MustCompile(`(?m)^go run \./cmd/tokitai ([^>\n]*)`)
+
 // TestBundle makes the archive for machines with a GPU, unpacks it where there is none, and
-// follows what docs/amd.md says.
+// follows docs/amd.md: there is no device, but all commands are known.
 func TestBundle(t *testing.T) {
 	testlevel.Need(t, testlevel.Full, "builds the program and the tests that need a GPU")
 	if runtime.GOOS != "linux" {
@@ -128,6 +131,15 @@ func TestBundle(t *testing.T) {
 	for _, want := range []string{"ok      doctor ", "no GPU that can be used:\n", `no device "cuda:0": `, `no device "hip:0": `} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, said\n%s\nwant 1, and %q", code, out, want)
+		}
+	}
+	commands := amdCommand.FindAllStringSubmatch(readText(t, "amd.md"), -1)
+	if len(commands) != 2 {
+		t.Fatalf("amd.md has the commands %q, want two", commands)
+	}
+	for _, c := range commands {
+		if out, code := run("tokitai-gpu/tokitai", strings.Fields(c[1])...); code != 4 || !strings.Contains(out, `no device "hip:0": `) {
+			t.Errorf("tokitai %s: exit code %d, said\n%s\nwant 4, and that there is no device", c[1], code, out)
 		}
 	}
 }

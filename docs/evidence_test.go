@@ -36,13 +36,17 @@ func TestEvidence(t *testing.T) {
 		}
 		first := reports[0]
 		machine, totals := first.Machine, index.Totals
+		on := machine.Name
+		if _, caveat, ok := strings.Cut(machine.Driver, "emulator: "); ok {
+			on += " (" + caveat + ")"
+		}
 		if verify.IsProbe(first) {
 			fmt.Fprintf(&claims, "On an %s, %s outputs of the tensor cores' matrix instructions were held to a model of each. %s of them differed from it in a bit. "+
 				"`go run ./cmd/tokitai evidence docs/evidence/%s --replay 16`\nrecomputes some of them.\n\n", machine.Name, thousands(totals.Elements), noneOr(totals.Mismatches), name)
 		} else {
 			fmt.Fprintf(&claims, "On an %s, %s cases with %s outputs ran at level %s. %s of these outputs differed from the reference in a bit. The reports are "+
 				"[in this repository](docs/evidence/README.md), and\n`go run ./cmd/tokitai evidence docs/evidence/%s --replay 100` repeats a hundred of the cases on your CPU.\n\n",
-				machine.Name, thousands(totals.Cases), thousands(totals.Elements), first.Level, noneOr(totals.Mismatches), name)
+				on, thousands(totals.Cases), thousands(totals.Elements), first.Level, noneOr(totals.Mismatches), name)
 		}
 		fmt.Fprintf(&rows, "| %s, %s, %s %s | %s, %d cores | %s | [%d of %d](%s/index.md) | %s | %s | %s |\n",
 			machine.Name, machine.Driver, first.Toolchain.Compiler, first.Toolchain.Version, index.Host.CPU, index.Host.Cores,

@@ -27,7 +27,7 @@ var (
 func (f *Family) hopper() *engine.Lowering {
 	l := f.onHopper("hopper")
 	l.Model, l.Grain, l.Factors = def.MMA(16, 25), 8, []num.DType{num.F16, num.BF16}
-	l.Yields = lowergpu.HasFewRows
+	l.Yields = lowergpu.YieldsToMMA
 	return l
 }
 

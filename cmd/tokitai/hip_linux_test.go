@@ -17,7 +17,7 @@ import (
 // TestStandIn runs the program on hip:0, an emulated GPU behind a library that stands in for
 // HIP's.
 func TestStandIn(t *testing.T) {
-	testlevel.Need(t, testlevel.Quick, "emulates for tens of seconds")
+	testlevel.Need(t, testlevel.Full, "emulates for tens of seconds")
 	if !alone.Process(t) { // a process opens one library of HIP's
 		return
 	}
@@ -42,6 +42,7 @@ func TestStandIn(t *testing.T) {
 		t.Errorf("reports of %+v with %d mismatches", m, index.Totals.Mismatches)
 	}
 	run("3 cases", "evidence", "reports", "--replay", "3")
+	run(`"device": "hip:0"`, "bench", "gelu.forward", "--device", "hip:0", "--dtype", "f16", "--shape", "R=2,C=32", "--json")
 
 	writeFile(t, "x.safetensors", "x:f16:2x3=1")
 	run("", "run", "gelu.forward", "--device", "hip:0", "--in", "x.safetensors", "--out", "hip.npy")

@@ -18,30 +18,44 @@ var hopperText string
 // hopper plans the launches of kernels/hopper.cu.
 type hopper struct{ contraction }
 
-// The entries of kernels/hopper.cu, in their order.
+// The tiles of kernels/hopper.cu. Every source has entries for the first two; one for FP8 has
+// one for the third too, and others have, unless there are groups, entries for the last two.
 const (
 	hopperWide = iota
 	hopperNarrow
 	hopperLoose // for operands in FP8 that tensor maps cannot describe
+	hopperFew   // for few rows
+	hopperFewNarrow
 )
 
-// The tiles of kernels/hopper.cu.
 const (
-	hopperRows, hopperDepth = 128, 64
-	hopperThreads           = 384
-	hopperLine              = 128 // bytes of a line in shared memory
-	hopperSlots             = 4 * 64 * hopperLine
-	hopperBarriers          = 16
-	hopperAlignment         = 1024
-	mapAxes                 = 3 // batch axes of a tensor map of five dimensions
+	hopperLine      = 128 // bytes of a line in shared memory
+	hopperDepth     = 64  // lines of a box that lie along the summed index
+	hopperSlot      = 64 * hopperLine
+	hopperBarriers  = 16
+	hopperAlignment = 1024
+	mapAxes         = 3 // batch axes of a tensor map of five dimensions
 )
 
-// hopperTiles are the columns of a tile and the stages of the ring, by entry.
-var hopperTiles = [...]struct{ cols, stages int }{hopperWide: {256, 4}, hopperNarrow: {128, 6}, hopperLoose: {128, 6}}
+// hopperTile is a tile, and how a block computes it.
+type hopperTile struct {
+	entry         int
+	rows, cols    int
+	stages, steps int // of the ring, and of a stage
+}
 
-func hopperShared(entry int) int {
-	t := hopperTiles[entry]
-	return t.stages*((hopperRows+t.cols)*hopperLine+hopperBarriers) + hopperSlots + hopperAlignment
+var hopperTiles = [...]hopperTile{
+	hopperWide:      {0, 128, 256, 4, 1},
+	hopperNarrow:    {1, 128, 128, 6, 1},
+	hopperLoose:     {2, 128, 128, 6, 1},
+	hopperFew:       {2, 64, 64, 6, 2},
+	hopperFewNarrow: {3, 64, 32, 8, 2},
+}
+
+func (t *hopperTile) threads() int { return 128 + t.rows/64*128 }
+
+func (t *hopperTile) shared() int {
+	return t.stages*(t.steps*(t.rows+t.cols)*hopperLine+hopperBarriers) + t.rows/64*2*hopperSlot + hopperAlignment
 }
 
 // CompileHopper lowers a contraction in f16, bf16 or FP8 for Hopper's tensor cores.
@@ -59,18 +73,32 @@ func CompileHopper(d *def.Definition, dtypes []num.DType) (*Kernel, error) {
 	var b strings.Builder
 	k.head(&b, dtypes, name, "IS_FP8", number(dtypes[0].IsFP8()), "IS_BF16", truth(dtypes[0] == num.BF16), "IS_E5M2", truth(dtypes[0] == num.E5M2), "NARROW_PAIR(A, B)", narrowPair(dtypes[2]))
 	b.WriteString(named(hopperText, "ENTRY_WIDE", entries[hopperWide], "ENTRY_NARROW", entries[hopperNarrow], "IS_REFUSED", name+"_is_refused"))
-	if dtypes[0].IsFP8() {
+	switch {
+	case dtypes[0].IsFP8():
 		entries = append(entries, name+"_loose")
-		fmt.Fprintf(&b, looseEntry, entries[hopperLoose])
+		fmt.Fprintf(&b, looseEntry, entries[2])
+	case k.grouping == lower.Ungrouped:
+		for _, t := range hopperTiles[hopperFew:] {
+			entries = append(entries, fmt.Sprintf("%s_%dx%d", name, t.rows, t.cols))
+			fmt.Fprintf(&b, fewEntry, entries[t.entry], t.rows, t.cols, t.stages, t.steps)
+		}
 	}
 	return k.kernel(Source{Name: name, Text: b.String(), Entries: entries, NeedsTensorCores: true}, k), nil
 }
 
 // looseEntry is the entry that FP8 adds to kernels/hopper.cu.
 const looseEntry = `
-KERNEL_ALONE(%s, THREADS)(GRID_CONSTANT MappedParams m) {
+KERNEL_ALONE(%s, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
-    multiply_all<Layout<128, 6>, true>(m, memory);
+    multiply_all<Narrow, true>(m, memory);
+}
+`
+
+// fewEntry is an entry for few rows.
+const fewEntry = `
+KERNEL_ALONE(%s, 256)(GRID_CONSTANT MappedParams m) {
+    SHARED_DYN(char, memory);
+    multiply_all<Layout<%d, %d, %d, %d>>(m, memory);
 }
 `
 
@@ -129,7 +157,7 @@ func SuitsHopper(c *lower.Call) error {
 			return errUnaligned
 		case o.Batch.Count > mapAxes:
 			return errManyAxes
-		case o.Rows > math.MaxInt32-hopperRows || o.Cols > math.MaxInt32-hopperLine:
+		case o.Rows > math.MaxInt32-hopperLine || o.Cols > math.MaxInt32-hopperLine:
 			return errTooLarge
 		}
 	}
@@ -137,15 +165,22 @@ func SuitsHopper(c *lower.Call) error {
 }
 
 // FewRows is the number of rows up to which products take the time of reading the right
-// operand, for which kernels/mma.cu has narrower tiles.
+// operand, for which there are narrower tiles.
 const FewRows = 64
 
-// HasFewRows reports whether the products of a call have few rows, on the average of its
-// groups.
-func HasFewRows(d *def.Definition, c *lower.Call) bool {
+// fewestRows is the number of rows up to which a tile of 64 rows has too much to do for
+// nothing.
+const fewestRows = 32
+
+// YieldsToMMA reports whether the products of a call, on the average of its groups, have so few
+// rows that kernels/mma.cu is faster than kernels/hopper.cu.
+func YieldsToMMA(d *def.Definition, c *lower.Call) bool {
 	var z lower.Products
 	z.Set(d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
-	if lower.GroupingOf(d) == lower.GroupedRows {
+	switch lower.GroupingOf(d) {
+	case lower.Ungrouped:
+		return z.Rows <= fewestRows
+	case lower.GroupedRows:
 		return z.Rows <= FewRows*z.Groups
 	}
 	return z.Rows <= FewRows
@@ -160,19 +195,25 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 	}
 	z := &p.products
 	z.Set(k.d, &c.Operands[0].Array, &c.Operands[1].Array, &c.Operands[2].Array)
-	entry := hopperWide
-	g := k.divide(z, hopperRows, hopperTiles[entry].cols)
-	if isLoose || 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols {
-		if entry = hopperNarrow; isLoose { // more blocks, so that all have work
-			entry = hopperLoose
+	t := &hopperTiles[hopperWide]
+	g := k.divide(z, t.rows, t.cols)
+	switch {
+	case isLoose:
+		t = &hopperTiles[hopperLoose]
+	case z.Rows <= FewRows && k.grouping == lower.Ungrouped && !c.Operands[0].DType.IsFP8():
+		// More blocks need all rows that a box has: one that reaches beyond its operand arrives later.
+		if t = &hopperTiles[hopperFewNarrow]; z.Rows < t.rows || k.divide(z, t.rows, t.cols).blocks() > limits.Multiprocessors {
+			t = &hopperTiles[hopperFew]
 		}
-		g = k.divide(z, hopperRows, hopperTiles[entry].cols)
+	case 2*g.blocks() <= limits.Multiprocessors || z.Cols <= hopperTiles[hopperNarrow].cols: // more blocks, so that all have work
+		t = &hopperTiles[hopperNarrow]
 	}
+	g = k.divide(z, t.rows, t.cols)
 	if err := k.checkTiles(z, g); err != nil {
 		return err
 	}
 	blocks := min(g.blocks(), max(1, limits.Multiprocessors))
-	p.launch(entry, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{hopperThreads, 1, 1}, hopperShared(entry))
+	p.launch(t.entry, [3]uint32{uint32(blocks), 1, 1}, [3]uint32{uint32(t.threads()), 1, 1}, t.shared())
 	left, right, result := &c.Operands[0], &c.Operands[1], &c.Operands[2]
 	lines := func(isTransposed bool, all int) int { // of a box: along the summed index, or all of a tile
 		if isTransposed {
@@ -180,15 +221,19 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 		}
 		return all
 	}
-	hasResult := isMappable(result) && !isLoose
+	across := hopperLine / right.DType.Size() // of a box of the right operand
+	if !k.d.TransposeRight {
+		across = min(across, t.cols)
+	}
+	hasResult := isMappable(result) && !isLoose && t.cols*result.DType.Size() >= hopperLine
 	if isLoose {
 		p.pad(2 * MapBytes)
 	} else {
-		k.addMap(p, left, &z.Left, lines(k.d.TransposeLeft, hopperRows))
-		k.addMap(p, right, &z.Right, lines(!k.d.TransposeRight, hopperTiles[entry].cols))
+		k.addMap(p, left, &z.Left, hopperLine/left.DType.Size(), lines(k.d.TransposeLeft, t.rows))
+		k.addMap(p, right, &z.Right, across, lines(!k.d.TransposeRight, t.cols))
 	}
 	if hasResult {
-		k.addMap(p, result, &z.Result, 64)
+		k.addMap(p, result, &z.Result, hopperLine/result.DType.Size(), 64)
 	} else {
 		p.pad(MapBytes)
 	}
@@ -203,13 +248,13 @@ func (k *hopper) launches(p *Plan, c *lower.Call, limits Limits) error {
 // multiples of 16 bytes. Copies move whole pieces of 16 bytes, also beyond the end of a row.
 func isMappable(o *lower.Operand) bool { return isVector(o) && o.Cols*o.DType.Size()%16 == 0 }
 
-// addMap adds the tensor map of an operand, whose boxes have a line of so many rows.
-func (k *contraction) addMap(p *Plan, o *lower.Operand, w *lower.Walk, rows int) {
+// addMap adds the tensor map of an operand, with boxes of so many columns and rows.
+func (k *contraction) addMap(p *Plan, o *lower.Operand, w *lower.Walk, cols, rows int) {
 	size := o.DType.Size()
 	m := TensorMap{Address: o.Pointer, ElementBytes: size, Rank: 2,
 		Sizes:   [5]uint64{uint64(o.Cols), uint64(o.Rows / o.Matrices())},
 		Strides: [4]uint64{rowBytes(o)},
-		Box:     [5]uint32{uint32(hopperLine / size), uint32(rows)},
+		Box:     [5]uint32{uint32(cols), uint32(rows)},
 	}
 	if k.d.HasAxes() {
 		m.Rank = 5

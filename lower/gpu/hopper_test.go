@@ -7,6 +7,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/internal/gen"
+	"tokitai/lower"
 	"tokitai/lower/gpu"
 	"tokitai/lower/gpu/internal/simtest"
 	"tokitai/num"
@@ -100,7 +101,9 @@ func compileHopper(t testing.TB, d *def.Definition, dtypes []num.DType) *gpu.Ker
 	return k
 }
 
-var hopperShapes = [][3]int{{136, 264, 72}, {64, 120, 200}, {8, 8, 8}, {304, 136, 328}}
+// hopperShapes have tiles of all sizes: narrow ones of 64 rows where there are no more than
+// multiprocessors.
+var hopperShapes = [][3]int{{136, 264, 72}, {64, 120, 200}, {8, 8, 8}, {304, 136, 328}, {64, 56, 1112}, {48, 200, 840}}
 
 // TestHopper compares the kernel for Hopper with the reference, by the model.
 func TestHopper(t *testing.T) {
@@ -228,5 +231,34 @@ func TestHopperStacks(t *testing.T) {
 				t.Error(text)
 			}
 		})
+	}
+}
+
+// TestHopperTiles: few rows have tiles of their own, unless they are left to mma.sync.
+func TestHopperTiles(t *testing.T) {
+	for _, x := range []struct {
+		m, n   int
+		want   string
+		yields bool
+	}{
+		{4096, 4096, "_wide", false}, {512, 1024, "_narrow", false}, {65, 4096, "_narrow", false},
+		{64, 4096, "_64x32", false}, {64, 4232, "_64x64", false}, {63, 4096, "_64x64", false}, {33, 64, "_64x64", false}, {32, 64, "_64x64", true},
+	} {
+		k := compileHopper(t, gemm.ForwardDefinition, []num.DType{num.F16, num.F16, num.F16})
+		operand := func(rows, cols int) lower.Operand {
+			return lower.Operand{Array: num.Array{DType: num.F16, Rows: rows, Cols: cols, Stride: cols}, Pointer: 4096}
+		}
+		call := &lower.Call{Operands: []lower.Operand{operand(x.m, 512), operand(512, x.n), operand(x.m, x.n)}}
+		var plan gpu.Plan
+		if err := k.Plan(&plan, call, gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10}); err != nil {
+			t.Fatal(err)
+		}
+		l := &plan.Launches[0]
+		if got := k.Source.Entries[l.Entry]; !strings.HasSuffix(got, x.want) || l.Shared > 227<<10 {
+			t.Errorf("%+v: got %s with %d bytes of shared memory", x, got, l.Shared)
+		}
+		if got := gpu.YieldsToMMA(gemm.ForwardDefinition, call); got != x.yields {
+			t.Errorf("%+v: yields: %t", x, got)
+		}
 	}
 }

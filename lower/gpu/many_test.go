@@ -185,8 +185,8 @@ func TestManyPlan(t *testing.T) {
 			}
 			block += n
 		}
-		if x.blocks != block || int(plan.Launches[level].Grid[0]) != block {
-			t.Errorf("level %d: got %d blocks in a grid of %v, want %d", level, x.blocks, plan.Launches[level].Grid, block)
+		if grid := min(block, 1<<21); x.blocks != block || int(plan.Launches[level].Grid[0]) != grid { // kernels loop over the rest
+			t.Errorf("level %d: got %d blocks in a grid of %v, want %d in %d", level, x.blocks, plan.Launches[level].Grid, block, grid)
 		}
 		if level == 0 {
 			continue

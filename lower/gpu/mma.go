@@ -30,7 +30,8 @@ type mmaTile struct {
 
 func (t *mmaTile) threads() int { return t.rows / t.warpRows * (t.cols / t.warpCols) * 32 }
 
-// bytes returns the shared memory of a block: at most 99 KiB, which all devices have.
+// bytes returns the shared memory of a block: at most 99 KiB, which all devices have, but for
+// the first tile.
 func (t *mmaTile) bytes() int { return (t.rows + t.cols) * t.depth * 2 * t.stages }
 
 // mmaTiles are the entries, for operands whose rows all begin at multiples of 16 bytes and
@@ -38,6 +39,7 @@ func (t *mmaTile) bytes() int { return (t.rows + t.cols) * t.depth * 2 * t.stage
 // they read less for each product.
 var mmaTiles = [...][]mmaTile{
 	Vector: {
+		{128, 256, 64, 3, 64, 64, 1},
 		{128, 128, 64, 3, 64, 64, 2},
 		{64, 128, 64, 4, 32, 64, 2},
 		{64, 64, 64, 6, 32, 32, 2},
@@ -87,6 +89,10 @@ func MMAVariant(d *def.Definition, c *lower.Call) Variant {
 	return Element
 }
 
+// longSum is the least length of sums for which a multiprocessor works on one tile alone:
+// nothing else is done while it begins and ends.
+const longSum = 4096
+
 // choose returns the entry for a call: of the tiles that are tall enough for its rows, the
 // first that gives all multiprocessors work, or else the last. Few rows get tiles that are no
 // taller than needed. It decides speed alone: every entry computes every call, with the same
@@ -111,8 +117,12 @@ func (k *fragments) choose(z *lower.Products, limits Limits) (entry int) {
 		if t.rows < height || t.rows > height && rows <= FewRows {
 			continue
 		}
+		blocks := k.divide(z, t.rows, t.cols).blocks()
+		if t.blocks == 1 && (z.Depth < longSum || 2*blocks < 3*limits.Multiprocessors || t.bytes() > limits.SharedBytes) {
+			continue
+		}
 		entry = i
-		if k.divide(z, t.rows, t.cols).blocks() >= enough {
+		if blocks >= enough {
 			break
 		}
 	}

@@ -25,7 +25,7 @@ var mmaFormats = [][]num.DType{{num.F16, num.F16, num.F16}, {num.BF16, num.BF16,
 var mmaShapes = []gemmShape{
 	{1, 1, 1, false, 0, 0}, {5, 19, 33, false, 4, 3}, {16, 32, 256, false, 0, 0}, {17, 33, 70, false, 16, 8},
 	{7, 40, 1300, false, 0, 0}, {33, 9, 600, false, 2, 0}, {65, 72, 16, false, 16, 8}, {64, 24, 129, false, 0, 0},
-	{3, 264, 31, false, 0, 8}, {130, 8, 520, false, 16, 0},
+	{3, 264, 31, false, 0, 8}, {130, 8, 520, false, 16, 0}, {20, 76, 28, false, 16, 4},
 }
 
 // isAligned reports whether the rows of both factors begin at multiples of 16 bytes.
@@ -138,7 +138,7 @@ func TestMMATiles(t *testing.T) {
 		variant gpu.Variant
 		want    string
 	}{
-		{4096, 4096, 4096, gpu.Vector, "128x128"}, {384, 4096, 4096, gpu.Vector, "128x128"}, {256, 4096, 4096, gpu.Vector, "64x128"}, {96, 4096, 4096, gpu.Vector, "64x64"},
+		{4096, 4096, 4096, gpu.Vector, "128x256"}, {4096, 4096, 4088, gpu.Vector, "128x128"}, {2048, 4096, 4096, gpu.Vector, "128x256"}, {1024, 4096, 4096, gpu.Vector, "128x128"}, {384, 4096, 4096, gpu.Vector, "128x128"}, {256, 4096, 4096, gpu.Vector, "64x128"}, {96, 4096, 4096, gpu.Vector, "64x64"},
 		{65, 1024, 64, gpu.Vector, "64x32"}, {64, 14336, 4096, gpu.Vector, "64x64"}, {64, 4096, 4096, gpu.Vector, "64x32"}, {33, 64, 64, gpu.Vector, "64x32"},
 		{32, 14336, 4096, gpu.Vector, "32x64"}, {32, 4096, 4096, gpu.Vector, "32x32"}, {17, 8, 8, gpu.Vector, "32x32"},
 		{16, 14336, 4096, gpu.Vector, "16x64"}, {16, 4096, 4096, gpu.Vector, "16x32"}, {1, 8, 8, gpu.Vector, "16x32"},
@@ -157,11 +157,14 @@ func TestMMATiles(t *testing.T) {
 			t.Errorf("%+v: got %s access", x, got)
 		}
 		var plan gpu.Plan
-		if err := k.Plan(&plan, call, gpu.Limits{WarpWidth: 32, Multiprocessors: 132}); err != nil {
+		if err := k.Plan(&plan, call, gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 227 << 10}); err != nil {
 			t.Fatal(err)
 		}
 		if got := k.Source.Entries[plan.Launches[0].Entry]; !strings.HasSuffix(got, "_"+x.want) {
 			t.Errorf("%+v: got %s", x, got)
+		}
+		if err := k.Plan(&plan, call, gpu.Limits{WarpWidth: 32, Multiprocessors: 132, SharedBytes: 99 << 10}); err != nil || plan.Launches[0].Shared > 99<<10 {
+			t.Errorf("%+v: got %d bytes of shared memory where there are %d, %v", x, plan.Launches[0].Shared, 99<<10, err)
 		}
 		if x.variant == gpu.Element && x.m > 1 {
 			vector, err := gpu.CompileMMA(gemm.ForwardDefinition, dtypes, gpu.Vector)

@@ -42,7 +42,7 @@ type Map struct {
 const MapBytes = 128
 
 // TensorMap is a tensor that a kernel copies in boxes. The first dimension is contiguous,
-// and a box has 128 bytes of it.
+// and a box has 128 or 64 bytes of it.
 type TensorMap struct {
 	Address      uint64
 	ElementBytes int

@@ -176,8 +176,8 @@ DEVICE void tensor_store_wait(SIM_WHERE) {
     sim::tensor_store_wait(LEFT, SIM_HERE);
 }
 
-DEVICE u64 wgmma_descriptor(u32 at, u32 next, u32 group) {
-    return (u64)(at >> 4 & 0x3fffu) | (u64)(next >> 4 & 0x3fffu) << 16 | (u64)(group >> 4 & 0x3fffu) << 32 | 1ull << 62;
+DEVICE u64 wgmma_descriptor(u32 at, u32 next, u32 group, int line = 128) {
+    return (u64)(at >> 4 & 0x3fffu) | (u64)(next >> 4 & 0x3fffu) << 16 | (u64)(group >> 4 & 0x3fffu) << 32 | (line == 64 ? 2ull : 1ull) << 62;
 }
 
 DEVICE void wgmma_fence() { sim::wgmma_fence(); }

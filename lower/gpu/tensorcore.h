@@ -181,9 +181,10 @@ DEVICE void tensor_store_wait() {
 // The descriptor of an operand in shared memory whose lines of 128 bytes are swizzled: the
 // 16-byte pieces of line l lie at piece ^ l % 8. Lines hold 64 elements along the summed
 // index, eight lines lie in `group` bytes, and so on; or, TRANSPOSEd, 64 elements along the
-// other index, one line for each summed index, and `next` bytes from one 64 to the next.
-DEVICE u64 wgmma_descriptor(u32 at, u32 next, u32 group) {
-    return (u64)(at >> 4 & 0x3fffu) | (u64)(next >> 4 & 0x3fffu) << 16 | (u64)(group >> 4 & 0x3fffu) << 32 | 1ull << 62;
+// other index, one line for each summed index, and `next` bytes from one 64 to the next. A
+// TRANSPOSEd operand of 32 may have lines of 64 bytes, whose pieces lie at piece ^ l / 2 % 4.
+DEVICE u64 wgmma_descriptor(u32 at, u32 next, u32 group, int line = 128) {
+    return (u64)(at >> 4 & 0x3fffu) | (u64)(next >> 4 & 0x3fffu) << 16 | (u64)(group >> 4 & 0x3fffu) << 32 | (line == 64 ? 2ull : 1ull) << 62;
 }
 
 // Between writes of accumulators and the first product that uses them.
@@ -198,6 +199,14 @@ DEVICE void wgmma_wait() {
 
 // d += a·b, or d = a·b unless accumulate: 64 rows, N columns, 16 summed, or 32 of FP8. Of the warpgroup's
 // thread t, d[4j + i] lies in row t / 32 · 16 + t % 32 / 4 + i / 2 · 8, column 8j + t % 4 · 2 + i % 2.
+#define WGMMA_32(DEPTH, TYPE, MAJOR) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\nwgmma.mma_async.sync.aligned.m64n32k" DEPTH ".f32." TYPE "." TYPE " {" \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+    "}, %16, %17, p, 1, 1" MAJOR ";\n}" : \
+    "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
+    "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]) \
+    : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_A ? 1 : 0), "n"(TRANSPOSE_B ? 1 : 0))
+
 #define WGMMA_64(DEPTH, TYPE, MAJOR) \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k" DEPTH ".f32." TYPE "." TYPE " {" \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -257,13 +266,15 @@ DEVICE void wgmma_wait() {
 
 template <int N, bool IS_BF16, bool TRANSPOSE_A, bool TRANSPOSE_B>
 DEVICE void wgmma_64_N_16(float (&d)[N / 2], u64 a, u64 b, i32 accumulate) {
-    static_assert(N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
+    static_assert(N == 32 || N == 64 || N == 128 || N == 256, "no wgmma of so many columns");
     if constexpr (N == 256 && IS_BF16) WGMMA_256("16", "bf16", ", %131, %132");
     if constexpr (N == 256 && !IS_BF16) WGMMA_256("16", "f16", ", %131, %132");
     if constexpr (N == 128 && IS_BF16) WGMMA_128("16", "bf16", ", %67, %68");
     if constexpr (N == 128 && !IS_BF16) WGMMA_128("16", "f16", ", %67, %68");
     if constexpr (N == 64 && IS_BF16) WGMMA_64("16", "bf16", ", %35, %36");
     if constexpr (N == 64 && !IS_BF16) WGMMA_64("16", "f16", ", %35, %36");
+    if constexpr (N == 32 && IS_BF16) WGMMA_32("16", "bf16", ", %19, %20");
+    if constexpr (N == 32 && !IS_BF16) WGMMA_32("16", "f16", ", %19, %20");
 }
 
 // The same for FP8, whose lines are 128 elements along the summed index.

@@ -94,8 +94,8 @@ func TestHopperFaults(t *testing.T) {
 		{"no wait for an empty stage", "mbarrier_wait(ring.empty(), ring.parity);", "", "one arrival more"},
 		{"a parity that does not change", "parity ^= 1;", "", "one arrival more"},
 		{"a step of k of the left operand alone", "left + i * LEFT_STEP", "left", wrongBits},
-		{"old sums in the first step", "ACCUMULATE || k > 0 || i > 0", "true", wrongBits},
-		{"the rows of the other warpgroup", "ring.left() + part * 64 * LINE", "ring.left() + (1 - part) * 64 * LINE", wrongBits},
+		{"old sums in the first step", "ACCUMULATE || k > 0 || step > 0 || i > 0", "true", wrongBits},
+		{"the rows of the other warpgroup", "ring.left(step) + part * 64 * LINE", "ring.left(step) + (1 - part) * 64 * LINE", wrongBits},
 		{"one slot too many under way", "tensor_store_wait<L::SLOTS - 1>", "tensor_store_wait<L::SLOTS>", "overwritten before it was read"},
 		{"the last stores", "    if (threadIdx.x % 128 == 0) tensor_store_wait<0>();\n", "", "under way when thread"},
 		{"barriers that copies do not see", "        mbarrier_fence_init();\n", "", "before mbarrier_fence_init"},
@@ -104,7 +104,15 @@ func TestHopperFaults(t *testing.T) {
 		{"too few arrivals", "mbarrier_init(empty(), CONSUMERS * 4)", "mbarrier_init(empty(), CONSUMERS * 4 - 1)", "has not read yet"},
 		{"registers that there are not", "registers_more<240>", "registers_more<256>", "registers"},
 	}
-	findFaults(t, compileHopper(t, gemm.ForwardDefinition, dtypes), "_narrow", calls, faults)
+	k := compileHopper(t, gemm.ForwardDefinition, dtypes)
+	findFaults(t, k, "_narrow", calls, faults)
+	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{64, 56, 1112}}), []fault{
+		{"as it is", "mbarrier", "mbarrier", ""},
+		{"the steps of a stage in one place", " + step * STEP_BYTES", "", "has not filled yet"},
+		{"lines of 64 bytes that are taken for 128", "8 * RIGHT_LINE, RIGHT_LINE)", "8 * RIGHT_LINE)", "has not filled yet"},
+		{"a step too few", "step < L::STEPS; step++) {", "step < L::STEPS - 1; step++) {", wrongBits},
+		{"pairs of another row", "int row = i / 2 % 2 * 8, col = i / 4 * 8;", "int row = 8 - i / 2 % 2 * 8, col = i / 4 * 8;", wrongBits},
+	})
 }
 
 // TestMMAFaults does the same for the kernel of mma.sync.
@@ -129,6 +137,16 @@ func TestMMAFaults(t *testing.T) {
 		{"rows of results swapped", "results.store(&t.sums[i][j][n], i * 16 + n * 4", "results.store(&t.sums[i][j][n], i * 16 + (2 - n) * 4", wrongBits},
 		{"a copy that is not aligned", "copy_async_16(ring_address() + offset", "copy_async_16(ring_address() + offset + 8", "want a multiple of 16"},
 		{"a warp that is not whole", "            multiply_add(k % 2);\n", "            if (threadIdx.x != 3) multiply_add(k % 2);\n", "lane 3"},
+	})
+	// Results of 16 bits go to memory another way.
+	dtypes[2] = num.F16
+	if k, err = gpu.CompileMMA(gemm.ForwardDefinition, dtypes, gpu.Vector); err != nil {
+		t.Fatal(err)
+	}
+	findFaults(t, k, "_64x32", products(t, gemm.ForwardDefinition, dtypes, [][3]int{{60, 117, 72}}), []fault{
+		{"as it is", "copy_async", "copy_async", ""},
+		{"words of another row", "(is_upper ? w[i] : w[i + 2]) = word", "(is_upper ? w[i + 2] : w[i]) = word", wrongBits},
+		{"eight columns where there are fewer", "r < rows && c + 8 <= cols", "r < rows && c < cols", "writes"},
 	})
 }
 

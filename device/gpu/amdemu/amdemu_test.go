@@ -92,6 +92,25 @@ extern "C" __global__ void __launch_bounds__(64) small(const Params p) { p.y[X] 
 static __device__ unsigned counter = 5;
 __constant__ unsigned table[4] = {2, 3, 5, 7};
 extern "C" __global__ void globals(const Params p) { p.y[X] = table[(X + p.mode) & 3] + counter; if (p.mode) counter = 9; }
+#line 1 "header.h"
+static __device__ unsigned fetch(const unsigned* p, unsigned long long i) {
+    return p[i];
+}
+static __device__ unsigned twice(const unsigned* p, unsigned long long i) {
+    return 2 * fetch(p, i);
+}
+#line 60 "kernels.cu"
+extern "C" __global__ void inlined(const Params p) {
+    p.y[X] = twice(p.x, p.n);
+}
+extern "C" __global__ void indexed(const Params p) {
+    unsigned memory[300];
+    for (unsigned i = 0; i < 300; i++) memory[i] = i * p.mode + X;
+    for (unsigned i = 0; i < 40; i++) memory[(i * p.mode + X) % 300] += memory[(i * 7 + X) % 300];
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 300; i++) sum = sum * 3 + memory[i];
+    p.y[BX * 64 + X] = sum;
+}
 `
 
 func source(text string) compile.Source {
@@ -127,7 +146,7 @@ type rig struct {
 	module *gpu.Module
 }
 
-var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals"}
+var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals", "inlined", "indexed"}
 
 func newRig(t *testing.T, architecture string) *rig {
 	t.Helper()
@@ -247,6 +266,27 @@ func TestKernels(t *testing.T) {
 			}
 		}
 
+		y = r.buffer(make([]uint32, 128)...)
+		if err := r.launch("indexed", [3]uint32{2, 1, 1}, [3]uint32{64, 1, 1}, 0, params{y: y, mode: 3}.bytes()); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range r.words(y) {
+			var memory [300]uint32
+			item, sum := uint32(i%64), uint32(0)
+			for j := range memory {
+				memory[j] = uint32(j)*3 + item
+			}
+			for j := range uint32(40) {
+				memory[(j*3+item)%300] += memory[(j*7+item)%300]
+			}
+			for _, v := range memory {
+				sum = sum*3 + v
+			}
+			if got != sum {
+				t.Fatalf("indexed: y[%d] = %#x, want %#x", i, got, sum)
+			}
+		}
+
 		y = r.buffer(make([]uint32, 4)...)
 		for mode, want := range [][4]uint32{{7, 8, 10, 12}, {8, 10, 12, 7}, {14, 16, 11, 12}} {
 			if err := r.launch("globals", [3]uint32{1, 1, 1}, [3]uint32{4, 1, 1}, 0, params{y: y, mode: uint32(mode)}.bytes()); err != nil {
@@ -292,6 +332,8 @@ func TestFaults(t *testing.T) {
 		{"read beyond a block", "saxpy", [3]uint32{9, 1, 1}, items, 0, params{y: y, x: x, n: 1 << 20}.bytes(), []string{
 			"kernel saxpy: global_load", "(kernels.cu:4, offset 0x", "work group (4,0,0), wave 0, lane 0: reads 4 bytes at global address 0x",
 			"0 bytes after the end of the block of 1024 bytes at 0x"}},
+		{"in a function that was inlined", "inlined", one, items, 0, params{y: y, x: x, n: 1 << 20}.bytes(), []string{
+			"(header.h:2, called at kernels.cu:61, offset 0x", "reads 4 bytes at global address 0x"}},
 		{"read before a block", "saxpy", one, items, 0, func() []byte {
 			b := good.bytes()
 			binary.LittleEndian.PutUint64(b[8:], x.Pointer()-8)

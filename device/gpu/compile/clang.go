@@ -126,10 +126,11 @@ func (c *Clang) WithLines() *Clang {
 }
 
 // Options returns the compiler's options. They keep the bits equal on all devices and
-// keep clang from looking for AMD's headers and libraries.
+// keep clang from looking for AMD's headers and libraries. Version 5 of code objects loads in
+// every ROCm from 5.7 on; clang's own choice, version 6, needs ROCm 6.3.
 func (c *Clang) Options(architecture string) []string {
 	options := []string{"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=" + architecture,
-		"-nogpuinc", "-nogpulib", "-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-Rpass-analysis=kernel-resource-usage"}
+		"-nogpuinc", "-nogpulib", "-mcode-object-version=5", "-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-Rpass-analysis=kernel-resource-usage"}
 	if c.lines {
 		options = append(options, "-gline-tables-only", "-fdebug-compilation-dir=.")
 	}

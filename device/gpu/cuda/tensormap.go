@@ -23,13 +23,17 @@ func (l *library) tensorMaps() func(to []byte, m *driver.TensorMap) error {
 func (l *library) encodeTensorMap(to []byte, m *driver.TensorMap) error {
 	// CUtensorMapDataType by the bytes of an element, CUtensorMapSwizzle, CUtensorMapL2promotion.
 	types := [...]uintptr{1: 0, 2: 1, 4: 2}
-	const swizzle128, promote128 = 3, 2
+	const swizzle64, swizzle128, promote128 = 2, 3, 2
+	swizzle := uintptr(swizzle128)
+	if m.LineBytes() == 64 {
+		swizzle = swizzle64
+	}
 	f := l.Frame()
 	b := &f.Structs.boxes
 	b.m, b.steps = *m, [5]uint32{1, 1, 1, 1, 1}
 	at := (-clib.Address(&b.encoded[0])) & 63
 	f.Args = [12]uintptr{clib.Address(&b.encoded[at]), types[m.ElementBytes], uintptr(m.Rank), uintptr(m.Address),
-		clib.Address(&b.m.Sizes), clib.Address(&b.m.Strides), clib.Address(&b.m.Box), clib.Address(&b.steps), 0, swizzle128, promote128, 0}
+		clib.Address(&b.m.Sizes), clib.Address(&b.m.Strides), clib.Address(&b.m.Box), clib.Address(&b.steps), 0, swizzle, promote128, 0}
 	err := l.Call(&l.api.cuTensorMapEncodeTiled, f, 12)
 	copy(to[:driver.TensorMapBytes], b.encoded[at:])
 	l.Done(f)

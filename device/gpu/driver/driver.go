@@ -107,8 +107,8 @@ type Table struct {
 const TensorMapBytes = 128
 
 // TensorMap is a tensor in the device's memory that kernels copy in boxes. The first
-// dimension is contiguous, and a box has 128 bytes of it, which shared memory holds
-// swizzled: the 16-byte pieces of line l lie at piece XOR l mod 8.
+// dimension is contiguous, and a box has a line of 128 or 64 bytes of it, which shared memory
+// holds swizzled: the 16-byte pieces of line l lie at piece XOR l mod 8, or XOR l/2 mod 4.
 type TensorMap struct {
 	Address      uint64 // a multiple of 16
 	ElementBytes int    // 1, 2 or 4
@@ -117,6 +117,9 @@ type TensorMap struct {
 	Strides      [4]uint64 // in bytes, of all dimensions but the first; multiples of 16
 	Box          [5]uint32 // in elements
 }
+
+// LineBytes returns how much of the first dimension a box has.
+func (m *TensorMap) LineBytes() int { return int(m.Box[0]) * m.ElementBytes }
 
 // Node is a launch of a graph.
 type Node struct {

@@ -1,6 +1,7 @@
 package hip_test
 
 import (
+	"debug/elf"
 	"strings"
 	"testing"
 
@@ -33,8 +34,16 @@ func TestClang(t *testing.T) {
 	if _, ok := c.(*compile.Clang); !ok || err != nil {
 		t.Fatalf("got %v, %v, want clang", c, err)
 	}
-	if p, err := table.Compile(0, source); err != nil || len(p.Usage) != 1 || p.Usage[0].Entry != "k" {
-		t.Errorf("got %+v, %v", p, err)
+	p, err := table.Compile(0, source)
+	if err != nil || len(p.Usage) != 1 || p.Usage[0].Entry != "k" {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	if version := p.Image[elf.EI_ABIVERSION]; version != 3 { // of code objects it is 5
+		t.Errorf("got ABI version %d, want 3, which every ROCm from 5.7 on loads", version)
+	}
+	hip.Stub(t, "LOADED 0", "LOADED 209")
+	if _, err := hip.Open(t).Load(p.Image); err == nil || !strings.Contains(err.Error(), "description of 209: the program is compiled for gfx1030 (hipError209, code 209)") {
+		t.Errorf("a program for another device: %v", err)
 	}
 	hip.Stub(t)
 	t.Setenv("TOKITAI_CLANG", clang.Path())

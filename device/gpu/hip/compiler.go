@@ -11,12 +11,12 @@ import (
 	"tokitai/device/gpu/compile"
 )
 
-// proven lists, by major and minor version, the architectures for which hipRTC has compiled
-// every shipped kernel. For any other, some releases abort, and others have never been tried:
-// clang compiles then.
+// proven lists, by major and minor version, the architectures for which hipRTC has compiled a
+// source of every shipped operation (TestROCm). For any other, some releases abort, and others
+// have never been tried: clang compiles then.
 var proven = map[[2]int][]string{
-	{5, 7}: {"gfx942", "gfx1101"},
-	{6, 4}: {"gfx942", "gfx1101", "gfx1201"},
+	{5, 7}: {"gfx942", "gfx1100", "gfx1101"},
+	{6, 4}: {"gfx90a", "gfx942", "gfx1100", "gfx1101", "gfx1201"},
 }
 
 // compilers holds the compilers of a library's devices. The environment is read each time.

@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"tokitai/device"
+	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/compile/folds"
 	"tokitai/device/gpu/driver"
@@ -180,9 +181,6 @@ func (l *library) failure(call string, code int32) error {
 	case lostCodes[code]:
 		e.Class = driver.Lost
 	}
-	if code == codeNoBinary || code == codeInvalidImage {
-		e.Text += ": the program is compiled for another architecture than the device's, or is damaged"
-	}
 	return e
 }
 
@@ -223,12 +221,30 @@ func (l *library) table() *driver.Table {
 		Load: &a.hipModuleLoadData, Unload: &a.hipModuleUnload, Lookup: &a.hipModuleGetFunction, NotFound: codeNotFound,
 		Launch: &a.hipModuleLaunchKernel,
 	})
-	t.Launch = checkedLaunch(t.Launch)
+	t.Load, t.Launch = explainedLoad(t.Load), checkedLaunch(t.Launch)
 	// HIP's own graphs gain nothing before version 6.2, which began to keep their launches
 	// ready for the device. Since then every change of a node's parameters takes memory that
 	// is freed only with the graph, and version 7.2 crashes when there is none left.
 	driver.ReplayGraphs(t)
 	return t
+}
+
+// explainedLoad says of a program that HIP refuses what it is for.
+func explainedLoad(load func(image []byte) (driver.Module, error)) func(image []byte) (driver.Module, error) {
+	return func(image []byte) (driver.Module, error) {
+		m, err := load(image)
+		e, ok := errors.AsType[*driver.Error](err)
+		if !ok || e.Code != codeNoBinary && e.Code != codeInvalidImage {
+			return m, err
+		}
+		_, reason := codeobject.Read(image, "")
+		if object, ok := errors.AsType[*codeobject.ArchitectureError](reason); ok {
+			e.Text += ": the program is compiled for " + object.Got
+		} else if reason != nil {
+			e.Text += ": " + reason.Error()
+		}
+		return m, err
+	}
 }
 
 // launcher is the type of Table.Launch.

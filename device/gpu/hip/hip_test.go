@@ -89,8 +89,8 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = table.Load([]byte("image"))
-	if err == nil || !strings.Contains(err.Error(), "hipModuleLoadData: description of 209: the program is compiled for another architecture than the device's, or is damaged (hipError209, code 209)") {
-		t.Errorf("a program for another device: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "hipModuleLoadData: description of 209: code object: ") || !strings.Contains(err.Error(), "(hipError209, code 209)") {
+		t.Errorf("a program that is no code object: %v", err)
 	}
 	for code, want := range map[uint32]driver.Class{
 		701: driver.Failed, 719: driver.Lost, 702: driver.Lost, 710: driver.Lost, 999: driver.Lost, 801: driver.Failed,

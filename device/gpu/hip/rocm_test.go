@@ -22,7 +22,9 @@ const underROCm = "TOKITAI_TEST_UNDER_ROCM"
 
 // TestROCm runs TestUnderROCm with each version of AMD's libraries that there is.
 func TestROCm(t *testing.T) {
-	for _, r := range standin.NeedsROCm(t) {
+	folders := standin.NeedsROCm(t)
+	testlevel.Need(t, testlevel.Quick, "compiles for a minute")
+	for _, r := range folders {
 		t.Run(r.Name(), func(t *testing.T) {
 			command := r.Command(t, "-test.run=^TestUnderROCm$", "-test.v", "-test.timeout=0")
 			command.Env = append(os.Environ(), underROCm+"=1")
@@ -81,6 +83,12 @@ func TestUnderROCm(t *testing.T) {
 			t.Logf("%s for %s: %d bytes", s.Name, architecture, len(p.Image))
 		}
 	}
+	// Both releases abort.
+	_, err = rtc.Compile("gfx9999", compile.Source{Name: "k.hip", Text: "extern \"C\" __global__ void k() {}\n"})
+	if err == nil || !strings.Contains(err.Error(), "compile k.hip for gfx9999: the process of hipRTC") {
+		t.Errorf("an architecture that hipRTC does not know: %v", err)
+	}
+	t.Logf("%v", err)
 }
 
 // sources returns sources of the shipped operations.

@@ -15,16 +15,13 @@ const (
 	mapMark  = 0x706d << 48
 )
 
-// lineBytes is the size of a swizzled line of shared memory.
-const lineBytes = 128
-
 // encodeTensorMap implements the table's EncodeTensorMap. It refuses what CUDA's driver
 // refuses.
 func encodeTensorMap(to []byte, m *driver.TensorMap) error {
 	if text := badTensorMap(m); text != "" {
 		return &driver.Error{Call: "encode a tensor map", Text: text}
 	}
-	words := [mapWords]uint64{m.Address, uint64(m.ElementBytes) | uint64(m.Rank)*mapRank | lineBytes*mapLine | mapMark}
+	words := [mapWords]uint64{m.Address, uint64(m.ElementBytes) | uint64(m.Rank)*mapRank | uint64(m.LineBytes())*mapLine | mapMark}
 	copy(words[2:], m.Sizes[:])
 	copy(words[7:], m.Strides[:])
 	for i, n := range m.Box {
@@ -45,8 +42,8 @@ func badTensorMap(m *driver.TensorMap) string {
 		return "elements have 1, 2 or 4 bytes"
 	case m.Rank < 2 || m.Rank > 5:
 		return "the rank is 2 to 5"
-	case int(m.Box[0])*m.ElementBytes != lineBytes:
-		return "a box has 128 bytes of the first dimension"
+	case m.LineBytes() != 128 && m.LineBytes() != 64:
+		return "a box has 128 or 64 bytes of the first dimension"
 	}
 	for i := range m.Rank {
 		switch {

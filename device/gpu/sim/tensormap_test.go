@@ -26,7 +26,7 @@ func TestTensorMap(t *testing.T) {
 		"multiple of 16":     func(m *driver.TensorMap) { m.Address += 8 },
 		"bytes":              func(m *driver.TensorMap) { m.ElementBytes = 3 },
 		"rank":               func(m *driver.TensorMap) { m.Rank = 6 },
-		"128 bytes":          func(m *driver.TensorMap) { m.Box[0] = 32 },
+		"128 or 64 bytes":    func(m *driver.TensorMap) { m.Box[0] = 16 },
 		"elements":           func(m *driver.TensorMap) { m.Sizes[2] = 0 },
 		"1 to 256":           func(m *driver.TensorMap) { m.Box[1] = 257 },
 		"strides are":        func(m *driver.TensorMap) { m.Strides[1] = 24 },

@@ -22,7 +22,11 @@ import (
 func TestDecoded(t *testing.T) {
 	c := gputest.NeedsClang(t)
 	objdump := gputest.NeedsLLVM(t, "llvm-objdump-22")
-	for name, every := range map[string]int{"gfx942": testlevel.Pick(24, 1), "gfx1100": testlevel.Pick(24, 8, 1)} {
+	oneIn := map[string]int{"gfx942": testlevel.Pick(24, 1), "gfx1100": testlevel.Pick(30, 8, 1)}
+	if testlevel.Current() >= testlevel.Full {
+		oneIn["gfx90a"], oneIn["gfx1151"] = 8, 8
+	}
+	for name, every := range oneIn {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first := 0

@@ -13,9 +13,11 @@
 //           along k, into a ring of stages, and two that multiply, 64 rows of the tile each. Their results go
 //           to memory by way of shared memory, while the next tile's operands arrive. Tiles of 128x256
 //           (ENTRY_WIDE), or of 128x128 (ENTRY_NARROW) where there are few; bands of 16 rows of tiles.
+//           For 33 to 64 rows, tiles of 64x64 or 64x32, one warpgroup that multiplies, and stages of two steps.
 // Requires  tensorcore.h; sm_90a
 // Ladder    1.04 of cuBLAS on an H200, the geometric mean of 38 products; clusters that share B, stores by single
-//           warps and more slots gained nothing    (docs/gpu.md)
+//           warps and more slots gained nothing. 64 rows by 4096x4096, of a copy's bytes a second: 0.64 in kernels/mma.cu
+//           -> 0.73 in stages of one step -> 0.83 to 0.87 of two    (docs/gpu.md)
 //
 // A stage has two barriers: full counts the bytes that copies bring, empty the warps that
 // have read it. A stage's phase is the parity of how often the ring has been gone round.
@@ -27,17 +29,20 @@ struct MappedParams {
     Params p;
 };
 
-const int CONSUMERS = 2, THREADS = (1 + CONSUMERS) * 128;
 const int LINE = 128; // bytes of a swizzled line: DEPTH elements of an operand
-const int TILE_ROWS = CONSUMERS * 64, DEPTH = LINE / sizeof(Input), BAND = 16;
+const int DEPTH = LINE / sizeof(Input), BAND = 16;
 
 // ---- shared memory ----
 
-template <int TILE_COLS, int STAGES>
+// A tile, and the ring: stages of so many STEPS, each DEPTH along k.
+template <int TILE_ROWS, int TILE_COLS, int STAGES, int STAGE_STEPS = 1>
 struct Layout {
-    static const int COLS = TILE_COLS;
-    static const int LEFT_BYTES = TILE_ROWS * LINE, STAGE_BYTES = LEFT_BYTES + COLS * LINE;
-    static const int SLOTS = 2, SLOT_BYTES = 64 * LINE; // for results on their way to memory: 64 rows, one line each
+    static const int ROWS = TILE_ROWS, COLS = TILE_COLS, STEPS = STAGE_STEPS;
+    static const int CONSUMERS = ROWS / 64, THREADS = (1 + CONSUMERS) * 128;
+    static const int LEFT_BYTES = ROWS * LINE, STEP_BYTES = LEFT_BYTES + COLS * LINE, STAGE_BYTES = STEPS * STEP_BYTES;
+    static const int ACROSS = COLS * sizeof(Input) < LINE ? COLS : DEPTH; // elements of a line of B that lies along n
+    static const bool HAS_SLOTS = COLS * sizeof(Output) >= LINE;          // results fill lines
+    static const int SLOTS = COLS * sizeof(Output) > LINE ? 2 : 1, SLOT_BYTES = 64 * LINE; // for results on their way to memory: 64 rows, one line each
     static const int SLOTS_AT = STAGES * STAGE_BYTES, BARRIERS_AT = SLOTS_AT + CONSUMERS * SLOTS * SLOT_BYTES;
 
     // The ring of stages, and the place of a warpgroup in it.
@@ -45,8 +50,8 @@ struct Layout {
     int stage;
     u32 parity;
 
-    DEVICE u32 left() const { return base + stage * STAGE_BYTES; }
-    DEVICE u32 right() const { return left() + LEFT_BYTES; }
+    DEVICE u32 left(int step = 0) const { return base + stage * STAGE_BYTES + step * STEP_BYTES; }
+    DEVICE u32 right(int step = 0) const { return left(step) + LEFT_BYTES; }
     DEVICE u32 full() const { return base + BARRIERS_AT + stage * 8; }
     DEVICE u32 empty() const { return base + BARRIERS_AT + (STAGES + stage) * 8; }
 
@@ -91,24 +96,26 @@ DEVICE void produce(const MappedParams& m, L ring) {
     ring.parity = 1; // a stage that was never used is empty
     for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
-        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
+        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
         PLACE(left_place, left, tile.product);
         PLACE(right_place, right, tile.product);
         i32 row = (i32)(tile.begin + tile.row), col = (i32)tile.col, end = (i32)(tile.k_begin + tile.depth);
-        for (i32 k = (i32)tile.k_begin; k < end; k += DEPTH) {
+        for (i32 k = (i32)tile.k_begin; k < end;) { // steps beyond the end are zero
             mbarrier_wait(ring.empty(), ring.parity);
             mbarrier_expect(ring.full(), L::STAGE_BYTES);
-            if (TRANSPOSE_LEFT) {
-                UNROLL for (int i = 0; i < TILE_ROWS; i += 64)
-                    tensor_load(ring.left() + i * LINE, &m.left, ring.full(), row + i, k AT_PLACE(left_place));
-            } else {
-                tensor_load(ring.left(), &m.left, ring.full(), k, row AT_PLACE(left_place));
-            }
-            if (TRANSPOSE_RIGHT) {
-                tensor_load(ring.right(), &m.right, ring.full(), k, col AT_PLACE(right_place));
-            } else {
-                UNROLL for (int i = 0; i < L::COLS; i += 64)
-                    tensor_load(ring.right() + i * LINE, &m.right, ring.full(), col + i, k AT_PLACE(right_place));
+            UNROLL for (int step = 0; step < L::STEPS; step++, k += DEPTH) {
+                if (TRANSPOSE_LEFT) {
+                    UNROLL for (int i = 0; i < L::ROWS; i += 64)
+                        tensor_load(ring.left(step) + i * LINE, &m.left, ring.full(), row + i, k AT_PLACE(left_place));
+                } else {
+                    tensor_load(ring.left(step), &m.left, ring.full(), k, row AT_PLACE(left_place));
+                }
+                if (TRANSPOSE_RIGHT) {
+                    tensor_load(ring.right(step), &m.right, ring.full(), k, col AT_PLACE(right_place));
+                } else {
+                    UNROLL for (int i = 0; i < L::COLS; i += L::ACROSS)
+                        tensor_load(ring.right(step) + i * LINE, &m.right, ring.full(), col + i, k AT_PLACE(right_place));
+                }
             }
             ring.advance();
         }
@@ -132,7 +139,7 @@ DEVICE void produce_loosely(const MappedParams& m, L ring) {
     ring.parity = 1;
     for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
-        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
+        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
         const Input *left = m.p.left + tile.begin * m.p.left_stride, *right = m.p.right;
 #if HAS_AXES
         left += matrix_at(m.p.left_walk, tile.product);
@@ -140,10 +147,10 @@ DEVICE void produce_loosely(const MappedParams& m, L ring) {
 #endif
         for (i64 k = 0; k < tile.depth; k += DEPTH) {
             mbarrier_wait(ring.empty(), ring.parity);
-            for (int i = threadIdx.x; i < (TILE_ROWS + L::COLS) * 8; i += 128) {
+            for (int i = threadIdx.x; i < (L::ROWS + L::COLS) * 8; i += 128) {
                 int line = i / 8, piece = i % 8;
-                bool is_left = line < TILE_ROWS;
-                i64 at = is_left ? tile.row + line : tile.col + line - TILE_ROWS, lines = is_left ? tile.rows : m.p.cols;
+                bool is_left = line < L::ROWS;
+                i64 at = is_left ? tile.row + line : tile.col + line - L::ROWS, lines = is_left ? tile.rows : m.p.cols;
                 const Input* from = (is_left ? left + at * m.p.left_stride : right + at * m.p.right_stride) + k + piece * 16;
                 copy_piece(ring.left() + line * LINE + (piece ^ line % 8) * 16, from, at < lines ? tile.depth - k - piece * 16 : 0);
             }
@@ -161,40 +168,44 @@ DEVICE void produce_loosely(const MappedParams& m, L ring) {
 // Sets what a stage has beyond its first `depth` along k to zero: it belongs to the next group.
 template <class L>
 DEVICE void clear_rest(const L& ring, int depth) {
-    const int LINES = TILE_ROWS + L::COLS;
-    for (int i = threadIdx.x - 128; i < LINES * LINE / 16; i += CONSUMERS * 128) {
+    const int LINES = L::ROWS + L::COLS;
+    for (int i = threadIdx.x - 128; i < LINES * LINE / 16; i += L::CONSUMERS * 128) {
         int line = i / 8, piece = i % 8;
-        bool is_transposed = line < TILE_ROWS ? TRANSPOSE_LEFT : !TRANSPOSE_RIGHT;
+        bool is_transposed = line < L::ROWS ? TRANSPOSE_LEFT : !TRANSPOSE_RIGHT;
         // A box of a transposed operand has a line for each k.
         int k = is_transposed ? line % DEPTH : (piece ^ line % 8) * 8, kept = is_transposed ? (k < depth ? 8 : 0) : depth - k;
         if (kept < 8) shared_keep_8(ring.left() + line * LINE + piece * 16, kept);
     }
     fence_async_shared();
-    named_barrier(1 + CONSUMERS, CONSUMERS * 128);
+    named_barrier(1 + L::CONSUMERS, L::CONSUMERS * 128);
 }
 #endif
 
 template <class L>
 DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2]) {
+    const int RIGHT_LINE = TRANSPOSE_RIGHT ? LINE : L::ACROSS * (int)sizeof(Input);
     const u32 LEFT_NEXT = TRANSPOSE_LEFT ? DEPTH * LINE : 16, RIGHT_NEXT = TRANSPOSE_RIGHT ? 16 : DEPTH * LINE;
-    const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * LINE) >> 4;
+    const u64 LEFT_STEP = (TRANSPOSE_LEFT ? 16 * LINE : 32) >> 4, RIGHT_STEP = (TRANSPOSE_RIGHT ? 32 : 16 * RIGHT_LINE) >> 4;
     bool is_signal = threadIdx.x % 32 == 0;
     u32 before = 0; // the empty barrier of the stage before
-    for (i32 k = 0; k < depth; k += DEPTH) {
+    for (i32 k = 0; k < depth; k += L::STEPS * DEPTH) {
         mbarrier_wait(ring.full(), ring.parity);
 #if GROUPED == 2
         if (depth - k < DEPTH) clear_rest(ring, depth - k);
 #endif
-        u64 left = wgmma_descriptor(ring.left() + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
-        u64 right = wgmma_descriptor(ring.right(), RIGHT_NEXT, 8 * LINE);
         wgmma_fence();
+        UNROLL for (int step = 0; step < L::STEPS; step++) {
+            u64 left = wgmma_descriptor(ring.left(step) + part * 64 * LINE, LEFT_NEXT, 8 * LINE);
+            u64 right = wgmma_descriptor(ring.right(step), RIGHT_NEXT, 8 * RIGHT_LINE, RIGHT_LINE);
+            UNROLL for (int i = 0; i < DEPTH * (int)sizeof(Input) / 32; i++) {
+                const bool adds = ACCUMULATE || k > 0 || step > 0 || i > 0;
 #if IS_FP8
-        UNROLL for (int i = 0; i < DEPTH / 32; i++)
-            wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, ACCUMULATE || k > 0 || i > 0);
+                wgmma_64_N_32<L::COLS, IS_E5M2>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
 #else
-        UNROLL for (int i = 0; i < DEPTH / 16; i++)
-            wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, ACCUMULATE || k > 0 || i > 0);
+                wgmma_64_N_16<L::COLS, IS_BF16, TRANSPOSE_LEFT, !TRANSPOSE_RIGHT>(acc, left + i * LEFT_STEP, right + i * RIGHT_STEP, adds);
 #endif
+            }
+        }
         wgmma_commit();
         if (k > 0) {
             wgmma_wait<1>();
@@ -208,6 +219,10 @@ DEVICE void multiply_tile(L& ring, i32 depth, int part, float (&acc)[L::COLS / 2
 }
 
 // ---- results ----
+
+struct alignas(2 * sizeof(Output)) OutputPair {
+    Output v[2];
+} MAY_ALIAS;
 
 // The accumulators of a thread as elements of C: pairs of neighbours, row by row.
 struct Pairs {
@@ -265,6 +280,22 @@ struct Pairs {
             if (row < rows && col < cols) STORE_OUTPUT(at + row * stride + col, acc[i]);
         }
     }
+
+    // The same where rows begin at multiples of 16 bytes.
+    template <int COUNT>
+    DEVICE void store_pairs(const float (&acc)[COUNT]) {
+        UNROLL for (int i = 0; i < COUNT; i += 2) {
+            int row = i / 2 % 2 * 8, col = i / 4 * 8;
+            Output* to = at + row * stride + col;
+            if (row < rows && col + 1 < cols) {
+                OutputPair pair;
+                UNROLL for (int j = 0; j < 2; j++) STORE_OUTPUT(&pair.v[j], acc[i + j]);
+                *reinterpret_cast<OutputPair*>(to) = pair;
+            } else if (row < rows && col < cols) {
+                STORE_OUTPUT(to, acc[i]);
+            }
+        }
+    }
 };
 
 // Stores the 64 rows of a warpgroup, a line of each at a time. A slot is written again when
@@ -309,7 +340,7 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
     float acc[L::COLS / 2];
     for (u32 index = blockIdx.x; index < m.tiles; index += gridDim.x) {
         Found tile = {};
-        if (!tile.find<TILE_ROWS, L::COLS, BAND>(m.p, index)) continue;
+        if (!tile.find<L::ROWS, L::COLS, BAND>(m.p, index)) continue;
         if (ACCUMULATE) Pairs(m.p, tile, part).load(acc);
 #if GROUPED == 2
         if (!ACCUMULATE && tile.depth == 0) // no product sets them
@@ -320,8 +351,16 @@ DEVICE void consume(const MappedParams& m, L ring, int part) {
         Pairs(m.p, tile, part).scale(m.p, acc);
 #endif
         // Rows that follow those of a group belong to the next one.
-        if (m.has_result && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) store_lines(m, ring, tile, part, acc);
-        else Pairs(m.p, tile, part).store(acc);
+        if constexpr (L::HAS_SLOTS) {
+            if (m.has_result && (GROUPED != 1 || tile.row + part * 64 + 64 <= tile.rows)) {
+                store_lines(m, ring, tile, part, acc);
+                continue;
+            }
+        } else if (m.p.result_vector) {
+            Pairs(m.p, tile, part).store_pairs(acc);
+            continue;
+        }
+        Pairs(m.p, tile, part).store(acc);
     }
     if (threadIdx.x % 128 == 0) tensor_store_wait<0>();
 }
@@ -355,20 +394,23 @@ DEVICE void multiply_all(const MappedParams& m, char* memory) {
     }
 #endif
     if (warpgroup == 0) {
-        registers_fewer<24>();
+        if constexpr (L::CONSUMERS > 1) registers_fewer<24>();
         if (threadIdx.x == 0) produce(m, ring);
     } else {
-        registers_more<240>();
+        if constexpr (L::CONSUMERS > 1) registers_more<240>();
         consume(m, ring, warpgroup - 1);
     }
 }
 
-KERNEL_ALONE(ENTRY_WIDE, THREADS)(GRID_CONSTANT MappedParams m) {
+typedef Layout<128, 256, 4> Wide;
+typedef Layout<128, 128, 6> Narrow;
+
+KERNEL_ALONE(ENTRY_WIDE, Wide::THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
-    multiply_all<Layout<256, 4>>(m, memory);
+    multiply_all<Wide>(m, memory);
 }
 
-KERNEL_ALONE(ENTRY_NARROW, THREADS)(GRID_CONSTANT MappedParams m) {
+KERNEL_ALONE(ENTRY_NARROW, Narrow::THREADS)(GRID_CONSTANT MappedParams m) {
     SHARED_DYN(char, memory);
-    multiply_all<Layout<128, 6>>(m, memory);
+    multiply_all<Narrow>(m, memory);
 }

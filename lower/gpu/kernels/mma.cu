@@ -13,8 +13,8 @@
 //           multiples of 16 bytes. A warp computes WARP_TALL x WARP_WIDE of the tile, and reads the next 16 of k
 //           while it multiplies. lower/gpu/mma.go lists the tiles: narrow ones for few rows.
 // Requires  sm_80, tensorcore.h
-// Ladder    of cuBLAS at 4096^3 in f16: 0.52 in steps of 32 -> 0.54 of 64 -> 0.55 to 0.61 with the copies among the
-//           products. Of a copy's bytes a second, 16 rows by 4096x14336: 0.77 -> 0.95 with these and eight stages   (docs/gpu.md)
+// Ladder    of cuBLAS at 4096^3 in f16: 0.52 in steps of 32 -> 0.54 of 64 -> 0.59 with the copies among the
+//           products -> 0.60 to 0.61 with stores of 16 bytes. Of a copy's bytes a second, 16 rows by 4096x14336: 0.77 -> 0.95 with these and eight stages   (docs/gpu.md)
 //
 // A step lies in shared memory as in memory: rows of LINES or of DEPTH elements. Their pieces
 // of 16 bytes are permuted within a row, so that the eight rows of an 8×8 matrix lie in
@@ -137,6 +137,19 @@ struct alignas(2 * sizeof(Output)) OutputPair {
     Output v[2];
 } MAY_ALIAS;
 
+// Of a 4×4 matrix of words, lane t of four has column t, and gets row t.
+DEVICE void transpose_4(u32 (&w)[4]) {
+    const bool is_odd = threadIdx.x & 1, is_upper = threadIdx.x & 2;
+    UNROLL for (int i = 0; i < 4; i += 2) {
+        u32 word = SHFL_XOR(is_odd ? w[i] : w[i + 1], 1, 32);
+        (is_odd ? w[i] : w[i + 1]) = word;
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        u32 word = SHFL_XOR(is_upper ? w[i] : w[i + 2], 2, 32);
+        (is_upper ? w[i] : w[i + 2]) = word;
+    }
+}
+
 // The results of a lane in the 16×8 products of its warp: two neighbours each of rows row and row + 8.
 struct Results {
     Output* at;
@@ -166,6 +179,17 @@ struct Results {
         } else {
             UNROLL for (int j = 0; j < 2; j++)
                 if (r < rows && c + j < cols) STORE_OUTPUT(to + j, two[j]);
+        }
+    }
+
+    // Stores eight neighbours of 16 bits.
+    DEVICE void store_8(const u32 (&words)[4], int r, int c) const {
+        Output* to = at + r * stride + c;
+        if (r < rows && c + 8 <= cols) {
+            *reinterpret_cast<uint4_aligned*>(to) = uint4_aligned{words[0], words[1], words[2], words[3]};
+        } else {
+            UNROLL for (int j = 0; j < 8; j++)
+                if (r < rows && c + j < cols) to[j] = (Output)(words[j / 2] >> 16 * (j % 2));
         }
     }
 };
@@ -298,8 +322,33 @@ struct Tile {
                         t.sums[i][j][n] = scaled(p, t.sums[i][j][n], first_row + row + lane / 4 + r, first_col + col + lane % 4 * 2 + c);
                 }
 #endif
+        if constexpr (sizeof(Output) == 2 && ACROSS % 2 == 0) {
+            if (p.result_vector) {
+                t.store_vectors(p, first_row + row, first_col + col);
+                return;
+            }
+        }
         UNROLL for (int i = 0; i < DOWN; i++)
             UNROLL for (int j = 0; j < ACROSS * 2; j++)
                 UNROLL for (int n = 0; n < 4; n += 2) results.store(&t.sums[i][j][n], i * 16 + n * 4, j * 8);
+    }
+
+    // Stores results of 16 bits, 16 bytes at a time: four lanes, which have a row of each of
+    // four products, get one product's each.
+    DEVICE void store_vectors(const Params& p, i64 row, i64 col) const {
+        const int lane = threadIdx.x % 32;
+        const Results results(p, row + lane / 4, col + lane % 4 * 8);
+        UNROLL for (int i = 0; i < DOWN; i++)
+            UNROLL for (int n = 0; n < 4; n += 2)
+                UNROLL for (int j = 0; j + 4 <= ACROSS * 2; j += 4) {
+                    u32 words[4];
+                    UNROLL for (int x = 0; x < 4; x++) {
+                        Output two[2];
+                        UNROLL for (int y = 0; y < 2; y++) STORE_OUTPUT(&two[y], sums[i][j + x][n + y]);
+                        words[x] = pair(two[0], two[1]);
+                    }
+                    transpose_4(words);
+                    results.store_8(words, i * 16 + n * 4, j * 8);
+                }
     }
 };

@@ -42,6 +42,11 @@ struct Map {
 const uint16_t MAP_MARK = 0x706d;
 static_assert(sizeof(Map) == sizeof(TensorMap), "a map fits");
 
+// swizzled returns where 16 bytes of a line lie that would be at an address: the pieces of a
+// line of 128 bytes change places by the line's number, and so do those of two neighbouring
+// lines of 64 bytes.
+inline unsigned swizzled(unsigned at, unsigned line_bytes) { return at ^ (at >> 7 & (line_bytes / 16 - 1)) << 4; }
+
 // Box is a place in a tensor.
 struct Box {
     Map map;
@@ -59,7 +64,7 @@ struct Box {
     // piece returns the address of 16 bytes of the box in shared memory.
     unsigned piece(unsigned begin, unsigned offset) const {
         unsigned at = begin + offset;
-        return map.swizzle_bytes == 128 ? at ^ (at >> 7 & 7) << 4 : at;
+        return map.swizzle_bytes == 0 ? at : swizzled(at, map.swizzle_bytes);
     }
 };
 

@@ -178,14 +178,18 @@ struct Range {
 
 static Range range_of(unsigned begin, const Box& box) { return {begin, begin + box.bytes()}; }
 
+// line_bytes_of a descriptor's operand.
+static unsigned line_bytes_of(uint64_t descriptor) { return descriptor >> 62 == 2 ? 64 : 128; }
+
 // range_of an operand of a product: whole groups of eight lines.
 static Range range_of(uint64_t descriptor, bool is_transposed, int elements) {
+    unsigned line = line_bytes_of(descriptor);
     unsigned at = (unsigned)(descriptor & 0x3fff) << 4, next = (unsigned)(descriptor >> 16 & 0x3fff) << 4, group = (unsigned)(descriptor >> 32 & 0x3fff) << 4;
-    unsigned begin = at / 1024 * 1024;
+    unsigned begin = at / (8 * line) * (8 * line);
     if (is_transposed) {
-        return {begin, begin + (unsigned)((elements - 1) / 64) * next + group + 1024};
+        return {begin, begin + (unsigned)(elements - 1) / (line / 2) * next + group + 8 * line};
     }
-    return {begin, begin + (unsigned)(elements / 8 - 1) * group + 1024};
+    return {begin, begin + (unsigned)(elements / 8 - 1) * group + 8 * line};
 }
 
 static Range left_of(const Wgmma& w) { return range_of(w.a, w.transposes_a, 64); }
@@ -350,12 +354,13 @@ void wgmma_fence() { own_state().is_fenced = true; }
 // check_operand fails the launch if an operand cannot be read.
 static void check_operand(uint64_t descriptor, bool is_transposed, const Range& range, const char* name, Where where) {
     unsigned at = (unsigned)(descriptor & 0x3fff) << 4;
-    if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) {
-        stop("%s: operand %s of layout %d with base offset %d, want 1 (lines of 128 bytes, swizzled) and 0", Text(place(where)).text, name, (int)(descriptor >> 62),
-             (int)(descriptor >> 49 & 7));
+    if ((descriptor >> 62 != 1 && (descriptor >> 62 != 2 || !is_transposed)) || (descriptor >> 49 & 7) != 0) {
+        stop("%s: operand %s of layout %d with base offset %d, want 1 (lines of 128 bytes, swizzled), or transposed 2 (of 64), and 0", Text(place(where)).text, name,
+             (int)(descriptor >> 62), (int)(descriptor >> 49 & 7));
     }
-    if (at % 1024 > (is_transposed ? 0u : 96u)) {
-        stop("%s: operand %s at %u of shared memory, which is not in the first line of a group at a multiple of 1024", Text(place(where)).text, name, at);
+    unsigned group = 8 * line_bytes_of(descriptor);
+    if (at % group > (is_transposed ? 0u : 96u)) {
+        stop("%s: operand %s at %u of shared memory, which is not in the first line of a group at a multiple of %u", Text(place(where)).text, name, at, group);
     }
     if (range.begin < DYNAMIC_ADDRESS || range.end > DYNAMIC_ADDRESS + dynamic_bytes) {
         stop("%s: operand %s from %u to %u of shared memory, which ends at %u", Text(place(where)).text, name, range.begin, range.end, DYNAMIC_ADDRESS + (unsigned)dynamic_bytes);
@@ -441,13 +446,13 @@ static bool is_same(const Multiplication& x, const Multiplication& y) {
 // Operand reads the 16-byte pieces of an operand.
 struct Operand {
     int rank;
-    unsigned at, next, group;
+    unsigned at, next, group, line;
     bool is_transposed, is_fp8;
     Place where;
 
     Operand(const Fiber& f, uint64_t d, bool is_transposed, bool is_fp8, Where where)
-        : rank(f.rank), at((unsigned)(d & 0x3fff) << 4), next((unsigned)(d >> 16 & 0x3fff) << 4), group((unsigned)(d >> 32 & 0x3fff) << 4), is_transposed(is_transposed), is_fp8(is_fp8),
-          where(place(where)) {}
+        : rank(f.rank), at((unsigned)(d & 0x3fff) << 4), next((unsigned)(d >> 16 & 0x3fff) << 4), group((unsigned)(d >> 32 & 0x3fff) << 4), line(line_bytes_of(d)),
+          is_transposed(is_transposed), is_fp8(is_fp8), where(place(where)) {}
 
     // read calls put(i, k, pattern) for all summed indices, 32 bytes of them, of eight elements
     // from i on.
@@ -455,12 +460,13 @@ struct Operand {
     bool read(int i, Put put) const {
         uint16_t piece[8];
         if (is_transposed) {
-            for (int k = 0; k < 16; k++) {
-                if (!fetch(at + (unsigned)(i / 64) * next + (unsigned)(k / 8) * group + (unsigned)(k % 8 * 128 + i % 64 * 2), piece)) {
+            unsigned across = line / 2, along = (unsigned)i;
+            for (unsigned k = 0; k < 16; k++) {
+                if (!fetch(at + along / across * next + k / 8 * group + k % 8 * line + along % across * 2, piece)) {
                     return false;
                 }
                 for (int j = 0; j < 8; j++) {
-                    put(i + j, k, piece[j]);
+                    put(i + j, (int)k, piece[j]);
                 }
             }
             return true;
@@ -482,7 +488,7 @@ struct Operand {
     }
 
     bool fetch(unsigned address, uint16_t* piece) const {
-        const unsigned char* from = block_states[rank].read(rank, address ^ (address >> 7 & 7) << 4, 16, "a product reads", where);
+        const unsigned char* from = block_states[rank].read(rank, swizzled(address, line), 16, "a product reads", where);
         if (from != nullptr) {
             memcpy(piece, from, 16);
         }

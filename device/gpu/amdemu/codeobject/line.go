@@ -11,7 +11,8 @@ import (
 const maxLineBytes = 256 << 20
 
 // Line returns the file and the line that an address was compiled from, as "softmax.cu:12",
-// or "" where the object has no line for it.
+// or "" where the object has no line for it. Of code that was inlined into a kernel it is
+// "prelude.h:310, called at softmax.cu:12".
 func (o *Object) Line(address uint64) string {
 	for _, s := range o.file.Sections {
 		if s.Flags&elf.SHF_COMPRESSED != 0 && s.Size > maxLineBytes {
@@ -28,16 +29,64 @@ func (o *Object) Line(address uint64) string {
 		if err != nil || unit == nil {
 			return ""
 		}
-		if unit.Tag == dwarf.TagCompileUnit {
-			lines, err := data.LineReader(unit)
-			if err != nil || lines == nil {
-				continue
-			}
-			var entry dwarf.LineEntry
-			if lines.SeekPC(address, &entry) == nil && entry.File != nil && entry.Line > 0 {
-				return fmt.Sprintf("%s:%d", filepath.Base(entry.File.Name), entry.Line)
-			}
+		if unit.Tag != dwarf.TagCompileUnit {
+			units.SkipChildren()
+			continue
 		}
-		units.SkipChildren()
+		lines, err := data.LineReader(unit)
+		if err != nil || lines == nil {
+			units.SkipChildren()
+			continue
+		}
+		var entry dwarf.LineEntry
+		if lines.SeekPC(address, &entry) != nil || entry.File == nil || entry.Line <= 0 {
+			units.SkipChildren()
+			continue
+		}
+		text := place(entry.File, int64(entry.Line))
+		if call := callSite(data, units, lines.Files(), address); call != "" {
+			text += ", called at " + call
+		}
+		return text
 	}
+}
+
+func place(f *dwarf.LineFile, line int64) string {
+	return fmt.Sprintf("%s:%d", filepath.Base(f.Name), line)
+}
+
+// callSite returns where the function that an address is in calls what was inlined there, or
+// "" if the address is the function's own. The reader is after the entry of the unit.
+func callSite(data *dwarf.Data, entries *dwarf.Reader, files []*dwarf.LineFile, address uint64) string {
+	for {
+		e, err := entries.Next()
+		if err != nil || e == nil || e.Tag == dwarf.TagCompileUnit {
+			return ""
+		}
+		if e.Tag != dwarf.TagSubprogram && e.Tag != dwarf.TagInlinedSubroutine {
+			continue
+		}
+		ranges, err := data.Ranges(e)
+		if err != nil || !contains(ranges, address) {
+			entries.SkipChildren()
+			continue
+		}
+		if e.Tag == dwarf.TagInlinedSubroutine { // the outermost
+			file, _ := e.Val(dwarf.AttrCallFile).(int64)
+			line, _ := e.Val(dwarf.AttrCallLine).(int64)
+			if file < 0 || file >= int64(len(files)) || files[file] == nil || line <= 0 {
+				return ""
+			}
+			return place(files[file], line)
+		}
+	}
+}
+
+func contains(ranges [][2]uint64, address uint64) bool {
+	for _, r := range ranges {
+		if address >= r[0] && address < r[1] {
+			return true
+		}
+	}
+	return false
 }

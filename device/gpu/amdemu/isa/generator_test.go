@@ -3,6 +3,7 @@ package isa
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // generator makes random instructions of the rows of a table.
@@ -11,7 +12,7 @@ type generator struct {
 	arch Architecture
 }
 
-// below returns a number of the given number of bits, one time in three 0.
+// bits returns a number of the given number of bits, one time in three 0.
 func (g *generator) bits(n int) uint64 {
 	if g.IntN(3) == 0 {
 		return 0
@@ -19,7 +20,7 @@ func (g *generator) bits(n int) uint64 {
 	return g.Uint64() & (1<<n - 1)
 }
 
-// aligned returns the number of a scalar register that an operand of the type may begin at.
+// scalar returns the number of a scalar register that an operand of the type may begin at.
 func (g *generator) scalar(t Type) uint64 {
 	words := t.words(g.arch.Family)
 	code := g.IntN(128)
@@ -237,8 +238,9 @@ func (g *generator) longWords(f *form, e Encoding) []uint32 {
 	var extra []uint32
 	for i := range valueCount(f.operands) {
 		src := g.source(typeOf(f.operands, i))
-		if words := typeOf(f.operands, i).words(g.arch.Family); e == VOP3P && words > 1 && len(f.results) == 1 && g.IntN(4) > 0 {
-			src = 256 + g.vector(B64) // matrices are rarely anything else
+		isMatrix := f.isMatrix() || strings.HasPrefix(f.name, "v_wmma_") || strings.HasPrefix(f.name, "v_accvgpr_")
+		if isMatrix && g.IntN(4) > 0 {
+			src = 256 + g.vector(B64) // most take nothing else
 		}
 		if src == sourceLiteral && g.arch.Family == GFX9 {
 			src = 128 // LLVM crashes
@@ -265,7 +267,7 @@ func (g *generator) longWords(f *form, e Encoding) []uint32 {
 			x |= g.vector(r.typ)
 		}
 	}
-	return append([]uint32{uint32(x), uint32(x >> 32)}, extra...)
+	return append(halves(x), extra...)
 }
 
 // pairWords makes a random pair.
@@ -287,143 +289,142 @@ func (g *generator) pairWords(f *form) []uint32 {
 	return []uint32{uint32(low), uint32(high)}
 }
 
-// memoryWords makes a random access to memory.
-func (g *generator) memoryWords(f *form) []uint32 {
-	data := Type(B32)
-	for _, s := range slices.Concat(f.results, f.operands) {
-		if s.kind == slotValue {
-			data = s.typ
-			break
-		}
-	}
-	gfx11 := g.arch.Family == GFX11
-	op := uint64(f.opcode)
-	result, operand, operand2, address := uint64(0), uint64(0), uint64(0), uint64(0)
+// fields are the registers of a random access to memory: 0 where the row has none.
+type fields struct{ result, data0, data1, address uint64 }
+
+func (g *generator) fields(f *form) (x fields) {
 	if len(f.results) > 0 {
-		result = g.vector(f.results[0].typ)
+		x.result = g.vector(f.results[0].typ)
 	}
 	if valueCount(f.operands) > 0 {
-		operand = g.vector(typeOf(f.operands, 0))
+		x.data0 = g.vector(typeOf(f.operands, 0))
 	}
 	if valueCount(f.operands) > 1 {
-		operand2 = g.vector(typeOf(f.operands, 1))
+		x.data1 = g.vector(typeOf(f.operands, 1))
 	}
 	if f.has(slotAddress) {
-		address = g.vector(B64)
+		x.address = g.vector(B64)
 	}
-	var x uint64
-	switch f.encoding {
-	case SMEM:
-		switch {
-		case len(f.operands) == 0 && len(f.results) == 0 && gfx11:
-			x = 0x3d<<26 | op<<18
-		case len(f.operands) == 0 && gfx11:
-			x = 0x3d<<26 | op<<18 | g.scalar(data)<<6
-		case len(f.operands) == 0:
-			x = 0x30<<26 | op<<18
-			if len(f.results) > 0 {
-				x |= g.scalar(data) << 6
-			}
-		case gfx11:
-			x = 0x3d<<26 | op<<18 | g.bits(2)<<13 | g.scalar(data)<<6 | g.scalar(B128)>>1
-			x |= g.bits(21)<<32 | []uint64{124, g.Uint64N(105)}[g.IntN(2)]<<57
-		default:
-			x = 0x30<<26 | op<<18 | g.bits(1)<<16 | g.scalar(data)<<6 | g.scalar(B128)>>1
-			if f.results == nil && !f.has(slotOffset) {
-				break
-			}
-			switch g.IntN(3) {
-			case 0:
-				x |= 1<<17 | g.bits(21)<<32
-			case 1:
-				x |= 1<<17 | 1<<14 | g.bits(21)<<32 | g.Uint64N(100)<<57
-			case 2:
-				x |= g.Uint64N(100) << 32
-			}
-		}
-	case DS:
-		x = 0x36<<26 | g.bits(16) | address<<32 | operand<<40 | operand2<<48 | result<<56
-		if gfx11 {
-			x |= op << 18
-			if f.has(slotGDS) || g.IntN(10) == 0 {
-				x |= 1 << 17
-			}
-		} else {
-			x |= op << 17
-			if f.has(slotGDS) || g.IntN(10) == 0 {
-				x |= 1 << 16
-			}
-			if g.IntN(5) == 0 {
-				x |= 1 << 25
-			}
-		}
-		if f.name == "ds_nop" {
-			x &^= 0xffff
-		}
-	case FLAT, GLOBAL, SCRATCH:
-		segment := map[Encoding]uint64{FLAT: 0, SCRATCH: 1, GLOBAL: 2}[f.encoding]
-		offset := g.bits(13)
-		if f.encoding == FLAT {
-			offset &= 1<<12 - 1
-		}
-		x = 0x37<<26 | op<<18 | offset | address<<32 | operand<<40
-		if len(f.results) > 0 && !f.results[0].optional {
-			x |= result << 56
-		}
-		base := uint64(0x7f)
-		if gfx11 {
-			base = 0x7c
-			x |= segment<<16 | g.bits(1)<<13 | g.bits(1)<<14 | g.bits(1)<<15
-			if x>>14&1 == 1 {
-				x |= result << 56
-			}
-			if f.encoding == SCRATCH && g.IntN(2) == 0 {
-				x |= 1 << 55
-			}
-		} else {
-			x |= segment<<14 | g.bits(2)<<16 | g.bits(1)<<25
-			if x>>16&1 == 1 {
-				x |= result << 56
-			}
-			if f.encoding == SCRATCH && g.arch.Name == "gfx942" && g.IntN(2) == 0 {
-				x |= 1 << 13
-			}
-			if g.IntN(4) == 0 {
-				x |= 1 << 55
-			}
-		}
-		switch {
-		case f.encoding != FLAT && g.IntN(2) == 0:
-			base = g.scalar(B64)
-		case f.encoding == FLAT && !gfx11:
-			base = 0
-		}
-		x |= base << 48
-	case MUBUF:
-		x = 0x38<<26 | op<<18
-		if len(f.operands) == 0 {
-			if g.arch.Name == "gfx942" {
-				x |= g.bits(1)<<14 | g.bits(1)<<15 | g.bits(1)<<17
-			}
-			break
-		}
-		offset := []uint64{g.scalar(B32), 128 + g.Uint64N(81), 240 + g.Uint64N(9)}[g.IntN(3)]
-		x |= g.bits(12) | g.scalar(B128)>>2<<48 | offset<<56 | max(result, operand)&^1<<40 | g.bits(1)<<14
-		mode := g.bits(2)
-		if mode != 0 {
-			x |= g.vector(B64) << 32
-		}
-		if gfx11 {
-			x |= mode<<54 | g.bits(1)<<12 | g.bits(1)<<13
-		} else {
-			x |= mode<<12 | g.bits(1)<<15 | g.bits(1)<<17
-			if g.IntN(4) == 0 {
-				x |= 1 << 55
-			}
-		}
-	}
-	return []uint32{uint32(x), uint32(x >> 32)}
+	return x
 }
+
+// oneIn returns 1 one time in n, and else 0.
+func (g *generator) oneIn(n int) uint64 {
+	if g.IntN(n) == 0 {
+		return 1
+	}
+	return 0
+}
+
+// scalarMemoryWords makes a random instruction of SMEM.
+func (g *generator) scalarMemoryWords(f *form) uint64 {
+	x := uint64(0x30 << 26)
+	if g.arch.Family == GFX11 {
+		x = 0x3d << 26
+	}
+	x |= uint64(f.opcode) << 18
+	hasData := len(f.results) > 0 || f.has(slotOffset)
+	if hasData {
+		x |= g.scalar(typeOf(slices.Concat(f.results, f.operands), 0)) << 6
+	}
+	if !f.has(slotOffset) {
+		return x
+	}
+	x |= g.scalar(B128) >> 1
+	if g.arch.Family == GFX11 {
+		register := []uint64{124, g.Uint64N(105)}[g.IntN(2)]
+		return x | g.bits(2)<<13 | g.bits(21)<<32 | register<<57
+	}
+	x |= g.bits(1) << 16
+	switch g.IntN(3) {
+	case 0:
+		return x | 1<<17 | g.bits(21)<<32
+	case 1:
+		return x | 1<<17 | 1<<14 | g.bits(21)<<32 | g.Uint64N(100)<<57
+	}
+	return x | g.Uint64N(100)<<32
+}
+
+// shareWords makes a random instruction of DS.
+func (g *generator) shareWords(f *form) uint64 {
+	r := g.fields(f)
+	x := uint64(0x36<<26) | r.address<<32 | r.data0<<40 | r.data1<<48 | r.result<<56
+	if f.name != "ds_nop" {
+		x |= g.bits(16)
+	}
+	gds := g.oneIn(10)
+	if f.has(slotGDS) {
+		gds = 1
+	}
+	if g.arch.Family == GFX11 {
+		return x | uint64(f.opcode)<<18 | gds<<17
+	}
+	return x | uint64(f.opcode)<<17 | gds<<16 | g.oneIn(5)<<25
+}
+
+// flatWords makes a random instruction of FLAT, GLOBAL or SCRATCH.
+func (g *generator) flatWords(f *form) uint64 {
+	r := g.fields(f)
+	segment := map[Encoding]uint64{FLAT: 0, SCRATCH: 1, GLOBAL: 2}[f.encoding]
+	offset := g.bits(13)
+	if f.encoding == FLAT {
+		offset &= 1<<12 - 1
+	}
+	x := 0x37<<26 | uint64(f.opcode)<<18 | offset | r.address<<32 | r.data0<<40
+	glc := g.bits(1)
+	if glc == 1 || len(f.results) > 0 && !f.results[0].optional {
+		x |= r.result << 56
+	}
+	isScratch := f.encoding == SCRATCH
+	hasBase := f.encoding != FLAT && g.IntN(2) == 0
+	base := g.scalar(B64)
+	if g.arch.Family == GFX11 {
+		x |= segment<<16 | g.bits(1)<<13 | glc<<14 | g.bits(1)<<15
+		if isScratch {
+			x |= g.oneIn(2) << 55
+		}
+		if !hasBase {
+			base = 0x7c
+		}
+		return x | base<<48
+	}
+	x |= segment<<14 | glc<<16 | g.bits(1)<<17 | g.bits(1)<<25 | g.oneIn(4)<<55
+	if isScratch && g.arch.Name == "gfx942" {
+		x |= g.oneIn(2) << 13
+	}
+	switch {
+	case f.encoding == FLAT:
+		base = 0
+	case !hasBase:
+		base = 0x7f
+	}
+	return x | base<<48
+}
+
+// bufferWords makes a random instruction of MUBUF.
+func (g *generator) bufferWords(f *form) uint64 {
+	x := 0x38<<26 | uint64(f.opcode)<<18
+	if len(f.operands) == 0 {
+		if g.arch.Name == "gfx942" {
+			x |= g.bits(1)<<14 | g.bits(1)<<15 | g.bits(1)<<17
+		}
+		return x
+	}
+	r := g.fields(f)
+	offset := []uint64{g.scalar(B32), 128 + g.Uint64N(81), 240 + g.Uint64N(9)}[g.IntN(3)]
+	x |= g.bits(12) | g.scalar(B128)>>2<<48 | offset<<56 | max(r.result, r.data0)&^1<<40 | g.bits(1)<<14
+	mode := g.bits(2)
+	if mode != 0 {
+		x |= g.vector(B64) << 32
+	}
+	if g.arch.Family == GFX11 {
+		return x | mode<<54 | g.bits(1)<<12 | g.bits(1)<<13
+	}
+	return x | mode<<12 | g.bits(1)<<15 | g.bits(1)<<17 | g.oneIn(4)<<55
+}
+
+// halves returns the two words of an instruction of 64 bits.
+func halves(x uint64) []uint32 { return []uint32{uint32(x), uint32(x >> 32)} }
 
 // literal returns a literal. One in two could be an inline constant, which LLVM marks, though
 // not always for packed types. None is the code of one, which LLVM would take it for in
@@ -450,8 +451,14 @@ func (g *generator) words(f *form, e Encoding) []uint32 {
 		w = g.longWords(f, e)
 	case VOPD:
 		w = g.pairWords(f)
+	case SMEM:
+		w = halves(g.scalarMemoryWords(f))
+	case DS:
+		w = halves(g.shareWords(f))
+	case MUBUF:
+		w = halves(g.bufferWords(f))
 	default:
-		w = g.memoryWords(f)
+		w = halves(g.flatWords(f))
 	}
 	return append(w, g.literal(f), g.Uint32())
 }

@@ -1,9 +1,13 @@
 // Package isa decodes the machine code of AMD's GPUs: gfx11, whose waves have 32 lanes, and
 // gfx90a and gfx942, whose waves have 64.
 //
-// An instruction is decoded from its binary encoding by tables of the opcodes of each
-// encoding, and printed as LLVM's disassembler prints it. What an instruction does is
-// package wave's part.
+// An instruction is decoded from its binary encoding by the tables of opcodes in gfx9.txt and
+// gfx11.txt (table.go explains their rows), and printed as LLVM's disassembler prints it. The
+// tables have every opcode of the scalar, vector, matrix, DS, FLAT, GLOBAL, SCRATCH and MUBUF
+// instructions; the encodings of graphics (MIMG, MTBUF, EXP, VINTERP, LDSDIR) are named by an
+// error. What an instruction does is package wave's part.
+//
+// Start with Lookup and Decode.
 package isa
 
 import (
@@ -56,7 +60,12 @@ const (
 var encodingNames = [encodings]string{"SOP1", "SOP2", "SOPK", "SOPC", "SOPP", "SMEM", "VOP1", "VOP2",
 	"VOP3", "VOP3P", "VOPC", "VOPD", "DS", "FLAT", "GLOBAL", "SCRATCH", "MUBUF"}
 
-func (e Encoding) String() string { return encodingNames[e] }
+func (e Encoding) String() string {
+	if e >= encodings {
+		return fmt.Sprintf("encoding %d", uint8(e))
+	}
+	return encodingNames[e]
+}
 
 func parseEncoding(name string) (Encoding, error) {
 	if i := slices.Index(encodingNames[:], name); i >= 0 {
@@ -67,7 +76,7 @@ func parseEncoding(name string) (Encoding, error) {
 
 // Instruction is a decoded instruction.
 type Instruction struct {
-	Offset   uint64 // of its first byte in the code
+	Offset   uint64 // of its first byte, counted from where Decode's base is
 	Size     int    // in bytes
 	Encoding Encoding
 
@@ -81,7 +90,8 @@ type Instruction struct {
 	// encoding has them implied (vcc, scc and exec are not listed where they are always
 	// implied, as for s_add_u32 and v_cmpx).
 	//
-	// A result that is also read, such as that of v_fmac_f32, is only a result. Memory:
+	// A result that is also read, such as that of v_fmac_f32, is only a result, and v_swap_b32's
+	// second register only an operand. Memory:
 	// the operands of a load are the address (a VGPR or a pair), then the base (SGPRs, or Off);
 	// a store has its data after the address, as in the text. SMEM's are the base and the
 	// register that is added to it, or Off. A buffer's are the address or Off, the four SGPRs
@@ -99,7 +109,8 @@ type Instruction struct {
 	OutputMode uint8 // omod: 0, or the result is multiplied by 2 (1), 4 (2) or divided by 2 (3)
 
 	// OpSel, OpSelHi, NegLo and NegHi are VOP3P's, bit i for operand i; op_sel of VOP3 too, whose
-	// highest bit is the result's, unless the operand's Half says it all.
+	// bit 3 is the result's, unless the operand's Half says it all. The operands of v_fma_mix_f32
+	// and its relatives have Neg and Abs instead of NegLo and NegHi.
 	OpSel, OpSelHi, NegLo, NegHi uint8
 
 	DPP  *DPP  // of an instruction that takes its first operand from other lanes

@@ -1,6 +1,9 @@
 package isa
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // data returns a register of vector memory's data, which is an AGPR where acc is set.
 func (d *decoder) data(index int, t Type, acc bool) Operand {
@@ -50,7 +53,7 @@ func (d *decoder) flat(x uint64) error {
 	}
 	e := []Encoding{FLAT, SCRATCH, GLOBAL, encodings}[segment]
 	if e == encodings {
-		return fmt.Errorf("encoding FLAT: segment 3: unknown")
+		return errors.New("encoding FLAT: segment 3: unknown")
 	}
 	f, err := d.begin(e, field(x, 18, 7))
 	if err != nil {

@@ -197,6 +197,12 @@ func (t Type) inlineText(x uint64, words int) (string, bool) {
 // literalText returns the text of a literal, which LLVM marks if an inline constant would do.
 func (o Operand) literalText() string {
 	x, t := o.literal, o.Type
+	if x == 0 { // the operand was not decoded, or the literal is 0
+		x = uint32(o.Value)
+		if t == F64 {
+			x = uint32(o.Value >> 32)
+		}
+	}
 	shown := x
 	switch {
 	case t == F64:

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,7 +17,31 @@ import (
 
 func TestMain(m *testing.M) {
 	mainWith(openHost)
+	if os.Getenv(untidyVariable) != "" {
+		if err := beUntidy(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+// untidyVariable makes this binary a process that frees nothing before it ends.
+const untidyVariable = "TOKITAI_TEST_UNTIDY"
+
+func beUntidy() error {
+	table, err := hip.Table()
+	if err != nil {
+		return err
+	}
+	if _, err := table.Retain(0); err != nil {
+		return err
+	}
+	_, err1 := table.Alloc(1 << 18)
+	_, err2 := table.AllocHost(1 << 12)
+	_, err3 := table.NewStream()
+	return errors.Join(err1, err2, err3)
 }
 
 func must(t testing.TB, err error) {
@@ -51,6 +77,15 @@ func TestForward(t *testing.T) {
 	must(t, err)
 	if free, total, err := table.MemoryInfo(); free != 1<<20-2<<10 || total != 1<<20 || err != nil {
 		t.Errorf("got %d of %d bytes free, %v", free, total, err)
+	}
+	untidy := exec.Command("/proc/self/exe")
+	untidy.Env = append(os.Environ(), untidyVariable+"=1")
+	if out, err := untidy.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for free := int64(0); free != 1<<20-2<<10; { // it becomes known a moment later that the process has ended
+		free, _, err = table.MemoryInfo()
+		must(t, err)
 	}
 	host, err := table.AllocHost(1 << 10)
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
 	"tokitai/device/gpu/driver"
 )
@@ -23,6 +24,7 @@ const (
 	codeNoDevice      = 100
 	codeInvalidDevice = 101
 	codeInvalidImage  = 200
+	codeNoBinary      = 209
 	codeInvalidHandle = 400
 	codeNotFound      = 500
 	codeNotReady      = 600
@@ -39,7 +41,7 @@ type server struct {
 	compiler  func() (compile.Compiler, error)
 	arguments func(image []byte, architecture, entry string) ([]argument, error)
 
-	sync.Mutex
+	mu       sync.Mutex
 	sessions map[int32]*session // by the number of the process
 }
 
@@ -55,7 +57,7 @@ type session struct {
 	*server
 	threads int // connections
 
-	sync.Mutex
+	mu     sync.Mutex
 	host   map[uint64][]byte         // mapped memory, by its address in the process
 	images map[resource][]byte       // code objects
 	live   map[resource]func() error // and how it is destroyed
@@ -117,8 +119,8 @@ func peer(c *net.UnixConn) (int32, error) {
 }
 
 func (s *server) join(pid int32) *session {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	at := s.sessions[pid]
 	if at == nil {
 		at = &session{server: s, host: map[uint64][]byte{}, images: map[resource][]byte{}, live: map[resource]func() error{}}
@@ -134,14 +136,14 @@ func (s *server) join(pid int32) *session {
 // leave ends a connection. With its last one, a process has ended: what it leaves behind is
 // freed.
 func (s *server) leave(pid int32) {
-	s.Lock()
+	s.mu.Lock()
 	at := s.sessions[pid]
 	at.threads--
 	isLast := at.threads == 0
 	if isLast {
 		delete(s.sessions, pid)
 	}
-	s.Unlock()
+	s.mu.Unlock()
 	if isLast {
 		for _, destroy := range at.live {
 			destroy()
@@ -204,9 +206,9 @@ func (t *thread) created(destroy string, handle uint64, err error, free func() e
 	if err != nil {
 		return err
 	}
-	t.Lock()
+	t.mu.Lock()
 	t.live[resource{t.device, destroy, handle}] = free
-	t.Unlock()
+	t.mu.Unlock()
 	r.Out[0] = handle
 	return nil
 }
@@ -214,11 +216,11 @@ func (t *thread) created(destroy string, handle uint64, err error, free func() e
 // destroy destroys what a call has made. A handle that none has made is an error.
 func (t *thread) destroy(m *message) error {
 	key := resource{t.device, m.call, m.arg[0]}
-	t.Lock()
+	t.mu.Lock()
 	free := t.live[key]
 	delete(t.live, key)
 	delete(t.images, key)
-	t.Unlock()
+	t.mu.Unlock()
 	if free == nil {
 		return codeError(codeInvalidHandle)
 	}
@@ -227,8 +229,8 @@ func (t *thread) destroy(m *message) error {
 
 // hostMemory returns memory of the process that is mapped here.
 func (s *session) hostMemory(at, bytes uint64) ([]byte, error) {
-	s.Lock()
-	defer s.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for start, memory := range s.host {
 		if at >= start && at-start <= uint64(len(memory)) && bytes <= uint64(len(memory))-(at-start) {
 			return memory[at-start:][:bytes], nil
@@ -299,16 +301,20 @@ func (s *session) compile(m *message) ([]byte, error) {
 
 // load loads a code object, and keeps it for the arguments of its kernels.
 func (t *thread) load(m *message, r *reply) error {
-	made, err := t.table.Load(m.payload)
+	table := t.table
+	made, err := table.Load(m.payload)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "stand-in: %v\n", err)
+		if _, ok := errors.AsType[*codeobject.ArchitectureError](err); ok {
+			return codeError(codeNoBinary)
+		}
 		return codeError(codeInvalidImage)
 	}
 	const unload = "hipModuleUnload"
-	t.Lock()
+	t.mu.Lock()
 	t.images[resource{t.device, unload, uint64(made)}] = m.payload
-	t.Unlock()
-	return t.created(unload, uint64(made), nil, func() error { return t.table.Unload(made) }, r)
+	t.mu.Unlock()
+	return t.created(unload, uint64(made), nil, func() error { return table.Unload(made) }, r)
 }
 
 func (t *thread) lookup(m *message, r *reply) ([]byte, error) {
@@ -316,9 +322,9 @@ func (t *thread) lookup(m *message, r *reply) ([]byte, error) {
 	if err != nil {
 		return nil, codeError(codeNotFound)
 	}
-	t.Lock()
+	t.mu.Lock()
 	image := t.images[resource{t.device, "hipModuleUnload", m.arg[0]}]
-	t.Unlock()
+	t.mu.Unlock()
 	p, err := t.table.Properties(0)
 	if err != nil {
 		return nil, err
@@ -335,14 +341,14 @@ func (t *thread) lookup(m *message, r *reply) ([]byte, error) {
 }
 
 // handle makes one call on the driver.
-func (s *thread) handle(m *message, r *reply) (payload []byte, err error) {
-	if s.table == nil { // the first device is current on every thread
-		if len(s.devices) == 0 {
+func (t *thread) handle(m *message, r *reply) (payload []byte, err error) {
+	if t.table == nil { // the first device is current on every thread
+		if len(t.devices) == 0 {
 			return nil, codeError(codeNoDevice)
 		}
-		s.setDevice(0)
+		t.setDevice(0)
 	}
-	t, a := s.table, &m.arg
+	d, a := t.table, &m.arg
 	stream := func(i int) driver.Stream { return driver.Stream(a[i]) }
 	event := func(i int) driver.Event { return driver.Event(a[i]) }
 	ready := func(done bool, err error) error {
@@ -356,20 +362,20 @@ func (s *thread) handle(m *message, r *reply) (payload []byte, err error) {
 	case "hipRuntimeGetVersion":
 		r.Out[0] = version
 	case "hipGetDeviceCount":
-		r.Out[0] = uint64(len(s.devices))
+		r.Out[0] = uint64(len(t.devices))
 	case "hipSetDevice":
-		return nil, s.setDevice(a[0])
+		return nil, t.setDevice(a[0])
 	case "properties":
-		return s.properties(a[0])
+		return t.properties(a[0])
 
 	case "hipFree", "hipStreamDestroy", "hipEventDestroy", "hipModuleUnload":
-		return nil, s.destroy(m)
+		return nil, t.destroy(m)
 
 	case "hipMalloc":
-		p, err := t.Alloc(int64(a[0]))
-		return nil, s.created("hipFree", uint64(p), err, func() error { return t.Free(p) }, r)
+		p, err := d.Alloc(int64(a[0]))
+		return nil, t.created("hipFree", uint64(p), err, func() error { return d.Free(p) }, r)
 	case "hipMemGetInfo":
-		free, total, err := t.MemoryInfo()
+		free, total, err := d.MemoryInfo()
 		r.Out[0], r.Out[1] = uint64(free), uint64(total)
 		return nil, err
 	case "hipHostMalloc":
@@ -378,79 +384,79 @@ func (s *thread) handle(m *message, r *reply) (payload []byte, err error) {
 		if err != nil {
 			return nil, codeError(codeOutOfMemory)
 		}
-		s.Lock()
-		s.host[a[0]] = memory
-		s.Unlock()
+		t.mu.Lock()
+		t.host[a[0]] = memory
+		t.mu.Unlock()
 	case "hipHostFree":
-		s.Lock()
-		memory := s.host[a[0]]
-		delete(s.host, a[0])
-		s.Unlock()
+		t.mu.Lock()
+		memory := t.host[a[0]]
+		delete(t.host, a[0])
+		t.mu.Unlock()
 		return nil, syscall.Munmap(memory)
 	case "hipMemcpyHtoDAsync":
 		if a[1] == 0 { // not shared: its bytes follow
-			return nil, errors.Join(t.CopyIn(driver.Pointer(a[0]), m.payload, stream(3)), t.SyncStream(stream(3)))
+			return nil, errors.Join(d.CopyIn(driver.Pointer(a[0]), m.payload, stream(3)), d.SyncStream(stream(3)))
 		}
-		from, err := s.hostMemory(a[1], a[2])
+		from, err := t.hostMemory(a[1], a[2])
 		if err != nil {
 			return nil, err
 		}
-		return nil, t.CopyIn(driver.Pointer(a[0]), from, stream(3))
+		return nil, d.CopyIn(driver.Pointer(a[0]), from, stream(3))
 	case "hipMemcpyDtoHAsync":
 		if a[0] == 0 {
 			to := make([]byte, a[2])
-			return to, errors.Join(t.CopyOut(to, driver.Pointer(a[1]), stream(3)), t.SyncStream(stream(3)))
+			return to, errors.Join(d.CopyOut(to, driver.Pointer(a[1]), stream(3)), d.SyncStream(stream(3)))
 		}
-		to, err := s.hostMemory(a[0], a[2])
+		to, err := t.hostMemory(a[0], a[2])
 		if err != nil {
 			return nil, err
 		}
-		return nil, t.CopyOut(to, driver.Pointer(a[1]), stream(3))
+		return nil, d.CopyOut(to, driver.Pointer(a[1]), stream(3))
 	case "hipMemcpyDtoDAsync":
-		return nil, t.Copy(driver.Pointer(a[0]), driver.Pointer(a[1]), int64(a[2]), stream(3))
+		return nil, d.Copy(driver.Pointer(a[0]), driver.Pointer(a[1]), int64(a[2]), stream(3))
 	case "hipMemsetD8Async":
-		return nil, t.Fill(driver.Pointer(a[0]), byte(a[1]), int64(a[2]), stream(3))
+		return nil, d.Fill(driver.Pointer(a[0]), byte(a[1]), int64(a[2]), stream(3))
 
 	case "hipStreamCreateWithFlags":
-		made, err := t.NewStream()
-		return nil, s.created("hipStreamDestroy", uint64(made), err, func() error { return t.DestroyStream(made) }, r)
+		made, err := d.NewStream()
+		return nil, t.created("hipStreamDestroy", uint64(made), err, func() error { return d.DestroyStream(made) }, r)
 	case "hipStreamSynchronize":
-		return nil, t.SyncStream(stream(0))
+		return nil, d.SyncStream(stream(0))
 	case "hipStreamQuery":
-		return nil, ready(t.StreamDone(stream(0)))
+		return nil, ready(d.StreamDone(stream(0)))
 	case "hipStreamWaitEvent":
-		return nil, t.WaitEvent(stream(0), event(1))
+		return nil, d.WaitEvent(stream(0), event(1))
 	case "hipEventCreateWithFlags":
 		const disableTiming = 2
-		made, err := t.NewEvent(a[0]&disableTiming == 0)
-		return nil, s.created("hipEventDestroy", uint64(made), err, func() error { return t.DestroyEvent(made) }, r)
+		made, err := d.NewEvent(a[0]&disableTiming == 0)
+		return nil, t.created("hipEventDestroy", uint64(made), err, func() error { return d.DestroyEvent(made) }, r)
 	case "hipEventRecord":
-		return nil, t.Record(event(0), stream(1))
+		return nil, d.Record(event(0), stream(1))
 	case "hipEventSynchronize":
-		return nil, t.SyncEvent(event(0))
+		return nil, d.SyncEvent(event(0))
 	case "hipEventQuery":
-		return nil, ready(t.EventDone(event(0)))
+		return nil, ready(d.EventDone(event(0)))
 	case "hipEventElapsedTime":
-		ms, err := t.Elapsed(event(0), event(1))
+		ms, err := d.Elapsed(event(0), event(1))
 		r.Out[0] = uint64(math.Float32bits(float32(ms)))
 		return nil, err
 
 	case "hipModuleLoadData":
-		return nil, s.load(m, r)
+		return nil, t.load(m, r)
 	case "hipModuleGetFunction":
-		return s.lookup(m, r)
+		return t.lookup(m, r)
 	case "hipModuleLaunchKernel":
 		size := func(i int) [3]uint32 { return [3]uint32{uint32(a[i]), uint32(a[i+1]), uint32(a[i+2])} }
 		f := driver.Function(a[0])
 		if a[7] > 0 { // HIP has no such call
-			if err := t.SetShared(f, int(a[7])); err != nil {
+			if err := d.SetShared(f, int(a[7])); err != nil {
 				return nil, err
 			}
 		}
-		return nil, t.Launch(f, size(1), size(4), uint32(a[7]), stream(8), m.payload)
+		return nil, d.Launch(f, size(1), size(4), uint32(a[7]), stream(8), m.payload)
 
 	case "hiprtcCompileProgram":
-		return s.compile(m)
+		return t.compile(m)
 	default:
 		return nil, fmt.Errorf("unknown call %q", m.call)
 	}

@@ -305,14 +305,14 @@ type TensorMap struct {
 	Sizes        []uint64
 	Strides      []uint64 // in bytes, of all dimensions but the first
 	Box          []uint32 // in elements
-	IsSwizzled   bool     // lines of 128 bytes
+	IsSwizzled   bool     // lines of 128 or 64 bytes
 }
 
 // AppendTo appends the map to a launch's parameters, encoded as runtime/async.h has it.
 func (m *TensorMap) AppendTo(params []byte) []byte {
 	swizzle := uint64(0)
 	if m.IsSwizzled {
-		swizzle = 128
+		swizzle = uint64(m.Box[0] * m.ElementBytes)
 	}
 	words := [16]uint64{m.Address, uint64(m.ElementBytes) | uint64(len(m.Sizes))<<16 | swizzle<<32 | 0x706d<<48}
 	copy(words[2:7], m.Sizes)

@@ -41,18 +41,21 @@ func (l *lane) varied(f *format, op, operand uint64, v float64) uint64 {
 		}
 		return nearest
 	}
-	lo, hi := f.round(v, downward), f.round(v, upward)
+	other := nearest + 1 // on the other side of v
+	if math.Abs(f.float(nearest)) > math.Abs(v) {
+		other = nearest - 1
+	}
 	if f == half {
 		// Within 0.51 units there is a second value only near the middle between two.
-		low, high := f.float(lo), f.float(hi)
-		if math.Abs((v-low)/(high-low)-0.5) > 0.01 {
+		x, y := f.float(nearest), f.float(other)
+		if (v-x)/(y-x) < 0.49 {
 			return nearest
 		}
 	}
 	if h&1 == 0 {
-		return lo
+		return nearest
 	}
-	return hi
+	return other
 }
 
 // mix is a hash of 64 bits (the finalizer of SplitMix64).

@@ -37,7 +37,7 @@ func BenchmarkOperations(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
 				var words [3][2]Register
 				var result [2]Register
-				c := Call{Lanes: family.Lanes(), Mode: plainMode, Result: [2]*Register{&result[0], &result[1]}, In: r.Uint64()}
+				c := Call{Lanes: family.Lanes(), Mode: plainMode, Seed: 1, Result: [2]*Register{&result[0], &result[1]}, In: r.Uint64()}
 				for k, t := range sourceTypes(op) {
 					for i := range words[k][0] {
 						x := moderateOf(r, t)

@@ -316,6 +316,7 @@ func (t *table) defineFloats() {
 	t.defineFloat("f16", half, F16)
 	t.defineFloat("f32", single, F32)
 	t.defineFloat("f64", double, F64)
+	t.add("v_trig_preop_f64", F64, []Type{F64, U32}, trigPreop)
 	two, three := []Type{F32, F32}, []Type{F32, F32, F32}
 	if t.family == isa.GFX11 {
 		t.add("v_mul_dx9_zero_f32", F32, two, legacyMul)

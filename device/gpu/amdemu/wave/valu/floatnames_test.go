@@ -3,6 +3,8 @@ package valu
 import (
 	"math"
 	"math/big"
+
+	"tokitai/num/ball"
 )
 
 // floatOracle returns the oracle of an instruction of floating-point numbers: "add" and "f32".
@@ -134,10 +136,28 @@ func floatOracle(name, suffix string) oracle {
 			}
 			return m.fmaOracle(y, a, b, c, n)
 		})
+	case "trig_preop":
+		return plain(trigOracle)
 	case "div_scale":
 		return func(m machine, a, b, c uint64) (uint64, bool) { return m.divScaleOracle(y, a, b, c) }
 	}
 	return nil
+}
+
+// trigOracle takes 53 bits of 2/π, of which the hardware has 1,201.
+func trigOracle(_ machine, x, n, _ uint64) uint64 {
+	one := ball.NewBig(2, 1400)
+	quotient, _ := one.Div(one.Pi()).Mid().Rat(nil)
+	stored := times2(integerPart(times2(quotient, 1201)), -1201)
+	exponent := int(x >> 52 & 2047)
+	shift := 53*int(n%32) + max(0, exponent-1077)
+	whole := integerPart(times2(stored, shift+53))
+	high := times2(integerPart(times2(stored, shift)), 53)
+	scale := -53 - shift
+	if exponent >= 1968 {
+		scale += 128
+	}
+	return layout64.encode(times2(whole.Sub(whole, high), scale), 0, false)
 }
 
 func (m machine) legacyOracle(a, b uint64) uint64 {

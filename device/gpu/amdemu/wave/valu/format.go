@@ -68,8 +68,11 @@ func (f *format) float(x uint64) float64 {
 // ties and directions (Boldo and Melquiond 2008). A binary64 is returned as it is.
 func (f *format) round(v float64, mode uint8) uint64 {
 	bits := math.Float64bits(v)
-	if f == double {
+	switch {
+	case f == double:
 		return bits
+	case f == single && mode == toNearest:
+		return uint64(math.Float32bits(float32(v)))
 	}
 	var sign uint64
 	if bits>>63 != 0 {

@@ -38,9 +38,6 @@ func halves(f func(a, b, c uint16) uint16) laneFunc {
 	return func(_ *lane, a, b, c uint64) uint64 { return uint64(f(uint16(a), uint16(b), uint16(c))) }
 }
 
-func smaller[T int16 | uint16 | int32 | uint32](a, b T) T { return min(a, b) }
-func larger[T int16 | uint16 | int32 | uint32](a, b T) T  { return max(a, b) }
-
 func median[T int16 | uint16 | int32 | uint32](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }
@@ -245,10 +242,10 @@ func (t *table) defineExtremes() {
 		return words(func(a, b, c uint32) uint32 { return uint32(f(int32(a), int32(b), int32(c))) })
 	}
 	i2, u2, i3, u3 := []Type{I32, I32}, []Type{U32, U32}, []Type{I32, I32, I32}, []Type{U32, U32, U32}
-	t.add("v_min_i32", I32, i2, signed(func(a, b, _ int32) int32 { return smaller(a, b) }))
-	t.add("v_max_i32", I32, i2, signed(func(a, b, _ int32) int32 { return larger(a, b) }))
-	t.add("v_min_u32", U32, u2, words(func(a, b, _ uint32) uint32 { return smaller(a, b) }))
-	t.add("v_max_u32", U32, u2, words(func(a, b, _ uint32) uint32 { return larger(a, b) }))
+	t.add("v_min_i32", I32, i2, signed(func(a, b, _ int32) int32 { return min(a, b) }))
+	t.add("v_max_i32", I32, i2, signed(func(a, b, _ int32) int32 { return max(a, b) }))
+	t.add("v_min_u32", U32, u2, words(func(a, b, _ uint32) uint32 { return min(a, b) }))
+	t.add("v_max_u32", U32, u2, words(func(a, b, _ uint32) uint32 { return max(a, b) }))
 	t.add("v_min3_i32", I32, i3, signed(func(a, b, c int32) int32 { return min(a, b, c) }))
 	t.add("v_max3_i32", I32, i3, signed(func(a, b, c int32) int32 { return max(a, b, c) }))
 	t.add("v_min3_u32", U32, u3, words(func(a, b, c uint32) uint32 { return min(a, b, c) }))
@@ -269,10 +266,10 @@ func (t *table) defineShort() {
 		return halves(func(a, b, c uint16) uint16 { return uint16(f(int16(a), int16(b), int16(c))) })
 	}
 	i2, u2, i3, u3 := []Type{I16, I16}, []Type{U16, U16}, []Type{I16, I16, I16}, []Type{U16, U16, U16}
-	t.add("v_min_i16", I16, i2, signed(func(a, b, _ int16) int16 { return smaller(a, b) }))
-	t.add("v_max_i16", I16, i2, signed(func(a, b, _ int16) int16 { return larger(a, b) }))
-	t.add("v_min_u16", U16, u2, halves(func(a, b, _ uint16) uint16 { return smaller(a, b) }))
-	t.add("v_max_u16", U16, u2, halves(func(a, b, _ uint16) uint16 { return larger(a, b) }))
+	t.add("v_min_i16", I16, i2, signed(func(a, b, _ int16) int16 { return min(a, b) }))
+	t.add("v_max_i16", I16, i2, signed(func(a, b, _ int16) int16 { return max(a, b) }))
+	t.add("v_min_u16", U16, u2, halves(func(a, b, _ uint16) uint16 { return min(a, b) }))
+	t.add("v_max_u16", U16, u2, halves(func(a, b, _ uint16) uint16 { return max(a, b) }))
 	t.add("v_min3_i16", I16, i3, signed(func(a, b, c int16) int16 { return min(a, b, c) }))
 	t.add("v_max3_i16", I16, i3, signed(func(a, b, c int16) int16 { return max(a, b, c) }))
 	t.add("v_min3_u16", U16, u3, halves(func(a, b, c uint16) uint16 { return min(a, b, c) }))

@@ -10,6 +10,18 @@
 // upper half is ignored). Package valu applies op_sel, op_sel_hi, neg_lo and neg_hi of VOP3P,
 // whose operands arrive as whole registers, and clamp and omod of every encoding.
 //
+// Where the documents leave something open, or cannot be meant:
+//
+//   - Arithmetic on NaNs returns the first NaN operand, made quiet; an invalid operation returns
+//     the positive quiet NaN without a payload (v_div_fixup: the negative one, as documented).
+//   - v_div_scale scales the denominator of a subnormal quotient down, v_div_fmas scales by
+//     2**±64 (binary64: 2**±128) as the quotient's exponent says and rounds once, and
+//     v_div_fixup returns an overflow where the quotient is lost: LLVM's division, which is
+//     correctly rounded, rests on these.
+//   - v_fma_mixlo_f16 and v_fma_mixhi_f16 round to binary32, then to binary16, as documented.
+//   - v_fract returns less than 1, and v_rndne keeps the sign of a zero, as LLVM takes them to.
+//   - Dot products of floating-point numbers are left out: how they round is not documented.
+//
 // Instructions that move values between lanes or registers (v_readlane_b32, v_mbcnt_lo_u32_b32,
 // v_permlane16_b32, v_movrels_b32, v_swap_b32 …) are package wave's.
 package valu
@@ -25,10 +37,6 @@ type Mode struct {
 	Denorm32, Denorm64 uint8 // bit 0 set: operands are kept; bit 1 set: results are kept
 	IEEE, DX10Clamp    bool
 }
-
-// Approximation varies what instructions return whose results AMD documents only within an
-// error, such as v_rcp_f32: by the seed, within the error. Seed 0 rounds correctly.
-type Approximation struct{ Seed uint64 }
 
 // Type is the type of an operand or a result.
 type Type uint8
@@ -132,7 +140,7 @@ type Op struct {
 type Call struct {
 	Lanes int // 32 or 64
 	Mode  Mode
-	Seed  uint64 // of Approximation
+	Seed  uint64 // varies results that AMD documents only within an error; 0 is the nearest value
 
 	Source [3][2]*Register // as many as Op.Sources has besides masks, and the old result
 	In     uint64          // the mask that is read

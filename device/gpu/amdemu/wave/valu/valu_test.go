@@ -35,7 +35,7 @@ func specials(t Type) []uint64 {
 		for _, x := range []uint64{
 			0, 1, unit / 2, unit - 1, unit, unit + 1, // zero, subnormal numbers, the least normal ones
 			one - unit, one - 1, one, one + 1, one + unit/2, one + unit, // around 1
-			one + unit*uint64(y.fraction), one + unit*uint64(y.fraction+1) - 1, // integers end
+			one + unit*uint64(y.fraction-1) + 1, one + unit*uint64(y.fraction), one + unit*uint64(y.fraction+1) - 1, // integers end
 			y.infinity() - unit, y.infinity() - 1, y.infinity(), // the largest
 			y.infinity() | 1, y.infinity() | y.quietBit(), y.infinity() | y.quietBit() | 3, // NaNs
 		} {
