@@ -222,6 +222,12 @@ func (g *generator) longWords(f *form, e Encoding) []uint32 {
 		}
 	}
 	x |= op<<16 | g.bits(2)<<59 | g.bits(3)<<61
+	if strings.HasPrefix(f.name, "v_accvgpr_") { // no modifiers
+		x &^= 0xff<<8 | 31<<59
+	}
+	if e == VOP3P && g.IntN(2) == 0 { // integers have no signs to change
+		x &^= 7<<8 | 7<<61
+	}
 	if e == VOP3 { // only floating-point numbers have modifiers
 		for i := range 3 {
 			if !typeOf(f.operands, i).isFloat() {

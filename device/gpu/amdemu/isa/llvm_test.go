@@ -123,7 +123,6 @@ func compareRandom(t *testing.T, mc, name string, each int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &generator{rand.New(rand.NewPCG(1, 2)), a}
 	type made struct {
 		row  string
 		text string
@@ -136,6 +135,7 @@ func compareRandom(t *testing.T, mc, name string, each int) {
 			if f == nil {
 				continue
 			}
+			g := &generator{rand.New(rand.NewPCG(uint64(e), uint64(opcode))), a}
 			for range each {
 				w := g.words(f, e)
 				text, n, err := decodeOne(a, w)

@@ -118,7 +118,6 @@ func writeExamples(t *testing.T, a Architecture) {
 			t.Fatal(err)
 		}
 	}
-	g := &generator{rand.New(rand.NewPCG(3, 4)), a}
 	var words [][]uint32
 	var rows []string
 	var isNew []bool
@@ -128,6 +127,7 @@ func writeExamples(t *testing.T, a Architecture) {
 				continue
 			}
 			b := base.find(e, opcode)
+			g := &generator{rand.New(rand.NewPCG(uint64(e), uint64(opcode))), a}
 			for range 16 {
 				w := g.words(f, e)
 				_, n, _ := decodeOne(a, w)
