@@ -127,14 +127,18 @@ func (w *Wave) store(a access, s, lane int, p []byte) {
 			binary.LittleEndian.PutUint32(p[4*k:], v[k][lane])
 		}
 	default:
-		v := w.V[s][lane]
-		if a.half == upperHalf {
-			v >>= 16
-		}
-		if a.bytes == 1 {
-			p[0] = byte(v)
-		} else {
-			binary.LittleEndian.PutUint16(p, uint16(v))
-		}
+		a.putSmall(p, w.V[s][lane])
+	}
+}
+
+// putSmall writes 8 or 16 bits of a register.
+func (a access) putSmall(p []byte, v uint32) {
+	if a.half == upperHalf {
+		v >>= 16
+	}
+	if a.bytes == 1 {
+		p[0] = byte(v)
+	} else {
+		binary.LittleEndian.PutUint16(p, uint16(v))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 
 	"tokitai/device/gpu/amdemu/isa"
@@ -140,44 +139,40 @@ func TestAtomics(t *testing.T) {
 	})
 }
 
-// TestParallelGroups has groups on several goroutines add to one counter.
-func TestParallelGroups(t *testing.T) {
-	in := []isa.Instruction{
-		{Encoding: isa.GLOBAL, Name: "global_atomic_add_u32", Operands: []isa.Operand{vgpr(0, 1), vgpr(1, 1), sgpr(2, 2)}, Size: 4},
-		{Encoding: isa.SOPP, Name: "s_endpgm", Offset: 4, Size: 4},
+// lockedMemory is a Memory that checks that atomics hold the launch's lock while they use it.
+type lockedMemory struct {
+	Blocks
+	t      *testing.T
+	launch *Launch
+	found  int
+}
+
+func (m *lockedMemory) Find(address uint64) (Block, bool) {
+	if m.launch.atomics.TryLock() {
+		m.launch.atomics.Unlock()
+		m.t.Error("an atomic uses memory without the lock")
 	}
-	code, err := Translate(isa.GFX11, in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m.found++
+	return m.Blocks.Find(address)
+}
+
+// TestAtomicsExclude checks that an atomic of one group excludes those of others.
+func TestAtomicsExclude(t *testing.T) {
 	memory := make([]byte, 4)
-	l := &Launch{Code: code, Memory: Blocks{{Address: globalBase, Bytes: memory}}, Threads: 64, Registers: 2}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			g, err := l.resetGroup()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			for i := range uint32(500) {
-				g.Reset([3]uint32{i})
-				for _, w := range g.Waves {
-					w.setPair(2, globalBase)
-					clear(w.V[0][:])
-					for lane := range w.V[1] {
-						w.V[1][lane] = 1
-					}
-				}
-				if err := g.Run(); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
+	locked := &lockedMemory{Blocks: Blocks{{Address: globalBase, Bytes: memory}}, t: t}
+	l := &Launch{Memory: locked}
+	locked.launch = l
+	_, err := execute(t, isa.GFX11, l, func(w *Wave) {
+		w.setPair(2, globalBase)
+		clear(w.V[0][:])
+		for lane := range w.V[1] {
+			w.V[1][lane] = 1
+		}
+	}, isa.Instruction{Encoding: isa.GLOBAL, Name: "global_atomic_add_u32", Operands: []isa.Operand{vgpr(0, 1), vgpr(1, 1), sgpr(2, 2)}})
+	if got := binary.LittleEndian.Uint32(memory); err != nil || got != 32 || locked.found == 0 {
+		t.Errorf("got %d after %d calls of Find, %v, want 32", got, locked.found, err)
 	}
-	all.Wait()
-	if got := binary.LittleEndian.Uint32(memory); got != 4*500*64 {
-		t.Errorf("got %d, want %d", got, 4*500*64)
+	if !l.atomics.TryLock() {
+		t.Error("the lock is held after the launch")
 	}
 }

@@ -140,8 +140,8 @@ func (t *translator) site() int {
 
 // accessStep returns the step of a load or a store.
 func accessStep(f *flatAddress, a access, data int, isStore bool) Step {
-	if f.space == globalSpace && f.vector >= 0 && a.bytes >= 4 {
-		return wordsStep(f, a, data, isStore)
+	if f.space == globalSpace && f.vector >= 0 {
+		return blockStep(f, a, data, isStore)
 	}
 	return func(w *Wave) {
 		base := f.scalarPart(w)
@@ -172,10 +172,9 @@ func (f *flatAddress) accessLane(w *Wave, a access, data, lane int, base uint64,
 	return true
 }
 
-// wordsStep returns the step of a load or a store of whole words of global memory: a loop over
-// the lanes whose addresses are in the block of the wave's cache. It leaves the others to
+// blockStep returns the step of a load or a store of global memory: a loop over the lanes whose addresses are in the block of the wave's cache. It leaves the others to
 // accessLane, which changes the cache.
-func wordsStep(f *flatAddress, a access, data int, isStore bool) Step {
+func blockStep(f *flatAddress, a access, data int, isStore bool) Step {
 	words := a.words()
 	return func(w *Wave) {
 		base := f.scalarPart(w)
@@ -188,13 +187,18 @@ func wordsStep(f *flatAddress, a access, data int, isStore bool) Step {
 		v := w.V[data : data+words]
 		for on := w.Exec; on != 0; {
 			bytes, start := block.Bytes, base-block.Address
-			if isStore {
-				if block.IsReadOnly {
-					bytes = nil
-				}
+			if isStore && block.IsReadOnly {
+				bytes = nil
+			}
+			switch {
+			case isStore && a.bytes >= 4:
 				on = storeWords(v, low, high, bytes, start, on)
-			} else {
+			case isStore:
+				on = storeSmall(a, &v[0], low, high, bytes, start, on)
+			case a.bytes >= 4:
 				on = loadWords(v, low, high, bytes, start, on)
+			default:
+				on = loadSmall(a, w.isGFX11(), &v[0], low, high, bytes, start, on)
 			}
 			if on == 0 {
 				return

@@ -180,7 +180,10 @@ func TestFaults(t *testing.T) {
 			"lane 0: writes 1 bytes at global address 0x2000: the memory is read only"},
 		{"scalar load", "s_mov_b64 s[0:1], 0x1030\ns_load_b256 s[8:15], s[0:1], 0x10\ns_endpgm",
 			"wave 0: reads 32 bytes at global address 0x1040: no memory is allocated there"},
-		{"lds", "v_mov_b32 v0, 60\nds_load_b64 v[2:3], v0 offset:1\ns_endpgm", "lane 0: reads 8 bytes at LDS address 0x3d: the group has 64 bytes"},
+		{"lds", "v_mov_b32 v0, 56\nds_load_b64 v[2:3], v0 offset:1\ns_endpgm", "lane 0: reads 8 bytes at LDS address 0x39: the group has 64 bytes"},
+		{"lds store", "v_mov_b32 v0, 48\nds_store_b128 v0, v[2:5] offset:1\ns_endpgm", "lane 0: writes 16 bytes at LDS address 0x31: the group has 64 bytes"},
+		{"global load by a byte", "v_lshlrev_b32 v0, 2, v0\ns_mov_b64 s[0:1], 0x1001\nglobal_load_b32 v2, v0, s[0:1]\ns_endpgm",
+			"lane 15: reads 4 bytes at global address 0x103d: the block of 64 bytes at 0x1000 ends there"},
 		{"lds 2addr", "v_mov_b32 v0, 0\nds_store_2addr_b32 v0, v1, v1 offset0:1 offset1:16\ns_endpgm", "lane 0: writes 4 bytes at LDS address 0x40: the group has 64 bytes"},
 		{"private", "scratch_load_b128 v[0:3], off, off offset:4\ns_endpgm", "lane 0: reads 16 bytes at private address 0x4: a lane has 16 bytes"},
 		{"atomic", "v_mov_b32 v0, 2\ns_mov_b64 s[0:1], 0x1000\nglobal_atomic_add_u32 v0, v2, s[0:1]\ns_endpgm",
@@ -246,8 +249,8 @@ func TestInitialState(t *testing.T) {
 	if err := g.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Run(); err == nil {
-		t.Error("Run without Reset: no error")
+	if err := g.Run(); err == nil || !strings.Contains(err.Error(), "Run without Reset") {
+		t.Errorf("Run without Reset: got %v", err)
 	}
 	g.Reset([3]uint32{1, 2, 3})
 	after := state()

@@ -137,8 +137,8 @@ func (t *translator) localTwo(in *isa.Instruction, name string) (Step, error) {
 		}
 	}
 	offset := [2]uint32{uint32(in.Immediate) * stride * uint32(a.bytes), uint32(in.Immediate2) * stride * uint32(a.bytes)}
-	return func(w *Wave) {
-		for on := w.Exec; on != 0; on &= on - 1 {
+	slow := func(w *Wave, on uint64) {
+		for ; on != 0; on &= on - 1 {
 			lane := bits.TrailingZeros64(on) & 63
 			at := w.V[address][lane]
 			var old [2]uint64
@@ -160,6 +160,23 @@ func (t *translator) localTwo(in *isa.Instruction, name string) (Step, error) {
 				w.setLane(result+a.words(), lane, isLong, old[1])
 			}
 		}
+	}
+	if isLoad && (isStore || address >= result && address < result+2*a.words()) {
+		return func(w *Wave) { slow(w, w.Exec) }, nil
+	}
+	// One address after the other, which is the same where nothing that is read is stored
+	// before. The lanes from the first fault on are left to slow, which reports it.
+	return func(w *Wave) {
+		left := uint64(0)
+		for i := range offset {
+			if isStore {
+				left |= storeWords(w.V[data[i]:data[i]+a.words()], &w.V[address], &zeros, w.Group.LDS, uint64(offset[i]), w.Exec)
+			} else {
+				at := result + i*a.words()
+				left |= loadWords(w.V[at:at+a.words()], &w.V[address], &zeros, w.Group.LDS, uint64(offset[i]), w.Exec)
+			}
+		}
+		slow(w, left)
 	}, nil
 }
 

@@ -258,13 +258,14 @@ func TestTwoAddresses(t *testing.T) {
 		exchange := [2]string{"ds_wrxchg2_rtn_b%d", "ds_storexchg_2addr_rtn_b%d"}[family]
 		for _, bits := range []int{32, 64} {
 			n, words := bits/8, bits/32
-			for i, name := range append(names[:], exchange) {
-				stride := []int{1, 1, 64, 64, 1}[i]
+			for i, name := range append(append(names[:], exchange), names[0]) {
+				stride := []int{1, 1, 64, 64, 1, 1}[i]
+				result := []int{4, 4, 4, 4, 4, 0}[i] // the last one's is also the address
 				isLoad, isStore := i != 1 && i != 3, i == 1 || i == 3 || i == 4
 				offsets := [2]int{3, 1}
 				in := isa.Instruction{Encoding: isa.DS, Name: fmt.Sprintf(name, bits), Operands: []isa.Operand{vgpr(0, 1)}, Immediate: int64(offsets[0]), Immediate2: int64(offsets[1])}
 				if isLoad {
-					in.Results = []isa.Operand{vgpr(4, 2*words)}
+					in.Results = []isa.Operand{vgpr(result, 2*words)}
 				}
 				if isStore {
 					in.Operands = append(in.Operands, vgpr(8, words), vgpr(10, words))
@@ -298,7 +299,7 @@ func TestTwoAddresses(t *testing.T) {
 						at := int(before[0][lane]) + offsets[k]*stride*n
 						for word := range words {
 							if isOn := exec>>lane&1 == 1; isOn && isLoad {
-								if got, want := w.V[4+k*words+word][lane], binary.LittleEndian.Uint32(memory[at+4*word:]); got != want {
+								if got, want := w.V[result+k*words+word][lane], binary.LittleEndian.Uint32(memory[at+4*word:]); got != want {
 									t.Fatalf("%s lane %d: got %#x, want %#x", in.Name, lane, got, want)
 								}
 							} else if isOn && !isLoad || isOn && isStore {

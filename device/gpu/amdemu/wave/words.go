@@ -75,3 +75,32 @@ func storeWords(v []Register, low, high *Register, memory []byte, start, on uint
 	}
 	return 0
 }
+
+// loadSmall is loadWords for 8 or 16 bits. What a load of a half does to the other half of its
+// register, keepsOther says.
+func loadSmall(a access, keepsOther bool, v, low, high *Register, memory []byte, start, on uint64) uint64 {
+	n := uint64(a.bytes)
+	for ; on != 0; on &= on - 1 {
+		lane := bits.TrailingZeros64(on) & 63
+		at := start + (uint64(low[lane]) | uint64(high[lane])<<32)
+		if size := uint64(len(memory)); at >= size || size-at < n {
+			return on
+		}
+		v[lane] = a.small(memory[at:at+n], v[lane], keepsOther)
+	}
+	return 0
+}
+
+// storeSmall is loadSmall for a store.
+func storeSmall(a access, v, low, high *Register, memory []byte, start, on uint64) uint64 {
+	n := uint64(a.bytes)
+	for ; on != 0; on &= on - 1 {
+		lane := bits.TrailingZeros64(on) & 63
+		at := start + (uint64(low[lane]) | uint64(high[lane])<<32)
+		if size := uint64(len(memory)); at >= size || size-at < n {
+			return on
+		}
+		a.putSmall(memory[at:at+n], v[lane])
+	}
+	return 0
+}
