@@ -343,6 +343,9 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s: v_nonsense_f32 is known", label)
 		}
 	}
+	if _, ok := Lookup(isa.Family(7), "v_add_f32"); ok {
+		t.Error("a family that does not exist has v_add_f32")
+	}
 	for name, want := range map[string]Placement{"v_add_f16": WholeRegister, "v_mac_f16": OneHalf, "v_fma_mixlo_f16": OneHalf, "v_fma_mixhi_f16": UpperHalf} {
 		if op, _ := Lookup(isa.GFX9, name); op.Placement != want {
 			t.Errorf("gfx9: %s: got placement %d, want %d", name, op.Placement, want)

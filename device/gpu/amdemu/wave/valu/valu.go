@@ -159,6 +159,9 @@ type Func func(c *Call)
 // Lookup returns the operation with isa's name ("v_add_f32", without an encoding's suffix),
 // or false if valu does not have it. The prefix v_dual_ of a pair's halves is allowed.
 func Lookup(family isa.Family, name string) (*Op, bool) {
+	if int(family) >= len(tables) {
+		return nil, false
+	}
 	op, ok := tables[family][trimDual(name)]
 	return op, ok
 }
