@@ -31,7 +31,7 @@ func (l *lane) varied(f *format, op, operand uint64, v float64) uint64 {
 	if l.seed == 0 || f.float(nearest) == v && f != double || f.isInf(nearest) || v == 0 {
 		return nearest
 	}
-	h := mix(l.seed ^ mix(op^mix(operand)))
+	h := chance(l.seed, op, operand)
 	if f == double {
 		// Units double at the end of a binade, so half as many are within the error everywhere.
 		const units = 1 << 28
@@ -58,6 +58,9 @@ func (l *lane) varied(f *format, op, operand uint64, v float64) uint64 {
 	return other
 }
 
+// chance returns the random bits of an operand.
+func chance(seed, op, operand uint64) uint64 { return mix(seed ^ mix(op^mix(operand))) }
+
 // mix is a hash of 64 bits (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
@@ -66,25 +69,59 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// approximation returns the function of an instruction that computes function, with
-// subnormal operands and results flushed where flush says so.
-func approximation(name string, f *format, flush bool, function func(float64) float64) laneFunc {
+// nameHash tells instructions apart.
+func nameHash(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	op := h.Sum64()
+	return h.Sum64()
+}
+
+// approximation returns the function of an instruction of the format that computes function.
+func approximation(op uint64, f *format, function func(float64) float64) laneFunc {
 	return func(l *lane, a, _, _ uint64) uint64 {
 		a = l.operand(f, a)
 		if f.isNaN(a) {
 			return a | f.quiet
 		}
-		if flush && f.isSubnormal(a) {
-			a &= f.sign
+		return l.result(f, l.varied(f, op, a, function(f.float(a))))
+	}
+}
+
+// addFlushing adds an instruction that approximates a function of binary32, flushing subnormal
+// operands and results; op is the hash of its name.
+func (t *table) addFlushing(name string, op uint64, function func(float64) float64) {
+	single := func(seed uint64, x uint32) uint32 {
+		const sign, inf, quiet = 1 << 31, 0xff << 23, 1 << 22
+		if x&inf == 0 {
+			x &= sign
 		}
-		r := l.varied(f, op, a, function(f.float(a)))
-		if flush && f.isSubnormal(r) {
-			r &= f.sign
+		if x&^sign > inf {
+			return x | quiet
 		}
-		return l.result(f, r)
+		v := function(float64(math.Float32frombits(x)))
+		if v != v {
+			return inf | quiet
+		}
+		nearest := float32(v)
+		r := math.Float32bits(nearest)
+		if e := float64(nearest); seed != 0 && e != v && r&^sign != inf && chance(seed, op, uint64(x))&1 != 0 {
+			if math.Abs(e) > math.Abs(v) {
+				r--
+			} else {
+				r++
+			}
+		}
+		if r&inf == 0 {
+			r &= sign
+		}
+		return r
+	}
+	t.add(name, F32, []Type{F32}, func(l *lane, a, _, _ uint64) uint64 { return uint64(single(l.seed, uint32(a))) }).fast = func(c *Call) bool {
+		a, d := words1(c)
+		for i, x := range a {
+			d[i] = single(c.Seed, x)
+		}
+		return true
 	}
 }
 
@@ -133,7 +170,11 @@ func (t *table) defineApproximations() {
 	}{{"f16", half, F16}, {"f32", single, F32}, {"f64", double, F64}} {
 		define := func(name string, flush bool, function func(float64) float64) {
 			name = "v_" + name + "_" + f.suffix
-			t.add(name, f.typ, []Type{f.typ}, approximation(name, f.format, flush, function))
+			if flush {
+				t.addFlushing(name, nameHash(name), function)
+				return
+			}
+			t.add(name, f.typ, []Type{f.typ}, approximation(nameHash(name), f.format, function))
 		}
 		flush := f.format == single
 		define("rcp", flush, reciprocal)
@@ -148,8 +189,8 @@ func (t *table) defineApproximations() {
 		define("cos", false, func(x float64) float64 { return turns(x, true) })
 	}
 	if t.family == isa.GFX9 {
-		t.add("v_exp_legacy_f32", F32, []Type{F32}, approximation("v_exp_legacy_f32", single, true, math.Exp2))
-		t.add("v_log_legacy_f32", F32, []Type{F32}, approximation("v_log_legacy_f32", single, true, math.Log2))
+		t.addFlushing("v_exp_legacy_f32", nameHash("v_exp_legacy_f32"), math.Exp2)
+		t.addFlushing("v_log_legacy_f32", nameHash("v_log_legacy_f32"), math.Log2)
 	}
-	t.add("v_rcp_iflag_f32", F32, []Type{F32}, approximation("v_rcp_f32", single, true, reciprocal))
+	t.addFlushing("v_rcp_iflag_f32", nameHash("v_rcp_f32"), reciprocal)
 }

@@ -358,8 +358,10 @@ func (t *table) addFastLoops() {
 		if alias, ok := fastAliases[name]; ok {
 			name = alias
 		}
-		if op.fast = integerLoops[name]; op.fast == nil {
-			op.fast = floatLoops[name]
+		if loop, ok := integerLoops[name]; ok {
+			op.fast = loop
+		} else if loop, ok := floatLoops[name]; ok {
+			op.fast = loop
 		}
 	}
 	t.addFastComparisons()

@@ -208,7 +208,10 @@ func (l *lane) ldexp(f *format, a uint64, n int) uint64 {
 		return a
 	}
 	n = max(-4200, min(4200, n))
-	if f == double {
+	switch {
+	case f == double && mode == toNearest:
+		return l.result(f, math.Float64bits(math.Ldexp(x, n)))
+	case f == double:
 		exact := exactly(x, 1, 0)
 		return l.finish(f, round64(exact.SetMantExp(exact, n), mode), mode)
 	}

@@ -125,7 +125,7 @@ type Op struct {
 	Result    Type // Mask for comparisons: the result is Call.Out
 	Placement Placement
 
-	Carry       bool // a lane mask is the second result, or the only one where Result is Mask: Call.Out
+	Carry       bool // a lane mask is a second result: Call.Out
 	ReadsResult bool // the result's old value is one more source, after Sources (v_fmac_f32)
 	ReadsVCC    bool // vcc is read without being an operand, as Call.In (v_div_fmas_f32)
 	WritesExec  bool // a comparison whose result goes to exec (v_cmpx)
@@ -159,6 +159,9 @@ type Func func(c *Call)
 // Lookup returns the operation with isa's name ("v_add_f32", without an encoding's suffix),
 // or false if valu does not have it. The prefix v_dual_ of a pair's halves is allowed.
 func Lookup(family isa.Family, name string) (*Op, bool) {
+	if int(family) >= len(tables) {
+		return nil, false
+	}
 	op, ok := tables[family][trimDual(name)]
 	return op, ok
 }

@@ -179,7 +179,7 @@ type execution struct {
 }
 
 // results calls check with each row's result and mask bit. The registers of the result are
-// those of the first operand, as far as it has them.
+// others than those of the operands, the same, or overlap with them.
 func (e execution) results(rows [][3]uint64, in func(row int) bool, check func(row int, result uint64, out bool)) {
 	lanes := e.family.Lanes()
 	types := sourceTypes(e.op)
@@ -193,9 +193,15 @@ func (e execution) results(rows [][3]uint64, in func(row int) bool, check func(r
 			}
 		}
 		c.Result = [2]*Register{&spare[0], &spare[1]}
-		for w := range e.op.Result.Words() {
-			if c.Source[0][w] != nil {
+		switch overlap := first / lanes % 3; {
+		case overlap == 1: // the registers of the first operand
+			for w := range min(types[0].Words(), e.op.Result.Words()) {
 				c.Result[w] = c.Source[0][w]
+			}
+		case overlap == 2 && types[0].Words() == 2: // shifted by one
+			c.Result[0] = c.Source[0][1]
+			if len(types) > 1 && e.op.Result.Words() == 2 {
+				c.Result[1] = c.Source[1][0]
 			}
 		}
 		for i := range lanes {
