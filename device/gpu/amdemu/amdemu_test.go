@@ -516,3 +516,29 @@ func TestNoClang(t *testing.T) {
 		t.Errorf("got %v, want ErrNoClang", err)
 	}
 }
+
+func TestDisassemble(t *testing.T) {
+	c := gputest.NeedsClang(t).WithLines()
+	p, err := c.Compile("gfx90a", source(kernels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := amdemu.Disassemble(p.Image, "gfx90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"\nsmall: ", " VGPRs, 0 bytes of LDS, 0 bytes of private memory\n; kernels.cu:44\n  000000  s_load_dwordx2 s[0:1], s[4:5], 0x0\n", "\n; header.h:2\n", "s_endpgm\n\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the listing does not have %q", part)
+		}
+	}
+	if n := strings.Count(text, "s_endpgm\n"); n < len(entries) {
+		t.Errorf("%d ends, want at least %d", n, len(entries))
+	}
+	if _, err := amdemu.Disassemble(p.Image, "gfx942"); err == nil {
+		t.Error("listed for another architecture")
+	}
+	if _, err := amdemu.Disassemble(p.Image, "gfx1"); err == nil {
+		t.Error("listed for an unknown architecture")
+	}
+}
