@@ -3,6 +3,7 @@ package amdemu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"tokitai/device/gpu/amdemu/codeobject"
@@ -123,7 +124,7 @@ func (e *emulator) translate(k *kernel) error {
 		return errors.New("it uses a stack of dynamic size, which is not emulated")
 	}
 	for i := range k.Arguments {
-		if a := &k.Arguments[i]; a.IsHidden() && hidden[a.Kind] == 0 {
+		if a := &k.Arguments[i]; a.IsHidden() && !slices.Contains(hidden, a.Kind) {
 			return fmt.Errorf("argument %s is not emulated", a.Kind)
 		}
 	}
