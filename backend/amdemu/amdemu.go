@@ -8,7 +8,9 @@ import (
 	"tokitai/device"
 	devicegpu "tokitai/device/gpu"
 	"tokitai/device/gpu/amdemu"
+	"tokitai/device/gpu/compile"
 	"tokitai/engine"
+	lowergpu "tokitai/lower/gpu"
 )
 
 // Kind is the kind of the devices.
@@ -68,6 +70,9 @@ func (backend) IsAccelerator() bool { return false }
 
 // CheckReady compiles and loads an empty kernel.
 func (backend) CheckReady(dev engine.Device) error { return gpu.CheckReady(dev) }
+
+// Program returns the complete text of a program, as devices compile it.
+func Program(s lowergpu.Source) compile.Source { return family.Program(s, s.Name+".cu") }
 
 // New returns an opened device as one that computes. Nothing may have used it yet.
 func New(dev *devicegpu.Device) *gpu.Device { return gpu.New(dev, Backend, family) }

@@ -12,6 +12,7 @@ import (
 
 	"tokitai/backend/cpu"
 	"tokitai/def"
+	emulator "tokitai/device/gpu/amdemu"
 	"tokitai/device/gpu/compile"
 	"tokitai/docs"
 	"tokitai/engine"
@@ -47,8 +48,9 @@ OP, all operations are listed.
 With --emit, print what is executed instead: reference is the definition with its
 functions expanded, one node per line; cpu is the machine code that the CPU runs, with
 the definition's names beside the instructions, or its vector program if no code is
-generated; cuda and hip are the sources that are compiled for NVIDIA's and AMD's GPUs.
-All but reference are for operands stored in --dtype; an operand that cannot be stored in
+generated; cuda and hip are the sources that are compiled for NVIDIA's and AMD's GPUs;
+gfx1100 and the other architectures of AMD's are the instructions that clang compiles
+for them, which emulated GPUs execute, with the lines of the source. All but reference are for operands stored in --dtype; an operand that cannot be stored in
 it has its own format. OP may then also be one definition of an operation; for an
 operation with several definitions, the source of the first is printed.
 
@@ -64,7 +66,8 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
   tokitai explain rmsnorm.def
   tokitai explain softmax.forward --emit cuda
-  tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false`,
+  tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false
+  tokitai explain gelu.forward --emit gfx1100`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return wrongUse("unexpected argument %q", args[1])
@@ -88,7 +91,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3 or e5m2")
-	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda and hip, how operands are read and written: `WAY` vector or element")
+	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda, hip and gfx…, how operands are read and written: `WAY` vector or element")
 	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("emit", cobra.FixedCompletions(emitted, cobra.ShellCompDirectiveNoFileComp))
@@ -98,7 +101,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 }
 
 // emitted are the values of --emit.
-var emitted = []string{"reference", "cpu", "cuda", "hip"}
+var emitted = append([]string{"reference", "cpu", "cuda", "hip"}, emulator.Architectures...)
 
 // accessNames are the values of --access.
 var accessNames = []string{lowergpu.Element: lowergpu.Element.String(), lowergpu.Vector: lowergpu.Vector.String()}
@@ -285,6 +288,8 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 				listings = emitReference(d)
 			case e == "cpu":
 				listings, err = emitCPU(d, dtype)
+			case slices.Contains(emulator.Architectures, e):
+				listings, err = emitAMD(d, e, dtype, access)
 			case i == 0: // two sources are no file that compiles
 				listings, err = f.emitSource(d, e, dtype, access)
 			}

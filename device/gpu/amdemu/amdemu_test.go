@@ -2,6 +2,7 @@ package amdemu_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"testing"
 
 	"tokitai/device"
-	"tokitai/device/gpu"
 	"tokitai/device/gpu/amdemu"
 	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/compile"
@@ -30,179 +30,6 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
-}
-
-// prelude is what the kernels here need of HIP.
-const prelude = `#define __global__ __attribute__((global))
-#define __shared__ __attribute__((shared))
-#define __device__ __attribute__((device))
-#define __constant__ __attribute__((constant))
-#define __launch_bounds__(n) __attribute__((amdgpu_flat_work_group_size(1, n)))
-#define X __builtin_amdgcn_workitem_id_x()
-#define BX __builtin_amdgcn_workgroup_id_x()
-`
-
-// kernels are compiled once for every architecture. Their lines are counted from the first one
-// here, as a message names them.
-const kernels = `#line 1 "kernels.cu"
-struct Params { unsigned *y, *x; unsigned long long n; unsigned mode; float a; };
-extern "C" __global__ void saxpy(const Params p) {
-    unsigned i = BX * __builtin_amdgcn_workgroup_size_x() + X;
-    if (i < p.n) ((float*)p.y)[i] = p.a * ((float*)p.x)[i] + ((float*)p.y)[i];
-}
-extern "C" __global__ void where(const Params p) {
-    unsigned size[3] = {__builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z()};
-    unsigned grid[3] = {__builtin_amdgcn_grid_size_x(), __builtin_amdgcn_grid_size_y(), __builtin_amdgcn_grid_size_z()};
-    unsigned id[3] = {X, __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z()};
-    unsigned group[3] = {BX, __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()};
-    unsigned at[3];
-    for (int i = 0; i < 3; i++) at[i] = group[i] * size[i] + id[i];
-    p.y[(at[2] * grid[1] + at[1]) * grid[0] + at[0]] = id[0] + 10 * id[1] + 100 * id[2] + 1000 * group[0] + 10000 * group[1] + 100000 * group[2];
-}
-extern "C" __global__ void spin(const Params p) {
-    while (__atomic_load_n(p.y, __ATOMIC_RELAXED) == 0) {}
-}
-extern __shared__ unsigned dynamic_memory[];
-extern "C" __global__ void reverse(const Params p) {
-    __shared__ unsigned fixed[256];
-    unsigned n = __builtin_amdgcn_workgroup_size_x();
-    fixed[X] = p.x[BX * n + X];
-    dynamic_memory[X] = 2 * X;
-    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
-    __builtin_amdgcn_s_barrier();
-    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
-    p.y[BX * n + X] = fixed[n - 1 - X] + dynamic_memory[n - 1 - X];
-    if (p.mode) p.y[0] = dynamic_memory[X + 64];
-}
-extern "C" __global__ void order(const Params p) {
-    if (X == 0) p.y[BX] = __atomic_fetch_add(p.x, 1u, __ATOMIC_RELAXED);
-}
-extern "C" __global__ void reciprocal(const Params p) {
-    float v = 1 + (BX * 64 + X) * 0x1p-20f;
-    ((float*)p.y)[BX * 64 + X] = __builtin_amdgcn_rcpf(v);
-}
-extern "C" __global__ void spill(const Params p) {
-    volatile unsigned memory[16];
-    for (unsigned i = 0; i < 16; i++) memory[(i * 5 + X) & 15] = i * p.mode + X;
-    unsigned sum = 0;
-    for (unsigned i = 0; i < 16; i++) sum = sum * 3 + memory[i];
-    p.y[BX * 64 + X] = sum;
-}
-extern "C" __global__ void __launch_bounds__(64) small(const Params p) { p.y[X] = X; }
-static __device__ unsigned counter = 5;
-__constant__ unsigned table[4] = {2, 3, 5, 7};
-extern "C" __global__ void globals(const Params p) { p.y[X] = table[(X + p.mode) & 3] + counter; if (p.mode) counter = 9; }
-#line 1 "header.h"
-static __device__ unsigned fetch(const unsigned* p, unsigned long long i) {
-    return p[i];
-}
-static __device__ unsigned twice(const unsigned* p, unsigned long long i) {
-    return 2 * fetch(p, i);
-}
-#line 60 "kernels.cu"
-extern "C" __global__ void inlined(const Params p) {
-    p.y[X] = twice(p.x, p.n);
-}
-extern "C" __global__ void indexed(const Params p) {
-    unsigned memory[300];
-    for (unsigned i = 0; i < 300; i++) memory[i] = i * p.mode + X;
-    for (unsigned i = 0; i < 40; i++) memory[(i * p.mode + X) % 300] += memory[(i * 7 + X) % 300];
-    unsigned sum = 0;
-    for (unsigned i = 0; i < 300; i++) sum = sum * 3 + memory[i];
-    p.y[BX * 64 + X] = sum;
-}
-`
-
-func source(text string) compile.Source {
-	return compile.Source{Name: "kernels.cu", Text: prelude + text}
-}
-
-type params struct {
-	y, x *gpu.Buffer
-	n    uint64
-	mode uint32
-	a    float32
-}
-
-func (p params) bytes() []byte {
-	var b []byte
-	for _, buffer := range []*gpu.Buffer{p.y, p.x} {
-		pointer := uint64(0)
-		if buffer != nil {
-			pointer = buffer.Pointer()
-		}
-		b = binary.LittleEndian.AppendUint64(b, pointer)
-	}
-	b = binary.LittleEndian.AppendUint64(b, p.n)
-	b = binary.LittleEndian.AppendUint32(b, p.mode)
-	return binary.LittleEndian.AppendUint32(b, math.Float32bits(p.a))
-}
-
-// rig is a device with the kernels loaded.
-type rig struct {
-	t *testing.T
-	*gpu.Device
-	queue  *gpu.Queue
-	module *gpu.Module
-}
-
-var entries = []string{"saxpy", "where", "spin", "reverse", "order", "reciprocal", "spill", "small", "globals", "inlined", "indexed"}
-
-func newRig(t *testing.T, architecture string) *rig {
-	t.Helper()
-	r := &rig{t: t, Device: gputest.NeedsAMDEmulator(t, architecture)}
-	var err error
-	if r.queue, err = r.NewQueueWith(gpu.QueueOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if r.module, err = r.Load(source(kernels), entries...); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func (r *rig) buffer(words ...uint32) *gpu.Buffer {
-	r.t.Helper()
-	b, err := r.Alloc(int64(4 * len(words)))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var data []byte
-	for _, w := range words {
-		data = binary.LittleEndian.AppendUint32(data, w)
-	}
-	if err := b.CopyIn(0, data); err != nil {
-		r.t.Fatal(err)
-	}
-	return b.(*gpu.Buffer)
-}
-
-func (r *rig) words(b *gpu.Buffer) []uint32 {
-	r.t.Helper()
-	data := make([]byte, b.Bytes())
-	if err := b.CopyOut(0, data); err != nil {
-		r.t.Fatal(err)
-	}
-	words := make([]uint32, len(data)/4)
-	for i := range words {
-		words[i] = binary.LittleEndian.Uint32(data[4*i:])
-	}
-	return words
-}
-
-func (r *rig) launch(entry string, grid, block [3]uint32, shared uint32, p []byte) error {
-	r.t.Helper()
-	f, err := r.module.Entry(entry)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return r.queue.Launch(f, grid, block, shared, p)
-}
-
-func each(t *testing.T, f func(t *testing.T, r *rig)) {
-	for _, architecture := range amdemu.Architectures {
-		t.Run(architecture, func(t *testing.T) { f(t, newRig(t, architecture)) })
-	}
 }
 
 func TestKernels(t *testing.T) {
@@ -514,5 +341,130 @@ func TestNoClang(t *testing.T) {
 	}
 	if _, err := table.Compile(0, source(kernels)); !errors.Is(err, compile.ErrNoClang) {
 		t.Errorf("got %v, want ErrNoClang", err)
+	}
+}
+
+func TestDisassemble(t *testing.T) {
+	c := gputest.NeedsClang(t).WithLines()
+	p, err := c.Compile("gfx90a", source(kernels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := amdemu.Disassemble(p.Image, "gfx90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"\nsmall: ", " VGPRs, 0 bytes of LDS, 0 bytes of private memory\n; kernels.cu:44\n  000000  s_load_dwordx2 s[0:1], s[4:5], 0x0\n", "\n; header.h:2\n", "s_endpgm\n\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the listing does not have %q", part)
+		}
+	}
+	if n := strings.Count(text, "s_endpgm\n"); n < len(entries) {
+		t.Errorf("%d ends, want at least %d", n, len(entries))
+	}
+	if _, err := amdemu.Disassemble(p.Image, "gfx942"); err == nil {
+		t.Error("listed for another architecture")
+	}
+	if _, err := amdemu.Disassemble(p.Image, "gfx1"); err == nil {
+		t.Error("listed for an unknown architecture")
+	}
+}
+
+// TestRefusedKernels: a kernel that asks for what is not emulated is refused when it is looked
+// up, and so is one with an unknown instruction.
+func TestRefusedKernels(t *testing.T) {
+	p, err := gputest.NeedsClang(t).Compile("gfx1100", source(kernels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := elf.NewFile(bytes.NewReader(p.Image))
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := file.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]int{} // where a symbol is in the file
+	for _, s := range symbols {
+		section := file.Sections[s.Section]
+		at[s.Name] = int(s.Value - section.Addr + section.Offset)
+	}
+	for _, c := range []struct {
+		reason, symbol string
+		offset         int
+		change         func(word uint32) uint32
+	}{
+		{"it clamps overflows in binary16 (FP16_OVFL), which is not emulated", "small.kd", 48, func(w uint32) uint32 { return w | 1<<26 }},
+		{"it traps exceptions (compute_pgm_rsrc2 0x1000000), which is not emulated", "small.kd", 52, func(w uint32) uint32 { return w | 1<<24 }},
+		{"it asks for work-group information in an SGPR, which is not emulated", "small.kd", 52, func(w uint32) uint32 { return w | 1<<10 }},
+		{"it uses a stack of dynamic size, which is not emulated", "small.kd", 56, func(w uint32) uint32 { return w | 1<<11 }},
+		{"VGPRs and 0 AGPRs, its descriptor allocates 8 and 0", "indexed.kd", 48, func(w uint32) uint32 { return w &^ 0x3f }},
+		{"kernel small: gfx1100: offset 0x", "small", 0, func(uint32) uint32 { return 0xffffffff }},
+	} {
+		image := bytes.Clone(p.Image)
+		place := image[at[c.symbol]+c.offset:]
+		binary.LittleEndian.PutUint32(place, c.change(binary.LittleEndian.Uint32(place)))
+		table, err := amdemu.Table("gfx1100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := table.Load(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, _, _ := strings.Cut(c.symbol, ".")
+		if _, err := table.Lookup(m, entry); err == nil || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("got %v, want an error that says %q", err, c.reason)
+		}
+		if _, err := table.Lookup(m, "saxpy"); err != nil {
+			t.Errorf("another kernel of the program: %v", err)
+		}
+	}
+}
+
+// TestHandles: handles that the driver has not given out, and addresses that it has not, are
+// errors.
+func TestHandles(t *testing.T) {
+	table, err := amdemu.Table("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := table.Alloc(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, noModule := table.Lookup(7, "saxpy")
+	_, noBytes := table.Alloc(0)
+	for what, err := range map[string]error{
+		"lookup: module 7 is not loaded":     noModule,
+		"unload: module 7 is not loaded":     table.Unload(7),
+		"launch: function 7 is not loaded":   table.Launch(7, [3]uint32{1, 1, 1}, [3]uint32{1, 1, 1}, 0, 0, nil),
+		"alloc: got 0 bytes":                 noBytes,
+		"free: 0x7 was not allocated":        table.Free(7),
+		"copy: 1001 bytes at 0x":             table.CopyIn(p, make([]byte, 1001), 0),
+		"copy: 1 bytes at 0x":                table.CopyOut(make([]byte, 1), p+1000, 0),
+		"copy: 2 bytes at 0x":                table.Copy(p, p+999, 2, 0),
+		"fill: 1000 bytes at 0x":             table.Fill(p+1, 5, 1000, 0),
+		"no memory is allocated near it":     table.CopyOut(make([]byte, 1), 7, 0),
+		"0 bytes after the end of the block": table.CopyOut(make([]byte, 1), p+1000, 0),
+	} {
+		if _, ok := errors.AsType[*driver.Error](err); !ok || !strings.Contains(err.Error(), what) {
+			t.Errorf("got %v, want an error that says %q", err, what)
+		}
+	}
+	free, total, err := table.MemoryInfo()
+	if err != nil || free != total-1000 {
+		t.Errorf("%d of %d bytes are free, %v", free, total, err)
+	}
+	if _, err := table.Alloc(free + 1); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("out of memory: %d of %d bytes are free", free, total)) {
+		t.Errorf("more than there is: got %v", err)
+	}
+	q, err := table.Alloc(1)
+	if err != nil || q == p || table.Free(p) != nil || table.Free(q) != nil {
+		t.Errorf("got %#x after %#x, %v", q, p, err)
+	}
+	if r, err := table.Alloc(1000); err != nil || r == p || r == q {
+		t.Errorf("an address that was freed is used again: %#x, %v", r, err)
 	}
 }

@@ -89,15 +89,18 @@ func (d *dispatch) prepare(params []byte) error {
 	return nil
 }
 
-// hidden lists the arguments that the runtime provides, with the number of bytes of each. Those
-// that Launch leaves at zero are offsets of the grid, which HIP does not have, and what
-// remains of groups that are not whole.
-var hidden = map[string]int{
-	"hidden_none": 8, "hidden_grid_dims": 2, "hidden_dynamic_lds_size": 4,
-	"hidden_block_count_x": 4, "hidden_block_count_y": 4, "hidden_block_count_z": 4,
-	"hidden_group_size_x": 2, "hidden_group_size_y": 2, "hidden_group_size_z": 2,
-	"hidden_remainder_x": 2, "hidden_remainder_y": 2, "hidden_remainder_z": 2,
-	"hidden_global_offset_x": 8, "hidden_global_offset_y": 8, "hidden_global_offset_z": 8,
+// hidden lists the arguments that the runtime provides. Those that arguments leaves at zero are
+// offsets of the grid, which HIP does not have, what remains of groups that are not whole, and
+// pointers to services of the runtime, which are not emulated: a kernel that uses one reads
+// at address 0, a fault.
+var hidden = []string{
+	"hidden_none", "hidden_grid_dims", "hidden_dynamic_lds_size",
+	"hidden_block_count_x", "hidden_block_count_y", "hidden_block_count_z",
+	"hidden_group_size_x", "hidden_group_size_y", "hidden_group_size_z",
+	"hidden_remainder_x", "hidden_remainder_y", "hidden_remainder_z",
+	"hidden_global_offset_x", "hidden_global_offset_y", "hidden_global_offset_z",
+	"hidden_printf_buffer", "hidden_hostcall_buffer", "hidden_default_queue", "hidden_completion_action",
+	"hidden_multigrid_sync_arg", "hidden_heap_v1", "hidden_queue_ptr",
 }
 
 // arguments returns the memory that the kernel reads its arguments from.

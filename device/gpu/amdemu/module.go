@@ -3,7 +3,7 @@ package amdemu
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 
 	"tokitai/device/gpu/amdemu/codeobject"
 	"tokitai/device/gpu/amdemu/isa"
@@ -94,17 +94,6 @@ func (e *emulator) lookup(handle driver.Module, entry string) (driver.Function, 
 	return f, nil
 }
 
-// translations keeps translated kernels. Those of equal code are the same: a module may be
-// loaded again and again.
-var translations sync.Map
-
-// translation is what a translated kernel depends on.
-type translation struct {
-	architecture string
-	entry        uint64
-	code         string
-}
-
 // translate decodes and translates a kernel's instructions, and checks that what its descriptor
 // asks for is emulated.
 func (e *emulator) translate(k *kernel) error {
@@ -123,22 +112,20 @@ func (e *emulator) translate(k *kernel) error {
 		return errors.New("it uses a stack of dynamic size, which is not emulated")
 	}
 	for i := range k.Arguments {
-		if a := &k.Arguments[i]; a.IsHidden() && hidden[a.Kind] == 0 {
+		if a := &k.Arguments[i]; a.IsHidden() && !slices.Contains(hidden, a.Kind) {
 			return fmt.Errorf("argument %s is not emulated", a.Kind)
 		}
 	}
-	key := translation{e.set.Name, k.Entry, string(k.Code)}
-	if known, ok := translations.Load(key); ok {
-		k.code = known.(*wave.Code)
-	} else {
+	var err error
+	k.code, err = recent.get(e.set.Name, k.Entry, k.Code, func() (*wave.Code, error) {
 		instructions, err := isa.Decode(e.set, k.Code, k.Entry)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if k.code, err = wave.Translate(e.set.Family, instructions); err != nil {
-			return err
-		}
-		translations.Store(key, k.code)
+		return wave.Translate(e.set.Family, instructions)
+	})
+	if err != nil {
+		return err
 	}
 	return k.checkRegisters()
 }

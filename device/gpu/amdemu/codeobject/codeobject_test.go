@@ -201,5 +201,6 @@ func FuzzRead(f *testing.F) {
 			}
 			o.Line(k.Entry)
 		}
+		o.Lines()
 	})
 }

@@ -1,10 +1,12 @@
 package codeobject
 
 import (
+	"cmp"
 	"debug/dwarf"
 	"debug/elf"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // maxLineBytes limits the sections that Line reads, which a file may hold compressed.
@@ -89,4 +91,38 @@ func contains(ranges [][2]uint64, address uint64) bool {
 		}
 	}
 	return false
+}
+
+// SourceLine says that the instructions from an address on were compiled from a line.
+type SourceLine struct {
+	Address uint64
+	Text    string // "softmax.cu:12", or "" where there is none
+}
+
+// Lines returns where the line changes, ascending by address.
+func (o *Object) Lines() []SourceLine {
+	data, err := o.file.DWARF()
+	if err != nil {
+		return nil
+	}
+	var list []SourceLine
+	for units := data.Reader(); ; units.SkipChildren() {
+		unit, err := units.Next()
+		if err != nil || unit == nil {
+			break
+		}
+		lines, err := data.LineReader(unit)
+		if err != nil || lines == nil {
+			continue
+		}
+		for entry := (dwarf.LineEntry{}); lines.Next(&entry) == nil; {
+			l := SourceLine{Address: entry.Address}
+			if !entry.EndSequence && entry.File != nil && entry.Line > 0 {
+				l.Text = place(entry.File, int64(entry.Line))
+			}
+			list = append(list, l)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b SourceLine) int { return cmp.Compare(a.Address, b.Address) })
+	return list
 }
