@@ -54,7 +54,7 @@ var mutants = []mutant{
 	{"waves do not wait for each other", "gfx1100", "softmax.forward", num.F16, "        __builtin_amdgcn_s_barrier(); ", "        ", "normal/R=3,C=2500", ""},
 	{"an element beyond the row is taken", "gfx942", "softmax.forward", num.F16, "(j < n ? ", "(j <= n ? ", "normal/R=3,C=261", ""},
 	{"results lie one row too far", "gfx1100", "softmax.forward", num.F16, "p.y + row * p.y_stride", "p.y + (row + 1) * p.y_stride", "normal/R=3,C=261", "no memory is allocated there"},
-	{"lanes of a sum are added from the end", "gfx1100", "layernorm.backward", num.F16, "return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));", "return ((((((s[7] + s[6]) + s[5]) + s[4]) + s[3]) + s[2]) + s[1]) + s[0];", "normal/R=3,C=261", ""},
+	{"lanes of a sum are added from the end", "gfx1100", "layernorm.forward", num.F16, "return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));", "return ((((((s[7] + s[6]) + s[5]) + s[4]) + s[3]) + s[2]) + s[1]) + s[0];", "normal/R=33,C=9", ""},
 }
 
 // find returns an operation and its definition.
