@@ -81,7 +81,7 @@ func TestRowStorage(t *testing.T) {
 		{1000, 65536, 99 << 10, "rows1024_reread", 1000, 1024, 0},
 		{1000, 131072, 227 << 10, "rows1024_reread", 1000, 1024, 0},
 		{3, 1 << 31, 227 << 10, "rows1024_reread", 3, 1024, 0},
-		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 30, 128, 0},
+		{1 << 35, 8, 227 << 10, "rows16_registers1", 1 << 21, 128, 0},
 	} {
 		l := limits
 		l.SharedBytes = x.sharedBytes
