@@ -28,12 +28,22 @@ type measurement struct {
 }
 
 type speed struct {
-	Op     string  `json:"op"`
-	Shape  string  `json:"shape"`
-	DType  string  `json:"dtype"`
-	Share  float64 `json:"share"`
-	TFLOPS float64 `json:"tflops"`
-	Error  string  `json:"error"`
+	Op       string  `json:"op"`
+	Shape    string  `json:"shape"`
+	DType    string  `json:"dtype"`
+	Lowering string  `json:"lowering"`
+	Share    float64 `json:"share"`
+	TFLOPS   float64 `json:"tflops"`
+	Error    string  `json:"error"`
+	Library  *struct {
+		Name  string  `json:"name"`
+		Ratio float64 `json:"ratio"`
+	} `json:"library"`
+}
+
+// usesTensorCores reports whether the kernel is one for tensor cores.
+func (s *speed) usesTensorCores() bool {
+	return strings.HasSuffix(s.Lowering, "/cuda.hopper") || strings.HasSuffix(s.Lowering, "/cuda.mma")
 }
 
 func (s *speed) cell() string {
@@ -60,69 +70,61 @@ func TestSpeeds(t *testing.T) {
 		t.Fatalf("the record has no %s of %s in f16", op, shape)
 		return ""
 	}
-	products := productsIn(t, "bench/h200-products.json")
-	hold(t, "gpu.md", "products", products.table())
-	mean, least := products.ratios()
+	hopper, mma := productsIn(t, reports, "cuda.hopper"), productsIn(t, reports, "cuda.mma")
+	hold(t, "gpu.md", "products", hopper.table(t)+"\n"+mma.table(t))
+	mean, least := hopper.ratios()
 	hold(t, "../README.md", "speed", fmt.Sprintf("Fixed bits cost little where memory is the limit. On an %s, softmax of 1,024 columns in f16 runs at %s of the speed of copying the same bytes, "+
 		"and AdamW at %s.\nMatrix products in f16 and bf16 on its tensor cores run at %.2f times the speed of %s in the same run: the geometric mean of %d cases, the least %.2f. "+
 		"[docs/gpu.md](docs/gpu.md#speed) has the tables.\n",
-		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), mean, products.Peer, len(products.Results), least))
+		reports[0].Device.Name, figure("softmax.forward", "R=131072,C=1024"), figure("adamw.step", "R=131072,C=1024"), mean, hopper[0].Library.Name, len(hopper), least))
 }
 
-// products is the record of matrix products on tensor cores beside a library.
-type products struct {
-	Device  string `json:"device"`
-	Driver  string `json:"driver"`
-	Peer    string `json:"peer"`
-	Results []struct {
-		Op     string  `json:"op"`
-		Shape  string  `json:"shape"`
-		DType  string  `json:"dtype"`
-		TFLOPS float64 `json:"tflops"`
-		Ratio  float64 `json:"ratio"`
-	} `json:"results"`
-}
+// products are matrix products by one lowering for tensor cores, beside a library.
+type products []speed
 
-func productsIn(t *testing.T, file string) (p products) {
+func productsIn(t *testing.T, reports []measurement, lowering string) (p products) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(data, &p)
+	for _, r := range reports {
+		for _, s := range r.Results {
+			if strings.HasSuffix(s.Lowering, "/"+lowering) && s.Library != nil {
+				p = append(p, s)
+			}
+		}
 	}
-	if err != nil || len(p.Results) == 0 {
-		t.Fatalf("%s: %v", file, err)
+	if len(p) == 0 {
+		t.Fatalf("the record has no products by %s beside a library", lowering)
 	}
 	return p
 }
 
-// ratios returns the geometric mean and the least of how many times as fast as the peer the
+// ratios returns the geometric mean and the least of how many times as fast as the library the
 // products are.
-func (p *products) ratios() (mean, least float64) {
-	least = p.Results[0].Ratio
-	for _, r := range p.Results {
-		mean += math.Log(r.Ratio) / float64(len(p.Results))
-		least = min(least, r.Ratio)
+func (p products) ratios() (mean, least float64) {
+	least = p[0].Library.Ratio
+	for _, s := range p {
+		mean += math.Log(s.Library.Ratio) / float64(len(p))
+		least = min(least, s.Library.Ratio)
 	}
 	return math.Exp(mean), least
 }
 
 // table lists the products of each format.
-func (p *products) table() string {
+func (p products) table(t *testing.T) string {
+	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on an %s, %s. TFLOP/s, and how many times as fast as %s:\n\n| operation | sizes | f16 | bf16 |\n|---|---|---:|---:|\n", p.Device, p.Driver, p.Peer)
-	cell := func(op, shape, format string) string {
-		for _, r := range p.Results {
-			if r.Op == op && r.Shape == shape && r.DType == format {
-				return fmt.Sprintf("%.0f (%.2f)", r.TFLOPS, r.Ratio)
+	_, lowering, _ := strings.Cut(p[0].Lowering, "/")
+	fmt.Fprintf(&b, "`%s`, TFLOP/s, and how many times as fast as %s:\n\n| operation | sizes | f16 | bf16 |\n|---|---|---:|---:|\n", lowering, p[0].Library.Name)
+	eachRow(p, func(s speed) string { return s.Op + " " + s.Shape }, func(group []speed) {
+		fmt.Fprintf(&b, "| %s | %s |", group[0].Op, strings.ReplaceAll(group[0].Shape, ",", ", "))
+		for _, format := range []string{"f16", "bf16"} {
+			i := slices.IndexFunc(group, func(s speed) bool { return s.DType == format })
+			if i < 0 {
+				t.Fatalf("the record has no %s of %s in %s by %s", group[0].Op, group[0].Shape, format, lowering)
 			}
+			fmt.Fprintf(&b, " %.0f (%.2f) |", group[i].TFLOPS, group[i].Library.Ratio)
 		}
-		return ""
-	}
-	for _, r := range p.Results {
-		if r.DType == "f16" {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.Op, strings.ReplaceAll(r.Shape, ",", ", "), cell(r.Op, r.Shape, "f16"), cell(r.Op, r.Shape, "bf16"))
-		}
-	}
+		b.WriteString("\n")
+	})
 	return b.String()
 }
 
@@ -170,7 +172,11 @@ func speedTables(t *testing.T, reports []measurement) string {
 	var all []speed
 	least, most := reports[0].Copy.Least, reports[0].Copy.Most
 	for _, r := range reports {
-		all = append(all, r.Results...)
+		for _, s := range r.Results {
+			if !s.usesTensorCores() {
+				all = append(all, s)
+			}
+		}
 		least, most = min(least, r.Copy.Least), max(most, r.Copy.Most)
 	}
 	lengths := map[string][]int{} // of an operation's rows
