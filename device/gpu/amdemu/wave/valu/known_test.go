@@ -116,6 +116,8 @@ func TestKnownResults(t *testing.T) {
 		{name: "v_div_scale_f32", operands: []uint64{one, 0x7e000000, one}, want: one},                                 // 2**-125
 		{name: "v_div_scale_f32", operands: []uint64{one, 0x7e800000, one}, want: one},                                 // 2**-126
 		{name: "v_div_scale_f32", operands: []uint64{0x3f000000, 0x7e800000, 0x3f000000}, want: 0x5f000000, out: true}, // 2**-127: the numerator
+		{name: "v_div_scale_f32", operands: []uint64{0x3f000000, 0x7e000000, 0x3f000000}, want: 0x3f000000},            // 2**-126
+		{name: "v_div_scale_f32", operands: []uint64{0x3f000000, 0x7e000001, 0x3f000000}, want: 0x5f000000, out: true}, // just below it
 		{name: "v_div_scale_f64", operands: []uint64{0x3ff0000000000000, 0x3ff0000000000000, 0x6ff0000000000000}, want: 0x47f0000000000000, out: true},
 		{name: "v_div_scale_f64", operands: []uint64{0x3ff0000000000000, 0x3ff0000000000000, 0x6fe0000000000000}, want: 0x3ff0000000000000},
 		{name: "v_div_scale_f64", operands: []uint64{0x0350000000000000, 0x0350000000000000, 0x0350000000000000}, want: 0x0b50000000000000},
