@@ -90,6 +90,8 @@ func specialCase(function string, y layout, v value) (uint64, bool) {
 		return 0, true
 	case function == "sin" && new(big.Rat).Abs(v.fraction).Cmp(big.NewRat(256, 1)) > 0:
 		return 0, true
+	case function == "cos" && new(big.Rat).Abs(v.fraction).Cmp(big.NewRat(256, 1)) > 0:
+		return one, true
 	case function == "sin" && new(big.Rat).Mul(v.fraction, big.NewRat(2, 1)).IsInt():
 		return signed(y, v.negative, 0), true
 	case function == "cos" && new(big.Rat).Mul(v.fraction, big.NewRat(2, 1)).Denom().Int64() == 2:

@@ -2,8 +2,10 @@ package valu
 
 import (
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"tokitai/device/gpu/amdemu/isa"
@@ -159,6 +161,13 @@ func inputs(op *Op, r *rand.Rand, most int) [][3]uint64 {
 		var v [3]uint64
 		for i, t := range types {
 			v[i] = randomOf(r, t)
+			if i == 1 && strings.HasPrefix(op.Name, "v_ldexp") { // an exponent that leads to a subnormal number as often as not
+				y := layoutOf(op.Name[len("v_ldexp_"):])
+				v[1] = uint64(int64(2-r.IntN(int(y.fraction)+3)) - int64(v[0]>>y.fraction&(1<<y.exponent-1)))
+				if v[1] &= math.MaxUint32; t.Is16() {
+					v[1] &= math.MaxUint16
+				}
+			}
 			if i > 0 && r.IntN(8) == 0 { // equal operands, and numbers that cancel
 				v[i] = v[i-1]
 			}
@@ -193,7 +202,7 @@ func (e execution) results(rows [][3]uint64, in func(row int) bool, check func(r
 			}
 		}
 		c.Result = [2]*Register{&spare[0], &spare[1]}
-		switch overlap := first / lanes % 3; {
+		switch overlap := (first/lanes + int(e.mode.Round32+e.mode.Denorm32)) % 3; {
 		case overlap == 1: // the registers of the first operand
 			for w := range min(types[0].Words(), e.op.Result.Words()) {
 				c.Result[w] = c.Source[0][w]
