@@ -109,11 +109,7 @@ func fastMix(m modifiers, narrow bool) func(c *Call) bool {
 			}
 			shift := 16 * (m.opSel >> k & 1)
 			for i, x := range from {
-				r := math.Float32bits(num.F16ToF32(uint16(x >> shift)))
-				if r&^(1<<31) > 0xff<<23 {
-					r |= 1 << 22 // quiet
-				}
-				to[i] = r&and ^ xor
+				to[i] = math.Float32bits(num.F16ToF32(uint16(x>>shift)))&and ^ xor
 			}
 		}
 		d := c.Result[0][:n]

@@ -130,6 +130,7 @@ func TestKnownResults(t *testing.T) {
 		{name: "v_div_fixup_f32", operands: []uint64{nan, tiny, 0xff7fffff}, want: 0xff800000},
 		// The first bits of 2/π.
 		{name: "v_trig_preop_f64", operands: []uint64{0x3ff0000000000000, 0}, want: 0x3fe45f306dc9c882},
+		{name: "v_trig_preop_f64", operands: []uint64{1078 << 52, 0}, want: 0x3fc17cc1b727220a}, // without the first one
 		// Clamp: a NaN becomes 0 where the mode says so.
 		{name: "v_add_f32", in: isa.Instruction{Clamp: true}, operands: []uint64{two, one}, want: one},
 		{name: "v_add_f32", in: isa.Instruction{Clamp: true}, operands: []uint64{minusZero, minusZero}, want: 0},
