@@ -15,9 +15,9 @@ import (
 // lanes at the same address.
 func TestAtomics(t *testing.T) {
 	type operation struct {
-		gfx9                           string // of memory
-		f                              func(old, data, compare *big.Int) *big.Int
-		isSigned, isCompare, hasReturn bool
+		gfx9                string // of memory
+		f                   func(old, data, compare *big.Int) *big.Int
+		isSigned, isCompare bool
 	}
 	pickBig := func(isFirst bool, a, b *big.Int) *big.Int {
 		if isFirst {

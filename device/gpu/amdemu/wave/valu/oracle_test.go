@@ -35,11 +35,11 @@ func (y layout) quietBit() uint64 { return 1 << (y.fraction - 1) }
 
 // value is a number, an infinity or a NaN.
 type value struct {
-	pattern              uint64
-	nan, signaling, inf  bool
-	negative             bool
-	fraction             *big.Rat // the number, nil if there is none
-	subnormal, zero, one bool
+	pattern             uint64
+	nan, signaling, inf bool
+	negative            bool
+	fraction            *big.Rat // the number, nil if there is none
+	subnormal, zero     bool
 }
 
 // decode takes a pattern apart, flushing a subnormal number where flush is set.
