@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,11 @@ func TestEvidence(t *testing.T) {
 		t.Fatal(err)
 	}
 	var claims, rows strings.Builder
+	var emulated struct {
+		architectures        []string
+		cases                int
+		elements, mismatches int64
+	}
 	for _, folder := range folders {
 		if !folder.IsDir() {
 			continue
@@ -36,17 +42,19 @@ func TestEvidence(t *testing.T) {
 		}
 		first := reports[0]
 		machine, totals := first.Machine, index.Totals
-		on := machine.Name
-		if _, caveat, ok := strings.Cut(machine.Driver, "emulator: "); ok {
-			on += " (" + caveat + ")"
-		}
-		if verify.IsProbe(first) {
+		switch {
+		case isEmulated(first):
+			emulated.architectures = append(emulated.architectures, machine.Architecture)
+			emulated.cases += totals.Cases
+			emulated.elements += totals.Elements
+			emulated.mismatches += totals.Mismatches
+		case verify.IsProbe(first):
 			fmt.Fprintf(&claims, "On an %s, %s outputs of the tensor cores' matrix instructions were held to a model of each. %s of them differed from it in a bit. "+
 				"`go run ./cmd/tokitai evidence docs/evidence/%s --replay 16`\nrecomputes some of them.\n\n", machine.Name, thousands(totals.Elements), noneOr(totals.Mismatches), name)
-		} else {
+		default:
 			fmt.Fprintf(&claims, "On an %s, %s cases with %s outputs ran at level %s. %s of these outputs differed from the reference in a bit. The reports are "+
 				"[in this repository](docs/evidence/README.md), and\n`go run ./cmd/tokitai evidence docs/evidence/%s --replay 100` repeats a hundred of the cases on your CPU.\n\n",
-				on, thousands(totals.Cases), thousands(totals.Elements), first.Level, noneOr(totals.Mismatches), name)
+				machine.Name, thousands(totals.Cases), thousands(totals.Elements), first.Level, noneOr(totals.Mismatches), name)
 		}
 		fmt.Fprintf(&rows, "| %s, %s, %s %s | %s, %d cores | %s | [%d of %d](%s/index.md) | %s | %s | %s |\n",
 			machine.Name, machine.Driver, first.Toolchain.Compiler, first.Toolchain.Version, index.Host.CPU, index.Host.Cores,
@@ -54,6 +62,12 @@ func TestEvidence(t *testing.T) {
 	}
 	if rows.Len() == 0 {
 		t.Fatal("no folder of evidence has an index: the test sees none")
+	}
+	if len(emulated.architectures) > 0 {
+		slices.Sort(emulated.architectures)
+		fmt.Fprintf(&claims, "Kernels for AMD GPUs (%s) ran on emulated instructions, not on hardware: %s cases with %s outputs, compiled by clang. %s of these outputs differed from the reference in a bit. "+
+			"[docs/amd.md](docs/amd.md) has two commands\nfor owners of such a GPU.\n\n",
+			strings.Join(slices.Compact(emulated.architectures), ", "), thousands(emulated.cases), thousands(emulated.elements), noneOr(emulated.mismatches))
 	}
 	hold(t, "../README.md", "evidence", claims.String())
 	hold(t, "evidence/README.md", "folders", "| device | host | level | accepted | cases | outputs | mismatches |\n|---|---|---|---:|---:|---:|---:|\n"+rows.String())
