@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"sync"
 
 	"tokitai/device"
 	"tokitai/device/gpu/amdemu/codeobject"
@@ -41,23 +40,9 @@ type library struct {
 
 // Table returns the table, and opens the library on first use. If that fails, the error
 // is a NoDeviceError that says why, and the next call tries again.
-func Table() (*driver.Table, error) {
-	opened.Lock()
-	defer opened.Unlock()
-	if opened.table == nil {
-		table, err := newTable()
-		if err != nil {
-			return nil, err
-		}
-		opened.table = table
-	}
-	return opened.table, nil
-}
+func Table() (*driver.Table, error) { return opened.Table(newTable) }
 
-var opened struct {
-	sync.Mutex
-	table *driver.Table
-}
+var opened clib.Once
 
 func noDevice(name, format string, args ...any) error {
 	return &device.NoDeviceError{Name: name, Reason: fmt.Sprintf(format, args...)}

@@ -81,7 +81,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestErrors: the classes of codes, and what a code object for another device says.
+// TestErrors checks how error codes are classified, and the message for a code object that
+// was compiled for another architecture.
 func TestErrors(t *testing.T) {
 	stub(t, "LOADED 0", "LOADED 209")
 	table, err := newTable()
