@@ -34,7 +34,7 @@ func (backend) Preferred(k def.Kind) []*engine.Lowering { return preferred[k] }
 // OnDemand returns nothing: there are no other lowerings.
 func (backend) OnDemand(def.Kind) []*engine.Lowering { return nil }
 
-// Names returns the form of the devices' names.
+// Names returns the forms of names that Open accepts, for messages.
 func (backend) Names() []string { return []string{Kind + ":<architecture>"} }
 
 // CheckID refuses an architecture that is not emulated.

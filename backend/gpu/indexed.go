@@ -15,7 +15,7 @@ type Indexed struct {
 	Table func() (*driver.Table, error) // opens the driver; the error is a *device.NoDeviceError
 }
 
-// Names returns the form of the devices' names.
+// Names returns the forms of names that Open accepts, for messages.
 func (x Indexed) Names() []string { return []string{x.Kind + ":<index>"} }
 
 // CheckID accepts every index: which devices there are, the driver knows.

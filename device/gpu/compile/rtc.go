@@ -6,7 +6,7 @@ import (
 	"tokitai/internal/dl"
 )
 
-// What NVRTC and hipRTC have in common, whose functions differ in their names only.
+// NVRTC and hipRTC have the same interface under different names.
 
 // rtcFrame is the heap memory of one call: its arguments, its results, and memory that
 // must stay alive as long.

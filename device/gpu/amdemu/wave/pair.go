@@ -32,7 +32,7 @@ func (t *translator) pair(in *isa.Instruction) (Step, error) {
 	}
 	d := first.result
 	return join(before, func(w *Wave) {
-		// The first half's result waits in a temporary register that the second does not use.
+		// Both halves read before either writes, so the first one's result is kept aside.
 		old := w.V[d]
 		exec := first.compute(w)
 		first.store(w, exec)

@@ -185,7 +185,7 @@ func rulesFor(name string) []rule {
 	return list
 }
 
-// Why returns why the instruction gives another result than the source, or "".
+// Why says how the instruction's result differs from the source's. It is empty if it does not.
 func (i *Instruction) Why() string {
 	for _, r := range rulesFor(i.Name) {
 		if r.holds == nil || r.holds(i) {
