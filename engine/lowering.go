@@ -9,6 +9,7 @@ import (
 	"tokitai/device"
 	"tokitai/lower"
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // Lowering is one way to compute definitions on one kind of device. Anyone can write
@@ -48,6 +49,13 @@ type Lowering struct {
 	// Policy Same never chooses it. Self-tests check that every element is in that set;
 	// an element that depends on a NaN or an infinity must have the reference's class.
 	IsBounded bool
+
+	// Promise says which results of a bounded lowering are admissible; see package promise.
+	Promise promise.Name
+
+	// Declares is what the author of a bounded lowering says about its arithmetic, besides
+	// the order of sums.
+	Declares promise.Declaration
 
 	// Order is the order of a bounded lowering's sums; the zero Order is any.
 	Order def.Order
@@ -98,6 +106,19 @@ func (l *Lowering) ModelOf(architecture string, d *def.Definition, dtypes []num.
 	}
 	dims := d.Operands[2].Dims
 	return l.ModelFor(architecture, dtypes, size(dims[len(dims)-1]), size(d.SummedOver()))
+}
+
+// Promised returns what the lowering promises.
+func (l *Lowering) Promised() promise.Name {
+	switch {
+	case !l.IsBounded:
+		return promise.Bits
+	case l.Promise != promise.Default:
+		return l.Promise
+	case l.IsIEEE:
+		return promise.Ordered
+	}
+	return promise.Stable
 }
 
 // Takes returns an error if d is a contraction whose operands, stored in the given formats,

@@ -17,6 +17,7 @@ import (
 	"tokitai/lower"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // cublasLt computes products with NVIDIA's library. The library chooses an algorithm by
@@ -24,7 +25,7 @@ import (
 // is bounded, and only a name chooses it.
 var cublasLt = &engine.Lowering{
 	Name: Kind + ".cublaslt", Device: Kind, Library: "cuBLASLt", OpenLibrary: openCublasLt,
-	Factors: num.FloatDTypes, IsBounded: true, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
+	Factors: num.FloatDTypes, IsBounded: true, Promise: promise.Ordered, ModelFor: cublasLtModel, Suits: suitsCublasLt, Compile: compileCublasLt,
 }
 
 func openCublasLt() (engine.Compiler, error) {

@@ -10,6 +10,7 @@ import (
 	"tokitai/lower"
 	lowergpu "tokitai/lower/gpu"
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // Why the lowerings for tensor cores do not compute a call.
@@ -80,7 +81,7 @@ func (f *Family) mma() *engine.Lowering {
 // much of each sum as the first ones did.
 func (f *Family) mmaBounded() *engine.Lowering {
 	l := f.onMMA("mma-bounded", false)
-	l.Model, l.IsBounded = def.MMA(4, 23), true
+	l.Model, l.IsBounded, l.Promise = def.MMA(4, 23), true, promise.Ordered
 	return l
 }
 

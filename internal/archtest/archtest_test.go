@@ -45,6 +45,7 @@ var rooms = []room{
 	{path: "def"},
 	{path: "fn"},
 	{path: "reference"},
+	{path: "promise", only: &claim{[]string{"num", "num/ball", "def"}, "a promise is a statement about a definition"}},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
 	{path: "bound", only: &claim{[]string{"num", "num/ball", "def"}, "a bound is a formula about a definition"}},
 	{path: "lower", mustNot: []ban{

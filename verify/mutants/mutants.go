@@ -20,6 +20,7 @@ import (
 	"tokitai/engine"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/promise"
 )
 
 // Mutant is a kernel to be judged.
@@ -61,6 +62,13 @@ type Contract struct {
 	isBounded bool
 	order     def.Order
 	isIEEE    bool
+}
+
+func (c Contract) promise() promise.Name {
+	if c.isBounded {
+		return promise.Ordered
+	}
+	return promise.Bits
 }
 
 // The contracts of mutants: the reference's bits, or the admissible set of an order.
@@ -113,7 +121,7 @@ func (l *List) Add(name, fault string, c Contract, k Kernel) {
 		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level,
 		Lowering: &engine.Lowering{
 			Name: "mutant." + name, Device: "cpu",
-			IsBounded: c.isBounded, Order: c.order, IsIEEE: c.isIEEE,
+			IsBounded: c.isBounded, Promise: c.promise(), Order: c.order, IsIEEE: c.isIEEE,
 			Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 				run := k.start()
 				return engine.KernelFunc(func(l *engine.Launch) error { return run(newCall(d, l)) }), nil
