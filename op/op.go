@@ -35,6 +35,11 @@ type Operation struct {
 	Patterns []Pattern    // values that verification tries besides those of every definition
 	Scalings []Scaling    // relations that verification asserts
 
+	Clauses    []Clause    // the contract's, of every definition
+	Ranges     []Range     // of outputs, for any honest kernel
+	Allowances []Allowance // of profiles
+	Formulas   []Formula   // other forms of the definitions
+
 	// Derive computes the parameters of one of the definitions from those that people set.
 	// It is nil if they are the same.
 	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)
