@@ -251,7 +251,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		}
 	}
 	s.setFigures(r, j)
-	for figure, w := range map[string]worst{evidence.FigureErrorULP: j.WorstError, evidence.FigureErrorShare: j.WorstShare} {
+	for figure, w := range map[string]worst{evidence.FigureErrorULP: j.Accuracy.WorstError, evidence.FigureErrorShare: j.Accuracy.WorstShare} {
 		if w.IsSeen {
 			r.WorstCases = append(r.WorstCases, o.l.worstCase(figure, w, result.Name))
 		}

@@ -118,8 +118,8 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 		return Figures{}, err
 	}
 	f := Figures{Tiles: j.Tiles}
-	bias := j.Bias
-	j.Tiles, j.Bias = 0, moments{N: bias.N}
+	bias := j.Accuracy.Bias
+	j.Tiles, j.Accuracy.Bias = 0, moments{N: bias.N}
 	if j.first != nil {
 		j.first.Near = nil // what a tile has of the row
 	}

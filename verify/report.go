@@ -48,12 +48,12 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 		listed, produced := s.listed(c)
 		r.CaseList = append(r.CaseList, listed)
-		before, beforeShare := total.WorstError, total.WorstShare
+		before, beforeShare := total.Accuracy.WorstError, total.Accuracy.WorstShare
 		total.add(&c.Found)
-		if total.WorstError != before {
+		if total.Accuracy.WorstError != before {
 			worstCase = c.Name
 		}
-		if total.WorstShare != beforeShare {
+		if total.Accuracy.WorstShare != beforeShare {
 			worstShareCase = c.Name
 		}
 		r.Coverage.Produced += produced
@@ -75,7 +75,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	for _, w := range []struct {
 		figure, name string
 		at           worst
-	}{{evidence.FigureErrorULP, worstCase, total.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.WorstShare}} {
+	}{{evidence.FigureErrorULP, worstCase, total.Accuracy.WorstError}, {evidence.FigureErrorShare, worstShareCase, total.Accuracy.WorstShare}} {
 		if w.at.IsSeen {
 			c, _ := t.parseCase(w.name)
 			r.WorstCases = append(r.WorstCases, t.load(c, s.o.Seed).worstCase(w.figure, w.at, w.name))
@@ -294,14 +294,15 @@ func (s *verification) setFigures(r *evidence.Report, total *judgement) {
 		n := float64(a.N)
 		r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = new(a.Sum/n), new(a.median()), new(a.Worst), new(float64(a.Over)/n)
 	}
-	r.TruthElements, r.Undecided, r.ErrorUndefined = total.TruthElements, total.Undecided, total.Undefined
-	if total.TruthElements > 0 {
-		r.Misrounded = new(float64(total.Misrounded) / float64(total.TruthElements))
+	a := &total.Accuracy
+	r.TruthElements, r.Undecided, r.ErrorUndefined = a.Elements, a.Undecided, a.Undefined
+	if a.Elements > 0 {
+		r.Misrounded = new(float64(a.Misrounded) / float64(a.Elements))
 	}
-	if w := total.WorstError; w.IsSeen {
+	if w := a.WorstError; w.IsSeen {
 		r.WorstErrorULP, r.ErrorDType = new(w.Value), w.DType.String()
 	}
-	if w := total.WorstShare; w.IsSeen {
+	if w := a.WorstShare; w.IsSeen {
 		r.WorstErrorShare = new(w.Value)
 	}
 }

@@ -56,10 +56,10 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	// Errors of outputs that are computed from few different inputs, in 16 bits, are
 	// far from independent. What is looked at is how they differ from those of the
 	// correct rounding, in units of what independent errors would add up to.
-	if n := j.Bias.N; n > 0 {
-		if t := j.Bias.Sum / math.Sqrt(float64(n)/12); math.Abs(t) > mostBias {
+	if n := j.Accuracy.Bias.N; n > 0 {
+		if t := j.Accuracy.Bias.Sum / math.Sqrt(float64(n)/12); math.Abs(t) > mostBias {
 			fail("outputs are biased: they are %+.3g ulp from the correct rounding on average, at most %.3g are allowed (%d outputs)",
-				j.Bias.Sum/float64(n), mostBias/math.Sqrt(12*float64(n)), n)
+				j.Accuracy.Bias.Sum/float64(n), mostBias/math.Sqrt(12*float64(n)), n)
 		} else {
 			r.count(evidence.Statistics, 1, 0)
 		}
@@ -260,4 +260,40 @@ func widened(a num.Array, byColumns bool) [][]float64 {
 		}
 	}
 	return lines
+}
+
+// moments are a sample's number, sum and sum of squares.
+type moments struct {
+	N   int64   `json:"n"`
+	Sum float64 `json:"sum"`
+	Sqr float64 `json:"sqr"`
+}
+
+func (m *moments) count(x float64) {
+	m.N++
+	m.Sum += x
+	m.Sqr += float64(x * x)
+}
+
+func (m *moments) add(k moments) {
+	m.N += k.N
+	m.Sum += k.Sum
+	m.Sqr += k.Sqr
+}
+
+// t returns the mean in units of its standard error.
+func (m moments) t() float64 {
+	if m.N < 2 {
+		return 0
+	}
+	n := float64(m.N)
+	mean := m.Sum / n
+	variance := (m.Sqr - float64(n*float64(mean*mean))) / (n - 1)
+	if variance <= 0 {
+		if mean == 0 {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	return mean / math.Sqrt(variance/n)
 }

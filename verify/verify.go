@@ -38,6 +38,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op"
+	"tokitai/promise"
 )
 
 // Target is what is verified: one lowering of one definition, in the storage formats
@@ -353,6 +354,15 @@ type caseResult struct {
 type failedCase struct {
 	c     *Case
 	found *finding
+}
+
+// Promised returns what the target's lowering promises.
+func (t *Target) Promised() promise.Name { return t.Lowering.Promised() }
+
+// isJudged reports whether an operand is an output that the kernel writes.
+func (t *Target) isJudged(operand int) bool {
+	o := &t.Definition.Operands[operand]
+	return o.IsOut && !slices.Contains(t.Lowering.Declares.Omits, o.Name)
 }
 
 // mainTier returns the tier in which every output is compared.

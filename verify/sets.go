@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"context"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/promise"
+	"tokitai/trial"
+	"tokitai/truth"
+)
+
+// A promise says which values an output may have. Whoever compares outputs asks for the set
+// of an element, and does not know which promise it follows from.
+
+// sets are the admissible values of a tile's outputs.
+type sets interface {
+	at(operand, row, col int) set
+}
+
+// set is the admissible values of one element.
+type set struct {
+	isOpen bool    // nothing is known of it: every value is in the set
+	isBits bool    // it is one pattern of bits
+	lo, hi uint32  // the least and the greatest value
+	ints   []int32 // instead, of an int32 that may have several
+	count  int64   // the number of values; 0 if it is only a class of values, such as all that are finite
+}
+
+// oneValue is the set of one value; zeros are one.
+func oneValue(bits uint32) set { return set{lo: bits, hi: bits, count: 1} }
+
+// has reports whether a value is in the set.
+func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
+	switch {
+	case s.isOpen:
+		return true
+	case s.ints != nil:
+		return slices.Contains(s.ints, int32(x))
+	case s.isBits || rule == trial.Patterns || num.IsNaN(d, s.lo):
+		return rule.Same(d, x, s.lo)
+	case num.IsNaN(d, x):
+		return false
+	}
+	at := num.Index(d, x)
+	return num.Index(d, s.lo) <= at && at <= num.Index(d, s.hi)
+}
+
+// answerSets are the sets of promise bits: the answer.
+type answerSets struct{ v *view }
+
+func (s answerSets) at(operand, row, col int) set {
+	y := s.v.answer[operand].Bits(row, col)
+	return set{isBits: true, lo: y, hi: y, count: 1}
+}
+
+// enclosure is the values that honest arithmetic may give for finite inputs.
+type enclosure interface {
+	// known returns the set of an element; ok is false where arithmetic may overflow or leave
+	// the domain of a function, or an input is no number.
+	known(operand, row, col int) (s set, ok bool)
+}
+
+// boundedSets are the sets of promises ordered and stable. On values whose sums are exact in
+// every order, and of a copy, they have one value: the answer.
+type boundedSets struct {
+	v *view
+	enclosure
+	class *class
+}
+
+func (s boundedSets) at(operand, row, col int) set {
+	if s.v.l.isGrid() || s.v.target.Definition.Kind == def.KindGather {
+		return oneValue(s.v.answer[operand].Bits(row, col))
+	}
+	if known, ok := s.known(operand, row, col); ok {
+		return known
+	}
+	return s.class.at(operand, row, col)
+}
+
+// ordered encloses what the definition's own steps give with sums in the declared order.
+type ordered struct {
+	*truth.Result
+	d *def.Definition
+}
+
+func (o ordered) known(operand, row, col int) (set, bool) {
+	if !o.At(operand, row, col).Known() {
+		return set{}, false
+	}
+	s := set{count: o.Count(operand, row, col)}
+	if s.lo, s.hi = o.Between(operand, row, col); o.d.Operands[operand].IsInt() && s.count > 1 {
+		s.ints = o.Ints(operand, row, col)
+	}
+	return s, true
+}
+
+// setsOf returns the admissible values of a tile's outputs under the lowering's promise.
+func (v *view) setsOf(ctx context.Context) (sets, error) {
+	l := v.target.Lowering
+	if l.Promised() == promise.Bits {
+		return answerSets{v}, nil
+	}
+	o := truth.Options{
+		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
+		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
+	}
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
+	if err != nil {
+		return nil, err
+	}
+	class, err := v.classOf(o, rounded)
+	return boundedSets{v, ordered{rounded, v.target.Definition}, class}, err
+}

@@ -1,0 +1,133 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"tokitai/num"
+	"tokitai/num/ball"
+	"tokitai/promise"
+	"tokitai/trial"
+	"tokitai/truth"
+)
+
+// view is a tile with its answer, what its outputs may be, and the truth.
+type view struct {
+	target              *Target
+	l                   *loaded
+	at                  tile
+	rule                trial.Rule
+	inputs, got, answer []num.Array
+
+	sets  sets
+	exact *truth.Result // the real-number result; nil if every output is to be the answer and nobody measures
+	truth *enclosed     // nil if accuracy is not measured
+}
+
+// prepare encloses what the outputs are compared with.
+func (v *view) prepare(ctx context.Context, m manner) (err error) {
+	t := v.target
+	if m.withTruth || t.Lowering.IsBounded {
+		o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx}
+		if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+			return err
+		}
+	}
+	if m.withTruth {
+		if v.truth, err = v.enclose(ctx, m.withBig); err != nil {
+			return err
+		}
+	}
+	v.sets, err = v.setsOf(ctx)
+	return err
+}
+
+// outputs judges every output.
+func (v *view) outputs() *judgement {
+	j := &judgement{Tiles: 1}
+	for i := range v.target.Definition.Operands {
+		if v.target.isJudged(i) {
+			v.output(j, i)
+		}
+	}
+	return j
+}
+
+// output judges every element of one output.
+func (v *view) output(j *judgement, i int) {
+	got, answer := v.got[i], v.answer[i]
+	isMeasured := v.truth != nil && v.truth.correct[i] != nil
+	isBounded := v.target.Promised() != promise.Bits
+	for r := range got.Rows {
+		if !isBounded && !isMeasured && bytes.Equal(got.Row(r), answer.Row(r)) {
+			j.Elements += int64(got.Cols)
+			continue
+		}
+		for c := range got.Cols {
+			j.Elements++
+			x := got.Bits(r, c)
+			s := v.sets.at(i, r, c)
+			if isBounded {
+				j.count(&s)
+				if v.rule.Same(got.DType, x, answer.Bits(r, c)) {
+					j.SameBits++
+				}
+			}
+			if !s.has(v.rule, got.DType, x) {
+				j.Mismatches++
+				if j.first == nil {
+					j.first = v.finding(i, r, c, x, &s)
+				}
+			}
+			if isMeasured {
+				v.measure(&j.Accuracy, i, r, c, x)
+			}
+		}
+	}
+}
+
+// finding returns the finding that an element is not in its set, at its place in the whole
+// output.
+func (v *view) finding(i, r, c int, got uint32, s *set) *finding {
+	at := v.at.operands[i]
+	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
+	if v.exact != nil {
+		f.Truth = truthText(v.exact, v.got[i].DType, i, r, c)
+	}
+	return f
+}
+
+// truthText returns the real-number result of an element, or "" where it is not known.
+func truthText(exact *truth.Result, d num.DType, operand, row, col int) string {
+	if d == num.I32 {
+		return intsText(exact.Ints(operand, row, col))
+	}
+	return ballText(exact.At(operand, row, col))
+}
+
+// intsText returns values as text: 3, or one of 1, 3, 9.
+func intsText(values []int32) string {
+	const most = 8
+	text := ""
+	for i, v := range values[:min(len(values), most)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(v)
+	}
+	switch {
+	case len(values) > most:
+		return fmt.Sprintf("one of %d: %s, …", len(values), text)
+	case len(values) > 1:
+		return "one of " + text
+	}
+	return text
+}
+
+func ballText(b ball.Ball) string {
+	if !b.Known() {
+		return ""
+	}
+	return fmt.Sprintf("%.9g", b.Mid)
+}
