@@ -47,7 +47,7 @@ func (q *Queue) testRejection(p *plan, d *def.Definition, test selfTest, c selfT
 		return inadmissible(err, "a call with all indices in range: %v", err)
 	}
 	if b := after.Breach(accepted.operands); b != nil {
-		return inadmissible(nil, "%s", b.Reason)
+		return inadmissible(nil, "%s", b)
 	}
 	model := q.modelOf(p.lowering, d, accepted.call())
 	if p.lowering.IsBounded {

@@ -382,7 +382,7 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 		}
 	}
 	if b := after.Breach(before); b != nil {
-		return inadmissible(nil, "%s", b.Reason)
+		return inadmissible(nil, "%s", b)
 	}
 	if p.lowering.IsBounded {
 		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())

@@ -273,7 +273,9 @@ func (f *faults) failure(r *Report) {
 		f.unless(text.got != "", "failure.%s is empty", text.field)
 		f.unless(isOneLine(text.got), "failure.%s has more than one line: %q", text.field, text.got)
 	}
-	f.unless(isOneLine(fail.Replay), "failure.replay has more than one line: %q", fail.Replay)
+	for _, text := range []struct{ field, got string }{{"replay", fail.Replay}, {"when", fail.When}, {"where", fail.Where}} {
+		f.unless(isOneLine(text.got), "failure.%s has more than one line: %q", text.field, text.got)
+	}
 }
 
 // isOneLine reports whether a text has no line feed.

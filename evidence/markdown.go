@@ -97,6 +97,15 @@ func (p *page) failure(f *Failure) {
 		{"want", code(f.Want)},
 		{"truth", code(cmp.Or(f.Truth, "not known"))},
 	}
+	if f.When != "" {
+		rows = append(rows, []string{"when", escape(f.When)})
+	}
+	if f.Where != "" {
+		rows = append(rows, []string{"where", escape(f.Where)})
+	}
+	for _, term := range f.Terms {
+		rows = append(rows, []string{"terms", escape(term)})
+	}
 	for _, input := range f.Inputs {
 		rows = append(rows, []string{"input", code(input)})
 	}

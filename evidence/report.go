@@ -297,6 +297,10 @@ type Failure struct {
 	Message      string   `json:"message"` // one line
 	Replay       string   `json:"replay"`  // a command that reproduces it; "" if only the calling program can
 	Note         string   `json:"note,omitempty"`
+
+	When  string   `json:"when,omitempty"`  // what the failing cases have in common, and the others do not
+	Where string   `json:"where,omitempty"` // which elements of the output fail, in the original case
+	Terms []string `json:"terms,omitempty"` // of a sum: the terms that seem to be lost or counted wrongly, or else the largest
 }
 
 // Candidate is a model that a matrix instruction was held to. Reports of other verifications

@@ -95,6 +95,9 @@ func inRejected(r *Report) {
 		Got: "0x3c11 (1.0166016)", Want: "0x3c10 (1.015625)", Truth: "1.01571", Inputs: []string{"dy[0,4] = 0x3c00 (1)", "y[0,4] = 0x3c10 (1.015625)"},
 		Message: "softmax.backward/cpu.rowwise: dx[0,4] differs",
 		Replay:  "tokitai verify softmax.backward --lowering cpu.rowwise --case tail/R=1,C=5 --seed 7 --device cpu",
+		When:    "only where C > 4: 1 of 1 such case fails, none of the 1 other",
+		Where:   "dx: the last column, and no other element (2 of 16 differ)",
+		Terms:   []string{"changing only y[0,4] changes nothing in dx[0,0], and should", "y[0,4]·dy[0,4] = 1.015625·1"},
 	}
 }
 
@@ -217,6 +220,8 @@ var damages = []damage{
 	{"failure without a place", "rejected", func(r *Report) { r.Failure.Place = "" }, "failure.place is empty"},
 	{"failure without a message", "rejected", func(r *Report) { r.Failure.Message = "" }, "failure.message is empty"},
 	{"replay of two lines", "rejected", func(r *Report) { r.Failure.Replay = "a\nb" }, "failure.replay has more than one line"},
+	{"predicate of two lines", "rejected", func(r *Report) { r.Failure.When = "a\nb" }, "failure.when has more than one line"},
+	{"elements of two lines", "rejected", func(r *Report) { r.Failure.Where = "a\nb" }, "failure.where has more than one line"},
 	{"failure with two lines", "rejected", func(r *Report) { r.Failure.Message = "a\nb" }, "more than one line"},
 	{"worst case unknown", "bounded", func(r *Report) { r.WorstCases[0].Figure = "beauty" }, "worst_cases[0].figure"},
 	{"worst case elsewhere", "bounded", func(r *Report) { r.WorstCases[0].Case = "other" }, "worst_cases[0].case"},

@@ -137,38 +137,6 @@ func (b *block) bytes() (int64, error) {
 // end returns where the gap after the last row ends in memory, in bytes.
 func (b *block) end() int { return b.start + b.length*b.array.DType.Size() }
 
-// gap returns the memory between row r and the next. What has no guards ends with the
-// last element.
-func (b *block) gap(r int) []byte {
-	size := b.array.DType.Size()
-	at := b.array.Index(r, 0)
-	from := b.start + (at+b.array.Cols)*size
-	to := b.start + (at+b.step)*size
-	return b.memory[min(from, len(b.memory)):min(to, len(b.memory))]
-}
-
-// disturbed says which of an operand's guards and gaps no longer hold the guard byte; it
-// returns "" if all do.
-func (b *block) disturbed(name string) string {
-	isIntact := func(part []byte) bool { return bytes.Count(part, []byte{GuardByte}) == len(part) }
-	if !isIntact(b.memory[:b.start]) || !isIntact(b.memory[b.end():]) {
-		return outside + name
-	}
-	for r := range b.array.Rows {
-		if !isIntact(b.gap(r)) {
-			return between + name
-		}
-	}
-	return ""
-}
-
-// What a call may not do, before the name of an operand.
-const (
-	outside = "it writes outside "
-	between = "it writes between the rows of "
-	toInput = "it writes to its input "
-)
-
 // isLike reports whether two blocks have the same layout.
 func (b *block) isLike(c *block) bool {
 	x, y := b.array, c.array

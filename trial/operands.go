@@ -166,47 +166,6 @@ func (x *Operands) Poison(which int) {
 	}
 }
 
-// Breach is memory that a call changed and that no call may change.
-type Breach struct {
-	Operand int    // that it belongs to
-	Reason  string // such as "it writes outside y"
-}
-
-// Breach compares all memory outside the outputs with what it was before the call: guards,
-// gaps between rows, inputs that no output has replaced. It returns nil if nothing has
-// changed.
-func (x *Operands) Breach(before *Operands) *Breach {
-	for i, b := range x.blocks {
-		if x.places[i] != i {
-			continue
-		}
-		o, was := &x.Definition.Operands[i], before.blocks[i]
-		if !b.isLike(was) {
-			return &Breach{i, o.Name + " is not laid out as it was before the call"}
-		}
-		if bytes.Equal(b.memory, was.memory) {
-			continue
-		}
-		end := min(b.end(), len(b.memory))
-		if !bytes.Equal(b.memory[:b.start], was.memory[:b.start]) || !bytes.Equal(b.memory[end:], was.memory[end:]) {
-			return &Breach{i, outside + o.Name}
-		}
-		mayWrite := o.IsOut || x.isReplaced(i)
-		if mayWrite && b.step == b.array.Cols {
-			continue // there are no gaps
-		}
-		for r := range b.array.Rows {
-			if !bytes.Equal(b.gap(r), was.gap(r)) {
-				return &Breach{i, between + o.Name}
-			}
-			if !mayWrite && !bytes.Equal(b.array.Row(r), was.array.Row(r)) {
-				return &Breach{i, toInput + o.Name}
-			}
-		}
-	}
-	return nil
-}
-
 // Place is one element of an operand.
 type Place struct{ Operand, Row, Col int }
 
@@ -270,7 +229,7 @@ func (x *Operands) Difference(answer []num.Array) *Difference {
 // answer. Fault returns "" if nothing is wrong.
 func (x *Operands) Fault(want *Operands) string {
 	if b := x.Breach(want); b != nil {
-		return b.Reason
+		return b.String()
 	}
 	if d := x.Difference(want.Arrays()); d != nil {
 		return d.String()

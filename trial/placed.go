@@ -118,10 +118,7 @@ func (p *Placed) ReadOperand(i int) (a num.Array, breach *Breach, err error) {
 		return num.Array{}, nil, err
 	}
 	b := p.blocks[i].in(memory)
-	if reason := b.disturbed(p.d.Operands[i].Name); reason != "" {
-		breach = &Breach{i, reason}
-	}
-	return b.array, breach, nil
+	return b.array, b.breach(p.blocks[i].guarded(), i, p.d.Operands[i].Name, true), nil
 }
 
 // Clear fills operand i on the device with the guard byte.

@@ -337,7 +337,7 @@ func TestFault(t *testing.T) {
 		t.Errorf("an output: got %q", text)
 	}
 	y.Data[y.Cols*2] ^= 1
-	if text := x.Fault(want); text != "it writes between the rows of y" {
+	if text := x.Fault(want); text != "it writes between the rows of y: 1 byte changed, at element 1 of the gap after row 0, now 0xa5a4 (-0.022033691)" {
 		t.Errorf("an output and a gap: got %q", text)
 	}
 }

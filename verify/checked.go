@@ -204,7 +204,7 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	result.count(evidence.Structure, 1, 0)
 	if breach != nil {
 		result.Tiers[evidence.Structure] = evidence.Tier{}
-		result.fail(&finding{Tier: evidence.Structure, Operand: outputOf(d), Row: -1, Message: breach.Reason}, 1)
+		result.fail(&finding{Tier: evidence.Structure, Operand: outputOf(d), Row: -1, Message: breach.String()}, 1)
 	}
 	result.count(t.mainTier(), j.Elements-j.Unspecified, j.Mismatches)
 	if result.First == nil {

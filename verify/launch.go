@@ -204,7 +204,7 @@ func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, e
 		return nil, err
 	}
 	if b := after.Breach(l.operands); b != nil {
-		out.breach = &finding{Tier: evidence.Structure, Operand: b.Operand, Row: -1, Message: b.Reason}
+		out.breach = &finding{Tier: evidence.Structure, Operand: b.Operand, Row: -1, Message: b.String()}
 	}
 	return out, nil
 }

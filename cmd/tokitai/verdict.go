@@ -161,10 +161,15 @@ func printFailure(w io.Writer, r *evidence.Report) {
 	if want != "" {
 		fmt.Fprintf(w, "  want    %s\n", want)
 	}
+	for _, line := range []struct{ label, text string }{{"when", f.When}, {"where", f.Where}} {
+		if line.text != "" {
+			fmt.Fprintf(w, "  %-6s  %s\n", line.label, oneLine(line.text))
+		}
+	}
 	for _, list := range []struct {
 		label string
 		lines []string
-	}{{"inputs", f.Inputs}, {"row", f.Row}} {
+	}{{"terms", f.Terms}, {"inputs", f.Inputs}, {"row", f.Row}} {
 		for i, line := range list.lines {
 			if i > 0 {
 				list.label = ""

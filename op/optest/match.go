@@ -100,7 +100,7 @@ func (m *matcher) run(t testing.TB) {
 		t.Fatalf("%s: the reference refused: %v", m, err)
 	}
 	if b := after.Breach(before); b != nil {
-		t.Errorf("%s: %s", m, b.Reason)
+		t.Errorf("%s: %s", m, b)
 	}
 	if f := after.Difference(answer); f != nil {
 		t.Errorf("%s: %v", m, f)
