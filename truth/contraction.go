@@ -231,7 +231,12 @@ func (k *call) enclosePart(z *part, out []ball.Ball) error {
 				if k.d.Accumulate {
 					p.init = float64(result.At(z.first+r, c))
 				}
-				out[(z.first+r)*len(cols)+c] = k.encloseScaled(k.encloseSum(p, bounded(p, sums[q], abs[q])), z.first+r, c)
+				i, sum := (z.first+r)*len(cols)+c, bounded(p, sums[q], abs[q])
+				if k.keep != nil {
+					k.keep(i, p, sum)
+					continue
+				}
+				out[i] = k.encloseScaled(k.encloseSum(p, sum), z.first+r, c)
 			}
 		}
 	}

@@ -29,6 +29,7 @@ type evaluator[T ball.Number[T]] struct {
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
 	sums       map[*def.Node]adder[T] // column and total sums
+	after      func(*def.Node)        // called after a node is evaluated; may be nil
 	err        error
 }
 
@@ -202,6 +203,9 @@ func (e *evaluator[T]) each(which func(*def.Node) bool) {
 	for _, n := range e.d.Math.Nodes {
 		if e.isNeeded[n.ID] && which(n) {
 			e.evaluate(n)
+			if e.after != nil {
+				e.after(n)
+			}
 		}
 	}
 }

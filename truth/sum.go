@@ -45,8 +45,12 @@ func (s shape) height() int {
 // factor bounds the error of a sum of binary32 numbers, relative to Σ|x|:
 // gamma(height) (Higham 2002, section 4.2), and (n-1)·unit in any order (Jeannerod and
 // Rump 2013). Additions do not underflow.
-func (s shape) factor() float64 {
-	return min(gamma(s.height()), float64(max(s.n-1, 0))*unit)
+func (s shape) factor() float64 { return s.factorAt(math.MaxInt) }
+
+// factorAt is the factor of a sum in the shape, if that has at most the given height, or else in
+// any order of that height.
+func (s shape) factorAt(height int) float64 {
+	return min(gamma(min(s.height(), max(height, 0))), float64(max(s.n-1, 0))*unit)
 }
 
 // laneOrder returns the definition's own order of a row.

@@ -51,8 +51,13 @@ func (k *call) encloseSums(out []ball.Ball) error {
 			return err
 		}
 		for c := range result.Cols {
-			p := terms(r, c)
-			out[r*result.Cols+c] = k.encloseSum(p, exact.Float64(p.a, p.b, p.init))
+			p, i := terms(r, c), r*result.Cols+c
+			z := exact.Float64(p.a, p.b, p.init)
+			if k.keep != nil {
+				k.keep(i, p, z)
+				continue
+			}
+			out[i] = k.encloseSum(p, z)
 		}
 	}
 	return nil
@@ -119,9 +124,9 @@ func (k *call) sumError(p products, abs float64) float64 {
 	case k.d.Kind == def.KindGather:
 		return 0
 	case k.Order != nil && k.Model == def.FMAChain:
-		return k.orderError(len(p.a), abs)
+		return k.orderError(*k.Order, len(p.a), abs)
 	case k.Order != nil && k.Model.P == 0:
-		return max(k.orderError(len(p.a), abs), k.stepsError(p))
+		return max(k.orderError(*k.Order, len(p.a), abs), k.stepsError(p))
 	case k.d.Kind == def.KindScatterAdd && k.operands[1].DType == num.F16:
 		return 0 // exact until it is stored
 	case k.d.Kind == def.KindScatterAdd:
@@ -171,8 +176,8 @@ func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates 
 	return (errors + float64(g*(abs+errors))) * (1 + 0x1p-50)
 }
 
-// orderError bounds the error of a sum of K products in Options.Order. A scatter-add of
-// f16 is then added in binary32 too.
+// orderError bounds the error of a sum of K products in an order. A scatter-add of f16 is
+// then added in binary32 too.
 //
 // A term that passes r roundings one after the other ends up as (1+δ)^r of itself, so
 // all together are off by gamma(r)·Σ|a·b| at most. Of r the order has the additions.
@@ -187,11 +192,11 @@ func panelsError(p products, d num.DType, m def.Model, abs float64, accumulates 
 // An old value is one more term. It may stand anywhere in a declared order, or be added
 // to the sum of the others, which takes one addition more; the height of an order that
 // is given by its height alone includes it.
-func (k *call) orderError(K int, abs float64) float64 {
+func (k *call) orderError(order def.Order, K int, abs float64) float64 {
 	if K == 0 {
 		return 0
 	}
-	s := shape{n: K, order: *k.Order}
+	s := shape{n: K, order: order}
 	h := s.height()
 	if k.d.Accumulate {
 		s.n++

@@ -38,6 +38,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/num/ball"
+	"tokitai/num/exact"
 )
 
 // Mode selects what is enclosed.
@@ -91,6 +92,10 @@ type call struct {
 	d        *def.Definition
 	operands []num.Array
 	Options
+
+	// keep, if not nil, takes the terms and the exact sum of element i of a definition that is
+	// not rowwise. They are then not enclosed.
+	keep func(i int, p products, z exact.Product)
 }
 
 // ended returns the context's error.

@@ -1,0 +1,280 @@
+package truth
+
+import (
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+	"tokitai/promise"
+)
+
+// stableFactor is k of the promise stable: the errors of inputs and of the result, in units of
+// 2^-24.
+const stableFactor = 4
+
+// disturbance is the error that the promise allows at a node, in terms of the node's value v:
+// (relative + perArgument·|argument|)·|v| + absolute. Sums have their own (shape.factor).
+type disturbance struct {
+	relative, perArgument, absolute float64
+	isFlushed                       bool    // an input that is 0 if it is subnormal
+	limit                           float64 // of finite values
+}
+
+func (z *disturbance) isNone() bool { return z.relative == 0 && z.perArgument == 0 && z.absolute == 0 }
+
+// most bounds the error at a value x, and an argument of a function. A zero that is exact stays
+// so.
+func (z *disturbance) most(x, argument ball.Ball) float64 {
+	if x == (ball.Ball{}) {
+		return 0
+	}
+	m := math.Abs(x.Mid) + x.Rad
+	relative := z.relative
+	if z.perArgument != 0 {
+		relative += float64(z.perArgument * (math.Abs(argument.Mid) + argument.Rad))
+	}
+	e := float64(m*relative) + z.absolute
+	if z.isFlushed && m < 0x1p-126 {
+		e = max(e, m)
+	}
+	return e * (1 + 0x1p-50)
+}
+
+// disturbances returns the error of every node, by ID.
+func (s *Stable) disturbances() ([]disturbance, error) {
+	lost, lostReciprocal := tiny, 1/math.MaxFloat32
+	if s.o.Declares.FlushesSubnormals {
+		lost, lostReciprocal = 0x1p-126, 0x1p-126
+	}
+	nodes := s.call.d.Math.Nodes
+	z := make([]disturbance, len(nodes))
+	isNamed := map[string]bool{}
+	for _, n := range nodes {
+		if n.Type != def.Float {
+			continue
+		}
+		at := &z[n.ID]
+		at.limit = math.MaxFloat32
+		function := func(name string, least float64) float64 {
+			e := s.errorOf(name, least)
+			at.relative = 2*e.ULPs*unit + e.Relative
+			at.perArgument = 2 * e.ULPsPerX * unit
+			return at.relative / unit
+		}
+		switch n.Op {
+		case def.OpInput:
+			at.relative, at.isFlushed = stableFactor*unit, s.o.Declares.FlushesSubnormals
+		case def.OpParam:
+			if s.o.Declares.RawParams {
+				at.relative = stableFactor * unit
+			}
+		case def.OpMul, def.OpFMA:
+			at.absolute = stableFactor * lost
+		case def.OpScale:
+			at.absolute = 2 * stableFactor * lost
+		case def.OpDiv:
+			function("div", 0.5)
+			at.absolute = stableFactor * lost
+		case def.OpSqrt:
+			function("sqrt", 0.5)
+		case def.OpCall:
+			name, ok := functionNames[n.Func.Math]
+			if !ok {
+				return nil, fmt.Errorf("%s: no mathematics for function %s", s.call.d.Name, n.Func.Name)
+			}
+			ulps := function(name, max(n.Func.ULPs, s.o.FunctionULP))
+			at.absolute = max(ulps*lost, lostReciprocal)
+		case def.OpRound, def.OpSRound:
+			u, eta, limit := storageError(s.storage(n.Storage))
+			at.limit = limit
+			if n.Op == def.OpSRound {
+				u, eta = 2*u, 2*eta
+			}
+			at.relative, at.absolute = u, eta
+		}
+		if d, ok := s.o.Declares.Roundings[n.Name]; ok && len(n.Args) > 0 {
+			u, eta, limit := storageError(d)
+			at.limit = min(at.limit, limit)
+			at.relative, at.absolute = at.relative+u, at.absolute+eta
+			isNamed[n.Name] = true
+		}
+	}
+	for name := range s.o.Declares.Roundings {
+		if !isNamed[name] {
+			return nil, fmt.Errorf("%s: a rounding of %s is declared, but the definition has no value of that name", s.call.d.Name, name)
+		}
+	}
+	return z, nil
+}
+
+// storage returns the format that a rounding node names.
+func (s *Stable) storage(of def.Storage) num.DType {
+	return (&evaluator[ball.Ball]{call: s.call}).storage(of)
+}
+
+var functionNames = map[def.Math]string{
+	def.MathExp: "exp", def.MathExp2: "exp2", def.MathExpm1: "expm1", def.MathLog: "log", def.MathLog2: "log2", def.MathLog1p: "log1p",
+	def.MathTanh: "tanh", def.MathSigmoid: "sigmoid", def.MathErf: "erf", def.MathSin: "sin", def.MathCos: "cos",
+	def.MathSqrt: "sqrt", def.MathRsqrt: "rsqrt", def.MathRecip: "recip",
+}
+
+// errorOf returns the error of a function: as declared, or else that of the profile, but at
+// least a number of ulps.
+func (s *Stable) errorOf(name string, least float64) promise.Error {
+	declared, isDeclared := s.o.Declares.Functions[name]
+	e := promise.Error{ULPs: 2}
+	switch {
+	case s.o.Errors != nil:
+		e = s.o.Errors(name)
+	case isDeclared:
+		e = declared
+	case name == "div" || name == "sqrt":
+		e.ULPs = 0.5
+	}
+	if !isDeclared && e.Relative < 2*least*unit {
+		e.ULPs = max(e.ULPs, least)
+	}
+	return e
+}
+
+// perturbed is the rounding of a computation with errors at its nodes, which boxed adds. Only
+// sums are rounded as in mode Rounded.
+type perturbed struct{ exactly[ball.Ball] }
+
+func (r perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
+	return widened[ball.Ball]{}.sum(terms, s)
+}
+
+func (r perturbed) adder(n, width int, s shape) adder[ball.Ball] {
+	return widened[ball.Ball]{}.adder(n, width, s)
+}
+
+// perturbation evaluates a rowwise definition twice, row by row: exactly, and with the errors
+// of the promise.
+type perturbation struct {
+	*Stable
+	noise   []disturbance // by Node.ID
+	isExact []bool        // by Node.ID: computed from inputs without rounding
+	centre  *evaluator[ball.Ball]
+	box     *evaluator[ball.Ball]
+}
+
+func (s *Stable) newPerturbation() (*perturbation, error) {
+	noise, err := s.disturbances()
+	if err != nil {
+		return nil, err
+	}
+	p := &perturbation{Stable: s, noise: noise}
+	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}}
+	p.box = &evaluator[ball.Ball]{call: s.call, rounding: perturbed{}}
+	p.box.after = p.disturb
+	p.isExact = make([]bool, len(noise))
+	for _, n := range s.call.d.Math.Nodes {
+		p.isExact[n.ID] = s.isExact(n, p.isExact)
+	}
+	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
+		if err := e.size(); err != nil {
+			return nil, err
+		}
+		e.mark(s.call.d.Math.Outputs)
+		e.begin(upTo(e.cols))
+	}
+	return p, nil
+}
+
+// isExact reports whether a node is computed from inputs without rounding.
+func (s *Stable) isExact(n *def.Node, before []bool) bool {
+	switch n.Op {
+	case def.OpInput, def.OpConst, def.OpInt, def.OpColumns, def.OpRows, def.OpCol, def.OpColFloat, def.OpRandom:
+	case def.OpParam:
+		return !s.o.Declares.RawParams
+	case def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpRint, def.OpLess, def.OpLessEqual, def.OpEqual, def.OpNotEqual,
+		def.OpInside, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpRowArgMax, def.OpRowArgMin, def.OpAt:
+	default:
+		return false
+	}
+	for _, a := range n.Args {
+		if !before[a.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+// disturb adds the error of a node to the values that the box has for it. A value that may be
+// beyond the range of binary32, or a function that may leave its domain, is unknown. Squares,
+// exponentials and roots are never below zero.
+func (p *perturbation) disturb(n *def.Node) {
+	e := p.box
+	out := e.values[n.ID]
+	if n.Type != def.Float {
+		if p.isExact[n.ID] && !p.o.Declares.FlushesSubnormals {
+			copy(out.claim, p.centre.values[n.ID].claim)
+			copy(out.i, p.centre.values[n.ID].i)
+		}
+		return
+	}
+	var argument []ball.Ball
+	if len(n.Args) > 0 {
+		argument = e.values[n.Args[0].ID].x
+	}
+	z := &p.noise[n.ID]
+	if !z.isNone() {
+		isPositive := isNeverNegative(n)
+		for j, x := range out.x {
+			a := ball.Ball{}
+			if z.perArgument != 0 {
+				a = at(argument, j)
+			}
+			if w := z.most(x, a); w != 0 {
+				out.x[j] = x.Widen(0, w)
+			}
+			if isPositive && out.x[j].Mid < out.x[j].Rad {
+				out.x[j] = out.x[j].Max(ball.Ball{})
+			}
+		}
+	}
+	if len(n.Args) == 0 {
+		return
+	}
+	for j, x := range out.x {
+		if !(math.Abs(x.Mid)+x.Rad <= z.limit) {
+			out.x[j] = e.unknown()
+		}
+	}
+	switch n.Op {
+	case def.OpSqrt:
+		p.restrict(out.x, argument, def.Domain{Low: 0, High: math.Inf(1)})
+	case def.OpCall:
+		p.restrict(out.x, argument, n.Func.Domain)
+	}
+}
+
+// restrict makes results unknown whose arguments may be outside a domain.
+func (p *perturbation) restrict(out, x []ball.Ball, d def.Domain) {
+	if d == def.EveryX {
+		return
+	}
+	for j := range out {
+		if !d.Contains(at(x, j).Bounds()) {
+			out[j] = p.box.unknown()
+		}
+	}
+}
+
+func isNeverNegative(n *def.Node) bool {
+	switch n.Op {
+	case def.OpSqrt:
+		return true
+	case def.OpMul:
+		return n.Args[0] == n.Args[1]
+	case def.OpCall:
+		switch n.Func.Math {
+		case def.MathExp, def.MathExp2, def.MathSigmoid, def.MathSqrt, def.MathRsqrt:
+			return true
+		}
+	}
+	return false
+}
