@@ -34,6 +34,7 @@ func (r *Report) Check() error {
 	faults.worst(r)
 	faults.candidates(r)
 	faults.texts(r)
+	faults.terms(r)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -322,9 +323,19 @@ func (f *faults) candidates(r *Report) {
 	f.unless(isListed, "model is %q, which is none of the candidates", r.Model)
 }
 
-// isAbsent reports whether a report does not have an optional field.
-func (r *Report) isAbsent(field string) bool {
-	return field == "failure" && r.Failure == nil || field == "candidates" && len(r.Candidates) == 0 || field == "algorithms" && len(r.Algorithms) == 0
+// IsAbsent reports whether a report does not have an optional field, by its JSON name.
+func (r *Report) IsAbsent(field string) bool { return isAbsent(reflect.ValueOf(r).Elem(), field) }
+
+func isAbsent(v reflect.Value, field string) bool {
+	for t, value := range v.Fields() {
+		switch {
+		case t.Anonymous && isAbsent(value, field):
+			return true
+		case jsonName(t) == field:
+			return strings.HasSuffix(t.Tag.Get("json"), ",omitempty") && value.IsZero()
+		}
+	}
+	return false
 }
 
 // texts checks what is claimed, what is not, and how each field was obtained.
@@ -340,7 +351,7 @@ func (f *faults) texts(r *Report) {
 
 	fields := Fields()
 	for _, name := range fields {
-		f.unless(r.Obtained[name] != "" || r.isAbsent(name), "obtained does not say how %s was obtained", name)
+		f.unless(r.Obtained[name] != "" || r.IsAbsent(name), "obtained does not say how %s was obtained", name)
 	}
 	for name := range r.Obtained {
 		f.unless(slices.Contains(fields, name), "obtained names %q, which is not a field", name)

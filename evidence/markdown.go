@@ -22,6 +22,7 @@ func (r *Report) markdown(file string) string {
 	p.failure(r.Failure)
 	p.checked(r)
 	p.figures(r)
+	p.terms(r)
 	p.algorithms(r.Algorithms)
 	p.worst(r.WorstCases)
 	p.candidates(r)
@@ -35,7 +36,11 @@ func (r *Report) markdown(file string) string {
 
 // sentence returns the verdict in a sentence.
 func (r *Report) sentence() string {
-	subject := fmt.Sprintf("%s on %s, contract %s, level %s", code(r.Lowering), code(r.Device), r.Contract, r.Level)
+	kept := "contract " + string(r.Contract)
+	if r.Promise != "" {
+		kept = "promise " + r.Promise
+	}
+	subject := fmt.Sprintf("%s on %s, %s, level %s", code(r.Lowering), code(r.Device), kept, r.Level)
 	switch r.Verdict {
 	case Accepted:
 		return fmt.Sprintf("**accepted**: %s. %s, %s compared, no mismatch.", subject, count(int64(r.Cases), "case"), count(r.Elements, "output"))
@@ -292,7 +297,11 @@ func (x *Index) Markdown() string {
 	p.line("# Evidence")
 	p.line("")
 	c := x.Counts
-	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d interrupted, %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted, c.Skipped)
+	undecided := ""
+	if c.Undecided > 0 {
+		undecided = fmt.Sprintf(" %d undecided,", c.Undecided)
+	}
+	p.line("%s: %d accepted, %d rejected, %d inadmissible, %d interrupted,%s %d skipped.", count(int64(x.Totals.Reports), "report"), c.Accepted, c.Rejected, c.Inadmissible, c.Interrupted, undecided, c.Skipped)
 	p.line("%s, %s compared, %s.", count(int64(x.Totals.Cases), "case"), count(x.Totals.Elements, "output"), count(x.Totals.Mismatches, "mismatch"))
 	p.line("")
 	var rows [][]string

@@ -32,6 +32,9 @@
 //   - The verdict is accepted only if nothing failed, something was compared, and
 //     everything produced was judged. Every other verdict has a reason. A skipped report
 //     has no cases.
+//   - The verdict is undecided only if nothing failed, but of some output fewer elements are
+//     decided than accepted needs. Honest says yes, no or undecided as the verdict does;
+//     accurate does not depend on it.
 //   - Under contract bits exactly one value is admissible for every output, and no
 //     accepted output is farther from the truth than the definition promises:
 //     worst_error_share is at most 1.
@@ -55,11 +58,12 @@ const (
 	Rejected     Verdict = "rejected"
 	Inadmissible Verdict = "inadmissible" // undecided: it did not compile, returned an error or hung, or nothing was compared
 	Interrupted  Verdict = "interrupted"  // undecided: the verification was stopped before everything was checked
+	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything
 	Skipped      Verdict = "skipped"
 )
 
 // Verdicts lists all verdicts, in the order of an index's counts.
-var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Skipped}
+var Verdicts = []Verdict{Accepted, Rejected, Inadmissible, Interrupted, Undecided, Skipped}
 
 // TierName names a kind of check.
 type TierName string
@@ -125,6 +129,8 @@ type Summary struct {
 	Misrounded      *float64 `json:"misrounded"`        // share of those that are not the correctly rounded truth
 	Undecided       int64    `json:"undecided"`         // of those, the ones whose correct rounding is not known
 	ErrorUndefined  int64    `json:"error_undefined"`   // of those, the ones with no distance to the truth
+
+	Terms
 
 	Coverage Coverage `json:"coverage"`
 	Tiers    []Tier   `json:"tiers"`
@@ -293,9 +299,10 @@ type Failure struct {
 	Want         string   `json:"want"`
 	Truth        string   `json:"truth"` // "" if unknown
 	Inputs       []string `json:"inputs"`
-	Row          []string `json:"row"`     // the row around the place: inputs, then the output, got and want
-	Message      string   `json:"message"` // one line
-	Replay       string   `json:"replay"`  // a command that reproduces it; "" if only the calling program can
+	Row          []string `json:"row"`              // the row around the place: inputs, then the output, got and want
+	Clause       string   `json:"clause,omitempty"` // that says what the output should be: crossentropy.forward.C5; "" if it is a matter of arithmetic
+	Message      string   `json:"message"`          // one line
+	Replay       string   `json:"replay"`           // a command that reproduces it; "" if only the calling program can
 	Note         string   `json:"note,omitempty"`
 
 	When  string   `json:"when,omitempty"`  // what the failing cases have in common, and the others do not
@@ -341,6 +348,7 @@ type VerdictCounts struct {
 	Rejected     int `json:"rejected"`
 	Inadmissible int `json:"inadmissible"`
 	Interrupted  int `json:"interrupted"`
+	Undecided    int `json:"undecided,omitempty"`
 	Skipped      int `json:"skipped"`
 }
 

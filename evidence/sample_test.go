@@ -51,13 +51,42 @@ func base() *Report {
 	}
 	r.DigestSHA256 = DigestOf(r.CaseList)
 	r.Cases, r.Elements = 2, 32
+	return r
+}
+
+// tellAll says of every field that there is how it was obtained.
+func tellAll(r *Report) {
 	for _, field := range Fields() {
-		if field != "candidates" {
+		if !r.IsAbsent(field) {
 			r.Obtained[field] = "made up for a test"
 		}
 	}
-	delete(r.Obtained, "algorithms")
-	return r
+}
+
+// inStable makes a bounded report one of promise stable.
+func inStable(r *Report) {
+	r.Lowering, r.DType = "gemm.forward.accumulate/cuda.mine", "f16"
+	r.Algorithms = nil
+	r.Terms = Terms{
+		Promise: "stable", Profile: "torch", Declared: "exp=2ulp", Honest: Yes, Accurate: No,
+		Own:          &Errors{WorstErrorULP: new(0.5), WorstErrorShare: new(0.96), Misrounded: new(0.01)},
+		MeanAllClose: new(41.5), MedianAllClose: new(40.0),
+		Heights:    []Height{{LeastLength: 3, MostLength: 8, Height: 2, Share: 0.4, Outputs: 32, MeanValues: 1.25}},
+		Decided:    []Decided{{Output: "c", Known: 16, Decided: 12, Share: 0.75, Needed: 0.5, Of: 32, OfThem: 20}},
+		Clauses:    []Departure{{Clause: "gemm.forward.C3", Text: "NaN in, NaN out", Outputs: 2, IsWaived: true}},
+		Allowances: []Allowance{{Text: "gemm: an error of 1", Outputs: 1}},
+		Omitted:    []string{"d"},
+	}
+	r.WorstErrorShare = new(1.25)
+	r.WorstCases = append(r.WorstCases, WorstCase{Figure: FigureErrorShare, Value: 1.25, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)"})
+}
+
+// inUndecided makes a report of promise stable one that decides too little.
+func inUndecided(r *Report) {
+	inStable(r)
+	r.Lowering = "gemm.forward.accumulate/cuda.wide"
+	r.Verdict, r.Reason, r.Honest, r.Evidence = Undecided, "c: 4 of 16 outputs are decided", Open, nil
+	r.Decided[0] = Decided{Output: "c", Known: 16, Decided: 4, Share: 0.25, Needed: 0.5, Of: 32, OfThem: 20}
 }
 
 // inBounded makes a report one of a lowering that promises no bits, with its truth.
@@ -80,7 +109,6 @@ func inBounded(r *Report) {
 		{Name: "algorithm 66, tile 23", Parts: 1, Model: "mma(16,25)", Cases: 1, SameCases: 1, Elements: 16, SameBits: 16, Others: []string{}},
 		{Name: "algorithm 21, tile 20", Parts: 4, Model: "mma(16,25)", Cases: 1, Elements: 16, SameBits: 9, Others: []string{"tail/R=2,C=8"}},
 	}
-	r.Obtained["algorithms"] = "made up for a test"
 	r.Verdict = Accepted
 }
 
@@ -106,12 +134,11 @@ func inNothing(r *Report) {
 	r.Cases, r.Elements, r.CaseList, r.DigestSHA256 = 0, 0, nil, DigestOf(nil)
 	r.MeanAdmissible, r.MedianAdmissible, r.WorstAdmissible, r.ShareOverOne = nil, nil, nil, nil
 	r.Coverage, r.Tiers, r.KernelSeconds, r.Evidence = Coverage{}, nil, nil, nil
-	delete(r.Obtained, "failure")
 }
 
 // samples returns one consistent report of each kind, under different file names.
 func samples() map[string]*Report {
-	accepted, rejected, inadmissible, skipped, bounded := base(), base(), base(), base(), base()
+	accepted, rejected, inadmissible, skipped, bounded, stable, undecided := base(), base(), base(), base(), base(), base(), base()
 	accepted.Verdict = Accepted
 	inRejected(rejected)
 	inNothing(inadmissible)
@@ -120,11 +147,21 @@ func samples() map[string]*Report {
 	skipped.DType, skipped.Verdict, skipped.Reason = "f32", Skipped, "no such device"
 	skipped.Toolchain, skipped.Machine, skipped.Formats = Toolchain{}, Machine{}, nil
 	inBounded(bounded)
-	return map[string]*Report{"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded}
+	inBounded(stable)
+	inStable(stable)
+	inBounded(undecided)
+	inUndecided(undecided)
+	all := map[string]*Report{
+		"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded, "stable": stable, "undecided": undecided,
+	}
+	for _, r := range all {
+		tellAll(r)
+	}
+	return all
 }
 
 func sampleNames() []string {
-	return []string{"accepted", "rejected", "inadmissible", "skipped", "bounded"}
+	return []string{"accepted", "rejected", "inadmissible", "skipped", "bounded", "stable", "undecided"}
 }
 
 func sampleList() []*Report {
@@ -243,6 +280,23 @@ var damages = []damage{
 	{"algorithm with other bits of no known case", "bounded", func(r *Report) { r.Algorithms[1].Others[0] = "other" }, "algorithms[1].others"},
 	{"algorithms of more cases than there are", "bounded", func(r *Report) { r.Algorithms[0].Cases, r.Algorithms[0].SameCases = 2, 2 }, "computed 3 cases of 2"},
 	{"said of algorithms nothing", "bounded", func(r *Report) { delete(r.Obtained, "algorithms") }, "how algorithms was obtained"},
+	{"unknown promise", "stable", func(r *Report) { r.Promise = "vague" }, "promise is"},
+	{"promise of another contract", "stable", func(r *Report) { r.Promise = "bits" }, "under contract bounded"},
+	{"honest although rejected", "undecided", func(r *Report) { r.Honest = Yes }, "honest is yes and verdict undecided"},
+	{"accurate beyond the promise", "stable", func(r *Report) { r.Accurate = Yes }, "accurate is yes"},
+	{"inaccurate without an error", "stable", func(r *Report) {
+		r.WorstErrorShare, r.ErrorUndefined, r.WorstCases[2].Value = new(0.5), 0, 0.5
+	}, "accurate is no"},
+	{"allclose half measured", "stable", func(r *Report) { r.MedianAllClose = nil }, "measured together, but one"},
+	{"more decided than known", "stable", func(r *Report) { r.Decided[0].Decided = 17 }, "decided[0]: 17 of 16"},
+	{"share of decided above one", "stable", func(r *Report) { r.Decided[0].Share = 1.5 }, "share is 1.5"},
+	{"accepted with too little decided", "stable", func(r *Report) { r.Decided[0].Share = 0.25 }, "accepted, but decided[0].share"},
+	{"undecided with enough decided", "undecided", func(r *Report) { r.Decided[0].Share = 0.75 }, "enough outputs are decided"},
+	{"undecided without a promise", "undecided", func(r *Report) { r.Terms = Terms{} }, "promise is empty"},
+	{"height above its sum", "stable", func(r *Report) { r.Heights[0].Height = 8 }, "heights[0]"},
+	{"departure without a clause", "stable", func(r *Report) { r.Clauses[0].Clause = "" }, "clauses[0]"},
+	{"allowance without a text", "stable", func(r *Report) { r.Allowances[0].Text = "" }, "allowances[0].text"},
+	{"said of heights nothing", "stable", func(r *Report) { delete(r.Obtained, "heights") }, "how heights was obtained"},
 	{"no non-claims", "accepted", func(r *Report) { r.NonClaims = nil }, "non_claims is empty"},
 	{"an empty non-claim", "accepted", func(r *Report) { r.NonClaims[0] = "" }, "non_claims has an empty entry"},
 	{"signed inside", "accepted", func(r *Report) { r.Signatures = []string{"me"} }, "signatures has 1"},

@@ -61,6 +61,8 @@ func indexOf(reports []*Report, names, sha256 []string) *Index {
 			x.Counts.Inadmissible++
 		case Interrupted:
 			x.Counts.Interrupted++
+		case Undecided:
+			x.Counts.Undecided++
 		case Skipped:
 			x.Counts.Skipped++
 		}

@@ -55,7 +55,9 @@ func TestWrite(t *testing.T) {
 	}
 	got := tree(t, dir)
 	want := []string{
-		".", "gemm.forward.accumulate_cuda.mma_bf16.json", "gemm.forward.accumulate_cuda.mma_bf16.md", "index.json", "index.md",
+		".", "gemm.forward.accumulate_cuda.mine_f16.json", "gemm.forward.accumulate_cuda.mine_f16.md",
+		"gemm.forward.accumulate_cuda.mma_bf16.json", "gemm.forward.accumulate_cuda.mma_bf16.md",
+		"gemm.forward.accumulate_cuda.wide_f16.json", "gemm.forward.accumulate_cuda.wide_f16.md", "index.json", "index.md",
 		"softmax.backward_cpu.rowwise_f16.json", "softmax.backward_cpu.rowwise_f16.md",
 		"softmax.forward_cpu.rowwise_bf16.json", "softmax.forward_cpu.rowwise_bf16.md",
 		"softmax.forward_cpu.rowwise_f16.json", "softmax.forward_cpu.rowwise_f16.md",
@@ -77,10 +79,10 @@ func TestWrite(t *testing.T) {
 	if err := validate(t, schemaOf(t, "#/$defs/index"), []byte(got["index.json"])); err != nil {
 		t.Error(err)
 	}
-	if index.Counts != (VerdictCounts{Accepted: 2, Rejected: 1, Inadmissible: 1, Skipped: 1}) {
+	if index.Counts != (VerdictCounts{Accepted: 3, Rejected: 1, Inadmissible: 1, Undecided: 1, Skipped: 1}) {
 		t.Errorf("counts: got %+v", index.Counts)
 	}
-	if index.Totals != (Totals{Reports: 5, Cases: 6, Elements: 96, Mismatches: 2, Seconds: 1.25}) {
+	if index.Totals != (Totals{Reports: 7, Cases: 10, Elements: 160, Mismatches: 2, Seconds: 1.75}) {
 		t.Errorf("totals: got %+v", index.Totals)
 	}
 	for i, e := range index.Reports {

@@ -609,15 +609,8 @@ func firstLine(s string) string {
 func finish(r *evidence.Report) {
 	r.Obtained = map[string]string{}
 	for _, field := range evidence.Fields() {
-		r.Obtained[field] = obtained[field]
-	}
-	if r.Failure == nil {
-		delete(r.Obtained, "failure")
-	}
-	if len(r.Candidates) == 0 {
-		delete(r.Obtained, "candidates")
-	}
-	if len(r.Algorithms) == 0 {
-		delete(r.Obtained, "algorithms")
+		if !r.IsAbsent(field) {
+			r.Obtained[field] = obtained[field]
+		}
 	}
 }
