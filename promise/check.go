@@ -24,9 +24,9 @@ func (d Declaration) Check(definition *def.Definition, formulas []string) error 
 	case d.Formula == "" || slices.Contains(formulas, d.Formula):
 		return nil
 	case len(formulas) == 0:
-		return fmt.Errorf("%s: formula %q is unknown: it has none besides the definition's", definition.Name, d.Formula)
+		return fmt.Errorf("%s: formula %q is unknown, it has none besides the definition's", definition.Name, d.Formula)
 	}
-	return fmt.Errorf("%s: formula %q is unknown%s: want %s", definition.Name, d.Formula, didYouMean(d.Formula, formulas), strings.Join(formulas, ", "))
+	return fmt.Errorf("%s: formula %q is unknown%s, want %s", definition.Name, d.Formula, didYouMean(d.Formula, formulas), strings.Join(formulas, ", "))
 }
 
 // checkFunctions refuses errors that make no sense, and functions that no form of the
@@ -45,7 +45,7 @@ func (d Declaration) checkFunctions(definition *def.Definition) error {
 			if len(useful) == 0 {
 				return fmt.Errorf("%s is declared, but it calls no function", f)
 			}
-			return fmt.Errorf("%s is declared, but no form of it calls %s: want %s", f, f, strings.Join(useful, ", "))
+			return fmt.Errorf("%s is declared, but no form of it calls %s, want %s", f, f, strings.Join(useful, ", "))
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func (d Declaration) checkRoundings(definition *def.Definition) error {
 		case len(names) == 0:
 			return fmt.Errorf("%s is rounded, but it names no values", name)
 		default:
-			return fmt.Errorf("%s is rounded, but it names no such value%s: want %s", name, didYouMean(name, names), strings.Join(names, ", "))
+			return fmt.Errorf("%s is rounded, but it names no such value%s, want %s", name, didYouMean(name, names), strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (d Declaration) checkOmits(definition *def.Definition) error {
 	for i, name := range d.Omits {
 		switch {
 		case !slices.Contains(outputs, name):
-			return fmt.Errorf("output %q to omit is unknown%s: want %s", name, didYouMean(name, outputs), strings.Join(outputs, ", "))
+			return fmt.Errorf("output %q to omit is unknown%s, want %s", name, didYouMean(name, outputs), strings.Join(outputs, ", "))
 		case slices.Contains(d.Omits[:i], name):
 			return fmt.Errorf("output %s is omitted twice", name)
 		}
@@ -128,4 +128,15 @@ func CheckOrder(d *def.Definition, o def.Order) error {
 func hasSums(d *def.Definition) bool {
 	isSum := func(n *def.Node) bool { return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum }
 	return d.Kind == def.KindContraction || d.Kind == def.KindScatterAdd || slices.ContainsFunc(d.Math.Nodes, isSum)
+}
+
+// CheckLength returns an error if no sum of n terms has the order.
+func CheckLength(o def.Order, n int) error {
+	if o.Kind != def.Height {
+		return nil
+	}
+	if least := (def.Order{Kind: def.Pairwise}).Height(n); o.Width < least {
+		return fmt.Errorf("height=%d does not fit a sum of %d terms: some term passes through at least %d additions, whatever the order", o.Width, n, least)
+	}
+	return nil
 }
