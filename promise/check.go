@@ -140,3 +140,44 @@ func CheckLength(o def.Order, n int) error {
 	}
 	return nil
 }
+
+// Ordered returns the error of functions, in ulps, of a kernel that promises [Ordered] for a
+// definition, or 0 if none is declared. Such a kernel takes the definition's own steps, so that
+// it returns an error for a declaration that only [Stable] has room for.
+func (d Declaration) Ordered(definition *def.Definition) (functionULP float64, err error) {
+	refuse := func(what string) error {
+		return fmt.Errorf("%s: %s, but promise ordered takes the definition's own steps, want promise stable", definition.Name, what)
+	}
+	switch {
+	case d.Formula != "":
+		return 0, refuse("formula " + d.Formula + " is declared")
+	case len(d.Roundings) > 0:
+		return 0, refuse("a rounding of " + slices.Sorted(maps.Keys(d.Roundings))[0] + " is declared")
+	case d.Flushes():
+		return 0, refuse("subnormal numbers may become zeros")
+	case d.RawParams:
+		return 0, refuse("raw parameters are declared")
+	}
+	if d.Profile == "" && len(d.Functions) == 0 {
+		return 0, nil
+	}
+	called := functionsOf(definition)
+	for f := range d.Functions {
+		if !slices.Contains(called, f) {
+			return 0, refuse(f + " is declared, which the definition does not call")
+		}
+	}
+	own := d.alone()
+	for _, f := range called {
+		e := own[f]
+		switch isStep := f == "div" || f == "sqrt"; {
+		case isStep && e != CorrectlyRounded:
+			return 0, refuse(fmt.Sprintf("%s has error %s", f, e))
+		case e != Error{ULPs: e.ULPs}:
+			return 0, refuse(fmt.Sprintf("%s has error %s, which is not in ulps alone", f, e))
+		case !isStep:
+			functionULP = max(functionULP, e.ULPs)
+		}
+	}
+	return functionULP, nil
+}

@@ -83,6 +83,38 @@ func TestCheckLiterals(t *testing.T) {
 	}
 }
 
+// Promise ordered takes the definition's own steps: what else is declared is refused.
+func TestOrdered(t *testing.T) {
+	const end = ", but promise ordered takes the definition's own steps, want promise stable"
+	for _, c := range []struct {
+		text string
+		ulps float64
+		want string
+	}{
+		{"", 0, ""}, {"exp=2ulp", 2, ""}, {"omit=sums", 0, ""}, {"profile=cuda", 2.5, ""}, {"profile=cuda exp=1ulp", 1, ""},
+		{"exp=2ulp div=0.5ulp", 2, ""},
+		{"formula=welford", 0, "soft: formula welford is declared" + end},
+		{"round(p)=bf16", 0, "soft: a rounding of p is declared" + end},
+		{"ftz", 0, "soft: subnormal numbers may become zeros" + end},
+		{"profile=cuda-fast-math", 0, "soft: subnormal numbers may become zeros" + end},
+		{"raw", 0, "soft: raw parameters are declared" + end},
+		{"exp2=2ulp", 0, "soft: exp2 is declared, which the definition does not call" + end},
+		{"exp=2ulp+1|x|", 0, "soft: exp has error 2ulp+1|x|, which is not in ulps alone" + end},
+		{"div=1ulp", 0, "soft: div has error 1ulp" + end},
+		{"profile=hip", 0, "soft: sqrt has error 1.5ulp" + end},
+	} {
+		d, _, err := ParseDeclaration(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ulps, err := d.Ordered(withFunctions)
+		checkError(t, c.text, err, c.want)
+		if ulps != c.ulps {
+			t.Errorf("%q: functions within %v ulp, want %v", c.text, ulps, c.ulps)
+		}
+	}
+}
+
 func TestCheckOrder(t *testing.T) {
 	product := def.Must(def.Contraction("product", def.ContractionForm{
 		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
