@@ -8,15 +8,15 @@
 // results and sums has a small relative error (package truth, stable.go, has the inequality).
 //
 // A [Declaration] widens the sets of admissible results by exactly what it says. Kernels that
-// declare nothing are held to the strictest reading.
+// declare nothing are held to the strictest reading. A [Profile] holds the errors that the
+// functions of a family of kernels are documented to have; form.go says how the error of one
+// function counts for another that it stands for.
 package promise
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"tokitai/num"
 )
 
 // Name is a promise.
@@ -44,43 +44,4 @@ func Parse(name string) (Name, error) {
 		return Name(i), nil
 	}
 	return Default, fmt.Errorf("promise %q: want %s", name, strings.Join(names[1:], ", "))
-}
-
-// Declaration is what an author says about the arithmetic of a kernel. The zero value says
-// nothing.
-type Declaration struct {
-	// Profile names a family of kernels, whose functions have known errors and some of
-	// whose operations have allowances; "" is the profile of no family.
-	Profile string
-
-	// Formula names the form in which the operation is computed, where that makes a
-	// difference that no rounding explains; "" is the definition's own.
-	Formula string
-
-	// Functions has the worst errors of functions by name: exp, exp2, expm1, log, log2,
-	// log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt, recip, div. A function that is
-	// not listed has the error that the profile says.
-	Functions map[string]Error
-
-	// Roundings has the formats to which values that the definition names are rounded, such
-	// as p to bf16, besides the roundings of the definition.
-	Roundings map[string]num.DType
-
-	// FlushesSubnormals says that subnormal results, and subnormal inputs, may become zeros.
-	FlushesSubnormals bool
-
-	// RawParams says that the kernel computes the definition's parameters from those that
-	// people set (of AdamW: lr, t) in binary32.
-	RawParams bool
-
-	// Omits lists outputs that the kernel does not write.
-	Omits []string
-}
-
-// Error is the worst error of a function: ULPs + ULPsPerX·|x| units in the last place of the
-// true value, or Relative of it, whichever is set; a subnormal value is within as many of the
-// smallest.
-type Error struct {
-	ULPs, ULPsPerX float64
-	Relative       float64
 }

@@ -11,6 +11,7 @@ import (
 	"tokitai/backend/cpu"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/nearest"
 	"tokitai/tensor"
 	"tokitai/tensor/file"
 )
@@ -155,7 +156,7 @@ func (f *openedFiles) missing(operand, name string, isNamed bool, sets []*file.S
 		}
 		return wrongUse("--tensor %s=%s: %s %s no such tensor%s", operand, name, allOf(paths), has, hint)
 	}
-	if near := nearest(operand, names); len(near) > 0 {
+	if near := nearest.Names(operand, names); len(near) > 0 {
 		return wrongUse("%s: %s is missing in %s, did you mean --tensor %s=%s?", f.plan.op.Name, operand, allOf(paths), operand, oneOf(near))
 	}
 	return wrongUse("%s: %s is missing in %s, which %s %s; --tensor %s=NAME names it", f.plan.op.Name, operand, allOf(paths), has, some(names, "and"), operand)

@@ -1,0 +1,131 @@
+package promise
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+)
+
+// Check returns an error if the declaration makes no sense for a definition whose operation
+// has the given formulas: what it could be instead is in the text.
+func (d Declaration) Check(definition *def.Definition, formulas []string) error {
+	if _, err := LookupProfile(d.Profile); err != nil {
+		return err
+	}
+	for _, check := range []func(*def.Definition) error{d.checkFunctions, d.checkRoundings, d.checkRaw, d.checkOmits} {
+		if err := check(definition); err != nil {
+			return fmt.Errorf("%s: %w", definition.Name, err)
+		}
+	}
+	switch {
+	case d.Formula == "" || slices.Contains(formulas, d.Formula):
+		return nil
+	case len(formulas) == 0:
+		return fmt.Errorf("%s: formula %q is unknown: it has none besides the definition's", definition.Name, d.Formula)
+	}
+	return fmt.Errorf("%s: formula %q is unknown%s: want %s", definition.Name, d.Formula, didYouMean(d.Formula, formulas), strings.Join(formulas, ", "))
+}
+
+// checkFunctions refuses errors that make no sense, and functions that no form of the
+// definition calls.
+func (d Declaration) checkFunctions(definition *def.Definition) error {
+	called := functionsOf(definition)
+	for _, f := range slices.Sorted(maps.Keys(d.Functions)) {
+		if !slices.Contains(functions, f) {
+			return unknownFunction(f)
+		}
+		if _, err := parseError(f, d.Functions[f].String()); err != nil {
+			return fmt.Errorf("%s=%s: %w", f, d.Functions[f], err)
+		}
+		if !standsFor(f, called) {
+			useful := slices.DeleteFunc(slices.Clone(functions), func(f string) bool { return !standsFor(f, called) })
+			if len(useful) == 0 {
+				return fmt.Errorf("%s is declared, but it calls no function", f)
+			}
+			return fmt.Errorf("%s is declared, but no form of it calls %s: want %s", f, f, strings.Join(useful, ", "))
+		}
+	}
+	return nil
+}
+
+// checkRoundings refuses roundings of what the definition does not name, and to formats that
+// store no real values.
+func (d Declaration) checkRoundings(definition *def.Definition) error {
+	names := Values(definition)
+	for _, name := range slices.Sorted(maps.Keys(d.Roundings)) {
+		switch f := d.Roundings[name]; {
+		case !f.IsFloat():
+			return fmt.Errorf("%s is rounded to %s, which stores no real values, want %s", name, f, joinFormats())
+		case slices.Contains(names, name):
+		case len(names) == 0:
+			return fmt.Errorf("%s is rounded, but it names no values", name)
+		default:
+			return fmt.Errorf("%s is rounded, but it names no such value%s: want %s", name, didYouMean(name, names), strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// Values returns the names of the real values that a definition computes, each once: those
+// whose roundings can be declared.
+func Values(d *def.Definition) []string {
+	var names []string
+	for _, n := range d.Math.Nodes {
+		if len(n.Args) > 0 && n.Name != "" && n.Type == def.Float && !slices.Contains(names, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func (d Declaration) checkRaw(definition *def.Definition) error {
+	if d.RawParams && len(definition.Params) == 0 {
+		return fmt.Errorf("raw is declared, but it has no parameters")
+	}
+	return nil
+}
+
+// checkOmits refuses outputs that do not exist, are there twice or are all.
+func (d Declaration) checkOmits(definition *def.Definition) error {
+	var outputs []string
+	for _, o := range definition.Operands {
+		if o.IsOut {
+			outputs = append(outputs, o.Name)
+		}
+	}
+	for i, name := range d.Omits {
+		switch {
+		case !slices.Contains(outputs, name):
+			return fmt.Errorf("output %q to omit is unknown%s: want %s", name, didYouMean(name, outputs), strings.Join(outputs, ", "))
+		case slices.Contains(d.Omits[:i], name):
+			return fmt.Errorf("output %s is omitted twice", name)
+		}
+	}
+	switch {
+	case len(d.Omits) < len(outputs):
+		return nil
+	case len(outputs) == 1:
+		return fmt.Errorf("its only output, %s, is omitted", outputs[0])
+	}
+	return fmt.Errorf("all outputs are omitted, want at least one of %s", strings.Join(outputs, ", "))
+}
+
+// CheckOrder returns an error if an order of sums makes no sense for a definition.
+func CheckOrder(d *def.Definition, o def.Order) error {
+	if err := o.Check(); err != nil {
+		return fmt.Errorf("%s: %w", d.Name, err)
+	}
+	if o != (def.Order{}) && !hasSums(d) {
+		return fmt.Errorf("%s: an order of sums is declared, %s, but it has no sums", d.Name, o)
+	}
+	return nil
+}
+
+// hasSums reports whether a definition adds more than a fixed number of terms.
+func hasSums(d *def.Definition) bool {
+	isSum := func(n *def.Node) bool { return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum }
+	return d.Kind == def.KindContraction || d.Kind == def.KindScatterAdd || slices.ContainsFunc(d.Math.Nodes, isSum)
+}

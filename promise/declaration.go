@@ -1,0 +1,98 @@
+package promise
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Declaration is what an author says about the arithmetic of a kernel. The zero value says
+// nothing.
+type Declaration struct {
+	// Profile names a family of kernels, whose functions have known errors and some of
+	// whose operations have allowances; "" is the profile of no family.
+	Profile string
+
+	// Formula names the form in which the operation is computed, where that makes a
+	// difference that no rounding explains; "" is the definition's own.
+	Formula string
+
+	// Functions has the worst errors of functions by name (see [Functions]). A function that
+	// is not listed has the error that the profile says; see [Declaration.Error].
+	Functions map[string]Error
+
+	// Roundings has the formats to which values that the definition names are rounded, such
+	// as p to bf16, besides the roundings of the definition.
+	Roundings map[string]num.DType
+
+	// FlushesSubnormals says that subnormal results, and subnormal inputs, may become zeros.
+	FlushesSubnormals bool
+
+	// RawParams says that the kernel computes the definition's parameters from those that
+	// people set (of AdamW: lr, t) in binary32.
+	RawParams bool
+
+	// Omits lists outputs that the kernel does not write.
+	Omits []string
+}
+
+// Error returns the worst error of a function of the definition under the declaration: the
+// widest of the function's own, as declared or else by the profile, and of those of the forms
+// in which declared functions may stand for it (form.go). Resolve it once per node.
+func (d Declaration) Error(function string) Error {
+	p, err := LookupProfile(d.Profile)
+	if err != nil {
+		p = profiles[0] // Check refuses it
+	}
+	alone := p.alone()
+	for f, e := range d.Functions {
+		alone[f] = e
+	}
+	isDeclared := func(f string) bool { _, is := d.Functions[f]; return is }
+	if e, isKnown := counted(alone, isDeclared, p.Name != "")[functionName(function)]; isKnown {
+		return e
+	}
+	return unlisted
+}
+
+// Flushes reports whether subnormal numbers may become zeros, by the declaration or the profile.
+func (d Declaration) Flushes() bool {
+	p, err := LookupProfile(d.Profile)
+	return d.FlushesSubnormals || err == nil && p.FlushesSubnormals
+}
+
+// String returns the declaration in the form that [ParseDeclaration] reads.
+func (d Declaration) String() string { return Format(d, def.Order{}) }
+
+// Format returns a declaration and an order of sums in the form that [ParseDeclaration] reads.
+func Format(d Declaration, order def.Order) string {
+	var items []string
+	add := func(condition bool, format string, args ...any) {
+		if condition {
+			items = append(items, fmt.Sprintf(format, args...))
+		}
+	}
+	if order.Kind == def.Height {
+		add(true, "height=%d", order.Width)
+	} else {
+		add(order != def.Order{}, "order=%s", order)
+	}
+	add(d.Profile != "", "profile=%s", d.Profile)
+	add(d.Formula != "", "formula=%s", d.Formula)
+	for _, f := range slices.Sorted(maps.Keys(d.Functions)) {
+		add(true, "%s=%s", f, d.Functions[f])
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Roundings)) {
+		add(true, "round(%s)=%s", name, d.Roundings[name])
+	}
+	add(d.FlushesSubnormals, "ftz")
+	add(d.RawParams, "raw")
+	for _, name := range d.Omits {
+		add(true, "omit=%s", name)
+	}
+	return strings.Join(items, " ")
+}
