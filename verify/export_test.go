@@ -200,3 +200,20 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 	plans[l].outputs, plans[l].edges = n, int(n)
 	return func() { plans[l] = old }
 }
+
+// GridCalls calls f for every case of a level whose pattern is a grid, each combination of
+// values and parameters once, with its operands as they are before a run.
+func GridCalls(t *Target, level Level, f func(name string, operands []num.Array, params []float64)) {
+	seen := map[string]bool{}
+	for _, c := range t.cases(level) {
+		if p := t.pattern(c.Pattern); c.Check != "" || !p.isGrid {
+			continue
+		}
+		plain := &Case{Pattern: c.Pattern, Sizes: c.Sizes, Params: c.Params, Formats: c.Formats}
+		if name := plain.name(t); !seen[name] {
+			seen[name] = true
+			l := t.load(plain, 1)
+			f(name, l.inputs(), l.params)
+		}
+	}
+}

@@ -40,6 +40,8 @@ type judgement struct {
 	Elements    int64 `json:"elements"`
 	Mismatches  int64 `json:"mismatches"`
 	Unspecified int64 `json:"unspecified,omitempty"` // bounded: the set is not known
+	OnGrid      int64 `json:"on_grid,omitempty"`     // bounded: one value is right, in every order
+	OffGrid     int64 `json:"off_grid,omitempty"`    // of these, the mismatches
 	SameBits    int64 `json:"same_bits,omitempty"`   // bounded: those of the answer under the lowering's model
 
 	Admissible sizes `json:"admissible"`
@@ -56,6 +58,8 @@ func (j *judgement) add(k *judgement) {
 	j.Elements += k.Elements
 	j.Mismatches += k.Mismatches
 	j.Unspecified += k.Unspecified
+	j.OnGrid += k.OnGrid
+	j.OffGrid += k.OffGrid
 	j.SameBits += k.SameBits
 	j.Admissible.add(k.Admissible)
 	j.Accuracy.add(&k.Accuracy)

@@ -12,6 +12,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/promise"
 )
 
 // The cases of a verification are launched one after another, in their order, so that what
@@ -289,7 +290,10 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 	if j.first != nil && r.First == nil {
 		r.First = j.first
 	}
-	if x.l.isGrid() {
+	switch {
+	case s.t.Promised() != promise.Bits && j.OnGrid > 0:
+		r.count(evidence.Grid, j.OnGrid, j.OffGrid)
+	case s.t.Promised() == promise.Bits && x.l.isGrid():
 		r.count(evidence.Grid, j.Elements, j.Mismatches)
 		if j.first != nil {
 			r.First.Tier = evidence.Grid

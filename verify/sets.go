@@ -21,11 +21,12 @@ type sets interface {
 
 // set is the admissible values of one element.
 type set struct {
-	isOpen bool    // nothing is known of it: every value is in the set
-	isBits bool    // it is one pattern of bits
-	lo, hi uint32  // the least and the greatest value
-	ints   []int32 // instead, of an int32 that may have several
-	count  int64   // the number of values; 0 if it is only a class of values, such as all that are finite
+	isOpen   bool    // nothing is known of it: every value is in the set
+	isBits   bool    // it is one pattern of bits
+	isOnGrid bool    // every honest kernel agrees on its one value
+	lo, hi   uint32  // the least and the greatest value
+	ints     []int32 // instead, of an int32 that may have several
+	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
 }
 
 // oneValue is the set of one value; zeros are one.
@@ -71,8 +72,10 @@ type boundedSets struct {
 }
 
 func (s boundedSets) at(operand, row, col int) set {
-	if s.v.l.isGrid() || s.v.target.Definition.Kind == def.KindGather {
-		return oneValue(s.v.answer[operand].Bits(row, col))
+	if isOnGrid := s.v.isOnGrid(operand, row, col); isOnGrid || s.v.target.Definition.Kind == def.KindGather {
+		one := oneValue(s.v.answer[operand].Bits(row, col))
+		one.isOnGrid = isOnGrid
+		return one
 	}
 	if known, ok := s.known(operand, row, col); ok {
 		return known
@@ -102,6 +105,10 @@ func (v *view) setsOf(ctx context.Context) (sets, error) {
 	l := v.target.Lowering
 	if l.Promised() == promise.Bits {
 		return answerSets{v}, nil
+	}
+	var err error
+	if v.grid, err = v.findGrid(ctx); err != nil {
+		return nil, err
 	}
 	o := truth.Options{
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,

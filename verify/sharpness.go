@@ -4,6 +4,9 @@ import "math"
 
 // count counts an element's set.
 func (j *judgement) count(s *set) {
+	if s.isOnGrid {
+		j.OnGrid++
+	}
 	switch {
 	case s.isOpen:
 		j.Unspecified++
