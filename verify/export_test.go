@@ -9,6 +9,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // SetTileElements sets how many outputs a tile has at most, and returns what restores it.
@@ -199,4 +200,14 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 	old := plans[l]
 	plans[l].outputs, plans[l].edges = n, int(n)
 	return func() { plans[l] = old }
+}
+
+// PoisonsOf returns what the first output holds before the first and the second run of a
+// case, under seed 1.
+func PoisonsOf(t *Target, name string) [2]uint32 {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
 }
