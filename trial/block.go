@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
