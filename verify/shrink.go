@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tokitai/evidence"
+	"tokitai/trial"
 )
 
 // shrunk is a failure and the smallest case that was found for it.
@@ -31,6 +32,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}
+	best.c = f.c.pinned(s.t, s.o.Seed)
 	attempts := 0
 	try := func(c *Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
@@ -50,6 +52,12 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 				break
 			}
 		}
+	}
+	if best.c.Guards == trial.GuardsOfBytes.String() { // any others do, as far as the fault goes
+		unpinned := best.c.clone()
+		unpinned.Guards = f.c.Guards
+		attempts = 0
+		try(unpinned)
 	}
 	return best
 }
@@ -117,6 +125,9 @@ func (s *verification) smaller(best *shrunk) []*Case {
 	}
 	if best.c.InPlace != "" {
 		add(func(c *Case) { c.InPlace = "" })
+	}
+	if plain := trial.GuardsOfBytes.String(); best.c.Guards != plain {
+		add(func(c *Case) { c.Guards = plain })
 	}
 	if usual := s.t.formats()[0]; !slices.Equal(best.c.Formats, usual) {
 		add(func(c *Case) { c.Formats = usual })
