@@ -76,6 +76,7 @@ func (v *view) output(j *judgement, i int) {
 			}
 			if !s.has(v.rule, got.DType, x) {
 				j.Mismatches++
+				j.note(v, i, r, c)
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, &s)
 				}
