@@ -200,3 +200,23 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 	plans[l].outputs, plans[l].edges = n, int(n)
 	return func() { plans[l] = old }
 }
+
+// CulpritOf returns what is said about the terms of the failure of a case, and its inputs; it
+// is false if the case passes.
+func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	s := newVerification(t, &Options{Seed: 1})
+	found := s.alone(context.Background(), c)
+	if found == nil {
+		return nil, nil, false
+	}
+	small := &shrunk{c: c, original: c, found: found, isAlone: true}
+	what := s.culprit(context.Background(), small)
+	if what.terms != nil {
+		inputs = t.load(c, 1).inputsOf(found, what.terms)
+	}
+	return what.texts, inputs, true
+}

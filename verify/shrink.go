@@ -14,6 +14,7 @@ type shrunk struct {
 	found    *finding
 	isAlone  bool   // it fails by itself, on a kernel compiled afresh
 	where    string // which elements are wrong in the original case
+	culprit  culprit
 }
 
 // mostAttempts limits the search for a smaller case.
