@@ -145,6 +145,7 @@ func (q *questioner) weigh(terms []term) culprit {
 		return found
 	}
 	all := sortedInts(wrong)
+	q.left = max(q.left, 64)
 	found := culprit{terms: all}
 	if text := q.partner(terms, all[0]); text != "" {
 		found.texts = []string{text}
@@ -189,7 +190,7 @@ func (q *questioner) wrongWeights(terms []term) (wrong map[int]float64, isAll bo
 		right, isRight := ask(list[n/2:])
 		if isLeft && isRight && (left == 0 && right == 0 || left == float64(n/2*2) && right == float64((n-n/2)*2)) {
 			for _, k := range list { // all alike
-				wrong[k] = sum / float64(n)
+				wrong[k] = left / float64(n/2)
 			}
 			return
 		}
@@ -208,14 +209,23 @@ func (q *questioner) wrongWeights(terms []term) (wrong map[int]float64, isAll bo
 		}
 	}
 	for bit := 1; bit < len(terms); bit *= 2 { // factors of other terms, or faults that cancel
-		var list []int
+		var without, with []int
 		for _, k := range each {
-			if k&bit == 0 && len(list) < mostOnes {
-				list = append(list, k)
+			switch _, isWrong := wrong[k]; {
+			case isWrong:
+			case k&bit == 0 && len(without) < mostOnes:
+				without = append(without, k)
+			case k&bit != 0 && len(with) < mostOnes:
+				with = append(with, k)
 			}
 		}
-		if sum, isWrong := ask(list); isWrong {
-			search(list, sum)
+		for _, list := range [][]int{without, with} {
+			if len(list) == 0 {
+				continue
+			}
+			if sum, isWrong := ask(list); isWrong {
+				search(list, sum)
+			}
 		}
 	}
 	return wrong, isAll
