@@ -228,3 +228,23 @@ func PoisonsOf(t *Target, name string) [2]uint32 {
 	}
 	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
 }
+
+// CulpritOf returns what is said about the terms of the failure of a case, and its inputs; it
+// is false if the case passes.
+func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	s := newVerification(t, &Options{Seed: 1})
+	found := s.alone(context.Background(), c)
+	if found == nil {
+		return nil, nil, false
+	}
+	small := &shrunk{c: c, original: c, found: found, isAlone: true}
+	what := s.culprit(context.Background(), small)
+	if what.terms != nil {
+		inputs = t.load(c, 1).inputsOf(found, what.terms)
+	}
+	return what.texts, inputs, true
+}

@@ -33,6 +33,8 @@ type finding struct {
 	Truth   string            `json:"truth,omitempty"` // where known
 
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
+
+	places []trial.Place // all wrong elements of the run
 }
 
 // judgement is the result of comparing outputs; those of tiles are added up.
@@ -51,6 +53,7 @@ type judgement struct {
 	Tiles    int64 `json:"tiles"`
 	Compiled int64 `json:"compiled,omitempty"` // elements whose answer was not interpreted
 	first    *finding
+	wrong    []trial.Place // the elements that are not admissible
 }
 
 // add adds the judgement of another part; the earlier finding stays first.
@@ -67,6 +70,9 @@ func (j *judgement) add(k *judgement) {
 	j.Compiled += k.Compiled
 	if j.first == nil {
 		j.first = k.first
+	}
+	if len(j.wrong) < mostPlaces {
+		j.wrong = append(j.wrong, k.wrong...)
 	}
 }
 
@@ -126,6 +132,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		}
 	}
 	if f := total.first; f != nil {
+		f.places, total.wrong = total.wrong, nil
 		got := out.operands[f.Operand]
 		f.show(d, got, "got", func(c int) uint32 { return got.Bits(f.Row, c) })
 	}

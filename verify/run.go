@@ -52,6 +52,8 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	close(line.end)
 	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" && s.judges.wrongAnswer() == "" {
 		s.shrunk = s.shrink(ctx, s.first)
+		s.shrunk.culprit = s.culprit(ctx, s.shrunk)
+		s.whenFails = s.when(ctx)
 	}
 }
 
@@ -335,6 +337,9 @@ func (s *verification) take(c *Case, r caseResult) {
 	if r.First == nil {
 		return
 	}
+	if s.o.Case == "" && s.bench != nil {
+		r.First.places = nil // of the first failure alone, which runs again
+	}
 	if r.First.IsCause {
 		s.causes++
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
@@ -387,6 +392,6 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
 	return &finding{
 		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
-		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
+		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)), places: suspects,
 	}, nil
 }

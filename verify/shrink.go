@@ -13,7 +13,9 @@ type shrunk struct {
 	c        *Case
 	original *Case
 	found    *finding
-	isAlone  bool // it fails by itself, on a kernel compiled afresh
+	isAlone  bool   // it fails by itself, on a kernel compiled afresh
+	where    string // which elements are wrong in the original case
+	culprit  culprit
 }
 
 // mostAttempts limits the search for a smaller case.
@@ -29,6 +31,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		return best
 	}
 	best.found, best.isAlone = found, true
+	best.where = s.t.load(f.c, s.o.Seed).where(found)
 	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}

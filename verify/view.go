@@ -81,6 +81,7 @@ func (v *view) output(j *judgement, i int) {
 				if s.isOnGrid {
 					j.OffGrid++
 				}
+				j.note(v, i, r, c)
 				if j.first == nil {
 					j.first = v.finding(i, r, c, x, &s)
 				}
