@@ -227,14 +227,14 @@ func (p *perturbation) chosen(z *reduction) {
 	}
 	best := math.Inf(-1)
 	for _, v := range x {
-		lo, hi := v.Bounds()
+		lo, hi, _ := reach(v)
 		if n.Op == def.OpRowMin {
 			lo = -hi
 		}
 		best = max(best, lo)
 	}
 	for j, v := range x {
-		lo, hi := v.Bounds()
+		lo, hi, _ := reach(v)
 		if n.Op == def.OpRowMin {
 			hi = -lo
 		}
