@@ -178,11 +178,12 @@ type perturbation struct {
 	varies   []bool // depends on a value that has an error
 
 	// Of the current row.
-	errors [][]float64 // E of each value that has an error, or is cut
-	sizes  []float64   // Σ|terms| of sums over the row
-	slopes [][]slope   // by argument
-	means  [][]ball.Ball
-	meanOf []int // the row that they are of
+	errors   [][]float64 // E of each value that has an error, or is cut
+	sizes    []float64   // Σ|terms| of sums over the row
+	extremes []float64   // of a maximum the least that it may be, of a minimum the negative of the most
+	slopes   [][]slope   // by argument
+	means    [][]ball.Ball
+	meanOf   []int // the row that they are of
 
 	isSet      []bool // scratch of column.differentiate
 	reductions []*reduction
@@ -233,12 +234,36 @@ func (s *Stable) isExact(n *def.Node, before []bool) bool {
 
 // evaluate computes the values that the box has for a node.
 func (p *perturbation) evaluate(n *def.Node) {
-	if n.Op != def.OpCall || n.Func.Math != def.MathExp {
-		p.box.evaluate(n)
-	} else {
+	switch {
+	case n.Op == def.OpInput:
+		copy(p.box.values[n.ID].x, p.centre.values[n.ID].x)
+		copy(p.box.values[n.ID].i, p.centre.values[n.ID].i)
+	case n.Op == def.OpCall && n.Func.Math == def.MathExp:
 		p.exponentiate(n)
+	case n.Op == def.OpRowMax || n.Op == def.OpRowMin:
+		p.findExtreme(n)
+	default:
+		p.box.evaluate(n)
 	}
 	p.disturb(n)
+}
+
+// findExtreme encloses the largest or the smallest value of a row.
+func (p *perturbation) findExtreme(n *def.Node) {
+	least, most := math.Inf(-1), math.Inf(-1)
+	for _, x := range p.box.values[n.Args[0].ID].x {
+		lo, hi, _ := reach(x)
+		if n.Op == def.OpRowMin {
+			lo, hi = -hi, -lo
+		}
+		least, most = max(least, lo), max(most, hi)
+	}
+	p.extremes[n.ID] = least
+	v := ball.FromFloat64(least).Hull(ball.FromFloat64(most))
+	if n.Op == def.OpRowMin {
+		v = v.Neg()
+	}
+	p.box.values[n.ID].x[0] = v
 }
 
 // exponentiate encloses exponentials: with d the distance of the argument from its exact value,

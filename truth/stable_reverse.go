@@ -121,39 +121,46 @@ func (z *column) differentiate(p *perturbation) {
 
 // chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is.
 func chain(to, from []ball.Ball, d slope, isFirst bool) {
-	if d.by == nil {
+	to = to[:len(from)]
+	switch {
+	case d.by == nil && isFirst:
 		for j, a := range from {
-			if d.sign < 0 {
-				a.Mid = -a.Mid
-			}
-			if !isFirst {
-				a = to[j].Add(a)
-			}
-			to[j] = a
+			to[j] = ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad}
 		}
-		return
-	}
-	if isFirst {
+	case d.by == nil:
 		for j, a := range from {
-			to[j] = times(a, at(d.by, j))
+			to[j] = to[j].Add(ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad})
 		}
-		return
-	}
-	for j, a := range from {
-		to[j] = to[j].Add(times(a, at(d.by, j)))
+	case len(d.by) == 1 && isFirst:
+		for j, a := range from {
+			to[j] = times(a, d.by[0])
+		}
+	case len(d.by) == 1:
+		for j, a := range from {
+			to[j] = to[j].Add(times(a, d.by[0]))
+		}
+	case isFirst:
+		by := d.by[:len(from)]
+		for j, a := range from {
+			to[j] = times(a, by[j])
+		}
+	default:
+		by := d.by[:len(from)]
+		for j, a := range from {
+			to[j] = to[j].Add(times(a, by[j]))
+		}
 	}
 }
 
 // times multiplies a derivative by a slope; 0 times an unknown one is 0, because the value does
-// not depend on what is unknown.
+// not depend on what is unknown. The radius is that of Ball.Mul.
 func times(a, d ball.Ball) ball.Ball {
-	switch {
-	case a == ball.Ball{} || d == oneBall:
-		return a
-	case a == oneBall || d == ball.Ball{}:
-		return d
+	if a.Mid == 0 && a.Rad == 0 || d.Mid == 0 && d.Rad == 0 {
+		return ball.Ball{}
 	}
-	return a.Mul(d)
+	m := math.Abs(a.Mid)
+	c := a.Mid * d.Mid
+	return ball.Ball{Mid: c, Rad: (float64(m*d.Rad) + float64((math.Abs(d.Mid)+d.Rad)*a.Rad) + float64(math.Abs(c)*0x1p-52))*(1+0x1p-48) + 0x1p-1022}
 }
 
 // reduction is a narrow value that is computed from a row of wide ones.
@@ -225,20 +232,12 @@ func (p *perturbation) chosen(z *reduction) {
 		}
 		return
 	}
-	best := math.Inf(-1)
-	for _, v := range x {
-		lo, hi, _ := reach(v)
-		if n.Op == def.OpRowMin {
-			lo = -hi
-		}
-		best = max(best, lo)
-	}
 	for j, v := range x {
 		lo, hi, _ := reach(v)
 		if n.Op == def.OpRowMin {
 			hi = -lo
 		}
-		if !(hi < best) {
+		if !(hi < p.extremes[n.ID]) {
 			z.columns = append(z.columns, j)
 		}
 	}

@@ -69,7 +69,7 @@ func (p *perturbation) plan() {
 	nodes := p.call.d.Math.Nodes
 	count := len(nodes)
 	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
-	p.errors, p.sizes, p.slopes = make([][]float64, count), make([]float64, count), make([][]slope, count)
+	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([]float64, count), make([]float64, count), make([][]slope, count)
 	p.means, p.meanOf = make([][]ball.Ball, count), make([]int, count)
 	p.reductions, p.spreads = make([]*reduction, count), make([]*spread, count)
 	for _, n := range nodes {

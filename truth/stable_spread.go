@@ -100,6 +100,10 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 		}
 		return
 	}
+	if len(z.sums) == 1 && z.sums[0].from != nil && own != nil && !z.isAbsolute {
+		z.addOne(totals, own)
+		return
+	}
 	for i := range totals {
 		if own != nil {
 			totals[i] += z.total(i, i, own[i], false)
@@ -107,6 +111,60 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 			totals[i] += z.total(i, -1, ball.Ball{}, false)
 		}
 	}
+}
+
+// addOne is addTo for one sum, of which there is nothing to cancel but the direct derivatives.
+func (z *spread) addOne(totals []float64, own []ball.Ball) {
+	s := &z.sums[0]
+	from, by, errors := s.from[:len(totals)], s.by[:len(totals)], z.errors[:len(totals)]
+	isAlone := z.othersCancel()
+	for i, d := range own[:len(totals)] {
+		x := from[i]
+		s.a = x.Mid
+		m := math.Abs(x.Mid)
+		sums := x.Mid * by[i].Mid
+		total := float64(m*s.size*(1+z.coarse)) + float64(m*s.slack) + float64(x.Rad*(s.size+s.slack))
+		if isAlone {
+			total += float64((math.Abs(d.Mid+sums) - math.Abs(sums) + d.Rad + float64(math.Abs(d.Mid)*0x1p-50)) * errors[i])
+			for k := range z.others {
+				if o := &z.others[k]; o.from != nil {
+					total += float64((math.Abs(o.from[i].Mid) + o.from[i].Rad) * o.most)
+				}
+			}
+		} else {
+			total += z.correct(i, i, d, false) + z.elsewhere(i, i)
+		}
+		totals[i] += total
+	}
+}
+
+// othersCancel reports whether the derivatives by all reductions other than sums are zeros up to
+// second order, such as that by the maximum in softmax.
+func (z *spread) othersCancel() bool {
+	for k := range z.others {
+		for _, x := range z.others[k].from {
+			if math.Abs(x.Mid) > x.Rad {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// elsewhere returns what the reductions other than sums add in columns other than c.
+func (z *spread) elsewhere(i, c int) float64 {
+	total := 0.0
+	for k := range z.others {
+		o := &z.others[k]
+		switch {
+		case o.from == nil:
+		case len(o.of.columns) > 1:
+			total += float64((math.Abs(o.from[i].Mid) + o.from[i].Rad) * o.most)
+		case o.of.columns[0] != c && !z.isBefore(k):
+			total += z.correct(i, o.of.columns[0], ball.Ball{}, false)
+		}
+	}
+	return total
 }
 
 // take takes the derivatives by the reductions; it reports whether there are any.
@@ -164,16 +222,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	if c >= 0 {
 		sum += z.correct(i, c, own, isLeftOut)
 	}
-	for k := range z.others {
-		o := &z.others[k]
-		switch {
-		case o.from == nil:
-		case len(o.of.columns) > 1:
-			slack += float64((math.Abs(o.from[i].Mid) + o.from[i].Rad) * o.most)
-		case o.of.columns[0] != c && !z.isBefore(k):
-			sum += z.correct(i, o.of.columns[0], ball.Ball{}, false)
-		}
-	}
+	sum += z.elsewhere(i, c)
 	return max(sum, 0) + slack + float64(triangle*z.coarse)
 }
 
