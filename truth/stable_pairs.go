@@ -2,7 +2,6 @@ package truth
 
 import (
 	"math"
-	"sort"
 
 	"tokitai/num/ball"
 )
@@ -19,6 +18,8 @@ type pairs struct {
 	weights         []float64
 	totals, moments []float64 // of w and w·r, before each; one more than there are ratios
 	rest            float64   // Σ |g|·E where f = 0
+	first, perCell  float64
+	cells           []int // the first ratio in each cell
 	keys, other     []keyed
 	unsorted        []float64
 }
@@ -51,6 +52,7 @@ func (z *pairs) take(f, g []ball.Ball, errors []float64) {
 		moment += float64(w * r)
 		z.ratios, z.totals, z.moments = append(z.ratios, r), append(z.totals, total), append(z.moments, moment)
 	}
+	z.divide()
 }
 
 func (z *pairs) scratch(n int) []float64 {
@@ -109,12 +111,53 @@ func insert(keys []keyed) {
 	}
 }
 
+// search returns the number of ratios below t. Cells of equal width, as many as there are ratios,
+// say where to look.
+func (z *pairs) search(t float64) int {
+	cell := (t - z.first) * z.perCell
+	switch {
+	case !(cell > 0):
+		return 0
+	case !(cell < float64(len(z.cells)-1)):
+		return len(z.ratios)
+	}
+	lo, hi := z.cells[int(cell)], z.cells[int(cell)+1]
+	for lo < hi {
+		if mid := int(uint(lo+hi) >> 1); z.ratios[mid] < t {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// divide finds the ratios of each cell. The first cell that may hold a ratio is the one in which
+// search looks for it: both compute it alike, and it increases with the ratio.
+func (z *pairs) divide() {
+	n := len(z.ratios)
+	z.cells = z.cells[:0]
+	if n == 0 {
+		return
+	}
+	z.first = z.ratios[0]
+	z.perCell = float64(n) / (z.ratios[n-1] - z.first)
+	i := 0
+	for cell := range n + 1 {
+		for i < n && (z.ratios[i]-z.first)*z.perCell < float64(cell) {
+			i++
+		}
+		z.cells = append(z.cells, i)
+	}
+	z.cells = append(z.cells, n)
+}
+
 // sum returns the sum, up to the rounding of float64: about the number of terms, times 2^-52, of
 // Σ_j (|a·f_j| + |b·g_j|)·E_j.
 func (z *pairs) sum(a, b float64) float64 {
 	last := len(z.ratios)
 	t := -a / b
-	i := sort.SearchFloat64s(z.ratios, t)
+	i := z.search(t)
 	above := (z.moments[last] - z.moments[i]) - float64(t*(z.totals[last]-z.totals[i]))
 	below := float64(t*z.totals[i]) - z.moments[i]
 	return math.Abs(b) * (above + below + z.rest)

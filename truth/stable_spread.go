@@ -104,6 +104,10 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 		z.addOne(totals, own)
 		return
 	}
+	if len(z.sums) == 2 && z.sums[0].from != nil && z.sums[1].from != nil && own != nil && !z.isAbsolute && z.othersCancel() {
+		z.addTwo(totals, own)
+		return
+	}
 	for i := range totals {
 		if own != nil {
 			totals[i] += z.total(i, i, own[i], false)
@@ -133,6 +137,29 @@ func (z *spread) addOne(totals []float64, own []ball.Ball) {
 			}
 		} else {
 			total += z.correct(i, i, d, false) + z.elsewhere(i, i)
+		}
+		totals[i] += total
+	}
+}
+
+// addTwo is addTo for two sums, if the other reductions cancel.
+func (z *spread) addTwo(totals []float64, own []ball.Ball) {
+	f, g := &z.sums[0], &z.sums[1]
+	for i, d := range own[:len(totals)] {
+		x, y := f.from[i], g.from[i]
+		m, n := math.Abs(x.Mid), math.Abs(y.Mid)
+		triangle := float64(m*f.size) + float64(n*g.size)
+		sum := z.pairs.sum(x.Mid, y.Mid)
+		if !(sum <= triangle) {
+			sum = triangle
+		}
+		total := sum + float64(triangle*z.coarse) + float64(m*f.slack) + float64(n*g.slack) + float64(x.Rad*(f.size+f.slack)) + float64(y.Rad*(g.size+g.slack))
+		sums := float64(x.Mid*f.by[i].Mid) + float64(y.Mid*g.by[i].Mid)
+		total += float64((math.Abs(d.Mid+sums) - math.Abs(sums) + d.Rad + float64(math.Abs(d.Mid)*0x1p-50)) * z.errors[i])
+		for k := range z.others {
+			if o := &z.others[k]; o.from != nil {
+				total += float64((math.Abs(o.from[i].Mid) + o.from[i].Rad) * o.most)
+			}
 		}
 		totals[i] += total
 	}
