@@ -246,6 +246,30 @@ func (p *perturbation) evaluate(n *def.Node) {
 		p.box.evaluate(n)
 	}
 	p.disturb(n)
+	p.useExtreme(n)
+}
+
+// useExtreme narrows what is computed from a row and its maximum: no difference of the two is
+// above 0, and one is 0, so that a sum of their exponentials is at least 1, up to errors.
+func (p *perturbation) useExtreme(n *def.Node) {
+	out := p.box.values[n.ID].x
+	switch {
+	case isBelowMax(n):
+		for j, x := range out {
+			if x.Mid > -x.Rad {
+				out[j] = x.Min(ball.Ball{})
+			}
+		}
+	case n.Op == def.OpRowSum && n.Args[0].Op == def.OpCall && n.Args[0].Func.Math == def.MathExp && isBelowMax(n.Args[0].Args[0]):
+		z := &p.noise[n.Args[0].ID]
+		least := (1 - z.relative - z.absolute) - float64(p.sizes[n.ID]*p.shapes[rowSums].factor())
+		out[0] = out[0].Max(ball.FromFloat64(least * (1 - 0x1p-40)))
+	}
+}
+
+// isBelowMax reports whether a node is a row less its maximum.
+func isBelowMax(n *def.Node) bool {
+	return n.Op == def.OpSub && n.Args[1].Op == def.OpRowMax && n.Args[1].Args[0] == n.Args[0]
 }
 
 // findExtreme encloses the largest or the smallest value of a row.
