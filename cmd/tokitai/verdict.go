@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
 	"tokitai/evidence"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -15,27 +17,52 @@ import (
 type verdictTable struct {
 	w     io.Writer
 	width int // of the first column
+
+	// ofPromise is the width of the column of promises. It is 0 if all promise bits: then
+	// there is no such column.
+	ofPromise int
 }
 
 func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	t := &verdictTable{w: w}
 	for _, target := range targets {
 		t.width = max(t.width, len(target.ID()))
+		if l := target.Lowering; l.Promised() != promise.Bits {
+			t.ofPromise = max(t.ofPromise, len("promise"), len(promiseText(l.Promised().String(), l.Declares.Profile)))
+		}
 	}
 	return t
 }
 
-const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %13s  %s\n"
+const verdictForm = "%-*s  %-5s  %s%5v  %8s  %10v  %13s  %s\n"
 
 // head prints the head of the table.
 func (t *verdictTable) head() {
-	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "error/promise", "verdict")
+	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", t.promise("promise"), "cases", "elements", "mismatches", "error/promise", "verdict")
 	flush(t.w)
 }
 
 func (t *verdictTable) row(s *evidence.Summary) {
-	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
+	promised := t.promise(promiseText(cmp.Or(s.Promise, string(s.Contract)), s.Profile))
+	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, promised, s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
 	flush(t.w)
+}
+
+// promise returns a cell of the column of promises with the space after it, or "" if there is
+// no such column.
+func (t *verdictTable) promise(text string) string {
+	if t.ofPromise == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%-*s  ", t.ofPromise, text)
+}
+
+// promiseText returns a promise with its profile, such as stable/cuda.
+func promiseText(name, profile string) string {
+	if profile == "" {
+		return name
+	}
+	return name + "/" + profile
 }
 
 // rounded formats a number as 912, 66.7 k or 3.1 G.
