@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -18,18 +17,27 @@ type verdictTable struct {
 	w     io.Writer
 	width int // of the first column
 
-	// ofPromise is the width of the column of promises. It is 0 if all promise bits: then
-	// there is no such column.
-	ofPromise int
+	// promises has what lowerings are held to, by id, such as stable/cuda. It is nil if all
+	// promise bits: then there is no such column.
+	promises  map[string]string
+	ofPromise int // width
 }
 
 func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	t := &verdictTable{w: w}
+	promises, isOther := map[string]string{}, false
 	for _, target := range targets {
 		t.width = max(t.width, len(target.ID()))
-		if l := target.Lowering; l.Promised() != promise.Bits {
-			t.ofPromise = max(t.ofPromise, len("promise"), len(promiseText(l.Promised().String(), l.Declares.Profile)))
+		text := target.Promised().String()
+		if profile := target.Lowering.Declares.Profile; profile != "" {
+			text += "/" + profile
 		}
+		promises[target.ID()] = text
+		t.ofPromise = max(t.ofPromise, len("promise"), len(text))
+		isOther = isOther || target.Promised() != promise.Bits
+	}
+	if isOther {
+		t.promises = promises
 	}
 	return t
 }
@@ -43,26 +51,17 @@ func (t *verdictTable) head() {
 }
 
 func (t *verdictTable) row(s *evidence.Summary) {
-	promised := t.promise(promiseText(cmp.Or(s.Promise, string(s.Contract)), s.Profile))
-	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, promised, s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
+	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, t.promise(t.promises[s.Lowering]), s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
 	flush(t.w)
 }
 
 // promise returns a cell of the column of promises with the space after it, or "" if there is
 // no such column.
 func (t *verdictTable) promise(text string) string {
-	if t.ofPromise == 0 {
+	if t.promises == nil {
 		return ""
 	}
 	return fmt.Sprintf("%-*s  ", t.ofPromise, text)
-}
-
-// promiseText returns a promise with its profile, such as stable/cuda.
-func promiseText(name, profile string) string {
-	if profile == "" {
-		return name
-	}
-	return name + "/" + profile
 }
 
 // rounded formats a number as 912, 66.7 k or 3.1 G.

@@ -68,7 +68,7 @@ Under ordered and stable, --declare says what is known of a kernel's arithmetic,
 what is admitted by exactly that; it takes the place of what the lowering declares. Items
 are separated by commas or spaces, as in --declare 'order=lanes(16) exp=2ulp+1.16|x| ftz'.
 --profile grants functions the errors that are documented for a family of kernels. With
-either, kernels that promise bits are held to stable. See docs/promises.md.
+either, kernels that promise bits are held to stable. See docs/declarations.md.
 
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
