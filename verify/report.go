@@ -455,9 +455,6 @@ func (s *verification) replay(c *Case) string {
 		lowering = t.ID()
 	}
 	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)
-	for _, a := range o.Arguments {
-		b += " " + a
-	}
 	if c == nil {
 		return b + " --level " + o.Level.String()
 	}

@@ -190,9 +190,6 @@ type Options struct {
 	// always have one.
 	IsNamed bool
 
-	// Arguments are further arguments of the program, which a replay command repeats.
-	Arguments []string
-
 	// Tool and Version are copied to the report. Program is the SHA-256 of the executable:
 	// the results in a journal are used by the same program only.
 	Tool, Version, Program string

@@ -189,8 +189,8 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		return err
 	}
 	if slices.Contains(names, probeName) {
-		if len(terms.given) > 0 {
-			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, terms.given[0])
+		if flag := f.promiseFlags.flag(); flag != "" {
+			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
 		}
 		return f.probe(c, names, verify.Options{Level: level, Seed: seed, Tool: toolName, Version: version})
 	}
@@ -229,7 +229,6 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	v := &verification{targets: targets, options: verify.Options{
 		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
 		InterpretAll: f.interpret == "all", Tool: toolName, Version: version, Program: program, IsNamed: true,
-		Arguments: terms.given,
 	}}
 	verify.Share(targets)
 	if os.Getenv("GOGC") == "" {

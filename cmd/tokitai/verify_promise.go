@@ -22,15 +22,32 @@ type promiseFlags struct {
 	declare, waive, shape []string
 }
 
+// flag returns a flag that is given, or "".
+func (f *promiseFlags) flag() string {
+	switch {
+	case f.promise != "":
+		return "--promise"
+	case f.profile != "":
+		return "--profile"
+	case len(f.declare) > 0:
+		return "--declare"
+	case len(f.waive) > 0:
+		return "--waive"
+	case len(f.shape) > 0:
+		return "--shape"
+	}
+	return ""
+}
+
 // terms are what promiseFlags say.
 type terms struct {
-	promise       promise.Name // Default if none is given
-	declares      promise.Declaration
-	order         def.Order
-	isDeclared    bool // a declaration is given, which takes the place of the lowering's
-	shapes        []map[string]int
-	shapeTexts    []string
-	waived, given []string // given are the flags, for commands that repeat a case
+	promise    promise.Name // Default if none is given
+	declares   promise.Declaration
+	order      def.Order
+	isDeclared bool // a declaration is given, which takes the place of the lowering's
+	shapes     []map[string]int
+	shapeTexts []string
+	waived     []string
 }
 
 // register adds the flags.
@@ -108,13 +125,11 @@ func (f *promiseFlags) parse() (*terms, error) {
 		if t.promise, err = promise.Parse(f.promise); err != nil {
 			return nil, unknownName("promise", f.promise, promise.Names())
 		}
-		t.give("promise", f.promise)
 	}
 	if f.profile != "" {
 		if _, err := promise.LookupProfile(f.profile); err != nil {
 			return nil, unknownName("profile", f.profile, promise.Profiles())
 		}
-		t.give("profile", f.profile)
 	}
 	if t.declares, t.order, err = promise.ParseDeclaration(strings.Join(f.declare, " ")); err != nil {
 		return nil, wrongUse("--declare: %s", strings.TrimPrefix(err.Error(), "declaration "))
@@ -123,33 +138,20 @@ func (f *promiseFlags) parse() (*terms, error) {
 		return nil, wrongUse("--profile is %s, and --declare says profile=%s: want one of them", f.profile, in)
 	}
 	t.declares.Profile = cmp.Or(t.declares.Profile, f.profile)
-	for _, text := range f.declare {
-		t.give("declare", text)
-	}
 	for _, text := range f.shape {
 		shape, err := parseShape(text)
 		if err != nil {
 			return nil, err
 		}
 		t.shapes, t.shapeTexts = append(t.shapes, shape), append(t.shapeTexts, text)
-		t.give("shape", text)
 	}
 	for _, name := range f.waive {
 		if slices.Contains(t.waived, name) {
 			return nil, wrongUse("--waive %s is given twice", name)
 		}
 		t.waived = append(t.waived, name)
-		t.give("waive", name)
 	}
 	return t, nil
-}
-
-// give notes a flag for commands that repeat a case.
-func (t *terms) give(flag, value string) {
-	if strings.Trim(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.=-_,+^") != "" {
-		value = "'" + value + "'"
-	}
-	t.given = append(t.given, "--"+flag, value)
 }
 
 // parseShape reads sizes by letter, such as R=5,C=4096.
