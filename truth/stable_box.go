@@ -65,7 +65,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		function := func(name string, least float64) float64 {
 			e := s.errorOf(name, least)
 			at.relative = 2*e.ULPs*unit + e.Relative
-			at.perArgument = 2 * e.ULPsPerX * unit
+			at.perArgument, at.absolute = 2*e.ULPsPerX*unit, e.Absolute
 			return at.relative / unit
 		}
 		switch n.Op {
@@ -81,7 +81,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
 			function("div", 0.5)
-			at.absolute = stableFactor * lost
+			at.absolute += stableFactor * lost
 		case def.OpSqrt:
 			function("sqrt", 0.5)
 		case def.OpCall:
@@ -90,7 +90,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 				return nil, fmt.Errorf("%s: no mathematics for function %s", s.call.d.Name, n.Func.Name)
 			}
 			ulps := function(name, max(n.Func.ULPs, s.o.FunctionULP))
-			at.absolute = max(ulps*lost, lostReciprocal)
+			at.absolute += max(ulps*lost, lostReciprocal)
 		case def.OpRound, def.OpSRound:
 			u, eta, limit := storageError(s.storage(n.Storage))
 			at.limit = limit
