@@ -14,24 +14,23 @@ import (
 // may depend on the order.
 type class struct {
 	v        *view
-	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number
+	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
 }
 
-// classOf returns the classes of a tile's outputs, given what arithmetic may give.
-func (v *view) classOf(o truth.Options, rounded *truth.Result) (*class, error) {
-	d := v.target.Definition
-	inputs, hasSpecial := withoutSpecial(d, v.inputs)
+// classOf returns the classes of a tile's outputs.
+func (v *view) classOf(o truth.Options) (*class, error) {
+	inputs, hasSpecial := withoutSpecial(v.target.Definition, v.inputs)
 	if !hasSpecial {
-		return &class{v, rounded}, nil
+		return &class{v, nil}, nil
 	}
-	ordinary, err := truth.Enclose(d, inputs, o)
+	ordinary, err := truth.Enclose(v.target.Definition, inputs, o)
 	return &class{v, ordinary}, err
 }
 
 func (c *class) at(operand, row, col int) set {
 	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits(row, col)
 	switch {
-	case c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
+	case c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
 		return set{isOpen: true}
 	case num.IsNaN(d, y) || math.IsInf(float64(num.Widen(d, y)), 0):
 		return set{lo: y, hi: y}

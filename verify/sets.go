@@ -26,6 +26,7 @@ type set struct {
 	lo, hi uint32  // the least and the greatest value
 	ints   []int32 // instead, of an int32 that may have several
 	count  int64   // the number of values; 0 if it is only a class of values, such as all that are finite
+	plain  *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
 // oneValue is the set of one value; zeros are one.
@@ -60,6 +61,9 @@ type enclosure interface {
 	// known returns the set of an element; ok is false where arithmetic may overflow or leave
 	// the domain of a function, or an input is no number.
 	known(operand, row, col int) (s set, ok bool)
+
+	// describe notes what is known of an output's sets as a whole.
+	describe(operand int, t *tally)
 }
 
 // boundedSets are the sets of promises ordered and stable. On values whose sums are exact in
@@ -71,7 +75,7 @@ type boundedSets struct {
 }
 
 func (s boundedSets) at(operand, row, col int) set {
-	if s.v.l.isGrid() || s.v.target.Definition.Kind == def.KindGather {
+	if s.v.isOne(operand, row, col) {
 		return oneValue(s.v.answer[operand].Bits(row, col))
 	}
 	if known, ok := s.known(operand, row, col); ok {
@@ -80,11 +84,19 @@ func (s boundedSets) at(operand, row, col int) set {
 	return s.class.at(operand, row, col)
 }
 
+// isOne reports whether every honest kernel gives the answer's value: of inputs whose sums are
+// exact in any order, and of a copy.
+func (v *view) isOne(operand, row, col int) bool {
+	return v.l.isGrid() || v.target.Definition.Kind == def.KindGather
+}
+
 // ordered encloses what the definition's own steps give with sums in the declared order.
 type ordered struct {
 	*truth.Result
 	d *def.Definition
 }
+
+func (o ordered) describe(int, *tally) {}
 
 func (o ordered) known(operand, row, col int) (set, bool) {
 	if !o.At(operand, row, col).Known() {
@@ -107,10 +119,14 @@ func (v *view) setsOf(ctx context.Context) (sets, error) {
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
 	}
-	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
+	class, err := v.classOf(o)
 	if err != nil {
 		return nil, err
 	}
-	class, err := v.classOf(o, rounded)
+	if l.Promised() == promise.Stable {
+		s, err := v.stableOf(ctx)
+		return boundedSets{v, s, class}, err
+	}
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
 	return boundedSets{v, ordered{rounded, v.target.Definition}, class}, err
 }
