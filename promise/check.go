@@ -24,9 +24,9 @@ func (d Declaration) Check(definition *def.Definition, formulas []string) error 
 	case d.Formula == "" || slices.Contains(formulas, d.Formula):
 		return nil
 	case len(formulas) == 0:
-		return fmt.Errorf("%s: formula %q is unknown: it has none besides the definition's", definition.Name, d.Formula)
+		return fmt.Errorf("%s: formula %q is unknown, it has none besides the definition's", definition.Name, d.Formula)
 	}
-	return fmt.Errorf("%s: formula %q is unknown%s: want %s", definition.Name, d.Formula, didYouMean(d.Formula, formulas), strings.Join(formulas, ", "))
+	return fmt.Errorf("%s: formula %q is unknown%s, want %s", definition.Name, d.Formula, didYouMean(d.Formula, formulas), strings.Join(formulas, ", "))
 }
 
 // checkFunctions refuses errors that make no sense, and functions that no form of the
@@ -45,7 +45,7 @@ func (d Declaration) checkFunctions(definition *def.Definition) error {
 			if len(useful) == 0 {
 				return fmt.Errorf("%s is declared, but it calls no function", f)
 			}
-			return fmt.Errorf("%s is declared, but no form of it calls %s: want %s", f, f, strings.Join(useful, ", "))
+			return fmt.Errorf("%s is declared, but no form of it calls %s, want %s", f, f, strings.Join(useful, ", "))
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func (d Declaration) checkRoundings(definition *def.Definition) error {
 		case len(names) == 0:
 			return fmt.Errorf("%s is rounded, but it names no values", name)
 		default:
-			return fmt.Errorf("%s is rounded, but it names no such value%s: want %s", name, didYouMean(name, names), strings.Join(names, ", "))
+			return fmt.Errorf("%s is rounded, but it names no such value%s, want %s", name, didYouMean(name, names), strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (d Declaration) checkOmits(definition *def.Definition) error {
 	for i, name := range d.Omits {
 		switch {
 		case !slices.Contains(outputs, name):
-			return fmt.Errorf("output %q to omit is unknown%s: want %s", name, didYouMean(name, outputs), strings.Join(outputs, ", "))
+			return fmt.Errorf("output %q to omit is unknown%s, want %s", name, didYouMean(name, outputs), strings.Join(outputs, ", "))
 		case slices.Contains(d.Omits[:i], name):
 			return fmt.Errorf("output %s is omitted twice", name)
 		}
@@ -128,4 +128,56 @@ func CheckOrder(d *def.Definition, o def.Order) error {
 func hasSums(d *def.Definition) bool {
 	isSum := func(n *def.Node) bool { return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum }
 	return d.Kind == def.KindContraction || d.Kind == def.KindScatterAdd || slices.ContainsFunc(d.Math.Nodes, isSum)
+}
+
+// CheckLength returns an error if no sum of n terms has the order.
+func CheckLength(o def.Order, n int) error {
+	if o.Kind != def.Height {
+		return nil
+	}
+	if least := (def.Order{Kind: def.Pairwise}).Height(n); o.Width < least {
+		return fmt.Errorf("height=%d does not fit a sum of %d terms: some term passes through at least %d additions, whatever the order", o.Width, n, least)
+	}
+	return nil
+}
+
+// Ordered returns the error of functions, in ulps, of a kernel that promises [Ordered] for a
+// definition, or 0 if none is declared. Such a kernel takes the definition's own steps, so that
+// it returns an error for a declaration that only [Stable] has room for.
+func (d Declaration) Ordered(definition *def.Definition) (functionULP float64, err error) {
+	refuse := func(what string) error {
+		return fmt.Errorf("%s: %s, but promise ordered takes the definition's own steps, want promise stable", definition.Name, what)
+	}
+	switch {
+	case d.Formula != "":
+		return 0, refuse("formula " + d.Formula + " is declared")
+	case len(d.Roundings) > 0:
+		return 0, refuse("a rounding of " + slices.Sorted(maps.Keys(d.Roundings))[0] + " is declared")
+	case d.Flushes():
+		return 0, refuse("subnormal numbers may become zeros")
+	case d.RawParams:
+		return 0, refuse("raw parameters are declared")
+	}
+	if d.Profile == "" && len(d.Functions) == 0 {
+		return 0, nil
+	}
+	called := functionsOf(definition)
+	for f := range d.Functions {
+		if !slices.Contains(called, f) {
+			return 0, refuse(f + " is declared, which the definition does not call")
+		}
+	}
+	own := d.alone()
+	for _, f := range called {
+		e := own[f]
+		switch isStep := f == "div" || f == "sqrt"; {
+		case isStep && e != CorrectlyRounded:
+			return 0, refuse(fmt.Sprintf("%s has error %s", f, e))
+		case e != Error{ULPs: e.ULPs}:
+			return 0, refuse(fmt.Sprintf("%s has error %s, which is not in ulps alone", f, e))
+		case !isStep:
+			functionULP = max(functionULP, e.ULPs)
+		}
+	}
+	return functionULP, nil
 }

@@ -44,19 +44,22 @@ type Declaration struct {
 // widest of the function's own, as declared or else by the profile, and of those of the forms
 // in which declared functions may stand for it (form.go). Resolve it once per node.
 func (d Declaration) Error(function string) Error {
+	isDeclared := func(f string) bool { _, is := d.Functions[f]; return is }
+	if e, isKnown := counted(d.alone(), isDeclared, d.Profile != "")[functionName(function)]; isKnown {
+		return e
+	}
+	return unlisted
+}
+
+// alone returns the errors of all functions, as declared or else by the profile.
+func (d Declaration) alone() map[string]Error {
 	p, err := LookupProfile(d.Profile)
 	if err != nil {
 		p = profiles[0] // Check refuses it
 	}
-	alone := p.alone()
-	for f, e := range d.Functions {
-		alone[f] = e
-	}
-	isDeclared := func(f string) bool { _, is := d.Functions[f]; return is }
-	if e, isKnown := counted(alone, isDeclared, p.Name != "")[functionName(function)]; isKnown {
-		return e
-	}
-	return unlisted
+	errors := p.alone()
+	maps.Copy(errors, d.Functions)
+	return errors
 }
 
 // Flushes reports whether subnormal numbers may become zeros, by the declaration or the profile.

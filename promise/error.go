@@ -42,10 +42,10 @@ func (e Error) String() string {
 
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// power formats v as a power of two with at most two digits after the point, if it is one.
+// power formats v as a power of two with at most three digits after the point, if it is one.
 func power(v float64) string {
-	exponent := math.Round(100*math.Log2(v)) / 100
-	if math.Exp2(exponent) == v {
+	exponent := math.Round(1000*math.Log2(v)) / 1000
+	if math.Exp2(exponent) == v && !math.IsInf(v, 0) {
 		return "2^" + plain(exponent)
 	}
 	return plain(v)

@@ -113,6 +113,20 @@ func (p part) error(e Error) Error {
 	}
 }
 
+// error returns the error of a form, given those of functions. Products of relative errors δ
+// are at most 2δ² for their sum δ. They count from δ = 2^-16 on; below, they are less than
+// 2^-15 of what counts already.
+func (f *form) error(of map[string]Error) Error {
+	e := f.own
+	for _, p := range f.parts {
+		e = e.plus(p.error(of[p.function]))
+	}
+	if sum := 2*unit*e.ULPs + e.Relative; len(f.parts) > 1 && sum > 0x1p-16 {
+		e.Relative += 2 * sum * sum
+	}
+	return e
+}
+
 // counted returns the errors of all functions, given those of each alone, after all forms have
 // been counted that have a declared part, or are common if commonCount is set.
 func counted(alone map[string]Error, isDeclared func(function string) bool, commonCount bool) map[string]Error {
@@ -131,11 +145,7 @@ func counted(alone map[string]Error, isDeclared func(function string) bool, comm
 			if !hasDeclared && !(form.common && commonCount && !isDeclared(form.of)) {
 				continue
 			}
-			e := form.own
-			for _, p := range form.parts {
-				e = e.plus(p.error(before[p.function]))
-			}
-			after[form.of] = widest(after[form.of], e)
+			after[form.of] = widest(after[form.of], form.error(before))
 			reached[form.of] = reached[form.of] || hasDeclared
 		}
 		for f := range reached {

@@ -63,14 +63,14 @@ func inOrder(names []string) []string {
 
 // unknownFunction is the error for a name that is no function's.
 func unknownFunction(name string) error {
-	return fmt.Errorf("function %q is unknown%s: want %s", name, didYouMean(name, functions), strings.Join(functions, ", "))
+	return fmt.Errorf("function %q is unknown%s, want %s", name, didYouMean(name, functions), strings.Join(functions, ", "))
 }
 
-// didYouMean returns the names that a misspelt one may stand for, or "".
+// didYouMean returns the names that a misspelt one may stand for, in parentheses, or "".
 func didYouMean(name string, known []string) string {
 	near := nearest.Names(name, known)
 	if len(near) == 0 {
 		return ""
 	}
-	return ", did you mean " + strings.Join(near, " or ") + "?"
+	return " (did you mean " + strings.Join(near, " or ") + "?)"
 }

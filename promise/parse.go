@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -40,7 +41,7 @@ func Items() []Item {
 // definition, [Declaration.Check] and [CheckOrder] check.
 func ParseDeclaration(text string) (Declaration, def.Order, error) {
 	p := declarationParser{seen: map[string]string{}}
-	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' }) {
+	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 		if err := p.item(item); err != nil {
 			return Declaration{}, def.Order{}, fmt.Errorf("declaration %q: %w", item, err)
 		}
@@ -118,21 +119,25 @@ var roundForm = regexp.MustCompile(`^round\((.*)\)$`)
 var keys = []string{"order", "height", "profile", "formula", "omit", "ftz", "raw"}
 
 func (p *declarationParser) unknown(key string) error {
-	near := didYouMean(key, slices.Concat(keys, functions))
+	problem := key + " is unknown" + didYouMean(key, slices.Concat(keys, functions))
 	switch {
-	case slices.Contains(keys, key) || slices.Contains(functions, key):
+	case slices.Contains(keys, key), slices.Contains(functions, key), roundForm.MatchString(key):
 		return p.missing(key)
 	case key == "round":
-		return errors.New("it does not say what is rounded, want round(VALUE)=FORMAT, such as round(p)=bf16")
+		return errors.New(unnamedRounding)
+	case key == "":
+		problem = "the word before = is missing"
 	}
-	return fmt.Errorf("%s is unknown%s: want order=, height=, profile=, formula=, round(VALUE)=, omit=, ftz, raw, or the error of a function: %s",
-		key, near, strings.Join(functions, ", "))
+	return fmt.Errorf("%s, want order=, height=, profile=, formula=, round(VALUE)=, omit=, ftz, raw, or the error of a function: %s",
+		problem, strings.Join(functions, ", "))
 }
+
+const unnamedRounding = "it does not say what is rounded, want round(VALUE)=FORMAT, such as round(p)=bf16"
 
 // missing is the error for an item without its value.
 func (p *declarationParser) missing(key string) error {
 	for _, i := range Items() {
-		if strings.HasPrefix(i.Form, key+"=") {
+		if strings.HasPrefix(i.Form, key+"=") || strings.HasPrefix(i.Form, "round") && roundForm.MatchString(key) {
 			return fmt.Errorf("%s has no value, want %s, such as %s", key, i.Form, i.Example)
 		}
 	}
@@ -143,7 +148,7 @@ func (p *declarationParser) rounding(name, format string) error {
 	f, err := num.ParseDType(format)
 	switch {
 	case name == "":
-		return errors.New("it does not say what is rounded, want round(VALUE)=FORMAT, such as round(p)=bf16")
+		return errors.New(unnamedRounding)
 	case err != nil:
 		return fmt.Errorf("format %q is unknown, want %s", format, joinFormats())
 	case !f.IsFloat():
@@ -179,7 +184,7 @@ func parseOrder(text string) (def.Order, error) {
 	m := widthForm.FindStringSubmatch(text)
 	if m == nil {
 		word, _, _ := strings.Cut(text, "(")
-		return def.Order{}, fmt.Errorf("order %q is unknown%s: %s", text, didYouMean(word, []string{"sequential", "pairwise", "lanes", "chunks", "any"}), want)
+		return def.Order{}, fmt.Errorf("order %q is unknown%s, %s", text, didYouMean(word, []string{"sequential", "pairwise", "lanes", "chunks", "any"}), want)
 	}
 	if m[1] == "height" {
 		return parseHeight(m[2])
@@ -197,7 +202,7 @@ func parseHeight(text string) (def.Order, error) {
 	}
 	height, err := strconv.Atoi(text)
 	if err != nil || height < 1 || height > math.MaxInt32 {
-		return def.Order{}, fmt.Errorf("height %s: want a number of additions from 1 to %d, or inferred", text, math.MaxInt32)
+		return def.Order{}, fmt.Errorf("height %s, want a number of additions from 1 to %d, or inferred", text, math.MaxInt32)
 	}
 	return def.Order{Kind: def.Height, Width: height}, nil
 }

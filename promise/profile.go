@@ -165,7 +165,7 @@ func LookupProfile(name string) (*Profile, error) {
 	if i := slices.IndexFunc(profiles, func(p *Profile) bool { return p.Name == name }); i >= 0 {
 		return profiles[i], nil
 	}
-	return nil, fmt.Errorf("profile %q is unknown%s: want %s", name, didYouMean(name, Profiles()), strings.Join(Profiles(), ", "))
+	return nil, fmt.Errorf("profile %q is unknown%s, want %s", name, didYouMean(name, Profiles()), strings.Join(Profiles(), ", "))
 }
 
 // Error returns the worst error of a function in the family's kernels. A function of another

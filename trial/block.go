@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -35,6 +34,9 @@ type Layout struct {
 	// IsRepeated says of each batch axis of an input whether all its indices are the same
 	// memory; nil for none.
 	IsRepeated []bool
+
+	Guards Guards // what lies around the operand
+	Key    uint64 // of what is drawn there
 }
 
 // poisons are patterns that no kernel is expected to write: NaNs with an unusual payload,
@@ -59,7 +61,12 @@ type block struct {
 	step   int   // elements of a row with its gap
 	length int   // elements of all rows in memory with their gaps
 	order  []int // of a stack, as in Layout
+	guards Guards
+	key    uint64
 }
+
+// nan is the NaN that formats round to theirs.
+var nan = float32(math.NaN())
 
 // newBlock lays out an operand of rows×cols; those of a stack are in matrices, whose
 // number along each batch axis is given.
@@ -72,7 +79,7 @@ func newBlock(o *def.Operand, dtype num.DType, rows, cols int, batch []int, l La
 	default:
 		step += l.ColumnGap
 	}
-	b := &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: step}, start: GuardBytes + l.Offset*dtype.Size(), step: step, length: rows * step}
+	b := &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: step}, start: GuardBytes + l.Offset*dtype.Size(), step: step, length: rows * step, guards: l.Guards, key: l.Key}
 	if len(batch) > 0 {
 		b.stack(batch, l)
 	}
@@ -113,16 +120,22 @@ func batchOf(o *def.Operand, sizes map[string]int) []int {
 	return batch
 }
 
-// in returns a block of the same layout in the given memory.
+// in returns a block of the same layout in the given memory; nil for none.
 func (b *block) in(memory []byte) *block {
-	c := &block{array: b.array, memory: memory, start: b.start, step: b.step, length: b.length, order: b.order}
-	end := c.start + spanBytes(b.array)
-	c.array.Data = memory[c.start:end:end]
-	return c
+	c := *b
+	if c.memory, c.array.Data = memory, nil; memory != nil {
+		end := c.start + spanBytes(b.array)
+		c.array.Data = memory[c.start:end:end]
+	}
+	return &c
 }
 
-// guarded returns a block of the same layout in new memory.
-func (b *block) guarded() *block { return b.in(bytes.Repeat([]byte{GuardByte}, b.end()+GuardBytes)) }
+// guarded returns a block of the same layout in new memory, which holds what guards hold.
+func (b *block) guarded() *block {
+	memory := make([]byte, b.end()+GuardBytes)
+	b.guards.fill(memory, b.array.DType, b.key)
+	return b.in(memory)
+}
 
 // bytes returns how much memory the block takes, or an error if that cannot be counted.
 func (b *block) bytes() (int64, error) {

@@ -18,14 +18,14 @@ type Placed struct {
 	blocks  []*block        // layouts, without memory
 	places  []int           // by operand: the one in whose memory it is
 	buffers []device.Buffer // by operand; an output in the place of an input has the input's
+	hidden  [][]byte        // by operand: where guards are hidden, all memory of which the buffer is the middle; otherwise nil
 }
 
 // Place allocates memory on a device and copies the operands there.
 func (x *Operands) Place(dev device.Device) (*Placed, error) {
 	p := &Placed{d: x.Definition, places: slices.Clone(x.places)}
 	for _, b := range x.blocks {
-		p.blocks = append(p.blocks, &block{array: b.array, start: b.start, step: b.step, length: b.length, order: b.order})
-		p.blocks[len(p.blocks)-1].array.Data = nil
+		p.blocks = append(p.blocks, b.in(nil))
 	}
 	if err := p.allocate(dev); err != nil {
 		return nil, err
@@ -52,14 +52,14 @@ func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes ma
 }
 
 func (p *Placed) allocate(dev device.Device) error {
-	p.buffers = make([]device.Buffer, len(p.blocks))
+	p.buffers, p.hidden = make([]device.Buffer, len(p.blocks)), make([][]byte, len(p.blocks))
 	for i, b := range p.blocks {
 		if p.places[i] != i {
 			continue
 		}
 		bytes, err := b.bytes()
 		if err == nil {
-			p.buffers[i], err = dev.Alloc(bytes)
+			p.buffers[i], p.hidden[i], err = b.allocate(dev, bytes)
 		}
 		if err != nil {
 			p.buffers[i] = nil
@@ -70,6 +70,53 @@ func (p *Placed) allocate(dev device.Device) error {
 		p.buffers[i] = p.buffers[place]
 	}
 	return nil
+}
+
+// allocate returns a buffer for the block, which takes a number of bytes; if the guards are
+// hidden, also all memory around the buffer.
+func (b *block) allocate(dev device.Device, bytes int64) (device.Buffer, []byte, error) {
+	adopter, ok := dev.(Adopter)
+	if b.guards != HiddenGuards || !ok {
+		buffer, err := dev.Alloc(bytes)
+		return buffer, nil, err
+	}
+	inside := b.start - GuardBytes + spanBytes(b.array)
+	return adopt(adopter, GuardBytes, inside, int(bytes)-GuardBytes-inside)
+}
+
+// bytes returns how much memory operand i has, with its guards.
+func (p *Placed) bytes(i int) int64 {
+	if p.hidden[i] != nil {
+		return int64(len(p.hidden[i]))
+	}
+	return p.buffers[i].Bytes()
+}
+
+// offset returns where the first element of operand i is in its buffer, in bytes.
+func (p *Placed) offset(i int) int64 {
+	if p.hidden[p.places[i]] != nil {
+		return int64(p.blocks[i].start) - GuardBytes
+	}
+	return int64(p.blocks[i].start)
+}
+
+// read returns a copy of the memory of operand i, with its guards.
+func (p *Placed) read(i int) ([]byte, error) {
+	memory := make([]byte, p.bytes(i))
+	if p.hidden[i] != nil {
+		copy(memory, p.hidden[i])
+		return memory, nil
+	}
+	return memory, p.buffers[i].CopyOut(0, memory)
+}
+
+// write copies memory to that of operand i, with its guards.
+func (p *Placed) write(i int, memory []byte) error {
+	if p.hidden[i] != nil {
+		copy(p.hidden[i], memory)
+		return nil
+	}
+	return p.buffers[i].CopyIn(0, memory)
 }
 
 // Write copies operands of the same layout to the device.
@@ -87,11 +134,11 @@ func (p *Placed) Write(x *Operands) error {
 
 // WriteOperand copies operand i to the device, with its guards.
 func (p *Placed) WriteOperand(x *Operands, i int) error {
-	if b := x.blocks[i]; b.start != p.blocks[i].start || int64(len(b.memory)) != p.buffers[i].Bytes() {
+	if b := x.blocks[i]; b.start != p.blocks[i].start || int64(len(b.memory)) != p.bytes(i) {
 		return fmt.Errorf("operand %s is not laid out like the memory on %s: got %d bytes, the first element at %d, want %d and %d", p.d.Operands[i].Name,
-			p.buffers[i].Device().Name(), len(b.memory), b.start, p.buffers[i].Bytes(), p.blocks[i].start)
+			p.buffers[i].Device().Name(), len(b.memory), b.start, p.bytes(i), p.blocks[i].start)
 	}
-	return p.buffers[i].CopyIn(0, x.blocks[i].memory)
+	return p.write(i, x.blocks[i].memory)
 }
 
 // Read copies everything back: operands of the same layout, out of the kernel's reach.
@@ -101,8 +148,8 @@ func (p *Placed) Read() (*Operands, error) {
 		if p.places[i] != i {
 			continue
 		}
-		memory := make([]byte, p.buffers[i].Bytes())
-		if err := p.buffers[i].CopyOut(0, memory); err != nil {
+		memory, err := p.read(i)
+		if err != nil {
 			return nil, err
 		}
 		x.blocks[i] = p.blocks[i].in(memory)
@@ -113,8 +160,8 @@ func (p *Placed) Read() (*Operands, error) {
 
 // ReadOperand copies operand i back, and says which of its guards and gaps have changed.
 func (p *Placed) ReadOperand(i int) (a num.Array, breach *Breach, err error) {
-	memory := make([]byte, p.buffers[i].Bytes())
-	if err := p.buffers[i].CopyOut(0, memory); err != nil {
+	memory, err := p.read(i)
+	if err != nil {
 		return num.Array{}, nil, err
 	}
 	b := p.blocks[i].in(memory)
@@ -123,14 +170,14 @@ func (p *Placed) ReadOperand(i int) (a num.Array, breach *Breach, err error) {
 
 // Clear fills operand i on the device with the guard byte.
 func (p *Placed) Clear(i int) error {
-	return p.buffers[i].CopyIn(0, bytes.Repeat([]byte{GuardByte}, int(p.buffers[i].Bytes())))
+	return p.write(i, bytes.Repeat([]byte{GuardByte}, int(p.bytes(i))))
 }
 
 // At returns where operand i is: its buffer, the offset of its first element in bytes, and
 // its layout. The array's Data is the memory itself where the host can address it, else
 // nil.
 func (p *Placed) At(i int) (b device.Buffer, offset int64, a num.Array) {
-	b, offset, a = p.buffers[i], int64(p.blocks[i].start), p.blocks[i].array
+	b, offset, a = p.buffers[i], p.offset(i), p.blocks[i].array
 	if host, ok := b.(device.HostBuffer); ok {
 		if memory := host.Memory(); memory != nil {
 			end := offset + int64(spanBytes(a))

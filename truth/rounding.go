@@ -59,8 +59,11 @@ type rounding[T any] interface {
 }
 
 // roundingOf returns the rounding of a mode; for intervals, which have no other use, it
-// is nearest.
+// is nearest. Numbers that round in another way say so.
 func roundingOf[T ball.Number[T]](m Mode, zero T) rounding[T] {
+	if own, ok := any(zero).(interface{ rounding() rounding[T] }); ok {
+		return own.rounding()
+	}
 	if m == Exact {
 		return exactly[T]{zero}
 	}

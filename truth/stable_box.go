@@ -24,6 +24,11 @@ type disturbance struct {
 
 func (z *disturbance) isNone() bool { return z.relative == 0 && z.perArgument == 0 && z.absolute == 0 }
 
+// isAbsolute reports whether there are errors of underflow alone.
+func (z *disturbance) isAbsolute() bool {
+	return z.relative == 0 && z.perArgument == 0 && z.absolute != 0
+}
+
 // most bounds the error at a value x, and an argument of a function. A zero that is exact stays
 // so.
 func (z *disturbance) most(x, argument ball.Ball) float64 {
@@ -139,26 +144,46 @@ func (s *Stable) errorOf(name string, least float64) promise.Error {
 	return e
 }
 
-// perturbed is the rounding of a computation with errors at its nodes, which boxed adds. Only
+// perturbed is the rounding of a computation with errors at its nodes, which disturb adds. Only
 // sums are rounded as in mode Rounded.
-type perturbed struct{ exactly[ball.Ball] }
-
-func (r perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
-	return widened[ball.Ball]{}.sum(terms, s)
+type perturbed struct {
+	exactly[ball.Ball]
+	size float64 // Σ|terms| of the last sum over a row
 }
 
-func (r perturbed) adder(n, width int, s shape) adder[ball.Ball] {
+func (r *perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
+	z := addSizes(size{}, terms)
+	r.size = z.total()
+	return roundedSum(r.zero.Sum(terms), z, s.factor())
+}
+
+func (r *perturbed) adder(n, width int, s shape) adder[ball.Ball] {
 	return widened[ball.Ball]{}.adder(n, width, s)
 }
 
-// perturbation evaluates a rowwise definition twice, row by row: exactly, and with the errors
-// of the promise.
+// perturbation evaluates a rowwise definition twice, row by row, exactly and with the errors of
+// the promise, and finds how much these change the results. What belongs to nodes is by Node.ID.
 type perturbation struct {
 	*Stable
-	noise   []disturbance // by Node.ID
-	isExact []bool        // by Node.ID: computed from inputs without rounding
-	centre  *evaluator[ball.Ball]
-	box     *evaluator[ball.Ball]
+	rounding *perturbed
+	centre   *evaluator[ball.Ball]
+	box      *evaluator[ball.Ball]
+	noise    []disturbance
+	isExact  []bool // computed from inputs without rounding
+	varies   []bool // depends on a value that has an error
+
+	// Of the current row.
+	errors [][]float64 // E of each value that has an error, or is cut
+	sizes  []float64   // Σ|terms| of sums over the row
+	slopes [][]slope   // by argument
+	means  [][]ball.Ball
+	meanOf []int // the row that they are of
+
+	isSet      []bool // scratch of column.differentiate
+	reductions []*reduction
+	spreads    []*spread
+	noisy      []*def.Node // values of a row, and those that all rows share, that have an error
+	narrow     []*def.Node // narrow values that vary, the last first, without late ones
 }
 
 func (s *Stable) newPerturbation() (*perturbation, error) {
@@ -166,21 +191,19 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &perturbation{Stable: s, noise: noise}
+	p := &perturbation{Stable: s, noise: noise, rounding: &perturbed{}}
 	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}}
-	p.box = &evaluator[ball.Ball]{call: s.call, rounding: perturbed{}}
-	p.box.after = p.disturb
-	p.isExact = make([]bool, len(noise))
-	for _, n := range s.call.d.Math.Nodes {
-		p.isExact[n.ID] = s.isExact(n, p.isExact)
-	}
+	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, after: p.disturb}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 		if err := e.size(); err != nil {
 			return nil, err
 		}
 		e.mark(s.call.d.Math.Outputs)
-		e.begin(upTo(e.cols))
 	}
+	p.plan()
+	p.centre.begin(upTo(p.centre.cols))
+	p.box.begin(p.centre.columns)
+	p.eachVarying(func(n *def.Node) bool { return !n.Late && !isPerRow(n) }, p.findSlopes)
 	return p, nil
 }
 
@@ -220,15 +243,20 @@ func (p *perturbation) disturb(n *def.Node) {
 	if len(n.Args) > 0 {
 		argument = e.values[n.Args[0].ID].x
 	}
+	if n.Op == def.OpRowSum {
+		p.sizes[n.ID] = p.rounding.size
+	}
 	z := &p.noise[n.ID]
 	if !z.isNone() {
+		errors := p.errors[n.ID]
 		isPositive := isNeverNegative(n)
 		for j, x := range out.x {
 			a := ball.Ball{}
 			if z.perArgument != 0 {
 				a = at(argument, j)
 			}
-			if w := z.most(x, a); w != 0 {
+			w := z.most(x, a)
+			if errors[j] = w; w != 0 {
 				out.x[j] = x.Widen(0, w)
 			}
 			if isPositive && out.x[j].Mid < out.x[j].Rad {

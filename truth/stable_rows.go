@@ -2,6 +2,7 @@ package truth
 
 import (
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -14,40 +15,44 @@ func (s *Stable) encloseRows() error {
 	if err != nil {
 		return err
 	}
+	var results []*result
 	s.outputs = map[int]*stableOutput{}
-	for _, n := range s.call.d.Math.Nodes {
-		switch {
-		case !p.box.isNeeded[n.ID]:
-		case n.Op == def.OpRowSum:
-			s.shapes[rowSums] = s.call.shape(p.box.cols, num.RowLanes(p.box.cols))
-		case n.Op == def.OpColSum:
-			s.shapes[columnSums] = s.call.shape(p.box.rows, num.ColLanes(p.box.cols))
-		case n.Op == def.OpTotalSum:
-			s.shapes[totalSums] = s.call.shape(p.box.rows*p.box.cols, flat)
+	for _, o := range s.call.d.Math.Outputs {
+		if o.Value.Type != def.Float {
+			continue
 		}
-	}
-	for i, o := range s.call.d.Operands {
-		if o.IsOut && !o.IsInt() {
-			n := s.call.operands[i].Rows * s.call.operands[i].Cols
-			z := &stableOutput{exact: make([]ball.Ball, n), box: make([]ball.Ball, n), fixed: make([]float64, n)}
-			for j := range z.fixed {
-				z.fixed[j] = math.Inf(1)
+		n := s.call.operands[o.Operand].Rows * s.call.operands[o.Operand].Cols
+		z := &stableOutput{exact: make([]ball.Ball, n), box: make([]ball.Ball, n), fixed: make([]float64, n)}
+		for kind, shape := range s.shapes {
+			if shape.n > 0 {
+				z.slopes[kind] = make([]float64, n)
 			}
-			s.outputs[i] = z
+		}
+		s.outputs[o.Operand] = z
+		if isPerRow(o.Value) {
+			results = append(results, p.newResult(o))
 		}
 	}
+	late := p.newLateSums()
 	for row := range p.box.rows {
 		if err := s.call.ended(); err != nil {
 			return err
 		}
+		p.centre.row, p.box.row = row, row
 		for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
-			e.row = row
 			e.each(func(n *def.Node) bool { return !n.Late && isPerRow(n) })
 			for n, sum := range e.sums {
 				sum.add(e.values[n.Args[0].ID].x)
 			}
 		}
-		p.emit(row, func(n *def.Node) bool { return isPerRow(n) })
+		p.eachVarying(func(n *def.Node) bool { return !n.Late && isPerRow(n) }, p.findSlopes)
+		p.differentiate()
+		for _, z := range results {
+			z.find(p)
+		}
+		for _, z := range late {
+			z.add(p)
+		}
 	}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 		e.each(func(n *def.Node) bool { return n.Late })
@@ -55,17 +60,211 @@ func (s *Stable) encloseRows() error {
 			return e.err
 		}
 	}
-	p.emit(0, func(n *def.Node) bool { return !isPerRow(n) })
+	p.finishLate(late)
 	return nil
 }
 
-// emit stores the values of outputs in a row.
-func (p *perturbation) emit(row int, which func(*def.Node) bool) {
-	for _, o := range p.call.d.Math.Outputs {
-		if z := p.outputs[o.Operand]; z != nil && which(o.Value) {
-			first := row * p.call.operands[o.Operand].Cols
-			copy(z.exact[first:], p.centre.values[o.Value.ID].x)
-			copy(z.box[first:], p.box.values[o.Value.ID].x)
+// plan finds what depends on what.
+func (p *perturbation) plan() {
+	nodes := p.call.d.Math.Nodes
+	count := len(nodes)
+	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
+	p.errors, p.sizes, p.slopes = make([][]float64, count), make([]float64, count), make([][]slope, count)
+	p.means, p.meanOf = make([][]ball.Ball, count), make([]int, count)
+	p.reductions, p.spreads = make([]*reduction, count), make([]*spread, count)
+	for _, n := range nodes {
+		p.isExact[n.ID] = p.Stable.isExact(n, p.isExact)
+		p.varies[n.ID] = p.isVarying(n)
+		if !p.box.isNeeded[n.ID] || !p.varies[n.ID] || n.Type != def.Float {
+			continue
+		}
+		length := 1
+		if isWide(n) {
+			length = p.box.cols
+		}
+		if p.hasError(n) {
+			p.errors[n.ID] = make([]float64, length)
+			if !n.Late {
+				p.noisy = append(p.noisy, n)
+			}
+		}
+		p.slopes[n.ID] = p.newSlopes(n, length)
+		switch {
+		case n.Op == def.OpRowSum:
+			p.shapes[rowSums] = p.call.shape(p.box.cols, num.RowLanes(p.box.cols))
+		case n.Op == def.OpColSum:
+			p.shapes[columnSums] = p.call.shape(p.box.rows, num.ColLanes(p.box.cols))
+		case n.Op == def.OpTotalSum:
+			p.shapes[totalSums] = p.call.shape(p.box.rows*p.box.cols, flat)
+		}
+		if n.Op.IsRowReduction() || n.Op == def.OpTotalSum {
+			p.reductions[n.ID] = p.newReduction(n)
+		}
+		if !isWide(n) && !n.Late {
+			p.narrow = append(p.narrow, n)
+		}
+	}
+	slices.Reverse(p.narrow)
+	for _, n := range p.noisy {
+		if isWide(n) {
+			p.spreads[n.ID] = p.newSpread(n)
+		}
+	}
+}
+
+// isVarying reports whether a node depends on a value that has an error.
+func (p *perturbation) isVarying(n *def.Node) bool {
+	if n.Type != def.Float && p.isExact[n.ID] && !p.o.Declares.FlushesSubnormals {
+		return false
+	}
+	switch n.Op {
+	case def.OpRowSum, def.OpColSum, def.OpTotalSum:
+		return true
+	}
+	return !p.noise[n.ID].isNone() || slices.ContainsFunc(n.Args, func(a *def.Node) bool { return p.varies[a.ID] })
+}
+
+// hasError reports whether a node has an error of its own, or may be cut.
+func (p *perturbation) hasError(n *def.Node) bool {
+	switch n.Op {
+	case def.OpSelect, def.OpRint, def.OpScale, def.OpAt:
+		return true
+	}
+	return !p.noise[n.ID].isNone()
+}
+
+// newSlopes returns room for the slopes of a node. Those of sums and differences are set.
+func (p *perturbation) newSlopes(n *def.Node, length int) []slope {
+	if n.Op.IsRowReduction() || n.Op == def.OpColSum || n.Op == def.OpTotalSum {
+		return nil
+	}
+	z := make([]slope, len(n.Args))
+	for k, a := range n.Args {
+		switch {
+		case !p.varies[a.ID] || a.Type != def.Float:
+		case n.Op == def.OpNeg || n.Op == def.OpSub && k == 1:
+			z[k].sign = -1
+		case n.Op == def.OpAdd, n.Op == def.OpSub, n.Op == def.OpRound, n.Op == def.OpSRound, n.Op == def.OpFMA && k == 2:
+			z[k].sign = 1
+		case n.Op == def.OpRint, n.Op == def.OpScale && k == 1, n.Op == def.OpMul, n.Op == def.OpFMA:
+		default:
+			z[k].by = make([]ball.Ball, length)
+		}
+	}
+	return z
+}
+
+// eachVarying calls f for the values that vary, arguments first.
+func (p *perturbation) eachVarying(which func(*def.Node) bool, f func(*def.Node)) {
+	for _, n := range p.call.d.Math.Nodes {
+		if p.slopes[n.ID] != nil && which(n) {
+			f(n)
+		}
+	}
+}
+
+// differentiate finds the derivatives of all reductions of the current row.
+func (p *perturbation) differentiate() {
+	for _, r := range p.reductions {
+		if r != nil {
+			r.differentiate(p)
+		}
+	}
+	for _, z := range p.spreads {
+		if z != nil {
+			z.prepare(p)
+		}
+	}
+}
+
+// result finds the errors of an output of a row.
+type result struct {
+	of     def.Output
+	column *column  // of a wide output
+	single adjoints // of a narrow one
+	width  int
+}
+
+func (p *perturbation) newResult(o def.Output) *result {
+	z := &result{of: o, width: p.call.operands[o.Operand].Cols}
+	if isWide(o.Value) {
+		z.column = p.newColumn(o.Value)
+	} else {
+		z.single = newAdjoints(len(p.varies), 1)
+	}
+	return z
+}
+
+// find finds the errors in the current row.
+func (z *result) find(p *perturbation) {
+	n, out := z.of.Value, p.outputs[z.of.Operand]
+	first := p.box.row * z.width
+	copy(out.exact[first:], p.centre.values[n.ID].x)
+	copy(out.box[first:], p.box.values[n.ID].x)
+	if !p.varies[n.ID] {
+		return
+	}
+	fixed := out.fixed[first : first+z.width]
+	var slopes []float64
+	if out.slopes[rowSums] != nil {
+		slopes = out.slopes[rowSums][first : first+z.width]
+	}
+	if z.column != nil {
+		z.column.differentiate(p)
+		p.eliminate(&z.column.narrow, p.narrow)
+		p.addErrors(z.column, &z.column.narrow, fixed, slopes, nil)
+	} else {
+		p.start(&z.single, n)
+		p.eliminate(&z.single, p.narrow)
+		p.addErrors(nil, &z.single, fixed, slopes, nil)
+	}
+	for i, e := range fixed {
+		fixed[i] = e * (1 + float64(len(p.noisy)+8)*0x1p-50)
+	}
+}
+
+// start begins with the derivative of a narrow value by itself.
+func (p *perturbation) start(a *adjoints, n *def.Node) {
+	clear(a.isSet)
+	one, _ := a.to(n.ID)
+	one[0] = oneBall
+}
+
+// addErrors adds what the errors of the current row change: fixed ones, and those of the sums of
+// the row per unit of their factor. of has the direct derivatives of a wide value; nil stands for
+// a narrow one. Values that all rows share are given to shared, if it is not nil.
+func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float64, shared func(n *def.Node, of *column, by *adjoints)) {
+	for _, n := range p.noisy {
+		errors := p.errors[n.ID]
+		switch z := p.spreads[n.ID]; {
+		case shared != nil && !isPerRow(n):
+			shared(n, of, by)
+		case !isWide(n):
+			for i, d := range by.at(n.ID) {
+				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[0])
+			}
+		case of == nil || of.wide[n.ID] == nil:
+			if z != nil {
+				for i := range fixed {
+					fixed[i] += z.total(by, i, -1, ball.Ball{}, false)
+				}
+			}
+		case z == nil:
+			for i, d := range of.wide[n.ID] {
+				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[i])
+			}
+		default:
+			for i, d := range of.wide[n.ID] {
+				fixed[i] += z.total(by, i, i, d, false)
+			}
+		}
+	}
+	for _, n := range p.narrow {
+		if n.Op != def.OpRowSum {
+			continue
+		}
+		for i, d := range by.at(n.ID) {
+			slopes[i] += float64((math.Abs(d.Mid)+d.Rad)*p.sizes[n.ID]) * (1 + 0x1p-48)
 		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"tokitai/accuracy"
+	"tokitai/def"
+	"tokitai/fn"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/truth"
 )
@@ -35,5 +39,85 @@ func TestStableAdmitsReference(t *testing.T) {
 		if known == 0 {
 			t.Errorf("%s: no element is known", name)
 		}
+	}
+}
+
+// others are definitions of kinds that no shipped operation has.
+var others = []*def.Definition{
+	rowwise("three_sums", func(b *def.Builder) {
+		x, w := b.In("x"), b.InCol("w")
+		n := b.Columns()
+		mean := def.RowSum(x).Div(n)
+		square := def.RowSum(x.Mul(x)).Div(n)
+		cube := def.RowSum(x.Mul(x).Mul(x.Mul(w))).Div(n)
+		b.Out("y", x.Sub(mean).Mul(square).Add(cube.Mul(w)), def.Like("x"))
+		b.OutRow("z", mean.Mul(square).Sub(cube), def.Only(num.F32))
+	}),
+	rowwise("extremes", func(b *def.Builder) {
+		x := b.In("x")
+		b.Out("y", x.Abs().Div(def.RowMax(x.Abs())).Sub(def.RowMin(x)).Add(x.At(def.IntConst(2))), def.Like("x"))
+	}),
+	rowwise("column_and_total", func(b *def.Builder) {
+		x, w := b.In("x"), b.InCol("w")
+		y := x.Mul(w).Mul(def.RowSum(x).Add(def.Const(40)))
+		column, total := def.ColSum(y), def.TotalSum(y.Mul(x))
+		b.OutCol("c", column.Mul(w), def.Only(num.F32))
+		b.OutScalar("t", fn.Log(total.Abs()), def.Only(num.F32))
+	}),
+	rowwise("functions", func(b *def.Builder) {
+		x := b.In("x")
+		a := x.Abs().Add(def.Half).As("a")
+		y := fn.Exp(a.Neg()).Add(fn.Log(a)).Add(fn.Tanh(x)).Add(fn.Sigmoid(x)).Add(fn.Erf(x))
+		y = y.Add(fn.Rsqrt(a)).Add(fn.Recip(a)).Add(fn.Exp2(x)).Add(fn.Log2(a)).Add(fn.Log1p(a)).Add(fn.Sin(x)).Mul(fn.Cos(x)).Add(a.Sqrt())
+		b.Out("y", y.Min(a.Mul(def.Const(40))).Max(a.Neg()), def.Like("x"))
+	}),
+}
+
+// The bound is that of the inequality, worked out by an evaluation for each value that has an
+// error, and what it has beside is of second order.
+func TestStableInequality(t *testing.T) {
+	hold := func(name string, d *def.Definition, operands []num.Array, params []float64) {
+		s, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := newModel(t, d, operands, params).inequality()
+		for operand, bounds := range want {
+			for i, first := range bounds {
+				r, c := i/operands[operand].Cols, i%operands[operand].Cols
+				got := s.Error(operand, r, c, s.MostHeight())
+				// The errors are below 2^-16 of the values, so a second order of 2^-8 is large.
+				if !(first <= got*(1+0x1p-40) && got <= first*(1+0x1p-8)) && s.Known(operand, r, c) {
+					t.Errorf("%s: %s[%d,%d] has a bound of %v, want %v or a little more", name, d.Operands[operand].Name, r, c, got, first)
+					return
+				}
+			}
+		}
+	}
+	for _, d := range others {
+		g := gen.New(d.Name)
+		operands := make([]num.Array, len(d.Operands))
+		for i, o := range d.Operands {
+			rows, cols := 1, 1
+			if o.Extent&def.PerRow != 0 {
+				rows = 3
+			}
+			if o.Extent&def.PerColumn != 0 {
+				cols = 11
+			}
+			operands[i] = num.NewArray(num.F32, rows, cols)
+			for r := range rows {
+				for c := range cols {
+					operands[i].Set(r, c, g.Normal())
+				}
+			}
+		}
+		hold(d.Name, d, operands, nil)
+	}
+	for _, run := range runs(t) {
+		data := run.Data
+		data.Sizes["R"], data.Sizes["C"] = min(data.Sizes["R"], 2), min(data.Sizes["C"], 13)
+		small, _ := accuracy.NewRun(run.Operation, data, run.DType)
+		hold(data.Definition.Name+"/"+data.Name, data.Definition, small.Operands, data.Params)
 	}
 }

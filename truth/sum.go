@@ -182,12 +182,14 @@ func addSizes[T ball.Number[T]](z size, terms []T) size {
 	return z
 }
 
+// total bounds Σ|x|: n float64 additions leave it at most n·2^-53 of itself too small.
+func (z size) total() float64 { return z.abs * (1 + float64(z.n)*0x1p-52) }
+
 // roundedSum adds the error of binary32 to an exact sum: at most factor·Σ|x|. As long as
 // Σ|x|·(1+factor) can be represented no partial sum overflows, and without a term below
-// zero none is below zero. n float64 additions leave Σ|x| at most n·2^-53 of itself too
-// small.
+// zero none is below zero.
 func roundedSum[T ball.Number[T]](sum T, z size, factor float64) T {
-	abs := z.abs * (1 + float64(z.n)*0x1p-52)
+	abs := z.total()
 	if !(abs*(1+factor) <= math.MaxFloat32) {
 		return sum.FromFloat64(math.NaN())
 	}

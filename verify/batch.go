@@ -48,12 +48,11 @@ func batchUse(d *def.Definition, letter string, operand int) def.BatchUse {
 // stay must keep their bits.
 func batched(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
-		t := x.l.target
 		n, _ := x.c.size(letter)
 		if n < 2 {
 			return 0, nil, nil
 		}
-		others := t.load(x.c, x.s.o.Seed+1)
+		others := x.l.other(1)
 		edges := rowsAtEdges(n)
 		isOdd := func(i int) bool { return i%2 == 1 }
 		var compared int64
@@ -151,7 +150,7 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 			c.Sizes[i].N = len(rows)
 		}
 	}
-	l := t.newLoaded(c)
+	l := t.newLoaded(c, x.l.seed)
 	for i, a := range l.inputs() {
 		o, from := &d.Operands[i], x.l.array(i)
 		switch {

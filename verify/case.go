@@ -21,8 +21,8 @@ import (
 // First comes the check, if it is not the plain comparison; then the pattern of values and
 // the sizes, where R=1@4 is one row with the values of row 4 of a larger tensor; then, in
 // any order, elements between rows, elements before the first, an output in the place of an
-// input, operands whose format is not the target's, and the number of a variation of the
-// parameters.
+// input, operands whose format is not the target's, the number of a variation of the
+// parameters, and what lies around the operands, if that is not drawn.
 type Case struct {
 	Check   string // "" compares every output; otherwise the name of a relation or invariance
 	Pattern string
@@ -32,6 +32,7 @@ type Case struct {
 	Uneven  int    // 0: gap and offset are every operand's; 1: the first's, third's, …; 2: the others'
 	InPlace string // "y=x", or ""
 	Params  int    // 0: the pattern's own; otherwise a variation of them
+	Guards  string // what lies around the operands: a name of trial.Guards, or "" for what name and seed draw
 	Formats []num.DType
 
 	isAccuracy   bool // compared with the truth as well
@@ -84,6 +85,9 @@ func (c *Case) name(t *Target) string {
 	}
 	if c.Params > 0 {
 		fmt.Fprintf(&b, "/params=%d", c.Params)
+	}
+	if c.Guards != "" {
+		b.WriteString("/guards=" + c.Guards)
 	}
 	return b.String()
 }
@@ -251,10 +255,17 @@ func (t *Target) parseOption(c *Case, option string) string {
 		*number = n
 		return ""
 	}
+	if left == "guards" {
+		if _, err := trial.ParseGuards(right); err != nil {
+			return err.Error()
+		}
+		c.Guards = right
+		return ""
+	}
 	d := t.Definition
 	i := d.Operand(left)
 	if i < 0 {
-		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven or params", left)
+		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven, params or guards", left)
 	}
 	if k := d.Operand(right); k >= 0 {
 		if !d.MayReplace(&d.Operands[i], &d.Operands[k]) {

@@ -234,7 +234,7 @@ func scaleBits(a num.Array, r, c, n int, isNegated bool) (uint32, bool) {
 func reversed(letter string) func(*trialRun) (int64, *finding, error) {
 	return func(x *trialRun) (int64, *finding, error) {
 		t := x.l.target
-		l := t.newLoaded(x.c)
+		l := t.newLoaded(x.c, x.l.seed)
 		for i, a := range l.inputs() {
 			turn(a, x.l.array(i), &t.Definition.Operands[i], letter)
 		}
@@ -283,7 +283,7 @@ func split(letter string) func(*trialRun) (int64, *finding, error) {
 					c.Sizes[i] = Size{Letter: letter, N: part[1], From: from + part[0]}
 				}
 			}
-			l := t.newLoaded(c)
+			l := t.newLoaded(c, x.l.seed)
 			for i, a := range l.inputs() {
 				copyMoved(&t.Definition.Operands[i], a, x.l.array(i), begin)
 			}
@@ -312,7 +312,7 @@ func padded(x *trialRun) (int64, *finding, error) {
 			c.Sizes[i].N += more
 		}
 	}
-	l := t.newLoaded(c)
+	l := t.newLoaded(c, x.l.seed)
 	for i, a := range l.inputs() {
 		copyMoved(&t.Definition.Operands[i], a, x.l.array(i), nil)
 	}
@@ -336,7 +336,7 @@ func transposed(x *trialRun) (int64, *finding, error) {
 			s.N, s.From = x.c.size(rows)
 		}
 	}
-	l := t.newLoaded(c)
+	l := t.newLoaded(c, x.l.seed)
 	old, now := x.l.inputs(), l.inputs()
 	swapped := d.TransposeLeft == d.TransposeRight
 	for to, from := range []int{1, 0} {
@@ -385,7 +385,7 @@ func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
-	other := x.l.target.load(x.c, x.s.o.Seed+1)
+	other := x.l.other(1)
 	expected, err := x.s.bench.run(other, x.s.o.deadline(), 1)
 	if err != nil {
 		return 0, nil, err
@@ -458,12 +458,11 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 // and compares the results with those of separate launches.
 func concurrent(x *trialRun) (int64, *finding, error) {
 	const callers, rounds = 4, 6
-	t := x.l.target
 	var inputs [callers]*loaded
 	var alone [callers]*outcome
 	for i := range inputs {
 		if inputs[i] = x.l.as(x.c); i > 0 {
-			inputs[i] = t.load(x.c, x.s.o.Seed+uint64(i))
+			inputs[i] = x.l.other(i)
 		}
 		out, err := x.s.bench.run(inputs[i], x.s.o.deadline(), 0)
 		if err != nil {

@@ -49,6 +49,10 @@ func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
 		}
 	}
 	j.Mismatches++
+	if s.isOnGrid {
+		j.OffGrid++
+	}
+	j.note(v, operand, row, col)
 	if clause != nil {
 		addCounts(&j.Departures, map[string]int64{clause.Name(): 1})
 	}

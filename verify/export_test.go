@@ -9,6 +9,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
+	"tokitai/trial"
 )
 
 // SetTileElements sets how many outputs a tile has at most, and returns what restores it.
@@ -199,4 +200,51 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 	old := plans[l]
 	plans[l].outputs, plans[l].edges = n, int(n)
 	return func() { plans[l] = old }
+}
+
+// GridCalls calls f for every case of a level whose pattern is a grid, each combination of
+// values and parameters once, with its operands as they are before a run.
+func GridCalls(t *Target, level Level, f func(name string, operands []num.Array, params []float64)) {
+	seen := map[string]bool{}
+	for _, c := range t.cases(level) {
+		if p := t.pattern(c.Pattern); c.Check != "" || !p.isGrid {
+			continue
+		}
+		plain := &Case{Pattern: c.Pattern, Sizes: c.Sizes, Params: c.Params, Formats: c.Formats}
+		if name := plain.name(t); !seen[name] {
+			seen[name] = true
+			l := t.load(plain, 1)
+			f(name, l.inputs(), l.params)
+		}
+	}
+}
+
+// PoisonsOf returns what the first output holds before the first and the second run of a
+// case, under seed 1.
+func PoisonsOf(t *Target, name string) [2]uint32 {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
+}
+
+// CulpritOf returns what is said about the terms of the failure of a case, and its inputs; it
+// is false if the case passes.
+func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	s := newVerification(t, &Options{Seed: 1})
+	found := s.alone(context.Background(), c)
+	if found == nil {
+		return nil, nil, false
+	}
+	small := &shrunk{c: c, original: c, found: found, isAlone: true}
+	what := s.culprit(context.Background(), small)
+	if what.terms != nil {
+		inputs = t.load(c, 1).inputsOf(found, what.terms)
+	}
+	return what.texts, inputs, true
 }

@@ -34,6 +34,8 @@ type finding struct {
 	Clause  string            `json:"clause,omitempty"` // that covers the element; "" if it is a matter of arithmetic
 
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
+
+	places []trial.Place // all wrong elements of the run
 }
 
 // judgement is the result of comparing outputs; those of tiles are added up.
@@ -41,6 +43,8 @@ type judgement struct {
 	Elements    int64 `json:"elements"`
 	Mismatches  int64 `json:"mismatches"`
 	Unspecified int64 `json:"unspecified,omitempty"` // bounded: the set is not known
+	OnGrid      int64 `json:"on_grid,omitempty"`     // bounded: one value is right, in every order
+	OffGrid     int64 `json:"off_grid,omitempty"`    // of these, the mismatches
 	SameBits    int64 `json:"same_bits,omitempty"`   // bounded: those of the answer under the lowering's model
 
 	Admissible sizes             `json:"admissible"`
@@ -56,6 +60,7 @@ type judgement struct {
 	Tiles    int64 `json:"tiles"`
 	Compiled int64 `json:"compiled,omitempty"` // elements whose answer was not interpreted
 	first    *finding
+	wrong    []trial.Place // the elements that are not admissible
 }
 
 // add adds the judgement of another part; the earlier finding stays first.
@@ -63,6 +68,8 @@ func (j *judgement) add(k *judgement) {
 	j.Elements += k.Elements
 	j.Mismatches += k.Mismatches
 	j.Unspecified += k.Unspecified
+	j.OnGrid += k.OnGrid
+	j.OffGrid += k.OffGrid
 	j.SameBits += k.SameBits
 	j.Admissible.add(k.Admissible)
 	j.AllClose.add(k.AllClose)
@@ -76,6 +83,9 @@ func (j *judgement) add(k *judgement) {
 	j.Compiled += k.Compiled
 	if j.first == nil {
 		j.first = k.first
+	}
+	if len(j.wrong) < mostPlaces {
+		j.wrong = append(j.wrong, k.wrong...)
 	}
 }
 
@@ -165,6 +175,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		}
 	}
 	if f := total.first; f != nil {
+		f.places, total.wrong = total.wrong, nil
 		got := out.operands[f.Operand]
 		f.show(d, got, "got", func(c int) uint32 { return got.Bits(f.Row, c) })
 	}

@@ -71,6 +71,8 @@ func (b *bench) close() {
 type loaded struct {
 	target   *Target
 	c        *Case
+	seed     uint64
+	around   around
 	params   []float64
 	operands *trial.Operands
 	question *question
@@ -78,20 +80,16 @@ type loaded struct {
 
 // load returns a case with its inputs.
 func (t *Target) load(c *Case, seed uint64) *loaded {
-	l := t.newLoaded(c)
+	l := t.newLoaded(c, seed)
 	t.fill(c, seed, l.inputs())
 	return l
 }
 
 // newLoaded lays a case out without values.
-func (t *Target) newLoaded(c *Case) *loaded {
-	d := t.Definition
-	l := &loaded{target: t, c: c, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
-		layout := c.layout(i)
-		if layout.Gap/max(t.Lowering.Grain, 1)%2 == 1 {
-			layout = interleaved(layout, &d.Operands[i])
-		}
-		return layout
+func (t *Target) newLoaded(c *Case, seed uint64) *loaded {
+	d, around := t.Definition, c.around(t, seed)
+	l := &loaded{target: t, c: c, seed: seed, around: around, params: t.params(c), operands: trial.New(d, c.Formats, c.sizes(), func(i int) trial.Layout {
+		return around.of(t.layout(c, i), i)
 	})}
 	if out, in, ok := strings.Cut(c.InPlace, "="); ok {
 		l.operands.Replace(d.Operand(out), d.Operand(in))
@@ -101,12 +99,19 @@ func (t *Target) newLoaded(c *Case) *loaded {
 
 // as returns the same values laid out as another case of the same sizes and formats says.
 func (l *loaded) as(c *Case) *loaded {
-	m := l.target.newLoaded(c)
+	m := l.target.newLoaded(c, l.seed)
 	for i, o := range l.target.Definition.Operands {
 		if o.IsIn {
 			trial.Copy(m.array(i), l.array(i))
 		}
 	}
+	return m
+}
+
+// other returns values of another seed, laid out alike.
+func (l *loaded) other(seed int) *loaded {
+	m := l.target.newLoaded(l.c, l.seed)
+	l.target.fill(l.c, l.seed+uint64(seed), m.inputs())
 	return m
 }
 
@@ -186,7 +191,7 @@ func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, e
 	if err := p.bench.ctx.Err(); err != nil {
 		return nil, err
 	}
-	l.operands.Poison(poison)
+	l.operands.PoisonDrawn(l.around.key, poison)
 	if err := p.memory.Write(l.operands); err != nil {
 		return nil, err
 	}

@@ -387,9 +387,20 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	if small.found.IsCause { // alone it ends in an error, which says less
 		small = &shrunk{c: s.first.c, original: s.first.c, found: s.first.found, isAlone: true}
 	}
-	fail := s.t.load(small.c, s.o.Seed).failureOf(small.found)
+	l := s.t.load(small.c, s.o.Seed)
+	fail := l.failureOf(small.found)
 	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
 	fail.Replay = s.replay(small.c)
+	fail.When = s.whenFails
+	if small == s.shrunk {
+		fail.Terms = small.culprit.texts
+		if small.culprit.terms != nil {
+			fail.Inputs = l.inputsOf(small.found, small.culprit.terms)
+		}
+		if fail.Where = small.where; fail.Where != "" && fail.Case != fail.OriginalCase {
+			fail.Where = fmt.Sprintf("in %s: %s", fail.OriginalCase, fail.Where)
+		}
+	}
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
 		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"
@@ -413,7 +424,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	}
 	fail.Place = place(o, l.array(operand), f.Row, f.Col)
 	fail.Inputs = l.inputsAt(operand, f.Row, f.Col)
-	fail.Row = l.rowsNear(f)
+	fail.Row, fail.Where = l.rowsNear(f), l.where(f)
 	fail.Truth = l.truthAt(operand, f.Row, f.Col)
 	if f.Tier == evidence.Structure {
 		fail.Message = fmt.Sprintf("%s: %s: %s", t.ID(), fail.Place, f.Message)

@@ -12,6 +12,7 @@ import (
 
 	"tokitai/engine"
 	"tokitai/evidence"
+	"tokitai/promise"
 )
 
 // The cases of a verification are launched one after another, in their order, so that what
@@ -51,6 +52,8 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	close(line.end)
 	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" && s.judges.wrongAnswer() == "" {
 		s.shrunk = s.shrink(ctx, s.first)
+		s.shrunk.culprit = s.culprit(ctx, s.shrunk)
+		s.whenFails = s.when(ctx)
 	}
 }
 
@@ -289,7 +292,10 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 	if j.first != nil && r.First == nil {
 		r.First = j.first
 	}
-	if x.l.isGrid() {
+	switch {
+	case s.t.Promised() != promise.Bits && j.OnGrid > 0:
+		r.count(evidence.Grid, j.OnGrid, j.OffGrid)
+	case s.t.Promised() == promise.Bits && x.l.isGrid():
 		r.count(evidence.Grid, j.Elements, j.Mismatches)
 		if j.first != nil {
 			r.First.Tier = evidence.Grid
@@ -330,6 +336,9 @@ func (s *verification) take(c *Case, r caseResult) {
 	}
 	if r.First == nil {
 		return
+	}
+	if s.o.Case == "" && s.bench != nil {
+		r.First.places = nil // of the first failure alone, which runs again
 	}
 	if r.First.IsCause {
 		s.causes++
@@ -383,6 +392,6 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
 	return &finding{
 		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
-		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)),
+		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)), places: suspects,
 	}, nil
 }

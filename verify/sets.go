@@ -21,12 +21,13 @@ type sets interface {
 
 // set is the admissible values of one element.
 type set struct {
-	isOpen bool    // nothing is known of it: every value is in the set
-	isBits bool    // it is one pattern of bits
-	lo, hi uint32  // the least and the greatest value
-	ints   []int32 // instead, of an int32 that may have several
-	count  int64   // the number of values; 0 if it is only a class of values, such as all that are finite
-	plain  *set    // the values that need no allowance of a profile; nil if all of them need none
+	isOpen   bool    // nothing is known of it: every value is in the set
+	isBits   bool    // it is one pattern of bits
+	isOnGrid bool    // every honest kernel agrees on its one value
+	lo, hi   uint32  // the least and the greatest value
+	ints     []int32 // instead, of an int32 that may have several
+	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
+	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
 // oneValue is the set of one value; zeros are one.
@@ -76,7 +77,9 @@ type boundedSets struct {
 
 func (s boundedSets) at(operand, row, col int) set {
 	if s.v.isOne(operand, row, col) {
-		return oneValue(s.v.answer[operand].Bits(row, col))
+		one := oneValue(s.v.answer[operand].Bits(row, col))
+		one.isOnGrid = s.v.isOnGrid(operand, row, col)
+		return one
 	}
 	if known, ok := s.known(operand, row, col); ok {
 		return known
@@ -84,10 +87,9 @@ func (s boundedSets) at(operand, row, col int) set {
 	return s.class.at(operand, row, col)
 }
 
-// isOne reports whether every honest kernel gives the answer's value: of inputs whose sums are
-// exact in any order, and of a copy.
+// isOne reports whether every honest kernel gives the answer's value: on a grid, and of a copy.
 func (v *view) isOne(operand, row, col int) bool {
-	return v.l.isGrid() || v.target.Definition.Kind == def.KindGather
+	return v.target.Definition.Kind == def.KindGather || v.isOnGrid(operand, row, col)
 }
 
 // ordered encloses what the definition's own steps give with sums in the declared order.
@@ -114,6 +116,10 @@ func (v *view) setsOf(ctx context.Context) (sets, error) {
 	l := v.target.Lowering
 	if l.Promised() == promise.Bits {
 		return answerSets{v}, nil
+	}
+	var err error
+	if v.grid, err = v.findGrid(ctx); err != nil {
+		return nil, err
 	}
 	o := truth.Options{
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,

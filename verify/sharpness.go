@@ -63,6 +63,9 @@ func (t *tally) add(u *tally) {
 // countSet counts the set of an element of a bounded output.
 func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 	d := v.got[operand].DType
+	if s.isOnGrid {
+		j.OnGrid++
+	}
 	switch {
 	case s.isOpen:
 		j.Unspecified++

@@ -159,3 +159,30 @@ func (l *loaded) shown(out *outcome) []string {
 	}
 	return list
 }
+
+// inputsOf shows the terms of the sum at a finding's element, the given ones first.
+func (l *loaded) inputsOf(f *finding, first []int) []string {
+	d := l.target.Definition
+	terms := l.termsAt(f.Operand, f.Row, f.Col)
+	list, shown := []string{}, 0
+	for _, k := range first {
+		if len(list)+len(terms[k]) > mostInputs {
+			break
+		}
+		for _, p := range terms[k] {
+			a := l.array(p.Operand)
+			list = append(list, fmt.Sprintf("%s = %s", place(&d.Operands[p.Operand], a, p.Row, p.Col), bitsText(a.DType, a.Bits(p.Row, p.Col))))
+		}
+		shown++
+	}
+	for i := range d.Operands {
+		if o := &d.Operands[i]; o.IsIn && o.IsOut {
+			a := l.array(i)
+			list = append(list, fmt.Sprintf("%s = %s", place(o, a, f.Row, f.Col), bitsText(a.DType, a.Bits(f.Row, f.Col))))
+		}
+	}
+	if n := len(terms) - shown; n > 0 {
+		list = append(list, fmt.Sprintf("%d more of the %d terms", n, len(terms)))
+	}
+	return list
+}

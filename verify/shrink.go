@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tokitai/evidence"
+	"tokitai/trial"
 )
 
 // shrunk is a failure and the smallest case that was found for it.
@@ -12,7 +13,9 @@ type shrunk struct {
 	c        *Case
 	original *Case
 	found    *finding
-	isAlone  bool // it fails by itself, on a kernel compiled afresh
+	isAlone  bool   // it fails by itself, on a kernel compiled afresh
+	where    string // which elements are wrong in the original case
+	culprit  culprit
 }
 
 // mostAttempts limits the search for a smaller case.
@@ -28,9 +31,11 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		return best
 	}
 	best.found, best.isAlone = found, true
+	best.where = s.t.load(f.c, s.o.Seed).where(found)
 	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}
+	best.c = f.c.pinned(s.t, s.o.Seed)
 	attempts := 0
 	try := func(c *Case) bool {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
@@ -50,6 +55,12 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 				break
 			}
 		}
+	}
+	if best.c.Guards == trial.GuardsOfBytes.String() { // any others do, as far as the fault goes
+		unpinned := best.c.clone()
+		unpinned.Guards = f.c.Guards
+		attempts = 0
+		try(unpinned)
 	}
 	return best
 }
@@ -117,6 +128,9 @@ func (s *verification) smaller(best *shrunk) []*Case {
 	}
 	if best.c.InPlace != "" {
 		add(func(c *Case) { c.InPlace = "" })
+	}
+	if plain := trial.GuardsOfBytes.String(); best.c.Guards != plain {
+		add(func(c *Case) { c.Guards = plain })
 	}
 	if usual := s.t.formats()[0]; !slices.Equal(best.c.Formats, usual) {
 		add(func(c *Case) { c.Formats = usual })

@@ -3,7 +3,7 @@ package verify
 import (
 	"context"
 
-	"tokitai/bound"
+	bounds "tokitai/bound"
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op"
@@ -146,8 +146,8 @@ func (s *set) cut(d num.DType, lo, hi float64) {
 }
 
 // call returns the tile as a call of the definition.
-func (v *view) call() *bound.Call {
-	return &bound.Call{Definition: v.target.Definition, Params: v.l.params, Operands: v.inputs}
+func (v *view) call() *bounds.Call {
+	return &bounds.Call{Definition: v.target.Definition, Params: v.l.params, Operands: v.inputs}
 }
 
 // ranges returns the intervals in which every honest output lies, by operand.

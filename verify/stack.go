@@ -147,14 +147,14 @@ func repeatedMatrices(operand int) func(*trialRun) (int64, *finding, error) {
 			once[i] = true
 		}
 		layout := func(i int) trial.Layout {
-			l := x.c.layout(i)
+			l := x.l.around.of(x.c.layout(i), i)
 			if i == operand {
 				l.IsRepeated = once
 			}
 			return l
 		}
-		apart := t.newLoaded(x.c)
-		shared := &loaded{target: t, c: x.c, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.sizes(), layout)}
+		apart := t.newLoaded(x.c, x.l.seed)
+		shared := &loaded{target: t, c: x.c, seed: x.l.seed, around: x.l.around, params: x.l.params, operands: trial.New(t.Definition, x.c.Formats, x.c.sizes(), layout)}
 		for i := range t.Definition.Operands {
 			from := x.l.array(i)
 			rows := from.Rows / from.Matrices()

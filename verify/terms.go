@@ -1,204 +1,351 @@
 package verify
 
 import (
+	"cmp"
+	"context"
 	"fmt"
-	"maps"
-	"math/bits"
+	"math"
 	"slices"
 	"strings"
 
+	"tokitai/def"
 	"tokitai/evidence"
-	"tokitai/promise"
+	"tokitai/num"
+	"tokitai/trial"
 )
 
-// terms returns what the target promises and declares, as reports state it.
-func (t *Target) terms() evidence.Terms {
-	l := t.Lowering
-	terms := evidence.Terms{Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits}
-	if terms.Declared = promise.Format(l.Declares, l.Order); l.FunctionULP > 0 {
-		terms.Declared = strings.TrimPrefix(fmt.Sprintf("%s,functions=%gulp", terms.Declared, l.FunctionULP), ",")
+// A wrong result of a long sum says little by itself. The kernel runs again on the smallest
+// failing case with other inputs, to see which terms it loses or counts twice: of a product or
+// a sum by index with ones for some terms and zeros for all others, of other definitions with
+// a few inputs changed (influence.go).
+
+const (
+	mostQuestions  = 256     // further launches
+	mostQuestioned = 1 << 18 // elements of the operands of one of them
+	mostOnes       = 128     // terms that are one at a time: every format counts to 256 exactly
+)
+
+// term is one term of a sum: the places of its factors.
+type term []trial.Place
+
+// culprit is what is known about the terms of a failure.
+type culprit struct {
+	texts []string
+	terms []int // to show first
+}
+
+// questioner runs a kernel again on a case with other inputs.
+type questioner struct {
+	s     *verification
+	bench *bench
+	l     *loaded
+	f     *finding
+	left  int // launches
+}
+
+// culprit looks for the terms that explain a failure, until the context ends.
+func (s *verification) culprit(ctx context.Context, small *shrunk) culprit {
+	f := small.found
+	isValue := f.Tier == evidence.Bits || f.Tier == evidence.Set || f.Tier == evidence.Grid
+	l := s.t.load(small.c, s.o.Seed)
+	elements := 0
+	for _, a := range l.inputs() {
+		elements += a.Rows * a.Cols
+	}
+	if !small.isAlone || !isValue || f.Operand < 0 || f.Row < 0 || elements > mostQuestioned {
+		return culprit{}
+	}
+	b, err := s.t.newBench(ctx, s.o, 0)
+	if err != nil {
+		return culprit{}
+	}
+	defer b.close()
+	q := &questioner{s: s, bench: b, l: l, f: f, left: mostQuestions}
+	found, err := until(ctx, func() culprit {
+		if terms := l.termsAt(f.Operand, f.Row, f.Col); terms != nil {
+			return q.weigh(terms)
+		}
+		return culprit{texts: q.influence()}
+	}, nil)
+	if err != nil {
+		return culprit{}
+	}
+	return found
+}
+
+// ask runs the kernel on changed inputs and returns the element that was wrong. It is false
+// if there was no result, or no launch is left.
+func (q *questioner) ask(change func(arrays []num.Array)) (uint32, bool) {
+	if q.left--; q.left < 0 || q.bench.isHung.Load() {
+		return 0, false
+	}
+	l := q.l.as(q.l.c)
+	change(l.inputs())
+	out, err := q.bench.run(l, q.s.o.deadline(), 0)
+	if err != nil {
+		return 0, false
+	}
+	return out.operands[q.f.Operand].Bits(q.f.Row, q.f.Col), true
+}
+
+// termsAt returns the terms of the sum at an element of a product or a sum by index; nil for
+// other definitions.
+func (l *loaded) termsAt(operand, row, col int) []term {
+	d := l.target.Definition
+	var terms []term
+	switch d.Kind {
+	case def.KindContraction:
+		at, along := l.indicesAt(operand, row, col), d.SummedOver()
+		first := at[along]
+		length, _ := l.c.size(along)
+		if d.Grouped == along {
+			offsets := l.array(d.Operand(d.Offsets))
+			length = int(offsets.Int(at[d.Group]+1, 0)) - first
+		}
+		for k := range length {
+			at[along] = first + k
+			var t term
+			for i := range 2 {
+				r, c := offsetOf(&d.Operands[i], l.array(i), at)
+				t = append(t, trial.Place{Operand: i, Row: r, Col: c})
+			}
+			terms = append(terms, t)
+		}
+	case def.KindScatterAdd:
+		index := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsIndex })
+		source := slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsIn && !o.IsIndex && !o.IsOut })
+		lines := l.array(index)
+		for r := range lines.Rows {
+			if int(lines.Int(r, 0)) == row {
+				terms = append(terms, term{{Operand: source, Row: r, Col: col}})
+			}
+		}
 	}
 	return terms
 }
 
-// checkDeclared returns an error for declarations that make no sense for the definition.
-func (t *Target) checkDeclared() error {
-	l := t.Lowering
-	if err := l.Order.Check(); err != nil {
-		return err
+// weigh finds out how often the kernel counts each term.
+func (q *questioner) weigh(terms []term) culprit {
+	wrong, isAll := q.wrongWeights(terms)
+	d := q.l.target.Definition
+	at, noun := place(&d.Operands[q.f.Operand], q.l.array(q.f.Operand), q.f.Row, q.f.Col), "term"
+	if d.Kind == def.KindContraction {
+		noun = "product"
 	}
-	if l.Promise == promise.Bits && l.IsBounded || l.Promise > promise.Bits && !l.IsBounded {
-		return fmt.Errorf("the lowering promises %s, and IsBounded is %t", l.Promise, l.IsBounded)
-	}
-	var formulas []string
-	if t.Operation != nil {
-		formulas = t.Operation.FormulasOf(t.Definition)
-	}
-	return l.Declares.Check(t.Definition, formulas)
-}
-
-// setTerms sets what became of a promise, from the results of all cases.
-func (s *verification) setTerms(r *evidence.Report, total *judgement) {
-	r.Terms = s.t.terms()
-	if a := &total.AllClose; a.N > 0 {
-		r.MeanAllClose, r.MedianAllClose = new(a.Sum/float64(a.N)), new(a.median())
-	}
-	if own := &total.Own; own.Elements > 0 {
-		r.Own = &evidence.Errors{Misrounded: new(float64(own.Misrounded) / float64(own.Elements))}
-		if own.WorstError.IsSeen {
-			r.Own.WorstErrorULP = new(own.WorstError.Value)
+	if len(wrong) == 0 {
+		found := culprit{terms: q.largest(terms)}
+		const look = "look for rounding, or for what the kernel does with these values"
+		switch n := len(terms); {
+		case !isAll:
+		case n == 1:
+			found.texts = []string{fmt.Sprintf("with ones for its factors %s is right: %s", at, look)}
+		default:
+			found.texts = []string{fmt.Sprintf("each of the %d %ss in %s seems to count exactly once (ones for some of them and zeros for all others give their number): %s", n, noun, at, look)}
 		}
-		if own.WorstShare.IsSeen {
-			r.Own.WorstErrorShare = new(own.WorstShare.Value)
-		}
+		return found
 	}
-	switch a := &total.Accuracy; {
-	case a.Lost > 0 || a.WorstShare.IsSeen && a.WorstShare.Value > 1:
-		r.Accurate = evidence.No
-	case a.WorstShare.IsSeen:
-		r.Accurate = evidence.Yes
-	default:
-		r.Accurate = evidence.Open
+	all := sortedInts(wrong)
+	q.left = max(q.left, 64)
+	found := culprit{terms: all}
+	if text := q.partner(terms, all[0]); text != "" {
+		found.texts = []string{text}
+		return found
 	}
-	s.setDecided(r)
-	r.Heights = s.heights()
-	for _, name := range slices.Sorted(maps.Keys(total.Departures)) {
-		c := evidence.Departure{Clause: name, Outputs: total.Departures[name], IsWaived: slices.Contains(s.o.Waive, name)}
-		for i := range s.t.Operation.Clauses {
-			if clause := &s.t.Operation.Clauses[i]; clause.Name() == name {
-				c.Text = clause.Text()
-			}
-		}
-		r.Clauses = append(r.Clauses, c)
-	}
-	for _, a := range s.t.allowances() {
-		r.Allowances = append(r.Allowances, evidence.Allowance{Text: a.Text, Outputs: total.Allowed[a.Text]})
-	}
-}
-
-// setDecided counts the elements of each output whose sets say something: on the operation's
-// own kinds of data; if it has none, on pattern normal; of one case alone, on that.
-func (s *verification) setDecided(r *evidence.Report) {
-	if s.t.Promised() == promise.Bits {
-		return
-	}
-	own, all := &judgement{}, &judgement{}
-	for _, c := range s.done {
-		all.addTallies(c.Found.Outputs)
-		if s.isOwnData(c.Name) {
-			own.addTallies(c.Found.Outputs)
-		}
-	}
-	for i := range s.t.Definition.Operands {
-		if !s.t.isJudged(i) {
+	for _, kind := range []struct {
+		is   func(weight float64) bool
+		text string
+	}{
+		{func(w float64) bool { return w == 0 }, "missing"},
+		{func(w float64) bool { return w == 2 }, "counted twice"},
+		{func(w float64) bool { return w == -1 }, "subtracted"},
+		{func(w float64) bool { return w != 0 && w != 2 && w != -1 }, "counted wrongly"},
+	} {
+		list := slices.DeleteFunc(slices.Clone(all), func(k int) bool { return !kind.is(wrong[k]) })
+		if len(list) == 0 {
 			continue
 		}
-		name := s.t.Definition.Operands[i].Name
-		o, a := own.output(name), all.output(name)
-		d := evidence.Decided{Output: name, Known: o.Known, Decided: o.Decided, Of: a.Known, OfThem: a.Decided}
-		if s.t.Promised() == promise.Stable {
-			d.Needed = leastDecided
-		}
-		if o.Known > 0 {
-			d.Share = float64(o.Decided) / float64(o.Known)
-		}
-		r.Decided = append(r.Decided, d)
+		found.texts = append(found.texts, fmt.Sprintf("%s to be %s: with ones in %s %d and zeros in all others, %s is %v",
+			termsText(noun, list, len(terms), isAll), kind.text, noun, list[0], at, wrong[list[0]]))
 	}
+	return found
 }
 
-// isOwnData reports whether the sets of a case count for the verdict.
-func (s *verification) isOwnData(name string) bool {
-	if len(s.done) == 1 {
-		return true
+// wrongWeights returns the terms that do not count once, with how often they count, and
+// whether all were weighed. The last terms come first: tails are lost more often than others.
+func (q *questioner) wrongWeights(terms []term) (wrong map[int]float64, isAll bool) {
+	wrong, isAll = map[int]float64{}, true
+	var search func(list []int, sum float64)
+	ask := func(list []int) (float64, bool) {
+		sum, ok := q.sumOf(terms, list, list)
+		isAll = isAll && ok
+		return sum, ok && sum != float64(len(list))
 	}
-	c, err := s.t.parseCase(name)
-	if err != nil || c.Check != "" {
-		return false
-	}
-	if len(s.t.data()) == 0 {
-		return c.Pattern == "normal"
-	}
-	return c.isStatistics
-}
-
-// tooFew returns why too few outputs are decided, or "".
-func tooFew(r *evidence.Report) string {
-	var reasons []string
-	for _, d := range r.Decided {
-		if d.Known > 0 && (d.Share < d.Needed || d.Decided == 0 && len(r.CaseList) > 1) {
-			reasons = append(reasons, fmt.Sprintf("%s: the sets of %d of %d outputs are small enough to say something (%.3g %%, want at least %g %%)", d.Output, d.Decided, d.Known, 100*d.Share, 100*max(d.Needed, 0.01)))
+	search = func(list []int, sum float64) {
+		n := len(list)
+		if n == 1 {
+			wrong[list[0]] = sum
+			return
+		}
+		left, isLeft := ask(list[:n/2])
+		right, isRight := ask(list[n/2:])
+		if isLeft && isRight && (left == 0 && right == 0 || left == float64(n/2*2) && right == float64((n-n/2)*2)) {
+			for _, k := range list { // all alike
+				wrong[k] = left / float64(n/2)
+			}
+			return
+		}
+		if isLeft {
+			search(list[:n/2], left)
+		}
+		if isRight {
+			search(list[n/2:], right)
 		}
 	}
-	if reasons == nil {
-		return ""
+	each := indices(len(terms))
+	for to := len(each); to > 0; to -= mostOnes {
+		list := each[max(0, to-mostOnes):to]
+		if sum, isWrong := ask(list); isWrong {
+			search(list, sum)
+		}
 	}
-	return "no output is wrong, but too many could be anything: " + strings.Join(reasons, "; ")
-}
-
-// heights returns the heights of sums that were inferred, by powers of two of their lengths.
-func (s *verification) heights() []evidence.Height {
-	found := map[int]*evidence.Height{}
-	values := map[int]float64{}
-	for _, c := range s.done {
-		for _, t := range c.Found.Outputs {
-			if t.Length < 2 || t.Known == 0 {
+	for bit := 1; bit < len(terms); bit *= 2 { // factors of other terms, or faults that cancel
+		var without, with []int
+		for _, k := range each {
+			switch _, isWrong := wrong[k]; {
+			case isWrong:
+			case k&bit == 0 && len(without) < mostOnes:
+				without = append(without, k)
+			case k&bit != 0 && len(with) < mostOnes:
+				with = append(with, k)
+			}
+		}
+		for _, list := range [][]int{without, with} {
+			if len(list) == 0 {
 				continue
 			}
-			group := bits.Len(uint(t.Length - 1))
-			h := found[group]
-			if h == nil {
-				h = &evidence.Height{LeastLength: t.Length}
-				found[group] = h
+			if sum, isWrong := ask(list); isWrong {
+				search(list, sum)
 			}
-			h.LeastLength, h.MostLength = min(h.LeastLength, t.Length), max(h.MostLength, t.Length)
-			h.Height, h.Share = max(h.Height, t.Height), max(h.Share, float64(t.Height)/float64(t.Length-1))
-			h.Outputs += t.Known
-			values[group] += t.Values
 		}
 	}
-	var list []evidence.Height
-	for _, group := range slices.Sorted(maps.Keys(found)) {
-		h := *found[group]
-		h.MeanValues = values[group] / float64(h.Outputs)
-		list = append(list, h)
+	return wrong, isAll
+}
+
+// sumOf runs the kernel with ones in some terms, for the first and the second factor, and
+// zeros in all others. Scales are one, and an old result is zero.
+func (q *questioner) sumOf(terms []term, ones ...[]int) (float64, bool) {
+	d := q.l.target.Definition
+	bits, ok := q.ask(func(arrays []num.Array) {
+		for i, a := range arrays {
+			switch o := &d.Operands[i]; {
+			case !o.IsIn || o.IsIndex:
+			case o.Name == d.RowScale || o.Name == d.ColScale:
+				trial.Fill(a, func(int, int) float32 { return 1 })
+			default:
+				trial.Fill(a, func(int, int) float32 { return 0 })
+			}
+		}
+		for i := range terms[0] {
+			for _, k := range ones[i] {
+				p := terms[k][i]
+				arrays[p.Operand].Set(p.Row, p.Col, 1)
+			}
+		}
+	})
+	return float64(num.Widen(q.l.c.Formats[q.f.Operand], bits)), ok
+}
+
+// partner says with which other factor the kernel multiplies the left one of a term, if that
+// is the fault; "" if it is not.
+func (q *questioner) partner(terms []term, k int) string {
+	if len(terms[0]) != 2 {
+		return ""
 	}
+	each := indices(len(terms))
+	ask := func(among []int) bool {
+		sum, ok := q.sumOf(terms, []int{k}, among)
+		return ok && sum == 1
+	}
+	if len(each) > 1 && !ask(each) {
+		return ""
+	}
+	for len(each) > 1 {
+		if half := each[:len(each)/2]; ask(half) {
+			each = half
+		} else {
+			each = each[len(each)/2:]
+		}
+	}
+	from := each[0]
+	if from == k || !ask(each) {
+		return ""
+	}
+	name := func(p trial.Place) string {
+		return place(&q.l.target.Definition.Operands[p.Operand], q.l.array(p.Operand), p.Row, p.Col)
+	}
+	return fmt.Sprintf("%s seems to be multiplied by %s, not by %s", name(terms[k][0]), name(terms[from][1]), name(terms[k][1]))
+}
+
+// largest returns the terms with the largest magnitudes.
+func (q *questioner) largest(terms []term) []int {
+	size := func(k int) float64 {
+		product := 1.0
+		for _, p := range terms[k] {
+			a := q.l.array(p.Operand)
+			product *= float64(a.At(p.Row, p.Col))
+		}
+		return math.Abs(product)
+	}
+	list := indices(len(terms))
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	return list
 }
 
-// termClaims returns what a report of a bounded kernel does not claim.
-func (s *verification) termClaims(r *evidence.Report) (nonClaims []string) {
-	for _, name := range r.Omitted {
-		nonClaims = append(nonClaims, fmt.Sprintf("output %s was not judged: the kernel is declared not to write it", name))
+// termsText begins a sentence about terms: product 37 of 64 seems, the products from 1024 to the
+// last, 1029, seem, every 16th product from 5 to 501 seems.
+func termsText(noun string, list []int, n int, isAll bool) string {
+	first, last := list[0], list[len(list)-1]
+	isRange := last-first+1 == len(list)
+	switch {
+	case len(list) == 1:
+		return fmt.Sprintf("%s %d of %d seems", noun, first, n)
+	case len(list) == n:
+		return fmt.Sprintf("all %d %ss seem", n, noun)
+	case isRange && last == n-1:
+		return fmt.Sprintf("the %ss from %d to the last, %d, seem", noun, first, last)
+	case isRange:
+		return fmt.Sprintf("the %ss from %d to %d seem", noun, first, last)
 	}
-	for _, c := range r.Clauses {
-		if c.IsWaived {
-			nonClaims = append(nonClaims, fmt.Sprintf("%d outputs differ from clause %s, which was waived: %s", c.Outputs, c.Clause, c.Text))
+	step := list[1] - first
+	for i, k := range list {
+		if k != first+i*step {
+			step = 0
 		}
 	}
-	for _, a := range r.Allowances {
-		if a.Outputs > 0 {
-			nonClaims = append(nonClaims, fmt.Sprintf("%d outputs are admissible only because profile %s allows a known error, %s", a.Outputs, r.Profile, a.Text))
-		}
+	switch {
+	case step > 0 && isAll:
+		return fmt.Sprintf("every %dth %s from %d to %d seems", step, noun, first, last)
+	case step > 0:
+		return fmt.Sprintf("of the %ss that were tried, every %dth from %d to %d seems", noun, step, first, last)
 	}
-	for _, d := range r.Decided {
-		if d.OfThem < d.Of {
-			nonClaims = append(nonClaims, fmt.Sprintf("%d of %d known values of %s have more admissible values than say something", d.Of-d.OfThem, d.Of, d.Output))
-		}
-	}
-	return nonClaims
+	const most = 4
+	return fmt.Sprintf("%d of %d %ss, among them %s, seem", len(list), n, noun, joined(list[:min(most, len(list))]))
 }
 
-// flags returns what of the command line names a promise, declarations and waived clauses.
-func (s *verification) flags() string {
-	l, text := s.t.Lowering, ""
-	if l.Promise != promise.Default {
-		text += " --promise " + l.Promise.String()
+// joined returns numbers with commas between them.
+func joined(list []int) string {
+	var texts []string
+	for _, k := range list {
+		texts = append(texts, fmt.Sprint(k))
 	}
-	if declared := promise.Format(l.Declares, l.Order); declared != "" {
-		text += " --declare '" + declared + "'"
+	return strings.Join(texts, ", ")
+}
+
+func sortedInts(m map[int]float64) []int {
+	list := make([]int, 0, len(m))
+	for k := range m {
+		list = append(list, k)
 	}
-	for _, name := range s.o.Waive {
-		text += " --waive " + name
-	}
-	return text
+	slices.Sort(list)
+	return list
 }

@@ -322,6 +322,7 @@ type verification struct {
 	unsuited    int   // cases that the lowering leaves to others
 	whyUnsuited error // the last of them
 	shrunk      *shrunk
+	whenFails   string   // what the failing cases have in common
 	shown       []string // of the one case that was asked for
 
 	ranListings, ranArtifacts []string // the programs that have run, as whoever launches sees it

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/num/ball"
 	"tokitai/promise"
@@ -25,6 +26,7 @@ type view struct {
 	covers []coverage    // of clauses; nil until an element is outside of its set
 	exact  *truth.Result // the real-number result; nil if every output is to be the answer and nobody measures
 	truth  *enclosed     // nil if accuracy is not measured
+	grid   *truth.Grid   // nil if the pattern is none, or the answer's bits are to be met
 }
 
 // prepare encloses what the outputs are compared with.
@@ -106,6 +108,9 @@ func (v *view) output(j *judgement, i int) {
 func (v *view) finding(i, r, c int, got uint32, s *set) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
+	if s.isOnGrid {
+		f.Tier = evidence.Grid
+	}
 	if v.exact != nil {
 		f.Truth = truthText(v.exact, v.got[i].DType, i, r, c)
 	}

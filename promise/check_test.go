@@ -1,0 +1,169 @@
+package promise
+
+import (
+	"math"
+	"testing"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// function returns a function of the given mathematics; what it computes does not matter.
+func function(m def.Math) *def.Function {
+	return &def.Function{Name: "f_" + string('a'+rune(m)), Math: m, Expand: func(x def.Value) def.Value { return x }}
+}
+
+// definitions to declare things about.
+var (
+	withFunctions = def.Must(def.Rowwise("soft", func(b *def.Builder) {
+		x, scale := b.In("x"), b.Param("scale", def.Finite())
+		e := function(def.MathExp).Of(x).As("e")
+		p := e.Mul(def.One.Div(def.RowSum(e).As("sum"))).As("p")
+		b.Out("y", p.Mul(scale), def.Like("x"))
+		b.OutRow("sums", def.RowSum(e).Sqrt(), def.Only(num.F32))
+	}))
+	plainCopy = def.Must(def.Rowwise("copy", func(b *def.Builder) {
+		b.Out("y", b.In("x").Neg(), def.Like("x"))
+	}))
+)
+
+func TestCheck(t *testing.T) {
+	const useful = "exp, exp2, expm1, tanh, sigmoid, sqrt, rsqrt, div, recip"
+	for _, c := range []struct {
+		text       string
+		definition *def.Definition
+		formulas   []string
+		want       string // "" for none
+	}{
+		{"", plainCopy, nil, ""},
+		{"exp=2ulp exp2=2ulp div=1ulp tanh=2^-11 rsqrt=2ulp profile=hip ftz raw round(p)=bf16 omit=sums", withFunctions, nil, ""},
+		{"exp=1e9ulp", withFunctions, nil, ""}, // so wide that nothing is decided, which is not for here
+		{"sin=2ulp", withFunctions, nil, "soft: sin is declared, but no form of it calls sin, want " + useful},
+		{"log=2ulp", withFunctions, nil, "soft: log is declared, but no form of it calls log, want " + useful},
+		{"exp=2ulp", plainCopy, nil, "copy: exp is declared, but it calls no function"},
+		{"formula=welford", withFunctions, []string{"welford", "textbook"}, ""},
+		{"formula=textbok", withFunctions, []string{"welford", "textbook"}, `soft: formula "textbok" is unknown (did you mean textbook?), want welford, textbook`},
+		{"formula=welford", withFunctions, nil, `soft: formula "welford" is unknown, it has none besides the definition's`},
+		{"round(q)=bf16", withFunctions, nil, "soft: q is rounded, but it names no such value, want e, sum, p"},
+		{"round(summ)=bf16", withFunctions, nil, "soft: summ is rounded, but it names no such value (did you mean sum?), want e, sum, p"},
+		{"round(x)=bf16", withFunctions, nil, "soft: x is rounded, but it names no such value, want e, sum, p"},
+		{"round(p)=bf16", plainCopy, nil, "copy: p is rounded, but it names no values"},
+		{"raw", plainCopy, nil, "copy: raw is declared, but it has no parameters"},
+		{"omit=sum", withFunctions, nil, `soft: output "sum" to omit is unknown (did you mean sums?), want y, sums`},
+		{"omit=x", withFunctions, nil, `soft: output "x" to omit is unknown, want y, sums`},
+		{"omit=y omit=sums", withFunctions, nil, "soft: all outputs are omitted, want at least one of y, sums"},
+		{"omit=y", plainCopy, nil, "copy: its only output, y, is omitted"},
+	} {
+		d, _, err := ParseDeclaration(c.text)
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		checkError(t, c.text, d.Check(c.definition, c.formulas), c.want)
+	}
+}
+
+// Declarations that no text gives are refused too.
+func TestCheckLiterals(t *testing.T) {
+	for _, c := range []struct {
+		d    Declaration
+		want string
+	}{
+		{Declaration{Profile: "cudda"}, `profile "cudda" is unknown (did you mean cuda?), want torch, triton, cuda, cuda-fast-math, hip`},
+		{Declaration{Functions: map[string]Error{"ekp": {ULPs: 1}}}, `soft: function "ekp" is unknown (did you mean exp?), want exp, exp2, expm1, log, log2, log1p, tanh, sigmoid, erf, sin, cos, sqrt, rsqrt, div, recip`},
+		{Declaration{Functions: map[string]Error{"exp": {}}}, "soft: exp=0ulp: no result is closer than its rounding, want at least 0.5ulp, or 2^-24, besides any |x| or abs"},
+		{Declaration{Functions: map[string]Error{"exp": {ULPs: -1}}}, "soft: exp=-1ulp: -1ulp is negative, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
+		{Declaration{Functions: map[string]Error{"exp": {ULPs: 1, Relative: -1}}}, "soft: exp=1ulp+-1: -1 is negative, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
+		{Declaration{Functions: map[string]Error{"exp": {ULPs: math.NaN()}}}, "soft: exp=NaNulp: NaNulp is no finite number, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
+		{Declaration{Functions: map[string]Error{"exp": {ULPs: 1, Absolute: math.Inf(1)}}}, "soft: exp=1ulp++Infabs: +Infabs is no finite number, want a number with its unit, such as exp=2ulp, or a relative error such as exp=2^-11"},
+		{Declaration{Roundings: map[string]num.DType{"p": num.I32}}, "soft: p is rounded to i32, which stores no real values, want f16, bf16, f32, e4m3, e5m2"},
+		{Declaration{Omits: []string{"y", "y"}}, "soft: output y is omitted twice"},
+	} {
+		checkError(t, c.d.String(), c.d.Check(withFunctions, nil), c.want)
+	}
+}
+
+// Promise ordered takes the definition's own steps: what else is declared is refused.
+func TestOrdered(t *testing.T) {
+	const end = ", but promise ordered takes the definition's own steps, want promise stable"
+	for _, c := range []struct {
+		text string
+		ulps float64
+		want string
+	}{
+		{"", 0, ""}, {"exp=2ulp", 2, ""}, {"omit=sums", 0, ""}, {"profile=cuda", 2.5, ""}, {"profile=cuda exp=1ulp", 1, ""},
+		{"exp=2ulp div=0.5ulp", 2, ""},
+		{"formula=welford", 0, "soft: formula welford is declared" + end},
+		{"round(p)=bf16", 0, "soft: a rounding of p is declared" + end},
+		{"ftz", 0, "soft: subnormal numbers may become zeros" + end},
+		{"profile=cuda-fast-math", 0, "soft: subnormal numbers may become zeros" + end},
+		{"raw", 0, "soft: raw parameters are declared" + end},
+		{"exp2=2ulp", 0, "soft: exp2 is declared, which the definition does not call" + end},
+		{"exp=2ulp+1|x|", 0, "soft: exp has error 2ulp+1|x|, which is not in ulps alone" + end},
+		{"div=1ulp", 0, "soft: div has error 1ulp" + end},
+		{"profile=hip", 0, "soft: sqrt has error 1.5ulp" + end},
+	} {
+		d, _, err := ParseDeclaration(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ulps, err := d.Ordered(withFunctions)
+		checkError(t, c.text, err, c.want)
+		if ulps != c.ulps {
+			t.Errorf("%q: functions within %v ulp, want %v", c.text, ulps, c.ulps)
+		}
+	}
+}
+
+func TestCheckOrder(t *testing.T) {
+	product := def.Must(def.Contraction("product", def.ContractionForm{
+		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
+	}))
+	for _, c := range []struct {
+		d    *def.Definition
+		o    def.Order
+		want string
+	}{
+		{withFunctions, def.Sequential, ""}, {plainCopy, def.Order{}, ""}, {product, def.Order{Kind: def.Height, Width: 3}, ""},
+		{plainCopy, def.Sequential, "copy: an order of sums is declared, sequential, but it has no sums"},
+		{withFunctions, def.Order{Kind: def.Lanes}, "soft: an order lanes(0) needs a width of at least 1, got 0"},
+	} {
+		checkError(t, c.o.String(), CheckOrder(c.d, c.o), c.want)
+	}
+}
+
+func TestCheckLength(t *testing.T) {
+	for _, c := range []struct {
+		o    def.Order
+		n    int
+		want string
+	}{
+		{def.Order{Kind: def.Height, Width: 12}, 4096, ""}, {def.Sequential, 1 << 20, ""}, {def.Order{}, 1 << 20, ""},
+		{def.Order{Kind: def.Height, Width: 1}, 0, ""}, {def.Order{Kind: def.Height, Width: 1}, 2, ""},
+		{def.Order{Kind: def.Height, Width: 11}, 4096, "height=11 does not fit a sum of 4096 terms: some term passes through at least 12 additions, whatever the order"},
+	} {
+		checkError(t, c.o.String(), CheckLength(c.o, c.n), c.want)
+	}
+}
+
+func checkError(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	got := ""
+	if err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("%q:\ngot  %s\nwant %s", what, got, want)
+	}
+}
+
+// The names that part of a definition has are those that a declaration uses.
+func TestFunctionOf(t *testing.T) {
+	for m := def.MathExp; m <= def.MathErf; m++ {
+		d := def.Must(def.Rowwise("one", func(b *def.Builder) { b.Out("y", function(m).Of(b.In("x")), def.Like("x")) }))
+		called := functionsOf(d)
+		if len(called) != 1 {
+			t.Errorf("%s is called %v", m, called)
+		}
+	}
+}

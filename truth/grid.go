@@ -1,0 +1,153 @@
+package truth
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// Grid says which outputs of a call have only one right value, although the kernel may add
+// in any order and fuse products with sums: all values on the way lie on a grid that is
+// coarse enough for binary32. It is found from the operands themselves.
+type Grid struct {
+	call *call
+	at   map[int][]bool // by operand, row after row
+}
+
+// GridOptions are the options of FindGrid.
+type GridOptions struct {
+	Params []float64 // as the caller gave them, in the order of the definition
+	Model  def.Model // of contractions
+
+	// InAnyForm asks for outputs that every form of the expression gives, not only the
+	// definition's own steps with sums in any order: factors multiplied out or taken out of
+	// sums. These are the outputs that are sums and products of inputs. A value that is
+	// divided, is a root or comes from a function has no other forms that all give the
+	// same: a mean that is updated with each element divides differently.
+	InAnyForm bool
+
+	Context context.Context // nil means no limit
+}
+
+// FindGrid finds the outputs of a call that lie on a grid. It writes nothing.
+func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, error) {
+	if len(operands) != len(d.Operands) {
+		return nil, fmt.Errorf("%s: got %d operands, want %d", d.Name, len(operands), len(d.Operands))
+	}
+	if len(o.Params) != len(d.Params) {
+		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
+	}
+	k := &call{d: d, operands: operands, Options: Options{Params: o.Params, Model: o.Model, Context: o.Context}}
+	g := &Grid{call: k, at: map[int][]bool{}}
+	for i := range d.Operands {
+		if d.Operands[i].IsOut {
+			g.at[i] = make([]bool, operands[i].Rows*operands[i].Cols)
+		}
+	}
+	mark := put(k, g.at)
+	markInt := func(operand, row, col int, v set) { mark(operand, row, col, v.isOne()) }
+	switch {
+	case d.Kind == def.KindGather:
+		for _, at := range g.at {
+			for i := range at {
+				at[i] = true
+			}
+		}
+		return g, nil
+	case d.Kind != def.KindRowwise:
+		return g, g.findSums()
+	case o.InAnyForm:
+		return g, sweep(k, polynomial{}.FromFloat64(0), nil, func(operand, row, col int, v polynomial) { mark(operand, row, col, v.fits(significand)) }, markInt)
+	}
+	k.Mode = Rounded // the constants are those that are executed
+	return g, sweep(k, settle(0), nil, func(operand, row, col int, v settled) { mark(operand, row, col, v.isSettled) }, markInt)
+}
+
+// Has reports whether an output element has only one right value.
+func (g *Grid) Has(operand, row, col int) bool {
+	return g.at[operand][row*g.call.operands[operand].Cols+col]
+}
+
+// significand is the number of bits that binary32 keeps.
+const significand = 24
+
+// findSums finds the elements of a contraction or a scatter-add whose products, old value
+// and scales have sums that are exact in every order, with the scales anywhere.
+func (g *Grid) findSums() error {
+	k := g.call
+	terms, err := k.termsOf()
+	if err != nil {
+		return err
+	}
+	bits := significand
+	if m := k.Model.Inner(); k.d.Kind == def.KindContraction && m != def.FMAChain { // the largest term has F fractional bits, the result R
+		if bits = min(bits, m.F+1); m.R > 0 {
+			bits = min(bits, m.R+1)
+		}
+	}
+	var row *float64
+	var left []int
+	columns := map[*float64][]int{}
+	unitsOf := func(p products) (a, b []int) {
+		if k.d.Kind == def.KindScatterAdd { // whose terms share memory, and are multiplied by 1
+			return units(p.a), make([]int, len(p.a))
+		}
+		if row != &p.a[0] {
+			row, left = &p.a[0], units(p.a)
+		}
+		at := &p.b[0]
+		if columns[at] == nil {
+			columns[at] = units(p.b)
+		}
+		return left, columns[at]
+	}
+	result := k.operands[2]
+	for r := range result.Rows {
+		if err := k.ended(); err != nil {
+			return err
+		}
+		for c := range result.Cols {
+			p := terms(r, c)
+			v := polynomial{}.FromFloat64(p.init)
+			if len(p.a) > 0 {
+				left, right := unitsOf(p)
+				v = v.Add(sumOf(p, left, right))
+			}
+			for _, scale := range k.scalesOf(r, c) {
+				v = v.Mul(v.FromFloat64(scale))
+			}
+			g.at[2][r*result.Cols+c] = v.fits(bits)
+		}
+	}
+	return nil
+}
+
+// units returns the lowest bit of each value.
+func units(x []float64) []int {
+	u := make([]int, len(x))
+	for i, v := range x {
+		u[i] = lowestBit(v)
+	}
+	return u
+}
+
+// sumOf returns the sum of products as a polynomial, given the units of their factors. Where
+// the polynomial fits, float64 adds the products exactly.
+func sumOf(p products, a, b []int) polynomial {
+	z := polynomial{unit: noUnit, isExact: true}
+	sum := 0.0
+	for i, x := range p.a {
+		t := x * p.b[i]
+		if t == 0 {
+			continue
+		}
+		sum, z.abs, z.unit = sum+t, z.abs+math.Abs(t), min(z.unit, a[i]+b[i])
+		z.low = min(z.low, min(0, a[i])+min(0, b[i]))
+		z.high = max(z.high, max(0, exponent(x))+max(0, exponent(p.b[i])))
+	}
+	z.value, z.high = z.value.FromFloat64(sum), max(z.high, exponent(z.abs))
+	return z
+}

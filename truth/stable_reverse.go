@@ -1,0 +1,271 @@
+package truth
+
+import (
+	"math"
+	"slices"
+
+	"tokitai/def"
+	"tokitai/num/ball"
+)
+
+// A value is wide if it has one value per column, else narrow. The derivatives of an element
+// in column c by all values of its row are found in three steps, in time proportional to the
+// number of columns for the whole row:
+//
+//  1. Between wide values of a column, and from these to narrow ones, derivatives are those of
+//     the column alone (column). This is done for the output, and for the argument of
+//     each reduction of a row.
+//  2. Narrow values are few. Reductions among them lead on to the narrow values that their
+//     arguments read (reduction.into). Eliminating them from the last to the first gives dy/ds
+//     for each reduction s (eliminate).
+//  3. The derivative by a wide value in column j is Σ_s dy/ds·ds/dv_j, and for j = c also the
+//     direct one. What the inequality needs is the sum of their magnitudes over j (spread).
+
+// column holds the derivatives of a wide value by the wide and narrow values that it is
+// computed from in the same column, reductions of rows being narrow.
+type column struct {
+	of     *def.Node
+	order  []*def.Node // the wide values, last first
+	wide   [][]ball.Ball
+	narrow adjoints
+}
+
+// adjoints are derivatives by narrow values, by Node.ID: those of each column, or of a single
+// value.
+type adjoints struct {
+	by    [][]ball.Ball
+	isSet []bool
+	n     int
+}
+
+func newAdjoints(nodes, n int) adjoints {
+	return adjoints{make([][]ball.Ball, nodes), make([]bool, nodes), n}
+}
+
+// to returns the place of the derivatives by a node, and whether they are still to be set.
+func (a *adjoints) to(id int) (place []ball.Ball, isFirst bool) {
+	if a.by[id] == nil {
+		a.by[id] = make([]ball.Ball, a.n)
+	}
+	isFirst = !a.isSet[id]
+	a.isSet[id] = true
+	return a.by[id], isFirst
+}
+
+// at returns the derivatives by a node, nil if there are none.
+func (a *adjoints) at(id int) []ball.Ball {
+	if !a.isSet[id] {
+		return nil
+	}
+	return a.by[id]
+}
+
+func (p *perturbation) newColumn(of *def.Node) *column {
+	nodes := p.call.d.Math.Nodes
+	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: newAdjoints(len(nodes), p.box.cols)}
+	isReached := make([]bool, len(nodes))
+	isReached[of.ID] = true
+	for _, n := range slices.Backward(nodes[:of.ID+1]) {
+		if !isReached[n.ID] || !isWide(n) || !p.varies[n.ID] || n.Type != def.Float {
+			continue
+		}
+		z.order = append(z.order, n)
+		z.wide[n.ID] = make([]ball.Ball, p.box.cols)
+		if n.Op == def.OpColSum {
+			continue
+		}
+		for _, a := range n.Args {
+			isReached[a.ID] = true
+		}
+	}
+	return z
+}
+
+func isWide(n *def.Node) bool { return n.Extent&def.PerColumn != 0 }
+
+// differentiate finds the derivatives.
+func (z *column) differentiate(p *perturbation) {
+	clear(z.narrow.isSet)
+	if len(z.order) == 0 {
+		return
+	}
+	isSet := p.isSet
+	for _, n := range z.order {
+		isSet[n.ID] = false
+	}
+	one := z.wide[z.of.ID]
+	for j := range one {
+		one[j] = oneBall
+	}
+	isSet[z.of.ID] = true
+	for _, n := range z.order {
+		from := z.wide[n.ID]
+		if !isSet[n.ID] {
+			clear(from)
+		}
+		for k, d := range p.slopes[n.ID] {
+			if d.sign == 0 && d.by == nil {
+				continue
+			}
+			a := n.Args[k]
+			if isWide(a) {
+				chain(z.wide[a.ID], from, d, !isSet[a.ID])
+				isSet[a.ID] = true
+			} else {
+				to, isFirst := z.narrow.to(a.ID)
+				chain(to, from, d, isFirst)
+			}
+		}
+	}
+}
+
+// chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is.
+func chain(to, from []ball.Ball, d slope, isFirst bool) {
+	if d.by == nil {
+		for j, a := range from {
+			if d.sign < 0 {
+				a.Mid = -a.Mid
+			}
+			if !isFirst {
+				a = to[j].Add(a)
+			}
+			to[j] = a
+		}
+		return
+	}
+	if isFirst {
+		for j, a := range from {
+			to[j] = times(a, at(d.by, j))
+		}
+		return
+	}
+	for j, a := range from {
+		to[j] = to[j].Add(times(a, at(d.by, j)))
+	}
+}
+
+// times multiplies a derivative by a slope; 0 times an unknown one is 0, because the value does
+// not depend on what is unknown.
+func times(a, d ball.Ball) ball.Ball {
+	switch {
+	case a == ball.Ball{} || d == oneBall:
+		return a
+	case a == oneBall || d == ball.Ball{}:
+		return d
+	}
+	return a.Mul(d)
+}
+
+// reduction is a narrow value that is computed from a row of wide ones.
+type reduction struct {
+	node *def.Node
+	arg  *column     // nil if the argument does not vary
+	into []ball.Ball // by Node.ID: derivatives by the narrow values that the argument reads
+	has  []bool      // by Node.ID: whether it has one
+
+	// A sum depends on all columns. Any other reduction depends on these: on one of them, or on
+	// several with weights that add up to 1.
+	isSum   bool
+	columns []int
+}
+
+func (p *perturbation) newReduction(n *def.Node) *reduction {
+	count := len(p.call.d.Math.Nodes)
+	z := &reduction{node: n, isSum: n.Op == def.OpRowSum || n.Op == def.OpTotalSum, into: make([]ball.Ball, count), has: make([]bool, count)}
+	if p.varies[n.Args[0].ID] {
+		z.arg = p.newColumn(n.Args[0])
+	}
+	return z
+}
+
+// differentiate finds the derivatives in the current row.
+func (z *reduction) differentiate(p *perturbation) {
+	clear(z.has)
+	z.columns = z.columns[:0]
+	if z.arg == nil {
+		return
+	}
+	if !z.isSum {
+		p.chosen(z)
+		if len(z.columns) == 0 {
+			return
+		}
+	}
+	z.arg.differentiate(p)
+	for id, isSet := range z.arg.narrow.isSet {
+		if !isSet {
+			continue
+		}
+		z.has[id] = true
+		by := z.arg.narrow.by[id]
+		if z.isSum {
+			z.into[id] = ball.Ball{}.Sum(by)
+			continue
+		}
+		d := by[z.columns[0]]
+		for _, j := range z.columns[1:] {
+			d = d.Hull(by[j])
+		}
+		z.into[id] = d
+	}
+}
+
+// chosen finds the columns that a reduction other than a sum may take its value from. An
+// element at one of several indices, or at a column of an extreme that is not decided, is cut.
+func (p *perturbation) chosen(z *reduction) {
+	n := z.node
+	x := p.box.values[n.Args[0].ID].x
+	if n.Op == def.OpAt {
+		clear(p.errors[n.ID])
+		switch index := p.box.values[n.Args[1].ID].i[0]; {
+		case !index.isOne():
+			p.cut(n, 0)
+		case index.one >= 0 && int(index.one) < len(x):
+			z.columns = append(z.columns, int(index.one))
+		}
+		return
+	}
+	best := math.Inf(-1)
+	for _, v := range x {
+		lo, hi := v.Bounds()
+		if n.Op == def.OpRowMin {
+			lo = -hi
+		}
+		best = max(best, lo)
+	}
+	for j, v := range x {
+		lo, hi := v.Bounds()
+		if n.Op == def.OpRowMin {
+			hi = -lo
+		}
+		if !(hi < best) {
+			z.columns = append(z.columns, j)
+		}
+	}
+}
+
+// eliminate follows derivatives by narrow values through the narrow values that these are
+// computed from, the last first.
+func (p *perturbation) eliminate(a *adjoints, narrow []*def.Node) {
+	for _, n := range narrow {
+		from := a.at(n.ID)
+		if from == nil {
+			continue
+		}
+		if r := p.reductions[n.ID]; r != nil {
+			for id, has := range r.has {
+				if has {
+					to, isFirst := a.to(id)
+					chain(to, from, slope{by: r.into[id : id+1]}, isFirst)
+				}
+			}
+			continue
+		}
+		for k, d := range p.slopes[n.ID] {
+			if d.sign != 0 || d.by != nil {
+				to, isFirst := a.to(n.Args[k].ID)
+				chain(to, from, d, isFirst)
+			}
+		}
+	}
+}
