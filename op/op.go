@@ -44,6 +44,11 @@ type Operation struct {
 	// It is nil if they are the same.
 	Derive func(d *def.Definition, given engine.Params) (engine.Params, error)
 
+	// Settings returns parameters that people may set, drawn for verification; [Operation.Derive]
+	// takes them. It is set where Derive is: the definition's own parameters then depend on each
+	// other, and kernels may rely on it.
+	Settings func(g *gen.Generator) engine.Params
+
 	// Variant returns the definition whose operands Run takes with these parameters. If it is
 	// nil, that is the first of Definitions.
 	Variant func(v *Values) *def.Definition

@@ -249,3 +249,8 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 	}
 	return what.texts, inputs, true
 }
+
+// ParamsOf returns the parameters of a variation.
+func ParamsOf(t *Target, variation int) []float64 {
+	return t.params(&Case{Pattern: t.patterns()[0].name, Params: variation})
+}

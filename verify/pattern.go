@@ -2,12 +2,14 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
@@ -395,14 +397,19 @@ func contenders(d *def.Definition, c *Case, operands []num.Array) {
 
 // params are the parameters of a case: those of its pattern, or a variation in which
 // each is kept, scaled, negated, made tiny, huge, or something between 0 and 1, as far as
-// the definition allows it.
+// the definition allows it. A kernel that promises no bits may rely on how parameters depend
+// on each other: its variations are of what people set.
 func (t *Target) params(c *Case) []float64 {
 	usual := t.pattern(c.Pattern).params
 	if c.Params == 0 {
 		return usual
 	}
-	varied := slices.Clone(usual)
 	var g gen.Generator
+	if t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded {
+		g.Place(gen.New(t.Definition.Name).Next(), c.Params, 0)
+		return t.derived(t.Operation.Settings(&g), usual)
+	}
+	varied := slices.Clone(usual)
 	for i, p := range t.Definition.Params {
 		g.Place(gen.New(p.Name).Next(), c.Params, i)
 		if p.IsInt {
@@ -415,6 +422,26 @@ func (t *Target) params(c *Case) []float64 {
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
 	}
 	return varied
+}
+
+// derived returns the definition's parameters for what people set. Those that people do not
+// set, and what cannot be set together, are as usual.
+func (t *Target) derived(given engine.Params, usual []float64) []float64 {
+	params := slices.Clone(usual)
+	given = maps.Clone(given)
+	for i, p := range t.Definition.Params {
+		if _, isSet := given[p.Name]; p.IsInt && !isSet {
+			given[p.Name] = usual[i]
+		}
+	}
+	derived, err := t.Operation.Derive(t.Definition, given)
+	if err != nil {
+		return params
+	}
+	for i, p := range t.Definition.Params {
+		params[i] = derived[p.Name]
+	}
+	return params
 }
 
 // fill writes the inputs of a case. Each value depends on the seed, the operand's name

@@ -11,6 +11,7 @@ import (
 	"tokitai/def"
 	"tokitai/device"
 	"tokitai/engine"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/tensor"
@@ -34,7 +35,7 @@ var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
 		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds,
-		Params: params, Run: runStep, Derive: derive,
+		Params: params, Run: runStep, Derive: derive, Settings: drawnSettings,
 		Variant: func(v *op.Values) *def.Definition {
 			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one
 			return mode.Definition()
@@ -87,6 +88,19 @@ func data(name string, t int) op.Data {
 		Values: map[string]op.Element{
 			"weight": op.Scaled(0.02), "m": op.Scaled(0x1p-8), "v": op.AbsScaled(0x1p-14), "grad": op.Scaled(0x1p-7),
 		},
+	}
+}
+
+// drawnSettings draws what people set: usual numbers, and the ends of their ranges.
+func drawnSettings(g *gen.Generator) engine.Params {
+	among := func(choices ...float64) float64 { return choices[g.Below(len(choices))] }
+	return engine.Params{
+		"lr":           among(0, 1e-8, 1e-4, 3e-4, 1e-3, 0.1, 1),
+		"beta1":        among(0, 0.1, 0.5, 0.8, 0.9, 0.9, 0.95, 0.99, 1-0x1p-20),
+		"beta2":        among(0, 0.5, 0.9, 0.95, 0.99, 0.999, 0.999, 1-0x1p-22),
+		"eps":          among(1e-30, 1e-15, 1e-8, 1e-8, 1e-6, 1e-3, 1),
+		"weight_decay": among(0, 0.01, 0.1, 1),
+		"t":            among(1, 2, 10, 1000, 100_000, 1<<24+1, math.MaxInt32),
 	}
 }
 
