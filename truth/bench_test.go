@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"tokitai/accuracy"
 	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
@@ -70,5 +71,36 @@ func BenchmarkEncloseContraction(b *testing.B) {
 				b.ReportMetric(float64(b.N)*M*N*K/b.Elapsed().Seconds()/1e9, "GMAC/s")
 			})
 		}
+	}
+}
+
+// BenchmarkStable compares the sets of promise stable with the exact enclosures that they come
+// with.
+func BenchmarkStable(b *testing.B) {
+	for _, run := range runs(b) {
+		data := run.Data
+		data.Sizes["R"], data.Sizes["C"] = 16, 1024
+		run, ok := accuracy.NewRun(run.Operation, data, run.DType)
+		if !ok {
+			b.Fatal(data.Definition.Name)
+		}
+		elements := float64(16 * 1024)
+		name := fmt.Sprintf("def=%s/data=%s", data.Definition.Name, data.Name)
+		b.Run(name+"/exact", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := truth.Enclose(data.Definition, run.Operands, truth.Options{Params: data.Params}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*elements/b.Elapsed().Seconds()/1e6, "Melem/s")
+		})
+		b.Run(name+"/stable", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := truth.EncloseStable(data.Definition, run.Operands, truth.StableOptions{Params: data.Params}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*elements/b.Elapsed().Seconds()/1e6, "Melem/s")
+		})
 	}
 }

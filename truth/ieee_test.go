@@ -23,7 +23,7 @@ import (
 // runs are the shipped rowwise definitions on all their kinds of data, a few rows of
 // each; definitions without data of their own take that of their operation, or normally
 // distributed operands.
-func runs(t *testing.T) []*accuracy.Run {
+func runs(t testing.TB) []*accuracy.Run {
 	t.Helper()
 	var list []*accuracy.Run
 	seen := map[*def.Definition]bool{}

@@ -29,7 +29,7 @@ type evaluator[T ball.Number[T]] struct {
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
 	sums       map[*def.Node]adder[T] // column and total sums
-	after      func(*def.Node)        // called after a node is evaluated; may be nil
+	instead    func(*def.Node)        // evaluates a node, in the place of evaluate; may be nil
 	err        error
 }
 
@@ -202,9 +202,10 @@ func (e *evaluator[T]) begin(columns []int) {
 func (e *evaluator[T]) each(which func(*def.Node) bool) {
 	for _, n := range e.d.Math.Nodes {
 		if e.isNeeded[n.ID] && which(n) {
-			e.evaluate(n)
-			if e.after != nil {
-				e.after(n)
+			if e.instead != nil {
+				e.instead(n)
+			} else {
+				e.evaluate(n)
 			}
 		}
 	}

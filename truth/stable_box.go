@@ -152,7 +152,12 @@ type perturbed struct {
 }
 
 func (r *perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
-	z := addSizes(size{}, terms)
+	z := size{n: len(terms)}
+	for _, x := range terms {
+		lo, _, most := reach(x)
+		z.abs += most
+		z.least = min(z.least, lo)
+	}
 	r.size = z.total()
 	return roundedSum(r.zero.Sum(terms), z, s.factor())
 }
@@ -173,11 +178,12 @@ type perturbation struct {
 	varies   []bool // depends on a value that has an error
 
 	// Of the current row.
-	errors [][]float64 // E of each value that has an error, or is cut
-	sizes  []float64   // Σ|terms| of sums over the row
-	slopes [][]slope   // by argument
-	means  [][]ball.Ball
-	meanOf []int // the row that they are of
+	errors   [][]float64 // E of each value that has an error, or is cut
+	sizes    []float64   // Σ|terms| of sums over the row
+	extremes []float64   // of a maximum the least that it may be, of a minimum the negative of the most
+	slopes   [][]slope   // by argument
+	means    [][]ball.Ball
+	meanOf   []int // the row that they are of
 
 	isSet      []bool // scratch of column.differentiate
 	reductions []*reduction
@@ -193,7 +199,7 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 	}
 	p := &perturbation{Stable: s, noise: noise, rounding: &perturbed{}}
 	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}}
-	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, after: p.disturb}
+	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, instead: p.evaluate}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 		if err := e.size(); err != nil {
 			return nil, err
@@ -226,6 +232,63 @@ func (s *Stable) isExact(n *def.Node, before []bool) bool {
 	return true
 }
 
+// evaluate computes the values that the box has for a node.
+func (p *perturbation) evaluate(n *def.Node) {
+	switch {
+	case n.Op == def.OpInput:
+		copy(p.box.values[n.ID].x, p.centre.values[n.ID].x)
+		copy(p.box.values[n.ID].i, p.centre.values[n.ID].i)
+	case n.Op == def.OpCall && n.Func.Math == def.MathExp:
+		p.exponentiate(n)
+	case n.Op == def.OpRowMax || n.Op == def.OpRowMin:
+		p.findExtreme(n)
+	default:
+		p.box.evaluate(n)
+	}
+	p.disturb(n)
+}
+
+// findExtreme encloses the largest or the smallest value of a row.
+func (p *perturbation) findExtreme(n *def.Node) {
+	least, most := math.Inf(-1), math.Inf(-1)
+	for _, x := range p.box.values[n.Args[0].ID].x {
+		lo, hi, _ := reach(x)
+		if n.Op == def.OpRowMin {
+			lo, hi = -hi, -lo
+		}
+		least, most = max(least, lo), max(most, hi)
+	}
+	p.extremes[n.ID] = least
+	v := ball.FromFloat64(least).Hull(ball.FromFloat64(most))
+	if n.Op == def.OpRowMin {
+		v = v.Neg()
+	}
+	p.box.values[n.ID].x[0] = v
+}
+
+// exponentiate encloses exponentials: with d the distance of the argument from its exact value,
+// exp changes by at most the factor exp(d) <= 1 + d·(1+d), for d <= 1.
+func (p *perturbation) exponentiate(n *def.Node) {
+	arg, exact := p.box.values[n.Args[0].ID].x, p.centre.values[n.Args[0].ID].x
+	out, centre := p.box.values[n.ID].x, p.centre.values[n.ID].x
+	for j := range out {
+		a, b := at(arg, j), at(exact, j)
+		d := (math.Abs(a.Mid-b.Mid) + a.Rad + b.Rad) * (1 + 0x1p-50)
+		if d <= 1 {
+			out[j] = centre[j].Mul(ball.Ball{Mid: 1, Rad: d * (1 + d) * (1 + 0x1p-50)})
+		} else {
+			out[j] = a.Exp()
+		}
+	}
+}
+
+// reach bounds a ball, and its magnitude, a little more widely than Ball.Bounds does.
+func reach(x ball.Ball) (lo, hi, most float64) {
+	m := math.Abs(x.Mid) + x.Rad
+	slack := m * 0x1p-51
+	return x.Mid - x.Rad - slack, x.Mid + x.Rad + slack, m + slack
+}
+
 // disturb adds the error of a node to the values that the box has for it. A value that may be
 // beyond the range of binary32, or a function that may leave its domain, is unknown. Squares,
 // exponentials and roots are never below zero.
@@ -243,40 +306,49 @@ func (p *perturbation) disturb(n *def.Node) {
 	if len(n.Args) > 0 {
 		argument = e.values[n.Args[0].ID].x
 	}
-	if n.Op == def.OpRowSum {
-		p.sizes[n.ID] = p.rounding.size
-	}
 	z := &p.noise[n.ID]
-	if !z.isNone() {
+	switch {
+	case n.Op == def.OpRowSum:
+		p.sizes[n.ID] = p.rounding.size
+	case z.isNone():
+	case z.perArgument == 0 && !z.isFlushed:
 		errors := p.errors[n.ID]
-		isPositive := isNeverNegative(n)
 		for j, x := range out.x {
-			a := ball.Ball{}
-			if z.perArgument != 0 {
-				a = at(argument, j)
+			if x == (ball.Ball{}) {
+				errors[j] = 0
+				continue
 			}
-			w := z.most(x, a)
-			if errors[j] = w; w != 0 {
-				out.x[j] = x.Widen(0, w)
-			}
-			if isPositive && out.x[j].Mid < out.x[j].Rad {
-				out.x[j] = out.x[j].Max(ball.Ball{})
+			w := (float64((math.Abs(x.Mid)+x.Rad)*z.relative) + z.absolute) * (1 + 0x1p-50)
+			errors[j] = w
+			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
+		}
+	default:
+		errors := p.errors[n.ID]
+		for j, x := range out.x {
+			w := z.most(x, at(argument, j))
+			errors[j] = w
+			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
+		}
+	}
+	if isNeverNegative(n) {
+		for j, x := range out.x {
+			if x.Mid < x.Rad {
+				out.x[j] = x.Max(ball.Ball{})
 			}
 		}
 	}
-	if len(n.Args) == 0 {
-		return
+	switch n.Op {
+	case def.OpInput, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt:
+		return // none is larger than all that it is made of
+	case def.OpSqrt:
+		p.restrict(out.x, argument, def.Domain{Low: 0, High: math.Inf(1)})
+	case def.OpCall:
+		p.restrict(out.x, argument, n.Func.Domain)
 	}
 	for j, x := range out.x {
 		if !(math.Abs(x.Mid)+x.Rad <= z.limit) {
 			out.x[j] = e.unknown()
 		}
-	}
-	switch n.Op {
-	case def.OpSqrt:
-		p.restrict(out.x, argument, def.Domain{Low: 0, High: math.Inf(1)})
-	case def.OpCall:
-		p.restrict(out.x, argument, n.Func.Domain)
 	}
 }
 
@@ -286,7 +358,7 @@ func (p *perturbation) restrict(out, x []ball.Ball, d def.Domain) {
 		return
 	}
 	for j := range out {
-		if !d.Contains(at(x, j).Bounds()) {
+		if lo, hi, _ := reach(at(x, j)); !d.Contains(lo, hi) && !d.Contains(at(x, j).Bounds()) {
 			out[j] = p.box.unknown()
 		}
 	}

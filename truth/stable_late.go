@@ -62,6 +62,9 @@ func (z *lateSum) add(p *perturbation) {
 // share adds the derivatives by a value that all rows share.
 func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) {
 	spread := p.spreads[n.ID]
+	if spread != nil && !spread.take(by) {
+		spread = nil
+	}
 	total := z.shared[n.ID]
 	if total == nil {
 		length := len(z.fixed)
@@ -79,7 +82,7 @@ func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) 
 	case of == nil:
 		if spread != nil {
 			for j := range total {
-				total[j] = total[j].Add(spread.at(by, 0, j))
+				total[j] = total[j].Add(spread.at(0, j))
 			}
 		}
 	default:
@@ -90,8 +93,8 @@ func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) 
 		}
 		if spread != nil {
 			for c := range total {
-				z.fixed[c] += spread.total(by, c, c, ball.Ball{}, true)
-				total[c] = total[c].Add(spread.at(by, c, c))
+				z.fixed[c] += spread.total(c, c, ball.Ball{}, true)
+				total[c] = total[c].Add(spread.at(c, c))
 			}
 		}
 	}

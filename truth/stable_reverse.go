@@ -27,6 +27,7 @@ type column struct {
 	of     *def.Node
 	order  []*def.Node // the wide values, last first
 	wide   [][]ball.Ball
+	isSame []bool // by Node.ID: the derivatives are those by the only value that is computed from it
 	narrow adjoints
 }
 
@@ -62,20 +63,25 @@ func (a *adjoints) at(id int) []ball.Ball {
 
 func (p *perturbation) newColumn(of *def.Node) *column {
 	nodes := p.call.d.Math.Nodes
-	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), narrow: newAdjoints(len(nodes), p.box.cols)}
-	isReached := make([]bool, len(nodes))
-	isReached[of.ID] = true
+	z := &column{of: of, wide: make([][]ball.Ball, len(nodes)), isSame: make([]bool, len(nodes)), narrow: newAdjoints(len(nodes), p.box.cols)}
+	uses := make([]int, len(nodes))
+	uses[of.ID] = 1
 	for _, n := range slices.Backward(nodes[:of.ID+1]) {
-		if !isReached[n.ID] || !isWide(n) || !p.varies[n.ID] || n.Type != def.Float {
-			continue
+		if uses[n.ID] > 0 && isWide(n) && p.varies[n.ID] && n.Type == def.Float {
+			z.order = append(z.order, n)
+			for k := range p.slopes[n.ID] {
+				uses[n.Args[k].ID]++
+			}
 		}
-		z.order = append(z.order, n)
-		z.wide[n.ID] = make([]ball.Ball, p.box.cols)
-		if n.Op == def.OpColSum {
-			continue
+	}
+	for _, n := range z.order {
+		if z.wide[n.ID] == nil {
+			z.wide[n.ID] = make([]ball.Ball, p.box.cols)
 		}
-		for _, a := range n.Args {
-			isReached[a.ID] = true
+		for k, d := range p.slopes[n.ID] {
+			if a := n.Args[k]; d.sign == 1 && isWide(a) && uses[a.ID] == 1 && a != of {
+				z.wide[a.ID], z.isSame[a.ID] = z.wide[n.ID], true
+			}
 		}
 	}
 	return z
@@ -108,7 +114,9 @@ func (z *column) differentiate(p *perturbation) {
 				continue
 			}
 			a := n.Args[k]
-			if isWide(a) {
+			if z.isSame[a.ID] {
+				isSet[a.ID] = true
+			} else if isWide(a) {
 				chain(z.wide[a.ID], from, d, !isSet[a.ID])
 				isSet[a.ID] = true
 			} else {
@@ -121,39 +129,46 @@ func (z *column) differentiate(p *perturbation) {
 
 // chain adds from·d to the derivatives, or sets them. A derivative of 0 stays 0 whatever d is.
 func chain(to, from []ball.Ball, d slope, isFirst bool) {
-	if d.by == nil {
+	to = to[:len(from)]
+	switch {
+	case d.by == nil && isFirst:
 		for j, a := range from {
-			if d.sign < 0 {
-				a.Mid = -a.Mid
-			}
-			if !isFirst {
-				a = to[j].Add(a)
-			}
-			to[j] = a
+			to[j] = ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad}
 		}
-		return
-	}
-	if isFirst {
+	case d.by == nil:
 		for j, a := range from {
-			to[j] = times(a, at(d.by, j))
+			to[j] = to[j].Add(ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad})
 		}
-		return
-	}
-	for j, a := range from {
-		to[j] = to[j].Add(times(a, at(d.by, j)))
+	case len(d.by) == 1 && isFirst:
+		for j, a := range from {
+			to[j] = times(a, d.by[0])
+		}
+	case len(d.by) == 1:
+		for j, a := range from {
+			to[j] = to[j].Add(times(a, d.by[0]))
+		}
+	case isFirst:
+		by := d.by[:len(from)]
+		for j, a := range from {
+			to[j] = times(a, by[j])
+		}
+	default:
+		by := d.by[:len(from)]
+		for j, a := range from {
+			to[j] = to[j].Add(times(a, by[j]))
+		}
 	}
 }
 
 // times multiplies a derivative by a slope; 0 times an unknown one is 0, because the value does
-// not depend on what is unknown.
+// not depend on what is unknown. The radius is that of Ball.Mul.
 func times(a, d ball.Ball) ball.Ball {
-	switch {
-	case a == ball.Ball{} || d == oneBall:
-		return a
-	case a == oneBall || d == ball.Ball{}:
-		return d
+	if a.Mid == 0 && a.Rad == 0 || d.Mid == 0 && d.Rad == 0 {
+		return ball.Ball{}
 	}
-	return a.Mul(d)
+	m := math.Abs(a.Mid)
+	c := a.Mid * d.Mid
+	return ball.Ball{Mid: c, Rad: (float64(m*d.Rad)+float64((math.Abs(d.Mid)+d.Rad)*a.Rad)+float64(math.Abs(c)*0x1p-52))*(1+0x1p-48) + 0x1p-1022}
 }
 
 // reduction is a narrow value that is computed from a row of wide ones.
@@ -225,20 +240,12 @@ func (p *perturbation) chosen(z *reduction) {
 		}
 		return
 	}
-	best := math.Inf(-1)
-	for _, v := range x {
-		lo, hi := v.Bounds()
-		if n.Op == def.OpRowMin {
-			lo = -hi
-		}
-		best = max(best, lo)
-	}
 	for j, v := range x {
-		lo, hi := v.Bounds()
+		lo, hi, _ := reach(v)
 		if n.Op == def.OpRowMin {
 			hi = -lo
 		}
-		if !(hi < best) {
+		if !(hi < p.extremes[n.ID]) {
 			z.columns = append(z.columns, j)
 		}
 	}

@@ -69,7 +69,7 @@ func (p *perturbation) plan() {
 	nodes := p.call.d.Math.Nodes
 	count := len(nodes)
 	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
-	p.errors, p.sizes, p.slopes = make([][]float64, count), make([]float64, count), make([][]slope, count)
+	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([]float64, count), make([]float64, count), make([][]slope, count)
 	p.means, p.meanOf = make([][]ball.Ball, count), make([]int, count)
 	p.reductions, p.spreads = make([]*reduction, count), make([]*spread, count)
 	for _, n := range nodes {
@@ -245,18 +245,14 @@ func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float
 			}
 		case of == nil || of.wide[n.ID] == nil:
 			if z != nil {
-				for i := range fixed {
-					fixed[i] += z.total(by, i, -1, ball.Ball{}, false)
-				}
+				z.addTo(fixed, by, nil)
 			}
 		case z == nil:
 			for i, d := range of.wide[n.ID] {
 				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[i])
 			}
 		default:
-			for i, d := range of.wide[n.ID] {
-				fixed[i] += z.total(by, i, i, d, false)
-			}
+			z.addTo(fixed, by, of.wide[n.ID])
 		}
 	}
 	for _, n := range p.narrow {

@@ -59,6 +59,12 @@ func (p *perturbation) findSlopes(n *def.Node) {
 		zip(z[0].by, box, centre, func(a, b ball.Ball) ball.Ball { return a.Add(b).Recip() })
 		p.cutWhereSteep(n, z[0].by, arg(0), exact(0))
 	case def.OpCall:
+		if n.Func.Math == def.MathExp {
+			if z[0].by != nil {
+				z[0].by = box // never steep
+			}
+			return
+		}
 		p.functionSlopes(z[0].by, n.Func.Math, arg(0), box, centre)
 		p.cutWhereSteep(n, z[0].by, arg(0), exact(0))
 	case def.OpAbs:
@@ -180,8 +186,6 @@ func (p *perturbation) cutWhereSteep(n *def.Node, by, arg, exact []ball.Ball) {
 // perturbed and exact.
 func (p *perturbation) functionSlopes(out []ball.Ball, m def.Math, arg, box, centre []ball.Ball) {
 	switch m {
-	case def.MathExp:
-		copy(out, box)
 	case def.MathExp2:
 		ln2 := ball.FromFloat64(2).Log()
 		apply(out, box, ln2.Mul)
