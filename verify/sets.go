@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"tokitai/def"
@@ -23,6 +24,8 @@ type sets interface {
 type set struct {
 	isOpen   bool    // nothing is known of it: every value is in the set
 	isBits   bool    // it is one pattern of bits
+	orNaN    bool    // NaN is in the set, besides the others
+	noNumber bool    // NaN and the infinities are in the set, besides the others
 	isOnGrid bool    // every honest kernel agrees on its one value
 	lo, hi   uint32  // the least and the greatest value
 	ints     []int32 // instead, of an int32 that may have several
@@ -36,7 +39,9 @@ func oneValue(bits uint32) set { return set{lo: bits, hi: bits, count: 1} }
 // has reports whether a value is in the set.
 func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
 	switch {
-	case s.isOpen:
+	case s.isOpen || s.orNaN && num.IsNaN(d, x):
+		return true
+	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Widen(d, x)), 0)):
 		return true
 	case s.ints != nil:
 		return slices.Contains(s.ints, int32(x))
@@ -82,6 +87,7 @@ func (s boundedSets) at(operand, row, col int) set {
 		return one
 	}
 	if known, ok := s.known(operand, row, col); ok {
+		known.noNumber = s.class.mayOverflow(operand, row, col)
 		return known
 	}
 	return s.class.at(operand, row, col)
@@ -125,7 +131,7 @@ func (v *view) setsOf(ctx context.Context) (sets, error) {
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
 	}
-	class, err := v.classOf(o)
+	class, err := v.classOf(ctx, o)
 	if err != nil {
 		return nil, err
 	}
