@@ -130,15 +130,38 @@ func hasSums(d *def.Definition) bool {
 	return d.Kind == def.KindContraction || d.Kind == def.KindScatterAdd || slices.ContainsFunc(d.Math.Nodes, isSum)
 }
 
-// CheckLength returns an error if no sum of n terms has the order.
-func CheckLength(o def.Order, n int) error {
+// CheckLengths returns an error if the definition's sums over operands of the given sizes, by
+// letter, cannot have the order. Sums whose lengths are not given may have any.
+func CheckLengths(d *def.Definition, sizes map[string]int, o def.Order) error {
 	if o.Kind != def.Height {
 		return nil
 	}
-	if least := (def.Order{Kind: def.Pairwise}).Height(n); o.Width < least {
-		return fmt.Errorf("height=%d does not fit a sum of %d terms: some term passes through at least %d additions, whatever the order", o.Width, n, least)
+	for _, n := range lengths(d, sizes) {
+		if least := (def.Order{Kind: def.Pairwise}).Height(n); o.Width < least {
+			return fmt.Errorf("%s: height=%d does not fit a sum of %d terms: some term passes through at least %d additions, whatever the order", d.Name, o.Width, n, least)
+		}
 	}
 	return nil
+}
+
+// lengths returns the numbers of terms of a definition's sums, as far as sizes gives them.
+func lengths(d *def.Definition, sizes map[string]int) []int {
+	if d.Kind == def.KindContraction {
+		return []int{sizes[d.SummedOver()]}
+	}
+	var list []int
+	for _, n := range d.Math.Nodes {
+		rows, columns := sizes["R"], sizes["C"]
+		switch n.Op {
+		case def.OpRowSum:
+			list = append(list, columns)
+		case def.OpColSum:
+			list = append(list, rows)
+		case def.OpTotalSum:
+			list = append(list, rows*columns)
+		}
+	}
+	return list
 }
 
 // Ordered returns the error of functions, in ulps, of a kernel that promises [Ordered] for a

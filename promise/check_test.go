@@ -25,6 +25,9 @@ var (
 	plainCopy = def.Must(def.Rowwise("copy", func(b *def.Builder) {
 		b.Out("y", b.In("x").Neg(), def.Like("x"))
 	}))
+	product = def.Must(def.Contraction("product", def.ContractionForm{
+		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
+	}))
 )
 
 func TestCheck(t *testing.T) {
@@ -116,9 +119,6 @@ func TestOrdered(t *testing.T) {
 }
 
 func TestCheckOrder(t *testing.T) {
-	product := def.Must(def.Contraction("product", def.ContractionForm{
-		Left: "A", LeftDims: []string{"M", "K"}, Right: "B", RightDims: []string{"K", "N"}, Result: "C", ResultDims: []string{"M", "N"},
-	}))
 	for _, c := range []struct {
 		d    *def.Definition
 		o    def.Order
@@ -132,17 +132,29 @@ func TestCheckOrder(t *testing.T) {
 	}
 }
 
-func TestCheckLength(t *testing.T) {
+func TestCheckLengths(t *testing.T) {
+	sums := def.Must(def.Rowwise("sums", func(b *def.Builder) {
+		x := b.In("x")
+		b.OutCol("columns", def.ColSum(x), def.Only(num.F32))
+		b.OutScalar("total", def.TotalSum(x), def.Only(num.F32))
+	}))
+	height := func(n int) def.Order { return def.Order{Kind: def.Height, Width: n} }
+	const end = " additions, whatever the order"
 	for _, c := range []struct {
-		o    def.Order
-		n    int
-		want string
+		d     *def.Definition
+		sizes map[string]int
+		o     def.Order
+		want  string
 	}{
-		{def.Order{Kind: def.Height, Width: 12}, 4096, ""}, {def.Sequential, 1 << 20, ""}, {def.Order{}, 1 << 20, ""},
-		{def.Order{Kind: def.Height, Width: 1}, 0, ""}, {def.Order{Kind: def.Height, Width: 1}, 2, ""},
-		{def.Order{Kind: def.Height, Width: 11}, 4096, "height=11 does not fit a sum of 4096 terms: some term passes through at least 12 additions, whatever the order"},
+		{withFunctions, map[string]int{"C": 4096}, height(12), ""}, {withFunctions, map[string]int{"C": 4096}, def.Sequential, ""},
+		{withFunctions, map[string]int{"R": 4096, "C": 2}, height(1), ""}, {withFunctions, map[string]int{"R": 4096}, height(1), ""},
+		{withFunctions, map[string]int{"C": 4096}, height(11), "soft: height=11 does not fit a sum of 4096 terms: some term passes through at least 12" + end},
+		{sums, map[string]int{"R": 9, "C": 1}, height(3), "sums: height=3 does not fit a sum of 9 terms: some term passes through at least 4" + end},
+		{sums, map[string]int{"R": 8, "C": 5}, height(3), "sums: height=3 does not fit a sum of 40 terms: some term passes through at least 6" + end},
+		{product, map[string]int{"K": 3}, height(1), "product: height=1 does not fit a sum of 3 terms: some term passes through at least 2" + end},
+		{plainCopy, map[string]int{"R": 9, "C": 9}, height(1), ""},
 	} {
-		checkError(t, c.o.String(), CheckLength(c.o, c.n), c.want)
+		checkError(t, c.o.String(), CheckLengths(c.d, c.sizes, c.o), c.want)
 	}
 }
 

@@ -1,8 +1,10 @@
 package promise
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Kernels compute a function of the definition in other forms than the definition does:
@@ -169,4 +171,60 @@ func standsFor(f string, functions []string) bool {
 		}
 	}
 	return slices.Contains(reached, f)
+}
+
+// Form is a form in which kernels compute a function, for readers.
+type Form struct {
+	Function string
+	Text     string   // such as exp2(x*log2 e)
+	Parts    []string // the functions in it
+	Counts   string   // what counts as the function's error
+	IsCommon bool     // counts in every named profile
+}
+
+// Forms lists the forms in which the error of one function counts for another.
+func Forms() []Form {
+	var list []Form
+	for _, rank := range forms {
+		for _, f := range rank {
+			form := Form{Function: f.of, Text: f.text, IsCommon: f.common}
+			var terms []string
+			for _, p := range f.parts {
+				form.Parts = append(form.Parts, p.function)
+				terms = append(terms, p.terms()...)
+			}
+			if f.own != (Error{}) {
+				terms = append(terms, f.own.String())
+			}
+			form.Counts = strings.Join(terms, " + ")
+			list = append(list, form)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Form) int { return slices.Index(functions, a.Function) - slices.Index(functions, b.Function) })
+	return list
+}
+
+// terms says what a part adds to the error of its form: E is an error in all its terms, δ a
+// relative error and A an absolute one.
+func (p part) terms() []string {
+	times := func(factor float64, what string) string {
+		if factor == 1 {
+			return what
+		}
+		return fmt.Sprintf("%.4g %s", factor, what)
+	}
+	var terms []string
+	switch {
+	case p.relative > 0 && p.absolute == 0 && p.slope == p.relative:
+		return []string{times(p.relative, "E("+p.function+")")}
+	case p.relative > 0:
+		terms = append(terms, times(p.relative, "δ("+p.function+")*abs(y)"))
+	}
+	if p.absolute > 0 {
+		terms = append(terms, times(p.absolute, "δ("+p.function+")"))
+	}
+	if p.slope > 0 {
+		terms = append(terms, times(p.slope, "A("+p.function+")"))
+	}
+	return terms
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tokitai/evidence"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -15,27 +16,52 @@ import (
 type verdictTable struct {
 	w     io.Writer
 	width int // of the first column
+
+	// promises has what lowerings are held to, by id, such as stable/cuda. It is nil if all
+	// promise bits: then there is no such column.
+	promises  map[string]string
+	ofPromise int // width
 }
 
 func newVerdictTable(w io.Writer, targets []*verify.Target) *verdictTable {
 	t := &verdictTable{w: w}
+	promises, isOther := map[string]string{}, false
 	for _, target := range targets {
 		t.width = max(t.width, len(target.ID()))
+		text := target.Promised().String()
+		if profile := target.Lowering.Declares.Profile; profile != "" {
+			text += "/" + profile
+		}
+		promises[target.ID()] = text
+		t.ofPromise = max(t.ofPromise, len("promise"), len(text))
+		isOther = isOther || target.Promised() != promise.Bits
+	}
+	if isOther {
+		t.promises = promises
 	}
 	return t
 }
 
-const verdictForm = "%-*s  %-5s  %5v  %8s  %10v  %13s  %s\n"
+const verdictForm = "%-*s  %-5s  %s%5v  %8s  %10v  %13s  %s\n"
 
 // head prints the head of the table.
 func (t *verdictTable) head() {
-	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", "cases", "elements", "mismatches", "error/promise", "verdict")
+	fmt.Fprintf(t.w, verdictForm, t.width, "lowering", "dtype", t.promise("promise"), "cases", "elements", "mismatches", "error/promise", "verdict")
 	flush(t.w)
 }
 
 func (t *verdictTable) row(s *evidence.Summary) {
-	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
+	fmt.Fprintf(t.w, verdictForm, t.width, s.Lowering, s.DType, t.promise(t.promises[s.Lowering]), s.Cases, rounded(s.Elements), s.Mismatches, share(s.WorstErrorShare), s.Verdict)
 	flush(t.w)
+}
+
+// promise returns a cell of the column of promises with the space after it, or "" if there is
+// no such column.
+func (t *verdictTable) promise(text string) string {
+	if t.promises == nil {
+		return ""
+	}
+	return fmt.Sprintf("%-*s  ", t.ofPromise, text)
 }
 
 // rounded formats a number as 912, 66.7 k or 3.1 G.

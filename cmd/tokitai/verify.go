@@ -28,6 +28,7 @@ type verifyFlags struct {
 	resume, compact               bool
 	deadline                      time.Duration
 	json                          bool
+	promiseFlags
 }
 
 // verifyTargets returns all targets of a backend; tests replace it.
@@ -52,6 +53,22 @@ of tensor cores, and cuda.cublaslt, NVIDIA's library. It promises no bits. Its r
 are also compared with the model of the tensor cores, and the output says for each of its
 algorithms whether they have the model's bits. A name may lack the kind of device:
 cublaslt.
+
+A kernel is held to what its lowering promises. This project's own kernels promise the
+reference's bits. --promise holds kernels to another promise:
+
+  --promise bits      every output has the reference's bits
+            ordered   every output is one that the definition's own steps give, with sums in
+                      a declared order
+            stable    every output is as close to the exact result as a kernel comes in
+                      whatever form it is written, if inputs, functions and sums have small
+                      relative errors
+
+Under ordered and stable, --declare says what is known of a kernel's arithmetic, and widens
+what is admitted by exactly that; it takes the place of what the lowering declares. Items
+are separated by commas or spaces, as in --declare 'order=lanes(16) exp=2ulp+1.16|x| ftz'.
+--profile grants functions the errors that are documented for a family of kernels. With
+either, kernels that promise bits are held to stable. See docs/declarations.md.
 
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
@@ -94,6 +111,8 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
   tokitai verify gelu.forward --dtype f16 --level smoke --out evidence/gelu
   tokitai verify gemm.forward.accumulate --lowering cpu.packed --level smoke --json
   tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7
+  tokitai verify softmax --promise stable --level smoke
+  tokitai verify layernorm.forward --declare order=pairwise,rsqrt=2ulp --level smoke
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -104,6 +123,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` instead: a name such as cpu.avx2, or softmax.forward/cpu.avx2; all means every one that a call may choose")
+	f.promiseFlags.register(c)
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
@@ -161,10 +181,17 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	case f.resume && f.only != "":
 		return wrongUse("--resume and --case are both given: a single case cannot be resumed")
 	}
+	terms, err := f.promiseFlags.parse()
+	if err != nil {
+		return err
+	}
 	if err := checkDevice(f.device); err != nil {
 		return err
 	}
 	if slices.Contains(names, probeName) {
+		if flag := f.promiseFlags.flag(); flag != "" {
+			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
+		}
 		return f.probe(c, names, verify.Options{Level: level, Seed: seed, Tool: toolName, Version: version})
 	}
 	dev, err := backends.Open(f.device)
@@ -175,6 +202,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	device := dev.Name()
 	targets, leftOut, err := f.targets(dev.Backend(), names)
 	if err != nil {
+		return err
+	}
+	if targets, err = terms.apply(targets); err != nil {
 		return err
 	}
 	program, err := programSHA256()

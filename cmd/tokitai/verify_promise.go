@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/op"
+	"tokitai/promise"
+	"tokitai/verify"
+)
+
+// promiseFlags say what kernels are held to, instead of what their lowerings say.
+type promiseFlags struct {
+	promise, profile      string
+	declare, waive, shape []string
+}
+
+// flag returns a flag that is given, or "".
+func (f *promiseFlags) flag() string {
+	switch {
+	case f.promise != "":
+		return "--promise"
+	case f.profile != "":
+		return "--profile"
+	case len(f.declare) > 0:
+		return "--declare"
+	case len(f.waive) > 0:
+		return "--waive"
+	case len(f.shape) > 0:
+		return "--shape"
+	}
+	return ""
+}
+
+// terms are what promiseFlags say.
+type terms struct {
+	promise    promise.Name // Default if none is given
+	declares   promise.Declaration
+	order      def.Order
+	isDeclared bool // a declaration is given, which takes the place of the lowering's
+	shapes     []map[string]int
+	shapeTexts []string
+	waived     []string
+}
+
+// register adds the flags.
+func (f *promiseFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.promise, "promise", "", "hold kernels to this `PROMISE` instead of their own: bits, ordered or stable")
+	flags.StringVar(&f.profile, "profile", "", "grant functions the errors of a family of kernels: `NAME` "+oneOf(promise.Profiles()))
+	flags.StringArrayVar(&f.declare, "declare", nil, "what the kernel's author says about its arithmetic: `ITEMS` such as 'order=lanes(16) exp=2ulp+1.16|x|'; may be repeated")
+	c.RegisterFlagCompletionFunc("promise", cobra.FixedCompletions(promise.Names(), cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(promise.Profiles(), cobra.ShellCompDirectiveNoFileComp))
+	c.RegisterFlagCompletionFunc("declare", completeDeclaration)
+}
+
+// completeDeclaration completes the last item of a declaration up to its value.
+func completeDeclaration(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := begun[:strings.LastIndexAny(begun, ", ")+1]
+	var words []cobra.Completion
+	for _, i := range promise.Items() {
+		word, _, hasValue := strings.Cut(i.Form, "=")
+		switch {
+		case !hasValue:
+			words = append(words, before+word)
+		case word != "FUNCTION" && !strings.Contains(word, "("):
+			words = append(words, before+word+"=")
+		}
+	}
+	for _, f := range promise.Functions() {
+		words = append(words, before+f+"=")
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeClause completes the clauses of the named operations, or of all, that can be waived.
+func completeClause(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, o := range operationsOf(verifyTargets(backendOf("cpu"))) {
+		isNamed := func(name string) bool {
+			named, err := operationsNamed(name)
+			return err == nil && slices.Contains(named, o)
+		}
+		if len(args) == 0 || slices.ContainsFunc(args, isNamed) {
+			names = append(names, waivable(o)...)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// operationsOf returns the operations of targets, each once.
+func operationsOf(targets []*verify.Target) []*op.Operation {
+	var operations []*op.Operation
+	for _, t := range targets {
+		if t.Operation != nil && !slices.Contains(operations, t.Operation) {
+			operations = append(operations, t.Operation)
+		}
+	}
+	return operations
+}
+
+// waivable lists the clauses of an operation that can be waived.
+func waivable(o *op.Operation) []string {
+	var names []string
+	for i := range o.Clauses {
+		if o.Clauses[i].Covers != nil {
+			names = append(names, o.Clauses[i].Name())
+		}
+	}
+	return names
+}
+
+// parse reads the flags, as far as they do not depend on what is verified.
+func (f *promiseFlags) parse() (*terms, error) {
+	t := &terms{isDeclared: len(f.declare) > 0}
+	var err error
+	if f.promise != "" {
+		if t.promise, err = promise.Parse(f.promise); err != nil {
+			return nil, unknownName("promise", f.promise, promise.Names())
+		}
+	}
+	if f.profile != "" {
+		if _, err := promise.LookupProfile(f.profile); err != nil {
+			return nil, unknownName("profile", f.profile, promise.Profiles())
+		}
+	}
+	if t.declares, t.order, err = promise.ParseDeclaration(strings.Join(f.declare, " ")); err != nil {
+		return nil, wrongUse("--declare: %s", strings.TrimPrefix(err.Error(), "declaration "))
+	}
+	if in := t.declares.Profile; f.profile != "" && in != "" && in != f.profile {
+		return nil, wrongUse("--profile is %s, and --declare says profile=%s: want one of them", f.profile, in)
+	}
+	t.declares.Profile = cmp.Or(t.declares.Profile, f.profile)
+	for _, text := range f.shape {
+		shape, err := parseShape(text)
+		if err != nil {
+			return nil, err
+		}
+		t.shapes, t.shapeTexts = append(t.shapes, shape), append(t.shapeTexts, text)
+	}
+	for _, name := range f.waive {
+		if slices.Contains(t.waived, name) {
+			return nil, wrongUse("--waive %s is given twice", name)
+		}
+		t.waived = append(t.waived, name)
+	}
+	return t, nil
+}
+
+// parseShape reads sizes by letter, such as R=5,C=4096.
+func parseShape(text string) (map[string]int, error) {
+	shape := map[string]int{}
+	for item := range strings.SplitSeq(text, ",") {
+		letter, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		size, err := strconv.Atoi(value)
+		_, isTwice := shape[letter]
+		switch {
+		case letter == "" || value == "":
+			return nil, wrongUse("--shape %s: %q is no size, want LETTER=SIZE, such as R=5,C=4096", text, item)
+		case err != nil || size < 1:
+			return nil, wrongUse("--shape %s: %s is %q, want an integer of at least 1", text, letter, value)
+		case isTwice:
+			return nil, wrongUse("--shape %s: %s is given twice", text, letter)
+		}
+		shape[letter] = size
+	}
+	return shape, nil
+}
+
+// apply returns the targets with lowerings that promise and declare what the flags say. It
+// refuses what does not fit one of them.
+func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
+	if err := t.checkWaived(operationsOf(targets)); err != nil {
+		return nil, err
+	}
+	if err := t.checkShapes(targets); err != nil {
+		return nil, err
+	}
+	if t.promise == promise.Default && !t.isDeclared && t.declares.Profile == "" {
+		return targets, nil
+	}
+	type kernel struct {
+		definition *def.Definition
+		lowering   *engine.Lowering
+	}
+	held := map[kernel]*engine.Lowering{}
+	var list []*verify.Target
+	for _, old := range targets {
+		k := kernel{old.Definition, old.Lowering}
+		if held[k] == nil {
+			l, err := t.hold(old)
+			if err != nil {
+				return nil, &usageError{err.Error()}
+			}
+			held[k] = l
+		}
+		list = append(list, &verify.Target{Operation: old.Operation, Definition: old.Definition, Lowering: held[k], DType: old.DType, Backend: old.Backend})
+	}
+	return list, nil
+}
+
+// hold returns a copy of a target's lowering that promises and declares what the flags say.
+func (t *terms) hold(target *verify.Target) (*engine.Lowering, error) {
+	l, d := *target.Lowering, target.Definition
+	l.Promise = cmp.Or(t.promise, l.Promised())
+	if t.promise == promise.Default && l.Promise == promise.Bits {
+		l.Promise = promise.Stable // what declarations and profiles are for
+	}
+	l.IsBounded = l.Promise != promise.Bits
+	switch {
+	case t.isDeclared:
+		l.Declares, l.Order, l.FunctionULP = t.declares, t.order, 0
+	case t.declares.Profile != "":
+		l.Declares.Profile = t.declares.Profile
+	}
+	if err := checkDeclared(target, &l); err != nil {
+		return nil, fmt.Errorf("--declare: %w", err)
+	}
+	switch l.Promise {
+	case promise.Bits:
+		others := t.declares
+		others.Omits = nil
+		if text := promise.Format(others, t.order); text != "" {
+			return nil, fmt.Errorf("promise bits leaves no room for %s, want promise ordered or stable", text)
+		}
+		l.Order, l.FunctionULP, l.Declares = def.Order{}, 0, promise.Declaration{Omits: l.Declares.Omits}
+	case promise.Ordered:
+		ulps, err := l.Declares.Ordered(d)
+		if err != nil {
+			return nil, fmt.Errorf("--declare: %w", err)
+		}
+		l.FunctionULP = max(l.FunctionULP, ulps)
+	}
+	return &l, nil
+}
+
+// checkDeclared refuses declarations that make no sense for the definition of a target, or for
+// the formula of it that they name.
+func checkDeclared(target *verify.Target, l *engine.Lowering) error {
+	d, declares := target.Definition, l.Declares
+	var formulas []string
+	if o := target.Operation; o != nil && declares.Formula != "" {
+		formula, err := o.FormulaOf(d, declares.Formula)
+		if err != nil {
+			return err
+		}
+		formulas = o.FormulasOf(d)
+		d = cmp.Or(formula.Definition, d)
+	}
+	if err := declares.Check(d, formulas); err != nil {
+		return err
+	}
+	return promise.CheckOrder(d, l.Order)
+}
+
+// checkWaived refuses clauses that no verified operation has, or that cannot be waived.
+func (t *terms) checkWaived(operations []*op.Operation) error {
+	for _, name := range t.waived {
+		at := strings.LastIndex(name, ".")
+		if at < 0 {
+			return wrongUse("--waive %s: want an operation and the number of a clause, such as crossentropy.C5", name)
+		}
+		i := slices.IndexFunc(operations, func(o *op.Operation) bool {
+			return slices.ContainsFunc(o.Definitions, func(d *def.Definition) bool { return d.Name == name[:at] })
+		})
+		if i < 0 {
+			var verified []string
+			for _, o := range operations {
+				for _, d := range o.Definitions {
+					verified = append(verified, d.Name)
+				}
+			}
+			return wrongUse("--waive %s: %q is not among what is verified%s", name, name[:at], cmp.Or(didYouMean(name[:at], verified), ", want a clause of "+oneOf(verified)))
+		}
+		if _, err := operations[i].ClauseOf(name); err != nil {
+			return wrongUse("--waive: %v", err)
+		}
+	}
+	return nil
+}
+
+// checkShapes refuses shapes that nothing verified has, and those that do not fit the declared
+// order of sums.
+func (t *terms) checkShapes(targets []*verify.Target) error {
+	for i, shape := range t.shapes {
+		isUsed := false
+		var known []string
+		for _, target := range targets {
+			d := target.Definition
+			known = append(known, d.Sizes()...)
+			if hasSizes(d, shape) {
+				isUsed = true
+				if err := promise.CheckLengths(d, shape, t.order); err != nil {
+					return wrongUse("--shape %s: %v", t.shapeTexts[i], err)
+				}
+			}
+		}
+		if !isUsed {
+			slices.Sort(known)
+			return wrongUse("--shape %s: nothing that is verified has these sizes, want some of %s", t.shapeTexts[i], strings.Join(slices.Compact(known), ", "))
+		}
+	}
+	return nil
+}
+
+// hasSizes reports whether a definition has all sizes of a shape.
+func hasSizes(d *def.Definition, shape map[string]int) bool {
+	for letter := range shape {
+		if !slices.Contains(d.Sizes(), letter) {
+			return false
+		}
+	}
+	return true
+}
