@@ -3,36 +3,41 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/promise"
 	"tokitai/trial"
 	"tokitai/truth"
 )
 
 // judgeBounded says what is wrong with the outputs of a lowering that promises no bits.
 // Every element has to be one that it may give. Where a NaN or an infinity takes part,
-// so that there is no such set, it has to be of the reference's class; where an
-// intermediate result alone may overflow or leave the domain of a function, it may be
-// anything.
+// so that there is no such set, it has to be of the reference's class, or of one that another
+// form gives; where an intermediate result alone may overflow or leave the domain of a
+// function, it may be anything.
 func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (reason string, err error) {
 	d, before := c.operands.Definition, c.operands.Arrays()
 	want, err := c.answer(m)
 	if err != nil {
 		return "", fmt.Errorf("the reference refused: %w", err)
 	}
-	o := truth.Options{Params: c.params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Exact}
-	exact, err := truth.Enclose(d, before, o)
+	exact, err := truth.Enclose(d, before, truth.Options{Params: c.params, Model: m, Mode: truth.Exact})
 	if err != nil {
 		return "", err
 	}
-	o.Mode = truth.Rounded
-	rounded, err := truth.Enclose(d, before, o)
+	admissible, err := l.Admissible(context.Background(), d, before, c.params, m)
+	if err != nil {
+		return "", err
+	}
+	forms, err := c.forms(l)
 	if err != nil {
 		return "", err
 	}
 	for i := range d.Operands {
-		if !d.Operands[i].IsOut {
+		if !d.Operands[i].IsOut || slices.Contains(l.Declares.Omits, d.Operands[i].Name) {
 			continue
 		}
 		dtype := got[i].DType
@@ -40,16 +45,12 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 			for col := range got[i].Cols {
 				x, wanted := got[i].Bits(r, col), ""
 				switch {
-				case rounded.At(i, r, col).Known():
-					if !rounded.Admits(i, r, col, x) {
-						lo, hi := rounded.Between(i, r, col)
-						wanted = trial.Pattern(dtype, lo) + " to " + trial.Pattern(dtype, hi)
-						if n := rounded.Count(i, r, col); dtype == num.I32 && lo != hi {
-							wanted = fmt.Sprintf("one of %d values from %s", n, wanted)
-						}
+				case admissible.Known(i, r, col):
+					if !admissible.Admits(i, r, col, x) {
+						wanted = admissible.text(i, r, col)
 					}
 				case !exact.At(i, r, col).Known():
-					if y := want[i].Bits(r, col); classOf(dtype, x) != classOf(dtype, y) {
+					if y := want[i].Bits(r, col); classOf(dtype, x) != classOf(dtype, y) && !isOfAnotherForm(forms, i, r, col, num.Widen(dtype, x), num.Widen(dtype, y)) {
 						wanted = classOf(dtype, y)
 					}
 				}
@@ -62,22 +63,106 @@ func (c *selfTestCase) judgeBounded(l *Lowering, m def.Model, got []num.Array) (
 	return "", nil
 }
 
-// Admissible holds the values that a bounded lowering may give for the outputs of a call.
-type Admissible struct {
-	d       *def.Definition
-	rounded *truth.Result
+// StableOptions returns what promise stable allows the lowering, for calls with the given
+// parameters under a model.
+func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Model) truth.StableOptions {
+	declares := l.Declares
+	declares.FlushesSubnormals = declares.Flushes()
+	return truth.StableOptions{
+		Params: params, Model: m, Order: l.Order, FunctionULP: l.FunctionULP, Declares: declares, Errors: l.Declares.Error, Context: ctx,
+	}
 }
 
-// Admissible returns the values that the lowering, which is bounded, may give under a
-// model, for operands as they are before a call.
-func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
-	rounded, err := truth.Enclose(d, operands, truth.Options{
-		Params: params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Rounded, Context: ctx,
-	})
-	if err != nil {
-		return nil, err
+// forms returns where all forms of the definition agree on what becomes of infinities; nil if
+// there are none, or the lowering promises the definition's own form.
+func (c *selfTestCase) forms(l *Lowering) (*truth.Forms, error) {
+	d, before := c.operands.Definition, c.operands.Arrays()
+	if _, hasInfinity := truth.Tame(d, before); !hasInfinity || l.Promised() != promise.Stable {
+		return nil, nil
 	}
-	return &Admissible{d, rounded}, nil
+	return truth.FindForms(context.Background(), d, before, c.params)
+}
+
+// isOfAnotherForm reports whether an output that is of another class than the answer may come
+// from another form: NaN for what infinities make, and infinities for such a NaN. Whether a
+// form that is finite avoids NaN on purpose, the definition does not say; verification knows.
+func isOfAnotherForm(forms *truth.Forms, operand, row, col int, got, want float32) bool {
+	return forms != nil && got-got != 0 && (got != got || want != want) && (want-want == 0 || !forms.Agree(operand, row, col))
+}
+
+// Admissible holds the values that a bounded lowering may give for the outputs of a call.
+type Admissible struct {
+	d        *def.Definition
+	operands []num.Array
+	admitted
+}
+
+// admitted is the values that a promise admits for the elements of outputs.
+type admitted interface {
+	Known(operand, row, col int) bool
+	Between(operand, row, col int) (lo, hi uint32)
+	Count(operand, row, col int) int64
+	Admits(operand, row, col int, bits uint32) bool
+}
+
+// ordered has the values of promise ordered.
+type ordered struct{ *truth.Result }
+
+func (o ordered) Known(operand, row, col int) bool { return o.At(operand, row, col).Known() }
+
+// stable has the values of promise stable, with sums of any height that the order allows.
+type stable struct{ *truth.Stable }
+
+func (s stable) Between(operand, row, col int) (lo, hi uint32) {
+	return s.Stable.Between(operand, row, col, math.MaxInt)
+}
+
+func (s stable) Count(operand, row, col int) int64 {
+	return s.Stable.Count(operand, row, col, math.MaxInt)
+}
+
+func (s stable) Admits(operand, row, col int, bits uint32) bool {
+	return s.Stable.Admits(operand, row, col, math.MaxInt, bits)
+}
+
+// anything has no known values: those of a form that the engine does not know.
+type anything struct{ ordered }
+
+func (anything) Known(operand, row, col int) bool { return false }
+
+// Admissible returns the values that the lowering, which is bounded, may give under a
+// model, for operands as they are before a call. The engine does not know the forms of
+// operations: of a lowering that declares one, nothing is known. Nor does it know a profile's
+// allowances: kernels that need one are inadmissible.
+func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
+	a := &Admissible{d: d, operands: operands}
+	switch l.Promised() {
+	case promise.Stable:
+		if l.Declares.Formula != "" {
+			a.admitted = anything{}
+			return a, nil
+		}
+		s, err := truth.EncloseStable(d, operands, l.StableOptions(ctx, params, m))
+		a.admitted = stable{s}
+		return a, err
+	default:
+		rounded, err := truth.Enclose(d, operands, truth.Options{
+			Params: params, Model: m, Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE, Mode: truth.Rounded, Context: ctx,
+		})
+		a.admitted = ordered{rounded}
+		return a, err
+	}
+}
+
+// text returns the values of an element.
+func (a *Admissible) text(operand, row, col int) string {
+	dtype := a.operands[operand].DType
+	lo, hi := a.Between(operand, row, col)
+	text := trial.Pattern(dtype, lo) + " to " + trial.Pattern(dtype, hi)
+	if dtype == num.I32 && lo != hi {
+		return fmt.Sprintf("one of %d values from %s", a.Count(operand, row, col), text)
+	}
+	return text
 }
 
 // Outside says which element of an output is not admissible; it returns "" if none. Where
@@ -86,13 +171,9 @@ func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands [
 func (a *Admissible) Outside(output int, got num.Array, number func(row int) int) string {
 	for r := range got.Rows {
 		for c := range got.Cols {
-			x := got.Bits(r, c)
-			if !a.rounded.At(output, r, c).Known() || a.rounded.Admits(output, r, c, x) {
-				continue
+			if x := got.Bits(r, c); a.Known(output, r, c) && !a.Admits(output, r, c, x) {
+				return fmt.Sprintf("%s[%d,%d] is %s, want %s", a.d.Operands[output].Name, number(r), c, trial.Pattern(got.DType, x), a.text(output, r, c))
 			}
-			lo, hi := a.rounded.Between(output, r, c)
-			return fmt.Sprintf("%s[%d,%d] is %s, want %s to %s", a.d.Operands[output].Name, number(r), c,
-				trial.Pattern(got.DType, x), trial.Pattern(got.DType, lo), trial.Pattern(got.DType, hi))
 		}
 	}
 	return ""
@@ -111,8 +192,8 @@ func classOf(d num.DType, bits uint32) string {
 // unwritten runs the self-test once more if an output element holds what it held before,
 // now with other contents of the outputs, and names an element that has kept both. An
 // answer's bits differ from what was there before; a set of admissible values may not.
-func (q *Queue) unwritten(k Kernel, first selfTestCase, after *trial.Operands) (reason string, err error) {
-	suspects := after.Unwritten(first.operands, nil)
+func (q *Queue) unwritten(l *Lowering, k Kernel, first selfTestCase, after *trial.Operands) (reason string, err error) {
+	suspects := after.Unwritten(first.operands, l.Declares.Omits, nil)
 	if len(suspects) == 0 {
 		return "", nil
 	}
@@ -122,7 +203,7 @@ func (q *Queue) unwritten(k Kernel, first selfTestCase, after *trial.Operands) (
 	if after, err = q.launchCase(k, &second); err != nil {
 		return "", err
 	}
-	if suspects = after.Unwritten(second.operands, suspects); len(suspects) == 0 {
+	if suspects = after.Unwritten(second.operands, nil, suspects); len(suspects) == 0 {
 		return "", nil
 	}
 	at := suspects[0]

@@ -12,20 +12,20 @@ import (
 	"tokitai/num"
 	"tokitai/op/gemm"
 	"tokitai/op/softmax"
+	"tokitai/promise"
 	"tokitai/truth"
 )
 
 // edge makes a lowering that gives the upper end of every set of admissible values, or
 // what lies beyond it, and the right answer where there is no set.
-func edge(beyond int64) *engine.Lowering {
+func edge(p promise.Name, beyond int64) *engine.Lowering {
 	l := lowering("cpu.edge", nil)
-	l.IsBounded = true
+	l.IsBounded, l.Promise = true, p
 	l.Order = def.Order{Kind: def.Pairwise}
 	l.Compile = func(dev device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 		return engine.KernelFunc(func(launch *engine.Launch) error {
 			operands := launch.Arrays()
-			options := truth.Options{Params: launch.Params, Mode: truth.Rounded, Order: &l.Order, FunctionULP: l.FunctionULP}
-			set, err := truth.Enclose(d, clones(operands), options)
+			upper, err := upperEnds(l, d, clones(operands), launch.Params)
 			if err != nil {
 				return err
 			}
@@ -39,8 +39,7 @@ func edge(beyond int64) *engine.Lowering {
 				a := operands[i]
 				for r := range a.Rows {
 					for c := range a.Cols {
-						if set.At(i, r, c).Known() {
-							_, hi := set.Between(i, r, c)
+						if hi, ok := upper(i, r, c); ok {
 							a.SetBits(r, c, num.FromIndex(a.DType, num.Index(a.DType, hi)+beyond))
 						}
 					}
@@ -50,6 +49,22 @@ func edge(beyond int64) *engine.Lowering {
 		}), nil
 	}
 	return l
+}
+
+// upperEnds returns the greatest admissible values, where there are any.
+func upperEnds(l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64) (func(i, r, c int) (uint32, bool), error) {
+	if l.Promised() == promise.Stable {
+		set, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params, Order: l.Order, FunctionULP: l.FunctionULP})
+		return func(i, r, c int) (uint32, bool) {
+			_, hi := set.Between(i, r, c, set.MostHeight())
+			return hi, set.Known(i, r, c)
+		}, err
+	}
+	set, err := truth.Enclose(d, operands, truth.Options{Params: params, Mode: truth.Rounded, Order: &l.Order, FunctionULP: l.FunctionULP})
+	return func(i, r, c int) (uint32, bool) {
+		_, hi := set.Between(i, r, c)
+		return hi, set.At(i, r, c).Known()
+	}, err
 }
 
 func clones(operands []num.Array) []num.Array {
@@ -80,7 +95,7 @@ func TestBoundedLowerings(t *testing.T) {
 			}
 		}
 	}
-	exact := edge(0)
+	exact := edge(promise.Bits, 0)
 	exact.IsBounded = false
 	for _, test := range []struct {
 		name, test string
@@ -88,10 +103,13 @@ func TestBoundedLowerings(t *testing.T) {
 		want       string // in the reason, or "" for admitted
 	}{
 		{"right", "C=515", damage(func(num.Array) {}), ""},
-		{"the last admissible value", "C=515", edge(0), ""},
-		{"the last admissible value, among special ones", "special", edge(0), ""},
-		{"the last admissible value, in place", "in-place", edge(0), ""},
-		{"one beyond", "C=515", edge(1), "y[0,0] is 0x"},
+		{"the last admissible value", "C=515", edge(promise.Ordered, 0), ""},
+		{"the last admissible value, among special ones", "special", edge(promise.Ordered, 0), ""},
+		{"the last admissible value, in place", "in-place", edge(promise.Ordered, 0), ""},
+		{"one beyond", "C=515", edge(promise.Ordered, 1), "y[0,0] is 0x"},
+		{"the last admissible value, stable", "C=515", edge(promise.Stable, 0), ""},
+		{"the last admissible value, stable, among special ones", "special", edge(promise.Stable, 0), ""},
+		{"one beyond, stable", "C=515", edge(promise.Stable, 1), "y[0,0] is 0x"},
 		{"bits are promised", "C=515", exact, "y[0,0] is 0x"},
 		{"NaN for a number", "C=515", damage(each(func(uint32) uint32 { return 0x7fc00000 })), "y[0,0] is 0x7fc00000, want 0x"},
 		{"a number for NaN", "special", damage(each(func(bits uint32) uint32 {
@@ -117,17 +135,23 @@ func TestBoundedLowerings(t *testing.T) {
 func TestBoundedContraction(t *testing.T) {
 	dtypes := []num.DType{num.F16, num.F16, num.F32}
 	for _, name := range engine.SelfTests(gemm.ForwardDefinition) {
-		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(0), gemm.ForwardDefinition, dtypes, name), "")
-		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(1), gemm.ForwardDefinition, dtypes, name), "want 0x")
+		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(promise.Ordered, 0), gemm.ForwardDefinition, dtypes, name), "")
+		wantReason(t, name, engine.RunSelfTest(newQueue(t), edge(promise.Ordered, 1), gemm.ForwardDefinition, dtypes, name), "want 0x")
 	}
 }
 
 // TestReferenceIsAdmissible: the reference's own results are among those that a bounded
 // lowering in any order may give, in the self-tests of every shipped definition.
 func TestReferenceIsAdmissible(t *testing.T) {
+	for _, p := range []promise.Name{promise.Ordered, promise.Stable} {
+		l := lowering("cpu.right", right)
+		l.IsBounded, l.Promise = true, p
+		t.Run(p.String(), func(t *testing.T) { admitsReference(t, l) })
+	}
+}
+
+func admitsReference(t *testing.T, l *engine.Lowering) {
 	q := newQueue(t)
-	l := lowering("cpu.right", right)
-	l.IsBounded = true
 	for _, d := range definitions() {
 		for _, dtypes := range d.Formats() {
 			if testlevel.Current() == testlevel.Smoke && d.Format(dtypes) != num.F16 {

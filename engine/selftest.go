@@ -387,7 +387,7 @@ func (q *Queue) judge(p *plan, d *def.Definition, test selfTest, c selfTestCase,
 	if p.lowering.IsBounded {
 		reason, err := c.judgeBounded(p.lowering, q.modelOf(p.lowering, d, c.call()), after.Arrays())
 		if reason == "" && err == nil {
-			reason, err = q.unwritten(p.kernel, c, after)
+			reason, err = q.unwritten(p.lowering, p.kernel, c, after)
 		}
 		switch {
 		case err != nil:

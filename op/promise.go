@@ -19,6 +19,11 @@ type Clause struct {
 	// and column. The call's operands are as they are before it. Elements are asked for row by
 	// row. It is nil for a clause that cannot be waived.
 	Covers func(c *bound.Call) func(operand, row, col int) bool
+
+	// OthersGiveNaN says that the definition is written so that it avoids 0 times an infinity,
+	// or the like, at these places, and that other forms of it do not. NaN is then admissible
+	// under promise stable.
+	OthersGiveNaN bool
 }
 
 // ClauseKind says what a clause is about, and so whether it can be waived.

@@ -174,10 +174,10 @@ type Place struct{ Operand, Row, Col int }
 const MostUnwritten = 1 << 16
 
 // Unwritten lists elements of outputs that hold the very pattern they held before the
-// call, of all outputs that are only written, or among the given places. One call shows
-// suspects: a kernel may write that pattern. What two calls with different contents
-// before (Poison) both leave was not written.
-func (x *Operands) Unwritten(before *Operands, among []Place) []Place {
+// call, of all outputs that are only written and not omitted, by name, or among the given
+// places. One call shows suspects: a kernel may write that pattern. What two calls with
+// different contents before (Poison) both leave was not written.
+func (x *Operands) Unwritten(before *Operands, omitted []string, among []Place) []Place {
 	var list []Place
 	hold := func(p Place) {
 		now, then := x.Array(p.Operand), before.Array(p.Operand)
@@ -192,7 +192,7 @@ func (x *Operands) Unwritten(before *Operands, among []Place) []Place {
 		return list
 	}
 	for i, b := range x.blocks {
-		if !x.isPure(i) {
+		if !x.isPure(i) || slices.Contains(omitted, x.Definition.Operands[i].Name) {
 			continue
 		}
 		now, then := make([]uint32, b.array.Cols), make([]uint32, b.array.Cols)

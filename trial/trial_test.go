@@ -265,7 +265,7 @@ func TestUnwritten(t *testing.T) {
 							return 0
 						})
 					}
-					suspects = after.Unwritten(before, suspects)
+					suspects = after.Unwritten(before, nil, suspects)
 					if which == 0 && len(suspects) < 5 {
 						t.Fatalf("the first run has %d suspects, want the poison that was written among them", len(suspects))
 					}
@@ -279,16 +279,16 @@ func TestUnwritten(t *testing.T) {
 	// What is read too, or takes an input's place, may keep its value.
 	x := all(t)
 	x.Replace(operand(t, "y"), operand(t, "x"))
-	for _, p := range x.Unwritten(x.Clone(), nil) {
+	for _, p := range x.Unwritten(x.Clone(), nil, nil) {
 		if p.Operand != operand(t, "s") {
 			t.Errorf("%v is listed as unwritten: it may keep its value", p)
 		}
 	}
-	if n := len(x.Unwritten(x.Clone(), nil)); n != 3 {
+	if n := len(x.Unwritten(x.Clone(), nil, nil)); n != 3 {
 		t.Errorf("got %d elements of s, want 3", n)
 	}
 	large := trial.New(pair, x.DTypes(), map[string]int{"R": 2, "C": trial.MostUnwritten}, nil)
-	if n := len(large.Unwritten(large, nil)); n != trial.MostUnwritten {
+	if n := len(large.Unwritten(large, nil, nil)); n != trial.MostUnwritten {
 		t.Errorf("%d elements are listed, want at most %d", n, trial.MostUnwritten)
 	}
 }

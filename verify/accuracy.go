@@ -15,6 +15,7 @@ type accuracy struct {
 	Misrounded int64 `json:"misrounded,omitempty"`
 	Undecided  int64 `json:"undecided,omitempty"` // whose correct rounding is not known
 	Undefined  int64 `json:"undefined,omitempty"` // not finite, where the truth is
+	Lost       int64 `json:"lost,omitempty"`      // of these, those whose correct rounding is finite
 	WorstError worst `json:"worst_error"`
 	WorstShare worst `json:"worst_share"` // of what is promised
 
@@ -39,6 +40,7 @@ func (a *accuracy) add(b *accuracy) {
 	a.Misrounded += b.Misrounded
 	a.Undecided += b.Undecided
 	a.Undefined += b.Undefined
+	a.Lost += b.Lost
 	a.Bias.add(b.Bias)
 	a.WorstError.add(b.WorstError)
 	a.WorstShare.add(b.WorstShare)
@@ -112,7 +114,9 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint32) {
 		}
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		a.Undefined++
+		if a.Undefined++; correct.State[k] != truth.Undecided && num.Distance(d, x, correct.Bits[k]) != 0 {
+			a.Lost++
+		}
 		return
 	}
 	lo, hi := b.Bounds()

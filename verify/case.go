@@ -124,6 +124,18 @@ func (c *Case) clone() *Case {
 	return &d
 }
 
+// outputsOf returns the number of output elements of one run that are judged.
+func (t *Target) outputsOf(c *Case) int64 {
+	n, sizes := int64(0), c.sizes()
+	for i := range t.Definition.Operands {
+		if t.isJudged(i) {
+			rows, cols := t.Definition.Operands[i].Matrix(sizes)
+			n += int64(rows) * int64(cols)
+		}
+	}
+	return n
+}
+
 // outputs returns the number of output elements of one run.
 func (c *Case) outputs(d *def.Definition) int64 {
 	n, sizes := int64(0), c.sizes()

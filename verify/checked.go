@@ -56,9 +56,9 @@ func (r *CallReport) Reports() []*evidence.Report {
 }
 
 // Verdict returns the worst of the reports' verdicts: rejected, then inadmissible, then
-// interrupted, then accepted; skipped if nothing ran.
+// interrupted, then undecided, then accepted; skipped if nothing ran.
 func (r *CallReport) Verdict() evidence.Verdict {
-	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
+	order := []evidence.Verdict{evidence.Skipped, evidence.Accepted, evidence.Undecided, evidence.Interrupted, evidence.Inadmissible, evidence.Rejected}
 	worst := 0
 	for _, p := range r.Reports() {
 		worst = max(worst, slices.Index(order, p.Verdict))
@@ -246,11 +246,12 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	r.DigestSHA256 = evidence.DigestOf(r.CaseList)
 	r.Coverage = evidence.Coverage{Judged: j.Elements, Tiles: j.Tiles}
 	for i, a := range o.l.inputs() {
-		if d.Operands[i].IsOut {
+		if t.isJudged(i) {
 			r.Coverage.Produced += int64(a.Rows) * int64(a.Cols)
 		}
 	}
 	s.setFigures(r, j)
+	s.setTerms(r, j)
 	for figure, w := range map[string]worst{evidence.FigureErrorULP: j.Accuracy.WorstError, evidence.FigureErrorShare: j.Accuracy.WorstShare} {
 		if w.IsSeen {
 			r.WorstCases = append(r.WorstCases, o.l.worstCase(figure, w, result.Name))
@@ -274,6 +275,12 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	)
 	if hasIntOutputs(d) {
 		r.NonClaims = append(r.NonClaims, noULPs)
+	}
+	defer func() { r.Honest = evidence.HonestOf(r.Verdict) }()
+	r.NonClaims = append(r.NonClaims, s.termClaims(r)...)
+	if reason := tooFew(r); result.First == nil && reason != "" {
+		r.Verdict, r.Reason = evidence.Undecided, reason
+		return
 	}
 	if result.First == nil {
 		r.Verdict = evidence.Accepted

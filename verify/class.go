@@ -1,43 +1,142 @@
 package verify
 
 import (
+	"context"
 	"math"
 
+	bounds "tokitai/bound"
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/promise"
 	"tokitai/truth"
 )
 
-// class is what a bounded kernel may give where there is no set of values. Where a NaN or an
-// infinity among the inputs reaches the element, only its class is known: NaN, an infinity, or
-// some finite number. Where an intermediate result may overflow, nothing is known, since that
-// may depend on the order.
+// class is what a bounded kernel may give where there is no set of values, because a NaN or
+// an infinity among the inputs reaches the element, or an intermediate result may overflow.
+//
+//   - Overflow may depend on the order: nothing is known.
+//   - A finite answer has the set of the limit, if the definition reaches that: a masked logit
+//     of -Inf is as good as a very large negative one. Otherwise it is any finite number.
+//     NaN is admissible too where a clause says that other forms give it.
+//   - NaN from an input that is NaN is NaN in every form.
+//   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
+//     Where they do not, promise stable admits NaN beside the infinity, and any infinity
+//     beside NaN: y*dy - y*dot and y*(dy - dot) are both right.
 type class struct {
 	v        *view
-	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number
+	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
+	limit    *view         // the same call with large numbers for infinities; nil if there are none
+	forms    *truth.Forms  // nil if the definition's own form is promised
+	alsoNaN  []func(operand, row, col int) bool
 }
 
-// classOf returns the classes of a tile's outputs, given what arithmetic may give.
-func (v *view) classOf(o truth.Options, rounded *truth.Result) (*class, error) {
+// classOf returns the classes of a tile's outputs.
+func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 	d := v.target.Definition
 	inputs, hasSpecial := withoutSpecial(d, v.inputs)
-	if !hasSpecial {
-		return &class{v, rounded}, nil
+	c := &class{v: v}
+	if v.target.Promised() == promise.Stable && (hasSpecial || hasLarge(d, v.inputs)) {
+		var err error
+		if c.forms, err = truth.FindForms(ctx, d, v.inputs, v.l.params); err != nil {
+			return nil, err
+		}
 	}
-	ordinary, err := truth.Enclose(d, inputs, o)
-	return &class{v, ordinary}, err
+	if !hasSpecial {
+		return c, nil
+	}
+	var err error
+	if c.ordinary, err = truth.Enclose(d, inputs, o); err != nil {
+		return nil, err
+	}
+	tamed, hasInfinity := truth.Tame(d, v.inputs)
+	if !hasInfinity {
+		return c, nil
+	}
+	limit := *v
+	limit.inputs = tamed
+	if limit.answer, err = v.target.interpret(ctx, v.l, tamed); err != nil {
+		return nil, err
+	}
+	if err := limit.prepare(ctx, manner{}); err != nil {
+		return nil, err
+	}
+	if c.limit = &limit; c.forms != nil {
+		c.alsoNaN = v.placesOfNaN()
+	}
+	return c, nil
+}
+
+// hasLarge reports whether products of a few inputs may overflow.
+func hasLarge(d *def.Definition, inputs []num.Array) bool {
+	for i, a := range inputs {
+		if !d.Operands[i].IsIn || d.Operands[i].IsIndex || num.MaxFinite(a.DType) < 0x1p24 {
+			continue
+		}
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if x := a.At(r, c); x > 0x1p24 || x < -0x1p24 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// mayOverflow reports whether a kernel may overflow on the way to an element that the
+// definition's own steps reach without.
+func (c *class) mayOverflow(operand, row, col int) bool {
+	return c.forms != nil && c.forms.MayOverflow(operand, row, col)
 }
 
 func (c *class) at(operand, row, col int) set {
 	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits(row, col)
-	switch {
-	case c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
+	switch value := float64(num.Widen(d, y)); {
+	case c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
 		return set{isOpen: true}
-	case num.IsNaN(d, y) || math.IsInf(float64(num.Widen(d, y)), 0):
+	case !math.IsNaN(value) && !math.IsInf(value, 0):
+		return c.finite(operand, row, col)
+	case c.forms == nil || c.forms.Agree(operand, row, col):
 		return set{lo: y, hi: y}
+	case math.IsInf(value, 0):
+		return set{lo: y, hi: y, orNaN: true}
+	case c.limit == nil || num.IsNaN(d, c.limit.answer[operand].Bits(row, col)):
+		return set{lo: y, hi: y} // infinities are not the reason
+	default:
+		return set{lo: y, hi: y, noNumber: true}
 	}
+}
+
+// finite returns the set of an element whose answer is finite.
+func (c *class) finite(operand, row, col int) set {
+	d := c.v.got[operand].DType
 	most := num.FromIndex(d, math.MaxInt32) - 1 // the largest finite value
-	return set{lo: num.FromIndex(d, -num.Index(d, most)), hi: most}
+	s := set{lo: num.FromIndex(d, -num.Index(d, most)), hi: most}
+	if c.limit != nil && c.limit.answer[operand].Bits(row, col) == c.v.answer[operand].Bits(row, col) {
+		if limit := c.limit.sets.at(operand, row, col); limit.count > 0 {
+			limit.isOnGrid = false
+			s = limit
+		}
+	}
+	for _, isPlace := range c.alsoNaN {
+		s.orNaN = s.orNaN || isPlace(operand, row, col)
+	}
+	return s
+}
+
+// placesOfNaN returns the clauses at whose places other forms of the definition give NaN, as
+// functions that say where that is.
+func (v *view) placesOfNaN() []func(operand, row, col int) bool {
+	var list []func(operand, row, col int) bool
+	if v.target.Operation == nil {
+		return nil
+	}
+	for i := range v.target.Operation.Clauses {
+		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && c.OthersGiveNaN {
+			list = append(list, c.Covers(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
+		}
+	}
+	return list
 }
 
 // withoutSpecial returns the inputs with 1 in the place of every NaN and infinity, and

@@ -119,8 +119,9 @@ func JudgeDamaged(t *Target, name string, most int64, isDamaged func(operand, r,
 		return Figures{}, err
 	}
 	f := Figures{Tiles: j.Tiles}
-	bias := j.Accuracy.Bias
-	j.Tiles, j.Accuracy.Bias = 0, moments{N: bias.N}
+	j.Tiles = 0
+	j.Accuracy.Bias, j.Own.Bias = moments{N: j.Accuracy.Bias.N}, moments{N: j.Own.Bias.N}
+	j.Own.WorstError, j.Own.WorstShare = worst{Value: j.Own.WorstError.Value}, worst{Value: j.Own.WorstShare.Value} // many may be worst
 	if j.first != nil {
 		j.first.Near = nil // what a tile has of the row
 	}

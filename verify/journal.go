@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"tokitai/evidence"
+	"tokitai/promise"
 )
 
 // Journal records the cases that a verification has finished, so that an interrupted one
@@ -165,6 +166,7 @@ func (j *Journal) Close() error {
 
 // key returns everything that a case's result depends on, besides its name.
 func (s *verification) key() string {
-	return fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s bounded=%t interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), s.t.Lowering.Name, s.t.Lowering.Model,
-		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, s.t.Lowering.IsBounded, s.o.InterpretAll)
+	l := s.t.Lowering
+	return fmt.Sprintf("%s %s %s %s %s %s %s seed=%d level=%s promise=%s declared=%q functions=%g ieee=%t waived=%q interpreted=%t", s.o.Version, s.o.Program, s.t.Definition.Hash(), l.Name, l.Model,
+		s.t.DType, s.o.device(), s.o.Seed, s.o.Level, l.Promised(), promise.Format(l.Declares, l.Order), l.FunctionULP, l.IsIEEE, s.o.Waive, s.o.InterpretAll)
 }

@@ -25,12 +25,13 @@ type finding struct {
 	Row     int               `json:"row"`
 	Col     int               `json:"col"`
 	Got     uint32            `json:"got"`
-	Want    uint32            `json:"want"`            // the answer, or the least admissible value
-	WantTo  uint32            `json:"want_to"`         // the greatest; equal to Want under contract bits
-	IsCause bool              `json:"is_cause"`        // the kernel ended in an error: nothing was compared
-	IsHang  bool              `json:"is_hang"`         // and its device cannot be used again
-	Ints    []int32           `json:"ints,omitempty"`  // of a bounded int32: the admissible values, if there are several
-	Truth   string            `json:"truth,omitempty"` // where known
+	Want    uint32            `json:"want"`             // the answer, or the least admissible value
+	WantTo  uint32            `json:"want_to"`          // the greatest; equal to Want under contract bits
+	IsCause bool              `json:"is_cause"`         // the kernel ended in an error: nothing was compared
+	IsHang  bool              `json:"is_hang"`          // and its device cannot be used again
+	Ints    []int32           `json:"ints,omitempty"`   // of a bounded int32: the admissible values, if there are several
+	Truth   string            `json:"truth,omitempty"`  // where known
+	Clause  string            `json:"clause,omitempty"` // that covers the element; "" if it is a matter of arithmetic
 
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 
@@ -46,9 +47,15 @@ type judgement struct {
 	OffGrid     int64 `json:"off_grid,omitempty"`    // of these, the mismatches
 	SameBits    int64 `json:"same_bits,omitempty"`   // bounded: those of the answer under the lowering's model
 
-	Admissible sizes `json:"admissible"`
+	Admissible sizes             `json:"admissible"`
+	AllClose   sizes             `json:"all_close"`            // what allclose would admit for the same elements
+	Outputs    map[string]*tally `json:"outputs,omitempty"`    // bounded: by name
+	Departures map[string]int64  `json:"departures,omitempty"` // elements outside of their sets, by the clause that covers them
+	Waived     int64             `json:"waived,omitempty"`     // of these, those whose clause was waived
+	Allowed    map[string]int64  `json:"allowed,omitempty"`    // elements that needed an allowance, by its text
 
 	Accuracy accuracy `json:"accuracy"`
+	Own      accuracy `json:"own"` // of the answer, beside a bounded kernel's
 
 	Tiles    int64 `json:"tiles"`
 	Compiled int64 `json:"compiled,omitempty"` // elements whose answer was not interpreted
@@ -65,6 +72,12 @@ func (j *judgement) add(k *judgement) {
 	j.OffGrid += k.OffGrid
 	j.SameBits += k.SameBits
 	j.Admissible.add(k.Admissible)
+	j.AllClose.add(k.AllClose)
+	j.Waived += k.Waived
+	addCounts(&j.Departures, k.Departures)
+	addCounts(&j.Allowed, k.Allowed)
+	j.addTallies(k.Outputs)
+	j.Own.add(&k.Own)
 	j.Accuracy.add(&k.Accuracy)
 	j.Tiles += k.Tiles
 	j.Compiled += k.Compiled
@@ -76,10 +89,40 @@ func (j *judgement) add(k *judgement) {
 	}
 }
 
+// output returns the tally of an output.
+func (j *judgement) output(name string) *tally {
+	if j.Outputs == nil {
+		j.Outputs = map[string]*tally{}
+	}
+	if j.Outputs[name] == nil {
+		j.Outputs[name] = &tally{}
+	}
+	return j.Outputs[name]
+}
+
+func (j *judgement) addTallies(outputs map[string]*tally) {
+	for name, t := range outputs {
+		j.output(name).add(t)
+	}
+}
+
+// isAnswer reports whether all outputs are those of the answer.
+func (j *judgement) isAnswer() bool { return j.Mismatches == 0 && j.Waived == 0 }
+
+func addCounts(to *map[string]int64, from map[string]int64) {
+	for name, n := range from {
+		if *to == nil {
+			*to = map[string]int64{}
+		}
+		(*to)[name] += n
+	}
+}
+
 // manner says how outputs are judged.
 type manner struct {
-	withTruth bool // accuracy too
-	withBig   bool // what float64 leaves open is decided with more digits
+	withTruth bool     // accuracy too
+	withBig   bool     // what float64 leaves open is decided with more digits
+	waived    []string // clauses by name
 
 	compiled *compiled // computes answers; nil if all are interpreted
 	withAll  bool      // the case is interpreted as a whole nevertheless
@@ -183,12 +226,12 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 			return nil, err
 		}
 	}
-	v := view{target: t, l: l, at: at, rule: trial.RuleOf(d), inputs: operands, got: outputs, answer: answer}
+	v := view{target: t, l: l, at: at, rule: trial.RuleOf(d), inputs: operands, got: outputs, answer: answer, waived: m.waived}
 	if err := v.prepare(ctx, m); err != nil {
 		return nil, err
 	}
 	j := v.outputs()
-	if j.Compiled = compiled; compiled > 0 && j.Mismatches > 0 { // nothing is rejected but by the interpreter
+	if j.Compiled = compiled; compiled > 0 && !j.isAnswer() { // nothing is rejected but by the interpreter
 		var err error
 		if v.answer, err = t.interpret(ctx, l, operands); err != nil {
 			return nil, err
@@ -198,7 +241,7 @@ func (t *Target) judgeTile(ctx context.Context, l *loaded, inputs, got []num.Arr
 	}
 	switch {
 	case !isWhole || j.Compiled > 0:
-	case t.Lowering.IsBounded || j.Mismatches > 0:
+	case t.Lowering.IsBounded || !j.isAnswer():
 		l.question.learn(d, answer, nil)
 	default:
 		l.question.learn(d, answer, j)

@@ -13,6 +13,7 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/op/all"
+	"tokitai/promise"
 	"tokitai/reference"
 	"tokitai/verify"
 )
@@ -33,7 +34,7 @@ func bitwise(run kernelFunc) *engine.Lowering {
 // bounded declares an order instead of bits.
 func bounded(o def.Order, run kernelFunc) *engine.Lowering {
 	l := bitwise(run)
-	l.IsBounded, l.Order = true, o
+	l.IsBounded, l.Promise, l.Order = true, promise.Ordered, o
 	return l
 }
 

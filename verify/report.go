@@ -17,6 +17,7 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/promise"
 	"tokitai/truth"
 )
 
@@ -72,6 +73,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		r.KernelSeconds = &kernel
 	}
 	s.setFigures(r, total)
+	s.setTerms(r, total)
 	for _, w := range []struct {
 		figure, name string
 		at           worst
@@ -273,7 +275,7 @@ func (s *verification) listed(c caseResult) (listed evidence.Case, produced int6
 			}
 		}
 	}
-	return listed, parsed.outputs(s.t.Definition)
+	return listed, s.t.outputsOf(parsed)
 }
 
 // paramTexts returns parameters as text, such as eps=1e-05.
@@ -367,9 +369,12 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
 	case brokenClaim(s.t.Definition) != "":
 		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
+	case tooFew(r) != "":
+		r.Verdict, r.Reason = evidence.Undecided, tooFew(r)
 	default:
 		r.Verdict = evidence.Accepted
 	}
+	r.Honest = evidence.HonestOf(r.Verdict)
 	r.Evidence, r.NonClaims = s.claims(r)
 }
 
@@ -433,6 +438,7 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 	case f.Want != f.WantTo:
 		fail.Want += " to " + bitsText(dtype, f.WantTo)
 	}
+	fail.Clause = f.Clause
 	fail.Message = strings.TrimSpace(fmt.Sprintf("%s: %s differs %s", t.ID(), fail.Place, f.Message))
 	return fail
 }
@@ -455,6 +461,7 @@ func (s *verification) replay(c *Case) string {
 		lowering = t.ID()
 	}
 	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)
+	b += s.flags()
 	if c == nil {
 		return b + " --level " + o.Level.String()
 	}
@@ -477,6 +484,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		how := "has the reference's bits under model " + r.Model
 		if s.t.Lowering.IsBounded {
 			how = fmt.Sprintf("is one of the values that binary32 arithmetic gives when it adds up in %s", r.Model)
+			if s.t.Promised() == promise.Stable {
+				how = "is as close to the real-number result as promise stable says, with sums in " + r.Model
+			}
 			if steps, ok := strings.CutPrefix(r.Model, "any order of "); ok {
 				how = fmt.Sprintf("is one of the values that steps of %s and binary32 additions give in any order", steps)
 			}
@@ -512,6 +522,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 		nonClaims = append(nonClaims, "compiled code for the CPU was found wrong, and no answer comes from it: "+f)
 	}
 	nonClaims = append(nonClaims, s.caveats()...)
+	nonClaims = append(nonClaims, s.termClaims(r)...)
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
@@ -534,6 +545,9 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	}
 	if r.Verdict == evidence.Inadmissible || r.Verdict == evidence.Interrupted {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
+	}
+	if r.Verdict == evidence.Undecided {
+		nonClaims = append(nonClaims, "this report decides nothing: a kernel with larger errors would have passed as well")
 	}
 	return claims, nonClaims
 }

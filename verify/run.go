@@ -277,7 +277,7 @@ func (s *verification) judgeRun(e *caseRun) {
 
 // manner returns how the outputs of a case are judged.
 func (s *verification) manner(x *trialRun) manner {
-	m := manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full}
+	m := manner{withTruth: x.c.isAccuracy, withBig: s.o.Level >= Full, waived: s.o.Waive}
 	if s.mayCompile() {
 		m.compiled, m.withAll = s.compiledFor(s.bench.ctx, x.l.model()), s.whole[x.c]
 		m.key = drawKey(s.o.Seed, x.l, x.base)
@@ -377,7 +377,7 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	if x.base.breach != nil {
 		return x.base.breach, nil
 	}
-	suspects := x.base.after.Unwritten(x.l.operands, nil)
+	suspects := x.base.after.Unwritten(x.l.operands, s.t.Lowering.Declares.Omits, nil)
 	if len(suspects) == 0 {
 		return nil, nil
 	}
@@ -385,7 +385,7 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	if suspects = out.after.Unwritten(x.l.operands, suspects); len(suspects) == 0 {
+	if suspects = out.after.Unwritten(x.l.operands, nil, suspects); len(suspects) == 0 {
 		return nil, nil
 	}
 	at := suspects[0]

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"tokitai/def"
@@ -23,10 +24,13 @@ type sets interface {
 type set struct {
 	isOpen   bool    // nothing is known of it: every value is in the set
 	isBits   bool    // it is one pattern of bits
+	orNaN    bool    // NaN is in the set, besides the others
+	noNumber bool    // NaN and the infinities are in the set, besides the others
 	isOnGrid bool    // every honest kernel agrees on its one value
 	lo, hi   uint32  // the least and the greatest value
 	ints     []int32 // instead, of an int32 that may have several
 	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
+	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
 // oneValue is the set of one value; zeros are one.
@@ -35,7 +39,9 @@ func oneValue(bits uint32) set { return set{lo: bits, hi: bits, count: 1} }
 // has reports whether a value is in the set.
 func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
 	switch {
-	case s.isOpen:
+	case s.isOpen || s.orNaN && num.IsNaN(d, x):
+		return true
+	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Widen(d, x)), 0)):
 		return true
 	case s.ints != nil:
 		return slices.Contains(s.ints, int32(x))
@@ -61,6 +67,9 @@ type enclosure interface {
 	// known returns the set of an element; ok is false where arithmetic may overflow or leave
 	// the domain of a function, or an input is no number.
 	known(operand, row, col int) (s set, ok bool)
+
+	// describe notes what is known of an output's sets as a whole.
+	describe(operand int, t *tally)
 }
 
 // boundedSets are the sets of promises ordered and stable. On values whose sums are exact in
@@ -72,15 +81,21 @@ type boundedSets struct {
 }
 
 func (s boundedSets) at(operand, row, col int) set {
-	if isOnGrid := s.v.isOnGrid(operand, row, col); isOnGrid || s.v.target.Definition.Kind == def.KindGather {
+	if s.v.isOne(operand, row, col) {
 		one := oneValue(s.v.answer[operand].Bits(row, col))
-		one.isOnGrid = isOnGrid
+		one.isOnGrid = s.v.isOnGrid(operand, row, col)
 		return one
 	}
 	if known, ok := s.known(operand, row, col); ok {
+		known.noNumber = s.class.mayOverflow(operand, row, col)
 		return known
 	}
 	return s.class.at(operand, row, col)
+}
+
+// isOne reports whether every honest kernel gives the answer's value: on a grid, and of a copy.
+func (v *view) isOne(operand, row, col int) bool {
+	return v.target.Definition.Kind == def.KindGather || v.isOnGrid(operand, row, col)
 }
 
 // ordered encloses what the definition's own steps give with sums in the declared order.
@@ -88,6 +103,8 @@ type ordered struct {
 	*truth.Result
 	d *def.Definition
 }
+
+func (o ordered) describe(int, *tally) {}
 
 func (o ordered) known(operand, row, col int) (set, bool) {
 	if !o.At(operand, row, col).Known() {
@@ -114,10 +131,14 @@ func (v *view) setsOf(ctx context.Context) (sets, error) {
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
 	}
-	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
+	class, err := v.classOf(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	class, err := v.classOf(o, rounded)
+	if l.Promised() == promise.Stable {
+		s, err := v.stableOf(ctx)
+		return boundedSets{v, s, class}, err
+	}
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
 	return boundedSets{v, ordered{rounded, v.target.Definition}, class}, err
 }

@@ -1,17 +1,85 @@
 package verify
 
-import "math"
+import (
+	"math"
 
-// count counts an element's set.
-func (j *judgement) count(s *set) {
+	"tokitai/num"
+)
+
+// A wide set says little. An element is decided if its set has at most mostValues values, in
+// f32 at most mostWideValues, of which a 16-bit format has one for every 2^13 or 2^16. A verdict
+// accepted needs leastDecided of every output's elements, on the operation's own kinds of data,
+// to be decided.
+//
+// Half is what every honest kernel reaches that is written with care, however it is written, and
+// what none reaches whose errors are as large as those of a narrower format (docs/verification.md
+// has the figures).
+const (
+	mostValues     = 16
+	mostWideValues = 256
+	leastDecided   = 0.5
+)
+
+// isDecided reports whether a set is small enough to say something.
+func (s *set) isDecided(d num.DType) bool {
+	if d == num.F32 {
+		return s.count <= mostWideValues
+	}
+	return s.count <= mostValues
+}
+
+// closeness counts the values of a format that numpy.allclose takes for y: those within
+// 1e-2 + 1e-2·|y| of it.
+func closeness(d num.DType, y float64) int64 {
+	const relative, absolute = 1e-2, 1e-2
+	room := absolute + float64(relative*math.Abs(y))
+	lo, hi := num.NarrowF64(d, y-room), num.NarrowF64(d, y+room)
+	first, last := num.Index(d, lo), num.Index(d, hi)
+	if float64(num.Widen(d, lo)) < y-room {
+		first++
+	}
+	if float64(num.Widen(d, hi)) > y+room {
+		last--
+	}
+	return max(last-first+1, 0)
+}
+
+// tally is what the sets of one output of a bounded kernel were like.
+type tally struct {
+	Known   int64   `json:"known"`            // elements with a set
+	Decided int64   `json:"decided"`          // of these, those with a small one
+	Values  float64 `json:"values"`           // in all sets
+	Length  int     `json:"length,omitempty"` // of the longest sum, where heights were inferred
+	Height  int     `json:"height,omitempty"` // the least that admits every element, where it was inferred
+}
+
+func (t *tally) add(u *tally) {
+	t.Known += u.Known
+	t.Decided += u.Decided
+	t.Values += u.Values
+	t.Length, t.Height = max(t.Length, u.Length), max(t.Height, u.Height)
+}
+
+// countSet counts the set of an element of a bounded output.
+func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
+	d := v.got[operand].DType
 	if s.isOnGrid {
 		j.OnGrid++
 	}
 	switch {
 	case s.isOpen:
 		j.Unspecified++
-	case s.count > 0:
-		j.Admissible.count(s.count)
+		return
+	case s.count == 0:
+		return
+	}
+	j.Admissible.count(s.count)
+	if t.Known++; s.isDecided(d) {
+		t.Decided++
+	}
+	t.Values += float64(s.count)
+	if b := v.exact.At(operand, row, col); d.IsFloat() && b.Known() {
+		j.AllClose.count(closeness(d, b.Mid))
 	}
 }
 

@@ -21,10 +21,12 @@ type view struct {
 	rule                trial.Rule
 	inputs, got, answer []num.Array
 
-	sets  sets
-	exact *truth.Result // the real-number result; nil if every output is to be the answer and nobody measures
-	truth *enclosed     // nil if accuracy is not measured
-	grid  *truth.Grid   // nil if the pattern is none, or the answer's bits are to be met
+	sets   sets
+	waived []string      // clauses by name
+	covers []coverage    // of clauses; nil until an element is outside of its set
+	exact  *truth.Result // the real-number result; nil if every output is to be the answer and nobody measures
+	truth  *enclosed     // nil if accuracy is not measured
+	grid   *truth.Grid   // nil if the pattern is none, or the answer's bits are to be met
 }
 
 // prepare encloses what the outputs are compared with.
@@ -61,6 +63,13 @@ func (v *view) output(j *judgement, i int) {
 	got, answer := v.got[i], v.answer[i]
 	isMeasured := v.truth != nil && v.truth.correct[i] != nil
 	isBounded := v.target.Promised() != promise.Bits
+	var tally *tally
+	if isBounded {
+		tally = j.output(v.target.Definition.Operands[i].Name)
+		if s, ok := v.sets.(boundedSets); ok {
+			s.describe(i, tally)
+		}
+	}
 	for r := range got.Rows {
 		if !isBounded && !isMeasured && bytes.Equal(got.Row(r), answer.Row(r)) {
 			j.Elements += int64(got.Cols)
@@ -71,23 +80,24 @@ func (v *view) output(j *judgement, i int) {
 			x := got.Bits(r, c)
 			s := v.sets.at(i, r, c)
 			if isBounded {
-				j.count(&s)
+				v.countSet(j, tally, &s, i, r, c)
 				if v.rule.Same(got.DType, x, answer.Bits(r, c)) {
 					j.SameBits++
 				}
 			}
-			if !s.has(v.rule, got.DType, x) {
-				j.Mismatches++
-				if s.isOnGrid {
-					j.OffGrid++
-				}
-				j.note(v, i, r, c)
-				if j.first == nil {
-					j.first = v.finding(i, r, c, x, &s)
-				}
+			switch {
+			case !s.has(v.rule, got.DType, x):
+				v.outside(j, &s, i, r, c, x)
+			case s.plain != nil && !s.plain.has(v.rule, got.DType, x):
+				v.allowed(j, i, r, c)
 			}
 			if isMeasured {
 				v.measure(&j.Accuracy, i, r, c, x)
+				if isBounded {
+					v.measure(&j.Own, i, r, c, answer.Bits(r, c))
+				} else if b := v.exact.At(i, r, c); b.Known() {
+					j.AllClose.count(closeness(got.DType, b.Mid))
+				}
 			}
 		}
 	}

@@ -18,6 +18,7 @@ var Operations = []*op.Operation{
 			{Name: "one dominates", Definition: ForwardDefinition, Sizes: rows(64, 257), Values: all("x", oneHuge)},
 		},
 		Patterns: forwardPatterns,
+		Clauses:  forwardClauses, Ranges: forwardRanges,
 	},
 	{
 		Name: "softmax.backward", Summary: "gradient of softmax.forward, from its result",
@@ -28,6 +29,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,
+		Clauses:  backwardClauses,
 	},
 }
 

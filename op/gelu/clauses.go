@@ -1,0 +1,84 @@
+package gelu
+
+import (
+	"math"
+
+	"tokitai/bound"
+	"tokitai/op"
+)
+
+var forwardClauses = op.ClausesOf(ForwardDefinition,
+	op.Interfaces(),
+	op.Specially(op.Where(op.IsNaN, "x")),
+	op.Avoiding(op.Where(op.IsInfinite, "x")), // -Inf times the sigmoid of it is NaN
+	op.Specially(op.Where(op.IsZero, "x")),
+	op.Calculates(),
+	op.Specially(op.WhereSubnormal("x")),
+	op.Interfaces(),
+)
+
+var backwardClauses = op.ClausesOf(BackwardDefinition,
+	op.Interfaces(),
+	op.Specially(op.Where(op.IsNaN, "dy", "x")),
+	op.Avoiding(infiniteArgument), // the slope of the sigmoid, 0, times an infinity is NaN
+	op.Specially(op.Where(op.IsInfinite, "dy")),
+	op.Specially(op.Where(op.IsZero, "x")),
+	op.Calculates(),
+	op.Specially(op.Either(op.WhereSubnormal("dy"), op.WhereResult(op.IsAtAnEnd, gradientOf))),
+	op.Interfaces(),
+)
+
+// infiniteArgument covers an infinite x with a finite dy.
+func infiniteArgument(c *bound.Call) func(operand, row, col int) bool {
+	dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
+	return func(_, row, col int) bool { return op.IsInfinite(x(row, col)) && !op.IsNoNumber(dy(row, col)) }
+}
+
+func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
+	dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
+	return func(_, row, col int) float64 { return dy(row, col) * derivative(x(row, col)) }
+}
+
+// derivative returns that of GELU.
+func derivative(x float64) float64 {
+	g := geluParts(x)
+	h := g.r * g.a * geluSlope * (1 + 0.134145*g.a*g.a)
+	if x < 0 {
+		return g.r * (g.e - g.e*h)
+	}
+	return g.r * (1 + g.e*h)
+}
+
+// The sigmoid is between 0 and 1, so that y lies between 0 and x. A form in which it exceeds 1
+// does so by rounding: 1 + tanh and 1 + exp are rounded once, a quotient or product once more,
+// and tanh itself by its error, which declarations say; 2^-20 is 16 roundings.
+var forwardRanges = []op.Range{{
+	Definition: ForwardDefinition, Output: "y", Clause: "C6",
+	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
+		x := op.InputOf(c, "x")
+		return func(r, col int) (lo, hi float64) {
+			v := x(r, col)
+			if op.IsNoNumber(v) {
+				return math.Inf(-1), math.Inf(1)
+			}
+			most := v * (1 + 0x1p-20)
+			return min(0, most), max(0, most)
+		}
+	},
+}}
+
+// The derivative is between -0.129 and 1.129.
+var backwardRanges = []op.Range{{
+	Definition: BackwardDefinition, Output: "dx", Clause: "C7",
+	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
+		dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
+		return func(r, col int) (lo, hi float64) {
+			v := dy(r, col)
+			if op.IsNoNumber(v) || op.IsNoNumber(x(r, col)) {
+				return math.Inf(-1), math.Inf(1)
+			}
+			ends := [2]float64{-0.13 * v, 1.13 * v}
+			return min(ends[0], ends[1]), max(ends[0], ends[1])
+		}
+	},
+}}

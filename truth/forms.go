@@ -1,0 +1,361 @@
+package truth
+
+import (
+	"context"
+	"math"
+	"math/big"
+
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/num/ball"
+)
+
+// Forms says where all forms of an expression agree on what becomes of infinite inputs. A sum
+// of products gives one infinity or NaN in any order, but a factor that is taken out of a sum,
+// or multiplied into it, can make a difference: (2-1)*Inf is an infinity, 2*Inf - 1*Inf is
+// NaN; and so can a quotient. It also says where some form may overflow.
+type Forms struct {
+	call *call
+	at   map[int][]form // by operand, row after row
+}
+
+// form is what is known of the forms of one output.
+type form struct{ isOne, mayOverflow bool }
+
+// FindForms finds where the forms of a definition agree, for a call. It writes nothing.
+func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
+	k := &call{d: d, operands: operands, Options: Options{Params: params, Context: ctx}}
+	f := &Forms{call: k, at: room[form](k)}
+	if d.Kind == def.KindRowwise {
+		mark := put(k, f.at)
+		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) { mark(operand, row, col, form{v.isOne(), v.high > 127}) }, func(int, int, int, set) {})
+	}
+	result := operands[2]
+	for r := range result.Rows {
+		for c := range result.Cols {
+			isOne := true
+			for _, scale := range k.scalesOf(r, c) { // which may be multiplied into the factors, or with each other
+				isOne = isOne && scale-scale == 0 && scale != 0
+			}
+			f.at[2][r*result.Cols+c].isOne = isOne
+		}
+	}
+	return f, nil
+}
+
+// Agree reports whether every form gives an output that is no number the same: NaN, or the
+// infinity of the same sign.
+func (f *Forms) Agree(operand, row, col int) bool {
+	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isOne
+}
+
+// MayOverflow reports whether, on the way to an output, factors are multiplied whose product
+// exceeds binary32 in some order or form, even if the definition's own steps stay below. Sums
+// of products alone have no such forms.
+func (f *Forms) MayOverflow(operand, row, col int) bool {
+	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].mayOverflow
+}
+
+// nature is a number that knows of which kinds the monomials are that remain when everything is
+// multiplied out. Quotients, and functions of what is not a single infinity, are inputs of
+// their own. It is a ball.Number, so that a definition is evaluated with it.
+type nature struct {
+	kinds    kinds
+	value    ball.Ball // unknown if not finite
+	isLinear bool      // nothing was multiplied: there is nothing to take out
+	high     int       // at least the exponent of every partial product, and 0
+}
+
+// kinds is a set of kinds of monomials.
+type kinds uint8
+
+const (
+	isZero kinds = 1 << iota
+	isPositive
+	isNegative
+	isPlusInfinity
+	isMinusInfinity
+	isUndefined // 0 times an infinity, or the like
+	isNaN       // of an input that is NaN
+)
+
+const isInfinite = isPlusInfinity | isMinusInfinity
+
+// isOne reports whether all forms agree. NaN stays NaN in every form. Infinities of one sign
+// alone stay; of both they give NaN where nothing is multiplied.
+func (x nature) isOne() bool {
+	switch {
+	case x.kinds&isNaN != 0:
+		return true
+	case x.kinds&isUndefined != 0:
+		return false
+	}
+	return x.kinds&isInfinite != isInfinite || x.isLinear
+}
+
+func (x nature) FromFloat64(v float64) nature {
+	z := nature{value: x.value.FromFloat64(v), isLinear: true}
+	if v-v == 0 {
+		z.high = max(0, exponent(v))
+	}
+	switch {
+	case v != v:
+		z.kinds = isNaN
+	case math.IsInf(v, 1):
+		z.kinds = isPlusInfinity
+	case math.IsInf(v, -1):
+		z.kinds = isMinusInfinity
+	case v == 0:
+		z.kinds = isZero
+	case v > 0:
+		z.kinds = isPositive
+	default:
+		z.kinds = isNegative
+	}
+	return z
+}
+
+// of returns a number of which nothing is known but its enclosure. What may be too small for
+// binary32 may be zero.
+func (x nature) of(value ball.Ball) nature {
+	const smallest = 0x1p-126
+	z := nature{value: value, isLinear: true}
+	lo, hi := value.Bounds()
+	if hi > 0 {
+		z.kinds |= isPositive
+	}
+	if lo < 0 {
+		z.kinds |= isNegative
+	}
+	if lo < smallest && hi > -smallest {
+		z.kinds |= isZero
+	}
+	if z.high = max(0, exponent(max(hi, -lo))); !value.Known() {
+		z.kinds, z.high = z.kinds|isUndefined, 0
+	}
+	return z
+}
+
+// negated swaps the signs.
+func (k kinds) negated() kinds {
+	z := k & (isZero | isUndefined | isNaN)
+	for _, pair := range [...][2]kinds{{isPositive, isNegative}, {isNegative, isPositive}, {isPlusInfinity, isMinusInfinity}, {isMinusInfinity, isPlusInfinity}} {
+		if k&pair[0] != 0 {
+			z |= pair[1]
+		}
+	}
+	return z
+}
+
+// times returns the kinds of all products.
+func (k kinds) times(l kinds) (z kinds) {
+	for _, part := range [...]kinds{isZero, isPositive, isNegative, isPlusInfinity, isMinusInfinity, isUndefined, isNaN} {
+		if k&part == 0 {
+			continue
+		}
+		switch part {
+		case isNaN, isUndefined:
+			z |= part | l&isNaN
+		case isPositive:
+			z |= l
+		case isNegative:
+			z |= l.negated()
+		case isZero:
+			if z |= l & (isNaN | isUndefined); l&(isZero|isPositive|isNegative) != 0 {
+				z |= isZero
+			}
+			if l&isInfinite != 0 {
+				z |= isUndefined
+			}
+		default:
+			if z |= l & (isNaN | isUndefined); l&isZero != 0 {
+				z |= isUndefined
+			}
+			same, other := part, part.negated()
+			if l&(isPositive|isPlusInfinity) != 0 {
+				z |= same
+			}
+			if l&(isNegative|isMinusInfinity) != 0 {
+				z |= other
+			}
+		}
+	}
+	return z
+}
+
+func (x nature) Add(y nature) nature {
+	return nature{x.kinds | y.kinds, x.value.Add(y.value), x.isLinear && y.isLinear, max(x.high, y.high)}
+}
+
+func (x nature) Sub(y nature) nature { return x.Add(y.Neg()) }
+
+func (x nature) Mul(y nature) nature {
+	z := nature{kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high}
+	if lo, hi := z.value.Bounds(); z.value.Known() && lo > -0x1p-126 && hi < 0x1p-126 {
+		z.kinds |= isZero // in some form
+	}
+	return z
+}
+
+func (x nature) Sqr() nature { return x.Mul(x) }
+func (x nature) Neg() nature { return nature{x.kinds.negated(), x.value.Neg(), x.isLinear, x.high} }
+
+func (x nature) Abs() nature {
+	if x.kinds&^(isNegative|isMinusInfinity) == 0 {
+		return x.Neg()
+	}
+	if x.kinds&(isNegative|isMinusInfinity) == 0 {
+		return x
+	}
+	return x.of(x.value.Abs())
+}
+
+func (x nature) Div(y nature) nature { return x.Mul(y.Recip()) }
+
+// Recip of an infinity is zero.
+func (x nature) Recip() nature {
+	return x.function(ball.Ball.Recip, map[kinds]float64{isPlusInfinity: 0, isMinusInfinity: 0})
+}
+
+func (x nature) Sum(terms []nature) nature {
+	for _, t := range terms {
+		x = x.Add(t)
+	}
+	return x
+}
+
+// function returns the value of a function, which for single infinities is given.
+func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) nature {
+	if v, ok := at[x.infinity()]; ok {
+		return x.FromFloat64(v)
+	}
+	z := x.of(f(x.value))
+	z.kinds |= x.kinds & isNaN
+	return z
+}
+
+// infinity returns the one infinity that the number is in every form; 0 if it is none.
+func (x nature) infinity() kinds {
+	if one := x.kinds & isInfinite; x.isOne() && x.kinds&isNaN == 0 && one != isInfinite {
+		return one
+	}
+	return 0
+}
+
+var (
+	toNothing = map[kinds]float64{isMinusInfinity: 0, isPlusInfinity: math.Inf(1)}
+	toAll     = map[kinds]float64{isPlusInfinity: math.Inf(1)}
+	toOne     = map[kinds]float64{isMinusInfinity: -1, isPlusInfinity: 1}
+)
+
+func (x nature) Sqrt() nature { return x.function(ball.Ball.Sqrt, toAll) }
+func (x nature) Rsqrt() nature {
+	return x.function(ball.Ball.Rsqrt, map[kinds]float64{isPlusInfinity: 0})
+}
+func (x nature) Exp() nature  { return x.function(ball.Ball.Exp, toNothing) }
+func (x nature) Exp2() nature { return x.function(ball.Ball.Exp2, toNothing) }
+func (x nature) Expm1() nature {
+	return x.function(ball.Ball.Expm1, map[kinds]float64{isMinusInfinity: -1, isPlusInfinity: math.Inf(1)})
+}
+func (x nature) Log() nature   { return x.function(ball.Ball.Log, toAll) }
+func (x nature) Log2() nature  { return x.function(ball.Ball.Log2, toAll) }
+func (x nature) Log1p() nature { return x.function(ball.Ball.Log1p, toAll) }
+func (x nature) Sin() nature   { return x.function(ball.Ball.Sin, nil) }
+func (x nature) Cos() nature   { return x.function(ball.Ball.Cos, nil) }
+func (x nature) Tanh() nature  { return x.function(ball.Ball.Tanh, toOne) }
+func (x nature) Erf() nature   { return x.function(ball.Ball.Erf, toOne) }
+func (x nature) Sigmoid() nature {
+	return x.function(ball.Ball.Sigmoid, map[kinds]float64{isMinusInfinity: 0, isPlusInfinity: 1})
+}
+
+func (x nature) Scale2(n int) nature {
+	return nature{x.kinds, x.value.Scale2(n), x.isLinear, max(0, x.high+n)}
+}
+
+// Min and Max choose, where it is clear which.
+func (x nature) Min(y nature) nature { return x.choose(y, x.LessEq(y), x.value.Min(y.value)) }
+func (x nature) Max(y nature) nature { return x.choose(y, y.LessEq(x), x.value.Max(y.value)) }
+
+func (x nature) choose(y nature, isX ball.Truth, value ball.Ball) nature {
+	switch {
+	case (x.kinds|y.kinds)&isNaN != 0:
+		return x.FromFloat64(math.NaN())
+	case isX == ball.Yes:
+		return x
+	case isX == ball.No:
+		return y
+	}
+	return nature{x.kinds | y.kinds, value, false, max(x.high, y.high)}
+}
+
+func (x nature) Hull(y nature) nature {
+	return nature{x.kinds | y.kinds, x.value.Hull(y.value), false, max(x.high, y.high)}
+}
+
+func (x nature) Less(y nature) ball.Truth {
+	return x.compare(y, x.value.Less(y.value), func(a, b float64) bool { return a < b })
+}
+
+func (x nature) LessEq(y nature) ball.Truth {
+	return x.compare(y, x.value.LessEq(y.value), func(a, b float64) bool { return a <= b })
+}
+
+func (x nature) Equal(y nature) ball.Truth {
+	return x.compare(y, x.value.Equal(y.value), func(a, b float64) bool { return a == b })
+}
+
+// compare compares infinities by their sign, and NaN with nothing.
+func (x nature) compare(y nature, claim ball.Truth, compare func(a, b float64) bool) ball.Truth {
+	place := func(v nature) (at float64, ok bool) {
+		switch v.infinity() {
+		case isPlusInfinity:
+			return 1, true
+		case isMinusInfinity:
+			return -1, true
+		}
+		return 0, v.value.Known()
+	}
+	if (x.kinds|y.kinds)&isNaN != 0 {
+		return ball.No
+	}
+	a, isA := place(x)
+	b, isB := place(y)
+	if isA && isB && (a != 0 || b != 0) {
+		return truth(compare(a, b))
+	}
+	return claim
+}
+
+func (x nature) Widen(u, eta float64) nature { x.value = x.value.Widen(u, eta); return x }
+func (x nature) FromRat(r *big.Rat) nature   { return x.of(x.value.FromRat(r)) }
+func (x nature) Pi() nature                  { return x.of(x.value.Pi()) }
+
+func (x nature) Known() bool                 { return x.value.Known() }
+func (x nature) Bounds() (lo, hi float64)    { return x.value.Bounds() }
+func (x nature) Endpoints() (lo, hi float64) { return x.value.Endpoints() }
+
+// Tame returns the inputs with a large number in the place of every infinity, of the same sign,
+// and reports whether there was one. Where a definition gives the same for both, the number
+// stands for the limit.
+func Tame(d *def.Definition, inputs []num.Array) (tamed []num.Array, hasInfinity bool) {
+	for i, a := range inputs {
+		isCopy := false
+		for r := range a.Rows {
+			for c := range a.Cols {
+				if !d.Operands[i].IsIn || d.Operands[i].IsIndex {
+					break
+				}
+				x := a.At(r, c)
+				if !math.IsInf(float64(x), 0) {
+					continue
+				}
+				if !isCopy {
+					a, isCopy, hasInfinity = a.Clone(), true, true
+				}
+				a.Set(r, c, float32(math.Copysign(min(0x1p40, math.Ldexp(1, math.Ilogb(num.MaxFinite(a.DType)))), float64(x))))
+			}
+		}
+		tamed = append(tamed, a)
+	}
+	return tamed, hasInfinity
+}

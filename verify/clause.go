@@ -1,0 +1,88 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"tokitai/op"
+)
+
+// A clause of the contract says what becomes of special and boundary values. Where it covers an
+// element, a difference is one from the clause, and the clause can be waived; everywhere else a
+// difference is one of arithmetic, which cannot.
+
+// coverage is the elements of a tile that a clause covers.
+type coverage struct {
+	clause *op.Clause
+	has    func(operand, row, col int) bool
+}
+
+// coverages returns the clauses that can be waived, with what they cover.
+func (v *view) coverages() []coverage {
+	list := []coverage{}
+	if v.target.Operation == nil {
+		return list
+	}
+	for i := range v.target.Operation.Clauses {
+		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && c.Covers != nil {
+			list = append(list, coverage{c, c.Covers(v.call())})
+		}
+	}
+	return list
+}
+
+// outside counts an element that is outside of its set: as waived if a clause covers it that was
+// waived, else as a mismatch.
+func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
+	if v.covers == nil {
+		v.covers = v.coverages()
+	}
+	var clause *op.Clause
+	for _, c := range v.covers {
+		if !c.has(operand, row, col) {
+			continue
+		}
+		if clause = c.clause; slices.Contains(v.waived, clause.Name()) {
+			addCounts(&j.Departures, map[string]int64{clause.Name(): 1})
+			j.Waived++
+			return
+		}
+	}
+	j.Mismatches++
+	if s.isOnGrid {
+		j.OffGrid++
+	}
+	j.note(v, operand, row, col)
+	if clause != nil {
+		addCounts(&j.Departures, map[string]int64{clause.Name(): 1})
+	}
+	if j.first != nil {
+		return
+	}
+	if j.first = v.finding(operand, row, col, x, s); clause != nil {
+		j.first.Clause, j.first.Message = clause.Name(), fmt.Sprintf("from clause %s: %s", clause.Name(), clause.Text())
+	}
+}
+
+// allowed counts an element that only an allowance of the profile admits.
+func (v *view) allowed(j *judgement, operand, row, col int) {
+	for _, a := range v.target.allowances() {
+		if v.target.Definition.Operand(a.Output) == operand {
+			addCounts(&j.Allowed, map[string]int64{a.Text: 1})
+		}
+	}
+}
+
+// checkWaived returns an error for a clause that the operation does not have, or that cannot
+// be waived.
+func (t *Target) checkWaived(names []string) error {
+	for _, name := range names {
+		if t.Operation == nil {
+			return fmt.Errorf("verify: %s: clause %q cannot be waived: the target has no operation, and so no clauses", t.Definition.Name, name)
+		}
+		if _, err := t.Operation.ClauseOf(name); err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"tokitai/def"
+	"tokitai/num"
+)
+
+// lengths are the sums behind an output.
+type lengths struct {
+	longest int // terms
+	sums    int // that are independent of each other, at least
+}
+
+// lengthsOf returns the sums behind an output of a tile.
+func (s *stable) lengthsOf(operand int) lengths {
+	d, a := s.v.target.Definition, s.v.got[operand]
+	if d.Kind != def.KindRowwise {
+		return lengths{s.mostHeight() + 1, a.Rows * a.Cols}
+	}
+	rows, cols := lengthOf(d, s.v.inputs, "R"), lengthOf(d, s.v.inputs, "C")
+	z := lengths{sums: a.Rows * a.Cols}
+	seen := map[*def.Node]bool{}
+	var walk func(n *def.Node)
+	walk = func(n *def.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		switch n.Op {
+		case def.OpRowSum:
+			z = lengths{max(z.longest, cols), min(z.sums, rows)}
+		case def.OpColSum:
+			z = lengths{max(z.longest, rows), min(z.sums, cols)}
+		case def.OpTotalSum:
+			z = lengths{max(z.longest, rows*cols), 1}
+		}
+		for _, arg := range n.Args {
+			walk(arg)
+		}
+	}
+	for _, form := range s.v.target.forms() {
+		for _, o := range form.Math.Outputs {
+			if o.Operand == operand {
+				walk(o.Value)
+			}
+		}
+	}
+	return z
+}
+
+// isInferred reports whether the heights of an output's sums are found from its values.
+func (s *stable) isInferred(operand int) bool {
+	return !s.v.target.Lowering.Order.IsDeclared() && s.v.got[operand].DType != num.I32
+}
+
+// heightOf returns the height of sums at which an output's sets are taken: that of the declared
+// order, or else the least that admits every element that any height admits.
+func (s *stable) heightOf(operand int) int {
+	most := s.mostHeight()
+	if !s.isInferred(operand) {
+		return most
+	}
+	h, got := 0, s.v.got[operand]
+	for r := range got.Rows {
+		for c := range got.Cols {
+			if h == most {
+				return h
+			}
+			if x := got.Bits(r, c); !s.v.isOne(operand, r, c) && !s.admits(operand, r, c, h, x) {
+				if least, ok := s.least(operand, r, c, x); ok {
+					h = max(h, least)
+				}
+			}
+		}
+	}
+	return h
+}
+
+// mostHeight returns the height from which on sets do not grow.
+func (s *stable) mostHeight() int {
+	h := 0
+	for _, form := range s.forms {
+		h = max(h, form.MostHeight())
+	}
+	return h
+}
+
+func (s *stable) admits(operand, row, col, height int, x uint32) bool {
+	for _, form := range s.widest() {
+		if form.Admits(operand, row, col, height, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// least returns the least height at which some form admits a value.
+func (s *stable) least(operand, row, col int, x uint32) (least int, ok bool) {
+	for _, form := range s.widest() {
+		if h, admits := form.Height(operand, row, col, x); admits && (!ok || h < least) {
+			least, ok = h, true
+		}
+	}
+	return least, ok
+}
+
+func (s *stable) describe(operand int, t *tally) {
+	if z := s.lengthsOf(operand); s.isInferred(operand) && z.longest > 1 && !s.v.l.isGrid() {
+		t.Length, t.Height = z.longest, s.heights[operand]
+	}
+}

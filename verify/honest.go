@@ -1,0 +1,204 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"tokitai/evidence"
+	"tokitai/promise"
+)
+
+// terms returns what the target promises and declares, as reports state it.
+func (t *Target) terms() evidence.Terms {
+	l := t.Lowering
+	terms := evidence.Terms{Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits}
+	if terms.Declared = promise.Format(l.Declares, l.Order); l.FunctionULP > 0 {
+		terms.Declared = strings.TrimPrefix(fmt.Sprintf("%s,functions=%gulp", terms.Declared, l.FunctionULP), ",")
+	}
+	return terms
+}
+
+// checkDeclared returns an error for declarations that make no sense for the definition.
+func (t *Target) checkDeclared() error {
+	l := t.Lowering
+	if err := l.Order.Check(); err != nil {
+		return err
+	}
+	if l.Promise == promise.Bits && l.IsBounded || l.Promise > promise.Bits && !l.IsBounded {
+		return fmt.Errorf("the lowering promises %s, and IsBounded is %t", l.Promise, l.IsBounded)
+	}
+	var formulas []string
+	if t.Operation != nil {
+		formulas = t.Operation.FormulasOf(t.Definition)
+	}
+	return l.Declares.Check(t.Definition, formulas)
+}
+
+// setTerms sets what became of a promise, from the results of all cases.
+func (s *verification) setTerms(r *evidence.Report, total *judgement) {
+	r.Terms = s.t.terms()
+	if a := &total.AllClose; a.N > 0 {
+		r.MeanAllClose, r.MedianAllClose = new(a.Sum/float64(a.N)), new(a.median())
+	}
+	if own := &total.Own; own.Elements > 0 {
+		r.Own = &evidence.Errors{Misrounded: new(float64(own.Misrounded) / float64(own.Elements))}
+		if own.WorstError.IsSeen {
+			r.Own.WorstErrorULP = new(own.WorstError.Value)
+		}
+		if own.WorstShare.IsSeen {
+			r.Own.WorstErrorShare = new(own.WorstShare.Value)
+		}
+	}
+	switch a := &total.Accuracy; {
+	case a.Lost > 0 || a.WorstShare.IsSeen && a.WorstShare.Value > 1:
+		r.Accurate = evidence.No
+	case a.WorstShare.IsSeen:
+		r.Accurate = evidence.Yes
+	default:
+		r.Accurate = evidence.Open
+	}
+	s.setDecided(r)
+	r.Heights = s.heights()
+	for _, name := range slices.Sorted(maps.Keys(total.Departures)) {
+		c := evidence.Departure{Clause: name, Outputs: total.Departures[name], IsWaived: slices.Contains(s.o.Waive, name)}
+		for i := range s.t.Operation.Clauses {
+			if clause := &s.t.Operation.Clauses[i]; clause.Name() == name {
+				c.Text = clause.Text()
+			}
+		}
+		r.Clauses = append(r.Clauses, c)
+	}
+	for _, a := range s.t.allowances() {
+		r.Allowances = append(r.Allowances, evidence.Allowance{Text: a.Text, Outputs: total.Allowed[a.Text]})
+	}
+}
+
+// setDecided counts the elements of each output whose sets say something: on the operation's
+// own kinds of data; if it has none, on pattern normal; of one case alone, on that.
+func (s *verification) setDecided(r *evidence.Report) {
+	if s.t.Promised() == promise.Bits {
+		return
+	}
+	own, all := &judgement{}, &judgement{}
+	for _, c := range s.done {
+		all.addTallies(c.Found.Outputs)
+		if s.isOwnData(c.Name) {
+			own.addTallies(c.Found.Outputs)
+		}
+	}
+	for i := range s.t.Definition.Operands {
+		if !s.t.isJudged(i) {
+			continue
+		}
+		name := s.t.Definition.Operands[i].Name
+		o, a := own.output(name), all.output(name)
+		d := evidence.Decided{Output: name, Known: o.Known, Decided: o.Decided, Of: a.Known, OfThem: a.Decided}
+		if s.t.Promised() == promise.Stable {
+			d.Needed = leastDecided
+		}
+		if o.Known > 0 {
+			d.Share = float64(o.Decided) / float64(o.Known)
+		}
+		r.Decided = append(r.Decided, d)
+	}
+}
+
+// isOwnData reports whether the sets of a case count for the verdict.
+func (s *verification) isOwnData(name string) bool {
+	if len(s.done) == 1 {
+		return true
+	}
+	c, err := s.t.parseCase(name)
+	if err != nil || c.Check != "" {
+		return false
+	}
+	if len(s.t.data()) == 0 {
+		return c.Pattern == "normal"
+	}
+	return c.isStatistics
+}
+
+// tooFew returns why too few outputs are decided, or "".
+func tooFew(r *evidence.Report) string {
+	var reasons []string
+	for _, d := range r.Decided {
+		if d.Known > 0 && (d.Share < d.Needed || d.Decided == 0 && len(r.CaseList) > 1) {
+			reasons = append(reasons, fmt.Sprintf("%s: the sets of %d of %d outputs are small enough to say something (%.3g %%, want at least %g %%)", d.Output, d.Decided, d.Known, 100*d.Share, 100*max(d.Needed, 0.01)))
+		}
+	}
+	if reasons == nil {
+		return ""
+	}
+	return "no output is wrong, but too many could be anything: " + strings.Join(reasons, "; ")
+}
+
+// heights returns the heights of sums that were inferred, by powers of two of their lengths.
+func (s *verification) heights() []evidence.Height {
+	found := map[int]*evidence.Height{}
+	values := map[int]float64{}
+	for _, c := range s.done {
+		for _, t := range c.Found.Outputs {
+			if t.Length < 2 || t.Known == 0 {
+				continue
+			}
+			group := bits.Len(uint(t.Length - 1))
+			h := found[group]
+			if h == nil {
+				h = &evidence.Height{LeastLength: t.Length}
+				found[group] = h
+			}
+			h.LeastLength, h.MostLength = min(h.LeastLength, t.Length), max(h.MostLength, t.Length)
+			h.Height, h.Share = max(h.Height, t.Height), max(h.Share, float64(t.Height)/float64(t.Length-1))
+			h.Outputs += t.Known
+			values[group] += t.Values
+		}
+	}
+	var list []evidence.Height
+	for _, group := range slices.Sorted(maps.Keys(found)) {
+		h := *found[group]
+		h.MeanValues = values[group] / float64(h.Outputs)
+		list = append(list, h)
+	}
+	return list
+}
+
+// termClaims returns what a report of a bounded kernel does not claim.
+func (s *verification) termClaims(r *evidence.Report) (nonClaims []string) {
+	for _, name := range r.Omitted {
+		nonClaims = append(nonClaims, fmt.Sprintf("output %s was not judged: the kernel is declared not to write it", name))
+	}
+	for _, c := range r.Clauses {
+		if c.IsWaived {
+			nonClaims = append(nonClaims, fmt.Sprintf("%d outputs differ from clause %s, which was waived: %s", c.Outputs, c.Clause, c.Text))
+		}
+	}
+	for _, a := range r.Allowances {
+		if a.Outputs > 0 {
+			nonClaims = append(nonClaims, fmt.Sprintf("%d outputs are admissible only because profile %s allows a known error, %s", a.Outputs, r.Profile, a.Text))
+		}
+	}
+	for _, d := range r.Decided {
+		if d.OfThem < d.Of {
+			nonClaims = append(nonClaims, fmt.Sprintf("%d of %d known values of %s have more admissible values than say something", d.Of-d.OfThem, d.Of, d.Output))
+		}
+	}
+	return nonClaims
+}
+
+// flags returns what of the command line names a promise, declarations and waived clauses.
+func (s *verification) flags() string {
+	l, text := s.t.Lowering, ""
+	if l.Promise != promise.Default {
+		text += " --promise " + l.Promise.String()
+	}
+	if declared := promise.Format(l.Declares, l.Order); declared != "" {
+		text += " --declare '" + declared + "'"
+	}
+	for _, name := range s.o.Waive {
+		text += " --waive " + name
+	}
+	return text
+}

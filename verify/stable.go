@@ -1,0 +1,199 @@
+package verify
+
+import (
+	"context"
+
+	bounds "tokitai/bound"
+	"tokitai/def"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/truth"
+)
+
+// stable encloses what an honest kernel gives in any form: the definition's own, one that is
+// usual, or the one that its author declares. Every form's set is an interval around the
+// truth, so that the set of all is an interval too.
+type stable struct {
+	v       *view
+	forms   []*truth.Stable
+	allowed []*truth.Stable // the same with the profile's allowances; nil if it has none
+	ranges  map[int][]func(row, col int) (lo, hi float64)
+	heights map[int]int // of sums, by output
+}
+
+// stableOf encloses the outputs of a tile under promise stable.
+func (v *view) stableOf(ctx context.Context) (*stable, error) {
+	t := v.target
+	s := &stable{v: v, heights: map[int]int{}}
+	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.model())
+	enclose := func() (list []*truth.Stable, err error) {
+		for _, d := range t.forms() {
+			form, err := truth.EncloseStable(d, v.inputs, options)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, form)
+		}
+		return list, nil
+	}
+	var err error
+	if s.forms, err = enclose(); err != nil {
+		return nil, err
+	}
+	if options.Allow = v.allowance(); options.Allow != nil {
+		if s.allowed, err = enclose(); err != nil {
+			return nil, err
+		}
+	}
+	s.ranges = v.ranges()
+	for i := range t.Definition.Operands {
+		if t.isJudged(i) {
+			s.heights[i] = s.heightOf(i)
+		}
+	}
+	return s, nil
+}
+
+// forms returns the definitions whose mathematics gives the sets of promise stable: that of
+// the declared form, or else the definition itself and the usual forms.
+func (t *Target) forms() []*def.Definition {
+	own := []*def.Definition{t.Definition}
+	if t.Operation == nil {
+		return own
+	}
+	for i := range t.Operation.Formulas {
+		switch f := &t.Operation.Formulas[i]; {
+		case f.Of != t.Definition || f.Definition == nil:
+		case f.Name == t.Lowering.Declares.Formula:
+			return []*def.Definition{f.Definition}
+		case f.IsUsual:
+			own = append(own, f.Definition)
+		}
+	}
+	return own
+}
+
+// widest returns the forms with all that is allowed.
+func (s *stable) widest() []*truth.Stable {
+	if s.allowed != nil {
+		return s.allowed
+	}
+	return s.forms
+}
+
+func (s *stable) known(operand, row, col int) (set, bool) {
+	known, ok := s.union(s.widest(), operand, row, col)
+	if !ok {
+		return set{}, false
+	}
+	if s.allowed != nil {
+		known.plain, _ = s.plain(operand, row, col)
+	}
+	return known, true
+}
+
+// plain returns the set without allowances.
+func (s *stable) plain(operand, row, col int) (*set, bool) {
+	known, ok := s.union(s.forms, operand, row, col)
+	return &known, ok
+}
+
+// union returns the values that some form admits; ok is false if a form may overflow.
+func (s *stable) union(forms []*truth.Stable, operand, row, col int) (u set, ok bool) {
+	d, height := s.v.got[operand].DType, s.heights[operand]
+	for i, form := range forms {
+		if !form.Known(operand, row, col) {
+			return set{}, false
+		}
+		if d == num.I32 {
+			if u.ints == nil {
+				u.ints = form.Ints(operand, row, col)
+			}
+			continue
+		}
+		lo, hi := form.Between(operand, row, col, height)
+		if i == 0 || num.Index(d, lo) < num.Index(d, u.lo) {
+			u.lo = lo
+		}
+		if i == 0 || num.Index(d, hi) > num.Index(d, u.hi) {
+			u.hi = hi
+		}
+	}
+	if d == num.I32 {
+		u.lo, u.hi, u.count = uint32(u.ints[0]), uint32(u.ints[len(u.ints)-1]), int64(len(u.ints))
+		return u, true
+	}
+	for _, between := range s.ranges[operand] {
+		lo, hi := between(row, col)
+		u.cut(d, lo, hi)
+	}
+	u.count = num.Distance(d, u.lo, u.hi) + 1
+	return u, true
+}
+
+// cut removes the values outside of a range, unless none would be left.
+func (s *set) cut(d num.DType, lo, hi float64) {
+	least, most := s.lo, s.hi
+	if l := num.NarrowF64(d, lo); num.Index(d, l) > num.Index(d, least) {
+		least = l
+	}
+	if h := num.NarrowF64(d, hi); num.Index(d, h) < num.Index(d, most) {
+		most = h
+	}
+	if num.Index(d, least) <= num.Index(d, most) {
+		s.lo, s.hi = least, most
+	}
+}
+
+// call returns the tile as a call of the definition.
+func (v *view) call() *bounds.Call {
+	return &bounds.Call{Definition: v.target.Definition, Params: v.l.params, Operands: v.inputs}
+}
+
+// ranges returns the intervals in which every honest output lies, by operand.
+func (v *view) ranges() map[int][]func(row, col int) (lo, hi float64) {
+	t, all := v.target, map[int][]func(int, int) (float64, float64){}
+	if t.Operation == nil {
+		return nil
+	}
+	for _, r := range t.Operation.Ranges {
+		if i := t.Definition.Operand(r.Output); r.Definition == t.Definition && i >= 0 {
+			all[i] = append(all[i], r.Between(v.call()))
+		}
+	}
+	return all
+}
+
+// allowances returns the profile's allowances for the definition.
+func (t *Target) allowances() []*op.Allowance {
+	var list []*op.Allowance
+	if t.Operation == nil || t.Lowering.Declares.Profile == "" {
+		return nil
+	}
+	for i := range t.Operation.Allowances {
+		if a := &t.Operation.Allowances[i]; a.Definition == t.Definition && a.Profile == t.Lowering.Declares.Profile {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// allowance returns the error that the profile allows each element of a tile; nil if it has
+// none for the definition.
+func (v *view) allowance() func(operand, row, col int) float64 {
+	at := map[int][]func(row, col int) float64{}
+	for _, a := range v.target.allowances() {
+		i := v.target.Definition.Operand(a.Output)
+		at[i] = append(at[i], a.At(v.call()))
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	return func(operand, row, col int) float64 {
+		sum := 0.0
+		for _, allow := range at[operand] {
+			sum += allow(row, col)
+		}
+		return sum
+	}
+}
