@@ -324,9 +324,9 @@ func termsText(noun string, list []int, n int, isAll bool) string {
 	}
 	switch {
 	case step > 0 && isAll:
-		return fmt.Sprintf("every %dth %s from %d to %d seems", step, noun, first, last)
+		return fmt.Sprintf("every %s %s from %d to %d seems", ordinal(step), noun, first, last)
 	case step > 0:
-		return fmt.Sprintf("of the %ss that were tried, every %dth from %d to %d seems", noun, step, first, last)
+		return fmt.Sprintf("of the %ss that were tried, every %s from %d to %d seems", noun, ordinal(step), first, last)
 	}
 	const most = 4
 	return fmt.Sprintf("%d of %d %ss, among them %s, seem", len(list), n, noun, joined(list[:min(most, len(list))]))
