@@ -126,12 +126,19 @@ func (l *loaded) termsAt(operand, row, col int) []term {
 
 // weigh finds out how often the kernel counts each term.
 func (q *questioner) weigh(terms []term) culprit {
-	wrong, isAll := q.wrongWeights(terms)
 	d := q.l.target.Definition
 	at, noun := place(&d.Operands[q.f.Operand], q.l.array(q.f.Operand), q.f.Row, q.f.Col), "term"
 	if d.Kind == def.KindContraction {
 		noun = "product"
 	}
+	if sum, ok := q.sumOf(terms, nil, nil); !ok || sum != 0 {
+		found := culprit{terms: q.largest(terms)}
+		if ok {
+			found.texts = []string{fmt.Sprintf("with zeros in all %ss %s is %v: it seems not to be their sum", noun, at, sum)}
+		}
+		return found
+	}
+	wrong, isAll := q.wrongWeights(terms)
 	if len(wrong) == 0 {
 		found := culprit{terms: q.largest(terms)}
 		const look = "look for rounding, or for what the kernel does with these values"

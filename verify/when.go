@@ -143,7 +143,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 				text = fmt.Sprintf("only where %s: %d of %d such cases fail, and none of the %d others", r.text(), r.failing, r.failing+r.passing, passing-r.passing)
 			}
 			if extra > 0 {
-				text += fmt.Sprintf(" (%d of these cases were run to find the boundary)", extra)
+				text += fmt.Sprintf("; %d of these cases to find the boundary", extra)
 			}
 			return text, r.share()
 		}
