@@ -349,7 +349,11 @@ func (p *perturbation) disturb(n *def.Node) {
 	default:
 		errors := p.errors[n.ID]
 		for j, x := range out.x {
-			w := z.most(x, at(argument, j))
+			a := ball.Ball{}
+			if z.perArgument != 0 {
+				a = at(argument, j)
+			}
+			w := z.most(x, a)
 			errors[j] = w
 			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 		}
