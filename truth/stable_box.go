@@ -53,6 +53,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	if s.o.Declares.FlushesSubnormals {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
+	step := 0.0
+	if s.o.CountSteps {
+		step = unit
+	}
 	nodes := s.call.d.Math.Nodes
 	z := make([]disturbance, len(nodes))
 	isNamed := map[string]bool{}
@@ -75,8 +79,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			if s.o.Declares.RawParams {
 				at.relative = stableFactor * unit
 			}
+		case def.OpAdd, def.OpSub:
+			at.relative = step
 		case def.OpMul, def.OpFMA:
-			at.absolute = stableFactor * lost
+			at.relative, at.absolute = step, stableFactor*lost
 		case def.OpScale:
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
@@ -107,7 +113,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		}
 	}
 	for name := range s.o.Declares.Roundings {
-		if !isNamed[name] {
+		if !isNamed[name] && !s.o.CountSteps {
 			return nil, fmt.Errorf("%s: a rounding of %s is declared, but the definition has no value of that name", s.call.d.Name, name)
 		}
 	}
