@@ -20,7 +20,10 @@ func SetTileElements(n int64) (restore func()) {
 }
 
 // CasesOf are the cases of a level.
-func CasesOf(t *Target, l Level) []*Case { return t.cases(l) }
+func CasesOf(t *Target, l Level) []*Case { return t.cases(&Options{Level: l}) }
+
+// CasesUnder are the cases of a verification.
+func CasesUnder(t *Target, o Options) []*Case { return t.cases(&o) }
 
 // ParseCase reads a case's name.
 func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name) }
