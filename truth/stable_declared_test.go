@@ -40,6 +40,15 @@ func TestStableDeclaredForms(t *testing.T) {
 		tanh := approximate(math.Tanh, share)
 		return geluBy(func(t float32) float32 { return 0.5 * (1 + max(-1, min(1, tanh(t/2)))) })
 	}
+	geluBackwardByTanh := func(share float64) func(x, dx []float32) {
+		tanh := approximate(math.Tanh, share)
+		return func(x, dx []float32) {
+			for i, v := range x {
+				th := max(-1, min(1, tanh(v*float32(math.FMA(cubic, float64(v*v), slope)))))
+				dx[i] = 0.5*(1+th) + 0.5*v*(1-th*th)*float32(math.FMA(3*cubic, float64(v*v), slope))
+			}
+		}
+	}
 	softmaxBy := func(exp, recip func(float32) float32) func(x, y []float32) {
 		return func(x, y []float32) {
 			most, sum := x[0], 0.0
@@ -83,6 +92,8 @@ func TestStableDeclaredForms(t *testing.T) {
 	}{
 		{"gelu by tanh", gelu.ForwardDefinition, "tanh=0.5ulp", geluByTanh(0)},
 		{"gelu by an approximate tanh", gelu.ForwardDefinition, "tanh=2^-11+0.5ulp", geluByTanh(0x1p-11)},
+		{"gelu's gradient by tanh", gelu.BackwardDefinition, "tanh=0.5ulp", geluBackwardByTanh(0)},
+		{"gelu's gradient by an approximate tanh", gelu.BackwardDefinition, "tanh=2^-11+0.5ulp", geluBackwardByTanh(0x1p-11)},
 		{"gelu by an approximate sigmoid", gelu.ForwardDefinition, "sigmoid=2^-14+0.5ulp",
 			geluBy(approximate(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 0x1p-14))},
 		{"softmax by exp2", softmaxop.ForwardDefinition, "exp2=100.5ulp",
@@ -104,16 +115,17 @@ func TestStableDeclaredForms(t *testing.T) {
 				switch o.Name {
 				case "x":
 					operands[i].Set(0, col, float32(col-50)*0.1337)
-				case "gamma":
+				case "gamma", "dy":
 					operands[i].Set(0, col, 1)
 				}
 			}
 		}
 		x, y := make([]float32, columns), make([]float32, columns)
 		for i := range x {
-			x[i] = operands[0].At(0, i)
+			x[i] = operands[c.d.Operand("x")].At(0, i)
 		}
 		c.kernel(x, y)
+		output := max(c.d.Operand("y"), c.d.Operand("dx"))
 		params := make([]float64, len(c.d.Params))
 		for i, p := range c.d.Params {
 			params[i] = *p.Default
@@ -132,7 +144,7 @@ func TestStableDeclaredForms(t *testing.T) {
 				t.Fatal(err)
 			}
 			for col, v := range y {
-				if !s.Admits(c.d.Operand("y"), 0, col, s.MostHeight(), math.Float32bits(v)) {
+				if !s.Admits(output, 0, col, s.MostHeight(), math.Float32bits(v)) {
 					n++
 				}
 			}
