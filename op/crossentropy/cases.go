@@ -21,6 +21,7 @@ var Operations = []*op.Operation{{
 	},
 	Patterns: patterns,
 	Scalings: scalings,
+	Clauses:  clauses, Ranges: ranges,
 }}
 
 func data(name string, r, c int, x op.Element) op.Data {

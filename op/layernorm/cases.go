@@ -19,6 +19,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
+		Clauses:  forwardClauses, Ranges: forwardRanges,
 	},
 	{
 		Name: "layernorm.backward", Summary: "gradients of layernorm.forward",
@@ -26,6 +27,7 @@ var Operations = []*op.Operation{
 		Data:     []op.Data{data(BackwardDefinition, "normal", op.Normal)},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,
+		Clauses:  backwardClauses,
 	},
 }
 
