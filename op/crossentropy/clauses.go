@@ -83,7 +83,7 @@ func result(c *bound.Call) func(operand, row, col int) float64 {
 // log of the sum plus the maximum less the logit, may end below 0 by its errors: those of
 // functions, of a sum of C terms, and of numbers as large as the maximum.
 var ranges = []op.Range{{
-	Definition: Definition, Output: "loss", Clause: "C7",
+	Definition: Definition, Output: "loss", Clause: "C7", Assumes: []string{"exp", "exp2", "log", "log2", "log1p"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x, label := c.Matrix("logits"), labelOf(c)
 		return func(r, _ int) (lo, hi float64) {
@@ -100,7 +100,7 @@ var ranges = []op.Range{{
 	},
 }, {
 	// A probability is at most 1 up to rounding, as in softmax.
-	Definition: Definition, Output: "dlogits", Clause: "C8",
+	Definition: Definition, Output: "dlogits", Clause: "C8", Assumes: []string{"div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x, label, scale := c.Matrix("logits"), labelOf(c), math.Abs(c.Param("scale"))
 		most := scale * (1 + 2*bound.Gamma(x.Cols) + 0x1p-20)

@@ -109,10 +109,10 @@ func backwardResult(c *bound.Call) func(operand, row, col int) float64 {
 
 // Of n numbers, one is at most √(n-1) standard deviations from their mean (Samuelson 1968):
 // |x - mean|·rstd is at most that for any eps of at least 0. A form that computes the mean, the
-// variance and the quotient in binary32 exceeds this by their errors, relative to what they
-// are computed from: by 8γ of C+8 roundings where no mean is far from zero.
+// variance and the quotient in binary32 exceeds this by their errors: 8γ of C+8 roundings,
+// relative to the largest |x|.
 var forwardRanges = []op.Range{{
-	Definition: ForwardDefinition, Output: "y",
+	Definition: ForwardDefinition, Output: "y", Assumes: []string{"sqrt", "rsqrt", "div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x, gamma, beta := c.Matrix("x"), op.InputOf(c, "gamma"), op.InputOf(c, "beta")
 		most := math.Sqrt(float64(x.Cols - 1))
@@ -122,8 +122,9 @@ var forwardRanges = []op.Range{{
 			for _, v := range x.Row(row) {
 				largest = max(largest, math.Abs(v))
 			}
-			// x - mean is off by the error of the mean, the deviation by at most as much.
-			return most * (1 + 8*bound.Gamma(x.Cols+8)*(1+largest*m.rstd))
+			// x - mean is off by the errors of the mean, or of x*rstd - mean*rstd, and the
+			// deviation by at most as much.
+			return most + 8*bound.Gamma(x.Cols+8)*(1+most)*(1+largest*m.rstd)
 		})
 		return func(r, col int) (lo, hi float64) {
 			size := rows(r)*math.Abs(gamma(r, col)) + 4*bound.U*math.Abs(beta(r, col)) + 0x1p-126
@@ -136,7 +137,7 @@ var forwardRanges = []op.Range{{
 }, {
 	// A variance is at least 0 in every form but the mean of squares less the square of the
 	// mean; its error makes rstd exceed 1/sqrt(eps) by a few roundings.
-	Definition: ForwardDefinition, Output: "rstd",
+	Definition: ForwardDefinition, Output: "rstd", Assumes: []string{"sqrt", "rsqrt", "div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		most := (1 + 0x1p-20) / math.Sqrt(c.Param("eps"))
 		return func(r, _ int) (lo, hi float64) {

@@ -74,7 +74,7 @@ var clipRanges = []op.Range{
 			return 0, math.Inf(1)
 		}
 	}},
-	{Definition: ClipDefinition, Output: "factor", Clause: "C3", Between: func(*bound.Call) func(r, col int) (lo, hi float64) {
+	{Definition: ClipDefinition, Output: "factor", Clause: "C3", Assumes: []string{"sqrt", "rsqrt", "div", "recip"}, Between: func(*bound.Call) func(r, col int) (lo, hi float64) {
 		return func(int, int) (lo, hi float64) { return 0, 1 + 0x1p-20 }
 	}},
 }

@@ -63,7 +63,7 @@ func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
 // whatever the exponentials are it exceeds 1 only by the roundings of the sum and of the
 // quotient. 2^-20 is for a quotient or reciprocal that is off by 16 units in the last place.
 var forwardRanges = []op.Range{{
-	Definition: ForwardDefinition, Output: "y", Clause: "C6",
+	Definition: ForwardDefinition, Output: "y", Clause: "C6", Assumes: []string{"div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x := c.Matrix("x")
 		isFinite := op.ByRow(func(row int) bool { return !op.RowHas(c, op.IsNoNumber, row, "x") })
