@@ -45,6 +45,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: patterns,
 		Scalings: scalings,
+		Formulas: formulas,
 		Clauses:  clauses, Ranges: ranges,
 	},
 	{

@@ -19,6 +19,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
+		Formulas: forwardFormulas,
 		Clauses:  forwardClauses, Ranges: forwardRanges,
 	},
 	{
@@ -27,6 +28,7 @@ var Operations = []*op.Operation{
 		Data:     []op.Data{data(BackwardDefinition, "normal", op.Normal)},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,
+		Formulas: backwardFormulas,
 		Clauses:  backwardClauses,
 	},
 }
