@@ -52,7 +52,7 @@ func lerp(mode Mode) *def.Definition {
 var formulas = func() (list []op.Formula) {
 	for mode := range Mode(len(modeNames)) {
 		list = append(list, op.Formula{
-			Name: "lerp", Of: mode.Definition(), Definition: lerp(mode),
+			Name: "lerp", Of: mode.Definition(), Definition: lerp(mode), IsUsual: true,
 			Text: "m + (1-beta1)*(grad - m), and the weight times 1 - lr*weight_decay before the step: beta1 is then 1 less the rounded 1-beta1",
 		})
 	}

@@ -40,6 +40,18 @@ var (
 	}))
 )
 
+// expanded multiplies dy into both terms of the derivative, with sigmoid(t) and sigmoid(-t).
+var expanded = def.Must(def.Rowwise("gelu.backward.expanded", func(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	a, square, e, r := parts(x)
+	isNegative := x.Less(def.Zero).As("neg")
+	small := e.Mul(r).As("small")
+	s := def.Select(isNegative, small, r).As("s")
+	rest := def.Select(isNegative, r, small).As("rest")
+	product := dy.Mul(a.Mul(s).Mul(rest)).Mul(def.FMA(tripleCubic, square, slope)).As("product")
+	b.Out("dx", dy.Mul(s).Add(def.Select(isNegative, product.Neg(), product)), def.Like("dy"))
+}))
+
 var forwardFormulas = []op.Formula{
 	{Name: "sigmoid", Of: ForwardDefinition, Text: "x*sigmoid(t), or x/(1 + exp(-t)): the definition's own form"},
 	{Name: "tanh", Of: ForwardDefinition, Definition: forwardTanh, Text: "x/2 * (1 + tanh(t/2)), which cancels for negative x: its error is one of tanh in units of |x|, and below -5.5 nothing else is left"},
@@ -47,5 +59,6 @@ var forwardFormulas = []op.Formula{
 
 var backwardFormulas = []op.Formula{
 	{Name: "sigmoid", Of: BackwardDefinition, Text: "dy*(s + x*s*(1-s)*dt/dx) with s = sigmoid(t); it admits nothing that the definition does not"},
+	{Name: "expanded", Of: BackwardDefinition, Definition: expanded, IsUsual: true, Text: "dy*s + dy*x*s*sigmoid(-t)*dt/dx"},
 	{Name: "tanh", Of: BackwardDefinition, Definition: backwardTanh, Text: "dy*((1 + tanh)/2 + x/2*(1 - tanh^2)*d(t/2)/dx): both brackets cancel, for negative and for large x"},
 }
