@@ -49,6 +49,9 @@ import (
 //     Δ = DΔ + e, where e has the errors listed above. So B is a proven bound, not a linear
 //     estimate.
 //
+// An element is unknown where a value on the way exceeds a sixteenth of the largest number, since
+// other forms may overflow there.
+//
 // The result is intersected with the enclosure of the perturbed values itself. Where a
 // derivative does not exist, at a comparison, a rounding to an integer or a root of 0 that the
 // errors leave undecided, the value there counts as an error of its own, as large as its

@@ -14,6 +14,10 @@ import (
 // 2^-24.
 const stableFactor = 4
 
+// nearOverflow is how much larger the values on the way of another form may be: from this share of
+// the largest number on, they may overflow where the definition's do not.
+const nearOverflow = 16
+
 // disturbance is the error that the promise allows at a node, in terms of the node's value v:
 // (relative + perArgument·|argument|)·|v| + absolute. Sums have their own (shape.factor).
 type disturbance struct {
@@ -53,6 +57,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	if s.o.Declares.FlushesSubnormals {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
+	isOutput := map[int]bool{}
+	for _, o := range s.call.d.Math.Outputs {
+		isOutput[o.Value.ID] = true
+	}
 	step := 0.0
 	if s.o.CountSteps {
 		step = unit
@@ -65,7 +73,9 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			continue
 		}
 		at := &z[n.ID]
-		at.limit = math.MaxFloat32
+		if at.limit = math.MaxFloat32; len(n.Args) > 0 && !isOutput[n.ID] {
+			at.limit /= nearOverflow
+		}
 		function := func(name string, least float64) float64 {
 			e := s.errorOf(name, least)
 			at.relative = 2*e.ULPs*unit + e.Relative
