@@ -203,7 +203,7 @@ func TestStableForms(t *testing.T) {
 	for _, f := range otherForms() {
 		rejected, elements := 0, 0
 		for _, dtype := range []num.DType{num.F32, num.F16, num.BF16} {
-			for trial := range testlevel.Pick(8, 800) {
+			for trial := range testlevel.Pick(8, 80, 800) {
 				n := []int{1, 2, 3, 4, 5, 7, 64, 1000}[trial%8]
 				g := gen.New(fmt.Sprint(f.name, trial))
 				operands := make([]num.Array, len(f.d.Operands))
