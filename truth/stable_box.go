@@ -53,6 +53,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	if s.o.Declares.FlushesSubnormals {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
+	step := 0.0
+	if s.o.CountSteps {
+		step = unit
+	}
 	nodes := s.call.d.Math.Nodes
 	z := make([]disturbance, len(nodes))
 	isNamed := map[string]bool{}
@@ -75,8 +79,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			if s.o.Declares.RawParams {
 				at.relative = stableFactor * unit
 			}
+		case def.OpAdd, def.OpSub:
+			at.relative = step
 		case def.OpMul, def.OpFMA:
-			at.absolute = stableFactor * lost
+			at.relative, at.absolute = step, stableFactor*lost
 		case def.OpScale:
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
@@ -107,7 +113,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		}
 	}
 	for name := range s.o.Declares.Roundings {
-		if !isNamed[name] {
+		if !isNamed[name] && !s.o.CountSteps {
 			return nil, fmt.Errorf("%s: a rounding of %s is declared, but the definition has no value of that name", s.call.d.Name, name)
 		}
 	}
@@ -179,13 +185,14 @@ type perturbation struct {
 
 	// Of the current row.
 	errors   [][]float64 // E of each value that has an error, or is cut
-	sizes    []float64   // Σ|terms| of sums over the row
+	sizes    [][]float64 // Σ|terms| of sums; of those that are known after the last row, so far
 	extremes []float64   // of a maximum the least that it may be, of a minimum the negative of the most
 	slopes   [][]slope   // by argument
 	means    [][]ball.Ball
 	meanOf   []int // the row that they are of
 
-	isSet      []bool // scratch of column.differentiate
+	isSet      []bool    // scratch of column.differentiate
+	scratch    []float64 // one for each column
 	reductions []*reduction
 	spreads    []*spread
 	noisy      []*def.Node // values of a row, and those that all rows share, that have an error
@@ -246,7 +253,12 @@ func (p *perturbation) evaluate(n *def.Node) {
 		p.box.evaluate(n)
 	}
 	p.disturb(n)
-	p.useExtreme(n)
+	switch {
+	case isSplit(n):
+		p.disturbSplit(n)
+	default:
+		p.useExtreme(n)
+	}
 }
 
 // useExtreme narrows what is computed from a row and its maximum: no difference of the two is
@@ -262,7 +274,7 @@ func (p *perturbation) useExtreme(n *def.Node) {
 		}
 	case n.Op == def.OpRowSum && n.Args[0].Op == def.OpCall && n.Args[0].Func.Math == def.MathExp && isBelowMax(n.Args[0].Args[0]):
 		z := &p.noise[n.Args[0].ID]
-		least := (1 - z.relative - z.absolute) - float64(p.sizes[n.ID]*p.shapes[rowSums].factor())
+		least := (1 - z.relative - z.absolute) - float64(p.sizes[n.ID][0]*p.shapes[rowSums].factor())
 		out[0] = out[0].Max(ball.FromFloat64(least * (1 - 0x1p-40)))
 	}
 }
@@ -333,7 +345,7 @@ func (p *perturbation) disturb(n *def.Node) {
 	z := &p.noise[n.ID]
 	switch {
 	case n.Op == def.OpRowSum:
-		p.sizes[n.ID] = p.rounding.size
+		p.sizes[n.ID][0] = p.rounding.size
 	case z.isNone():
 	case z.perArgument == 0 && !z.isFlushed:
 		errors := p.errors[n.ID]
@@ -349,7 +361,11 @@ func (p *perturbation) disturb(n *def.Node) {
 	default:
 		errors := p.errors[n.ID]
 		for j, x := range out.x {
-			w := z.most(x, at(argument, j))
+			a := ball.Ball{}
+			if z.perArgument != 0 {
+				a = at(argument, j)
+			}
+			w := z.most(x, a)
 			errors[j] = w
 			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 		}

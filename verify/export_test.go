@@ -210,7 +210,7 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 // values and parameters once, with its operands as they are before a run.
 func GridCalls(t *Target, level Level, f func(name string, operands []num.Array, params []float64)) {
 	seen := map[string]bool{}
-	for _, c := range t.cases(level) {
+	for _, c := range t.cases(&Options{Level: level, Seed: 1}) {
 		if p := t.pattern(c.Pattern); c.Check != "" || !p.isGrid {
 			continue
 		}
