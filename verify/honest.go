@@ -85,7 +85,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 	own, all := &judgement{}, &judgement{}
 	for _, c := range s.done {
 		all.addTallies(c.Found.Outputs)
-		if s.isOwnData(c.Name) {
+		if c.IsOwnData || len(s.done) == 1 {
 			own.addTallies(c.Found.Outputs)
 		}
 	}
@@ -106,17 +106,11 @@ func (s *verification) setDecided(r *evidence.Report) {
 	}
 }
 
-// isOwnData reports whether the sets of a case count for the verdict.
-func (s *verification) isOwnData(name string) bool {
-	if len(s.done) == 1 {
-		return true
-	}
-	c, err := s.t.parseCase(name)
-	if err != nil || c.Check != "" {
-		return false
-	}
-	if len(s.t.data()) == 0 {
-		return c.Pattern == "normal"
+// isOwnData reports whether a case has one of the operation's own kinds of data in its own
+// size, or is as near to that as an operation without them comes.
+func (t *Target) isOwnData(c *Case) bool {
+	if len(t.data()) == 0 {
+		return c.Check == "" && c.Pattern == "normal"
 	}
 	return c.isStatistics
 }

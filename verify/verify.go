@@ -360,8 +360,11 @@ type caseResult struct {
 	Tiers   map[evidence.TierName]evidence.Tier `json:"tiers"`
 	First   *finding                            `json:"first,omitempty"`
 	Kernel  float64                             `json:"kernel"` // seconds
-	Choice  *engine.Choice                      `json:"choice,omitempty"`
-	Model   string                              `json:"model,omitempty"` // of a case with a choice
+
+	IsOwnData bool `json:"is_own_data,omitempty"` // its sets count for the verdict
+
+	Choice *engine.Choice `json:"choice,omitempty"`
+	Model  string         `json:"model,omitempty"` // of a case with a choice
 
 	shown []string // its operands, where one case was asked for
 
