@@ -12,8 +12,8 @@ import (
 // declared, inferred and forgiven once.
 func TestPrintTerms(t *testing.T) {
 	report := func(dtype string) *evidence.Report {
-		r := &evidence.Report{Verdict: evidence.Accepted}
-		r.Lowering, r.DType = "gelu.forward/cuda.other", dtype
+		r := &evidence.Report{}
+		r.Lowering, r.DType, r.Verdict = "gelu.forward/cuda.other", dtype, evidence.Accepted
 		r.WorstErrorShare, r.MedianAdmissible = new(1.5), new(3.0)
 		r.Terms = evidence.Terms{
 			Promise: "stable", Profile: "torch", Declared: "profile=torch", Honest: evidence.Yes, Accurate: evidence.No,
