@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/def"
 	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
@@ -221,66 +222,78 @@ func hostileParams(g *gen.Generator, name string, high int) float64 {
 // hostileCases is how many are tried for each operation and format.
 const hostileCases = 400
 
+// eachHostile calls f with hostile data of a definition, so many cases of each format, until it
+// returns false.
+// overflows says whether the computation may overflow.
+func eachHostile(g *gen.Generator, cases int, o *op.Operation, d *def.Definition, f func(run *Run, overflows bool) bool) {
+	formats := slices.DeleteFunc(slices.Clone(num.RealDTypes), func(f num.DType) bool { return d.DTypes(f) == nil })
+	for i := range cases * len(num.FloatDTypes) {
+		dtype := formats[i%len(formats)]
+		high := 14 // then products of a few overflow nothing
+		overflows := i%4 == 0 && dtype != num.F16 && !dtype.IsFP8()
+		switch {
+		case overflows:
+			high = 60
+		case dtype.IsFP8():
+			high = 8
+		}
+		data := op.Data{Name: fmt.Sprint("hostile ", i), Definition: d, Sizes: map[string]int{}, Values: map[string]op.Element{}}
+		isLong := g.Below(8) == 0
+		for _, size := range d.Sizes() {
+			if data.Sizes[size] = 1 + g.Below(4); isLong && slices.Contains([]string{"C", "K", "Q"}, size) {
+				data.Sizes[size] = 1 + g.Below(40)
+			}
+		}
+		for _, operand := range d.Operands {
+			element := hostile(g, high)
+			if operand.Name == "v" && g.Below(8) > 0 || operand.Name == "total" {
+				signed := element
+				element = func(g *gen.Generator, r, c int) float32 { return float32(math.Abs(float64(signed(g, r, c)))) }
+			}
+			data.Values[operand.Name] = element
+		}
+		for _, p := range d.Params {
+			data.Params = append(data.Params, hostileParams(g, p.Name, high))
+		}
+		if run, ok := NewRun(o, data, dtype); ok && !f(run, overflows) {
+			return
+		}
+	}
+}
+
 // Every closed form on hostile data, held to the truth and to the radius.
 func TestHostileData(t *testing.T) {
 	for _, o := range all.Operations {
 		if len(o.Data) == 0 {
 			continue
 		}
-		d := o.Definitions[0]
 		var sum tally
-		g := gen.New(t.Name() + o.Name)
-		formats := slices.DeleteFunc(slices.Clone(num.RealDTypes), func(f num.DType) bool { return d.DTypes(f) == nil })
-		for i := range hostileCases * len(num.FloatDTypes) {
-			dtype := formats[i%len(formats)]
-			high := 14 // then products of a few overflow nothing
-			overflows := i%4 == 0 && dtype != num.F16 && !dtype.IsFP8()
-			switch {
-			case overflows:
-				high = 60
-			case dtype.IsFP8():
-				high = 8
-			}
-			data := op.Data{Name: fmt.Sprint("hostile ", i), Definition: d, Sizes: map[string]int{}, Values: map[string]op.Element{}}
-			isLong := g.Below(8) == 0
-			for _, size := range d.Sizes() {
-				if data.Sizes[size] = 1 + g.Below(4); isLong && slices.Contains([]string{"C", "K", "Q"}, size) {
-					data.Sizes[size] = 1 + g.Below(40)
-				}
-			}
-			for _, operand := range d.Operands {
-				element := hostile(g, high)
-				if operand.Name == "v" && g.Below(8) > 0 || operand.Name == "total" {
-					signed := element
-					element = func(g *gen.Generator, r, c int) float32 { return float32(math.Abs(float64(signed(g, r, c)))) }
-				}
-				data.Values[operand.Name] = element
-			}
-			for _, p := range d.Params {
-				data.Params = append(data.Params, hostileParams(g, p.Name, high))
-			}
-			run, ok := NewRun(o, data, dtype)
-			if !ok {
-				continue
-			}
+		eachHostile(gen.New(t.Name()+o.Name), hostileCases, o, o.Definitions[0], func(run *Run, overflows bool) bool {
 			n, err := hold(run, overflows)
 			if err != nil {
-				t.Errorf("%s, %s, %v: %v", o.Name, data.Name, dtype, err)
-				if testing.Verbose() {
-					for k, operand := range d.Operands {
-						if operand.IsIn && len(run.Operands[k].Data) < 100 {
-							t.Logf("%s %v", operand.Name, run.call().Matrix(operand.Name).Values)
-						}
-					}
-					t.Log(data.Params)
-				}
-				break
+				t.Errorf("%s, %s, %v: %v", o.Name, run.Data.Name, run.DType, err)
+				describeInputs(t, run)
+				return false
 			}
 			sum.judged, sum.none, sum.worst = sum.judged+n.judged, sum.none+n.none, max(sum.worst, n.worst)
-		}
+			return true
+		})
 		t.Logf("%s: %d judged, %d without bound, worst %.3f", o.Name, sum.judged, sum.none, sum.worst)
 		if sum.judged < 500 || sum.none > sum.judged {
 			t.Errorf("%s: %d judged, %d without bound: too little was seen", o.Name, sum.judged, sum.none)
 		}
 	}
+}
+
+// describeInputs logs the inputs of a run, if they are few.
+func describeInputs(t *testing.T, run *Run) {
+	if !testing.Verbose() {
+		return
+	}
+	for k, operand := range run.Data.Definition.Operands {
+		if operand.IsIn && len(run.Operands[k].Data) < 100 {
+			t.Logf("%s %v", operand.Name, run.call().Matrix(operand.Name).Values)
+		}
+	}
+	t.Log(run.Data.Params)
 }

@@ -20,5 +20,5 @@
 //
 // The package deliberately does not know how anything is executed. Start with node.go
 // (the nodes), then value.go (writing expressions) and rowwise.go (building and
-// checking definitions). text.go prints, parse.go reads.
+// checking definitions). text.go prints, parse.go reads, derivative.go differentiates.
 package def

@@ -56,6 +56,36 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestDefinitionGradients differentiates the example of the section on gradients, and compares
+// the result with the one that the page shows.
+func TestDefinitionGradients(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(definitionsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Gradients\n")
+	blocks := definitionBlock.FindAllStringSubmatch(section, 2)
+	if len(blocks) < 2 {
+		t.Fatal("the section has no two definitions")
+	}
+	d, err := def.Parse(blocks[0][1], fn.All...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := def.Derivative(d, nil, fn.All...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := def.Parse(blocks[1][1], fn.All...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Source() != want.Source() {
+		t.Errorf("the derivative of %s is\n%s\nthe page has\n%s", d, got.Source(), want.Source())
+	}
+}
+
 // TestDefinitionNodes checks that the page has every node of the language.
 func TestDefinitionNodes(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,8 @@ import (
 //	relative·δ|y| + absolute·δ + slope·(absolute error of the part)
 //
 // from that part, and the form's own roundings besides. An error in ulps is taken as a
-// relative one, at 2u = 2^-23 each. The errors of all parts add up. Of several forms, and of
+// relative one, at 2u = 2^-23 each. Whatever their errors, functions keep to their ranges: exp
+// is at least 0, and tanh between -1 and 1. The errors of all parts add up. Of several forms, and of
 // the function itself, the widest error counts, since the author does not say where which is
 // used: the set of admissible results is then right for each.
 //

@@ -9,8 +9,23 @@
 //
 // A [Declaration] widens the sets of admissible results by exactly what it says. Kernels that
 // declare nothing are held to the strictest reading. A [Profile] holds the errors that the
-// functions of a family of kernels are documented to have; form.go says how the error of one
-// function counts for another that it stands for.
+// functions of a family of kernels are documented to have.
+//
+// Kernels need not call the functions that the definition calls: exp(x) may be exp2(x·log2 e),
+// a quotient a product with a reciprocal, the logistic function (1+tanh(x/2))/2. The sets rest
+// on this rule ([Declaration.Error]): the error of a function of the definition is the widest of
+//
+//   - its own: declared, or else that of the profile;
+//   - that of every form that computes it through a function whose error is declared, which is
+//     the sum of what the errors of the form's parts and its own roundings make of the result
+//     (form.go lists the forms, with proofs);
+//   - in a named profile, unless it is declared itself: that of a quotient as a product with a
+//     reciprocal, and of square roots through reciprocal ones.
+//
+// So tanh=2^-11 gives the definition of GELU, which calls exp and a reciprocal, an absolute
+// error of 2^-10 of exp and of 2^-12 of the reciprocal, and every kernel through such a tanh is
+// admitted. A function that stands in no form of the definition's functions is refused
+// ([Declaration.Check]).
 package promise
 
 import (

@@ -69,6 +69,12 @@ type StableOptions struct {
 	// FunctionULP is the least error of functions, in ulps.
 	FunctionULP float64
 
+	// CountSteps adds the rounding of every sum, difference and product of the definition:
+	// u·|dy/dv|·|v| for each such value v. It is for definitions that state a form in which the
+	// operation is computed, not its mathematics alone. Declared roundings of values that such a
+	// definition does not name are left out.
+	CountSteps bool
+
 	// Declares has the declared roundings, flushed subnormals and raw parameters, and the
 	// errors of functions if Errors is nil.
 	Declares promise.Declaration

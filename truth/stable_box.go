@@ -53,6 +53,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	if s.o.Declares.FlushesSubnormals {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
+	step := 0.0
+	if s.o.CountSteps {
+		step = unit
+	}
 	nodes := s.call.d.Math.Nodes
 	z := make([]disturbance, len(nodes))
 	isNamed := map[string]bool{}
@@ -65,7 +69,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		function := func(name string, least float64) float64 {
 			e := s.errorOf(name, least)
 			at.relative = 2*e.ULPs*unit + e.Relative
-			at.perArgument = 2 * e.ULPsPerX * unit
+			at.perArgument, at.absolute = 2*e.ULPsPerX*unit, e.Absolute
 			return at.relative / unit
 		}
 		switch n.Op {
@@ -75,13 +79,15 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			if s.o.Declares.RawParams {
 				at.relative = stableFactor * unit
 			}
+		case def.OpAdd, def.OpSub:
+			at.relative = step
 		case def.OpMul, def.OpFMA:
-			at.absolute = stableFactor * lost
+			at.relative, at.absolute = step, stableFactor*lost
 		case def.OpScale:
 			at.absolute = 2 * stableFactor * lost
 		case def.OpDiv:
 			function("div", 0.5)
-			at.absolute = stableFactor * lost
+			at.absolute += stableFactor * lost
 		case def.OpSqrt:
 			function("sqrt", 0.5)
 		case def.OpCall:
@@ -90,7 +96,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 				return nil, fmt.Errorf("%s: no mathematics for function %s", s.call.d.Name, n.Func.Name)
 			}
 			ulps := function(name, max(n.Func.ULPs, s.o.FunctionULP))
-			at.absolute = max(ulps*lost, lostReciprocal)
+			at.absolute += max(ulps*lost, lostReciprocal)
 		case def.OpRound, def.OpSRound:
 			u, eta, limit := storageError(s.storage(n.Storage))
 			at.limit = limit
@@ -107,7 +113,7 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		}
 	}
 	for name := range s.o.Declares.Roundings {
-		if !isNamed[name] {
+		if !isNamed[name] && !s.o.CountSteps {
 			return nil, fmt.Errorf("%s: a rounding of %s is declared, but the definition has no value of that name", s.call.d.Name, name)
 		}
 	}
@@ -179,13 +185,14 @@ type perturbation struct {
 
 	// Of the current row.
 	errors   [][]float64 // E of each value that has an error, or is cut
-	sizes    []float64   // Σ|terms| of sums over the row
+	sizes    [][]float64 // Σ|terms| of sums; of those that are known after the last row, so far
 	extremes []float64   // of a maximum the least that it may be, of a minimum the negative of the most
 	slopes   [][]slope   // by argument
 	means    [][]ball.Ball
 	meanOf   []int // the row that they are of
 
-	isSet      []bool // scratch of column.differentiate
+	isSet      []bool    // scratch of column.differentiate
+	scratch    []float64 // one for each column
 	reductions []*reduction
 	spreads    []*spread
 	noisy      []*def.Node // values of a row, and those that all rows share, that have an error
@@ -246,6 +253,35 @@ func (p *perturbation) evaluate(n *def.Node) {
 		p.box.evaluate(n)
 	}
 	p.disturb(n)
+	switch {
+	case isSplit(n):
+		p.disturbSplit(n)
+	default:
+		p.useExtreme(n)
+	}
+}
+
+// useExtreme narrows what is computed from a row and its maximum: no difference of the two is
+// above 0, and one is 0, so that a sum of their exponentials is at least 1, up to errors.
+func (p *perturbation) useExtreme(n *def.Node) {
+	out := p.box.values[n.ID].x
+	switch {
+	case isBelowMax(n):
+		for j, x := range out {
+			if x.Mid > -x.Rad {
+				out[j] = x.Min(ball.Ball{})
+			}
+		}
+	case n.Op == def.OpRowSum && n.Args[0].Op == def.OpCall && n.Args[0].Func.Math == def.MathExp && isBelowMax(n.Args[0].Args[0]):
+		z := &p.noise[n.Args[0].ID]
+		least := (1 - z.relative - z.absolute) - float64(p.sizes[n.ID][0]*p.shapes[rowSums].factor())
+		out[0] = out[0].Max(ball.FromFloat64(least * (1 - 0x1p-40)))
+	}
+}
+
+// isBelowMax reports whether a node is a row less its maximum.
+func isBelowMax(n *def.Node) bool {
+	return n.Op == def.OpSub && n.Args[1].Op == def.OpRowMax && n.Args[1].Args[0] == n.Args[0]
 }
 
 // findExtreme encloses the largest or the smallest value of a row.
@@ -309,7 +345,7 @@ func (p *perturbation) disturb(n *def.Node) {
 	z := &p.noise[n.ID]
 	switch {
 	case n.Op == def.OpRowSum:
-		p.sizes[n.ID] = p.rounding.size
+		p.sizes[n.ID][0] = p.rounding.size
 	case z.isNone():
 	case z.perArgument == 0 && !z.isFlushed:
 		errors := p.errors[n.ID]
@@ -325,7 +361,11 @@ func (p *perturbation) disturb(n *def.Node) {
 	default:
 		errors := p.errors[n.ID]
 		for j, x := range out.x {
-			w := z.most(x, at(argument, j))
+			a := ball.Ball{}
+			if z.perArgument != 0 {
+				a = at(argument, j)
+			}
+			w := z.most(x, a)
 			errors[j] = w
 			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 		}

@@ -18,7 +18,6 @@ type lateSum struct {
 	single adjoints // of a total
 	fixed  []float64
 	slopes []float64     // of row sums
-	sizes  []float64     // Σ|terms|, at the end
 	shared [][]ball.Ball // by Node.ID; by column for a total
 }
 
@@ -36,7 +35,7 @@ func (p *perturbation) newLateSums() []*lateSum {
 		} else {
 			z.single = newAdjoints(len(p.varies), 1)
 		}
-		z.fixed, z.slopes, z.sizes = make([]float64, length), make([]float64, length), make([]float64, length)
+		z.fixed, z.slopes = make([]float64, length), make([]float64, length)
 		late = append(late, z)
 	}
 	return late
@@ -103,8 +102,8 @@ func (z *lateSum) share(p *perturbation, n *def.Node, of *column, by *adjoints) 
 // finishLate finds the errors of the outputs that are known after the last row.
 func (p *perturbation) finishLate(late []*lateSum) {
 	for _, z := range late {
-		for j := range z.sizes {
-			z.sizes[j] = p.box.sums[z.node].(*runningSum[ball.Ball]).sizes[j].total()
+		for j := range z.fixed {
+			z.fixed[j] += p.leastError(z.node, j)
 		}
 		if z.column == nil { // what the shared values of all columns change
 			for _, n := range p.noisy {
@@ -189,7 +188,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 			if z.node.Op == def.OpTotalSum {
 				kind = totalSums
 			}
-			out.slopes[kind][i] += float64(m * at(z.sizes, i))
+			out.slopes[kind][i] += float64(m * at(p.sizes[z.node.ID], i))
 		}
 		out.fixed[i] = fixed * (1 + float64(len(p.varies)+8)*0x1p-50)
 	}

@@ -99,10 +99,14 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 		for _, r := range rows {
 			for _, c := range cols {
 				t := a.x[a.at(r, c)]
-				v, d, size = v+t.v, d+t.d, size+math.Abs(t.v)
+				v, d, size = v+t.v, d+t.d, size+max(math.Abs(t.v), m.parts(all, n.Args[0], r, c))
 			}
 		}
-		set(v, d, float64(m.height(len(rows)*len(cols)))*u*size)
+		h := m.height(len(rows) * len(cols))
+		if op := n.Args[0].Op; op == def.OpAdd || op == def.OpSub {
+			h = max(h, 4)
+		}
+		set(v, d, float64(h)*u*size)
 	}
 	extreme := func(sign float64) {
 		a := &all[n.Args[0].ID]
@@ -239,6 +243,21 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 	default:
 		m.t.Fatalf("%s: no model for %s", m.d.Name, n.Op)
 	}
+}
+
+// parts returns the magnitudes of the parts of a term that differ between columns.
+func (m *model) parts(all []values, n *def.Node, r, c int) float64 {
+	if n.Op != def.OpAdd && n.Op != def.OpSub && n.Op != def.OpNeg {
+		a := &all[n.ID]
+		return math.Abs(a.x[a.at(r, c)].v)
+	}
+	sum := 0.0
+	for _, a := range n.Args {
+		if a.Extent&def.PerColumn != 0 {
+			sum += m.parts(all, a, r, c)
+		}
+	}
+	return sum
 }
 
 func (m *model) function(f def.Math, x float64) (v, slope float64) {

@@ -51,6 +51,7 @@ func (s *Stable) encloseRows() error {
 			z.find(p)
 		}
 		for _, z := range late {
+			p.addTermSizes(z.node)
 			z.add(p)
 		}
 	}
@@ -69,7 +70,8 @@ func (p *perturbation) plan() {
 	nodes := p.call.d.Math.Nodes
 	count := len(nodes)
 	p.isExact, p.varies, p.isSet = make([]bool, count), make([]bool, count), make([]bool, count)
-	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([]float64, count), make([]float64, count), make([][]slope, count)
+	p.errors, p.sizes, p.extremes, p.slopes = make([][]float64, count), make([][]float64, count), make([]float64, count), make([][]slope, count)
+	p.scratch = make([]float64, p.box.cols)
 	p.means, p.meanOf = make([][]ball.Ball, count), make([]int, count)
 	p.reductions, p.spreads = make([]*reduction, count), make([]*spread, count)
 	for _, n := range nodes {
@@ -87,6 +89,9 @@ func (p *perturbation) plan() {
 			if !n.Late {
 				p.noisy = append(p.noisy, n)
 			}
+		}
+		if isSum(n) {
+			p.sizes[n.ID] = make([]float64, length)
 		}
 		p.slopes[n.ID] = p.newSlopes(n, length)
 		switch {
@@ -117,11 +122,7 @@ func (p *perturbation) isVarying(n *def.Node) bool {
 	if n.Type != def.Float && p.isExact[n.ID] && !p.o.Declares.FlushesSubnormals {
 		return false
 	}
-	switch n.Op {
-	case def.OpRowSum, def.OpColSum, def.OpTotalSum:
-		return true
-	}
-	return !p.noise[n.ID].isNone() || slices.ContainsFunc(n.Args, func(a *def.Node) bool { return p.varies[a.ID] })
+	return isSum(n) || !p.noise[n.ID].isNone() || slices.ContainsFunc(n.Args, func(a *def.Node) bool { return p.varies[a.ID] })
 }
 
 // hasError reports whether a node has an error of its own, or may be cut.
@@ -129,6 +130,8 @@ func (p *perturbation) hasError(n *def.Node) bool {
 	switch n.Op {
 	case def.OpSelect, def.OpRint, def.OpScale, def.OpAt:
 		return true
+	case def.OpRowSum:
+		return isSplit(n)
 	}
 	return !p.noise[n.ID].isNone()
 }
@@ -260,7 +263,7 @@ func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float
 			continue
 		}
 		for i, d := range by.at(n.ID) {
-			slopes[i] += float64((math.Abs(d.Mid)+d.Rad)*p.sizes[n.ID]) * (1 + 0x1p-48)
+			slopes[i] += float64((math.Abs(d.Mid)+d.Rad)*p.sizes[n.ID][0]) * (1 + 0x1p-48)
 		}
 	}
 }

@@ -17,7 +17,9 @@ type plan struct {
 	others   int   // and of the others
 	outputs  int64 // of one boundary case, at most
 	shapes   int   // of the list below, for each pattern
-	random   int   // cases of random shape, pattern and layout
+	random   int   // cases of random shape, pattern and layout, whatever the seed
+	drawn    int   // cases of shape, pattern and layout that the seed draws
+	area     int64 // outputs of one of these, at most
 	accuracy int64 // outputs of a kind of data, at least
 	checks   int   // shapes on which each relation and invariance is tried
 	params   int   // variations of the parameters
@@ -31,17 +33,18 @@ type plan struct {
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 12, area: 512, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},
 }
 
-// cases lists the cases of a level.
-func (t *Target) cases(level Level) []*Case {
-	l := &lister{t: t, p: plans[level], usual: t.formats()[0], seen: map[string]bool{}}
-	if level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
+// cases lists the cases of a verification.
+func (t *Target) cases(o *Options) []*Case {
+	l := &lister{t: t, p: plans[o.Level], seed: o.Seed, shapes: o.Shapes, usual: t.formats()[0], seen: map[string]bool{}}
+	if o.Level == Quick && t.Definition.HasAxes() { // what is computed in a matrix is known from those without axes
 		l.p.small, l.p.others, l.p.shapes, l.p.random, l.p.checks = 8, 600, 1, 160, 1
+		l.p.area = 1 << 10
 	}
 	l.patterns()
 	l.sizes()
@@ -52,6 +55,10 @@ func (t *Target) cases(level Level) []*Case {
 	l.formats()
 	l.params()
 	l.random()
+	l.drawn()
+	l.long()
+	l.models()
+	l.own()
 	l.checks()
 	l.batch()
 	l.accuracy()
@@ -61,12 +68,14 @@ func (t *Target) cases(level Level) []*Case {
 }
 
 type lister struct {
-	t     *Target
-	p     plan
-	usual []num.DType
-	list  []*Case
-	seen  map[string]bool
-	turn  int // of patterns
+	t      *Target
+	p      plan
+	seed   uint64
+	shapes []Shape // of the user
+	usual  []num.DType
+	list   []*Case
+	seen   map[string]bool
+	turn   int // of patterns
 }
 
 func (l *lister) add(c *Case) {
@@ -611,12 +620,12 @@ func (l *lister) counting() {
 	}
 }
 
-// Work is the number of cases of a level, and an estimate of the time that they take
+// Work is the number of cases of a verification, and an estimate of the time that they take
 // together, in a unit of its own.
-func (t *Target) Work(level Level) (cases int, work float64) {
-	list := t.cases(level)
+func (t *Target) Work(o Options) (cases int, work float64) {
+	list := t.cases(&o)
 	for _, c := range list {
-		work += t.workOf(c, level)
+		work += t.workOf(c, o.Level)
 	}
 	return len(list), work
 }
@@ -649,11 +658,12 @@ func (t *Target) workOf(c *Case, level Level) float64 {
 	return judged + launches*(launch+once/4)
 }
 
-// caseNames are the names of the quick cases, for messages about one that is unknown.
+// caseNames are the names of the quick cases under seed 0, for messages about one that is
+// unknown.
 func (t *Target) caseNames() []string {
 	return t.nameList.get(func() []string {
 		var names []string
-		for _, c := range t.cases(Quick) {
+		for _, c := range t.cases(&Options{Level: Quick}) {
 			names = append(names, c.name(t))
 		}
 		return names

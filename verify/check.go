@@ -19,6 +19,9 @@ type check struct {
 	name string
 	tier evidence.TierName // relations or invariance
 	run  func(x *trialRun) (compared int64, f *finding, err error)
+
+	// sizes lists shapes that the check needs, for a number of lengths; nil if any will do.
+	sizes func(length int) []Size
 }
 
 // trialRun is a case that has run once.

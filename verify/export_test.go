@@ -20,7 +20,10 @@ func SetTileElements(n int64) (restore func()) {
 }
 
 // CasesOf are the cases of a level.
-func CasesOf(t *Target, l Level) []*Case { return t.cases(l) }
+func CasesOf(t *Target, l Level) []*Case { return t.cases(&Options{Level: l}) }
+
+// CasesUnder are the cases of a verification.
+func CasesUnder(t *Target, o Options) []*Case { return t.cases(&o) }
 
 // ParseCase reads a case's name.
 func ParseCase(t *Target, name string) (*Case, error) { return t.parseCase(name) }
@@ -207,7 +210,7 @@ func SetPlanOutputs(l Level, n int64) (restore func()) {
 // values and parameters once, with its operands as they are before a run.
 func GridCalls(t *Target, level Level, f func(name string, operands []num.Array, params []float64)) {
 	seen := map[string]bool{}
-	for _, c := range t.cases(level) {
+	for _, c := range t.cases(&Options{Level: level, Seed: 1}) {
 		if p := t.pattern(c.Pattern); c.Check != "" || !p.isGrid {
 			continue
 		}

@@ -18,7 +18,7 @@ func (q *questioner) influence() []string {
 		return nil
 	}
 	before, ok := q.ask(func([]num.Array) {})
-	if !ok {
+	if !ok || num.Widen(q.l.c.Formats[q.f.Operand], before) == 0 { // a zero may hide any influence
 		return nil
 	}
 	var texts []string

@@ -463,6 +463,9 @@ func (s *verification) replay(c *Case) string {
 	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)
 	b += s.flags()
 	if c == nil {
+		for _, shape := range o.Shapes {
+			b += " --shape " + shape.String()
+		}
 		return b + " --level " + o.Level.String()
 	}
 	return b + " --case '" + c.name(t) + "'"

@@ -50,10 +50,8 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		s.passed(c, e)
 	}
 	close(line.end)
-	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.o.Case == "" && s.judges.wrongAnswer() == "" {
-		s.shrunk = s.shrink(ctx, s.first)
-		s.shrunk.culprit = s.culprit(ctx, s.shrunk)
-		s.whenFails = s.when(ctx)
+	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.judges.wrongAnswer() == "" {
+		s.study(ctx)
 	}
 }
 

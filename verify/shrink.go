@@ -18,6 +18,19 @@ type shrunk struct {
 	culprit  culprit
 }
 
+// study finds out more about the first failure: the smallest case, unless one was asked for,
+// the terms that are wrong, and what the failing cases have in common.
+func (s *verification) study(ctx context.Context) {
+	f := s.first
+	if s.o.Case != "" {
+		s.shrunk = &shrunk{c: f.c, original: f.c, found: f.found, isAlone: true, where: s.t.load(f.c, s.o.Seed).where(f.found)}
+	} else {
+		s.shrunk = s.shrink(ctx, f)
+		s.whenFails = s.when(ctx)
+	}
+	s.shrunk.culprit = s.culprit(ctx, s.shrunk)
+}
+
 // mostAttempts limits the search for a smaller case.
 const mostAttempts = 120
 

@@ -126,12 +126,19 @@ func (l *loaded) termsAt(operand, row, col int) []term {
 
 // weigh finds out how often the kernel counts each term.
 func (q *questioner) weigh(terms []term) culprit {
-	wrong, isAll := q.wrongWeights(terms)
 	d := q.l.target.Definition
 	at, noun := place(&d.Operands[q.f.Operand], q.l.array(q.f.Operand), q.f.Row, q.f.Col), "term"
 	if d.Kind == def.KindContraction {
 		noun = "product"
 	}
+	if sum, ok := q.sumOf(terms, nil, nil); !ok || sum != 0 {
+		found := culprit{terms: q.largest(terms)}
+		if ok {
+			found.texts = []string{fmt.Sprintf("with zeros in all %ss %s is %v: it seems not to be their sum", noun, at, sum)}
+		}
+		return found
+	}
+	wrong, isAll := q.wrongWeights(terms)
 	if len(wrong) == 0 {
 		found := culprit{terms: q.largest(terms)}
 		const look = "look for rounding, or for what the kernel does with these values"
@@ -324,9 +331,9 @@ func termsText(noun string, list []int, n int, isAll bool) string {
 	}
 	switch {
 	case step > 0 && isAll:
-		return fmt.Sprintf("every %dth %s from %d to %d seems", step, noun, first, last)
+		return fmt.Sprintf("every %s %s from %d to %d seems", ordinal(step), noun, first, last)
 	case step > 0:
-		return fmt.Sprintf("of the %ss that were tried, every %dth from %d to %d seems", noun, step, first, last)
+		return fmt.Sprintf("of the %ss that were tried, every %s from %d to %d seems", noun, ordinal(step), first, last)
 	}
 	const most = 4
 	return fmt.Sprintf("%d of %d %ss, among them %s, seem", len(list), n, noun, joined(list[:min(most, len(list))]))

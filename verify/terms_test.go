@@ -11,6 +11,7 @@ import (
 	"tokitai/op/gemm"
 	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
+	"tokitai/trial"
 	"tokitai/verify"
 )
 
@@ -60,6 +61,11 @@ func TestTerms(t *testing.T) {
 		{"one of many", gemm.ForwardDefinition, counted(func(k, n int) float32 { return once(k != 37, 0) }), "normal/M=1,K=1000,N=1",
 			[]string{"product 37 of 1000 seems to be missing"}, "A[0,37] = "},
 		{"all", gemm.ForwardDefinition, counted(func(int, int) float32 { return 0 }), "normal/M=1,K=9,N=1", []string{"all 9 products seem to be missing"}, "A[0,0] = "},
+		{"no sum", gemm.ForwardDefinition, bitwise(func(_ *def.Definition, l *engine.Launch) error {
+			c := l.Arrays()[2]
+			trial.Fill(c, func(int, int) float32 { return 3 })
+			return nil
+		}), "normal/M=1,K=9,N=1", []string{"with zeros in all products C[0,0] is 3: it seems not to be their sum"}, "A[0,"},
 		{"twice", gemm.ForwardDefinition, counted(func(k, n int) float32 { return once(k != 5, 2) }), "normal/M=2,K=50,N=2",
 			[]string{"product 5 of 50 seems to be counted twice: with ones in product 5 and zeros in all others, C[0,0] is 2"}, "A[0,5] = "},
 		{"lost and twice", gemm.ForwardDefinition, counted(func(k, n int) float32 { return once(k != 5 && k != 7, float32(k-5)) }), "normal/M=1,K=50,N=2",

@@ -170,6 +170,10 @@ type Options struct {
 	Case     string        // this case alone, and unshrunk: a replay
 	Deadline time.Duration // for one launch; 0 is a minute
 
+	// Shapes are run beside those of the level, with every pattern, format and check. Each
+	// has a size for every letter of the definition.
+	Shapes []Shape
+
 	// Progress is called after every case; it may be nil.
 	Progress func(done, total int)
 
@@ -253,6 +257,11 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if int(o.Level) >= len(plans) {
 		return nil, &UnknownError{What: "level", Name: fmt.Sprint(uint8(o.Level)), Known: levelNames}
 	}
+	for _, s := range o.Shapes {
+		if err := t.CheckShape(s); err != nil {
+			return nil, fmt.Errorf("verify: %w", err)
+		}
+	}
 	defer t.shared.leave()
 	var list []*Case
 	switch {
@@ -263,7 +272,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		}
 		list = []*Case{c}
 	case ctx.Err() == nil:
-		list = t.cases(o.Level)
+		list = t.cases(&o)
 	}
 	s := newVerification(t, &o)
 	s.run(ctx, list)

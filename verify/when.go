@@ -30,8 +30,8 @@ const (
 	mostLooked    = 1 << 24 // inputs that are generated again to look at
 )
 
-// when says what the failing cases have in common and the others do not; "" if nothing simple
-// was found. It runs further cases until the context ends.
+// when says what the failing cases have in common and the others do not, or how many there
+// are; "" if there is but one case. It runs further cases until the context ends.
 func (s *verification) when(ctx context.Context) string {
 	examples := s.examples()
 	failing, total := countFailing(examples), len(examples)
@@ -41,13 +41,7 @@ func (s *verification) when(ctx context.Context) string {
 	case failing == total:
 		return fmt.Sprintf("always: all %d cases fail", total)
 	case failing < leastFailing:
-		var names []string
-		for _, e := range examples {
-			if e.fails {
-				names = append(names, e.c.name(s.t))
-			}
-		}
-		return fmt.Sprintf("in %d of %d cases: %s", failing, total, strings.Join(names, ", "))
+		return s.t.scattered(examples)
 	}
 	text, share := s.explain(ctx, examples, s.t.caseConditions)
 	if share <= mostNoise {
@@ -55,7 +49,7 @@ func (s *verification) when(ctx context.Context) string {
 	}
 	looked := s.look(examples)
 	if n := countFailing(looked); n < leastFailing || n == len(looked) {
-		return text
+		return cmp.Or(text, s.t.scattered(examples))
 	}
 	withValues := func(list []*example) []*condition {
 		return append(s.t.caseConditions(list), s.t.valueConditions(list)...)
@@ -70,11 +64,31 @@ func (s *verification) when(ctx context.Context) string {
 	if otherShare < share-worthACondition {
 		text = other
 	}
-	if text == "" && 4*failing >= 3*total {
+	return cmp.Or(text, s.t.scattered(examples))
+}
+
+// scattered says how many cases fail where no condition tells them from the others, and which,
+// if they are few.
+func (t *Target) scattered(examples []*example) string {
+	const most = 4 // that are named
+	failing, total := countFailing(examples), len(examples)
+	switch {
+	case failing <= most:
+		var names []string
+		for _, e := range examples {
+			if e.fails {
+				names = append(names, e.c.name(t))
+			}
+		}
+		return fmt.Sprintf("in %d of %d cases: %s", failing, total, strings.Join(names, ", "))
+	case 4*failing >= 3*total:
 		return fmt.Sprintf("almost always: %d of %d cases fail", failing, total)
 	}
-	return text
+	return fmt.Sprintf("in %d of %d cases, which nothing simple tells from the others", failing, total)
 }
+
+// mostPassing is the share above which a condition says too little.
+const mostPassing = 0.75
 
 // mostNoise is the share of cases under a condition that may pass nevertheless, as those do
 // whose values hide a fault.
@@ -115,7 +129,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 	for {
 		r := separate(failsOf(examples), conditionsOf(examples))
 		passing := len(examples) - countFailing(examples)
-		if r == nil || 2*r.passing > passing {
+		if r == nil || 2*r.passing > passing || r.share() > mostPassing {
 			return "", 1
 		}
 		r.tighten(examples)
@@ -129,7 +143,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 				text = fmt.Sprintf("only where %s: %d of %d such cases fail, and none of the %d others", r.text(), r.failing, r.failing+r.passing, passing-r.passing)
 			}
 			if extra > 0 {
-				text += fmt.Sprintf(" (%d of these cases were run to find the boundary)", extra)
+				text += fmt.Sprintf("; %d of these cases to find the boundary", extra)
 			}
 			return text, r.share()
 		}

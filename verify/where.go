@@ -180,7 +180,7 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 				}
 			}
 			if residue < m {
-				add(3, func(r, c int) bool { return of(r, c)%m == residue }, "every %dth %s from %d on", m, name, residue)
+				add(3, func(r, c int) bool { return of(r, c)%m == residue }, "every %s %s from %d on", ordinal(m), name, residue)
 			}
 			add(4, func(r, c int) bool { return of(r, c) >= n/m*m }, "%s ≥ %d, after the last multiple of %d", name, n/m*m, m)
 		}
@@ -197,4 +197,17 @@ func elementConditions(o *def.Operand, a num.Array, at []trial.Place, fails []bo
 		add(4, func(r, c int) bool { return c < r }, "below the diagonal")
 	}
 	return list
+}
+
+// ordinal returns 2nd, 3rd, 4th.
+func ordinal(n int) string {
+	switch {
+	case n%10 == 1 && n%100 != 11:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2 && n%100 != 12:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3 && n%100 != 13:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
 }

@@ -27,6 +27,7 @@ import (
 
 type explainFlags struct {
 	emit    []string
+	of      []string
 	dtype   string
 	access  string
 	prelude bool
@@ -50,9 +51,14 @@ functions expanded, one node per line; cpu is the machine code that the CPU runs
 the definition's names beside the instructions, or its vector program if no code is
 generated; cuda and hip are the sources that are compiled for NVIDIA's and AMD's GPUs;
 gfx1100 and the other architectures of AMD's are the instructions that clang compiles
-for them, which emulated GPUs execute, with the lines of the source. All but reference are for operands stored in --dtype; an operand that cannot be stored in
+for them, which emulated GPUs execute, with the lines of the source. These are for operands stored in --dtype; an operand that cannot be stored in
 it has its own format. OP may then also be one definition of an operation; for an
 operation with several definitions, the source of the first is printed.
+
+derivative is the definition of OP's gradients: given the gradient of each output, such as
+dy for y, it computes that of each input, such as dx for x. --of restricts it to outputs
+and inputs by name. Saved as a file, it can be run, verified and explained like any other
+definition. A matrix product has a definition for each factor.
 
 Machine code is for this processor's best instruction set. TOKITAI_CPU chooses another:
 avx512, avx2 or neon, or plain for the vector program (docs/cpu.md).
@@ -65,6 +71,8 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain layernorm.backward --json
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
   tokitai explain rmsnorm.def
+  tokitai explain rmsnorm.def --emit derivative > gradients.def
+  tokitai explain layernorm.forward --emit derivative --of y,x
   tokitai explain softmax.forward --emit cuda
   tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false
   tokitai explain gelu.forward --emit gfx1100`,
@@ -90,6 +98,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.emit, "emit", nil, "print what is executed: a `LIST` of "+strings.Join(emitted, ","))
+	flags.StringSliceVar(&f.of, "of", nil, "with derivative, a `LIST` of outputs and inputs (default all)")
 	flags.StringVar(&f.dtype, "dtype", "f16", "for operands stored in `TYPE`: f16, bf16, f32, e4m3 or e5m2")
 	flags.StringVar(&f.access, "access", lowergpu.Vector.String(), "with cuda, hip and gfx…, how operands are read and written: `WAY` vector or element")
 	flags.BoolVar(&f.prelude, "prelude", true, "with cuda and hip, put the prelude before the kernels")
@@ -101,7 +110,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
 }
 
 // emitted are the values of --emit.
-var emitted = append([]string{"reference", "cpu", "cuda", "hip"}, emulator.Architectures...)
+var emitted = append([]string{"reference", "derivative", "cpu", "cuda", "hip"}, emulator.Architectures...)
 
 // accessNames are the values of --access.
 var accessNames = []string{lowergpu.Element: lowergpu.Element.String(), lowergpu.Vector: lowergpu.Vector.String()}
@@ -270,6 +279,9 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 			return nil, wrongUse("--emit %q: want %s", e, oneOf(emitted))
 		}
 	}
+	if len(f.of) > 0 && !slices.Contains(f.emit, "derivative") {
+		return nil, wrongUse("--of names what --emit derivative is restricted to")
+	}
 	access := lowergpu.Variant(slices.Index(accessNames, f.access))
 	if !slices.Contains(accessNames, f.access) {
 		return nil, wrongUse("--access %q: want %s", f.access, oneOf(accessNames))
@@ -290,7 +302,10 @@ func (f *explainFlags) explain(o *op.Operation) (*explanation, error) {
 				listings, err = emitCPU(d, dtype)
 			case slices.Contains(emulator.Architectures, e):
 				listings, err = emitAMD(d, e, dtype, access)
-			case i == 0: // two sources are no file that compiles
+			case i > 0: // two sources are no file
+			case e == "derivative":
+				listings, err = f.emitDerivative(d)
+			default:
 				listings, err = f.emitSource(d, e, dtype, access)
 			}
 			if err != nil {
@@ -345,6 +360,23 @@ func emitReference(d *def.Definition) []emission {
 		listing = strings.Join(d.Exec.Lines(d), "\n") + "\n"
 	}
 	return []emission{{Of: "reference", Listing: listing}}
+}
+
+// emitDerivative lists the definition of the gradients: one of each factor for a matrix product
+// of which none is named.
+func (f *explainFlags) emitDerivative(d *def.Definition) (all []emission, err error) {
+	each := [][]string{f.of}
+	if d.Kind == def.KindContraction && len(f.of) == 0 {
+		each = [][]string{{d.Operands[0].Name}, {d.Operands[1].Name}}
+	}
+	for _, of := range each {
+		gradients, err := def.Derivative(d, of, fn.All...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, emission{Of: "derivative", Listing: gradients.Source()})
+	}
+	return all, nil
 }
 
 // emitCPU lists the programs for short and for long rows, or one if they are the same.

@@ -141,7 +141,7 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 			if c.Context().Err() != nil {
 				return
 			}
-			n, w := t.Work(v.options.Level)
+			n, w := t.Work(v.options)
 			cases, work = cases+n, work+w
 		}
 		p.mu.Lock()

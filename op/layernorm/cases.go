@@ -9,7 +9,7 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "layernorm.forward", Summary: "normalizes each row to mean 0 and variance 1, then scales and shifts by column",
-		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds,
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Allowances: forwardAllowances,
 		Params: []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
 		Run:    op.Plain(ForwardDefinition),
 		Data: []op.Data{
@@ -22,7 +22,7 @@ var Operations = []*op.Operation{
 	},
 	{
 		Name: "layernorm.backward", Summary: "gradients of layernorm.forward",
-		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
+		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Allowances: backwardAllowances, Run: op.Plain(BackwardDefinition),
 		Data:     []op.Data{data(BackwardDefinition, "normal", op.Normal)},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,

@@ -1,0 +1,81 @@
+package truth
+
+import (
+	"math"
+
+	"tokitai/def"
+)
+
+// A sum of differences is split: its terms are sums or differences themselves, such as x - first
+// in LayerNorm. A kernel may as well sum the parts, and subtract later what is the same for all
+// terms. So a term counts with the larger of its own magnitude and those of its parts that differ
+// between columns, and the sum with at least k additions, for what is subtracted.
+
+func isSum(n *def.Node) bool {
+	return n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum
+}
+
+func isSplit(n *def.Node) bool {
+	return isSum(n) && (n.Args[0].Op == def.OpAdd || n.Args[0].Op == def.OpSub)
+}
+
+// shapeOf returns the shape of a sum.
+func (p *perturbation) shapeOf(n *def.Node) shape {
+	return p.shapes[map[def.Op]sumKind{def.OpRowSum: rowSums, def.OpColSum: columnSums, def.OpTotalSum: totalSums}[n.Op]]
+}
+
+// leastError returns what k additions are more than those of the shape, of a split sum.
+func (p *perturbation) leastError(n *def.Node, j int) float64 {
+	if !isSplit(n) {
+		return 0
+	}
+	return float64(max(0, stableFactor*unit-p.shapeOf(n).factor()) * p.sizes[n.ID][j])
+}
+
+// disturbSplit adds the error of the parts to the box of a split sum.
+func (p *perturbation) disturbSplit(n *def.Node) {
+	out := p.box.values[n.ID].x
+	if n.Op == def.OpRowSum {
+		p.sizes[n.ID][0] = 0
+		p.addTermSizes(n)
+		p.errors[n.ID][0] = p.leastError(n, 0)
+	}
+	factor := max(p.shapeOf(n).factor(), stableFactor*unit)
+	for j := range out {
+		out[j] = out[j].Widen(0, float64(p.sizes[n.ID][j]*factor))
+	}
+}
+
+// addTermSizes adds the magnitudes of the terms of the current row to those of a sum.
+func (p *perturbation) addTermSizes(n *def.Node) {
+	parts := p.scratch[:p.box.cols]
+	clear(parts)
+	if isSplit(n) {
+		p.addParts(parts, n.Args[0])
+	}
+	sizes := p.sizes[n.ID]
+	for j, x := range p.box.values[n.Args[0].ID].x {
+		_, _, most := reach(x)
+		sizes[j&mask(sizes)] += max(most, parts[j])
+	}
+	grow := 1 + float64(len(parts)+1)*0x1p-52
+	for j := range sizes {
+		sizes[j] *= grow
+	}
+}
+
+// addParts adds the magnitudes of the parts of a wide value.
+func (p *perturbation) addParts(to []float64, n *def.Node) {
+	switch n.Op {
+	case def.OpAdd, def.OpSub, def.OpNeg:
+		for _, a := range n.Args {
+			if isWide(a) {
+				p.addParts(to, a)
+			}
+		}
+		return
+	}
+	for j, x := range p.box.values[n.ID].x {
+		to[j] += (math.Abs(x.Mid) + x.Rad) * (1 + 0x1p-48)
+	}
+}

@@ -1,0 +1,263 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"tokitai/def"
+	"tokitai/internal/gen"
+)
+
+// The lists of cases.go are the same in every verification. Here are the shapes that are
+// not, so that a kernel cannot be right on known shapes alone: those that the seed draws,
+// those that the user names, and those of well-known models.
+
+// drawing returns the generator of a part of the list, which depends on the seed.
+func (l *lister) drawing(part string) *gen.Generator {
+	return gen.Seeded(gen.New(part+" "+l.t.Definition.Name+"/"+l.t.DType.String()).Next() ^ gen.Seeded(l.seed).Next())
+}
+
+// drawPattern draws a pattern that is worth another shape.
+func (l *lister) drawPattern(g *gen.Generator) string {
+	all := l.t.patterns()
+	for {
+		if p := all[g.Below(len(all))]; p.counts == 0 {
+			return p.name
+		}
+	}
+}
+
+// drawLayout draws a layout, one of the choices of formats, and now and then a variation of
+// the parameters.
+func (l *lister) drawLayout(g *gen.Generator, c *Case) {
+	formats := l.t.formats()
+	if c.Formats = formats[0]; g.Below(3) == 0 {
+		c.Formats = formats[g.Below(len(formats))]
+	}
+	if g.Below(2) == 0 {
+		c.Gap = g.Below(20)
+	}
+	if g.Below(2) == 0 {
+		c.Offset = g.Below(16)
+	}
+	if c.Gap+c.Offset > 0 {
+		c.Uneven = g.Below(3)
+	}
+	if len(l.t.Definition.Params) > 0 && g.Below(4) == 0 {
+		c.Params = 1 + g.Below(1000)
+	}
+}
+
+// places lists what InPlace may be, given the formats of a case.
+func (l *lister) places(c *Case) []string {
+	d := l.t.Definition
+	var list []string
+	for i := range d.Operands {
+		for _, partner := range d.InPlacePartners(&d.Operands[i]) {
+			if c.Formats[i] == c.Formats[d.Operand(partner)] {
+				list = append(list, d.Operands[i].Name+"="+partner)
+			}
+		}
+	}
+	return list
+}
+
+// drawn has shapes that the seed draws, each axis on a logarithmic scale, in drawn patterns
+// and layouts, some of the outputs in the place of inputs; and each check on drawn shapes.
+func (l *lister) drawn() {
+	g := l.drawing("drawn")
+	for range l.p.drawn {
+		c := &Case{Pattern: l.drawPattern(g), Sizes: l.drawSizes(g, l.p.area)}
+		l.drawLayout(g, c)
+		if places := l.places(c); len(places) > 0 && g.Below(4) == 0 {
+			c.InPlace = places[g.Below(len(places))]
+		}
+		l.add(c)
+	}
+	for _, k := range l.t.checks() {
+		if k.name == "endure" || k.sizes != nil || strings.HasPrefix(k.name, "batch-") {
+			continue // they have thousands of runs, or sizes of their own
+		}
+		for range l.p.checks {
+			l.add(&Case{Check: k.name, Pattern: l.t.patterns()[0].name, Sizes: l.drawSizes(g, min(l.p.area, 1<<10))})
+		}
+	}
+}
+
+// drawSizes draws a length for every axis. The octaves of an area, which no output exceeds,
+// are divided among the axes, so that long axes are as frequent as short ones.
+func (l *lister) drawSizes(g *gen.Generator, area int64) []Size {
+	d, matrix := l.t.Definition, l.matrix()
+	for {
+		c := &Case{}
+		for _, letter := range d.Sizes() {
+			c.Sizes = append(c.Sizes, Size{Letter: letter, N: 1 + g.Below(4)}) // of a batch axis, or the number of groups
+		}
+		octaves := 0
+		for n := area; n > 1; n /= 2 {
+			octaves++
+		}
+		if d.Kind != def.KindRowwise {
+			octaves += octaves / 2 // for the axis that the output lacks
+		}
+		order := make([]int, len(c.Sizes))
+		for i := range order {
+			k := g.Below(i + 1)
+			order[i], order[k] = order[k], i
+		}
+		for _, i := range order {
+			if s := &c.Sizes[i]; slices.Contains(matrix, s.Letter) {
+				e := g.Below(octaves + 1)
+				s.N = 1<<e + g.Below(1<<e)
+				octaves -= e
+			}
+		}
+		l.coarsen(c)
+		if c.outputs(d) <= area && c.largest(d) <= 4*area && (d.Kind != def.KindContraction || work(c) <= min(16*area, l.p.macs)) {
+			return c.Sizes
+		}
+	}
+}
+
+// long has every pattern on a long axis, which the seed draws: rows that no cache holds,
+// sums over many rows, long lists of indices.
+func (l *lister) long() {
+	if !l.p.pairs {
+		return
+	}
+	g := l.drawing("long")
+	for _, p := range l.t.patterns() {
+		if p.counts > 0 {
+			continue
+		}
+		c := &Case{Pattern: p.name, Sizes: l.longSizes(g)}
+		if g.Below(3) == 0 {
+			c.Gap, c.Offset = g.Below(8), g.Below(8)
+		}
+		l.add(c)
+	}
+}
+
+// longSizes draws the length of one axis, from 4096 to 70,000 (of a product's sum to
+// 20,000), the longest rarely; the others are short. Where the definition sums, it does so
+// along that axis.
+func (l *lister) longSizes(g *gen.Generator) []Size {
+	d := l.t.Definition
+	most := 70_000
+	if d.Kind == def.KindContraction {
+		most = 20_000
+	}
+	n := 4096 << min(g.Below(5), g.Below(5), g.Below(5))
+	n += g.Below(n)
+	for n > most {
+		n = n*2/3 + 1
+	}
+	few := 1 + g.Below(3)
+	switch d.Kind {
+	case def.KindContraction:
+		return l.shape(few, n, 4-few)
+	case def.KindScatterAdd:
+		return l.shape(n, few, 4-few)
+	case def.KindGather:
+		if g.Below(2) == 0 {
+			return l.shape(few, n, 4-few)
+		}
+		return l.shape(n, few, 1)
+	}
+	if divisible(d) == "" && g.Below(2) == 0 { // sums over rows
+		return l.shape(n, 1)
+	}
+	return l.shape(1, n)
+}
+
+// The widths of well-known models, their vocabularies, and lengths of sequences.
+var (
+	hidden       = []int{768, 1024, 2048, 3072, 4096, 5120, 8192, 11008, 14336}
+	vocabularies = []int{32000, 50257, 128256}
+	sequences    = []int{128, 512, 1024, 2048, 4096}
+)
+
+// models has the shapes of well-known models, with as many rows, and of products with as
+// much of the other widths, as a level has room for.
+func (l *lister) models() {
+	d, g := l.t.Definition, l.drawing("models")
+	most := l.p.outputs
+	if l.p.pairs && d.Kind == def.KindRowwise {
+		most = max(most, int64(slices.Max(vocabularies)))
+	}
+	add := func(n ...int) {
+		c := &Case{Pattern: l.drawPattern(g), Sizes: l.shape(n...)}
+		if c.outputs(d) <= most && c.largest(d) <= 4*most && (d.Kind != def.KindContraction || work(c) <= l.p.macs) {
+			l.add(c)
+		}
+	}
+	rows := func() int { return 1 + g.Below(5) }
+	fits := func(room int64, width int) int { return max(1, int(room)/width) } // how many rows of a width
+	switch d.Kind {
+	case def.KindContraction:
+		room := min(l.p.macs/8, 4*most)
+		for _, h := range slices.Concat(hidden, vocabularies) {
+			others := min(h, fits(room, h))
+			add(1, h, others)
+			add(1, others, h)
+		}
+		for _, n := range sequences { // attention, of heads of 64 columns
+			add(min(n, fits(room, 64*n)), 64, n)
+			add(min(n, fits(room, 64*n)), n, 64)
+		}
+	case def.KindGather, def.KindScatterAdd:
+		for _, h := range hidden {
+			add(rows(), 1+g.Below(40), h)
+		}
+		for _, v := range vocabularies {
+			add(sequences[g.Below(3)], v, 1+g.Below(3))
+		}
+	default:
+		for _, h := range slices.Concat(hidden, vocabularies) {
+			add(min(rows(), fits(l.p.outputs/4, h)), h)
+		}
+		for _, n := range sequences {
+			add(n, 1+g.Below(min(64, fits(l.p.outputs/4, n))))
+		}
+	}
+}
+
+// own has the shapes that the user names: every pattern, once plain and once in a drawn
+// layout, every choice of formats and of outputs in the place of inputs, and every check.
+func (l *lister) own() {
+	usual := l.t.patterns()[0].name
+	for _, s := range l.shapes {
+		var sizes []Size
+		for _, letter := range l.t.Definition.Sizes() {
+			sizes = append(sizes, Size{Letter: letter, N: s[letter]})
+		}
+		add := func(c *Case) {
+			if c.Sizes = slices.Clone(sizes); c.Formats == nil {
+				c.Formats = l.usual
+			}
+			l.addAsIs(c)
+		}
+		g := l.drawing(fmt.Sprintf("own %v", s))
+		for _, p := range l.t.patterns() {
+			if p.counts > 0 {
+				continue
+			}
+			add(&Case{Pattern: p.name})
+			varied := &Case{Pattern: p.name}
+			l.drawLayout(g, varied)
+			add(varied)
+		}
+		for _, f := range l.t.formats()[1:] {
+			add(&Case{Pattern: usual, Formats: f})
+		}
+		for _, where := range l.places(&Case{Formats: l.usual}) {
+			add(&Case{Pattern: usual, InPlace: where})
+		}
+		for _, k := range l.t.checks() {
+			if k.name != "endure" && k.sizes == nil {
+				add(&Case{Check: k.name, Pattern: usual})
+			}
+		}
+	}
+}
