@@ -38,5 +38,9 @@ func (v *view) ownSet(operand, row, col int) (set, bool) {
 	if v.own.enclosed == nil {
 		return set{}, false
 	}
-	return v.own.enclosed.known(operand, row, col)
+	s, ok := v.own.enclosed.known(operand, row, col)
+	if ok && !d.Operands[operand].IsInt() {
+		v.cut(&s, operand, row, col)
+	}
+	return s, ok
 }

@@ -24,10 +24,11 @@ type view struct {
 	sets   sets
 	waived []string // clauses by name
 	own    ownSteps
-	covers []coverage    // of clauses; nil until an element is outside of its set
-	exact  *truth.Result // the real-number result; nil if every output is to be the answer and nobody measures
-	truth  *enclosed     // nil if accuracy is not measured
-	grid   *truth.Grid   // nil if the pattern is none, or the answer's bits are to be met
+	ranges map[int][]func(row, col int) (lo, hi float64) // in which every honest output lies, under promise stable
+	covers []coverage                                    // of clauses; nil until an element is outside of its set
+	exact  *truth.Result                                 // the real-number result; nil if every output is to be the answer and nobody measures
+	truth  *enclosed                                     // nil if accuracy is not measured
+	grid   *truth.Grid                                   // nil if the pattern is none, or the answer's bits are to be met
 }
 
 // prepare encloses what the outputs are compared with.
