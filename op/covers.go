@@ -147,16 +147,22 @@ func IsNoNumber(v float64) bool     { return v-v != 0 }
 func IsZero(v float64) bool         { return v == 0 }
 func IsNegativeZero(v float64) bool { return v == 0 && math.Signbit(v) }
 
-// IsSubnormalIn reports whether a value is below the normal numbers of a format, and not 0.
+// IsSmallIn reports whether a value is below the normal numbers of a format.
+func IsSmallIn(d num.DType, v float64) bool { return math.Abs(v) < num.ULP(d, 0)/num.ULP(d, 1) }
+
+// IsSubnormalIn reports whether a value is subnormal in a format, rounded to nearest.
 func IsSubnormalIn(d num.DType, v float64) bool {
-	return v != 0 && math.Abs(v) < num.ULP(d, 0)/num.ULP(d, 1)
+	return IsSmallIn(d, v) && num.Widen(d, num.NarrowF64(d, v)) != 0
 }
 
-// IsTooLargeFor reports whether a value is infinite in a format, rounded to nearest, or in
-// binary32.
+// IsTooLargeFor reports whether a finite value is infinite in a format, rounded to nearest.
 func IsTooLargeFor(d num.DType, v float64) bool {
-	return math.Abs(v) >= num.MaxFinite(d)+num.ULP(d, num.MaxFinite(d))/2 || math.Abs(v) > math.MaxFloat32
+	return !IsInfinite(v) && math.Abs(v) >= num.MaxFinite(d)+num.ULP(d, num.MaxFinite(d))/2
 }
+
+// MayOverflow reports whether a sum of finite terms may overflow binary32 in some order, given
+// the sum of their magnitudes.
+func MayOverflow(abs float64) bool { return abs > math.MaxFloat32 && !IsInfinite(abs) }
 
 // IsAtAnEnd reports whether a value is subnormal in a format or too large for it.
 func IsAtAnEnd(d num.DType, v float64) bool { return IsSubnormalIn(d, v) || IsTooLargeFor(d, v) }

@@ -64,6 +64,10 @@ type Range struct {
 	Output     string
 	Clause     string // the number of the clause that states it, or "" if the formula implies it
 
+	// Assumes lists functions whose error is taken to be at most 16 units in the last place. A
+	// kernel that declares more is not held to the range.
+	Assumes []string
+
 	// Between returns the interval of each element of a call. An element for which the range
 	// says nothing has -Inf and +Inf.
 	Between func(c *bound.Call) func(r, c int) (lo, hi float64)

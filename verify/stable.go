@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"slices"
 
 	bounds "tokitai/bound"
 	"tokitai/def"
@@ -159,15 +160,23 @@ func (v *view) call() *bounds.Call {
 // rangesOf returns the intervals in which every honest output lies, by operand.
 func (v *view) rangesOf() map[int][]func(row, col int) (lo, hi float64) {
 	t, all := v.target, map[int][]func(int, int) (float64, float64){}
-	if t.Operation == nil {
+	if t.Operation == nil || len(t.Lowering.Declares.Roundings) > 0 { // which ranges do not count with
 		return nil
 	}
 	for _, r := range t.Operation.Ranges {
-		if i := t.Definition.Operand(r.Output); r.Definition == t.Definition && i >= 0 {
+		if i := t.Definition.Operand(r.Output); r.Definition == t.Definition && i >= 0 && t.mayAssume(r.Assumes) {
 			all[i] = append(all[i], r.Between(v.call()))
 		}
 	}
 	return all
+}
+
+// mayAssume reports whether functions are as accurate as ranges assume.
+func (t *Target) mayAssume(functions []string) bool {
+	return !slices.ContainsFunc(functions, func(f string) bool {
+		e := t.Lowering.Declares.Error(f)
+		return e.ULPs > 16 || e.Relative > 0x1p-20 || e.Absolute > 0x1p-20
+	})
 }
 
 // allowances returns the profile's allowances for the definition.

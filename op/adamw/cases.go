@@ -45,6 +45,8 @@ var Operations = []*op.Operation{
 		},
 		Patterns: patterns,
 		Scalings: scalings,
+		Formulas: formulas,
+		Clauses:  clauses, Ranges: ranges,
 	},
 	{
 		Name: "adamw.step_all", Summary: "one step of AdamW on all tensors of a model, named NAME.weight, NAME.m, NAME.v, NAME.grad",
@@ -54,7 +56,7 @@ var Operations = []*op.Operation{
 			_, _, ok := splitName(name)
 			return ok
 		},
-		Run: runStepAll,
+		Run: runStepAll, Clauses: clauses, Ranges: ranges,
 		Several: &op.Several{
 			Data: data("step 10", 10),
 			Run: func(q *engine.Queue, params []float64, tensors [][]*tensor.Tensor) error {

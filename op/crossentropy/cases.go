@@ -21,6 +21,8 @@ var Operations = []*op.Operation{{
 	},
 	Patterns: patterns,
 	Scalings: scalings,
+	Formulas: formulas,
+	Clauses:  clauses, Ranges: ranges,
 }}
 
 func data(name string, r, c int, x op.Element) op.Data {

@@ -21,6 +21,7 @@ var Operations = []*op.Operation{
 		Data:     []op.Data{{Name: "normal", Definition: ForwardDefinition, Sizes: map[string]int{"Q": 64, "V": 100, "D": 64}}},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
+		Clauses:  forwardClauses,
 	},
 	{
 		Name: "embedding.backward", Summary: "gradient of embedding.forward: sums of rows by index",
@@ -43,6 +44,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: slices.Concat(backwardPatterns(BackwardDefinition), backwardPatterns(AccumulateDefinition)),
 		Scalings: backwardScalings,
+		Clauses:  slices.Concat(backwardClauses(BackwardDefinition), backwardClauses(AccumulateDefinition)),
 	},
 }
 

@@ -11,13 +11,13 @@ var Operations = []*op.Operation{
 		Name: "gelu.forward", Summary: "Gaussian error linear unit, tanh approximation",
 		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Run: op.Plain(ForwardDefinition),
 		Data: data(ForwardDefinition), Patterns: patterns(ForwardDefinition),
-		Clauses: forwardClauses, Ranges: forwardRanges, Allowances: forwardAllowances,
+		Formulas: forwardFormulas, Clauses: forwardClauses, Ranges: forwardRanges, Allowances: forwardAllowances,
 	},
 	{
 		Name: "gelu.backward", Summary: "gradient of gelu.forward, from its input",
 		Definitions: []*def.Definition{BackwardDefinition}, Bounds: backwardBounds, Run: op.Plain(BackwardDefinition),
 		Data: data(BackwardDefinition), Patterns: patterns(BackwardDefinition), Scalings: scalings,
-		Clauses: backwardClauses, Ranges: backwardRanges, Allowances: backwardAllowances,
+		Formulas: backwardFormulas, Clauses: backwardClauses, Ranges: backwardRanges, Allowances: backwardAllowances,
 	},
 }
 

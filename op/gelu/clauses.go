@@ -53,7 +53,7 @@ func derivative(x float64) float64 {
 // does so by rounding: 1 + tanh and 1 + exp are rounded once, a quotient or product once more,
 // and tanh itself by its error, which declarations say; 2^-20 is 16 roundings.
 var forwardRanges = []op.Range{{
-	Definition: ForwardDefinition, Output: "y", Clause: "C6",
+	Definition: ForwardDefinition, Output: "y", Clause: "C6", Assumes: []string{"tanh", "sigmoid", "div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x := op.InputOf(c, "x")
 		return func(r, col int) (lo, hi float64) {
@@ -69,7 +69,7 @@ var forwardRanges = []op.Range{{
 
 // The derivative is between -0.129 and 1.129.
 var backwardRanges = []op.Range{{
-	Definition: BackwardDefinition, Output: "dx", Clause: "C7",
+	Definition: BackwardDefinition, Output: "dx", Clause: "C7", Assumes: []string{"exp", "tanh", "sigmoid", "div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
 		return func(r, col int) (lo, hi float64) {

@@ -41,6 +41,7 @@ func operation(summary string, set, accumulate *def.Definition) *op.Operation {
 		},
 		Patterns: patterns(set, accumulate),
 		Scalings: scalings(set, accumulate),
+		Clauses:  clausesOf(set, accumulate),
 	}
 	sides, lengths := 48, []int{64, 1024, 4096}
 	if set.HasAxes() { // the sums are those of one matrix

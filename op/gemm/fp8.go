@@ -47,6 +47,7 @@ func fp8Operation() *op.Operation {
 		Params:   []op.Param{{Name: "out", Default: "f32", Help: "dtype of the result: f32, f16 or bf16"}},
 		Run:      runFP8,
 		Patterns: fp8Patterns(),
+		Clauses:  fp8Clauses,
 		Scalings: append(scalings(d),
 			op.Scaling{Name: "scaled-rows", Definition: d, Inputs: map[string]int{d.RowScale: 1}, Outputs: map[string]int{"C": 1}},
 			op.Scaling{Name: "scaled-columns", Definition: d, Inputs: map[string]int{d.ColScale: 1}, Outputs: map[string]int{"C": 1}},

@@ -19,6 +19,8 @@ var Operations = []*op.Operation{
 		},
 		Patterns: forwardPatterns,
 		Scalings: forwardScalings,
+		Formulas: forwardFormulas,
+		Clauses:  forwardClauses, Ranges: forwardRanges,
 	},
 	{
 		Name: "layernorm.backward", Summary: "gradients of layernorm.forward",
@@ -26,6 +28,8 @@ var Operations = []*op.Operation{
 		Data:     []op.Data{data(BackwardDefinition, "normal", op.Normal)},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,
+		Formulas: backwardFormulas,
+		Clauses:  backwardClauses,
 	},
 }
 

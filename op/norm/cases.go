@@ -48,6 +48,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: slices.Concat(squareSumPatterns, totalPatterns),
 		Scalings: squareSumScalings,
+		Clauses:  slices.Concat(squareSumClauses, totalClauses), Ranges: squareSumRanges,
 	},
 	{
 		Name: "norm.clip", Summary: "norm of all tensors of the file together, and the factor that clips it",
@@ -82,6 +83,7 @@ var Operations = []*op.Operation{
 		}},
 		Patterns: clipPatterns,
 		Scalings: clipScalings,
+		Clauses:  slices.Concat(clipClauses, squareSumClauses, totalClauses), Ranges: slices.Concat(clipRanges, squareSumRanges),
 	},
 }
 

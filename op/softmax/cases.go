@@ -18,6 +18,7 @@ var Operations = []*op.Operation{
 			{Name: "one dominates", Definition: ForwardDefinition, Sizes: rows(64, 257), Values: all("x", oneHuge)},
 		},
 		Patterns: forwardPatterns,
+		Formulas: forwardFormulas,
 		Clauses:  forwardClauses, Ranges: forwardRanges,
 	},
 	{
@@ -29,6 +30,7 @@ var Operations = []*op.Operation{
 		},
 		Patterns: backwardPatterns,
 		Scalings: backwardScalings,
+		Formulas: backwardFormulas,
 		Clauses:  backwardClauses,
 	},
 }

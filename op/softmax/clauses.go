@@ -13,10 +13,16 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Specially(op.WhereRow(func(v float64) bool { return math.IsInf(v, 1) }, "x")),
 	op.Specially(op.Where(func(v float64) bool { return math.IsInf(v, -1) }, "x")),
 	op.Calculates(),
-	op.Specially(op.WhereResult(op.IsSubnormalIn, func(c *bound.Call) func(operand, row, col int) float64 {
+	op.Specially(op.WhereResult(op.IsSmallIn, func(c *bound.Call) func(operand, row, col int) float64 {
 		x := c.Matrix("x")
 		rows := op.ByRow(func(row int) bound.Probabilities { return bound.ProbabilitiesOf(x.Row(row)) })
-		return func(_, row, col int) float64 { return rows(row).At(col) }
+		isFinite := op.ByRow(func(row int) bool { return !op.RowHas(c, op.IsNoNumber, row, "x") })
+		return func(_, row, col int) float64 {
+			if !isFinite(row) {
+				return math.NaN()
+			}
+			return rows(row).At(col)
+		}
 	})),
 	op.Specially(op.Either(op.Where(op.IsNegativeZero, "x"), op.WhereSubnormal("x"))),
 	op.Interfaces(),
@@ -45,7 +51,7 @@ func dots(c *bound.Call) func(row int) [2]float64 {
 // dotOverflows covers the rows whose sum may overflow in some order.
 func dotOverflows(c *bound.Call) func(operand, row, col int) bool {
 	rows := dots(c)
-	return func(_, row, _ int) bool { return rows(row)[1] > math.MaxFloat32 }
+	return func(_, row, _ int) bool { return op.MayOverflow(rows(row)[1]) }
 }
 
 func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
@@ -57,7 +63,7 @@ func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
 // whatever the exponentials are it exceeds 1 only by the roundings of the sum and of the
 // quotient. 2^-20 is for a quotient or reciprocal that is off by 16 units in the last place.
 var forwardRanges = []op.Range{{
-	Definition: ForwardDefinition, Output: "y", Clause: "C6",
+	Definition: ForwardDefinition, Output: "y", Clause: "C6", Assumes: []string{"div", "recip"},
 	Between: func(c *bound.Call) func(r, col int) (lo, hi float64) {
 		x := c.Matrix("x")
 		isFinite := op.ByRow(func(row int) bool { return !op.RowHas(c, op.IsNoNumber, row, "x") })

@@ -1,0 +1,294 @@
+package all_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"tokitai/bound"
+	"tokitai/def"
+	"tokitai/internal/gen"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/adamw"
+	"tokitai/op/all"
+	"tokitai/op/crossentropy"
+	"tokitai/op/embedding"
+	"tokitai/op/gelu"
+	"tokitai/op/gemm"
+	"tokitai/op/layernorm"
+	"tokitai/op/norm"
+	"tokitai/op/softmax"
+)
+
+// TestEveryClauseIsClassified: every clause of every definition is of one kind, and those about
+// special values say where they hold.
+func TestEveryClauseIsClassified(t *testing.T) {
+	for _, o := range all.Operations {
+		seen := map[string]op.Clause{}
+		for _, c := range o.Clauses {
+			if _, ok := seen[c.Name()]; ok {
+				t.Errorf("%s: %s occurs twice", o.Name, c.Name())
+			}
+			if seen[c.Name()] = c; (c.Kind == op.Special) != (c.Covers != nil) {
+				t.Errorf("%s is %s, and says where it holds: %v", c.Name(), c.Kind, c.Covers != nil)
+			}
+			if c.Text() == "" {
+				t.Errorf("%s is no clause of the contract", c.Name())
+			}
+		}
+		count := 0
+		for _, d := range o.Definitions {
+			for _, line := range d.Contract().Clauses {
+				c, ok := seen[d.Name+"."+line.ID]
+				if count++; !ok {
+					t.Errorf("%s: %s.%s is not classified", o.Name, d.Name, line.ID)
+				}
+				isSharing := strings.Contains(line.Text, "overlap") || strings.Contains(line.Text, "strided")
+				if isSharing && c.Kind != op.Interface {
+					t.Errorf("%s is %s: %s", c.Name(), c.Kind, line.Text)
+				}
+				isSpecial := strings.Contains(line.Text, "NaN") || strings.Contains(line.Text, "Inf") || strings.Contains(line.Text, "subnormals are kept")
+				if isSpecial && c.Kind != op.Special {
+					t.Errorf("%s is %s: %s", c.Name(), c.Kind, line.Text)
+				}
+			}
+		}
+		if count != len(o.Clauses) {
+			t.Errorf("%s has %d clauses, and %d that are classified", o.Name, count, len(o.Clauses))
+		}
+	}
+}
+
+func TestClausesByName(t *testing.T) {
+	o := crossentropy.Operations[0]
+	if c, err := o.ClauseOf("crossentropy.C5"); err != nil || !strings.HasPrefix(c.Text(), "-Inf gives") {
+		t.Errorf("crossentropy.C5: got %v, %v", c, err)
+	}
+	for name, want := range map[string]string{
+		"crossentropy.C1":    "clause crossentropy.C1 cannot be waived: it is about the interface (R, C >= 1",
+		"crossentropy.C11":   `clause "crossentropy.C11": crossentropy has none to waive of that name, want crossentropy.C2, crossentropy.C3, crossentropy.C4, crossentropy.C5,`,
+		"C5":                 `clause "C5": crossentropy has none to waive`,
+		"softmax.forward.C2": "want crossentropy.C2",
+	} {
+		if _, err := o.ClauseOf(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+	if _, err := softmax.Operations[0].ClauseOf("softmax.forward.C5"); err == nil || !strings.Contains(err.Error(), "about arithmetic, which is what the kernel promises") {
+		t.Errorf("softmax.forward.C5: got %v", err)
+	}
+	if _, err := op.Of(softmax.ForwardDefinition, "").ClauseOf("softmax.forward.C2"); err == nil || !strings.HasSuffix(err.Error(), "want none") {
+		t.Errorf("a definition of one's own: got %v", err)
+	}
+}
+
+var (
+	inf, nan = math.Inf(1), math.NaN()
+	minus    = math.Copysign(0, -1)
+)
+
+// TestClausesCover holds the places of every clause about special values against a list, for
+// inputs made for it. A place is an output with its row and column, or its row alone.
+func TestClausesCover(t *testing.T) {
+	type rows [][]float64
+	covered := map[string]bool{}
+	for _, test := range []struct {
+		d      *def.Definition
+		params []float64
+		inputs map[string]rows
+		format num.DType
+		want   map[string]string // by clause; clauses that are not listed cover nothing
+	}{
+		{softmax.ForwardDefinition, nil, map[string]rows{"x": {{1, 2, 3}, {1, nan, 3}, {inf, 1, 2}, {-inf, 1, 2}, {-inf, -inf, -inf}, {0, -90, -200}, {minus, 1, 0x1p-130}}}, num.F32, map[string]string{
+			"C2": "y1", "C3": "y2", "C4": "y[3,0] y4", "C6": "y[5,1] y[5,2]", "C7": "y[6,0] y[6,2]"}},
+		{softmax.ForwardDefinition, nil, map[string]rows{"x": {{0, -10}, {0, -9}, {1, 0x1p-20}}}, num.F16, map[string]string{"C6": "y[0,1]", "C7": "y[2,1]"}},
+		{softmax.BackwardDefinition, nil, map[string]rows{"dy": {{1, 2}, {nan, 1}, {1, inf}, {3e38, 3e38}, {1, 2}, {0x1p-140, 1}}, "y": {{0.5, 0.25}, {1, 1}, {1, 1}, {1, 1}, {0, 1}, {1, 0.5}}}, num.F32, map[string]string{
+			"C2": "dx1", "C3": "dx2 dx3", "C4": "dx[4,0] dx[5,0]"}}, // the sum of a row of 3e38 is no number to judge dx by
+		{gelu.ForwardDefinition, nil, map[string]rows{"x": {{1, nan, inf, -inf, 0, minus, 0x1p-140, 7}}}, num.F32, map[string]string{
+			"C2": "y[0,1]", "C3": "y[0,2] y[0,3]", "C4": "y[0,4] y[0,5]", "C6": "y[0,6]"}},
+		{gelu.BackwardDefinition, nil, map[string]rows{"dy": {{1, nan, 1, 1, inf, 1, 65504, 0x1p-20, 0x1p-14}}, "x": {{1, 1, nan, -inf, 1, 0, 1.5, 1, -1.5}}}, num.F16, map[string]string{
+			"C2": "dx[0,1] dx[0,2]", "C3": "dx[0,3]", "C4": "dx[0,4]", "C5": "dx[0,5]", "C7": "dx[0,6] dx[0,7] dx[0,8]"}},
+		{layernorm.ForwardDefinition, []float64{1e-5}, map[string]rows{"x": {{1, 2}, {1, inf}, {nan, 2}, {1e38, -1e38}, {3, 3}}, "gamma": {{1, 1}}, "beta": {{0, 0}}}, num.F32, map[string]string{
+			"C3": "y1 mean1 rstd1 y2 mean2 rstd2", "C5": "y3 mean3 rstd3", "C8": "rstd3"}},
+		{layernorm.ForwardDefinition, []float64{0}, map[string]rows{"x": {{1, 2}, {3, 3}, {0x1p-80, 0}, {60000, 0}}, "gamma": {{65504, nan}}, "beta": {{100, 1}}}, num.F16, map[string]string{
+			"C6": "y1 mean1 rstd1 y2 mean2 rstd2", "C7": "y[0,1] y[1,1] y[2,1] y[3,1]", "C8": "y[3,0]"}},
+		{layernorm.BackwardDefinition, nil, map[string]rows{
+			"dy": {{1, 2}, {nan, 1}, {1, 1}, {0x1p-130, 1}}, "x": {{1, 2}, {1, 1}, {inf, 1}, {1, 2}}, "gamma": {{1, 1}}, "mean": {{1}, {1}, {1}, {1}}, "rstd": {{1}, {1}, {1}, {0}}}, num.F32, map[string]string{
+			"C2": "dx1", "C3": "dgamma[0,0] dbeta[0,0]", "C4": "dx2", "C5": "dgamma[0,0]", "C6": "dx3", "C7": "dx[3,0]"}},
+		{crossentropy.Definition, []float64{-100, 1}, map[string]rows{
+			"logits": {{1, 2}, {nan, 2}, {nan, 2}, {1, 2}, {-inf, 2}, {2, -inf}, {-inf, -inf}, {minus, 2}, {1e38, -3e38}, {0, -90}}, "label": {{0}, {-100}, {1}, {7}, {0}, {0}, {0}, {0}, {1}, {0}}}, num.F32, map[string]string{
+			"C2": "loss1 dlogits1", "C3": "loss3 dlogits3", "C4": "loss2 dlogits2", "C5": "loss4 dlogits[4,0] dlogits[5,1] loss6 dlogits6",
+			"C7": "loss8", "C8": "dlogits[9,1]", "C9": "loss7 dlogits[7,0]"}},
+		{adamw.InPlaceDefinition, []float64{0.5, 0.5, 0.5, 0.5, 0.25, 1, 0, 0}, map[string]rows{
+			"weight": {{1, nan, 1, 1, 1, 1, inf, 1, 1}}, "m": {{1, 1, nan, 1, 1, inf, 1, 0, 0x1p-130}}, "v": {{1, 1, 1, nan, 1, 1, 1, 0, 1}}, "grad": {{1, 1, 1, 1, nan, 1, 1, 0, 1}}}, num.F32, map[string]string{
+			"C3": "weight[0,1] weight[0,2] m[0,2] weight[0,3] v[0,3] weight[0,4] m[0,4] v[0,4]", "C6": "weight[0,5] weight[0,6]", "C8": "weight[0,7]",
+			"C9": "weight[0,8] m[0,8] v[0,8]"}},
+		{adamw.InPlaceDefinition, []float64{0.5, 0.5, 0.5, 0.5, 0.25, 1, 1e-8, 0}, map[string]rows{
+			"weight": {{1, 1, 1}}, "m": {{0, 1, 1}}, "v": {{0, -4, 1}}, "grad": {{0, 1, 1e20}}}, num.F32, map[string]string{
+			"C7": "weight[0,1] v[0,1] weight[0,2] v[0,2]", "C9": "v[0,2]", "C10": "weight[0,0]"}},
+		{gemm.ForwardDefinition, nil, map[string]rows{"A": {{1, 2}, {0, 1}, {nan, 1}}, "B": {{1, inf}, {1, 1}}}, num.F32, map[string]string{
+			"C3": "C[0,1] C[1,1] C[2,0] C[2,1]", "C4": "C[1,1]"}},
+		{gemm.ForwardDefinition, nil, map[string]rows{"A": {{300, 1}, {1, -1}, {0x1p-20, 0}}, "B": {{300, 1}, {1, 1}}}, num.F16, map[string]string{
+			"C6": "C[1,1]", "C7": "C[0,0] C[2,1]"}},
+		{gemm.GradBAccumulateDefinition, nil, map[string]rows{"A": {{1}, {2}}, "dC": {{1}, {nan}}, "dB": {{1}}}, num.F32, map[string]string{"C3": "dB[0,0]"}},
+		{embedding.ForwardDefinition, nil, map[string]rows{"index": {{0}, {1}, {5}}, "weight": {{1, 2}, {nan, 2}}}, num.F32, map[string]string{"C2": "out[1,0]", "C3": "out2"}},
+		{embedding.BackwardDefinition, nil, map[string]rows{"index": {{0}, {0}, {1}}, "dout": {{1, 40000}, {2, 40000}, {inf, 1}}, "dweight": {{0, 0}, {0, 0}, {0, 0}}}, num.F16, map[string]string{
+			"C4": "dweight[1,0]", "C6": "dweight2", "C7": "dweight[0,1]"}},
+		{embedding.BackwardDefinition, nil, map[string]rows{"index": {{-1}, {0}}, "dout": {{1}, {2}}, "dweight": {{1}}}, num.F32, map[string]string{"C5": "dweight0"}},
+		{embedding.AccumulateDefinition, nil, map[string]rows{"index": {{-1}}, "dout": {{1}}, "dweight": {{1}}}, num.F32, map[string]string{"C5": "dweight0", "C6": "dweight0"}},
+		{norm.SquareSumDefinition, nil, map[string]rows{"x": {{1, nan}}}, num.F32, map[string]string{"C2": "total[0,0]"}},
+		{norm.SquareSumDefinition, nil, map[string]rows{"x": {{1e20, 1}}}, num.F32, map[string]string{"C4": "total[0,0]", "C5": "total[0,0]"}},
+		{norm.TotalDefinition, nil, map[string]rows{"sums": {{1, 2}, {1, -1}, {inf, 1}, {3e38, 3e38}}}, num.F32, map[string]string{"C3": "total1 total2 total3"}},
+		{norm.ClipDefinition, []float64{1}, map[string]rows{"total": {{4, nan, inf, -1, minus, 0x1p-140}}}, num.F32, map[string]string{
+			"C2": "norm[0,1] factor[0,1] norm[0,2] factor[0,2]", "C4": "norm[0,3] factor[0,3] norm[0,4] factor[0,4] norm[0,5] factor[0,5]"}},
+	} {
+		o := operationOf(test.d)
+		call := &bound.Call{Definition: test.d, Params: test.params, Operands: operandsOf(test.d, test.format, func(name string) [][]float64 { return test.inputs[name] })}
+		for _, c := range o.Clauses {
+			if c.Definition != test.d || c.Covers == nil {
+				continue
+			}
+			covers, got := c.Covers(call), map[string]bool{}
+			for i, operand := range test.d.Operands {
+				a := call.Operands[i]
+				for r := range a.Rows {
+					for col := range a.Cols {
+						if operand.IsOut && covers(i, r, col) {
+							got[fmt.Sprintf("%s[%d,%d]", operand.Name, r, col)] = true
+						}
+					}
+				}
+			}
+			want := map[string]bool{}
+			for _, place := range strings.Fields(test.want[c.Number]) {
+				if strings.HasSuffix(place, "]") {
+					want[place] = true
+					continue
+				}
+				name, row := strings.TrimRight(place, "0123456789"), place[len(place)-1:]
+				for col := range call.Operands[test.d.Operand(name)].Cols {
+					want[fmt.Sprintf("%s[%s,%d]", name, row, col)] = true
+				}
+			}
+			for place := range got {
+				if !want[place] {
+					t.Errorf("%s covers %s of %v, which it does not speak about", c.Name(), place, test.inputs)
+				}
+			}
+			for place := range want {
+				covered[c.Name()] = true
+				if !got[place] {
+					t.Errorf("%s does not cover %s of %v", c.Name(), place, test.inputs)
+				}
+			}
+		}
+	}
+	for _, o := range all.Operations {
+		for _, c := range o.Clauses {
+			if isSame := slices.ContainsFunc([]string{"adamw.step.", "gemm.batched", "gemm.grad", "gemm.fp8", ".accumulate"}, func(s string) bool { return strings.Contains(c.Definition.Name, s) }); c.Covers != nil && !covered[c.Name()] && !isSame {
+				t.Errorf("%s covers nothing in this test", c.Name())
+			}
+		}
+	}
+}
+
+func operationOf(d *def.Definition) *op.Operation {
+	for _, o := range all.Operations {
+		if slices.Contains(o.Definitions, d) {
+			return o
+		}
+	}
+	panic("no operation has " + d.Name)
+}
+
+// operandsOf returns operands with the given values, and outputs of the sizes that these have.
+func operandsOf(d *def.Definition, format num.DType, values func(name string) [][]float64) []num.Array {
+	sizes := map[string]int{}
+	for _, o := range d.Operands {
+		v := values(o.Name)
+		if v == nil {
+			continue
+		}
+		switch {
+		case len(o.Dims) == 2:
+			sizes[o.Dims[0]], sizes[o.Dims[1]] = len(v), len(v[0])
+		case o.Extent == def.PerColumn:
+			sizes[o.Dims[0]] = len(v[0])
+		case len(o.Dims) == 1:
+			sizes[o.Dims[0]] = len(v)
+		}
+	}
+	operands := make([]num.Array, len(d.Operands))
+	formats := d.Formats()[slices.IndexFunc(d.Formats(), func(f []num.DType) bool {
+		return slices.ContainsFunc(f, func(x num.DType) bool { return x == format }) && !slices.ContainsFunc(f, func(x num.DType) bool { return x != format && x != num.I32 && x != num.F32 })
+	})]
+	for i := range d.Operands {
+		o := &d.Operands[i]
+		operands[i] = o.NewArray(formats[i], sizes)
+		for r, row := range values(o.Name) {
+			for c, v := range row {
+				if o.IsIndex {
+					operands[i].SetBits(r, c, uint32(int32(v)))
+				} else {
+					operands[i].Set(r, c, float32(v))
+				}
+			}
+		}
+	}
+	return operands
+}
+
+// TestRangesHold holds the reference to the ranges, on every pattern and on special values.
+func TestRangesHold(t *testing.T) {
+	checked := 0
+	for _, o := range all.Operations {
+		patterns := slices.Clone(o.Patterns)
+		for _, d := range o.Definitions {
+			special := ordinary(o, d)
+			special.Name, special.Values = "special", map[string]op.Element{}
+			for _, operand := range d.Operands {
+				special.Values[operand.Name] = func(g *gen.Generator, _, _ int) float32 {
+					if g.Below(8) == 0 {
+						return g.Special()
+					}
+					return g.Normal()
+				}
+			}
+			patterns = append(patterns, special)
+		}
+		for n, p := range patterns {
+			for _, r := range o.Ranges {
+				if r.Definition != p.Definition {
+					continue
+				}
+				at := r.Definition.Operand(r.Output)
+				if at < 0 || !r.Definition.Operands[at].IsOut {
+					t.Fatalf("%s: %s has no output %s", o.Name, r.Definition.Name, r.Output)
+				}
+				for _, sizes := range sizesOf(p.Definition) {
+					for _, formats := range formatsOf(p.Definition, n) {
+						inputs := fill(p, sizes, formats)
+						answer, err := run(p.Definition, inputs, paramsOf(o, p), def.FMAChain)
+						if err != nil {
+							continue // indices that are refused
+						}
+						between := r.Between(&bound.Call{Definition: p.Definition, Params: paramsOf(o, p), Operands: inputs})
+						for row := range answer[at].Rows {
+							for col := range answer[at].Cols {
+								lo, hi := between(row, col)
+								v := float64(answer[at].At(row, col))
+								if checked++; v-v == 0 && !(num.Widen(formats[at], num.NarrowF64(formats[at], lo)) <= float32(v) && float32(v) <= num.Widen(formats[at], num.NarrowF64(formats[at], hi))) {
+									t.Errorf("%s, %s: %s[%d,%d] is %v, want %v to %v", p.Name, describe(p.Definition, sizes, formats), r.Output, row, col, v, lo, hi)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d outputs", checked)
+}
