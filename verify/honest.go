@@ -77,7 +77,8 @@ func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 }
 
 // setDecided counts the elements of each output whose sets say something: on the operation's
-// own kinds of data; if it has none, on pattern normal; of one case alone, on that.
+// own kinds of data, in their own sizes; if it has none, on pattern normal; of one case alone,
+// on that.
 func (s *verification) setDecided(r *evidence.Report) {
 	if s.t.Promised() == promise.Bits {
 		return
@@ -85,7 +86,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 	own, all := &judgement{}, &judgement{}
 	for _, c := range s.done {
 		all.addTallies(c.Found.Outputs)
-		if s.isOwnData(c.Name) {
+		if s.isOwnData(&c) {
 			own.addTallies(c.Found.Outputs)
 		}
 	}
@@ -107,18 +108,14 @@ func (s *verification) setDecided(r *evidence.Report) {
 }
 
 // isOwnData reports whether the sets of a case count for the verdict.
-func (s *verification) isOwnData(name string) bool {
-	if len(s.done) == 1 {
+func (s *verification) isOwnData(c *caseResult) bool {
+	switch {
+	case len(s.done) == 1:
 		return true
+	case len(s.t.data()) == 0:
+		return strings.HasPrefix(c.Name, "normal/")
 	}
-	c, err := s.t.parseCase(name)
-	if err != nil || c.Check != "" {
-		return false
-	}
-	if len(s.t.data()) == 0 {
-		return c.Pattern == "normal"
-	}
-	return c.isStatistics
+	return c.IsOwn
 }
 
 // tooFew returns why too few outputs are decided, or "".

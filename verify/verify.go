@@ -353,6 +353,7 @@ func newVerification(t *Target, o *Options) *verification {
 // caseResult is the result of one case, as a journal keeps it.
 type caseResult struct {
 	Name    string                              `json:"name"`
+	IsOwn   bool                                `json:"is_own,omitempty"` // one of the operation's own kinds of data, in its own size
 	Inputs  string                              `json:"inputs"`
 	Outputs string                              `json:"outputs"`
 	Found   judgement                           `json:"found"`
