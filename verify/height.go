@@ -2,9 +2,11 @@ package verify
 
 import (
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/op"
 )
 
 // lengths are the sums behind an output.
@@ -87,6 +89,13 @@ func (s *stable) each(operand int, do func(r, c int, x uint32) bool) {
 	}
 }
 
+// isRandom reports whether the values of a case are the operation's own kinds of data, or normally
+// distributed, so that the rounding errors of sums have no preferred sign.
+func (l *loaded) isRandom() bool {
+	isOwn := func(d op.Data) bool { return slug(d.Name) == l.c.Pattern }
+	return l.c.Pattern == "normal" || slices.ContainsFunc(l.target.data(), isOwn)
+}
+
 // spread returns the heights that elements need, in units of what honest sums of their length
 // need on average. Rounding errors of additions are at most u times the partial sum, and have
 // no preferred sign: a sum whose terms pass at most h additions has an error of variance at
@@ -99,8 +108,10 @@ func (s *stable) spread(operand int) (m moments) {
 	}
 	deviation := math.Sqrt(float64(most) / 3)
 	s.each(operand, func(r, c int, x uint32) bool {
-		if least, ok := s.least(operand, r, c, x); ok {
-			m.count(float64(max(least-1, 0)) / deviation)
+		if s.admits(operand, r, c, 1, x) {
+			m.count(0)
+		} else if least, ok := s.least(operand, r, c, x); ok {
+			m.count(float64(least-1) / deviation)
 		}
 		return true
 	})
@@ -140,7 +151,7 @@ func (s *stable) describe(operand int, t *tally) {
 	if s.isInferred(operand) && z.longest > 1 && !s.v.l.isGrid() {
 		t.Length, t.Height = z.longest, s.heights[operand]
 	}
-	if s.v.l.c.isStatistics && z.longest > 1 {
+	if s.v.l.isRandom() && z.longest > 1 {
 		t.Spread, t.Sums = s.spread(operand), z.sums
 	}
 }

@@ -32,9 +32,7 @@ func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 // all of them have the same sign.
 func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	d := s.t.Definition
-	fail := func(format string, args ...any) {
-		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
-	}
+	fail := s.failing(r)
 	judgeBias := func(m moments, what string) {
 		if m.N < leastSample {
 			return
@@ -45,7 +43,6 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 			r.count(evidence.Statistics, 1, 0)
 		}
 	}
-	s.spreadStatistics(j, fail, r)
 	if d.Kind == def.KindContraction {
 		s.contractionStatistics(x, judgeBias, fail, r)
 		return
@@ -70,8 +67,16 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	}
 }
 
+// failing returns a function that notes a test that failed.
+func (s *verification) failing(r *caseResult) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
+	}
+}
+
 // spreadStatistics judges the heights that the sums of a stable kernel need.
-func (s *verification) spreadStatistics(j *judgement, fail func(string, ...any), r *caseResult) {
+func (s *verification) spreadStatistics(j *judgement, r *caseResult) {
+	fail := s.failing(r)
 	for _, name := range slices.Sorted(maps.Keys(j.Outputs)) {
 		t := j.Outputs[name]
 		if t.Spread.N == 0 {
