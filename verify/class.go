@@ -96,6 +96,8 @@ func (c *class) at(operand, row, col int) set {
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
 		return c.finite(operand, row, col)
+	case math.IsInf(value, 0) && c.isPlaceOfNaN(operand, row, col):
+		return set{lo: y, hi: y, orNaN: true}
 	case c.forms == nil || c.forms.Agree(operand, row, col):
 		return set{lo: y, hi: y}
 	case math.IsInf(value, 0):
@@ -118,10 +120,18 @@ func (c *class) finite(operand, row, col int) set {
 			s = limit
 		}
 	}
-	for _, isPlace := range c.alsoNaN {
-		s.orNaN = s.orNaN || isPlace(operand, row, col)
-	}
+	s.orNaN = s.orNaN || c.isPlaceOfNaN(operand, row, col)
 	return s
+}
+
+// isPlaceOfNaN reports whether a clause says that other forms give NaN for an element.
+func (c *class) isPlaceOfNaN(operand, row, col int) bool {
+	for _, isPlace := range c.alsoNaN {
+		if isPlace(operand, row, col) {
+			return true
+		}
+	}
+	return false
 }
 
 // placesOfNaN returns the clauses at whose places other forms of the definition give NaN, as

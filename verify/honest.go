@@ -86,7 +86,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 	own, all := &judgement{}, &judgement{}
 	for _, c := range s.done {
 		all.addTallies(c.Found.Outputs)
-		if s.isOwnData(&c) {
+		if c.IsOwnData || len(s.done) == 1 {
 			own.addTallies(c.Found.Outputs)
 		}
 	}
@@ -107,15 +107,13 @@ func (s *verification) setDecided(r *evidence.Report) {
 	}
 }
 
-// isOwnData reports whether the sets of a case count for the verdict.
-func (s *verification) isOwnData(c *caseResult) bool {
-	switch {
-	case len(s.done) == 1:
-		return true
-	case len(s.t.data()) == 0:
-		return strings.HasPrefix(c.Name, "normal/")
+// isOwnData reports whether a case has one of the operation's own kinds of data in its own
+// size, or is as near to that as an operation without them comes.
+func (t *Target) isOwnData(c *Case) bool {
+	if len(t.data()) == 0 {
+		return c.Check == "" && c.Pattern == "normal"
 	}
-	return c.IsOwn
+	return c.isStatistics
 }
 
 // tooFew returns why too few outputs are decided, or "".

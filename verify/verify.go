@@ -359,7 +359,6 @@ func newVerification(t *Target, o *Options) *verification {
 // caseResult is the result of one case, as a journal keeps it.
 type caseResult struct {
 	Name    string                              `json:"name"`
-	IsOwn   bool                                `json:"is_own,omitempty"` // one of the operation's own kinds of data, in its own size
 	Inputs  string                              `json:"inputs"`
 	Outputs string                              `json:"outputs"`
 	Found   judgement                           `json:"found"`
@@ -367,8 +366,11 @@ type caseResult struct {
 	Tiers   map[evidence.TierName]evidence.Tier `json:"tiers"`
 	First   *finding                            `json:"first,omitempty"`
 	Kernel  float64                             `json:"kernel"` // seconds
-	Choice  *engine.Choice                      `json:"choice,omitempty"`
-	Model   string                              `json:"model,omitempty"` // of a case with a choice
+
+	IsOwnData bool `json:"is_own_data,omitempty"` // its sets count for the verdict
+
+	Choice *engine.Choice `json:"choice,omitempty"`
+	Model  string         `json:"model,omitempty"` // of a case with a choice
 
 	shown []string // its operands, where one case was asked for
 

@@ -10,7 +10,7 @@ import (
 var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Interfaces(),
 	op.Interfaces(),
-	op.Specially(op.WhereRow(op.IsNoNumber, "x")),
+	op.Avoiding(op.WhereRow(op.IsNoNumber, "x")),
 	op.Calculates(),
 	op.Specially(whereMoments(func(_ *bound.Call, x []float64, m moments) bool {
 		n := float64(len(x))
