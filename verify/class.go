@@ -40,6 +40,7 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 		if c.forms, err = truth.FindForms(ctx, d, v.inputs, v.l.params); err != nil {
 			return nil, err
 		}
+		c.alsoNaN = v.placesOfNaN()
 	}
 	if !hasSpecial {
 		return c, nil
@@ -60,9 +61,7 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 	if err := limit.prepare(ctx, manner{}); err != nil {
 		return nil, err
 	}
-	if c.limit = &limit; c.forms != nil {
-		c.alsoNaN = v.placesOfNaN()
-	}
+	c.limit = &limit
 	return c, nil
 }
 

@@ -23,7 +23,7 @@ var backwardClauses = op.ClausesOf(BackwardDefinition,
 	op.Avoiding(infiniteArgument), // the slope of the sigmoid, 0, times an infinity is NaN
 	op.Specially(op.Where(op.IsInfinite, "dy")),
 	op.Specially(op.Where(op.IsZero, "x")),
-	op.Calculates(),
+	op.Avoiding(hugeArgument), // x^3 overflows, and the slope of the sigmoid, 0, times that is NaN
 	op.Specially(op.Either(op.WhereSubnormal("dy"), op.WhereResult(op.IsAtAnEnd, gradientOf))),
 	op.Interfaces(),
 )
@@ -32,6 +32,12 @@ var backwardClauses = op.ClausesOf(BackwardDefinition,
 func infiniteArgument(c *bound.Call) func(operand, row, col int) bool {
 	dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
 	return func(_, row, col int) bool { return op.IsInfinite(x(row, col)) && !op.IsNoNumber(dy(row, col)) }
+}
+
+// hugeArgument covers an x whose cube overflows.
+func hugeArgument(c *bound.Call) func(operand, row, col int) bool {
+	x := op.InputOf(c, "x")
+	return func(_, row, col int) bool { return math.Abs(x(row, col)) >= 0x1p42 }
 }
 
 func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
