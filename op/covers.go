@@ -26,8 +26,8 @@ func Interfaces() Clause           { return Clause{Kind: Interface} }
 func Calculates() Clause           { return Clause{Kind: Arithmetic} }
 func Specially(at Covering) Clause { return Clause{Kind: Special, Covers: at} }
 
-// Avoiding is a special clause at whose places other forms give NaN.
-func Avoiding(at Covering) Clause { return Clause{Kind: Special, Covers: at, OthersGiveNaN: true} }
+// Avoiding returns a clause about special values, at some of whose places other forms give NaN.
+func Avoiding(at, nan Covering) Clause { return Clause{Kind: Special, Covers: at, OthersGiveNaN: nan} }
 
 // InputOf returns the elements of an input, by a place in any operand of the definition: one
 // that has a value per row, per column, or one alone has it everywhere there.

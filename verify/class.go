@@ -141,8 +141,8 @@ func (v *view) placesOfNaN() []func(operand, row, col int) bool {
 		return nil
 	}
 	for i := range v.target.Operation.Clauses {
-		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && c.OthersGiveNaN {
-			list = append(list, c.Covers(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
+		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && c.OthersGiveNaN != nil {
+			list = append(list, c.OthersGiveNaN(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
 		}
 	}
 	return list

@@ -10,7 +10,7 @@ import (
 var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.Where(op.IsNaN, "x")),
-	op.Avoiding(op.Where(op.IsInfinite, "x")), // -Inf times the sigmoid of it is NaN
+	op.Avoiding(op.Where(op.IsInfinite, "x"), op.Where(func(v float64) bool { return math.IsInf(v, -1) }, "x")), // -Inf times the sigmoid of it
 	op.Specially(op.Where(op.IsZero, "x")),
 	op.Calculates(),
 	op.Specially(op.WhereSubnormal("x")),
@@ -20,7 +20,7 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 var backwardClauses = op.ClausesOf(BackwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.Where(op.IsNaN, "dy", "x")),
-	op.Avoiding(infiniteArgument), // the slope of the sigmoid, 0, times an infinity is NaN
+	op.Avoiding(infiniteArgument, infiniteArgument), // the slope of the sigmoid, 0, times an infinity
 	op.Specially(op.Where(op.IsInfinite, "dy")),
 	op.Specially(op.Where(op.IsZero, "x")),
 	op.Avoiding(hugeArgument), // x^3 overflows, and the slope of the sigmoid, 0, times that is NaN

@@ -10,7 +10,7 @@ import (
 var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Interfaces(),
 	op.Interfaces(),
-	op.Avoiding(op.WhereRow(op.IsNoNumber, "x")),
+	op.Avoiding(op.WhereRow(op.IsNoNumber, "x"), op.WhereRow(op.IsInfinite, "x")), // a mean that is updated subtracts infinities
 	op.Calculates(),
 	op.Specially(whereMoments(func(_ *bound.Call, x []float64, m moments) bool {
 		n := float64(len(x))
