@@ -17,6 +17,11 @@ import (
 
 const promisesFile = "promises.md"
 
+// TestPromiseExample: what the document quotes is what is compiled and run.
+func TestPromiseExample(t *testing.T) {
+	hold(t, promisesFile, "example", goBlock(declarations(t, "../verify/promise_example_test.go", "exp2Softmax", "Example_promises")))
+}
+
 // worked is one output whose set of promise stable is worked out by hand.
 type worked struct {
 	title    string
