@@ -19,6 +19,9 @@ func (r *Report) markdown(file string) string {
 	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
 	p.line("")
 	p.line("%s", r.sentence())
+	if text := r.Sharpness(); text != "" {
+		p.line("\n%s. %s.", r.Answers(), strings.ToUpper(text[:1])+text[1:])
+	}
 	p.failure(r.Failure)
 	p.checked(r)
 	p.figures(r)

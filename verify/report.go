@@ -401,6 +401,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 			fail.Where = fmt.Sprintf("in %s: %s", fail.OriginalCase, fail.Where)
 		}
 	}
+	fail.Note = s.waivable()
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
 		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"

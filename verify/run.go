@@ -342,7 +342,7 @@ func (s *verification) take(c *Case, r caseResult) {
 		s.causes++
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
-	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
+	if s.first == nil || r.First.isWorse(s.first.found) {
 		s.first = &failedCase{c, r.First}
 	}
 }

@@ -54,7 +54,7 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && !found.IsHang {
+		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && (found.Clause == "") == (best.found.Clause == "") && !found.IsHang {
 			best.c, best.found = c, found
 			return true
 		}
