@@ -60,6 +60,15 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		}
 		return false
 	}
+	for i := range best.c.Sizes { // most faults that need a long axis need it from some length on
+		for passes := 0; best.c.Sizes[i].N-passes > 8; {
+			c := best.c.clone()
+			middle := (passes + c.Sizes[i].N) / 2
+			if c.Sizes[i].N = middle; !try(c) {
+				passes = middle
+			}
+		}
+	}
 	for isSmaller := true; isSmaller && attempts <= mostAttempts && ctx.Err() == nil; {
 		isSmaller = false
 		for _, c := range s.smaller(best) {
