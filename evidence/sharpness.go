@@ -35,22 +35,3 @@ func (s *Summary) Answers() string {
 	}
 	return strings.Join(texts, ", ")
 }
-
-// Departures says from which clauses outputs differ, and which allowances they needed, a line
-// for each.
-func (s *Summary) Departures() []string {
-	var lines []string
-	for _, c := range s.Clauses {
-		text := "differs from"
-		if c.IsWaived {
-			text = "differs from waived"
-		}
-		lines = append(lines, fmt.Sprintf("%s %s in %s: %s", text, c.Clause, count(c.Outputs, "output"), c.Text))
-	}
-	for _, a := range s.Allowances {
-		if a.Outputs > 0 {
-			lines = append(lines, fmt.Sprintf("allowed in %s: %s", count(a.Outputs, "output"), a.Text))
-		}
-	}
-	return lines
-}
