@@ -146,7 +146,8 @@ func layerNormByHand() worked {
 			{"k·Σ |dy/dx_j|·|x_j|", 4, inputs},
 			{"k·|dy/dbeta|·|beta|", 4, beta},
 			{"k·|dy/dgamma|·|gamma|", 4, 0},
-			{"both sums: all terms are 0", 3, 0},
+			{"the mean's sum: |dy/dmean|·Σ|x_j|/4", 4, rstd * x}, // of 4 terms, which count as 4 additions
+			{"the variance's sum: all terms are 0", 3, 0},
 			{"1/sqrt: |dy/drstd|·rstd", 1, 0},
 		},
 	}
