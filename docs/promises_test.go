@@ -9,6 +9,7 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/op/adamw"
+	"tokitai/op/all"
 	"tokitai/op/crossentropy"
 	"tokitai/op/layernorm"
 	"tokitai/op/softmax"
@@ -20,6 +21,18 @@ const promisesFile = "promises.md"
 // TestPromiseExample: what the document quotes is what is compiled and run.
 func TestPromiseExample(t *testing.T) {
 	hold(t, promisesFile, "example", goBlock(declarations(t, "../verify/promise_example_test.go", "exp2Softmax", "Example_promises")))
+}
+
+// TestAllowances: the document lists the allowances of all operations.
+func TestAllowances(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| profile | definition | output | allowance |\n|---|---|---|---|\n")
+	for _, o := range all.Operations {
+		for _, a := range o.Allowances {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", a.Profile, strings.ReplaceAll(a.Definition.Name, "_", `\_`), a.Output, escapeBars(a.Text))
+		}
+	}
+	hold(t, promisesFile, "allowances", b.String())
 }
 
 // worked is one output whose set of promise stable is worked out by hand.
