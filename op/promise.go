@@ -146,7 +146,7 @@ func (o *Operation) FormulaOf(d *def.Definition, name string) (*Formula, error) 
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("formula %q: want one of %s, %s", name, d.Name, listOr(o.FormulasOf(d), "none: it has no other form"))
+	return nil, fmt.Errorf("formula %q is unknown: %s has %s", name, d.Name, listOr(o.FormulasOf(d), "no other form"))
 }
 
 // FormulasOf lists the names of the forms of a definition that are not refused.
