@@ -100,6 +100,9 @@ kernels for this architecture promise; a device of unknown architecture promises
 
 A wrong kernel is shown with the smallest failing case that was found, its inputs,
 and a command that repeats it. The name of a case and the seed determine it completely.
+Besides, when: what the failing cases have in common and the others do not; where: which
+elements of the output are wrong; terms: which terms of a sum seem to be lost or counted
+twice, as further launches showed.
 
 With --out, a report of each lowering and format is written as JSON and Markdown,
 with an index; problems with the folder are reported before anything runs. With
