@@ -19,7 +19,13 @@ type Placed struct {
 	places  []int           // by operand: the one in whose memory it is
 	buffers []device.Buffer // by operand; an output in the place of an input has the input's
 	hidden  [][]byte        // by operand: where guards are hidden, all memory of which the buffer is the middle; otherwise nil
+
+	isShared []bool    // by operand: its memory belongs to another Placed; nil for none
+	watched  []*region // by operand: memory that notices writes, or nil; nil for none
 }
+
+// owns reports whether operand i has memory of its own.
+func (p *Placed) owns(i int) bool { return p.places[i] == i && (p.isShared == nil || !p.isShared[i]) }
 
 // Place allocates memory on a device and copies the operands there.
 func (x *Operands) Place(dev device.Device) (*Placed, error) {
@@ -54,7 +60,7 @@ func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes ma
 func (p *Placed) allocate(dev device.Device) error {
 	p.buffers, p.hidden = make([]device.Buffer, len(p.blocks)), make([][]byte, len(p.blocks))
 	for i, b := range p.blocks {
-		if p.places[i] != i {
+		if !p.owns(i) {
 			continue
 		}
 		bytes, err := b.bytes()
@@ -112,9 +118,12 @@ func (p *Placed) read(i int) ([]byte, error) {
 
 // write copies memory to that of operand i, with its guards.
 func (p *Placed) write(i int, memory []byte) error {
-	if p.hidden[i] != nil {
+	switch {
+	case p.hidden[i] != nil:
 		copy(p.hidden[i], memory)
 		return nil
+	case p.watched != nil && p.watched[i] != nil:
+		return p.watched[i].fill(memory)
 	}
 	return p.buffers[i].CopyIn(0, memory)
 }
@@ -122,7 +131,7 @@ func (p *Placed) write(i int, memory []byte) error {
 // Write copies operands of the same layout to the device.
 func (p *Placed) Write(x *Operands) error {
 	for i := range p.blocks {
-		if p.places[i] != i {
+		if !p.owns(i) {
 			continue
 		}
 		if err := p.WriteOperand(x, i); err != nil {
@@ -154,7 +163,7 @@ func (p *Placed) Read() (*Operands, error) {
 		}
 		x.blocks[i] = p.blocks[i].in(memory)
 	}
-	x.share()
+	x.share(p.blocks)
 	return x, nil
 }
 
@@ -247,9 +256,15 @@ func shapeOf(o *def.Operand, a num.Array) (shape []int, stride int) {
 func (p *Placed) Close() error {
 	var errs []error
 	for i, b := range p.buffers {
-		if b != nil && p.places[i] == i {
+		if b != nil && p.owns(i) {
 			errs = append(errs, b.Close())
 		}
 	}
+	for _, r := range p.watched {
+		if r != nil {
+			r.release()
+		}
+	}
+	p.watched = nil
 	return errors.Join(errs...)
 }

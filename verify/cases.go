@@ -482,7 +482,13 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue
 		}
-		if l.p.pairs && (k.name == "concurrent" || k.name == "repeat") {
+		if k.sizes != nil {
+			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})
+			}
+			continue
+		}
+		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.name) {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
 		for i := range l.p.checks {
@@ -650,8 +656,13 @@ func (t *Target) workOf(c *Case, level Level) float64 {
 		launches += float64(plans[level].endurance)
 	case "repeat":
 		launches += repeats
-	case "concurrent":
+	case "concurrent", "scratch":
 		launches += 28
+	case "late-change":
+		launches += 6 * float64(len(d.Operands))
+		judged *= 3 * float64(len(d.Operands))
+	case "cancel":
+		launches += 20
 	default:
 		launches += 4
 	}
