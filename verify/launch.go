@@ -164,7 +164,10 @@ type placed struct {
 // place allocates memory, checks the call and compiles the kernel.
 func (b *bench) place(l *loaded) (*placed, error) {
 	memory, err := l.operands.Place(b.device)
-	if err != nil {
+	switch {
+	case err != nil && l.c.Far > 0: // which asks for much, and is no fault of the kernel
+		return nil, &engine.UnsuitedError{Lowering: l.target.ID(), Cause: fmt.Errorf("rows that lie 2^%d elements apart: %w", l.c.Far, err)}
+	case err != nil:
 		return nil, err
 	}
 	return b.bind(l, memory)
