@@ -82,3 +82,18 @@ func (b *block) allocateFar(dev device.Device) (device.Buffer, *region, error) {
 	buffer, err := adopter.Adopt(r.memory[:bytes])
 	return buffer, r, err
 }
+
+// DeviceBytes returns how much memory of a device the operands take.
+func (x *Operands) DeviceBytes() int64 {
+	n := int64(0)
+	for i, b := range x.blocks {
+		switch {
+		case x.places[i] != i:
+		case b.far != nil:
+			n += int64(b.far.end()) + GuardBytes
+		default:
+			n += int64(len(b.memory))
+		}
+	}
+	return n
+}

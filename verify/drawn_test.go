@@ -237,3 +237,20 @@ func TestFarOffsets(t *testing.T) {
 	}
 	expectAccepted(t, target(softmax.BackwardDefinition, num.F32, bitwise(honest)), "normal/R=3,C=7/far=33/dx=dy")
 }
+
+// TestShippedKernelsFar runs the CPU's kernels on rows that lie far apart, as level full
+// does.
+func TestShippedKernelsFar(t *testing.T) {
+	t.Parallel()
+	for _, x := range someOf(cpuTargets()) {
+		for _, c := range verify.CasesUnder(x, verify.Options{Level: verify.Full, Seed: 1}) {
+			if c.Far == 0 {
+				continue
+			}
+			name := verify.CaseName(x, c)
+			if r := run(t, x, verify.Options{Case: name, Seed: 1}).Report; r.Verdict != evidence.Accepted && r.Verdict != evidence.Skipped {
+				t.Errorf("%s %s: %s: %s %s", x.ID(), x.DType, name, r.Verdict, r.Reason)
+			}
+		}
+	}
+}

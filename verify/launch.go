@@ -163,10 +163,13 @@ type placed struct {
 
 // place allocates memory, checks the call and compiles the kernel.
 func (b *bench) place(l *loaded) (*placed, error) {
+	if err := b.hasRoom(l); err != nil {
+		return nil, l.tooFar(err)
+	}
 	memory, err := l.operands.Place(b.device)
 	switch {
 	case err != nil && l.c.Far > 0: // which asks for much, and is no fault of the kernel
-		return nil, &engine.UnsuitedError{Lowering: l.target.ID(), Cause: fmt.Errorf("rows that lie 2^%d elements apart: %w", l.c.Far, err)}
+		return nil, l.tooFar(err)
 	case err != nil:
 		return nil, err
 	}
