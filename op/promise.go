@@ -24,6 +24,10 @@ type Clause struct {
 	// or the like, at these places, and that other forms of it do not. NaN is then admissible
 	// under promise stable.
 	OthersGiveNaN bool
+
+	// OrNaN says that the clause leaves open whether a result is infinite or NaN: a kernel may
+	// give NaN where the definition gives an infinity.
+	OrNaN bool
 }
 
 // ClauseKind says what a clause is about, and so whether it can be waived.
@@ -142,7 +146,7 @@ func (o *Operation) FormulaOf(d *def.Definition, name string) (*Formula, error) 
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("formula %q: want one of %s, %s", name, d.Name, listOr(o.FormulasOf(d), "none: it has no other form"))
+	return nil, fmt.Errorf("formula %q is unknown: %s has %s", name, d.Name, listOr(o.FormulasOf(d), "no other form"))
 }
 
 // FormulasOf lists the names of the forms of a definition that are not refused.

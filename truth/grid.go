@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -26,7 +27,8 @@ type GridOptions struct {
 	// definition's own steps with sums in any order: factors multiplied out or taken out of
 	// sums. These are the outputs that are sums and products of inputs. A value that is
 	// divided, is a root or comes from a function has no other forms that all give the
-	// same: a mean that is updated with each element divides differently.
+	// same: a mean that is updated with each element divides differently. An output without a
+	// sum is left to its set: m + (1-b)*(g-m) rounds where b*m + (1-b)*g does not.
 	InAnyForm bool
 
 	Context context.Context // nil means no limit
@@ -60,10 +62,27 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 	case d.Kind != def.KindRowwise:
 		return g, g.findSums()
 	case o.InAnyForm:
-		return g, sweep(k, polynomial{}.FromFloat64(0), nil, func(operand, row, col int, v polynomial) { mark(operand, row, col, v.fits(significand)) }, markInt)
+		isSum := sumsOf(d)
+		return g, sweep(k, polynomial{}.FromFloat64(0), nil, func(operand, row, col int, v polynomial) {
+			mark(operand, row, col, isSum[operand] && v.fits(significand))
+		}, markInt)
 	}
 	k.Mode = Rounded // the constants are those that are executed
 	return g, sweep(k, settle(0), nil, func(operand, row, col int, v settled) { mark(operand, row, col, v.isSettled) }, markInt)
+}
+
+// sumsOf returns which outputs of a rowwise definition depend on a sum, by operand.
+func sumsOf(d *def.Definition) map[int]bool {
+	depends := make([]bool, len(d.Math.Nodes))
+	for _, n := range d.Math.Nodes { // arguments first
+		depends[n.ID] = n.Op == def.OpRowSum || n.Op == def.OpColSum || n.Op == def.OpTotalSum ||
+			slices.ContainsFunc(n.Args, func(a *def.Node) bool { return depends[a.ID] })
+	}
+	outputs := map[int]bool{}
+	for _, o := range d.Math.Outputs {
+		outputs[o.Operand] = depends[o.Value.ID]
+	}
+	return outputs
 }
 
 // Has reports whether an output element has only one right value.

@@ -69,9 +69,8 @@ func TestOneFormOnTheGrid(t *testing.T) {
 		isOwn, isOfAny bool
 	}{
 		{"exact product", func(x, y def.Value) def.Value { return x.Mul(y).Add(x) }, 3, 5, true, true},
-		{"rounded product alone", def.Value.Mul, 0x1.000002p0, 0x1.000002p0, true, false},
+		{"rounded product", def.Value.Mul, 0x1.000002p0, 0x1.000002p0, false, false}, // which may be fused with the addition of 0
 		{"rounded product and a sum", func(x, y def.Value) def.Value { return x.Mul(y).Add(x) }, 0x1.000002p0, 0x1.000002p0, false, false},
-		{"rounded product and zero", func(x, y def.Value) def.Value { return x.Mul(y).Add(x.Sub(y)) }, 0x1.000002p0, 0x1.000002p0, true, false},
 		{"fused", func(x, y def.Value) def.Value { return def.FMA(x, y, x) }, 0x1.000002p0, 0x1.000002p0, false, false},
 		{"rounded sum", def.Value.Add, 0x1p24, 1, true, false},
 		{"factored", func(x, y def.Value) def.Value { return x.Sub(y).Mul(x) }, 0x1p13 + 1, 0x1p13 - 1, true, false}, // x² needs 27 bits
@@ -87,13 +86,24 @@ func TestOneFormOnTheGrid(t *testing.T) {
 	} {
 		d := def.Must(def.Rowwise("form", func(b *def.Builder) {
 			x := b.In("x", def.Only(num.F32))
-			b.Out("z", test.f(x, b.In("y", def.Only(num.F32))), def.Only(num.F32))
+			b.OutRow("z", def.RowSum(test.f(x, b.In("y", def.Only(num.F32)))), def.Only(num.F32)) // a sum of one term
 		}))
 		operands := []num.Array{num.ArrayOf(num.F32, 1, 1, test.x), num.ArrayOf(num.F32, 1, 1, test.y), num.NewArray(num.F32, 1, 1)}
 		own, ofAny := gridOf(t, d, operands, GridOptions{}).Has(2, 0, 0), gridOf(t, d, operands, GridOptions{InAnyForm: true}).Has(2, 0, 0)
 		if own != test.isOwn || ofAny != test.isOfAny {
 			t.Errorf("%s: got %v, and %v in any form; want %v, and %v", test.name, own, ofAny, test.isOwn, test.isOfAny)
 		}
+	}
+}
+
+// TestNoSumOnTheGrid has a product, which another form may round on the way.
+func TestNoSumOnTheGrid(t *testing.T) {
+	d := def.Must(def.Rowwise("product", func(b *def.Builder) {
+		b.Out("z", b.In("x", def.Only(num.F32)).Mul(def.Two), def.Only(num.F32))
+	}))
+	operands := []num.Array{num.ArrayOf(num.F32, 1, 1, 3), num.NewArray(num.F32, 1, 1)}
+	if !gridOf(t, d, operands, GridOptions{}).Has(1, 0, 0) || gridOf(t, d, operands, GridOptions{InAnyForm: true}).Has(1, 0, 0) {
+		t.Error("a product without a sum: want it on the grid of the definition's own steps alone")
 	}
 }
 

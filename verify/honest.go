@@ -77,7 +77,8 @@ func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 }
 
 // setDecided counts the elements of each output whose sets say something: on the operation's
-// own kinds of data; if it has none, on pattern normal; of one case alone, on that.
+// own kinds of data, in their own sizes; if it has none, on pattern normal; of one case alone,
+// on that.
 func (s *verification) setDecided(r *evidence.Report) {
 	if s.t.Promised() == promise.Bits {
 		return
@@ -85,7 +86,7 @@ func (s *verification) setDecided(r *evidence.Report) {
 	own, all := &judgement{}, &judgement{}
 	for _, c := range s.done {
 		all.addTallies(c.Found.Outputs)
-		if s.isOwnData(c.Name) {
+		if c.IsOwnData || len(s.done) == 1 {
 			own.addTallies(c.Found.Outputs)
 		}
 	}
@@ -99,24 +100,20 @@ func (s *verification) setDecided(r *evidence.Report) {
 		if s.t.Promised() == promise.Stable {
 			d.Needed = leastDecided
 		}
-		if o.Known > 0 {
-			d.Share = float64(o.Decided) / float64(o.Known)
+		for _, z := range []*tally{o, a} {
+			if z.Known > 0 {
+				d.Share = max(d.Share, float64(z.Decided)/float64(z.Known))
+			}
 		}
 		r.Decided = append(r.Decided, d)
 	}
 }
 
-// isOwnData reports whether the sets of a case count for the verdict.
-func (s *verification) isOwnData(name string) bool {
-	if len(s.done) == 1 {
-		return true
-	}
-	c, err := s.t.parseCase(name)
-	if err != nil || c.Check != "" {
-		return false
-	}
-	if len(s.t.data()) == 0 {
-		return c.Pattern == "normal"
+// isOwnData reports whether a case has one of the operation's own kinds of data in its own
+// size, or is as near to that as an operation without them comes.
+func (t *Target) isOwnData(c *Case) bool {
+	if len(t.data()) == 0 {
+		return c.Check == "" && c.Pattern == "normal"
 	}
 	return c.isStatistics
 }
@@ -125,7 +122,7 @@ func (s *verification) isOwnData(name string) bool {
 func tooFew(r *evidence.Report) string {
 	var reasons []string
 	for _, d := range r.Decided {
-		if d.Known > 0 && (d.Share < d.Needed || d.Decided == 0 && len(r.CaseList) > 1) {
+		if d.Known > 0 && d.Share < d.Needed || d.OfThem == 0 && len(r.CaseList) > 1 {
 			reasons = append(reasons, fmt.Sprintf("%s: the sets of %d of %d outputs are small enough to say something (%.3g %%, want at least %g %%)", d.Output, d.Decided, d.Known, 100*d.Share, 100*max(d.Needed, 0.01)))
 		}
 	}

@@ -180,7 +180,7 @@ func (s *verification) begin(c *Case) *caseRun {
 	if e.r, e.isKnown = s.o.Journal.find(s.key(), name); e.isKnown {
 		return e
 	}
-	e.r = caseResult{Name: name, Tiers: map[evidence.TierName]evidence.Tier{}}
+	e.r = caseResult{Name: name, IsOwnData: s.t.isOwnData(c), Tiers: map[evidence.TierName]evidence.Tier{}}
 	e.x = &trialRun{s: s, c: c, l: s.t.load(c, s.o.Seed)}
 	e.x.l.question = s.t.questionOf(e.x.l, s.o)
 	return e
@@ -299,6 +299,7 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 			r.First.Tier = evidence.Grid
 		}
 	}
+	s.spreadStatistics(j, r)
 	if s.t.Lowering.IsBounded && x.c.isStatistics {
 		s.statistics(x, j, r)
 	}

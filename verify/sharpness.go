@@ -4,12 +4,13 @@ import (
 	"math"
 
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // A wide set says little. An element is decided if its set has at most mostValues values, in
 // f32 at most mostWideValues, of which a 16-bit format has one for every 2^13 or 2^16. A verdict
-// accepted needs leastDecided of every output's elements, on the operation's own kinds of data,
-// to be decided.
+// accepted needs leastDecided of every output's elements, on the operation's own kinds of data or
+// in all cases, to be decided.
 //
 // Half is what every honest kernel reaches that is written with care, however it is written, and
 // what none reaches whose errors are as large as those of a narrower format (docs/verification.md
@@ -46,11 +47,13 @@ func closeness(d num.DType, y float64) int64 {
 
 // tally is what the sets of one output of a bounded kernel were like.
 type tally struct {
-	Known   int64   `json:"known"`            // elements with a set
+	Known   int64   `json:"known"`            // elements with a set, be it of all values
 	Decided int64   `json:"decided"`          // of these, those with a small one
 	Values  float64 `json:"values"`           // in all sets
 	Length  int     `json:"length,omitempty"` // of the longest sum, where heights were inferred
 	Height  int     `json:"height,omitempty"` // the least that admits every element, where it was inferred
+	Spread  moments `json:"spread"`           // of the heights that elements need, in standard deviations of honest sums
+	Sums    int     `json:"sums,omitempty"`   // that are independent of each other
 }
 
 func (t *tally) add(u *tally) {
@@ -58,6 +61,8 @@ func (t *tally) add(u *tally) {
 	t.Decided += u.Decided
 	t.Values += u.Values
 	t.Length, t.Height = max(t.Length, u.Length), max(t.Height, u.Height)
+	t.Spread.add(u.Spread)
+	t.Sums += u.Sums
 }
 
 // countSet counts the set of an element of a bounded output.
@@ -69,6 +74,9 @@ func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 	switch {
 	case s.isOpen:
 		j.Unspecified++
+		if v.target.Promised() == promise.Stable && v.exact.At(operand, row, col).Known() {
+			t.Known++ // and not decided: what is declared admits every value
+		}
 		return
 	case s.count == 0:
 		return
