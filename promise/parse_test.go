@@ -3,6 +3,7 @@ package promise
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,4 +157,72 @@ func FuzzParseDeclaration(f *testing.F) {
 			testRoundTrip(t, d, order)
 		}
 	})
+}
+
+// What a declaration says is printed in one order, each item in the form that people write.
+func TestFormat(t *testing.T) {
+	const text = "height=12 profile=hip formula=welford exp=2ulp+1.16|x| tanh=2^-11 round(e)=f16 round(p)=bf16 ftz raw omit=rstd omit=mean"
+	d, order, err := ParseDeclaration("omit=rstd,omit=mean,raw,ftz,round(p)=bf16,round(e)=f16,tanh=2^-11,exp=2ulp+1.16|x|,formula=welford,profile=hip,order=height(12)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Format(d, order); got != text {
+		t.Errorf("got  %s\nwant %s", got, text)
+	}
+	if got := (Error{}).String(); got != "0ulp" {
+		t.Errorf("no error is printed as %q, want 0ulp", got)
+	}
+}
+
+// A profile that does not exist is refused by Check; until then its functions are those of no
+// family.
+func TestUnknownProfile(t *testing.T) {
+	d := Declaration{Profile: "none such"}
+	if got := d.Error("exp"); got != unlisted {
+		t.Errorf("exp has error %s, want %s", got, unlisted)
+	}
+	if d.Flushes() {
+		t.Error("it flushes subnormal numbers")
+	}
+}
+
+func TestFlushes(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "ftz": true, "profile=cuda": false, "profile=cuda-fast-math": true, "profile=cuda ftz": true} {
+		d, _, err := ParseDeclaration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Flushes() != want {
+			t.Errorf("%q flushes: %v, want %v", text, d.Flushes(), want)
+		}
+	}
+}
+
+// Every profile lists every function once, in order, with a source in one line.
+func TestProfileTables(t *testing.T) {
+	for _, name := range Profiles() {
+		p, err := LookupProfile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var listed []string
+		for _, e := range p.Errors {
+			listed = append(listed, e.Function)
+			if _, err := parseError(e.Function, e.Error.String()); err != nil && e.Error.ULPsPerX == 0 {
+				t.Errorf("%s: %s=%s could not be declared: %v", name, e.Function, e.Error, err)
+			}
+			if e.Source == "" || strings.Contains(e.Source, "\n") {
+				t.Errorf("%s: %s has source %q", name, e.Function, e.Source)
+			}
+		}
+		if !slices.Equal(listed, functions) {
+			t.Errorf("%s lists %v, want %v", name, listed, functions)
+		}
+		if p.Text == "" || strings.Contains(p.Text, "\n") {
+			t.Errorf("%s has text %q", name, p.Text)
+		}
+	}
+	if p, err := LookupProfile(""); err != nil || p.Name != "" {
+		t.Errorf("the profile of no family is %v, error %v", p, err)
+	}
 }

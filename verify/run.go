@@ -343,7 +343,7 @@ func (s *verification) take(c *Case, r caseResult) {
 		s.causes++
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
-	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
+	if s.first == nil || r.First.isWorse(s.first.found) {
 		s.first = &failedCase{c, r.First}
 	}
 }
@@ -389,8 +389,12 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	}
 	at := suspects[0]
 	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
+	message := "it is not written"
+	if n := len(suspects); n > 1 {
+		message = fmt.Sprintf("it is not written, like %d other elements", n-1)
+	}
 	return &finding{
 		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
-		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)), places: suspects,
+		Message: message, places: suspects,
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tokitai/num"
+	"tokitai/promise"
 )
 
 // A wide set says little. An element is decided if its set has at most mostValues values, in
@@ -46,7 +47,7 @@ func closeness(d num.DType, y float64) int64 {
 
 // tally is what the sets of one output of a bounded kernel were like.
 type tally struct {
-	Known   int64   `json:"known"`            // elements with a set
+	Known   int64   `json:"known"`            // elements with a set, be it of all values
 	Decided int64   `json:"decided"`          // of these, those with a small one
 	Values  float64 `json:"values"`           // in all sets
 	Length  int     `json:"length,omitempty"` // of the longest sum, where heights were inferred
@@ -73,6 +74,9 @@ func (v *view) countSet(j *judgement, t *tally, s *set, operand, row, col int) {
 	switch {
 	case s.isOpen:
 		j.Unspecified++
+		if v.target.Promised() == promise.Stable && v.exact.At(operand, row, col).Known() {
+			t.Known++ // and not decided: what is declared admits every value
+		}
 		return
 	case s.count == 0:
 		return

@@ -318,7 +318,7 @@ func TestWaivers(t *testing.T) {
 
 // TestAllowances: a profile's known errors widen the sets, and the report says how many outputs
 // needed them.
-func TestAllowances(t *testing.T) {
+func TestAllowanceOfAProfile(t *testing.T) {
 	const name = "normal/R=3,C=40"
 	l := stable(rowOff(1, 900))
 	x := withOperation(target(softmax.ForwardDefinition, num.F32, l), func(o *op.Operation) {

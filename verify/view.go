@@ -93,9 +93,10 @@ func (v *view) output(j *judgement, i int) {
 				v.allowed(j, i, r, c)
 			}
 			if isMeasured {
-				v.measure(&j.Accuracy, i, r, c, x)
+				isWidened := s.plain != nil && s.plain.count != s.count
+				v.measure(&j.Accuracy, i, r, c, x, isWidened)
 				if isBounded {
-					v.measure(&j.Own, i, r, c, answer.Bits(r, c))
+					v.measure(&j.Own, i, r, c, answer.Bits(r, c), isWidened)
 				} else if b := v.exact.At(i, r, c); b.Known() {
 					j.AllClose.count(closeness(got.DType, b.Mid))
 				}

@@ -107,7 +107,7 @@ func (v *verification) print(w io.Writer, out string) {
 		switch {
 		case r.Report.Failure != nil:
 			printFailure(w, r.Report)
-		case r.Report.Verdict == evidence.Inadmissible:
+		case r.Report.Verdict == evidence.Inadmissible, r.Report.Verdict == evidence.Undecided:
 			fmt.Fprintf(w, "\n%s, %s: undecided\n", r.Report.Lowering, r.Report.DType)
 			fmt.Fprintf(w, "  reason  %s\n", oneLine(r.Report.Reason))
 			printReplay(w, r.Replay)
@@ -120,6 +120,7 @@ func (v *verification) print(w io.Writer, out string) {
 		}
 	}
 	v.printAlgorithms(w)
+	v.printTerms(w)
 	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
@@ -166,6 +167,7 @@ func (v *verification) printEnd(w io.Writer, out string, isWritten bool) error {
 	}
 	_, err := fmt.Fprint(w, `
 docs/verification.md  how this works, and what it does not show
+docs/promises.md      what a kernel can promise, and what each promise admits
 docs/mutants.md       the broken kernels that it has to find
 docs/contracts.md     what each operation promises
 `)
@@ -266,7 +268,7 @@ func counted(n int, thing string) string {
 var tierMeanings = map[evidence.TierName]string{
 	evidence.Structure:  "runs that wrote every output and nothing else, and changed no input",
 	evidence.Bits:       "outputs equal to the reference to the last bit",
-	evidence.Set:        "outputs that honest rounding in the declared order can give",
+	evidence.Set:        "outputs among the values that the promise admits",
 	evidence.Grid:       "outputs of inputs whose sums are exact in any order: a lost term shows",
 	evidence.Statistics: "tests of bias, spread and misrounding of the errors",
 	evidence.Relations:  "outputs of scaled, permuted, split, padded or transposed inputs, or in place",

@@ -70,6 +70,10 @@ are separated by commas or spaces, as in --declare 'order=lanes(16) exp=2ulp+1.1
 --profile grants functions the errors that are documented for a family of kernels. With
 either, kernels that promise bits are held to stable. See docs/declarations.md.
 
+A clause of the contract about special values can be waived by its number ('tokitai explain
+OP' lists them): what differs from it is counted, but not wrong. Arithmetic cannot be waived.
+--shape runs further shapes of the definitions that have these sizes, with every pattern.
+
 Operands are surrounded by guards, and outputs are poisoned before each run. Besides
 the plain comparison, results of related inputs must be related, and no result may
 depend on repetition, layout, the number of workers, or what runs at the same time. On
@@ -96,6 +100,9 @@ kernels for this architecture promise; a device of unknown architecture promises
 
 A wrong kernel is shown with the smallest failing case that was found, its inputs,
 and a command that repeats it. The name of a case and the seed determine it completely.
+Besides, when: what the failing cases have in common and the others do not; where: which
+elements of the output are wrong; terms: which terms of a sum seem to be lost or counted
+twice, as further launches showed.
 
 With --out, a report of each lowering and format is written as JSON and Markdown,
 with an index; problems with the folder are reported before anything runs. With
@@ -113,6 +120,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
   tokitai verify softmax.forward --dtype bf16 --case normal/R=3,C=257 --seed 7
   tokitai verify softmax --promise stable --level smoke
   tokitai verify layernorm.forward --declare order=pairwise,rsqrt=2ulp --level smoke
+  tokitai verify softmax.forward --waive softmax.forward.C4 --shape R=5,C=4096 --level smoke
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -226,7 +234,7 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if len(names) > 0 && f.only == "" && len(leftOut) > 0 {
 		fmt.Fprintf(notes, "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
 	}
-	v := &verification{targets: targets, options: verify.Options{
+	v := &verification{targets: targets, terms: terms, options: verify.Options{
 		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
 		InterpretAll: f.interpret == "all", Tool: toolName, Version: version, Program: program, IsNamed: true,
 	}}

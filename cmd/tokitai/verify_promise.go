@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,8 +44,7 @@ type terms struct {
 	declares   promise.Declaration
 	order      def.Order
 	isDeclared bool // a declaration is given, which takes the place of the lowering's
-	shapes     []map[string]int
-	shapeTexts []string
+	shapes     []verify.Shape
 	waived     []string
 }
 
@@ -56,9 +54,13 @@ func (f *promiseFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.promise, "promise", "", "hold kernels to this `PROMISE` instead of their own: bits, ordered or stable")
 	flags.StringVar(&f.profile, "profile", "", "grant functions the errors of a family of kernels: `NAME` "+oneOf(promise.Profiles()))
 	flags.StringArrayVar(&f.declare, "declare", nil, "what the kernel's author says about its arithmetic: `ITEMS` such as 'order=lanes(16) exp=2ulp+1.16|x|'; may be repeated")
+	flags.StringArrayVar(&f.waive, "waive", nil, "leave out a `CLAUSE` of the contract, such as crossentropy.C5; may be repeated")
+	flags.StringArrayVar(&f.shape, "shape", nil, "also run this `SHAPE`, such as R=5,C=4096; may be repeated")
 	c.RegisterFlagCompletionFunc("promise", cobra.FixedCompletions(promise.Names(), cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(promise.Profiles(), cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("declare", completeDeclaration)
+	c.RegisterFlagCompletionFunc("waive", completeClause)
+	c.RegisterFlagCompletionFunc("shape", cobra.NoFileCompletions)
 }
 
 // completeDeclaration completes the last item of a declaration up to its value.
@@ -139,11 +141,11 @@ func (f *promiseFlags) parse() (*terms, error) {
 	}
 	t.declares.Profile = cmp.Or(t.declares.Profile, f.profile)
 	for _, text := range f.shape {
-		shape, err := parseShape(text)
+		shape, err := verify.ParseShape(text)
 		if err != nil {
-			return nil, err
+			return nil, wrongUse("--shape: %v", err)
 		}
-		t.shapes, t.shapeTexts = append(t.shapes, shape), append(t.shapeTexts, text)
+		t.shapes = append(t.shapes, shape)
 	}
 	for _, name := range f.waive {
 		if slices.Contains(t.waived, name) {
@@ -152,26 +154,6 @@ func (f *promiseFlags) parse() (*terms, error) {
 		t.waived = append(t.waived, name)
 	}
 	return t, nil
-}
-
-// parseShape reads sizes by letter, such as R=5,C=4096.
-func parseShape(text string) (map[string]int, error) {
-	shape := map[string]int{}
-	for item := range strings.SplitSeq(text, ",") {
-		letter, value, _ := strings.Cut(strings.TrimSpace(item), "=")
-		size, err := strconv.Atoi(value)
-		_, isTwice := shape[letter]
-		switch {
-		case letter == "" || value == "":
-			return nil, wrongUse("--shape %s: %q is no size, want LETTER=SIZE, such as R=5,C=4096", text, item)
-		case err != nil || size < 1:
-			return nil, wrongUse("--shape %s: %s is %q, want an integer of at least 1", text, letter, value)
-		case isTwice:
-			return nil, wrongUse("--shape %s: %s is given twice", text, letter)
-		}
-		shape[letter] = size
-	}
-	return shape, nil
 }
 
 // apply returns the targets with lowerings that promise and declare what the flags say. It
@@ -286,36 +268,40 @@ func (t *terms) checkWaived(operations []*op.Operation) error {
 	return nil
 }
 
-// checkShapes refuses shapes that nothing verified has, and those that do not fit the declared
+// checkShapes refuses shapes that fit nothing that is verified, or that do not fit the declared
 // order of sums.
 func (t *terms) checkShapes(targets []*verify.Target) error {
-	for i, shape := range t.shapes {
+	for _, shape := range t.shapes {
+		var misfit error
 		isUsed := false
-		var known []string
 		for _, target := range targets {
-			d := target.Definition
-			known = append(known, d.Sizes()...)
-			if hasSizes(d, shape) {
-				isUsed = true
-				if err := promise.CheckLengths(d, shape, t.order); err != nil {
-					return wrongUse("--shape %s: %v", t.shapeTexts[i], err)
-				}
+			if err := target.CheckShape(shape); err != nil {
+				misfit = cmp.Or(misfit, err)
+				continue
+			}
+			isUsed = true
+			if err := promise.CheckLengths(target.Definition, shape, t.order); err != nil {
+				return wrongUse("--shape %s: %v", shape, err)
 			}
 		}
 		if !isUsed {
-			slices.Sort(known)
-			return wrongUse("--shape %s: nothing that is verified has these sizes, want some of %s", t.shapeTexts[i], strings.Join(slices.Compact(known), ", "))
+			return wrongUse("--shape: %v", misfit)
 		}
 	}
 	return nil
 }
 
-// hasSizes reports whether a definition has all sizes of a shape.
-func hasSizes(d *def.Definition, shape map[string]int) bool {
-	for letter := range shape {
-		if !slices.Contains(d.Sizes(), letter) {
-			return false
+// options returns the options of one target: with the clauses and shapes that are its own.
+func (t *terms) options(o verify.Options, target *verify.Target) verify.Options {
+	for _, name := range t.waived {
+		if target.Operation != nil && slices.Contains(waivable(target.Operation), name) {
+			o.Waive = append(o.Waive, name)
 		}
 	}
-	return true
+	for _, shape := range t.shapes {
+		if target.CheckShape(shape) == nil {
+			o.Shapes = append(o.Shapes, shape)
+		}
+	}
+	return o
 }

@@ -20,7 +20,8 @@ import (
 // verification is one run of the command.
 type verification struct {
 	targets       []*verify.Target
-	options       verify.Options
+	options       verify.Options // of all targets
+	terms         *terms
 	results       []*verify.Result // of the targets, in their order
 	seconds       float64
 	isInterrupted bool
@@ -53,7 +54,7 @@ func (v *verification) start(ctx context.Context, progress *verifyProgress, errs
 	for range min(runtime.GOMAXPROCS(0), len(v.targets)) {
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
-				o := v.options
+				o := v.terms.options(v.options, v.targets[i])
 				o.Work = progress.of(v.targets[i])
 				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
 				finished <- i
@@ -141,7 +142,7 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 			if c.Context().Err() != nil {
 				return
 			}
-			n, w := t.Work(v.options)
+			n, w := t.Work(v.terms.options(v.options, t))
 			cases, work = cases+n, work+w
 		}
 		p.mu.Lock()
