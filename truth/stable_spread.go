@@ -151,7 +151,7 @@ func (z *spread) addOne(totals []float64, own []ball.Ball) {
 		x := from[i]
 		s.a = x.Mid
 		m := math.Abs(x.Mid)
-		sums := x.Mid * by[i].Mid
+		sums := float64(x.Mid * by[i].Mid)
 		total := float64(m*s.size*(1+z.coarse)) + float64(m*s.slack) + float64(x.Rad*(s.size+s.slack))
 		if isAlone {
 			total += float64((math.Abs(d.Mid+sums) - math.Abs(sums) + d.Rad + float64(math.Abs(d.Mid)*0x1p-50)) * errors[i])
