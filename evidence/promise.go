@@ -70,9 +70,9 @@ type Decided struct {
 	Output  string  `json:"output"`
 	Known   int64   `json:"known"`   // elements with a set, on the operation's own kinds of data
 	Decided int64   `json:"decided"` // of these, those with a small one
-	Share   float64 `json:"share"`
-	Needed  float64 `json:"needed"` // the share that accepted needs
-	Of      int64   `json:"of"`     // elements with a set in all cases
+	Share   float64 `json:"share"`   // on these data, or in all cases if that is larger
+	Needed  float64 `json:"needed"`  // the share that accepted needs
+	Of      int64   `json:"of"`      // elements with a set in all cases
 	OfThem  int64   `json:"of_them"`
 }
 

@@ -29,6 +29,9 @@ func Specially(at Covering) Clause { return Clause{Kind: Special, Covers: at} }
 // Avoiding is a special clause at whose places other forms give NaN.
 func Avoiding(at Covering) Clause { return Clause{Kind: Special, Covers: at, OthersGiveNaN: true} }
 
+// InfiniteOrNaN is a special clause at whose places a result is infinite or NaN.
+func InfiniteOrNaN(at Covering) Clause { return Clause{Kind: Special, Covers: at, OrNaN: true} }
+
 // InputOf returns the elements of an input, by a place in any operand of the definition: one
 // that has a value per row, per column, or one alone has it everywhere there.
 func InputOf(c *bound.Call, name string) func(row, col int) float64 {

@@ -24,6 +24,10 @@ type Clause struct {
 	// or the like, at these places, and that other forms of it do not. NaN is then admissible
 	// under promise stable.
 	OthersGiveNaN bool
+
+	// OrNaN says that the clause leaves open whether a result is infinite or NaN: a kernel may
+	// give NaN where the definition gives an infinity.
+	OrNaN bool
 }
 
 // ClauseKind says what a clause is about, and so whether it can be waived.

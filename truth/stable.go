@@ -35,6 +35,10 @@ import (
 //     a chain: the height of the declared order for n terms, n-1 if there is none, or less where
 //     the methods of Stable are asked about less. The factor of Σ|terms| is
 //     min(h·u/(1-h·u), (n-1)·u).
+//   - The terms of a sum may be differences, such as x - first in LayerNorm. A kernel may sum the
+//     parts instead, and subtract later what is the same for all terms. So such a term counts with
+//     the larger of its own magnitude and those of its parts that differ between columns, and such
+//     a sum with k additions at least (stable_split.go).
 //   - A rounding of the definition to a storage format, and one that is declared for a value that
 //     the definition names, adds the error of that rounding: 2^-11 of the value for f16, 2^-8 for
 //     bf16, twice that for a stochastic one, and half of the format's smallest number, twice.
@@ -48,6 +52,9 @@ import (
 //     With slopes D taken over these, the differences of all nodes from their exact values satisfy
 //     Δ = DΔ + e, where e has the errors listed above. So B is a proven bound, not a linear
 //     estimate.
+//
+// An element is unknown where a value on the way exceeds a sixteenth of the largest number, since
+// other forms may overflow there.
 //
 // The result is intersected with the enclosure of the perturbed values itself. Where a
 // derivative does not exist, at a comparison, a rounding to an integer or a root of 0 that the

@@ -14,6 +14,10 @@ import (
 // 2^-24.
 const stableFactor = 4
 
+// nearOverflow is how much larger the values on the way of another form may be: from this share of
+// the largest number on, they may overflow where the definition's do not.
+const nearOverflow = 16
+
 // disturbance is the error that the promise allows at a node, in terms of the node's value v:
 // (relative + perArgument·|argument|)·|v| + absolute. Sums have their own (shape.factor).
 type disturbance struct {
@@ -53,6 +57,10 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 	if s.o.Declares.FlushesSubnormals {
 		lost, lostReciprocal = 0x1p-126, 0x1p-126
 	}
+	isOutput := map[int]bool{}
+	for _, o := range s.call.d.Math.Outputs {
+		isOutput[o.Value.ID] = true
+	}
 	step := 0.0
 	if s.o.CountSteps {
 		step = unit
@@ -65,7 +73,9 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			continue
 		}
 		at := &z[n.ID]
-		at.limit = math.MaxFloat32
+		if at.limit = math.MaxFloat32; len(n.Args) > 0 && !isOutput[n.ID] {
+			at.limit /= nearOverflow
+		}
 		function := func(name string, least float64) float64 {
 			e := s.errorOf(name, least)
 			at.relative = 2*e.ULPs*unit + e.Relative
@@ -160,9 +170,11 @@ type perturbed struct {
 func (r *perturbed) sum(terms []ball.Ball, s shape) ball.Ball {
 	z := size{n: len(terms)}
 	for _, x := range terms {
-		lo, _, most := reach(x)
+		_, _, most := reach(x)
 		z.abs += most
-		z.least = min(z.least, lo)
+		if x.Mid < x.Rad {
+			z.least = min(z.least, x.Mid-x.Rad)
+		}
 	}
 	r.size = z.total()
 	return roundedSum(r.zero.Sum(terms), z, s.factor())
@@ -266,22 +278,22 @@ func (p *perturbation) evaluate(n *def.Node) {
 func (p *perturbation) useExtreme(n *def.Node) {
 	out := p.box.values[n.ID].x
 	switch {
-	case isBelowMax(n):
+	case p.isBelowMax(n):
 		for j, x := range out {
 			if x.Mid > -x.Rad {
 				out[j] = x.Min(ball.Ball{})
 			}
 		}
-	case n.Op == def.OpRowSum && n.Args[0].Op == def.OpCall && n.Args[0].Func.Math == def.MathExp && isBelowMax(n.Args[0].Args[0]):
+	case n.Op == def.OpRowSum && n.Args[0].Op == def.OpCall && n.Args[0].Func.Math == def.MathExp && p.isBelowMax(n.Args[0].Args[0]):
 		z := &p.noise[n.Args[0].ID]
 		least := (1 - z.relative - z.absolute) - float64(p.sizes[n.ID][0]*p.shapes[rowSums].factor())
 		out[0] = out[0].Max(ball.FromFloat64(least * (1 - 0x1p-40)))
 	}
 }
 
-// isBelowMax reports whether a node is a row less its maximum.
-func isBelowMax(n *def.Node) bool {
-	return n.Op == def.OpSub && n.Args[1].Op == def.OpRowMax && n.Args[1].Args[0] == n.Args[0]
+// isBelowMax reports whether a node is a row less its maximum, which has no error of its own.
+func (p *perturbation) isBelowMax(n *def.Node) bool {
+	return n.Op == def.OpSub && n.Args[1].Op == def.OpRowMax && n.Args[1].Args[0] == n.Args[0] && p.noise[n.Args[1].ID].isNone()
 }
 
 // findExtreme encloses the largest or the smallest value of a row.

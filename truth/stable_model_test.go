@@ -191,6 +191,11 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 		} else {
 			set(x(0).v, x(0).d, 0)
 		}
+	case def.OpRint:
+		set(math.RoundToEven(x(0).v), 0, 0)
+	case def.OpScale:
+		v := math.Ldexp(x(0).v, int(x(1).v))
+		set(v, math.Ldexp(x(0).d, int(x(1).v)), 2*lost(v))
 	case def.OpRound, def.OpSRound:
 		d := n.Storage.Fixed
 		if n.Storage.Of != "" {

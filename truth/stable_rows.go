@@ -243,6 +243,9 @@ func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float
 		case shared != nil && !isPerRow(n):
 			shared(n, of, by)
 		case !isWide(n):
+			if errors[0] == 0 {
+				continue
+			}
 			for i, d := range by.at(n.ID) {
 				fixed[i] += float64((math.Abs(d.Mid) + d.Rad) * errors[0])
 			}

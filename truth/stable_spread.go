@@ -100,11 +100,14 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 		}
 		return
 	}
-	if len(z.sums) == 1 && z.sums[0].from != nil && own != nil && !z.isAbsolute {
+	switch {
+	case z.isAbsolute:
+		z.addMagnitudes(totals, own)
+		return
+	case len(z.sums) == 1 && z.sums[0].from != nil && own != nil:
 		z.addOne(totals, own)
 		return
-	}
-	if len(z.sums) == 2 && z.sums[0].from != nil && z.sums[1].from != nil && own != nil && !z.isAbsolute && z.othersCancel() {
+	case len(z.sums) == 2 && z.sums[0].from != nil && z.sums[1].from != nil && own != nil && z.othersCancel():
 		z.addTwo(totals, own)
 		return
 	}
@@ -114,6 +117,24 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 		} else {
 			totals[i] += z.total(i, -1, ball.Ball{}, false)
 		}
+	}
+}
+
+// addMagnitudes adds the sums of magnitudes.
+func (z *spread) addMagnitudes(totals []float64, own []ball.Ball) {
+	for i, d := range own {
+		totals[i] += float64((math.Abs(d.Mid) + d.Rad) * z.errors[i])
+	}
+	add := func(from []ball.Ball, size float64) {
+		for i, d := range from {
+			totals[i] += float64((math.Abs(d.Mid) + d.Rad) * size)
+		}
+	}
+	for k := range z.sums {
+		add(z.sums[k].from, z.sums[k].size+z.sums[k].slack)
+	}
+	for k := range z.others {
+		add(z.others[k].from, z.others[k].most)
 	}
 }
 
@@ -228,7 +249,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 		x := s.from[i]
 		m := math.Abs(x.Mid)
 		slack += float64(m*s.slack) + float64(x.Rad*(s.size+s.slack))
-		if m <= x.Rad || z.isAbsolute { // it cancels: what is left is of second order
+		if m <= x.Rad { // it cancels: what is left is of second order
 			slack += float64(m * s.size)
 			continue
 		}
@@ -238,7 +259,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	}
 	sum := triangle
 	switch {
-	case count == 2 && len(z.sums) == 2:
+	case count == 2 && len(z.sums) == 2 && !z.isAbsolute:
 		sum = z.pairs.sum(z.sums[0].a, z.sums[1].a)
 	case count >= 2:
 		sum = z.direct()

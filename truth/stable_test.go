@@ -3,6 +3,7 @@ package truth_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"tokitai/accuracy"
@@ -76,6 +77,29 @@ var others = []*def.Definition{
 	}),
 }
 
+// shared are definitions whose bound exceeds the inequality: a value of one column acts on the sum
+// of another through a reduction of each row, and its effects are added row by row; or an output is
+// computed from two sums over rows.
+var shared = []*def.Definition{
+	rowwise("weights_in_rows", func(b *def.Builder) {
+		x, w := b.In("x"), b.InCol("w")
+		dot := def.RowSum(x.Mul(w.Mul(w)))
+		b.OutCol("c", def.ColSum(x.Mul(dot).Mul(w)), def.Only(num.F32))
+		b.OutScalar("t", def.TotalSum(x.Mul(dot).Mul(fn.Exp(w))), def.Only(num.F32))
+	}),
+	rowwise("two_late_sums", func(b *def.Builder) {
+		x := b.In("x")
+		mean := def.ColSum(x).Div(b.Rows())
+		b.OutCol("variance", def.ColSum(x.Mul(x)).Div(b.Rows()).Sub(mean.Mul(mean)), def.Only(num.F32))
+		b.OutCol("ratio", mean.Div(def.TotalSum(x.Abs())), def.Only(num.F32))
+	}),
+	rowwise("extremes_of_equals", func(b *def.Builder) {
+		x := b.In("x")
+		y := x.Rint().As("y")
+		b.Out("z", x.Mul(def.RowMax(y)).Add(def.RowMin(y.Abs()).Mul(x)).Scale(x.Rint()), def.Like("x"))
+	}),
+}
+
 // The bound is that of the inequality, worked out by an evaluation for each value that has an
 // error, and what it has beside is of second order.
 func TestStableInequality(t *testing.T) {
@@ -97,14 +121,14 @@ func TestStableInequality(t *testing.T) {
 			}
 		}
 	}
-	for _, run := range small(t, 2, 13) {
+	for _, run := range small(t, 2, 13, others) {
 		hold(run.Data.Definition.Name+"/"+run.Data.Name, run.Data.Definition, run.Operands, run.Data.Params)
 	}
 }
 
 // small returns every shipped rowwise definition on its kinds of data, a few rows and columns of
-// each, and the definitions above on normally distributed operands.
-func small(t *testing.T, rows, cols int) []*accuracy.Run {
+// each, and more definitions on normally distributed operands.
+func small(t *testing.T, rows, cols int, more []*def.Definition) []*accuracy.Run {
 	var list []*accuracy.Run
 	for _, run := range runs(t) {
 		data := run.Data
@@ -115,7 +139,7 @@ func small(t *testing.T, rows, cols int) []*accuracy.Run {
 		}
 		list = append(list, z)
 	}
-	for _, d := range others {
+	for _, d := range more {
 		z, ok := accuracy.NewRun(op.Of(d, ""), op.Data{Name: "normal", Definition: d, Sizes: map[string]int{"R": rows, "C": cols}}, num.F32)
 		if !ok {
 			t.Fatalf("%s: no format", d.Name)
@@ -128,7 +152,7 @@ func small(t *testing.T, rows, cols int) []*accuracy.Run {
 // No computation whose errors are within those of the promise leaves the bound.
 func TestStableIsProven(t *testing.T) {
 	trials := testlevel.Pick(40, 2000)
-	for _, run := range small(t, 3, 9) {
+	for _, run := range small(t, 3, 9, slices.Concat(others, shared)) {
 		d, name := run.Data.Definition, run.Data.Definition.Name+"/"+run.Data.Name
 		s, err := truth.EncloseStable(d, run.Operands, truth.StableOptions{Params: run.Data.Params})
 		if err != nil {

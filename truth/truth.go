@@ -2,7 +2,7 @@
 // element of every output it returns a ball that contains the exact result. It tells
 // how good an answer is; package reference computes the answer.
 //
-// The evaluator has two modes. [Exact] evaluates every node as the real operation: no
+// Enclose has two modes. [Exact] evaluates every node as the real operation: no
 // rounding, constants as real numbers, functions by their mathematics. [Rounded]
 // encloses every possible result of binary32 arithmetic, however each operation rounds:
 // every node is widened by the error of its rounding, a function by its proven error, a
@@ -15,6 +15,14 @@
 // sums in another order, functions with another error (Options.Order,
 // Options.FunctionULP). Options.IsIEEE narrows the sets to the results of correctly
 // rounded operations.
+//
+// [EncloseStable] has a mode of its own: the results of kernels in any form, as long as each
+// input, function result and sum has a small relative error (promise.Stable). It evaluates a
+// definition exactly and with these errors, row by row, and finds by reverse-mode
+// differentiation between the two how far the errors move each output. stable.go has the
+// inequality; stable_box.go the errors and the values that they lead to, stable_slope.go the
+// slopes of single nodes, stable_reverse.go derivatives of a row, stable_spread.go and
+// stable_pairs.go the sums of their magnitudes, stable_rows.go and stable_late.go the outputs.
 //
 // Inputs are the stored values, exactly. NaN, infinities and everything computed from
 // them are unknown (ball.Ball.Known). In mode Rounded so is a result whose computation

@@ -3,11 +3,14 @@ package verify
 import (
 	"context"
 	"math"
+	"slices"
 
 	bounds "tokitai/bound"
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/op"
 	"tokitai/promise"
+	"tokitai/reference"
 	"tokitai/truth"
 )
 
@@ -21,14 +24,20 @@ import (
 //   - NaN from an input that is NaN is NaN in every form.
 //   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
 //     Where they do not, promise stable admits NaN beside the infinity, and any infinity
-//     beside NaN: y*dy - y*dot and y*(dy - dot) are both right.
+//     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
+//     operation gives, and NaN where a clause leaves that open.
 type class struct {
 	v        *view
 	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
 	limit    *view         // the same call with large numbers for infinities; nil if there are none
 	forms    *truth.Forms  // nil if the definition's own form is promised
-	alsoNaN  []func(operand, row, col int) bool
+	alsoNaN  []places      // at which other forms give NaN for a number
+	orNaN    []places      // at which a result is infinite or NaN
+	usual    [][]num.Array // what usual forms of the operation give
 }
+
+// places says which elements something is about.
+type places = func(operand, row, col int) bool
 
 // classOf returns the classes of a tile's outputs.
 func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
@@ -60,8 +69,20 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 	if err := limit.prepare(ctx, manner{}); err != nil {
 		return nil, err
 	}
-	if c.limit = &limit; c.forms != nil {
-		c.alsoNaN = v.placesOfNaN()
+	if c.limit = &limit; c.forms == nil {
+		return c, nil
+	}
+	c.alsoNaN = v.placesOf(func(c *op.Clause) bool { return c.OthersGiveNaN })
+	c.orNaN = v.placesOf(func(c *op.Clause) bool { return c.OrNaN })
+	for _, form := range v.target.forms() {
+		if form == d {
+			continue
+		}
+		answer, err := interpret(form, v.inputs, reference.Options{Params: v.l.params, Model: v.l.model(), Context: ctx})
+		if err != nil {
+			return nil, err
+		}
+		c.usual = append(c.usual, answer)
 	}
 	return c, nil
 }
@@ -96,7 +117,7 @@ func (c *class) at(operand, row, col int) set {
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
 		return c.finite(operand, row, col)
-	case math.IsInf(value, 0) && c.isPlaceOfNaN(operand, row, col):
+	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
 		return set{lo: y, hi: y, orNaN: true}
 	case c.forms == nil || c.forms.Agree(operand, row, col):
 		return set{lo: y, hi: y}
@@ -120,29 +141,29 @@ func (c *class) finite(operand, row, col int) set {
 			s = limit
 		}
 	}
-	s.orNaN = s.orNaN || c.isPlaceOfNaN(operand, row, col)
+	s.orNaN = s.orNaN || isAmong(c.alsoNaN, operand, row, col)
 	return s
 }
 
-// isPlaceOfNaN reports whether a clause says that other forms give NaN for an element.
-func (c *class) isPlaceOfNaN(operand, row, col int) bool {
-	for _, isPlace := range c.alsoNaN {
-		if isPlace(operand, row, col) {
-			return true
-		}
-	}
-	return false
+// isUsuallyNaN reports whether a usual form of the operation gives NaN for an element.
+func (c *class) isUsuallyNaN(operand, row, col int) bool {
+	return slices.ContainsFunc(c.usual, func(answer []num.Array) bool {
+		return num.IsNaN(answer[operand].DType, answer[operand].Bits(row, col))
+	})
 }
 
-// placesOfNaN returns the clauses at whose places other forms of the definition give NaN, as
-// functions that say where that is.
-func (v *view) placesOfNaN() []func(operand, row, col int) bool {
-	var list []func(operand, row, col int) bool
+func isAmong(list []places, operand, row, col int) bool {
+	return slices.ContainsFunc(list, func(is places) bool { return is(operand, row, col) })
+}
+
+// placesOf returns the places that the definition's clauses of some kind are about.
+func (v *view) placesOf(is func(c *op.Clause) bool) []places {
+	var list []places
 	if v.target.Operation == nil {
 		return nil
 	}
 	for i := range v.target.Operation.Clauses {
-		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && c.OthersGiveNaN {
+		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && is(c) {
 			list = append(list, c.Covers(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
 		}
 	}

@@ -99,8 +99,10 @@ func (s *verification) setDecided(r *evidence.Report) {
 		if s.t.Promised() == promise.Stable {
 			d.Needed = leastDecided
 		}
-		if o.Known > 0 {
-			d.Share = float64(o.Decided) / float64(o.Known)
+		for _, z := range []*tally{o, a} {
+			if z.Known > 0 {
+				d.Share = max(d.Share, float64(z.Decided)/float64(z.Known))
+			}
 		}
 		r.Decided = append(r.Decided, d)
 	}
@@ -119,7 +121,7 @@ func (t *Target) isOwnData(c *Case) bool {
 func tooFew(r *evidence.Report) string {
 	var reasons []string
 	for _, d := range r.Decided {
-		if d.Known > 0 && (d.Share < d.Needed || d.Decided == 0 && len(r.CaseList) > 1) {
+		if d.Known > 0 && (d.Share < d.Needed || d.OfThem == 0 && len(r.CaseList) > 1) {
 			reasons = append(reasons, fmt.Sprintf("%s: the sets of %d of %d outputs are small enough to say something (%.3g %%, want at least %g %%)", d.Output, d.Decided, d.Known, 100*d.Share, 100*max(d.Needed, 0.01)))
 		}
 	}

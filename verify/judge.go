@@ -265,12 +265,16 @@ func (t *Target) answer(ctx context.Context, l *loaded, operands []num.Array, m 
 // interpret returns the answer to a part of a case: its operands, the outputs in memory of
 // their own.
 func (t *Target) interpret(ctx context.Context, l *loaded, operands []num.Array) ([]num.Array, error) {
-	d := t.Definition
+	return interpret(t.Definition, operands, reference.Options{Params: l.params, Model: l.model(), Context: ctx})
+}
+
+// interpret returns the operands, with the outputs of a definition in memory of their own.
+func interpret(d *def.Definition, operands []num.Array, o reference.Options) ([]num.Array, error) {
 	answer := slices.Clone(operands)
 	for i := range d.Operands {
 		if d.Operands[i].IsOut {
 			answer[i] = operands[i].Clone()
 		}
 	}
-	return answer, reference.Run(d, answer, reference.Options{Params: l.params, Model: l.model(), Context: ctx})
+	return answer, reference.Run(d, answer, o)
 }

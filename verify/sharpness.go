@@ -9,8 +9,8 @@ import (
 
 // A wide set says little. An element is decided if its set has at most mostValues values, in
 // f32 at most mostWideValues, of which a 16-bit format has one for every 2^13 or 2^16. A verdict
-// accepted needs leastDecided of every output's elements, on the operation's own kinds of data,
-// to be decided.
+// accepted needs leastDecided of every output's elements, on the operation's own kinds of data or
+// in all cases, to be decided.
 //
 // Half is what every honest kernel reaches that is written with care, however it is written, and
 // what none reaches whose errors are as large as those of a narrower format (docs/verification.md

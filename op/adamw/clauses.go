@@ -20,9 +20,9 @@ func clausesOf(d *def.Definition) []op.Clause {
 		)),
 		op.Interfaces(),
 		op.Calculates(),
-		op.Specially(op.OnlyOf(op.Where(op.IsInfinite, "weight", "m", "grad"), "weight", "copy")),
+		op.InfiniteOrNaN(op.OnlyOf(op.Where(op.IsInfinite, "weight", "m", "grad"), "weight", "copy")),
 		op.Specially(op.OnlyOf(whereStep(func(s step, _ *bound.Call) bool { return s.v > math.MaxFloat32 || s.v < 0 }), "weight", "copy", "v")),
-		op.Specially(op.OnlyOf(whereStep(func(s step, c *bound.Call) bool { return s.v == 0 && c.Param("eps") == 0 }), "weight", "copy")),
+		op.InfiniteOrNaN(op.OnlyOf(whereStep(func(s step, c *bound.Call) bool { return s.v == 0 && c.Param("eps") == 0 }), "weight", "copy")),
 		op.Specially(op.Either(op.WhereSubnormal("weight", "m", "v", "grad"), op.WhereResult(op.IsAtAnEnd, func(c *bound.Call) func(operand, row, col int) float64 {
 			at := stepOf(c)
 			return func(operand, row, col int) float64 { return at(row, col).of(c.Definition.Operands[operand].Name) }

@@ -10,13 +10,13 @@ import (
 var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Interfaces(),
 	op.Interfaces(),
-	op.Avoiding(op.WhereRow(op.IsNoNumber, "x")),
+	op.InfiniteOrNaN(op.WhereRow(op.IsNoNumber, "x")),
 	op.Calculates(),
 	op.Specially(whereMoments(func(_ *bound.Call, x []float64, m moments) bool {
 		n := float64(len(x))
 		return op.MayOverflow(m.variance*n) || op.MayOverflow(m.abs*n)
 	})),
-	op.Specially(whereMoments(func(c *bound.Call, x []float64, m moments) bool {
+	op.InfiniteOrNaN(whereMoments(func(c *bound.Call, x []float64, m moments) bool {
 		for _, v := range x {
 			if math.Abs(v-m.mean) > 0x1p-75 { // whose square is no zero
 				return false
@@ -24,7 +24,7 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 		}
 		return c.Param("eps") == 0
 	})),
-	op.Specially(op.OnlyOf(op.Where(op.IsNoNumber, "gamma", "beta"), "y")),
+	op.InfiniteOrNaN(op.OnlyOf(op.Where(op.IsNoNumber, "gamma", "beta"), "y")),
 	op.Specially(op.Either(op.WhereSubnormal("x"), op.WhereResult(op.IsAtAnEnd, forwardResult))),
 	op.Interfaces(),
 )
@@ -58,8 +58,8 @@ var backwardClauses = op.ClausesOf(BackwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.OnlyOf(op.WhereRow(op.IsNaN, "dy", "x", "mean", "rstd", "gamma"), "dx")),
 	op.Specially(whereColumn(op.IsNaN)),
-	op.Specially(op.OnlyOf(op.WhereRow(op.IsInfinite, "dy", "x", "mean", "rstd", "gamma"), "dx")),
-	op.Specially(whereColumn(op.IsInfinite)),
+	op.InfiniteOrNaN(op.OnlyOf(op.WhereRow(op.IsInfinite, "dy", "x", "mean", "rstd", "gamma"), "dx")),
+	op.InfiniteOrNaN(whereColumn(op.IsInfinite)),
 	op.Specially(op.OnlyOf(op.Where(op.IsZero, "rstd"), "dx")),
 	op.Specially(op.Either(op.OnlyOf(op.WhereSubnormal("dy", "x"), "dx"), op.WhereResult(op.IsAtAnEnd, backwardResult))),
 	op.Interfaces(),

@@ -31,7 +31,7 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 var backwardClauses = op.ClausesOf(BackwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.WhereRow(op.IsNaN, "dy", "y")),
-	op.Specially(op.Either(op.WhereRow(op.IsInfinite, "dy", "y"), dotOverflows)),
+	op.InfiniteOrNaN(op.Either(op.WhereRow(op.IsInfinite, "dy", "y"), dotOverflows)),
 	op.Specially(op.Either(op.Where(op.IsZero, "y"), op.WhereSubnormal("dy", "y"), op.WhereResult(op.IsAtAnEnd, gradientOf))),
 	op.Interfaces(),
 )
