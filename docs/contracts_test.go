@@ -18,6 +18,53 @@ const contractsFile = "contracts.md"
 func TestContracts(t *testing.T) {
 	hold(t, contractsFile, "contracts", contracts(all.Operations))
 	hold(t, contractsFile, "batch", batchClauses(all.Operations))
+	hold(t, contractsFile, "waivable", waivable(all.Operations))
+	hold(t, contractsFile, "forms", forms(all.Operations))
+}
+
+// waivable returns the clauses of every definition by their kind.
+func waivable(operations []*op.Operation) string {
+	var b strings.Builder
+	b.WriteString("| definition | can be waived | arithmetic | interface |\n|---|---|---|---|\n")
+	seen := map[*def.Definition]bool{}
+	for _, o := range operations {
+		for _, d := range o.Definitions {
+			if seen[d] {
+				continue
+			}
+			seen[d] = true
+			numbers := map[op.ClauseKind][]string{}
+			for _, c := range o.Clauses {
+				if c.Definition == d {
+					numbers[c.Kind] = append(numbers[c.Kind], c.Number)
+				}
+			}
+			list := func(k op.ClauseKind) string { return strings.Join(numbers[k], " ") }
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeCell(d.Name), list(op.Special), list(op.Arithmetic), list(op.Interface))
+		}
+	}
+	return b.String()
+}
+
+// forms returns the forms of every definition.
+func forms(operations []*op.Operation) string {
+	var b strings.Builder
+	b.WriteString("| definition | form | | |\n|---|---|---|---|\n")
+	for _, o := range operations {
+		for _, f := range o.Formulas {
+			kind := "the definition's sets"
+			switch {
+			case f.Refused != "":
+				kind = "refused: " + f.Refused
+			case f.IsUsual:
+				kind = "usual: always admitted"
+			case f.Definition != nil:
+				kind = "sets of its own"
+			}
+			fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", escapeCell(f.Of.Name), f.Name, escapeCell(f.Text), escapeCell(kind))
+		}
+	}
+	return b.String()
 }
 
 // batchClauses returns the clauses about batches and the outputs to which they apply.

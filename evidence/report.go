@@ -37,7 +37,7 @@
 //     accurate does not depend on it.
 //   - Under contract bits exactly one value is admissible for every output, and no
 //     accepted output is farther from the truth than the definition promises:
-//     worst_error_share is at most 1.
+//     worst_error_share is at most 1, unless a clause was waived.
 //   - Figures agree with the cases in which they were worst.
 //   - Where candidates are listed, the model is one of them, each is listed once, and the
 //     elements and mismatches of the model are those of the report.

@@ -15,8 +15,9 @@ type Pattern struct {
 	Values     map[string]Element // operands that it does not name are normally distributed
 	Index      map[string]Index   // indices that it does not name are uniform
 
-	// IsGrid says that every sum over these values is exact in every order, so that even a
-	// kernel that promises no bits has only one right answer.
+	// IsGrid says that sums over these values are exact in every order, as long as they are not
+	// too long, so that even a kernel that promises no bits has only one right answer.
+	// Verification finds from the operands of a case where that is so (truth.FindGrid).
 	IsGrid bool
 
 	// IsLong says that the pattern is also tried on a sum of more terms than one machine word

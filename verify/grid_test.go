@@ -59,7 +59,7 @@ func TestGridsInEveryOrder(t *testing.T) {
 					}
 				}
 			}
-			for order, got := range inOrders(t, d, operands, params) {
+			for order, got := range inOrders(t, d, operands, answer, params) {
 				for i := range d.Operands {
 					if !d.Operands[i].IsOut {
 						continue
@@ -108,19 +108,18 @@ func firstDifference(grid *truth.Grid, operand int, got, want num.Array) (at [2]
 
 // inOrders returns the outputs of a call with sums in other orders: of a rowwise definition
 // what correctly rounded steps give, where that is one value; of the others what the plain
-// loops below give.
-func inOrders(t *testing.T, d *def.Definition, operands []num.Array, params []float64) map[string][]num.Array {
+// loops below give, for some of the outputs.
+func inOrders(t *testing.T, d *def.Definition, operands, answer []num.Array, params []float64) map[string][]num.Array {
 	t.Helper()
 	all := map[string][]num.Array{}
 	if d.Kind != def.KindRowwise {
 		for name, sum := range sums {
 			got := slices.Clone(operands)
-			got[2] = operands[2].Clone()
-			for r := range got[2].Rows {
-				for c := range got[2].Cols {
-					a, b := termsOf(d, operands, r, c)
-					got[2].Set(r, c, sum(a, b))
-				}
+			got[2] = answer[2].Clone()
+			for i := 0; i < got[2].Rows*got[2].Cols; i += 1 + got[2].Rows*got[2].Cols/64 {
+				r, c := i/got[2].Cols, i%got[2].Cols
+				a, b := termsOf(d, operands, r, c)
+				got[2].Set(r, c, sum(a, b))
 			}
 			all[name] = got
 		}

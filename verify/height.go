@@ -1,8 +1,12 @@
 package verify
 
 import (
+	"math"
+	"slices"
+
 	"tokitai/def"
 	"tokitai/num"
+	"tokitai/op"
 )
 
 // lengths are the sums behind an output.
@@ -50,7 +54,7 @@ func (s *stable) lengthsOf(operand int) lengths {
 
 // isInferred reports whether the heights of an output's sums are found from its values.
 func (s *stable) isInferred(operand int) bool {
-	return !s.v.target.Lowering.Order.IsDeclared() && s.v.got[operand].DType != num.I32
+	return s.v.target.Lowering.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
 }
 
 // heightOf returns the height of sums at which an output's sets are taken: that of the declared
@@ -60,20 +64,58 @@ func (s *stable) heightOf(operand int) int {
 	if !s.isInferred(operand) {
 		return most
 	}
-	h, got := 0, s.v.got[operand]
+	h := 0
+	s.each(operand, func(r, c int, x uint32) bool {
+		if !s.admits(operand, r, c, h, x) {
+			if least, ok := s.least(operand, r, c, x); ok {
+				h = max(h, least)
+			}
+		}
+		return h < most
+	})
+	return h
+}
+
+// each calls do with the elements of an output that may have more than one value, until it
+// returns false.
+func (s *stable) each(operand int, do func(r, c int, x uint32) bool) {
+	got := s.v.got[operand]
 	for r := range got.Rows {
 		for c := range got.Cols {
-			if h == most {
-				return h
-			}
-			if x := got.Bits(r, c); !s.v.isOne(operand, r, c) && !s.admits(operand, r, c, h, x) {
-				if least, ok := s.least(operand, r, c, x); ok {
-					h = max(h, least)
-				}
+			if !s.v.isOne(operand, r, c) && !do(r, c, got.Bits(r, c)) {
+				return
 			}
 		}
 	}
-	return h
+}
+
+// isRandom reports whether the values of a case are the operation's own kinds of data, or normally
+// distributed, so that the rounding errors of sums have no preferred sign.
+func (l *loaded) isRandom() bool {
+	isOwn := func(d op.Data) bool { return slug(d.Name) == l.c.Pattern }
+	return l.c.Pattern == "normal" || slices.ContainsFunc(l.target.data(), isOwn)
+}
+
+// spread returns the heights that elements need, in units of what honest sums of their length
+// need on average. Rounding errors of additions are at most u times the partial sum, and have
+// no preferred sign: a sum whose terms pass at most h additions has an error of variance at
+// most h/3·(u·Σ|x|)², since the partial sums of equal depth are at most Σ|x| together. Height 1
+// is u·Σ|x|. So the mean square of what is needed beyond height 1 is at most h/3.
+func (s *stable) spread(operand int) (m moments) {
+	most := s.mostHeight()
+	if most == 0 || s.v.got[operand].DType == num.I32 {
+		return m
+	}
+	deviation := math.Sqrt(float64(most) / 3)
+	s.each(operand, func(r, c int, x uint32) bool {
+		if s.admits(operand, r, c, 1, x) {
+			m.count(0)
+		} else if least, ok := s.least(operand, r, c, x); ok {
+			m.count(float64(least-1) / deviation)
+		}
+		return true
+	})
+	return m
 }
 
 // mostHeight returns the height from which on sets do not grow.
@@ -105,7 +147,11 @@ func (s *stable) least(operand, row, col int, x uint32) (least int, ok bool) {
 }
 
 func (s *stable) describe(operand int, t *tally) {
-	if z := s.lengthsOf(operand); s.isInferred(operand) && z.longest > 1 && !s.v.l.isGrid() {
+	z := s.lengthsOf(operand)
+	if s.isInferred(operand) && z.longest > 1 && !s.v.l.isGrid() {
 		t.Length, t.Height = z.longest, s.heights[operand]
+	}
+	if s.v.l.isRandom() && z.longest > 1 {
+		t.Spread, t.Sums = s.spread(operand), z.sums
 	}
 }

@@ -299,6 +299,7 @@ func (s *verification) count(x *trialRun, j *judgement, r *caseResult) {
 			r.First.Tier = evidence.Grid
 		}
 	}
+	s.spreadStatistics(j, r)
 	if s.t.Lowering.IsBounded && x.c.isStatistics {
 		s.statistics(x, j, r)
 	}

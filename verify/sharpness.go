@@ -52,6 +52,8 @@ type tally struct {
 	Values  float64 `json:"values"`           // in all sets
 	Length  int     `json:"length,omitempty"` // of the longest sum, where heights were inferred
 	Height  int     `json:"height,omitempty"` // the least that admits every element, where it was inferred
+	Spread  moments `json:"spread"`           // of the heights that elements need, in standard deviations of honest sums
+	Sums    int     `json:"sums,omitempty"`   // that are independent of each other
 }
 
 func (t *tally) add(u *tally) {
@@ -59,6 +61,8 @@ func (t *tally) add(u *tally) {
 	t.Decided += u.Decided
 	t.Values += u.Values
 	t.Length, t.Height = max(t.Length, u.Length), max(t.Height, u.Height)
+	t.Spread.add(u.Spread)
+	t.Sums += u.Sums
 }
 
 // countSet counts the set of an element of a bounded output.

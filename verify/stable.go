@@ -18,8 +18,7 @@ type stable struct {
 	v       *view
 	forms   []*truth.Stable
 	allowed []*truth.Stable // the same with the profile's allowances; nil if it has none
-	ranges  map[int][]func(row, col int) (lo, hi float64)
-	heights map[int]int // of sums, by output
+	heights map[int]int     // of sums, by output
 }
 
 // stableOf encloses the outputs of a tile under promise stable.
@@ -47,7 +46,7 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 			return nil, err
 		}
 	}
-	s.ranges = v.ranges()
+	v.ranges = v.rangesOf()
 	for i := range t.Definition.Operands {
 		if t.isJudged(i) {
 			s.heights[i] = s.heightOf(i)
@@ -125,12 +124,18 @@ func (s *stable) union(forms []*truth.Stable, operand, row, col int) (u set, ok 
 		u.lo, u.hi, u.count = uint32(u.ints[0]), uint32(u.ints[len(u.ints)-1]), int64(len(u.ints))
 		return u, true
 	}
-	for _, between := range s.ranges[operand] {
-		lo, hi := between(row, col)
-		u.cut(d, lo, hi)
-	}
-	u.count = num.Distance(d, u.lo, u.hi) + 1
+	s.v.cut(&u, operand, row, col)
 	return u, true
+}
+
+// cut removes the values outside of the ranges of an element, and counts the rest.
+func (v *view) cut(s *set, operand, row, col int) {
+	d := v.got[operand].DType
+	for _, between := range v.ranges[operand] {
+		lo, hi := between(row, col)
+		s.cut(d, lo, hi)
+	}
+	s.count = num.Distance(d, s.lo, s.hi) + 1
 }
 
 // cut removes the values outside of a range, unless none would be left.
@@ -152,8 +157,8 @@ func (v *view) call() *bounds.Call {
 	return &bounds.Call{Definition: v.target.Definition, Params: v.l.params, Operands: v.inputs}
 }
 
-// ranges returns the intervals in which every honest output lies, by operand.
-func (v *view) ranges() map[int][]func(row, col int) (lo, hi float64) {
+// rangesOf returns the intervals in which every honest output lies, by operand.
+func (v *view) rangesOf() map[int][]func(row, col int) (lo, hi float64) {
 	t, all := v.target, map[int][]func(int, int) (float64, float64){}
 	if t.Operation == nil || len(t.Lowering.Declares.Roundings) > 0 { // which ranges do not count with
 		return nil

@@ -2,11 +2,14 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/promise"
 	"tokitai/truth"
 )
 
@@ -29,9 +32,7 @@ func mostMisrounded(e float64) float64 { return e + 5*math.Sqrt(e) + 3 }
 // all of them have the same sign.
 func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 	d := s.t.Definition
-	fail := func(format string, args ...any) {
-		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
-	}
+	fail := s.failing(r)
 	judgeBias := func(m moments, what string) {
 		if m.N < leastSample {
 			return
@@ -64,6 +65,46 @@ func (s *verification) statistics(x *trialRun, j *judgement, r *caseResult) {
 			r.count(evidence.Statistics, 1, 0)
 		}
 	}
+}
+
+// failing returns a function that notes a test that failed.
+func (s *verification) failing(r *caseResult) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		r.fail(&finding{Tier: evidence.Statistics, Operand: outputOf(s.t.Definition), Row: -1, Message: fmt.Sprintf(format, args...)}, 1)
+	}
+}
+
+// spreadStatistics judges the heights that the sums of a stable kernel need.
+func (s *verification) spreadStatistics(j *judgement, r *caseResult) {
+	fail := s.failing(r)
+	for _, name := range slices.Sorted(maps.Keys(j.Outputs)) {
+		t := j.Outputs[name]
+		if t.Spread.N == 0 {
+			continue
+		}
+		if mean, most := t.Spread.Sqr/float64(t.Spread.N), mostMeanSquare(int64(t.Sums)); mean > most {
+			fail("errors of %s are larger than sums in any order give: the mean square of the heights that they need is %.3g of what it should be, at most %.3g is allowed (%d outputs, %d sums)", name, mean, most, t.Spread.N, t.Sums)
+		} else {
+			r.count(evidence.Statistics, 1, 0)
+		}
+	}
+}
+
+// usualOrders are orders in which sums are added. Of terms at random, none has a larger variance
+// than one after another; terms that cancel each other in one of them do not in another.
+var usualOrders = []def.Order{def.Sequential, {Kind: def.Pairwise}, {Kind: def.Lanes, Width: 2}, {Kind: def.Lanes, Width: 16}, {Kind: def.Chunks, Width: 2}}
+
+// varianceOf returns the variance that the order of a kernel's sums gives, or, if none is
+// declared, the largest that a usual one gives.
+func varianceOf(o def.Order, terms []float64) float64 {
+	if o.IsDeclared() {
+		return truth.OrderVariance(o, terms)
+	}
+	most := 0.0
+	for _, o := range usualOrders {
+		most = max(most, truth.OrderVariance(o, terms))
+	}
+	return most
 }
 
 // contractionStatistics compares the errors of products with those expected of their
@@ -105,10 +146,10 @@ func (s *verification) contractionStatistics(x *trialRun, judgeBias func(moments
 			} else {
 				bias.count(math.Copysign(e, e*sum) / ulp)
 			}
-			if !l.Order.IsDeclared() {
+			if !l.Order.IsDeclared() && s.t.Promised() != promise.Stable {
 				continue
 			}
-			variance := truth.OrderVariance(l.Order, buffer)
+			variance := varianceOf(l.Order, buffer)
 			if x.base.operands[0].DType == num.F32 { // products may round as well
 				variance += productVariance(buffer)
 			}

@@ -8,12 +8,18 @@
 // A verdict lists tiers by name:
 //
 //	structure   every output written, nothing else, inputs unchanged
-//	bits        equal to the reference under the declared model (contract bits)
-//	set         in the admissible set of the declared order (contract bounded)
+//	bits        equal to the reference under the declared model (promise bits)
+//	set         in the admissible set (promises ordered and stable)
 //	grid        one answer in every order: a lost product always shows
-//	statistics  contract bounded: bias, spread and misrounding of the errors
+//	statistics  promises ordered and stable: bias, spread and misrounding of the errors
 //	relations   powers of two, permutation, splitting, padding, transposition, in place
 //	invariance  repeated runs, layouts, numbers of workers, concurrent launches
+//
+// What may be an output depends on the promise (sets.go): the answer; what the definition's own
+// steps give in a declared order; or what any stable form gives (stable.go), with sums of a
+// height that is declared or found (height.go). A verdict says whether a kernel is honest, and
+// a report also whether it is accurate (accuracy.go). Sets that are too wide to say something
+// make the verdict undecided (sharpness.go, honest.go).
 //
 // [Probe] finds the model of a device's matrix instructions (probe.go).
 //
