@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -83,6 +85,14 @@ func (p *Prepared) Launch() error {
 		return err
 	}
 	return p.wait.Wait()
+}
+
+// LaunchUnder is Launch under another context, which may end before the kernel does. It
+// waits for what the kernel has queued in any case.
+func (p *Prepared) LaunchUnder(ctx context.Context) error {
+	under := *p.launch
+	under.Context = ctx
+	return errors.Join(launchRecovering(p.kernel, &under), p.wait.Wait())
 }
 
 // Choice returns the algorithm that the kernel chooses for the call, or nil if it does not

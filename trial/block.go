@@ -37,6 +37,10 @@ type Layout struct {
 
 	Guards Guards // what lies around the operand
 	Key    uint64 // of what is drawn there
+
+	// Far is how far apart the rows of a matrix lie on a device: the last one begins at least
+	// 2^Far elements behind the first. 0 stands for no farther than the gap says.
+	Far int
 }
 
 // poisons are patterns that no kernel is expected to write: NaNs with an unusual payload,
@@ -63,6 +67,7 @@ type block struct {
 	order  []int // of a stack, as in Layout
 	guards Guards
 	key    uint64
+	far    *block // the layout on a device, if it is another
 }
 
 // nan is the NaN that formats round to theirs.
@@ -71,6 +76,7 @@ var nan = float32(math.NaN())
 // newBlock lays out an operand of rows×cols; those of a stack are in matrices, whose
 // number along each batch axis is given.
 func newBlock(o *def.Operand, dtype num.DType, rows, cols int, batch []int, l Layout) *block {
+	far := spread(o, dtype, rows, cols, batch, &l)
 	step := cols
 	switch {
 	case rows == 1:
@@ -79,7 +85,7 @@ func newBlock(o *def.Operand, dtype num.DType, rows, cols int, batch []int, l La
 	default:
 		step += l.ColumnGap
 	}
-	b := &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: step}, start: GuardBytes + l.Offset*dtype.Size(), step: step, length: rows * step, guards: l.Guards, key: l.Key}
+	b := &block{array: num.Array{DType: dtype, Rows: rows, Cols: cols, Stride: step}, start: GuardBytes + l.Offset*dtype.Size(), step: step, length: rows * step, guards: l.Guards, key: l.Key, far: far}
 	if len(batch) > 0 {
 		b.stack(batch, l)
 	}

@@ -35,8 +35,8 @@ const (
 // changed.
 func (x *Operands) Breach(before *Operands) *Breach {
 	for i, b := range x.blocks {
-		if x.places[i] != i {
-			continue
+		if p := x.places[i]; p != i && (x.Definition.Operands[i].IsOut || x.isReplaced(p)) {
+			continue // the memory of an input that it has taken
 		}
 		o, was := &x.Definition.Operands[i], before.blocks[i]
 		if !b.isLike(was) {

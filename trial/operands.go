@@ -115,14 +115,17 @@ func (x *Operands) Clone() *Operands {
 			y.blocks[i] = b.in(bytes.Clone(b.memory))
 		}
 	}
-	y.share()
+	y.share(x.blocks)
 	return y
 }
 
-// share gives outputs that are in the place of inputs their memory.
-func (x *Operands) share() {
+// share gives outputs that are in the place of inputs their memory, and inputs that share
+// memory theirs, whose layouts are given.
+func (x *Operands) share(layouts []*block) {
 	for i, p := range x.places {
-		x.blocks[i] = x.blocks[p]
+		if p != i {
+			x.blocks[i] = layouts[i].in(x.blocks[p].memory)
+		}
 	}
 }
 
@@ -131,18 +134,17 @@ func (x *Operands) share() {
 // whether the input's place is still free.
 func (x *Operands) Replace(out, in int) bool {
 	d := x.Definition
-	if !d.MayReplace(&d.Operands[out], &d.Operands[in]) || x.Array(out).DType != x.Array(in).DType || x.places[out] != out || x.isReplaced(in) {
+	if !d.MayReplace(&d.Operands[out], &d.Operands[in]) || x.Array(out).DType != x.Array(in).DType || x.places[out] != out || x.places[in] != in || x.isReplaced(in) {
 		return false
 	}
-	x.places[out] = in
-	x.share()
+	x.places[out], x.blocks[out] = in, x.blocks[in]
 	return true
 }
 
 // isReplaced reports whether an output is in the place of the input i.
 func (x *Operands) isReplaced(i int) bool {
 	for out, in := range x.places {
-		if out != i && in == i {
+		if out != i && in == i && x.Definition.Operands[out].IsOut {
 			return true
 		}
 	}

@@ -19,7 +19,22 @@ type Placed struct {
 	places  []int           // by operand: the one in whose memory it is
 	buffers []device.Buffer // by operand; an output in the place of an input has the input's
 	hidden  [][]byte        // by operand: where guards are hidden, all memory of which the buffer is the middle; otherwise nil
+
+	isShared []bool    // by operand: its memory belongs to another Placed; nil for none
+	watched  []*region // by operand: memory that notices writes, or nil; nil for none
+	sparse   []*region // memory in which rows lie far apart
 }
+
+// layout returns how operand i is laid out on the device.
+func (p *Placed) layout(i int) *block {
+	if far := p.blocks[i].far; far != nil {
+		return far
+	}
+	return p.blocks[i]
+}
+
+// owns reports whether operand i has memory of its own.
+func (p *Placed) owns(i int) bool { return p.places[i] == i && (p.isShared == nil || !p.isShared[i]) }
 
 // Place allocates memory on a device and copies the operands there.
 func (x *Operands) Place(dev device.Device) (*Placed, error) {
@@ -54,11 +69,18 @@ func Allocate(dev device.Device, d *def.Definition, dtypes []num.DType, sizes ma
 func (p *Placed) allocate(dev device.Device) error {
 	p.buffers, p.hidden = make([]device.Buffer, len(p.blocks)), make([][]byte, len(p.blocks))
 	for i, b := range p.blocks {
-		if p.places[i] != i {
+		if !p.owns(i) {
 			continue
 		}
 		bytes, err := b.bytes()
-		if err == nil {
+		switch {
+		case err != nil:
+		case b.far != nil:
+			var r *region
+			if p.buffers[i], r, err = b.allocateFar(dev); r != nil {
+				p.sparse = append(p.sparse, r)
+			}
+		default:
 			p.buffers[i], p.hidden[i], err = b.allocate(dev, bytes)
 		}
 		if err != nil {
@@ -86,8 +108,11 @@ func (b *block) allocate(dev device.Device, bytes int64) (device.Buffer, []byte,
 
 // bytes returns how much memory operand i has, with its guards.
 func (p *Placed) bytes(i int) int64 {
-	if p.hidden[i] != nil {
+	switch b := p.blocks[i]; {
+	case p.hidden[i] != nil:
 		return int64(len(p.hidden[i]))
+	case b.far != nil:
+		return int64(b.end()) + GuardBytes
 	}
 	return p.buffers[i].Bytes()
 }
@@ -103,18 +128,26 @@ func (p *Placed) offset(i int) int64 {
 // read returns a copy of the memory of operand i, with its guards.
 func (p *Placed) read(i int) ([]byte, error) {
 	memory := make([]byte, p.bytes(i))
-	if p.hidden[i] != nil {
+	switch b := p.blocks[i]; {
+	case p.hidden[i] != nil:
 		copy(memory, p.hidden[i])
 		return memory, nil
+	case b.far != nil:
+		return memory, b.pieces(func(from, to int, at int64) error { return p.buffers[i].CopyOut(at, memory[from:to]) })
 	}
 	return memory, p.buffers[i].CopyOut(0, memory)
 }
 
 // write copies memory to that of operand i, with its guards.
 func (p *Placed) write(i int, memory []byte) error {
-	if p.hidden[i] != nil {
+	switch b := p.blocks[i]; {
+	case p.hidden[i] != nil:
 		copy(p.hidden[i], memory)
 		return nil
+	case b.far != nil:
+		return b.pieces(func(from, to int, at int64) error { return p.buffers[i].CopyIn(at, memory[from:to]) })
+	case p.watched != nil && p.watched[i] != nil:
+		return p.watched[i].fill(memory)
 	}
 	return p.buffers[i].CopyIn(0, memory)
 }
@@ -122,7 +155,7 @@ func (p *Placed) write(i int, memory []byte) error {
 // Write copies operands of the same layout to the device.
 func (p *Placed) Write(x *Operands) error {
 	for i := range p.blocks {
-		if p.places[i] != i {
+		if !p.owns(i) {
 			continue
 		}
 		if err := p.WriteOperand(x, i); err != nil {
@@ -154,7 +187,7 @@ func (p *Placed) Read() (*Operands, error) {
 		}
 		x.blocks[i] = p.blocks[i].in(memory)
 	}
-	x.share()
+	x.share(p.blocks)
 	return x, nil
 }
 
@@ -177,7 +210,7 @@ func (p *Placed) Clear(i int) error {
 // its layout. The array's Data is the memory itself where the host can address it, else
 // nil.
 func (p *Placed) At(i int) (b device.Buffer, offset int64, a num.Array) {
-	b, offset, a = p.buffers[i], p.offset(i), p.blocks[i].array
+	b, offset, a = p.buffers[i], p.offset(i), p.layout(i).array
 	if host, ok := b.(device.HostBuffer); ok {
 		if memory := host.Memory(); memory != nil {
 			end := offset + int64(spanBytes(a))
@@ -195,7 +228,7 @@ func (p *Placed) Tensors() ([]*tensor.Tensor, error) {
 		shape, stride := shapeOf(&p.d.Operands[i], a)
 		var err error
 		if a.Batch.Count > 0 {
-			tensors[i], err = p.blocks[i].tensor(b, offset)
+			tensors[i], err = p.layout(i).tensor(b, offset)
 		} else {
 			tensors[i], err = tensor.At(b, offset, a.DType, stride, shape...)
 		}
@@ -247,9 +280,18 @@ func shapeOf(o *def.Operand, a num.Array) (shape []int, stride int) {
 func (p *Placed) Close() error {
 	var errs []error
 	for i, b := range p.buffers {
-		if b != nil && p.places[i] == i {
+		if b != nil && p.owns(i) {
 			errs = append(errs, b.Close())
 		}
 	}
+	for _, r := range p.watched {
+		if r != nil {
+			r.release()
+		}
+	}
+	for _, r := range p.sparse {
+		r.release()
+	}
+	p.watched, p.sparse = nil, nil
 	return errors.Join(errs...)
 }

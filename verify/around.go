@@ -1,6 +1,9 @@
 package verify
 
 import (
+	"fmt"
+
+	"tokitai/engine"
 	"tokitai/internal/gen"
 	"tokitai/trial"
 )
@@ -56,4 +59,20 @@ func (c *Case) pinned(t *Target, seed uint64) *Case {
 	p := c.clone()
 	p.Guards = c.around(t, seed).guards.String()
 	return p
+}
+
+// hasRoom returns an error if the operands of a case whose rows lie far apart would take more
+// than a quarter of a device's memory. The host's takes room only where it is used.
+func (b *bench) hasRoom(l *loaded) error {
+	_, isSparse := b.device.(trial.Adopter)
+	most := b.device.Describe().MemoryBytes / 4
+	if n := l.operands.DeviceBytes(); l.c.Far > 0 && !isSparse && n > most {
+		return fmt.Errorf("%s has room for %d bytes of them, want %d", b.device.Name(), most, n)
+	}
+	return nil
+}
+
+// tooFar says that a case is left out because its rows lie too far apart.
+func (l *loaded) tooFar(err error) error {
+	return &engine.UnsuitedError{Lowering: l.target.ID(), Cause: fmt.Errorf("rows that lie 2^%d elements apart: %w", l.c.Far, err)}
 }

@@ -30,6 +30,7 @@ type Case struct {
 	Gap     int    // elements between rows
 	Offset  int    // elements before the first: another alignment
 	Uneven  int    // 0: gap and offset are every operand's; 1: the first's, third's, …; 2: the others'
+	Far     int    // rows lie apart so far that the last one begins 2^Far elements behind the first; 0: no farther than Gap says
 	InPlace string // "y=x", or ""
 	Params  int    // 0: the pattern's own; otherwise a variation of them
 	Guards  string // what lies around the operands: a name of trial.Guards, or "" for what name and seed draw
@@ -74,6 +75,9 @@ func (c *Case) name(t *Target) string {
 	if c.Uneven > 0 {
 		fmt.Fprintf(&b, "/uneven=%d", c.Uneven)
 	}
+	if c.Far > 0 {
+		fmt.Fprintf(&b, "/far=%d", c.Far)
+	}
 	if c.InPlace != "" {
 		b.WriteString("/" + c.InPlace)
 	}
@@ -105,9 +109,9 @@ func (c *Case) size(letter string) (n, from int) {
 // layout returns the layout of the operand at a position.
 func (c *Case) layout(operand int) trial.Layout {
 	if c.Uneven > 0 && operand%2 != c.Uneven-1 {
-		return trial.Layout{}
+		return trial.Layout{Far: c.Far}
 	}
-	return trial.Layout{Offset: c.Offset, Gap: c.Gap}
+	return trial.Layout{Offset: c.Offset, Gap: c.Gap, Far: c.Far}
 }
 
 func (c *Case) sizes() map[string]int {
@@ -147,6 +151,10 @@ func (c *Case) outputs(d *def.Definition) int64 {
 	}
 	return n
 }
+
+// mostFar limits Case.Far: beyond, an operand of a few rows takes more addresses than there
+// are.
+const mostFar = 36
 
 // maxCaseElements limits the operands of a case that a user names.
 const maxCaseElements = 1 << 33
@@ -240,13 +248,17 @@ func (t *Target) parseOption(c *Case, option string) string {
 	if !ok {
 		return fmt.Sprintf("%q is no option", option)
 	}
-	if number := map[string]*int{"gap": &c.Gap, "offset": &c.Offset, "uneven": &c.Uneven, "params": &c.Params}[left]; number != nil {
+	if number := map[string]*int{"gap": &c.Gap, "offset": &c.Offset, "uneven": &c.Uneven, "params": &c.Params, "far": &c.Far}[left]; number != nil {
 		n, err := strconv.Atoi(right)
 		switch {
 		case err != nil || n < 0 || n > most:
 			return fmt.Sprintf("%s is %q, want 0 to %d", left, right, most)
 		case *number != 0:
 			return fmt.Sprintf("%s is given twice", left)
+		case left == "far" && n > mostFar:
+			return fmt.Sprintf("far is %d, want 0 to %d", n, mostFar)
+		case left == "far" && c.Check != "":
+			return "rows lie far apart in plain comparisons only"
 		case left == "uneven" && n > 2:
 			return fmt.Sprintf("uneven is %d, want 1 or 2", n)
 		case left == "params" && len(t.Definition.Params) == 0:
@@ -265,7 +277,7 @@ func (t *Target) parseOption(c *Case, option string) string {
 	d := t.Definition
 	i := d.Operand(left)
 	if i < 0 {
-		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven, params or guards", left)
+		return fmt.Sprintf("%q is neither an operand nor gap, offset, uneven, far, params or guards", left)
 	}
 	if k := d.Operand(right); k >= 0 {
 		if !d.MayReplace(&d.Operands[i], &d.Operands[k]) {

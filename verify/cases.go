@@ -29,14 +29,15 @@ type plan struct {
 	every    bool  // every pattern of the first input's format, if it has 16 bits
 	all      bool  // every pattern of 32 bits, every pair of 16
 
-	endurance int // times that a kernel runs again on a tiny case
+	endurance int   // times that a kernel runs again on a tiny case
+	far       []int // how far apart the rows of some cases lie: the exponents of numbers of elements
 }
 
 var plans = [...]plan{
 	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 12, area: 512, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, far: []int{24}},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, far: []int{24, 31, 32}},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, far: []int{24, 31, 32}},
 }
 
 // cases lists the cases of a verification.
@@ -58,6 +59,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.drawn()
 	l.long()
 	l.models()
+	l.farApart()
 	l.own()
 	l.checks()
 	l.batch()
@@ -482,7 +484,13 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue
 		}
-		if l.p.pairs && (k.name == "concurrent" || k.name == "repeat") {
+		if k.sizes != nil {
+			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})
+			}
+			continue
+		}
+		if l.p.pairs && slices.Contains([]string{"concurrent", "repeat", "late-change", "scratch", "cancel"}, k.name) {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
 		for i := range l.p.checks {
@@ -650,8 +658,13 @@ func (t *Target) workOf(c *Case, level Level) float64 {
 		launches += float64(plans[level].endurance)
 	case "repeat":
 		launches += repeats
-	case "concurrent":
+	case "concurrent", "scratch":
 		launches += 28
+	case "late-change":
+		launches += 6 * float64(len(d.Operands))
+		judged *= 3 * float64(len(d.Operands))
+	case "cancel":
+		launches += 20
 	default:
 		launches += 4
 	}

@@ -7,6 +7,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/evidence"
+	"tokitai/internal/gen"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/trial"
@@ -20,8 +21,7 @@ type check struct {
 	tier evidence.TierName // relations or invariance
 	run  func(x *trialRun) (compared int64, f *finding, err error)
 
-	// sizes lists shapes that the check needs, for a number of lengths; nil if any will do.
-	sizes func(length int) []Size
+	sizes func(length int) []Size // sizes that the check needs, of a length; nil if any will do
 }
 
 // trialRun is a case that has run once.
@@ -78,13 +78,24 @@ func (t *Target) makeChecks() []*check {
 			add(evidence.Relations, "in-place-"+d.Operands[i].Name+"-"+partner, inPlace(d.Operands[i].Name, partner))
 		}
 	}
+	for a := range d.Operands {
+		for b := range a {
+			if sizes, ok := shareable(d, b, a); ok {
+				add(evidence.Relations, "share-"+d.Operands[b].Name+"-"+d.Operands[a].Name, sharing(b, a))
+				list[len(list)-1].sizes = sizes
+			}
+		}
+	}
 	add(evidence.Invariance, "repeat", repeated)
+	add(evidence.Invariance, "late-change", changedLate)
 	add(evidence.Invariance, "endure", endured)
 	add(evidence.Invariance, "layout", laidOut)
 	if t.Lowering.Device == "cpu" {
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
+	add(evidence.Invariance, "scratch", asScratch)
+	add(evidence.Invariance, "cancel", cancelled)
 	return list
 }
 
@@ -439,7 +450,8 @@ func laidOut(x *trialRun) (int64, *finding, error) {
 // byWorkers runs the kernel with other numbers of workers.
 func byWorkers(x *trialRun) (int64, *finding, error) {
 	var compared int64
-	for _, workers := range []int{1, 2, 3, 8} {
+	drawn := gen.Seeded(x.l.around.key)
+	for _, workers := range []int{1, 2, 3, 8, 4 + drawn.Below(60)} {
 		b, err := x.s.t.newBench(x.s.bench.ctx, x.s.o, workers)
 		if err != nil {
 			return compared, nil, err

@@ -183,8 +183,8 @@ func TestConcurrentLaunches(t *testing.T) {
 	})
 	l.FunctionULP = 1
 	x := target(softmax.ForwardDefinition, num.F32, l)
-	if got := rejecting(t, x, "R=5,C=133", evidence.Invariance); !slices.Equal(got, []string{"concurrent"}) {
-		t.Errorf("rejected by %v, want concurrent", got)
+	if got := rejecting(t, x, "R=5,C=133", evidence.Invariance); !slices.Equal(got, []string{"concurrent", "scratch"}) {
+		t.Errorf("rejected by %v, want concurrent and scratch", got)
 	}
 }
 
@@ -196,10 +196,10 @@ func TestChecksOfBits(t *testing.T) {
 	}{
 		{gemm.ForwardDefinition, "scale-scaled-left-up scale-scaled-left-down scale-negated-left-up scale-negated-left-down scale-scaled-right-up scale-scaled-right-down" +
 			" scale-negated-right-up scale-negated-right-down scale-scaled-against-each-other-up scale-scaled-against-each-other-down" +
-			" reverse-M split-M reverse-N split-N batch-M pad-K transpose; repeat endure layout workers concurrent"},
-		{softmax.ForwardDefinition, "reverse-R split-R batch-R in-place-y-x; repeat endure layout workers concurrent"},
+			" reverse-M split-M reverse-N split-N batch-M pad-K transpose share-A-B; repeat late-change endure layout workers concurrent scratch cancel"},
+		{softmax.ForwardDefinition, "reverse-R split-R batch-R in-place-y-x; repeat late-change endure layout workers concurrent scratch cancel"},
 		{softmax.BackwardDefinition, "scale-scaled-dy-up scale-scaled-dy-down scale-negated-dy-up scale-negated-dy-down reverse-R split-R batch-R" +
-			" in-place-dx-dy in-place-dx-y; repeat endure layout workers concurrent"},
+			" in-place-dx-dy in-place-dx-y share-dy-y; repeat late-change endure layout workers concurrent scratch cancel"},
 	} {
 		checks := verify.ChecksOf(target(test.d, num.F16, bitwise(honest)))
 		got := strings.Join(checks[evidence.Relations], " ") + "; " + strings.Join(checks[evidence.Invariance], " ")

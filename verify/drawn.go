@@ -223,6 +223,19 @@ func (l *lister) models() {
 	}
 }
 
+// farApart has rows whose offsets, counted in elements or in bytes, are too large for the
+// integers of 24 bits that binary32 holds, or for those of 32 bits; at addresses that are
+// aligned and at others.
+func (l *lister) farApart() {
+	g := l.drawing("far")
+	for _, far := range l.p.far {
+		for odd := range 2 {
+			c := &Case{Pattern: l.t.patterns()[0].name, Sizes: l.shape(3+g.Below(4), 3+g.Below(30), 3+g.Below(9)), Far: far, Gap: 3 * odd, Offset: odd}
+			l.add(c)
+		}
+	}
+}
+
 // own has the shapes that the user names: every pattern, once plain and once in a drawn
 // layout, every choice of formats and of outputs in the place of inputs, and every check.
 func (l *lister) own() {

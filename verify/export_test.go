@@ -9,7 +9,6 @@ import (
 	"tokitai/evidence"
 	"tokitai/num"
 	"tokitai/reference"
-	"tokitai/trial"
 )
 
 // SetTileElements sets how many outputs a tile has at most, and returns what restores it.
@@ -221,16 +220,6 @@ func GridCalls(t *Target, level Level, f func(name string, operands []num.Array,
 			f(name, l.inputs(), l.params)
 		}
 	}
-}
-
-// PoisonsOf returns what the first output holds before the first and the second run of a
-// case, under seed 1.
-func PoisonsOf(t *Target, name string) [2]uint32 {
-	c, err := t.parseCase(name)
-	if err != nil {
-		panic(err)
-	}
-	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
 }
 
 // CulpritOf returns what is said about the terms of the failure of a case, and its inputs; it

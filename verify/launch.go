@@ -134,6 +134,7 @@ type outcome struct {
 	seconds  float64
 	breach   *finding       // of structure: a guard disturbed, an input changed
 	choice   *engine.Choice // of a library; nil if the kernel does not choose
+	err      error          // of the launch
 
 	hashed once[string]
 }
@@ -162,10 +163,22 @@ type placed struct {
 
 // place allocates memory, checks the call and compiles the kernel.
 func (b *bench) place(l *loaded) (*placed, error) {
+	if err := b.hasRoom(l); err != nil {
+		return nil, l.tooFar(err)
+	}
 	memory, err := l.operands.Place(b.device)
-	if err != nil {
+	switch {
+	case err != nil && l.c.Far > 0: // which asks for much, and is no fault of the kernel
+		return nil, l.tooFar(err)
+	case err != nil:
 		return nil, err
 	}
+	return b.bind(l, memory)
+}
+
+// bind checks the call on a case's memory and compiles the kernel. The memory is given back
+// if that fails.
+func (b *bench) bind(l *loaded, memory *trial.Placed) (*placed, error) {
 	p := &placed{bench: b, memory: memory}
 	tensors, err := memory.Tensors()
 	if err == nil {
@@ -188,6 +201,16 @@ func (p *placed) close() {
 // run poisons the outputs of a case of the same layout, writes it to the device, launches
 // the kernel, and reads everything back.
 func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, error) {
+	out, err := p.runBy((*engine.Prepared).Launch, l, deadline, poison)
+	if err == nil && out.err != nil {
+		return nil, out.err
+	}
+	return out, err
+}
+
+// runBy is run with a launch of the caller's, whose error is part of the outcome unless the
+// kernel hangs.
+func (p *placed) runBy(launch func(*engine.Prepared) error, l *loaded, deadline time.Duration, poison int) (*outcome, error) {
 	if err := p.bench.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -195,16 +218,22 @@ func (p *placed) run(l *loaded, deadline time.Duration, poison int) (*outcome, e
 	if err := p.memory.Write(l.operands); err != nil {
 		return nil, err
 	}
+	return p.finish(launch, l, deadline)
+}
+
+// finish launches the kernel on what was written, and reads everything back.
+func (p *placed) finish(launch func(*engine.Prepared) error, l *loaded, deadline time.Duration) (*outcome, error) {
 	began := time.Now()
-	if err := p.bench.launch(p.prepared, deadline); err != nil {
-		return nil, err
+	launched := p.bench.launch(func() error { return launch(p.prepared) }, deadline)
+	if errors.Is(launched, errHung) {
+		return nil, launched
 	}
 	seconds := time.Since(began).Seconds()
 	after, err := p.memory.Read()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(launched, err)
 	}
-	out := &outcome{after: after, operands: after.Arrays(), seconds: seconds}
+	out := &outcome{after: after, operands: after.Arrays(), seconds: seconds, err: launched}
 	if out.choice, err = p.prepared.Choice(); err != nil {
 		return nil, err
 	}
@@ -228,9 +257,9 @@ func (b *bench) prepare(tensors []*tensor.Tensor, params []float64) (p *engine.P
 }
 
 // launch runs a kernel under a deadline.
-func (b *bench) launch(p *engine.Prepared, deadline time.Duration) error {
+func (b *bench) launch(launch func() error, deadline time.Duration) error {
 	done := make(chan error, 1)
-	go func() { done <- p.Launch() }()
+	go func() { done <- launch() }()
 	timer := time.NewTimer(deadline)
 	defer timer.Stop()
 	select {

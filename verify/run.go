@@ -31,7 +31,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	s.plan(list)
 	line := s.start(list)
 	for i, c := range list {
-		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" {
+		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" || s.hasEnough() {
 			break
 		}
 		e, err := line.result(ctx, i)
@@ -50,9 +50,14 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		s.passed(c, e)
 	}
 	close(line.end)
-	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.judges.wrongAnswer() == "" {
+	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && !s.o.FirstFailure && s.judges.wrongAnswer() == "" {
 		s.study(ctx)
 	}
+}
+
+// hasEnough reports whether the first failure has been found, if it alone is looked for.
+func (s *verification) hasEnough() bool {
+	return s.o.FirstFailure && s.first != nil && !s.first.found.IsCause
 }
 
 // passed tells the caller that a case is over.

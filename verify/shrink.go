@@ -142,6 +142,9 @@ func (s *verification) smaller(best *shrunk) []*Case {
 	if best.c.Gap > 0 {
 		add(func(c *Case) { c.Gap = 0 })
 	}
+	if best.c.Far > 0 {
+		add(func(c *Case) { c.Far = 0 })
+	}
 	if best.c.Uneven > 0 {
 		add(func(c *Case) { c.Uneven = 0 })
 	}

@@ -1,0 +1,26 @@
+package verify
+
+import (
+	"errors"
+
+	"tokitai/device"
+	"tokitai/trial"
+)
+
+// PoisonsOf returns what the first output holds before the first and the second run of a
+// case, under seed 1.
+func PoisonsOf(t *Target, name string) [2]uint32 {
+	c, err := t.parseCase(name)
+	if err != nil {
+		panic(err)
+	}
+	return trial.DrawPoisons(c.Formats[outputOf(t.Definition)], c.around(t, 1).key)
+}
+
+// SetCanWatch makes inputs watched or not, where they can be.
+func SetCanWatch(is bool) (restore func()) {
+	if !is {
+		canWatch = func(device.Device) error { return errors.New("not now") }
+	}
+	return func() { canWatch = trial.CanWatch }
+}
