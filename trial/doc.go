@@ -4,8 +4,10 @@
 //	            with gaps between its rows where the layout asks for them
 //	Fill        sets the values; Poison overwrites the outputs
 //	Replace     puts an output in the place of an input
+//	Share       puts two inputs in one memory
 //	Place       copies everything to a device; Placed hands it to the kernel and reads
 //	            it back, so that results are compared in memory the kernel never had
+//	Watch       notices writes to inputs, also those that are undone
 //	Breach      reports memory that changed and must not: guards, gaps, inputs
 //	Unwritten   lists elements that still hold what they held before the call
 //	Difference  reports the first element that differs from its answer, under a [Rule]

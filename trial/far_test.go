@@ -30,7 +30,9 @@ func TestFar(t *testing.T) {
 			if exponent > 24 && dev != device.Device(near) {
 				continue // it has no room
 			}
-			layout := func(i int) trial.Layout { return trial.Layout{Offset: i, Gap: i, Far: exponent, Guards: trial.Guards(i % 4)} }
+			layout := func(i int) trial.Layout {
+				return trial.Layout{Offset: i, Gap: i, Far: exponent, Guards: trial.Guards(i % 4)}
+			}
 			for _, before := range []*trial.Operands{
 				trial.CopyOf(pair, all(t).Arrays(), layout),
 				trial.New(stack, stack.Formats()[0], sizes, layout),

@@ -76,3 +76,20 @@ func (b *bench) hasRoom(l *loaded) error {
 func (l *loaded) tooFar(err error) error {
 	return &engine.UnsuitedError{Lowering: l.target.ID(), Cause: fmt.Errorf("rows that lie 2^%d elements apart: %w", l.c.Far, err)}
 }
+
+// outOfReach returns what no number of such cases shows.
+func (s *verification) outOfReach() []string {
+	list := []string{
+		"a fault of one value in 10^8, or of one call in 10^5, may not have shown",
+		"a kernel that recognises the verifier itself, as by the stack of its callers, the clock or the name of the program, may compute otherwise elsewhere",
+	}
+	if s.device != nil {
+		if err := canWatch(s.device); err != nil {
+			list = append(list, fmt.Sprintf("an input that is written and restored before the kernel returns shows only if callers at the same time read it meanwhile: %v", err))
+		}
+	}
+	if s.unsuited > 0 {
+		list = append(list, fmt.Sprintf("%d cases were left out, the last because: %v", s.unsuited, s.whyUnsuited))
+	}
+	return list
+}
