@@ -34,14 +34,8 @@ func (v *view) coverages() []coverage {
 }
 
 // outside counts an element that is outside of its set: as waived if a clause covers it that was
-// waived, else as a mismatch, unless the definition's own steps give it.
-func (v *view) outside(j *judgement, t *tally, s *set, operand, row, col int, x uint32) {
-	if own, ok := v.ownSet(operand, row, col); ok && own.has(v.rule, v.got[operand].DType, x) {
-		if s.isDecided(v.got[operand].DType) && !own.isDecided(v.got[operand].DType) {
-			t.Decided--
-		}
-		return
-	}
+// waived, else as a mismatch.
+func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
 	if v.covers == nil {
 		v.covers = v.coverages()
 	}

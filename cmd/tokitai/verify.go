@@ -68,7 +68,8 @@ Under ordered and stable, --declare says what is known of a kernel's arithmetic,
 what is admitted by exactly that; it takes the place of what the lowering declares. Items
 are separated by commas or spaces, as in --declare 'order=lanes(16) exp=2ulp+1.16|x| ftz'.
 --profile grants functions the errors that are documented for a family of kernels. With
-either, kernels that promise bits are held to stable. See docs/declarations.md.
+either, kernels that promise bits are held to stable. See docs/promises.md and
+docs/declarations.md.
 
 A clause of the contract about special values can be waived by its number ('tokitai explain
 OP' lists them): what differs from it is counted, but not wrong. Arithmetic cannot be waived.
