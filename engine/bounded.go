@@ -70,6 +70,7 @@ func (l *Lowering) StableOptions(ctx context.Context, params []float64, m def.Mo
 	declares.FlushesSubnormals = declares.Flushes()
 	return truth.StableOptions{
 		Params: params, Model: m, Order: l.Order, FunctionULP: l.FunctionULP, Declares: declares, Errors: l.Declares.Error, Context: ctx,
+		CountSteps: true, // whatever form a kernel has, it computes that step by step
 	}
 }
 

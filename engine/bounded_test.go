@@ -54,7 +54,7 @@ func edge(p promise.Name, beyond int64) *engine.Lowering {
 // upperEnds returns the greatest admissible values, where there are any.
 func upperEnds(l *engine.Lowering, d *def.Definition, operands []num.Array, params []float64) (func(i, r, c int) (uint32, bool), error) {
 	if l.Promised() == promise.Stable {
-		set, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params, Order: l.Order, FunctionULP: l.FunctionULP})
+		set, err := truth.EncloseStable(d, operands, truth.StableOptions{Params: params, Order: l.Order, FunctionULP: l.FunctionULP, CountSteps: true})
 		return func(i, r, c int) (uint32, bool) {
 			_, hi := set.Between(i, r, c, set.MostHeight())
 			return hi, set.Known(i, r, c)

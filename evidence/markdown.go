@@ -19,6 +19,9 @@ func (r *Report) markdown(file string) string {
 	p.line("# %s, %s: %s", escape(r.Lowering), escape(r.DType), r.Verdict)
 	p.line("")
 	p.line("%s", r.sentence())
+	if text := r.Sharpness(); text != "" {
+		p.line("\n%s. %s.", capital(r.Answers()), capital(text))
+	}
 	p.failure(r.Failure)
 	p.checked(r)
 	p.figures(r)
@@ -50,6 +53,9 @@ func (r *Report) sentence() string {
 	}
 	return fmt.Sprintf("**%s**: %s.\n\n%s", r.Verdict, subject, escape(r.Reason))
 }
+
+// capital returns a text as the beginning of a sentence.
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // page is a Markdown document under construction.
 type page struct{ strings.Builder }

@@ -110,7 +110,7 @@ func (f *faults) terms(r *Report) {
 		f.unless(d.Share <= 1 && d.Needed <= 1, "decided[%d]: share is %v and needed %v, want at most 1", i, d.Share, d.Needed)
 		f.unless(r.Verdict != Accepted || d.Known == 0 || d.Share >= d.Needed, "accepted, but decided[%d].share is %v, less than %v", i, d.Share, d.Needed)
 	}
-	isShort := slices.ContainsFunc(r.Decided, func(d Decided) bool { return d.Known > 0 && d.Share < d.Needed || d.Decided == 0 })
+	isShort := slices.ContainsFunc(r.Decided, func(d Decided) bool { return d.Known > 0 && d.Share < d.Needed || d.Known == 0 || d.OfThem == 0 })
 	f.unless(r.Verdict != Undecided || isShort, "verdict is undecided, but enough outputs are decided")
 	for i, h := range r.Heights {
 		f.unless(h.LeastLength <= h.MostLength && h.Height < max(h.MostLength, 1) && h.Share <= 1, "heights[%d]: height %d of lengths %d to %d, share %v", i, h.Height, h.LeastLength, h.MostLength, h.Share)

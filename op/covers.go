@@ -26,8 +26,8 @@ func Interfaces() Clause           { return Clause{Kind: Interface} }
 func Calculates() Clause           { return Clause{Kind: Arithmetic} }
 func Specially(at Covering) Clause { return Clause{Kind: Special, Covers: at} }
 
-// Avoiding is a special clause at whose places other forms give NaN.
-func Avoiding(at Covering) Clause { return Clause{Kind: Special, Covers: at, OthersGiveNaN: true} }
+// Avoiding returns a clause about special values, at some of whose places other forms give NaN.
+func Avoiding(at, nan Covering) Clause { return Clause{Kind: Special, Covers: at, OthersGiveNaN: nan} }
 
 // InfiniteOrNaN is a special clause at whose places a result is infinite or NaN.
 func InfiniteOrNaN(at Covering) Clause { return Clause{Kind: Special, Covers: at, OrNaN: true} }

@@ -20,10 +20,10 @@ type Clause struct {
 	// row. It is nil for a clause that cannot be waived.
 	Covers func(c *bound.Call) func(operand, row, col int) bool
 
-	// OthersGiveNaN says that the definition is written so that it avoids 0 times an infinity,
-	// or the like, at these places, and that other forms of it do not. NaN is then admissible
-	// under promise stable.
-	OthersGiveNaN bool
+	// OthersGiveNaN returns at which of these places the definition is written so that it avoids
+	// 0 times an infinity, or the like, and other forms of it do not. NaN is then admissible
+	// under promise stable. It is nil if there are none.
+	OthersGiveNaN func(c *bound.Call) func(operand, row, col int) bool
 
 	// OrNaN says that the clause leaves open whether a result is infinite or NaN: a kernel may
 	// give NaN where the definition gives an infinity.

@@ -28,7 +28,7 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 	f := &Forms{call: k, at: room[form](k)}
 	if d.Kind == def.KindRowwise {
 		mark := put(k, f.at)
-		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) { mark(operand, row, col, form{v.isOne(), v.high > 127}) }, func(int, int, int, set) {})
+		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) { mark(operand, row, col, form{v.isOne(), v.mayOverflow()}) }, func(int, int, int, set) {})
 	}
 	result := operands[2]
 	for r := range result.Rows {
@@ -64,6 +64,16 @@ type nature struct {
 	value    ball.Ball // unknown if not finite
 	isLinear bool      // nothing was multiplied: there is nothing to take out
 	high     int       // at least the exponent of every partial product, and 0
+	overflew bool      // a partial product on the way, inside a function, may have overflowed
+}
+
+// mayOverflow reports whether a partial product exceeds binary32 in some form.
+func (x nature) mayOverflow() bool { return x.overflew || x.high > 127 }
+
+// after returns z, which is computed from x.
+func (z nature) after(x nature) nature {
+	z.overflew = z.overflew || x.mayOverflow()
+	return z
 }
 
 // kinds is a set of kinds of monomials.
@@ -184,13 +194,13 @@ func (k kinds) times(l kinds) (z kinds) {
 }
 
 func (x nature) Add(y nature) nature {
-	return nature{x.kinds | y.kinds, x.value.Add(y.value), x.isLinear && y.isLinear, max(x.high, y.high)}
+	return nature{x.kinds | y.kinds, x.value.Add(y.value), x.isLinear && y.isLinear, max(x.high, y.high), x.overflew || y.overflew}
 }
 
 func (x nature) Sub(y nature) nature { return x.Add(y.Neg()) }
 
 func (x nature) Mul(y nature) nature {
-	z := nature{kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high}
+	z := nature{kinds: x.kinds.times(y.kinds), value: x.value.Mul(y.value), high: x.high + y.high, overflew: x.overflew || y.overflew}
 	if lo, hi := z.value.Bounds(); z.value.Known() && lo > -0x1p-126 && hi < 0x1p-126 {
 		z.kinds |= isZero // in some form
 	}
@@ -198,7 +208,7 @@ func (x nature) Mul(y nature) nature {
 }
 
 func (x nature) Sqr() nature { return x.Mul(x) }
-func (x nature) Neg() nature { return nature{x.kinds.negated(), x.value.Neg(), x.isLinear, x.high} }
+func (x nature) Neg() nature { x.kinds, x.value = x.kinds.negated(), x.value.Neg(); return x }
 
 func (x nature) Abs() nature {
 	if x.kinds&^(isNegative|isMinusInfinity) == 0 {
@@ -207,7 +217,7 @@ func (x nature) Abs() nature {
 	if x.kinds&(isNegative|isMinusInfinity) == 0 {
 		return x
 	}
-	return x.of(x.value.Abs())
+	return x.of(x.value.Abs()).after(x)
 }
 
 func (x nature) Div(y nature) nature { return x.Mul(y.Recip()) }
@@ -227,9 +237,9 @@ func (x nature) Sum(terms []nature) nature {
 // function returns the value of a function, which for single infinities is given.
 func (x nature) function(f func(ball.Ball) ball.Ball, at map[kinds]float64) nature {
 	if v, ok := at[x.infinity()]; ok {
-		return x.FromFloat64(v)
+		return x.FromFloat64(v).after(x)
 	}
-	z := x.of(f(x.value))
+	z := x.of(f(x.value)).after(x)
 	z.kinds |= x.kinds & isNaN
 	return z
 }
@@ -269,7 +279,8 @@ func (x nature) Sigmoid() nature {
 }
 
 func (x nature) Scale2(n int) nature {
-	return nature{x.kinds, x.value.Scale2(n), x.isLinear, max(0, x.high+n)}
+	x.value, x.high = x.value.Scale2(n), max(0, x.high+n)
+	return x
 }
 
 // Min and Max choose, where it is clear which.
@@ -285,11 +296,11 @@ func (x nature) choose(y nature, isX ball.Truth, value ball.Ball) nature {
 	case isX == ball.No:
 		return y
 	}
-	return nature{x.kinds | y.kinds, value, false, max(x.high, y.high)}
+	return nature{x.kinds | y.kinds, value, false, max(x.high, y.high), x.overflew || y.overflew}
 }
 
 func (x nature) Hull(y nature) nature {
-	return nature{x.kinds | y.kinds, x.value.Hull(y.value), false, max(x.high, y.high)}
+	return nature{x.kinds | y.kinds, x.value.Hull(y.value), false, max(x.high, y.high), x.overflew || y.overflew}
 }
 
 func (x nature) Less(y nature) ball.Truth {

@@ -48,7 +48,7 @@ func (z *disturbance) most(x, argument ball.Ball) float64 {
 	if z.isFlushed && m < 0x1p-126 {
 		e = max(e, m)
 	}
-	return e * (1 + 0x1p-50)
+	return float64(e * (1 + 0x1p-50))
 }
 
 // disturbances returns the error of every node, by ID.
@@ -321,7 +321,7 @@ func (p *perturbation) exponentiate(n *def.Node) {
 	out, centre := p.box.values[n.ID].x, p.centre.values[n.ID].x
 	for j := range out {
 		a, b := at(arg, j), at(exact, j)
-		d := (math.Abs(a.Mid-b.Mid) + a.Rad + b.Rad) * (1 + 0x1p-50)
+		d := float64((math.Abs(a.Mid-b.Mid) + a.Rad + b.Rad) * (1 + 0x1p-50))
 		if d <= 1 {
 			out[j] = centre[j].Mul(ball.Ball{Mid: 1, Rad: d * (1 + d) * (1 + 0x1p-50)})
 		} else {
@@ -366,7 +366,7 @@ func (p *perturbation) disturb(n *def.Node) {
 				errors[j] = 0
 				continue
 			}
-			w := (float64((math.Abs(x.Mid)+x.Rad)*z.relative) + z.absolute) * (1 + 0x1p-50)
+			w := float64((float64((math.Abs(x.Mid)+x.Rad)*z.relative) + z.absolute) * (1 + 0x1p-50))
 			errors[j] = w
 			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 		}

@@ -313,6 +313,15 @@ func TestStableEdges(t *testing.T) {
 			t.Errorf("column %d: the root of a number that has none has a set", c)
 		}
 	}
+	// What is not decided counts with all that it may be, also in a sum.
+	summed := rowwise("summed", func(b *def.Builder) {
+		root := b.In("x").Sqrt()
+		b.OutRow("y", def.RowSum(def.Select(root.LessEqual(def.One), def.Two, root).Add(root.Rint())), def.Only(num.F32))
+	})
+	s = stable(t, summed, truth.StableOptions{}, row(1, 0.25, 2.25), num.NewArray(num.F32, 1, 1)) // 2+1, 2+0, 1.5+2
+	if got := s.Error(1, 0, 0, 0); !(3-0x1p-15 <= got && got <= 3+0x1p-15) {
+		t.Errorf("a sum with a comparison and two roundings that are not decided has a bound of %v, want 3", got)
+	}
 	// A comparison of inputs is exact, though both have errors.
 	largest := rowwise("largest", func(b *def.Builder) {
 		x := b.In("x")

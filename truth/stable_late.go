@@ -179,7 +179,7 @@ func (p *perturbation) findLate(o def.Output, late []*lateSum) {
 			if a == nil {
 				continue
 			}
-			m := (math.Abs(a[i].Mid) + a[i].Rad) * (1 + 0x1p-48)
+			m := float64((math.Abs(a[i].Mid) + a[i].Rad) * (1 + 0x1p-48))
 			fixed += float64(m * at(z.fixed, i))
 			if out.slopes[rowSums] != nil {
 				out.slopes[rowSums][i] += float64(m * at(z.slopes, i))

@@ -39,7 +39,7 @@ func (z *pairs) take(f, g []ball.Ball, errors []float64) {
 		}
 		r := g[j].Mid / x.Mid
 		first, last = min(first, r), max(last, r)
-		z.unsorted = append(z.unsorted, weighted{r, math.Abs(x.Mid) * errors[j]})
+		z.unsorted = append(z.unsorted, weighted{r, float64(math.Abs(x.Mid) * errors[j])})
 	}
 	z.first, z.perCell = first, float64(len(z.unsorted))/(last-first)
 	z.sort()

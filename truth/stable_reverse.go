@@ -167,8 +167,9 @@ func times(a, d ball.Ball) ball.Ball {
 		return ball.Ball{}
 	}
 	m := math.Abs(a.Mid)
-	c := a.Mid * d.Mid
-	return ball.Ball{Mid: c, Rad: (float64(m*d.Rad)+float64((math.Abs(d.Mid)+d.Rad)*a.Rad)+float64(math.Abs(c)*0x1p-52))*(1+0x1p-48) + 0x1p-1022}
+	c := float64(a.Mid * d.Mid)
+	r := float64(m*d.Rad) + float64((math.Abs(d.Mid)+d.Rad)*a.Rad) + float64(math.Abs(c)*0x1p-52)
+	return ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
 }
 
 // reduction is a narrow value that is computed from a row of wide ones.

@@ -266,7 +266,7 @@ func (p *perturbation) addErrors(of *column, by *adjoints, fixed, slopes []float
 			continue
 		}
 		for i, d := range by.at(n.ID) {
-			slopes[i] += float64((math.Abs(d.Mid)+d.Rad)*p.sizes[n.ID][0]) * (1 + 0x1p-48)
+			slopes[i] += float64((math.Abs(d.Mid) + d.Rad) * p.sizes[n.ID][0] * (1 + 0x1p-48))
 		}
 	}
 }

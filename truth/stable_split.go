@@ -76,6 +76,6 @@ func (p *perturbation) addParts(to []float64, n *def.Node) {
 		return
 	}
 	for j, x := range p.box.values[n.ID].x {
-		to[j] += (math.Abs(x.Mid) + x.Rad) * (1 + 0x1p-48)
+		to[j] += float64((math.Abs(x.Mid) + x.Rad) * (1 + 0x1p-48))
 	}
 }

@@ -23,8 +23,8 @@ type spread struct {
 	others []sparse
 	pairs  pairs // if there are two sums
 
-	isAbsolute bool // the errors are those of underflow, for which the sum of magnitudes will do
-	coarse     float64
+	isMinor bool // the errors are those of underflow and of single steps, for which the sum of magnitudes will do
+	coarse  float64
 }
 
 // dense is the part of a row sum.
@@ -49,7 +49,7 @@ type sparse struct {
 
 // newSpread returns the spread of a wide value; nil if no reduction depends on it.
 func (p *perturbation) newSpread(n *def.Node) *spread {
-	z := &spread{node: n, isAbsolute: p.noise[n.ID].isAbsolute()}
+	z := &spread{node: n, isMinor: p.noise[n.ID].isAbsolute() || isStep(n)}
 	for _, r := range p.reductions {
 		switch {
 		case r == nil || r.arg == nil || r.arg.wide[n.ID] == nil:
@@ -63,6 +63,10 @@ func (p *perturbation) newSpread(n *def.Node) *spread {
 		return nil
 	}
 	return z
+}
+
+func isStep(n *def.Node) bool {
+	return n.Op == def.OpAdd || n.Op == def.OpSub || n.Op == def.OpMul || n.Op == def.OpFMA
 }
 
 // prepare takes the errors and derivatives of the current row.
@@ -85,7 +89,7 @@ func (z *spread) prepare(p *perturbation) {
 			o.most = max(o.most, float64((math.Abs(o.by[j].Mid)+o.by[j].Rad)*z.errors[j]))
 		}
 	}
-	if len(z.sums) == 2 && !z.isAbsolute {
+	if len(z.sums) == 2 && !z.isMinor {
 		z.pairs.take(z.sums[0].by, z.sums[1].by, z.errors)
 	}
 	z.coarse = float64(len(z.errors)+64) * 0x1p-50
@@ -101,7 +105,7 @@ func (z *spread) addTo(totals []float64, by *adjoints, own []ball.Ball) {
 		return
 	}
 	switch {
-	case z.isAbsolute:
+	case z.isMinor:
 		z.addMagnitudes(totals, own)
 		return
 	case len(z.sums) == 1 && z.sums[0].from != nil && own != nil:
@@ -147,7 +151,7 @@ func (z *spread) addOne(totals []float64, own []ball.Ball) {
 		x := from[i]
 		s.a = x.Mid
 		m := math.Abs(x.Mid)
-		sums := x.Mid * by[i].Mid
+		sums := float64(x.Mid * by[i].Mid)
 		total := float64(m*s.size*(1+z.coarse)) + float64(m*s.slack) + float64(x.Rad*(s.size+s.slack))
 		if isAlone {
 			total += float64((math.Abs(d.Mid+sums) - math.Abs(sums) + d.Rad + float64(math.Abs(d.Mid)*0x1p-50)) * errors[i])
@@ -259,7 +263,7 @@ func (z *spread) total(i, c int, own ball.Ball, isLeftOut bool) float64 {
 	}
 	sum := triangle
 	switch {
-	case count == 2 && len(z.sums) == 2 && !z.isAbsolute:
+	case count == 2 && len(z.sums) == 2 && !z.isMinor:
 		sum = z.pairs.sum(z.sums[0].a, z.sums[1].a)
 	case count >= 2:
 		sum = z.direct()

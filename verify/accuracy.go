@@ -95,8 +95,9 @@ func (t *Target) isMeasured(formats []num.DType, output int) bool {
 	return true
 }
 
-// measure compares one element with the truth.
-func (v *view) measure(a *accuracy, i, r, c int, x uint32) {
+// measure compares one element with the truth. An element for which an allowance of the profile
+// admits more values may be biased.
+func (v *view) measure(a *accuracy, i, r, c int, x uint32, isWidened bool) {
 	d := v.got[i].DType
 	b := v.truth.exact.At(i, r, c)
 	value := float64(num.Widen(d, x))
@@ -133,7 +134,7 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint32) {
 	}
 	// Among subnormals, and where results underflow, honest errors are biased: the
 	// numbers there are not many ulps large, so that fewer lie just above than below.
-	if math.Abs(b.Mid) < num.ULP(d, 0)/num.ULP(d, 1) {
+	if isWidened || math.Abs(b.Mid) < num.ULP(d, 0)/num.ULP(d, 1) {
 		return
 	}
 	if correct.State[k] != truth.Undecided {

@@ -49,6 +49,7 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 		if c.forms, err = truth.FindForms(ctx, d, v.inputs, v.l.params); err != nil {
 			return nil, err
 		}
+		c.alsoNaN = v.placesOf(func(c *op.Clause) op.Covering { return c.OthersGiveNaN })
 	}
 	if !hasSpecial {
 		return c, nil
@@ -72,8 +73,12 @@ func (v *view) classOf(ctx context.Context, o truth.Options) (*class, error) {
 	if c.limit = &limit; c.forms == nil {
 		return c, nil
 	}
-	c.alsoNaN = v.placesOf(func(c *op.Clause) bool { return c.OthersGiveNaN })
-	c.orNaN = v.placesOf(func(c *op.Clause) bool { return c.OrNaN })
+	c.orNaN = v.placesOf(func(c *op.Clause) op.Covering {
+		if c.OrNaN {
+			return c.Covers
+		}
+		return nil
+	})
 	for _, form := range v.target.forms() {
 		if form == d {
 			continue
@@ -156,15 +161,16 @@ func isAmong(list []places, operand, row, col int) bool {
 	return slices.ContainsFunc(list, func(is places) bool { return is(operand, row, col) })
 }
 
-// placesOf returns the places that the definition's clauses of some kind are about.
-func (v *view) placesOf(is func(c *op.Clause) bool) []places {
+// placesOf returns the places that covering names for the definition's clauses.
+func (v *view) placesOf(covering func(c *op.Clause) op.Covering) []places {
 	var list []places
 	if v.target.Operation == nil {
 		return nil
 	}
 	for i := range v.target.Operation.Clauses {
-		if c := &v.target.Operation.Clauses[i]; c.Definition == v.target.Definition && is(c) {
-			list = append(list, c.Covers(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
+		c := &v.target.Operation.Clauses[i]
+		if at := covering(c); c.Definition == v.target.Definition && at != nil {
+			list = append(list, at(&bounds.Call{Definition: c.Definition, Params: v.l.params, Operands: v.inputs}))
 		}
 	}
 	return list

@@ -2,8 +2,10 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
+	"tokitai/evidence"
 	"tokitai/op"
 )
 
@@ -32,14 +34,8 @@ func (v *view) coverages() []coverage {
 }
 
 // outside counts an element that is outside of its set: as waived if a clause covers it that was
-// waived, else as a mismatch, unless the definition's own steps give it.
-func (v *view) outside(j *judgement, t *tally, s *set, operand, row, col int, x uint32) {
-	if own, ok := v.ownSet(operand, row, col); ok && own.has(v.rule, v.got[operand].DType, x) {
-		if s.isDecided(v.got[operand].DType) && !own.isDecided(v.got[operand].DType) {
-			t.Decided--
-		}
-		return
-	}
+// waived, else as a mismatch.
+func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
 	if v.covers == nil {
 		v.covers = v.coverages()
 	}
@@ -62,7 +58,7 @@ func (v *view) outside(j *judgement, t *tally, s *set, operand, row, col int, x 
 	if clause != nil {
 		addCounts(&j.Departures, map[string]int64{clause.Name(): 1})
 	}
-	if j.first != nil {
+	if j.first != nil && (j.first.Clause == "" || clause != nil) {
 		return
 	}
 	if j.first = v.finding(operand, row, col, x, s); clause != nil {
@@ -91,4 +87,40 @@ func (t *Target) checkWaived(names []string) error {
 		}
 	}
 	return nil
+}
+
+// isWorse reports whether a finding says more about a kernel than another: a wrong result more
+// than an error, and one of arithmetic more than a difference from a clause.
+func (f *finding) isWorse(g *finding) bool {
+	if f.IsCause || g.IsCause {
+		return g.IsCause && !f.IsCause
+	}
+	return f.Clause == "" && g.Clause != ""
+}
+
+// waivable returns how to leave out all mismatches, if each of them is a difference from a
+// clause; "" if some are not.
+func (s *verification) waivable() string {
+	var mismatches int64
+	departures := map[string]int64{}
+	for _, c := range s.done {
+		for _, t := range c.Tiers {
+			mismatches += t.Failed
+		}
+		mismatches -= c.Tiers[evidence.Grid].Failed // which the main tier counts too
+		for name, n := range c.Found.Departures {
+			if !slices.Contains(s.o.Waive, name) {
+				departures[name] += n
+			}
+		}
+	}
+	names, options := slices.Sorted(maps.Keys(departures)), ""
+	for _, name := range names {
+		mismatches -= departures[name]
+		options += " --waive " + name
+	}
+	if len(names) == 0 || mismatches > 0 {
+		return ""
+	}
+	return "every mismatch is a difference from a clause of the contract, none is one of arithmetic; to leave them out:" + options
 }

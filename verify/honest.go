@@ -122,7 +122,7 @@ func (t *Target) isOwnData(c *Case) bool {
 func tooFew(r *evidence.Report) string {
 	var reasons []string
 	for _, d := range r.Decided {
-		if d.Known > 0 && d.Share < d.Needed || d.OfThem == 0 && len(r.CaseList) > 1 {
+		if d.Known > 0 && d.Share < d.Needed || (d.Known == 0 || d.OfThem == 0) && len(r.CaseList) > 1 {
 			reasons = append(reasons, fmt.Sprintf("%s: the sets of %d of %d outputs are small enough to say something (%.3g %%, want at least %g %%)", d.Output, d.Decided, d.Known, 100*d.Share, 100*max(d.Needed, 0.01)))
 		}
 	}

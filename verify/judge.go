@@ -81,7 +81,7 @@ func (j *judgement) add(k *judgement) {
 	j.Accuracy.add(&k.Accuracy)
 	j.Tiles += k.Tiles
 	j.Compiled += k.Compiled
-	if j.first == nil {
+	if j.first == nil || k.first != nil && k.first.isWorse(j.first) {
 		j.first = k.first
 	}
 	if len(j.wrong) < mostPlaces {

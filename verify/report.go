@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -401,11 +402,20 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 			fail.Where = fmt.Sprintf("in %s: %s", fail.OriginalCase, fail.Where)
 		}
 	}
+	fail.Note = cmp.Or(s.waivable(), noteOn(small))
 	if !small.isAlone {
 		fail.Replay = s.replay(nil)
 		fail.Note = "the case passes alone, on a kernel compiled afresh: the result depends on what ran before it, or on timing"
 	}
 	return fail
+}
+
+// noteOn says what got and want are where two runs of the kernel were compared.
+func noteOn(f *shrunk) string {
+	if f.found.Tier != evidence.Relations && f.found.Tier != evidence.Invariance {
+		return ""
+	}
+	return fmt.Sprintf("got and want are both results of the kernel: check %s runs it again, and docs/verification.md, relations and invariance, says why they must agree", f.c.Check)
 }
 
 // failureOf describes a finding.
@@ -529,7 +539,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
-		"a fault that shows rarely at random, as of failing hardware, may not have shown")
+		"a fault that shows rarely may not have shown: at random, as of failing hardware; for one input in 10^8; at the 100,000th call")
 	nonClaims = append(nonClaims, s.outOfReach()...)
 	if s.t.Lowering.IsBounded {
 		nonClaims = append(nonClaims, "the lowering need not give the same bits on another machine",

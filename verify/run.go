@@ -31,7 +31,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	s.plan(list)
 	line := s.start(list)
 	for i, c := range list {
-		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" {
+		if s.causes >= mostCauses || s.judges.wrongAnswer() != "" || s.hasEnough() {
 			break
 		}
 		e, err := line.result(ctx, i)
@@ -50,9 +50,14 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		s.passed(c, e)
 	}
 	close(line.end)
-	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && s.judges.wrongAnswer() == "" {
+	if _, err := until(ctx, func() any { line.workers.Wait(); return nil }, nil); err == nil && s.first != nil && !s.o.FirstFailure && s.judges.wrongAnswer() == "" {
 		s.study(ctx)
 	}
+}
+
+// hasEnough reports whether the first failure has been found, if it alone is looked for.
+func (s *verification) hasEnough() bool {
+	return s.o.FirstFailure && s.first != nil && !s.first.found.IsCause
 }
 
 // passed tells the caller that a case is over.
@@ -343,7 +348,7 @@ func (s *verification) take(c *Case, r caseResult) {
 		s.causes++
 		s.firstErr = cmp.Or(s.firstErr, fmt.Sprintf("%s: %s", r.Name, r.First.Message))
 	}
-	if s.first == nil || s.first.found.IsCause && !r.First.IsCause {
+	if s.first == nil || r.First.isWorse(s.first.found) {
 		s.first = &failedCase{c, r.First}
 	}
 }
@@ -389,8 +394,12 @@ func (s *verification) breach(x *trialRun) (*finding, error) {
 	}
 	at := suspects[0]
 	bits := out.operands[at.Operand].Bits(at.Row, at.Col)
+	message := "it is not written"
+	if n := len(suspects); n > 1 {
+		message = fmt.Sprintf("it is not written, like %d other elements", n-1)
+	}
 	return &finding{
 		Tier: evidence.Structure, Operand: at.Operand, Row: at.Row, Col: at.Col, Got: bits, Want: bits, WantTo: bits,
-		Message: fmt.Sprintf("it is not written (%d such elements)", len(suspects)), places: suspects,
+		Message: message, places: suspects,
 	}, nil
 }

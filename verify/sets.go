@@ -88,6 +88,7 @@ func (s boundedSets) at(operand, row, col int) set {
 	}
 	if known, ok := s.known(operand, row, col); ok {
 		known.noNumber = s.class.mayOverflow(operand, row, col)
+		known.orNaN = isAmong(s.class.alsoNaN, operand, row, col)
 		return known
 	}
 	return s.class.at(operand, row, col)

@@ -54,11 +54,20 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		if attempts++; attempts > mostAttempts || ctx.Err() != nil {
 			return false
 		}
-		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && !found.IsHang {
+		if found := s.alone(ctx, c); found != nil && found.IsCause == best.found.IsCause && (found.Clause == "") == (best.found.Clause == "") && !found.IsHang {
 			best.c, best.found = c, found
 			return true
 		}
 		return false
+	}
+	for i := range best.c.Sizes { // most faults that need a long axis need it from some length on
+		for passes := 0; best.c.Sizes[i].N-passes > 8; {
+			c := best.c.clone()
+			middle := (passes + c.Sizes[i].N) / 2
+			if c.Sizes[i].N = middle; !try(c) {
+				passes = middle
+			}
+		}
 	}
 	for isSmaller := true; isSmaller && attempts <= mostAttempts && ctx.Err() == nil; {
 		isSmaller = false

@@ -82,7 +82,7 @@ func TestShrink(t *testing.T) {
 			if r.Failure == nil || !strings.HasPrefix(r.Failure.Case, test.want) {
 				t.Fatalf("%s %s: smallest case %+v, want %s", r.Verdict, r.Reason, r.Failure, test.want)
 			}
-			if !strings.HasSuffix(r.Failure.Replay, "--seed 1 --case '"+r.Failure.Case+"'") || r.Failure.Note != "" {
+			if !strings.HasSuffix(r.Failure.Replay, "--seed 1 --case '"+r.Failure.Case+"'") || r.Failure.Note != "" && r.Failure.Clause == "" {
 				t.Errorf("replay %q, note %q", r.Failure.Replay, r.Failure.Note)
 			}
 			again := run(t, x, verify.Options{Case: r.Failure.Case, Seed: r.Failure.Seed}).Report
@@ -195,5 +195,41 @@ func TestFailureShowsItsRow(t *testing.T) {
 	want := []string{"A, input, f16, 1×10", "  0: 1 1 1 1 1 1 1 1 …", "B, input, f16, 10×2", "  0: 1 1", "  1: 1 1", "  2: 1 1", "  3: 1 1", "  …", "C, output, f16, 1×2", "  0: 10 10"}
 	if !slices.Equal(shown, want) {
 		t.Errorf("shown %q, want %q", shown, want)
+	}
+}
+
+// TestNotes: a failure says if clauses alone are at stake, and if two runs of the kernel were
+// compared.
+func TestNotes(t *testing.T) {
+	zero := func(is func(x float32) bool) *engine.Lowering { // where the answer is so
+		return bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+			for r := range out[1].Rows {
+				for c := range out[1].Cols {
+					if is(out[1].At(r, c)) {
+						out[1].Set(r, c, 0)
+					}
+				}
+			}
+		}))
+	}
+	calls := 0
+	other := bitwise(damaged(func(_ *engine.Launch, out []num.Array) {
+		if calls++; calls == 3 {
+			out[1].SetBits(0, 0, out[1].Bits(0, 0)^1)
+		}
+	}))
+	for _, test := range []struct {
+		what, name string
+		l          *engine.Lowering
+		want       string
+	}{
+		{"NaN", "special/R=5,C=33", zero(func(x float32) bool { return x != x }), "every mismatch is a difference from a clause of the contract, none is one of arithmetic; to leave them out: --waive softmax.forward.C"},
+		{"NaN and numbers", "rarely-special/R=40,C=9", zero(func(x float32) bool { return x != x || x > 0.5 }), ""},
+		{"another result", "repeat:normal/R=2,C=3", other, "got and want are both results of the kernel: check repeat runs it again"},
+	} {
+		f := run(t, target(softmax.ForwardDefinition, num.F16, test.l), verify.Options{Seed: 1, Case: test.name}).Report.Failure
+		if f == nil || !strings.HasPrefix(f.Note, test.want) || test.want == "" && f.Note+f.Clause != "" {
+			t.Errorf("%s: got %+v, want the note %q", test.what, f, test.want)
+		}
 	}
 }

@@ -26,7 +26,6 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	t := v.target
 	s := &stable{v: v, heights: map[int]int{}}
 	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.model())
-	options.CountSteps = true // each is a form that is computed step by step
 	enclose := func() (list []*truth.Stable, err error) {
 		for _, d := range t.forms() {
 			form, err := truth.EncloseStable(d, v.inputs, options)

@@ -40,7 +40,7 @@ func TestUnwritten(t *testing.T) {
 		store(d, l, answer(d, l), func(_, r, c int) bool { return r == 3 && c == 17 })
 		return nil
 	})
-	r := expectRejected(t, target(softmax.ForwardDefinition, num.F16, one), "normal/R=5,C=33", "y[3,17]: it is not written (1 such elements)", evidence.Structure, evidence.Bits)
+	r := expectRejected(t, target(softmax.ForwardDefinition, num.F16, one), "normal/R=5,C=33", "y[3,17]: it is not written", evidence.Structure, evidence.Bits)
 	if r.Failure.Place != "y[3,17]" {
 		t.Errorf("place %s, want y[3,17]", r.Failure.Place)
 	}

@@ -180,6 +180,10 @@ type Options struct {
 	// has a size for every letter of the definition.
 	Shapes []Shape
 
+	// FirstFailure ends the verification after the first case that fails, which is not shrunk:
+	// the verdict is that of all cases, and the tiers count only what ran.
+	FirstFailure bool
+
 	// Progress is called after every case; it may be nil.
 	Progress func(done, total int)
 

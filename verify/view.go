@@ -22,8 +22,7 @@ type view struct {
 	inputs, got, answer []num.Array
 
 	sets   sets
-	waived []string // clauses by name
-	own    ownSteps
+	waived []string                                      // clauses by name
 	ranges map[int][]func(row, col int) (lo, hi float64) // in which every honest output lies, under promise stable
 	covers []coverage                                    // of clauses; nil until an element is outside of its set
 	exact  *truth.Result                                 // the real-number result; nil if every output is to be the answer and nobody measures
@@ -33,7 +32,6 @@ type view struct {
 
 // prepare encloses what the outputs are compared with.
 func (v *view) prepare(ctx context.Context, m manner) (err error) {
-	v.own.ctx = ctx
 	t := v.target
 	if m.withTruth || t.Lowering.IsBounded {
 		o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx}
@@ -90,14 +88,15 @@ func (v *view) output(j *judgement, i int) {
 			}
 			switch {
 			case !s.has(v.rule, got.DType, x):
-				v.outside(j, tally, &s, i, r, c, x)
+				v.outside(j, &s, i, r, c, x)
 			case s.plain != nil && !s.plain.has(v.rule, got.DType, x):
 				v.allowed(j, i, r, c)
 			}
 			if isMeasured {
-				v.measure(&j.Accuracy, i, r, c, x)
+				isWidened := s.plain != nil && s.plain.count != s.count
+				v.measure(&j.Accuracy, i, r, c, x, isWidened)
 				if isBounded {
-					v.measure(&j.Own, i, r, c, answer.Bits(r, c))
+					v.measure(&j.Own, i, r, c, answer.Bits(r, c), isWidened)
 				} else if b := v.exact.At(i, r, c); b.Known() {
 					j.AllClose.count(closeness(got.DType, b.Mid))
 				}

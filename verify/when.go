@@ -137,7 +137,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 		if ctx != nil && s.t.Lowering.Grain <= 1 && r.share() <= mostNoise {
 			next = s.t.around(r, examples)
 		}
-		if len(next) == 0 || extra >= mostExtra || ctx.Err() != nil {
+		if len(next) == 0 || extra >= mostExtra {
 			text = fmt.Sprintf("only where %s: all %d such cases fail, and none of the %d others", r.text(), r.failing, passing-r.passing)
 			if r.passing > 0 {
 				text = fmt.Sprintf("only where %s: %d of %d such cases fail, and none of the %d others", r.text(), r.failing, r.failing+r.passing, passing-r.passing)
@@ -148,11 +148,12 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 			return text, r.share()
 		}
 		for _, c := range next[:min(len(next), mostExtra-extra)] {
-			e := &example{c: c, fails: s.alone(ctx, c) != nil, params: s.t.params(c)}
-			if ctx.Err() != nil {
+			found := s.alone(ctx, c)
+			if ctx.Err() != nil || found != nil && found.IsCause { // it hangs, perhaps, or refuses the size
+				ctx = nil
 				break
 			}
-			examples = append(examples, e)
+			examples = append(examples, &example{c: c, fails: found != nil, params: s.t.params(c)})
 			extra++
 		}
 	}

@@ -48,7 +48,7 @@ func (l *loaded) where(f *finding) string {
 		fails[i] = wrong[p.Row*a.Cols+p.Col]
 	}
 	r := separate(fails, elementConditions(o, a, at, fails))
-	if r != nil && 2*r.passing <= len(at)-r.failing {
+	if r != nil && 2*r.passing <= len(at)-r.failing && r.share() <= mostPassing {
 		failing, passing := 0, 0 // among all elements, not the sample
 		for row := range a.Rows {
 			for col := range a.Cols {

@@ -167,6 +167,7 @@ func (v *verification) printEnd(w io.Writer, out string, isWritten bool) error {
 	}
 	_, err := fmt.Fprint(w, `
 docs/verification.md  how this works, and what it does not show
+docs/promises.md      what a kernel can promise, and what each promise admits
 docs/mutants.md       the broken kernels that it has to find
 docs/contracts.md     what each operation promises
 `)

@@ -68,7 +68,8 @@ Under ordered and stable, --declare says what is known of a kernel's arithmetic,
 what is admitted by exactly that; it takes the place of what the lowering declares. Items
 are separated by commas or spaces, as in --declare 'order=lanes(16) exp=2ulp+1.16|x| ftz'.
 --profile grants functions the errors that are documented for a family of kernels. With
-either, kernels that promise bits are held to stable. See docs/declarations.md.
+either, kernels that promise bits are held to stable. See docs/promises.md and
+docs/declarations.md.
 
 A clause of the contract about special values can be waived by its number ('tokitai explain
 OP' lists them): what differs from it is counted, but not wrong. Arithmetic cannot be waived.
@@ -100,6 +101,9 @@ kernels for this architecture promise; a device of unknown architecture promises
 
 A wrong kernel is shown with the smallest failing case that was found, its inputs,
 and a command that repeats it. The name of a case and the seed determine it completely.
+Besides, when: what the failing cases have in common and the others do not; where: which
+elements of the output are wrong; terms: which terms of a sum seem to be lost or counted
+twice, as further launches showed.
 
 With --out, a report of each lowering and format is written as JSON and Markdown,
 with an index; problems with the folder are reported before anything runs. With

@@ -117,7 +117,7 @@ func describe(b *def.Builder, rounding, sharing, numbers string) {
 		"a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both",
 		"m and v are f32 in every mode",
 		rounding,
-		"an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN",
+		"an infinite weight or grad makes the new weight NaN, an infinite m makes it and the new m infinite or NaN",
 		"if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN",
 		"eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN",
 		"subnormals are kept; a new weight too large for its format is infinite",

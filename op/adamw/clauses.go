@@ -20,7 +20,10 @@ func clausesOf(d *def.Definition) []op.Clause {
 		)),
 		op.Interfaces(),
 		op.Calculates(),
-		op.InfiniteOrNaN(op.OnlyOf(op.Where(op.IsInfinite, "weight", "m", "grad"), "weight", "copy")),
+		op.InfiniteOrNaN(op.Either( // m + (1-beta1)*(grad-m) is NaN for an infinite m
+			op.OnlyOf(op.Where(op.IsInfinite, "weight", "m", "grad"), "weight", "copy"),
+			op.OnlyOf(op.Where(op.IsInfinite, "m"), "m"),
+		)),
 		op.Specially(op.OnlyOf(whereStep(func(s step, _ *bound.Call) bool { return s.v > math.MaxFloat32 || s.v < 0 }), "weight", "copy", "v")),
 		op.InfiniteOrNaN(op.OnlyOf(whereStep(func(s step, c *bound.Call) bool { return s.v == 0 && c.Param("eps") == 0 }), "weight", "copy")),
 		op.Specially(op.Either(op.WhereSubnormal("weight", "m", "v", "grad"), op.WhereResult(op.IsAtAnEnd, func(c *bound.Call) func(operand, row, col int) float64 {

@@ -60,7 +60,7 @@
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
 //	C5  an update smaller than half the distance to the weight's neighbour is lost; with 16 bits this happens at every step
-//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it and the new m infinite or NaN
 //	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
@@ -86,7 +86,7 @@
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
 //	C5  copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it
-//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it and the new m infinite or NaN
 //	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite
@@ -111,7 +111,7 @@
 //	C3  a NaN in weight, m, v or grad makes the new weight NaN; one in m makes the new m NaN, one in v the new v, one in grad both
 //	C4  m and v are f32 in every mode
 //	C5  the new weight is rounded to one of its two neighbours, with the probabilities that make it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value it is infinite from half an ulp on, and before that the largest finite value
-//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it infinite or NaN
+//	C6  an infinite weight or grad makes the new weight NaN, an infinite m makes it and the new m infinite or NaN
 //	C7  if the new v is +Inf and the new m finite, the step applies the decay alone; the new v is +Inf if v is and beta2 > 0 as binary32, or if ((1-beta2)*grad)*grad overflows; a new v below 0 makes the new weight NaN
 //	C8  eps = 0 as binary32 and a new v of 0 divide by zero: the new weight is infinite or NaN
 //	C9  subnormals are kept; a new weight too large for its format is infinite

@@ -166,6 +166,8 @@ func wrong() []mutants.Mutant {
 	l.Add("row-counter", "random words are counted from the beginning of each row", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
 		return num.RandomWord(seed(c), number(c, 10), number(c, 11), e%uint64(c.Stored[0].Cols))
 	}))
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -208,6 +210,7 @@ func right() []mutants.Mutant {
 	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.IEEE(), mutants.Plain{Body: adam(adamStep.step)})
 	l.Of(adamw.MasterDefinition, num.BF16)
 	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder, mutants.Plain{Body: adam(adamStep.step)})
+	stableRight(l)
 	return l.All
 }
 

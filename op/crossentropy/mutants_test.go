@@ -113,6 +113,8 @@ func wrong() []mutants.Mutant {
 			return c.Stored[i].Cols == 1 || mutants.WritesWholeVectors(c, i, r, col)
 		}})
 	l.Add("store-truncates", "results are cut off, not rounded", mutants.Lanes16, mutants.Plain{Body: crossEntropy(honest, lossOf(honest)), Store: mutants.StoreTowardZero})
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -150,6 +152,7 @@ func right() []mutants.Mutant {
 	l.InOrders(crossentropy.Definition, num.F16, body, "sequential", "pairwise")
 	l.AddReferenceOrder()
 	l.InOrders(crossentropy.Definition, num.F32, body, "lanes-16")
+	stableRight(l)
 	return l.All
 }
 

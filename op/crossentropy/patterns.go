@@ -37,6 +37,9 @@ var patterns = []op.Pattern{
 
 	// The sum is 1 and its logarithm +0: loss is 0 or 200, the gradient 0 or ±scale.
 	grid("one-class", 1), grid("one-class-half", 0.5),
+
+	// A small loss of large logits, which max + log sum loses.
+	pattern("sure-far-above-zero", 1, func(g *gen.Generator, r, c int) float32 { return 1000 + peak(10)(g, r, c) }, peakLabel),
 }
 
 var scalings = []op.Scaling{

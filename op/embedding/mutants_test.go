@@ -122,6 +122,8 @@ func wrong() []mutants.Mutant {
 			}
 		}}.Run
 	}))
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -158,5 +160,6 @@ func right() []mutants.Mutant {
 	l.Add("sequential", "one sum, ascending, the old value first", mutants.Sequential, mutants.Plain{Body: mutants.Scatter(mutants.Ascending)})
 	l.Of(embedding.ForwardDefinition, num.F16)
 	l.Add("copy", "a plain copy", mutants.PromisesBits, mutants.Gather(mutants.RowOf))
+	stableRight(l)
 	return l.All
 }

@@ -10,7 +10,7 @@ import (
 var forwardClauses = op.ClausesOf(ForwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.Where(op.IsNaN, "x")),
-	op.Avoiding(op.Where(op.IsInfinite, "x")), // -Inf times the sigmoid of it is NaN
+	op.Avoiding(op.Where(op.IsInfinite, "x"), op.Where(func(v float64) bool { return math.IsInf(v, -1) }, "x")), // -Inf times the sigmoid of it
 	op.Specially(op.Where(op.IsZero, "x")),
 	op.Calculates(),
 	op.Specially(op.WhereSubnormal("x")),
@@ -20,10 +20,10 @@ var forwardClauses = op.ClausesOf(ForwardDefinition,
 var backwardClauses = op.ClausesOf(BackwardDefinition,
 	op.Interfaces(),
 	op.Specially(op.Where(op.IsNaN, "dy", "x")),
-	op.Avoiding(infiniteArgument), // the slope of the sigmoid, 0, times an infinity is NaN
+	op.Avoiding(infiniteArgument, infiniteArgument), // the slope of the sigmoid, 0, times an infinity
 	op.Specially(op.Where(op.IsInfinite, "dy")),
 	op.Specially(op.Where(op.IsZero, "x")),
-	op.Calculates(),
+	op.Avoiding(hugeArgument, hugeArgument), // the same, where x^3 overflows
 	op.Specially(op.Either(op.WhereSubnormal("dy"), op.WhereResult(op.IsAtAnEnd, gradientOf))),
 	op.Interfaces(),
 )
@@ -32,6 +32,12 @@ var backwardClauses = op.ClausesOf(BackwardDefinition,
 func infiniteArgument(c *bound.Call) func(operand, row, col int) bool {
 	dy, x := op.InputOf(c, "dy"), op.InputOf(c, "x")
 	return func(_, row, col int) bool { return op.IsInfinite(x(row, col)) && !op.IsNoNumber(dy(row, col)) }
+}
+
+// hugeArgument covers an x whose cube overflows.
+func hugeArgument(c *bound.Call) func(operand, row, col int) bool {
+	x := op.InputOf(c, "x")
+	return func(_, row, col int) bool { return math.Abs(x(row, col)) >= 0x1p42 }
 }
 
 func gradientOf(c *bound.Call) func(operand, row, col int) float64 {

@@ -115,6 +115,8 @@ func wrong() []mutants.Mutant {
 	l.Of(gelu.BackwardDefinition, num.BF16)
 	l.From(mutants.KernelPractice)
 	l.Add("store-truncates", "results are cut off, not rounded", mutants.AnyOrder, mutants.Plain{Body: geluBackward(mutants.Ordered(nil)), Store: mutants.StoreTowardZero})
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -165,6 +167,7 @@ func right() []mutants.Mutant {
 
 	l.Of(gelu.BackwardDefinition, num.F16)
 	l.AddReferenceOrder()
+	stableRight(l)
 	return l.All
 }
 

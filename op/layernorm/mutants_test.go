@@ -159,6 +159,8 @@ func wrong() []mutants.Mutant {
 	l.Of(layernorm.BackwardDefinition, num.BF16)
 	l.From(mutants.KernelPractice)
 	l.Add("clears-first", "outputs are cleared before the inputs are read: nothing is left in place", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer, Before: mutants.ClearsFirst})
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -268,6 +270,8 @@ func right() []mutants.Mutant {
 	l.InOrders(layernorm.BackwardDefinition, num.F16, layernormBackward, "sequential", "lanes-16")
 	l.AddReferenceOrder()
 	l.InOrders(layernorm.BackwardDefinition, num.F32, layernormBackward, "pairwise")
+	stableForward(l)
+	stableBackward(l)
 	return l.All
 }
 

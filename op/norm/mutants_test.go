@@ -100,6 +100,8 @@ func wrong() []mutants.Mutant {
 		}
 		return clipFactor(n, limit)
 	})})
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -152,6 +154,7 @@ func right() []mutants.Mutant {
 	l.Add("sequential", "one sum, ascending", mutants.Sequential, mutants.Plain{Body: rowTotal(mutants.Ascending)})
 	l.Of(norm.ClipDefinition, num.F32)
 	l.Add("as-defined", "the definition's steps, each rounded", mutants.AnyOrder.IEEE(), mutants.Plain{Body: clip(clipFactor)})
+	stableRight(l)
 	return l.All
 }
 

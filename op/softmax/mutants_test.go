@@ -215,6 +215,8 @@ func wrong() []mutants.Mutant {
 			m.V[i] += m.V[i]
 		}
 	}))
+	stableWrong(l)
+	cheats(l)
 	return l.All
 }
 
@@ -276,6 +278,7 @@ func right() []mutants.Mutant {
 	l.InOrders(softmax.BackwardDefinition, num.BF16, softmaxBackward, "lanes-128", "chunks-32")
 	l.Of(softmax.BackwardDefinition, num.F16)
 	l.AddReferenceOrder()
+	stableRight(l)
 	return l.All
 }
 

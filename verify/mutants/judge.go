@@ -1,81 +1,236 @@
 package mutants
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/internal/testlevel"
 	"tokitai/op"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
 // fewest is the least number of mutants of a definition.
 const fewest = 4
 
-// File is the file in an operation's folder that records the outcomes of its kernels.
-const File = "testdata/mutants.json"
-
-// Found holds the outcomes of an operation's kernels.
-type Found struct {
-	Wrong []Outcome `json:"wrong"`
-	Right []Outcome `json:"right"`
-}
-
-// Test judges the kernels of an operation's folder: it fails if the verifier accepts a
-// wrong one or does not accept a right one, and if the outcomes are not those of [File],
-// which the flag -update writes anew. At level smoke it judges one wrong kernel of each definition
-// and one right kernel. Peers returns plain kernels of rowwise definitions, made of given
-// Parts, with which one of today's checks compares.
+// Test judges the kernels of an operation's folder. It fails if the verifier accepts a wrong
+// one or does not accept a right one, and if the kernels and outcomes are not those of [File].
+//
+// At level smoke it judges one wrong kernel of each definition and one right kernel; at level
+// quick all that take little time: kernels that there are in several formats in one of them, and
+// cheats if level smoke finds them. Both judge a wrong kernel at the least level that finds it,
+// until its first failure, and a right one at level smoke. At level full all are judged at all
+// levels, and the outcomes compared with File.
+//
+// The flag -update writes File anew, with the outcomes of levels up to that of the test. Those of
+// higher levels are kept where the kernel is the same.
+//
+// Peers returns plain kernels of rowwise definitions, made of given Parts, with which one of
+// today's checks compares.
 func Test(t *testing.T, operations []*op.Operation, wrong, right []Mutant, peers func(Parts) map[*def.Definition]func(*Call)) {
 	t.Helper()
-	update := isUpdate()
 	checkList(t, operations, wrong, right)
 	for _, list := range [][]Mutant{wrong, right} {
 		for i := range list {
 			list[i].peers = peers
 		}
 	}
-	if !update && testlevel.Current() == testlevel.Smoke {
-		seen := map[*def.Definition]bool{}
-		wrong = slices.DeleteFunc(slices.Clone(wrong), func(m Mutant) bool {
-			isAnother := seen[m.Definition]
-			seen[m.Definition] = true
-			return isAnother
-		})
-		right = right[:1]
+	known, err := Read(".")
+	if err != nil && !isUpdate() {
+		t.Fatalf("%v; -update writes it", err)
 	}
-	outcomes := judgeAll(t, slices.Concat(wrong, right))
-	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
-	for i, o := range found.Wrong {
-		want := evidence.Rejected
-		if wrong[i].IsFailing {
-			want = evidence.Inadmissible
-		}
-		if o.Verdict != want {
-			t.Errorf("%s (%s): verdict %s, want %s", wrong[i].Name, o.Fault, o.Verdict, want)
-		}
-	}
-	for i, o := range found.Right {
-		if !o.IsAccepted() {
-			t.Errorf("%s: verdict %s by %s, want accepted", right[i].Name, o.Verdict, o.by())
-		}
-	}
-	if update {
-		write(t, &found)
+	if isUpdate() || testlevel.Current() >= testlevel.Full {
+		record(t, wrong, right, known)
 		return
 	}
-	compare(t, &found)
+	known.compareSubjects(t, wrong, right)
+	if testlevel.Current() == testlevel.Smoke {
+		wrong, right = sample(wrong), right[:1]
+	} else {
+		wrong, right = inOneFormat(wrong), inOneFormat(right)
+	}
+	for i, m := range slices.Concat(wrong, right) {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			m.glance(t, i >= len(wrong))
+		})
+	}
+}
+
+// sample returns one kernel of each definition.
+func sample(list []Mutant) []Mutant {
+	seen := map[*def.Definition]bool{}
+	return slices.DeleteFunc(slices.Clone(list), func(m Mutant) bool {
+		isAnother := seen[m.Definition]
+		seen[m.Definition] = true
+		return isAnother
+	})
+}
+
+// inOneFormat leaves out kernels that are the same as others but for the format, a different one
+// each time, and cheats that take long to find.
+func inOneFormat(list []Mutant) []Mutant {
+	type kernel struct {
+		d              *def.Definition
+		name, contract string
+	}
+	of := func(m *Mutant) kernel { return kernel{m.Definition, m.Lowering.Name, m.contract} }
+	count, seen, turn := map[kernel]int{}, map[kernel]int{}, map[kernel]int{}
+	for i := range list {
+		if k := of(&list[i]); count[k] == 0 {
+			turn[k] = len(turn)
+		}
+		count[of(&list[i])]++
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(m Mutant) bool {
+		k := of(&m)
+		seen[k]++
+		return (turn[k]+seen[k])%count[k] != 0 || m.Level > Quick || m.IsCheat && m.Level > Smoke
+	})
+}
+
+// glance judges a kernel in little time.
+func (m *Mutant) glance(t *testing.T, isRight bool) {
+	level := m.Level
+	if level > Quick {
+		return
+	}
+	r, err := m.verify(levels[level], m.Lowering, true)
+	if err != nil {
+		t.Errorf("%s: %v", m.Name, err)
+		return
+	}
+	if verdict := r.Report.Verdict; !m.isExpected(verdict, level, isRight) {
+		t.Errorf("%s (%s): verdict %s at level %s", m.Name, m.Fault, verdict, level)
+	}
+}
+
+// isExpected reports whether a verdict is the right one.
+func (m *Mutant) isExpected(v evidence.Verdict, at Level, isRight bool) bool {
+	switch {
+	case isRight || m.Level == Never:
+		return v == evidence.Accepted
+	case m.Level > at:
+		return true // it may be found by chance
+	case m.IsFailing:
+		return v == evidence.Inadmissible
+	}
+	return v == evidence.Rejected
+}
+
+var levels = map[Level]verify.Level{Smoke: verify.Smoke, Quick: verify.Quick, Full: verify.Full}
+
+// Seeds of verifications. A kernel that knows the shapes of one has not seen those of the other.
+const (
+	seed          = 1
+	rehearsalSeed = 2
+)
+
+// verify verifies the kernel.
+func (m *Mutant) verify(level verify.Level, lowering *engine.Lowering, isFirstEnough bool) (*verify.Result, error) {
+	target := &verify.Target{Operation: m.Operation, Definition: m.Definition, Lowering: lowering, DType: m.DType}
+	if k, ok := m.kernel.(*rehearsal); ok {
+		k.isLearning.Store(true)
+		if _, err := verify.Run(context.Background(), target, verify.Options{Level: level, Seed: rehearsalSeed}); err != nil {
+			return nil, err
+		}
+		k.isLearning.Store(false)
+	}
+	return verify.Run(context.Background(), target, verify.Options{Level: level, Seed: seed, FirstFailure: isFirstEnough})
+}
+
+// record judges all kernels, and compares the outcomes with File or writes it.
+func record(t *testing.T, wrong, right []Mutant, known *Found) {
+	p, err := NewPractitioner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	outcomes := make([]Outcome, len(wrong)+len(right))
+	each(slices.Concat(wrong, right), func(i int, m *Mutant) {
+		outcomes[i] = m.judge(t, p, i >= len(wrong))
+	})
+	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
+	if !isUpdate() {
+		known.compare(t, &found)
+		return
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if before := known.of(o.Subject); before != nil && before.Subject == o.Subject {
+			o.Quick, o.Full = cmp.Or(o.Quick, before.Quick), cmp.Or(o.Full, before.Full)
+		}
+	}
+	if err := found.write(); err != nil {
+		t.Error(err)
+	}
+}
+
+// judge judges a kernel at the levels up to that of the test.
+func (m *Mutant) judge(t *testing.T, p *Practitioner, isRight bool) Outcome {
+	o := Outcome{Subject: m.subject()}
+	at := func(level Level, lowering *engine.Lowering, isFirstEnough bool) *Judged {
+		r, err := m.verify(levels[level], lowering, isFirstEnough)
+		if err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+			return nil
+		}
+		return &Judged{r.Report.Verdict, r.RejectedBy()}
+	}
+	expect := func(j *Judged, level Level, how string) {
+		if j != nil && !m.isExpected(j.Verdict, level, isRight) {
+			t.Errorf("%s (%s): %s%s at level %s: %s", m.Name, m.Fault, j.Verdict, how, level, j)
+		}
+	}
+	o.Smoke = at(Smoke, m.Lowering, isRight)
+	expect(o.Smoke, Smoke, "")
+	if m.Lowering.Promise == promise.Ordered {
+		stable := *m.Lowering
+		stable.Promise = promise.Stable
+		o.Stable = at(min(m.Level, Quick), &stable, true)
+		expect(o.Stable, min(m.Level, Quick), " as stable")
+	}
+	if testlevel.Current() >= testlevel.Quick {
+		o.Quick = at(Quick, m.Lowering, true)
+		expect(o.Quick, Quick, "")
+	}
+	if testlevel.Current() >= testlevel.Full {
+		o.Full = at(Full, m.Lowering, true)
+		expect(o.Full, Full, "")
+	}
+	var err error
+	if o.Practice, err = p.Check(m); err != nil {
+		t.Errorf("%s: %v", m.Name, err)
+	}
+	return o
+}
+
+// each calls do with every kernel, as many at a time as there are processors.
+func each(list []Mutant, do func(i int, m *Mutant)) {
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range next {
+				do(i, &list[i])
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
 }
 
 // isUpdate reports whether the flag -update is set, which package optest gives the tests of
@@ -95,7 +250,7 @@ func checkList(t *testing.T, operations []*op.Operation, wrong, right []Mutant) 
 			t.Errorf("%s: two kernels have that name", m.Name)
 		}
 		seen[m.Name] = true
-		if m.Fault == "" || strings.HasSuffix(m.Fault, ".") || strings.Contains(m.Fault, "|") {
+		if m.Fault == "" || strings.HasSuffix(m.Fault, ".") {
 			t.Errorf("%s: fault %q, want one line without a full stop", m.Name, m.Fault)
 		}
 		if err := m.Lowering.Order.Check(); err != nil {
@@ -119,106 +274,38 @@ func checkList(t *testing.T, operations []*op.Operation, wrong, right []Mutant) 
 	}
 }
 
-// judgeAll judges kernels, two at a time.
-func judgeAll(t *testing.T, list []Mutant) []Outcome {
-	p, err := NewPractitioner()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	outcomes := make([]Outcome, len(list))
-	next := make(chan int)
-	var wait sync.WaitGroup
-	for range 2 {
-		wait.Go(func() {
-			for i := range next {
-				outcomes[i] = judge(t, p, &list[i])
-			}
-		})
-	}
-	for i := range list {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-	return outcomes
-}
-
-func judge(t *testing.T, p *Practitioner, m *Mutant) Outcome {
-	level := verify.Smoke
-	if m.Level == Quick {
-		level = verify.Quick
-	}
-	o := Outcome{Definition: m.Definition.Name, DType: m.DType.String(), Contract: m.contract(), Fault: m.Fault, Origin: m.Origin, Level: m.Level.String()}
-	target := &verify.Target{Operation: m.Operation, Definition: m.Definition, Lowering: m.Lowering, DType: m.DType}
-	r, err := verify.Run(context.Background(), target, verify.Options{Level: level, Seed: 1})
-	if err != nil {
-		t.Errorf("%s: %v", m.Name, err)
-		return o
-	}
-	o.Verdict, o.Tiers = r.Report.Verdict, r.RejectedBy()
-	if o.Practice, err = p.Check(m); err != nil {
-		t.Errorf("%s: %v", m.Name, err)
-	}
-	return o
-}
-
-// Read returns the outcomes in an operation's folder.
-func Read(folder string) (*Found, error) {
-	text, err := os.ReadFile(filepath.Join(folder, File))
-	if err != nil {
-		return nil, err
-	}
-	found := &Found{}
-	return found, json.Unmarshal(text, found)
-}
-
-// write writes File, one outcome per line.
-func write(t *testing.T, found *Found) {
+// compareSubjects compares the kernels with those of File.
+func (f *Found) compareSubjects(t *testing.T, wrong, right []Mutant) {
 	t.Helper()
-	var b bytes.Buffer
-	lines := func(name string, list []Outcome, end string) {
-		b.WriteString("\"" + name + "\": [\n")
-		for i := range list {
-			line, err := json.Marshal(&list[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b.Write(line); i < len(list)-1 {
-				b.WriteByte(',')
-			}
-			b.WriteByte('\n')
+	for _, of := range [...]struct {
+		what  string
+		list  []Mutant
+		known []Outcome
+	}{{"wrong", wrong, f.Wrong}, {"right", right, f.Right}} {
+		if len(of.list) != len(of.known) {
+			t.Errorf("%s has %d %s kernels, want %d; -update writes it anew", File, len(of.known), of.what, len(of.list))
 		}
-		b.WriteString("]" + end)
-	}
-	b.WriteByte('{')
-	lines("wrong", found.Wrong, ",\n")
-	lines("right", found.Right, "}\n")
-	if err := os.MkdirAll(filepath.Dir(File), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(File, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
+		for i := range of.list {
+			s := of.list[i].subject()
+			if o := f.of(s); o == nil || o.Subject != s {
+				t.Errorf("%s does not have %+v; -update writes it anew", File, s)
+			}
+		}
 	}
 }
 
-// compare compares the outcomes with File.
-func compare(t *testing.T, found *Found) {
+// compare compares all outcomes with those of File.
+func (f *Found) compare(t *testing.T, found *Found) {
 	t.Helper()
-	known, err := Read(".")
-	if err != nil {
-		t.Fatalf("%v; -update writes it", err)
-	}
-	isAll := testlevel.Current() > testlevel.Smoke
 	for _, of := range [...]struct {
 		what       string
 		got, known []Outcome
-	}{{"wrong", found.Wrong, known.Wrong}, {"right", found.Right, known.Right}} {
-		if isAll && len(of.got) != len(of.known) {
+	}{{"wrong", found.Wrong, f.Wrong}, {"right", found.Right, f.Right}} {
+		if len(of.got) != len(of.known) {
 			t.Errorf("%s has %d %s kernels, want %d; -update writes it anew", File, len(of.known), of.what, len(of.got))
 		}
 		for _, o := range of.got {
-			if !slices.ContainsFunc(of.known, func(k Outcome) bool { return reflect.DeepEqual(k, o) }) {
+			if known := f.of(o.Subject); known == nil || !reflect.DeepEqual(*known, o) {
 				t.Errorf("%s does not have what is found now; -update writes it anew\ngot %+v", File, o)
 			}
 		}

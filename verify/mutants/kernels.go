@@ -10,6 +10,8 @@ import (
 type Parts struct {
 	Sum       func(terms []float32) float32
 	Exp, Log  func(x float32) float32
+	Rsqrt     func(x float32) float32
+	Divide    func(a, b float32) float32
 	Normalise func(e, sum float32) float32 // e/sum in some form
 	Step      func(x float32) float32      // what becomes of the result of a step
 }
@@ -18,6 +20,8 @@ type Parts struct {
 func Ordered(sum func([]float32) float32) Parts {
 	return Parts{
 		Sum: sum, Exp: Exp32, Log: Log32,
+		Rsqrt:     func(x float32) float32 { return 1 / num.Sqrt(x) },
+		Divide:    func(a, b float32) float32 { return a / b },
 		Normalise: func(e, s float32) float32 { return e * (1 / s) },
 		Step:      func(x float32) float32 { return x },
 	}
@@ -119,6 +123,35 @@ func RoundingLanes(round func(float64) float32) func([]float32) float32 {
 			}
 		}
 		return lanes[0]
+	}
+}
+
+// RoundingTree is Rounding in halves of halves.
+func RoundingTree(round func(float32) float32) func([]float32) float32 {
+	var sum func(x []float32) float32
+	sum = func(x []float32) float32 {
+		if len(x) == 1 {
+			return x[0]
+		}
+		half := (len(x) + 1) / 2
+		return round(sum(x[:half]) + sum(x[half:]))
+	}
+	return sum
+}
+
+// WithoutEvery leaves the last of every n terms out of a sum.
+func WithoutEvery(n int, sum func([]float32) float32) func([]float32) float32 {
+	return func(x []float32) float32 {
+		if len(x) < n {
+			return sum(x)
+		}
+		kept := make([]float32, 0, len(x))
+		for i, v := range x {
+			if i%n != n-1 {
+				kept = append(kept, v)
+			}
+		}
+		return sum(kept)
 	}
 }
 

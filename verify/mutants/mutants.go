@@ -7,13 +7,17 @@
 // A kernel is a [Plain]: it loads its inputs as binary32, computes, and stores. A fault
 // replaces one of its parts. There are two kinds of correct kernels to break: the reference
 // itself, for lowerings that promise bits, and kernels with another order of additions
-// (kernels.go), for lowerings that promise to stay in the admissible set.
+// (kernels.go), for lowerings that promise to stay in the admissible set. Kernels that promise
+// to be stable (op/softmax/stable_test.go) are written in other algebra, with functions whose
+// errors they declare (approximate.go). Cheats (cheats.go) are right where somebody looks.
 //
 // Start reading at [List]; then take any operation's mutants_test.go.
 package mutants
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -34,19 +38,25 @@ type Mutant struct {
 	Lowering   *engine.Lowering
 	Level      Level // at which the verifier sees the fault
 	IsFailing  bool  // it ends in an error: inadmissible, without being rejected
+	IsCheat    bool  // it is right where somebody looks
 
-	peers func(Parts) map[*def.Definition]func(*Call)
+	kernel   Kernel
+	contract string
+	peers    func(Parts) map[*def.Definition]func(*Call)
 }
 
-// Level is the least level of verification that has a case for a fault.
+// Level is the least level of verification that has a case for a fault. No level has one for
+// a fault that is out of reach.
 type Level uint8
 
 const (
 	Smoke Level = iota
 	Quick
+	Full
+	Never
 )
 
-func (l Level) String() string { return [...]string{"smoke", "quick"}[l] }
+func (l Level) String() string { return [...]string{"smoke", "quick", "full", "never"}[l] }
 
 // Origins that many mutants share.
 const (
@@ -60,18 +70,25 @@ const (
 // Contract is the promise of a lowering.
 type Contract struct {
 	isBounded bool
+	isStable  bool
 	order     def.Order
 	isIEEE    bool
+	text      string // of what is declared
+	declares  promise.Declaration
 }
 
 func (c Contract) promise() promise.Name {
-	if c.isBounded {
+	switch {
+	case c.isStable:
+		return promise.Stable
+	case c.isBounded:
 		return promise.Ordered
 	}
 	return promise.Bits
 }
 
-// The contracts of mutants: the reference's bits, or the admissible set of an order.
+// The contracts of mutants: the reference's bits, the admissible set of an order, or that of
+// any stable form.
 var (
 	PromisesBits = Contract{}
 	AnyOrder     = Contract{isBounded: true}
@@ -80,13 +97,41 @@ var (
 	Lanes128     = Contract{isBounded: true, order: def.Order{Kind: def.Lanes, Width: 128}}
 	chunks32     = Contract{isBounded: true, order: def.Order{Kind: def.Chunks, Width: 32}}
 	Pairwise     = Contract{isBounded: true, order: def.Order{Kind: def.Pairwise}}
+	Stable       = Contract{isBounded: true, isStable: true}
 )
+
+// Declaring returns promise stable with what the text declares, in the words of the command
+// line.
+func Declaring(text string) Contract {
+	d, order, err := promise.ParseDeclaration(text)
+	if err != nil {
+		panic(fmt.Sprintf("mutants: %v", err))
+	}
+	c := Stable
+	c.text, c.declares, c.order = text, d, order
+	return c
+}
 
 // IEEE returns the contract with the further promise that every step of the definition is
 // taken and correctly rounded.
 func (c Contract) IEEE() Contract {
 	c.isIEEE = true
 	return c
+}
+
+// String returns what is promised, as documents have it.
+func (c Contract) String() string {
+	switch {
+	case !c.isBounded:
+		return "bits"
+	case c.isStable && c.text != "":
+		return "stable, " + c.text
+	case c.isStable:
+		return "stable"
+	case c.isIEEE:
+		return c.order.String() + ", every step rounded"
+	}
+	return c.order.String()
 }
 
 // List collects the kernels of an operation's folder.
@@ -118,16 +163,36 @@ func (l *List) Add(name, fault string, c Contract, k Kernel) {
 	}
 	l.All = append(l.All, Mutant{
 		Name: d.Name + "/" + l.dtype.String() + "/" + name, Fault: fault, Origin: l.origin,
-		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level,
+		Operation: l.operations[i], Definition: d, DType: l.dtype, Level: l.Level, kernel: k, contract: c.String(),
 		Lowering: &engine.Lowering{
 			Name: "mutant." + name, Device: "cpu",
-			IsBounded: c.isBounded, Promise: c.promise(), Order: c.order, IsIEEE: c.isIEEE,
+			IsBounded: c.isBounded, Promise: c.promise(), Declares: c.declares, Order: c.order, IsIEEE: c.isIEEE,
 			Compile: func(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
 				run := k.start()
 				return engine.KernelFunc(func(l *engine.Launch) error { return run(newCall(d, l)) }), nil
 			},
 		},
 	})
+}
+
+// AddAll adds a mutant in each of the formats of a definition.
+func (l *List) AddAll(d *def.Definition, name, fault string, c Contract, k Kernel) {
+	for _, dtype := range num.FloatDTypes {
+		if slices.ContainsFunc(d.Formats(), func(f []num.DType) bool { return d.Format(f) == dtype }) {
+			l.Of(d, dtype)
+			l.Add(name, fault, c, k)
+		}
+	}
+}
+
+// Need sets the least level that finds the faults of the given names.
+func (l *List) Need(level Level, names ...string) {
+	for i := range l.All {
+		_, name, _ := strings.Cut(l.All[i].Lowering.Name, ".")
+		if slices.Contains(names, name) {
+			l.All[i].Level = level
+		}
+	}
 }
 
 // AddFailing adds a mutant that ends in an error.
