@@ -80,7 +80,6 @@ func (l *loaded) tooFar(err error) error {
 // outOfReach returns what no number of such cases shows.
 func (s *verification) outOfReach() []string {
 	list := []string{
-		"a fault of one value in 10^8, or of one call in 10^5, may not have shown",
 		"a kernel that recognises the verifier itself, as by the stack of its callers, the clock or the name of the program, may compute otherwise elsewhere",
 	}
 	if s.device != nil {

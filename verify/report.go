@@ -539,7 +539,7 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	nonClaims = append(nonClaims,
 		"inputs, shapes and layouts other than those of case_list were not run",
 		"nothing is said of speed, nor of other devices, drivers, compilers or builds of the program",
-		"a fault that shows rarely at random, as of failing hardware, may not have shown")
+		"a fault that shows rarely may not have shown: at random, as of failing hardware; for one input in 10^8; at the 100,000th call")
 	nonClaims = append(nonClaims, s.outOfReach()...)
 	if s.t.Lowering.IsBounded {
 		nonClaims = append(nonClaims, "the lowering need not give the same bits on another machine",
