@@ -2,11 +2,10 @@ package verify
 
 import (
 	"math"
-	"slices"
+	"strings"
 
 	"tokitai/def"
 	"tokitai/num"
-	"tokitai/op"
 )
 
 // lengths are the sums behind an output.
@@ -89,11 +88,15 @@ func (s *stable) each(operand int, do func(r, c int, x uint32) bool) {
 	}
 }
 
-// isRandom reports whether the values of a case are the operation's own kinds of data, or normally
-// distributed, so that the rounding errors of sums have no preferred sign.
+// mostSpread is the length up to which the rounding errors of sums of normally distributed terms
+// have hardly a preferred sign. A longer sum loses terms that are below half its last place, and
+// more of these than it rounds up.
+const mostSpread = 1 << 14
+
+// isRandom reports whether the values of a case are normally distributed, so that the rounding
+// errors of sums have no preferred sign.
 func (l *loaded) isRandom() bool {
-	isOwn := func(d op.Data) bool { return slug(d.Name) == l.c.Pattern }
-	return l.c.Pattern == "normal" || slices.ContainsFunc(l.target.data(), isOwn)
+	return l.c.Pattern == "normal" || strings.HasPrefix(l.c.Pattern, "normal-")
 }
 
 // spread returns the heights that elements need, in units of what honest sums of their length
@@ -151,7 +154,7 @@ func (s *stable) describe(operand int, t *tally) {
 	if s.isInferred(operand) && z.longest > 1 && !s.v.l.isGrid() {
 		t.Length, t.Height = z.longest, s.heights[operand]
 	}
-	if s.v.l.isRandom() && z.longest > 1 {
+	if s.v.l.isRandom() && z.longest > 1 && z.longest <= mostSpread {
 		t.Spread, t.Sums = s.spread(operand), z.sums
 	}
 }

@@ -90,7 +90,10 @@ func stableRight(l *mutants.List) {
 		t := float32(geluSlope*x) + float32(geluCubic*float32(float32(x*x)*x))
 		return x / (1 + mutants.Exp32(-t))
 	}))
-	l.AddAll(d, "tanh-torch", "x/2·(1 + tanh), under the profile torch", mutants.Declaring("profile=torch"), form(tanhForm(tanhOf)))
+	for _, dtype := range []num.DType{num.F16, num.F32} {
+		l.Of(d, dtype)
+		l.Add("tanh-torch", "x/2·(1 + tanh), under the profile torch", mutants.Declaring("profile=torch"), form(tanhForm(tanhOf)))
+	}
 	l.AddAll(d, "fast-exp", "exponentials within 2 + 1.16·|x| ulps, declared", mutants.Declaring("exp=2ulp+1.16|x|"), form(func(x float32) float32 {
 		return x / (1 + mutants.FastExp(-argument(x)))
 	}))
@@ -111,7 +114,10 @@ func stableRight(l *mutants.List) {
 		s, rest := branches(mutants.Exp32, argument(x))
 		return dy * float32(s*(1+float32(float32(x*rest)*slopeOf(x))))
 	}))
-	l.AddAll(b, "tanh-torch", "the derivative through tanh, under the profile torch", mutants.Declaring("profile=torch"), gradientForm(tanhGradient))
+	for _, dtype := range []num.DType{num.F16, num.F32} {
+		l.Of(b, dtype)
+		l.Add("tanh-torch", "the derivative through tanh, under the profile torch", mutants.Declaring("profile=torch"), gradientForm(tanhGradient))
+	}
 	l.AddAll(b, "fast-exp", "exponentials within 2 + 1.16·|x| ulps, declared", mutants.Declaring("exp=2ulp+1.16|x|"), gradientForm(func(dy, x float32) float32 {
 		s, rest := branches(mutants.FastExp, argument(x))
 		return dy * float32(s*(1+float32(float32(x*rest)*slopeOf(x))))

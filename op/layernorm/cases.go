@@ -9,7 +9,7 @@ import (
 var Operations = []*op.Operation{
 	{
 		Name: "layernorm.forward", Summary: "normalizes each row to mean 0 and variance 1, then scales and shifts by column",
-		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds, Allowances: forwardAllowances,
+		Definitions: []*def.Definition{ForwardDefinition}, Bounds: forwardBounds,
 		Params: []op.Param{{Name: "eps", Default: "1e-5", Help: "added to the variance"}},
 		Run:    op.Plain(ForwardDefinition),
 		Data: []op.Data{
