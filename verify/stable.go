@@ -28,7 +28,6 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.model())
 	enclose := func() (list []*truth.Stable, err error) {
 		for _, d := range t.forms() {
-			options.CountSteps = d != t.Definition // a form is computed step by step
 			form, err := truth.EncloseStable(d, v.inputs, options)
 			if err != nil {
 				return nil, err

@@ -34,10 +34,10 @@ func infiniteArgument(c *bound.Call) func(operand, row, col int) bool {
 	return func(_, row, col int) bool { return op.IsInfinite(x(row, col)) && !op.IsNoNumber(dy(row, col)) }
 }
 
-// hugeArgument covers an x whose cube overflows.
+// hugeArgument covers a finite x whose cube overflows.
 func hugeArgument(c *bound.Call) func(operand, row, col int) bool {
 	x := op.InputOf(c, "x")
-	return func(_, row, col int) bool { return math.Abs(x(row, col)) >= 0x1p42 }
+	return func(_, row, col int) bool { return math.Abs(x(row, col)) >= 0x1p42 && !op.IsNoNumber(x(row, col)) }
 }
 
 func gradientOf(c *bound.Call) func(operand, row, col int) float64 {
