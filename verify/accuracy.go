@@ -95,8 +95,7 @@ func (t *Target) isMeasured(formats []num.DType, output int) bool {
 	return true
 }
 
-// measure compares one element with the truth. An element for which an allowance of the profile
-// admits more values may be biased.
+// measure compares one element with the truth. An element whose set is widened may be biased.
 func (v *view) measure(a *accuracy, i, r, c int, x uint32, isWidened bool) {
 	d := v.got[i].DType
 	b := v.truth.exact.At(i, r, c)

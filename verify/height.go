@@ -56,11 +56,11 @@ func (s *stable) isInferred(operand int) bool {
 	return s.v.target.Lowering.Order == (def.Order{}) && s.v.got[operand].DType != num.I32
 }
 
-// heightOf returns the height of sums at which an output's sets are taken: that of the declared
-// order, or else the least that admits every element that any height admits.
+// heightOf returns the height of sums at which an output's sets are taken: the least that admits
+// every element that the largest height admits, which is that of the declared order.
 func (s *stable) heightOf(operand int) int {
 	most := s.mostHeight()
-	if !s.isInferred(operand) {
+	if s.v.got[operand].DType == num.I32 {
 		return most
 	}
 	h := 0

@@ -156,7 +156,7 @@ func TestHeightsAreInferred(t *testing.T) {
 	for _, height := range []int{7, 40} {
 		want := 0
 		l := stable(func(d *def.Definition, l *engine.Launch) error {
-			sets, err := truth.EncloseStable(d, l.Arrays(), truth.StableOptions{})
+			sets, err := truth.EncloseStable(d, l.Arrays(), truth.StableOptions{CountSteps: true})
 			if err != nil {
 				return err
 			}

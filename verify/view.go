@@ -93,7 +93,9 @@ func (v *view) output(j *judgement, i int) {
 				v.allowed(j, i, r, c)
 			}
 			if isMeasured {
-				isWidened := s.plain != nil && s.plain.count != s.count
+				// Where the set has more than two values, or an allowance widens it, errors on the way
+				// are larger than the last rounding: a form, or a declared function, may prefer a sign.
+				isWidened := s.plain != nil && s.plain.count != s.count || v.target.Promised() == promise.Stable && s.count > 2
 				v.measure(&j.Accuracy, i, r, c, x, isWidened)
 				if isBounded {
 					v.measure(&j.Own, i, r, c, answer.Bits(r, c), isWidened)
