@@ -58,10 +58,18 @@ type rounding[T any] interface {
 	adder(n, width int, s shape) adder[T]
 }
 
+// rounder is a kind of number with a rounding of its own.
+type rounder[T any] interface{ rounding() rounding[T] }
+
+var (
+	_ rounder[polynomial] = polynomial{}
+	_ rounder[settled]    = settled{}
+)
+
 // roundingOf returns the rounding of a mode; for intervals, which have no other use, it
 // is nearest. Numbers that round in another way say so.
 func roundingOf[T ball.Number[T]](m Mode, zero T) rounding[T] {
-	if own, ok := any(zero).(interface{ rounding() rounding[T] }); ok {
+	if own, ok := any(zero).(rounder[T]); ok {
 		return own.rounding()
 	}
 	if m == Exact {

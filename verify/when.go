@@ -43,7 +43,7 @@ func (s *verification) when(ctx context.Context) string {
 	case failing < leastFailing:
 		return s.t.scattered(examples)
 	}
-	text, share := s.explain(ctx, examples, s.t.caseConditions)
+	text, share := s.explain(ctx, true, examples, s.t.caseConditions)
 	if share <= mostNoise {
 		return text
 	}
@@ -54,7 +54,7 @@ func (s *verification) when(ctx context.Context) string {
 	withValues := func(list []*example) []*condition {
 		return append(s.t.caseConditions(list), s.t.valueConditions(list)...)
 	}
-	other, otherShare := s.explain(nil, looked, withValues)
+	other, otherShare := s.explain(ctx, false, looked, withValues)
 	if otherShare <= mostNoise {
 		return other
 	}
@@ -122,9 +122,9 @@ func (s *verification) examples() []*example {
 }
 
 // explain returns a condition that all failing examples meet and few others, with the share
-// of these others, after further cases around its boundary unless the context is nil. If there
-// is none, the share is 1.
-func (s *verification) explain(ctx context.Context, examples []*example, conditionsOf func([]*example) []*condition) (text string, share float64) {
+// of these others; with mayTry, after further cases around its boundary. If there is none, the
+// share is 1.
+func (s *verification) explain(ctx context.Context, mayTry bool, examples []*example, conditionsOf func([]*example) []*condition) (text string, share float64) {
 	extra := 0
 	for {
 		r := separate(failsOf(examples), conditionsOf(examples))
@@ -134,7 +134,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 		}
 		r.tighten(examples)
 		var next []*Case
-		if ctx != nil && s.t.Lowering.Grain <= 1 && r.share() <= mostNoise {
+		if mayTry && s.t.Lowering.Grain <= 1 && r.share() <= mostNoise {
 			next = s.t.around(r, examples)
 		}
 		if len(next) == 0 || extra >= mostExtra {
@@ -150,7 +150,7 @@ func (s *verification) explain(ctx context.Context, examples []*example, conditi
 		for _, c := range next[:min(len(next), mostExtra-extra)] {
 			found := s.alone(ctx, c)
 			if ctx.Err() != nil || found != nil && found.IsCause { // it hangs, perhaps, or refuses the size
-				ctx = nil
+				mayTry = false
 				break
 			}
 			examples = append(examples, &example{c: c, fails: found != nil, params: s.t.params(c)})

@@ -71,7 +71,7 @@ operands that begin at multiples of 16 bytes (--access vector) or anywhere (elem
   tokitai explain layernorm.backward --json
   tokitai explain gelu.forward --emit reference,cpu --dtype bf16
   tokitai explain rmsnorm.def
-  tokitai explain rmsnorm.def --emit derivative > gradients.def
+  tokitai explain rmsnorm.def --emit derivative
   tokitai explain layernorm.forward --emit derivative --of y,x
   tokitai explain softmax.forward --emit cuda
   tokitai explain gemm.grad_a.accumulate --emit hip --dtype f32 --prelude=false
