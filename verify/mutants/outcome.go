@@ -87,8 +87,11 @@ func Read(folder string) (*Found, error) {
 	return found, json.Unmarshal(text, found)
 }
 
-// of returns the recorded outcome of a kernel, or nil.
+// of returns the recorded outcome of a kernel, or nil. A nil Found has none.
 func (f *Found) of(s Subject) *Outcome {
+	if f == nil {
+		return nil
+	}
 	for _, list := range [][]Outcome{f.Wrong, f.Right} {
 		if i := slices.IndexFunc(list, func(o Outcome) bool { return o.Name == s.Name }); i >= 0 {
 			return &list[i]
