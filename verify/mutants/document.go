@@ -79,7 +79,9 @@ forms than the definition, judged by `+"`tokitai verify`"+` and by the checks in
 			}
 			return fmt.Sprintf("%d of %d (%d %%)", accepted, judged, (200*accepted+judged)/(2*judged))
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", c.name, of(mistakes, false), of(cheats, false), of(right, true))
+		if line := []string{of(mistakes, false), of(cheats, false), of(right, true)}; slices.ContainsFunc(line, func(s string) bool { return s != "–" }) {
+			fmt.Fprintf(b, "| %s | %s |\n", c.name, strings.Join(line, " | ")) // a level at which kernels were judged
+		}
 	}
 	fmt.Fprintf(b, `
 Today's checks ran on %d random inputs of one typical size (%d × 1024; products 64 × 64 × 256; the operation's own kind
