@@ -34,7 +34,7 @@ type plan struct {
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 12, area: 512, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
 	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, far: []int{24}},
 	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, far: []int{24, 31, 32}},
 	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, far: []int{24, 31, 32}},
@@ -494,9 +494,13 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(l.longShape()...)})
 		}
 		for i := range l.p.checks {
-			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
+			n := shapes[i%len(shapes)]
+			if isOften := k.name == "late-change" || k.name == "scratch" || k.name == "cancel"; isOften && l.p.checks == 1 {
+				n = []int{3, 9, 5} // level smoke is small, and these run dozens of times
+			}
+			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(n...)})
 		}
-		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance {
+		if l.t.Definition.Kind == def.KindRowwise && k.tier == evidence.Invariance && (l.p.checks > 1 || k.name == "workers" || k.name == "concurrent") {
 			rows, cols := 16, 9 // enough for several workers
 			if l.p.checks > 1 {
 				rows, cols = 40, 67

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tokitai/def"
+	"tokitai/evidence"
 	"tokitai/internal/gen"
 )
 
@@ -78,6 +79,9 @@ func (l *lister) drawn() {
 	for _, k := range l.t.checks() {
 		if k.name == "endure" || k.sizes != nil || strings.HasPrefix(k.name, "batch-") {
 			continue // they have thousands of runs, or sizes of their own
+		}
+		if l.p.checks == 1 && k.tier == evidence.Invariance {
+			continue // level smoke is small
 		}
 		for range l.p.checks {
 			l.add(&Case{Check: k.name, Pattern: l.t.patterns()[0].name, Sizes: l.drawSizes(g, min(l.p.area, 1<<10))})
