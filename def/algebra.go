@@ -21,8 +21,8 @@ func newAlgebra() algebra {
 	return algebra{nodes: map[nodeKey]*Node{}, order: map[*Node]int{}}
 }
 
-// share returns the node that computes the same as v, which is v itself if there was none.
-// The arguments of v have been shared.
+// share returns a node that computes the same as v: an earlier one, or v itself. The arguments
+// of v must have been returned by share.
 func (s *algebra) share(v Value) Value {
 	n := v.node
 	key := nodeKey{op: n.Op, of: n.Func, storage: n.Storage}

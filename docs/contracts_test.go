@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -22,26 +23,34 @@ func TestContracts(t *testing.T) {
 	hold(t, contractsFile, "forms", forms(all.Operations))
 }
 
+// definitionsOf returns every definition once, with the first operation that has it.
+func definitionsOf(operations []*op.Operation) iter.Seq2[*op.Operation, *def.Definition] {
+	return func(yield func(*op.Operation, *def.Definition) bool) {
+		seen := map[*def.Definition]bool{}
+		for _, o := range operations {
+			for _, d := range o.Definitions {
+				if !seen[d] && !yield(o, d) {
+					return
+				}
+				seen[d] = true
+			}
+		}
+	}
+}
+
 // waivable returns the clauses of every definition by their kind.
 func waivable(operations []*op.Operation) string {
 	var b strings.Builder
 	b.WriteString("| definition | can be waived | arithmetic | interface |\n|---|---|---|---|\n")
-	seen := map[*def.Definition]bool{}
-	for _, o := range operations {
-		for _, d := range o.Definitions {
-			if seen[d] {
-				continue
+	for o, d := range definitionsOf(operations) {
+		numbers := map[op.ClauseKind][]string{}
+		for _, c := range o.Clauses {
+			if c.Definition == d {
+				numbers[c.Kind] = append(numbers[c.Kind], c.Number)
 			}
-			seen[d] = true
-			numbers := map[op.ClauseKind][]string{}
-			for _, c := range o.Clauses {
-				if c.Definition == d {
-					numbers[c.Kind] = append(numbers[c.Kind], c.Number)
-				}
-			}
-			list := func(k op.ClauseKind) string { return strings.Join(numbers[k], " ") }
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeCell(d.Name), list(op.Special), list(op.Arithmetic), list(op.Interface))
 		}
+		list := func(k op.ClauseKind) string { return strings.Join(numbers[k], " ") }
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", escapeCell(d.Name), list(op.Special), list(op.Arithmetic), list(op.Interface))
 	}
 	return b.String()
 }
@@ -75,31 +84,24 @@ func batchClauses(operations []*op.Operation) string {
 		fmt.Fprintf(&b, "| %s | %s |\n", c.ID, escapeCell(c.Text))
 	}
 	b.WriteString("\n| outputs | definition | |\n|---|---|---|\n")
-	seen := map[*def.Definition]bool{}
-	for _, o := range operations {
-		for _, d := range o.Definitions {
-			if seen[d] {
-				continue
-			}
-			seen[d] = true
-			var rows []string // a row for each use
-			outputs := map[string][]string{}
-			for i := range d.Operands {
-				if d.Operands[i].IsOut {
-					use, why := d.BatchUse(i)
-					text := "| " + escapeCell(d.Name) + " | " + use.String()
-					if why != "" {
-						text += ": " + why
-					}
-					if outputs[text] == nil {
-						rows = append(rows, text)
-					}
-					outputs[text] = append(outputs[text], d.Operands[i].Name)
+	for _, d := range definitionsOf(operations) {
+		var rows []string // a row for each use
+		outputs := map[string][]string{}
+		for i := range d.Operands {
+			if d.Operands[i].IsOut {
+				use, why := d.BatchUse(i)
+				text := "| " + escapeCell(d.Name) + " | " + use.String()
+				if why != "" {
+					text += ": " + why
 				}
+				if outputs[text] == nil {
+					rows = append(rows, text)
+				}
+				outputs[text] = append(outputs[text], d.Operands[i].Name)
 			}
-			for _, row := range rows {
-				fmt.Fprintf(&b, "| %s %s |\n", strings.Join(outputs[row], ", "), row)
-			}
+		}
+		for _, row := range rows {
+			fmt.Fprintf(&b, "| %s %s |\n", strings.Join(outputs[row], ", "), row)
 		}
 	}
 	return b.String()

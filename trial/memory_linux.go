@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory from the system, in two kinds. Watched memory is a private mapping of a file in
+// This file has two kinds of memory from the operating system. Watched memory is a private mapping of a file in
 // memory: whoever writes to one of its pages gets a copy of that page, and the table of
 // pages says which are copies, also if what was written has been undone. Sparse memory has
 // addresses, but takes room only where it is written.
