@@ -146,7 +146,7 @@ func OnlyOf(covering Covering, outputs ...string) Covering {
 
 func IsNaN(v float64) bool          { return v != v }
 func IsInfinite(v float64) bool     { return math.IsInf(v, 0) }
-func IsNoNumber(v float64) bool     { return v-v != 0 }
+func IsNoNumber(v float64) bool     { return !(math.Abs(v) <= math.MaxFloat64) }
 func IsZero(v float64) bool         { return v == 0 }
 func IsNegativeZero(v float64) bool { return v == 0 && math.Signbit(v) }
 

@@ -35,7 +35,7 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		for c := range result.Cols {
 			isOne := true
 			for _, scale := range k.scalesOf(r, c) { // which may be multiplied into the factors, or with each other
-				isOne = isOne && scale-scale == 0 && scale != 0
+				isOne = isOne && math.Abs(scale) <= math.MaxFloat64 && scale != 0
 			}
 			f.at[2][r*result.Cols+c].isOne = isOne
 		}
@@ -105,7 +105,7 @@ func (x nature) isOne() bool {
 
 func (x nature) FromFloat64(v float64) nature {
 	z := nature{value: x.value.FromFloat64(v), isLinear: true}
-	if v-v == 0 {
+	if math.Abs(v) <= math.MaxFloat64 {
 		z.high = max(0, exponent(v))
 	}
 	switch {

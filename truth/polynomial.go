@@ -60,7 +60,7 @@ func (x polynomial) isZero() bool { return x.isExact && x.abs == 0 && x.value.Kn
 func inexact(v ball.Ball) polynomial { return polynomial{value: v} }
 
 func (x polynomial) FromFloat64(v float64) polynomial {
-	z := polynomial{value: x.value.FromFloat64(v), abs: math.Abs(v), unit: lowestBit(v), isExact: v-v == 0}
+	z := polynomial{value: x.value.FromFloat64(v), abs: math.Abs(v), unit: lowestBit(v), isExact: math.Abs(v) <= math.MaxFloat64}
 	if v != 0 {
 		z.low, z.high = min(0, z.unit), max(0, exponent(v))
 	}

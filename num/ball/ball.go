@@ -17,7 +17,7 @@ var unknown = Ball{math.NaN(), math.Inf(1)}
 
 // FromFloat64 returns the ball of exactly x; it is unknown if x is NaN or infinite.
 func FromFloat64(x float64) Ball {
-	if x-x != 0 {
+	if !isFinite(x) {
 		return unknown
 	}
 	return Ball{Mid: x}
@@ -42,7 +42,12 @@ func (a Ball) String() string {
 	return fmt.Sprintf("%.17g ± %.3g", a.Mid, a.Rad)
 }
 
-func (a Ball) Known() bool { return a.Mid-a.Mid == 0 && a.Rad <= math.MaxFloat64 }
+func (a Ball) Known() bool { return isFinite(a.Mid) && a.Rad <= math.MaxFloat64 }
+
+// isFinite reports whether x is neither infinite nor NaN. It does not compute x - x: where that is
+// inlined behind a product, a compiler may fuse the two, and the result is the product's rounding
+// error.
+func isFinite(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
 
 const (
 	least = 0x1p-1074 // the smallest positive float64

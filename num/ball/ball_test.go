@@ -585,3 +585,15 @@ func TestGeneric(t *testing.T) {
 		t.Errorf("relative radius %g", worst)
 	}
 }
+
+// TestFromProduct: a product that is rounded is a number, also to a compiler that fuses.
+func TestFromProduct(t *testing.T) {
+	for x := 1.1; x < 2; x += 0.1 {
+		if y := FromFloat64(x * x); !y.Known() {
+			t.Errorf("FromFloat64(%v * %[1]v) is unknown", x)
+		}
+		if y := (Interval{x * x, x * x * x}); !y.Known() {
+			t.Errorf("the interval from %v is unknown", y.Lo)
+		}
+	}
+}

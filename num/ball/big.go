@@ -26,7 +26,7 @@ const (
 // more; it is unknown if x is NaN or infinite.
 func NewBig(x float64, prec uint) Big {
 	prec = max(prec, minPrec)
-	if x-x != 0 {
+	if !isFinite(x) {
 		return unknownBig(prec)
 	}
 	return Big{mid: newMid(prec).SetFloat64(x), prec: prec}
@@ -78,7 +78,7 @@ func (a Big) Ball() Ball {
 		return unknown
 	}
 	c, _ := a.m().Float64()
-	if c-c != 0 {
+	if !isFinite(c) {
 		return unknown
 	}
 	d := distUp(a.m(), new(big.Float).SetFloat64(c))

@@ -34,7 +34,7 @@ func interval(lo, hi float64) Interval {
 	return z
 }
 
-func (a Interval) Known() bool { return a.Lo-a.Lo == 0 && a.Hi-a.Hi == 0 }
+func (a Interval) Known() bool { return isFinite(a.Lo) && isFinite(a.Hi) }
 
 func (a Interval) String() string {
 	if !a.Known() {
