@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"tokitai/def"
@@ -45,15 +46,18 @@ func TestShapesDependOnTheSeed(t *testing.T) {
 		}
 	}
 	type shape [2]int
-	known := map[shape]bool{}
+	var known sync.Map // launches may be concurrent
 	learning := wrongIf(func(l *engine.Launch) bool {
-		known[shape{l.Operands[0].Rows, l.Operands[0].Cols}] = true
+		known.Store(shape{l.Operands[0].Rows, l.Operands[0].Cols}, true)
 		return false
 	})
 	if r := run(t, target(softmax.ForwardDefinition, num.F16, learning), verify.Options{Seed: 1}).Report; r.Verdict != evidence.Accepted {
 		t.Fatal(r.Verdict, r.Reason)
 	}
-	table := wrongIf(func(l *engine.Launch) bool { return !known[shape{l.Operands[0].Rows, l.Operands[0].Cols}] })
+	table := wrongIf(func(l *engine.Launch) bool {
+		_, isKnown := known.Load(shape{l.Operands[0].Rows, l.Operands[0].Cols})
+		return !isKnown
+	})
 	for seed, want := range map[uint64]evidence.Verdict{1: evidence.Accepted, 2: evidence.Rejected, 3: evidence.Rejected} {
 		if r := run(t, target(softmax.ForwardDefinition, num.F16, table), verify.Options{Seed: seed}).Report; r.Verdict != want {
 			t.Errorf("a table of the shapes of seed 1, seed %d: %s %s, want %s", seed, r.Verdict, r.Reason, want)
