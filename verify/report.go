@@ -457,9 +457,28 @@ func (l *loaded) failureOf(f *finding) *evidence.Failure {
 // program does not have the target, which is a lowering or a definition of the caller's.
 func (s *verification) replay(c *Case) string {
 	t, o := s.t, s.o
-	if !o.IsNamed && !t.isShipped() {
+	b := o.Command
+	switch {
+	case b != "":
+	case o.IsNamed || t.isShipped():
+		b = s.verifyCommand()
+	default:
 		return ""
 	}
+	b += fmt.Sprintf(" --dtype %s --seed %d", t.DType, o.Seed)
+	b += s.flags()
+	if c == nil {
+		for _, shape := range o.Shapes {
+			b += " --shape " + shape.String()
+		}
+		return b + " --level " + o.Level.String()
+	}
+	return b + " --case '" + c.name(t) + "'"
+}
+
+// verifyCommand returns the beginning of a command that verifies the target.
+func (s *verification) verifyCommand() string {
+	t := s.t
 	op, lowering := t.Definition.Name, t.Lowering.Name
 	switch {
 	case t.Operation != nil && t.Operation.File != "":
@@ -470,15 +489,7 @@ func (s *verification) replay(c *Case) string {
 	if t.Operation != nil && len(t.Operation.Definitions) > 1 {
 		lowering = t.ID()
 	}
-	b := fmt.Sprintf("tokitai verify %s --device %s --lowering %s --dtype %s --seed %d", op, o.device(), lowering, t.DType, o.Seed)
-	b += s.flags()
-	if c == nil {
-		for _, shape := range o.Shapes {
-			b += " --shape " + shape.String()
-		}
-		return b + " --level " + o.Level.String()
-	}
-	return b + " --case '" + c.name(t) + "'"
+	return fmt.Sprintf("tokitai verify %s --device %s --lowering %s", op, s.o.device(), lowering)
 }
 
 // isShipped reports whether the command line can name the target.

@@ -94,7 +94,7 @@ func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 			for _, l := range engine.Lowerings(b, d) {
 				for _, dtype := range num.RealDTypes {
 					t := &Target{Operation: o, Definition: d, Lowering: l, DType: dtype, Backend: b}
-					if len(t.formats()) > 0 {
+					if t.IsStored() {
 						list = append(list, t)
 					}
 				}
@@ -103,6 +103,10 @@ func Targets(operations []*op.Operation, b engine.Backend) []*Target {
 	}
 	return list
 }
+
+// IsStored reports whether the definition can be stored in the target's format, and the lowering
+// takes it.
+func (t *Target) IsStored() bool { return len(t.formats()) > 0 }
 
 // formats lists the choices of formats that the target's format names, the usual one
 // first.
@@ -203,6 +207,10 @@ type Options struct {
 	// that a failure has a replay command. Targets of shipped operations and lowerings
 	// always have one.
 	IsNamed bool
+
+	// Command is the beginning of the replay command of a target that it names otherwise than
+	// by OP, --device and --lowering, such as tokitai check softmax.forward --exec ./kernel.
+	Command string
 
 	// Waive names clauses of the operation's contract, such as crossentropy.forward.C5, from which
 	// the kernel may differ: what differs there is counted and reported, and is no mismatch.

@@ -160,7 +160,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
 	return root
 }
 

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"os"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,13 +16,8 @@ import (
 
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
-	device, lowering, level, only string
-	dtypes                        []string
-	seed, out, interpret          string
-	resume, compact               bool
-	deadline                      time.Duration
-	json                          bool
-	promiseFlags
+	device, lowering, interpret string
+	judgeFlags
 }
 
 // verifyTargets returns all targets of a backend; tests replace it.
@@ -129,37 +118,17 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
 	flags := c.Flags()
 	flags.SortFlags = false
 	deviceFlag(flags, &f.device, "auto", "verify on")
-	flags.StringSliceVar(&f.dtypes, "dtype", nil, "verify only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
-	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
 	flags.StringVar(&f.lowering, "lowering", "", "verify this `LOWERING` instead: a name such as cpu.avx2, or softmax.forward/cpu.avx2; all means every one that a call may choose")
-	f.promiseFlags.register(c)
-	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
-	flags.StringVar(&f.seed, "seed", "1", "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.interpret, "interpret", "sample", "interpret `WHAT` where answers can be compiled: sample, or all")
-	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
-	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
-	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
-	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
-	jsonFlag(c, &f.json)
-	c.MarkFlagDirname("out")
-	for name, values := range map[string][]string{"device": deviceNames, "dtype": dtypeNames(), "level": levelNames(), "interpret": interpretNames} {
+	f.judgeFlags.register(c, "verify", "1")
+	for name, values := range map[string][]string{"device": deviceNames, "interpret": interpretNames} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	c.RegisterFlagCompletionFunc("lowering", f.completeLowering)
-	for _, name := range []string{"case", "seed", "deadline"} {
-		c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
-	}
 	return c
 }
 
 var interpretNames = []string{"sample", "all"}
-
-func levelNames() (names []string) {
-	for l := verify.Smoke; l <= verify.Exhaustive; l++ {
-		names = append(names, l.String())
-	}
-	return names
-}
 
 func (f *verifyFlags) completeLowering(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	targets, err := namedTargets(verifyTargets(backendOf(f.device)), args)
@@ -172,27 +141,12 @@ func (f *verifyFlags) completeLowering(_ *cobra.Command, args []string, _ string
 // run verifies the named targets. It reports errors in the command line, and a folder that
 // cannot be written to, before the first case runs.
 func (f *verifyFlags) run(c *cobra.Command, names []string) error {
-	level, err := verify.ParseLevel(f.level)
-	seed, seedErr := strconv.ParseUint(f.seed, 10, 64)
+	options, terms, err := f.judgeFlags.parse()
 	switch {
 	case err != nil:
-		return unknownName("level", f.level, levelNames())
-	case seedErr != nil:
-		return wrongUse("--seed is %q, want an integer from 0 to %d", f.seed, uint64(math.MaxUint64))
+		return err
 	case !slices.Contains(interpretNames, f.interpret):
 		return unknownName("interpretation", f.interpret, interpretNames)
-	case f.deadline <= 0:
-		return wrongUse("--deadline is %v, want more than 0", f.deadline)
-	case f.compact && f.out == "":
-		return wrongUse("--compact needs --out, the folder for the reports")
-	case f.resume && f.out == "":
-		return wrongUse("--resume needs --out, the folder of the run to resume")
-	case f.resume && f.only != "":
-		return wrongUse("--resume and --case are both given: a single case cannot be resumed")
-	}
-	terms, err := f.promiseFlags.parse()
-	if err != nil {
-		return err
 	}
 	if err := checkDevice(f.device); err != nil {
 		return err
@@ -201,14 +155,13 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		if flag := f.promiseFlags.flag(); flag != "" {
 			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
 		}
-		return f.probe(c, names, verify.Options{Level: level, Seed: seed, Tool: toolName, Version: version})
+		return f.probe(c, names, options)
 	}
 	dev, err := backends.Open(f.device)
 	if err != nil {
 		return err
 	}
 	defer closeUnlessInterrupted(c.Context(), dev) // not before: whoever opens a GPU first waits for it
-	device := dev.Name()
 	targets, leftOut, err := f.targets(dev.Backend(), names)
 	if err != nil {
 		return err
@@ -216,79 +169,12 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 	if targets, err = terms.apply(targets); err != nil {
 		return err
 	}
-	program, err := programSHA256()
-	if err != nil {
-		return err
-	}
-	if f.out != "" {
-		undo, err := prepareFolder(f.out)
-		if err != nil {
-			return err
-		}
-		defer undo()
-	}
-	notes := c.ErrOrStderr()
-	journal, err := f.openJournal(notes)
-	if err != nil {
-		return err
-	}
 	if len(names) > 0 && f.only == "" && len(leftOut) > 0 {
-		fmt.Fprintf(notes, "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
+		fmt.Fprintf(c.ErrOrStderr(), "left out: %s cannot be stored in %s\n", allOf(leftOut), strings.Join(f.dtypes, " or "))
 	}
-	v := &verification{targets: targets, terms: terms, options: verify.Options{
-		Device: device, Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Journal: journal,
-		InterpretAll: f.interpret == "all", Tool: toolName, Version: version, Program: program, IsNamed: true,
-	}}
-	verify.Share(targets)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // cases allocate much, little of which is kept
-	}
-	table := newVerdictTable(c.OutOrStdout(), targets)
-	if !f.json {
-		table.head()
-	}
-	progress := v.newProgress(c)
-	err = v.run(c.Context(), progress, func(r *verify.Result) {
-		if r.Report.Verdict == evidence.Rejected {
-			isRejected.Store(true)
-		}
-		// What the device cannot run is told below the table, unless it was asked for.
-		if isTold := f.lowering == "" && r.Report.Verdict == evidence.Skipped; !f.json && !isTold {
-			progress.aside(func() { table.row(&r.Report.Summary) })
-		}
-	})
-	progress.end()
-	if err != nil {
-		return err
-	}
-	// Print the results before writing the reports: after an interrupt there may be too
-	// little time for both.
-	w := c.OutOrStdout()
-	if f.json {
-		err = v.printJSON(w)
-	} else {
-		v.print(w, f.out)
-	}
-	flush(w)
-	v.warn(notes)
-	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
-	f.reportResumed(journal, notes)
-	if !f.json {
-		err = v.printEnd(w, f.out, failure == nil)
-	}
-	switch err = both(failure, err); {
-	case err == nil:
-		return verdict
-	case exitCode(verdict) == exitRejected: // which must not be overlooked
-		return &verdictError{exitRejected, both(verdict, err)}
-	}
-	return err
-}
-
-// both joins two errors in one line.
-func both(a, b error) error {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
-	}
-	return fmt.Errorf("%w; %w", a, b)
+	options.Device, options.InterpretAll = dev.Name(), f.interpret == "all"
+	v := &verification{targets: targets, terms: terms, options: options}
+	// What the device cannot run is told below the table, unless it was asked for.
+	v.isTold = func(r *evidence.Report) bool { return f.lowering != "" || r.Verdict != evidence.Skipped }
+	return f.conduct(c, v)
 }

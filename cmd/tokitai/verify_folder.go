@@ -22,7 +22,7 @@ const journalFile = "journal.jsonl"
 
 // openJournal creates the journal of --out, or continues it with --resume. A single case
 // has none.
-func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
+func (f *judgeFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 	if f.out == "" || f.only != "" {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func (f *verifyFlags) openJournal(notes io.Writer) (*verify.Journal, error) {
 }
 
 // reportResumed prints how much of the journal --resume could use.
-func (f *verifyFlags) reportResumed(j *verify.Journal, notes io.Writer) {
+func (f *judgeFlags) reportResumed(j *verify.Journal, notes io.Writer) {
 	path := filepath.Join(f.out, journalFile)
 	switch {
 	case !f.resume || j.Known() == 0:
@@ -47,7 +47,7 @@ func (f *verifyFlags) reportResumed(j *verify.Journal, notes io.Writer) {
 
 // write writes the reports to the folder of --out and notes other reports there. It
 // removes the journal once the run is complete.
-func (f *verifyFlags) write(v *verification, notes io.Writer) error {
+func (f *judgeFlags) write(v *verification, notes io.Writer) error {
 	if f.out == "" {
 		return nil
 	}

@@ -22,7 +22,8 @@ type verification struct {
 	targets       []*verify.Target
 	options       verify.Options // of all targets
 	terms         *terms
-	results       []*verify.Result // of the targets, in their order
+	isTold        func(*evidence.Report) bool // whether a report has a row in the table
+	results       []*verify.Result            // of the targets, in their order
 	seconds       float64
 	isInterrupted bool
 }

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	backends "tokitai/backend/all"
+	"tokitai/def"
+	"tokitai/evidence"
+	"tokitai/foreign"
+	"tokitai/num"
+	"tokitai/op"
+	"tokitai/op/all"
+	"tokitai/verify"
+)
+
+// checkFlags are the flags of check. Those that name a kernel are registered by the
+// kernelWay that uses them.
+type checkFlags struct {
+	exec                     string
+	execFiles                string
+	library, symbol          string
+	cuda, hip, entry, launch string
+	in, got                  []string
+
+	invariance, bench bool
+	budget            time.Duration
+	html              string
+
+	judgeFlags
+	options foreign.Options // of every kernel, but for its definition
+}
+
+// kernelWay is a way to name a kernel on the command line.
+type kernelWay struct {
+	flag     string // that names the kernel, without dashes
+	register func(f *checkFlags, flags *pflag.FlagSet)
+
+	// open opens the kernel for a definition.
+	open func(f *checkFlags, d *def.Definition) (*foreign.Kernel, error)
+
+	// words returns the flags that name the kernel, for a replay.
+	words func(f *checkFlags) []string
+}
+
+// kernelWays are all ways, in the order of the help.
+var kernelWays = []*kernelWay{
+	&execWay,
+}
+
+func newCheck() *cobra.Command {
+	var f checkFlags
+	c := &cobra.Command{
+		Use:   "check OP",
+		Short: "judge a kernel of yours, in any language",
+		Long: `Judge a kernel that was written elsewhere: run it on cases that reach every boundary of
+sizes and values, and compare every output with what the definition admits. OP is a
+definition such as softmax.forward, an operation, a group (softmax: the kernel is asked for
+softmax.forward and softmax.backward by name), or a file that defines an operation
+(docs/definitions.md). 'tokitai explain OP' says what the operation computes.
+
+The kernel is named in one of these ways:
+
+  --exec "python my_kernel.py"   a program that answers calls over a socket, whose number is
+                                 in TOKITAI_FD (docs/protocol.md, Kernels in other languages)
+
+Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
+exact result as a kernel comes in whatever form it is written. What --promise, --profile,
+--declare, --waive, --shape, --level and --out mean is said by 'tokitai verify --help'.
+
+Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
+--seed repeats a run.
+
+The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
+rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
+crashed or hung, or refused shapes.`,
+		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+		Args:              exactlyOneOperation,
+		ValidArgsFunction: completeOperation,
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	for _, w := range kernelWays {
+		w.register(&f, flags)
+	}
+	f.judgeFlags.register(c, "check", "")
+	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
+	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
+	return c
+}
+
+// exactlyOneOperation refuses other numbers of arguments.
+func exactlyOneOperation(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return wrongUse("got %s, want one operation", counted(len(args), "argument"))
+	}
+	return nil
+}
+
+// way returns the one way in which the command line names a kernel.
+func (f *checkFlags) way(flags *pflag.FlagSet) (*kernelWay, error) {
+	var given []*kernelWay
+	var all, both []string
+	for _, w := range kernelWays {
+		all = append(all, "--"+w.flag)
+		if flags.Changed(w.flag) {
+			given, both = append(given, w), append(both, "--"+w.flag)
+		}
+	}
+	switch len(given) {
+	case 1:
+		return given[0], nil
+	case 0:
+		return nil, wrongUse("no kernel is given, want %s", oneOf(all))
+	}
+	return nil, wrongUse("%s are given, want one of them", allOf(both))
+}
+
+// run judges a kernel.
+func (f *checkFlags) run(c *cobra.Command, name string) error {
+	w, err := f.way(c.Flags())
+	if err != nil {
+		return err
+	}
+	if f.seed == "" {
+		f.seed = strconv.FormatUint(secretSeed(), 10)
+	}
+	options, terms, err := f.judgeFlags.parse()
+	if err != nil {
+		return err
+	}
+	definitions, err := definitionsNamed(name)
+	if err != nil {
+		return err
+	}
+	dtypes, err := parseDTypes(f.dtypes)
+	if err != nil {
+		return err
+	}
+	f.options = foreign.Options{Seed: options.Seed, Deadline: f.deadline}
+	var targets []*verify.Target
+	for _, d := range definitions {
+		k, err := w.open(f, d.definition)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		backend, _, err := backends.Parse(k.Device)
+		if err != nil {
+			return err
+		}
+		options.Device = k.Device
+		for _, t := range num.RealDTypes {
+			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
+			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
+				targets = append(targets, target)
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return wrongUse("%s cannot be stored in %s", name, strings.Join(f.dtypes, " or "))
+	}
+	if targets, err = terms.apply(targets); err != nil {
+		return err
+	}
+	if f.only != "" {
+		one, err := targetOfCase(targets, f.only)
+		if err != nil {
+			return err
+		}
+		targets = []*verify.Target{one}
+	}
+	options.Command = checkCommand(name, w.words(f))
+	v := &verification{targets: targets, terms: terms, options: options}
+	v.isTold = func(*evidence.Report) bool { return true }
+	return f.conduct(c, v)
+}
+
+// checkCommand returns the beginning of a command that judges the same kernel.
+func checkCommand(name string, words []string) string {
+	text := toolName + " check " + shellQuoted(name)
+	for _, word := range words {
+		text += " " + shellQuoted(word)
+	}
+	return text
+}
+
+// secretSeed returns a seed that nobody knows before.
+func secretSeed() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// ofOperation is a definition with its operation.
+type ofOperation struct {
+	operation  *op.Operation
+	definition *def.Definition
+}
+
+// definitionsNamed returns the definitions of a name: the definition itself, or those of an
+// operation, a group or a file.
+func definitionsNamed(name string) ([]ofOperation, error) {
+	for _, o := range all.Operations {
+		for _, d := range o.Definitions {
+			if d.Name == name {
+				return []ofOperation{{o, d}}, nil
+			}
+		}
+	}
+	operations, err := operationsNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []ofOperation
+	for _, o := range operations {
+		for _, d := range o.Definitions {
+			if !slices.ContainsFunc(list, func(x ofOperation) bool { return x.definition == d }) {
+				list = append(list, ofOperation{o, d})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, wrongUse("%s has no definition to hold a kernel to", name)
+	}
+	return list, nil
+}

@@ -1,0 +1,45 @@
+// Package foreign runs kernels that were written elsewhere, in any language, as lowerings
+// that verify can judge.
+//
+// A [Kernel] comes from a program that answers calls over a socket ([Process], in
+// process.go and session.go). Whatever it is, verify sees a lowering like any other: it is
+// given operands in memory of its own, and the results are compared with the definition's.
+//
+// The package runs the kernels that it is given for the definitions that it is given. It
+// knows no operation and judges nothing. Start with [Kernel].
+package foreign
+
+import (
+	"cmp"
+	"io"
+	"time"
+
+	"tokitai/def"
+	"tokitai/engine"
+)
+
+// Kernel is a kernel that was written elsewhere, as a lowering that can be judged.
+type Kernel struct {
+	// Lowering has a name, a device and Compile. What it promises is the caller's to set.
+	Lowering *engine.Lowering
+
+	Source string // what it is, for reports: the command line, or the file with its SHA-256
+	Device string // where it runs, as backends.Open takes it: cpu for processes, files and libraries
+
+	// Close ends processes and frees libraries. The lowering cannot be used any more.
+	Close func() error
+}
+
+// Options say for what a kernel is opened, and under which limits.
+type Options struct {
+	Definition *def.Definition
+
+	// Seed is what the numbers are drawn from that a kernel gets in TOKITAI_SEED.
+	Seed uint64
+
+	Deadline    time.Duration // of one call; 0 is a minute
+	Stderr      io.Writer     // gets a copy of what the kernel writes to standard error; nil for none
+	Environment []string      // variables that the kernel gets besides those of this process
+}
+
+func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }
