@@ -33,7 +33,8 @@
 //     everything produced was judged. Every other verdict has a reason. A skipped report
 //     has no cases.
 //   - The verdict is undecided only if nothing failed, but of some output fewer elements are
-//     decided than accepted needs. Honest says yes, no or undecided as the verdict does;
+//     decided than accepted needs, or a budget of time was spent before all cases of level
+//     smoke were done. Honest says yes, no or undecided as the verdict does;
 //     accurate does not depend on it.
 //   - Under contract bits exactly one value is admissible for every output, and no
 //     accepted output is farther from the truth than the definition promises:
@@ -58,7 +59,7 @@ const (
 	Rejected     Verdict = "rejected"
 	Inadmissible Verdict = "inadmissible" // undecided: it did not compile, returned an error or hung, or nothing was compared
 	Interrupted  Verdict = "interrupted"  // undecided: the verification was stopped before everything was checked
-	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything
+	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything, or too few cases were run
 	Skipped      Verdict = "skipped"
 )
 
@@ -132,8 +133,9 @@ type Summary struct {
 
 	Terms
 
-	Coverage Coverage `json:"coverage"`
-	Tiers    []Tier   `json:"tiers"`
+	Coverage  Coverage   `json:"coverage"`
+	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
+	Tiers     []Tier     `json:"tiers"`
 
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // "" if accepted

@@ -405,8 +405,8 @@ const repeats = 14
 // between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
 
-// endured runs a kernel as often as the level asks for.
-func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
+// endured runs a kernel as often as the level, or a budget, asks for.
+func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	other := x.l.other(1)

@@ -35,7 +35,11 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 			break
 		}
 		e, err := line.result(ctx, i)
-		if err != nil || e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
+		if err != nil {
+			s.waitedFor = c.name(s.t)
+			break
+		}
+		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
 			break
 		}
 		if e.unsuited != nil {
@@ -55,9 +59,11 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	}
 }
 
-// hasEnough reports whether the first failure has been found, if it alone is looked for.
+// hasEnough reports whether a failure has been found, and no further one is looked for: if the
+// first alone is wanted, or if what is left of a budget is better spent on studying it.
 func (s *verification) hasEnough() bool {
-	return s.o.FirstFailure && s.first != nil && !s.first.found.IsCause
+	isFailed := s.first != nil && !s.first.found.IsCause
+	return isFailed && (s.o.FirstFailure || s.o.Budget > 0 && len(s.done)+s.unsuited >= s.smoke)
 }
 
 // passed tells the caller that a case is over.
@@ -66,7 +72,7 @@ func (s *verification) passed(c *Case, e *caseRun) {
 		s.o.Progress(len(s.done)+s.unsuited, s.total)
 	}
 	if s.o.Work != nil {
-		s.o.Work(s.t.workOf(c, s.o.Level), e.isKnown)
+		s.o.Work(s.t.workOf(c, s.o), e.isKnown)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,7 +30,6 @@ type checkFlags struct {
 	in, got                  []string
 
 	invariance, bench bool
-	budget            time.Duration
 	html              string
 
 	judgeFlags

@@ -124,6 +124,7 @@ func (v *verification) print(w io.Writer, out string) {
 	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
+	v.printUnchecked(w)
 	v.printTiers(w)
 	v.printWorst(w)
 	if v.isInterrupted {
