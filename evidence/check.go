@@ -35,6 +35,7 @@ func (r *Report) Check() error {
 	faults.candidates(r)
 	faults.texts(r)
 	faults.terms(r)
+	faults.pictures(r)
 	if len(faults) == 0 {
 		return nil
 	}
