@@ -36,6 +36,7 @@ func (r *Report) Check() error {
 	faults.texts(r)
 	faults.terms(r)
 	faults.unchecked(r)
+	faults.pictures(r)
 	if len(faults) == 0 {
 		return nil
 	}

@@ -42,6 +42,8 @@
 //   - Figures agree with the cases in which they were worst.
 //   - Where candidates are listed, the model is one of them, each is listed once, and the
 //     elements and mismatches of the model are those of the report.
+//   - The histogram counts at most the judged outputs, no more wrong ones than there are
+//     mismatches, and all outputs with an error against the truth.
 //   - No two algorithms have the same name, parts and model, and all together computed at
 //     most the cases of the report; the bits of a model are compared under contract bounded.
 //   - non_claims is not empty, and obtained says how every other field was obtained.
@@ -181,6 +183,7 @@ type Report struct {
 	DigestSHA256  string        `json:"digest_sha256"`        // DigestOf(CaseList)
 	Algorithms    []Algorithm   `json:"algorithms,omitempty"` // of a lowering that is a vendor's library
 	WorstCases    []WorstCase   `json:"worst_cases"`
+	Histogram     *Histogram    `json:"histogram,omitempty"`
 	Failure       *Failure      `json:"failure,omitempty"`
 	KernelSeconds *float64      `json:"kernel_seconds"` // time in the kernel, summed over all cases
 	Candidates    []Candidate   `json:"candidates,omitempty"`
@@ -310,6 +313,7 @@ type Failure struct {
 	When  string   `json:"when,omitempty"`  // what the failing cases have in common, and the others do not
 	Where string   `json:"where,omitempty"` // which elements of the output fail, in the original case
 	Terms []string `json:"terms,omitempty"` // of a sum: the terms that seem to be lost or counted wrongly, or else the largest
+	Maps  []Map    `json:"maps,omitempty"`  // of the output with the place, in the original case and in the smallest
 }
 
 // Candidate is a model that a matrix instruction was held to. Reports of other verifications

@@ -79,6 +79,7 @@ func inStable(r *Report) {
 	}
 	r.Unchecked = &Unchecked{Cases: 12, BudgetSeconds: 2}
 	r.WorstErrorShare = new(1.25)
+	r.Histogram.Own = []Bin{{0, 16}, {0.5, 12}}
 	r.WorstCases = append(r.WorstCases, WorstCase{Figure: FigureErrorShare, Value: 1.25, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)"})
 }
 
@@ -103,6 +104,7 @@ func inBounded(r *Report) {
 	}
 	r.TruthElements, r.WorstErrorULP, r.Misrounded, r.Undecided, r.ErrorUndefined = 30, new(0.501953125), new(0.1), 1, 2
 	r.ErrorDType = "bf16"
+	r.Histogram = &Histogram{Set: []Bin{{0, 32}}, Truth: []Bin{{0, 12}, {0x1p-3, 4}, {0.5, 11}, {1, 1}}}
 	r.WorstCases = []WorstCase{
 		{Figure: FigureErrorULP, Value: 0.501953125, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)", Truth: "1.0117493", Inputs: []string{"a[1,0] = 0x3f80 (1)", "b[0,7] = 0x3f81 (1.0078125)"}},
 		{Figure: FigureAdmissible, Value: 2, Case: "normal/R=2,C=8", Place: "c[0,0]", Got: "0x0000 (0)"},
@@ -128,7 +130,12 @@ func inRejected(r *Report) {
 		When:    "only where C > 4: 1 of 1 such case fails, none of the 1 other",
 		Where:   "dx: the last column, and no other element (2 of 16 differ)",
 		Terms:   []string{"changing only y[0,4] changes nothing in dx[0,0], and should", "y[0,4]·dy[0,4] = 1.015625·1"},
+		Maps: []Map{{
+			Case: "tail/R=2,C=8", Output: "dx", Rows: 2, Cols: 8, RowAxis: "R", ColAxis: "C", CellRows: 1, CellCols: 1, Wrong: 2,
+			Cells: []string{".......9", ".......9"},
+		}},
 	}
+	r.Histogram = &Histogram{Set: []Bin{{0, 30}, {1, 1}}, SetUndefined: 1}
 }
 
 // inNothing takes everything away that a run would have brought.

@@ -57,6 +57,7 @@ var obtained = map[string]string{
 	"digest_sha256":     "computed from case_list",
 	"algorithms":        "asked of the library for each case; its first outputs were compared with the reference under the model, bit for bit",
 	"worst_cases":       "kept while outputs were compared with the truth",
+	"histogram":         "counted while outputs were judged: set from the first outputs of all cases, truth and own from those that were compared with the truth",
 	"failure":           "the first failure, run again alone and made smaller as long as it failed; when from the names of all cases and a few more, where from the original case again, terms from further launches",
 	"kernel_seconds":    "the host's monotonic clock around the first launch of each case",
 	"evidence":          "what follows from the counts above",

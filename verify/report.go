@@ -75,6 +75,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	}
 	s.setFigures(r, total)
 	s.setTerms(r, total)
+	setHistogram(r, total)
 	for _, w := range []struct {
 		figure, name string
 		at           worst
@@ -396,6 +397,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
 	fail.Replay = s.replay(small.c)
 	fail.When = s.whenFails
+	fail.Maps = s.maps(small)
 	if small == s.shrunk {
 		fail.Terms = small.culprit.texts
 		if small.culprit.terms != nil {
