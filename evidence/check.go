@@ -35,6 +35,8 @@ func (r *Report) Check() error {
 	faults.candidates(r)
 	faults.texts(r)
 	faults.terms(r)
+	faults.unchecked(r)
+	faults.pictures(r)
 	if len(faults) == 0 {
 		return nil
 	}

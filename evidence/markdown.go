@@ -172,6 +172,9 @@ func (p *page) checked(r *Report) {
 	if c.Compiled > 0 {
 		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", integer(c.Judged-c.Compiled), integer(c.Compiled))
 	}
+	if text := r.LeftUndone(); text != "" {
+		p.line("%s.", capital(text))
+	}
 	if len(r.Formats) > 0 {
 		p.line("Storage formats: %s.", codes(r.Formats))
 	}

@@ -33,7 +33,8 @@
 //     everything produced was judged. Every other verdict has a reason. A skipped report
 //     has no cases.
 //   - The verdict is undecided only if nothing failed, but of some output fewer elements are
-//     decided than accepted needs. Honest says yes, no or undecided as the verdict does;
+//     decided than accepted needs, or a budget of time was spent before all cases of level
+//     smoke were done. Honest says yes, no or undecided as the verdict does;
 //     accurate does not depend on it.
 //   - Under contract bits exactly one value is admissible for every output, and no
 //     accepted output is farther from the truth than the definition promises:
@@ -41,6 +42,8 @@
 //   - Figures agree with the cases in which they were worst.
 //   - Where candidates are listed, the model is one of them, each is listed once, and the
 //     elements and mismatches of the model are those of the report.
+//   - The histogram counts at most the judged outputs, no more wrong ones than there are
+//     mismatches, and all outputs with an error against the truth.
 //   - No two algorithms have the same name, parts and model, and all together computed at
 //     most the cases of the report; the bits of a model are compared under contract bounded.
 //   - non_claims is not empty, and obtained says how every other field was obtained.
@@ -58,7 +61,7 @@ const (
 	Rejected     Verdict = "rejected"
 	Inadmissible Verdict = "inadmissible" // undecided: it did not compile, returned an error or hung, or nothing was compared
 	Interrupted  Verdict = "interrupted"  // undecided: the verification was stopped before everything was checked
-	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything
+	Undecided    Verdict = "undecided"    // nothing failed, but too many outputs have sets too large to say anything, or too few cases were run
 	Skipped      Verdict = "skipped"
 )
 
@@ -132,8 +135,9 @@ type Summary struct {
 
 	Terms
 
-	Coverage Coverage `json:"coverage"`
-	Tiers    []Tier   `json:"tiers"`
+	Coverage  Coverage   `json:"coverage"`
+	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
+	Tiers     []Tier     `json:"tiers"`
 
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // "" if accepted
@@ -179,6 +183,7 @@ type Report struct {
 	DigestSHA256  string        `json:"digest_sha256"`        // DigestOf(CaseList)
 	Algorithms    []Algorithm   `json:"algorithms,omitempty"` // of a lowering that is a vendor's library
 	WorstCases    []WorstCase   `json:"worst_cases"`
+	Histogram     *Histogram    `json:"histogram,omitempty"`
 	Failure       *Failure      `json:"failure,omitempty"`
 	KernelSeconds *float64      `json:"kernel_seconds"` // time in the kernel, summed over all cases
 	Candidates    []Candidate   `json:"candidates,omitempty"`
@@ -308,6 +313,7 @@ type Failure struct {
 	When  string   `json:"when,omitempty"`  // what the failing cases have in common, and the others do not
 	Where string   `json:"where,omitempty"` // which elements of the output fail, in the original case
 	Terms []string `json:"terms,omitempty"` // of a sum: the terms that seem to be lost or counted wrongly, or else the largest
+	Maps  []Map    `json:"maps,omitempty"`  // of the output with the place, in the original case and in the smallest
 }
 
 // Candidate is a model that a matrix instruction was held to. Reports of other verifications

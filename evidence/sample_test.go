@@ -77,7 +77,9 @@ func inStable(r *Report) {
 		Allowances: []Allowance{{Text: "gemm: an error of 1", Outputs: 1}},
 		Omitted:    []string{"d"},
 	}
+	r.Unchecked = &Unchecked{Cases: 12, BudgetSeconds: 2}
 	r.WorstErrorShare = new(1.25)
+	r.Histogram.Own = []Bin{{0, 16}, {0.5, 12}}
 	r.WorstCases = append(r.WorstCases, WorstCase{Figure: FigureErrorShare, Value: 1.25, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)"})
 }
 
@@ -86,6 +88,7 @@ func inUndecided(r *Report) {
 	inStable(r)
 	r.Lowering = "gemm.forward.accumulate/cuda.wide"
 	r.Verdict, r.Reason, r.Honest, r.Evidence = Undecided, "c: 4 of 16 outputs are decided", Open, nil
+	r.Unchecked = nil
 	r.Decided[0] = Decided{Output: "c", Known: 16, Decided: 4, Share: 0.25, Needed: 0.5, Of: 32, OfThem: 20}
 }
 
@@ -101,6 +104,7 @@ func inBounded(r *Report) {
 	}
 	r.TruthElements, r.WorstErrorULP, r.Misrounded, r.Undecided, r.ErrorUndefined = 30, new(0.501953125), new(0.1), 1, 2
 	r.ErrorDType = "bf16"
+	r.Histogram = &Histogram{Set: []Bin{{0, 32}}, Truth: []Bin{{0, 12}, {0x1p-3, 4}, {0.5, 11}, {1, 1}}}
 	r.WorstCases = []WorstCase{
 		{Figure: FigureErrorULP, Value: 0.501953125, Case: "tail/R=2,C=8", Place: "c[1,7]", Got: "0x3f81 (1.0078125)", Truth: "1.0117493", Inputs: []string{"a[1,0] = 0x3f80 (1)", "b[0,7] = 0x3f81 (1.0078125)"}},
 		{Figure: FigureAdmissible, Value: 2, Case: "normal/R=2,C=8", Place: "c[0,0]", Got: "0x0000 (0)"},
@@ -126,7 +130,12 @@ func inRejected(r *Report) {
 		When:    "only where C > 4: 1 of 1 such case fails, none of the 1 other",
 		Where:   "dx: the last column, and no other element (2 of 16 differ)",
 		Terms:   []string{"changing only y[0,4] changes nothing in dx[0,0], and should", "y[0,4]·dy[0,4] = 1.015625·1"},
+		Maps: []Map{{
+			Case: "tail/R=2,C=8", Output: "dx", Rows: 2, Cols: 8, RowAxis: "R", ColAxis: "C", CellRows: 1, CellCols: 1, Wrong: 2,
+			Cells: []string{".......9", ".......9"},
+		}},
 	}
+	r.Histogram = &Histogram{Set: []Bin{{0, 30}, {1, 1}}, SetUndefined: 1}
 }
 
 // inNothing takes everything away that a run would have brought.
@@ -138,7 +147,7 @@ func inNothing(r *Report) {
 
 // samples returns one consistent report of each kind, under different file names.
 func samples() map[string]*Report {
-	accepted, rejected, inadmissible, skipped, bounded, stable, undecided := base(), base(), base(), base(), base(), base(), base()
+	accepted, rejected, inadmissible, skipped, bounded, stable, undecided, hurried := base(), base(), base(), base(), base(), base(), base(), base()
 	accepted.Verdict = Accepted
 	inRejected(rejected)
 	inNothing(inadmissible)
@@ -151,8 +160,10 @@ func samples() map[string]*Report {
 	inStable(stable)
 	inBounded(undecided)
 	inUndecided(undecided)
+	hurried.Lowering, hurried.Verdict, hurried.Reason, hurried.Evidence = "softmax.forward/cpu.slow", Undecided, "the budget of 1s was spent after 2 of the 30 cases of level smoke", nil
+	hurried.Unchecked = &Unchecked{Cases: 100, Smoke: 28, BudgetSeconds: 1}
 	all := map[string]*Report{
-		"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded, "stable": stable, "undecided": undecided,
+		"accepted": accepted, "rejected": rejected, "inadmissible": inadmissible, "skipped": skipped, "bounded": bounded, "stable": stable, "undecided": undecided, "hurried": hurried,
 	}
 	for _, r := range all {
 		tellAll(r)
@@ -161,7 +172,7 @@ func samples() map[string]*Report {
 }
 
 func sampleNames() []string {
-	return []string{"accepted", "rejected", "inadmissible", "skipped", "bounded", "stable", "undecided"}
+	return []string{"accepted", "rejected", "inadmissible", "skipped", "bounded", "stable", "undecided", "hurried"}
 }
 
 func sampleList() []*Report {
@@ -293,6 +304,11 @@ var damages = []damage{
 	{"accepted with too little decided", "stable", func(r *Report) { r.Decided[0].Share = 0.25 }, "accepted, but decided[0].share"},
 	{"undecided with enough decided", "undecided", func(r *Report) { r.Decided[0].Share = 0.75 }, "enough outputs are decided"},
 	{"undecided without a promise", "undecided", func(r *Report) { r.Terms = Terms{} }, "promise is empty"},
+	{"nothing undone", "stable", func(r *Report) { r.Unchecked.Cases = 0 }, "unchecked: 0 cases"},
+	{"more of smoke undone than undone", "hurried", func(r *Report) { r.Unchecked.Cases = 27 }, "no more of level smoke"},
+	{"no budget", "stable", func(r *Report) { r.Unchecked.BudgetSeconds = 0 }, "unchecked.budget_seconds is 0"},
+	{"accepted without all of smoke", "stable", func(r *Report) { r.Unchecked.Smoke = 1 }, "1 cases of level smoke were not run"},
+	{"undecided with all of smoke", "hurried", func(r *Report) { r.Unchecked.Smoke = 0 }, "promise is empty"},
 	{"height above its sum", "stable", func(r *Report) { r.Heights[0].Height = 8 }, "heights[0]"},
 	{"departure without a clause", "stable", func(r *Report) { r.Clauses[0].Clause = "" }, "clauses[0]"},
 	{"allowance without a text", "stable", func(r *Report) { r.Allowances[0].Text = "" }, "allowances[0].text"},

@@ -99,7 +99,7 @@ var arithmetic = []string{
 	"said of a failure nothing", "model is no candidate", "candidate twice", "candidate with other counts",
 	"said of algorithms nothing", "said of heights nothing",
 	"promise of another contract", "honest although rejected", "accurate beyond the promise", "inaccurate without an error", "allclose half measured",
-	"more decided than known", "accepted with too little decided", "undecided with enough decided", "undecided without a promise", "height above its sum",
+	"more decided than known", "accepted with too little decided", "undecided with enough decided", "undecided without a promise", "more of smoke undone than undone", "undecided with all of smoke", "height above its sum",
 	"algorithms of a lowering with bits", "algorithm twice", "algorithm with more bits than outputs", "algorithm whose other cases are not listed",
 	"algorithm with other bits of no known case", "algorithms of more cases than there are",
 	"no time",   // year 1 is a time
@@ -148,7 +148,7 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 				t.Errorf("%s with %s follows the schema", name, what)
 			}
 		}
-		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause"}
+		optional := []string{"note", "program_sha256", "candidates", "algorithms", "when", "where", "terms", "clause", "unchecked", "histogram", "set_undefined", "own", "maps", "row_axis", "col_axis", "is_part"}
 		isTerm := func(path, key string) bool {
 			return key == "undecided" && strings.HasSuffix(path, ".counts") ||
 				slices.Contains([]string{"report", "run.results[]", "report.obtained"}, path) && slices.Contains(fieldsOf(reflect.TypeFor[Terms]()), key)
@@ -185,7 +185,7 @@ func everything() *Report {
 	r.CaseList[0].Params = []string{"eps=1e-05"}
 	r.WorstAdmissible, r.MeanAdmissible = b.WorstAdmissible, b.MeanAdmissible
 	r.Failure.Note = "shrunk in 3 steps"
-	r.Terms = samples()["stable"].Terms
+	r.Terms, r.Unchecked = samples()["stable"].Terms, samples()["stable"].Unchecked
 	r.Honest = No
 	r.Candidates = []Candidate{{Model: r.Model, Elements: r.Elements, Mismatches: r.Mismatches}}
 	r.Algorithms = b.Algorithms

@@ -19,7 +19,8 @@ type accuracy struct {
 	WorstError worst `json:"worst_error"`
 	WorstShare worst `json:"worst_share"` // of what is promised
 
-	Bias moments `json:"bias"` // steps from the correct rounding away from zero
+	Errors ulps    `json:"errors,omitempty"`
+	Bias   moments `json:"bias"` // steps from the correct rounding away from zero
 }
 
 // worst is the place where a figure was largest.
@@ -41,6 +42,7 @@ func (a *accuracy) add(b *accuracy) {
 	a.Undecided += b.Undecided
 	a.Undefined += b.Undefined
 	a.Lost += b.Lost
+	a.Errors.add(b.Errors)
 	a.Bias.add(b.Bias)
 	a.WorstError.add(b.WorstError)
 	a.WorstShare.add(b.WorstShare)
@@ -127,7 +129,9 @@ func (v *view) measure(a *accuracy, i, r, c int, x uint32, isWidened bool) {
 			*w = worst{Value: figure, Operand: i, Row: at.Row + r, Col: at.Col + c, Got: x, Truth: truthText(v.exact, d, i, r, c), DType: d, IsSeen: true}
 		}
 	}
-	note(&a.WorstError, distance/num.ULP(d, b.Mid))
+	inULPs := distance / num.ULP(d, b.Mid)
+	a.Errors.count(inULPs)
+	note(&a.WorstError, inULPs)
 	if p := v.truth.promised.At(i, r, c); p.Known() {
 		note(&a.WorstShare, distance/(num.ULP(d, value)/2+truth.Radius(p, b)))
 	}

@@ -484,6 +484,12 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue
 		}
+		if k.name == freshCheck {
+			for i := range l.p.checks {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
+			}
+			continue
+		}
 		if k.sizes != nil {
 			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
 				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})
@@ -635,16 +641,16 @@ func (l *lister) counting() {
 // Work is the number of cases of a verification, and an estimate of the time that they take
 // together, in a unit of its own.
 func (t *Target) Work(o Options) (cases int, work float64) {
-	list := t.cases(&o)
+	list, _ := t.schedule(&o)
 	for _, c := range list {
-		work += t.workOf(c, o.Level)
+		work += t.workOf(c, &o)
 	}
 	return len(list), work
 }
 
 // workOf estimates the time that a case takes, in units of about what it takes to judge
 // one output. Nothing but what is told of progress depends on it.
-func (t *Target) workOf(c *Case, level Level) float64 {
+func (t *Target) workOf(c *Case, o *Options) float64 {
 	const launch, truth, multiplyAdds = 300, 8, 12
 	d := t.Definition
 	once := float64(c.outputs(d))
@@ -659,7 +665,7 @@ func (t *Target) workOf(c *Case, level Level) float64 {
 	switch c.Check {
 	case "":
 	case "endure":
-		launches += float64(plans[level].endurance)
+		launches += float64(o.endurance())
 	case "repeat":
 		launches += repeats
 	case "concurrent", "scratch":

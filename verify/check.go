@@ -104,6 +104,9 @@ func (t *Target) makeChecks() []*check {
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
+	if t.Lowering.Renews {
+		add(evidence.Invariance, freshCheck, fresh)
+	}
 	add(evidence.Invariance, "scratch", asScratch)
 	add(evidence.Invariance, "cancel", cancelled)
 	return list
@@ -405,8 +408,8 @@ const repeats = 14
 // between: a kernel that caches by address fails.
 func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
 
-// endured runs a kernel as often as the level asks for.
-func endured(x *trialRun) (int64, *finding, error) { return x.repeat(plans[x.s.o.Level].endurance) }
+// endured runs a kernel as often as the level, or a budget, asks for.
+func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
 
 func (x *trialRun) repeat(times int) (int64, *finding, error) {
 	other := x.l.other(1)

@@ -252,6 +252,7 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	}
 	s.setFigures(r, j)
 	s.setTerms(r, j)
+	setHistogram(r, j)
 	for figure, w := range map[string]worst{evidence.FigureErrorULP: j.Accuracy.WorstError, evidence.FigureErrorShare: j.Accuracy.WorstShare} {
 		if w.IsSeen {
 			r.WorstCases = append(r.WorstCases, o.l.worstCase(figure, w, result.Name))
@@ -293,6 +294,9 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	r.Verdict = evidence.Rejected
 	r.Failure = o.l.failureOf(result.First)
 	r.Failure.Case, r.Failure.OriginalCase = result.Name, result.Name
+	if m := o.l.mapOf(result.First, result.Name); m != nil {
+		r.Failure.Maps = []evidence.Map{*m}
+	}
 	if r.Failure.Replay = o.report.Replay; r.Failure.Replay == "" {
 		r.Failure.Note = "the caller can make the call again, on the inputs whose SHA-256 is " + result.Inputs
 	}

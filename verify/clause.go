@@ -51,6 +51,7 @@ func (v *view) outside(j *judgement, s *set, operand, row, col int, x uint32) {
 		}
 	}
 	j.Mismatches++
+	j.Misses.count(s, v.got[operand].DType, x)
 	if s.isOnGrid {
 		j.OffGrid++
 	}

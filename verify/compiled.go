@@ -77,6 +77,9 @@ func (s *verification) compiledFor(ctx context.Context, m def.Model) *compiled {
 func (s *verification) newCompiled(ctx context.Context, m def.Model) *compiled {
 	t := s.t
 	level := min(s.o.Level-1, Quick)
+	if s.o.Budget > 0 {
+		level = Smoke
+	}
 	for _, l := range judgesOf(t.Definition) {
 		if l.IsBounded || l.Device != cpu.Kind || l.ModelFor != nil || t.Definition.Kind == def.KindContraction && l.Model != m {
 			continue

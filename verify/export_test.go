@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -229,7 +230,7 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 	if err != nil {
 		panic(err)
 	}
-	s := newVerification(t, &Options{Seed: 1})
+	s := newVerification(t, &Options{Seed: 1}, 0)
 	found := s.alone(context.Background(), c)
 	if found == nil {
 		return nil, nil, false
@@ -240,6 +241,12 @@ func CulpritOf(t *Target, name string) (texts, inputs []string, ok bool) {
 		inputs = t.load(c, 1).inputsOf(found, what.terms)
 	}
 	return what.texts, inputs, true
+}
+
+// SpendBudget replaces what limits the time of a verification under a budget.
+func SpendBudget(limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)) (restore func()) {
+	withTimeout = limit
+	return func() { withTimeout = context.WithTimeout }
 }
 
 // ParamsOf returns the parameters of a variation.

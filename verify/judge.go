@@ -52,6 +52,7 @@ type judgement struct {
 	Outputs    map[string]*tally `json:"outputs,omitempty"`    // bounded: by name
 	Departures map[string]int64  `json:"departures,omitempty"` // elements outside of their sets, by the clause that covers them
 	Waived     int64             `json:"waived,omitempty"`     // of these, those whose clause was waived
+	Misses     misses            `json:"misses"`               // the mismatches by their distance from the set
 	Allowed    map[string]int64  `json:"allowed,omitempty"`    // elements that needed an allowance, by its text
 
 	Accuracy accuracy `json:"accuracy"`
@@ -74,6 +75,7 @@ func (j *judgement) add(k *judgement) {
 	j.Admissible.add(k.Admissible)
 	j.AllClose.add(k.AllClose)
 	j.Waived += k.Waived
+	j.Misses.add(k.Misses)
 	addCounts(&j.Departures, k.Departures)
 	addCounts(&j.Allowed, k.Allowed)
 	j.addTallies(k.Outputs)

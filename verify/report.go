@@ -40,6 +40,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 	}
 	r.Fingerprints[1] = s.source()
+	s.setOrigin(r)
 
 	total := &judgement{}
 	kernel, worstCase, worstShareCase := 0.0, "", ""
@@ -75,6 +76,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 	}
 	s.setFigures(r, total)
 	s.setTerms(r, total)
+	setHistogram(r, total)
 	for _, w := range []struct {
 		figure, name string
 		at           worst
@@ -85,6 +87,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 	}
 	s.listTiers(r)
+	r.Unchecked = s.unchecked()
 	s.decide(ctx, r)
 	r.Seconds = time.Since(s.began).Seconds()
 	finish(r)
@@ -366,8 +369,12 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		}
 	case s.unsuited > 0 && len(s.done) == 0:
 		r.Verdict, r.Reason = evidence.Skipped, s.whyUnsuited.Error()
+	case s.overBudget(r) != "":
+		r.Verdict, r.Reason = evidence.Undecided, s.overBudget(r)
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
+	case s.refused.reason(s) != "":
+		r.Verdict, r.Reason = evidence.Inadmissible, s.refused.reason(s)
 	case brokenClaim(s.t.Definition) != "":
 		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
 	case tooFew(r) != "":
@@ -393,6 +400,7 @@ func (s *verification) failure(r *evidence.Report) *evidence.Failure {
 	fail.Case, fail.OriginalCase, fail.Seed = small.c.name(s.t), small.original.name(s.t), s.o.Seed
 	fail.Replay = s.replay(small.c)
 	fail.When = s.whenFails
+	fail.Maps = s.maps(small)
 	if small == s.shrunk {
 		fail.Terms = small.culprit.texts
 		if small.culprit.terms != nil {
@@ -471,7 +479,7 @@ func (s *verification) replay(c *Case) string {
 		for _, shape := range o.Shapes {
 			b += " --shape " + shape.String()
 		}
-		return b + " --level " + o.Level.String()
+		return b + " --level " + o.Level.String() + budgetText(o.Budget)
 	}
 	return b + " --case '" + c.name(t) + "'"
 }
@@ -571,7 +579,10 @@ func (s *verification) claims(r *evidence.Report) (claims, nonClaims []string) {
 	if r.Verdict == evidence.Inadmissible || r.Verdict == evidence.Interrupted {
 		nonClaims = append(nonClaims, "this report is partial and decides nothing")
 	}
-	if r.Verdict == evidence.Undecided {
+	if u := r.Unchecked; u != nil {
+		nonClaims = append(nonClaims, fmt.Sprintf("%d of the %d cases were not run, in a budget of %v", u.Cases, s.total, s.o.Budget))
+	}
+	if r.Verdict == evidence.Undecided && tooFew(r) != "" {
 		nonClaims = append(nonClaims, "this report decides nothing: a kernel with larger errors would have passed as well")
 	}
 	return claims, nonClaims

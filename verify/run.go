@@ -35,11 +35,16 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 			break
 		}
 		e, err := line.result(ctx, i)
-		if err != nil || e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
+		if err != nil {
+			s.waitedFor = c.name(s.t)
+			break
+		}
+		if e.isSkipped || ctx.Err() != nil && e.r.First != nil && e.r.First.IsCause { // the end is perhaps the cause
 			break
 		}
 		if e.unsuited != nil {
 			s.unsuited, s.whyUnsuited = s.unsuited+1, e.unsuited.Cause
+			s.refused.count(s.t, c, e.unsuited)
 			s.passed(c, e)
 			continue
 		}
@@ -55,9 +60,11 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 	}
 }
 
-// hasEnough reports whether the first failure has been found, if it alone is looked for.
+// hasEnough reports whether a failure has been found, and no further one is looked for: if the
+// first alone is wanted, or if what is left of a budget is better spent on studying it.
 func (s *verification) hasEnough() bool {
-	return s.o.FirstFailure && s.first != nil && !s.first.found.IsCause
+	isFailed := s.first != nil && !s.first.found.IsCause
+	return isFailed && (s.o.FirstFailure || s.o.Budget > 0 && len(s.done)+s.unsuited >= s.smoke)
 }
 
 // passed tells the caller that a case is over.
@@ -66,7 +73,7 @@ func (s *verification) passed(c *Case, e *caseRun) {
 		s.o.Progress(len(s.done)+s.unsuited, s.total)
 	}
 	if s.o.Work != nil {
-		s.o.Work(s.t.workOf(c, s.o.Level), e.isKnown)
+		s.o.Work(s.t.workOf(c, s.o), e.isKnown)
 	}
 }
 
@@ -175,6 +182,10 @@ func (e *caseRun) fail(err error) {
 		e.unsuited = unsuited
 		return
 	}
+	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
+		e.r.fail(noOutput(e.x.l.target, wrong), 1)
+		return
+	}
 	e.r.First = cause(err)
 }
 
@@ -202,6 +213,7 @@ func (s *verification) launch(e *caseRun) {
 	if e.isSkipped = s.bench.isHung.Load(); e.isSkipped {
 		return
 	}
+	s.renewFor(e.c)
 	defer s.notePrograms(&e.r)
 	var err error
 	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
@@ -371,7 +383,7 @@ func (r *caseResult) fail(f *finding, checks int64) {
 
 // cause returns the finding that a kernel ended in an error.
 func cause(err error) *finding {
-	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
+	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
 }
 
 // breach returns what is wrong with a run's structure, or nil. If an output still holds the

@@ -13,8 +13,9 @@ type shrunk struct {
 	c        *Case
 	original *Case
 	found    *finding
-	isAlone  bool   // it fails by itself, on a kernel compiled afresh
-	where    string // which elements are wrong in the original case
+	isAlone  bool          // it fails by itself, on a kernel compiled afresh
+	where    string        // which elements are wrong in the original case
+	origin   *evidence.Map // the same as a picture; nil if it is not known
 	culprit  culprit
 }
 
@@ -44,7 +45,8 @@ func (s *verification) shrink(ctx context.Context, f *failedCase) *shrunk {
 		return best
 	}
 	best.found, best.isAlone = found, true
-	best.where = s.t.load(f.c, s.o.Seed).where(found)
+	l := s.t.load(f.c, s.o.Seed)
+	best.where, best.origin = l.where(found), l.mapOf(found, f.c.name(s.t))
 	if found.IsHang || found.Tier == evidence.Statistics { // smaller samples say less
 		return best
 	}

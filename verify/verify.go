@@ -180,6 +180,11 @@ type Options struct {
 	Case     string        // this case alone, and unshrunk: a replay
 	Deadline time.Duration // for one launch; 0 is a minute
 
+	// Budget is the time after which no further case is waited for; 0 is no limit. The cases of
+	// level smoke run first, and accepted needs all of them; the others follow in an order drawn
+	// from the seed. The report counts the cases that were not run. One case alone has no budget.
+	Budget time.Duration
+
 	// Shapes are run beside those of the level, with every pattern, format and check. Each
 	// has a size for every letter of the definition.
 	Shapes []Shape
@@ -280,8 +285,14 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
 	}
+	if o.Case != "" {
+		o.Budget = 0
+	}
 	defer t.shared.leave()
+	limited, spend := o.limited(ctx)
+	defer spend()
 	var list []*Case
+	smoke := 0
 	switch {
 	case o.Case != "":
 		c, err := t.parseCase(o.Case)
@@ -290,17 +301,17 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 		}
 		list = []*Case{c}
 	case ctx.Err() == nil:
-		list = t.cases(&o)
+		list, smoke = t.schedule(&o)
 	}
-	s := newVerification(t, &o)
-	s.run(ctx, list)
+	s := newVerification(t, &o, smoke)
+	s.run(limited, list)
 	defer s.judges.close()
 	faults := s.judges.faults
 	if wrong := s.judges.wrongAnswer(); wrong != "" {
 		faults = append(faults, wrong)
 		o.InterpretAll = true
-		s = newVerification(t, &o)
-		s.run(ctx, list)
+		s = newVerification(t, &o, smoke)
+		s.run(limited, list)
 	}
 	s.faults = faults
 	r := &Result{Report: s.report(ctx), Replay: s.replay(nil), Shown: s.shown, JudgeFaults: faults}
@@ -339,6 +350,7 @@ type verification struct {
 	tiers map[evidence.TierName]*evidence.Tier
 
 	total    int // cases
+	smoke    int // of these, those of level smoke, which run first if there is a budget
 	done     []caseResult
 	first    *failedCase // what is reported
 	causes   int         // cases in which the kernel ended in an error
@@ -346,8 +358,12 @@ type verification struct {
 	began    time.Time
 	openErr  error
 
+	waitedFor string // the case that was running when the context ended
+
 	unsuited    int   // cases that the lowering leaves to others
 	whyUnsuited error // the last of them
+	refused     refusals
+	lastCheck   string // of the case that was launched last
 	shrunk      *shrunk
 	whenFails   string   // what the failing cases have in common
 	shown       []string // of the one case that was asked for
@@ -364,8 +380,8 @@ type verification struct {
 	whole  map[*Case]bool // where compiled code computes answers: the cases that are interpreted as a whole
 }
 
-func newVerification(t *Target, o *Options) *verification {
-	return &verification{t: t, o: o, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
+func newVerification(t *Target, o *Options, smoke int) *verification {
+	return &verification{t: t, o: o, smoke: smoke, tiers: map[evidence.TierName]*evidence.Tier{}, began: time.Now()}
 }
 
 // caseResult is the result of one case, as a journal keeps it.

@@ -8,6 +8,7 @@ import (
 
 	backends "tokitai/backend/all"
 	"tokitai/evidence"
+	page "tokitai/evidence/html"
 	"tokitai/verify"
 )
 
@@ -15,6 +16,7 @@ import (
 type evidenceFlags struct {
 	device string
 	replay int
+	html   string
 	json   bool
 }
 
@@ -34,6 +36,9 @@ bits gives the same ones everywhere, so reports from a GPU can be checked withou
 What a GPU's matrix instructions computed is computed by the report's model instead.
 Reports of definitions that have changed since, of kernels that do not promise exact
 bits, and of a caller's own data are not replayed.
+
+With --html, the reports are also written as one HTML page, as verify --html does; what
+was replayed is not on it.
 
 The exit code is 1 if the reports cannot be read or contradict themselves, and 3 if a
 replayed case gives other results.`,
@@ -56,6 +61,7 @@ replayed case gives other results.`,
 	}
 	c.Flags().IntVar(&f.replay, "replay", 0, "run `N` of the cases again")
 	deviceFlag(c.Flags(), &f.device, "cpu", "replay on")
+	htmlFlag(c, &f.html)
 	jsonFlag(c, &f.json)
 	c.RegisterFlagCompletionFunc("device", cobra.FixedCompletions(deviceNames, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("replay", cobra.NoFileCompletions)
@@ -74,6 +80,9 @@ type checkedEvidence struct {
 func (f *evidenceFlags) run(c *cobra.Command, dir string) error {
 	index, reports, err := evidence.ReadFolder(dir)
 	if err != nil {
+		return err
+	}
+	if err := writePage(f.html, reports, page.Extra{}); err != nil {
 		return err
 	}
 	result := checkedEvidence{Folder: dir, Counts: index.Counts, Totals: index.Totals, Differ: []string{}}

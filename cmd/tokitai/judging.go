@@ -22,7 +22,7 @@ type judgeFlags struct {
 	level, only, seed, out string
 	dtypes                 []string
 	resume, compact        bool
-	deadline               time.Duration
+	deadline, budget       time.Duration
 	json                   bool
 	promiseFlags
 }
@@ -40,12 +40,13 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
 	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
 	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
+	budgetFlag(c, &f.budget)
 	jsonFlag(c, &f.json)
 	c.MarkFlagDirname("out")
 	for name, values := range map[string][]string{"dtype": dtypeNames(), "level": levelNames()} {
 		c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	for _, name := range []string{"case", "seed", "deadline"} {
+	for _, name := range []string{"case", "seed", "deadline", "budget"} {
 		c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 }
@@ -68,6 +69,10 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 		return o, nil, wrongUse("--seed is %q, want an integer from 0 to %d", f.seed, uint64(math.MaxUint64))
 	case f.deadline <= 0:
 		return o, nil, wrongUse("--deadline is %v, want more than 0", f.deadline)
+	case f.budget < 0:
+		return o, nil, wrongUse("--budget is %v, want more than 0", f.budget)
+	case f.budget > 0 && f.only != "":
+		return o, nil, wrongUse("--budget and --case are both given: a single case has no budget")
 	case f.compact && f.out == "":
 		return o, nil, wrongUse("--compact needs --out, the folder for the reports")
 	case f.resume && f.out == "":
@@ -76,7 +81,7 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 		return o, nil, wrongUse("--resume and --case are both given: a single case cannot be resumed")
 	}
 	o = verify.Options{
-		Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline,
+		Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Budget: f.budget,
 		Tool: toolName, Version: version, IsNamed: true,
 	}
 	t, err = f.promiseFlags.parse()

@@ -102,6 +102,11 @@ kept in DIR/journal.jsonl, from which --resume continues after an interrupt; the
 reports are the same as without one. Reports of earlier runs stay in DIR unless this
 run writes one of the same name; a note counts them.
 
+With --budget, the cases of level smoke run first, and the others in an order that the seed
+draws until the time is spent; several kernels or formats share it. What was not run is
+counted. A kernel is accepted only if all its cases of level smoke have run. Otherwise it is
+undecided, unless something failed.
+
 The exit code is 0 if all are accepted, 3 if one is rejected, and 4 if none is rejected
 but something is undecided: a kernel that ended in an error or hung, or an interrupt.`,
 		Example: `  tokitai verify softmax --level smoke
@@ -152,6 +157,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		return err
 	}
 	if slices.Contains(names, probeName) {
+		if f.budget > 0 {
+			return wrongUse("verify %s does not take --budget", probeName)
+		}
 		if flag := f.promiseFlags.flag(); flag != "" {
 			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,11 +51,12 @@ func (v *verification) start(ctx context.Context, progress *verifyProgress, errs
 	v.results = make([]*verify.Result, len(v.targets))
 	finished := make(chan int, len(v.targets))
 	var next atomic.Int64
-	for range min(runtime.GOMAXPROCS(0), len(v.targets)) {
+	budget := newBudget(v.options.Budget, len(v.targets))
+	for range budget.atOnce {
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(v.targets); i = int(next.Add(1)) - 1 {
 				o := v.terms.options(v.options, v.targets[i])
-				o.Work = progress.of(v.targets[i])
+				o.Work, o.Budget = progress.of(v.targets[i]), budget.share(i)
 				v.results[i], errs[i] = verify.Run(ctx, v.targets[i], o)
 				finished <- i
 			}

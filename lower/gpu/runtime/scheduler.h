@@ -95,6 +95,17 @@ void new_epoch(Block& block);
 // memory_access tells the race detector of an access that the kernel's own code does not make.
 void memory_access(const void* at, size_t bytes, bool is_write, const char* file, int line);
 
+// fence orders, for the race detector, what blocks do before it and after it with what other
+// blocks do: after a fence a kernel may use memory of other blocks, by rules of its own.
+void fence();
+
+// renew begins memory anew: with ones in every bit, and no accesses.
+void renew(void* at, size_t bytes);
+
+// source_line finds the line of an access: pc is an address in the code, or, if line is not 0,
+// the name of a file.
+void source_line(const void* pc, int line, char* text, size_t size);
+
 // random_below returns a number that the seed decides, 0 without one.
 uint64_t random_below(uint64_t n);
 
@@ -109,6 +120,14 @@ struct Extension {
     bool (*complete_late)(int rank); // when no fiber can go on: completes something for a block, and reports whether it has
     void (*end)();                   // a cluster's threads have ended
     void (*end_thread)();            // of the calling fiber
+
+    // access checks an access of the kernel's own code, before it is made. pc and line say where
+    // the access is, as for source_line.
+    void (*access)(const void* at, size_t bytes, bool is_write, const void* pc, int line);
+
+    // Threads that have ended are not waited for at barriers and shuffles, as on NVIDIA's
+    // GPUs from compute capability 7.0 on.
+    bool ended_threads_count;
 };
 extern SIM_INTERNAL Extension extension;
 

@@ -145,6 +145,7 @@ static uint64_t block_serial; // counts all blocks of this process, from 1
 // have different epochs, two of a warp with a warp barrier different warp epochs.
 static uint32_t last_epoch, launch_epoch;
 static uint32_t warp_epoch[MAX_WARPS];
+static bool has_fences; // of this launch: blocks may order their accesses among each other
 
 static Entry* entries;
 static Array* arrays; // that have memory
@@ -442,6 +443,9 @@ static const char* noun(State s) {
     return s == AT_SHUFFLE ? "shuffle" : s == AT_BALLOT ? "ballot" : s == AT_COLLECTIVE ? "instruction" : "warp barrier";
 }
 
+// counts_as_there reports whether a thread that has ended need not come any more.
+static bool counts_as_there(const Fiber& f) { return f.state == DONE && extension.ended_threads_count; }
+
 static bool waits_in_warp(const Fiber& f) { return f.state >= AT_WARP_BARRIER && f.state <= AT_COLLECTIVE; }
 
 static bool waits_with(const Fiber& f, const Fiber& o) {
@@ -490,18 +494,20 @@ static bool resolve(int number) {
         if (!waits_in_warp(f)) {
             continue;
         }
-        uint64_t present = 0, votes = 0;
+        uint64_t present = 0, votes = 0, mask = f.mask;
         for (int j = 0; j < n; j++) {
             if (waits_with(lanes[j], f)) {
                 present |= 1ull << j;
                 votes |= (uint64_t)(lanes[j].value & 1) << j;
+            } else if (counts_as_there(lanes[j])) {
+                mask &= ~(1ull << j);
             }
         }
-        if ((present & f.mask) != f.mask) {
+        if ((present & mask) != mask) {
             continue;
         }
         if (f.state == AT_SHUFFLE) {
-            exchange(lanes, f.mask);
+            exchange(lanes, mask);
         }
         if (f.state == AT_WARP_BARRIER) {
             warp_epoch[number]++;
@@ -511,7 +517,7 @@ static bool resolve(int number) {
         }
         bool is_ballot = f.state == AT_BALLOT;
         for (int j = 0; j < n; j++) {
-            if (f.mask >> j & 1) {
+            if (mask >> j & 1) {
                 lanes[j].state = READY;
                 if (is_ballot) {
                     lanes[j].value = votes;
@@ -536,7 +542,7 @@ static void check_warp(const Warp& warp) {
         for (int j = 0; j < warp.count; j++) {
             if (waits_with(lanes[j], f)) {
                 present |= 1ull << j;
-            } else if (f.mask >> j & 1 && other < 0) {
+            } else if (f.mask >> j & 1 && other < 0 && !counts_as_there(lanes[j])) {
                 other = j;
             }
         }
@@ -576,14 +582,21 @@ static bool run_warp(int number) {
 
 // open_barrier lets all threads of a block pass, if all have come to the same barrier.
 static bool open_barrier(int rank) {
-    Fiber* all = &fibers[rank * threads];
+    Fiber *all = &fibers[rank * threads], *first = nullptr;
     for (int i = 0; i < threads; i++) {
-        if (all[i].state != AT_BARRIER || all[i].place != all[0].place) {
+        if (counts_as_there(all[i])) {
+            continue;
+        }
+        if (first == nullptr) first = &all[i];
+        if (all[i].state != AT_BARRIER || all[i].place != first->place) {
             return false;
         }
     }
+    if (first == nullptr) {
+        return false;
+    }
     for (int i = 0; i < threads; i++) {
-        all[i].state = READY;
+        if (all[i].state == AT_BARRIER) all[i].state = READY;
     }
     new_epoch(blocks[rank]);
     return true;
@@ -744,7 +757,7 @@ static int launch(const char* name, const unsigned grid[3], const unsigned block
             report("%s: no memory for %u bytes of shared memory", name, shared_bytes);
         }
     }
-    launch_epoch = ++last_epoch;
+    launch_epoch = ++last_epoch, has_fences = false;
     if (!failed) {
         run_grid(grid);
     }
@@ -869,7 +882,7 @@ static bool is_ordered(const Access& was, Spread spread, const Access& now) {
         return true;
     }
     if (was.block != now.block || spread == GRID) {
-        return false;
+        return has_fences;
     }
     if (was.epoch != now.epoch) {
         return true;
@@ -904,13 +917,24 @@ static void add(History& h, const Access& now) {
 
 static bool in_race; // a race is being reported
 
-static void line_of(const Access& a, char* text, size_t size) {
-    if (a.line > 0) {
-        snprintf(text, size, "%s:%d", static_cast<const char*>(a.pc), a.line);
-    } else if (!line_of(a.pc, text, size)) {
+void fence() { has_fences = true; }
+
+void renew(void* at, size_t bytes) {
+    memset(at, 0xff, bytes);
+    forget(at, bytes);
+}
+
+void source_line(const void* pc, int line, char* text, size_t size) {
+    if (line > 0) {
+        const char* file = static_cast<const char*>(pc);
+        const char* name = strrchr(file, '/');
+        snprintf(text, size, "%s:%d", name == nullptr ? file : name + 1, line);
+    } else if (!line_of(pc, text, size)) {
         snprintf(text, size, "an unknown line");
     }
 }
+
+static void line_of(const Access& a, char* text, size_t size) { source_line(a.pc, a.line, text, size); }
 
 // race reports an access that has no order with earlier ones, and names one of them.
 static void race(const History& was, const char* earlier, const Access& now, const char* later, const void* at) {
@@ -936,6 +960,7 @@ static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, 
     if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_FIBERS) {
         return;
     }
+    if (extension.access != nullptr) extension.access(at, bytes, is_write, pc, line);
     const Fiber& f = self();
     Access now{pc, own_block().serial, own_block().epoch, warp_epoch[warp_of(f)], (short)thread_of(f), is_atomic, line};
     const char* what = is_atomic ? "atomic update" : is_write ? "written" : "read";
@@ -1015,7 +1040,7 @@ static bool sim::line_of(const void* pc, char* text, size_t size) {
         found[strcspn(found, " \n")] = 0;
         const char* name = strrchr(found, '/');
         name = name == nullptr ? found : name + 1;
-        is_found = name[0] != '?' && strncmp(name, "prelude.h:", 10) != 0 && strncmp(name, "sim.h:", 6) != 0;
+        is_found = name[0] != '?' && strncmp(name, "prelude.h:", 10) != 0 && strncmp(name, "sim.h:", 6) != 0 && strncmp(name, "tokitai_cuda.h:", 15) != 0;
         snprintf(text, size, "%s", name);
     }
     pclose(pipe);

@@ -1,0 +1,46 @@
+package evidence
+
+import "fmt"
+
+// Unchecked is what a budget of time left undone. The cases of level smoke run first, the others
+// in an order drawn from the seed.
+type Unchecked struct {
+	Cases         int     `json:"cases"` // that were not run, or not to their end
+	Smoke         int     `json:"smoke"` // of these, those of level smoke
+	BudgetSeconds float64 `json:"budget_seconds"`
+}
+
+// LeftUndone says what a budget left undone; "" if nothing.
+func (s *Summary) LeftUndone() string {
+	u := s.Unchecked
+	if u == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s not run within the budget of %g s", were(u.Cases), u.BudgetSeconds)
+	if u.Smoke > 0 {
+		text += fmt.Sprintf(", %d of level smoke among them", u.Smoke)
+	}
+	return text
+}
+
+// were formats a number of cases as the subject of a sentence.
+func were(cases int) string {
+	if cases == 1 {
+		return "1 case was"
+	}
+	return integer(int64(cases)) + " cases were"
+}
+
+// isCutShort reports whether a budget was spent before all cases of level smoke were done.
+func isCutShort(r *Report) bool { return r.Unchecked != nil && r.Unchecked.Smoke > 0 }
+
+// unchecked checks what was left undone.
+func (f *faults) unchecked(r *Report) {
+	u := r.Unchecked
+	if u == nil {
+		return
+	}
+	f.unless(u.Cases > 0 && u.Smoke <= u.Cases, "unchecked: %d cases, %d of level smoke among them, want at least one, and no more of level smoke than all", u.Cases, u.Smoke)
+	f.unless(u.BudgetSeconds > 0, "unchecked.budget_seconds is %v, want more than 0", u.BudgetSeconds)
+	f.unless(r.Verdict != Accepted || u.Smoke == 0, "accepted, but %d cases of level smoke were not run", u.Smoke)
+}

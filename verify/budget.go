@@ -1,0 +1,102 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"tokitai/evidence"
+	"tokitai/internal/gen"
+)
+
+// Under a budget, a verification runs the cases of level smoke first, in their order, and then
+// those of its own level in an order drawn from the seed, until the time is spent. What has not
+// run by then is counted in the report. A kernel is accepted only if all cases of level smoke
+// have run.
+
+// withTimeout is context.WithTimeout; tests replace it.
+var withTimeout = context.WithTimeout
+
+// limited returns a context that ends when the budget is spent.
+func (o *Options) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Budget <= 0 {
+		return ctx, func() {}
+	}
+	return withTimeout(ctx, o.Budget)
+}
+
+// schedule lists the cases of a verification in the order in which they run. The first ones are
+// those of level smoke, if there is a budget.
+func (t *Target) schedule(o *Options) (list []*Case, smoke int) {
+	list = t.cases(o)
+	if o.Budget <= 0 {
+		return list, 0
+	}
+	least := *o
+	least.Level, least.Shapes = Smoke, nil
+	first := t.cases(&least)
+	at := make(map[string]int, len(first))
+	for i, c := range first {
+		at[c.name(t)] = i
+	}
+	type drawn struct {
+		c   *Case
+		key uint64
+	}
+	var rest []drawn
+	for _, c := range list {
+		name := c.name(t)
+		if i, ok := at[name]; ok {
+			first[i] = c // with what the level asks of it
+			continue
+		}
+		rest = append(rest, drawn{c, gen.New(fmt.Sprintf("budget %d %s", o.Seed, name)).Next()})
+	}
+	slices.SortStableFunc(rest, func(a, b drawn) int { return cmp.Compare(a.key, b.key) })
+	smoke = len(first)
+	for _, d := range rest {
+		first = append(first, d.c)
+	}
+	return first, smoke
+}
+
+// endurance returns how often a kernel runs again on a tiny case. Under a budget, that is one of
+// the cases that must be done.
+func (o *Options) endurance() int {
+	if o.Budget > 0 {
+		return plans[Smoke].endurance
+	}
+	return plans[o.Level].endurance
+}
+
+// unchecked counts what the budget left undone, or returns nil.
+func (s *verification) unchecked() *evidence.Unchecked {
+	over := len(s.done) + s.unsuited
+	if s.o.Budget <= 0 || over >= s.total {
+		return nil
+	}
+	return &evidence.Unchecked{Cases: s.total - over, Smoke: max(s.smoke-over, 0), BudgetSeconds: s.o.Budget.Seconds()}
+}
+
+// overBudget returns why a report under a budget decides nothing, or "".
+func (s *verification) overBudget(r *evidence.Report) string {
+	u := r.Unchecked
+	if u == nil || u.Smoke == 0 {
+		return ""
+	}
+	reason := fmt.Sprintf("the budget of %v was spent after %d of the %d cases of level smoke, all of which accepted needs", s.o.Budget, s.smoke-u.Smoke, s.smoke)
+	if s.waitedFor != "" {
+		reason += fmt.Sprintf("; it ended in case %s", s.waitedFor)
+	}
+	return reason
+}
+
+// budgetText is the budget as a flag.
+func budgetText(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return " --budget " + d.String()
+}
