@@ -83,13 +83,33 @@ func (e *IndexError) Error() string {
 	return fmt.Sprintf("%s: %s[%d] is %d, want 0 to %d%s", e.Op, e.Operand, e.Position, e.Value, e.Bound-1, e.Except)
 }
 
-// UnsuitedError is a call that a lowering cannot compute, by its Suits.
+// UnsuitedError is a call that a lowering cannot compute, by its Suits, or that a kernel of
+// somebody else's refused.
 type UnsuitedError struct {
-	Lowering string
-	Cause    error
+	Lowering  string
+	Cause     error
+	IsRefused bool // by the kernel, when it was launched
 }
 
 func (e *UnsuitedError) Error() string {
 	return e.Lowering + " cannot compute this call: " + e.Cause.Error()
 }
 func (e *UnsuitedError) Unwrap() error { return e.Cause }
+
+// OutputError says that what a kernel returned cannot be an output at all: it has another
+// size, shape or format, or there is none. The kernel is wrong, whatever its values are.
+type OutputError struct {
+	Operand string // "" if it is about all outputs together
+	Cause   error
+}
+
+func (e *OutputError) Error() string {
+	if e.Operand == "" {
+		return e.Cause.Error()
+	}
+	return e.Operand + ": " + e.Cause.Error()
+}
+func (e *OutputError) Unwrap() error { return e.Cause }
+
+// ErrHung is a kernel that did not return in time.
+var ErrHung = errors.New("it did not return in time")

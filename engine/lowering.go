@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -93,6 +94,14 @@ type Lowering struct {
 	// those of its class, which may be too large for a self-test.
 	ClassesOfSpeed bool
 
+	// Origin says where a kernel of somebody else's comes from, for reports: a command line, or
+	// a file with its SHA-256. It is called when the lowering has run. Nil stands for this
+	// project's own code, or a library's.
+	Origin func() string
+
+	// Renews says that the lowering's kernels are Renewers.
+	Renews bool
+
 	// Compile returns the kernel of a class for a device, or an error if the lowering does
 	// not apply.
 	Compile func(dev device.Device, d *def.Definition, dtypes []num.DType, class int) (Kernel, error)
@@ -154,6 +163,17 @@ type KernelFunc func(l *Launch) error
 
 // Launch implements Kernel.
 func (f KernelFunc) Launch(l *Launch) error { return f(l) }
+
+// Renewer is a Kernel that runs in a process of its own.
+type Renewer interface {
+	Kernel
+
+	// Renew ends the process. The next launch starts another one.
+	Renew()
+
+	// StartTime returns how long the process took to start, so far as it is known.
+	StartTime() time.Duration
+}
 
 // IndexChecker is a Kernel that can itself reject indices out of range, where the host
 // cannot read them.

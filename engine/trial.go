@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"tokitai/def"
 	"tokitai/tensor"
@@ -107,6 +108,16 @@ func (p *Prepared) Choice() (*Choice, error) {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// Renew renews the kernels compiled so far that are Renewers, if each takes at most so long
+// to start.
+func (t *Trial) Renew(most time.Duration) {
+	for _, k := range t.kernels {
+		if r, ok := k.(Renewer); ok && r.StartTime() <= most {
+			r.Renew()
+		}
+	}
 }
 
 // Compiled returns the number of kernels compiled so far.

@@ -2,7 +2,7 @@
 // that verify can judge.
 //
 // A [Kernel] comes from a program that answers calls over a socket ([Process], in
-// process.go and session.go). Whatever it is, verify sees a lowering like any other: it is
+// process.go, pool.go and session.go). Whatever it is, verify sees a lowering like any other: it is
 // given operands in memory of its own, and the results are compared with the definition's.
 //
 // The package runs the kernels that it is given for the definitions that it is given. It
@@ -26,6 +26,10 @@ type Kernel struct {
 	Source string // what it is, for reports: the command line, or the file with its SHA-256
 	Device string // where it runs, as backends.Open takes it: cpu for processes, files and libraries
 
+	// Overhead is how much longer than the deadline of a call a launch may take, as to start a
+	// process.
+	Overhead time.Duration
+
 	// Close ends processes and frees libraries. The lowering cannot be used any more.
 	Close func() error
 }
@@ -37,7 +41,7 @@ type Options struct {
 	// Seed is what the numbers are drawn from that a kernel gets in TOKITAI_SEED.
 	Seed uint64
 
-	Deadline    time.Duration // of one call; 0 is a minute
+	Deadline    time.Duration // of one call, and of the start of a process; 0 is a minute
 	Stderr      io.Writer     // gets a copy of what the kernel writes to standard error; nil for none
 	Environment []string      // variables that the kernel gets besides those of this process
 }

@@ -3,10 +3,10 @@ package foreign
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -16,109 +16,141 @@ import (
 	"tokitai/promise"
 )
 
-// server is a program that answers calls, in one process at a time.
-type server struct {
-	program string // path
-	command []string
-	options Options
-
-	mu       sync.Mutex // held during a call: a process gets one at a time
-	session  *session   // nil if no process runs
-	seeds    *rand.Rand // of TOKITAI_SEED
-	isClosed bool
-}
-
 // Process starts a program that serves the kernel profile of the protocol
-// (docs/protocol.md). The program must have the definition. It is started again for the
-// next call after it has died.
+// (docs/protocol.md, Kernels in other languages). The program must have the definition.
+//
+// Every compiled kernel has a process of its own, which gets one call at a time. One that
+// dies, hangs or breaks the protocol is ended, and the next call starts another. Processes
+// that take long to start are shared.
 func Process(command []string, o Options) (*Kernel, error) {
 	if len(command) == 0 {
-		return nil, errors.New("foreign: the command is empty, want a program and its arguments")
+		return nil, errors.New("the command is empty, want a program and its arguments")
 	}
 	if o.Definition == nil {
 		return nil, errors.New("foreign: the options have no definition")
 	}
 	program, err := exec.LookPath(command[0])
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be started: %w", command[0], err)
+		return nil, &StartError{Program: command[0], Cause: err}
 	}
-	s := &server{program: program, command: command, options: o, seeds: rand.New(rand.NewPCG(o.Seed, 0))}
-	if _, err := s.running(); err != nil {
+	p := newPool(program, command, o)
+	first, err := p.start()
+	if err != nil {
+		p.close()
 		return nil, err
 	}
+	first.isBusy = false
 	return &Kernel{
-		Lowering: &engine.Lowering{Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable, Compile: s.compile},
+		Lowering: &engine.Lowering{
+			Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+			Compile: p.compile, Origin: p.origin, Renews: true,
+		},
 		Source:   strings.Join(command, " "),
 		Device:   "cpu",
-		Close:    s.close,
+		Overhead: o.deadline() + endWait,
+		Close:    p.close,
 	}, nil
 }
 
-// running returns the session of the process, after starting one if none runs. The caller
-// holds the mutex, or is alone.
-func (s *server) running() (*session, error) {
-	if s.isClosed {
-		return nil, device.ErrClosed
-	}
-	if s.session != nil {
-		return s.session, nil
-	}
-	n, err := s.start(s.seeds.Uint64())
-	if err != nil {
-		return nil, err
-	}
-	if err := n.offers(s.options.Definition); err != nil {
-		n.end()
-		return nil, err
-	}
-	s.session = n
-	return n, nil
+// StartError is a program that cannot be started at all.
+type StartError struct {
+	Program string
+	Cause   error
 }
 
-func (s *server) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.isClosed = true
-	s.drop()
-	return nil
-}
-
-// drop ends the process.
-func (s *server) drop() {
-	if s.session != nil {
-		s.session.end()
-		s.session = nil
+func (e *StartError) Error() string {
+	cause := e.Cause
+	if x, ok := errors.AsType[*exec.Error](cause); ok {
+		cause = x.Err // which has the name
 	}
+	return fmt.Sprintf("%s cannot be started: %v", e.Program, cause)
+}
+func (e *StartError) Unwrap() error { return e.Cause }
+
+func (p *pool) compile(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
+	return &processKernel{pool: p, definition: d}, nil
 }
 
-func (s *server) compile(_ device.Device, d *def.Definition, _ []num.DType, _ int) (engine.Kernel, error) {
-	return engine.KernelFunc(func(l *engine.Launch) error { return s.launch(d, l) }), nil
-}
-
-// launch computes a call in the process. Results are copied to the operands once the whole
-// reply has been read and found to be well-formed: nothing is written before or afterwards.
-func (s *server) launch(d *def.Definition, l *engine.Launch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.running()
-	if err != nil {
-		return err
-	}
-	calls := []protocol.Call{callOf(d, l)}
-	data, err := n.call(calls, inputsOf(d, l), s.options.deadline())
-	if err != nil {
-		if !isAnswer(err) {
-			s.drop()
+// origin describes the program for reports.
+func (p *pool) origin() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := strings.Join(p.command, " ")
+	if w := p.welcome; w != nil {
+		if w.Build != "" {
+			text += ", which calls itself " + w.Build
 		}
+		text += ", on " + w.Device
+		if w.Description != "" {
+			text += " (" + w.Description + ")"
+		}
+	}
+	return fmt.Sprintf("%s; processes started: %d", text, p.started)
+}
+
+// processKernel is a kernel in processes of a pool.
+type processKernel struct {
+	pool       *pool
+	definition *def.Definition
+
+	mu        sync.Mutex // held during a call: a process gets one at a time
+	session   *session   // what it used last; it may have been ended or given to another kernel
+	isRenewed bool       // the next call needs a process that has seen nothing
+}
+
+// Renew implements [engine.Renewer].
+func (k *processKernel) Renew() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isRenewed = true
+}
+
+// StartTime implements [engine.Renewer].
+func (k *processKernel) StartTime() time.Duration {
+	k.pool.mu.Lock()
+	defer k.pool.mu.Unlock()
+	return k.pool.startTime
+}
+
+// Launch computes a call in the process. Results are copied to the operands once the whole
+// reply has been read and found to be well-formed. The process has no access to them: it can
+// write nothing before it answers, and nothing afterwards.
+func (k *processKernel) Launch(l *engine.Launch) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n, err := k.pool.acquire(k)
+	if err != nil {
 		return err
 	}
-	setOutputs(d, l, data)
+	k.session, k.isRenewed = n, false
+	data, err := n.call(callOf(k.definition, l), inputsOf(k.definition, l), k.pool.options.deadline())
+	k.pool.release(n, err == nil || isAnswer(err))
+	if err != nil {
+		return k.meaning(err)
+	}
+	setOutputs(k.definition, l, data)
 	return nil
+}
+
+// meaning returns an error in the words of package engine.
+func (k *processKernel) meaning(err error) error {
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return err
+	}
+	switch refused.Failure.Code {
+	case protocol.CodeBadArgument, protocol.CodeUnsupported, protocol.CodeTooLong:
+		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check.process", Cause: refused, IsRefused: true}
+	}
+	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
+		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}
+	}
+	return err
 }
 
 // callOf describes a call with all operands in the frames.
-func callOf(d *def.Definition, l *engine.Launch) protocol.Call {
-	c := protocol.Call{Definition: d.Name}
+func callOf(d *def.Definition, l *engine.Launch) *protocol.Call {
+	c := &protocol.Call{Definition: d.Name}
 	for i, v := range l.Params {
 		c.Params = append(c.Params, protocol.Param{Name: d.Params[i].Name, Value: v})
 	}

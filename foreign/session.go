@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"tokitai/def"
+	"tokitai/engine"
 	"tokitai/kernelserver/process"
 	"tokitai/kernelserver/protocol"
 	"tokitai/kernelserver/shm"
 )
 
 const (
-	// startTimeout is how long a process may take to answer HELLO: some load large libraries.
-	startTimeout = 2 * time.Minute
-
 	// endWait is how long a process may take to exit once its socket is closed.
 	endWait = time.Second
 
@@ -36,36 +34,35 @@ type session struct {
 	welcome protocol.Welcome
 	list    []protocol.Definition
 	lastID  uint64
+
+	// Under the pool's mutex.
+	isBusy bool
+	owner  *processKernel // the last kernel that it computed for; nil if it has computed nothing
 }
 
-// start starts a process, and asks it what it has.
-func (s *server) start(seed uint64) (*session, error) {
+// open starts a process.
+func (p *pool) open(seed uint64) (*session, error) {
 	conn, file, err := shm.Pair()
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be started: %w", s.command[0], err)
+		return nil, &StartError{Program: p.command[0], Cause: err}
 	}
-	env := append(os.Environ(), s.options.Environment...)
+	env := append(os.Environ(), p.options.Environment...)
 	env = append(env, "TOKITAI_FD=3", fmt.Sprintf("TOKITAI_SEED=%d", seed))
 	child, err := process.Start(process.Spec{
-		Program: s.program, Args: s.command[1:], Env: env,
-		Socket: file, Host: conn, Stderr: s.options.Stderr,
+		Program: p.program, Args: p.command[1:], Env: env,
+		Socket: file, Host: conn, JoinsOutput: true, Stderr: p.options.Stderr,
 	})
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, &StartError{Program: p.command[0], Cause: err}
 	}
-	n := &session{child: child, conn: conn}
-	if err := n.meet(); err != nil {
-		n.end()
-		return nil, err
-	}
-	return n, nil
+	return &session{child: child, conn: conn}, nil
 }
 
 // meet exchanges HELLO and LIST.
-func (n *session) meet() error {
-	conn := (&protocol.Hello{Lowest: protocol.Version, Highest: protocol.Version, Client: "tokitai check"}).Append(nil)
-	body, err := n.ask(protocol.KindHello, conn, 0, startTimeout)
+func (n *session) meet(deadline time.Duration) error {
+	hello := (&protocol.Hello{Lowest: protocol.Version, Highest: protocol.Version, Client: "tokitai check"}).Append(nil)
+	body, err := n.ask(protocol.KindHello, hello, 0, deadline)
 	if err != nil {
 		return err
 	}
@@ -75,7 +72,7 @@ func (n *session) meet() error {
 	if n.welcome.Version != protocol.Version {
 		return n.malformed(protocol.KindHello, fmt.Errorf("got version %d, want %d", n.welcome.Version, protocol.Version))
 	}
-	if body, err = n.ask(protocol.KindList, nil, 0, startTimeout); err != nil {
+	if body, err = n.ask(protocol.KindList, nil, 0, deadline); err != nil {
 		return err
 	}
 	if n.list, err = protocol.ParseList(body); err != nil {
@@ -84,8 +81,21 @@ func (n *session) meet() error {
 	return nil
 }
 
-// offers returns an error unless the process lists the definition, with its operands and
-// parameters or with none.
+// MissingError is a kernel that does not have a definition.
+type MissingError struct {
+	Definition string
+	Listed     []string // what it has
+}
+
+func (e *MissingError) Error() string {
+	if len(e.Listed) == 0 {
+		return fmt.Sprintf("the kernel does not have %s: its LIST is empty", e.Definition)
+	}
+	return fmt.Sprintf("the kernel does not have %s: it lists %s", e.Definition, strings.Join(e.Listed, ", "))
+}
+
+// offers returns an error unless the process lists the definition, with its operands or with
+// none.
 func (n *session) offers(d *def.Definition) error {
 	var names []string
 	for _, l := range n.list {
@@ -105,28 +115,34 @@ func (n *session) offers(d *def.Definition) error {
 		}
 		return nil
 	}
-	if names == nil {
-		return fmt.Errorf("the kernel does not have %s: its LIST is empty", d.Name)
-	}
-	return fmt.Errorf("the kernel does not have %s: it lists %s", d.Name, strings.Join(names, ", "))
+	return &MissingError{Definition: d.Name, Listed: names}
 }
 
 // call sends a CALL with its data, and returns the data of the reply.
-func (n *session) call(calls []protocol.Call, data []byte, deadline time.Duration) ([]byte, error) {
+func (n *session) call(c *protocol.Call, data []byte, deadline time.Duration) ([]byte, error) {
+	calls := []protocol.Call{*c}
 	want, ok := protocol.ReplyBytes(calls)
 	if !ok {
 		return nil, errors.New("foreign: the outputs are too large for a reply")
 	}
-	body, err := n.ask(protocol.KindCall, append(protocol.AppendCalls(nil, calls), data...), want, deadline)
+	frame := append(protocol.AppendCalls(nil, calls), data...)
+	if most := n.welcome.MaxFrame; int64(len(frame)) > most {
+		return nil, &RefusedError{Kind: protocol.KindCall, Failure: &protocol.Failure{
+			Code: protocol.CodeTooLong, Message: fmt.Sprintf("the call has %d bytes, and the kernel's max-frame is %d", len(frame), most),
+		}}
+	}
+	body, err := n.ask(protocol.KindCall, frame, want, deadline)
 	if err != nil {
 		return nil, err
 	}
 	results, err := protocol.ParseResults(body)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, n.malformed(protocol.KindCall, err)
-	}
-	if int64(len(results.Data)) != want {
-		return nil, n.malformed(protocol.KindCall, fmt.Errorf("got %d bytes of outputs, want %d", len(results.Data), want))
+	case len(results.Lowerings) != 1:
+		return nil, n.malformed(protocol.KindCall, fmt.Errorf("got %d names of lowerings, want 1: there is one call", len(results.Lowerings)))
+	case int64(len(results.Data)) != want:
+		return nil, &engine.OutputError{Cause: fmt.Errorf("the kernel returned %d bytes of outputs, want %d", len(results.Data), want)}
 	}
 	return results.Data, nil
 }
@@ -181,10 +197,11 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.Failure }
 
-// isAnswer reports whether the process can go on after an error.
+// isAnswer reports whether an error is what a process said, which can go on.
 func isAnswer(err error) bool {
-	_, ok := errors.AsType[*RefusedError](err)
-	return ok
+	_, isRefused := errors.AsType[*RefusedError](err)
+	_, isWrong := errors.AsType[*engine.OutputError](err)
+	return isRefused || isWrong
 }
 
 // malformed returns the error of a reply that breaks a rule.
@@ -195,23 +212,42 @@ func (n *session) malformed(kind protocol.Kind, err error) error {
 // lost returns the error of a conversation that broke off.
 func (n *session) lost(kind protocol.Kind, err error, deadline time.Duration) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n.withWords(fmt.Errorf("kernel process %d did not answer %v within %v, and was killed", n.child.PID(), kind, deadline))
+		return n.withWords(fmt.Errorf("%w: kernel process %d did not answer %v within %v, and was killed", engine.ErrHung, n.child.PID(), kind, deadline))
 	}
 	select {
 	case <-n.child.Done():
-		return fmt.Errorf("at %v: %w", kind, n.child.Status())
+		status := *n.child.Status()
+		status.LastWords = shortened(status.LastWords)
+		return fmt.Errorf("at %v: %w", kind, &status)
 	case <-time.After(deathWait):
 	}
 	return n.withWords(fmt.Errorf("kernel process %d closed its socket at %v, without exiting", n.child.PID(), kind))
 }
 
+// shortened returns the last lines, without the ends of long ones.
+func shortened(lines []string) []string {
+	const most, width = 8, 160
+	lines = slices.Clone(lines[max(0, len(lines)-most):])
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			lines[i] = string(runes[:width]) + "…"
+		}
+	}
+	return lines
+}
+
 // withWords adds the last lines of the process's standard error to an error.
 func (n *session) withWords(err error) error {
-	if words := n.child.LastWords(); len(words) > 0 {
+	if words := shortened(n.child.LastWords()); len(words) > 0 {
 		return fmt.Errorf("%w; its last words: %s", err, strings.Join(words, " | "))
 	}
 	return err
 }
 
-// end closes the socket, and kills the process if it does not exit.
-func (n *session) end() { n.child.Close(endWait) }
+// end closes the socket, and kills the process, with those that it started, if it has not
+// exited after the grace time.
+func (n *session) end(grace time.Duration) {
+	timer := time.AfterFunc(grace, func() { n.child.KillGroup() })
+	defer timer.Stop()
+	n.child.Close(grace + endWait)
+}

@@ -484,6 +484,12 @@ func (l *lister) checks() {
 			l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(2, 3, 2)})
 			continue
 		}
+		if k.name == freshCheck {
+			for i := range l.p.checks {
+				l.add(&Case{Check: k.name, Pattern: usual, Sizes: l.shape(shapes[i%len(shapes)]...)})
+			}
+			continue
+		}
 		if k.sizes != nil {
 			for _, n := range []int{5, 33, 66, 17, 130}[:1+min(l.p.checks, 4)] {
 				l.add(&Case{Check: k.name, Pattern: usual, Sizes: k.sizes(n)})

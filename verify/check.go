@@ -104,6 +104,9 @@ func (t *Target) makeChecks() []*check {
 		add(evidence.Invariance, "workers", byWorkers)
 	}
 	add(evidence.Invariance, "concurrent", concurrent)
+	if t.Lowering.Renews {
+		add(evidence.Invariance, freshCheck, fresh)
+	}
 	add(evidence.Invariance, "scratch", asScratch)
 	add(evidence.Invariance, "cancel", cancelled)
 	return list

@@ -77,8 +77,8 @@ func (l *lister) drawn() {
 		l.add(c)
 	}
 	for _, k := range l.t.checks() {
-		if k.name == "endure" || k.sizes != nil || strings.HasPrefix(k.name, "batch-") {
-			continue // they have thousands of runs, or sizes of their own
+		if k.name == "endure" || k.name == freshCheck || k.sizes != nil || strings.HasPrefix(k.name, "batch-") {
+			continue // they have thousands of runs, start processes, or have sizes of their own
 		}
 		if l.p.checks == 1 && k.tier == evidence.Invariance {
 			continue // level smoke is small
@@ -272,7 +272,7 @@ func (l *lister) own() {
 			add(&Case{Pattern: usual, InPlace: where})
 		}
 		for _, k := range l.t.checks() {
-			if k.name != "endure" && k.sizes == nil {
+			if k.name != "endure" && k.name != freshCheck && k.sizes == nil {
 				add(&Case{Check: k.name, Pattern: usual})
 			}
 		}

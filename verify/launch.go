@@ -18,10 +18,6 @@ import (
 	"tokitai/trial"
 )
 
-// errHung reports a launch that did not return in time. Its goroutine cannot be stopped, so
-// its device is not used again.
-var errHung = errors.New("it did not return in time")
-
 // bench is a device with the kernel under test.
 type bench struct {
 	ctx    context.Context // when it ends, nothing is launched any more
@@ -225,7 +221,7 @@ func (p *placed) runBy(launch func(*engine.Prepared) error, l *loaded, deadline 
 func (p *placed) finish(launch func(*engine.Prepared) error, l *loaded, deadline time.Duration) (*outcome, error) {
 	began := time.Now()
 	launched := p.bench.launch(func() error { return launch(p.prepared) }, deadline)
-	if errors.Is(launched, errHung) {
+	if errors.Is(launched, engine.ErrHung) {
 		return nil, launched
 	}
 	seconds := time.Since(began).Seconds()
@@ -256,7 +252,8 @@ func (b *bench) prepare(tensors []*tensor.Tensor, params []float64) (p *engine.P
 	return b.trial.Prepare(tensors, params)
 }
 
-// launch runs a kernel under a deadline.
+// launch runs a kernel under a deadline. The goroutine of one that does not return in time
+// cannot be stopped, so the device is not used again.
 func (b *bench) launch(launch func() error, deadline time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- launch() }()
@@ -267,6 +264,6 @@ func (b *bench) launch(launch func() error, deadline time.Duration) error {
 		return err
 	case <-timer.C:
 		b.isHung.Store(true)
-		return fmt.Errorf("%w: %v", errHung, deadline)
+		return fmt.Errorf("%w: %v", engine.ErrHung, deadline)
 	}
 }

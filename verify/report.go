@@ -40,6 +40,7 @@ func (s *verification) report(ctx context.Context) *evidence.Report {
 		}
 	}
 	r.Fingerprints[1] = s.source()
+	s.setOrigin(r)
 
 	total := &judgement{}
 	kernel, worstCase, worstShareCase := 0.0, "", ""
@@ -372,6 +373,8 @@ func (s *verification) decide(ctx context.Context, r *evidence.Report) {
 		r.Verdict, r.Reason = evidence.Undecided, s.overBudget(r)
 	case r.Elements == 0:
 		r.Verdict, r.Reason = evidence.Inadmissible, "nothing was compared"
+	case s.refused.reason(s) != "":
+		r.Verdict, r.Reason = evidence.Inadmissible, s.refused.reason(s)
 	case brokenClaim(s.t.Definition) != "":
 		r.Verdict, r.Reason = evidence.Inadmissible, brokenClaim(s.t.Definition)
 	case tooFew(r) != "":

@@ -44,6 +44,7 @@ func (s *verification) run(ctx context.Context, list []*Case) {
 		}
 		if e.unsuited != nil {
 			s.unsuited, s.whyUnsuited = s.unsuited+1, e.unsuited.Cause
+			s.refused.count(s.t, c, e.unsuited)
 			s.passed(c, e)
 			continue
 		}
@@ -181,6 +182,10 @@ func (e *caseRun) fail(err error) {
 		e.unsuited = unsuited
 		return
 	}
+	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
+		e.r.fail(noOutput(e.x.l.target, wrong), 1)
+		return
+	}
 	e.r.First = cause(err)
 }
 
@@ -208,6 +213,7 @@ func (s *verification) launch(e *caseRun) {
 	if e.isSkipped = s.bench.isHung.Load(); e.isSkipped {
 		return
 	}
+	s.renewFor(e.c)
 	defer s.notePrograms(&e.r)
 	var err error
 	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {
@@ -377,7 +383,7 @@ func (r *caseResult) fail(f *finding, checks int64) {
 
 // cause returns the finding that a kernel ended in an error.
 func cause(err error) *finding {
-	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, errHung)}
+	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
 }
 
 // breach returns what is wrong with a run's structure, or nil. If an output still holds the

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +15,14 @@ import (
 
 	backends "tokitai/backend/all"
 	"tokitai/def"
+	"tokitai/device"
+	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/foreign"
 	"tokitai/num"
 	"tokitai/op"
 	"tokitai/op/all"
+	"tokitai/promise"
 	"tokitai/verify"
 )
 
@@ -31,6 +37,7 @@ type checkFlags struct {
 
 	invariance, bench bool
 	html              string
+	showsOutput       bool
 
 	judgeFlags
 	options foreign.Options // of every kernel, but for its definition
@@ -39,6 +46,7 @@ type checkFlags struct {
 // kernelWay is a way to name a kernel on the command line.
 type kernelWay struct {
 	flag     string // that names the kernel, without dashes
+	kind     string // of the lowering check.KIND
 	register func(f *checkFlags, flags *pflag.FlagSet)
 
 	// open opens the kernel for a definition.
@@ -91,6 +99,7 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
+	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
 	return c
@@ -145,18 +154,30 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		return err
 	}
 	f.options = foreign.Options{Seed: options.Seed, Deadline: f.deadline}
+	if f.showsOutput {
+		f.options.Stderr = c.ErrOrStderr()
+	}
 	var targets []*verify.Target
 	for _, d := range definitions {
 		k, err := w.open(f, d.definition)
+		if _, isMissing := errors.AsType[*foreign.MissingError](err); isMissing && len(definitions) > 1 {
+			fmt.Fprintf(c.ErrOrStderr(), "left out: %v\n", err)
+			continue
+		}
 		if err != nil {
-			return err
+			failure := w.failed(err)
+			if exitCode(failure) != exitUndecided {
+				return failure
+			}
+			k = unopened(w)
+			options.Open = func(string) (engine.Device, error) { return nil, failure }
 		}
 		defer k.Close()
 		backend, _, err := backends.Parse(k.Device)
 		if err != nil {
 			return err
 		}
-		options.Device = k.Device
+		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
 		for _, t := range num.RealDTypes {
 			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
 			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
@@ -164,8 +185,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			}
 		}
 	}
-	if len(targets) == 0 {
+	switch {
+	case len(targets) == 0 && len(dtypes) > 0:
 		return wrongUse("%s cannot be stored in %s", name, strings.Join(f.dtypes, " or "))
+	case len(targets) == 0:
+		return wrongUse("the kernel has nothing of %s", name)
 	}
 	if targets, err = terms.apply(targets); err != nil {
 		return err
@@ -181,6 +205,30 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
 	return f.conduct(c, v)
+}
+
+// failed returns the error of a kernel that could not be opened. Unless the command line is to
+// blame, the kernel is undecided.
+func (w *kernelWay) failed(err error) error {
+	_, isUsage := errors.AsType[*usageError](err)
+	_, isMissing := errors.AsType[*foreign.MissingError](err)
+	_, isNotStarted := errors.AsType[*foreign.StartError](err)
+	switch {
+	case isUsage:
+		return err
+	case isMissing || isNotStarted:
+		return wrongUse("--%s: %v", w.flag, err)
+	}
+	return &verdictError{exitUndecided, err}
+}
+
+// unopened stands in reports for a kernel that could not be opened.
+func unopened(w *kernelWay) *foreign.Kernel {
+	l := &engine.Lowering{Name: "check." + cmp.Or(w.kind, w.flag), Device: "cpu", IsBounded: true, Promise: promise.Stable}
+	l.Compile = func(device.Device, *def.Definition, []num.DType, int) (engine.Kernel, error) {
+		return nil, errors.New("the kernel could not be opened")
+	}
+	return &foreign.Kernel{Lowering: l, Device: "cpu", Close: func() error { return nil }}
 }
 
 // checkCommand returns the beginning of a command that judges the same kernel.

@@ -125,6 +125,7 @@ func (v *verification) print(w io.Writer, out string) {
 	fmt.Fprintln(w)
 	v.printCounts(w)
 	v.printUnchecked(w)
+	v.printOrigins(w)
 	v.printTiers(w)
 	v.printWorst(w)
 	if v.isInterrupted {
@@ -252,6 +253,20 @@ func (v *verification) printCounts(w io.Writer) {
 		accepted, rejected, undecided, skipped, counted(len(lowerings), "lowering"), counted(len(formats), "format"))
 	fmt.Fprintf(w, "%s, %s outputs compared, %s, in %.1f s; level %s, seed %d, %s\n", counted(cases, "case"), rounded(elements),
 		counted(int(mismatches), "mismatch"), v.seconds, v.options.Level, v.options.Seed, v.options.Device)
+}
+
+// printOrigins prints where kernels of somebody else's come from, each once.
+func (v *verification) printOrigins(w io.Writer) {
+	var known []string
+	for _, t := range v.targets {
+		if t.Lowering.Origin == nil {
+			continue
+		}
+		if text := t.Lowering.Origin(); !slices.Contains(known, text) {
+			known = append(known, text)
+			fmt.Fprintf(w, "kernel: %s\n", oneLine(text))
+		}
+	}
 }
 
 // counted formats a number of things: 1 case, 2 cases, 0 mismatches.

@@ -47,6 +47,10 @@ type Spec struct {
 	// the null device.
 	HasPipes bool
 
+	// JoinsOutput sends the child's standard output where its standard error goes. It is
+	// not for a child with pipes.
+	JoinsOutput bool
+
 	// Stderr gets a copy of the child's standard error; nil for none. If it blocks,
 	// so does the child.
 	Stderr io.Writer
@@ -129,6 +133,9 @@ func Start(spec Spec) (*Child, error) {
 		return fail(err)
 	}
 	theirs = append(theirs, stderr)
+	if spec.JoinsOutput && !spec.HasPipes {
+		stdout = stderr
+	}
 	files := []*os.File{stdin, stdout, stderr}
 	if spec.Socket != nil {
 		files = append(files, spec.Socket)
@@ -230,6 +237,15 @@ func (c *Child) Kill() error {
 		return fmt.Errorf("kill process %d: %w", c.PID(), err)
 	}
 	return nil
+}
+
+// KillGroup kills the child and the processes of its group, which are those that it has
+// started unless they left it. It does nothing if the child has exited.
+func (c *Child) KillGroup() error {
+	if c.Status() == nil {
+		killGroup(c.PID())
+	}
+	return c.Kill()
 }
 
 // Close closes the child's input, kills the child if it has not exited after the grace

@@ -35,6 +35,10 @@ func CloseOthers(keep int) error {
 	return nil
 }
 
+// killGroup kills a group of processes by the id of its first process, which must not have
+// been waited for.
+func killGroup(pid int) { syscall.Kill(-pid, syscall.SIGKILL) }
+
 func signalOf(state *os.ProcessState) os.Signal {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return status.Signal()

@@ -1,29 +1,30 @@
-"""Deep-learning operations with the same bits on every machine, including operations you define.
+"""Judges deep-learning kernels, and computes deep-learning operations with the same bits on every machine.
 
     import tokitai
 
-    rmsnorm = tokitai.define(text)              # the language: docs/definitions.md
-    y = rmsnorm(x=x, gamma=gamma)["y"]          # arrays in, a Tensor out
+    report = tokitai.check(my_softmax, "softmax.forward", dtypes=["bf16"])   # any callable on arrays
+    assert report.accepted, report
 
-define starts a process on first use and ends it with the program; use Client to control that. Everything in
-tokitai_client.py, which needs only the standard library, can be imported from here."""
+    y = tokitai.reference("softmax.forward", x)      # the answer; truth() encloses the real-number result
+    tokitai.judge("softmax.forward", {"x": x}, {"y": y})                     # is this output admissible?
+    rmsnorm = tokitai.define(text)                   # an operation of your own, for all of these: docs/definitions.md
+    y = rmsnorm(x=x, gamma=gamma)["y"]
+
+Arrays are those of torch, numpy, cupy and jax; nothing but the standard library is needed. reference, truth, judge and
+define start a process on first use and end it with the program; use Client to control that."""
 
 from __future__ import annotations
 
 import atexit
 import threading
-from typing import Optional, Union
+from typing import Any, Mapping, Optional, Union
 
 from tokitai_client import (
-    Arena,
     Call,
-    Client,
     Defined,
     Definition,
     DefinitionError,
     Hello,
-    Memory,
-    Operation,
     OperandForm,
     ParamForm,
     Pending,
@@ -37,29 +38,49 @@ from tokitai_client import (
     find_program,
 )
 
+from . import questions as _questions
+from .arrays import ArrayError
+from .checking import CheckError, check, check_autograd
+from .connection import Arena, Client, Memory, Operation
+from .forms import OperationError
+from .questions import Enclosure
+from .report import Counterexample, Report, Tier
+from .testing import kernel
+
 __all__ = [
     "Arena",
+    "ArrayError",
     "Call",
+    "CheckError",
     "Client",
+    "Counterexample",
     "Defined",
     "Definition",
     "DefinitionError",
+    "Enclosure",
     "Hello",
     "Memory",
     "Operation",
     "OperandForm",
+    "OperationError",
     "ParamForm",
     "Pending",
     "Placed",
     "ProtocolError",
+    "Report",
     "Result",
     "ServerDied",
     "Stats",
     "Tensor",
+    "Tier",
     "TokitaiError",
+    "check",
+    "check_autograd",
     "client",
     "define",
     "find_program",
+    "kernel",
+    "reference",
 ]
 
 _lock = threading.Lock()
@@ -67,7 +88,7 @@ _client: Optional[Client] = None
 
 
 def client() -> Client:
-    """Returns the client that define uses. It is started on first use, and again if its process has died."""
+    """Returns the client that define and the questions use. It is started on first use, and again if its process has died."""
     global _client
     with _lock:
         if _client is not None and not _client.is_alive:
@@ -82,6 +103,12 @@ def define(text: Union[str, bytes]) -> Operation:
     """Makes an operation from the text of its definition. Call it with arrays by name. A mistake in the text raises
     DefinitionError, with line and column. If the process dies, the next call starts another."""
     return Operation(text, client)
+
+
+def reference(op: Any, /, *arguments: Any, **named: Any) -> Any:
+    """Returns the answer of an operation, bit for bit: one array, or a tuple with names. Inputs are given by name or in the
+    definition's order, parameters by name. The result is the kind of array that was given."""
+    return _questions.reference(client(), op, arguments, named)
 
 
 @atexit.register

@@ -1,0 +1,383 @@
+"""Operands of a call of somebody's callable, in memory that shows what the callable does to it.
+
+Every operand is a view of a larger block: guards stand before, after and, in some layouts, between its rows. Guards
+are NaN in most calls, so that what is read from them shows in the result. After the call the blocks are compared
+with what they were: a callable may write its outputs and nothing else. None of this is proof against a callable
+that means to deceive: it runs in the same process."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import arrays
+from .arrays import KINDS, LISTS, NAMES
+from .calling import Wrong
+from tokitai_client import DTYPES, Tensor
+
+GUARD_ELEMENTS = 64  # before the first and after the last element, at least
+ALIGNMENT = 64  # bytes; libraries allocate at multiples of it
+WIDEST_GAP = 24  # elements between rows
+
+PLAIN, OFFSET, STRIDED = "plain", "offset", "strided"
+VARIED = "varied"
+LAYOUTS = (VARIED, PLAIN, OFFSET, STRIDED)
+
+# Patterns of guards and poison: NaN with different payloads, then numbers that show in a sum.
+_NANS = {"f16": (0x7E00, 0xFF55), "bf16": (0x7FC0, 0xFFD5), "f32": (0x7FC00000, 0xFFD55555), "e4m3": (0x7F, 0xFF), "e5m2": (0x7E, 0xFF)}
+_LARGE = {"f16": 0xF9C4, "bf16": 0xF12A, "f32": 0xF12A1234, "e4m3": 0xF2, "e5m2": 0xF2}
+_INTEGERS = (0x7FFFFFF0, 0x80000001, 0x5A5A5A5A)
+
+
+def pattern(dtype: str, choice: random.Random) -> bytes:
+    """Returns the bytes of one element of a guard: NaN three times out of four; an index far out of range."""
+    if dtype == "i32":
+        bits = choice.choice(_INTEGERS)
+    else:
+        bits = choice.choice(_NANS[dtype]) if choice.random() < 0.75 else _LARGE[dtype]
+    return bits.to_bytes(DTYPES[dtype].size, "little")
+
+
+class Layout(NamedTuple):
+    """Where the rows of an operand are, in elements of its block."""
+
+    first: int
+    stride: int  # from one row to the next
+    rows: int
+    columns: int
+    total: int  # elements of the block
+
+    def strides(self, shape: Sequence[int]) -> Tuple[int, ...]:
+        """Returns the stride of each dimension."""
+        if not shape:
+            return ()
+        strides, step = [1], self.stride
+        for size in reversed(shape[1:-1] if len(shape) > 1 else ()):
+            strides.append(step)
+            step *= size
+        if len(shape) > 1:
+            strides.append(step)
+        return tuple(reversed(strides))
+
+
+def layout(name: str, shape: Sequence[int], size: int, choice: random.Random) -> Layout:
+    """Draws a layout: plain begins at a multiple of 64 bytes, offset anywhere, strided has gaps between rows as well."""
+    if name == VARIED:
+        name = choice.choice((PLAIN, PLAIN, OFFSET, STRIDED))
+    columns = shape[-1] if shape else 1
+    rows = math.prod(shape[:-1]) if shape else 1
+    first = ALIGNMENT // size * -(-GUARD_ELEMENTS * size // ALIGNMENT)
+    if name != PLAIN:
+        first += choice.randrange(1, ALIGNMENT // size)
+    stride = columns + (choice.randrange(1, WIDEST_GAP) if name == STRIDED and rows > 1 else 0)
+    return Layout(first, stride, rows, columns, first + stride * rows + GUARD_ELEMENTS)
+
+
+class Block:
+    """An operand with its surroundings. array is what the callable gets."""
+
+    def __init__(self, name: str, tensor: Tensor, place: Layout, fill: bytes, make: Callable[[bytearray, Layout], Tuple[Any, Callable[[], bytes]]]):
+        self.name = name
+        self.tensor = tensor
+        self.place = place
+        size = len(fill)
+        before = bytearray(fill * place.total)
+        if tensor.data is not None:
+            row = place.columns * size
+            data = memoryview(tensor.data).cast("B")
+            for r in range(place.rows):
+                at = (place.first + r * place.stride) * size
+                before[at : at + row] = data[r * row : (r + 1) * row]
+        self.before = bytes(before)
+        self.array, self._read = make(before, place)
+
+    def inspect(self, may_write: bool, who: str) -> None:
+        """Compares the block with what it was. Raises Wrong if something changed that must not."""
+        after = self._read()
+        if after == self.before:
+            return
+        size, place = DTYPES[self.tensor.dtype].size, self.place
+        at = next(i for i, (a, b) in enumerate(zip(after, self.before)) if a != b) if not may_write else self._outside(after)
+        if at is None:
+            return
+        element = at // size - place.first
+        row, column = divmod(element, place.stride)
+        inside = 0 <= row < place.rows and column < place.columns
+        if inside:
+            index = ", ".join(map(str, _index(element // place.stride * place.columns + column, self.tensor.shape)))
+            raise Wrong(f"{who} changed its input {self.name} at [{index}]")
+        if element < 0:
+            where = f"{-element} elements before its beginning"
+        elif row >= place.rows or (row == place.rows - 1 and column >= place.columns):
+            where = f"{element - (place.rows - 1) * place.stride - place.columns + 1} elements after its end"
+        else:
+            where = f"between its rows {row} and {row + 1}"
+        raise Wrong(f"{who} wrote outside {self.name}, {where}")
+
+    def _outside(self, after: bytes) -> Optional[int]:
+        """Returns the first changed byte outside the rows, or None."""
+        size, place = DTYPES[self.tensor.dtype].size, self.place
+        expected = bytearray(self.before)
+        for r in range(place.rows):
+            at = (place.first + r * place.stride) * size
+            expected[at : at + place.columns * size] = after[at : at + place.columns * size]
+        if after == expected:
+            return None
+        return next(i for i, (a, b) in enumerate(zip(after, expected)) if a != b)
+
+
+def _index(position: int, shape: Sequence[int]) -> List[int]:
+    index = []
+    for size in reversed(shape):
+        position, i = divmod(position, size)
+        index.append(i)
+    return index[::-1]
+
+
+class Held:
+    """An operand that has no block: nested lists, and arrays of JAX, which nobody can change."""
+
+    def __init__(self, name: str, tensor: Tensor, array: Any, read: Optional[Callable[[Any], bytes]]):
+        self.name, self.tensor, self.array, self._read = name, tensor, array, read
+        self._before = read(array) if read else b""  # the payload of a NaN may not survive the way to a Python number
+
+    def inspect(self, may_write: bool, who: str) -> None:
+        if may_write or self._read is None:
+            return
+        try:
+            same = self._read(self.array) == self._before
+        except (arrays.ArrayError, TypeError, ValueError, struct.error):
+            same = False
+        if not same:
+            raise Wrong(f"{who} changed its input {self.name}")
+
+
+class Library:
+    """The arrays that a callable takes and gives, of one library on one device."""
+
+    name = ""
+    device = "cpu"
+    can_change_later = True  # whether somebody may write to a result after it was returned
+
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+        """Returns an operand with a tensor's values, or poisoned if it has none."""
+        fill = pattern(tensor.dtype, choice)
+        place = layout(layout_name, tensor.shape, len(fill), choice)
+        return Block(name, tensor, place, fill, lambda data, where: self.make(data, where, tensor))
+
+    def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
+        raise NotImplementedError
+
+    def is_array(self, value: Any) -> bool:
+        return arrays.library_of(value) == self.name
+
+    def wanted(self, name: str, tensor: Tensor) -> str:
+        return f"{name}: {self.name} {NAMES[tensor.dtype]} {list(tensor.shape)}{'' if self.device == 'cpu' else ' on ' + self.device}"
+
+    def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
+        """Copies an output that a callable gave. Raises Wrong if it is not what the definition has."""
+        if not self.is_array(value):
+            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}")
+        got_dtype, got_device = self.described(value)
+        if arrays.dtype_named(got_dtype) != tensor.dtype:
+            raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}")
+        if tuple(value.shape) != tensor.shape:
+            raise Wrong(f"{who} gave {name} with shape {list(value.shape)}, want {list(tensor.shape)}")
+        if got_device != self.device:
+            raise Wrong(f"{who} gave {name} on {got_device}, want {self.device}")
+        return bytes(arrays.tensor_of(value, name)[0].data)
+
+    def described(self, value: Any) -> Tuple[str, str]:
+        return value.dtype.name, self.device
+
+    def around(self) -> Any:
+        """Returns a context for the call, or None."""
+        return None
+
+    def synchronise(self) -> None:
+        """Waits until the device has done all that it was given."""
+
+    def poison(self, nbytes: int) -> None:
+        """Leaves NaN in memory that the callable's next allocation is likely to get."""
+
+
+class Torch(Library):
+    name = "torch"
+
+    def __init__(self, device: str = "cpu"):
+        self.torch = arrays.load("torch")
+        where = self.torch.device(device)
+        if where.type == "cuda":
+            if not self.torch.cuda.is_available():
+                raise Wrong(f"device {device}: torch {self.torch.__version__} finds no CUDA device")
+            if (where.index or 0) >= self.torch.cuda.device_count():
+                raise Wrong(f"device {device}: torch finds {self.torch.cuda.device_count()} CUDA devices")
+            where = self.torch.device("cuda", where.index or 0)
+            self.torch.cuda.set_device(where)
+        self.where = where
+        self.device = str(where)
+        self.calls = 0
+        self._side = None
+
+    def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
+        torch = self.torch
+        block = torch.empty(len(data), dtype=torch.uint8, device=self.where)
+        block.copy_(torch.frombuffer(data, dtype=torch.uint8))
+        view = torch.as_strided(block.view(arrays.torch_dtype(tensor.dtype)), tensor.shape, place.strides(tensor.shape), place.first)
+        return view, lambda: arrays.torch_bytes(block)
+
+    def described(self, value: Any) -> Tuple[str, str]:
+        return str(value.dtype).replace("torch.", "", 1), str(value.device)
+
+    def around(self) -> Any:
+        """Every other call runs on a stream that is not the default one."""
+        self.calls += 1
+        if self.where.type != "cuda" or self.calls % 2:
+            return None
+        if self._side is None:
+            self._side = self.torch.cuda.Stream(self.where)
+        self._side.wait_stream(self.torch.cuda.current_stream(self.where))
+        return self.torch.cuda.stream(self._side)
+
+    def synchronise(self) -> None:
+        if self.where.type == "cuda":
+            self.torch.cuda.synchronize(self.where)
+
+    def poison(self, nbytes: int) -> None:
+        self.torch.full((nbytes,), 0xFF, dtype=self.torch.uint8, device=self.where)
+
+
+class NumPy(Library):
+    name = "numpy"
+
+    def __init__(self, device: str = "cpu"):
+        if device != "cpu":
+            raise Wrong(f"arrays='numpy' are on the CPU, and device is {device}")
+        self.numpy = arrays.load("numpy")
+
+    def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
+        numpy = self.numpy
+        spare = numpy.empty(len(data) + ALIGNMENT, numpy.uint8)
+        skip = -spare.ctypes.data % ALIGNMENT
+        block = spare[skip : skip + len(data)]
+        block[:] = numpy.frombuffer(data, numpy.uint8)
+        size = DTYPES[tensor.dtype].size
+        strides = [s * size for s in place.strides(tensor.shape)]
+        view = numpy.ndarray(tensor.shape, arrays._numpy_dtype(tensor.dtype), block, place.first * size, strides)
+        return view, block.tobytes
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, (self.numpy.ndarray, self.numpy.generic))
+
+    def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
+        return super().data(self.numpy.asarray(value) if isinstance(value, self.numpy.generic) else value, name, tensor, who)
+
+    def poison(self, nbytes: int) -> None:
+        self.numpy.full(nbytes, 0xFF, self.numpy.uint8)
+
+
+class CuPy(Library):
+    name = "cupy"
+
+    def __init__(self, device: str = "cuda:0"):
+        self.cupy = arrays.load("cupy")
+        kind, _, number = device.partition(":")
+        if kind != "cuda":
+            raise Wrong(f"arrays='cupy' are on a GPU, and device is {device}")
+        count = self.cupy.cuda.runtime.getDeviceCount()
+        if int(number or 0) >= count:
+            raise Wrong(f"device {device}: cupy finds {count} CUDA devices")
+        self.device = f"cuda:{number or 0}"
+        self.cupy.cuda.Device(int(number or 0)).use()
+
+    def make(self, data: bytearray, place: Layout, tensor: Tensor) -> Tuple[Any, Callable[[], bytes]]:
+        cupy, numpy = self.cupy, arrays.load("numpy")
+        block = cupy.asarray(numpy.frombuffer(data, numpy.uint8))
+        size = DTYPES[tensor.dtype].size
+        strides = [s * size for s in place.strides(tensor.shape)]
+        view = cupy.ndarray(tensor.shape, arrays._numpy_dtype(tensor.dtype), block.data + place.first * size, strides)
+        return view, lambda: cupy.asnumpy(block).tobytes()
+
+    def described(self, value: Any) -> Tuple[str, str]:
+        return value.dtype.name, f"cuda:{value.device.id}"
+
+    def synchronise(self) -> None:
+        self.cupy.cuda.Device().synchronize()
+
+
+class Jax(Library):
+    name = "jax"
+    can_change_later = False
+
+    def __init__(self, device: str = ""):
+        self.jax = arrays.load("jax")
+        kind, _, number = device.partition(":")
+        try:
+            devices = self.jax.devices(kind or None)
+            self.where = devices[int(number or 0)]
+        except (RuntimeError, IndexError) as error:
+            raise Wrong(f"device {device}: jax has no such device ({error})") from error
+        self.device = f"{self.where.platform}:{self.where.id}" if self.where.platform != "cpu" else "cpu"
+
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+        if tensor.data is None:
+            raise Wrong(f"arrays of jax cannot be written: want a callable that returns {name}")
+        return Held(name, tensor, arrays.Kind("jax", self.where).array(tensor), None)
+
+    def described(self, value: Any) -> Tuple[str, str]:
+        where = next(iter(value.devices()))
+        return value.dtype.name, "cpu" if where.platform == "cpu" else f"{where.platform}:{where.id}"
+
+
+class Lists(Library):
+    """Nested lists of numbers, for callables in plain Python. Results are rounded to the output's format."""
+
+    name = LISTS
+    can_change_later = False
+
+    def __init__(self, device: str = "cpu"):
+        if device != "cpu":
+            raise Wrong(f"arrays='list' are on the CPU, and device is {device}: say which arrays= the callable takes")
+
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+        if tensor.data is None:
+            values = [math.nan if tensor.dtype != "i32" else -1] * math.prod(tensor.shape)
+            return Held(name, tensor, arrays.nested(values, tensor.shape), None)
+        array = arrays.Kind(LISTS).array(tensor)
+        return Held(name, tensor, array, lambda a: self._packed(a, tensor))
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, (list, float, int))
+
+    def wanted(self, name: str, tensor: Tensor) -> str:
+        return f"{name}: nested lists of numbers of shape {list(tensor.shape)}" if tensor.shape else f"{name}: a number"
+
+    def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
+        if not isinstance(value, (list, tuple, float, int)):
+            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}")
+        try:
+            shape = arrays.shape_of_lists(value)
+        except arrays.ArrayError as error:
+            raise Wrong(f"{who} gave {name} as lists that have no shape: {error}") from error
+        if shape != tensor.shape:
+            raise Wrong(f"{who} gave {name} with shape {list(shape)}, want {list(tensor.shape)}")
+        try:
+            return self._packed(value, tensor)
+        except (TypeError, ValueError, OverflowError, struct.error) as error:
+            raise Wrong(f"{who} gave {name} with an element that is no number of {tensor.dtype}: {error}") from error
+
+    @staticmethod
+    def _packed(value: Any, tensor: Tensor) -> bytes:
+        return DTYPES[tensor.dtype].pack(arrays.flat_lists(value))
+
+
+_LIBRARIES = {"torch": Torch, "numpy": NumPy, "cupy": CuPy, "jax": Jax, LISTS: Lists}
+
+
+def library(name: str, device: Optional[str]) -> Library:
+    """Opens a library for a callable."""
+    if name not in KINDS:
+        raise ValueError(f"arrays {name!r}, want one of {', '.join(KINDS)}")
+    return _LIBRARIES[name](device) if device else _LIBRARIES[name]()

@@ -1,0 +1,188 @@
+"""What a check found, in one screen."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
+WORDS = 92  # characters of a line before it is shortened
+INPUTS_SHOWN = 6
+
+
+class Tier(NamedTuple):
+    """The result of one kind of check, for one definition in one format."""
+
+    op: str
+    dtype: str
+    name: str
+    checks: int
+    failed: int
+    note: str
+
+
+class Counterexample(NamedTuple):
+    """The smallest failing case that was found. Values are as text, bits and number."""
+
+    op: str
+    dtype: str
+    tier: str
+    case: str
+    seed: int
+    place: str
+    got: str
+    want: str
+    truth: str
+    inputs: List[str]
+    message: str
+    when: str
+    where: str
+
+    @property
+    def error(self) -> Optional[float]:
+        """How far the output is from the truth, or from what was wanted; None if that is no number."""
+        got, true = _number(self.got), _number(self.truth or self.want)
+        return None if got is None or true is None else abs(got - true)
+
+
+class Report:
+    """What a check found. str(report) is one screen; json has everything, as in docs/verification.md."""
+
+    def __init__(self, results: Sequence[Mapping[str, Any]], kernel: str = "", process: str = "", replay: str = "", command: str = "", notes: Sequence[str] = ()):
+        self.results = list(results)
+        self.kernel = kernel
+        self.process = process
+        self.notes = list(notes)
+        self._replay, self._command = replay, command
+
+    @classmethod
+    def joined(cls, reports: Sequence["Report"]) -> "Report":
+        """Returns several reports as one. The first that is not accepted says how to replay."""
+        worst = next((r for v in (REJECTED, UNDECIDED) for r in reports if r.verdict == v), reports[0])
+        return cls([x for r in reports for x in r.results], worst.kernel, worst.process, worst._replay, worst._command, [n for r in reports for n in r.notes])
+
+    @property
+    def verdict(self) -> str:
+        verdicts = {r["verdict"] for r in self.results}
+        if REJECTED in verdicts:
+            return REJECTED
+        return ACCEPTED if verdicts == {ACCEPTED} else UNDECIDED
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == ACCEPTED
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    @property
+    def json(self) -> Dict[str, Any]:
+        return {"verdict": self.verdict, "kernel": self.kernel, "process": self.process, "notes": self.notes, "results": self.results}
+
+    @property
+    def tiers(self) -> List[Tier]:
+        return [Tier(r["op"], r["dtype"], t["name"], t["checks"], t["failed"], t.get("note", "")) for r in self.results for t in r.get("tiers", ())]
+
+    @property
+    def counterexample(self) -> Optional[Counterexample]:
+        """The smallest failing case of the first format that failed, or None."""
+        return next((c for c in map(_counterexample, self.results) if c is not None), None)
+
+    @property
+    def seed(self) -> Optional[int]:
+        return next((r["generator"]["seed"] for r in self.results if r.get("generator")), None)
+
+    @property
+    def replay(self) -> str:
+        """How to run the smallest failing case alone: a line of Python, and where there is one a command."""
+        c = self.counterexample
+        if c is None or not self._replay:
+            return ""
+        return self._replay.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}>"
+
+    def __str__(self) -> str:
+        operations = ", ".join(dict.fromkeys(r["op"] for r in self.results))
+        lines = [f"{self.kernel or 'the kernel'} as {operations}: {self.verdict}"]
+        lines += [_line(r) for r in self.results]
+        example = self.counterexample
+        if example is not None:
+            lines += _example_lines(example)
+            if self.replay:
+                lines.append(f"  replay  {self.replay}")
+            failure = next(r["failure"] for r in self.results if r.get("failure"))
+            if self._command and failure.get("replay"):
+                lines.append(f"          {failure['replay']}")
+        lines += [f"  note    {note}" for note in self.notes]
+        seed = self.seed
+        lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}run in {self.process}")
+        return "\n".join(lines)
+
+
+def _counterexample(result: Mapping[str, Any]) -> Optional[Counterexample]:
+    f = result.get("failure")
+    if not f:
+        return None
+    return Counterexample(
+        result["op"], result["dtype"], f["tier"], f["case"], f["seed"], f["place"], f["got"], f["want"], f["truth"],
+        list(f["inputs"] or ()), f["message"], f.get("when", ""), f.get("where", ""),
+    )  # fmt: skip
+
+
+def _number(text: str) -> Optional[float]:
+    """Reads a value as reports print it: 0x3c11 (1.0166016), or a number alone."""
+    match = re.search(r"\(([^()]*)\)", text)
+    try:
+        value = float((match.group(1) if match else text).strip())
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def _line(r: Mapping[str, Any]) -> str:
+    text = f"  {r['dtype']:<5} {r['verdict']:<10} {r['op']:<24} {r['cases']:>6} cases  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
+    if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
+        text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
+    if r["verdict"] != ACCEPTED and r.get("reason"):
+        text += "\n        " + "\n        ".join(r["reason"].splitlines()[:10])
+    return text
+
+
+def _short(count: int) -> str:
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return str(count)
+
+
+def _example_lines(c: Counterexample) -> List[str]:
+    lines = [f"smallest failing case: {c.op} {c.dtype}, {c.case}, in tier {c.tier}"]
+    message = c.message.splitlines()
+    lines += ["  " + line for line in message[:6]]
+    if c.got or c.want:
+        lines += [f"  at      {c.place}", f"  got     {c.got}", f"  want    {c.want}"]
+    if c.truth:
+        lines.append(f"  truth   {c.truth}")
+    if c.error is not None and c.error > 0:
+        true = _number(c.truth or c.want)
+        share = f", {c.error / abs(true):.3g} of the value" if true else ""
+        lines.append(f"  off by  {c.error:.3g}{share}")
+    if c.inputs:
+        lines.append("  inputs  " + "\n          ".join(c.inputs[:INPUTS_SHOWN]) + (f"\n          and {len(c.inputs) - INPUTS_SHOWN} more" if len(c.inputs) > INPUTS_SHOWN else ""))
+    if c.when:
+        lines.append(f"  when    {c.when}")
+    if c.where:
+        lines.append(f"  where   {c.where}")
+    return lines
+
+
+def load(paths: Sequence[str]) -> List[Dict[str, Any]]:
+    """Reads the reports that the program has written."""
+    reports = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            reports.append(json.load(file))
+    return reports

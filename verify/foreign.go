@@ -1,0 +1,95 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tokitai/engine"
+	"tokitai/evidence"
+)
+
+// What is done for kernels of somebody else's that run in processes of their own: they may
+// refuse calls, return what is no output, and remember what they have seen.
+
+// freshCheck is the check that runs a kernel again in a process that has seen nothing.
+const freshCheck = "fresh"
+
+// cheapStart is the longest start of a process that every kind of check can afford.
+const cheapStart = 100 * time.Millisecond
+
+// fresh runs the kernel again in a new process: results must not depend on what the other one
+// has seen.
+func fresh(x *trialRun) (int64, *finding, error) {
+	x.s.bench.trial.Renew(time.Hour)
+	return x.again(x.l, evidence.Invariance, "in a fresh process", x.same)
+}
+
+// renewFor renews the kernel where another kind of check begins, if that takes little.
+func (s *verification) renewFor(c *Case) {
+	if s.t.Lowering.Renews && c.Check != s.lastCheck {
+		s.bench.trial.Renew(cheapStart)
+	}
+	s.lastCheck = c.Check
+}
+
+// noOutput returns the finding that what the kernel returned is no output.
+func noOutput(t *Target, err *engine.OutputError) *finding {
+	return &finding{Tier: evidence.Structure, Operand: t.Definition.Operand(err.Operand), Row: -1, Message: firstLine(err.Cause.Error())}
+}
+
+// refusals are the cases that a kernel refused, by the formats of their operands.
+type refusals map[string]*refusal
+
+type refusal struct {
+	cases int
+	first string // with the kernel's words
+}
+
+func (r *refusals) count(t *Target, c *Case, err *engine.UnsuitedError) {
+	if !err.IsRefused {
+		return
+	}
+	if *r == nil {
+		*r = refusals{}
+	}
+	formats := formatText(t.Definition, c.Formats)
+	if (*r)[formats] == nil {
+		(*r)[formats] = &refusal{first: fmt.Sprintf("%s: %s", c.name(t), firstLine(err.Cause.Error()))}
+	}
+	(*r)[formats].cases++
+}
+
+// reason says why a kernel that refused calls is not accepted: formats that it computes some
+// cases of must be computed in all of them. It is "" if there is no such reason.
+func (r refusals) reason(s *verification) string {
+	if len(r) == 0 {
+		return ""
+	}
+	for _, done := range s.done {
+		c, err := s.t.parseCase(done.Name)
+		if err != nil {
+			continue
+		}
+		if x := r[formatText(s.t.Definition, c.Formats)]; x != nil {
+			return fmt.Sprintf("the kernel refused %d of %d cases, the first of them %s", x.cases, s.total, x.first)
+		}
+	}
+	return ""
+}
+
+// setOrigin says where a kernel of somebody else's comes from.
+func (s *verification) setOrigin(r *evidence.Report) {
+	origin := s.t.Lowering.Origin
+	if origin == nil {
+		return
+	}
+	if r.Fingerprints[2].SHA256 == "" { // no compiler of ours has seen it
+		r.Toolchain = evidence.Toolchain{}
+		r.Fingerprints[2].Note = "the kernel was compiled elsewhere, if at all"
+		r.Fingerprints[3].Note = "the kernel is no part of the program"
+	}
+	if f := &r.Fingerprints[1]; f.SHA256 == "" {
+		f.Note = strings.ReplaceAll(origin(), "\n", " ")
+	}
+}
