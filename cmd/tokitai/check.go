@@ -33,6 +33,7 @@ type checkFlags struct {
 	execFiles                string
 	library, symbol          string
 	cuda, hip, entry, launch string
+	device                   string // of a source
 	in, got                  []string
 
 	invariance, bench bool
@@ -59,6 +60,8 @@ type kernelWay struct {
 // kernelWays are all ways, in the order of the help.
 var kernelWays = []*kernelWay{
 	&execWay,
+	&cudaWay,
+	&hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -76,6 +79,9 @@ The kernel is named in one of these ways:
 
   --exec "python my_kernel.py"   a program that answers calls over a socket, whose number is
                                  in TOKITAI_FD (docs/protocol.md, Kernels in other languages)
+  --cuda softmax.cu              a kernel in CUDA C++ (--hip: in HIP), launched as --launch says:
+                                 on a GPU, or without one in a simulator that also finds races,
+                                 misused barriers and accesses out of bounds (docs/check.md)
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -88,7 +94,8 @@ The exit code is 0 if the kernel is accepted in every format that it takes, 3 if
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+  tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -180,7 +187,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
 		for _, t := range num.RealDTypes {
 			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
-			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
+			if target.IsStored() && (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}
