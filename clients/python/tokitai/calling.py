@@ -23,6 +23,10 @@ class Wrong(Exception):
         self.is_refusal = is_refusal
 
 
+class Absent(Wrong):
+    """A callable that another process does not find where this one has it."""
+
+
 class Convention(NamedTuple):
     """The arguments of a callable, by the names of the definition."""
 

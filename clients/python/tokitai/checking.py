@@ -13,9 +13,10 @@ from tokitai_client import find_program
 
 from . import autograd as gradients
 from . import forms, hosting, loading, operands, processes
-from .calling import Wrong, name_of
+from .calling import Absent, Wrong, name_of
 from .report import ACCEPTED, REJECTED, Report, load
 
+NAME = "tokitai check: "
 JUDGED = (0, 3, 4)  # exit codes of a check that came to an end: accepted, rejected, undecided
 
 Functions = Union[Callable, Mapping[str, Callable]]
@@ -128,7 +129,13 @@ def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Repor
         if options.layouts not in operands.LAYOUTS:
             raise ValueError(f"layouts {options.layouts!r}, want one of {', '.join(operands.LAYOUTS)}")
         way = processes.way_for(functions, options, s["process"])
-        report = _judge(name, functions, options, way, s, folder)
+        try:
+            report = _judge(name, functions, options, way, s, folder)
+        except Absent as absent:  # as a function that is defined where __name__ is __main__
+            if s["process"] or not processes.can_fork(hosting.library_for(next(iter(functions.values())), options), options.device):
+                raise CheckError(str(absent)) from absent
+            way = processes.FORK
+            report = _judge(name, functions, options, way, s, folder)
         report.kernel = ", ".join(dict.fromkeys(map(name_of, functions.values())))
         report.process = processes.DESCRIPTIONS[way]
         report.is_repeatable = way == processes.FRESH and not source.text
@@ -155,8 +162,10 @@ def _judge(name: str, functions: Mapping[str, Callable], options: hosting.Option
             line = processes.exec_line(kernel.command)
             command = [find_program(), "check", name, "--exec", line, "--out", reports, *_flags(s)]
             ended = processes.run(command, kernel.meanwhile, kernel.environment)
-    except Wrong as wrong:
-        raise CheckError(str(wrong)) from wrong
+    except Absent:
+        raise
+    except Wrong as error:
+        raise CheckError(str(error)) from error
     if ended.code not in JUDGED:
         raise CheckError(_said(ended.stderr) or f"tokitai check ended with status {ended.code}")
     files = [f for f in sorted(glob.glob(os.path.join(reports, "*.json"))) if os.path.basename(f) != "index.json"]
@@ -169,7 +178,8 @@ def _judge(name: str, functions: Mapping[str, Callable], options: hosting.Option
 def _said(text: str) -> str:
     """Returns what the program said, without its name and the pointer to its help."""
     lines = [line for line in text.strip().splitlines() if not line.startswith("see 'tokitai")]
-    return "\n".join(lines).replace("tokitai check: ", "", 1)
+    begin = next((i for i, line in enumerate(lines) if line.startswith(NAME)), 0)  # progress comes before
+    return "\n".join(lines[begin:]).replace(NAME, "", 1)
 
 
 def _flags(s: Mapping[str, Any]) -> List[str]:

@@ -61,12 +61,12 @@ def prepare(functions: Mapping[str, Callable], options: Options) -> Served:
     return Served(chosen, known, library, name_of(first), options)
 
 
-def serve(connection: socket.socket, served: Served, process: str, seed: int) -> int:
-    """Serves callables on a socket until the other end closes. Returns an exit code."""
+def server(connection: socket.socket, served: Served, process: str, seed: int, is_limited: bool = True) -> serving.Server:
+    """Opens the device, limits this process's memory if asked to, and returns what serves callables on a socket."""
     options = served.options
     library = operands.library(served.library, options.device)
     memory = free_memory() if options.memory == MOST else options.memory
-    if library.device != "cpu":
+    if library.device != "cpu" or not is_limited:
         memory = 0
     if memory:
         limit_memory(memory)
@@ -75,7 +75,7 @@ def serve(connection: socket.socket, served: Served, process: str, seed: int) ->
         for name, function in served.functions.items()
     }
     description = f"{served.name} on arrays of {library.name}{version_of(library.name)}, in {process}"
-    return serving.Server(connection, kernels, description, library.device).run()
+    return serving.Server(connection, kernels, description, library.device)
 
 
 def library_for(function: Callable, options: Options) -> str:

@@ -48,7 +48,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         os.set_inheritable(descriptor, False)
         faulthandler.enable()
         with socket.socket(fileno=descriptor) as connection:
-            return hosting.serve(connection, prepare(), "a fresh process", serving.seed_of())
+            return hosting.server(connection, prepare(), "a fresh process", serving.seed_of()).run()
     except processes.FAULTS as error:
         print(f"tokitai.kernel: {error}", file=sys.stderr)
         return 2

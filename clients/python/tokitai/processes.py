@@ -21,13 +21,14 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from . import hosting, loading
-from .calling import Wrong
+from .calling import Absent, Wrong
 from .forms import OperationError
 
 FRESH, FORK, HERE = "fresh", "fork", "here"
 WAYS = (FRESH, FORK, HERE)
 DESCRIPTIONS = {FRESH: "fresh processes", FORK: "forked children of this process", HERE: "this process, where a crash ends everything"}
 POLL_SECONDS = 0.02
+FRAMES_SHOWN = 3
 FAULTS = (Wrong, OperationError, ImportError, ValueError)  # that are said, not traced
 
 
@@ -106,19 +107,28 @@ def _text(file: Any) -> str:
     return file.read().decode(errors="replace")
 
 
+class Child(NamedTuple):
+    """A forked child, as its parent knows it."""
+
+    relay: socket.socket  # waits for its end
+    errors: int  # standard error of the relay
+    fault: int  # memory that has the child's stack if a signal ended it
+
+
 class Host:
     """Serves callables of this process to relays that connect to a listener, in forked children or here."""
 
     def __init__(self, listener: socket.socket, prepare: Callable[[], hosting.Served], is_forked: bool, is_fresh: bool = False):
         self._listener, self._is_forked, self._is_fresh = listener, is_forked, is_fresh
-        self._children: Dict[int, socket.socket] = {}  # by process, the relay that waits for its end
+        self._children: Dict[int, Child] = {}
         self._watch = selectors.DefaultSelector()
-        self._watch.register(listener, selectors.EVENT_READ)
-        self.fault = ""
+        self._watch.register(listener, selectors.EVENT_READ, self._accept)
+        self._served: Optional[hosting.Served] = None
+        self.fault: Optional[Exception] = None
         try:
-            self._served: Optional[hosting.Served] = prepare()
+            self._served = prepare()
         except FAULTS as error:
-            self._served, self.fault = None, str(error)
+            self.fault = error
 
     def is_fit(self, device: str) -> bool:
         """Reports whether children of this process can compute, after what loading the callables has started."""
@@ -128,18 +138,14 @@ class Host:
     def close(self) -> None:
         for child in list(self._children):
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            self._children.pop(child).close()
+        self._bury(0)
         self._watch.close()
 
     def serve_until(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
             for key, _ in self._watch.select(POLL_SECONDS):
-                if key.fileobj is self._listener:
-                    self._accept()
-                else:
-                    self._drop(key.data)
-            self._bury()
+                key.data()
+            self._bury(os.WNOHANG)
 
     def _accept(self) -> None:
         relay, _ = self._listener.accept()
@@ -147,13 +153,10 @@ class Host:
         if len(descriptors) != 3:
             relay.close()
             return
-        seed = int(message.strip() or b"0")
-        if self._is_forked:
-            self._fork(relay, descriptors, seed)
-        else:
-            self._serve_here(relay, descriptors, seed)
+        (self._fork if self._is_forked else self._serve_here)(relay, descriptors, int(message.strip() or b"0"))
 
     def _fork(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
+        fault = os.memfd_create("fault")
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -162,74 +165,98 @@ class Host:
             try:
                 self._listener.close()
                 relay.close()
-                code = self._serve_forked(descriptors, seed)
+                code = self._serve_forked(descriptors, fault, seed)
             finally:
                 os._exit(code)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        self._children[child] = relay
-        self._watch.register(relay, selectors.EVENT_READ, child)
+        os.close(descriptors[0])
+        os.close(descriptors[1])
+        self._children[child] = Child(relay, descriptors[2], fault)
+        self._watch.register(relay, selectors.EVENT_READ, lambda: self._end(child))
 
-    def _serve_forked(self, descriptors: Sequence[int], seed: int) -> int:
+    def _serve_forked(self, descriptors: Sequence[int], fault: int, seed: int) -> int:
         for other in self._children.values():
-            other.close()
+            other.relay.close()
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, descriptor in enumerate((nothing, descriptors[1], descriptors[2])):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        faulthandler.enable(file=2)
+        faulthandler.enable(fault, all_threads=False)
         torch = sys.modules.get("torch")
         if torch is not None and not self._is_fresh:
             torch.set_num_threads(1)  # threads of a pool do not survive a fork
-        return self._serve(descriptors[0], seed, 2)
-
-    def _serve_here(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
-        with relay:
-            code = self._serve(descriptors[0], seed, descriptors[2])
-            for descriptor in descriptors[1:]:
-                os.close(descriptor)
+        with socket.socket(fileno=descriptors[0]) as connection:
             try:
-                relay.sendall(f"exit {code}".encode())
-            except OSError:
-                pass  # the relay was killed
-
-    def _serve(self, descriptor: int, seed: int, errors: int) -> int:
-        where = "a fresh process" if self._is_fresh else "a forked child" if self._is_forked else "the process that called check"
-        with socket.socket(fileno=descriptor) as connection:
-            try:
-                if self._served is None:
-                    raise Wrong(self.fault)
-                return hosting.serve(connection, self._served, where, seed)
+                return hosting.server(connection, self._served, "a fresh process" if self._is_fresh else "a forked child", seed).run()
             except FAULTS as error:
-                os.write(errors, f"tokitai: {error}\n".encode())
+                os.write(2, f"tokitai: {error}\n".encode())
                 return 2
 
-    def _drop(self, child: int) -> None:
-        """Ends a child whose relay is gone: the program has killed it."""
-        if child in self._children:
-            self._watch.unregister(self._children[child])
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def _serve_here(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
+        connection = socket.socket(fileno=descriptors[0])
+        code: Optional[int] = None
+        try:
+            server = hosting.server(connection, self._served, "the process that called check", seed, False)
+        except FAULTS as error:
+            os.write(descriptors[2], f"tokitai: {error}\n".encode())
+            code = 2
+        os.close(descriptors[1])
+        os.close(descriptors[2])
 
-    def _bury(self) -> None:
-        for child in list(self._children):
-            done, status = os.waitpid(child, os.WNOHANG)
+        def step() -> None:
+            answered = code if code is not None else server.step()
+            if answered is None:
+                return
+            if code is None:
+                self._watch.unregister(connection)
+            connection.close()
+            _tell(relay, f"exit {answered}")
+
+        if code is None:
+            self._watch.register(connection, selectors.EVENT_READ, step)
+        else:
+            step()
+
+    def _end(self, child: int) -> None:
+        """Ends a child whose relay is gone: the program has killed it."""
+        self._watch.unregister(self._children[child].relay)
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def _bury(self, how: int) -> None:
+        for number in list(self._children):
+            done, status = os.waitpid(number, how)
             if not done:
                 continue
-            relay = self._children.pop(child)
+            child = self._children.pop(number)
             try:
-                self._watch.unregister(relay)
+                self._watch.unregister(child.relay)
             except KeyError:
                 pass
-            how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
-            with relay:
-                try:
-                    relay.sendall(how.encode())
-                except OSError:
-                    pass  # the relay was killed
+            if os.WIFSIGNALED(status):
+                os.write(child.errors, _fault_in(child.fault).encode())
+            os.close(child.errors)
+            os.close(child.fault)
+            _tell(child.relay, f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}")
+
+
+def _tell(relay: socket.socket, status: str) -> None:
+    with relay:
+        try:
+            relay.sendall(status.encode())
+        except OSError:
+            pass  # the relay was killed
+
+
+def _fault_in(number: int) -> str:
+    """Returns where a signal ended a child, without the frames of this package."""
+    os.lseek(number, 0, os.SEEK_SET)
+    lines = os.read(number, 1 << 14).decode(errors="replace").splitlines()
+    own = os.path.dirname(os.path.abspath(__file__))
+    frames = [line.strip() for line in lines if line.startswith("  File") and own not in line][:FRAMES_SHOWN]
+    return "\n".join(lines[:1] + frames) + "\n" if lines else ""
 
 
 def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: str) -> int:
@@ -237,7 +264,8 @@ def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: s
     listener number. Says on standard output when it is ready, and ends when its standard input does."""
     with socket.socket(fileno=number) as listener:
         host = Host(listener, prepare, True, True)
-        told = f"fault {host.fault}" if host.fault else "ready" if host.is_fit(device) else "unfit"
+        kind = "absent" if isinstance(host.fault, Absent) else "fault"
+        told = f"{kind} {host.fault}" if host.fault else "ready" if host.is_fit(device) else "unfit"
         os.write(1, told.encode())
         os.close(1)
         if told != "ready":
@@ -280,7 +308,7 @@ def kernel(functions: Mapping[str, Callable], options: hosting.Options, way: str
         host = Host(listener, lambda: hosting.prepare(functions, options), way == FORK)
         try:
             if host.fault:
-                raise Wrong(host.fault)
+                raise host.fault
             yield Kernel(_relay(path), host.serve_until, [])
         finally:
             host.close()
@@ -312,8 +340,9 @@ def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Itera
                 loader.wait()
             loader.stdout.close()
             loader.stderr.close()
-    if told.startswith("fault "):
-        raise Wrong(told[len("fault ") :])
+    if told.startswith(("absent ", "fault ")):
+        kind, _, message = told.partition(" ")
+        raise (Absent if kind == "absent" else Wrong)(message)
     if told != "unfit":
         raise Wrong(f"the process that loads {', '.join(str(loading.place_of(f)) for f in functions.values())} ended with status {status}:\n{_last(said)}")
     yield Kernel(command, _wait, command, environment)

@@ -99,10 +99,16 @@ class Report:
     @property
     def replay(self) -> str:
         """How to run the smallest failing case alone: a line of Python."""
-        c = self.counterexample
-        if c is None or not self.call:
+        if not self.call:
             return ""
-        return self.call.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+        c = self.counterexample
+        if c is not None:
+            return self.call.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+        for r in self.results:  # an error is not made smaller: the reason names its case
+            found = re.search(r"--seed (\d+).*--case '?([^'\s)]+)", r.get("reason", ""))
+            if found:
+                return self.call.format(case=repr(found.group(2)), seed=found.group(1), dtype=repr(r["dtype"]))
+        return ""
 
     def __repr__(self) -> str:
         return f"<Report: {self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}>"
@@ -114,8 +120,9 @@ class Report:
         example = self.counterexample
         if example is not None:
             lines += _example_lines(example)
-            if self.replay:
-                lines.append(f"  replay  {self.replay}")
+        if self.replay:
+            lines.append(f"  replay  {self.replay}")
+        if example is not None:
             failure = next(r["failure"] for r in self.results if r.get("failure"))
             if self.is_repeatable and failure.get("replay"):
                 lines.append(f"          {failure['replay']}")
@@ -150,7 +157,7 @@ def _line(r: Mapping[str, Any]) -> str:
     if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
         text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
     if r["verdict"] != ACCEPTED and r.get("reason"):
-        text += "\n        " + "\n        ".join(r["reason"].splitlines()[:10])
+        text += "\n        " + "\n        ".join(re.sub(r"; replay: .*\)$", ")", r["reason"]).splitlines()[:10])
     return text
 
 

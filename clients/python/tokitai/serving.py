@@ -213,31 +213,37 @@ class Server:
 
     def run(self) -> int:
         """Serves until the other end closes. Returns the exit code of the process."""
-        while True:
-            header = self._receive(HEADER.size)
-            if header is None:
-                return 0
-            length, number, kind, _ = HEADER.unpack(header)
-            if length > LONGEST_BODY:
-                return 2
-            body = self._receive(length)
-            if body is None:
-                return 21
-            try:
-                reply = self._answer(kind, _Body(body))
-            except Refusal as refusal:
-                self._send(ERROR, number, [_error(refusal.code, str(refusal))])
-                if refusal.code == NO_VERSION:
-                    return 2
-            except Wrong as wrong:
-                code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
-                self._send(ERROR, number, [_error(code, str(wrong), {"output": wrong.operand} if wrong.operand else {})])
-            except MemoryError as error:
-                self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
-            except ProtocolError as error:
-                self._send(ERROR, number, [_error(MALFORMED, str(error))])
-            else:
-                self._send(GOOD, number, reply)
+        code = None
+        while code is None:
+            code = self.step()
+        return code
+
+    def step(self) -> Optional[int]:
+        """Answers one request. Returns an exit code when there are no more."""
+        header = self._receive(HEADER.size)
+        if header is None:
+            return 0
+        length, number, kind, _ = HEADER.unpack(header)
+        if length > LONGEST_BODY:
+            return 2
+        body = self._receive(length)
+        if body is None:
+            return 21
+        try:
+            reply = self._answer(kind, _Body(body))
+        except Refusal as refusal:
+            self._send(ERROR, number, [_error(refusal.code, str(refusal))])
+            return 2 if refusal.code == NO_VERSION else None
+        except Wrong as wrong:
+            code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
+            self._send(ERROR, number, [_error(code, str(wrong), {"output": wrong.operand} if wrong.operand else {})])
+        except MemoryError as error:
+            self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
+        except ProtocolError as error:
+            self._send(ERROR, number, [_error(MALFORMED, str(error))])
+        else:
+            self._send(GOOD, number, reply)
+        return None
 
     def _answer(self, kind: int, body: _Body) -> List[bytes]:
         if kind == HELLO:
