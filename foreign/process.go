@@ -40,16 +40,20 @@ func Process(command []string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	first.isBusy = false
+	return p.kernel(), nil
+}
+
+func (p *pool) kernel() *Kernel {
 	return &Kernel{
 		Lowering: &engine.Lowering{
 			Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable,
 			Compile: p.compile, Origin: p.origin, Renews: true,
 		},
-		Source:   strings.Join(command, " "),
+		Source:   strings.Join(p.command, " "),
 		Device:   "cpu",
-		Overhead: o.deadline() + endWait,
+		Overhead: p.options.deadline() + endWait,
 		Close:    p.close,
-	}, nil
+	}
 }
 
 // StartError is a program that cannot be started at all.

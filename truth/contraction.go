@@ -264,7 +264,7 @@ func (k *call) encloseScaled(sum ball.Ball, r, c int) ball.Ball {
 	one := []ball.Ball{sum}
 	for _, scale := range k.scalesOf(r, c) {
 		one[0] = one[0].Mul(ball.FromFloat64(scale))
-		roundingOf(k.Mode, ball.Ball{}).step(one, unit, tiny)
+		roundingOf(k.Options, ball.Ball{}).step(one, unit, tiny)
 	}
 	return one[0]
 }

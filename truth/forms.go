@@ -20,7 +20,7 @@ type Forms struct {
 }
 
 // form is what is known of the forms of one output.
-type form struct{ isOne, mayOverflow bool }
+type form struct{ isOne, isZero, mayOverflow bool }
 
 // FindForms finds where the forms of a definition agree, for a call. It writes nothing.
 func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, params []float64) (*Forms, error) {
@@ -28,7 +28,9 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 	f := &Forms{call: k, at: room[form](k)}
 	if d.Kind == def.KindRowwise {
 		mark := put(k, f.at)
-		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) { mark(operand, row, col, form{v.isOne(), v.mayOverflow()}) }, func(int, int, int, set) {})
+		return f, sweep(k, nature{}.FromFloat64(0), nil, func(operand, row, col int, v nature) {
+			mark(operand, row, col, form{v.isOne(), v.kinds == isZero, v.mayOverflow()})
+		}, func(int, int, int, set) {})
 	}
 	result := operands[2]
 	for r := range result.Rows {
@@ -47,6 +49,12 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 // infinity of the same sign.
 func (f *Forms) Agree(operand, row, col int) bool {
 	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isOne
+}
+
+// IsZero reports whether every form gives zero for an output: multiplied out, all its terms are
+// zeros, such as the reciprocal of an infinity.
+func (f *Forms) IsZero(operand, row, col int) bool {
+	return f.at[operand] != nil && f.at[operand][row*f.call.operands[operand].Cols+col].isZero
 }
 
 // MayOverflow reports whether, on the way to an output, factors are multiplied whose product

@@ -67,18 +67,20 @@ var (
 )
 
 // roundingOf returns the rounding of a mode; for intervals, which have no other use, it
-// is nearest. Numbers that round in another way say so.
-func roundingOf[T ball.Number[T]](m Mode, zero T) rounding[T] {
+// is nearest. Numbers that round in another way say so. What a kernel with its own Order may
+// give follows the random words; the promise of a definition, which is in numbers that are
+// known before, does not.
+func roundingOf[T ball.Number[T]](o Options, zero T) rounding[T] {
 	if own, ok := any(zero).(rounder[T]); ok {
 		return own.rounding()
 	}
-	if m == Exact {
+	if o.Mode == Exact {
 		return exactly[T]{zero}
 	}
 	if r, ok := any(nearest{}).(rounding[T]); ok {
 		return r
 	}
-	return widened[T]{zero}
+	return widened[T]{zero, o.Order != nil}
 }
 
 // exactly does not round.
@@ -93,7 +95,10 @@ func (r exactly[T]) sum(terms []T, _ shape) T             { return r.zero.Sum(te
 func (r exactly[T]) adder(n, width int, _ shape) adder[T] { return newRunningSum(r.zero, n, width) }
 
 // widened adds the largest error of the model to every result.
-type widened[T ball.Number[T]] struct{ zero T }
+type widened[T ball.Number[T]] struct {
+	zero   T
+	byWord bool // stochastic rounding follows the random words
+}
 
 func (r widened[T]) step(xs []T, u, eta float64) { r.within(xs, u, eta, math.MaxFloat32) }
 func (r widened[T]) scale(xs []T)                { r.within(xs, 0, 2*tiny, math.MaxFloat32) }
@@ -109,9 +114,21 @@ func (r widened[T]) store(xs []T, d num.DType) {
 	r.within(xs, u, eta, limit)
 }
 
-func (r widened[T]) storeRandomly(xs []T, d num.DType, _ []int32) {
-	u, eta, limit := storageError(d)
-	r.within(xs, 2*u, 2*eta, limit)
+// storeRandomly adds the distance to either neighbour; or it rounds the ends, as nearest does:
+// what is rounded is a binary32.
+func (r widened[T]) storeRandomly(xs []T, d num.DType, words []int32) {
+	if !r.byWord {
+		u, eta, limit := storageError(d)
+		r.within(xs, 2*u, 2*eta, limit)
+		return
+	}
+	for j, x := range xs {
+		lo, hi := x.Endpoints()
+		stored := func(end float64) T {
+			return x.FromFloat64(float64(num.StochasticRound(d, float32(end), uint32(at(words, j)))))
+		}
+		xs[j] = stored(lo).Hull(stored(hi))
+	}
 }
 
 // within adds the error of a rounding. A zero rounds to itself, no rounding crosses

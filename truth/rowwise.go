@@ -43,7 +43,7 @@ type places struct {
 // sweep evaluates a rowwise definition row by row and calls yield or yieldInt for each
 // wanted element. zero determines the kind of number.
 func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, row, col int, v T), yieldInt func(operand, row, col int, v set)) error {
-	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Mode, zero)}
+	e := &evaluator[T]{call: k, zero: zero, rounding: roundingOf(k.Options, zero)}
 	if err := e.size(); err != nil {
 		return err
 	}

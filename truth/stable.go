@@ -42,6 +42,9 @@ import (
 //   - A rounding of the definition to a storage format, and one that is declared for a value that
 //     the definition names, adds the error of that rounding: 2^-11 of the value for f16, 2^-8 for
 //     bf16, twice that for a stochastic one, and half of the format's smallest number, twice.
+//   - An output that is rounded stochastically when it is stored is rounded by the definition's own
+//     random word, which makes it a monotonic function of the value before: the ends of the set are
+//     y-B and y+B, rounded to binary32 and then by that word.
 //   - Absolute terms: k·2^-150·|dy/dv| for every product, quotient and fused multiply-add v, twice
 //     that for a scale node; |dy/df|·max(k_f·2^-150, 1/MaxFloat32) for functions, because a value
 //     whose reciprocal overflows may be lost, as in x/(1+exp(-t)). If subnormals may be flushed,
@@ -126,6 +129,7 @@ type stableOutput struct {
 	box    []ball.Ball // of all perturbed values, at the largest heights
 	fixed  []float64
 	slopes [sumKinds][]float64 // Σ |dy/ds|·Σ|terms of s|; nil without such sums
+	words  []uint32            // by which a value is rounded when it is stored; nil if it is rounded to nearest
 }
 
 // EncloseStable returns the results that the promise stable admits for d on its operands, in
@@ -238,6 +242,11 @@ func (s *Stable) Between(operand, row, col, height int) (lo, hi uint32) {
 	}
 	d := s.call.operands[operand].DType
 	l, h := s.ends(operand, row, col, height)
+	if z := s.outputs[operand]; z != nil && z.words != nil {
+		word := z.words[s.index(operand, row, col)]
+		stored := func(end float64) uint32 { return num.Narrow(d, num.StochasticRound(d, float32(end), word)) }
+		return stored(l), stored(h)
+	}
 	return num.NarrowF64(d, l), num.NarrowF64(d, h)
 }
 

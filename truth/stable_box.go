@@ -3,6 +3,7 @@ package truth
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/def"
 	"tokitai/num"
@@ -108,6 +109,9 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 			ulps := function(name, max(n.Func.ULPs, s.o.FunctionULP))
 			at.absolute += max(ulps*lost, lostReciprocal)
 		case def.OpRound, def.OpSRound:
+			if s.isStoredByWord(n) {
+				break // Between rounds it
+			}
 			u, eta, limit := storageError(s.storage(n.Storage))
 			at.limit = limit
 			if n.Op == def.OpSRound {
@@ -128,6 +132,21 @@ func (s *Stable) disturbances() ([]disturbance, error) {
 		}
 	}
 	return z, nil
+}
+
+// isStoredByWord reports whether a node is stochastic rounding by words that are certain, and is
+// stored in the format that it rounds to, and not used otherwise.
+func (s *Stable) isStoredByWord(n *def.Node) bool {
+	if n.Op != def.OpSRound || n.Args[1].Op != def.OpRandom {
+		return false
+	}
+	isStored := false
+	for _, o := range s.call.d.Math.Outputs {
+		if o.Value == n {
+			isStored = s.call.operands[o.Operand].DType == s.storage(n.Storage)
+		}
+	}
+	return isStored && !slices.ContainsFunc(s.call.d.Math.Nodes, func(user *def.Node) bool { return slices.Contains(user.Args, n) })
 }
 
 // storage returns the format that a rounding node names.

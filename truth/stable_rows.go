@@ -28,6 +28,9 @@ func (s *Stable) encloseRows() error {
 				z.slopes[kind] = make([]float64, n)
 			}
 		}
+		if s.isStoredByWord(o.Value) {
+			z.words = make([]uint32, n)
+		}
 		s.outputs[o.Operand] = z
 		if isPerRow(o.Value) {
 			results = append(results, p.newResult(o))
@@ -204,6 +207,11 @@ func (z *result) find(p *perturbation) {
 	first := p.box.row * z.width
 	copy(out.exact[first:], p.centre.values[n.ID].x)
 	copy(out.box[first:], p.box.values[n.ID].x)
+	if out.words != nil {
+		for j, word := range p.centre.values[n.Args[1].ID].i {
+			out.words[first+j] = uint32(word.one)
+		}
+	}
 	if !p.varies[n.ID] {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"tokitai/engine"
 	"tokitai/evidence"
 	"tokitai/num"
+	"tokitai/op"
 	"tokitai/tensor"
 	"tokitai/trial"
 )
@@ -26,6 +27,15 @@ type CallReport struct {
 
 	// Op is the operation that the caller asked for; "" takes the definition's name.
 	Op string
+
+	// Operation has the clauses, allowances and formulas of the definition. It is nil if the call
+	// is held to none. Waive names clauses from which outputs may differ.
+	Operation *op.Operation
+	Waive     []string
+
+	// IsGiven says that the outputs were computed before, by somebody else: the call only copies
+	// them.
+	IsGiven bool
 
 	// Progress is called with the number of judged tiles of a kernel's outputs, from several
 	// goroutines; it may be nil.
@@ -84,10 +94,16 @@ func (r *CallReport) Before(call *engine.Record) error {
 	}
 	formats := operands.DTypes()
 	l := &loaded{params: call.Params, c: &Case{Formats: formats}, operands: operands}
-	o.target = &Target{Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
+	o.target = &Target{Operation: r.Operation, Definition: d, Lowering: call.Lowering, DType: d.Format(formats)}
 	o.target.formatList.get(func() [][]num.DType { return append([][]num.DType{formats}, o.target.namedFormats()...) })
 	o.target.architecture.get(func() string { return call.Queue.Device().Describe().Architecture })
 	l.target = o.target
+	if err := o.target.checkDeclared(); err != nil {
+		return err
+	}
+	if err := o.target.checkWaived(r.Waive); err != nil {
+		return err
+	}
 	o.l = l
 	call.State = o
 	return nil
@@ -151,7 +167,7 @@ func (r *CallReport) After(call *engine.Record, err error) {
 
 func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *evidence.Report {
 	t, d := o.target, call.Definition
-	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program}
+	options := &Options{Device: call.Queue.Device().Name(), Tool: o.report.Tool, Version: o.report.Version, Program: o.report.Program, Waive: o.report.Waive}
 	o.l.model() // which the report names
 	r := newReport(t, options)
 	r.Level = "call"
@@ -183,14 +199,16 @@ func (o *observed) judge(call *engine.Record, callErr error, seconds float64) *e
 	if err := call.Queue.Wait(); err != nil {
 		return fail(err.Error())
 	}
-	r.KernelSeconds = &seconds
+	if !o.report.IsGiven {
+		r.KernelSeconds = &seconds
+	}
 	after, err := read(call)
 	if err != nil {
 		return fail(err.Error())
 	}
 	out := &outcome{after: after, operands: after.Arrays()}
 	breach := after.Breach(o.l.operands)
-	how := manner{withTruth: true}
+	how := manner{withTruth: true, waived: o.report.Waive}
 	if tell := o.report.Progress; tell != nil {
 		how.progress = func(done, total int) { tell(d.Name, done, total) }
 	}
@@ -264,7 +282,10 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		if got := s.tiers[name]; got != nil {
 			tier = evidence.Tier{Name: name, Checks: got.Checks, Failed: got.Failed}
 		}
-		if name == evidence.Structure {
+		switch {
+		case name == evidence.Structure && o.report.IsGiven:
+			tier.Note = "inputs are compared; nothing ran that could write elsewhere"
+		case name == evidence.Structure:
 			tier.Note = "inputs are compared; guards cannot be put around a caller's memory"
 		}
 		r.Tiers = append(r.Tiers, tier)
@@ -274,6 +295,9 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 		"memory around the operands was not watched",
 		"nothing is said of speed: the check itself takes most of the time",
 	)
+	if o.report.IsGiven {
+		r.NonClaims = append(r.NonClaims, "nothing is said of who computed the outputs, or whether the same inputs give them again")
+	}
 	if hasIntOutputs(d) {
 		r.NonClaims = append(r.NonClaims, noULPs)
 	}
@@ -286,6 +310,9 @@ func (o *observed) fill(s *verification, r *evidence.Report, result caseResult) 
 	if result.First == nil {
 		r.Verdict = evidence.Accepted
 		r.Evidence = []string{fmt.Sprintf("every one of the call's %d outputs is what the definition gives on the inputs that the call was given", j.Elements)}
+		if t.Lowering.IsBounded {
+			r.Evidence[0] = fmt.Sprintf("every one of the call's %d outputs is one that promise %s admits on the inputs that the call was given", j.Elements, t.Promised())
+		}
 		if r.WorstErrorULP != nil {
 			r.Evidence = append(r.Evidence, fmt.Sprintf("against the real-number result, enclosed by proven bounds, the worst is %.4g ulp off", *r.WorstErrorULP))
 		}

@@ -18,7 +18,8 @@ import (
 // an infinity among the inputs reaches the element, or an intermediate result may overflow.
 //
 //   - Overflow may depend on the order: nothing is known.
-//   - A finite answer has the set of the limit, if the definition reaches that: a masked logit
+//   - An answer that every form makes zero is zero: a number divided by an infinity.
+//   - Any other finite answer has the set of the limit, if the definition reaches that: a masked logit
 //     of -Inf is as good as a very large negative one. Otherwise it is any finite number.
 //     NaN is admissible too where a clause says that other forms give it.
 //   - NaN from an input that is NaN is NaN in every form.
@@ -140,7 +141,9 @@ func (c *class) finite(operand, row, col int) set {
 	d := c.v.got[operand].DType
 	most := num.FromIndex(d, math.MaxInt32) - 1 // the largest finite value
 	s := set{lo: num.FromIndex(d, -num.Index(d, most)), hi: most}
-	if c.limit != nil && c.limit.answer[operand].Bits(row, col) == c.v.answer[operand].Bits(row, col) {
+	if c.forms != nil && c.forms.IsZero(operand, row, col) {
+		s = set{lo: num.FromIndex(d, 0), hi: num.FromIndex(d, 0)}
+	} else if c.limit != nil && c.limit.answer[operand].Bits(row, col) == c.v.answer[operand].Bits(row, col) {
 		if limit := c.limit.sets.at(operand, row, col); limit.count > 0 {
 			limit.isOnGrid = false
 			s = limit

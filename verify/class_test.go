@@ -142,6 +142,20 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 			return nil
 		}
 	}
+	clip := func(factor func(norm, limit float32) float32) engine.KernelFunc {
+		return byRow(func(l *engine.Launch, r int) {
+			total := rowOf(l, 0, r)
+			root, factors := make([]float32, len(total)), make([]float32, len(total))
+			for c, v := range total {
+				root[c] = float32(math.Sqrt(float64(v)))
+				if factors[c] = factor(root[c], float32(l.Params[0])); root[c] <= float32(l.Params[0]) {
+					factors[c] = 1
+				}
+			}
+			keep(l, 1, r, root)
+			keep(l, 2, r, factors)
+		})
+	}
 	clear := func(x float32) float32 {
 		if math.IsInf(float64(x), 0) {
 			return nan
@@ -221,6 +235,13 @@ func TestSpecialValuesInOtherForms(t *testing.T) {
 		}, same), []string{"zeros-against-infinities"}, false},
 		{"one by one", norm.Operations[0], squares(same), general, true},
 		{"an infinite sum is NaN", norm.Operations[0], squares(clear), []string{"special-ends/R=1@8,C=9"}, false},
+		{"an infinite norm divides", norm.Operations[1], clip(func(n, limit float32) float32 { return limit * (1 / n) }), []string{"special", "any-bits"}, true},
+		{"an infinite norm clips nothing", norm.Operations[1], clip(func(n, limit float32) float32 {
+			if n == inf {
+				return 1
+			}
+			return limit / n
+		}), []string{"special"}, false},
 	} {
 		d := test.operation.Definitions[0]
 		l := &engine.Lowering{Name: "mine", Device: "cpu", IsBounded: true, Promise: promise.Stable, Order: def.Order{Kind: def.AnyOrder}, FunctionULP: 2,

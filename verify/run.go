@@ -183,6 +183,7 @@ func (e *caseRun) fail(err error) {
 		return
 	}
 	if wrong, ok := errors.AsType[*engine.OutputError](err); ok {
+		e.r.Outputs = evidence.FingerprintOf(nil)
 		e.r.fail(noOutput(e.x.l.target, wrong), 1)
 		return
 	}

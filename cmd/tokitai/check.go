@@ -33,7 +33,7 @@ type checkFlags struct {
 	execFiles                string
 	library, symbol          string
 	cuda, hip, entry, launch string
-	in, got                  []string
+	given                    givenFlags
 
 	invariance, bench bool
 	html              string
@@ -54,11 +54,15 @@ type kernelWay struct {
 
 	// words returns the flags that name the kernel, for a replay.
 	words func(f *checkFlags) []string
+
+	// judge takes the place of open and words where there is no kernel to run.
+	judge func(f *checkFlags, c *cobra.Command, name string) error
 }
 
 // kernelWays are all ways, in the order of the help.
 var kernelWays = []*kernelWay{
 	&execWay,
+	&givenWay,
 }
 
 func newCheck() *cobra.Command {
@@ -76,6 +80,9 @@ The kernel is named in one of these ways:
 
   --exec "python my_kernel.py"   a program that answers calls over a socket, whose number is
                                  in TOKITAI_FD (docs/protocol.md, Kernels in other languages)
+  --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
+                                 inputs? Files, operands and parameters are named as for
+                                 'tokitai run'
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -137,6 +144,12 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	w, err := f.way(c.Flags())
 	if err != nil {
 		return err
+	}
+	if w.judge != nil {
+		return w.judge(f, c, name)
+	}
+	if c.Flags().Changed("in") {
+		return wrongUse("--in is for --got, outputs that are given; inputs of a kernel are made")
 	}
 	if f.seed == "" {
 		f.seed = strconv.FormatUint(secretSeed(), 10)

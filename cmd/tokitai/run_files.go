@@ -55,6 +55,27 @@ type filePlan struct {
 	in, out    []operandFile
 	tensors    map[string]string // operands to names of tensors
 	shardBytes int64
+
+	// isGot says that the files of in have the outputs of a call, which somebody has computed
+	// already, except those in omits.
+	isGot bool
+	omits []string
+}
+
+// kind returns what is read.
+func (p *filePlan) kind() string {
+	if p.isGot {
+		return "output"
+	}
+	return "input"
+}
+
+// source returns the flag that names the files to read.
+func (p *filePlan) source() string {
+	if p.isGot {
+		return "--got"
+	}
+	return "--in"
 }
 
 // plan checks the flags against the operation.
@@ -62,6 +83,18 @@ func (f *fileFlags) plan(o *op.Operation, params *op.Values) (*filePlan, error) 
 	if len(f.in) == 0 || len(f.out) == 0 {
 		return nil, wrongUse("--in and --out are needed: the files to read and to write")
 	}
+	p, err := f.reading(o, params)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.nameTargets(f.out); err != nil {
+		return nil, err
+	}
+	return p, p.shard(f.shardSize)
+}
+
+// reading checks the flags that say what is read.
+func (f *fileFlags) reading(o *op.Operation, params *op.Values) (*filePlan, error) {
 	p := &filePlan{op: o, tensors: map[string]string{}}
 	if o.Takes == nil {
 		p.definition = o.Definitions[0]
@@ -75,17 +108,14 @@ func (f *fileFlags) plan(o *op.Operation, params *op.Values) (*filePlan, error) 
 	if err := p.nameTensors(f.tensors); err != nil {
 		return nil, err
 	}
-	if err := p.nameSources(f.in); err != nil {
-		return nil, err
-	}
-	if err := p.nameTargets(f.out); err != nil {
-		return nil, err
-	}
-	return p, p.shard(f.shardSize)
+	return p, p.nameSources(f.in)
 }
 
 // inputs returns the operands to read, or nil if the operation takes any tensors.
 func (p *filePlan) inputs() []string {
+	if p.isGot {
+		return p.operands(func(o def.Operand) bool { return o.IsOut && !slices.Contains(p.omits, o.Name) })
+	}
 	return p.operands(func(o def.Operand) bool { return o.IsIn })
 }
 
@@ -128,7 +158,7 @@ func (p *filePlan) unknown(flag, what, name string, known []string) error {
 	if hint == "" && len(known) > 0 {
 		hint = ", want " + oneOf(known)
 	}
-	return wrongUse("--%s: %s has no %s %q%s", flag, p.op.Name, what, name, hint)
+	return wrongUse("%s: %s has no %s %q%s", flag, p.op.Name, what, name, hint)
 }
 
 func (p *filePlan) nameTensors(flags []string) error {
@@ -147,7 +177,7 @@ func (p *filePlan) nameTensors(flags []string) error {
 					known = append(known, o)
 				}
 			}
-			return p.unknown("tensor", "operand", operand, known)
+			return p.unknown("--tensor", "operand", operand, known)
 		}
 		p.tensors[operand] = name
 	}
@@ -172,16 +202,16 @@ func (p *filePlan) nameSources(flags []string) error {
 			case len(inputs) == 1:
 				f.operand = inputs[0]
 			default:
-				return wrongUse("--in %s: which of %s is it? give --in %s=%s", f.path, allOf(inputs), inputs[0], f.path)
+				return wrongUse("%s %s: which of %s is it? give %s %s=%s", p.source(), f.path, allOf(inputs), p.source(), inputs[0], f.path)
 			}
 		}
 		switch {
 		case f.path == "":
-			return wrongUse("--in %q: want FILE or OPERAND=FILE", text)
+			return wrongUse("%s %q: want FILE or OPERAND=FILE", p.source(), text)
 		case f.operand != "" && !p.isInput(f.operand):
-			return p.unknown("in", "input", f.operand, p.inputs())
+			return p.unknown(p.source(), p.kind(), f.operand, p.inputs())
 		case f.operand != "" && hasOperand(p.in, f.operand):
-			return wrongUse("--in names %s twice", f.operand)
+			return wrongUse("%s names %s twice", p.source(), f.operand)
 		}
 		p.in = append(p.in, f)
 	}
@@ -195,7 +225,7 @@ func (p *filePlan) nameTargets(flags []string) error {
 		case f.path == "":
 			return wrongUse("--out %q: want FILE or OPERAND=FILE", text)
 		case f.operand != "" && !p.isOutput(f.operand):
-			return p.unknown("out", "output", f.operand, p.outputs())
+			return p.unknown("--out", "output", f.operand, p.outputs())
 		case f.operand != "" && hasOperand(p.out, f.operand):
 			return wrongUse("--out names %s twice", f.operand)
 		case f.operand == "" && hasOperand(p.out, ""):

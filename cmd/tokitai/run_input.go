@@ -64,7 +64,7 @@ func (f *openedFiles) find() error {
 			return err
 		}
 		find := set.Find
-		if d := f.plan.definition; d != nil && d.Operands[d.Operand(operand)].IsIndex {
+		if d := f.plan.definition; d != nil && (d.Operands[d.Operand(operand)].IsIndex || f.plan.isGot && d.Operands[d.Operand(operand)].IsInt()) {
 			find = set.FindIndices
 		}
 		t, err := find(name)
@@ -132,13 +132,17 @@ func (f *openedFiles) locate(operand string) (*file.Set, string, error) {
 	case 1:
 		return holding[0], name, nil
 	}
-	return nil, "", wrongUse("tensor %q is in %s and in %s: say which with --in %s=FILE", name, holding[0].Path(), holding[1].Path(), operand)
+	return nil, "", wrongUse("tensor %q is in %s and in %s: say which with %s %s=FILE", name, holding[0].Path(), holding[1].Path(), f.plan.source(), operand)
 }
 
 // missing returns the error for an operand without a tensor, with nearby names.
 func (f *openedFiles) missing(operand, name string, isNamed bool, sets []*file.Set) error {
 	if len(sets) == 0 {
-		return wrongUse("%s: %s is missing: give --in %s=FILE", f.plan.op.Name, operand, operand)
+		hint := ""
+		if f.plan.isGot {
+			hint = ", or --declare omit=" + operand + " if there is none"
+		}
+		return wrongUse("%s: %s is missing: give %s %s=FILE%s", f.plan.op.Name, operand, f.plan.source(), operand, hint)
 	}
 	var paths, names []string
 	for _, s := range sets {

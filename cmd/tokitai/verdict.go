@@ -180,7 +180,9 @@ docs/contracts.md     what each operation promises
 func printFailure(w io.Writer, r *evidence.Report) {
 	f := r.Failure
 	fmt.Fprintf(w, "\n%s\n", oneLine(f.Message))
-	fmt.Fprintf(w, "  case    %s seed=%d\n", f.Case, f.Seed)
+	if r.Generator.Seed != nil { // not a caller's own data
+		fmt.Fprintf(w, "  case    %s seed=%d\n", f.Case, f.Seed)
+	}
 	if f.Got != "" {
 		fmt.Fprintf(w, "  got     %s\n", f.Got)
 	}

@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
@@ -40,12 +40,9 @@ func (f *promiseFlags) flag() string {
 
 // terms are what promiseFlags say.
 type terms struct {
-	promise    promise.Name // Default if none is given
-	declares   promise.Declaration
-	order      def.Order
-	isDeclared bool // a declaration is given, which takes the place of the lowering's
-	shapes     []verify.Shape
-	waived     []string
+	verify.Terms
+	shapes []verify.Shape
+	waived []string
 }
 
 // register adds the flags.
@@ -121,10 +118,11 @@ func waivable(o *op.Operation) []string {
 
 // parse reads the flags, as far as they do not depend on what is verified.
 func (f *promiseFlags) parse() (*terms, error) {
-	t := &terms{isDeclared: len(f.declare) > 0}
+	t := &terms{}
+	t.IsDeclared = len(f.declare) > 0
 	var err error
 	if f.promise != "" {
-		if t.promise, err = promise.Parse(f.promise); err != nil {
+		if t.Promise, err = promise.Parse(f.promise); err != nil {
 			return nil, unknownName("promise", f.promise, promise.Names())
 		}
 	}
@@ -133,13 +131,13 @@ func (f *promiseFlags) parse() (*terms, error) {
 			return nil, unknownName("profile", f.profile, promise.Profiles())
 		}
 	}
-	if t.declares, t.order, err = promise.ParseDeclaration(strings.Join(f.declare, " ")); err != nil {
+	if t.Declares, t.Order, err = promise.ParseDeclaration(strings.Join(f.declare, " ")); err != nil {
 		return nil, wrongUse("--declare: %s", strings.TrimPrefix(err.Error(), "declaration "))
 	}
-	if in := t.declares.Profile; f.profile != "" && in != "" && in != f.profile {
+	if in := t.Declares.Profile; f.profile != "" && in != "" && in != f.profile {
 		return nil, wrongUse("--profile is %s, and --declare says profile=%s: want one of them", f.profile, in)
 	}
-	t.declares.Profile = cmp.Or(t.declares.Profile, f.profile)
+	t.Declares.Profile = cmp.Or(t.Declares.Profile, f.profile)
 	for _, text := range f.shape {
 		shape, err := verify.ParseShape(text)
 		if err != nil {
@@ -165,7 +163,7 @@ func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
 	if err := t.checkShapes(targets); err != nil {
 		return nil, err
 	}
-	if t.promise == promise.Default && !t.isDeclared && t.declares.Profile == "" {
+	if t.Promise == promise.Default && !t.IsDeclared && t.Declares.Profile == "" {
 		return targets, nil
 	}
 	type kernel struct {
@@ -179,7 +177,7 @@ func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
 		if held[k] == nil {
 			l, err := t.hold(old)
 			if err != nil {
-				return nil, &usageError{err.Error()}
+				return nil, err
 			}
 			held[k] = l
 		}
@@ -190,56 +188,14 @@ func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
 
 // hold returns a copy of a target's lowering that promises and declares what the flags say.
 func (t *terms) hold(target *verify.Target) (*engine.Lowering, error) {
-	l, d := *target.Lowering, target.Definition
-	l.Promise = cmp.Or(t.promise, l.Promised())
-	if t.promise == promise.Default && l.Promise == promise.Bits {
-		l.Promise = promise.Stable // what declarations and profiles are for
+	l, err := t.Hold(target)
+	if declaration, ok := errors.AsType[*verify.DeclarationError](err); ok {
+		return nil, wrongUse("--declare: %v", declaration.Cause)
 	}
-	l.IsBounded = l.Promise != promise.Bits
-	switch {
-	case t.isDeclared:
-		l.Declares, l.Order, l.FunctionULP = t.declares, t.order, 0
-	case t.declares.Profile != "":
-		l.Declares.Profile = t.declares.Profile
+	if err != nil {
+		return nil, wrongUse("%v", err)
 	}
-	if err := checkDeclared(target, &l); err != nil {
-		return nil, fmt.Errorf("--declare: %w", err)
-	}
-	switch l.Promise {
-	case promise.Bits:
-		others := t.declares
-		others.Omits = nil
-		if text := promise.Format(others, t.order); text != "" {
-			return nil, fmt.Errorf("promise bits leaves no room for %s, want promise ordered or stable", text)
-		}
-		l.Order, l.FunctionULP, l.Declares = def.Order{}, 0, promise.Declaration{Omits: l.Declares.Omits}
-	case promise.Ordered:
-		ulps, err := l.Declares.Ordered(d)
-		if err != nil {
-			return nil, fmt.Errorf("--declare: %w", err)
-		}
-		l.FunctionULP = max(l.FunctionULP, ulps)
-	}
-	return &l, nil
-}
-
-// checkDeclared refuses declarations that make no sense for the definition of a target, or for
-// the formula of it that they name.
-func checkDeclared(target *verify.Target, l *engine.Lowering) error {
-	d, declares := target.Definition, l.Declares
-	var formulas []string
-	if o := target.Operation; o != nil && declares.Formula != "" {
-		formula, err := o.FormulaOf(d, declares.Formula)
-		if err != nil {
-			return err
-		}
-		formulas = o.FormulasOf(d)
-		d = cmp.Or(formula.Definition, d)
-	}
-	if err := declares.Check(d, formulas); err != nil {
-		return err
-	}
-	return promise.CheckOrder(d, l.Order)
+	return l, nil
 }
 
 // checkWaived refuses clauses that no verified operation has, or that cannot be waived.
@@ -280,7 +236,7 @@ func (t *terms) checkShapes(targets []*verify.Target) error {
 				continue
 			}
 			isUsed = true
-			if err := promise.CheckLengths(target.Definition, shape, t.order); err != nil {
+			if err := promise.CheckLengths(target.Definition, shape, t.Order); err != nil {
 				return wrongUse("--shape %s: %v", shape, err)
 			}
 		}

@@ -137,6 +137,9 @@ func (v *verification) newProgress(c *cobra.Command) *verifyProgress {
 		p.ofCases = 1
 		return p
 	}
+	if v.options.Budget > 0 { // which says when it ends
+		return p
+	}
 	go func() { // listing the cases takes a while, and nothing waits for it
 		cases, work := 0, 0.0
 		for _, t := range v.targets {

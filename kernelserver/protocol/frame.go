@@ -22,6 +22,8 @@ const (
 	KindList
 	KindStats
 	KindDefine
+	KindJudge
+	KindTruth
 
 	KindOK    Kind = 256
 	KindError Kind = 257
@@ -29,7 +31,7 @@ const (
 
 var kindNames = [...]string{
 	KindHello: "HELLO", KindCall: "CALL", KindNew: "NEW", KindWrite: "WRITE", KindRead: "READ", KindFree: "FREE",
-	KindArena: "ARENA", KindDrop: "DROP", KindCancel: "CANCEL", KindList: "LIST", KindStats: "STATS", KindDefine: "DEFINE",
+	KindArena: "ARENA", KindDrop: "DROP", KindCancel: "CANCEL", KindList: "LIST", KindStats: "STATS", KindDefine: "DEFINE", KindJudge: "JUDGE", KindTruth: "TRUTH",
 	KindOK: "OK", KindError: "ERROR",
 }
 

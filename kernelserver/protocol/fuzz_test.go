@@ -44,6 +44,7 @@ func fuzz(f *testing.F, names ...string) {
 
 func FuzzHello(f *testing.F)    { fuzz(f, "hello", "welcome") }
 func FuzzCalls(f *testing.F)    { fuzz(f, "calls") }
+func FuzzJudge(f *testing.F)    { fuzz(f, "judge", "truth") }
 func FuzzResults(f *testing.F)  { fuzz(f, "results") }
 func FuzzTransfer(f *testing.F) { fuzz(f, "write", "read", "number", "arena", "drop") }
 func FuzzList(f *testing.F)     { fuzz(f, "list", "stats", "nothing", "defined") }

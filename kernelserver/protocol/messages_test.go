@@ -49,6 +49,18 @@ var messages = []message{
 		again: func(v any) []byte { m := v.(callsAndData); return append(AppendCalls(nil, m.Calls), m.Data...) },
 	},
 	{
+		name:   "judge",
+		random: func(r random) (any, []byte) { m := r.judge(); return m, m.Append(nil) },
+		parse:  func(b []byte) (any, error) { return ParseJudge(b) },
+		again:  func(v any) []byte { m := v.(Judge); return m.Append(nil) },
+	},
+	{
+		name:   "truth",
+		random: func(r random) (any, []byte) { m := r.question(); return m, m.Append(nil) },
+		parse:  func(b []byte) (any, error) { return ParseTruth(b) },
+		again:  func(v any) []byte { m := v.(Question); return m.Append(nil) },
+	},
+	{
 		name:   "results",
 		random: func(r random) (any, []byte) { m := r.results(); return m, m.Append(nil) },
 		parse:  func(b []byte) (any, error) { return ParseResults(b) },
@@ -205,6 +217,16 @@ func TestParsingHoldsNoFrame(t *testing.T) {
 			case Results:
 				if !reflect.DeepEqual(got.Lowerings, want.(Results).Lowerings) {
 					t.Fatalf("seed %d: lowerings changed with the frame", seed)
+				}
+			case Judge:
+				want := want.(Judge)
+				got.Data, got.Outputs, want.Data, want.Outputs = nil, nil, nil, nil
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("seed %d: texts changed with the frame", seed)
+				}
+			case Question:
+				if !reflect.DeepEqual(got.Call, want.(Question).Call) {
+					t.Fatalf("seed %d: the call changed with the frame", seed)
 				}
 			case Transfer:
 			default:
@@ -439,7 +461,7 @@ func TestAppendFrame(t *testing.T) {
 
 func TestKindNames(t *testing.T) {
 	for kind, want := range map[Kind]string{
-		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", 13: "kind 13", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
+		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", KindTruth: "TRUTH", 15: "kind 15", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
 		258: "kind 258", math.MaxUint32: "kind 4294967295",
 	} {
 		if got := kind.String(); got != want {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"tokitai/num"
 )
@@ -83,6 +84,33 @@ func (r random) calls() ([]Call, []byte) {
 		data[i] = byte(r.Uint32())
 	}
 	return calls, data
+}
+
+// question has all operands in the frame, with their data.
+func (r random) question() Question {
+	q := Question{Call: r.call()}
+	q.Call.Operands = slices.DeleteFunc(q.Call.Operands, func(o Operand) bool { return o.Tensor.Place != InFrame })
+	q.Data = r.carried(&q.Call, WithRequest)
+	return q
+}
+
+func (r random) judge() Judge {
+	m := Judge{Promise: r.text(), Profile: r.text(), Declaration: r.text(), Waived: list(r, r.text), Question: r.question()}
+	m.Outputs = r.carried(&m.Call, WithReply)
+	return m
+}
+
+// carried makes the data of operands.
+func (r random) carried(c *Call, with uint8) []byte {
+	n, ok := c.carried(with)
+	if !ok {
+		panic("small tensors do not fit")
+	}
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
 }
 
 func (r random) results() Results {

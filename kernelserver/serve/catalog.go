@@ -26,7 +26,8 @@ type catalog struct {
 
 type entry struct {
 	*def.Definition
-	derive func(*def.Definition, engine.Params) (engine.Params, error)
+	operation *op.Operation
+	derive    func(*def.Definition, engine.Params) (engine.Params, error)
 }
 
 func newCatalog(operations []*op.Operation) *catalog {
@@ -35,7 +36,7 @@ func newCatalog(operations []*op.Operation) *catalog {
 		for _, d := range o.Definitions {
 			e := c.byName[d.Name]
 			if e == nil {
-				e = &entry{Definition: d}
+				e = &entry{Definition: d, operation: o}
 				c.byName[d.Name] = e
 				c.byIdentity[identityOf(d)] = e
 				c.list = append(c.list, described(d, d.Name))
@@ -158,7 +159,7 @@ func (s *server) enter(d *def.Definition) (*entry, error) {
 	if err := s.memory.take(forState, int64(len(d.Text()))+nodeBytes*int64(len(d.Math.Nodes)+len(d.Exec.Nodes))); err != nil {
 		return nil, err
 	}
-	e := &entry{Definition: d}
+	e := &entry{Definition: d, operation: op.Of(d, "")}
 	c.byIdentity[identity] = e
 	c.list = append(c.list, described(d, identity))
 	c.defined++

@@ -158,6 +158,10 @@ func (s *server) respond(r *request) (result reply, err error) {
 		return reply{}, s.tellStats(r.body)
 	case protocol.KindDefine:
 		return reply{}, s.define(r.body)
+	case protocol.KindJudge:
+		return s.judge(ctx, r.body)
+	case protocol.KindTruth:
+		return s.truth(ctx, r.body)
 	}
 	return reply{}, fmt.Errorf("%v: %w", r.header.Kind, protocol.ErrUnsupported)
 }

@@ -151,7 +151,7 @@ func TestHandles(t *testing.T) {
 		{protocol.KindNew, protocol.Numbers(nil, 1<<64-1), protocol.CodeOutOfMemory},
 		{protocol.KindNew, protocol.Numbers(nil, 1<<45), protocol.CodeOutOfMemory},
 		{protocol.KindDefine, nil, protocol.CodeDefinition},
-		{protocol.Kind(13), nil, protocol.CodeUnsupported},
+		{protocol.Kind(15), nil, protocol.CodeUnsupported},
 		{protocol.KindOK, nil, protocol.CodeUnsupported},
 		{protocol.KindCancel, make([]byte, 9), protocol.CodeMalformed},
 		{protocol.KindStats, make([]byte, 9), protocol.CodeMalformed},

@@ -13,7 +13,7 @@
 //
 // Canceling a request ends it before its next call. A call that has begun runs to its end.
 //
-// Start with FD. Frames are read in reader.go, requests executed in execute.go and call.go,
+// Start with FD. Frames are read in reader.go, requests executed in execute.go, call.go and judge.go,
 // replies sent in writer.go, and memory counted in account.go.
 package serve
 
@@ -337,15 +337,17 @@ func (s *server) cancelAll() {
 	}
 }
 
-// begin marks a request as running. It returns false if the request has been canceled. A call
-// that runs can still be canceled, by its context.
+// begin marks a request as running. It returns false if the request has been canceled. A call or
+// a judge that runs can still be canceled, by its context.
 func (s *server) begin(r *request) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.isCanceled {
 		return nil, false
 	}
-	if r.header.Kind != protocol.KindCall {
+	switch r.header.Kind {
+	case protocol.KindCall, protocol.KindJudge, protocol.KindTruth:
+	default:
 		return nil, true
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -128,48 +128,62 @@ func wrong() []mutants.Mutant {
 		})
 	}})
 
-	words := func(word func(c *mutants.Call, e uint64) uint32) mutants.Plain {
-		return mutants.Plain{Body: mutants.Answer, Edit: func(c *mutants.Call) {
-			w, d := c.In("weight"), c.Stored[c.Position("weight")].DType
-			for i, v := range w.V {
-				w.V[i] = num.StochasticRound(d, v, word(c, uint64(i)))
-			}
-		}}
-	}
-	seed := func(c *mutants.Call) uint64 {
-		return uint64(uint32(int32(c.Params[8]))) | uint64(uint32(int32(c.Params[9])))<<32
-	}
-	number := func(c *mutants.Call, i int) uint32 { return uint32(int32(c.Params[i])) }
+	words := func(word wordOf) mutants.Plain { return rounding(mutants.Answer, word) }
 	l.Of(adamw.StochasticDefinition, num.BF16)
 	l.From(mutants.KernelPractice)
 	l.Add("nearest", "weights are rounded to nearest", mutants.PromisesBits, mutants.Plain{Body: mutants.Answer})
-	l.Add("counter-off-by-one", "every element takes its neighbour's random word", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
-		return num.RandomWord(seed(c), number(c, 10), number(c, 11), e+1)
-	}))
+	l.Add("counter-off-by-one", "every element takes its neighbour's random word", mutants.PromisesBits, words(neighboursWord))
 	l.Add("word-for-four", "four elements share a random word", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
-		return num.RandomWord(seed(c), number(c, 10), number(c, 11), e&^3)
+		return ownWord(c, e&^3)
 	}))
 	l.Add("half-seed", "the seed's upper half is ignored", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
 		return num.RandomWord(seed(c)&math.MaxUint32, number(c, 10), number(c, 11), e)
 	}))
-	l.Add("step-ignored", "every step takes the same random words", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
-		return num.RandomWord(seed(c), number(c, 10), 1, e)
-	}))
+	l.Add("step-ignored", "every step takes the same random words", mutants.PromisesBits, words(firstStepsWord))
 	l.Add("tensor-ignored", "every tensor takes the same random words", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
 		return num.RandomWord(seed(c), 0, number(c, 11), e)
 	}))
-	l.Add("eight-random-bits", "only 8 random bits decide", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
-		return num.RandomWord(seed(c), number(c, 10), number(c, 11), e) &^ 0xffffff
-	}))
+	l.Add("eight-random-bits", "only 8 random bits decide", mutants.PromisesBits, words(shortWord))
 	l.Of(adamw.StochasticDefinition, num.F16)
 	l.Add("always-down", "weights are cut off", mutants.PromisesBits, words(func(*mutants.Call, uint64) uint32 { return math.MaxUint32 }))
 	l.Add("row-counter", "random words are counted from the beginning of each row", mutants.PromisesBits, words(func(c *mutants.Call, e uint64) uint32 {
-		return num.RandomWord(seed(c), number(c, 10), number(c, 11), e%uint64(c.Stored[0].Cols))
+		return ownWord(c, e%uint64(c.Stored[0].Cols))
 	}))
 	stableWrong(l)
 	cheats(l)
 	return l.All
 }
+
+// wordOf is the random word by which element e is rounded.
+type wordOf func(c *mutants.Call, e uint64) uint32
+
+// rounding rounds the new weights of a kernel stochastically.
+func rounding(step func(c *mutants.Call), word wordOf) mutants.Plain {
+	return mutants.Plain{Body: step, Edit: func(c *mutants.Call) {
+		w, d := c.In("weight"), c.Stored[c.Position("weight")].DType
+		for i, v := range w.V {
+			w.V[i] = num.StochasticRound(d, v, word(c, uint64(i)))
+		}
+	}}
+}
+
+func seed(c *mutants.Call) uint64 {
+	return uint64(uint32(int32(c.Params[8]))) | uint64(uint32(int32(c.Params[9])))<<32
+}
+
+func number(c *mutants.Call, i int) uint32 { return uint32(int32(c.Params[i])) }
+
+func ownWord(c *mutants.Call, e uint64) uint32 {
+	return num.RandomWord(seed(c), number(c, 10), number(c, 11), e)
+}
+
+func neighboursWord(c *mutants.Call, e uint64) uint32 { return ownWord(c, e+1) }
+
+func firstStepsWord(c *mutants.Call, e uint64) uint32 {
+	return num.RandomWord(seed(c), number(c, 10), 1, e)
+}
+
+func shortWord(c *mutants.Call, e uint64) uint32 { return ownWord(c, e) &^ 0xffffff }
 
 // adamStep is one element of AdamW.
 type adamStep struct {

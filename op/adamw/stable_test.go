@@ -79,6 +79,7 @@ func stableRight(l *mutants.List) {
 		l.AddAll(adamw.InPlaceDefinition, form.name, form.text, form.c, mutants.Plain{Body: adam(form.step)})
 	}
 	l.AddAll(adamw.MasterDefinition, "torch-order", "PyTorch's order", mutants.Stable, mutants.Plain{Body: adam(torchStep)})
+	l.AddAll(adamw.StochasticDefinition, "torch-order", "PyTorch's order, rounded by the definition's random words", mutants.Stable, rounding(adam(torchStep), ownWord))
 	l.AddAll(adamw.MasterDefinition, "binary64", "everything in binary64, rounded once", mutants.Stable, mutants.Plain{Body: adam(binary64Step)})
 }
 
@@ -153,6 +154,20 @@ func stableWrong(l *mutants.List) {
 			c.In("copy").V[i] = w - a.decay*w
 		}
 	}})
+	l.Of(adamw.StochasticDefinition, num.BF16)
+	for _, k := range []struct {
+		name, fault string
+		word        wordOf
+	}{
+		{"neighbours-word", "every element takes its neighbour's random word", neighboursWord},
+		{"first-words", "every step takes the same random words", firstStepsWord},
+		{"short-words", "only 8 random bits decide", shortWord},
+		{"always-down", "weights are cut off", func(*mutants.Call, uint64) uint32 { return math.MaxUint32 }},
+		{"other-end", "a word rounds up where it should round down", func(c *mutants.Call, e uint64) uint32 { return ^ownWord(c, e) }},
+	} {
+		l.Add(k.name, k.fault, mutants.Stable, rounding(adam(torchStep), k.word))
+	}
+	l.Add("to-nearest", "weights are rounded to nearest", mutants.Stable, mutants.Plain{Body: adam(torchStep)})
 }
 
 // cheats adds kernels that are right only where somebody looks.

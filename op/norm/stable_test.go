@@ -142,6 +142,12 @@ func stableWrong(l *mutants.List) {
 			}
 		}
 	}})
+	l.Add("infinite-norm-kept", "an infinite norm gives factor 1", mutants.Stable, mutants.Plain{Body: clip(func(n, limit float32) float32 {
+		if math.IsInf(float64(n), 1) {
+			return 1
+		}
+		return clipFactor(n, limit)
+	})})
 	l.Add("soft", "the factor is max_norm/(norm + max_norm)", mutants.Stable, mutants.Plain{Body: clip(func(n, limit float32) float32 { return limit / (n + limit) })})
 	l.Need(mutants.Quick, "one-in-4096-lost", "one-in-4096-twice", "truncating")
 }

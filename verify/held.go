@@ -1,0 +1,104 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/engine"
+	"tokitai/promise"
+)
+
+// Terms are what a kernel is held to, instead of what its lowering says.
+type Terms struct {
+	// Promise is Default to keep the lowering's own, or stable where that is bits and something
+	// is declared.
+	Promise promise.Name
+
+	Declares   promise.Declaration
+	Order      def.Order
+	IsDeclared bool // Declares and Order take the place of the lowering's; otherwise only the profile does
+}
+
+// ParseTerms reads terms as people write them. Each text may be empty.
+func ParseTerms(name, profile, declaration string) (t Terms, err error) {
+	if name != "" {
+		if t.Promise, err = promise.Parse(name); err != nil {
+			return t, err
+		}
+	}
+	if profile != "" {
+		if _, err := promise.LookupProfile(profile); err != nil {
+			return t, err
+		}
+	}
+	if t.Declares, t.Order, err = promise.ParseDeclaration(declaration); err != nil {
+		return t, err
+	}
+	if in := t.Declares.Profile; profile != "" && in != "" && in != profile {
+		return t, fmt.Errorf("the profile is %s, and the declaration says profile=%s: want one of them", profile, in)
+	}
+	t.IsDeclared = declaration != ""
+	t.Declares.Profile = cmp.Or(t.Declares.Profile, profile)
+	return t, nil
+}
+
+// DeclarationError refuses a declaration that makes no sense for what is verified.
+type DeclarationError struct{ Cause error }
+
+func (e *DeclarationError) Error() string { return "declaration: " + e.Cause.Error() }
+func (e *DeclarationError) Unwrap() error { return e.Cause }
+
+// Hold returns a copy of a target's lowering that promises and declares what the terms say.
+func (x Terms) Hold(t *Target) (*engine.Lowering, error) {
+	l, d := *t.Lowering, t.Definition
+	l.Promise = cmp.Or(x.Promise, l.Promised())
+	if x.Promise == promise.Default && l.Promise == promise.Bits {
+		l.Promise = promise.Stable // what declarations and profiles are for
+	}
+	l.IsBounded = l.Promise != promise.Bits
+	switch {
+	case x.IsDeclared:
+		l.Declares, l.Order, l.FunctionULP = x.Declares, x.Order, 0
+	case x.Declares.Profile != "":
+		l.Declares.Profile = x.Declares.Profile
+	}
+	if err := t.checkDeclaredBy(&l); err != nil {
+		return nil, &DeclarationError{err}
+	}
+	switch l.Promise {
+	case promise.Bits:
+		others := x.Declares
+		others.Omits = nil
+		if text := promise.Format(others, x.Order); text != "" {
+			return nil, fmt.Errorf("promise bits leaves no room for %s, want promise ordered or stable", text)
+		}
+		l.Order, l.FunctionULP, l.Declares = def.Order{}, 0, promise.Declaration{Omits: l.Declares.Omits}
+	case promise.Ordered:
+		ulps, err := l.Declares.Ordered(d)
+		if err != nil {
+			return nil, &DeclarationError{err}
+		}
+		l.FunctionULP = max(l.FunctionULP, ulps)
+	}
+	return &l, nil
+}
+
+// checkDeclaredBy refuses declarations that make no sense for the definition of a target, or for
+// the formula of it that they name.
+func (t *Target) checkDeclaredBy(l *engine.Lowering) error {
+	d, declares := t.Definition, l.Declares
+	var formulas []string
+	if o := t.Operation; o != nil && declares.Formula != "" {
+		formula, err := o.FormulaOf(d, declares.Formula)
+		if err != nil {
+			return err
+		}
+		formulas = o.FormulasOf(d)
+		d = cmp.Or(formula.Definition, d)
+	}
+	if err := declares.Check(d, formulas); err != nil {
+		return err
+	}
+	return promise.CheckOrder(d, l.Order)
+}
