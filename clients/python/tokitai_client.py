@@ -43,6 +43,7 @@ import sys
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 try:
@@ -701,11 +702,27 @@ class Pending:
 
 
 def find_program() -> str:
-    """Returns the path of the program `tokitai`: the value of the environment variable TOKITAI, else the one on PATH."""
-    program = os.environ.get("TOKITAI") or shutil.which("tokitai")
+    """Returns the path of the program `tokitai`: the value of the environment variable TOKITAI, else the one that was installed
+    with this module, else the one on PATH."""
+    program = os.environ.get("TOKITAI") or _packaged_program() or shutil.which("tokitai")
     if not program:
         raise FileNotFoundError("no program tokitai on PATH, and TOKITAI names none")
     return program
+
+
+def _packaged_program() -> Optional[str]:
+    """Returns the program that the wheel of this module has installed, or None."""
+    try:
+        installed = metadata.distribution("tokitai")
+        if not os.path.samefile(str(installed.locate_file("tokitai_client.py")), __file__):
+            return None
+        for file in installed.files or ():
+            path = str(file.locate())
+            if file.name == "tokitai" and os.access(path, os.X_OK) and os.path.isfile(path):
+                return os.path.realpath(path)
+    except (metadata.PackageNotFoundError, OSError):
+        pass
+    return None
 
 
 class Client:

@@ -75,7 +75,7 @@ def judge(client: Client, op: Any, inputs: Any, outputs: Any, params: Mapping[st
         form.identity, dict(params), outputs=got, promise=terms.get("promise") or "", profile=terms.get("profile") or "",
         declare=declare, waive=[waived] if isinstance(waived, str) else list(waived), **given,
     )  # fmt: skip
-    return Report([answer], "the given output", "no process: nothing was run")
+    return Report([answer], "the given output")
 
 
 def _joined(value: Union[str, Iterable[str], None], between: str) -> str:

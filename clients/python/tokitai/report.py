@@ -128,7 +128,7 @@ class Report:
                 lines.append(f"          {failure['replay']}")
         lines += [f"  note    {note}" for note in self.notes]
         seed = self.seed
-        lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}run in {self.process}")
+        lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}{'run in ' + self.process if self.process else 'nothing was run'}")
         return "\n".join(lines)
 
 
