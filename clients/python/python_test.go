@@ -75,7 +75,7 @@ func TestClient(t *testing.T) {
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define")
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
 		}

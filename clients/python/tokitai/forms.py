@@ -10,6 +10,9 @@ from typing import Any, List, Mapping, NamedTuple, Sequence, Tuple, Union
 from tokitai_client import READS, WRITES, Client, Defined, Definition, Operation, Tensor, find_program
 
 
+from .calling import Shape
+
+
 class OperationError(ValueError):
     """A name or a text that stands for no operation."""
 
@@ -95,6 +98,10 @@ def inputs_of(form: Defined) -> List[str]:
 
 def outputs_of(form: Defined) -> List[str]:
     return [o.name for o in form.operands if o.role & WRITES]
+
+
+def shape_of(form: Defined) -> Shape:
+    return Shape(form.name, tuple(inputs_of(form)), tuple(outputs_of(form)), tuple(p.name for p in form.params))
 
 
 class FormOperation(Operation):

@@ -142,6 +142,10 @@ class Kernel:
             begin = time.perf_counter_ns()
             try:
                 returned = calling.call(self.function, how, shape, values, buffers)
+            except NotImplementedError as error:
+                raise Wrong(f"{self.name} refused: {error}", is_refusal=True) from error
+            except Wrong:
+                raise
             except Exception as error:
                 raise Wrong(calling.account(error, self.name) + self._hint(error)) from error
             finally:
@@ -159,7 +163,7 @@ class Kernel:
 
     def _hint(self, error: Exception) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
-            return f"\n  its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
+            return f"; its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
         return ""
 
     def _look_back(self) -> None:
@@ -167,7 +171,7 @@ class Kernel:
         last, self._last = self._last, []
         for name, array, data, tensor in last:
             if self.library.data(array, name, tensor, self.name) != data:
-                raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread")
+                raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread", name)
 
     def _choices(self, request: Request, data: Mapping[str, bytes]) -> Tuple[random.Random, random.Random]:
         """Returns the sources of layouts and of noise. Layouts depend on the inputs and on how often they were met, so that a
@@ -195,7 +199,7 @@ class Kernel:
             default = form.default if form else None
             if default is None or struct.pack("<f", default) != struct.pack("<f", value):
                 wants = f"its default {default:g}" if default is not None else "no default"
-                raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters")
+                raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters", is_refusal=True)
 
 
 class Server:
@@ -209,30 +213,37 @@ class Server:
 
     def run(self) -> int:
         """Serves until the other end closes. Returns the exit code of the process."""
-        while True:
-            header = self._receive(HEADER.size)
-            if header is None:
-                return 0
-            length, number, kind, _ = HEADER.unpack(header)
-            if length > LONGEST_BODY:
-                return 2
-            body = self._receive(length)
-            if body is None:
-                return 21
-            try:
-                reply = self._answer(kind, _Body(body))
-            except Refusal as refusal:
-                self._send(ERROR, number, [_error(refusal.code, str(refusal))])
-                if refusal.code == NO_VERSION:
-                    return 2
-            except Wrong as wrong:
-                self._send(ERROR, number, [_error(INTERNAL, str(wrong))])
-            except MemoryError as error:
-                self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
-            except ProtocolError as error:
-                self._send(ERROR, number, [_error(MALFORMED, str(error))])
-            else:
-                self._send(GOOD, number, reply)
+        code = None
+        while code is None:
+            code = self.step()
+        return code
+
+    def step(self) -> Optional[int]:
+        """Answers one request. Returns an exit code when there are no more."""
+        header = self._receive(HEADER.size)
+        if header is None:
+            return 0
+        length, number, kind, _ = HEADER.unpack(header)
+        if length > LONGEST_BODY:
+            return 2
+        body = self._receive(length)
+        if body is None:
+            return 21
+        try:
+            reply = self._answer(kind, _Body(body))
+        except Refusal as refusal:
+            self._send(ERROR, number, [_error(refusal.code, str(refusal))])
+            return 2 if refusal.code == NO_VERSION else None
+        except Wrong as wrong:
+            code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
+            self._send(ERROR, number, [_error(code, str(wrong), {"output": wrong.operand} if wrong.operand else {})])
+        except MemoryError as error:
+            self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
+        except ProtocolError as error:
+            self._send(ERROR, number, [_error(MALFORMED, str(error))])
+        else:
+            self._send(GOOD, number, reply)
+        return None
 
     def _answer(self, kind: int, body: _Body) -> List[bytes]:
         if kind == HELLO:
@@ -294,8 +305,8 @@ def _operands(kernel: Kernel) -> List[bytes]:
     return [_string(o.name) + _u8(o.role) for o in kernel.form.operands] if kernel.form else []
 
 
-def _error(code: int, message: str) -> bytes:
-    return _u32(code) + _string(_clipped(message)) + _u32(0)
+def _error(code: int, message: str, details: Mapping[str, str] = {}) -> bytes:
+    return _u32(code) + _string(_clipped(message)) + _list(_string(n) + _string(v) for n, v in details.items())
 
 
 def _clipped(text: str) -> str:
