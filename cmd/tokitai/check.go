@@ -36,7 +36,6 @@ type checkFlags struct {
 	given                    givenFlags
 
 	invariance, bench bool
-	html              string
 	showsOutput       bool
 
 	judgeFlags

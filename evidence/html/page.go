@@ -335,7 +335,7 @@ func newTarget(r *evidence.Report, number int, common []string) *target {
 	t := &target{
 		Report: r, verdict: verdicts[r.Verdict], ID: "t" + strconv.Itoa(number+1),
 		Truth: truthChart(r.Histogram, dtype), Set: setChart(r.Histogram), Admits: admittedChart(r),
-		Undone: undone(r),
+		Undone: r.LeftUndone(),
 	}
 	if h := r.Histogram; h != nil && t.Set == nil && len(h.Set) == 1 {
 		t.Inside = fmt.Sprintf("All %s whose admissible values are known have one of them.", counted(h.Set[0].Outputs, "output"))
@@ -438,9 +438,6 @@ func (t *target) figures(dtype string) {
 	}
 	add("time in all", duration(r.Seconds), "")
 }
-
-// undone says which cases were not run; "" if all were.
-func undone(r *evidence.Report) string { return "" }
 
 // whereAndWhen lists what the reports say about the run.
 func whereAndWhen(reports []*evidence.Report) []fact {
