@@ -122,6 +122,7 @@ type target struct {
 	verdict
 	ID     string
 	IsOpen bool
+	Brief  string // the figures that matter most
 
 	Answers []fact // promise, honest, accurate and so on
 	Figures []fact
@@ -342,6 +343,13 @@ func newTarget(r *evidence.Report, number int, common []string) *target {
 		if r.Contract == evidence.ContractBits {
 			t.Inside = fmt.Sprintf("All %s have the reference's bits, the only admissible ones.", counted(h.Set[0].Outputs, "output"))
 		}
+	}
+	t.Brief = counted(int64(r.Cases), "case")
+	if r.Mismatches > 0 {
+		t.Brief += ", " + counted(r.Mismatches, "mismatch")
+	}
+	if r.WorstErrorULP != nil {
+		t.Brief += ", errors up to " + figure(r.WorstErrorULP) + " ulp"
 	}
 	t.answers()
 	t.figures(dtype)
