@@ -30,7 +30,7 @@ func TestULPsAdd(t *testing.T) {
 	b.count(0.5)
 	b.count(100)
 	a.add(b)
-	if got, want := a.bins(), []evidence.Bin{{0, 1}, {0.5, 2}, {128, 1}}; !reflect.DeepEqual(got, want) {
+	if got, want := a.bins(), []evidence.Bin{{UpTo: 0, Outputs: 1}, {UpTo: 0.5, Outputs: 2}, {UpTo: 128, Outputs: 1}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := b.bins(); len(got) != 2 {

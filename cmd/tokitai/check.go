@@ -37,7 +37,6 @@ type checkFlags struct {
 	device                   string // of a source
 
 	invariance, bench bool
-	html              string
 	showsOutput       bool
 
 	judgeFlags
@@ -92,7 +91,8 @@ The kernel is named in one of these ways:
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
---declare, --waive, --shape, --level and --out mean is said by 'tokitai verify --help'.
+--declare, --waive, --shape, --level, --out and --html mean is said by 'tokitai verify
+--help'.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.

@@ -20,6 +20,7 @@ import (
 // held to, and where the result goes.
 type judgeFlags struct {
 	level, only, seed, out string
+	html                   string
 	dtypes                 []string
 	resume, compact        bool
 	deadline, budget       time.Duration
@@ -39,6 +40,7 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
 	flags.BoolVar(&f.compact, "compact", false, "with --out, write small reports: a digest of each case, compressed with gzip")
 	flags.BoolVar(&f.resume, "resume", false, "resume the interrupted run in --out")
+	htmlFlag(c, &f.html)
 	flags.DurationVar(&f.deadline, "deadline", time.Minute, "abandon a launch after this `TIME`")
 	budgetFlag(c, &f.budget)
 	jsonFlag(c, &f.json)
@@ -101,6 +103,9 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 		}
 		defer undo()
 	}
+	if err := preparePage(f.html); err != nil {
+		return err
+	}
 	notes := c.ErrOrStderr()
 	journal, err := f.openJournal(notes)
 	if err != nil {
@@ -138,10 +143,10 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 	}
 	flush(w)
 	v.warn(notes)
-	verdict, failure := v.verdict(), both(journal.Close(), f.write(v, notes))
+	verdict, failure := v.verdict(), both(both(journal.Close(), f.write(v, notes)), writePage(f.html, v.reports(), v.extra(c)))
 	f.reportResumed(journal, notes)
 	if !f.json {
-		err = v.printEnd(w, f.out, failure == nil)
+		err = v.printEnd(w, f.out, f.html, failure == nil)
 	}
 	switch err = both(failure, err); {
 	case err == nil:

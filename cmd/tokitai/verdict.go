@@ -162,10 +162,14 @@ func (v *verification) printAlgorithms(w io.Writer) {
 	}
 }
 
-// printEnd prints the path of the reports, if they were written, and where to read more.
-func (v *verification) printEnd(w io.Writer, out string, isWritten bool) error {
+// printEnd prints the paths of the reports and their page, if they were written, and where to
+// read more.
+func (v *verification) printEnd(w io.Writer, out, page string, isWritten bool) error {
 	if out != "" && isWritten {
 		fmt.Fprintf(w, "reports: %s/index.md\n", strings.TrimRight(out, "/"))
+	}
+	if page != "" && isWritten {
+		fmt.Fprintf(w, "page: %s\n", page)
 	}
 	_, err := fmt.Fprint(w, `
 docs/verification.md  how this works, and what it does not show

@@ -102,6 +102,10 @@ kept in DIR/journal.jsonl, from which --resume continues after an interrupt; the
 reports are the same as without one. Reports of earlier runs stay in DIR unless this
 run writes one of the same name; a note counts them.
 
+With --html, everything is also written as one page to look at in a browser: the verdicts,
+the errors in ulps, and the failing case with a map of the wrong elements. It needs no
+other file and no network.
+
 With --budget, the cases of level smoke run first, and the others in an order that the seed
 draws until the time is spent; several kernels or formats share it. What was not run is
 counted. A kernel is accepted only if all its cases of level smoke have run. Otherwise it is

@@ -122,6 +122,7 @@ type target struct {
 	verdict
 	ID     string
 	IsOpen bool
+	Brief  string // the figures that matter most
 
 	Answers []fact // promise, honest, accurate and so on
 	Figures []fact
@@ -335,13 +336,20 @@ func newTarget(r *evidence.Report, number int, common []string) *target {
 	t := &target{
 		Report: r, verdict: verdicts[r.Verdict], ID: "t" + strconv.Itoa(number+1),
 		Truth: truthChart(r.Histogram, dtype), Set: setChart(r.Histogram), Admits: admittedChart(r),
-		Undone: undone(r),
+		Undone: r.LeftUndone(),
 	}
 	if h := r.Histogram; h != nil && t.Set == nil && len(h.Set) == 1 {
 		t.Inside = fmt.Sprintf("All %s whose admissible values are known have one of them.", counted(h.Set[0].Outputs, "output"))
 		if r.Contract == evidence.ContractBits {
 			t.Inside = fmt.Sprintf("All %s have the reference's bits, the only admissible ones.", counted(h.Set[0].Outputs, "output"))
 		}
+	}
+	t.Brief = counted(int64(r.Cases), "case")
+	if r.Mismatches > 0 {
+		t.Brief += ", " + counted(r.Mismatches, "mismatch")
+	}
+	if r.WorstErrorULP != nil {
+		t.Brief += ", errors up to " + figure(r.WorstErrorULP) + " ulp"
 	}
 	t.answers()
 	t.figures(dtype)
@@ -438,9 +446,6 @@ func (t *target) figures(dtype string) {
 	}
 	add("time in all", duration(r.Seconds), "")
 }
-
-// undone says which cases were not run; "" if all were.
-func undone(r *evidence.Report) string { return "" }
 
 // whereAndWhen lists what the reports say about the run.
 func whereAndWhen(reports []*evidence.Report) []fact {
