@@ -23,6 +23,7 @@ func (r *Report) markdown(file string) string {
 		p.line("\n%s. %s.", capital(r.Answers()), capital(text))
 	}
 	p.failure(r.Failure)
+	p.properties(r.Properties)
 	p.checked(r)
 	p.figures(r)
 	p.terms(r)

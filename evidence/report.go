@@ -139,6 +139,11 @@ type Summary struct {
 	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
 	Tiers     []Tier     `json:"tiers"`
 
+	// Scope is ScopeInvariance if no output was judged, and "" otherwise. Properties are those
+	// that were asked for besides.
+	Scope      string     `json:"scope,omitempty"`
+	Properties []Property `json:"properties,omitempty"`
+
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // "" if accepted
 	Seconds float64 `json:"seconds"`

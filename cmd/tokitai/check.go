@@ -35,9 +35,9 @@ type checkFlags struct {
 	cuda, hip, entry, launch string
 	given                    givenFlags
 
-	invariance, bench bool
-	html              string
-	showsOutput       bool
+	bench       bool
+	html        string
+	showsOutput bool
 
 	judgeFlags
 	options foreign.Options // of every kernel, but for its definition

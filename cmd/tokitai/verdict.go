@@ -121,6 +121,7 @@ func (v *verification) print(w io.Writer, out string) {
 	}
 	v.printAlgorithms(w)
 	v.printTerms(w)
+	v.printProperties(w)
 	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
