@@ -38,6 +38,7 @@ func (r *Report) Check() error {
 	faults.unchecked(r)
 	faults.pictures(r)
 	faults.properties(r)
+	faults.speed(r.Speed)
 	if len(faults) == 0 {
 		return nil
 	}

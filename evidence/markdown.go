@@ -28,6 +28,7 @@ func (r *Report) markdown(file string) string {
 	p.figures(r)
 	p.terms(r)
 	p.algorithms(r.Algorithms)
+	p.speed(r.Speed)
 	p.worst(r.WorstCases)
 	p.candidates(r)
 	p.list("What this shows", r.Evidence, "Nothing.")

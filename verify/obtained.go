@@ -44,6 +44,7 @@ var obtained = map[string]string{
 	"coverage":          "counted tile by tile, and glued: tiles must cover every output and agree where they overlap; compiled counts the answers that come from compiled code for the CPU, which was verified in the same run one level below; the others were interpreted",
 	"unchecked":         "counted: cases that the budget of time left undone; those of level smoke run first",
 	"tiers":             "counted check by check",
+	"speed":             "measured after the verification, and set then",
 	"scope":             "as it was asked for",
 	"properties":        "counted check by check: outputs of further runs compared with those of the first, bit for bit; which outputs depend on one row alone is derived from the definition",
 	"verdict":           "rejected if a tier failed; inadmissible if the kernel could not be run to the end; interrupted if the verification was ended before; undecided if of some output fewer elements are decided than accepted needs, or if a budget left cases of level smoke undone; else accepted",
