@@ -116,7 +116,7 @@ func (l *lister) invariance(o *Options) {
 		if letter, ok := strings.CutPrefix(k.name, "company-"); ok && hasBatches(letter) {
 			continue // which batch-X does
 		}
-		if k.name == "variants" && len(o.Variants) == 0 {
+		if k.name == "variants" && len(l.t.Variants) == 0 {
 			continue
 		}
 		for i, sizes := range l.invarianceSizes(k.name) {
@@ -235,7 +235,7 @@ func (l *lister) inMatrix(n []int) []int {
 
 // whyNot returns why a property is not asked of the target's outputs, or of some of them; "" if
 // it is asked of all.
-func (t *Target) whyNot(p *property, o *Options) string {
+func (t *Target) whyNot(p *property) string {
 	d := t.Definition
 	var reasons []string
 	switch p.name {
@@ -252,7 +252,7 @@ func (t *Target) whyNot(p *property, o *Options) string {
 			reasons = append(reasons, "an element depends on its whole row, or on its place")
 		}
 	case "threads":
-		if t.Lowering.Device != "cpu" && len(o.Variants) == 0 {
+		if t.Lowering.Device != "cpu" && len(t.Variants) == 0 {
 			reasons = append(reasons, "the device has no number of workers to choose")
 		}
 	}
@@ -283,7 +283,7 @@ func (s *verification) setProperties(r *evidence.Report) {
 				e.Counterexample = s.t.load(parsed, s.o.Seed).pair(c)
 			}
 		}
-		why := s.t.whyNot(p, s.o)
+		why := s.t.whyNot(p)
 		switch {
 		case e.Cases == 0 && why != "":
 			e.Note = "does not apply: " + why

@@ -167,7 +167,7 @@ func onQueues(x *trialRun) (int64, *finding, error) {
 // asVariants runs the call in the other ways that the caller gave.
 func asVariants(x *trialRun) (int64, *finding, error) {
 	var sum parts
-	for _, v := range x.s.o.Variants {
+	for _, v := range x.s.t.Variants {
 		own := x.s.t
 		t := &Target{Operation: own.Operation, Definition: own.Definition, Lowering: v.Lowering, DType: own.DType, Backend: own.Backend}
 		b, err := t.newBench(x.s.bench.ctx, x.s.o, 0)

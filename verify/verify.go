@@ -57,6 +57,7 @@ type Target struct {
 	Lowering   *engine.Lowering
 	DType      num.DType
 	Backend    engine.Backend // whose devices the lowering is for; nil is the CPU's
+	Variants   []Variant      // other ways to run the kernel, for Options.Invariance
 
 	formatList     once[[][]num.DType]
 	patternList    once[[]*pattern]
@@ -218,9 +219,6 @@ type Options struct {
 	// that is accepted nothing is known but that they hold, and that it writes every output and
 	// nothing else.
 	OnlyInvariance bool
-
-	// Variants are other ways to run the kernel, with the same bits.
-	Variants []Variant
 
 	// IsNamed says that the command line of the program tokitai can name the target, so
 	// that a failure has a replay command. Targets of shipped operations and lowerings

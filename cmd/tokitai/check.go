@@ -35,7 +35,7 @@ type checkFlags struct {
 	cuda, hip, entry, launch string
 	given                    givenFlags
 
-	bench       bool
+	bench       foreignBenchFlags
 	html        string
 	showsOutput bool
 
@@ -106,6 +106,7 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
+	f.bench.register(flags)
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -147,6 +148,9 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	}
 	if w.judge != nil {
 		return w.judge(f, c, name)
+	}
+	if err := f.bench.check(); err != nil {
+		return err
 	}
 	if c.Flags().Changed("in") {
 		return wrongUse("--in is for --got, outputs that are given; inputs of a kernel are made")
@@ -191,8 +195,13 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			return err
 		}
 		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
+		variants, err := f.variants(w, d.definition)
+		if err != nil {
+			return w.failed(err)
+		}
+		defer closeAll(variants)
 		for _, t := range num.RealDTypes {
-			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
+			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend, Variants: variantsOf(variants)}
 			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
@@ -217,6 +226,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	options.Command = checkCommand(name, w.words(f))
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
+	if f.bench.isSet {
+		if v.measure, err = f.bench.measurer(v); err != nil {
+			return err
+		}
+	}
 	return f.conduct(c, v)
 }
 

@@ -3,10 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"tokitai/def"
 	"tokitai/evidence"
+	"tokitai/foreign"
+	"tokitai/verify"
 )
 
 // invarianceFlags are the flags of verify and check about properties that need no reference.
@@ -30,9 +35,65 @@ func (f *invarianceFlags) flag() string {
 	return ""
 }
 
+// variant is a kernel that was opened another time.
+type variant struct {
+	name   string
+	kernel *foreign.Kernel
+}
+
+// threadVariables tell the usual libraries how many threads to use.
+var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"}
+
+// variants opens a kernel that is a program again, with other numbers of threads in its
+// environment. Other kernels have no environment of their own.
+func (f *checkFlags) variants(w *kernelWay, d *def.Definition) (list []variant, err error) {
+	if f.invarianceFlags.flag() == "" || !slices.Contains([]string{"exec", "exec-files"}, w.flag) {
+		return nil, nil
+	}
+	usual := f.options.Environment
+	defer func() { f.options.Environment = usual }()
+	for _, threads := range []int{1, 3} {
+		f.options.Environment = slices.Clone(usual)
+		for _, name := range threadVariables {
+			f.options.Environment = append(f.options.Environment, fmt.Sprintf("%s=%d", name, threads))
+		}
+		k, err := w.open(f, d)
+		if err != nil {
+			closeAll(list)
+			return nil, err
+		}
+		list = append(list, variant{fmt.Sprintf("in another process, with OMP_NUM_THREADS=%d and the like", threads), k})
+	}
+	return list, nil
+}
+
+func closeAll(list []variant) {
+	for _, v := range list {
+		v.kernel.Close()
+	}
+}
+
+func variantsOf(list []variant) (all []verify.Variant) {
+	for _, v := range list {
+		all = append(all, verify.Variant{Name: v.name, Lowering: v.kernel.Lowering})
+	}
+	return all
+}
+
+// holds reports whether all properties of a report hold.
+func holds(r *evidence.Report) bool {
+	return !slices.ContainsFunc(r.Properties, func(p evidence.Property) bool { return p.Failed > 0 })
+}
+
 // printProperties prints what became of the properties that --invariance asks for: for each
-// kernel a line for each property, with the first pair of calls that differ.
+// kernel a line for each property, with the first pair of calls that differ. Where all hold in
+// many kernels, each has one line.
 func (v *verification) printProperties(w io.Writer) {
+	const most = 3 // kernels whose properties are all listed
+	isShort := len(v.results) > most
+	if isShort && slices.ContainsFunc(v.reports(), func(r *evidence.Report) bool { return len(r.Properties) > 0 }) {
+		fmt.Fprintln(w)
+	}
 	for _, r := range v.reports() {
 		if len(r.Properties) == 0 || r.Verdict == evidence.Skipped {
 			continue
@@ -40,6 +101,16 @@ func (v *verification) printProperties(w io.Writer) {
 		scope := ""
 		if r.Scope == evidence.ScopeInvariance {
 			scope = "; no output was judged"
+		}
+		if isShort && holds(r) {
+			var names []string
+			for _, p := range r.Properties {
+				if p.Cases > 0 {
+					names = append(names, p.Name)
+				}
+			}
+			fmt.Fprintf(w, "invariance of %s, %s: %s hold%s\n", r.Lowering, r.DType, strings.Join(names, ", "), scope)
+			continue
 		}
 		fmt.Fprintf(w, "\ninvariance of %s, %s%s\n", r.Lowering, r.DType, scope)
 		for _, p := range r.Properties {

@@ -132,6 +132,9 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 	if err != nil {
 		return err
 	}
+	if v.measure != nil {
+		v.measure(c.Context())
+	}
 	// Print the results before writing the reports: after an interrupt there may be too
 	// little time for both.
 	if f.json {

@@ -25,6 +25,9 @@ type verification struct {
 	results       []*verify.Result            // of the targets, in their order
 	seconds       float64
 	isInterrupted bool
+
+	// measure adds speeds to the results; it may be nil.
+	measure func(ctx context.Context)
 }
 
 // run verifies the targets, several at a time, and calls tell for each result in order, as
