@@ -27,8 +27,9 @@ type Speed struct {
 	InsideOfCopy *Spread `json:"inside_of_copy,omitempty"`
 	InsideOfOwn  *Spread `json:"inside_of_own,omitempty"`
 
-	Void string `json:"void,omitempty"` // why there are no times
-	Note string `json:"note,omitempty"`
+	Void    string `json:"void,omitempty"`     // why there are no times
+	IsWrong bool   `json:"is_wrong,omitempty"` // because an output was wrong while it was timed
+	Note    string `json:"note,omitempty"`
 }
 
 // Spread is the median of figures, with the least and the greatest.
@@ -55,6 +56,7 @@ func (f *faults) speed(s *Speed) {
 		return
 	}
 	f.unless((s.Void == "") == (s.MS != nil), "speed has times: %v, and is void because %q: one of them", s.MS != nil, s.Void)
+	f.unless(!s.IsWrong || s.Void != "", "speed is wrong, but not void")
 	f.unless((s.MS != nil) == (s.Repetitions > 0), "speed has times: %v, of %d repetitions", s.MS != nil, s.Repetitions)
 	f.unless(s.MS == nil || s.Calls >= s.Repetitions+2, "speed: %d calls were judged, want all %d repetitions, one before and one after", s.Calls, s.Repetitions)
 	f.unless((s.OfOwn != nil) == (s.OwnMS != nil) && (s.OwnMS == nil || s.Own != ""), "speed: own_ms, of_own and own are measured together")

@@ -88,6 +88,20 @@ Unless --promise says otherwise, a kernel is held to stable: every output is as 
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
 --declare, --waive, --shape, --level and --out mean is said by 'tokitai verify --help'.
 
+With --invariance, the kernel is also held to properties that need no reference: a row has
+the same bits alone and in a batch of any size and at any place; a call gives the same bits
+again, with other memory around it, after other calls, on other queues, and, if it is a
+program, with other numbers of threads. With --invariance-only nothing else is judged: for
+an operation of your own, a definition file that says which operands have which rows is
+enough. See 'tokitai verify --help'.
+
+With --bench, a kernel that is not wrong is timed, in turns with a copy of memory and with our
+own kernel. Caches are filled with other data before each call. No two calls have the same
+inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, in
+every repetition, before and after; one that is wrong voids the times, and the exit code is
+3. A program is timed from outside, the way of the operands included, and beside that by the
+time that it states itself.
+
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
 
@@ -95,7 +109,8 @@ The exit code is 0 if the kernel is accepted in every format that it takes, 3 if
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+  tokitai check softmax.forward --exec ./softmax --invariance --bench`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },

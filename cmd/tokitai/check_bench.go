@@ -181,6 +181,7 @@ func (m *speedMeter) measure(ctx context.Context, t *verify.Target) *evidence.Sp
 	}
 	s := &evidence.Speed{Shape: r.Shape, Bytes: r.Bytes, FLOPs: r.FLOPs, Calls: r.Calls, Judged: r.Judged}
 	if s.Void = r.Wrong; s.Void != "" {
+		s.IsWrong = true
 		return s
 	}
 	s.Repetitions, s.Clock, s.Note = r.Repetitions, clockOf(t, m.kernel), r.Doubt

@@ -112,6 +112,11 @@ func (v *verification) verdict() error {
 	if rejected := v.count(evidence.Rejected); rejected > 0 {
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, n)}
 	}
+	for _, r := range v.reports() {
+		if r.Speed != nil && r.Speed.IsWrong {
+			return &verdictError{exitRejected, fmt.Errorf("%s, %s: wrong while it was timed", r.Lowering, r.DType)}
+		}
+	}
 	accepted := v.count(evidence.Accepted)
 	if accepted > 0 { // what the device cannot run is no question there
 		n -= v.count(evidence.Skipped)
