@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -271,7 +273,13 @@ func (r *foreignRun) repeat(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if wrong, err := r.judge(ctx, operands, after, later); err != nil || wrong != "" {
+	var ours *trial.Operands
+	if r.own != nil {
+		if ours, err = r.own.memory.Read(); err != nil {
+			return err
+		}
+	}
+	if wrong, err := r.judge(ctx, operands, after, later, ours); err != nil || wrong != "" {
 		r.result.Wrong = wrong
 		if wrong != "" {
 			r.result.Wrong = fmt.Sprintf("wrong %s, call %d: %s", when, r.result.Calls+1, wrong)
@@ -301,8 +309,9 @@ func (r *foreignRun) fresh(ctx context.Context) (*trial.Operands, error) {
 	return x, nil
 }
 
-// judge says what is wrong with what a call left, or "".
-func (r *foreignRun) judge(ctx context.Context, before, after, later *trial.Operands) (string, error) {
+// judge says what is wrong with what a call left, or "". Among the rows that are judged is the
+// one that is farthest from ours, the results of our own kernel, if there are any.
+func (r *foreignRun) judge(ctx context.Context, before, after, later, ours *trial.Operands) (string, error) {
 	if b := after.Breach(before); b != nil {
 		return b.String(), nil
 	}
@@ -322,6 +331,9 @@ func (r *foreignRun) judge(ctx context.Context, before, after, later *trial.Oper
 			break
 		}
 	}
+	if row := farthest(d, after, ours); rows != nil && row >= 0 && !slices.Contains(rows, row) {
+		rows = append(rows, row)
+	}
 	slices.Sort(rows)
 	some := func(x []num.Array) []num.Array {
 		s := &Sample{d: d, Rows: rows, Want: slices.Clone(x)}
@@ -337,6 +349,56 @@ func (r *foreignRun) judge(ctx context.Context, before, after, later *trial.Oper
 		wrong += fmt.Sprintf(" (among rows %v, numbered anew)", rows)
 	}
 	return wrong, nil
+}
+
+// farthest returns the row of the outputs whose values are farthest from ours, in values of the
+// format between them; -1 if they all have the same bits.
+func farthest(d *def.Definition, after, ours *trial.Operands) int {
+	worst, row := int64(0), -1
+	if ours == nil {
+		return row
+	}
+	rows := after.Array(slices.IndexFunc(d.Operands, func(o def.Operand) bool { return o.IsOut })).Rows
+	for i := range d.Operands {
+		got, own := after.Array(i), ours.Array(i)
+		if !d.Operands[i].IsOut || got.Rows != rows {
+			continue
+		}
+		for r := range got.Rows {
+			if bytes.Equal(got.Row(r), own.Row(r)) {
+				continue
+			}
+			for c := range got.Cols {
+				if n := distance(got.DType, got.Bits(r, c), own.Bits(r, c)); n > worst {
+					worst, row = n, r
+				}
+			}
+		}
+	}
+	return row
+}
+
+// distance returns how many values of a format lie between two; NaN and numbers are as far apart
+// as possible.
+func distance(d num.DType, a, b uint32) int64 {
+	place := func(bits uint32) int64 {
+		if d == num.I32 {
+			return int64(int32(bits))
+		}
+		sign := uint32(1) << (8*d.Size() - 1)
+		if bits&sign != 0 {
+			return -int64(bits &^ sign)
+		}
+		return int64(bits)
+	}
+	if p, q := num.IsNaN(d, a), num.IsNaN(d, b); p || q {
+		if p && q {
+			return 0
+		}
+		return math.MaxInt64
+	}
+	n := place(a) - place(b)
+	return max(n, -n)
 }
 
 // rows draws the rows that are judged; nil are all.

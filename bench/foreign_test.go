@@ -128,6 +128,12 @@ func TestForeignCheats(t *testing.T) {
 			}
 			return compute(n, d, l)
 		}, "wrong in a repetition that was timed, call 7"},
+		{"one element of 66,000 is wrong", func(n int, d *def.Definition, l *engine.Launch) error {
+			err := compute(n, d, l)
+			y := l.Arrays()[1]
+			y.Set(1234, 20, y.At(1234, 20)*2)
+			return err
+		}, "wrong before it was timed, call 1: y["},
 		{"changes its input", func(n int, d *def.Definition, l *engine.Launch) error {
 			err := compute(n, d, l)
 			l.Arrays()[0].Set(3, 3, 9)
@@ -161,12 +167,12 @@ func TestForeignWritesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := after.Clone()
-	if wrong, err := r.judge(context.Background(), before, after, later); wrong != "" || err != nil {
+	if wrong, err := r.judge(context.Background(), before, after, later, nil); wrong != "" || err != nil {
 		t.Errorf("right outputs: %q, %v", wrong, err)
 	}
 	a := after.Array(1)
 	a.SetBits(2, 2, 0)
-	if wrong, err := r.judge(context.Background(), before, after, later); !strings.Contains(wrong, "changed after the call had returned") || err != nil {
+	if wrong, err := r.judge(context.Background(), before, after, later, nil); !strings.Contains(wrong, "changed after the call had returned") || err != nil {
 		t.Errorf("outputs that become right later: %q, %v", wrong, err)
 	}
 }

@@ -67,7 +67,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.accuracy()
 	l.large()
 	l.counting()
-	if o.Invariance {
+	if o.Invariance || o.OnlyInvariance {
 		l.invariance(o)
 	}
 	if o.OnlyInvariance {

@@ -97,8 +97,7 @@ func placeAxes(d *def.Definition) []string {
 	if d.Kind != def.KindRowwise {
 		return slices.DeleteFunc(independent(d), func(l string) bool { return slices.Contains(batchAxes(d), l) })
 	}
-	isRandom := slices.ContainsFunc(d.Exec.Nodes, func(n *def.Node) bool { return n.Op == def.OpRandom })
-	if !d.IsFlat() || isRandom {
+	if !d.IsFlat() || divisible(d) == "" {
 		return nil
 	}
 	return []string{"C"}
@@ -249,7 +248,7 @@ func (t *Target) whyNot(p *property) string {
 		}
 	case "elements":
 		if len(placeAxes(d)) == 0 {
-			reasons = append(reasons, "an element depends on its whole row, or on its place")
+			reasons = append(reasons, "an element depends on others, or on its place")
 		}
 	case "threads":
 		if t.Lowering.Device != "cpu" && len(t.Variants) == 0 {

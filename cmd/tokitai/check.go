@@ -97,9 +97,9 @@ enough. See 'tokitai verify --help'.
 
 With --bench, a kernel that is not wrong is timed, in turns with a copy of memory and with our
 own kernel. Caches are filled with other data before each call. No two calls have the same
-inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, in
-every repetition, before and after; one that is wrong voids the times, and the exit code is
-3. A program is timed from outside, the way of the operands included, and beside that by the
+inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
+on the row that is farthest from our own kernel's, in every repetition, before and after; one
+that is wrong voids the times, and the exit code is 3. A program is timed from outside, the way of the operands included, and beside that by the
 time that it states itself.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
