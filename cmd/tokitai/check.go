@@ -35,11 +35,12 @@ type checkFlags struct {
 	cuda, hip, entry, launch string
 	given                    givenFlags
 
-	bench       foreignBenchFlags
-	html        string
-	showsOutput bool
+	invariance, bench bool
+	html              string
+	showsOutput       bool
 
 	judgeFlags
+	speed   foreignBenchFlags
 	options foreign.Options // of every kernel, but for its definition
 }
 
@@ -109,8 +110,7 @@ The exit code is 0 if the kernel is accepted in every format that it takes, 3 if
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
-  tokitai check softmax.forward --exec ./softmax --invariance --bench`,
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -121,7 +121,7 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
-	f.bench.register(flags)
+	f.speed.register(c)
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -164,7 +164,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if w.judge != nil {
 		return w.judge(f, c, name)
 	}
-	if err := f.bench.check(); err != nil {
+	if err := f.speed.check(); err != nil {
 		return err
 	}
 	if c.Flags().Changed("in") {
@@ -216,11 +216,12 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		}
 		defer closeAll(variants)
 		for _, t := range num.RealDTypes {
-			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend, Variants: variantsOf(variants)}
+			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
 			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}
+		setVariants(targets, d.definition, variants)
 	}
 	switch {
 	case len(targets) == 0 && len(dtypes) > 0:
@@ -241,8 +242,8 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	options.Command = checkCommand(name, w.words(f))
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
-	if f.bench.isSet {
-		if v.measure, err = f.bench.measurer(v); err != nil {
+	if f.speed.isSet {
+		if v.measure, err = f.speed.measurer(v); err != nil {
 			return err
 		}
 	}
