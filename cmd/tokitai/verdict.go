@@ -121,6 +121,8 @@ func (v *verification) print(w io.Writer, out string) {
 	}
 	v.printAlgorithms(w)
 	v.printTerms(w)
+	v.printProperties(w)
+	v.printSpeeds(w)
 	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
