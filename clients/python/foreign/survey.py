@@ -24,16 +24,16 @@ ALL = (F32, BF16, F16)
 
 
 class Row:
-    """One kernel: how it is asked for, and which differences in contract are waived in a second run."""
+    """One kernel: how it is asked for, and what is waived and declared in a second run, which is made if the first is rejected."""
 
     def __init__(self, function, op, dtypes=ALL, waive=(), declare="", omit=()):
-        self.function, self.op, self.dtypes, self.waive, self.declare, self.omit = function, op, dtypes, waive, declare, omit
+        self.function, self.op, self.dtypes, self.waive, self.declare, self.omit = function, op, dtypes, list(waive), declare, omit
 
 
 SUITES = {
     "pytorch": [
         Row("softmax_forward", "softmax.forward"),
-        Row("gemm_forward", "gemm.forward"),
+        Row("gemm_forward", "gemm.forward", declare="ftz"),
         Row("crossentropy", "crossentropy", waive=["crossentropy.C2"]),
         Row("gelu_forward", "gelu.forward"),
         Row("layernorm_forward", "layernorm.forward"),
@@ -43,9 +43,9 @@ SUITES = {
         Row("softmax_backward", "softmax.backward"),
         Row("gelu_backward", "gelu.backward"),
         Row("gelu_erf_forward", "gelu_erf.forward.def"),
-        Row("gemm_accumulate", "gemm.forward.accumulate", waive=["gemm.forward.accumulate.C7"]),
-        Row("gemm_grad_a", "gemm.grad_a"),
-        Row("gemm_grad_b", "gemm.grad_b"),
+        Row("gemm_accumulate", "gemm.forward.accumulate", declare="ftz"),
+        Row("gemm_grad_a", "gemm.grad_a", declare="ftz"),
+        Row("gemm_grad_b", "gemm.grad_b", declare="ftz"),
         Row("embedding_forward", "embedding.forward"),
         Row("adamw_step_foreach", "adamw.step"),
         Row("adamw_step", "adamw.step"),
@@ -82,9 +82,10 @@ SUITES = {
         Row("geglu_forward", "geglu.def"),
         Row("softmax_backward", "softmax.backward"),
     ],
+    "cheats": [Row(name, "softmax.forward", [F32]) for name in ("honest", "other_stream", "unwritten", "left_in_memory", "cached_by_pointer", "lazy", "late_thread", "written_to_input")],
 }
-FILES = {"pytorch": "pytorch.py", "compiled": "compiled.py", "tutorials": "tutorials.py", "liger": "liger.py"}
-PROFILES = {"pytorch": "torch", "compiled": "torch", "tutorials": "triton", "liger": "triton"}
+FILES = {"pytorch": "pytorch.py", "compiled": "compiled.py", "tutorials": "tutorials.py", "liger": "liger.py", "cheats": "../cheats/torch_kernels.py"}
+PROFILES = {"pytorch": "torch", "compiled": "torch", "tutorials": "triton", "liger": "triton", "cheats": "torch"}
 
 
 def program():
@@ -95,7 +96,7 @@ def path_of(op):
     return os.path.join(HERE, op) if op.endswith(".def") else op
 
 
-def command(suite, row, dtypes, options, waive, folder):
+def command(suite, row, dtypes, options, waive, declare, folder):
     kernel = [sys.executable, "-m", "tokitai.kernel", f"{os.path.join(HERE, FILES[suite])}:{row.function}", "--op", path_of(row.op), "--arrays", "torch", "--device", options.device]
     kernel += ["--layouts", options.layouts]
     for output in row.omit:
@@ -105,18 +106,18 @@ def command(suite, row, dtypes, options, waive, folder):
         c += ["--dtype", dtype]
     for clause in waive:
         c += ["--waive", clause]
-    declare = " ".join(filter(None, [row.declare, *(f"omit={o}" for o in row.omit)]))
+    declare = " ".join(filter(None, [declare, *(f"omit={o}" for o in row.omit)]))
     c += ["--declare", declare] if declare else []
     return c
 
 
-def judged(suite, row, dtypes, options, waive, seconds):
+def judged(suite, row, dtypes, options, waive, declare, seconds):
     """Runs one check. Returns a result for each format."""
-    common = {"suite": suite, "kernel": row.function, "op": row.op, "device": options.device, "level": options.level, "waived": list(waive), "declared": row.declare}
+    common = {"suite": suite, "kernel": row.function, "op": row.op, "device": options.device, "level": options.level, "waived": waive, "declared": declare}
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.join(folder, "reports")
         try:
-            done = subprocess.run(command(suite, row, dtypes, options, waive, folder), capture_output=True, text=True, timeout=seconds, env=environment())
+            done = subprocess.run(command(suite, row, dtypes, options, waive, declare, folder), capture_output=True, text=True, timeout=seconds, env=environment())
         except subprocess.TimeoutExpired:
             return [{**common, "dtype": d, "verdict": "unfinished", "reason": f"not done after {seconds:.0f} s"} for d in dtypes]
         reports = []
@@ -178,14 +179,16 @@ def run(options):
         asked = [d for d in row.dtypes if not options.dtype or d in options.dtype]
         if options.only and row.function not in options.only or not asked:
             return
-        for waive in ([], row.waive) if row.waive else ([],):
+        for waive, declare in [([], ""), (row.waive, row.declare)]:
             left = end - time.time() if end else options.limit
-            if left < 3:
-                return print(f"{suite} {row.function}: no time left", flush=True)
-            for result in judged(suite, row, asked, options, waive, min(options.limit, left)):
+            if not asked or left < 3:
+                return
+            results = judged(suite, row, asked, options, waive, declare, min(options.limit, left))
+            for result in results:
                 with open(os.path.join(options.out, f"{suite}.jsonl"), "a") as f:
                     f.write(json.dumps({**result, "versions": used}) + "\n")
                 print(line(result), flush=True)
+            asked = [r["dtype"] for r in results if r["verdict"] == "rejected"] if row.waive or row.declare else []
 
     with ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(one, suite, row) for suite in options.suite.split(",") for row in SUITES[suite]]:
@@ -194,7 +197,7 @@ def run(options):
 
 def line(r):
     f = r.get("failure") or {}
-    text = f"{r['suite']:9} {r['kernel']:20} {r['dtype']:4} {r['verdict']:12} {' '.join(r['waived']):28}"
+    text = f"{r['suite']:9} {r['kernel']:20} {r['dtype']:4} {r['verdict']:12} {' '.join([*r['waived'], r['declared']]):28}"
     if f:
         text += f" {','.join(r['rejected_by'])}: {f.get('case')} {f.get('place')} got {f.get('got')} want {f.get('want')} {f.get('clause', '')}"
     elif r["verdict"] != "accepted":
@@ -217,8 +220,8 @@ def table(files):
         place = used.get("gpu") or used["machine"] + (", interpreted" if used.get("interpreted") else "")
         print(f"{place}; {where}; level {mine[-1]['level']}, seed 1.\n\n| kernel | definition | format | verdict | rejected by, or needs |\n|---|---|---|---|---|")
         order = {row.function: i for i, row in enumerate(SUITES[suite])}
-        latest = {(r["kernel"], r["dtype"], tuple(r["waived"])): r for r in mine}
-        for r in sorted(latest.values(), key=lambda r: (order[r["kernel"]], ALL.index(r["dtype"]), r["waived"])):
+        latest = {(r["kernel"], r["dtype"], tuple(r["waived"]), r["declared"]): r for r in mine}
+        for r in sorted(latest.values(), key=lambda r: (order[r["kernel"]], ALL.index(r["dtype"]), r["waived"], r["declared"])):
             print(f"| `{r['kernel']}` | {r['op'].removesuffix('.def')} | {r['dtype']} | {r['verdict']} | {remark(r)} |")
         print()
 
@@ -227,6 +230,8 @@ def remark(r):
     f, parts = r.get("failure") or {}, []
     if r["waived"]:
         parts.append("with `--waive " + ",".join(r["waived"]) + "`")
+    if r["declared"]:
+        parts.append(f"with `--declare {r['declared']}`")
     if f.get("clause"):
         parts.append(f"clause {f['clause']}, {f['case']}")
     elif f:
