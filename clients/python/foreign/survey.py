@@ -2,7 +2,7 @@
 
     python3 survey.py --out results                                  PyTorch's kernels on the CPU, level quick
     python3 survey.py --suite tutorials,liger --device cuda --level smoke --jobs 6 --budget 180 --out results
-    python3 survey.py --table results/*.jsonl                        the tables of docs/foreign.md
+    python3 survey.py --write ../../../docs/foreign.md results/*.jsonl
 
 The program is $TOKITAI, or tokitai on the path. Every run has the seed 1: a table can be made again. results/SUITE.jsonl gets a
 line for each kernel and format, with versions and machine, as runs end, so that nothing is lost if the time is up."""
@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 HERE = os.path.dirname(os.path.abspath(__file__))
 F32, BF16, F16 = "f32", "bf16", "f16"
 ALL = (F32, BF16, F16)
+LEVELS = ("smoke", "quick", "full", "exhaustive")
 
 
 class Row:
@@ -205,25 +206,46 @@ def line(r):
     return text
 
 
-def table(files):
-    """Prints the tables of docs/foreign.md: operation, format, verdict, and what is waived or rejected."""
-    rows = []
+def results_of(files):
+    """Reads results. Of several for one kernel, format and second run, the last counts."""
+    latest = {}
     for name in files:
         with open(name) as f:
-            rows += [json.loads(text) for text in f]
+            for r in map(json.loads, f):
+                latest[r["suite"], r["device"], r["level"], r["kernel"], r["dtype"], tuple(r["waived"]), r["declared"]] = r
+    return list(latest.values())
+
+
+def table(rows):
+    """The table of one suite on one device: kernel, definition, format, verdict, and what is waived, declared or rejected."""
+    highest = {}
+    for r in rows:
+        highest[r["kernel"]] = max(highest.get(r["kernel"], "smoke"), r["level"], key=LEVELS.index)
+    rows = [r for r in rows if r["level"] == highest[r["kernel"]]]
+    used = rows[-1]["versions"]
+    where = used.get("gpu") or used["machine"] + (", interpreted" if used.get("interpreted") else "")
+    programs = ", ".join(f"{k} {v}" for k, v in used.items() if k not in ("machine", "gpu", "interpreted"))
+    order = {row.function: i for i, row in enumerate(SUITES[rows[0]["suite"]])}
+    lines = [f"{where}; {programs}; seed 1.", "", "| kernel | definition | format | level | verdict | needs, or rejected by |", "|---|---|---|---|---|---|"]
+    for r in sorted(rows, key=lambda r: (order[r["kernel"]], ALL.index(r["dtype"]), r["waived"], r["declared"])):
+        lines.append(f"| `{r['kernel']}` | {r['op'].removesuffix('.def')} | {r['dtype']} | {r['level']} | {r['verdict']} | {remark(r)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(document, files):
+    """Replaces the generated tables of a document for which there are results."""
+    with open(document) as f:
+        text = f.read()
+    rows = results_of(files)
     for suite in SUITES:
-        mine = [r for r in rows if r["suite"] == suite]
-        if not mine:
-            continue
-        used = mine[-1]["versions"]
-        where = ", ".join(f"{k} {v}" for k, v in used.items() if k not in ("machine", "gpu", "interpreted"))
-        place = used.get("gpu") or used["machine"] + (", interpreted" if used.get("interpreted") else "")
-        print(f"{place}; {where}; level {mine[-1]['level']}, seed 1.\n\n| kernel | definition | format | verdict | rejected by, or needs |\n|---|---|---|---|---|")
-        order = {row.function: i for i, row in enumerate(SUITES[suite])}
-        latest = {(r["kernel"], r["dtype"], tuple(r["waived"]), r["declared"]): r for r in mine}
-        for r in sorted(latest.values(), key=lambda r: (order[r["kernel"]], ALL.index(r["dtype"]), r["waived"], r["declared"])):
-            print(f"| `{r['kernel']}` | {r['op'].removesuffix('.def')} | {r['dtype']} | {r['verdict']} | {remark(r)} |")
-        print()
+        for device in ("cpu", "cuda"):
+            mine = [r for r in rows if r["suite"] == suite and r["device"] == device]
+            name = f"{suite} {device}"
+            begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
+            if mine and begin in text:
+                text = text[: text.index(begin) + len(begin)] + "\n" + table(mine) + "\n" + text[text.index(end) :]
+    with open(document, "w") as f:
+        f.write(text)
 
 
 def remark(r):
@@ -254,9 +276,9 @@ def main():
     p.add_argument("--budget", type=float, default=0, help="seconds for everything")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--out", default="results")
-    p.add_argument("--table", nargs="+", metavar="FILE", help="print the tables of these results")
+    p.add_argument("--write", nargs="+", metavar="FILE", help="DOCUMENT RESULTS...: write the tables of results into a document")
     options = p.parse_args()
-    table(options.table) if options.table else run(options)
+    write(options.write[0], options.write[1:]) if options.write else run(options)
 
 
 if __name__ == "__main__":
