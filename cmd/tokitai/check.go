@@ -87,8 +87,8 @@ Inputs are drawn from a seed that the kernel cannot know. The seed is printed an
 The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
-		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
+  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
