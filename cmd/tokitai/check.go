@@ -115,8 +115,8 @@ Inputs are drawn from a seed that the kernel cannot know. The seed is printed an
 The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
-		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
+  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
