@@ -34,6 +34,7 @@ type checkFlags struct {
 	library, symbol          string
 	cuda, hip, entry, launch string
 	given                    givenFlags
+	device                   string // of a source
 
 	invariance, bench bool
 	html              string
@@ -63,6 +64,8 @@ type kernelWay struct {
 var kernelWays = []*kernelWay{
 	&execWay,
 	&givenWay,
+	&cudaWay,
+	&hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -83,6 +86,9 @@ The kernel is named in one of these ways:
   --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
                                  inputs? Files, operands and parameters are named as for
                                  'tokitai run'
+  --cuda softmax.cu              a kernel in CUDA C++ (--hip: in HIP), launched as --launch says:
+                                 on a GPU, or without one in a simulator that also finds races,
+                                 misused barriers and accesses out of bounds (docs/check.md)
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -95,7 +101,8 @@ The exit code is 0 if the kernel is accepted in every format that it takes, 3 if
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+  tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -193,7 +200,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
 		for _, t := range num.RealDTypes {
 			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
-			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
+			if target.IsStored() && (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}

@@ -65,6 +65,7 @@ extern SIM_INTERNAL int threads, warps; // of a block
 extern SIM_INTERNAL size_t dynamic_bytes;
 extern SIM_INTERNAL bool failed;
 extern SIM_INTERNAL const Entry* entry;
+extern SIM_INTERNAL Bytes parameters; // of the launch
 
 inline Fiber& self() { return fibers[current]; }
 inline Block& own_block() { return blocks[fibers[current].rank]; }

@@ -132,7 +132,7 @@ static void* scheduler;
 int cluster, current, threads, warps;
 
 const Entry* entry;
-static Bytes parameters;
+Bytes parameters;
 size_t dynamic_bytes;
 
 bool failed;
