@@ -36,6 +36,7 @@ static uint64_t region_count;
 static uintptr_t image_begin, image_end; // of the program's segments
 static uintptr_t shared_begin, shared_end;
 static __thread volatile char shared_anchor; // in the memory of shared variables
+static volatile char* known_anchor;         // of the thread that ran the last block
 
 static int find_image(dl_phdr_info* info, size_t, void*) {
     uintptr_t own = reinterpret_cast<uintptr_t>(&tokitai_dynamic_shared), low = ~(uintptr_t)0, high = 0;
@@ -69,7 +70,10 @@ static void begin() {
         regions = reinterpret_cast<const Region*>(data + 16 + arguments);
     }
     shared_anchor = 0; // makes the memory of this thread
-    dl_iterate_phdr(find_image, nullptr);
+    if (&shared_anchor != known_anchor) {
+        dl_iterate_phdr(find_image, nullptr);
+        known_anchor = &shared_anchor;
+    }
     if (shared_begin != 0) renew(reinterpret_cast<void*>(shared_begin), shared_end - shared_begin);
     renew(tokitai_dynamic_shared, dynamic_bytes < sizeof(tokitai_dynamic_shared) ? dynamic_bytes : sizeof(tokitai_dynamic_shared));
 }
