@@ -113,9 +113,11 @@ func (t *Target) makeChecks() []*check {
 }
 
 func (t *Target) checkNamed(name string) *check {
-	for _, k := range t.checks() {
-		if k.name == name {
-			return k
+	for _, list := range [][]*check{t.checks(), t.invarianceChecks()} {
+		for _, k := range list {
+			if k.name == name {
+				return k
+			}
 		}
 	}
 	return nil
@@ -469,6 +471,7 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 		if err != nil {
 			return compared, nil, err
 		}
+		b.launches = x.s.bench.launches
 		out, err := b.run(x.l, x.s.o.deadline(), 0)
 		b.close()
 		if err != nil {

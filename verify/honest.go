@@ -80,7 +80,7 @@ func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 // own kinds of data, in their own sizes; if it has none, on pattern normal; of one case alone,
 // on that.
 func (s *verification) setDecided(r *evidence.Report) {
-	if s.t.Promised() == promise.Bits {
+	if s.t.Promised() == promise.Bits || s.o.OnlyInvariance {
 		return
 	}
 	own, all := &judgement{}, &judgement{}
@@ -196,6 +196,12 @@ func (s *verification) flags() string {
 	}
 	for _, name := range s.o.Waive {
 		text += " --waive " + name
+	}
+	switch {
+	case s.o.OnlyInvariance:
+		text += " --invariance-only"
+	case s.o.Invariance && s.o.Case == "":
+		text += " --invariance"
 	}
 	return text
 }

@@ -35,8 +35,8 @@ type checkFlags struct {
 	cuda, hip, entry, launch string
 	given                    givenFlags
 
-	invariance, bench bool
-	showsOutput       bool
+	bench       foreignBenchFlags
+	showsOutput bool
 
 	judgeFlags
 	options foreign.Options // of every kernel, but for its definition
@@ -88,6 +88,20 @@ exact result as a kernel comes in whatever form it is written. What --promise, -
 --declare, --waive, --shape, --level, --out and --html mean is said by 'tokitai verify
 --help'.
 
+With --invariance, the kernel is also held to properties that need no reference: a row has
+the same bits alone and in a batch of any size and at any place; a call gives the same bits
+again, with other memory around it, after other calls, on other queues, and, if it is a
+program, with other numbers of threads. With --invariance-only nothing else is judged: for
+an operation of your own, a definition file that says which operands have which rows is
+enough. See 'tokitai verify --help'.
+
+With --bench, a kernel that is not wrong is timed, in turns with a copy of memory and with our
+own kernel. Caches are filled with other data before each call. No two calls have the same
+inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
+on the row that is farthest from our own kernel's, in every repetition, before and after; one
+that is wrong voids the times, and the exit code is 3. A program is timed from outside, the way of the operands included, and beside that by the
+time that it states itself.
+
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
 
@@ -95,7 +109,8 @@ The exit code is 0 if the kernel is accepted in every format that it takes, 3 if
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json`,
+  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+  tokitai check softmax.forward --exec ./softmax --invariance --bench`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -106,6 +121,7 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
+	f.bench.register(flags)
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -147,6 +163,9 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	}
 	if w.judge != nil {
 		return w.judge(f, c, name)
+	}
+	if err := f.bench.check(); err != nil {
+		return err
 	}
 	if c.Flags().Changed("in") {
 		return wrongUse("--in is for --got, outputs that are given; inputs of a kernel are made")
@@ -191,8 +210,13 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			return err
 		}
 		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
+		variants, err := f.variants(w, d.definition)
+		if err != nil {
+			return w.failed(err)
+		}
+		defer closeAll(variants)
 		for _, t := range num.RealDTypes {
-			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
+			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend, Variants: variantsOf(variants)}
 			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
@@ -217,6 +241,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	options.Command = checkCommand(name, w.words(f))
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
+	if f.bench.isSet {
+		if v.measure, err = f.bench.measurer(v); err != nil {
+			return err
+		}
+	}
 	return f.conduct(c, v)
 }
 
