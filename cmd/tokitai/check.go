@@ -36,7 +36,6 @@ type checkFlags struct {
 	given                    givenFlags
 	device                   string // of a source
 
-	invariance, bench bool
 	showsOutput       bool
 
 	judgeFlags
