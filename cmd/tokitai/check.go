@@ -62,6 +62,7 @@ type kernelWay struct {
 // kernelWays are all ways, in the order of the help.
 var kernelWays = []*kernelWay{
 	&execWay,
+	&filesWay,
 	&givenWay,
 	&cudaWay,
 	&hipWay,
@@ -82,6 +83,9 @@ The kernel is named in one of these ways:
 
   --exec "python my_kernel.py"   a program that answers calls over a socket, whose number is
                                  in TOKITAI_FD (docs/protocol.md, Kernels in other languages)
+  --exec-files "./prog {in} {out}"
+                                 a program that is run for each call: it reads its inputs from
+                                 one safetensors file and writes its outputs to another
   --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
                                  inputs? Files, operands and parameters are named as for
                                  'tokitai run'
