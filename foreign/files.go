@@ -60,7 +60,9 @@ func Files(command []string, o Options) (*Kernel, error) {
 	return &Kernel{
 		Lowering: &engine.Lowering{
 			Name: "check.files", Device: "cpu", IsBounded: true, Promise: promise.Stable, Compile: f.compile,
-			Origin: func() string { return fmt.Sprintf("%s; processes started: %d", strings.Join(command, " "), f.started.Load()) },
+			Origin: func() string {
+				return fmt.Sprintf("%s; processes started: %d", strings.Join(command, " "), f.started.Load())
+			},
 		},
 		Source:   strings.Join(command, " "),
 		Device:   "cpu",

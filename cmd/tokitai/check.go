@@ -31,12 +31,13 @@ import (
 type checkFlags struct {
 	exec                     string
 	execFiles                string
+	batch                    string
 	library, symbol          string
 	cuda, hip, entry, launch string
 	given                    givenFlags
 	device                   string // of a source
 
-	showsOutput       bool
+	showsOutput bool
 
 	judgeFlags
 	speed   foreignBenchFlags
@@ -132,6 +133,7 @@ crashed or hung, or refused shapes.`,
 	}
 	f.judgeFlags.register(c, "check", "")
 	f.speed.register(c)
+	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -170,6 +172,9 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	w, err := f.way(c.Flags())
 	if err != nil {
 		return err
+	}
+	if f.batch != "" {
+		return f.runBatch(c)
 	}
 	if w.judge != nil {
 		return w.judge(f, c, name)

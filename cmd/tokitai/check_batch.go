@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tokitai/evidence"
+)
+
+// batchResult is what became of one kernel of a folder: a line of --json.
+type batchResult struct {
+	Kernel  string             `json:"kernel"` // file
+	Verdict string             `json:"verdict"`
+	Exit    int                `json:"exit"` // code of a check of this kernel alone
+	Reason  string             `json:"reason"`
+	Seconds float64            `json:"seconds"`
+	Results []evidence.Summary `json:"results"` // by definition and format
+}
+
+// runBatch judges every file of a folder by --exec, in which {} stands for its path. Each kernel is
+// judged by a program of its own, several at a time, under the same seed.
+func (f *checkFlags) runBatch(c *cobra.Command) error {
+	if !strings.Contains(f.exec, "{}") {
+		return wrongUse("--batch needs --exec with {}, which stands for the file of a kernel")
+	}
+	if f.out != "" {
+		return wrongUse("--batch does not take --out")
+	}
+	entries, err := os.ReadDir(f.batch)
+	if err != nil {
+		return wrongUse("--batch: %v", err)
+	}
+	var kernels []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+			kernels = append(kernels, e.Name())
+		}
+	}
+	if len(kernels) == 0 {
+		return wrongUse("--batch: %s has no files", f.batch)
+	}
+	if f.seed == "" {
+		f.seed = strconv.FormatUint(secretSeed(), 10)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	given, _ := c.Context().Value(argsKey{}).([]string)
+	w := c.OutOrStdout()
+	width := len("kernel")
+	for _, name := range kernels {
+		width = max(width, len(name))
+	}
+	if !f.json {
+		fmt.Fprintf(w, "%-*s  %-12s  %7s  %8s  %s\n", width, "kernel", "verdict", "seconds", "cases", "reason")
+		flush(w)
+	}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	counts, next := map[string]int{}, make(chan string)
+	for range min(runtime.GOMAXPROCS(0), len(kernels)) {
+		work.Go(func() {
+			for name := range next {
+				command := strings.ReplaceAll(f.exec, "{}", shellQuoted(filepath.Join(f.batch, name)))
+				r := judgeAlone(c, program, append(withoutFlags(given, "batch", "exec", "seed", "json"), "--exec", command, "--seed", f.seed, "--json"))
+				r.Kernel = name
+				mu.Lock()
+				counts[r.Verdict]++
+				if f.json {
+					line, _ := json.Marshal(r)
+					fmt.Fprintf(w, "%s\n", line)
+				} else {
+					cases := 0
+					for _, s := range r.Results {
+						cases += s.Cases
+					}
+					fmt.Fprintf(w, "%-*s  %-12s  %7.1f  %8d  %s\n", width, name, r.Verdict, r.Seconds, cases, oneLine(r.Reason))
+				}
+				flush(w)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, name := range kernels {
+		if c.Context().Err() != nil {
+			break
+		}
+		next <- name
+	}
+	close(next)
+	work.Wait()
+	accepted, rejected := counts[string(evidence.Accepted)], counts[string(evidence.Rejected)]
+	if !f.json {
+		fmt.Fprintf(w, "\n%d accepted, %d rejected, %d undecided: %s, seed %s\n", accepted, rejected, len(kernels)-accepted-rejected, counted(len(kernels), "kernel"), f.seed)
+	}
+	switch {
+	case rejected > 0:
+		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, len(kernels))}
+	case accepted < len(kernels):
+		return &verdictError{exitUndecided, fmt.Errorf("%d of %d are undecided", len(kernels)-accepted, len(kernels))}
+	}
+	return nil
+}
+
+// judgeAlone judges one kernel in a program of its own.
+func judgeAlone(c *cobra.Command, program string, args []string) batchResult {
+	child := exec.CommandContext(c.Context(), program, args...)
+	child.Env = append(os.Environ(), "GOMAXPROCS=1") // as many run at once as there are processors
+	var out, notes bytes.Buffer
+	child.Stdout, child.Stderr = &out, &notes
+	child.WaitDelay = time.Second
+	began := time.Now()
+	err := child.Run()
+	r := batchResult{Verdict: string(evidence.Accepted), Results: []evidence.Summary{}, Seconds: time.Since(began).Seconds()}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		r.Exit = exit.ExitCode()
+	} else if err != nil {
+		r.Exit = exitFailed
+		fmt.Fprint(&notes, err)
+	}
+	var run evidence.Run
+	if json.Unmarshal(out.Bytes(), &run) == nil {
+		r.Results = append(r.Results, run.Results...)
+	}
+	switch r.Exit {
+	case exitOK:
+		return r
+	case exitRejected:
+		r.Verdict = string(evidence.Rejected)
+	default:
+		r.Verdict = string(evidence.Undecided)
+	}
+	for _, s := range r.Results {
+		if s.Verdict != evidence.Accepted && (r.Exit != exitRejected || s.Verdict == evidence.Rejected) {
+			r.Reason = cmp.Or(r.Reason, s.Reason)
+		}
+	}
+	r.Reason = cmp.Or(r.Reason, strings.TrimSpace(notes.String()))
+	return r
+}
+
+// withoutFlags returns arguments without some flags and their values.
+func withoutFlags(args []string, names ...string) (rest []string) {
+	for i := 0; i < len(args); i++ {
+		isDropped := false
+		for _, name := range names {
+			switch {
+			case args[i] == "--"+name && name != "json":
+				i, isDropped = i+1, true
+			case args[i] == "--json" && name == "json", strings.HasPrefix(args[i], "--"+name+"="):
+				isDropped = true
+			}
+			if isDropped {
+				break
+			}
+		}
+		if !isDropped {
+			rest = append(rest, args[i])
+		}
+	}
+	return rest
+}
