@@ -2,7 +2,7 @@
 // that verify can judge.
 //
 // A [Kernel] comes from a program that answers calls over a socket ([Process], in
-// process.go, pool.go and session.go), or from a source in CUDA C++ or HIP ([Source], in
+// process.go, pool.go and session.go), or from a source in CUDA C++ ([Source], in
 // source.go; launch.go parses how it is launched). Whatever it is, verify sees a lowering like any other: it is
 // given operands in memory of its own, and the results are compared with the definition's.
 //
