@@ -196,15 +196,14 @@ func (m *model) element(all []values, n *def.Node, r, c int) {
 	case def.OpScale:
 		v := math.Ldexp(x(0).v, int(x(1).v))
 		set(v, math.Ldexp(x(0).d, int(x(1).v)), 2*lost(v))
-	case def.OpRound, def.OpSRound:
+	case def.OpSRound: // of an output, whose bound is that of the value before it is stored
+		set(x(0).v, x(0).d, 0)
+	case def.OpRound:
 		d := n.Storage.Fixed
 		if n.Storage.Of != "" {
 			d = m.operands[m.d.Operand(n.Storage.Of)].DType
 		}
 		most := num.ULP(d, 1)/2*math.Abs(x(0).v) + num.ULP(d, 0)/2
-		if n.Op == def.OpSRound {
-			most *= 2
-		}
 		if d == num.F32 {
 			most = 0
 		}
