@@ -23,7 +23,9 @@ type settled struct {
 	isRoundedProduct bool // and the exact product is another number
 }
 
-func settle(v float32) settled { return settled{v: v, isSettled: math.Abs(float64(v)) <= math.MaxFloat32} }
+func settle(v float32) settled {
+	return settled{v: v, isSettled: math.Abs(float64(v)) <= math.MaxFloat32}
+}
 
 // to returns the result of a step on one number, with that of a step on two: settled if they
 // are.
