@@ -36,8 +36,7 @@ type checkFlags struct {
 	given                    givenFlags
 	device                   string // of a source
 
-	invariance, bench bool
-	showsOutput       bool
+	showsOutput bool
 
 	judgeFlags
 	speed   foreignBenchFlags
