@@ -35,18 +35,14 @@ type dialect interface {
 
 // dialectOf returns how a language is compiled for a device.
 func dialectOf(language string, dev engine.Device) (dialect, error) {
-	kinds := map[string]map[string]dialect{
-		"cuda": {"cuda": cudaDialect{}, "sim": simDialect{}},
-		"hip":  {"hip": hipDialect{}, "amdemu": hipDialect{}},
-	}[language]
-	if kinds == nil {
-		return nil, fmt.Errorf("got the language %q, want cuda or hip", language)
+	if language != "cuda" {
+		return nil, fmt.Errorf("got the language %q, want cuda", language)
 	}
-	if d := kinds[dev.Kind()]; d != nil {
-		return d, nil
+	switch dev.Kind() {
+	case "cuda":
+		return cudaDialect{}, nil
+	case "sim":
+		return simDialect{}, nil
 	}
-	if language == "cuda" {
-		return nil, fmt.Errorf("CUDA sources run on cuda:0, or without a GPU in the simulator, --device sim; got %s", dev.Kind())
-	}
-	return nil, fmt.Errorf("HIP sources run on hip:0, or without a GPU on an emulated one, such as --device amdemu:gfx1100; got %s", dev.Kind())
+	return nil, fmt.Errorf("CUDA sources run on cuda:0, or without a GPU in the simulator, --device sim; got %s", dev.Kind())
 }

@@ -23,7 +23,7 @@ import (
 	"tokitai/promise"
 )
 
-// sourceKernel is a kernel in CUDA C++ or HIP, with how it is launched.
+// sourceKernel is a kernel in CUDA C++, with how it is launched.
 type sourceKernel struct {
 	dialect dialect
 	file    string // its name without the folder, as in messages
@@ -65,8 +65,8 @@ func (e *CompileError) Detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// Source compiles a kernel in CUDA C++ ("cuda") or HIP ("hip") from a file, and launches it as
-// the launch text says. o.Device is a GPU, or the simulator or emulator that stands in for one.
+// Source compiles a kernel in CUDA C++ (the language "cuda") from a file, and launches it as
+// the launch text says. o.Device is a GPU, or the simulator.
 // The file is compiled once for every choice of formats, the usual ones at once: a source that
 // does not compile is an error here, and formats that the kernel does not take are left out
 // of the kernel's DTypes unless o.DTypes names them.
@@ -268,7 +268,7 @@ func (k *sourceKernel) explained(err error, formats []num.DType) error {
 // mismatch explains an argument, counted from 1, that the kernel takes as another type.
 func (k *sourceKernel) mismatch(l *launch, position int, takes string, formats []num.DType) error {
 	a := &l.arguments[position-1]
-	takes = strings.TrimSpace(takes)
+	takes = strings.NewReplacer("sim::Small<sim::Binary16>", "__half", "sim::Small<sim::Brain16>", "__nv_bfloat16", " const*", "*").Replace(strings.TrimSpace(takes))
 	isPointer := strings.HasSuffix(takes, "*")
 	head := fmt.Sprintf("argument %d of %s is %s", position, l.entry, takes)
 	switch {

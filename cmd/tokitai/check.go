@@ -66,7 +66,6 @@ var kernelWays = []*kernelWay{
 	&filesWay,
 	&givenWay,
 	&cudaWay,
-	&hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -90,7 +89,7 @@ The kernel is named in one of these ways:
   --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
                                  inputs? Files, operands and parameters are named as for
                                  'tokitai run'
-  --cuda softmax.cu              a kernel in CUDA C++ (--hip: in HIP), launched as --launch says:
+  --cuda softmax.cu              a kernel in CUDA C++, launched as --launch says:
                                  on a GPU, or without one in a simulator that also finds races,
                                  misused barriers and accesses out of bounds (docs/check.md)
 
