@@ -15,7 +15,7 @@ import (
 //
 //	grid=R block=256 shared=4*C args=x,y,C,eps
 //
-// docs/check.md teaches it. A launch program is one or more launches, which run in order.
+// docs/sources.md teaches it. A launch program is one or more launches, which run in order.
 
 // launchProgram is a parsed text of launches.
 type launchProgram struct {

@@ -91,7 +91,7 @@ The kernel is named in one of these ways:
                                  'tokitai run'
   --cuda softmax.cu              a kernel in CUDA C++, launched as --launch says:
                                  on a GPU, or without one in a simulator that also finds races,
-                                 misused barriers and accesses out of bounds (docs/check.md)
+                                 misused barriers and accesses out of bounds (docs/sources.md)
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,

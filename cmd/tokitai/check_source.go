@@ -18,7 +18,7 @@ var cudaWay = kernelWay{
 	register: func(f *checkFlags, flags *pflag.FlagSet) {
 		flags.StringVar(&f.cuda, "cuda", "", "the kernel is in CUDA C++, in this `FILE`")
 		flags.StringVar(&f.entry, "entry", "", "with --cuda: the `NAME` of the kernel, with template arguments, as in 'softmax<T>'")
-		flags.StringVar(&f.launch, "launch", "", "with --cuda: grid, block and arguments, as `LAUNCH` 'grid=R block=256 args=x,y,C' (docs/check.md)")
+		flags.StringVar(&f.launch, "launch", "", "with --cuda: grid, block and arguments, as `LAUNCH` 'grid=R block=256 args=x,y,C' (docs/sources.md)")
 		flags.StringVar(&f.device, "device", "", "with --cuda: the `DEVICE` that runs it, cuda:0 (the default) or sim, which needs no GPU")
 	},
 	open: func(f *checkFlags, d *def.Definition) (*foreign.Kernel, error) { return f.openSource(d) },
