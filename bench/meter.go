@@ -317,7 +317,10 @@ func (m *Meter) set(ctx context.Context, c *Case) (s *setting, err error) {
 
 // Fill generates an operand in blocks of rows, concurrently. Indices are uniform, so that
 // no cache and no predictor learns them; groups are of equal size.
-func Fill(a num.Array, o *def.Operand, data op.Data) {
+func Fill(a num.Array, o *def.Operand, data op.Data) { fillFrom(a, o, data, 0) }
+
+// fillFrom is Fill with values of another seed, unless it is 0.
+func fillFrom(a num.Array, o *def.Operand, data op.Data, from uint64) {
 	element := data.Values[o.Name]
 	if element == nil {
 		element = op.Normal
@@ -329,7 +332,7 @@ func Fill(a num.Array, o *def.Operand, data op.Data) {
 	}
 	const blockElements = 1 << 16
 	rows := max(1, blockElements/a.Cols)
-	seed := gen.New(data.Definition.Name + "/" + o.Name).Next()
+	seed := gen.New(data.Definition.Name+"/"+o.Name).Next() ^ from
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var blocks sync.WaitGroup
 	for first := 0; first < a.Rows; first += rows {

@@ -88,6 +88,24 @@ func (p *Prepared) Launch() error {
 	return p.wait.Wait()
 }
 
+// Submit is Launch without waiting for what the kernel has queued.
+func (p *Prepared) Submit() error { return launchRecovering(p.kernel, p.launch) }
+
+// Timed is a kernel that says itself how long its last launch took.
+type Timed interface {
+	Kernel
+	LastTime() time.Duration
+}
+
+// LastTime returns how long the last launch took as the kernel itself says, and false if it says
+// nothing.
+func (p *Prepared) LastTime() (time.Duration, bool) {
+	if k, ok := p.kernel.(Timed); ok {
+		return k.LastTime(), true
+	}
+	return 0, false
+}
+
 // LaunchUnder is Launch under another context, which may end before the kernel does. It
 // waits for what the kernel has queued in any case.
 func (p *Prepared) LaunchUnder(ctx context.Context) error {

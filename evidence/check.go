@@ -37,6 +37,8 @@ func (r *Report) Check() error {
 	faults.terms(r)
 	faults.unchecked(r)
 	faults.pictures(r)
+	faults.properties(r)
+	faults.speed(r.Speed)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -255,7 +257,7 @@ func (f *faults) verdict(r *Report) {
 	switch r.Verdict {
 	case Accepted:
 		f.unless(r.Elements > 0, "accepted, but no output was compared")
-		f.unless(r.Coverage.Produced > 0 && r.Coverage.Judged == r.Coverage.Produced, "accepted, but %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
+		f.unless((r.Coverage.Produced > 0 || r.Scope == ScopeInvariance) && r.Coverage.Judged == r.Coverage.Produced, "accepted, but %d judged of %d produced", r.Coverage.Judged, r.Coverage.Produced)
 		f.unless(16*(r.Coverage.Judged-r.Coverage.Compiled) >= r.Coverage.Judged, "accepted, but %d of %d judged by compiled answers alone, want at most 15 in 16", r.Coverage.Compiled, r.Coverage.Judged)
 		f.unless(len(r.Evidence) > 0, "accepted, but evidence is empty")
 	case Skipped:

@@ -23,10 +23,12 @@ func (r *Report) markdown(file string) string {
 		p.line("\n%s. %s.", capital(r.Answers()), capital(text))
 	}
 	p.failure(r.Failure)
+	p.properties(r.Properties)
 	p.checked(r)
 	p.figures(r)
 	p.terms(r)
 	p.algorithms(r.Algorithms)
+	p.speed(r.Speed)
 	p.worst(r.WorstCases)
 	p.candidates(r)
 	p.list("What this shows", r.Evidence, "Nothing.")

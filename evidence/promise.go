@@ -100,7 +100,7 @@ func (f *faults) terms(r *Report) {
 	oneOf(f, "honest", r.Honest, Answers)
 	oneOf(f, "accurate", r.Accurate, Answers)
 	f.unless((r.Promise == Promises[0]) == (r.Contract == ContractBits), "promise is %s under contract %s", r.Promise, r.Contract)
-	f.unless(r.Honest == HonestOf(r.Verdict), "honest is %s and verdict %s, want %s", r.Honest, r.Verdict, HonestOf(r.Verdict))
+	f.unless(r.Honest == r.HonestAnswer(), "honest is %s and verdict %s, want %s", r.Honest, r.Verdict, r.HonestAnswer())
 	isFar := r.WorstErrorShare != nil && *r.WorstErrorShare > 1
 	f.unless(r.Accurate != Yes || r.WorstErrorShare != nil && !isFar, "accurate is yes, but worst_error_share is %v, want at most 1", value(r.WorstErrorShare))
 	f.unless(r.Accurate != No || isFar || r.ErrorUndefined > 0, "accurate is no, but worst_error_share is %v and error_undefined 0", value(r.WorstErrorShare))

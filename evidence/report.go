@@ -4,7 +4,7 @@
 //
 // A report is JSON that follows schema.json, and Markdown for people. Two runs of the
 // same program on the same inputs give reports that differ only in the fields host,
-// machine, time and those whose names end in seconds. The index has the hashes of the
+// machine, time, speed and those whose names end in seconds. The index has the hashes of the
 // reports' files, so it differs in these too.
 //
 // Numbers are finite and not negative. A figure that was not measured is null. If an
@@ -138,6 +138,13 @@ type Summary struct {
 	Coverage  Coverage   `json:"coverage"`
 	Unchecked *Unchecked `json:"unchecked,omitempty"` // what a budget of time left undone; nil if nothing
 	Tiers     []Tier     `json:"tiers"`
+
+	// Scope is ScopeInvariance if no output was judged, and "" otherwise. Properties are those
+	// that were asked for besides.
+	Scope      string     `json:"scope,omitempty"`
+	Properties []Property `json:"properties,omitempty"`
+
+	Speed *Speed `json:"speed,omitempty"` // if it was measured
 
 	Verdict Verdict `json:"verdict"`
 	Reason  string  `json:"reason"` // "" if accepted

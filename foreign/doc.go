@@ -1,12 +1,12 @@
 // Package foreign runs kernels that were written elsewhere, in any language, as lowerings
 // that verify can judge.
 //
-// A [Kernel] comes from a program that answers calls over a socket ([Process], in
-// process.go, pool.go and session.go), from one that is run for each call on files ([Files], in
-// files.go), or from a source in CUDA C++ or HIP ([Source], in source.go; launch.go parses how
-// it is launched); or it has been run already, and its outputs are given ([Given], in
-// given.go). Whatever it is, verify sees a lowering like any other: it is
-// given operands in memory of its own, and the results are compared with the definition's.
+// A [Kernel] comes from a program that answers calls over a socket ([Process], in process.go,
+// pool.go and session.go), from one that is run for each call on files ([Files], in files.go),
+// or from a source in CUDA C++ or HIP ([Source], in source.go; launch.go parses how it is
+// launched); or it has been run already, and its outputs are given ([Given], in given.go).
+// Whatever it is, verify sees a lowering like any other: it is given operands in memory of its
+// own, and the results are compared with the definition's.
 //
 // The package runs the kernels that it is given for the definitions that it is given. It
 // knows no operation and judges nothing. Start with [Kernel].

@@ -112,7 +112,12 @@ type LaunchError struct {
 }
 
 func (e *LaunchError) Error() string {
-	return fmt.Sprintf("--launch, column %d: %s\n  %s\n  %s^", e.Column, e.Reason, e.Text, strings.Repeat(" ", min(e.Column-1, len(e.Text))))
+	return fmt.Sprintf("--launch, column %d: %s", e.Column, e.Reason)
+}
+
+// Detail returns the text with a mark below the column.
+func (e *LaunchError) Detail() string {
+	return fmt.Sprintf("%s\n%s^", e.Text, strings.Repeat(" ", min(e.Column-1, len(e.Text))))
 }
 
 // parseLaunch parses the launches of a kernel that computes d.

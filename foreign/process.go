@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"strings"
 	"sync"
@@ -100,6 +101,14 @@ type processKernel struct {
 	mu        sync.Mutex // held during a call: a process gets one at a time
 	session   *session   // what it used last; it may have been ended or given to another kernel
 	isRenewed bool       // the next call needs a process that has seen nothing
+	lastTime  time.Duration
+}
+
+// LastTime implements [engine.Timed]: the time in the kernel that the last reply states.
+func (k *processKernel) LastTime() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lastTime
 }
 
 // Renew implements [engine.Renewer].
@@ -127,12 +136,13 @@ func (k *processKernel) Launch(l *engine.Launch) error {
 		return err
 	}
 	k.session, k.isRenewed = n, false
-	data, err := n.call(callOf(k.definition, l), inputsOf(k.definition, l), k.pool.options.deadline())
+	results, err := n.call(callOf(k.definition, l), inputsOf(k.definition, l), k.pool.options.deadline())
 	k.pool.release(n, err == nil || isAnswer(err))
 	if err != nil {
 		return k.meaning(err)
 	}
-	setOutputs(k.definition, l, data)
+	k.lastTime = time.Duration(min(results.KernelNanoseconds, math.MaxInt64))
+	setOutputs(k.definition, l, results.Data)
 	return nil
 }
 

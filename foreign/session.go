@@ -118,8 +118,8 @@ func (n *session) offers(d *def.Definition) error {
 	return &MissingError{Definition: d.Name, Listed: names}
 }
 
-// call sends a CALL with its data, and returns the data of the reply.
-func (n *session) call(c *protocol.Call, data []byte, deadline time.Duration) ([]byte, error) {
+// call sends a CALL with its data, and returns the reply.
+func (n *session) call(c *protocol.Call, data []byte, deadline time.Duration) (*protocol.Results, error) {
 	calls := []protocol.Call{*c}
 	want, ok := protocol.ReplyBytes(calls)
 	if !ok {
@@ -144,7 +144,7 @@ func (n *session) call(c *protocol.Call, data []byte, deadline time.Duration) ([
 	case int64(len(results.Data)) != want:
 		return nil, &engine.OutputError{Cause: fmt.Errorf("the kernel returned %d bytes of outputs, want %d", len(results.Data), want)}
 	}
-	return results.Data, nil
+	return &results, nil
 }
 
 // ask sends a request and returns the body of the good reply, which has at most the given

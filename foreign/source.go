@@ -50,6 +50,21 @@ type MismatchError struct{ Reason string }
 
 func (e *MismatchError) Error() string { return e.Reason }
 
+// CompileError is a source that does not compile, with the compiler's messages.
+type CompileError struct{ Summary, Log string }
+
+func (e *CompileError) Error() string { return e.Summary }
+
+// Detail returns the beginning of the compiler's messages.
+func (e *CompileError) Detail() string {
+	const most = 24
+	lines := strings.Split(strings.TrimSpace(e.Log), "\n")
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("… and %d more lines", len(lines)-most))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Source compiles a kernel in CUDA C++ ("cuda") or HIP ("hip") from a file, and launches it as
 // the launch text says. o.Device is a GPU, or the simulator or emulator that stands in for one.
 // The file is compiled once for every choice of formats, the usual ones at once: a source that
@@ -226,7 +241,7 @@ func (k *sourceKernel) explained(err error, formats []num.DType) error {
 	}
 	compiled := fmt.Sprintf("%s does not compile for %s with %s", k.file, k.d.Format(formats), failure.Compiler)
 	if failure.File != launchFile {
-		return fmt.Errorf("%s:\n%s", compiled, excerpt(failure.Log))
+		return &CompileError{compiled, failure.Log}
 	}
 	launch := k.program.launches[0]
 	for _, m := range launchLine.FindAllStringSubmatch(failure.Log, -1) {
@@ -247,7 +262,7 @@ func (k *sourceKernel) explained(err error, formats []num.DType) error {
 	if kernels := kernelsIn(k.text); !slices.Contains(kernels, name[strings.LastIndex(name, ":")+1:]) {
 		return fmt.Errorf("%s has no kernel %s%s; it has %s", k.file, launch.entry, meant(name, kernels), listed(kernels))
 	}
-	return fmt.Errorf("%s: the kernel %s cannot be launched; a template needs its arguments, as in --entry '%s<T>':\n%s", compiled, launch.entry, name, excerpt(failure.Log))
+	return &CompileError{fmt.Sprintf("%s: the kernel %s cannot be launched; a template needs its arguments, as in --entry '%s<T>'", compiled, launch.entry, name), failure.Log}
 }
 
 // mismatch explains an argument, counted from 1, that the kernel takes as another type.
@@ -279,16 +294,6 @@ func argumentList(l *launch) string {
 		texts = append(texts, a.text)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// excerpt returns the beginning of a compiler's messages.
-func excerpt(log string) string {
-	const most = 24
-	lines := strings.Split(strings.TrimSpace(log), "\n")
-	if len(lines) > most {
-		lines = append(lines[:most], fmt.Sprintf("… %d more lines", len(lines)-most))
-	}
-	return "  " + strings.Join(lines, "\n  ")
 }
 
 // suits returns an error if the kernel does not compute a call, by what the launch says.

@@ -52,38 +52,44 @@ func batched(letter string) func(*trialRun) (int64, *finding, error) {
 		if n < 2 {
 			return 0, nil, nil
 		}
-		others := x.l.other(1)
-		edges := rowsAtEdges(n)
-		isOdd := func(i int) bool { return i%2 == 1 }
-		var compared int64
-		count := func(m int64, f *finding, err error) bool {
-			compared += m
-			return f != nil || err != nil
+		compared, f, err := x.inCompany(letter, evidence.Relations)
+		if f != nil || err != nil {
+			return compared, f, err
 		}
-		for _, company := range []struct {
-			what  string
-			stays func(i int) bool
-			fill  func(d num.DType, r, c int) uint32
-		}{
-			{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint32 { return num.Narrow(d, float32(math.NaN())) }},
-			{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint32 {
-				return num.Narrow(d, float32(math.Inf(1-(r+c)%2*2)))
-			}},
-			{fmt.Sprintf("with other values in all %s but %v", letter, edges), func(i int) bool { return slices.Contains(edges, i) }, nil},
-		} {
-			m, f, err := x.amongOthers(letter, others, company.what, company.stays, company.fill)
-			if count(m, f, err) {
-				return compared, f, err
-			}
-		}
-		for _, rows := range [][]int{edges, firstRows(n / 2), {0}, {n / 2}, {n - 1}} {
+		for _, rows := range [][]int{rowsAtEdges(n), firstRows(n / 2), {0}, {n / 2}, {n - 1}} {
 			m, f, err := x.without(letter, rows)
-			if count(m, f, err) {
+			if compared += m; f != nil || err != nil {
 				return compared, f, err
 			}
 		}
 		return compared, nil, nil
 	}
+}
+
+// inCompany replaces rows by others, NaN and infinities. The rows that stay must keep their
+// bits.
+func (x *trialRun) inCompany(letter string, tier evidence.TierName) (compared int64, f *finding, err error) {
+	n, _ := x.c.size(letter)
+	others := x.l.other(1)
+	edges := rowsAtEdges(n)
+	isOdd := func(i int) bool { return i%2 == 1 }
+	for _, company := range []struct {
+		what  string
+		stays func(i int) bool
+		fill  func(d num.DType, r, c int) uint32
+	}{
+		{"with NaN in every other " + letter, isOdd, func(d num.DType, _, _ int) uint32 { return num.Narrow(d, float32(math.NaN())) }},
+		{"with infinities in every other " + letter, func(i int) bool { return !isOdd(i) }, func(d num.DType, r, c int) uint32 {
+			return num.Narrow(d, float32(math.Inf(1-(r+c)%2*2)))
+		}},
+		{fmt.Sprintf("with other values in all %s but %v", letter, edges), func(i int) bool { return slices.Contains(edges, i) }, nil},
+	} {
+		m, f, err := x.amongOthers(letter, tier, others, company.what, company.stays, company.fill)
+		if compared += m; f != nil || err != nil {
+			return compared, f, err
+		}
+	}
+	return compared, nil, nil
 }
 
 // rowsAtEdges returns the first and the last of n rows, and the last and first of the tiles
@@ -107,7 +113,7 @@ func firstRows(n int) []int {
 
 // amongOthers runs the case with the values of other rows replaced: indices by those of
 // another case, other values by fill, or by those of the other case if it is nil.
-func (x *trialRun) amongOthers(letter string, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint32) (int64, *finding, error) {
+func (x *trialRun) amongOthers(letter string, tier evidence.TierName, others *loaded, what string, stays func(i int) bool, fill func(d num.DType, r, c int) uint32) (int64, *finding, error) {
 	t := x.l.target
 	d := t.Definition
 	l := x.l.as(x.c)
@@ -128,7 +134,7 @@ func (x *trialRun) amongOthers(letter string, others *loaded, what string, stays
 		})
 	}
 	axes := axesAlong(d, x.base.operands, letter)
-	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+	return x.again(l, tier, what, func(i, r, c int) (uint32, bool) {
 		if axes[i].use == def.WholeBatch || !stays(axes[i].index(r, c)) {
 			return 0, false
 		}
@@ -138,12 +144,30 @@ func (x *trialRun) amongOthers(letter string, others *loaded, what string, stays
 
 // without runs the case with the given rows alone.
 func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
-	t := x.l.target
-	d := t.Definition
+	d := x.l.target.Definition
 	isMoved := false
 	for i, row := range rows {
 		isMoved = isMoved || i != row
 	}
+	l := x.loadRows(letter, rows)
+	what := fmt.Sprintf("with %s %v alone", letter, rows)
+	if len(rows) > 1 && rows[len(rows)-1] == len(rows)-1 {
+		what = fmt.Sprintf("with the first %d %s alone", len(rows), letter)
+	}
+	to, of := axesAlong(d, l.inputs(), letter), axesAlong(d, x.base.operands, letter)
+	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
+		if of[i].use == def.WholeBatch || of[i].use == def.OwnPlace && isMoved {
+			return 0, false
+		}
+		return x.base.operands[i].Bits(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
+	})
+}
+
+// loadRows returns the case with the given rows alone. Where rows are grouped, they must be in
+// their order.
+func (x *trialRun) loadRows(letter string, rows []int) *loaded {
+	t := x.l.target
+	d := t.Definition
 	c := x.c.clone()
 	for i := range c.Sizes {
 		if c.Sizes[i].Letter == letter {
@@ -166,17 +190,7 @@ func (x *trialRun) without(letter string, rows []int) (int64, *finding, error) {
 			})
 		}
 	}
-	what := fmt.Sprintf("with %s %v alone", letter, rows)
-	if len(rows) > 1 && rows[len(rows)-1] == len(rows)-1 {
-		what = fmt.Sprintf("with the first %d %s alone", len(rows), letter)
-	}
-	to, of := axesAlong(d, l.inputs(), letter), axesAlong(d, x.base.operands, letter)
-	return x.again(l, evidence.Relations, what, func(i, r, c int) (uint32, bool) {
-		if of[i].use == def.WholeBatch || of[i].use == def.OwnPlace && isMoved {
-			return 0, false
-		}
-		return x.base.operands[i].Bits(of[i].place(to[i], rows[to[i].index(r, c)], r, c)), true
-	})
+	return l
 }
 
 // keepGroups fills the offsets of the rows that stay.

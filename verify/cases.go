@@ -30,14 +30,15 @@ type plan struct {
 	all      bool  // every pattern of 32 bits, every pair of 16
 
 	endurance int   // times that a kernel runs again on a tiny case
+	reruns    int   // times that a call is made again, with Options.Invariance
 	far       []int // how far apart the rows of some cases lie: the exponents of numbers of elements
 }
 
 var plans = [...]plan{
-	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40},
-	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, far: []int{24}},
-	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, far: []int{24, 31, 32}},
-	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, far: []int{24, 31, 32}},
+	Smoke:      {small: 8, edges: 2049, others: 257, outputs: 2100, shapes: 1, random: 10, drawn: 8, area: 128, accuracy: 0, checks: 1, macs: 1 << 17, params: 4, endurance: 40, reruns: 20},
+	Quick:      {small: 40, edges: 33_000, others: 16385, outputs: 50_000, shapes: 3, random: 100, drawn: 100, area: 1 << 12, accuracy: 1 << 16, checks: 2, macs: 1 << 21, large: 1 << 16, every: true, params: 40, pairs: true, endurance: 3000, reruns: 100, far: []int{24}},
+	Full:       {small: 140, edges: 1 << 20, others: 1 << 17, outputs: 1 << 21, shapes: 6, random: 1500, drawn: 1500, area: 1 << 17, accuracy: 1 << 20, checks: 4, macs: 1 << 26, large: 1 << 24, every: true, params: 300, pairs: true, endurance: 30_000, reruns: 1000, far: []int{24, 31, 32}},
+	Exhaustive: {small: 600, edges: 1 << 24, others: 1 << 20, outputs: 1 << 25, shapes: 8, random: 40_000, drawn: 20_000, area: 1 << 20, accuracy: 1 << 24, checks: 8, macs: 1 << 30, large: 1 << 26, every: true, all: true, params: 3000, pairs: true, endurance: 1_000_000, reruns: 10_000, far: []int{24, 31, 32}},
 }
 
 // cases lists the cases of a verification.
@@ -66,6 +67,12 @@ func (t *Target) cases(o *Options) []*Case {
 	l.accuracy()
 	l.large()
 	l.counting()
+	if o.Invariance || o.OnlyInvariance {
+		l.invariance(o)
+	}
+	if o.OnlyInvariance {
+		return slices.DeleteFunc(l.list, func(c *Case) bool { return c.Check == "" || !isInvariance(l.t.checkNamed(c.Check)) })
+	}
 	return l.list
 }
 
@@ -670,6 +677,8 @@ func (t *Target) workOf(c *Case, o *Options) float64 {
 		launches += repeats
 	case "concurrent", "scratch":
 		launches += 28
+	case "rerun":
+		launches += 1.5 * float64(plans[o.Level].reruns)
 	case "late-change":
 		launches += 6 * float64(len(d.Operands))
 		judged *= 3 * float64(len(d.Operands))

@@ -113,9 +113,11 @@ func (t *Target) makeChecks() []*check {
 }
 
 func (t *Target) checkNamed(name string) *check {
-	for _, k := range t.checks() {
-		if k.name == name {
-			return k
+	for _, list := range [][]*check{t.checks(), t.invarianceChecks()} {
+		for _, k := range list {
+			if k.name == name {
+				return k
+			}
 		}
 	}
 	return nil
@@ -406,7 +408,14 @@ const repeats = 14
 
 // repeated runs the same inputs many times in the same memory, with other inputs in
 // between: a kernel that caches by address fails.
-func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
+func repeated(x *trialRun) (int64, *finding, error) {
+	compared, f, err := x.repeat(repeats)
+	if f != nil || err != nil {
+		return compared, f, err
+	}
+	more, f, err := x.runOnResults()
+	return compared + more, f, err
+}
 
 // endured runs a kernel as often as the level, or a budget, asks for.
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }
@@ -469,6 +478,7 @@ func byWorkers(x *trialRun) (int64, *finding, error) {
 		if err != nil {
 			return compared, nil, err
 		}
+		b.launches = x.s.bench.launches
 		out, err := b.run(x.l, x.s.o.deadline(), 0)
 		b.close()
 		if err != nil {

@@ -14,11 +14,10 @@ import (
 // terms returns what the target promises and declares, as reports state it.
 func (t *Target) terms() evidence.Terms {
 	l := t.Lowering
-	terms := evidence.Terms{Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits}
-	if terms.Declared = promise.Format(l.Declares, l.Order); l.FunctionULP > 0 {
-		terms.Declared = strings.TrimPrefix(fmt.Sprintf("%s,functions=%gulp", terms.Declared, l.FunctionULP), ",")
+	return evidence.Terms{
+		Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits,
+		Declared: promise.Format(l.Declares.WithFunctions(t.Definition, l.FunctionULP), l.Order),
 	}
-	return terms
 }
 
 // checkDeclared returns an error for declarations that make no sense for the definition.
@@ -80,7 +79,7 @@ func (s *verification) setTerms(r *evidence.Report, total *judgement) {
 // own kinds of data, in their own sizes; if it has none, on pattern normal; of one case alone,
 // on that.
 func (s *verification) setDecided(r *evidence.Report) {
-	if s.t.Promised() == promise.Bits {
+	if s.t.Promised() == promise.Bits || s.o.OnlyInvariance {
 		return
 	}
 	own, all := &judgement{}, &judgement{}
@@ -196,6 +195,12 @@ func (s *verification) flags() string {
 	}
 	for _, name := range s.o.Waive {
 		text += " --waive " + name
+	}
+	switch {
+	case s.o.OnlyInvariance:
+		text += " --invariance-only"
+	case s.o.Invariance && s.o.Case == "":
+		text += " --invariance"
 	}
 	return text
 }

@@ -172,5 +172,8 @@ func (s *verification) key() string {
 	if s.o.Budget > 0 {
 		key += " budgeted" // one of the cases is smaller
 	}
+	if s.o.OnlyInvariance {
+		key += " unjudged"
+	}
 	return key
 }

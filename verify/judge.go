@@ -33,6 +33,7 @@ type finding struct {
 	Truth   string            `json:"truth,omitempty"`  // where known
 	Clause  string            `json:"clause,omitempty"` // that covers the element; "" if it is a matter of arithmetic
 
+	When string   `json:"when,omitempty"` // under which sizes results differ, where that is known
 	Near []string `json:"near,omitempty"` // the output's row around the element, as it is and as it should be
 
 	places []trial.Place // all wrong elements of the run

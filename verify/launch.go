@@ -27,6 +27,8 @@ type bench struct {
 	isHung atomic.Bool
 	users  atomic.Int32 // the last one to close it closes the device
 
+	launches *atomic.Int64 // so far, of this and of the benches that check its kernel
+
 	preparing sync.Mutex // a Trial prepares one call at a time
 }
 
@@ -44,7 +46,7 @@ func (t *Target) newBench(ctx context.Context, o *Options, workers int) (*bench,
 		return nil, err
 	}
 	t.architecture.get(func() string { return dev.Describe().Architecture })
-	b := &bench{ctx: ctx, device: dev}
+	b := &bench{ctx: ctx, device: dev, launches: new(atomic.Int64)}
 	b.users.Store(1)
 	if b.queue, err = engine.NewQueue(dev); err == nil {
 		b.trial, err = engine.NewTrial(b.queue, t.Definition, t.Lowering)
@@ -219,6 +221,7 @@ func (p *placed) runBy(launch func(*engine.Prepared) error, l *loaded, deadline 
 
 // finish launches the kernel on what was written, and reads everything back.
 func (p *placed) finish(launch func(*engine.Prepared) error, l *loaded, deadline time.Duration) (*outcome, error) {
+	p.bench.launches.Add(1)
 	began := time.Now()
 	launched := p.bench.launch(func() error { return launch(p.prepared) }, deadline)
 	if errors.Is(launched, engine.ErrHung) {

@@ -27,7 +27,9 @@ func (s *verification) study(ctx context.Context) {
 		s.shrunk = &shrunk{c: f.c, original: f.c, found: f.found, isAlone: true, where: s.t.load(f.c, s.o.Seed).where(f.found)}
 	} else {
 		s.shrunk = s.shrink(ctx, f)
-		s.whenFails = s.when(ctx)
+		if f.found.When == "" {
+			s.whenFails = s.when(ctx)
+		}
 	}
 	s.shrunk.culprit = s.culprit(ctx, s.shrunk)
 }

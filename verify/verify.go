@@ -57,11 +57,13 @@ type Target struct {
 	Lowering   *engine.Lowering
 	DType      num.DType
 	Backend    engine.Backend // whose devices the lowering is for; nil is the CPU's
+	Variants   []Variant      // other ways to run the kernel, for Options.Invariance
 
-	formatList  once[[][]num.DType]
-	patternList once[[]*pattern]
-	checkList   once[[]*check]
-	nameList    once[[]string]
+	formatList     once[[][]num.DType]
+	patternList    once[[]*pattern]
+	checkList      once[[]*check]
+	invarianceList once[[]*check]
+	nameList       once[[]string]
 
 	architecture once[string] // of the device
 	models       models
@@ -208,6 +210,16 @@ type Options struct {
 	// in the same run, and at least one output in 16 is interpreted as well.
 	InterpretAll bool
 
+	// Invariance adds checks of properties that need no answer: a row alone and in batches of
+	// every size, reruns, other memory, other calls in between, other queues. The report lists
+	// every property.
+	Invariance bool
+
+	// OnlyInvariance runs the checks of these properties alone, and judges no output: of a kernel
+	// that is accepted nothing is known but that they hold, and that it writes every output and
+	// nothing else.
+	OnlyInvariance bool
+
 	// IsNamed says that the command line of the program tokitai can name the target, so
 	// that a failure has a replay command. Targets of shipped operations and lowerings
 	// always have one.
@@ -288,6 +300,7 @@ func Run(ctx context.Context, t *Target, o Options) (*Result, error) {
 	if o.Case != "" {
 		o.Budget = 0
 	}
+	o.Invariance = o.Invariance || o.OnlyInvariance
 	defer t.shared.leave()
 	limited, spend := o.limited(ctx)
 	defer spend()
@@ -390,7 +403,9 @@ type caseResult struct {
 	Inputs  string                              `json:"inputs"`
 	Outputs string                              `json:"outputs"`
 	Found   judgement                           `json:"found"`
-	Extra   int64                               `json:"extra"` // outputs compared by a relation or invariance
+	Check   *finding                            `json:"check,omitempty"` // of the case's relation or invariance
+	Runs    int64                               `json:"runs,omitempty"`  // of the kernel, for it
+	Extra   int64                               `json:"extra"`           // outputs compared by a relation or invariance
 	Tiers   map[evidence.TierName]evidence.Tier `json:"tiers"`
 	First   *finding                            `json:"first,omitempty"`
 	Kernel  float64                             `json:"kernel"` // seconds

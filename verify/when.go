@@ -385,7 +385,7 @@ func (l *conditions) choices(t *Target) {
 			names[text] = true
 		}
 	}
-	for _, k := range t.checks() {
+	for _, k := range append(slices.Clone(t.checks()), t.invarianceChecks()...) {
 		if names["check "+k.name] {
 			l.add(2, func(e *example) bool { return e.c.Check == k.name }, "the check is %s", k.name)
 		}

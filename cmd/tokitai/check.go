@@ -37,10 +37,10 @@ type checkFlags struct {
 	given                    givenFlags
 	device                   string // of a source
 
-	invariance, bench bool
 	showsOutput       bool
 
 	judgeFlags
+	speed   foreignBenchFlags
 	options foreign.Options // of every kernel, but for its definition
 }
 
@@ -99,14 +99,28 @@ exact result as a kernel comes in whatever form it is written. What --promise, -
 --declare, --waive, --shape, --level, --out and --html mean is said by 'tokitai verify
 --help'.
 
+With --invariance, the kernel is also held to properties that need no reference: a row has
+the same bits alone and in a batch of any size and at any place; a call gives the same bits
+again, with other memory around it, after other calls, on other queues, and, if it is a
+program, with other numbers of threads. With --invariance-only nothing else is judged: for
+an operation of your own, a definition file that says which operands have which rows is
+enough. See 'tokitai verify --help'.
+
+With --bench, a kernel that is not wrong is timed, in turns with a copy of memory and with our
+own kernel. Caches are filled with other data before each call. No two calls have the same
+inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
+on the row that is farthest from our own kernel's, in every repetition, before and after; one
+that is wrong voids the times, and the exit code is 3. A program is timed from outside, the way of the operands included, and beside that by the
+time that it states itself.
+
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
 
 The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
-		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
+		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
+  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
@@ -119,6 +133,7 @@ crashed or hung, or refused shapes.`,
 	}
 	f.judgeFlags.register(c, "check", "")
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
+	f.speed.register(c)
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -164,6 +179,9 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if w.judge != nil {
 		return w.judge(f, c, name)
 	}
+	if err := f.speed.check(); err != nil {
+		return err
+	}
 	if c.Flags().Changed("in") {
 		return wrongUse("--in is for --got, outputs that are given; inputs of a kernel are made")
 	}
@@ -207,12 +225,18 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 			return err
 		}
 		options.Device, options.Deadline = k.Device, f.deadline+k.Overhead
+		variants, err := f.variants(w, d.definition)
+		if err != nil {
+			return w.failed(err)
+		}
+		defer closeAll(variants)
 		for _, t := range num.RealDTypes {
 			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
 			if target.IsStored() && (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}
+		setVariants(targets, d.definition, variants)
 	}
 	switch {
 	case len(targets) == 0 && len(dtypes) > 0:
@@ -233,6 +257,11 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	options.Command = checkCommand(name, w.words(f))
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
+	if f.speed.isSet {
+		if v.measure, err = f.speed.measurer(v); err != nil {
+			return err
+		}
+	}
 	return f.conduct(c, v)
 }
 

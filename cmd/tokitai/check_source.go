@@ -45,6 +45,22 @@ func sourceWay(language, usage string) kernelWay {
 	}
 }
 
+// wrongKernel is wrong use, with the error that says why.
+type wrongKernel struct {
+	usageError
+	cause error
+}
+
+// Detail returns the details of the cause.
+func (e *wrongKernel) Detail() string {
+	if d, ok := errors.AsType[detailed](e.cause); ok {
+		return d.Detail()
+	}
+	return ""
+}
+
+func (e *wrongKernel) Unwrap() error { return &e.usageError }
+
 func (f *checkFlags) source(language string) *string {
 	if language == "hip" {
 		return &f.hip
@@ -74,7 +90,7 @@ func (f *checkFlags) openSource(language string, d *def.Definition) (*foreign.Ke
 		return nil, fmt.Errorf("%w; without a GPU, use %s", err, without)
 	}
 	if err != nil {
-		return nil, wrongUse("%v", err)
+		return nil, &wrongKernel{usageError{err.Error()}, err}
 	}
 	return k, nil
 }

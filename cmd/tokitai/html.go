@@ -57,6 +57,9 @@ func (v *verification) extra(c *cobra.Command) page.Extra {
 		x.Replays = append(x.Replays, r.Replay)
 	}
 	x.Notes = v.judgeFaults()
+	for _, text := range v.origins() {
+		x.Notes = append(x.Notes, "The kernel is "+oneLine(text)+".")
+	}
 	return x
 }
 

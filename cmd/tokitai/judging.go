@@ -25,6 +25,7 @@ type judgeFlags struct {
 	resume, compact        bool
 	deadline, budget       time.Duration
 	json                   bool
+	invarianceFlags
 	promiseFlags
 }
 
@@ -35,6 +36,7 @@ func (f *judgeFlags) register(c *cobra.Command, verb, seed string) {
 	flags.StringSliceVar(&f.dtypes, "dtype", nil, verb+" only `DTYPE`: f16, bf16, f32, e4m3 or e5m2; may be repeated")
 	flags.StringVar(&f.level, "level", "quick", "how much to check: `LEVEL` smoke, quick, full or exhaustive")
 	f.promiseFlags.register(c)
+	f.invarianceFlags.register(flags)
 	flags.StringVar(&f.only, "case", "", "run only this `CASE`")
 	flags.StringVar(&f.seed, "seed", seed, "`SEED` of the inputs, an integer from 0 to 2⁶⁴−1")
 	flags.StringVar(&f.out, "out", "", "write reports to the folder `DIR`")
@@ -84,6 +86,7 @@ func (f *judgeFlags) parse() (o verify.Options, t *terms, err error) {
 	}
 	o = verify.Options{
 		Open: backends.Open, Level: level, Seed: seed, Case: f.only, Deadline: f.deadline, Budget: f.budget,
+		Invariance: f.invariance, OnlyInvariance: f.invarianceOnly,
 		Tool: toolName, Version: version, IsNamed: true,
 	}
 	t, err = f.promiseFlags.parse()
@@ -133,6 +136,9 @@ func (f *judgeFlags) conduct(c *cobra.Command, v *verification) (err error) {
 	progress.end()
 	if err != nil {
 		return err
+	}
+	if v.measure != nil {
+		v.measure(c.Context())
 	}
 	// Print the results before writing the reports: after an interrupt there may be too
 	// little time for both.

@@ -121,6 +121,8 @@ func (v *verification) print(w io.Writer, out string) {
 	}
 	v.printAlgorithms(w)
 	v.printTerms(w)
+	v.printProperties(w)
+	v.printSpeeds(w)
 	v.printSkipped(w)
 	fmt.Fprintln(w)
 	v.printCounts(w)
@@ -263,16 +265,22 @@ func (v *verification) printCounts(w io.Writer) {
 
 // printOrigins prints where kernels of somebody else's come from, each once.
 func (v *verification) printOrigins(w io.Writer) {
-	var known []string
+	for _, text := range v.origins() {
+		fmt.Fprintf(w, "kernel: %s\n", oneLine(text))
+	}
+}
+
+// origins returns where kernels of somebody else's come from, each once.
+func (v *verification) origins() (known []string) {
 	for _, t := range v.targets {
 		if t.Lowering.Origin == nil {
 			continue
 		}
 		if text := t.Lowering.Origin(); !slices.Contains(known, text) {
 			known = append(known, text)
-			fmt.Fprintf(w, "kernel: %s\n", oneLine(text))
 		}
 	}
+	return known
 }
 
 // counted formats a number of things: 1 case, 2 cases, 0 mismatches.

@@ -72,6 +72,14 @@ error/promise is the largest error as a share of what the definition promises. I
 most 1, close to 1 where rounding the result is the only error, and - if no case was
 compared this way. See docs/verification.md.
 
+With --invariance, kernels are also held to properties that need no reference: a row has the
+same bits alone and in batches of 1 to 65 rows and around every power of two, at any place
+and whatever the other rows hold; a call has the same bits 1,000 times (at level full; 100
+at quick), with other memory around it, after other calls, on other queues and beside other
+callers. Every property is listed with its first counterexample: two calls, the element and
+both bit patterns. With --invariance-only nothing else is judged, and outputs may be
+anything that is always the same.
+
   --level smoke       seconds: some shapes, for a first look
           quick       a minute: every pattern of values, every boundary of sizes
           full        minutes: more of everything
@@ -120,6 +128,7 @@ but something is undecided: a kernel that ended in an error or hung, or an inter
   tokitai verify softmax --promise stable --level smoke
   tokitai verify layernorm.forward --declare order=pairwise,rsqrt=2ulp --level smoke
   tokitai verify softmax.forward --waive softmax.forward.C4 --shape R=5,C=4096 --level smoke
+  tokitai verify softmax.forward --invariance --level smoke
   tokitai verify mma --help`,
 		ValidArgsFunction: completeOperations,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args) },
@@ -166,6 +175,9 @@ func (f *verifyFlags) run(c *cobra.Command, names []string) error {
 		}
 		if flag := f.promiseFlags.flag(); flag != "" {
 			return wrongUse("verify %s does not take %s: instructions promise their model's bits", probeName, flag)
+		}
+		if flag := f.invarianceFlags.flag(); flag != "" {
+			return wrongUse("verify %s does not take %s: instructions have no rows or calls", probeName, flag)
 		}
 		return f.probe(c, names, options)
 	}

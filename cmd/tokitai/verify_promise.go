@@ -181,7 +181,7 @@ func (t *terms) apply(targets []*verify.Target) ([]*verify.Target, error) {
 			}
 			held[k] = l
 		}
-		list = append(list, &verify.Target{Operation: old.Operation, Definition: old.Definition, Lowering: held[k], DType: old.DType, Backend: old.Backend})
+		list = append(list, &verify.Target{Operation: old.Operation, Definition: old.Definition, Lowering: held[k], DType: old.DType, Backend: old.Backend, Variants: old.Variants})
 	}
 	return list, nil
 }

@@ -25,6 +25,9 @@ type verification struct {
 	results       []*verify.Result            // of the targets, in their order
 	seconds       float64
 	isInterrupted bool
+
+	// measure adds speeds to the results; it may be nil.
+	measure func(ctx context.Context)
 }
 
 // run verifies the targets, several at a time, and calls tell for each result in order, as
@@ -108,6 +111,11 @@ func (v *verification) verdict() error {
 	}
 	if rejected := v.count(evidence.Rejected); rejected > 0 {
 		return &verdictError{exitRejected, fmt.Errorf("%d of %d are rejected", rejected, n)}
+	}
+	for _, r := range v.reports() {
+		if r.Speed != nil && r.Speed.IsWrong {
+			return &verdictError{exitRejected, fmt.Errorf("%s, %s: wrong while it was timed", r.Lowering, r.DType)}
+		}
 	}
 	accepted := v.count(evidence.Accepted)
 	if accepted > 0 { // what the device cannot run is no question there

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"tokitai/evidence"
 )
 
 // functions are those that the template calls.
@@ -22,6 +24,11 @@ var functions = template.FuncMap{
 	"stamp":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"moment":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"px":        px,
+
+	"milliseconds": func(s *evidence.Spread) string {
+		return spread(s, func(x float64) string { return duration(x / 1e3) })
+	},
+	"share": func(s *evidence.Spread) string { return spread(s, percent) },
 }
 
 // clean replaces the characters that an XML document cannot have, and those that would turn
@@ -147,6 +154,14 @@ func counted(n int64, thing string) string {
 		thing += "e"
 	}
 	return integer(n) + " " + thing + "s"
+}
+
+// spread formats a median with the least and the greatest figure; a dash if there is none.
+func spread(s *evidence.Spread, format func(float64) string) string {
+	if s == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s to %s)", format(s.Median), format(s.Least), format(s.Most))
 }
 
 // px formats a coordinate.

@@ -27,18 +27,7 @@ type Extra struct {
 	Replays []string // by report: a command that runs it again, or ""
 	Notes   []string // what else a reader must know, in sentences
 
-	Speeds  []Speed
 	Mutants []Mutants
-}
-
-// Speed is the time of a kernel on one shape.
-type Speed struct {
-	Lowering, DType string
-	Shape           string // R=4096,C=8192
-	Seconds         float64
-	OfCopy          *float64 // share of the speed of a copy of the same bytes; nil if not measured
-	OfOwn           *float64 // share of the speed of the definition's own kernel; nil if not measured
-	Note            string
 }
 
 // Mutants says how many kernels that are wrong on purpose the same checks find.

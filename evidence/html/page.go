@@ -132,7 +132,6 @@ type target struct {
 	Inside  string // that all outputs are admissible, instead of a chart
 	Maps    []*heatMap
 	Replay  string
-	Speeds  []Speed
 	Undone  string   // cases that were not run
 	Only    []string // what this report does not show, beyond what all of them do not
 	Machine string
@@ -162,11 +161,6 @@ func newPage(reports []*evidence.Report, extra Extra) *document {
 			targets[i].Replay = cmp.Or(targets[i].Replay, extra.Replays[i])
 		}
 		targets[i].IsOpen = r.Verdict != evidence.Accepted || len(reports) <= 3
-		for _, s := range extra.Speeds {
-			if s.Lowering == r.Lowering && s.DType == r.DType {
-				targets[i].Speeds = append(targets[i].Speeds, s)
-			}
-		}
 	}
 	d.Grid = newGrid(targets)
 	d.group(targets)

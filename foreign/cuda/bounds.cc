@@ -109,7 +109,7 @@ static void refuse(uintptr_t at, size_t bytes, bool is_write, const void* pc, in
         if (distance < least) nearest = &r, least = distance;
     }
     if (nearest == nullptr || least > (1u << 24)) {
-        stop("out of bounds: %s %zu bytes at address %#zx, where no operand is, %s", verb, bytes, (size_t)at, where.text);
+        stop("out of bounds: %s %zu bytes far from every operand, %s", verb, bytes, where.text);
     }
     long long index = ((long long)at - (long long)nearest->begin) / (long long)nearest->element;
     if (((long long)at - (long long)nearest->begin) % (long long)nearest->element < 0) index--;
@@ -151,9 +151,22 @@ static void check(const void* pointer, size_t bytes, bool is_write, const void* 
     refuse(at, bytes, is_write, pc, line);
 }
 
+// describe names the operand and element at an address, or the kind of memory.
+static void describe(const void* pointer, char* text, size_t size) {
+    uintptr_t at = reinterpret_cast<uintptr_t>(pointer), dynamic = reinterpret_cast<uintptr_t>(&tokitai_dynamic_shared);
+    for (uint64_t i = 0; i < region_count; i++) {
+        if (regions[i].has(at, 1)) {
+            snprintf(text, size, "on element %llu of %s", (unsigned long long)((at - regions[i].begin) / regions[i].element), regions[i].name);
+            return;
+        }
+    }
+    bool is_shared = at - shared_begin < shared_end - shared_begin || at - dynamic < sizeof(tokitai_dynamic_shared);
+    snprintf(text, size, "%s", is_shared ? "on shared memory" : "on a variable of the program");
+}
+
 void fault(const char* file, int line, const char* what) { stop("%s, %s", what, Where(file, line).text); }
 
-static bool is_extended = (extension.begin = begin, extension.access = check, extension.ended_threads_count = true, true);
+static bool is_extended = (extension.begin = begin, extension.access = check, extension.describe = describe, extension.ended_threads_count = true, true);
 
 } // namespace sim
 
@@ -189,7 +202,9 @@ struct TypeMismatch {
     unsigned char log_alignment, kind;
 };
 SIM_HANDLER __ubsan_handle_type_mismatch_v1(TypeMismatch* data, uintptr_t pointer) {
-    sim::stop("misaligned address: %s at address %#zx, which is no multiple of %u, %s", data->type->name, (size_t)pointer, 1u << data->log_alignment,
+    char memory[128];
+    sim::describe(reinterpret_cast<const void*>(pointer), memory, sizeof(memory));
+    sim::stop("misaligned address: an access of type %s %s, whose address is no multiple of %u, %s", data->type->name, memory, 1u << data->log_alignment,
               sim::Where(data->location.file, (int)data->location.line).text);
 }
 

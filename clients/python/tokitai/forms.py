@@ -63,7 +63,8 @@ def texts_of(source: Source) -> List[str]:
     if asked.returncode:
         owner = _owner_in(asked.stderr)
         if owner:  # a definition of an operation, such as gemm.forward.accumulate
-            return [t for t in texts_of(Source(owner)) if _name_in(t) == source.name]
+            told = subprocess.run([find_program(), "explain", owner, "--json"], capture_output=True, text=True, check=True)
+            return [d["text"] for d in json.loads(told.stdout)["definitions"] if d["name"] == source.name]
         raise OperationError(asked.stderr.splitlines()[0].replace("tokitai explain: ", "", 1) if asked.stderr else f"{source.name} is unknown")
     answer = json.loads(asked.stdout)
     texts = []

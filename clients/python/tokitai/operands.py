@@ -161,9 +161,9 @@ class Library:
     device = "cpu"
     can_change_later = True  # whether somebody may write to a result after it was returned
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
-        """Returns an operand with a tensor's values, or poisoned if it has none."""
-        fill = pattern(tensor.dtype, choice)
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
+        """Returns an operand with a tensor's values, or poisoned if it has none. choice decides the layout, noise the guards."""
+        fill = pattern(tensor.dtype, noise)
         place = layout(layout_name, tensor.shape, len(fill), choice)
         return Block(name, tensor, place, fill, lambda data, where: self.make(data, where, tensor))
 
@@ -321,7 +321,7 @@ class Jax(Library):
             raise Wrong(f"device {device}: jax has no such device ({error})") from error
         self.device = f"{self.where.platform}:{self.where.id}" if self.where.platform != "cpu" else "cpu"
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
             raise Wrong(f"arrays of jax cannot be written: want a callable that returns {name}")
         return Held(name, tensor, arrays.Kind("jax", self.where).array(tensor), None)
@@ -341,7 +341,7 @@ class Lists(Library):
         if device != "cpu":
             raise Wrong(f"arrays='list' are on the CPU, and device is {device}: say which arrays= the callable takes")
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
             values = [math.nan if tensor.dtype != "i32" else -1] * math.prod(tensor.shape)
             return Held(name, tensor, arrays.nested(values, tensor.shape), None)

@@ -116,9 +116,9 @@ class Kernel:
         blocks = {}
         for o in request.operands:
             if o.role & READS:
-                blocks[o.name] = self.library.operand(o.name, Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]), self.layouts, choice)
+                blocks[o.name] = self.library.operand(o.name, Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]), self.layouts, choice, noise)
             elif o.name in how.written:
-                blocks[o.name] = self.library.operand(o.name, o.tensor, self.layouts, noise)
+                blocks[o.name] = self.library.operand(o.name, o.tensor, self.layouts, choice, noise)
         values: Dict[str, Any] = {o.name: blocks[o.name].array for o in request.operands if o.role & READS}
         values.update((n, self._param(n, v)) for n, v in request.params.items())
         buffers = {n: blocks[n].array for n in how.written}
@@ -174,8 +174,8 @@ class Kernel:
                 raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread", name)
 
     def _choices(self, request: Request, data: Mapping[str, bytes]) -> Tuple[random.Random, random.Random]:
-        """Returns the sources of layouts and of noise. Layouts depend on the inputs and on how often they were met, so that a
-        case that fails in one layout fails again in another process."""
+        """Returns the sources of layouts and of noise. Layouts depend on the inputs alone, so that a case that fails in one
+        layout fails again in another process, and a repeated call has the layout of the first."""
         digest = hashlib.blake2b(repr(request).encode(), digest_size=16)
         for name in data:
             digest.update(data[name])
@@ -183,8 +183,8 @@ class Kernel:
         count = self._seen.get(key, 0)
         if len(self._seen) < 1 << 20:
             self._seen[key] = count + 1
-        word = int.from_bytes(key, "little") + count
-        return random.Random(word), random.Random(word ^ (self.seed << 64))
+        word = int.from_bytes(key, "little")
+        return random.Random(word), random.Random((word + count) ^ (self.seed << 64))
 
     def _param(self, name: str, value: float) -> Any:
         form = next((p for p in self.form.params if p.name == name), None) if self.form else None

@@ -126,6 +126,9 @@ struct Extension {
     // the access is, as for source_line.
     void (*access)(const void* at, size_t bytes, bool is_write, const void* pc, int line);
 
+    // describe names memory in a report of a race; null leaves the address.
+    void (*describe)(const void* at, char* text, size_t bytes);
+
     // Threads that have ended are not waited for at barriers and shuffles, as on NVIDIA's
     // GPUs from compute capability 7.0 on.
     bool ended_threads_count;

@@ -959,7 +959,9 @@ static void race(const History& was, const char* earlier, const Access& now, con
     } else if (was.spread > THREAD && !is_ordered(was.other, THREAD, now)) {
         named = &was.other;
     }
-    char who[300] = "by other threads", line[256];
+    char who[300] = "by other threads", line[256], memory[128];
+    snprintf(memory, sizeof(memory), "at %p", at);
+    if (extension.describe != nullptr) extension.describe(at, memory, sizeof(memory));
     in_race = true;
     if (named != nullptr) {
         line_of(*named, line, sizeof(line));
@@ -967,7 +969,7 @@ static void race(const History& was, const char* earlier, const Access& now, con
     }
     line_of(now, line, sizeof(line));
     in_race = false;
-    stop("race at %p: %s %s, %s by thread %d at %s", at, earlier, who, later, now.thread, line);
+    stop("race %s: %s %s, %s by thread %d at %s", memory, earlier, who, later, now.thread, line);
 }
 
 static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, const void* pc, int line) {
