@@ -54,6 +54,7 @@ type Definition struct {
 	// Contractions and scatter-adds: the result's old value is the first term.
 	Accumulate bool
 
+	forms   []*Definition // usual ones
 	flat    bool
 	formula []string
 	clauses []string
@@ -136,6 +137,10 @@ func (d *Definition) Source() string { return d.print(true) }
 func (d *Definition) Hash() string { return hex.EncodeToString(d.hash[:]) }
 
 func (d *Definition) String() string { return d.Name }
+
+// UsualForms returns the other forms in which people usually compute the definition
+// (Builder.Usually).
+func (d *Definition) UsualForms() []*Definition { return d.forms }
 
 // Operand returns the position of the named operand, or -1.
 func (d *Definition) Operand(name string) int {

@@ -130,6 +130,12 @@ func (b *Builder) Formula(lines ...string) { b.d.formula = lines }
 // Clauses sets the clauses of the contract: texts[i] is clause C(i+1).
 func (b *Builder) Clauses(texts ...string) { b.d.clauses = texts }
 
+// Usually names other forms in which people compute the definition: definitions of the same
+// function of the real numbers, with the same operands and parameters, that round elsewhere or
+// whose sums have other terms, such as the mean of x beside a mean of shifted x. A kernel that
+// promises to be stable may have any of them. They are no part of the definition's text.
+func (b *Builder) Usually(forms ...*Definition) { b.d.forms = forms }
+
 func (b *Builder) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf(format, args...)
@@ -246,6 +252,11 @@ func (b *Builder) finish() error {
 	}
 	if err := b.checkLeaves(); err != nil {
 		return err
+	}
+	for _, form := range b.d.forms {
+		if err := b.d.checkForm(form); err != nil {
+			return err
+		}
 	}
 	b.d.Math = b.graph(false)
 	b.d.Exec = b.graph(true)

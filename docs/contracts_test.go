@@ -65,7 +65,7 @@ func forms(operations []*op.Operation) string {
 			switch {
 			case f.Refused != "":
 				kind = "refused: " + f.Refused
-			case f.IsUsual:
+			case f.IsUsual():
 				kind = "usual: always admitted"
 			case f.Definition != nil:
 				kind = "sets of its own"

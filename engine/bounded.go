@@ -112,18 +112,18 @@ type ordered struct{ *truth.Result }
 func (o ordered) Known(operand, row, col int) bool { return o.At(operand, row, col).Known() }
 
 // stable has the values of promise stable, with sums of any height that the order allows.
-type stable struct{ *truth.Stable }
+type stable struct{ truth.StableForms }
 
 func (s stable) Between(operand, row, col int) (lo, hi uint32) {
-	return s.Stable.Between(operand, row, col, math.MaxInt)
+	return s.StableForms.Between(operand, row, col, math.MaxInt)
 }
 
 func (s stable) Count(operand, row, col int) int64 {
-	return s.Stable.Count(operand, row, col, math.MaxInt)
+	return s.StableForms.Count(operand, row, col, math.MaxInt)
 }
 
 func (s stable) Admits(operand, row, col int, bits uint32) bool {
-	return s.Stable.Admits(operand, row, col, math.MaxInt, bits)
+	return s.StableForms.Admits(operand, row, col, math.MaxInt, bits)
 }
 
 // anything has no known values: those of a form that the engine does not know.
@@ -132,9 +132,9 @@ type anything struct{ ordered }
 func (anything) Known(operand, row, col int) bool { return false }
 
 // Admissible returns the values that the lowering, which is bounded, may give under a
-// model, for operands as they are before a call. The engine does not know the forms of
-// operations: of a lowering that declares one, nothing is known. Nor does it know a profile's
-// allowances: kernels that need one are inadmissible.
+// model, for operands as they are before a call. The engine knows the usual forms of a
+// definition, but not those that have to be declared: of a lowering that declares one, nothing is
+// known. Nor does it know a profile's allowances: kernels that need one are inadmissible.
 func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands []num.Array, params []float64, m def.Model) (*Admissible, error) {
 	a := &Admissible{d: d, operands: operands}
 	switch l.Promised() {
@@ -143,7 +143,7 @@ func (l *Lowering) Admissible(ctx context.Context, d *def.Definition, operands [
 			a.admitted = anything{}
 			return a, nil
 		}
-		s, err := truth.EncloseStable(d, operands, l.StableOptions(ctx, params, m))
+		s, err := truth.EncloseStableForms(append([]*def.Definition{d}, d.UsualForms()...), operands, l.StableOptions(ctx, params, m))
 		a.admitted = stable{s}
 		return a, err
 	default:

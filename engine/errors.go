@@ -113,3 +113,12 @@ func (e *OutputError) Unwrap() error { return e.Cause }
 
 // ErrHung is a kernel that did not return in time.
 var ErrHung = errors.New("it did not return in time")
+
+// FaultError reports a kernel that broke a rule of its device: it accessed memory out of
+// bounds, raced, or could not be launched. Whatever its outputs are, verification rejects the
+// kernel.
+type FaultError struct {
+	Message string // what was broken, and where
+}
+
+func (e *FaultError) Error() string { return e.Message }

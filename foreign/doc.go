@@ -1,9 +1,12 @@
 // Package foreign runs kernels that were written elsewhere, in any language, as lowerings
 // that verify can judge.
 //
-// A [Kernel] comes from a program that answers calls over a socket ([Process], in
-// process.go, pool.go and session.go). Whatever it is, verify sees a lowering like any other: it is
-// given operands in memory of its own, and the results are compared with the definition's.
+// A [Kernel] comes from a program that answers calls over a socket ([Process], in process.go,
+// pool.go and session.go), from one that is run for each call on files ([Files], in files.go),
+// or from a source in CUDA C++ or HIP ([Source], in source.go; launch.go parses how it is
+// launched); or it has been run already, and its outputs are given ([Given], in given.go).
+// Whatever it is, verify sees a lowering like any other: it is given operands in memory of its
+// own, and the results are compared with the definition's.
 //
 // The package runs the kernels that it is given for the definitions that it is given. It
 // knows no operation and judges nothing. Start with [Kernel].
@@ -16,6 +19,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/num"
 )
 
 // Kernel is a kernel that was written elsewhere, as a lowering that can be judged.
@@ -29,6 +33,8 @@ type Kernel struct {
 	// Overhead is how much longer than the deadline of a call a launch may take, as to start a
 	// process.
 	Overhead time.Duration
+
+	DTypes []num.DType // formats that it takes; nil for all that the definition has
 
 	// Close ends processes and frees libraries. The lowering cannot be used any more.
 	Close func() error
@@ -44,6 +50,11 @@ type Options struct {
 	Deadline    time.Duration // of one call, and of the start of a process; 0 is a minute
 	Stderr      io.Writer     // gets a copy of what the kernel writes to standard error; nil for none
 	Environment []string      // variables that the kernel gets besides those of this process
+
+	// Of sources: the device, what opens it, and the formats to compile for; nil is all.
+	Device string
+	Open   func(name string) (engine.Device, error)
+	DTypes []num.DType
 }
 
 func (o *Options) deadline() time.Duration { return cmp.Or(o.Deadline, time.Minute) }

@@ -29,8 +29,8 @@ type (
 		operand int
 		letter  string
 	}
-	bytesOf struct{ operand int }
-	binary  struct {
+	bytesOf   struct{ operand int }
+	operation struct {
 		operator    string
 		left, right expression
 		at          int
@@ -74,7 +74,7 @@ func (x negative) value(e *environment) (int64, error) {
 
 func overflows(at int) error { return fmt.Errorf("column %d: the result exceeds 64 bits", at+1) }
 
-func (x binary) value(e *environment) (int64, error) {
+func (x operation) value(e *environment) (int64, error) {
 	a, err := x.left.value(e)
 	if err != nil {
 		return 0, err

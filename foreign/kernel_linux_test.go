@@ -21,6 +21,9 @@ import (
 const roleVariable = "TOKITAI_FOREIGN_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(fileVariable); role != "" {
+		os.Exit(fileMain(role, os.Args[1], os.Args[2]))
+	}
 	name := os.Getenv(roleVariable)
 	if name == "" {
 		os.Exit(m.Run())

@@ -25,7 +25,8 @@ type launchProgram struct {
 	align    int64      // bytes at whose multiples every row of an operand begins; 0 is the element's size
 	when     []relation // of the calls that the kernel computes
 
-	usesStride map[int]bool // operands whose row stride a kernel is given
+	usesStride map[int]bool            // operands whose row stride a launch uses
+	usesAxis   map[int]map[string]bool // and of others, by letter
 }
 
 // launch is one kernel and how it is launched.
@@ -111,12 +112,17 @@ type LaunchError struct {
 }
 
 func (e *LaunchError) Error() string {
-	return fmt.Sprintf("--launch, column %d: %s\n  %s\n  %s^", e.Column, e.Reason, e.Text, strings.Repeat(" ", min(e.Column-1, len(e.Text))))
+	return fmt.Sprintf("--launch, column %d: %s", e.Column, e.Reason)
+}
+
+// Detail returns the text with a mark below the column.
+func (e *LaunchError) Detail() string {
+	return fmt.Sprintf("%s\n%s^", e.Text, strings.Repeat(" ", min(e.Column-1, len(e.Text))))
 }
 
 // parseLaunch parses the launches of a kernel that computes d.
 func parseLaunch(text string, d *def.Definition) (p *launchProgram, err error) {
-	l := &launchParser{text: text, d: d, program: &launchProgram{text: text, usesStride: map[int]bool{}}}
+	l := &launchParser{text: text, d: d, program: &launchProgram{text: text, usesStride: map[int]bool{}, usesAxis: map[int]map[string]bool{}}}
 	defer func() {
 		if r := recover(); r != nil {
 			failure, ok := r.(*LaunchError)
@@ -464,7 +470,7 @@ func (l *launchParser) conditions() {
 		}
 		right := l.expression()
 		end := l.peek().at
-		l.program.when = append(l.program.when, relation{strings.TrimSpace(l.text[begin:end]), binary{operator.text, left, right, operator.at}})
+		l.program.when = append(l.program.when, relation{strings.TrimSpace(l.text[begin:end]), operation{operator.text, left, right, operator.at}})
 		if !l.accept(",") {
 			return
 		}
@@ -571,7 +577,7 @@ func (l *launchParser) expression() expression {
 	x := l.term()
 	for t := l.peek(); t.text == "+" || t.text == "-"; t = l.peek() {
 		l.next++
-		x = binary{t.text, x, l.term(), t.at}
+		x = operation{t.text, x, l.term(), t.at}
 	}
 	return x
 }
@@ -581,7 +587,7 @@ func (l *launchParser) term() expression {
 	x := l.factor()
 	for t := l.peek(); t.text == "*" || t.text == "/" || t.text == "%"; t = l.peek() {
 		l.next++
-		x = binary{t.text, x, l.factor(), t.at}
+		x = operation{t.text, x, l.factor(), t.at}
 	}
 	return x
 }
@@ -649,7 +655,7 @@ func (l *launchParser) ceil() expression {
 	open := l.take()
 	x := l.expression()
 	l.expect(")", "to close ceil(")
-	quotient, ok := x.(binary)
+	quotient, ok := x.(operation)
 	if !ok || quotient.operator != "/" {
 		l.fail(open.at+1, "ceil takes a quotient, such as ceil(%s/256)", l.letters()[0])
 	}
@@ -703,6 +709,13 @@ func (l *launchParser) stride(operand int) expression {
 		t := l.take()
 		if !slices.Contains(o.Dims, t.text) {
 			l.fail(t.at, "%s has no axis %s; its axes are %s", o.Name, t.text, strings.Join(o.Dims, ", "))
+		}
+		if l.program.usesAxis[operand] == nil {
+			l.program.usesAxis[operand] = map[string]bool{}
+		}
+		l.program.usesAxis[operand][t.text] = true
+		if slices.Index(o.Dims, t.text) == len(o.Dims)-2 {
+			l.program.usesStride[operand] = true
 		}
 		return strideOf{operand, t.text}
 	}

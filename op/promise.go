@@ -99,14 +99,15 @@ type Formula struct {
 	// intermediate results. It is nil if the form differs in nothing that a promise depends on.
 	Definition *def.Definition
 
-	// IsUsual says that the form is the same function of the real numbers, that its sums have
-	// other terms, and that any honest kernel may be written that way: the textbook's mean of
-	// x beside a mean of shifted x. Promise stable admits what the definition or a usual form
-	// admits, whether the form is declared or not.
-	IsUsual bool
-
 	// Refused is why the form is not accepted; "" if it is.
 	Refused string
+}
+
+// IsUsual reports whether the form is one that any honest kernel may have (def.Builder.Usually).
+// Promise stable admits what the definition or a usual form admits, whether the form is declared
+// or not.
+func (f *Formula) IsUsual() bool {
+	return f.Definition != nil && slices.Contains(f.Of.UsualForms(), f.Definition)
 }
 
 // ClauseOf returns the clause of a full name such as crossentropy.C5. It returns an error,

@@ -164,6 +164,31 @@ func lengths(d *def.Definition, sizes map[string]int) []int {
 	return list
 }
 
+// WithFunctions returns the declaration with an error of so many ulps, at least, for every function
+// that a definition calls and that is not declared; 0 adds nothing. Quotients and square roots are
+// no functions in this sense.
+func (d Declaration) WithFunctions(definition *def.Definition, ulps float64) Declaration {
+	if ulps <= 0 {
+		return d
+	}
+	functions := maps.Clone(d.Functions)
+	for _, f := range functionsOf(definition) {
+		if _, isDeclared := d.Functions[f]; isDeclared || f == "div" || f == "sqrt" {
+			continue
+		}
+		e := Error{ULPs: CorrectlyRounded.ULPs}
+		if d.Profile != "" {
+			e = d.Error(f)
+		}
+		if e.ULPs = max(e.ULPs, ulps); functions == nil {
+			functions = map[string]Error{}
+		}
+		functions[f] = e
+	}
+	d.Functions = functions
+	return d
+}
+
 // Ordered returns the error of functions, in ulps, of a kernel that promises [Ordered] for a
 // definition, or 0 if none is declared. Such a kernel takes the definition's own steps, so that
 // it returns an error for a declaration that only [Stable] has room for.

@@ -408,7 +408,14 @@ const repeats = 14
 
 // repeated runs the same inputs many times in the same memory, with other inputs in
 // between: a kernel that caches by address fails.
-func repeated(x *trialRun) (int64, *finding, error) { return x.repeat(repeats) }
+func repeated(x *trialRun) (int64, *finding, error) {
+	compared, f, err := x.repeat(repeats)
+	if f != nil || err != nil {
+		return compared, f, err
+	}
+	more, f, err := x.runOnResults()
+	return compared + more, f, err
+}
 
 // endured runs a kernel as often as the level, or a budget, asks for.
 func endured(x *trialRun) (int64, *finding, error) { return x.repeat(x.s.o.endurance()) }

@@ -253,3 +253,6 @@ func SpendBudget(limit func(context.Context, time.Duration) (context.Context, co
 func ParamsOf(t *Target, variation int) []float64 {
 	return t.params(&Case{Pattern: t.patterns()[0].name, Params: variation})
 }
+
+// DeclaredBy is what reports say that a target declares.
+func DeclaredBy(t *Target) string { return t.terms().Declared }

@@ -18,7 +18,7 @@ type lengths struct {
 func (s *stable) lengthsOf(operand int) lengths {
 	d, a := s.v.target.Definition, s.v.got[operand]
 	if d.Kind != def.KindRowwise {
-		return lengths{s.mostHeight() + 1, a.Rows * a.Cols}
+		return lengths{s.forms.MostHeight() + 1, a.Rows * a.Cols}
 	}
 	rows, cols := lengthOf(d, s.v.inputs, "R"), lengthOf(d, s.v.inputs, "C")
 	z := lengths{sums: a.Rows * a.Cols}
@@ -59,14 +59,14 @@ func (s *stable) isInferred(operand int) bool {
 // heightOf returns the height of sums at which an output's sets are taken: the least that admits
 // every element that the largest height admits, which is that of the declared order.
 func (s *stable) heightOf(operand int) int {
-	most := s.mostHeight()
+	most := s.forms.MostHeight()
 	if s.v.got[operand].DType == num.I32 {
 		return most
 	}
 	h := 0
 	s.each(operand, func(r, c int, x uint32) bool {
-		if !s.admits(operand, r, c, h, x) {
-			if least, ok := s.least(operand, r, c, x); ok {
+		if !s.widest().Admits(operand, r, c, h, x) {
+			if least, ok := s.widest().Height(operand, r, c, x); ok {
 				h = max(h, least)
 			}
 		}
@@ -105,48 +105,20 @@ func (l *loaded) isRandom() bool {
 // most h/3·(u·Σ|x|)², since the partial sums of equal depth are at most Σ|x| together. Height 1
 // is u·Σ|x|. So the mean square of what is needed beyond height 1 is at most h/3.
 func (s *stable) spread(operand int) (m moments) {
-	most := s.mostHeight()
+	most := s.forms.MostHeight()
 	if most == 0 || s.v.got[operand].DType == num.I32 {
 		return m
 	}
 	deviation := math.Sqrt(float64(most) / 3)
 	s.each(operand, func(r, c int, x uint32) bool {
-		if s.admits(operand, r, c, 1, x) {
+		if s.widest().Admits(operand, r, c, 1, x) {
 			m.count(0)
-		} else if least, ok := s.least(operand, r, c, x); ok {
+		} else if least, ok := s.widest().Height(operand, r, c, x); ok {
 			m.count(float64(least-1) / deviation)
 		}
 		return true
 	})
 	return m
-}
-
-// mostHeight returns the height from which on sets do not grow.
-func (s *stable) mostHeight() int {
-	h := 0
-	for _, form := range s.forms {
-		h = max(h, form.MostHeight())
-	}
-	return h
-}
-
-func (s *stable) admits(operand, row, col, height int, x uint32) bool {
-	for _, form := range s.widest() {
-		if form.Admits(operand, row, col, height, x) {
-			return true
-		}
-	}
-	return false
-}
-
-// least returns the least height at which some form admits a value.
-func (s *stable) least(operand, row, col int, x uint32) (least int, ok bool) {
-	for _, form := range s.widest() {
-		if h, admits := form.Height(operand, row, col, x); admits && (!ok || h < least) {
-			least, ok = h, true
-		}
-	}
-	return least, ok
 }
 
 func (s *stable) describe(operand int, t *tally) {

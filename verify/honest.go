@@ -14,11 +14,10 @@ import (
 // terms returns what the target promises and declares, as reports state it.
 func (t *Target) terms() evidence.Terms {
 	l := t.Lowering
-	terms := evidence.Terms{Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits}
-	if terms.Declared = promise.Format(l.Declares, l.Order); l.FunctionULP > 0 {
-		terms.Declared = strings.TrimPrefix(fmt.Sprintf("%s,functions=%gulp", terms.Declared, l.FunctionULP), ",")
+	return evidence.Terms{
+		Promise: t.Promised().String(), Profile: l.Declares.Profile, Omitted: l.Declares.Omits,
+		Declared: promise.Format(l.Declares.WithFunctions(t.Definition, l.FunctionULP), l.Order),
 	}
-	return terms
 }
 
 // checkDeclared returns an error for declarations that make no sense for the definition.

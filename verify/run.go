@@ -187,7 +187,7 @@ func (e *caseRun) fail(err error) {
 		e.r.fail(noOutput(e.x.l.target, wrong), 1)
 		return
 	}
-	e.r.First = cause(err)
+	e.r.fail(cause(err), 1)
 }
 
 // begin makes the inputs of a case, unless the journal has its result.
@@ -395,8 +395,12 @@ func (r *caseResult) fail(f *finding, checks int64) {
 	}
 }
 
-// cause returns the finding that a kernel ended in an error.
+// cause returns the finding that a kernel ended in an error. A broken rule of the device is a
+// fault of the kernel.
 func cause(err error) *finding {
+	if fault, ok := errors.AsType[*engine.FaultError](err); ok {
+		return &finding{Tier: evidence.Structure, Operand: -1, Row: -1, Message: firstLine(fault.Message)}
+	}
 	return &finding{Operand: -1, Message: firstLine(err.Error()), IsCause: true, IsHang: errors.Is(err, engine.ErrHung)}
 }
 

@@ -16,9 +16,9 @@ import (
 // truth, so that the set of all is an interval too.
 type stable struct {
 	v       *view
-	forms   []*truth.Stable
-	allowed []*truth.Stable // the same with the profile's allowances; nil if it has none
-	heights map[int]int     // of sums, by output
+	forms   truth.StableForms
+	allowed truth.StableForms // the same with the profile's allowances; nil if it has none
+	heights map[int]int       // of sums, by output
 }
 
 // stableOf encloses the outputs of a tile under promise stable.
@@ -26,24 +26,12 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 	t := v.target
 	s := &stable{v: v, heights: map[int]int{}}
 	options := t.Lowering.StableOptions(ctx, v.l.params, v.l.model())
-	enclose := func() (list []*truth.Stable, err error) {
-		for _, d := range t.forms() {
-			form, err := truth.EncloseStable(d, v.inputs, options)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, form)
-		}
-		return list, nil
-	}
 	var err error
-	if s.forms, err = enclose(); err != nil {
+	if s.forms, err = truth.EncloseStableForms(t.forms(), v.inputs, options); err != nil {
 		return nil, err
 	}
-	if options.Allow = v.allowance(); options.Allow != nil {
-		if s.allowed, err = enclose(); err != nil {
-			return nil, err
-		}
+	if allow := v.allowance(); allow != nil {
+		s.allowed = s.forms.Allowing(allow)
 	}
 	v.ranges = v.rangesOf()
 	for i := range t.Definition.Operands {
@@ -57,24 +45,18 @@ func (v *view) stableOf(ctx context.Context) (*stable, error) {
 // forms returns the definitions whose mathematics gives the sets of promise stable: that of
 // the declared form, or else the definition itself and the usual forms.
 func (t *Target) forms() []*def.Definition {
-	own := []*def.Definition{t.Definition}
-	if t.Operation == nil {
-		return own
-	}
-	for i := range t.Operation.Formulas {
-		switch f := &t.Operation.Formulas[i]; {
-		case f.Of != t.Definition || f.Definition == nil:
-		case f.Name == t.Lowering.Declares.Formula:
-			return []*def.Definition{f.Definition}
-		case f.IsUsual:
-			own = append(own, f.Definition)
+	if t.Operation != nil {
+		for _, f := range t.Operation.Formulas {
+			if f.Of == t.Definition && f.Definition != nil && f.Name == t.Lowering.Declares.Formula {
+				return []*def.Definition{f.Definition}
+			}
 		}
 	}
-	return own
+	return append([]*def.Definition{t.Definition}, t.Definition.UsualForms()...)
 }
 
 // widest returns the forms with all that is allowed.
-func (s *stable) widest() []*truth.Stable {
+func (s *stable) widest() truth.StableForms {
 	if s.allowed != nil {
 		return s.allowed
 	}
@@ -99,30 +81,16 @@ func (s *stable) plain(operand, row, col int) (*set, bool) {
 }
 
 // union returns the values that some form admits; ok is false if a form may overflow.
-func (s *stable) union(forms []*truth.Stable, operand, row, col int) (u set, ok bool) {
-	d, height := s.v.got[operand].DType, s.heights[operand]
-	for i, form := range forms {
-		if !form.Known(operand, row, col) {
-			return set{}, false
-		}
-		if d == num.I32 {
-			if u.ints == nil {
-				u.ints = form.Ints(operand, row, col)
-			}
-			continue
-		}
-		lo, hi := form.Between(operand, row, col, height)
-		if i == 0 || num.Index(d, lo) < num.Index(d, u.lo) {
-			u.lo = lo
-		}
-		if i == 0 || num.Index(d, hi) > num.Index(d, u.hi) {
-			u.hi = hi
-		}
+func (s *stable) union(forms truth.StableForms, operand, row, col int) (u set, ok bool) {
+	if !forms.Known(operand, row, col) {
+		return set{}, false
 	}
-	if d == num.I32 {
+	if s.v.got[operand].DType == num.I32 {
+		u.ints = forms.Ints(operand, row, col)
 		u.lo, u.hi, u.count = uint32(u.ints[0]), uint32(u.ints[len(u.ints)-1]), int64(len(u.ints))
 		return u, true
 	}
+	u.lo, u.hi = forms.Between(operand, row, col, s.heights[operand])
 	s.v.cut(&u, operand, row, col)
 	return u, true
 }

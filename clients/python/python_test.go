@@ -75,7 +75,7 @@ func TestClient(t *testing.T) {
 	program := build(t)
 	t.Run("unittest", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Quick, "all tests of the Python client take many seconds")
-		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define")
+		out := run(t, program, interpreter, "-W", "error::ResourceWarning", "-m", "unittest", "test_client", "test_define", "test_judge", "test_check")
 		if !bytes.HasSuffix(out, []byte("\nOK\n")) {
 			t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
 		}
@@ -110,4 +110,54 @@ func TestClient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWheel installs the wheel of this machine into a fresh environment, and judges a right and
+// a wrong kernel there.
+func TestWheel(t *testing.T) {
+	testlevel.Need(t, testlevel.Full, "the program is compiled once more")
+	watch(t)
+	interpreter := python(t)
+	folder := t.TempDir()
+	if out, err := exec.Command(interpreter, "-m", "venv", filepath.Join(folder, "venv")).CombinedOutput(); err != nil {
+		t.Skipf("python3 -m venv: %v, so that no wheel is installed\n%s", err, out)
+	}
+	if out, err := exec.Command(interpreter, "../../scripts/wheel", "--arch", "this", "--out", folder).CombinedOutput(); err != nil {
+		t.Fatalf("scripts/wheel: %v\n%s", err, out)
+	}
+	wheels, err := filepath.Glob(filepath.Join(folder, "*.whl"))
+	if err != nil || len(wheels) != 1 {
+		t.Fatalf("scripts/wheel made %v, want one wheel: %v", wheels, err)
+	}
+	bin := filepath.Join(folder, "venv", "bin")
+	command := func(name string, arguments ...string) string {
+		t.Helper()
+		c := exec.Command(filepath.Join(bin, name), arguments...)
+		c.Dir = folder
+		for _, v := range os.Environ() {
+			if !strings.HasPrefix(v, "TOKITAI=") && !strings.HasPrefix(v, "PYTHONPATH=") {
+				c.Env = append(c.Env, v)
+			}
+		}
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", c.Args, err, out)
+		}
+		return string(out)
+	}
+	command("pip", "install", "--no-index", "--disable-pip-version-check", wheels[0])
+	if got := command("python", "-c", "import tokitai; print(tokitai.find_program())"); got != filepath.Join(bin, "tokitai")+"\n" {
+		t.Errorf("the client finds %q, want the program of the wheel", got)
+	}
+	kernels, err := os.ReadFile("test_check.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kernels.py"), kernels, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got := command("python", "-c", "import kernels; print([kernels.check(f).verdict for f in (kernels.softmax, kernels.without_last)])")
+	if want := "['accepted', 'rejected']\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -19,11 +19,19 @@ You can define your own operations as text:
     rmsnorm = client.define(text)
     result = rmsnorm(x=x, gamma=gamma, eps=1e-6)                # outputs that are not given are allocated
 
+A judge says whether outputs that somebody has computed are admissible, and what the real-number result is:
+
+    report = client.judge("softmax.forward", x=x, outputs={"y": y})
+    print(report["verdict"], report["reason"])
+    ends = client.truth("softmax.forward", x=x, y=Tensor.empty("f32", (1, 3)))["y"]     # ends.lo <= result <= ends.hi
+
 A refused request raises TokitaiError, and the process continues; if the process dies, ServerDied is raised.
 """
 
 from __future__ import annotations
 
+import array
+import json
 import math
 import mmap
 import os
@@ -35,6 +43,7 @@ import sys
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from importlib import metadata
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 try:
@@ -47,7 +56,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 VERSION = 1
 MAGIC = b"tokitai\n"
 
-HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE = range(1, 13)
+HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE, JUDGE, TRUTH = range(1, 15)
 GOOD, ERROR = 256, 257
 
 HEADER = struct.Struct("<QQII")  # length of the body, request, kind, descriptors
@@ -352,6 +361,14 @@ class Defined(NamedTuple):
     params: List[ParamForm]
 
 
+class Enclosure(NamedTuple):
+    """Ends of the intervals in which the real-number results of an output lie, row by row."""
+
+    shape: Tuple[int, ...]
+    lo: array.array
+    hi: array.array
+
+
 class Stats(NamedTuple):
     requests: int
     errors: int
@@ -534,6 +551,13 @@ def _decode_results(body: _Body, calls: Sequence[Call], roles: Sequence[Mapping[
     return results
 
 
+def _doubles(body: _Body, count: int) -> array.array:
+    values = array.array("d", bytes(body.take(8 * count)))
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
+
+
 def _nothing(body: _Body) -> None:
     return None
 
@@ -678,11 +702,27 @@ class Pending:
 
 
 def find_program() -> str:
-    """Returns the path of the program `tokitai`: the value of the environment variable TOKITAI, else the one on PATH."""
-    program = os.environ.get("TOKITAI") or shutil.which("tokitai")
+    """Returns the path of the program `tokitai`: the value of the environment variable TOKITAI, else the one that was installed
+    with this module, else the one on PATH."""
+    program = os.environ.get("TOKITAI") or _packaged_program() or shutil.which("tokitai")
     if not program:
         raise FileNotFoundError("no program tokitai on PATH, and TOKITAI names none")
     return program
+
+
+def _packaged_program() -> Optional[str]:
+    """Returns the program that the wheel of this module has installed, or None."""
+    try:
+        installed = metadata.distribution("tokitai")
+        if not os.path.samefile(str(installed.locate_file("tokitai_client.py")), __file__):
+            return None
+        for file in installed.files or ():
+            path = str(file.locate())
+            if file.name == "tokitai" and os.access(path, os.X_OK) and os.path.isfile(path):
+                return os.path.realpath(path)
+    except (metadata.PackageNotFoundError, OSError):
+        pass
+    return None
 
 
 class Client:
@@ -784,6 +824,89 @@ class Client:
     def is_alive(self) -> bool:
         """Reports whether the process can take requests, as far as is known."""
         return self._death is None
+
+    # Judges
+
+    def judge(
+        self,
+        definition: str,
+        /,
+        params: Optional[Mapping[str, float]] = None,
+        *,
+        outputs: Mapping[str, Tensor],
+        promise: str = "",
+        profile: str = "",
+        declare: str = "",
+        waive: Sequence[str] = (),
+        skips_bad_index: bool = False,
+        **inputs: Tensor,
+    ) -> Dict[str, Any]:
+        """Asks whether outputs that somebody has computed are admissible for their inputs, and returns the report: a dict
+        that follows evidence/schema.json, whose "verdict" is accepted, rejected or undecided. No kernel runs.
+
+        An operand that is both read and written is among the inputs with its values before, and among the outputs with
+        those after. promise is bits, ordered or stable, the default; profile, declare and waive are as on the command line
+        of tokitai check. An output that is declared to be omitted is given as Tensor.empty."""
+        call = self._question(definition, params, inputs, outputs, skips_bad_index)
+        roles = self._roles(definition)
+        body: List[Buffer] = [b"".join(map(_string, (promise, profile, declare))) + _list(map(_string, waive)) + _encode_call(call, roles)]
+        body += _request_data(call, roles)
+        for name, operand in call.operands.items():
+            if _role(roles, name, operand) & WRITES:
+                after = outputs[name]
+                body.append(bytes(after.nbytes) if after.data is None else after.data)
+        return self.request(JUDGE, body, lambda reply: json.loads(reply.rest())).result()
+
+    def truth(
+        self,
+        definition: str,
+        /,
+        params: Optional[Mapping[str, float]] = None,
+        *,
+        skips_bad_index: bool = False,
+        **operands: Tensor,
+    ) -> Dict[str, Enclosure]:
+        """Encloses the real-number results of a definition: returns the ends of each output's enclosures, by name, as
+        arrays of float64. Between them lies the exact result; both are NaN where nothing is enclosed. Outputs are given as
+        Tensor.empty, like those of call."""
+        roles = self._roles(definition)
+        call = self._question(definition, params, operands, None, skips_bad_index)
+
+        def decode(reply: _Body) -> Dict[str, Enclosure]:
+            ends = {}
+            for name, operand in call.operands.items():
+                if _role(roles, name, operand) & WRITES:
+                    count = math.prod(operand.shape)
+                    ends[name] = Enclosure(operand.shape, _doubles(reply, count), _doubles(reply, count))
+            return ends
+
+        return self.request(TRUTH, [_encode_call(call, roles), *_request_data(call, roles)], decode).result()
+
+    def _question(
+        self,
+        definition: str,
+        params: Optional[Mapping[str, float]],
+        inputs: Mapping[str, Tensor],
+        outputs: Optional[Mapping[str, Tensor]],
+        skips_bad_index: bool,
+    ) -> Call:
+        """Returns a call whose operands are all in the frames. Outputs are None where the call has none yet."""
+        for name, operand in (*inputs.items(), *(outputs or {}).items()):
+            if not isinstance(operand, Tensor):
+                raise TypeError(f"{definition}: {name} is {type(operand).__name__}, want a Tensor")
+        operands: Dict[str, Operand] = dict(inputs)
+        if outputs is not None:
+            roles = self._roles(definition)
+            for name, output in outputs.items():
+                if roles and not roles.get(name, 0) & WRITES:
+                    raise TypeError(f"{definition}: {name} is given as an output, want {', '.join(n for n, r in roles.items() if r & WRITES)}")
+                operands.setdefault(name, Tensor.empty(output.dtype, output.shape))
+                if (operands[name].dtype, operands[name].shape) != (output.dtype, output.shape):
+                    raise ValueError(f"{definition}: {name} is {output.dtype} {list(output.shape)} after the call, and was {operands[name].dtype} {list(operands[name].shape)}")
+            for name, role in roles.items():
+                if role & WRITES and name not in outputs:
+                    raise TypeError(f"{definition}: the output {name} is missing")
+        return Call(definition, operands, params or {}, skips_bad_index=skips_bad_index)
 
     # Memory
 

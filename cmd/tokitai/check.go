@@ -34,11 +34,13 @@ type checkFlags struct {
 	library, symbol          string
 	cuda, hip, entry, launch string
 	given                    givenFlags
+	device                   string // of a source
 
-	bench       foreignBenchFlags
-	showsOutput bool
+	invariance, bench bool
+	showsOutput       bool
 
 	judgeFlags
+	speed   foreignBenchFlags
 	options foreign.Options // of every kernel, but for its definition
 }
 
@@ -61,7 +63,10 @@ type kernelWay struct {
 // kernelWays are all ways, in the order of the help.
 var kernelWays = []*kernelWay{
 	&execWay,
+	&filesWay,
 	&givenWay,
+	&cudaWay,
+	&hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -79,9 +84,15 @@ The kernel is named in one of these ways:
 
   --exec "python my_kernel.py"   a program that answers calls over a socket, whose number is
                                  in TOKITAI_FD (docs/protocol.md, Kernels in other languages)
+  --exec-files "./prog {in} {out}"
+                                 a program that is run for each call: it reads its inputs from
+                                 one safetensors file and writes its outputs to another
   --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
                                  inputs? Files, operands and parameters are named as for
                                  'tokitai run'
+  --cuda softmax.cu              a kernel in CUDA C++ (--hip: in HIP), launched as --launch says:
+                                 on a GPU, or without one in a simulator that also finds races,
+                                 misused barriers and accesses out of bounds (docs/check.md)
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -108,9 +119,9 @@ Inputs are drawn from a seed that the kernel cannot know. The seed is printed an
 The exit code is 0 if the kernel is accepted in every format that it takes, 3 if it is
 rejected, and 4 if it is not rejected but something is undecided: it ended in an error,
 crashed or hung, or refused shapes.`,
-		Example: `  tokitai check softmax.forward --exec "python3 softmax.py"
-  tokitai check softmax.forward --exec ./softmax --dtype f32 --level smoke --json
-  tokitai check softmax.forward --exec ./softmax --invariance --bench`,
+		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
+  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
+  tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
@@ -121,7 +132,7 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
-	f.bench.register(flags)
+	f.speed.register(c)
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -164,7 +175,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	if w.judge != nil {
 		return w.judge(f, c, name)
 	}
-	if err := f.bench.check(); err != nil {
+	if err := f.speed.check(); err != nil {
 		return err
 	}
 	if c.Flags().Changed("in") {
@@ -216,11 +227,12 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		}
 		defer closeAll(variants)
 		for _, t := range num.RealDTypes {
-			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend, Variants: variantsOf(variants)}
-			if target.IsStored() && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
+			target := &verify.Target{Operation: d.operation, Definition: d.definition, Lowering: k.Lowering, DType: t, Backend: backend}
+			if target.IsStored() && (k.DTypes == nil || slices.Contains(k.DTypes, t)) && (len(dtypes) == 0 || slices.Contains(dtypes, t)) {
 				targets = append(targets, target)
 			}
 		}
+		setVariants(targets, d.definition, variants)
 	}
 	switch {
 	case len(targets) == 0 && len(dtypes) > 0:
@@ -241,8 +253,8 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 	options.Command = checkCommand(name, w.words(f))
 	v := &verification{targets: targets, terms: terms, options: options}
 	v.isTold = func(*evidence.Report) bool { return true }
-	if f.bench.isSet {
-		if v.measure, err = f.bench.measurer(v); err != nil {
+	if f.speed.isSet {
+		if v.measure, err = f.speed.measurer(v); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	backends "tokitai/backend/all"
 	"tokitai/backend/cpu"
@@ -27,7 +27,9 @@ type foreignBenchFlags struct {
 	shape, device string
 }
 
-func (f *foreignBenchFlags) register(flags *pflag.FlagSet) {
+func (f *foreignBenchFlags) register(c *cobra.Command) {
+	c.Example += "\n  tokitai check softmax.forward --exec ./softmax --invariance --bench"
+	flags := c.Flags()
 	flags.BoolVar(&f.isSet, "bench", false, "then time the kernel, beside a copy and our own kernel")
 	flags.StringVar(&f.shape, "bench-shape", "", "with --bench, `SIZES` by letter, such as R=4096,C=1024")
 	flags.StringVar(&f.device, "bench-device", "", "with --bench, the `DEVICE` of the copy and of our own kernel, such as cuda:0 (default the kernel's)")

@@ -73,11 +73,15 @@ func closeAll(list []variant) {
 	}
 }
 
-func variantsOf(list []variant) (all []verify.Variant) {
-	for _, v := range list {
-		all = append(all, verify.Variant{Name: v.name, Lowering: v.kernel.Lowering})
+// setVariants gives the variants of a definition's kernel to its targets.
+func setVariants(targets []*verify.Target, d *def.Definition, list []variant) {
+	for _, t := range targets {
+		for _, v := range list {
+			if t.Definition == d {
+				t.Variants = append(t.Variants, verify.Variant{Name: v.name, Lowering: v.kernel.Lowering})
+			}
+		}
 	}
-	return all
 }
 
 // holds reports whether all properties of a report hold.

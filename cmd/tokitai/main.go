@@ -66,11 +66,22 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %s\n", command.CommandPath(), oneLine(err.Error()))
+		if e, ok := errors.AsType[detailed](err); ok {
+			for line := range strings.Lines(e.Detail()) {
+				fmt.Fprintf(stderr, "  %s\n", oneLine(strings.TrimSuffix(line, "\n")))
+			}
+		}
 	}
 	if code == exitWrongUse {
 		fmt.Fprintf(stderr, "see '%s --help'\n", command.CommandPath())
 	}
 	return code
+}
+
+// detailed is an error with more lines than one, such as those of a compiler.
+type detailed interface {
+	error
+	Detail() string
 }
 
 // rejectUnknownHelp makes --help after an unknown command an error. The result points to

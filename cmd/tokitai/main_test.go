@@ -97,6 +97,7 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	copyExample(t, "softmax.py")
 	ran, seen := 0, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
@@ -104,7 +105,10 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			seen[line] = true
-			words := strings.Fields(line)
+			words, err := splitWords(line)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if words[0] != "tokitai" {
 				t.Errorf("%s: the example %q is no call of tokitai", path, line)
 				continue

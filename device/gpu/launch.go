@@ -25,6 +25,9 @@ func (q *Queue) launch(launches []Launch) error {
 		if l.IsEarly && i > 0 && d.properties.StartsEarly && d.table.LaunchEarly != nil {
 			launch = d.table.LaunchEarly
 		}
+		if l.IsPacked && d.table.LaunchPacked != nil {
+			launch = d.table.LaunchPacked
+		}
 		if err := launch(l.Function.handle, l.Grid, l.Block, l.Shared, q.stream, l.Params); err != nil {
 			return err
 		}

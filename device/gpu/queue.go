@@ -82,6 +82,9 @@ type Launch struct {
 	Shared      uint32 // bytes of dynamic shared memory
 	Params      []byte // the kernel's parameter, one struct
 
+	// IsPacked says that the kernel takes the fields of the struct as arguments, one by one.
+	IsPacked bool
+
 	// IsEarly lets the kernel start before the launch before it in the call has ended. It
 	// waits for that itself, before it writes anything.
 	IsEarly bool

@@ -1,6 +1,7 @@
+#!/usr/bin/env python3
 """A kernel process in Python: softmax of the rows of a matrix in f32.
 
-    tokitai check softmax.forward --exec "python3 softmax.py"
+    tokitai check softmax.forward --exec ./softmax.py
 
 It serves the kernel profile of docs/protocol.md with the standard library alone.
 """

@@ -64,6 +64,7 @@ var (
 	InPlaceDefinition = def.Must(def.Rowwise("adamw.step", func(b *def.Builder) {
 		w := b.In("weight")
 		b.Out("weight", update(b, w))
+		b.Usually(lerp(InPlace))
 		describe(b, "an update smaller than half the distance to the weight's neighbour is lost; with 16 bits this happens at every step",
 			"weight, m, v and grad may not overlap", "")
 	}))
@@ -72,6 +73,7 @@ var (
 		next := update(b, w)
 		b.Out("weight", next)
 		b.Out("copy", next, def.Only(num.F16, num.BF16))
+		b.Usually(lerp(Master))
 		describe(b, "copy is the new weight, rounded once to 16 bits; the next step starts from weight, so no update is lost to it",
 			"copy may be grad itself; any other overlap of weight, m, v, grad and copy is refused", "")
 	}))
@@ -81,6 +83,7 @@ var (
 		word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"),
 			b.IntParam("tensor", def.Between(0, math.MaxInt32)), b.IntParam("t", def.Between(1, math.MaxInt32)))
 		b.Out("weight", next.StochasticRound(def.StorageOf("weight"), word.As("word")))
+		b.Usually(lerp(Stochastic))
 		describe(b, "the new weight is rounded to one of its two neighbours, with the probabilities that make it right on average (to 2^-32 of their distance), by Philox word (seed, tensor, t, element); beyond the largest finite value it is infinite from half an ulp on, and before that the largest finite value",
 			"weight, m, v and grad may not overlap", "; tensor in 0..2^31-1")
 	}))

@@ -34,7 +34,7 @@ var params = []op.Param{
 var Operations = []*op.Operation{
 	{
 		Name: "adamw.step", Summary: "one step of AdamW on one tensor",
-		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds, Allowances: stepAllowances,
+		Definitions: []*def.Definition{InPlaceDefinition, MasterDefinition, StochasticDefinition}, Bounds: stepBounds,
 		Params: params, Run: runStep, Derive: derive, Settings: drawnSettings,
 		Variant: func(v *op.Values) *def.Definition {
 			mode, _ := ParseMode(v.Text("mode")) // Run refuses an unknown one

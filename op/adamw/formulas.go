@@ -8,11 +8,11 @@ import (
 	"tokitai/op"
 )
 
-// lerp returns a mode in which m moves toward grad, v toward its square, and the weight is
-// decayed by a factor before the step.
+// lerp returns a mode as PyTorch computes it: m moves toward grad, the weight is decayed by a
+// factor before the step, and the step size is multiplied by m before the quotient. If that
+// product is subnormal, the quotient by a small d shows what it lost.
 func lerp(mode Mode) *def.Definition {
-	own := mode.Definition()
-	return def.Must(def.Rowwise(own.Name+".lerp", func(b *def.Builder) {
+	return def.Must(def.Rowwise("adamw."+modeNames[mode]+".lerp", func(b *def.Builder) {
 		var w def.Value
 		switch mode {
 		case Master:
@@ -34,7 +34,7 @@ func lerp(mode Mode) *def.Definition {
 		d := newV.Sqrt().Mul(inverse).Add(eps).As("d")
 		b.Out("m", newM)
 		b.Out("v", newV)
-		next := w.Mul(def.One.Sub(decay)).Sub(stepSize.Mul(newM.Div(d))).As("new_weight")
+		next := w.Mul(def.One.Sub(decay)).Sub(stepSize.Mul(newM).Div(d)).As("new_weight")
 		switch mode {
 		case Stochastic:
 			word := b.Random(b.IntParam("seed_low"), b.IntParam("seed_high"),
@@ -52,8 +52,8 @@ func lerp(mode Mode) *def.Definition {
 var formulas = func() (list []op.Formula) {
 	for mode := range Mode(len(modeNames)) {
 		list = append(list, op.Formula{
-			Name: "lerp", Of: mode.Definition(), Definition: lerp(mode), IsUsual: true,
-			Text: "m + (1-beta1)*(grad - m), and the weight times 1 - lr*weight_decay before the step: beta1 is then 1 less the rounded 1-beta1",
+			Name: "lerp", Of: mode.Definition(), Definition: mode.Definition().UsualForms()[0],
+			Text: "m + (1-beta1)*(grad - m), so that beta1 is 1 less the rounded 1-beta1; the weight times 1 - lr*weight_decay, less (step_size*m)/d",
 		})
 	}
 	return list

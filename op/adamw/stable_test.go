@@ -22,14 +22,14 @@ func lerp(from, to, by float32) float32 {
 	return to - float32((to-from)*(1-by))
 }
 
-// torchStep takes the steps of PyTorch's own kernel: decay first, then m and v, then the
-// quotient.
+// torchStep takes the steps of PyTorch's own kernel: decay first, then m and v, then the step
+// size times m, and the quotient last.
 func torchStep(a adamStep, w, m, v, g float32) (nw, nm, nv float32) {
 	w = w * (1 - a.decay)
 	nm = float32(m*a.beta1) + float32(a.rest1*g)
 	nv = float32(v*a.beta2) + float32(float32(a.rest2*g)*g)
 	d := num.Sqrt(nv)/(1/a.inverse) + a.eps
-	return w - float32(a.stepSize*(nm/d)), nm, nv
+	return w - float32(a.stepSize*nm)/d, nm, nv
 }
 
 // lerpStep has an m that moves toward the gradient.
@@ -62,7 +62,7 @@ func stableRight(l *mutants.List) {
 		c          mutants.Contract
 		step       stepOf
 	}{
-		{"torch-order", "PyTorch's order: weight·(1 - lr·decay) first, then m and v, then the quotient", mutants.Stable, torchStep},
+		{"torch-order", "PyTorch's order: weight·(1 - lr·decay) first, then m and v, then (step_size·m)/d", mutants.Stable, torchStep},
 		{"lerp", "m + (1-beta)·(grad - m)", mutants.Stable, lerpStep},
 		{"reciprocal", "fused multiply-adds, and the reciprocal of the denominator", mutants.Stable, reciprocalStep},
 		{"fast-division", "quotients within 2 ulps, declared", mutants.Declaring("div=2ulp"), func(a adamStep, w, m, v, g float32) (float32, float32, float32) {

@@ -59,6 +59,6 @@ var forwardFormulas = []op.Formula{
 
 var backwardFormulas = []op.Formula{
 	{Name: "sigmoid", Of: BackwardDefinition, Text: "dy*(s + x*s*(1-s)*dt/dx) with s = sigmoid(t); it admits nothing that the definition does not"},
-	{Name: "expanded", Of: BackwardDefinition, Definition: expanded, IsUsual: true, Text: "dy*s + dy*x*s*sigmoid(-t)*dt/dx"},
+	{Name: "expanded", Of: BackwardDefinition, Definition: expanded, Text: "dy*s + dy*x*s*sigmoid(-t)*dt/dx"},
 	{Name: "tanh", Of: BackwardDefinition, Definition: backwardTanh, Text: "dy*((1 + tanh)/2 + x/2*(1 - tanh^2)*d(t/2)/dx): both brackets cancel, for negative and for large x"},
 }

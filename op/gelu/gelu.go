@@ -66,6 +66,7 @@ var BackwardDefinition = def.Must(def.Rowwise("gelu.backward", func(b *def.Build
 	second := def.Select(isNegative, e.Neg(), e)
 	b.Out("dx", dy.Mul(r.Mul(def.FMA(second, h, first))), def.Like("dy"))
 
+	b.Usually(expanded)
 	b.Formula("dx = dy * (sigmoid(t) + x*sigmoid(t)*(1-sigmoid(t))*dt/dx),  t = 2*sqrt(2/pi) * (x + 0.044715*x^3)")
 	b.Clauses(
 		"any shape; rows may be strided",

@@ -49,10 +49,28 @@ var distributed = def.Must(def.Rowwise("layernorm.backward.distributed", func(b 
 	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
 }))
 
+// linear has one slope and one offset a row, so that an element takes two products and two
+// additions.
+var linear = def.Must(def.Rowwise("layernorm.backward.linear", func(b *def.Builder) {
+	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
+	gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
+	mean, rstd := b.InRow("mean", def.Only(num.F32)), b.InRow("rstd", def.Only(num.F32))
+	n := b.Columns()
+
+	xhat := x.Sub(mean).Mul(rstd).As("xhat")
+	t := dy.Mul(gamma).As("t")
+	a, c := def.RowSum(t).As("a"), def.RowSum(t.Mul(xhat)).As("c")
+	slope := c.Mul(rstd).Mul(rstd).Div(n).As("slope")
+	offset := slope.Mul(mean).Sub(a.Mul(rstd).Div(n)).As("offset")
+	b.Out("dx", rstd.Mul(t).Sub(slope.Mul(x)).Add(offset), def.Like("dy"))
+	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
+	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
+}))
+
 var forwardFormulas = []op.Formula{
 	{Name: "shifted", Of: ForwardDefinition, Text: "the mean of the differences to the row's first element, then the variance around it: the definition's own form"},
-	{Name: "two-pass", Of: ForwardDefinition, Definition: textbook, IsUsual: true, Text: "the mean of x, then the variance around it, as in textbooks"},
-	{Name: "scale-and-shift", Of: ForwardDefinition, Definition: scaleAndShift, IsUsual: true, Text: "x*(rstd*gamma) + (beta - mean*(rstd*gamma)): its error is relative to x, not to the difference"},
+	{Name: "two-pass", Of: ForwardDefinition, Definition: textbook, Text: "the mean of x, then the variance around it, as in textbooks"},
+	{Name: "scale-and-shift", Of: ForwardDefinition, Definition: scaleAndShift, Text: "x*(rstd*gamma) + (beta - mean*(rstd*gamma)): its error is relative to x, not to the difference"},
 	{Name: "welford", Of: ForwardDefinition, Definition: textbook, Text: "mean and sum of squares updated with every element; the sets are those of two-pass, since both have errors relative to sums of x"},
 	{
 		Name: "mean-of-squares", Of: ForwardDefinition, Text: "the mean of the squares less the square of the mean",
@@ -61,5 +79,6 @@ var forwardFormulas = []op.Formula{
 }
 
 var backwardFormulas = []op.Formula{
-	{Name: "distributed", Of: BackwardDefinition, Definition: distributed, IsUsual: true, Text: "rstd/C * (C*t - sum t - xhat * sum t*xhat)"},
+	{Name: "linear", Of: BackwardDefinition, Definition: linear, Text: "rstd*t - b*x + c, with b = rstd^2 * sum t*xhat / C and c = b*mean - rstd * sum t / C of the row: its error is relative to x, not to the difference"},
+	{Name: "distributed", Of: BackwardDefinition, Definition: distributed, Text: "rstd/C * (C*t - sum t - xhat * sum t*xhat)"},
 }

@@ -28,6 +28,7 @@ var ForwardDefinition = def.Must(def.Rowwise("layernorm.forward", func(b *def.Bu
 	b.OutRow("mean", first.Add(shift), def.Only(num.F32))
 	b.OutRow("rstd", rstd, def.Only(num.F32))
 
+	b.Usually(textbook, scaleAndShift)
 	b.Formula(
 		"mean[r] = sum x[r,c] / C",
 		"rstd[r] = 1 / sqrt(sum (x[r,c] - mean[r])^2 / C + eps)",
@@ -61,6 +62,7 @@ var BackwardDefinition = def.Must(def.Rowwise("layernorm.backward", func(b *def.
 	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
 	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
 
+	b.Usually(linear, distributed)
 	b.Formula(
 		"xhat[r,c] = (x[r,c] - mean[r]) * rstd[r],  t[r,c] = dy[r,c] * gamma[c]",
 		"dx[r,c]   = (t[r,c] - sum t[r,c]/C - xhat[r,c] * sum t[r,c]*xhat[r,c]/C) * rstd[r]",

@@ -259,7 +259,7 @@ func stableBackward(l *mutants.List) {
 			dx[i] = float32(float32(dy[i]*gamma[i])*rstd) - float32(a+float32(xhat*b))
 		}
 	}))
-	linear := backwardBy(lanes, func(dy, x, gamma []float32, mean, rstd float32, dx []float32) {
+	l.AddAll(d, "linear-in-x", "dx = rstd·t + b·x + c, with b and c of the row", mutants.Stable, backwardBy(lanes, func(dy, x, gamma []float32, mean, rstd float32, dx []float32) {
 		n := float32(len(x))
 		a, b := sums(dy, x, gamma, mean, rstd)
 		slope := -float32(float32(b*rstd)*rstd) / n
@@ -267,11 +267,7 @@ func stableBackward(l *mutants.List) {
 		for i := range dx {
 			dx[i] = float32(rstd*float32(dy[i]*gamma[i])) + float32(slope*x[i]) + offset
 		}
-	})
-	for _, dtype := range []num.DType{num.F16, num.BF16} { // in f32 the form loses too much where C is 1
-		l.Of(d, dtype)
-		l.Add("linear-in-x", "dx = rstd·t + b·x + c, with b and c of the row", mutants.Stable, linear)
-	}
+	}))
 	l.AddAll(d, "binary64-sums", "all sums in binary64", mutants.Stable, mutants.Plain{Body: layernormBackward(mutants.Ordered(mutants.InDouble))})
 	l.AddAll(d, "compensated-columns", "Kahan's sums", mutants.Stable, mutants.Plain{Body: layernormBackward(mutants.Ordered(mutants.Compensated))})
 }

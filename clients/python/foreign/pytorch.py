@@ -121,29 +121,30 @@ def gemm_accumulate(A, B, C):
     put(C, torch.addmm(C, A, B))
 
 
-def norm_square_sum(x, total):
-    """The norm that clip_grad_norm_ takes, squared."""
-    n = torch.nn.utils.get_total_norm([x.float()])
-    put(total, n * n)
+def total_norm(x, norm):
+    put(norm, torch.nn.utils.get_total_norm([x.float()]))
 
 
-def clip_grad_norm(total, max_norm, norm, factor):
-    """The norm, and what clip_grad_norm_ makes of a gradient of 1."""
-    n = total.sqrt()
-    for given, result in zip(n.reshape(-1), factor.reshape(-1)):
+def clip_factor(norm, max_norm, factor):
+    """What clip_grad_norm_ makes of a gradient of 1."""
+    for given, result in zip(norm.reshape(-1), factor.reshape(-1)):
         one = torch.nn.Parameter(torch.ones_like(given))
         one.grad = torch.ones_like(given)
         torch.nn.utils.clip_grads_with_norm_([one], max_norm, given)
         result.copy_(one.grad)
-    put(norm, n)
+
+
+def clip_grad_norm(total, max_norm, norm, factor):
+    put(norm, total.sqrt())
+    clip_factor(norm, max_norm, factor)
 
 
 def settings(p):
     """The numbers that people set, from those that the definition of AdamW has: lr, weight decay and the number of the step."""
     t = 1.0
-    if p["beta2"] > 0 and p["inverse_sqrt_bc2"] > 1:
-        rest = 1 - p["inverse_sqrt_bc2"] ** -2
-        t = max(1.0, round(math.log(rest) / math.log(p["beta2"]))) if rest > 0 else 1.0
+    if p["beta2"] > 0:
+        rest = 1 - p["inverse_sqrt_bc2"] ** -2  # beta2^t, below what 1/sqrt(1 - beta2^t) shows for a late step
+        t = max(1.0, round(math.log(max(rest, 2**-60)) / math.log(p["beta2"])))
     lr = p["step_size"] * (1 - p["beta1"] ** t)
     return t, lr, p["decay"] / lr if lr > 0 else 0.0
 

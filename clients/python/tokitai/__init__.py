@@ -79,8 +79,10 @@ __all__ = [
     "client",
     "define",
     "find_program",
+    "judge",
     "kernel",
     "reference",
+    "truth",
 ]
 
 _lock = threading.Lock()
@@ -109,6 +111,17 @@ def reference(op: Any, /, *arguments: Any, **named: Any) -> Any:
     """Returns the answer of an operation, bit for bit: one array, or a tuple with names. Inputs are given by name or in the
     definition's order, parameters by name. The result is the kind of array that was given."""
     return _questions.reference(client(), op, arguments, named)
+
+
+def truth(op: Any, /, *arguments: Any, **named: Any) -> Any:
+    """Encloses the real-number result of an operation: like reference, with an Enclosure (lo, hi) for each output."""
+    return _questions.truth(client(), op, arguments, named)
+
+
+def judge(op: Any, inputs: Any, outputs: Any, params: Mapping[str, float] = {}, *, promise: Optional[str] = None, profile: Optional[str] = None, declare: Any = None, waive: Any = None) -> Report:
+    """Says whether outputs that somebody has computed are admissible for their inputs. Nothing is run. Both are given by name,
+    as {"x": x}, in the definition's order, or alone. Outputs that are left out, or None, count as omitted."""
+    return _questions.judge(client(), op, inputs, outputs, params, {"promise": promise, "profile": profile, "declare": declare, "waive": waive})
 
 
 @atexit.register

@@ -10,11 +10,21 @@ import inspect
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-TRACEBACK_LINES = 6
+TRACEBACK_LINES = 3
 
 
 class Wrong(Exception):
-    """What a callable did wrong, in a message for the report."""
+    """What a callable did wrong, in a message for the report. operand is what is wrong, if it is about one; is_refusal says that
+    the callable does not take this call, and may take others."""
+
+    def __init__(self, message: str, operand: str = "", is_refusal: bool = False):
+        super().__init__(message)
+        self.operand = operand
+        self.is_refusal = is_refusal
+
+
+class Absent(Wrong):
+    """A callable that another process does not find where this one has it."""
 
 
 class Convention(NamedTuple):
@@ -131,21 +141,21 @@ def outputs(how: Convention, shape: Shape, result: Any, values: Mapping[str, Any
         return {n: values[n] for n in both}
     wants = ", ".join(wanted(n) for n in how.returned)
     if result is None:
-        raise Wrong(f"{name} returned None, want {wants}")
+        raise Wrong(f"{name} returned None, want {wants}", how.returned[0])
     if len(how.returned) == 1 and is_array(result):
         return {how.returned[0]: result}
     if isinstance(result, (tuple, list)):
         if len(result) != len(how.returned):
-            raise Wrong(f"{name} returned {len(result)} values, want {len(how.returned)}: {wants}")
+            raise Wrong(f"{name} returned {len(result)} values, want {len(how.returned)}: {wants}", how.returned[0])
         return dict(zip(how.returned, result))
     if isinstance(result, Mapping):
         missing = [n for n in how.returned if n not in result]
         if missing:
-            raise Wrong(f"{name} returned a dictionary without {missing[0]}, want {wants}")
+            raise Wrong(f"{name} returned a dictionary without {missing[0]}, want {wants}", missing[0])
         return {n: result[n] for n in how.returned}
     if is_array(result):
-        raise Wrong(f"{name} returned one array, want {len(how.returned)}: {wants}")
-    raise Wrong(f"{name} returned a {type(result).__name__}, want {wants}")
+        raise Wrong(f"{name} returned one array, want {len(how.returned)}: {wants}", how.returned[0])
+    raise Wrong(f"{name} returned a {type(result).__name__}, want {wants}", how.returned[0])
 
 
 def _is_buffer(result: Any, buffers: Mapping[str, Any]) -> bool:
@@ -159,8 +169,8 @@ def account(error: BaseException, name: str) -> str:
     """Returns what a callable raised: the error and the end of the traceback, without the frames of this package."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_own(f.filename)]
     said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    where = [f"{f.filename}:{f.lineno} in {f.name}: {f.line or ''}".rstrip(": ") for f in frames[-TRACEBACK_LINES:]]
-    return f"{name} raised {said}" + ("\n  at " + "\n  at ".join(reversed(where)) if where else "")
+    where = [f"{f.filename}:{f.lineno} in {f.name}{f' ({f.line})' if f.line else ''}" for f in frames[-TRACEBACK_LINES:]]
+    return f"{name} raised {' '.join(said.split())}" + (", at " + ", called at ".join(reversed(where)) if where else "")
 
 
 def _is_own(path: str) -> bool:

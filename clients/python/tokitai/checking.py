@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import inspect
 import os
+import shlex
 import tempfile
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -12,9 +13,10 @@ from tokitai_client import find_program
 
 from . import autograd as gradients
 from . import forms, hosting, loading, operands, processes
-from .calling import name_of
+from .calling import Absent, Wrong, name_of
 from .report import ACCEPTED, REJECTED, Report, load
 
+NAME = "tokitai check: "
 JUDGED = (0, 3, 4)  # exit codes of a check that came to an end: accepted, rejected, undecided
 
 Functions = Union[Callable, Mapping[str, Callable]]
@@ -127,17 +129,21 @@ def run(fn: Functions, op: Any, *, autograd: str = "", **settings: Any) -> Repor
         if options.layouts not in operands.LAYOUTS:
             raise ValueError(f"layouts {options.layouts!r}, want one of {', '.join(operands.LAYOUTS)}")
         way = processes.way_for(functions, options, s["process"])
-        with processes.hosted(functions, options, way, folder) as host:
-            kernel = host.command if host else processes.fresh_command(functions, options)
-            report = _judge(name, functions, kernel, s, folder, host)
-            report.kernel = ", ".join(dict.fromkeys(map(name_of, functions.values())))
-            report.process = processes.DESCRIPTIONS[way]
-            report._command = "" if host or source.text else processes.exec_line(kernel)
-            call = f"tokitai.check_autograd({report.kernel}, {autograd!r}" if autograd else f"tokitai.check({report.kernel}, {_spelled(op, source)}"
-            given = {n: s[n] for n in ("device", "promise", "profile", "declare", "waive") if s[n] and not (autograd and n == "declare")}
-            report._replay = call + ", dtypes=[{dtype}]" + "".join(f", {n}={_escaped(repr(v))}" for n, v in given.items()) + ", case={case}, seed={seed})"
-            if report.verdict == REJECTED and options.layouts == operands.VARIED and not s["case"]:
-                report.notes += _layout_note(report, name, functions, options, way, s, folder)
+        try:
+            report = _judge(name, functions, options, way, s, folder)
+        except Absent as absent:  # as a function that is defined where __name__ is __main__
+            if s["process"] or not processes.can_fork(hosting.library_for(next(iter(functions.values())), options), options.device):
+                raise CheckError(str(absent)) from absent
+            way = processes.FORK
+            report = _judge(name, functions, options, way, s, folder)
+        report.kernel = ", ".join(dict.fromkeys(map(name_of, functions.values())))
+        report.process = processes.DESCRIPTIONS[way]
+        report.is_repeatable = way == processes.FRESH and not source.text
+        call = f"tokitai.check_autograd({report.kernel}, {autograd!r}" if autograd else f"tokitai.check({report.kernel}, {_spelled(op, source)}"
+        given = {n: s[n] for n in ("device", "promise", "profile", "declare", "waive") if s[n] and not (autograd and n == "declare")}
+        report.call = call + ", dtypes=[{dtype}]" + "".join(f", {n}={_escaped(repr(v))}" for n, v in given.items()) + ", case={case}, seed={seed})"
+        if report.verdict == REJECTED and options.layouts == operands.VARIED and not s["case"]:
+            report.notes += _layout_note(report, name, functions, options, way, s, folder)
     return report
 
 
@@ -149,22 +155,31 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _judge(name: str, functions: Mapping[str, Callable], kernel: Sequence[str], s: Mapping[str, Any], folder: str, host: Optional[processes.Host]) -> Report:
+def _judge(name: str, functions: Mapping[str, Callable], options: hosting.Options, way: str, s: Mapping[str, Any], folder: str) -> Report:
     reports = tempfile.mkdtemp(dir=folder)
-    command = [find_program(), "check", name, "--exec", processes.exec_line(kernel), "--out", reports, *_flags(s)]
-    ended = processes.run(command, processes.fresh_environment(functions), host)
+    try:
+        with processes.kernel(functions, options, way) as kernel:
+            line = processes.exec_line(kernel.command)
+            command = [find_program(), "check", name, "--exec", line, "--out", reports, *_flags(s)]
+            ended = processes.run(command, kernel.meanwhile, kernel.environment)
+    except Absent:
+        raise
+    except Wrong as error:
+        raise CheckError(str(error)) from error
     if ended.code not in JUDGED:
         raise CheckError(_said(ended.stderr) or f"tokitai check ended with status {ended.code}")
     files = [f for f in sorted(glob.glob(os.path.join(reports, "*.json"))) if os.path.basename(f) != "index.json"]
     if not files:
         raise CheckError(_said(ended.stderr) or _said(ended.stdout) or "tokitai check gave no report")
-    return Report(load(files))
+    shown = processes.exec_line(kernel.shown) if kernel.shown else name_of(next(iter(functions.values())))
+    return Report(load(files, {shlex.quote(line): shlex.quote(shown), line: shown}))
 
 
 def _said(text: str) -> str:
     """Returns what the program said, without its name and the pointer to its help."""
     lines = [line for line in text.strip().splitlines() if not line.startswith("see 'tokitai")]
-    return "\n".join(lines).replace("tokitai check: ", "", 1)
+    begin = next((i for i, line in enumerate(lines) if line.startswith(NAME)), 0)  # progress comes before
+    return "\n".join(lines[begin:]).replace(NAME, "", 1)
 
 
 def _flags(s: Mapping[str, Any]) -> List[str]:
@@ -186,12 +201,9 @@ def _layout_note(report: Report, name: str, functions: Mapping[str, Callable], o
     example = report.counterexample
     if example is None or not example.case or hosting.library_for(next(iter(functions.values())), options) in ("jax", "list"):
         return []
-    plain = options._replace(layouts=operands.PLAIN)
     alone = {**s, "case": example.case, "seed": example.seed, "dtypes": [example.dtype], "html": None, "budget": None}
-    alone_folder = tempfile.mkdtemp(dir=folder)
     try:
-        with processes.hosted(functions, plain, way, alone_folder) as host:
-            again = _judge(name, functions, host.command if host else processes.fresh_command(functions, plain), alone, folder, host)
+        again = _judge(name, functions, options._replace(layouts=operands.PLAIN), way, alone, folder)
     except CheckError:
         return []
     if again.verdict != ACCEPTED:

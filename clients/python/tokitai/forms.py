@@ -10,6 +10,9 @@ from typing import Any, List, Mapping, NamedTuple, Sequence, Tuple, Union
 from tokitai_client import READS, WRITES, Client, Defined, Definition, Operation, Tensor, find_program
 
 
+from .calling import Shape
+
+
 class OperationError(ValueError):
     """A name or a text that stands for no operation."""
 
@@ -60,7 +63,8 @@ def texts_of(source: Source) -> List[str]:
     if asked.returncode:
         owner = _owner_in(asked.stderr)
         if owner:  # a definition of an operation, such as gemm.forward.accumulate
-            return [t for t in texts_of(Source(owner)) if _name_in(t) == source.name]
+            told = subprocess.run([find_program(), "explain", owner, "--json"], capture_output=True, text=True, check=True)
+            return [d["text"] for d in json.loads(told.stdout)["definitions"] if d["name"] == source.name]
         raise OperationError(asked.stderr.splitlines()[0].replace("tokitai explain: ", "", 1) if asked.stderr else f"{source.name} is unknown")
     answer = json.loads(asked.stdout)
     texts = []
@@ -95,6 +99,10 @@ def inputs_of(form: Defined) -> List[str]:
 
 def outputs_of(form: Defined) -> List[str]:
     return [o.name for o in form.operands if o.role & WRITES]
+
+
+def shape_of(form: Defined) -> Shape:
+    return Shape(form.name, tuple(inputs_of(form)), tuple(outputs_of(form)), tuple(p.name for p in form.params))
 
 
 class FormOperation(Operation):

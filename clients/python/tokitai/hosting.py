@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import Callable, Mapping, NamedTuple, Tuple
+from typing import Callable, Dict, Mapping, NamedTuple, Tuple
 
-from tokitai_client import Client
+from tokitai_client import Client, Defined
 
-from . import arrays, autograd, forms, loading, operands, serving
+from . import arrays, autograd, calling, forms, loading, operands, serving
 from .calling import Wrong, name_of
-
 
 MOST = -1  # most of the memory that is free
 MEMORY_SHARE = 0.8
@@ -28,27 +27,55 @@ class Options(NamedTuple):
     autograd: bool = False
 
 
-def serve(connection: socket.socket, functions: Mapping[str, Callable], options: Options, process: str, seed: int) -> int:
-    """Serves functions on a socket, by the definitions that they compute, until the other end closes. Returns an exit code."""
-    first = next(iter(functions.values()))
-    library = operands.library(library_for(first, options), options.device)
+class Served(NamedTuple):
+    """Callables by definition, before a device is opened: a process can still be forked."""
+
+    functions: Mapping[str, Callable]
+    forms: Mapping[str, Defined]
+    library: str
+    name: str
+    options: Options
+
+
+def prepare(functions: Mapping[str, Callable], options: Options) -> Served:
+    """Finds out what callables compute, by the definitions that they are given for; "" stands for every definition. Raises
+    Wrong if one cannot be called."""
     with Client(device="cpu", name="tokitai.kernel") as client:
         known = {form.name: form for form in forms.forms_of(client, forms.source_of(options.op))}
-    memory = free_memory() if options.memory == MOST else options.memory
-    kernels = {}
+    unknown = [name for name in functions if name and name not in known]
+    if unknown:
+        raise Wrong(f"a function is given for {unknown[0]}, want {', '.join(known)}")
+    chosen: Dict[str, Callable] = {}
     for name, form in known.items():
         function = functions.get(name) or functions.get("")
         if function is None:
             continue
-        if options.autograd:
-            function = autograd.adapted(function, form)
-        kernels[name] = serving.Kernel(function, form, library, options.layouts, seed, [o for o in options.omit if o in forms.outputs_of(form)], memory if library.device == "cpu" else 0)
-    if not kernels:
+        chosen[name] = autograd.adapted(function, form) if options.autograd else function
+        calling.convention(chosen[name], forms.shape_of(form), options.omit)
+    if not chosen:
         raise Wrong(f"no function is given for {', '.join(known)}")
-    if memory and library.device == "cpu":
+    first = next(iter(functions.values()))
+    library = library_for(first, options)
+    if library != arrays.LISTS:
+        arrays.load(library)
+    return Served(chosen, known, library, name_of(first), options)
+
+
+def server(connection: socket.socket, served: Served, process: str, seed: int, is_limited: bool = True) -> serving.Server:
+    """Opens the device, limits this process's memory if asked to, and returns what serves callables on a socket."""
+    options = served.options
+    library = operands.library(served.library, options.device)
+    memory = free_memory() if options.memory == MOST else options.memory
+    if library.device != "cpu" or not is_limited:
+        memory = 0
+    if memory:
         limit_memory(memory)
-    description = f"{name_of(first)} on arrays of {library.name}{version_of(library.name)}, in {process}"
-    return serving.Server(connection, kernels, description, library.device).run()
+    kernels = {
+        name: serving.Kernel(function, served.forms[name], library, options.layouts, seed, [o for o in options.omit if o in forms.outputs_of(served.forms[name])], memory)
+        for name, function in served.functions.items()
+    }
+    description = f"{served.name} on arrays of {library.name}{version_of(library.name)}, in {process}"
+    return serving.Server(connection, kernels, description, library.device)
 
 
 def library_for(function: Callable, options: Options) -> str:

@@ -15,8 +15,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from . import arrays, forms, hosting, loading, operands, serving
-from .calling import Wrong
+from . import arrays, hosting, loading, operands, processes, serving
 
 DESCRIPTION = "serve a Python function as a kernel process, for tokitai check OP --exec 'python -m tokitai.kernel FILE:FUNCTION --op OP'"
 
@@ -31,19 +30,26 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--memory", type=int, default=hosting.MOST, metavar="BYTES", help="how much memory the function may allocate on the CPU; 0 for no limit (default: most of what is free)")
     p.add_argument("--omit", action="append", default=[], metavar="OUTPUT", help="an output that the function does not give; may be repeated")
     p.add_argument("--autograd", action="store_true", help="compute gradients with torch.autograd from one differentiable function")
+    p.add_argument("--listen", type=int, default=-1, help=argparse.SUPPRESS)
     return p
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser().parse_args(arguments)
+    how = hosting.Options(**{n: getattr(options, n) for n in hosting.Options._fields})
+
+    def prepare() -> hosting.Served:
+        return hosting.prepare(functions_of(options), how)
+
+    if options.listen >= 0:
+        return processes.serve_listener(options.listen, prepare, options.device)
     try:
         descriptor = serving.descriptor_of()
-        functions = functions_of(options)
-        connection = socket.socket(fileno=descriptor)
         os.set_inheritable(descriptor, False)
         faulthandler.enable()
-        return hosting.serve(connection, functions, hosting.Options(**{n: getattr(options, n) for n in hosting.Options._fields}), "a fresh process", serving.seed_of())
-    except (Wrong, forms.OperationError, ImportError) as error:
+        with socket.socket(fileno=descriptor) as connection:
+            return hosting.server(connection, prepare(), "a fresh process", serving.seed_of()).run()
+    except processes.FAULTS as error:
         print(f"tokitai.kernel: {error}", file=sys.stderr)
         return 2
 

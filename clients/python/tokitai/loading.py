@@ -14,7 +14,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from .calling import Wrong
+from .calling import Absent, Wrong
 
 MODULE = "__tokitai_kernel__"  # the name of a file that was loaded by its path
 
@@ -126,11 +126,11 @@ def load(text: str, told: Mapping[str, str] = {}) -> Callable:
     function = _find(module, name)
     if function is None:
         known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        raise Wrong(f"{home} has no function {name} when it is loaded as a module{', it has ' + ', '.join(known[:8]) if known else ''}")
+        raise Absent(f"{home} has no function {name} when it is loaded as a module{', it has ' + ', '.join(known[:8]) if known else ''}")
     if not callable(function):
         raise Wrong(f"{name} in {home} is a {type(function).__name__}, want a function")
     if digest and digest_of(function) != digest:
-        raise Wrong(f"{name} in {home} is another function than the one that was checked: the file has changed, or defines {name} more than once")
+        raise Absent(f"{name} in {home} is another function than the one that was checked: the file has changed, or defines {name} more than once")
     return function
 
 

@@ -107,14 +107,14 @@ class Block:
         inside = 0 <= row < place.rows and column < place.columns
         if inside:
             index = ", ".join(map(str, _index(element // place.stride * place.columns + column, self.tensor.shape)))
-            raise Wrong(f"{who} changed its input {self.name} at [{index}]")
+            raise Wrong(f"{who} changed its input {self.name} at [{index}]", self.name)
         if element < 0:
             where = f"{-element} elements before its beginning"
         elif row >= place.rows or (row == place.rows - 1 and column >= place.columns):
             where = f"{element - (place.rows - 1) * place.stride - place.columns + 1} elements after its end"
         else:
             where = f"between its rows {row} and {row + 1}"
-        raise Wrong(f"{who} wrote outside {self.name}, {where}")
+        raise Wrong(f"{who} wrote outside {self.name}, {where}", self.name)
 
     def _outside(self, after: bytes) -> Optional[int]:
         """Returns the first changed byte outside the rows, or None."""
@@ -151,7 +151,7 @@ class Held:
         except (arrays.ArrayError, TypeError, ValueError, struct.error):
             same = False
         if not same:
-            raise Wrong(f"{who} changed its input {self.name}")
+            raise Wrong(f"{who} changed its input {self.name}", self.name)
 
 
 class Library:
@@ -161,9 +161,9 @@ class Library:
     device = "cpu"
     can_change_later = True  # whether somebody may write to a result after it was returned
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
-        """Returns an operand with a tensor's values, or poisoned if it has none."""
-        fill = pattern(tensor.dtype, choice)
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
+        """Returns an operand with a tensor's values, or poisoned if it has none. choice decides the layout, noise the guards."""
+        fill = pattern(tensor.dtype, noise)
         place = layout(layout_name, tensor.shape, len(fill), choice)
         return Block(name, tensor, place, fill, lambda data, where: self.make(data, where, tensor))
 
@@ -179,14 +179,14 @@ class Library:
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         """Copies an output that a callable gave. Raises Wrong if it is not what the definition has."""
         if not self.is_array(value):
-            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}")
+            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}", name)
         got_dtype, got_device = self.described(value)
         if arrays.dtype_named(got_dtype) != tensor.dtype:
-            raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}")
+            raise Wrong(f"{who} gave {name} as {got_dtype}, want {NAMES[tensor.dtype]}", name)
         if tuple(value.shape) != tensor.shape:
-            raise Wrong(f"{who} gave {name} with shape {list(value.shape)}, want {list(tensor.shape)}")
+            raise Wrong(f"{who} gave {name} with shape {list(value.shape)}, want {list(tensor.shape)}", name)
         if got_device != self.device:
-            raise Wrong(f"{who} gave {name} on {got_device}, want {self.device}")
+            raise Wrong(f"{who} gave {name} on {got_device}, want {self.device}", name)
         return bytes(arrays.tensor_of(value, name)[0].data)
 
     def described(self, value: Any) -> Tuple[str, str]:
@@ -321,7 +321,7 @@ class Jax(Library):
             raise Wrong(f"device {device}: jax has no such device ({error})") from error
         self.device = f"{self.where.platform}:{self.where.id}" if self.where.platform != "cpu" else "cpu"
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
             raise Wrong(f"arrays of jax cannot be written: want a callable that returns {name}")
         return Held(name, tensor, arrays.Kind("jax", self.where).array(tensor), None)
@@ -341,7 +341,7 @@ class Lists(Library):
         if device != "cpu":
             raise Wrong(f"arrays='list' are on the CPU, and device is {device}: say which arrays= the callable takes")
 
-    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random) -> Any:
+    def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
             values = [math.nan if tensor.dtype != "i32" else -1] * math.prod(tensor.shape)
             return Held(name, tensor, arrays.nested(values, tensor.shape), None)
@@ -356,17 +356,17 @@ class Lists(Library):
 
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         if not isinstance(value, (list, tuple, float, int)):
-            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}")
+            raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}", name)
         try:
             shape = arrays.shape_of_lists(value)
         except arrays.ArrayError as error:
-            raise Wrong(f"{who} gave {name} as lists that have no shape: {error}") from error
+            raise Wrong(f"{who} gave {name} as lists that have no shape: {error}", name) from error
         if shape != tensor.shape:
-            raise Wrong(f"{who} gave {name} with shape {list(shape)}, want {list(tensor.shape)}")
+            raise Wrong(f"{who} gave {name} with shape {list(shape)}, want {list(tensor.shape)}", name)
         try:
             return self._packed(value, tensor)
         except (TypeError, ValueError, OverflowError, struct.error) as error:
-            raise Wrong(f"{who} gave {name} with an element that is no number of {tensor.dtype}: {error}") from error
+            raise Wrong(f"{who} gave {name} with an element that is no number of {tensor.dtype}: {error}", name) from error
 
     @staticmethod
     def _packed(value: Any, tensor: Tensor) -> bytes:

@@ -1,8 +1,9 @@
 """Where a callable runs while it is checked.
 
-A callable that another process can load runs in fresh processes. Others, such as closures and functions typed into a
-notebook, run in forked children of this process. Where a child could not use the device or the library (CUDA that is
-already initialised, JAX), the callable runs in this process: a crash then ends it."""
+A callable that another process can load runs in fresh processes: one process loads it, and is forked before it computes
+anything. Others, such as closures and functions typed into a notebook, run in forked children of this process. Where a
+child could not use the device or the library (CUDA that is already initialised, JAX), the callable runs in this
+process: a crash then ends it."""
 
 from __future__ import annotations
 
@@ -15,16 +16,20 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from . import hosting, loading
-from .calling import Wrong
+from .calling import Absent, Wrong
+from .forms import OperationError
 
 FRESH, FORK, HERE = "fresh", "fork", "here"
 WAYS = (FRESH, FORK, HERE)
 DESCRIPTIONS = {FRESH: "fresh processes", FORK: "forked children of this process", HERE: "this process, where a crash ends everything"}
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.02
+FRAMES_SHOWN = 3
+FAULTS = (Wrong, OperationError, ImportError, ValueError)  # that are said, not traced
 
 
 def way_for(functions: Mapping[str, Callable], options: hosting.Options, wanted: Optional[str]) -> str:
@@ -38,12 +43,15 @@ def way_for(functions: Mapping[str, Callable], options: hosting.Options, wanted:
         return wanted
     if can_load:
         return FRESH
-    library = hosting.library_for(next(iter(functions.values())), options)
+    return FORK if can_fork(hosting.library_for(next(iter(functions.values())), options), options.device) else HERE
+
+
+def can_fork(library: str, device: str) -> bool:
+    """Reports whether a child of this process can compute."""
     torch = sys.modules.get("torch")
-    is_initialised = torch is not None and torch.cuda.is_initialized()
-    if library == "jax" or library == "cupy" or (options.device.startswith("cuda") and is_initialised) or not hasattr(os, "fork"):
-        return HERE
-    return FORK
+    if library == "jax" or not hasattr(os, "fork"):  # its threads do not survive a fork
+        return False
+    return not (device.startswith("cuda") and (library == "cupy" or (torch is not None and torch.cuda.is_initialized())))
 
 
 def fresh_command(functions: Mapping[str, Callable], options: hosting.Options) -> List[str]:
@@ -59,9 +67,7 @@ def fresh_command(functions: Mapping[str, Callable], options: hosting.Options) -
             command += [f"--{name}", str(getattr(options, name))]
     for output in options.omit:
         command += ["--omit", output]
-    if options.autograd:
-        command.append("--autograd")
-    return command
+    return command + (["--autograd"] if options.autograd else [])
 
 
 def fresh_environment(functions: Mapping[str, Callable]) -> Dict[str, str]:
@@ -78,13 +84,12 @@ class Finished(NamedTuple):
     stderr: str
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], host: Optional["Host"] = None) -> Finished:
-    """Runs the program, and serves what it asks this process for."""
+def run(command: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None], environment: Optional[Mapping[str, str]] = None) -> Finished:
+    """Runs the program. meanwhile serves what it asks this process for, until its argument returns true."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         try:
-            if host:
-                host.serve_until(lambda: process.poll() is not None)
+            meanwhile(lambda: process.poll() is not None)
             process.wait()
         except BaseException:
             process.terminate()
@@ -102,40 +107,45 @@ def _text(file: Any) -> str:
     return file.read().decode(errors="replace")
 
 
+class Child(NamedTuple):
+    """A forked child, as its parent knows it."""
+
+    relay: socket.socket  # waits for its end
+    errors: int  # standard error of the relay
+    fault: int  # memory that has the child's stack if a signal ended it
+
+
 class Host:
-    """Serves callables of this process to the program, in forked children or here."""
+    """Serves callables of this process to relays that connect to a listener, in forked children or here."""
 
-    def __init__(self, functions: Mapping[str, Callable], options: hosting.Options, is_forked: bool, folder: str):
-        self._functions, self._options, self._is_forked = functions, options, is_forked
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._path = os.path.join(folder, "relay")
-        self._listener.bind(self._path)
-        self._listener.listen(16)
-        self._children: Dict[int, socket.socket] = {}  # by process, the relay that waits for its end
+    def __init__(self, listener: socket.socket, prepare: Callable[[], hosting.Served], is_forked: bool, is_fresh: bool = False):
+        self._listener, self._is_forked, self._is_fresh = listener, is_forked, is_fresh
+        self._children: Dict[int, Child] = {}
         self._watch = selectors.DefaultSelector()
-        self._watch.register(self._listener, selectors.EVENT_READ)
+        self._watch.register(listener, selectors.EVENT_READ, self._accept)
+        self._served: Optional[hosting.Served] = None
+        self.fault: Optional[Exception] = None
+        try:
+            self._served = prepare()
+        except FAULTS as error:
+            self.fault = error
 
-    @property
-    def command(self) -> List[str]:
-        relay = os.path.join(os.path.dirname(os.path.abspath(__file__)), "relay.py")
-        return [sys.executable or "python3", "-I", relay, self._path]
+    def is_fit(self, device: str) -> bool:
+        """Reports whether children of this process can compute, after what loading the callables has started."""
+        library = self._served.library
+        return threading.active_count() == 1 and (can_fork(library, device) or (library == "jax" and not _is_started()))
 
     def close(self) -> None:
         for child in list(self._children):
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            self._children.pop(child).close()
+        self._bury(0)
         self._watch.close()
-        self._listener.close()
 
     def serve_until(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
             for key, _ in self._watch.select(POLL_SECONDS):
-                if key.fileobj is self._listener:
-                    self._accept()
-                else:
-                    self._drop(key.data)
-            self._bury()
+                key.data()
+            self._bury(os.WNOHANG)
 
     def _accept(self) -> None:
         relay, _ = self._listener.accept()
@@ -143,13 +153,10 @@ class Host:
         if len(descriptors) != 3:
             relay.close()
             return
-        seed = int(message.strip() or b"0")
-        if self._is_forked:
-            self._fork(relay, descriptors, seed)
-        else:
-            self._serve_here(relay, descriptors, seed)
+        (self._fork if self._is_forked else self._serve_here)(relay, descriptors, int(message.strip() or b"0"))
 
     def _fork(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
+        fault = os.memfd_create("fault")
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
@@ -158,80 +165,205 @@ class Host:
             try:
                 self._listener.close()
                 relay.close()
-                code = self._serve_forked(descriptors, seed)
+                code = self._serve_forked(descriptors, fault, seed)
             finally:
                 os._exit(code)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        self._children[child] = relay
-        self._watch.register(relay, selectors.EVENT_READ, child)
+        os.close(descriptors[0])
+        os.close(descriptors[1])
+        self._children[child] = Child(relay, descriptors[2], fault)
+        self._watch.register(relay, selectors.EVENT_READ, lambda: self._end(child))
 
-    def _serve_forked(self, descriptors: Sequence[int], seed: int) -> int:
+    def _serve_forked(self, descriptors: Sequence[int], fault: int, seed: int) -> int:
         for other in self._children.values():
-            other.close()
+            other.relay.close()
         os.setsid()
-        os.dup2(descriptors[1], 1)
-        os.dup2(descriptors[2], 2)
-        faulthandler.enable(file=2)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for number, descriptor in enumerate((nothing, descriptors[1], descriptors[2])):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        faulthandler.enable(fault, all_threads=False)
         torch = sys.modules.get("torch")
-        if torch is not None:
+        if torch is not None and not self._is_fresh:
             torch.set_num_threads(1)  # threads of a pool do not survive a fork
-        return self._serve(descriptors[0], seed, 2)
-
-    def _serve_here(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
-        with relay:
-            code = self._serve(descriptors[0], seed, descriptors[2])
-            for descriptor in descriptors[1:]:
-                os.close(descriptor)
-            relay.sendall(f"exit {code}".encode())
-
-    def _serve(self, descriptor: int, seed: int, errors: int) -> int:
-        with socket.socket(fileno=descriptor) as connection:
+        with socket.socket(fileno=descriptors[0]) as connection:
             try:
-                where = "a forked child" if self._is_forked else "the process that called check"
-                return hosting.serve(connection, self._functions, self._options, where, seed)
-            except (Wrong, ImportError, ValueError) as error:
-                os.write(errors, f"tokitai: {error}\n".encode())
+                return hosting.server(connection, self._served, "a fresh process" if self._is_fresh else "a forked child", seed).run()
+            except FAULTS as error:
+                os.write(2, f"tokitai: {error}\n".encode())
                 return 2
 
-    def _drop(self, child: int) -> None:
-        """Ends a child whose relay is gone: the program has killed it."""
-        if child in self._children:
-            self._watch.unregister(self._children[child])
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def _serve_here(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
+        connection = socket.socket(fileno=descriptors[0])
+        code: Optional[int] = None
+        try:
+            server = hosting.server(connection, self._served, "the process that called check", seed, False)
+        except FAULTS as error:
+            os.write(descriptors[2], f"tokitai: {error}\n".encode())
+            code = 2
+        os.close(descriptors[1])
+        os.close(descriptors[2])
 
-    def _bury(self) -> None:
-        for child in list(self._children):
-            done, status = os.waitpid(child, os.WNOHANG)
+        def step() -> None:
+            answered = code if code is not None else server.step()
+            if answered is None:
+                return
+            if code is None:
+                self._watch.unregister(connection)
+            connection.close()
+            _tell(relay, f"exit {answered}")
+
+        if code is None:
+            self._watch.register(connection, selectors.EVENT_READ, step)
+        else:
+            step()
+
+    def _end(self, child: int) -> None:
+        """Ends a child whose relay is gone: the program has killed it."""
+        self._watch.unregister(self._children[child].relay)
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def _bury(self, how: int) -> None:
+        for number in list(self._children):
+            done, status = os.waitpid(number, how)
             if not done:
                 continue
-            relay = self._children.pop(child)
+            child = self._children.pop(number)
             try:
-                self._watch.unregister(relay)
+                self._watch.unregister(child.relay)
             except KeyError:
                 pass
-            how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
-            with relay:
-                try:
-                    relay.sendall(how.encode())
-                except OSError:
-                    pass  # the relay was killed
+            if os.WIFSIGNALED(status):
+                os.write(child.errors, _fault_in(child.fault).encode())
+            os.close(child.errors)
+            os.close(child.fault)
+            _tell(child.relay, f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}")
+
+
+def _tell(relay: socket.socket, status: str) -> None:
+    with relay:
+        try:
+            relay.sendall(status.encode())
+        except OSError:
+            pass  # the relay was killed
+
+
+def _fault_in(number: int) -> str:
+    """Returns where a signal ended a child, without the frames of this package."""
+    os.lseek(number, 0, os.SEEK_SET)
+    lines = os.read(number, 1 << 14).decode(errors="replace").splitlines()
+    own = os.path.dirname(os.path.abspath(__file__))
+    frames = [line.strip() for line in lines if line.startswith("  File") and own not in line][:FRAMES_SHOWN]
+    return "\n".join(lines[:1] + frames) + "\n" if lines else ""
+
+
+def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: str) -> int:
+    """Serves fresh children of this process, which has loaded callables and computed nothing, to the relays that connect to
+    listener number. Says on standard output when it is ready, and ends when its standard input does."""
+    with socket.socket(fileno=number) as listener:
+        host = Host(listener, prepare, True, True)
+        kind = "absent" if isinstance(host.fault, Absent) else "fault"
+        told = f"{kind} {host.fault}" if host.fault else "ready" if host.is_fit(device) else "unfit"
+        os.write(1, told.encode())
+        os.close(1)
+        if told != "ready":
+            return 2
+        life = selectors.DefaultSelector()
+        life.register(0, selectors.EVENT_READ)
+        try:
+            host.serve_until(lambda: bool(life.select(0)))
+        finally:
+            host.close()
+    return 0
+
+
+def _is_started() -> bool:
+    """Reports whether JAX runs, with its threads."""
+    return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
+
+
+class Kernel(NamedTuple):
+    """What tokitai check is told to run, and what serves it meanwhile."""
+
+    command: List[str]
+    meanwhile: Callable[[Callable[[], bool]], None]
+    shown: List[str]  # the command that people can repeat; empty if there is none
+    environment: Optional[Mapping[str, str]] = None  # that the command needs, if not this process's
+
+
+def _wait(is_done: Callable[[], bool]) -> None:
+    return None
 
 
 @contextmanager
-def hosted(functions: Mapping[str, Callable], options: hosting.Options, way: str, folder: str) -> Iterator[Optional[Host]]:
-    """Opens what serves callables of this process, or nothing for fresh processes."""
+def kernel(functions: Mapping[str, Callable], options: hosting.Options, way: str) -> Iterator[Kernel]:
+    """Opens what serves callables while they are checked. Raises Wrong if they cannot be served."""
     if way == FRESH:
-        yield None
+        with _fresh(functions, options) as opened:
+            yield opened
         return
-    host = Host(functions, options, way == FORK, folder)
-    try:
-        yield host
-    finally:
-        host.close()
+    with _listening() as (listener, path):
+        host = Host(listener, lambda: hosting.prepare(functions, options), way == FORK)
+        try:
+            if host.fault:
+                raise host.fault
+            yield Kernel(_relay(path), host.serve_until, [])
+        finally:
+            host.close()
+
+
+@contextmanager
+def _fresh(functions: Mapping[str, Callable], options: hosting.Options) -> Iterator[Kernel]:
+    command, environment = fresh_command(functions, options), fresh_environment(functions)
+    with _listening() as (listener, path):
+        number = listener.fileno()
+        loader = subprocess.Popen(
+            command + ["--listen", str(number)], env=environment, pass_fds=(number,), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            listener.close()
+            told = loader.stdout.read().decode()
+            if told == "ready":
+                yield Kernel(_relay(path), _wait, command)
+                return
+            loader.stdin.close()
+            said = loader.stderr.read().decode(errors="replace")
+            status = loader.wait()
+        finally:
+            loader.stdin.close()
+            try:
+                loader.wait(5)
+            except subprocess.TimeoutExpired:
+                loader.kill()
+                loader.wait()
+            loader.stdout.close()
+            loader.stderr.close()
+    if told.startswith(("absent ", "fault ")):
+        kind, _, message = told.partition(" ")
+        raise (Absent if kind == "absent" else Wrong)(message)
+    if told != "unfit":
+        raise Wrong(f"the process that loads {', '.join(str(loading.place_of(f)) for f in functions.values())} ended with status {status}:\n{_last(said)}")
+    yield Kernel(command, _wait, command, environment)
+
+
+def _last(text: str, lines: int = 12) -> str:
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+@contextmanager
+def _listening() -> Iterator[Any]:
+    with tempfile.TemporaryDirectory(prefix="tokitai-") as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = os.path.join(folder, "relay")
+        listener.bind(path)
+        listener.listen(64)
+        yield listener, path
+
+
+def _relay(path: str) -> List[str]:
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "relay.py")
+    return [sys.executable or "python3", "-I", "-S", program, path]
 
 
 def exec_line(command: Sequence[str]) -> str:

@@ -49,18 +49,21 @@ class Counterexample(NamedTuple):
 class Report:
     """What a check found. str(report) is one screen; json has everything, as in docs/verification.md."""
 
-    def __init__(self, results: Sequence[Mapping[str, Any]], kernel: str = "", process: str = "", replay: str = "", command: str = "", notes: Sequence[str] = ()):
+    def __init__(self, results: Sequence[Mapping[str, Any]], kernel: str = "", process: str = "", notes: Sequence[str] = ()):
         self.results = list(results)
         self.kernel = kernel
         self.process = process
         self.notes = list(notes)
-        self._replay, self._command = replay, command
+        self.call = ""  # the call of check that runs one case alone, with places for it
+        self.is_repeatable = False  # the command in a failure can be run by people
 
     @classmethod
     def joined(cls, reports: Sequence["Report"]) -> "Report":
         """Returns several reports as one. The first that is not accepted says how to replay."""
         worst = next((r for v in (REJECTED, UNDECIDED) for r in reports if r.verdict == v), reports[0])
-        return cls([x for r in reports for x in r.results], worst.kernel, worst.process, worst._replay, worst._command, [n for r in reports for n in r.notes])
+        whole = cls([x for r in reports for x in r.results], worst.kernel, worst.process, [n for r in reports for n in r.notes])
+        whole.call, whole.is_repeatable = worst.call, worst.is_repeatable
+        return whole
 
     @property
     def verdict(self) -> str:
@@ -95,11 +98,17 @@ class Report:
 
     @property
     def replay(self) -> str:
-        """How to run the smallest failing case alone: a line of Python, and where there is one a command."""
-        c = self.counterexample
-        if c is None or not self._replay:
+        """How to run the smallest failing case alone: a line of Python."""
+        if not self.call:
             return ""
-        return self._replay.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+        c = self.counterexample
+        if c is not None:
+            return self.call.format(case=repr(c.case), seed=c.seed, dtype=repr(c.dtype))
+        for r in self.results:  # an error is not made smaller: the reason names its case
+            found = re.search(r"--seed (\d+).*--case '?([^'\s)]+)", r.get("reason", ""))
+            if found:
+                return self.call.format(case=repr(found.group(2)), seed=found.group(1), dtype=repr(r["dtype"]))
+        return ""
 
     def __repr__(self) -> str:
         return f"<Report: {self.verdict}, {', '.join(dict.fromkeys(r['op'] + ' ' + r['dtype'] for r in self.results))}>"
@@ -111,14 +120,15 @@ class Report:
         example = self.counterexample
         if example is not None:
             lines += _example_lines(example)
-            if self.replay:
-                lines.append(f"  replay  {self.replay}")
+        if self.replay:
+            lines.append(f"  replay  {self.replay}")
+        if example is not None:
             failure = next(r["failure"] for r in self.results if r.get("failure"))
-            if self._command and failure.get("replay"):
+            if self.is_repeatable and failure.get("replay"):
                 lines.append(f"          {failure['replay']}")
         lines += [f"  note    {note}" for note in self.notes]
         seed = self.seed
-        lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}run in {self.process}")
+        lines.append(f"{'seed ' + str(seed) + ', ' if seed is not None else ''}{'run in ' + self.process if self.process else 'nothing was run'}")
         return "\n".join(lines)
 
 
@@ -143,11 +153,11 @@ def _number(text: str) -> Optional[float]:
 
 
 def _line(r: Mapping[str, Any]) -> str:
-    text = f"  {r['dtype']:<5} {r['verdict']:<10} {r['op']:<24} {r['cases']:>6} cases  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
+    text = f"  {r['dtype']:<5} {r['verdict']:<12} {r['op']:<24} {r['cases']:>6} cases  {_short(r['elements']):>7} outputs  {r['mismatches']} wrong"
     if r.get("worst_error_ulp") is not None and r["verdict"] == ACCEPTED:
         text += f"  error at most {r['worst_error_ulp']:.3g} ulp"
     if r["verdict"] != ACCEPTED and r.get("reason"):
-        text += "\n        " + "\n        ".join(r["reason"].splitlines()[:10])
+        text += "\n        " + "\n        ".join(re.sub(r"; replay: .*\)$", ")", r["reason"]).splitlines()[:10])
     return text
 
 
@@ -179,10 +189,22 @@ def _example_lines(c: Counterexample) -> List[str]:
     return lines
 
 
-def load(paths: Sequence[str]) -> List[Dict[str, Any]]:
-    """Reads the reports that the program has written."""
+def load(paths: Sequence[str], words: Mapping[str, str]) -> List[Dict[str, Any]]:
+    """Reads the reports that the program has written, and puts other words in the place of some: the command that ran a kernel
+    is not always one that people can repeat."""
     reports = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            reports.append(json.load(file))
+            reports.append(_replaced(json.load(file), words))
     return reports
+
+
+def _replaced(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {k: _replaced(v, words) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_replaced(v, words) for v in value]
+    if isinstance(value, str):
+        for old, new in words.items():
+            value = value.replace(old, new)
+    return value

@@ -116,9 +116,9 @@ class Kernel:
         blocks = {}
         for o in request.operands:
             if o.role & READS:
-                blocks[o.name] = self.library.operand(o.name, Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]), self.layouts, choice)
+                blocks[o.name] = self.library.operand(o.name, Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]), self.layouts, choice, noise)
             elif o.name in how.written:
-                blocks[o.name] = self.library.operand(o.name, o.tensor, self.layouts, noise)
+                blocks[o.name] = self.library.operand(o.name, o.tensor, self.layouts, choice, noise)
         values: Dict[str, Any] = {o.name: blocks[o.name].array for o in request.operands if o.role & READS}
         values.update((n, self._param(n, v)) for n, v in request.params.items())
         buffers = {n: blocks[n].array for n in how.written}
@@ -142,6 +142,10 @@ class Kernel:
             begin = time.perf_counter_ns()
             try:
                 returned = calling.call(self.function, how, shape, values, buffers)
+            except NotImplementedError as error:
+                raise Wrong(f"{self.name} refused: {error}", is_refusal=True) from error
+            except Wrong:
+                raise
             except Exception as error:
                 raise Wrong(calling.account(error, self.name) + self._hint(error)) from error
             finally:
@@ -159,7 +163,7 @@ class Kernel:
 
     def _hint(self, error: Exception) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
-            return f"\n  its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
+            return f"; its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
         return ""
 
     def _look_back(self) -> None:
@@ -167,11 +171,11 @@ class Kernel:
         last, self._last = self._last, []
         for name, array, data, tensor in last:
             if self.library.data(array, name, tensor, self.name) != data:
-                raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread")
+                raise Wrong(f"{self.name} changed {name} after it had returned: it left work behind, on another stream or thread", name)
 
     def _choices(self, request: Request, data: Mapping[str, bytes]) -> Tuple[random.Random, random.Random]:
-        """Returns the sources of layouts and of noise. Layouts depend on the inputs and on how often they were met, so that a
-        case that fails in one layout fails again in another process."""
+        """Returns the sources of layouts and of noise. Layouts depend on the inputs alone, so that a case that fails in one
+        layout fails again in another process, and a repeated call has the layout of the first."""
         digest = hashlib.blake2b(repr(request).encode(), digest_size=16)
         for name in data:
             digest.update(data[name])
@@ -179,8 +183,8 @@ class Kernel:
         count = self._seen.get(key, 0)
         if len(self._seen) < 1 << 20:
             self._seen[key] = count + 1
-        word = int.from_bytes(key, "little") + count
-        return random.Random(word), random.Random(word ^ (self.seed << 64))
+        word = int.from_bytes(key, "little")
+        return random.Random(word), random.Random((word + count) ^ (self.seed << 64))
 
     def _param(self, name: str, value: float) -> Any:
         form = next((p for p in self.form.params if p.name == name), None) if self.form else None
@@ -195,7 +199,7 @@ class Kernel:
             default = form.default if form else None
             if default is None or struct.pack("<f", default) != struct.pack("<f", value):
                 wants = f"its default {default:g}" if default is not None else "no default"
-                raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters")
+                raise Wrong(f"{self.name} takes no parameter {name}, which is {value:g} in this call and has {wants}: add {name} to its parameters", is_refusal=True)
 
 
 class Server:
@@ -209,30 +213,37 @@ class Server:
 
     def run(self) -> int:
         """Serves until the other end closes. Returns the exit code of the process."""
-        while True:
-            header = self._receive(HEADER.size)
-            if header is None:
-                return 0
-            length, number, kind, _ = HEADER.unpack(header)
-            if length > LONGEST_BODY:
-                return 2
-            body = self._receive(length)
-            if body is None:
-                return 21
-            try:
-                reply = self._answer(kind, _Body(body))
-            except Refusal as refusal:
-                self._send(ERROR, number, [_error(refusal.code, str(refusal))])
-                if refusal.code == NO_VERSION:
-                    return 2
-            except Wrong as wrong:
-                self._send(ERROR, number, [_error(INTERNAL, str(wrong))])
-            except MemoryError as error:
-                self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
-            except ProtocolError as error:
-                self._send(ERROR, number, [_error(MALFORMED, str(error))])
-            else:
-                self._send(GOOD, number, reply)
+        code = None
+        while code is None:
+            code = self.step()
+        return code
+
+    def step(self) -> Optional[int]:
+        """Answers one request. Returns an exit code when there are no more."""
+        header = self._receive(HEADER.size)
+        if header is None:
+            return 0
+        length, number, kind, _ = HEADER.unpack(header)
+        if length > LONGEST_BODY:
+            return 2
+        body = self._receive(length)
+        if body is None:
+            return 21
+        try:
+            reply = self._answer(kind, _Body(body))
+        except Refusal as refusal:
+            self._send(ERROR, number, [_error(refusal.code, str(refusal))])
+            return 2 if refusal.code == NO_VERSION else None
+        except Wrong as wrong:
+            code = BAD_ARGUMENT if wrong.is_refusal else INTERNAL
+            self._send(ERROR, number, [_error(code, str(wrong), {"output": wrong.operand} if wrong.operand else {})])
+        except MemoryError as error:
+            self._send(ERROR, number, [_error(TOO_LARGE, f"out of memory: {error}")])
+        except ProtocolError as error:
+            self._send(ERROR, number, [_error(MALFORMED, str(error))])
+        else:
+            self._send(GOOD, number, reply)
+        return None
 
     def _answer(self, kind: int, body: _Body) -> List[bytes]:
         if kind == HELLO:
@@ -294,8 +305,8 @@ def _operands(kernel: Kernel) -> List[bytes]:
     return [_string(o.name) + _u8(o.role) for o in kernel.form.operands] if kernel.form else []
 
 
-def _error(code: int, message: str) -> bytes:
-    return _u32(code) + _string(_clipped(message)) + _u32(0)
+def _error(code: int, message: str, details: Mapping[str, str] = {}) -> bytes:
+    return _u32(code) + _string(_clipped(message)) + _list(_string(n) + _string(v) for n, v in details.items())
 
 
 def _clipped(text: str) -> str:

@@ -120,6 +120,11 @@ func (h *Host) Identity() (Identity, error) { return h.identity() }
 // text, but not of the units, calls the hooks of ThreadSanitizer, which a unit defines.
 const Races = "sim-races"
 
+// Checked is the architecture of programs whose text was written elsewhere. It is that of
+// Races, and the compiler checks indices of arrays, alignment and integer divisions, and that
+// the simulator's stacks suffice; a unit defines what it calls.
+const Checked = "sim-checked"
+
 // Options returns the compiler's options. They keep the bits equal to a GPU's; 64-bit
 // processors have no excess precision. The text is compiled with -O1, since compiling
 // takes longer than most launches.
@@ -129,7 +134,10 @@ func (h *Host) Options(architecture string) []string {
 
 func (h *Host) textOptions(architecture string) []string {
 	options := append(h.commonOptions(), "-O1")
-	if architecture == Races {
+	if architecture == Checked {
+		options = append(options, "-fsanitize=bounds,alignment,integer-divide-by-zero", "-Werror=frame-larger-than=49152")
+	}
+	if architecture == Races || architecture == Checked {
 		options = append(options, "-fsanitize=thread", "-g1", "-gdwarf-4") // older binutils assign the lines of version 5 to the wrong file
 	}
 	return options

@@ -21,6 +21,8 @@ type NVRTC struct {
 
 	version, errorString, create, destroy, compile, cubinSize, cubin, logSize, log, archCount, archs dl.Proc
 
+	addName, loweredName dl.Proc
+
 	identity func() (Identity, error)
 }
 
@@ -89,6 +91,7 @@ func openNVRTC(driverMajor int) (*NVRTC, error) {
 		"nvrtcDestroyProgram": &c.destroy, "nvrtcCompileProgram": &c.compile, "nvrtcGetCUBINSize": &c.cubinSize,
 		"nvrtcGetCUBIN": &c.cubin, "nvrtcGetProgramLogSize": &c.logSize, "nvrtcGetProgramLog": &c.log,
 		"nvrtcGetNumSupportedArchs": &c.archCount, "nvrtcGetSupportedArchs": &c.archs,
+		"nvrtcAddNameExpression": &c.addName, "nvrtcGetLoweredName": &c.loweredName,
 	} {
 		if *proc, err = library.Proc(name); err != nil {
 			return nil, fmt.Errorf("NVRTC is too old: %w", err)
@@ -174,9 +177,17 @@ func (c *NVRTC) call(name string, p dl.Proc, f *rtcFrame, n int) error {
 
 // Compile compiles s to a CUBIN.
 func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
+	p, _, err := c.CompileNamed(architecture, s, c.Options(architecture), nil)
+	return p, err
+}
+
+// CompileNamed compiles s to a CUBIN with the given options instead of c's own. Expressions
+// name kernels of the source as C++ does, such as softmax<float>; the names are theirs in the
+// program, in the same order.
+func (c *NVRTC) CompileNamed(architecture string, s Source, options, expressions []string) (p *Program, names []string, err error) {
 	f := newProgramFrame(s)
 	if err := c.call("nvrtcCreateProgram", c.create, f, 6); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	handle := uintptr(f.out[0])
 	defer func() {
@@ -185,12 +196,17 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 		c.destroy.Call(f.args[:1])
 	}()
 
-	options := c.Options(architecture)
+	for _, x := range expressions {
+		f.args[0], f.args[1] = handle, f.text(x)
+		if err := c.call("nvrtcAddNameExpression", c.addName, f, 2); err != nil {
+			return nil, nil, err
+		}
+	}
 	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(options)), f.texts(options)
 	failed := c.call("nvrtcCompileProgram", c.compile, f, 3)
 	log, err := rtcBytes(c.call, handle, "nvrtcGetProgramLog", c.logSize, c.log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n := len(log); n > 0 && log[n-1] == 0 {
 		log = log[:n-1]
@@ -199,14 +215,21 @@ func (c *NVRTC) Compile(architecture string, s Source) (*Program, error) {
 		if len(log) == 0 {
 			log = []byte(failed.Error())
 		}
-		return nil, newError(c.String(), s, string(log))
+		return nil, nil, newError(c.String(), s, string(log))
+	}
+	for _, x := range expressions {
+		f.args[0], f.args[1], f.args[2] = handle, f.text(x), f.at(0)
+		if err := c.call("nvrtcGetLoweredName", c.loweredName, f, 3); err != nil {
+			return nil, nil, err
+		}
+		names = append(names, goString(uintptr(f.out[0])))
 	}
 	image, err := rtcBytes(c.call, handle, "nvrtcGetCUBIN", c.cubinSize, c.cubin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(image) == 0 {
-		return nil, fmt.Errorf("%s: no code for architecture %s, want a real one such as sm_90a", c, architecture)
+		return nil, nil, fmt.Errorf("%s: no code for architecture %s, want a real one such as sm_90a", c, architecture)
 	}
-	return &Program{Image: image, Log: string(log), Usage: parseUsage(string(log))}, nil
+	return &Program{Image: image, Log: string(log), Usage: parseUsage(string(log))}, names, nil
 }

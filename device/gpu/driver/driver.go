@@ -83,6 +83,10 @@ type Table struct {
 	// returns, the driver has copied params.
 	Launch func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
 
+	// LaunchPacked is Launch of a kernel that takes any number of arguments, whose bytes are
+	// laid out in params as in a struct. It is nil where Launch does that.
+	LaunchPacked func(f Function, grid, block [3]uint32, shared uint32, s Stream, params []byte) error
+
 	// LaunchEarly is Launch of a kernel that waits by itself for what the stream's last kernel
 	// writes: it may start as soon as all blocks of that one have. It is nil where the driver
 	// has no such launch; for devices, Properties.StartsEarly tells.

@@ -204,9 +204,9 @@ func (l *library) table() *driver.Table {
 		NewEvent: &a.hipEventCreateWithFlags, DestroyEvent: &a.hipEventDestroy, Record: &a.hipEventRecord, SyncEvent: &a.hipEventSynchronize,
 		EventDone: &a.hipEventQuery, Elapsed: &a.hipEventElapsedTime,
 		Load: &a.hipModuleLoadData, Unload: &a.hipModuleUnload, Lookup: &a.hipModuleGetFunction, NotFound: codeNotFound,
-		Launch: &a.hipModuleLaunchKernel,
+		Launch: &a.hipModuleLaunchKernel, LastOption: 3,
 	})
-	t.Load, t.Launch = explainedLoad(t.Load), checkedLaunch(t.Launch)
+	t.Load, t.Launch, t.LaunchPacked = explainedLoad(t.Load), checkedLaunch(t.Launch), checkedLaunch(t.LaunchPacked)
 	// HIP's own graphs gain nothing before version 6.2, which began to keep their launches
 	// ready for the device. Since then every change of a node's parameters takes memory that
 	// is freed only with the graph, and version 7.2 crashes when there is none left.

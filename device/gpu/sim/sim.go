@@ -150,7 +150,7 @@ type simulator struct {
 
 type program struct {
 	library *dl.Library
-	file    string // kept for the line numbers of races; otherwise empty
+	file    string // kept if it has line numbers, which reports of races look up; otherwise empty
 	forget  func() // tells package leftover that the file is removed
 }
 
@@ -380,7 +380,7 @@ func (s *simulator) load(image []byte, c checks) (driver.Module, error) {
 	if err = errors.Join(err, f.Close()); err == nil {
 		p.library, err = dl.Open(dl.Request{What: "the program", Files: []string{p.file}})
 	}
-	if err != nil || !c.races {
+	if err != nil || !bytes.Contains(image, []byte(".debug_line\x00")) {
 		os.Remove(p.file)
 		forget()
 		p.file = ""

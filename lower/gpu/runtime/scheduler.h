@@ -65,6 +65,7 @@ extern SIM_INTERNAL int threads, warps; // of a block
 extern SIM_INTERNAL size_t dynamic_bytes;
 extern SIM_INTERNAL bool failed;
 extern SIM_INTERNAL const Entry* entry;
+extern SIM_INTERNAL Bytes parameters; // of the launch
 
 inline Fiber& self() { return fibers[current]; }
 inline Block& own_block() { return blocks[fibers[current].rank]; }
@@ -124,6 +125,9 @@ struct Extension {
     // access checks an access of the kernel's own code, before it is made. pc and line say where
     // the access is, as for source_line.
     void (*access)(const void* at, size_t bytes, bool is_write, const void* pc, int line);
+
+    // describe names memory in a report of a race; null leaves the address.
+    void (*describe)(const void* at, char* text, size_t bytes);
 
     // Threads that have ended are not waited for at barriers and shuffles, as on NVIDIA's
     // GPUs from compute capability 7.0 on.

@@ -37,6 +37,14 @@ extern "C" void __asan_unpoison_memory_region(void const volatile*, size_t);
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 int warpSize;
 
+// is_coordinate reports whether an address is that of a variable above, which only the
+// scheduler writes.
+static bool is_coordinate(uintptr_t at) {
+    auto lies_in = [at](const void* variable, size_t bytes) { return at - reinterpret_cast<uintptr_t>(variable) < bytes; };
+    return lies_in(&threadIdx, sizeof(dim3)) || lies_in(&blockIdx, sizeof(dim3)) || lies_in(&blockDim, sizeof(dim3)) || lies_in(&gridDim, sizeof(dim3)) ||
+           lies_in(&warpSize, sizeof(int));
+}
+
 namespace sim {
 
 // ---- switching stacks ----
@@ -132,7 +140,7 @@ static void* scheduler;
 int cluster, current, threads, warps;
 
 const Entry* entry;
-static Bytes parameters;
+Bytes parameters;
 size_t dynamic_bytes;
 
 bool failed;
@@ -830,12 +838,18 @@ struct Page {
 
 static std::unordered_map<uintptr_t, Page*>* pages; // of any order of construction
 static const size_t KEPT_PAGES = 64;                // after a launch
-static uintptr_t last_key = ~(uintptr_t)0;
-static Page* last_page;
+
+// The last pages, each where its key belongs.
+const int RECENT = 64;
+static struct {
+    uintptr_t key; // plus one
+    Page* page;
+} recent[RECENT];
 
 static Cell* cell_at(uintptr_t at) {
     uintptr_t key = at / PAGE;
-    if (key != last_key) {
+    auto& slot = recent[key % RECENT];
+    if (slot.key != key + 1) {
         if (pages == nullptr) {
             pages = new std::unordered_map<uintptr_t, Page*>;
         }
@@ -843,9 +857,9 @@ static Cell* cell_at(uintptr_t at) {
         if (p == nullptr) {
             p = static_cast<Page*>(calloc(1, sizeof(Page)));
         }
-        last_key = key, last_page = p;
+        slot.key = key + 1, slot.page = p;
     }
-    return &last_page->cells[at % PAGE / 2];
+    return &slot.page->cells[at % PAGE / 2];
 }
 
 // forget drops what is known of memory that begins anew.
@@ -865,7 +879,8 @@ static void drop_pages() {
         }
     }
     delete pages;
-    pages = nullptr, last_key = ~(uintptr_t)0;
+    pages = nullptr;
+    memset(recent, 0, sizeof(recent));
 }
 
 // shrink_pages gives memory back when a launch, after which nothing matters, took much.
@@ -944,7 +959,9 @@ static void race(const History& was, const char* earlier, const Access& now, con
     } else if (was.spread > THREAD && !is_ordered(was.other, THREAD, now)) {
         named = &was.other;
     }
-    char who[300] = "by other threads", line[256];
+    char who[300] = "by other threads", line[256], memory[128];
+    snprintf(memory, sizeof(memory), "at %p", at);
+    if (extension.describe != nullptr) extension.describe(at, memory, sizeof(memory));
     in_race = true;
     if (named != nullptr) {
         line_of(*named, line, sizeof(line));
@@ -952,12 +969,12 @@ static void race(const History& was, const char* earlier, const Access& now, con
     }
     line_of(now, line, sizeof(line));
     in_race = false;
-    stop("race at %p: %s %s, %s by thread %d at %s", at, earlier, who, later, now.thread, line);
+    stop("race %s: %s %s, %s by thread %d at %s", memory, earlier, who, later, now.thread, line);
 }
 
 static void access(const void* at, size_t bytes, bool is_write, bool is_atomic, const void* pc, int line) {
     uintptr_t a = reinterpret_cast<uintptr_t>(at);
-    if (entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_FIBERS) {
+    if (is_coordinate(a) || entry == nullptr || in_race || failed || a - reinterpret_cast<uintptr_t>(stacks) < STACK * MAX_FIBERS) {
         return;
     }
     if (extension.access != nullptr) extension.access(at, bytes, is_write, pc, line);

@@ -1,6 +1,7 @@
 package clib
 
 import (
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -189,5 +190,26 @@ func (l *Library[S]) Launch(p *Function, fn driver.Function, grid, block [3]uint
 		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), uintptr(s), f.List(params), 0}
 	err := l.Call(p, f, 11)
 	l.Done(f)
+	return err
+}
+
+// LaunchPacked is Launch of a kernel whose arguments are packed as in a struct. last is what
+// ends the list of the library's options.
+func (l *Library[S]) LaunchPacked(p *Function, last uintptr, fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
+	const buffer, size = 1, 2
+	if len(params) == 0 {
+		return l.Launch(p, fn, grid, block, shared, s, nil)
+	}
+	f := l.Frame()
+	options := &struct {
+		list  [5]uintptr
+		bytes uintptr
+	}{bytes: uintptr(len(params))}
+	options.list = [5]uintptr{buffer, f.Hold(params), size, Address(&options.bytes), last}
+	f.Args = [12]uintptr{uintptr(fn), uintptr(grid[0]), uintptr(grid[1]), uintptr(grid[2]),
+		uintptr(block[0]), uintptr(block[1]), uintptr(block[2]), uintptr(shared), uintptr(s), 0, Address(&options.list[0])}
+	err := l.Call(p, f, 11)
+	l.Done(f)
+	runtime.KeepAlive(options)
 	return err
 }

@@ -27,7 +27,8 @@ type Calls struct {
 	Load, Unload, Lookup *Function
 	NotFound             int // the code of Lookup for a kernel that the program lacks
 
-	Launch *Function
+	Launch     *Function
+	LastOption uintptr // what ends a list of options of Launch
 }
 
 // Flags of streams and events, the same in every library.
@@ -130,5 +131,8 @@ func (l *Library[S]) Fill(t *driver.Table, c Calls) {
 	}
 	t.Launch = func(fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
 		return l.Launch(c.Launch, fn, grid, block, shared, s, params)
+	}
+	t.LaunchPacked = func(fn driver.Function, grid, block [3]uint32, shared uint32, s driver.Stream, params []byte) error {
+		return l.LaunchPacked(c.Launch, c.LastOption, fn, grid, block, shared, s, params)
 	}
 }

@@ -1,0 +1,33 @@
+package python_test
+
+import (
+	"bytes"
+	"os/exec"
+	"testing"
+
+	"tokitai/internal/testlevel"
+)
+
+// TestForeign has kernels judged that cheat (cheats), and runs what docs/foreign.md says of
+// PyTorch. Both have parts that need torch.
+func TestForeign(t *testing.T) {
+	watch(t)
+	testlevel.Need(t, testlevel.Quick, "some fifty kernels are judged, which takes a minute")
+	interpreter := python(t)
+	program := build(t)
+	t.Run("plain", func(t *testing.T) { unittest(t, program, interpreter, "test_cheats.Plain", "test_foreign.Document") })
+	t.Run("torch", func(t *testing.T) {
+		if err := exec.Command(interpreter, "-c", "import torch").Run(); err != nil {
+			t.Skipf("%s has no torch: kernels that cheat with it, and the reproductions in docs/foreign.md, are not tested", interpreter)
+		}
+		unittest(t, program, interpreter, "test_cheats.Torch", "test_foreign.Torch")
+	})
+}
+
+// unittest runs tests of which none may be skipped.
+func unittest(t *testing.T, program, python string, tests ...string) {
+	t.Helper()
+	if out := run(t, program, python, append([]string{"-m", "unittest"}, tests...)...); !bytes.HasSuffix(out, []byte("\nOK\n")) {
+		t.Errorf("want all tests to pass and none to be skipped, got\n%s", out)
+	}
+}

@@ -1,0 +1,215 @@
+"""Tests of tokitai.check in plain Python, and of what it is made of: TOKITAI=path/to/tokitai python3 -m unittest test_check"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import tempfile
+import time
+import unittest
+from typing import Any, List
+
+import tokitai
+from tokitai import Tensor, arrays, calling, loading, operands
+from tokitai.calling import Shape, Wrong
+
+SOFTMAX = Shape("softmax.forward", ("x",), ("y",), ())
+LAYERNORM = Shape("layernorm.forward", ("x", "gamma", "beta"), ("y", "mean", "rstd"), ("eps",))
+
+
+def softmax(x: List[List[float]]) -> List[List[float]]:
+    rows = []
+    for row in x:
+        largest = max(row) if not any(map(math.isnan, row)) else math.nan
+        exps = [math.exp(v - largest) if not math.isnan(v - largest) else math.nan for v in row]
+        rows.append([e / math.fsum(exps) for e in exps])
+    return rows
+
+
+def without_last(x: List[List[float]]) -> List[List[float]]:
+    rows = []
+    for row in x:
+        exps = [math.exp(v - max(row)) for v in row]
+        rows.append([e / sum(exps[:-1] or exps) for e in exps])
+    return rows
+
+
+def raises(x: Any) -> Any:
+    raise KeyError("no such row")
+
+
+def narrow(x: List[List[float]]) -> List[List[float]]:
+    return [row[:-1] for row in x]
+
+
+def changes(x: List[List[float]]) -> List[List[float]]:
+    y = softmax(x)
+    x[0][0] += 1
+    return y
+
+
+def sleeps(x: Any) -> Any:
+    time.sleep(60)
+
+
+def check(function: Any, **options: Any) -> tokitai.Report:
+    return tokitai.check(function, "softmax.forward", **{"level": "smoke", "dtypes": ["f32"], **options})
+
+
+class Verdicts(unittest.TestCase):
+    def test_right(self) -> None:
+        report = check(softmax)
+        self.assertTrue(report.accepted, report)
+        self.assertIsNone(report.counterexample)
+        self.assertEqual(report.process, "fresh processes")
+
+    def test_wrong(self) -> None:
+        report = check(without_last)
+        self.assertEqual(report.verdict, "rejected")
+        example = report.counterexample
+        self.assertIn("y[", example.place)
+        self.assertGreater(example.error, 0)
+        self.assertTrue(any(t.name == "set" and t.failed for t in report.tiers))
+        for word in ("rejected", example.case, "replay", "off by"):
+            self.assertIn(word, str(report))
+        again = check(without_last, case=example.case, seed=example.seed)
+        self.assertEqual(again.counterexample.got, example.got)
+
+    def test_closure(self) -> None:
+        power = 1.001
+        report = check(lambda x: softmax([[v * power for v in row] for row in x]))
+        self.assertEqual((report.verdict, report.process), ("rejected", "forked children of this process"))
+
+    def test_faults(self) -> None:
+        for function, word in ((raises, "raised KeyError: 'no such row', at "), (narrow, "gave y with shape [5, 32], want [5, 33]"), (changes, "changed its input x")):
+            with self.subTest(function.__name__):
+                report = check(function, case="normal/R=5,C=33", seed=1)
+                self.assertFalse(report.accepted)
+                self.assertIn(word, str(report))
+
+    def test_deadline(self) -> None:
+        report = check(sleeps, case="normal/R=5,C=33", seed=1, deadline=1)
+        self.assertIn("did not answer CALL within 1s", str(report))
+
+    def test_definition(self) -> None:
+        twice = "tokitai-def 1\nrowwise twice\n  in x[R,C] f32\n  out y[R,C] as x\n  y <- x + x\n"
+        report = tokitai.check(lambda x: [[2 * v for v in row] for row in x], twice, level="smoke")
+        self.assertTrue(report.accepted, report)
+
+    def test_wrong_use(self) -> None:
+        for error, word, call in (
+            (tokitai.CheckError, "did you mean softmax.forward", lambda: tokitai.check(softmax, "softmax.forwad")),
+            (tokitai.CheckError, "unknown promise", lambda: check(softmax, promise="much")),
+            (tokitai.CheckError, "needs dim, which softmax.forward does not have", lambda: check(lambda x, dim: x)),
+            (ValueError, "layouts 'odd', want one of varied", lambda: check(softmax, layouts="odd")),
+            (TypeError, "fn is a int, want a callable", lambda: check(3)),
+        ):
+            with self.subTest(word):
+                with self.assertRaisesRegex(error, word):
+                    call()
+
+    def test_judge(self) -> None:
+        x = Tensor.of("f32", [1, 2, 3], (1, 3))
+        y = tokitai.reference("softmax.forward", x)
+        self.assertTrue(tokitai.judge("softmax.forward", x, y).accepted)
+        self.assertEqual(tokitai.judge("softmax.forward", {"x": x}, {"y": x}).verdict, "rejected")
+        ends = tokitai.truth("softmax.forward", x=x)
+        self.assertLessEqual(ends.lo[0][0], math.exp(1 - 3) / (1 + math.exp(-1) + math.exp(-2)) * (1 + 2**-50))
+        self.assertLess(ends.hi[0][0] - ends.lo[0][0], 2**-40)
+
+
+class Script(unittest.TestCase):
+    """A script that checks functions of its own is loaded up to the call of check."""
+
+    def test_redefined(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "script.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("import tokitai\ndef f(x): return 1\ntokitai.check(f, 'softmax.forward')\ndef f(x): return 2\ntokitai.check(f, 'softmax.forward')\nraise SystemExit('not reached')\n")
+            for number, result in ((1, 1), (2, 2)):
+                self.assertEqual(loading.load(f"{path}:f", {loading.STOP_AT: str(number)})(0), result)
+            with self.assertRaisesRegex(calling.Absent, "another function"):
+                loading.load(f"{path}:f", {loading.STOP_AT: "1", loading.DIGEST: '{"%s:f": "0"}' % path})
+            with self.assertRaisesRegex(calling.Absent, "has no function g"):
+                loading.load(f"{path}:g", {loading.STOP_AT: "1"})
+
+
+class Conventions(unittest.TestCase):
+    def test_inputs(self) -> None:
+        for function, shape, positional, named, written in (
+            (lambda x: 0, SOFTMAX, (), ("x",), ()),
+            (lambda y: 0, SOFTMAX, ("x",), (), ()),
+            (lambda x, y: 0, SOFTMAX, (), ("x",), ("y",)),
+            (lambda x, out=None: 0, SOFTMAX, (), ("x",), ("y",)),
+            (lambda *a, **k: 0, SOFTMAX, ("x",), (), ()),
+            (lambda a, b, c, eps=1: 0, LAYERNORM, ("x", "gamma", "beta"), ("eps",), ()),
+            (lambda beta, x, gamma: 0, LAYERNORM, (), ("x", "gamma", "beta"), ()),
+            (lambda **k: 0, LAYERNORM, (), ("x", "gamma", "beta", "eps"), ()),
+        ):
+            how = calling.convention(function, shape)
+            self.assertEqual((how.positional, how.by_name, how.written), (positional, named, written))
+
+    def test_refused(self) -> None:
+        for function, shape, word in (
+            (lambda x, z: 0, SOFTMAX, "needs z"),
+            (lambda: 0, SOFTMAX, "takes 0 arguments"),
+            (lambda a, eps, b, c: 0, LAYERNORM, "eps stands among"),
+            (lambda x, gamma, beta, mean: 0, LAYERNORM, "takes the output mean but not y, rstd"),
+        ):
+            with self.assertRaisesRegex(Wrong, word):
+                calling.convention(function, shape)
+
+    def test_outputs(self) -> None:
+        how = calling.convention(lambda x, gamma, beta: 0, LAYERNORM)
+        give = lambda result: calling.outputs(how, LAYERNORM, result, {}, {}, str, lambda v: isinstance(v, str), "f")
+        self.assertEqual(give(("a", "b", "c")), {"y": "a", "mean": "b", "rstd": "c"})
+        for result, word in ((None, "returned None"), ("a", "returned one array, want 3"), (("a",), "returned 1 values, want 3"), (7, "returned a int")):
+            with self.assertRaisesRegex(Wrong, word):
+                give(result)
+
+
+class Blocks(unittest.TestCase):
+    def block(self, dtype: str = "f32", name: str = operands.STRIDED) -> Any:
+        self.memory = bytearray()
+
+        def make(data: bytearray, place: operands.Layout) -> Any:
+            self.memory = data
+            return None, lambda: bytes(data)
+
+        choice = random.Random(5)
+        tensor = Tensor.of(dtype, range(6), (2, 3))
+        return operands.Block("x", tensor, operands.layout(name, (2, 3), 4, choice), operands.pattern(dtype, choice), make)
+
+    def test_guards(self) -> None:
+        for name in operands.LAYOUTS:
+            place = self.block(name=name).place
+            self.assertEqual(place.first * 4 % operands.ALIGNMENT == 0, name in (operands.PLAIN,) or place.first % 16 == 0)
+            for element, may_write, word in ((place.first - 2, True, "2 elements before"), (place.first + place.stride + 3, True, "1 elements after its end"), (place.first + 1, False, r"input x at \[0, 1\]")):
+                block = self.block(name=name)
+                block.inspect(False, "f")
+                self.memory[element * 4] ^= 1
+                with self.assertRaisesRegex(Wrong, word):
+                    block.inspect(may_write, "f")
+        block = self.block()
+        self.memory[block.place.first * 4] ^= 1
+        block.inspect(True, "f")
+        self.memory[(block.place.first + 3) * 4] ^= 1
+        with self.assertRaisesRegex(Wrong, "between its rows 0 and 1"):
+            block.inspect(True, "f")
+
+    def test_strides(self) -> None:
+        place = operands.Layout(0, 7, 6, 5, 99)
+        self.assertEqual((place.strides((2, 3, 5)), place.strides((6, 5)), place.strides((5,)), place.strides(())), ((21, 7, 1), (7, 1), (1,), ()))
+
+
+class Lists(unittest.TestCase):
+    def test_shapes(self) -> None:
+        self.assertEqual(arrays.shape_of_lists([[1, 2], [3, 4], [5, 6]]), (3, 2))
+        self.assertEqual(arrays.nested([1, 2, 3, 4, 5, 6], (3, 1, 2)), [[[1, 2]], [[3, 4]], [[5, 6]]])
+        with self.assertRaisesRegex(arrays.ArrayError, "different lengths"):
+            arrays.shape_of_lists([[1], [2, 3]])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,368 @@
+package foreign
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	backendgpu "tokitai/backend/gpu"
+	"tokitai/def"
+	"tokitai/device"
+	"tokitai/device/gpu/compile"
+	"tokitai/engine"
+	"tokitai/lower"
+	"tokitai/num"
+	"tokitai/promise"
+)
+
+// sourceKernel is a kernel in CUDA C++ or HIP, with how it is launched.
+type sourceKernel struct {
+	dialect dialect
+	file    string // its name without the folder, as in messages
+	text    string
+	headers []compile.Header
+	program *launchProgram
+	d       *def.Definition
+	entries []string // of the launches, as C++ names them
+
+	mu     sync.Mutex
+	builds map[string]*build // by formats
+}
+
+// build is the program for one choice of formats.
+type build struct {
+	made  sync.Once
+	image *compile.Program
+	names []string // of the kernels in the program, as entries
+	err   error
+}
+
+// MismatchError is a kernel whose arguments are not what the launch gives in some formats.
+type MismatchError struct{ Reason string }
+
+func (e *MismatchError) Error() string { return e.Reason }
+
+// CompileError is a source that does not compile, with the compiler's messages.
+type CompileError struct{ Summary, Log string }
+
+func (e *CompileError) Error() string { return e.Summary }
+
+// Detail returns the beginning of the compiler's messages.
+func (e *CompileError) Detail() string {
+	const most = 24
+	lines := strings.Split(strings.TrimSpace(e.Log), "\n")
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("… and %d more lines", len(lines)-most))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Source compiles a kernel in CUDA C++ ("cuda") or HIP ("hip") from a file, and launches it as
+// the launch text says. o.Device is a GPU, or the simulator or emulator that stands in for one.
+// The file is compiled once for every choice of formats, the usual ones at once: a source that
+// does not compile is an error here, and formats that the kernel does not take are left out
+// of the kernel's DTypes unless o.DTypes names them.
+func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
+	if o.Definition == nil || o.Open == nil {
+		return nil, errors.New("foreign: the options have no definition, or no function that opens devices")
+	}
+	program, err := parseLaunch(launch, o.Definition)
+	if err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	text, headers, err := includedFiles(path, string(content))
+	if err != nil {
+		return nil, err
+	}
+	k := &sourceKernel{file: filepath.Base(path), text: text, headers: headers, program: program, d: o.Definition, builds: map[string]*build{}}
+	for _, l := range program.launches {
+		if l.entry == "" {
+			l.entry = entry
+		}
+		if l.entry == "" {
+			return nil, fmt.Errorf("no kernel is named: want --entry, one of %s", listed(kernelsIn(text)))
+		}
+		k.entries = append(k.entries, l.entry)
+	}
+	opened, err := o.Open(o.Device)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	if k.dialect, err = dialectOf(language, opened); err != nil {
+		return nil, err
+	}
+	dev, ok := opened.(*backendgpu.Device)
+	if !ok {
+		return nil, fmt.Errorf("%s runs no kernels of this kind", opened.Kind())
+	}
+	if err := k.dialect.check(k.file, text); err != nil {
+		return nil, err
+	}
+	if err := k.checkConstants(dev.Limits()); err != nil {
+		return nil, err
+	}
+	dtypes, err := k.compileUsual(dev, o.DTypes)
+	if err != nil {
+		return nil, err
+	}
+	return &Kernel{
+		Lowering: &engine.Lowering{Name: "check." + language, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
+		Source:   fmt.Sprintf("%s (SHA-256 %x), entry %s, launch %s", path, sha256.Sum256(content), strings.Join(k.entries, ", "), launch),
+		Device:   o.Device,
+		DTypes:   dtypes,
+		Close:    func() error { return nil },
+	}, nil
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "its __global__ functions"
+	}
+	return strings.Join(names, ", ")
+}
+
+// compileUsual compiles for the usual choice of formats of each of the given ones, or of all,
+// and returns those that the kernel takes.
+func (k *sourceKernel) compileUsual(dev *backendgpu.Device, wanted []num.DType) (taken []num.DType, err error) {
+	var first error
+	for _, dtype := range num.RealDTypes {
+		formats := k.d.Formats()
+		i := slices.IndexFunc(formats, func(f []num.DType) bool { return k.d.Format(f) == dtype })
+		if i < 0 || len(wanted) > 0 && !slices.Contains(wanted, dtype) {
+			continue
+		}
+		_, err := k.built(dev, formats[i])
+		if _, isMismatch := errors.AsType[*MismatchError](err); isMismatch && len(wanted) == 0 {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, dtype)
+	}
+	if len(taken) == 0 && first != nil {
+		return nil, first
+	}
+	return taken, nil
+}
+
+// built compiles the kernel for a choice of formats, or returns what an earlier call has.
+func (k *sourceKernel) built(dev *backendgpu.Device, formats []num.DType) (*build, error) {
+	k.mu.Lock()
+	key := fmt.Sprint(formats)
+	b := k.builds[key]
+	if b == nil {
+		b = &build{}
+		k.builds[key] = b
+	}
+	k.mu.Unlock()
+	b.made.Do(func() {
+		s := compile.Source{Name: k.file, Headers: k.headers, Text: k.preamble(formats) + fmt.Sprintf("#line 1 %q\n", k.file) + k.dialect.rewrite(k.text) + k.checks(formats)}
+		b.image, b.names, b.err = k.dialect.compile(dev, s, k.entries, formats)
+		b.err = k.explained(b.err, formats)
+	})
+	return b, b.err
+}
+
+// cxxTypes are the types of elements.
+var cxxTypes = map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"}
+
+// preamble says what is compiled: the macros and types that docs/check.md lists.
+func (k *sourceKernel) preamble(formats []num.DType) string {
+	var b strings.Builder
+	dtype := k.d.Format(formats)
+	fmt.Fprintf(&b, "#define TOKITAI_CHECK 1\n#define TOKITAI_DTYPE %s\n#define TOKITAI_%s 1\n", k.dialect.typeOf(dtype), strings.ToUpper(dtype.String()))
+	b.WriteString(k.dialect.include(formats))
+	if !declaresT.MatchString(blanked(k.text)) {
+		fmt.Fprintf(&b, "typedef %s T;\n", k.dialect.typeOf(dtype))
+	}
+	for i, o := range k.d.Operands {
+		fmt.Fprintf(&b, "typedef %s T_%s;\n", k.dialect.typeOf(formats[i]), o.Name)
+	}
+	return b.String()
+}
+
+// launchFile is the name of the text that checks the launch, in the compiler's messages.
+const launchFile = "tokitai-launch"
+
+//go:embed cuda/launch.h
+var launchHeader string
+
+// checks compares the kernels' arguments with those of the launches, when it is compiled.
+func (k *sourceKernel) checks(formats []num.DType) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n#line 1 %q\n%s", launchFile, launchHeader)
+	for i, l := range k.program.launches {
+		var types []string
+		for _, a := range l.arguments {
+			switch {
+			case a.operand >= 0:
+				types = append(types, "tokitai_launch::data<T_"+k.d.Operands[a.operand].Name+">")
+			case a.kind.isPointer():
+				types = append(types, "tokitai_launch::memory")
+			default:
+				types = append(types, argumentTypes[a.kind].cxx)
+			}
+		}
+		fmt.Fprintf(&b, "#line %d %q\nstatic_assert(tokitai_launch::launch<decltype(&%s), tokitai_launch::list<%s>>::value, \"\");\n",
+			i+1, launchFile, k.entries[i], strings.Join(types, ", "))
+	}
+	b.WriteString(k.dialect.entries(k.entries))
+	return b.String()
+}
+
+var (
+	countMessage    = regexp.MustCompile(`count<(\d+), ?(\d+)>|\[with Takes=(\d+), Gives=(\d+)\]`)
+	argumentMessage = regexp.MustCompile(`argument<(\d+), (.*?), (?:tokitai_launch::(?:data|memory)|int|long long|unsigned(?: int| long long)?|float|double)\b|\[with Position=(\d+), Takes=(.*?), Gives=`)
+	launchLine      = regexp.MustCompile(launchFile + `[:(](\d+)`)
+)
+
+// explained returns the error of a compiler in terms of the launch, where it is about that.
+func (k *sourceKernel) explained(err error, formats []num.DType) error {
+	failure, ok := errors.AsType[*compile.Error](err)
+	if !ok {
+		return err
+	}
+	compiled := fmt.Sprintf("%s does not compile for %s with %s", k.file, k.d.Format(formats), failure.Compiler)
+	if failure.File != launchFile {
+		return &CompileError{compiled, failure.Log}
+	}
+	launch := k.program.launches[0]
+	for _, m := range launchLine.FindAllStringSubmatch(failure.Log, -1) {
+		if n, err := strconv.Atoi(m[1]); err == nil && n >= 1 && n <= len(k.program.launches) {
+			launch = k.program.launches[n-1]
+		}
+	}
+	if m := countMessage.FindStringSubmatch(failure.Log); m != nil {
+		return fmt.Errorf("%s takes %s arguments, and args has %s: %s", launch.entry, m[1]+m[3], m[2]+m[4], argumentList(launch))
+	}
+	if m := argumentMessage.FindStringSubmatch(failure.Log); m != nil {
+		position, _ := strconv.Atoi(m[1] + m[3])
+		if position >= 1 && position <= len(launch.arguments) {
+			return k.mismatch(launch, position, m[2]+m[4], formats)
+		}
+	}
+	name, _, _ := strings.Cut(launch.entry, "<")
+	if kernels := kernelsIn(k.text); !slices.Contains(kernels, name[strings.LastIndex(name, ":")+1:]) {
+		return fmt.Errorf("%s has no kernel %s%s; it has %s", k.file, launch.entry, meant(name, kernels), listed(kernels))
+	}
+	return &CompileError{fmt.Sprintf("%s: the kernel %s cannot be launched; a template needs its arguments, as in --entry '%s<T>'", compiled, launch.entry, name), failure.Log}
+}
+
+// mismatch explains an argument, counted from 1, that the kernel takes as another type.
+func (k *sourceKernel) mismatch(l *launch, position int, takes string, formats []num.DType) error {
+	a := &l.arguments[position-1]
+	takes = strings.TrimSpace(takes)
+	isPointer := strings.HasSuffix(takes, "*")
+	head := fmt.Sprintf("argument %d of %s is %s", position, l.entry, takes)
+	switch {
+	case a.operand >= 0 && isPointer:
+		dtype := formats[a.operand]
+		return &MismatchError{fmt.Sprintf("%s, and %s is stored in %s; T_%s is its type, or --dtype chooses formats", head, a.text, dtype, a.text)}
+	case a.kind.isPointer():
+		return fmt.Errorf("%s, and %s is a pointer", head, a.text)
+	case isPointer:
+		return fmt.Errorf("%s, and %s is a number", head, a.text)
+	}
+	wants := map[string]string{"long": "i64", "long int": "i64", "long long": "i64", "long long int": "i64", "int": "i32", "unsigned int": "u32", "unsigned": "u32",
+		"unsigned long": "u64", "long unsigned int": "u64", "unsigned long long": "u64", "long long unsigned int": "u64", "float": "f32", "double": "f64"}
+	if want := wants[strings.TrimPrefix(takes, "const ")]; want != "" {
+		return fmt.Errorf("%s, and %s is passed as %s; write %s:%s", head, a.text, a.kind, a.text, want)
+	}
+	return fmt.Errorf("%s, which no number of a launch is; %s is passed as %s", head, a.text, a.kind)
+}
+
+func argumentList(l *launch) string {
+	var texts []string
+	for _, a := range l.arguments {
+		texts = append(texts, a.text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// suits returns an error if the kernel does not compute a call, by what the launch says.
+func (k *sourceKernel) suits(dev device.Device, d *def.Definition, c *lower.Call) error {
+	formats := make([]num.DType, len(c.Operands))
+	for i := range c.Operands {
+		a := &c.Operands[i].Array
+		formats[i] = a.DType
+		if err := k.suitsOperand(&d.Operands[i], i, a, c.Operands[i].Address()); err != nil {
+			return err
+		}
+	}
+	e := environmentOf(d, c)
+	for _, r := range k.program.when {
+		holds, err := r.holds.value(e)
+		if err != nil {
+			return err
+		}
+		if holds == 0 {
+			return fmt.Errorf("the launch is for %s", r.text)
+		}
+	}
+	opened, ok := dev.(*backendgpu.Device)
+	if !ok {
+		return fmt.Errorf("got a device that is no GPU: %s", dev.Kind())
+	}
+	_, err := k.built(opened, formats)
+	return err
+}
+
+func (k *sourceKernel) suitsOperand(o *def.Operand, i int, a *num.Array, address uint64) error {
+	if a.Rows > 1 && a.Stride != a.Cols && !k.program.usesStride[i] {
+		return fmt.Errorf("the rows of %s begin %d elements apart and have %d, and the launch does not use %s.stride", o.Name, a.Stride, a.Cols, o.Name)
+	}
+	stride := a.Stride * (a.Rows / a.Matrices())
+	for axis := a.Batch.Count - 1; axis >= 0; axis-- {
+		x := &a.Batch.Axes[axis]
+		if x.Size > 1 && x.Stride != stride && !k.program.usesAxis[i][o.Dims[axis]] {
+			return fmt.Errorf("the matrices of %s begin %d elements apart along %s, and the launch does not use %s.stride.%s", o.Name, x.Stride, o.Dims[axis], o.Name, o.Dims[axis])
+		}
+		stride *= x.Size
+	}
+	if n := uint64(k.program.align); n > 1 && (address%n != 0 || a.Rows > 1 && uint64(a.Stride*a.DType.Size())%n != 0) {
+		return fmt.Errorf("%s begins at an address or has rows that are not multiples of the launch's align=%d", o.Name, n)
+	}
+	return nil
+}
+
+// compile implements engine.Lowering.
+func (k *sourceKernel) compile(dev device.Device, _ *def.Definition, formats []num.DType, _ int) (engine.Kernel, error) {
+	opened, ok := dev.(*backendgpu.Device)
+	if !ok {
+		return nil, fmt.Errorf("got a device that is no GPU: %s", dev.Kind())
+	}
+	b, err := k.built(opened, formats)
+	if err != nil {
+		return nil, err
+	}
+	module, err := opened.LoadProgram(k.file, b.image, b.names...)
+	if err != nil {
+		return nil, err
+	}
+	loaded := &loadedSource{source: k, limits: opened.Limits(), image: fmt.Sprintf("%x", sha256.Sum256(b.image.Image))}
+	for _, name := range b.names {
+		f, err := module.Entry(name)
+		if err != nil {
+			return nil, err
+		}
+		loaded.functions = append(loaded.functions, f)
+	}
+	return loaded, nil
+}
