@@ -29,13 +29,12 @@ import (
 // checkFlags are the flags of check. Those that name a kernel are registered by the
 // kernelWay that uses them.
 type checkFlags struct {
-	exec                     string
-	execFiles                string
-	batch                    string
-	library, symbol          string
-	cuda, hip, entry, launch string
-	given                    givenFlags
-	device                   string // of a source
+	exec                string
+	execFiles           string
+	batch               string
+	cuda, entry, launch string
+	given               givenFlags
+	device              string // of a source
 
 	showsOutput bool
 
@@ -131,13 +130,8 @@ crashed or hung, or refused shapes.`,
 		w.register(&f, flags)
 	}
 	f.judgeFlags.register(c, "check", "")
-<<<<<<< HEAD
 	f.speed.register(c)
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
-=======
-	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
-	f.speed.register(c)
->>>>>>> refs/heads/given
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
