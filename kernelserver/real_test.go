@@ -447,6 +447,22 @@ func TestMaxFrame(t *testing.T) {
 	}
 }
 
+// stop stops a process, and waits until it has stopped, where that can be seen.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	waitFor(t, "the process has stopped", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, after, _ := bytes.Cut(text, []byte(") "))
+		return err == nil && bytes.HasPrefix(after, []byte("T"))
+	})
+}
+
 // TestHangBeforeTheCall stops a process that then is told of new memory: the call is given
 // up before it is sent, and the process is found out all the same.
 func TestHangBeforeTheCall(t *testing.T) {
@@ -459,7 +475,7 @@ func TestHangBeforeTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := randomTensor(t, d, rand.New(rand.NewPCG(1, 2)), 4, 4)
-	syscall.Kill(d.PID(), syscall.SIGSTOP)
+	stop(t, d.PID())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := softmax.Forward(q.WithContext(ctx), x, x); !errors.Is(err, context.DeadlineExceeded) {

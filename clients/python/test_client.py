@@ -578,7 +578,7 @@ class Refusals(Served):
         self.assertRefused(13, self.raw, tk.DEFINE)
 
     def test_kinds_that_are_not_known(self) -> None:
-        for kind in (0, 13, 255, tk.GOOD, tk.ERROR, 2**32 - 1):
+        for kind in (0, 15, 255, tk.GOOD, tk.ERROR, 2**32 - 1):
             self.assertRefused(10, self.raw, kind)
 
     def test_malformed_cancel(self) -> None:

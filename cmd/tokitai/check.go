@@ -119,7 +119,9 @@ rejected, and 4 if it is not rejected but something is undecided: it ended in an
 crashed or hung, or refused shapes.`,
 		Example: `  tokitai check softmax.forward --exec "python3 softmax.py" --level smoke
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
-  tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=256 args=x,y,C' --device sim`,
+  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --invariance
+  tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=32 args=x,y,C' --device sim --dtype f32 --level smoke
+  tokitai check softmax.forward --in x.npy --got y.npy`,
 		Args:              exactlyOneOperation,
 		ValidArgsFunction: completeOperation,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },

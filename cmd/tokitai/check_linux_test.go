@@ -1,46 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tokitai/evidence"
 )
-
-// exampleFolder has the kernels in other languages, by its absolute path: tests change the
-// folder.
-var exampleFolder = func() string {
-	path, err := filepath.Abs("../../example/kernel")
-	if err != nil {
-		panic(err)
-	}
-	return path
-}()
-
-// copyExample copies a kernel to the current folder, with texts replaced: each with the one
-// after it.
-func copyExample(t *testing.T, name string, replaced ...string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(exampleFolder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(replaced); i += 2 {
-		if !bytes.Contains(text, []byte(replaced[i])) {
-			t.Fatalf("%s has no %q", name, replaced[i])
-		}
-		text = bytes.Replace(text, []byte(replaced[i]), []byte(replaced[i+1]), 1)
-	}
-	if err := os.WriteFile(name, text, 0o777); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func needs(t *testing.T, program string) {
 	t.Helper()

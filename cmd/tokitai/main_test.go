@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -97,7 +99,13 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	third := bytes.Repeat([]byte{0x55, 0x35}, 6) // 1/3, the softmax of equal values
+	if err := npy.WriteFile("y.npy", npy.Array{DType: num.F16, Shape: []int{2, 3}, Data: third}); err != nil {
+		t.Fatal(err)
+	}
 	copyExample(t, "softmax.py")
+	copyExample(t, "softmax.cu")
+	programs := map[string]string{"--exec": "python3", "--cuda": "g++"}
 	ran, seen := 0, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
@@ -112,6 +120,12 @@ func TestExamples(t *testing.T) {
 			if words[0] != "tokitai" {
 				t.Errorf("%s: the example %q is no call of tokitai", path, line)
 				continue
+			}
+			if i := slices.IndexFunc(words, func(w string) bool { return programs[w] != "" }); i >= 0 {
+				if _, err := exec.LookPath(programs[words[i]]); err != nil {
+					t.Logf("%s: not run: %v", strings.TrimSpace(line), err)
+					continue
+				}
 			}
 			if n := len(words); words[n-2] == "<" {
 				input, err := os.Open(words[n-1])
@@ -400,3 +414,32 @@ func TestBuild(t *testing.T) {
 		t.Errorf("%q at %q, want %q", got, b.Time, want)
 	}
 }
+
+// copyExample copies a kernel to the current folder, with texts replaced: each with the one
+// after it.
+func copyExample(t *testing.T, name string, replaced ...string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(exampleFolder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(replaced); i += 2 {
+		if !bytes.Contains(text, []byte(replaced[i])) {
+			t.Fatalf("%s has no %q", name, replaced[i])
+		}
+		text = bytes.Replace(text, []byte(replaced[i]), []byte(replaced[i+1]), 1)
+	}
+	if err := os.WriteFile(name, text, 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exampleFolder has the kernels in other languages, by its absolute path: tests change the
+// folder.
+var exampleFolder = func() string {
+	path, err := filepath.Abs("../../example/kernel")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
