@@ -28,7 +28,7 @@ type foreignBenchFlags struct {
 }
 
 func (f *foreignBenchFlags) register(c *cobra.Command) {
-	c.Example += "\n  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --bench"
+	c.Example += "\n  tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --bench --bench-shape R=16,C=64"
 	flags := c.Flags()
 	flags.BoolVar(&f.isSet, "bench", false, "then time the kernel, beside a copy and our own kernel")
 	flags.StringVar(&f.shape, "bench-shape", "", "with --bench, `SIZES` by letter, such as R=4096,C=1024")
