@@ -8,9 +8,10 @@ import (
 	"tokitai/op"
 )
 
-// lerp returns a mode as PyTorch computes it: m moves toward grad, the weight is decayed by a
-// factor before the step, and the step size is multiplied by m before the quotient. If that
-// product is subnormal, the quotient by a small d shows what it lost.
+// lerp returns a mode as PyTorch computes it: m moves toward grad, grad is squared before it is
+// scaled, the weight is decayed by a factor before the step, and the step size is multiplied by m
+// before the quotient. If that product is subnormal, the quotient by a small d shows what it lost;
+// where the square overflows, nothing is said about the result.
 func lerp(mode Mode) *def.Definition {
 	return def.Must(def.Rowwise("adamw."+modeNames[mode]+".lerp", func(b *def.Builder) {
 		var w def.Value
@@ -30,7 +31,7 @@ func lerp(mode Mode) *def.Definition {
 		eps, decay := b.Param("eps", size), b.Param("decay", size)
 
 		newM := m.Add(rest1.Mul(g.Sub(m))).As("new_m")
-		newV := beta2.Mul(v).Add(rest2.Mul(g).Mul(g)).As("new_v")
+		newV := beta2.Mul(v).Add(rest2.Mul(g.Mul(g))).As("new_v")
 		d := newV.Sqrt().Mul(inverse).Add(eps).As("d")
 		b.Out("m", newM)
 		b.Out("v", newV)
@@ -53,7 +54,7 @@ var formulas = func() (list []op.Formula) {
 	for mode := range Mode(len(modeNames)) {
 		list = append(list, op.Formula{
 			Name: "lerp", Of: mode.Definition(), Definition: mode.Definition().UsualForms()[0],
-			Text: "m + (1-beta1)*(grad - m), so that beta1 is 1 less the rounded 1-beta1; the weight times 1 - lr*weight_decay, less (step_size*m)/d",
+			Text: "m + (1-beta1)*(grad - m), so that beta1 is 1 less the rounded 1-beta1; (1-beta2)*(grad*grad); the weight times 1 - lr*weight_decay, less (step_size*m)/d",
 		})
 	}
 	return list

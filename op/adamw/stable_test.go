@@ -32,10 +32,10 @@ func torchStep(a adamStep, w, m, v, g float32) (nw, nm, nv float32) {
 	return w - float32(a.stepSize*nm)/d, nm, nv
 }
 
-// lerpStep has an m that moves toward the gradient.
+// lerpStep has an m that moves toward the gradient, which it squares before it scales.
 func lerpStep(a adamStep, w, m, v, g float32) (nw, nm, nv float32) {
 	nm = lerp(m, g, a.rest1)
-	nv = num.FMA(v, a.beta2, float32(float32(a.rest2*g)*g))
+	nv = num.FMA(v, a.beta2, float32(a.rest2*float32(g*g)))
 	d := float32(num.Sqrt(nv)*a.inverse) + a.eps
 	return w - (float32(a.stepSize*(nm/d)) + float32(a.decay*w)), nm, nv
 }
@@ -63,7 +63,7 @@ func stableRight(l *mutants.List) {
 		step       stepOf
 	}{
 		{"torch-order", "PyTorch's order: weight·(1 - lr·decay) first, then m and v, then (step_size·m)/d", mutants.Stable, torchStep},
-		{"lerp", "m + (1-beta)·(grad - m)", mutants.Stable, lerpStep},
+		{"lerp", "m + (1-beta)·(grad - m), (1-beta)·(grad·grad)", mutants.Stable, lerpStep},
 		{"reciprocal", "fused multiply-adds, and the reciprocal of the denominator", mutants.Stable, reciprocalStep},
 		{"fast-division", "quotients within 2 ulps, declared", mutants.Declaring("div=2ulp"), func(a adamStep, w, m, v, g float32) (float32, float32, float32) {
 			_, nm, nv := a.step(w, m, v, g)

@@ -50,20 +50,20 @@ var distributed = def.Must(def.Rowwise("layernorm.backward.distributed", func(b 
 }))
 
 // linear has one slope and one offset a row, so that an element takes two products and two
-// additions.
+// additions. It multiplies by rstd last, so that products of small numbers may be lost before.
 var linear = def.Must(def.Rowwise("layernorm.backward.linear", func(b *def.Builder) {
 	dy, x := b.In("dy"), b.In("x", def.Like("dy"))
 	gamma := b.InCol("gamma", def.Like("dy").Or(num.F32))
 	mean, rstd := b.InRow("mean", def.Only(num.F32)), b.InRow("rstd", def.Only(num.F32))
 	n := b.Columns()
 
-	xhat := x.Sub(mean).Mul(rstd).As("xhat")
+	centred := x.Sub(mean).As("centred")
 	t := dy.Mul(gamma).As("t")
-	a, c := def.RowSum(t).As("a"), def.RowSum(t.Mul(xhat)).As("c")
-	slope := c.Mul(rstd).Mul(rstd).Div(n).As("slope")
+	a, c := def.RowSum(t).As("a"), def.RowSum(t.Mul(centred)).As("c")
+	slope := c.Mul(rstd).Mul(rstd).Mul(rstd).Div(n).As("slope")
 	offset := slope.Mul(mean).Sub(a.Mul(rstd).Div(n)).As("offset")
 	b.Out("dx", rstd.Mul(t).Sub(slope.Mul(x)).Add(offset), def.Like("dy"))
-	b.OutCol("dgamma", def.ColSum(dy.Mul(xhat)), def.Like("gamma"))
+	b.OutCol("dgamma", def.ColSum(dy.Mul(centred).Mul(rstd)), def.Like("gamma"))
 	b.OutCol("dbeta", def.ColSum(dy), def.Like("gamma"))
 }))
 
@@ -79,6 +79,6 @@ var forwardFormulas = []op.Formula{
 }
 
 var backwardFormulas = []op.Formula{
-	{Name: "linear", Of: BackwardDefinition, Definition: linear, Text: "rstd*t - b*x + c, with b = rstd^2 * sum t*xhat / C and c = b*mean - rstd * sum t / C of the row: its error is relative to x, not to the difference"},
+	{Name: "linear", Of: BackwardDefinition, Definition: linear, Text: "rstd*t - b*x + c, with b = rstd^3 * sum t*(x - mean) / C and c = b*mean - rstd * sum t / C of the row, and dgamma = sum dy*(x - mean)*rstd: its error is relative to x, not to the difference"},
 	{Name: "distributed", Of: BackwardDefinition, Definition: distributed, Text: "rstd/C * (C*t - sum t - xhat * sum t*xhat)"},
 }
