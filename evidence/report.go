@@ -336,7 +336,18 @@ type Run struct {
 	Tool    string    `json:"tool"`
 	Version string    `json:"version"`
 	Host    Host      `json:"host"`
+	Seed    *uint64   `json:"seed"` // null for a caller's own data
 	Results []Summary `json:"results"`
+
+	// Failures has the counterexample of every result that is rejected.
+	Failures []RunFailure `json:"failures"`
+}
+
+// RunFailure is the first rejection of one result.
+type RunFailure struct {
+	Lowering string  `json:"lowering"`
+	DType    string  `json:"dtype"`
+	Failure  Failure `json:"failure"`
 }
 
 // Index lists the reports in a folder.

@@ -62,7 +62,10 @@ func TestSamplesFollowTheSchema(t *testing.T) {
 func sampleRun() *Run {
 	run := &Run{Tool: "tokitai", Version: "v0.2.0", Host: base().Host}
 	for _, r := range sampleList() {
-		run.Results = append(run.Results, r.Summary)
+		run.Seed, run.Results = r.Generator.Seed, append(run.Results, r.Summary)
+		if r.Failure != nil {
+			run.Failures = append(run.Failures, RunFailure{r.Lowering, r.DType, *r.Failure})
+		}
 	}
 	return run
 }
@@ -131,8 +134,9 @@ func TestSchemaFindsDamagedJSON(t *testing.T) {
 		data     []byte
 	}{
 		"report": {"", mustJSON(t, everything())},
-		"run":    {"#/$defs/run", mustJSON(t, &Run{Tool: "t", Version: "v", Host: base().Host, Results: []Summary{everything().Summary}})},
-		"index":  {"#/$defs/index", mustJSON(t, sampleIndex())},
+		"run": {"#/$defs/run", mustJSON(t, &Run{Tool: "t", Version: "v", Host: base().Host, Seed: new(uint64), Results: []Summary{everything().Summary},
+			Failures: []RunFailure{{Lowering: "l", DType: "f32", Failure: *everything().Failure}}})},
+		"index": {"#/$defs/index", mustJSON(t, sampleIndex())},
 	} {
 		s := schemaOf(t, document.fragment)
 		if err := validate(t, s, document.data); err != nil {

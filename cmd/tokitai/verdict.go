@@ -90,8 +90,11 @@ func share(x *float64) string {
 func (v *verification) printJSON(w io.Writer) error {
 	run := evidence.Run{Tool: toolName, Version: version}
 	for _, r := range v.reports() {
-		run.Host = r.Host
+		run.Host, run.Seed = r.Host, r.Generator.Seed
 		run.Results = append(run.Results, r.Summary)
+		if r.Failure != nil {
+			run.Failures = append(run.Failures, evidence.RunFailure{Lowering: r.Lowering, DType: r.DType, Failure: *r.Failure})
+		}
 	}
 	data, err := run.JSON()
 	if err != nil {
