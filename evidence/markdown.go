@@ -150,7 +150,7 @@ func (p *page) candidates(r *Report) {
 	p.heading("The models it was held to")
 	var rows [][]string
 	for _, c := range r.Candidates[:min(mostCandidates, len(r.Candidates))] {
-		rows = append(rows, []string{code(c.Model), integer(c.Elements), integer(c.Mismatches)})
+		rows = append(rows, []string{code(c.Model), Integer(c.Elements), Integer(c.Mismatches)})
 	}
 	p.table([]string{"model", "outputs compared:", "mismatches:"}, rows)
 	if n := len(r.Candidates) - mostCandidates; n > 0 {
@@ -165,14 +165,14 @@ func (p *page) checked(r *Report) {
 	} else {
 		var rows [][]string
 		for _, t := range r.Tiers {
-			rows = append(rows, []string{escape(string(t.Name)), integer(t.Checks), integer(t.Failed), escape(t.Note)})
+			rows = append(rows, []string{escape(string(t.Name)), Integer(t.Checks), Integer(t.Failed), escape(t.Note)})
 		}
 		p.table([]string{"tier", "checks:", "failed:", ""}, rows)
 	}
 	c := r.Coverage
-	p.line("\nOf %s produced, %s judged, in %s.", count(c.Produced, "output"), integer(c.Judged), count(c.Tiles, "tile"))
+	p.line("\nOf %s produced, %s judged, in %s.", count(c.Produced, "output"), Integer(c.Judged), count(c.Tiles, "tile"))
 	if c.Compiled > 0 {
-		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", integer(c.Judged-c.Compiled), integer(c.Compiled))
+		p.line("The answers to %s of these were interpreted; the answers to %s come from compiled code for the CPU.", Integer(c.Judged-c.Compiled), Integer(c.Compiled))
 	}
 	if text := r.LeftUndone(); text != "" {
 		p.line("%s.", capital(text))
@@ -190,12 +190,12 @@ func (p *page) figures(r *Report) {
 		{"median", figure(r.MedianAdmissible)},
 		{"worst", figure(r.WorstAdmissible)},
 		{"share of outputs with more than one", figure(r.ShareOverOne)},
-		{"outputs compared with the truth", integer(r.TruthElements)},
+		{"outputs compared with the truth", Integer(r.TruthElements)},
 		{"worst error in ulp of " + escape(cmp.Or(r.ErrorDType, r.DType)), figure(r.WorstErrorULP)},
 		{"worst error as a share of what is promised", figure(r.WorstErrorShare)},
 		{"share not correctly rounded", figure(r.Misrounded)},
-		{"correct rounding not known", integer(r.Undecided)},
-		{"no distance to the truth", integer(r.ErrorUndefined)},
+		{"correct rounding not known", Integer(r.Undecided)},
+		{"no distance to the truth", Integer(r.ErrorUndefined)},
 	})
 }
 
@@ -208,7 +208,7 @@ func (p *page) algorithms(list []Algorithm) {
 	p.line("The library chose an algorithm for each case. The outputs were also compared with a model, bit for bit.\n")
 	var rows [][]string
 	for _, a := range list {
-		rows = append(rows, []string{escape(a.Name), strconv.Itoa(a.Parts), code(a.Model), strconv.Itoa(a.Cases), strconv.Itoa(a.SameCases), integer(a.Elements), integer(a.SameBits), codes(a.Others)})
+		rows = append(rows, []string{escape(a.Name), strconv.Itoa(a.Parts), code(a.Model), strconv.Itoa(a.Cases), strconv.Itoa(a.SameCases), Integer(a.Elements), Integer(a.SameBits), codes(a.Others)})
 	}
 	p.table([]string{"algorithm", "parts of a sum:", "model", "cases:", "with its bits:", "outputs:", "with its bits:", "first others"}, rows)
 }
@@ -264,10 +264,10 @@ func (p *page) cases(r *Report) {
 	for _, i := range slices.Compact(shown) {
 		c := r.CaseList[i]
 		if r.IsCompact() {
-			rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), code(c.Digest), integer(c.Elements), integer(c.Mismatches)})
+			rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), code(c.Digest), Integer(c.Elements), Integer(c.Mismatches)})
 			continue
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(joined(c.Tiers)), integer(c.Elements), integer(c.Mismatches)})
+		rows = append(rows, []string{strconv.Itoa(i + 1), code(c.Name), codes(c.Shapes), escape(joined(c.Tiers)), Integer(c.Elements), Integer(c.Mismatches)})
 	}
 	p.line("")
 	if r.IsCompact() {
@@ -319,7 +319,7 @@ func (x *Index) Markdown() string {
 	for _, e := range x.Reports {
 		rows = append(rows, []string{
 			fmt.Sprintf("[%s](%s)", escape(e.Lowering), e.Markdown), escape(e.DType), escape(e.Device), string(e.Contract),
-			integer(int64(e.Cases)), integer(e.Elements), integer(e.Mismatches), string(e.Verdict), escape(e.Reason),
+			Integer(int64(e.Cases)), Integer(e.Elements), Integer(e.Mismatches), string(e.Verdict), escape(e.Reason),
 		})
 	}
 	p.table([]string{"lowering", "dtype", "device", "contract", "cases:", "outputs:", "mismatches:", "verdict", "reason"}, rows)
@@ -387,13 +387,13 @@ func figure[T int64 | float64](x *T) string {
 	}
 	f := float64(*x)
 	if f < 1e15 && f == float64(int64(f)) {
-		return integer(int64(f))
+		return Integer(int64(f))
 	}
 	return strconv.FormatFloat(f, 'g', 4, 64)
 }
 
-// integer formats n with its digits in groups of three.
-func integer(n int64) string {
+// Integer formats n with its digits in groups of three.
+func Integer(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	var b strings.Builder
 	for i, d := range digits {
@@ -411,9 +411,9 @@ func count(n int64, thing string) string {
 	case n == 1:
 		return "1 " + thing
 	case strings.HasSuffix(thing, "ch"):
-		return integer(n) + " " + thing + "es"
+		return Integer(n) + " " + thing + "es"
 	}
-	return integer(n) + " " + thing + "s"
+	return Integer(n) + " " + thing + "s"
 }
 
 func seconds(s float64) string { return strconv.FormatFloat(s, 'g', 4, 64) + " s" }
@@ -422,5 +422,5 @@ func knownCount(n int64, unit string) string {
 	if n == 0 {
 		return "not known"
 	}
-	return integer(n) + unit
+	return Integer(n) + unit
 }

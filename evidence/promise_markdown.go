@@ -51,7 +51,7 @@ func (p *page) decided(list []Decided) {
 	p.line("\nAn output is decided if at most 16 values are admissible, 256 in f32:\n")
 	var rows [][]string
 	for _, d := range list {
-		rows = append(rows, []string{code(d.Output), integer(d.Known), integer(d.Decided), percent(d.Share), percent(d.Needed), integer(d.Of), integer(d.OfThem)})
+		rows = append(rows, []string{code(d.Output), Integer(d.Known), Integer(d.Decided), percent(d.Share), percent(d.Needed), Integer(d.Of), Integer(d.OfThem)})
 	}
 	p.table([]string{"output", "elements, own kinds of data:", "decided:", "share:", "needed:", "elements, all cases:", "decided:"}, rows)
 }
@@ -67,7 +67,7 @@ func (p *page) heights(list []Height) {
 		if h.LeastLength < h.MostLength {
 			length = fmt.Sprintf("%d to %d", h.LeastLength, h.MostLength)
 		}
-		rows = append(rows, []string{length, strconv.Itoa(h.Height), percent(h.Share), integer(h.Outputs), figure(&h.MeanValues)})
+		rows = append(rows, []string{length, strconv.Itoa(h.Height), percent(h.Share), Integer(h.Outputs), figure(&h.MeanValues)})
 	}
 	p.table([]string{"terms of a sum:", "height:", "of all additions:", "outputs:", "values admitted:"}, rows)
 }
@@ -81,7 +81,7 @@ func (p *page) departures(r *Report) {
 			if c.IsWaived {
 				waived = "yes"
 			}
-			rows = append(rows, []string{code(c.Clause), escape(c.Text), integer(c.Outputs), waived})
+			rows = append(rows, []string{code(c.Clause), escape(c.Text), Integer(c.Outputs), waived})
 		}
 		p.table([]string{"clause", "it says", "outputs:", "waived"}, rows)
 	}
@@ -89,7 +89,7 @@ func (p *page) departures(r *Report) {
 		p.line("\nKnown errors of the profile's kernels, which were allowed:\n")
 		var rows [][]string
 		for _, a := range r.Allowances {
-			rows = append(rows, []string{escape(a.Text), integer(a.Outputs)})
+			rows = append(rows, []string{escape(a.Text), Integer(a.Outputs)})
 		}
 		p.table([]string{"allowance", "outputs that needed it:"}, rows)
 	}

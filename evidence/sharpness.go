@@ -18,7 +18,7 @@ func (s *Summary) Sharpness() string {
 // values formats a mean or median number of values.
 func values(x *float64) string {
 	if x != nil && *x >= 1000 && *x < 1e15 {
-		return integer(int64(*x + 0.5))
+		return Integer(int64(*x + 0.5))
 	}
 	return figure(x)
 }

@@ -28,7 +28,7 @@ func were(cases int) string {
 	if cases == 1 {
 		return "1 case was"
 	}
-	return integer(int64(cases)) + " cases were"
+	return Integer(int64(cases)) + " cases were"
 }
 
 // isCutShort reports whether a budget was spent before all cases of level smoke were done.

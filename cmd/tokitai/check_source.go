@@ -40,7 +40,7 @@ type wrongKernel struct {
 	cause error
 }
 
-// Detail returns the details of the cause.
+// Detail returns what the cause adds to its message, such as the words of a compiler.
 func (e *wrongKernel) Detail() string {
 	if d, ok := errors.AsType[detailed](e.cause); ok {
 		return d.Detail()

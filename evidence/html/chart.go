@@ -83,7 +83,7 @@ func draw(title, axis string, bars []bar, mark int, markText string) *histogram 
 		if b.outputs > 0 {
 			y := height(b.outputs)
 			add(b.class, "M%s %sv-%sh%sv%sz", px(x), px(h.Base), px(y), px(width), px(y))
-			words = append(words, fmt.Sprintf("%s: %s", b.words, integer(b.outputs)))
+			words = append(words, fmt.Sprintf("%s: %s", b.words, evidence.Integer(b.outputs)))
 		}
 		if b.other > 0 {
 			add("own", "M%s %sh%s", px(x-gap/2), px(h.Base-height(b.other)), px(pitch))
@@ -117,7 +117,7 @@ func (h *histogram) Height() float64 { return h.Base + 40 }
 // Middle is the middle of the horizontal axis.
 func (h *histogram) Middle() float64 { return (h.Left + h.Width) / 2 }
 
-// LabelY and AxisY are where the texts below bars are.
+// LabelY and AxisY are the heights at which the texts below the bars stand.
 func (h *histogram) LabelY() float64 { return h.Base + 14 }
 func (h *histogram) AxisY() float64  { return h.Base + 32 }
 func (h *histogram) Top() float64    { return chartTop }
@@ -212,7 +212,7 @@ func setChart(h *evidence.Histogram) *histogram {
 	c := draw("Distance from the admissible set", "distance, up to … ulp", bars, 1, "")
 	c.Note = "Outputs by their distance from the nearest admissible value, on a logarithmic scale; 0 is an admissible output."
 	if h.SetUndefined > 0 {
-		c.Note += " ∗ has no distance: it is not a number, infinite, an integer, or a zero of the wrong sign."
+		c.Note += " ∗ has no distance: it is not a number, infinite, an evidence.Integer, or a zero of the wrong sign."
 	}
 	return c
 }
@@ -313,9 +313,9 @@ func newHeatMap(m evidence.Map) *heatMap {
 		}
 	}
 	of := int64(m.Rows) * int64(m.Cols)
-	h.Text = fmt.Sprintf("%s of the %s of %s are wrong in case %s.", integer(m.Wrong), counted(of, "element"), m.Output, m.Case)
+	h.Text = fmt.Sprintf("%s of the %s of %s are wrong in case %s.", evidence.Integer(m.Wrong), counted(of, "element"), m.Output, m.Case)
 	if m.IsPart {
-		h.Text = fmt.Sprintf("At least %s of the %s of %s are wrong in case %s; these are the first.", integer(m.Wrong), counted(of, "element"), m.Output, m.Case)
+		h.Text = fmt.Sprintf("At least %s of the %s of %s are wrong in case %s; these are the first.", evidence.Integer(m.Wrong), counted(of, "element"), m.Output, m.Case)
 	}
 	if h.IsCoarse {
 		h.Text += fmt.Sprintf(" A cell is %d × %d elements: the darker, the more of them are wrong.", m.CellRows, m.CellCols)

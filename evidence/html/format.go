@@ -15,8 +15,8 @@ import (
 var functions = template.FuncMap{
 	"style":     func() template.CSS { return template.CSS(style) },
 	"text":      clean,
-	"integer":   integer,
-	"integerOf": func(n int) string { return integer(int64(n)) },
+	"integer":   evidence.Integer,
+	"integerOf": func(n int) string { return evidence.Integer(int64(n)) },
 	"short":     short,
 	"figure":    figure,
 	"percent":   percent,
@@ -47,19 +47,6 @@ func clean(text string) string {
 	}, text)
 }
 
-// integer formats n with its digits in groups of three.
-func integer(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
-}
-
 // short formats n with three digits: 912, 66.7 k, 3.1 G.
 func short(n int64) string {
 	x := float64(n)
@@ -87,7 +74,7 @@ func figure(x any) string {
 		}
 	case *int64:
 		if x != nil {
-			return integer(*x)
+			return evidence.Integer(*x)
 		}
 	case float64:
 		return number(x)
@@ -98,7 +85,7 @@ func figure(x any) string {
 func number(x float64) string {
 	switch {
 	case x < 1e15 && x == math.Trunc(x), x >= 1e4 && x < 1e15:
-		return integer(int64(math.Round(x)))
+		return evidence.Integer(int64(math.Round(x)))
 	}
 	text := strconv.FormatFloat(x, 'g', 4, 64)
 	if mantissa, exponent, ok := strings.Cut(text, "e"); ok {
@@ -153,7 +140,7 @@ func counted(n int64, thing string) string {
 	case strings.HasSuffix(thing, "ch"):
 		thing += "e"
 	}
-	return integer(n) + " " + thing + "s"
+	return evidence.Integer(n) + " " + thing + "s"
 }
 
 // spread formats a median with the least and the greatest figure; a dash if there is none.

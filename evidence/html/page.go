@@ -315,7 +315,7 @@ func newTierCell(t evidence.Tier) tierCell {
 	c := tierCell{Checks: t.Checks, Failed: t.Failed}
 	switch {
 	case t.Failed > 0:
-		c.Class, c.Symbol, c.Text = "bad", "✗", fmt.Sprintf("%s of %s failed", integer(t.Failed), integer(t.Checks))
+		c.Class, c.Symbol, c.Text = "bad", "✗", fmt.Sprintf("%s of %s failed", evidence.Integer(t.Failed), evidence.Integer(t.Checks))
 	case t.Checks > 0:
 		c.Class, c.Symbol, c.Text = "good", "✓", counted(t.Checks, "check")+" passed"
 	default:
@@ -372,7 +372,7 @@ func (t *target) answers() {
 	add("honest", string(r.Honest), "whether every output is one that the promise and the declarations admit")
 	add("accurate", string(r.Accurate), "whether every output is as close to the truth as the definition promises")
 	for _, d := range r.Decided {
-		add("decided of "+d.Output, percent(d.Share), fmt.Sprintf("%s of %s on the operation's own kinds of data; accepted needs %s", integer(d.Decided), counted(d.Known, "output"), percent(d.Needed)))
+		add("decided of "+d.Output, percent(d.Share), fmt.Sprintf("%s of %s on the operation's own kinds of data; accepted needs %s", evidence.Integer(d.Decided), counted(d.Known, "output"), percent(d.Needed)))
 	}
 	if len(r.Omitted) > 0 {
 		add("not written", strings.Join(r.Omitted, ", "), "declared, and not judged")
@@ -393,11 +393,11 @@ func (t *target) figures(dtype string) {
 	add := func(name, value, note string) {
 		t.Figures = append(t.Figures, fact{Name: name, Value: value, Note: note})
 	}
-	add("cases", integer(int64(r.Cases)), "")
-	add("outputs compared", integer(r.Elements), "")
-	add("mismatches", integer(r.Mismatches), "")
+	add("cases", evidence.Integer(int64(r.Cases)), "")
+	add("outputs compared", evidence.Integer(r.Elements), "")
+	add("mismatches", evidence.Integer(r.Mismatches), "")
 	if r.TruthElements > 0 {
-		add("compared with the truth", integer(r.TruthElements), "outputs")
+		add("compared with the truth", evidence.Integer(r.TruthElements), "outputs")
 	}
 	own := func(x *float64) string {
 		if x == nil {
@@ -423,7 +423,7 @@ func (t *target) figures(dtype string) {
 		add("not correctly rounded", percent(*r.Misrounded), note)
 	}
 	if r.ErrorUndefined > 0 {
-		add("not finite, where the truth is", integer(r.ErrorUndefined), "outputs")
+		add("not finite, where the truth is", evidence.Integer(r.ErrorUndefined), "outputs")
 	}
 	if r.MeanAdmissible != nil && r.MeanAllClose == nil {
 		add("values admitted per output", figure(r.MeanAdmissible), "")
@@ -433,7 +433,7 @@ func (t *target) figures(dtype string) {
 	}
 	add("how sums round", r.Model, "")
 	if r.Coverage.Compiled > 0 {
-		add("answers interpreted", integer(r.Coverage.Judged-r.Coverage.Compiled), fmt.Sprintf("%s come from compiled code for the CPU", integer(r.Coverage.Compiled)))
+		add("answers interpreted", evidence.Integer(r.Coverage.Judged-r.Coverage.Compiled), fmt.Sprintf("%s come from compiled code for the CPU", evidence.Integer(r.Coverage.Compiled)))
 	}
 	if r.KernelSeconds != nil {
 		add("time in the kernel", duration(*r.KernelSeconds), "")
