@@ -212,7 +212,7 @@ func setChart(h *evidence.Histogram) *histogram {
 	c := draw("Distance from the admissible set", "distance, up to … ulp", bars, 1, "")
 	c.Note = "Outputs by their distance from the nearest admissible value, on a logarithmic scale; 0 is an admissible output."
 	if h.SetUndefined > 0 {
-		c.Note += " ∗ has no distance: it is not a number, infinite, an evidence.Integer, or a zero of the wrong sign."
+		c.Note += " ∗ has no distance: it is not a number, infinite, an integer, or a zero of the wrong sign."
 	}
 	return c
 }
