@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,27 +33,27 @@ func Process(command []string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, &StartError{Program: command[0], Cause: err}
 	}
-	p := newPool(program, command, o)
+	return newPool(program, command, o).opened()
+}
+
+// opened starts the first process, and returns the kernel of the pool.
+func (p *pool) opened() (*Kernel, error) {
 	first, err := p.start()
 	if err != nil {
 		p.close()
 		return nil, err
 	}
 	first.isBusy = false
-	return p.kernel(), nil
-}
-
-func (p *pool) kernel() *Kernel {
 	return &Kernel{
 		Lowering: &engine.Lowering{
-			Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+			Name: "check." + p.kind, Device: "cpu", IsBounded: true, Promise: promise.Stable,
 			Compile: p.compile, Origin: p.origin, Renews: true,
 		},
-		Source:   strings.Join(p.command, " "),
+		Source:   p.source,
 		Device:   "cpu",
 		Overhead: p.options.deadline() + endWait,
 		Close:    p.close,
-	}
+	}, nil
 }
 
 // StartError is a program that cannot be started at all.
@@ -80,7 +79,7 @@ func (p *pool) compile(_ device.Device, d *def.Definition, _ []num.DType, _ int)
 func (p *pool) origin() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := strings.Join(p.command, " ")
+	text := p.source
 	if w := p.welcome; w != nil {
 		if w.Build != "" {
 			text += ", which calls itself " + w.Build
@@ -154,7 +153,7 @@ func (k *processKernel) meaning(err error) error {
 	}
 	switch refused.Failure.Code {
 	case protocol.CodeBadArgument, protocol.CodeUnsupported, protocol.CodeTooLong:
-		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check.process", Cause: refused, IsRefused: true}
+		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true}
 	}
 	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
 		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}
