@@ -56,7 +56,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 VERSION = 1
 MAGIC = b"tokitai\n"
 
-HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE, JUDGE, TRUTH = range(1, 15)
+HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE, JUDGE, TRUTH, FORK = range(1, 16)
 GOOD, ERROR = 256, 257
 
 HEADER = struct.Struct("<QQII")  # length of the body, request, kind, descriptors

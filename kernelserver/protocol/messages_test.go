@@ -302,7 +302,7 @@ func TestRefusals(t *testing.T) {
 		{"string too long", parseHello, long(maxString), long(maxString + 1), "4097 bytes, want at most 4096"},
 		{"string no UTF-8", parseHello, []byte("tokitai\n\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\xc3\xa9"),
 			[]byte("tokitai\n\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\xc3\x28"), "client is no UTF-8"},
-		{"arenas", parseWelcome, welcome(0), welcome(2), "arenas is 2"},
+		{"features", parseWelcome, welcome(3), welcome(4), "features is 4"},
 		{"no calls", parseCalls, call(func(*Call) {}), AppendCalls(nil, nil), "no calls"},
 		{"policy", parseCalls, call(func(c *Call) { c.Policy = 1 }), call(func(c *Call) { c.Policy = 2 }), "policy is 2"},
 		{"bad index", parseCalls, call(func(c *Call) { c.BadIndex = 1 }), call(func(c *Call) { c.BadIndex = 2 }), "bad index is 2"},

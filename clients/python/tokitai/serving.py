@@ -47,6 +47,7 @@ from .calling import Shape, Wrong
 MALFORMED, BAD_ARGUMENT, TOO_LARGE, NOT_SUPPORTED, INTERNAL, NO_VERSION = 1, 2, 4, 10, 11, 12
 LONGEST_STRING = 4096
 MAX_FRAME = 1 << 32
+FORKS = 2  # in the reply to HELLO: FORK is answered
 REMEMBERED_BYTES = 1 << 20  # outputs up to this size are looked at again before the next call
 
 
@@ -205,6 +206,8 @@ class Kernel:
 class Server:
     """Answers the requests that arrive on a socket, one after another."""
 
+    features = 0
+
     def __init__(self, connection: socket.socket, kernels: Mapping[str, Kernel], description: str, device: str):
         self.connection = connection
         self.kernels = kernels
@@ -263,7 +266,7 @@ class Server:
             raise Refusal(NO_VERSION, f"versions {lowest} to {highest}, want {VERSION}")
         generation = random.SystemRandom().getrandbits(64)
         build = f"tokitai for Python {platform.python_version()}"
-        return [_u32(VERSION), _u64(generation), _string(build), _string(self.device), _string(_clipped(self.description)), _u64(MAX_FRAME, MAX_FRAME), _u32(0)]
+        return [_u32(VERSION), _u64(generation), _string(build), _string(self.device), _string(_clipped(self.description)), _u64(MAX_FRAME, MAX_FRAME), _u32(self.features)]
 
     def _calls(self, body: _Body) -> List[bytes]:
         requests = body.list(lambda: _decode_call(body))
