@@ -461,7 +461,7 @@ func TestAppendFrame(t *testing.T) {
 
 func TestKindNames(t *testing.T) {
 	for kind, want := range map[Kind]string{
-		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", KindTruth: "TRUTH", 15: "kind 15", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
+		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", KindTruth: "TRUTH", KindFork: "FORK", 16: "kind 16", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
 		258: "kind 258", math.MaxUint32: "kind 4294967295",
 	} {
 		if got := kind.String(); got != want {
