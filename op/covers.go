@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tokitai/bound"
 	"tokitai/def"
@@ -31,6 +32,19 @@ func Avoiding(at, nan Covering) Clause { return Clause{Kind: Special, Covers: at
 
 // InfiniteOrNaN is a special clause at whose places a result is infinite or NaN.
 func InfiniteOrNaN(at Covering) Clause { return Clause{Kind: Special, Covers: at, OrNaN: true} }
+
+// WherePowersOverflow covers the rows of an input of finite numbers whose largest, times log2(e),
+// overflows: exponentials are often powers of two, of x*log2(e) less that of the maximum.
+func WherePowersOverflow(input string) Covering {
+	return func(c *bound.Call) func(operand, row, col int) bool {
+		x := c.Matrix(input)
+		rows := ByRow(func(row int) bool {
+			largest := slices.Max(x.Row(row))
+			return math.Abs(largest) > math.MaxFloat32*math.Ln2 && !IsNoNumber(largest)
+		})
+		return func(_, row, _ int) bool { return rows(row) }
+	}
+}
 
 // InputOf returns the elements of an input, by a place in any operand of the definition: one
 // that has a value per row, per column, or one alone has it everywhere there.
