@@ -46,12 +46,12 @@ func FindForms(ctx context.Context, d *def.Definition, operands []num.Array, par
 		}
 		for c := range result.Cols {
 			one := form{isOne: true}
-			scales, high := k.scalesOf(r, c), 0
+			scales, high, product := k.scalesOf(r, c), 0, 1.0
 			for _, scale := range scales { // which may be multiplied into the factors, or with each other
-				one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64 && scale != 0
-				high += max(0, exponent(scale))
+				one.isOne = one.isOne && math.Abs(scale) <= math.MaxFloat64
+				high, product = high+max(0, exponent(scale)), product*math.Abs(scale)
 			}
-			if len(scales) > 0 {
+			if one.isOne = one.isOne && product >= 0x1p-126 && product <= math.MaxFloat32; len(scales) > 0 {
 				abs := 0.0
 				p := terms(r, c)
 				for i := range p.a {
