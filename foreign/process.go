@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 //
 // Every compiled kernel has a process of its own, which gets one call at a time. One that
 // dies, hangs or breaks the protocol is ended, and the next call starts another. Processes
-// that take long to start are shared.
+// that take long to start are shared. A program that takes FORK is started once, and forks.
 func Process(command []string, o Options) (*Kernel, error) {
 	if len(command) == 0 {
 		return nil, errors.New("the command is empty, want a program and its arguments")
@@ -34,23 +33,34 @@ func Process(command []string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, &StartError{Program: command[0], Cause: err}
 	}
-	p := newPool(program, command, o)
+	return newPool(program, command, o).opened()
+}
+
+// opened starts the first process, and returns the kernel of the pool.
+func (p *pool) opened() (*Kernel, error) {
 	first, err := p.start()
 	if err != nil {
 		p.close()
 		return nil, err
 	}
 	first.isBusy = false
+	if first.welcome.CanFork {
+		if first, err = p.settle(first); err != nil {
+			p.close()
+			return nil, err
+		}
+		first.isBusy = false
+	}
 	return p.kernel(), nil
 }
 
 func (p *pool) kernel() *Kernel {
 	return &Kernel{
 		Lowering: &engine.Lowering{
-			Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+			Name: "check." + p.kind, Device: "cpu", IsBounded: true, Promise: promise.Stable,
 			Compile: p.compile, Origin: p.origin, Renews: true,
 		},
-		Source:   strings.Join(p.command, " "),
+		Source:   p.source,
 		Device:   "cpu",
 		Overhead: p.options.deadline() + endWait,
 		Close:    p.close,
@@ -80,7 +90,7 @@ func (p *pool) compile(_ device.Device, d *def.Definition, _ []num.DType, _ int)
 func (p *pool) origin() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := strings.Join(p.command, " ")
+	text := p.source
 	if w := p.welcome; w != nil {
 		if w.Build != "" {
 			text += ", which calls itself " + w.Build
@@ -154,7 +164,7 @@ func (k *processKernel) meaning(err error) error {
 	}
 	switch refused.Failure.Code {
 	case protocol.CodeBadArgument, protocol.CodeUnsupported, protocol.CodeTooLong:
-		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check.process", Cause: refused, IsRefused: true}
+		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true}
 	}
 	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
 		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}
