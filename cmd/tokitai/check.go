@@ -29,15 +29,16 @@ import (
 // checkFlags are the flags of check. Those that name a kernel are registered by the
 // kernelWay that uses them.
 type checkFlags struct {
-	exec                string
-	execFiles           string
-	batch               string
-	library, symbol     string
-	strided             bool
-	emit                string
-	cuda, entry, launch string
-	given               givenFlags
-	device              string // of a source
+	exec            string
+	execFiles       string
+	batch           string
+	library, symbol string
+	strided         bool
+	emit            string
+	cuda, hip       string
+	entry, launch   string
+	given           givenFlags
+	device          string // of a source
 
 	showsOutput bool
 
@@ -68,7 +69,8 @@ var kernelWays = []*kernelWay{
 	&filesWay,
 	&givenWay,
 	&libraryWay,
-	&cudaWay,
+	cudaWay,
+	hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -150,6 +152,7 @@ crashed or hung, or refused shapes.`,
 	for _, w := range kernelWays {
 		w.register(&f, flags)
 	}
+	f.registerLaunch(flags)
 	f.judgeFlags.register(c, "check", "")
 	f.speed.register(c)
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
