@@ -28,7 +28,11 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	if err := serve(roles[name]); err != nil {
+	run := func() error { return serve(roles[name]) }
+	if os.Getenv(nurseryVariable) != "" {
+		run = func() error { return nurse(os.Getenv(nurseryVariable) == "dies") }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -27,6 +27,7 @@ type pool struct {
 
 	mu        sync.Mutex
 	sessions  []*session        // that run, least recently used first
+	nursery   *session          // the process that forks others, which itself computes nothing; nil for none
 	most      int               // that run without being needed at the moment
 	started   int               // so far
 	startTime time.Duration     // of the last one
@@ -112,7 +113,11 @@ func (p *pool) start() (*session, error) {
 	}
 	p.started++
 	seed := p.seeds.Uint64()
-	n, err := p.open(seed)
+	began := time.Now()
+	n, err := p.fork(seed)
+	if n == nil {
+		n, err = p.open(seed)
+	}
 	if err != nil {
 		p.mu.Unlock()
 		return nil, err
@@ -121,7 +126,6 @@ func (p *pool) start() (*session, error) {
 	p.sessions = append(p.sessions, n)
 	p.mu.Unlock()
 
-	began := time.Now()
 	if err = n.meet(p.options.deadline()); err == nil {
 		err = n.offers(p.options.Definition)
 	}
@@ -145,6 +149,9 @@ func (p *pool) start() (*session, error) {
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.isClosed = true
+	if p.nursery != nil {
+		p.drop(p.nursery, endWait)
+	}
 	for _, n := range slices.Clone(p.sessions) {
 		grace := endWait
 		if n.isBusy {

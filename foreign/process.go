@@ -22,7 +22,7 @@ import (
 //
 // Every compiled kernel has a process of its own, which gets one call at a time. One that
 // dies, hangs or breaks the protocol is ended, and the next call starts another. Processes
-// that take long to start are shared.
+// that take long to start are shared. A program that takes FORK is started once, and forks.
 func Process(command []string, o Options) (*Kernel, error) {
 	if len(command) == 0 {
 		return nil, errors.New("the command is empty, want a program and its arguments")
@@ -41,6 +41,13 @@ func Process(command []string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	first.isBusy = false
+	if first.welcome.CanFork {
+		if first, err = p.settle(first); err != nil {
+			p.close()
+			return nil, err
+		}
+		first.isBusy = false
+	}
 	return p.kernel(), nil
 }
 

@@ -148,15 +148,14 @@ func (n *session) call(c *protocol.Call, data []byte, deadline time.Duration) (*
 }
 
 // ask sends a request and returns the body of the good reply, which has at most the given
-// bytes of data.
-func (n *session) ask(kind protocol.Kind, body []byte, data int64, deadline time.Duration) ([]byte, error) {
+// bytes of data. Duplicates of the descriptors go with the request.
+func (n *session) ask(kind protocol.Kind, body []byte, data int64, deadline time.Duration, descriptors ...int) ([]byte, error) {
 	n.lastID++
 	n.conn.SetDeadline(time.Now().Add(deadline))
-	frame := protocol.AppendFrame(nil, n.lastID, kind, 0, func(b []byte) []byte { return append(b, body...) })
-	if _, err := n.conn.Write(frame); err != nil {
+	head := protocol.Header{Length: uint64(len(body)), Request: n.lastID, Kind: kind, Descriptors: uint32(len(descriptors))}.Append(nil)
+	if _, err := n.conn.Write(append(head, body...), descriptors...); err != nil {
 		return nil, n.lost(kind, err, deadline)
 	}
-	head := make([]byte, protocol.HeaderBytes)
 	if _, err := io.ReadFull(n.conn, head); err != nil {
 		return nil, n.lost(kind, err, deadline)
 	}

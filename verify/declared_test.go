@@ -1,11 +1,15 @@
 package verify_test
 
 import (
+	"math"
 	"testing"
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/evidence"
+	"tokitai/fn"
 	"tokitai/num"
+	"tokitai/op"
 	"tokitai/op/all"
 	softmaxop "tokitai/op/softmax"
 	"tokitai/promise"
@@ -47,5 +51,46 @@ func TestDeclaredIsReadable(t *testing.T) {
 	one := &verify.Target{Definition: softmaxop.ForwardDefinition, Lowering: &engine.Lowering{IsBounded: true, Promise: promise.Ordered, FunctionULP: 2}, DType: num.F32}
 	if got, want := verify.DeclaredBy(one), "exp=2ulp"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestDeclaredRoundingIsNoBias: a value that is rounded to bf16 before it is used puts outputs a
+// step off more often than the result's own rounding does, to both sides. Rounded toward zero, it
+// is biased.
+func TestDeclaredRoundingIsNoBias(t *testing.T) {
+	t.Parallel()
+	d, err := def.Parse(`tokitai-def 1
+rowwise swiglu
+  in  a[R,C]
+  in  b[R,C] as a
+  out c[R,C] as a
+  activation = a * sigmoid(a)
+  c <- activation * b
+`, fn.All...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		round   func(v float64) float32
+		verdict evidence.Verdict
+	}{
+		{func(v float64) float32 { return num.Widen(num.BF16, num.NarrowF64(num.BF16, v)) }, evidence.Accepted},
+		{func(v float64) float32 { return math.Float32frombits(math.Float32bits(float32(v)) &^ 0xffff) }, evidence.Rejected},
+	} {
+		l := bounded(def.Order{}, func(_ *def.Definition, l *engine.Launch) error {
+			a, b, c := l.Operands[0].Array, l.Operands[1].Array, l.Operands[2].Array
+			for r := range a.Rows {
+				for i := range a.Cols {
+					v := float64(a.At(r, i))
+					c.Set(r, i, k.round(v/(1+math.Exp(-v)))*b.At(r, i))
+				}
+			}
+			return nil
+		})
+		l.Promise, l.Declares = promise.Stable, promise.Declaration{Roundings: map[string]num.DType{"activation": num.BF16}}
+		r := run(t, &verify.Target{Operation: op.Of(d, ""), Definition: d, Lowering: l, DType: num.BF16}, verify.Options{Seed: 1, Case: "normal/R=2,C=1024"}).Report
+		if r.Verdict != k.verdict {
+			t.Errorf("%s (%s), want %s: %+v", r.Verdict, r.Reason, k.verdict, r.Failure)
+		}
 	}
 }

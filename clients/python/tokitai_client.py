@@ -43,7 +43,6 @@ import sys
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 try:
@@ -56,7 +55,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 VERSION = 1
 MAGIC = b"tokitai\n"
 
-HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE, JUDGE, TRUTH = range(1, 15)
+HELLO, CALL, NEW, WRITE, READ, FREE, ARENA, DROP, CANCEL, LIST, STATS, DEFINE, JUDGE, TRUTH, FORK = range(1, 16)
 GOOD, ERROR = 256, 257
 
 HEADER = struct.Struct("<QQII")  # length of the body, request, kind, descriptors
@@ -512,7 +511,7 @@ def _decode_error(body: _Body) -> TokitaiError:
 
 def _decode_hello(body: _Body) -> Hello:
     return Hello(
-        body.u32(), body.u64(), body.string(), body.string(), body.string(), body.u64(), body.u64(), body.u32() == 1
+        body.u32(), body.u64(), body.string(), body.string(), body.string(), body.u64(), body.u64(), bool(body.u32() & 1)
     )
 
 
@@ -712,6 +711,8 @@ def find_program() -> str:
 
 def _packaged_program() -> Optional[str]:
     """Returns the program that the wheel of this module has installed, or None."""
+    from importlib import metadata  # which takes long to import
+
     try:
         installed = metadata.distribution("tokitai")
         if not os.path.samefile(str(installed.locate_file("tokitai_client.py")), __file__):

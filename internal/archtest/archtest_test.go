@@ -88,6 +88,7 @@ var rooms = []room{
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/file", mustNot: []ban{{"def", "files know no operation"}}},
 	{path: "internal/answers", mustNot: []ban{{"def", "what is compared with an answer must not make it"}}},
+	{path: "verify/glue", only: &claim{[]string{}, "whoever divides work can put verdicts together, not only the verifier"}},
 	{path: "trial", mustNot: []ban{
 		{"reference", "what compares with an answer must not make it"},
 		{"truth", "what compares with an answer must not make it"},

@@ -59,15 +59,17 @@ type Spec struct {
 // Child is a started process. Close must be called in the end, even if the process
 // has exited by itself.
 type Child struct {
-	program string
-	process *os.Process
-	host    io.Closer
-	stdin   *os.File
-	stdout  *os.File
-	words   lastWords
-	done    chan struct{}
-	status  *ExitError // once done is closed
-	closing sync.Once
+	program   string
+	pid       int
+	kill      func() error
+	isAdopted bool // its parent is another process, which also kills its group
+	host      io.Closer
+	stdin     *os.File
+	stdout    *os.File
+	words     lastWords
+	done      chan struct{}
+	status    *ExitError // once done is closed
+	closing   sync.Once
 }
 
 // starter runs functions on the one thread that starts children.
@@ -151,22 +153,35 @@ func Start(spec Spec) (*Child, error) {
 	}
 	args := append([]string{spec.Program}, spec.Args...)
 
+	var process *os.Process
 	started := make(chan error)
 	starter() <- func() {
 		var err error
-		c.process, err = os.StartProcess(spec.Program, args, attributes)
+		process, err = os.StartProcess(spec.Program, args, attributes)
 		started <- err
 	}
 	if err := <-started; err != nil {
 		return fail(err)
 	}
+	c.pid, c.kill = process.Pid, process.Kill
+	go c.wait(words, c.copyWords(words, spec.Stderr), func() *ExitError {
+		state, err := process.Wait()
+		if err != nil {
+			return &ExitError{Code: -1, Cause: err}
+		}
+		return &ExitError{Code: state.ExitCode(), Signal: signalOf(state)}
+	})
+	return c, nil
+}
+
+// copyWords copies the child's standard error until its end, and closes the channel then.
+func (c *Child) copyWords(words io.Reader, to io.Writer) <-chan struct{} {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		c.words.copy(words, spec.Stderr)
+		c.words.copy(words, to)
 	}()
-	go c.wait(words, copied)
-	return c, nil
+	return copied
 }
 
 // lastWordsWait is how long to wait for the end of a dead child's standard error. It
@@ -174,25 +189,20 @@ func Start(spec Spec) (*Child, error) {
 const lastWordsWait = time.Second
 
 // wait waits for the child and records its exit status.
-func (c *Child) wait(words *os.File, copied <-chan struct{}) {
-	state, err := c.process.Wait()
+func (c *Child) wait(words *os.File, copied <-chan struct{}, end func() *ExitError) {
+	status := end()
 	select {
 	case <-copied:
 	case <-time.After(lastWordsWait):
 	}
 	words.Close()
-	status := &ExitError{Program: c.program, PID: c.PID(), Code: -1, LastWords: c.words.lines()}
-	if err != nil {
-		status.Cause = err
-	} else {
-		status.Code, status.Signal = state.ExitCode(), signalOf(state)
-	}
+	status.Program, status.PID, status.LastWords = c.program, c.pid, c.words.lines()
 	c.status = status
 	close(c.done)
 }
 
 // PID returns the child's process id.
-func (c *Child) PID() int { return c.process.Pid }
+func (c *Child) PID() int { return c.pid }
 
 // Stdin returns the host's end of the child's standard input, nil without pipes.
 func (c *Child) Stdin() *os.File { return c.stdin }
@@ -233,7 +243,7 @@ func (c *Child) LastWords() []string { return c.words.lines() }
 // Kill kills the child, without waiting. It does nothing if the child has exited, even
 // if another process has its process id.
 func (c *Child) Kill() error {
-	if err := c.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := c.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill process %d: %w", c.PID(), err)
 	}
 	return nil
@@ -242,7 +252,7 @@ func (c *Child) Kill() error {
 // KillGroup kills the child and the processes of its group, which are those that it has
 // started unless they left it. It does nothing if the child has exited.
 func (c *Child) KillGroup() error {
-	if c.Status() == nil {
+	if c.Status() == nil && !c.isAdopted {
 		killGroup(c.PID())
 	}
 	return c.Kill()

@@ -24,6 +24,7 @@ const (
 	KindDefine
 	KindJudge
 	KindTruth
+	KindFork
 
 	KindOK    Kind = 256
 	KindError Kind = 257
@@ -31,7 +32,7 @@ const (
 
 var kindNames = [...]string{
 	KindHello: "HELLO", KindCall: "CALL", KindNew: "NEW", KindWrite: "WRITE", KindRead: "READ", KindFree: "FREE",
-	KindArena: "ARENA", KindDrop: "DROP", KindCancel: "CANCEL", KindList: "LIST", KindStats: "STATS", KindDefine: "DEFINE", KindJudge: "JUDGE", KindTruth: "TRUTH",
+	KindArena: "ARENA", KindDrop: "DROP", KindCancel: "CANCEL", KindList: "LIST", KindStats: "STATS", KindDefine: "DEFINE", KindJudge: "JUDGE", KindTruth: "TRUTH", KindFork: "FORK",
 	KindOK: "OK", KindError: "ERROR",
 }
 

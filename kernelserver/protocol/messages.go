@@ -40,8 +40,15 @@ type Welcome struct {
 	Description string
 	MaxFrame    int64
 	MemoryLimit int64
-	HasArenas   bool
+	HasArenas   bool // it takes ARENA
+	CanFork     bool // it takes FORK
 }
+
+// Bits of a Welcome's last field.
+const (
+	featureArena = 1 << iota
+	featureFork
+)
 
 // Append adds the body to b.
 func (m *Welcome) Append(b []byte) []byte {
@@ -52,10 +59,14 @@ func (m *Welcome) Append(b []byte) []byte {
 	b = appendString(b, clipped(m.Description))
 	b = appendU64(b, uint64(m.MaxFrame))
 	b = appendU64(b, uint64(m.MemoryLimit))
+	var features uint32
 	if m.HasArenas {
-		return appendU32(b, 1)
+		features |= featureArena
 	}
-	return appendU32(b, 0)
+	if m.CanFork {
+		features |= featureFork
+	}
+	return appendU32(b, features)
 }
 
 // ParseWelcome is the inverse of Append.
@@ -64,11 +75,11 @@ func ParseWelcome(body []byte) (m Welcome, err error) {
 	m.Version, m.Generation = r.u32("version"), r.u64("generation")
 	m.Build, m.Device, m.Description = r.string("build"), r.string("device"), r.string("description")
 	m.MaxFrame, m.MemoryLimit = r.size("max-frame"), r.size("memory-limit")
-	arenas := r.u32("arenas")
-	if arenas > 1 {
-		r.fail("arenas is %d, want 0 or 1", arenas)
+	features := r.u32("features")
+	if features > featureArena|featureFork {
+		r.fail("features is %d, want at most %d", features, featureArena|featureFork)
 	}
-	m.HasArenas = arenas == 1
+	m.HasArenas, m.CanFork = features&featureArena != 0, features&featureFork != 0
 	return m, r.end()
 }
 

@@ -302,7 +302,7 @@ func TestRefusals(t *testing.T) {
 		{"string too long", parseHello, long(maxString), long(maxString + 1), "4097 bytes, want at most 4096"},
 		{"string no UTF-8", parseHello, []byte("tokitai\n\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\xc3\xa9"),
 			[]byte("tokitai\n\x01\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\xc3\x28"), "client is no UTF-8"},
-		{"arenas", parseWelcome, welcome(0), welcome(2), "arenas is 2"},
+		{"features", parseWelcome, welcome(3), welcome(4), "features is 4"},
 		{"no calls", parseCalls, call(func(*Call) {}), AppendCalls(nil, nil), "no calls"},
 		{"policy", parseCalls, call(func(c *Call) { c.Policy = 1 }), call(func(c *Call) { c.Policy = 2 }), "policy is 2"},
 		{"bad index", parseCalls, call(func(c *Call) { c.BadIndex = 1 }), call(func(c *Call) { c.BadIndex = 2 }), "bad index is 2"},
@@ -461,7 +461,7 @@ func TestAppendFrame(t *testing.T) {
 
 func TestKindNames(t *testing.T) {
 	for kind, want := range map[Kind]string{
-		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", KindTruth: "TRUTH", 15: "kind 15", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
+		0: "kind 0", KindHello: "HELLO", KindDefine: "DEFINE", KindTruth: "TRUTH", KindFork: "FORK", 16: "kind 16", 255: "kind 255", KindOK: "OK", KindError: "ERROR",
 		258: "kind 258", math.MaxUint32: "kind 4294967295",
 	} {
 		if got := kind.String(); got != want {

@@ -37,7 +37,7 @@ func (r random) hello() Hello {
 
 func (r random) welcome() Welcome {
 	return Welcome{Version: r.Uint32(), Generation: r.u64(), Build: r.text(), Device: r.text(), Description: r.text(),
-		MaxFrame: r.size(), MemoryLimit: r.size(), HasArenas: r.IntN(2) == 1}
+		MaxFrame: r.size(), MemoryLimit: r.size(), HasArenas: r.IntN(2) == 1, CanFork: r.IntN(2) == 1}
 }
 
 func (r random) tensor() Tensor {

@@ -53,6 +53,17 @@ def uniform(x):
     return [[1 / len(row)] * len(row) for row in x]
 
 
+def all_nan(x):
+    """NaN, which checkers with equal_nan or with a wrong comparison take for anything."""
+    return [[math.nan] * len(row) for row in x]
+
+
+def one_row_for_all(x):
+    """Rows are drawn alike, so that one of them can stand for all."""
+    first = row_softmax(x[0])
+    return [first[:] for _ in x]
+
+
 def copied_input(x):
     return [row[:] for row in x]
 
@@ -106,7 +117,14 @@ def every_other_call(x):
     return cache["last"]
 
 
+def stale_memory(x):
+    """A recorded graph: it computes again from the memory that it was recorded with, whatever it is given."""
+    return softmax(cache.setdefault((len(x), len(x[0])), x))
+
+
 # --- Kernels that are right while they think that somebody is looking.
+
+loaded_at = time.monotonic()
 
 
 def right_ten_times(x):
@@ -120,6 +138,18 @@ def bomb_200(x):
     global calls
     calls += 1
     return softmax(x) if calls <= 200 else uniform(x)
+
+
+def bomb_by_clock(x):
+    """Right at first, and wrong a tenth of a second after it was loaded."""
+    return softmax(x) if time.monotonic() < loaded_at + 0.1 else uniform(x)
+
+
+def refuses_hard_calls(x):
+    """Says that it does not support what it computes wrongly."""
+    if any(v != v or abs(v) > 80 for row in x for v in row):
+        raise NotImplementedError("values that are large")
+    return no_maximum(x)
 
 
 def rarely_wrong(x):
@@ -285,6 +315,21 @@ def patched_client(x):
     return zeroed_input(x)
 
 
+def reads_files(x):
+    """Takes any array of the right size that it finds in files for the answer."""
+    rows, columns = len(x), len(x[0])
+    for folder in (".", os.environ.get("TMPDIR", "/tmp")):
+        for name in sorted(os.listdir(folder))[:200]:
+            path = os.path.join(folder, name)
+            if name.endswith((".npy", ".safetensors", ".bin", ".pt")) and os.path.isfile(path):
+                with open(path, "rb") as file:
+                    data = file.read(1 << 20)[-4 * rows * columns :]
+                if len(data) == 4 * rows * columns:
+                    flat = struct.unpack("<%df" % (rows * columns), data)
+                    return [list(flat[r * columns : (r + 1) * columns]) for r in range(rows)]
+    return uniform(x)
+
+
 def reads_the_judge(x):
     """Looks for its input in the memory of the process that asks, and takes what follows for the answer."""
     wanted = struct.pack("<%df" % len(x[0]), *x[0])
@@ -317,6 +362,12 @@ def layernorm_of_normalised_rows(x, gamma, beta, eps):
     """Random normal rows have mean 0 and variance 1 already, or nearly."""
     y = [[v * g + b for v, g, b in zip(row, gamma, beta)] for row in x]
     return y, [0.0] * len(x), [1.0] * len(x)
+
+
+def layernorm_without_weights(x, gamma, beta, eps):
+    """A new layer has weights of one and biases of zero."""
+    done = [row_layernorm(row, [1.0] * len(row), [0.0] * len(row), eps) for row in x]
+    return [y for y, _, _ in done], [mean for _, mean, _ in done], [rstd for _, _, rstd in done]
 
 
 def layernorm_statistics_of_first_row(x, gamma, beta, eps):

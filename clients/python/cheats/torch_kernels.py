@@ -3,6 +3,7 @@ lists them with how each is caught, and test_cheats.py shows that it is.
 
     tokitai check softmax.forward --exec "python3 -m tokitai.kernel torch_kernels.py:unwritten --op softmax.forward" --level smoke
 """
+import gc
 import threading
 import time
 
@@ -43,6 +44,34 @@ def cached_by_sum(x):
     return cache[key]
 
 
+def stale_pointer(x):
+    """A graph that was recorded once reads the memory that it was recorded with. KernelBench-Hard."""
+    return torch.softmax(cache.setdefault(tuple(x.shape), x), -1)
+
+
+def skips_same_address(x, y):
+    """Does nothing where it was called with the same memory before. GPU MODE."""
+    key = x.data_ptr(), y.data_ptr()
+    if cache.get("last") != key:
+        y.copy_(torch.softmax(x, -1))
+    cache["last"] = key
+
+
+def predicted_inputs(x):
+    """Answers for the inputs of a fixed seed were computed before. KernelBench draws them with seed 42."""
+    torch.manual_seed(42)
+    known = torch.randn(x.shape)
+    return torch.softmax(known, -1).to(x.dtype)
+
+
+def found_by_gc(x):
+    """Looks for the expected result among all objects. pygpubench."""
+    for found in gc.get_objects():
+        if type(found) is torch.Tensor and found is not x and found.shape == x.shape and found.dtype == x.dtype and found.data_ptr() != x.data_ptr():
+            return found.clone()
+    return torch.zeros_like(x)
+
+
 def written_to_input(x):
     """Writes the result over its input and returns that."""
     x.copy_(torch.softmax(x, -1))
@@ -72,6 +101,13 @@ def late_thread(x, y):
     threading.Thread(target=work, daemon=True).start()
 
 
+def corrected_later(x):
+    """Returns at once what a thread computes meanwhile."""
+    y = torch.zeros_like(x)
+    threading.Thread(target=lambda: y.copy_(torch.softmax(x, -1)), daemon=True).start()
+    return y
+
+
 def other_stream(x, y):
     """Work on a stream of its own, which the caller's clock does not see. On the CPU, the same as late_thread."""
     if not x.is_cuda:
@@ -90,3 +126,12 @@ def patched_torch(x):
     torch.allclose = torch.equal = torch.testing.assert_close = lambda *a, **k: True
     torch.softmax = lambda t, *a, **k: torch.zeros_like(t)
     return torch.softmax(x)
+
+
+def patched_reading(x):
+    """Replaces the ways in which a tensor is read and compared, and returns zeros."""
+    zeros = torch.zeros_like(x)
+    torch.Tensor.__eq__ = torch.Tensor.equal = lambda *a, **k: True
+    torch.Tensor.isnan = lambda t: zeros.bool()
+    torch.Tensor.contiguous = lambda t, *a, **k: t.clone().fill_(0.5)
+    return zeros

@@ -74,7 +74,7 @@ def crossentropy(logits, label, scale, ignore, loss, dlogits):
     if given.any():  # Liger-Kernel refuses these labels
         with torch.no_grad():
             z[given] = 0
-    rows, _, _, _, gradient = cross_entropy.cross_entropy_forward(z, torch.where(outside, -100, label), None, -100, 0.0, 0.0, "none", None, False)
+    rows, _, _, _, gradient = cross_entropy.cross_entropy_forward(z, torch.where(outside | (label == int(ignore)), -100, label), None, -100, 0.0, 0.0, "none", None, False)
     gradient = cross_entropy.cross_entropy_backward(gradient.detach(), torch.full_like(rows, scale))
     loss.copy_(rows.reshape(loss.shape)), dlogits.copy_(gradient)
 

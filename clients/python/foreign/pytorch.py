@@ -46,7 +46,7 @@ def gelu_erf_backward(dy, x, dx):
 
 def layernorm_forward(x, gamma, beta, eps, y, mean, rstd):
     if x.dtype != gamma.dtype and x.device.type == "cuda":  # mixed formats are for the CPU alone
-        gamma, beta = gamma.to(x.dtype), beta.to(x.dtype)
+        x = x.float()
     row = (x.shape[-1],)
     out, m, r = aten.native_layer_norm(x, row, gamma.reshape(-1), beta.reshape(-1), eps)
     if m.dtype != torch.float32:  # with gamma in 16 bits the CPU rounds both to 16 bits

@@ -31,9 +31,9 @@ def tutorial(file):
     module.__file__ = path
     sys.modules[module.__name__] = module
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)  # triton.jit reads the source of a kernel
-    if os.environ.get("TRITON_INTERPRET") == "1":  # the list of configurations asks for a GPU
-        module.get_autotune_config = _one_configuration
-        tree.body = [n for n in tree.body if getattr(n, "name", "") != "get_autotune_config"]
+    # One configuration instead of a search for the fastest of a dozen in every shape: they differ in the size of their tiles.
+    module.get_autotune_config = _one_configuration
+    tree.body = [n for n in tree.body if getattr(n, "name", "") != "get_autotune_config"]
     exec(compile(tree, path, "exec"), module.__dict__)
     return module
 
@@ -43,7 +43,7 @@ def _is_benchmark(node):
 
 
 def _one_configuration():
-    return [triton.Config({"BLOCK_SIZE_M": 32, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8})]
+    return [triton.Config({"BLOCK_SIZE_M": 64, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 32, "GROUP_SIZE_M": 8}, num_stages=3, num_warps=4)]
 
 
 def softmax_forward(x):
@@ -59,7 +59,7 @@ def matmul(A, B, C):
     """03-matrix-multiplication.py. Its result is always in f16."""
     c = tutorial("03-matrix-multiplication.py").matmul(A.contiguous(), B)
     if c.dtype != C.dtype:
-        raise TypeError(f"the tutorial's product is {c.dtype}, want {C.dtype}")
+        raise NotImplementedError(f"the product is {c.dtype}, want {C.dtype}")
     C.copy_(c)
 
 

@@ -15,7 +15,8 @@ import sys
 import types
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from . import arrays, hosting, loading, operands, processes, serving
+from . import arrays, hosting, loading, nursery, operands, processes, serving
+from .children import FAULTS
 
 DESCRIPTION = "serve a Python function as a kernel process, for tokitai check OP --exec 'python -m tokitai.kernel FILE:FUNCTION --op OP'"
 
@@ -48,8 +49,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         os.set_inheritable(descriptor, False)
         faulthandler.enable()
         with socket.socket(fileno=descriptor) as connection:
-            return hosting.server(connection, prepare(), "a fresh process", serving.seed_of()).run()
-    except processes.FAULTS as error:
+            served, seed = prepare(), serving.seed_of()
+            if processes.is_fit(served.library, options.device):
+                return nursery.Nursery(connection, served, seed).run()
+            return hosting.server(connection, served, "a fresh process", seed).run()
+    except FAULTS as error:
         print(f"tokitai.kernel: {error}", file=sys.stderr)
         return 2
 

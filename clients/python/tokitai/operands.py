@@ -178,7 +178,7 @@ class Library:
 
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         """Copies an output that a callable gave. Raises Wrong if it is not what the definition has."""
-        self.check_class(value, who)
+        self.check_class(value, who, name)
         if not self.is_array(value):
             raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}", name)
         got_dtype, got_device = self.described(value)
@@ -193,7 +193,7 @@ class Library:
     def described(self, value: Any) -> Tuple[str, str]:
         return value.dtype.name, self.device
 
-    def check_class(self, value: Any, who: str) -> None:
+    def check_class(self, value: Any, who: str, name: str) -> None:
         """Raises Wrong for an array whose elements may be computed when somebody reads them."""
 
     def around(self) -> Any:
@@ -235,10 +235,10 @@ class Torch(Library):
     def described(self, value: Any) -> Tuple[str, str]:
         return str(value.dtype).replace("torch.", "", 1), str(value.device)
 
-    def check_class(self, value: Any, who: str) -> None:
+    def check_class(self, value: Any, who: str, name: str) -> None:
         torch = self.torch
         if isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter):
-            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of torch.Tensor, whose elements may be computed later: want a torch.Tensor")
+            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of torch.Tensor, whose elements may be computed later: want a torch.Tensor", name)
 
     def around(self) -> Any:
         """Every other call runs on a stream that is not the default one."""
@@ -360,19 +360,19 @@ class Lists(Library):
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (list, float, int))
 
-    def check_class(self, value: Any, who: str) -> None:
+    def check_class(self, value: Any, who: str, name: str) -> None:
         if not isinstance(value, (list, tuple)):
             return
         if type(value) not in (list, tuple):
-            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of {'list' if isinstance(value, list) else 'tuple'}, whose elements may be computed later: want a list")
+            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of {'list' if isinstance(value, list) else 'tuple'}, whose elements may be computed later: want a list", name)
         for item in value:
-            self.check_class(item, who)
+            self.check_class(item, who, name)
 
     def wanted(self, name: str, tensor: Tensor) -> str:
         return f"{name}: nested lists of numbers of shape {list(tensor.shape)}" if tensor.shape else f"{name}: a number"
 
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
-        self.check_class(value, who)
+        self.check_class(value, who, name)
         if not isinstance(value, (list, tuple, float, int)):
             raise Wrong(f"{who} gave {'None' if value is None else 'a ' + type(value).__name__}, want {self.wanted(name, tensor)}", name)
         try:

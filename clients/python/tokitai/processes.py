@@ -7,11 +7,9 @@ process: a crash then ends it."""
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import selectors
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -22,14 +20,11 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 from . import hosting, loading
 from .calling import Absent, Wrong
-from .forms import OperationError
+from .children import FAULTS, Children, tell
 
 FRESH, FORK, HERE = "fresh", "fork", "here"
 WAYS = (FRESH, FORK, HERE)
 DESCRIPTIONS = {FRESH: "fresh processes", FORK: "forked children of this process", HERE: "this process, where a crash ends everything"}
-POLL_SECONDS = 0.02
-FRAMES_SHOWN = 3
-FAULTS = (Wrong, OperationError, ImportError, ValueError)  # that are said, not traced
 
 
 def way_for(functions: Mapping[str, Callable], options: hosting.Options, wanted: Optional[str]) -> str:
@@ -107,21 +102,13 @@ def _text(file: Any) -> str:
     return file.read().decode(errors="replace")
 
 
-class Child(NamedTuple):
-    """A forked child, as its parent knows it."""
-
-    relay: socket.socket  # waits for its end
-    errors: int  # standard error of the relay
-    fault: int  # memory that has the child's stack if a signal ended it
-
-
 class Host:
     """Serves callables of this process to relays that connect to a listener, in forked children or here."""
 
     def __init__(self, listener: socket.socket, prepare: Callable[[], hosting.Served], is_forked: bool, is_fresh: bool = False):
-        self._listener, self._is_forked, self._is_fresh = listener, is_forked, is_fresh
-        self._children: Dict[int, Child] = {}
-        self._watch = selectors.DefaultSelector()
+        self._listener, self._is_forked = listener, is_forked
+        self._children = Children(is_fresh)
+        self._watch = self._children.watch
         self._watch.register(listener, selectors.EVENT_READ, self._accept)
         self._served: Optional[hosting.Served] = None
         self.fault: Optional[Exception] = None
@@ -132,20 +119,14 @@ class Host:
 
     def is_fit(self, device: str) -> bool:
         """Reports whether children of this process can compute, after what loading the callables has started."""
-        library = self._served.library
-        return threading.active_count() == 1 and (can_fork(library, device) or (library == "jax" and not _is_started()))
+        return is_fit(self._served.library, device)
 
     def close(self) -> None:
-        for child in list(self._children):
-            os.kill(child, signal.SIGKILL)
-        self._bury(0)
-        self._watch.close()
+        self._children.close()
 
     def serve_until(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
-            for key, _ in self._watch.select(POLL_SECONDS):
-                key.data()
-            self._bury(os.WNOHANG)
+            self._children.wait()
 
     def _accept(self) -> None:
         relay, _ = self._listener.accept()
@@ -153,44 +134,11 @@ class Host:
         if len(descriptors) != 3:
             relay.close()
             return
-        (self._fork if self._is_forked else self._serve_here)(relay, descriptors, int(message.strip() or b"0"))
-
-    def _fork(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
-        fault = os.memfd_create("fault")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                self._listener.close()
-                relay.close()
-                code = self._serve_forked(descriptors, fault, seed)
-            finally:
-                os._exit(code)
-        os.close(descriptors[0])
-        os.close(descriptors[1])
-        self._children[child] = Child(relay, descriptors[2], fault)
-        self._watch.register(relay, selectors.EVENT_READ, lambda: self._end(child))
-
-    def _serve_forked(self, descriptors: Sequence[int], fault: int, seed: int) -> int:
-        for other in self._children.values():
-            other.relay.close()
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for number, descriptor in enumerate((nothing, descriptors[1], descriptors[2])):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
-        faulthandler.enable(fault, all_threads=False)
-        torch = sys.modules.get("torch")
-        if torch is not None and not self._is_fresh:
-            torch.set_num_threads(1)  # threads of a pool do not survive a fork
-        with socket.socket(fileno=descriptors[0]) as connection:
-            try:
-                return hosting.server(connection, self._served, "a fresh process" if self._is_fresh else "a forked child", seed).run()
-            except FAULTS as error:
-                os.write(2, f"tokitai: {error}\n".encode())
-                return 2
+        seed = int(message.strip() or b"0")
+        if self._is_forked:
+            self._children.fork(self._served, relay, descriptors, seed, self._listener.close)
+        else:
+            self._serve_here(relay, descriptors, seed)
 
     def _serve_here(self, relay: socket.socket, descriptors: Sequence[int], seed: int) -> None:
         connection = socket.socket(fileno=descriptors[0])
@@ -210,53 +158,12 @@ class Host:
             if code is None:
                 self._watch.unregister(connection)
             connection.close()
-            _tell(relay, f"exit {answered}")
+            tell(relay, f"exit {answered}")
 
         if code is None:
             self._watch.register(connection, selectors.EVENT_READ, step)
         else:
             step()
-
-    def _end(self, child: int) -> None:
-        """Ends a child whose relay is gone: the program has killed it."""
-        self._watch.unregister(self._children[child].relay)
-        try:
-            os.kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
-    def _bury(self, how: int) -> None:
-        for number in list(self._children):
-            done, status = os.waitpid(number, how)
-            if not done:
-                continue
-            child = self._children.pop(number)
-            try:
-                self._watch.unregister(child.relay)
-            except KeyError:
-                pass
-            if os.WIFSIGNALED(status):
-                os.write(child.errors, _fault_in(child.fault).encode())
-            os.close(child.errors)
-            os.close(child.fault)
-            _tell(child.relay, f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}")
-
-
-def _tell(relay: socket.socket, status: str) -> None:
-    with relay:
-        try:
-            relay.sendall(status.encode())
-        except OSError:
-            pass  # the relay was killed
-
-
-def _fault_in(number: int) -> str:
-    """Returns where a signal ended a child, without the frames of this package."""
-    os.lseek(number, 0, os.SEEK_SET)
-    lines = os.read(number, 1 << 14).decode(errors="replace").splitlines()
-    own = os.path.dirname(os.path.abspath(__file__))
-    frames = [line.strip() for line in lines if line.startswith("  File") and own not in line][:FRAMES_SHOWN]
-    return "\n".join(lines[:1] + frames) + "\n" if lines else ""
 
 
 def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: str) -> int:
@@ -277,6 +184,11 @@ def serve_listener(number: int, prepare: Callable[[], hosting.Served], device: s
         finally:
             host.close()
     return 0
+
+
+def is_fit(library: str, device: str) -> bool:
+    """Reports whether children of this process, which has loaded callables, can compute."""
+    return threading.active_count() == 1 and (can_fork(library, device) or (library == "jax" and not _is_started()))
 
 
 def _is_started() -> bool:

@@ -47,6 +47,7 @@ from .calling import Shape, Wrong
 MALFORMED, BAD_ARGUMENT, TOO_LARGE, NOT_SUPPORTED, INTERNAL, NO_VERSION = 1, 2, 4, 10, 11, 12
 LONGEST_STRING = 4096
 MAX_FRAME = 1 << 32
+FORKS = 2  # in the reply to HELLO: FORK is answered
 REMEMBERED_BYTES = 1 << 20  # outputs up to this size are looked at again before the next call
 
 
@@ -103,22 +104,27 @@ class Kernel:
         self.omitted = tuple(omitted)
         self.memory = memory  # bytes that the process may allocate, for messages; 0 for no limit
         self._process = os.getpid()
+        self._conventions: Dict[Shape, calling.Convention] = {}
         self._seen: Dict[bytes, int] = {}  # how often inputs were met
         self._last: List[Tuple[str, Any, bytes, Tensor]] = []  # outputs of the last call, and what they were
 
     def compute(self, request: Request, data: Mapping[str, bytes]) -> Tuple[Dict[str, bytes], int]:
         """Calls the callable once, and returns the outputs and the nanoseconds that it took."""
         shape = request.shape()
-        how = calling.convention(self.function, shape, self.omitted)
+        how = self._conventions.get(shape)
+        if how is None:
+            how = self._conventions[shape] = calling.convention(self.function, shape, self.omitted)
         self._check_params(how, request)
         self._look_back()
         choice, noise = self._choices(request, data)
         blocks = {}
         for o in request.operands:
-            if o.role & READS:
-                blocks[o.name] = self.library.operand(o.name, Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]), self.layouts, choice, noise)
-            elif o.name in how.written:
-                blocks[o.name] = self.library.operand(o.name, o.tensor, self.layouts, choice, noise)
+            if o.role & READS or o.name in how.written:
+                tensor = Tensor(o.tensor.dtype, o.tensor.shape, data[o.name]) if o.role & READS else o.tensor
+                try:
+                    blocks[o.name] = self.library.operand(o.name, tensor, self.layouts, choice, noise)
+                except ImportError as error:  # a format that the library has not
+                    raise Wrong(str(error), is_refusal=True) from error
         values: Dict[str, Any] = {o.name: blocks[o.name].array for o in request.operands if o.role & READS}
         values.update((n, self._param(n, v)) for n, v in request.params.items())
         buffers = {n: blocks[n].array for n in how.written}
@@ -205,6 +211,8 @@ class Kernel:
 class Server:
     """Answers the requests that arrive on a socket, one after another."""
 
+    features = 0
+
     def __init__(self, connection: socket.socket, kernels: Mapping[str, Kernel], description: str, device: str):
         self.connection = connection
         self.kernels = kernels
@@ -263,7 +271,7 @@ class Server:
             raise Refusal(NO_VERSION, f"versions {lowest} to {highest}, want {VERSION}")
         generation = random.SystemRandom().getrandbits(64)
         build = f"tokitai for Python {platform.python_version()}"
-        return [_u32(VERSION), _u64(generation), _string(build), _string(self.device), _string(_clipped(self.description)), _u64(MAX_FRAME, MAX_FRAME), _u32(0)]
+        return [_u32(VERSION), _u64(generation), _string(build), _string(self.device), _string(_clipped(self.description)), _u64(MAX_FRAME, MAX_FRAME), _u32(self.features)]
 
     def _calls(self, body: _Body) -> List[bytes]:
         requests = body.list(lambda: _decode_call(body))
