@@ -83,7 +83,7 @@ Proof. exact binary32_addition. Qed.
 
 (** With the exact partial sums s_k, the chain of K steps is off by at most (u·sum |s_k| + K·eta) / (1 - K·u).
 
-    Rests on it: truth.chainError, reference.products.chain *)
+    Rests on it: truth.chainError; reference.products.chain. *)
 Theorem fma_chain_running_error c ab :
   INR (length ab) * u < 1 ->
   Rabs (fma_chain c ab - dot c ab) <=
@@ -100,7 +100,7 @@ Qed.
 (** The closed form of docs/accuracy.md: up to 2^23 products, the chain is off by at most
     gamma(K)·(|c| + sum |a_k·b_k|) + K·2^-149.
 
-    Rests on it: op/gemm.boundAt, bound.Gamma *)
+    Rests on it: op/gemm.boundAt; bound.Gamma. *)
 Theorem fma_chain_error c ab :
   (Z.of_nat (length ab) <= 2 ^ 23)%Z ->
   Rabs (fma_chain c ab - dot c ab) <=
@@ -173,7 +173,7 @@ Qed.
 (** The same for factors of few bits, at most 24 together, as f16, bf16 and FP8 have: a first step from 0 does not
     round relatively.
 
-    Rests on it: truth.chainError *)
+    Rests on it: truth.chainError. *)
 Theorem fma_chain_of_short_factors_running_error m e n f ab :
   let a := F2R (Float radix2 m e) in let b := F2R (Float radix2 n f) in
   (Z.abs m * Z.abs n < 2 ^ 24)%Z -> INR (S (length ab)) * u < 1 ->
@@ -266,7 +266,7 @@ Qed.
     E + gamma(h)·(A + E), where E is the sum of all e p, A the sum of the magnitudes of all products, and h the
     binary logarithm of P, rounded up.
 
-    Rests on it: truth.panelsError, def.Panels *)
+    Rests on it: truth.panelsError; def.Panels. *)
 Theorem panels_error inner e parts :
   let E := sum (map e parts) in let h := Nat.log2_up (length parts) in
   (forall p, binary32 (inner p)) ->
@@ -282,7 +282,7 @@ Qed.
 
 (** The same onto an old value, which takes one addition more.
 
-    Rests on it: truth.panelsError *)
+    Rests on it: truth.panelsError. *)
 Theorem panels_onto_error c inner e parts :
   let E := sum (map e parts) in let h := S (Nat.log2_up (length parts)) in
   binary32 c -> (forall p, binary32 (inner p)) ->

@@ -270,7 +270,7 @@ Qed.
 
 (** A sum in L lanes is off by at most gamma(h), h its height, times the sum of magnitudes.
 
-    Rests on it: bound.RowHeight, bound.ColHeight, def.Order.Height, num.LaneSum, truth.shape.factorAt *)
+    Rests on it: bound.RowHeight; bound.ColHeight; def.Order.Height; num.LaneSum; truth.shape.factorAt. *)
 Theorem lane_sum_error is_float add u L x :
   rounded_addition is_float add u -> is_float 0 -> Forall is_float x ->
   (0 < L)%nat -> INR (lane_height (length x) L) * u < 1 ->

@@ -454,7 +454,7 @@ Qed.
 (** The error of one step, from an accumulator c, and that it does not overflow if the sum with its error stays below
     2^128.
 
-    Rests on it: num.MMA.Step, truth.mmaError *)
+    Rests on it: num.MMA.Step; truth.mmaError. *)
 Theorem mma_step_error : forall (d : format) (F R : Z) (c : term) (ab : list (term * term)),
   let s := value_of f32 c in
   (0 <= R <= 23)%Z -> unpacked f32 c -> all_unpacked d ab ->
@@ -514,7 +514,7 @@ Qed.
 (** The chain of mma(L,F,R) on finite operands is off by at most the sum of the bounds of its steps, and finite where
     that says so. A step may have any number of products.
 
-    Rests on it: truth.mmaError, num.MMA.Dot, reference.products.chain *)
+    Rests on it: truth.mmaError; num.MMA.Dot; reference.products.chain. *)
 Theorem mma_chain_error : forall (d : format) (F R : Z) (c : term) (steps : list (list (term * term))),
   let s := value_of f32 c in
   (0 <= R <= 23)%Z -> unpacked f32 c -> Forall (all_unpacked d) steps ->

@@ -195,7 +195,7 @@ End RoundedAddition.
 
 (** The first addition to zero is exact, so a sum that starts at +0 may as well start from its first term.
 
-    Rests on it: num.LaneSum, bound.RowHeight *)
+    Rests on it: num.LaneSum; bound.RowHeight. *)
 Theorem add_zero is_float add u x :
   rounded_addition is_float add u -> is_float 0 -> is_float x ->
   add 0 x = x.
@@ -209,7 +209,7 @@ Qed.
 (** A sum of n terms, in whatever order, is off by at most (n-1)u times the sum of their magnitudes. There is no
     condition on n.
 
-    Rests on it: truth.shape.factorAt, truth.bounded, num/exact.Float64 *)
+    Rests on it: truth.shape.factorAt; truth.bounded; num/exact.Float64. *)
 Theorem sum_error_in_any_order is_float add u t :
   rounded_addition is_float add u -> every is_float t ->
   Rabs (computed add t - exact t) <= (INR (terms t) - 1) * u * magnitude t.
@@ -218,7 +218,7 @@ Proof. intros A. now apply any_order. Qed.
 (** A sum in which no term passes through more than h additions is off by at most gamma(h) times the sum of the
     magnitudes of its terms (Higham 2002, section 4.2).
 
-    Rests on it: bound.Gamma, truth.gamma, truth.shape.factorAt, truth.scatterError *)
+    Rests on it: bound.Gamma; truth.gamma; truth.shape.factorAt; truth.scatterError. *)
 Theorem sum_error_by_height is_float add u t h :
   rounded_addition is_float add u -> every is_float t ->
   (height t <= h)%nat -> INR h * u < 1 ->
@@ -233,7 +233,7 @@ Qed.
     [e], and their magnitudes add up to at most [a + e]. This is how the sums of panels, and of rows of a tensor,
     are added.
 
-    Rests on it: truth.panelsError *)
+    Rests on it: truth.panelsError. *)
 Theorem sum_of_results_error is_float add u t wanted a e h :
   rounded_addition is_float add u -> every is_float t ->
   (height t <= h)%nat -> INR h * u < 1 ->
