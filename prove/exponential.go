@@ -73,7 +73,7 @@ func exponentialScript(f *def.Function, c claims) (string, error) {
 		return "", fmt.Errorf("function %s: its expansion is not that of the exponentials: %w", f.Name, err)
 	}
 	var err error
-	if v.Nodes, err = e.definitions(f.Name); err != nil {
+	if v.Nodes, err = e.definitions(f.Name + "_f32"); err != nil {
 		return "", fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	var s strings.Builder

@@ -57,7 +57,7 @@ Definition s := float t11.
 Definition t12 := rnd (p * s).
 Definition unbias := if isneg then (1 / 18446744073709551616) else 18446744073709551616.
 Definition t13 := rnd (t12 * unbias).
-Definition exp := t13.
+Definition exp_f32 := t13.
 End Nodes.
 
 (** The two parts of ln 2. *)
@@ -68,7 +68,7 @@ Proof. interval with (i_prec 120). Qed.
 Definition polynomial (r : R) := (((((((11869829 / 8589934592) * r + (8985643 / 1073741824)) * r + (11185247 / 268435456)) * r + (5592357 / 33554432)) * r + (8388607 / 16777216)) * r + 1) * r + 1).
 
 Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 1 * exp (- r) - 1) <= 0.00000000314.
-Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 9, i_prec 70). Qed.
+Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 10, i_prec 90, i_depth 25). Qed.
 
 
 (** The reduction of the argument: x = k*ln 2 + R, and r is near R. *)
@@ -190,9 +190,9 @@ destruct (Rlt_le_dec R 0) as [N | N].
 Qed.
 
 Lemma core_negative : forall x, F32 (xc x) -> (-104) <= (xc x) <= 0 -> magic x = 12583103 -> unbias x = (1 / 18446744073709551616) ->
-  exists w, exp x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
-  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
-  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
+  exists w, exp_f32 x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
+  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_f32 x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
+  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_f32 x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
 Proof.
 intros x F H Hm Hu. destruct (reduction_negative x F H Hm) as [k [Hk [Et [HR [Hr [Hbelow Habove]]]]]].
 set (R := (xc x) - IZR k * ln 2) in *.
@@ -203,8 +203,8 @@ assert (FP : F32 (p x)) by (apply generic_format_round; auto with typeclass_inst
 assert (ES : s x = bpow radix2 (k + 191 - 127)).
 { unfold s, t11, t10. rewrite Et. apply float_shl_bits; try lia.
   clear - Hk. Z.to_euclidean_division_equations. lia. }
-assert (EY : exp x = rnd (p x * bpow radix2 (k + 0))).
-{ unfold exp, t13, t12. rewrite ES.
+assert (EY : exp_f32 x = rnd (p x * bpow radix2 (k + 0))).
+{ unfold exp_f32, t13, t12. rewrite ES.
   rewrite (round_generic _ _ _ (p x * _)); auto with typeclass_instances.
   - rewrite Hu. replace (1 / 18446744073709551616) with (bpow radix2 (-64)) by (powers; lra).
     rewrite Rmult_assoc, <- bpow_plus. do 3 f_equal. lia.
@@ -218,9 +218,9 @@ exists (p x * bpow radix2 (k + 0)). split. exact EY. split.
 Qed.
 
 Lemma core_positive : forall x, F32 (xc x) -> 0 <= (xc x) <= 89 -> magic x = 12582975 -> unbias x = 18446744073709551616 ->
-  exists w, exp x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
-  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
-  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
+  exists w, exp_f32 x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
+  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_f32 x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
+  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_f32 x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
 Proof.
 intros x F H Hm Hu. destruct (reduction_positive x F H Hm) as [k [Hk [Et [HR [Hr [Hbelow Habove]]]]]].
 set (R := (xc x) - IZR k * ln 2) in *.
@@ -231,8 +231,8 @@ assert (FP : F32 (p x)) by (apply generic_format_round; auto with typeclass_inst
 assert (ES : s x = bpow radix2 (k + 63 - 127)).
 { unfold s, t11, t10. rewrite Et. apply float_shl_bits; try lia.
   clear - Hk. Z.to_euclidean_division_equations. lia. }
-assert (EY : exp x = rnd (p x * bpow radix2 (k + 0))).
-{ unfold exp, t13, t12. rewrite ES.
+assert (EY : exp_f32 x = rnd (p x * bpow radix2 (k + 0))).
+{ unfold exp_f32, t13, t12. rewrite ES.
   rewrite (round_generic _ _ _ (p x * _)); auto with typeclass_instances.
   - rewrite Hu. replace 18446744073709551616 with (bpow radix2 (64)) by (powers; lra).
     rewrite Rmult_assoc, <- bpow_plus. do 3 f_equal. lia.
@@ -248,9 +248,9 @@ Qed.
 
 (** The core, for the argument between its bounds. *)
 Lemma cores : forall x, F32 x -> x <= 89 ->
-  exists w, exp x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
-  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
-  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
+  exists w, exp_f32 x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
+  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_f32 x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
+  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_f32 x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
 Proof.
 intros x F H.
 assert (FL : F32 (-104)) by (replace (-104) with ((-104) * bpow radix2 0) by (simpl; ring); apply F32_dyadic; lia).
@@ -276,15 +276,15 @@ Qed.
 
     Rests on it: fn.ExpFunction. *)
 Theorem exp_ulps : forall x, F32 x -> x <= 89 ->
-  (bpow radix2 (-126) <= exp x -> Rabs (exp x - exp x) <= 0.925 * ulp32 (exp x)) /\
-  (exp x < bpow radix2 (-126) -> Rabs (exp x - exp x) <= 0.9625 * ulp32 (exp x)) /\
-  (x < (-104) -> exp x = 0).
+  (bpow radix2 (-126) <= exp x -> Rabs (exp_f32 x - exp x) <= 0.925 * ulp32 (exp x)) /\
+  (exp x < bpow radix2 (-126) -> Rabs (exp_f32 x - exp x) <= 0.9625 * ulp32 (exp x)) /\
+  (x < (-104) -> exp_f32 x = 0).
 Proof.
 intros x F H. destruct (cores x F H) as [w [E [W C]]].
 destruct (Rlt_le_dec x (-104)) as [N | N].
 - assert (A : (xc x) = (-104)) by (unfold xc, t3, t2, t1; repeat case Rlt_bool_spec; intros; lra).
   rewrite A in W.
-  assert (Z : exp x = 0).
+  assert (Z : exp_f32 x = 0).
   { rewrite E. apply rnd_zero. assert (exp (-104) <= 6.9e-46) by interval with (i_prec 60).
     apply Rabs_le_inv in W. assert (0 < exp (-104)) by apply exp_pos.
     apply Rlt_le_trans with 7e-46. apply Rabs_lt. lra. powers. interval with (i_prec 60). }

@@ -41,7 +41,7 @@ Definition t7 := bits t.
 Definition t8 := shl t7 (23)%Z.
 Definition s := float t8.
 Definition t9 := rnd (p * s).
-Definition exp_bounded := t9.
+Definition exp_bounded_f32 := t9.
 End Nodes.
 
 (** The two parts of ln 2. *)
@@ -52,7 +52,7 @@ Proof. interval with (i_prec 120). Qed.
 Definition polynomial (r : R) := (((((((11869829 / 158456325028528675187087900672) * r + (8985643 / 19807040628566084398385987584)) * r + (11185247 / 4951760157141521099596496896)) * r + (5592357 / 618970019642690137449562112)) * r + (8388607 / 309485009821345068724781056)) * r + (1 / 18446744073709551616)) * r + (1 / 18446744073709551616)).
 
 Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 18446744073709551616 * exp (- r) - 1) <= 0.00000000314.
-Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 9, i_prec 70). Qed.
+Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 10, i_prec 90, i_depth 25). Qed.
 
 
 (** The reduction of the argument: x = k*ln 2 + R, and r is near R. *)
@@ -155,9 +155,9 @@ destruct (Rlt_le_dec R 0) as [N | N].
 Qed.
 
 Lemma core : forall x, F32 x -> (-128) <= x <= 44 ->
-  exists w, exp_bounded x = rnd w /\ Rabs (w - exp x) <= exp x * / 1048576 /\
-  (bpow radix2 (-126) <= exp x -> Rabs (exp_bounded x - exp x) <= 0.925 * ulp32 (exp x)) /\
-  (exp x < bpow radix2 (-126) -> Rabs (exp_bounded x - exp x) <= 0.9625 * ulp32 (exp x)).
+  exists w, exp_bounded_f32 x = rnd w /\ Rabs (w - exp x) <= exp x * / 1048576 /\
+  (bpow radix2 (-126) <= exp x -> Rabs (exp_bounded_f32 x - exp x) <= 0.925 * ulp32 (exp x)) /\
+  (exp x < bpow radix2 (-126) -> Rabs (exp_bounded_f32 x - exp x) <= 0.9625 * ulp32 (exp x)).
 Proof.
 intros x F H. destruct (reduction x F H) as [k [Hk [Et [HR [Hr [Hbelow Habove]]]]]].
 set (R := x - IZR k * ln 2) in *.
@@ -168,8 +168,8 @@ assert (FP : F32 (p x)) by (apply generic_format_round; auto with typeclass_inst
 assert (ES : s x = bpow radix2 (k + 191 - 127)).
 { unfold s, t8, t7. rewrite Et. apply float_shl_bits; try lia.
   clear - Hk. Z.to_euclidean_division_equations. lia. }
-assert (EY : exp_bounded x = rnd (p x * bpow radix2 (k + 64))).
-{ unfold exp_bounded, t9. rewrite ES.
+assert (EY : exp_bounded_f32 x = rnd (p x * bpow radix2 (k + 64))).
+{ unfold exp_bounded_f32, t9. rewrite ES.
   do 3 f_equal. lia. }
 exists (p x * bpow radix2 (k + 64)). split. exact EY. split.
 - rewrite EE. apply scaled_near with j. exact (proj1 Ej). apply Rle_trans with (1 := He).
@@ -186,8 +186,8 @@ Qed.
 
     Rests on it: fn.ExpBoundedFunction. *)
 Theorem exp_bounded_ulps : forall x, F32 x -> (-128) <= x <= 44 ->
-  (bpow radix2 (-126) <= exp x -> Rabs (exp_bounded x - exp x) <= 0.925 * ulp32 (exp x)) /\
-  (exp x < bpow radix2 (-126) -> Rabs (exp_bounded x - exp x) <= 0.9625 * ulp32 (exp x)).
+  (bpow radix2 (-126) <= exp x -> Rabs (exp_bounded_f32 x - exp x) <= 0.925 * ulp32 (exp x)) /\
+  (exp x < bpow radix2 (-126) -> Rabs (exp_bounded_f32 x - exp x) <= 0.9625 * ulp32 (exp x)).
 Proof.
 intros x F H. destruct (core x F H) as [w [_ [_ C]]]. exact C.
 Qed.

@@ -45,7 +45,7 @@ Definition t8 := bits t.
 Definition t9 := shl t8 (23)%Z.
 Definition s := float t9.
 Definition t10 := rnd (p * s).
-Definition exp_nonpositive := t10.
+Definition exp_nonpositive_f32 := t10.
 End Nodes.
 
 (** The two parts of ln 2. *)
@@ -56,7 +56,7 @@ Proof. interval with (i_prec 120). Qed.
 Definition polynomial (r : R) := (((((((11869829 / 158456325028528675187087900672) * r + (8985643 / 19807040628566084398385987584)) * r + (11185247 / 4951760157141521099596496896)) * r + (5592357 / 618970019642690137449562112)) * r + (8388607 / 309485009821345068724781056)) * r + (1 / 18446744073709551616)) * r + (1 / 18446744073709551616)).
 
 Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 18446744073709551616 * exp (- r) - 1) <= 0.00000000314.
-Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 9, i_prec 70). Qed.
+Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 10, i_prec 90, i_depth 25). Qed.
 
 
 (** The reduction of the argument: x = k*ln 2 + R, and r is near R. *)
@@ -159,9 +159,9 @@ destruct (Rlt_le_dec R 0) as [N | N].
 Qed.
 
 Lemma core : forall x, F32 (xc x) -> (-104) <= (xc x) <= 44 ->
-  exists w, exp_nonpositive x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
-  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_nonpositive x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
-  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_nonpositive x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
+  exists w, exp_nonpositive_f32 x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
+  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_nonpositive_f32 x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
+  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_nonpositive_f32 x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
 Proof.
 intros x F H. destruct (reduction x F H) as [k [Hk [Et [HR [Hr [Hbelow Habove]]]]]].
 set (R := (xc x) - IZR k * ln 2) in *.
@@ -172,8 +172,8 @@ assert (FP : F32 (p x)) by (apply generic_format_round; auto with typeclass_inst
 assert (ES : s x = bpow radix2 (k + 191 - 127)).
 { unfold s, t9, t8. rewrite Et. apply float_shl_bits; try lia.
   clear - Hk. Z.to_euclidean_division_equations. lia. }
-assert (EY : exp_nonpositive x = rnd (p x * bpow radix2 (k + 64))).
-{ unfold exp_nonpositive, t10. rewrite ES.
+assert (EY : exp_nonpositive_f32 x = rnd (p x * bpow radix2 (k + 64))).
+{ unfold exp_nonpositive_f32, t10. rewrite ES.
   do 3 f_equal. lia. }
 exists (p x * bpow radix2 (k + 64)). split. exact EY. split.
 - rewrite EE. apply scaled_near with j. exact (proj1 Ej). apply Rle_trans with (1 := He).
@@ -185,9 +185,9 @@ Qed.
 
 (** The core, for the argument between its bounds. *)
 Lemma cores : forall x, F32 x -> x <= 44 ->
-  exists w, exp_nonpositive x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
-  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_nonpositive x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
-  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_nonpositive x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
+  exists w, exp_nonpositive_f32 x = rnd w /\ Rabs (w - exp (xc x)) <= exp (xc x) * / 1048576 /\
+  (bpow radix2 (-126) <= exp (xc x) -> Rabs (exp_nonpositive_f32 x - exp (xc x)) <= 0.925 * ulp32 (exp (xc x))) /\
+  (exp (xc x) < bpow radix2 (-126) -> Rabs (exp_nonpositive_f32 x - exp (xc x)) <= 0.9625 * ulp32 (exp (xc x))).
 Proof.
 intros x F H.
 assert (FL : F32 (-104)) by (replace (-104) with ((-104) * bpow radix2 0) by (simpl; ring); apply F32_dyadic; lia).
@@ -205,15 +205,15 @@ Qed.
 
     Rests on it: fn.ExpNonPositiveFunction. *)
 Theorem exp_nonpositive_ulps : forall x, F32 x -> x <= 44 ->
-  (bpow radix2 (-126) <= exp x -> Rabs (exp_nonpositive x - exp x) <= 0.925 * ulp32 (exp x)) /\
-  (exp x < bpow radix2 (-126) -> Rabs (exp_nonpositive x - exp x) <= 0.9625 * ulp32 (exp x)) /\
-  (x < (-104) -> exp_nonpositive x = 0).
+  (bpow radix2 (-126) <= exp x -> Rabs (exp_nonpositive_f32 x - exp x) <= 0.925 * ulp32 (exp x)) /\
+  (exp x < bpow radix2 (-126) -> Rabs (exp_nonpositive_f32 x - exp x) <= 0.9625 * ulp32 (exp x)) /\
+  (x < (-104) -> exp_nonpositive_f32 x = 0).
 Proof.
 intros x F H. destruct (cores x F H) as [w [E [W C]]].
 destruct (Rlt_le_dec x (-104)) as [N | N].
 - assert (A : (xc x) = (-104)) by (unfold xc, t1; repeat case Rlt_bool_spec; intros; lra).
   rewrite A in W.
-  assert (Z : exp_nonpositive x = 0).
+  assert (Z : exp_nonpositive_f32 x = 0).
   { rewrite E. apply rnd_zero. assert (exp (-104) <= 6.9e-46) by interval with (i_prec 60).
     apply Rabs_le_inv in W. assert (0 < exp (-104)) by apply exp_pos.
     apply Rlt_le_trans with 7e-46. apply Rabs_lt. lra. powers. interval with (i_prec 60). }
