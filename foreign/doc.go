@@ -3,8 +3,8 @@
 //
 // A [Kernel] comes from a program that answers calls over a socket ([Process], in process.go,
 // pool.go and session.go), from one that is run for each call on files ([Files], in files.go),
-// or from a source in CUDA C++ ([Source], in source.go; launch.go parses how it is
-// launched); or it has been run already, and its outputs are given ([Given], in given.go).
+// from a function in a shared library ([Library], in library.go), or from a source in CUDA C++
+// ([Source], in source.go; launch.go parses how it is launched); or it has been run already, and its outputs are given ([Given], in given.go).
 // Whatever it is, verify sees a lowering like any other: it is given operands in memory of its
 // own, and the results are compared with the definition's.
 //
@@ -50,6 +50,8 @@ type Options struct {
 	Deadline    time.Duration // of one call, and of the start of a process; 0 is a minute
 	Stderr      io.Writer     // gets a copy of what the kernel writes to standard error; nil for none
 	Environment []string      // variables that the kernel gets besides those of this process
+
+	IsStrided bool // of libraries: rows may have gaps between them
 
 	// Of sources: the device, what opens it, and the formats to compile for; nil is all.
 	Device string

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,10 @@ type pool struct {
 	command []string
 	options Options
 
+	kind   string // of the lowering check.KIND
+	name   string // of the kernel, in messages
+	source string // what it is, for reports
+
 	mu        sync.Mutex
 	sessions  []*session        // that run, least recently used first
 	nursery   *session          // the process that forks others, which itself computes nothing; nil for none
@@ -38,7 +43,10 @@ type pool struct {
 }
 
 func newPool(program string, command []string, o Options) *pool {
-	return &pool{program: program, command: command, options: o, seeds: rand.New(rand.NewPCG(o.Seed, 0)), most: max(2, runtime.GOMAXPROCS(0))}
+	return &pool{
+		program: program, command: command, options: o, kind: "process", name: command[0], source: strings.Join(command, " "),
+		seeds: rand.New(rand.NewPCG(o.Seed, 0)), most: max(2, runtime.GOMAXPROCS(0)),
+	}
 }
 
 // acquire returns a process for a call of a kernel: the one that it had, or a new one.
@@ -136,7 +144,7 @@ func (p *pool) start() (*session, error) {
 	}
 	if err != nil {
 		p.drop(n, 0)
-		return nil, fmt.Errorf("%s: %w", p.command[0], err)
+		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	p.startTime = time.Since(began)
 	if p.welcome == nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +33,11 @@ func Process(command []string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, &StartError{Program: command[0], Cause: err}
 	}
-	p := newPool(program, command, o)
+	return newPool(program, command, o).opened()
+}
+
+// opened starts the first process, and returns the kernel of the pool.
+func (p *pool) opened() (*Kernel, error) {
 	first, err := p.start()
 	if err != nil {
 		p.close()
@@ -54,10 +57,10 @@ func Process(command []string, o Options) (*Kernel, error) {
 func (p *pool) kernel() *Kernel {
 	return &Kernel{
 		Lowering: &engine.Lowering{
-			Name: "check.process", Device: "cpu", IsBounded: true, Promise: promise.Stable,
+			Name: "check." + p.kind, Device: "cpu", IsBounded: true, Promise: promise.Stable,
 			Compile: p.compile, Origin: p.origin, Renews: true,
 		},
-		Source:   strings.Join(p.command, " "),
+		Source:   p.source,
 		Device:   "cpu",
 		Overhead: p.options.deadline() + endWait,
 		Close:    p.close,
@@ -87,7 +90,7 @@ func (p *pool) compile(_ device.Device, d *def.Definition, _ []num.DType, _ int)
 func (p *pool) origin() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := strings.Join(p.command, " ")
+	text := p.source
 	if w := p.welcome; w != nil {
 		if w.Build != "" {
 			text += ", which calls itself " + w.Build
@@ -161,7 +164,7 @@ func (k *processKernel) meaning(err error) error {
 	}
 	switch refused.Failure.Code {
 	case protocol.CodeBadArgument, protocol.CodeUnsupported, protocol.CodeTooLong:
-		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check.process", Cause: refused, IsRefused: true}
+		return &engine.UnsuitedError{Lowering: k.definition.Name + "/check." + k.pool.kind, Cause: refused, IsRefused: true}
 	}
 	if output := refused.Failure.Detail("output"); output != "" && k.definition.Operand(output) >= 0 {
 		return &engine.OutputError{Operand: output, Cause: errors.New(refused.Failure.Message)}

@@ -180,12 +180,11 @@ func TestDeaths(t *testing.T) {
 
 	p := newPool("/proc/self/exe", []string{"/proc/self/exe"}, optionsOf("hangs"))
 	defer p.close()
-	n, err := p.start()
-	if err != nil {
+	if k, err = p.opened(); err != nil {
 		t.Fatal(err)
 	}
-	n.isBusy, p.options.Deadline = false, 50*time.Millisecond
-	r = judge(t, p.kernel(), verify.Options{Seed: 3, Case: oneCase}).Report
+	p.options.Deadline = 50 * time.Millisecond
+	r = judge(t, k, verify.Options{Seed: 3, Case: oneCase}).Report
 	if want := "did not answer CALL within 50ms, and was killed"; r.Verdict != evidence.Inadmissible || !strings.Contains(r.Reason, want) {
 		t.Errorf("got %s: %s\nwant inadmissible: %s", r.Verdict, r.Reason, want)
 	}

@@ -44,7 +44,7 @@ type session struct {
 func (p *pool) open(seed uint64) (*session, error) {
 	conn, file, err := shm.Pair()
 	if err != nil {
-		return nil, &StartError{Program: p.command[0], Cause: err}
+		return nil, &StartError{Program: p.name, Cause: err}
 	}
 	env := append(os.Environ(), p.options.Environment...)
 	env = append(env, "TOKITAI_FD=3", fmt.Sprintf("TOKITAI_SEED=%d", seed))
@@ -54,7 +54,7 @@ func (p *pool) open(seed uint64) (*session, error) {
 	})
 	if err != nil {
 		conn.Close()
-		return nil, &StartError{Program: p.command[0], Cause: err}
+		return nil, &StartError{Program: p.name, Cause: err}
 	}
 	return &session{child: child, conn: conn}, nil
 }

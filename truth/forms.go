@@ -16,7 +16,7 @@ import (
 // NaN; and so can a quotient. It also says where some form may overflow.
 type Forms struct {
 	call *call
-	at   map[int][]form // by operand, row after row
+	at   [][]form // by operand, row after row
 }
 
 // form is what is known of the forms of one output.

@@ -132,31 +132,72 @@ func chain(to, from []ball.Ball, d slope, isFirst bool) {
 	to = to[:len(from)]
 	switch {
 	case d.by == nil && isFirst:
+		sign := float64(d.sign)
 		for j, a := range from {
-			to[j] = ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad}
+			to[j] = ball.Ball{Mid: sign * a.Mid, Rad: a.Rad}
 		}
 	case d.by == nil:
+		sign := float64(d.sign)
 		for j, a := range from {
-			to[j] = to[j].Add(ball.Ball{Mid: float64(d.sign) * a.Mid, Rad: a.Rad})
-		}
-	case len(d.by) == 1 && isFirst:
-		for j, a := range from {
-			to[j] = times(a, d.by[0])
+			to[j] = to[j].Add(ball.Ball{Mid: sign * a.Mid, Rad: a.Rad})
 		}
 	case len(d.by) == 1:
-		for j, a := range from {
-			to[j] = to[j].Add(times(a, d.by[0]))
-		}
-	case isFirst:
-		by := d.by[:len(from)]
-		for j, a := range from {
-			to[j] = times(a, by[j])
-		}
+		chainOne(to, from, d.by[0], isFirst)
 	default:
-		by := d.by[:len(from)]
-		for j, a := range from {
-			to[j] = to[j].Add(times(a, by[j]))
+		chainEach(to, from, d.by[:len(from)], isFirst)
+	}
+}
+
+// chainOne is chain for a single slope. A value that is added to 0 for the first time gets the
+// bits of times, not those of a sum.
+func chainOne(to, from []ball.Ball, d ball.Ball, isFirst bool) {
+	if d == (ball.Ball{}) {
+		if isFirst {
+			clear(to)
+		} else {
+			addZero(to)
 		}
+		return
+	}
+	reach := math.Abs(d.Mid) + d.Rad
+	for j, a := range from {
+		z := ball.Ball{}
+		if a.Mid != 0 || a.Rad != 0 { // as in times
+			c := float64(a.Mid * d.Mid)
+			r := float64(math.Abs(a.Mid)*d.Rad) + float64(reach*a.Rad) + float64(math.Abs(c)*0x1p-52)
+			z = ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
+		}
+		if isFirst {
+			to[j] = z
+		} else {
+			to[j] = to[j].Add(z)
+		}
+	}
+}
+
+// chainEach is chain for a slope in each column.
+func chainEach(to, from, by []ball.Ball, isFirst bool) {
+	by = by[:len(from)]
+	for j, a := range from {
+		d := by[j]
+		z := ball.Ball{}
+		if (a.Mid != 0 || a.Rad != 0) && (d.Mid != 0 || d.Rad != 0) { // as in times
+			c := float64(a.Mid * d.Mid)
+			r := float64(math.Abs(a.Mid)*d.Rad) + float64((math.Abs(d.Mid)+d.Rad)*a.Rad) + float64(math.Abs(c)*0x1p-52)
+			z = ball.Ball{Mid: c, Rad: float64(r*(1+0x1p-48)) + 0x1p-1022}
+		}
+		if isFirst {
+			to[j] = z
+		} else {
+			to[j] = to[j].Add(z)
+		}
+	}
+}
+
+// addZero adds 0, which rounds radii as every sum does.
+func addZero(to []ball.Ball) {
+	for j, x := range to {
+		to[j] = x.Add(ball.Ball{})
 	}
 }
 

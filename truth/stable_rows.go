@@ -43,7 +43,7 @@ func (s *Stable) encloseRows() error {
 		}
 		p.centre.row, p.box.row = row, row
 		for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
-			e.each(func(n *def.Node) bool { return !n.Late && isPerRow(n) })
+			e.each(e.perRow)
 			for n, sum := range e.sums {
 				sum.add(e.values[n.Args[0].ID].x)
 			}
@@ -59,7 +59,7 @@ func (s *Stable) encloseRows() error {
 		}
 	}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
-		e.each(func(n *def.Node) bool { return n.Late })
+		e.each(e.late)
 		if e.err != nil {
 			return e.err
 		}

@@ -32,6 +32,9 @@ type checkFlags struct {
 	exec                string
 	execFiles           string
 	batch               string
+	library, symbol     string
+	strided             bool
+	emit                string
 	cuda, entry, launch string
 	given               givenFlags
 	device              string // of a source
@@ -64,6 +67,7 @@ var kernelWays = []*kernelWay{
 	&execWay,
 	&filesWay,
 	&givenWay,
+	&libraryWay,
 	&cudaWay,
 }
 
@@ -88,6 +92,9 @@ The kernel is named in one of these ways:
   --in x.npy --got y.npy         no kernel at all: are these outputs admissible for these
                                  inputs? Files, operands and parameters are named as for
                                  'tokitai run'
+  --library libmine.so --symbol softmax
+                                 a C function, which is called in processes of its own
+                                 (docs/sources.md, Functions in C)
   --cuda softmax.cu              a kernel in CUDA C++, launched as --launch says:
                                  on a GPU, or without one in a simulator that also finds races,
                                  misused barriers and accesses out of bounds (docs/sources.md)
@@ -121,10 +128,22 @@ crashed or hung, or refused shapes.`,
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --invariance
   tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=32 args=x,y,C' --device sim --dtype f32 --level smoke
+  tokitai check --emit header
+  tokitai check softmax.forward --library ./libsoftmax.so --symbol softmax --dtype f32 --level smoke
   tokitai check softmax.forward --in x.npy --got y.npy`,
-		Args:              exactlyOneOperation,
+		Args: func(c *cobra.Command, args []string) error {
+			if f.emit != "" && len(args) == 0 {
+				return nil
+			}
+			return exactlyOneOperation(c, args)
+		},
 		ValidArgsFunction: completeOperation,
-		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.emit != "" {
+				return f.emitHeader(c)
+			}
+			return f.run(c, args[0])
+		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
@@ -271,10 +290,11 @@ func (w *kernelWay) failed(err error) error {
 	_, isUsage := errors.AsType[*usageError](err)
 	_, isMissing := errors.AsType[*foreign.MissingError](err)
 	_, isNotStarted := errors.AsType[*foreign.StartError](err)
+	_, isNoLibrary := errors.AsType[*foreign.LibraryError](err)
 	switch {
 	case isUsage:
 		return err
-	case isMissing || isNotStarted:
+	case isMissing || isNotStarted || isNoLibrary:
 		return wrongUse("--%s: %v", w.flag, err)
 	}
 	return &verdictError{exitUndecided, err}

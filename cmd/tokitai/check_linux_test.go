@@ -29,6 +29,8 @@ func TestCheckExamples(t *testing.T) {
 		{file: "softmax.py", needs: "python3", right: "math.fsum(powers)", wrong: "math.fsum(powers[:9])", command: []string{"--exec", "python3 softmax.py"}},
 		{file: "softmax.cpp", needs: "g++", right: "total += std::exp(x[c] - top)", wrong: "total += c < 9 ? std::exp(x[c] - top) : 0",
 			build: []string{"g++", "-std=c++17", "-o", "softmax", "softmax.cpp"}, command: []string{"--exec", "./softmax"}},
+		{file: "softmax.c", needs: "gcc", right: "total += exp(in[c] - top)", wrong: "total += c < 9 ? exp(in[c] - top) : 0",
+			build: []string{"gcc", "-O2", "-shared", "-fPIC", "-o", "libsoftmax.so", "softmax.c", "-lm"}, command: []string{"--library", "./libsoftmax.so", "--symbol", "softmax"}},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			needs(t, c.needs)
@@ -40,6 +42,7 @@ func TestCheckExamples(t *testing.T) {
 					copyExample(t, c.file)
 				}
 				if c.build != nil {
+					writeHeader(t)
 					if out, err := exec.Command(c.build[0], c.build[1:]...).CombinedOutput(); err != nil {
 						t.Fatalf("%v: %s", err, out)
 					}
@@ -48,11 +51,40 @@ func TestCheckExamples(t *testing.T) {
 				switch {
 				case !isWrong && (code != exitOK || !strings.Contains(stdout, "1 accepted, 0 rejected, 0 undecided, 2 skipped")):
 					t.Errorf("exit code %d, want %d: %s%s", code, exitOK, stdout, stderr)
-				case isWrong && (code != exitRejected || !strings.Contains(stdout, "replay  tokitai check softmax.forward --exec")):
+				case isWrong && (code != exitRejected || !strings.Contains(stdout, "replay  tokitai check softmax.forward "+strings.Join(c.command[:1], " "))):
 					t.Errorf("with %s: exit code %d, want %d and a replay: %s%s", c.wrong, code, exitRejected, stdout, stderr)
 				}
 			}
 		})
+	}
+}
+
+// writeHeader writes tokitai.h, as the program prints it.
+func writeHeader(t *testing.T) {
+	t.Helper()
+	code, stdout, stderr := program(t.Context(), "check", "--emit", "header")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if err := os.WriteFile("tokitai.h", []byte(stdout), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A library and a symbol that cannot be called are wrong use.
+func TestCheckLibraryErrors(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for args, want := range map[string]string{
+		"--library libmine.so":               "--library needs --symbol",
+		"--library libmine.so --symbol f":    "--library: libmine.so: no such file or directory",
+		"--library /bin/sh --symbol f":       "--library: /bin/sh: it has no f",
+		"--library libmine.so --exec ./mine": "--exec and --library are given, want one of them",
+		"--emit c":                           `--emit "c": want header`,
+	} {
+		code, _, stderr := program(t.Context(), append([]string{"check", "softmax.forward"}, strings.Fields(args)...)...)
+		if code != exitWrongUse || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want %d and %s: %s", args, code, exitWrongUse, want, stderr)
+		}
 	}
 }
 

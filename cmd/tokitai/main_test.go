@@ -27,6 +27,7 @@ import (
 	"tokitai/device/gpu/gputest"
 	"tokitai/engine"
 	"tokitai/fn"
+	"tokitai/foreign"
 	"tokitai/lower/gpu"
 	"tokitai/num"
 	"tokitai/op"
@@ -105,7 +106,8 @@ func TestExamples(t *testing.T) {
 	}
 	copyExample(t, "softmax.py")
 	copyExample(t, "softmax.cu")
-	programs := map[string]string{"--exec": "python3", "--cuda": "g++"}
+	copyExample(t, "softmax.c")
+	programs := map[string]string{"--exec": "python3", "--cuda": "g++", "--library": "gcc"}
 	ran, seen := 0, map[string]bool{}
 	eachCommand(func(path []string, c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
@@ -125,6 +127,14 @@ func TestExamples(t *testing.T) {
 				if _, err := exec.LookPath(programs[words[i]]); err != nil {
 					t.Logf("%s: not run: %v", strings.TrimSpace(line), err)
 					continue
+				}
+				if words[i] == "--library" {
+					if err := os.WriteFile("tokitai.h", []byte(foreign.LibraryHeader), 0o666); err != nil {
+						t.Fatal(err)
+					}
+					if out, err := exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", words[i+1], "softmax.c", "-lm").CombinedOutput(); err != nil {
+						t.Fatalf("%v: %s", err, out)
+					}
 				}
 			}
 			if n := len(words); words[n-2] == "<" {
