@@ -3,6 +3,7 @@ package truth_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"tokitai/accuracy"
 	"tokitai/def"
@@ -75,7 +76,8 @@ func BenchmarkEncloseContraction(b *testing.B) {
 }
 
 // BenchmarkStable compares the sets of promise stable with the exact enclosures that they come
-// with.
+// with: x-truth is what they cost together in units of the latter, of the definition alone, and
+// x-forms the same of all its usual forms. The two are computed in turns.
 func BenchmarkStable(b *testing.B) {
 	for _, run := range runs(b) {
 		data := run.Data
@@ -84,23 +86,37 @@ func BenchmarkStable(b *testing.B) {
 		if !ok {
 			b.Fatal(data.Definition.Name)
 		}
-		elements := float64(16 * 1024)
-		name := fmt.Sprintf("def=%s/data=%s", data.Definition.Name, data.Name)
-		b.Run(name+"/exact", func(b *testing.B) {
+		forms := append([]*def.Definition{data.Definition}, data.Definition.UsualForms()...)
+		b.Run(fmt.Sprintf("def=%s/data=%s", data.Definition.Name, data.Name), func(b *testing.B) {
+			var times [3]time.Duration
 			for b.Loop() {
-				if _, err := truth.Enclose(data.Definition, run.Operands, truth.Options{Params: data.Params}); err != nil {
-					b.Fatal(err)
+				for k, compute := range []func() error{
+					func() error {
+						_, err := truth.Enclose(data.Definition, run.Operands, truth.Options{Params: data.Params})
+						return err
+					},
+					func() error {
+						_, err := truth.EncloseStable(data.Definition, run.Operands, truth.StableOptions{Params: data.Params})
+						return err
+					},
+					func() error {
+						_, err := truth.EncloseStableForms(forms, run.Operands, truth.StableOptions{Params: data.Params})
+						return err
+					},
+				} {
+					start := cpuTime()
+					if err := compute(); err != nil {
+						b.Fatal(err)
+					}
+					times[k] += cpuTime() - start
 				}
 			}
-			b.ReportMetric(float64(b.N)*elements/b.Elapsed().Seconds()/1e6, "Melem/s")
-		})
-		b.Run(name+"/stable", func(b *testing.B) {
-			for b.Loop() {
-				if _, err := truth.EncloseStable(data.Definition, run.Operands, truth.StableOptions{Params: data.Params}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.N)*elements/b.Elapsed().Seconds()/1e6, "Melem/s")
+			elements := float64(b.N) * 16 * 1024
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(times[0])/elements, "truth-ns/elem")
+			b.ReportMetric(float64(times[1])/elements, "stable-ns/elem")
+			b.ReportMetric(float64(times[1])/float64(times[0]), "x-truth")
+			b.ReportMetric(float64(times[2])/float64(times[0]), "x-forms")
 		})
 	}
 }

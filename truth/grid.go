@@ -15,7 +15,7 @@ import (
 // coarse enough for binary32. It is found from the operands themselves.
 type Grid struct {
 	call *call
-	at   map[int][]bool // by operand, row after row
+	at   [][]bool // by operand, row after row
 }
 
 // GridOptions are the options of FindGrid.
@@ -43,7 +43,7 @@ func FindGrid(d *def.Definition, operands []num.Array, o GridOptions) (*Grid, er
 		return nil, fmt.Errorf("%s: got %d parameters, want %d", d.Name, len(o.Params), len(d.Params))
 	}
 	k := &call{d: d, operands: operands, Options: Options{Params: o.Params, Model: o.Model, Context: o.Context}}
-	g := &Grid{call: k, at: map[int][]bool{}}
+	g := &Grid{call: k, at: make([][]bool, len(d.Operands))}
 	for i := range d.Operands {
 		if d.Operands[i].IsOut {
 			g.at[i] = make([]bool, operands[i].Rows*operands[i].Cols)

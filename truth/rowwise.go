@@ -29,7 +29,11 @@ type evaluator[T ball.Number[T]] struct {
 	isNeeded   []bool // by Node.ID
 	values     []vector[T]
 	sums       map[*def.Node]adder[T] // column and total sums
+	perRow     []*def.Node            // the needed nodes of a row
+	late       []*def.Node            // the needed nodes after the last row
+	floats     []float32              // a row of an operand
 	instead    func(*def.Node)        // evaluates a node, in the place of evaluate; may be nil
+	room       func(n int) []T        // allocates, in the place of make; may be nil
 	err        error
 }
 
@@ -76,7 +80,7 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 		if at != nil && isPerRow(outputs[0].Value) {
 			e.begin(e.columnsFor(outputs, at, e.row))
 		}
-		e.each(func(n *def.Node) bool { return !n.Late && isPerRow(n) })
+		e.each(e.perRow)
 		for n, s := range e.sums {
 			s.add(e.values[n.Args[0].ID].x)
 		}
@@ -86,7 +90,7 @@ func sweep[T ball.Number[T]](k *call, zero T, at *places, yield func(operand, ro
 			}
 		}
 	}
-	e.each(func(n *def.Node) bool { return n.Late })
+	e.each(e.late)
 	for _, o := range outputs {
 		if !isPerRow(o.Value) {
 			emit(o, 0)
@@ -172,6 +176,8 @@ func (e *evaluator[T]) begin(columns []int) {
 	e.columns = columns
 	e.values = make([]vector[T], len(e.d.Math.Nodes))
 	e.sums = map[*def.Node]adder[T]{}
+	e.perRow, e.late = e.perRow[:0], e.late[:0]
+	var once []*def.Node
 	for _, n := range e.d.Math.Nodes {
 		if !e.isNeeded[n.ID] {
 			continue
@@ -180,10 +186,22 @@ func (e *evaluator[T]) begin(columns []int) {
 		if n.Extent&def.PerColumn != 0 {
 			length = len(columns)
 		}
+		switch {
+		case n.Late:
+			e.late = append(e.late, n)
+		case isPerRow(n):
+			e.perRow = append(e.perRow, n)
+		default:
+			once = append(once, n)
+		}
 		v := &e.values[n.ID]
 		switch n.Type {
 		case def.Float:
-			v.x = make([]T, length)
+			if e.room != nil {
+				v.x = e.room(length)
+			} else {
+				v.x = make([]T, length)
+			}
 		case def.Int:
 			v.i = make([]set, length)
 		case def.Bool:
@@ -196,17 +214,15 @@ func (e *evaluator[T]) begin(columns []int) {
 			e.sums[n] = e.rounding.adder(1, len(columns), e.shape(e.rows*e.cols, flat))
 		}
 	}
-	e.each(func(n *def.Node) bool { return !n.Late && !isPerRow(n) })
+	e.each(once)
 }
 
-func (e *evaluator[T]) each(which func(*def.Node) bool) {
-	for _, n := range e.d.Math.Nodes {
-		if e.isNeeded[n.ID] && which(n) {
-			if e.instead != nil {
-				e.instead(n)
-			} else {
-				e.evaluate(n)
-			}
+func (e *evaluator[T]) each(nodes []*def.Node) {
+	for _, n := range nodes {
+		if e.instead != nil {
+			e.instead(n)
+		} else {
+			e.evaluate(n)
 		}
 	}
 }
@@ -250,17 +266,17 @@ func (e *evaluator[T]) evaluate(n *def.Node) {
 		}
 
 	case def.OpAdd:
-		zip(out.x, x(0), x(1), T.Add)
+		add(out.x, x(0), x(1))
 		e.rounding.step(out.x, unit, 0)
 	case def.OpSub:
-		zip(out.x, x(0), x(1), T.Sub)
+		sub(out.x, x(0), x(1))
 		e.rounding.step(out.x, unit, 0)
 	case def.OpMul:
 		e.multiply(out.x, n)
 		e.rounding.step(out.x, unit, tiny)
 	case def.OpFMA:
 		e.multiply(out.x, n)
-		zip(out.x, out.x, x(2), T.Add)
+		add(out.x, out.x, x(2))
 		e.rounding.step(out.x, unit, tiny)
 	case def.OpDiv:
 		zip(out.x, x(0), x(1), T.Div)
@@ -341,12 +357,25 @@ func (e *evaluator[T]) read(n *def.Node, out vector[T]) {
 	if n.Extent&def.PerColumn == 0 {
 		columns = []int{0}
 	}
-	for j, c := range columns {
-		if n.Type == def.Int {
+	if n.Type == def.Int {
+		for j, c := range columns {
 			out.i[j] = only(a.Int(row, c))
-		} else {
+		}
+		return
+	}
+	if len(columns) < a.Cols {
+		for j, c := range columns {
 			out.x[j] = e.zero.FromFloat64(float64(a.At(row, c)))
 		}
+		return
+	}
+	if cap(e.floats) < a.Cols {
+		e.floats = make([]float32, a.Cols)
+	}
+	floats := e.floats[:a.Cols]
+	a.Floats(row, floats)
+	for j, v := range floats {
+		out.x[j] = e.zero.FromFloat64(float64(v))
 	}
 }
 
@@ -397,7 +426,7 @@ func (e *evaluator[T]) multiply(out []T, n *def.Node) {
 	a, b := e.values[n.Args[0].ID].x, e.values[n.Args[1].ID].x
 	switch {
 	case n.Args[0] != n.Args[1]:
-		zip(out, a, b, T.Mul)
+		mul(out, a, b)
 	case e.Mode == Exact:
 		apply(out, a, T.Sqr)
 	default:
@@ -538,6 +567,32 @@ func mask[T any](v []T) int {
 		return 0
 	}
 	return -1
+}
+
+// add, sub and mul compute vectors of balls in loops without calls.
+
+func add[T ball.Number[T]](out, a, b []T) {
+	if z, ok := any(out).([]ball.Ball); ok {
+		ball.AddAll(z, any(a).([]ball.Ball), any(b).([]ball.Ball))
+		return
+	}
+	zip(out, a, b, T.Add)
+}
+
+func sub[T ball.Number[T]](out, a, b []T) {
+	if z, ok := any(out).([]ball.Ball); ok {
+		ball.SubAll(z, any(a).([]ball.Ball), any(b).([]ball.Ball))
+		return
+	}
+	zip(out, a, b, T.Sub)
+}
+
+func mul[T ball.Number[T]](out, a, b []T) {
+	if z, ok := any(out).([]ball.Ball); ok {
+		ball.MulAll(z, any(a).([]ball.Ball), any(b).([]ball.Ball))
+		return
+	}
+	zip(out, a, b, T.Mul)
 }
 
 func apply[A, B any](out []B, a []A, f func(A) B) {

@@ -207,6 +207,7 @@ func (r *perturbed) adder(n, width int, s shape) adder[ball.Ball] {
 // the promise, and finds how much these change the results. What belongs to nodes is by Node.ID.
 type perturbation struct {
 	*Stable
+	*arena
 	rounding *perturbed
 	centre   *evaluator[ball.Ball]
 	box      *evaluator[ball.Ball]
@@ -228,6 +229,7 @@ type perturbation struct {
 	spreads    []*spread
 	noisy      []*def.Node // values of a row, and those that all rows share, that have an error
 	narrow     []*def.Node // narrow values that vary, the last first, without late ones
+	ofRow      []*def.Node // values of a row that have slopes
 }
 
 func (s *Stable) newPerturbation() (*perturbation, error) {
@@ -235,9 +237,9 @@ func (s *Stable) newPerturbation() (*perturbation, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &perturbation{Stable: s, noise: noise, rounding: &perturbed{}}
-	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}}
-	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, instead: p.evaluate}
+	p := &perturbation{Stable: s, arena: arenas.Get().(*arena), noise: noise, rounding: &perturbed{}}
+	p.centre = &evaluator[ball.Ball]{call: s.call, rounding: exactly[ball.Ball]{}, room: p.balls}
+	p.box = &evaluator[ball.Ball]{call: s.call, rounding: p.rounding, instead: p.evaluate, room: p.balls}
 	for _, e := range []*evaluator[ball.Ball]{p.centre, p.box} {
 		if err := e.size(); err != nil {
 			return nil, err
@@ -374,21 +376,17 @@ func (p *perturbation) disturb(n *def.Node) {
 		argument = e.values[n.Args[0].ID].x
 	}
 	z := &p.noise[n.ID]
+	limit := z.limit
+	switch n.Op {
+	case def.OpInput, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt:
+		limit = math.Inf(1) // none is larger than all that it is made of
+	}
 	switch {
 	case n.Op == def.OpRowSum:
 		p.sizes[n.ID][0] = p.rounding.size
 	case z.isNone():
 	case z.perArgument == 0 && !z.isFlushed:
-		errors := p.errors[n.ID]
-		for j, x := range out.x {
-			if x == (ball.Ball{}) {
-				errors[j] = 0
-				continue
-			}
-			w := float64((float64((math.Abs(x.Mid)+x.Rad)*z.relative) + z.absolute) * (1 + 0x1p-50))
-			errors[j] = w
-			out.x[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
-		}
+		p.widen(out.x, p.errors[n.ID], z)
 	default:
 		errors := p.errors[n.ID]
 		for j, x := range out.x {
@@ -409,17 +407,33 @@ func (p *perturbation) disturb(n *def.Node) {
 		}
 	}
 	switch n.Op {
-	case def.OpInput, def.OpConst, def.OpParam, def.OpColFloat, def.OpNeg, def.OpAbs, def.OpMin, def.OpMax, def.OpSelect, def.OpRowMax, def.OpRowMin, def.OpAt:
-		return // none is larger than all that it is made of
 	case def.OpSqrt:
 		p.restrict(out.x, argument, def.Domain{Low: 0, High: math.Inf(1)})
 	case def.OpCall:
 		p.restrict(out.x, argument, n.Func.Domain)
 	}
+	if math.IsInf(limit, 1) {
+		return
+	}
 	for j, x := range out.x {
-		if !(math.Abs(x.Mid)+x.Rad <= z.limit) {
+		if !(math.Abs(x.Mid)+x.Rad <= limit) {
 			out.x[j] = e.unknown()
 		}
+	}
+}
+
+// widen adds errors that depend on values alone, and takes note of them.
+func (p *perturbation) widen(out []ball.Ball, errors []float64, z *disturbance) {
+	errors = errors[:len(out)]
+	relative, absolute := z.relative, z.absolute
+	for j, x := range out {
+		if x == (ball.Ball{}) {
+			errors[j] = 0
+			continue
+		}
+		w := float64((float64((math.Abs(x.Mid)+x.Rad)*relative) + absolute) * (1 + 0x1p-50))
+		errors[j] = w
+		out[j].Rad = (x.Rad + w) * (1 + 0x1p-50)
 	}
 }
 

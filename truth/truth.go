@@ -90,9 +90,9 @@ type Options struct {
 // Result encloses the outputs of one evaluation.
 type Result struct {
 	call       *call
-	enclosures map[int][]ball.Ball     // by operand, row after row
-	intervals  map[int][]ball.Interval // the same, instead, if operations are correctly rounded
-	sets       map[int][]set           // of outputs that hold int32
+	enclosures [][]ball.Ball     // by operand, row after row
+	intervals  [][]ball.Interval // the same, instead, if operations are correctly rounded
+	sets       [][]set           // of outputs that hold int32
 }
 
 // call is a definition with its operands and options.
@@ -135,7 +135,7 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 		}
 	}
 	k := &call{d: d, operands: operands, Options: o}
-	r := &Result{call: k, sets: map[int][]set{}}
+	r := &Result{call: k, sets: make([][]set, len(d.Operands))}
 	var err error
 	for i, operand := range d.Operands {
 		if operand.IsOut && operand.IsInt() {
@@ -160,8 +160,8 @@ func Enclose(d *def.Definition, operands []num.Array, o Options) (*Result, error
 }
 
 // room allocates a value for every element of every float output.
-func room[T any](k *call) map[int][]T {
-	m := map[int][]T{}
+func room[T any](k *call) [][]T {
+	m := make([][]T, len(k.d.Operands))
 	for i, operand := range k.d.Operands {
 		if operand.IsOut && !operand.IsInt() {
 			m[i] = make([]T, k.operands[i].Rows*k.operands[i].Cols)
@@ -170,7 +170,7 @@ func room[T any](k *call) map[int][]T {
 	return m
 }
 
-func put[T any](k *call, to map[int][]T) func(operand, row, col int, v T) {
+func put[T any](k *call, to [][]T) func(operand, row, col int, v T) {
 	return func(operand, row, col int, v T) { to[operand][row*k.operands[operand].Cols+col] = v }
 }
 

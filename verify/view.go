@@ -32,20 +32,30 @@ type view struct {
 
 // prepare encloses what the outputs are compared with.
 func (v *view) prepare(ctx context.Context, m manner) (err error) {
-	t := v.target
-	if m.withTruth || t.Lowering.IsBounded {
-		o := truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx}
-		if v.exact, err = truth.Enclose(t.Definition, v.inputs, o); err != nil {
+	if v.sets, err = v.setsOf(ctx); err != nil {
+		return err
+	}
+	if m.withTruth || v.target.Lowering.IsBounded {
+		if v.exact, err = v.exactOf(ctx); err != nil {
 			return err
 		}
 	}
 	if m.withTruth {
-		if v.truth, err = v.enclose(ctx, m.withBig); err != nil {
-			return err
+		v.truth, err = v.enclose(ctx, m.withBig)
+	}
+	return err
+}
+
+// exactOf encloses the real-number result, which sets of promise stable come with.
+func (v *view) exactOf(ctx context.Context) (*truth.Result, error) {
+	if bounded, ok := v.sets.(boundedSets); ok {
+		if s, ok := bounded.enclosure.(*stable); ok {
+			if exact := s.forms.Exact(v.target.Definition); exact != nil {
+				return exact, nil
+			}
 		}
 	}
-	v.sets, err = v.setsOf(ctx)
-	return err
+	return truth.Enclose(v.target.Definition, v.inputs, truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx})
 }
 
 // outputs judges every output.

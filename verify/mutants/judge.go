@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tokitai/def"
 	"tokitai/engine"
@@ -33,7 +34,8 @@ const fewest = 4
 // levels, and the outcomes compared with File.
 //
 // The flag -update writes File anew, with the outcomes of levels up to that of the test. Those of
-// higher levels are kept where the kernel is the same.
+// higher levels are kept where the kernel is the same, and so are those that there was no time for:
+// the test then fails, shortly before its -timeout, with what it had found by then written.
 //
 // Peers returns plain kernels of rowwise definitions, made of given Parts, with which one of
 // today's checks compares.
@@ -105,7 +107,7 @@ func (m *Mutant) glance(t *testing.T, isRight bool) {
 	if level > Quick {
 		return
 	}
-	r, err := m.verify(levels[level], m.Lowering, true)
+	r, err := m.verify(t.Context(), levels[level], m.Lowering, true)
 	if err != nil {
 		t.Errorf("%s: %v", m.Name, err)
 		return
@@ -137,16 +139,16 @@ const (
 )
 
 // verify verifies the kernel.
-func (m *Mutant) verify(level verify.Level, lowering *engine.Lowering, isFirstEnough bool) (*verify.Result, error) {
+func (m *Mutant) verify(ctx context.Context, level verify.Level, lowering *engine.Lowering, isFirstEnough bool) (*verify.Result, error) {
 	target := &verify.Target{Operation: m.Operation, Definition: m.Definition, Lowering: lowering, DType: m.DType}
 	if k, ok := m.kernel.(*rehearsal); ok {
 		k.isLearning.Store(true)
-		if _, err := verify.Run(context.Background(), target, verify.Options{Level: level, Seed: rehearsalSeed}); err != nil {
+		if _, err := verify.Run(ctx, target, verify.Options{Level: level, Seed: rehearsalSeed}); err != nil {
 			return nil, err
 		}
 		k.isLearning.Store(false)
 	}
-	return verify.Run(context.Background(), target, verify.Options{Level: level, Seed: seed, FirstFailure: isFirstEnough})
+	return verify.Run(ctx, target, verify.Options{Level: level, Seed: seed, FirstFailure: isFirstEnough})
 }
 
 // record judges all kernels, and compares the outcomes with File or writes it.
@@ -156,9 +158,15 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	ctx := t.Context()
+	if end, ok := t.Deadline(); ok && isUpdate() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-timeToWrite))
+		defer cancel()
+	}
 	outcomes := make([]Outcome, len(wrong)+len(right))
 	each(slices.Concat(wrong, right), func(i int, m *Mutant) {
-		outcomes[i] = m.judge(t, p, i >= len(wrong))
+		outcomes[i] = m.judge(ctx, t, p, i >= len(wrong))
 	})
 	found := Found{outcomes[:len(wrong)], outcomes[len(wrong):]}
 	if !isUpdate() {
@@ -168,19 +176,36 @@ func record(t *testing.T, wrong, right []Mutant, known *Found) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		if before := known.of(o.Subject); before != nil && before.Subject == o.Subject {
+			if o.Smoke == nil { // nor was it compared with today's checks
+				o.Practice = before.Practice
+			}
+			o.Smoke, o.Stable = cmp.Or(o.Smoke, before.Smoke), cmp.Or(o.Stable, before.Stable)
 			o.Quick, o.Full = cmp.Or(o.Quick, before.Quick), cmp.Or(o.Full, before.Full)
 		}
+	}
+	if ctx.Err() != nil {
+		t.Error("there was no time for all kernels: a longer -timeout has more")
 	}
 	if err := found.write(); err != nil {
 		t.Error(err)
 	}
 }
 
-// judge judges a kernel at the levels up to that of the test.
-func (m *Mutant) judge(t *testing.T, p *Practitioner, isRight bool) Outcome {
+// timeToWrite is how long before its deadline a test stops to judge.
+const timeToWrite = 10 * time.Second
+
+// judge judges a kernel at the levels up to that of the test. An outcome is nil if the context
+// ended before.
+func (m *Mutant) judge(ctx context.Context, t *testing.T, p *Practitioner, isRight bool) Outcome {
 	o := Outcome{Subject: m.subject()}
 	at := func(level Level, lowering *engine.Lowering, isFirstEnough bool) *Judged {
-		r, err := m.verify(levels[level], lowering, isFirstEnough)
+		if ctx.Err() != nil {
+			return nil
+		}
+		r, err := m.verify(ctx, levels[level], lowering, isFirstEnough)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 			return nil
@@ -207,6 +232,9 @@ func (m *Mutant) judge(t *testing.T, p *Practitioner, isRight bool) Outcome {
 	if testlevel.Current() >= testlevel.Full {
 		o.Full = at(Full, m.Lowering, true)
 		expect(o.Full, Full, "")
+	}
+	if o.Smoke == nil {
+		return o
 	}
 	var err error
 	if o.Practice, err = p.Check(m); err != nil {
