@@ -15,13 +15,18 @@ import (
 //go:embed cuda/tokitai_hip.h
 var simHIPHeader string
 
+//go:embed cuda/tokitai_hip_names.h
+var hipNamesText string
+
+var hipNames = compile.Header{Name: "tokitai_hip_names.h", Text: hipNamesText}
+
 // hipLanguage is HIP, which the simulator knows as CUDA with further names.
 var hipLanguage = &language{
 	name: "hip", title: "HIP",
 	types: map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__hip_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"},
 	onGPU: hipDialect{}, kinds: []string{"hip", "amdemu"}, gpu: "hip:0",
 	places:     "hip:0, or without a GPU on an emulated one, --device amdemu, or in the simulator, --device sim",
-	simHeaders: []compile.Header{{Name: "tokitai_hip.h", Text: simHIPHeader}, {Name: "tokitai_cuda.h", Text: simHeader}},
+	simHeaders: []compile.Header{{Name: "tokitai_hip.h", Text: simHIPHeader}, {Name: "tokitai_cuda.h", Text: simHeader}, hipNames},
 	simRewrite: func(text string) string {
 		text = hipInclude.ReplaceAllString(text, `${1}"tokitai_hip.h"`)
 		return hipDynamicShared.ReplaceAllString(text, "extern __shared__ $1 $2[];")
@@ -61,7 +66,7 @@ func (hipDialect) compile(dev *backendgpu.Device, s compile.Source, entries []st
 	if err != nil {
 		return nil, nil, fmt.Errorf("hipRTC compiles for %s; the simulator, --device sim, needs only g++: %w", architecture, err)
 	}
-	s.Headers = append(slices.Clone(s.Headers), hipRTCHeader)
+	s.Headers = append(slices.Clone(s.Headers), hipRTCHeader, hipNames)
 	for _, name := range hostHeaders {
 		s.Headers = append(s.Headers, compile.Header{Name: name, Text: including(hipRTCHeader.Name)})
 	}

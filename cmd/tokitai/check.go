@@ -53,6 +53,8 @@ type kernelWay struct {
 	kind     string // of the lowering check.KIND
 	register func(f *checkFlags, flags *pflag.FlagSet)
 
+	isCommand bool // the flag's value is split into words
+
 	// open opens the kernel for a definition.
 	open func(f *checkFlags, d *def.Definition) (*foreign.Kernel, error)
 
@@ -100,6 +102,8 @@ The kernel is named in one of these ways:
   --cuda softmax.cu              a kernel in CUDA C++, launched as --launch says:
                                  on a GPU, or without one in a simulator that also finds races,
                                  misused barriers and accesses out of bounds (docs/sources.md)
+  --hip softmax.hip              a kernel in HIP, launched in the same way: on a GPU of AMD's,
+                                 on an emulated one, or in the simulator
 
 Unless --promise says otherwise, a kernel is held to stable: every output is as close to the
 exact result as a kernel comes in whatever form it is written. What --promise, --profile,
@@ -141,6 +145,7 @@ crashed or hung, or refused shapes.`,
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --json
   tokitai check softmax.forward --exec ./softmax.py --dtype f32 --level smoke --invariance
   tokitai check softmax.forward --cuda softmax.cu --entry 'softmax<T>' --launch 'grid=R block=32 args=x,y,C' --device sim --dtype f32 --level smoke
+  tokitai check softmax.forward --hip softmax.hip --entry 'softmax<T>' --launch 'grid=R block=64 args=x,y,C' --device sim --dtype f32 --level smoke
   tokitai check --emit header
   tokitai check softmax.forward --library ./libsoftmax.so --symbol softmax --dtype f32 --level smoke
   tokitai check softmax.forward --in x.npy --got y.npy`,
@@ -166,7 +171,7 @@ crashed or hung, or refused shapes.`,
 	f.registerLaunch(flags)
 	f.judgeFlags.register(c, "check", "")
 	f.speed.register(c)
-	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")
+	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in the flag that names the kernel stands for its path")
 	flags.BoolVar(&f.showsOutput, "show-output", false, "copy what the kernel prints to standard error")
 	flags.Lookup("promise").Usage = "hold the kernel to this `PROMISE`: bits, ordered or stable (default stable)"
 	flags.Lookup("seed").Usage += " (default drawn anew for each run)"
@@ -207,7 +212,7 @@ func (f *checkFlags) run(c *cobra.Command, name string) error {
 		return err
 	}
 	if f.batch != "" {
-		return f.runBatch(c)
+		return f.runBatch(c, w)
 	}
 	if w.judge != nil {
 		return w.judge(f, c, name)

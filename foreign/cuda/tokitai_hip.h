@@ -4,6 +4,7 @@
 #define TOKITAI_HIP_H
 
 #include "tokitai_cuda.h"
+#include "tokitai_hip_names.h"
 
 #undef __CUDACC__
 #undef __CUDA_ARCH__
@@ -15,19 +16,6 @@
 
 typedef __nv_bfloat16 __hip_bfloat16, hip_bfloat16;
 typedef __nv_bfloat162 __hip_bfloat162;
-
-#define hipThreadIdx_x threadIdx.x
-#define hipThreadIdx_y threadIdx.y
-#define hipThreadIdx_z threadIdx.z
-#define hipBlockIdx_x blockIdx.x
-#define hipBlockIdx_y blockIdx.y
-#define hipBlockIdx_z blockIdx.z
-#define hipBlockDim_x blockDim.x
-#define hipBlockDim_y blockDim.y
-#define hipBlockDim_z blockDim.z
-#define hipGridDim_x gridDim.x
-#define hipGridDim_y gridDim.y
-#define hipGridDim_z gridDim.z
 
 // Intrinsics without a mask are for all lanes.
 #define __shfl(...) sim::shuffle_by(sim::IDX, __FILE__, __LINE__, sim::ALL_LANES, __VA_ARGS__)

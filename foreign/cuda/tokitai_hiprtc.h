@@ -3,6 +3,8 @@
 #ifndef TOKITAI_HIPRTC_H
 #define TOKITAI_HIPRTC_H
 
+#include "tokitai_hip_names.h"
+
 #ifndef INFINITY
 #define INFINITY __builtin_huge_valf()
 #endif
@@ -26,21 +28,6 @@
 #define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
-#endif
-
-#ifndef hipThreadIdx_x
-#define hipThreadIdx_x threadIdx.x
-#define hipThreadIdx_y threadIdx.y
-#define hipThreadIdx_z threadIdx.z
-#define hipBlockIdx_x blockIdx.x
-#define hipBlockIdx_y blockIdx.y
-#define hipBlockIdx_z blockIdx.z
-#define hipBlockDim_x blockDim.x
-#define hipBlockDim_y blockDim.y
-#define hipBlockDim_z blockDim.z
-#define hipGridDim_x gridDim.x
-#define hipGridDim_y gridDim.y
-#define hipGridDim_z gridDim.z
 #endif
 
 // __hip_bfloat16 is rounded to nearest, ties to even, after each operation.
