@@ -181,7 +181,7 @@ func (k *sourceKernel) built(dev *backendgpu.Device, formats []num.DType) (*buil
 }
 
 // cxxTypes are the types of elements.
-var cxxTypes = map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"}
+var cxxTypes = map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char", num.I8: "signed char", num.I64: "long long"}
 
 // preamble says what is compiled: the macros and types that docs/sources.md lists.
 func (k *sourceKernel) preamble(formats []num.DType) string {

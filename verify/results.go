@@ -37,7 +37,7 @@ func (x *trialRun) runOnResults() (int64, *finding, error) {
 			for r := range a.Rows {
 				for c := range a.Cols {
 					if part.isThere(i, r, c) {
-						a.SetBits(r, c, x.base.operands[i].Bits(r, c))
+						a.SetBits64(r, c, x.base.operands[i].Bits64(r, c))
 					}
 				}
 			}
