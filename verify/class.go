@@ -117,8 +117,8 @@ func (c *class) mayOverflow(operand, row, col int) bool {
 }
 
 func (c *class) at(operand, row, col int) set {
-	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits(row, col)
-	switch value := float64(num.Widen(d, y)); {
+	d, y := c.v.got[operand].DType, c.v.answer[operand].Bits64(row, col)
+	switch value := float64(num.Value(d, y)); {
 	case c.ordinary == nil || c.v.exact.At(operand, row, col).Known() || !c.ordinary.At(operand, row, col).Known():
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
@@ -129,7 +129,7 @@ func (c *class) at(operand, row, col int) set {
 		return set{lo: y, hi: y}
 	case math.IsInf(value, 0):
 		return set{lo: y, hi: y, orNaN: true}
-	case c.limit == nil || num.IsNaN(d, c.limit.answer[operand].Bits(row, col)):
+	case c.limit == nil || num.IsNaN(d, c.limit.answer[operand].Bits64(row, col)):
 		return set{lo: y, hi: y} // infinities are not the reason
 	default:
 		return set{lo: y, hi: y, noNumber: true}
@@ -140,10 +140,10 @@ func (c *class) at(operand, row, col int) set {
 func (c *class) finite(operand, row, col int) set {
 	d := c.v.got[operand].DType
 	most := num.FromIndex(d, math.MaxInt32) - 1 // the largest finite value
-	s := set{lo: num.FromIndex(d, -num.Index(d, most)), hi: most}
+	s := set{lo: uint64(num.FromIndex(d, -num.Index(d, most))), hi: uint64(most)}
 	if c.forms != nil && c.forms.IsZero(operand, row, col) {
-		s = set{lo: num.FromIndex(d, 0), hi: num.FromIndex(d, 0)}
-	} else if c.limit != nil && c.limit.answer[operand].Bits(row, col) == c.v.answer[operand].Bits(row, col) {
+		s = set{} // +0
+	} else if c.limit != nil && c.limit.answer[operand].Bits64(row, col) == c.v.answer[operand].Bits64(row, col) {
 		if limit := c.limit.sets.at(operand, row, col); limit.count > 0 {
 			limit.isOnGrid = false
 			s = limit
@@ -156,7 +156,7 @@ func (c *class) finite(operand, row, col int) set {
 // isUsuallyNaN reports whether a usual form of the operation gives NaN for an element.
 func (c *class) isUsuallyNaN(operand, row, col int) bool {
 	return slices.ContainsFunc(c.usual, func(answer []num.Array) bool {
-		return num.IsNaN(answer[operand].DType, answer[operand].Bits(row, col))
+		return num.IsNaN(answer[operand].DType, answer[operand].Bits64(row, col))
 	})
 }
 

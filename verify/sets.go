@@ -27,21 +27,21 @@ type set struct {
 	orNaN    bool    // NaN is in the set, besides the others
 	noNumber bool    // NaN and the infinities are in the set, besides the others
 	isOnGrid bool    // every honest kernel agrees on its one value
-	lo, hi   uint32  // the least and the greatest value
+	lo, hi   uint64  // the least and the greatest value
 	ints     []int32 // instead, of an int32 that may have several
 	count    int64   // the number of values; 0 if it is only a class of values, such as all that are finite
 	plain    *set    // the values that need no allowance of a profile; nil if all of them need none
 }
 
 // oneValue is the set of one value; zeros are one.
-func oneValue(bits uint32) set { return set{lo: bits, hi: bits, count: 1} }
+func oneValue(bits uint64) set { return set{lo: bits, hi: bits, count: 1} }
 
 // has reports whether a value is in the set.
-func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
+func (s *set) has(rule trial.Rule, d num.DType, x uint64) bool {
 	switch {
 	case s.isOpen || s.orNaN && num.IsNaN(d, x):
 		return true
-	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Widen(d, x)), 0)):
+	case s.noNumber && (num.IsNaN(d, x) || math.IsInf(float64(num.Value(d, x)), 0)):
 		return true
 	case s.ints != nil:
 		return slices.Contains(s.ints, int32(x))
@@ -58,7 +58,7 @@ func (s *set) has(rule trial.Rule, d num.DType, x uint32) bool {
 type answerSets struct{ v *view }
 
 func (s answerSets) at(operand, row, col int) set {
-	y := s.v.answer[operand].Bits(row, col)
+	y := s.v.answer[operand].Bits64(row, col)
 	return set{isBits: true, lo: y, hi: y, count: 1}
 }
 
@@ -82,7 +82,7 @@ type boundedSets struct {
 
 func (s boundedSets) at(operand, row, col int) set {
 	if s.v.isOne(operand, row, col) {
-		one := oneValue(s.v.answer[operand].Bits(row, col))
+		one := oneValue(s.v.answer[operand].Bits64(row, col))
 		one.isOnGrid = s.v.isOnGrid(operand, row, col)
 		return one
 	}
@@ -112,7 +112,8 @@ func (o ordered) known(operand, row, col int) (set, bool) {
 		return set{}, false
 	}
 	s := set{count: o.Count(operand, row, col)}
-	if s.lo, s.hi = o.Between(operand, row, col); o.d.Operands[operand].IsInt() && s.count > 1 {
+	lo, hi := o.Between(operand, row, col)
+	if s.lo, s.hi = uint64(lo), uint64(hi); o.d.Operands[operand].IsInt() && s.count > 1 {
 		s.ints = o.Ints(operand, row, col)
 	}
 	return s, true

@@ -88,11 +88,11 @@ func (v *view) output(j *judgement, i int) {
 		}
 		for c := range got.Cols {
 			j.Elements++
-			x := got.Bits(r, c)
+			x := got.Bits64(r, c)
 			s := v.sets.at(i, r, c)
 			if isBounded {
 				v.countSet(j, tally, &s, i, r, c)
-				if v.rule.Same(got.DType, x, answer.Bits(r, c)) {
+				if v.rule.Same(got.DType, x, answer.Bits64(r, c)) {
 					j.SameBits++
 				}
 			}
@@ -108,7 +108,7 @@ func (v *view) output(j *judgement, i int) {
 				isWidened := s.plain != nil && s.plain.count != s.count || v.target.Promised() == promise.Stable && s.count > 2
 				v.measure(&j.Accuracy, i, r, c, x, isWidened)
 				if isBounded {
-					v.measure(&j.Own, i, r, c, answer.Bits(r, c), isWidened)
+					v.measure(&j.Own, i, r, c, answer.Bits64(r, c), isWidened)
 				} else if b := v.exact.At(i, r, c); b.Known() {
 					j.AllClose.count(closeness(got.DType, b.Mid))
 				}
@@ -119,7 +119,7 @@ func (v *view) output(j *judgement, i int) {
 
 // finding returns the finding that an element is not in its set, at its place in the whole
 // output.
-func (v *view) finding(i, r, c int, got uint32, s *set) *finding {
+func (v *view) finding(i, r, c int, got uint64, s *set) *finding {
 	at := v.at.operands[i]
 	f := &finding{Tier: v.target.mainTier(), Operand: i, Row: at.Row + r, Col: at.Col + c, Got: got, Want: s.lo, WantTo: s.hi, Ints: s.ints}
 	if s.isOnGrid {
