@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -23,13 +24,14 @@ func TestProve(t *testing.T) {
 		{name: "nothing"},
 		{name: "a statement", file: "Chain.v", old: "chain acc (concat pieces)", new: "chain acc (concat (rev pieces))", want: "proofs/Chain.v does not hold"},
 		{name: "a proof", file: "Chain.v", old: "now rewrite fold_left_app. Qed.", new: "reflexivity. Qed.", want: "proofs/Chain.v does not hold"},
+		{name: "a constant", file: "Exact.v", old: "Z.abs (exact - f) < 2 ^ 63 -> w mod 2 ^ 64", new: "Z.abs (exact - f) < 2 ^ 64 -> w mod 2 ^ 64", want: "proofs/Exact.v does not hold"},
 		{name: "no proof", file: "Chain.v", old: "Qed.", new: "Admitted.", want: "these lines leave something unproved"},
 		{name: "an axiom", file: "Chain.v", old: "End Chain.", new: "End Chain.\nVariable magic : False.\nTheorem easy : 1 = 2.\nProof. destruct magic. Qed.", want: "easy assumes Chain.magic, which proofs/axioms.txt does not allow"},
 		{name: "no time", limit: "0.01", want: "proofs/Chain.v: the prover is out of time after 0.01 s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			folder := copyOfProofs(t, "Chain.v")
+			folder := copyOfProofs(t, cmp.Or(test.file, "Chain.v"))
 			if test.file != "" {
 				file := filepath.Join(folder, "proofs", test.file)
 				text := readText(t, file)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"tokitai/def"
 	"tokitai/device"
@@ -170,9 +169,6 @@ type Renewer interface {
 
 	// Renew ends the process. The next launch starts another one.
 	Renew()
-
-	// StartTime returns how long the process took to start, so far as it is known.
-	StartTime() time.Duration
 }
 
 // IndexChecker is a Kernel that can itself reject indices out of range, where the host

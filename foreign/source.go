@@ -23,15 +23,16 @@ import (
 	"tokitai/promise"
 )
 
-// sourceKernel is a kernel in CUDA C++, with how it is launched.
+// sourceKernel is a kernel in a language, with how it is launched.
 type sourceKernel struct {
-	dialect dialect
-	file    string // its name without the folder, as in messages
-	text    string
-	headers []compile.Header
-	program *launchProgram
-	d       *def.Definition
-	entries []string // of the launches, as C++ names them
+	language *language
+	dialect  dialect
+	file     string // its name without the folder, as in messages
+	text     string
+	headers  []compile.Header
+	program  *launchProgram
+	d        *def.Definition
+	entries  []string // of the launches, as C++ names them
 
 	mu     sync.Mutex
 	builds map[string]*build // by formats
@@ -65,14 +66,18 @@ func (e *CompileError) Detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// Source compiles a kernel in CUDA C++ (the language "cuda") from a file, and launches it as
-// the launch text says. o.Device is a GPU, or the simulator.
-// The file is compiled once for every choice of formats, the usual ones at once: a source that
+// Source compiles a kernel in CUDA C++ (the language "cuda") or HIP ("hip") from a file, and
+// launches it as the launch text says. o.Device is a GPU, the simulator, or for HIP an emulated
+// GPU. The file is compiled once for every choice of formats, the usual ones at once: a source that
 // does not compile is an error here, and formats that the kernel does not take are left out
 // of the kernel's DTypes unless o.DTypes names them.
-func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
+func Source(name, path, entry, launch string, o Options) (*Kernel, error) {
 	if o.Definition == nil || o.Open == nil {
 		return nil, errors.New("foreign: the options have no definition, or no function that opens devices")
+	}
+	language, err := languageNamed(name)
+	if err != nil {
+		return nil, err
 	}
 	program, err := parseLaunch(launch, o.Definition)
 	if err != nil {
@@ -86,7 +91,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &sourceKernel{file: filepath.Base(path), text: text, headers: headers, program: program, d: o.Definition, builds: map[string]*build{}}
+	k := &sourceKernel{language: language, file: filepath.Base(path), text: text, headers: headers, program: program, d: o.Definition, builds: map[string]*build{}}
 	for _, l := range program.launches {
 		if l.entry == "" {
 			l.entry = entry
@@ -101,7 +106,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	defer opened.Close()
-	if k.dialect, err = dialectOf(language, opened); err != nil {
+	if k.dialect, err = language.dialectFor(opened); err != nil {
 		return nil, err
 	}
 	dev, ok := opened.(*backendgpu.Device)
@@ -119,7 +124,7 @@ func Source(language, path, entry, launch string, o Options) (*Kernel, error) {
 		return nil, err
 	}
 	return &Kernel{
-		Lowering: &engine.Lowering{Name: "check." + language, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
+		Lowering: &engine.Lowering{Name: "check." + name, Device: dev.Kind(), IsBounded: true, Promise: promise.Stable, Suits: k.suits, Compile: k.compile},
 		Source:   fmt.Sprintf("%s (SHA-256 %x), entry %s, launch %s", path, sha256.Sum256(content), strings.Join(k.entries, ", "), launch),
 		Device:   o.Device,
 		DTypes:   dtypes,
@@ -173,27 +178,27 @@ func (k *sourceKernel) built(dev *backendgpu.Device, formats []num.DType) (*buil
 	}
 	k.mu.Unlock()
 	b.made.Do(func() {
-		s := compile.Source{Name: k.file, Headers: k.headers, Text: k.preamble(formats) + fmt.Sprintf("#line 1 %q\n", k.file) + k.dialect.rewrite(k.text) + k.checks(formats)}
+		s := compile.Source{Name: k.file, Text: k.preamble(formats) + fmt.Sprintf("#line 1 %q\n", k.file) + k.dialect.rewrite(k.text) + k.checks(formats)}
+		for _, h := range k.headers {
+			s.Headers = append(s.Headers, compile.Header{Name: h.Name, Text: k.dialect.rewrite(h.Text)})
+		}
 		b.image, b.names, b.err = k.dialect.compile(dev, s, k.entries, formats)
 		b.err = k.explained(b.err, formats)
 	})
 	return b, b.err
 }
 
-// cxxTypes are the types of elements.
-var cxxTypes = map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__nv_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"}
-
 // preamble says what is compiled: the macros and types that docs/sources.md lists.
 func (k *sourceKernel) preamble(formats []num.DType) string {
 	var b strings.Builder
 	dtype := k.d.Format(formats)
-	fmt.Fprintf(&b, "#define TOKITAI_CHECK 1\n#define TOKITAI_DTYPE %s\n#define TOKITAI_%s 1\n", k.dialect.typeOf(dtype), strings.ToUpper(dtype.String()))
+	fmt.Fprintf(&b, "#define TOKITAI_CHECK 1\n#define TOKITAI_DTYPE %s\n#define TOKITAI_%s 1\n", k.language.types[dtype], strings.ToUpper(dtype.String()))
 	b.WriteString(k.dialect.include(formats))
 	if !declaresT.MatchString(blanked(k.text)) {
-		fmt.Fprintf(&b, "typedef %s T;\n", k.dialect.typeOf(dtype))
+		fmt.Fprintf(&b, "typedef %s T;\n", k.language.types[dtype])
 	}
 	for i, o := range k.d.Operands {
-		fmt.Fprintf(&b, "typedef %s T_%s;\n", k.dialect.typeOf(formats[i]), o.Name)
+		fmt.Fprintf(&b, "typedef %s T_%s;\n", k.language.types[formats[i]], o.Name)
 	}
 	return b.String()
 }
@@ -268,7 +273,7 @@ func (k *sourceKernel) explained(err error, formats []num.DType) error {
 // mismatch explains an argument, counted from 1, that the kernel takes as another type.
 func (k *sourceKernel) mismatch(l *launch, position int, takes string, formats []num.DType) error {
 	a := &l.arguments[position-1]
-	takes = strings.NewReplacer("sim::Small<sim::Binary16>", "__half", "sim::Small<sim::Brain16>", "__nv_bfloat16", " const*", "*").Replace(strings.TrimSpace(takes))
+	takes = strings.NewReplacer("sim::Small<sim::Binary16>", "__half", "sim::Small<sim::Brain16>", k.language.types[num.BF16], " const*", "*").Replace(strings.TrimSpace(takes))
 	isPointer := strings.HasSuffix(takes, "*")
 	head := fmt.Sprintf("argument %d of %s is %s", position, l.entry, takes)
 	switch {

@@ -155,7 +155,7 @@ func TestSourceErrors(t *testing.T) {
 		{right, "k<T>", "grid=R block=32 shared=1000000 args=x,y,C", "the shared memory of k<T>: 1000000 bytes"},
 		{"__global__ void k(float* x) { undeclared(x); }\n", "k", "grid=R block=32 args=x", "does not compile for f32"},
 		{"#include <mma.h>\n", "k", "grid=R block=32 args=x", "kernel.cu:1: the simulator has no tensor-core intrinsics"},
-		{"\n__global__ void k() { asm(\"\"); }\n", "k", "grid=R block=32 args=", "kernel.cu:2: the simulator has no inline PTX"},
+		{"\n__global__ void k() { asm(\"\"); }\n", "k", "grid=R block=32 args=", "kernel.cu:2: the simulator has no inline assembly"},
 		{"__global__ void k() { float big[100000]; big[threadIdx.x] = 1; printf(\"%f\", big[3]); }\n", "k", "grid=R block=32 args=", "does not compile"},
 	} {
 		path := filepath.Join(t.TempDir(), "kernel.cu")

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -133,8 +134,8 @@ func sharing(a, b int) func(*trialRun) (int64, *finding, error) {
 }
 
 // changedLate runs the kernel again and again in the same memory, each time with one element
-// of one input changed: the last, one in the middle, and one that is drawn. A kernel that
-// knows inputs by their address and some of their elements fails.
+// of one input changed: the last, one in the middle, and one that is drawn; then with other
+// parameters. A kernel that knows a call by addresses and some of its numbers fails.
 func changedLate(x *trialRun) (int64, *finding, error) {
 	if x.isWrong() {
 		return 0, nil, nil
@@ -147,7 +148,14 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 	defer p.close()
 	var sum parts
 	run := func(l *loaded, what string) bool {
-		out, err := p.run(l, x.s.o.deadline(), 0)
+		q := p
+		if !slices.Equal(l.params, x.l.params) {
+			q, err = p.with(l.params)
+		}
+		var out *outcome
+		if err == nil {
+			out, err = q.run(l, x.s.o.deadline(), 0)
+		}
 		if err != nil {
 			return sum.add(0, nil, err)
 		}
@@ -176,7 +184,47 @@ func changedLate(x *trialRun) (int64, *finding, error) {
 			}
 		}
 	}
+	for name, params := range x.otherParams() {
+		l := x.l.as(x.c)
+		l.params = params
+		if run(x.l, "") || run(l, "in the same memory, with another "+name) {
+			break
+		}
+	}
 	return sum.compared, sum.f, sum.err
+}
+
+// otherParams returns parameters that differ from those of the case, with what differs: one of
+// them, or what people set, where parameters depend on each other.
+func (x *trialRun) otherParams() iter.Seq2[string, []float64] {
+	t, now := x.l.target, x.l.params
+	return func(yield func(string, []float64) bool) {
+		seen := map[string]bool{}
+		for n := 1; n <= 16; n++ {
+			varied := *x.c
+			varied.Params = n
+			params := t.params(&varied)
+			if t.hasSettings() {
+				if !seen["setting"] && !slices.Equal(params, now) {
+					seen["setting"] = true
+					if !yield("setting", params) {
+						return
+					}
+				}
+				continue
+			}
+			for i, p := range t.Definition.Params {
+				if seen[p.Name] || params[i] == now[i] {
+					continue
+				}
+				seen[p.Name] = true
+				one := slices.Clone(now)
+				if one[i] = params[i]; !yield(p.Name, one) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // otherValue returns another pattern for an element, one that makes a difference to what it

@@ -61,6 +61,7 @@ func (t *Target) cases(o *Options) []*Case {
 	l.long()
 	l.models()
 	l.farApart()
+	l.slices()
 	l.own()
 	l.checks()
 	l.batch()

@@ -26,13 +26,13 @@ import (
 //   - An infinity, or NaN made of infinities, is what it is where all forms agree on it.
 //     Where they do not, promise stable admits NaN beside the infinity, and any infinity
 //     beside NaN: y*dy - y*dot and y*(dy - dot) are both right. So are what a usual form of the
-//     operation gives, and NaN where a clause leaves that open.
+//     operation gives, and NaN where a clause leaves that open or says that other forms give it.
 type class struct {
 	v        *view
 	ordinary *truth.Result // what its arithmetic may give, with 1 for every input that is no number; nil if all are numbers
 	limit    *view         // the same call with large numbers for infinities; nil if there are none; it has sets if an element needs them
 	forms    *truth.Forms  // nil if the definition's own form is promised
-	alsoNaN  []places      // at which other forms give NaN for a number
+	alsoNaN  []places      // at which other forms give NaN for a number or an infinity
 	orNaN    []places      // at which a result is infinite or NaN
 	usual    [][]num.Array // what usual forms of the operation give
 }
@@ -153,7 +153,7 @@ func (c *class) at(operand, row, col int) set {
 		return set{isOpen: true}
 	case !math.IsNaN(value) && !math.IsInf(value, 0):
 		return c.finite(operand, row, col)
-	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
+	case math.IsInf(value, 0) && (isAmong(c.orNaN, operand, row, col) || isAmong(c.alsoNaN, operand, row, col) || c.isUsuallyNaN(operand, row, col)):
 		return set{lo: y, hi: y, orNaN: true}
 	case c.forms == nil || c.forms.Agree(operand, row, col):
 		return set{lo: y, hi: y}

@@ -152,7 +152,7 @@ func GlueWithout(t *Target, name string, most int64, left int) error {
 	for i := range found {
 		found[i] = &judgement{}
 	}
-	return glue(t.Definition, operands, tiles, found)
+	return glueTiles(t.Definition, operands, tiles, found)
 }
 
 // SetDivide replaces how cases are divided into tiles, until the returned function is

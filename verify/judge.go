@@ -173,7 +173,7 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 		total.add(found[i])
 	}
 	if !isWhole {
-		if err := glue(d, out.operands, tiles, found); err != nil {
+		if err := glueTiles(d, out.operands, tiles, found); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 	}
@@ -185,8 +185,8 @@ func (t *Target) judge(ctx context.Context, l *loaded, out *outcome, m manner) (
 	return total, nil
 }
 
-// glue checks the gluing condition for the tiles of every output.
-func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) error {
+// glueTiles checks the gluing condition for the tiles of every output.
+func glueTiles(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) error {
 	for i := range d.Operands {
 		if !d.Operands[i].IsOut {
 			continue
@@ -201,7 +201,7 @@ func glue(d *def.Definition, got []num.Array, tiles []tile, found []*judgement) 
 			sections = append(sections, s)
 		}
 		if whole := g.Glue(sections); !whole.IsWhole() {
-			return errors.New(whole.Reason())
+			return errors.New(whole.Reason("tiles", "blocks"))
 		}
 	}
 	return nil

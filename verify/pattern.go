@@ -405,7 +405,7 @@ func (t *Target) params(c *Case) []float64 {
 		return usual
 	}
 	var g gen.Generator
-	if t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded {
+	if t.hasSettings() {
 		g.Place(gen.New(t.Definition.Name).Next(), c.Params, 0)
 		return t.derived(t.Operation.Settings(&g), usual)
 	}
@@ -422,6 +422,11 @@ func (t *Target) params(c *Case) []float64 {
 		varied[i] = p.Nearest(choices[g.Below(len(choices))], usual[i])
 	}
 	return varied
+}
+
+// hasSettings reports whether parameters are varied by what people set.
+func (t *Target) hasSettings() bool {
+	return t.Operation != nil && t.Operation.Settings != nil && t.Lowering.IsBounded
 }
 
 // derived returns the definition's parameters for what people set. Those that people do not
@@ -468,7 +473,7 @@ func (t *Target) fill(c *Case, seed uint64, operands []num.Array) {
 			for r := range a.Rows {
 				g.Place(key, r+rowFrom, 0)
 				a.SetBits(r, 0, uint32(int32(index(&g, r+rowFrom, bound))))
-				if c.Params > 0 && o.Except != "" && r%3 == 1 {
+				if c.Params > 0 && o.Except != "" && (r%3 == 1 || c.Params%16 == 5) { // now and then all of them
 					a.SetBits(r, 0, uint32(int32(except[t.Definition.Param(o.Except)])))
 				}
 			}

@@ -214,7 +214,6 @@ func (s *verification) launch(e *caseRun) {
 	if e.isSkipped = s.bench.isHung.Load(); e.isSkipped {
 		return
 	}
-	s.renewFor(e.c)
 	defer s.notePrograms(&e.r)
 	var err error
 	if e.x.base, err = s.bench.run(e.x.l, s.o.deadline(), 0); err != nil {

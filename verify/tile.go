@@ -8,12 +8,12 @@ import (
 	"tokitai/def"
 	"tokitai/num"
 	"tokitai/trial"
+	"tokitai/verify/glue"
 )
 
 // A tensor too large to be judged at once is judged in tiles, each with the inputs that it
-// needs. A verdict on the whole needs more than verdicts on parts: the parts must cover
-// everything, and where they overlap they must have seen the same values. That is the
-// gluing condition of a sheaf; Glue checks it.
+// needs. A verdict on the whole needs more than verdicts on parts; package glue has the
+// condition, and Grid.Glue evaluates it.
 
 // Rect is a part of an output: rows Row to Row+Rows, columns Col to Col+Cols.
 type Rect struct {
@@ -23,34 +23,8 @@ type Rect struct {
 
 func (r Rect) elements() int64 { return int64(r.Rows) * int64(r.Cols) }
 
-// Section is the result for a part of an output. It can be computed without the rest.
-type Section struct {
-	Part       Rect
-	Mismatches int64
-	Blocks     map[[2]int][sha256.Size]byte // of the values judged, by block of the grid; only blocks that lie in Part entirely
-}
-
-// Glued is the result of several sections together.
-type Glued struct {
-	Elements   int64 // of the whole
-	Covered    int64
-	Mismatches int64
-	Conflicts  int // blocks of which two sections saw different values
-}
-
-// IsWhole reports whether the sections determine a verdict on the whole.
-func (g Glued) IsWhole() bool { return g.Covered == g.Elements && g.Conflicts == 0 }
-
-// Reason returns why they do not, or "".
-func (g Glued) Reason() string {
-	switch {
-	case g.Conflicts > 0:
-		return fmt.Sprintf("tiles that overlap saw different values in %d blocks", g.Conflicts)
-	case g.Covered < g.Elements:
-		return fmt.Sprintf("the tiles cover %d of %d elements", g.Covered, g.Elements)
-	}
-	return ""
-}
+// Section is the result for a part of an output: the values judged, by block of the grid.
+type Section = glue.Section[[2]int]
 
 // Grid divides an output into blocks: the places at which tiles may begin and end, and
 // the pieces in which overlapping tiles are compared. Blocks at the lower and right
@@ -70,7 +44,7 @@ func (g Grid) block(i, k int) Rect {
 // Section hashes the blocks of a part of an output. Parts begin and end at blocks. The
 // values are those of the part, row by row.
 func (g Grid) Section(part Rect, values num.Array, mismatches int64) (Section, error) {
-	s := Section{Part: part, Mismatches: mismatches, Blocks: map[[2]int][sha256.Size]byte{}}
+	s := Section{Mismatches: mismatches, Pieces: map[[2]int]glue.Hash{}}
 	if part.Row%g.BlockRows != 0 || part.Col%g.BlockCols != 0 ||
 		(part.Row+part.Rows)%g.BlockRows != 0 && part.Row+part.Rows != g.Rows ||
 		(part.Col+part.Cols)%g.BlockCols != 0 && part.Col+part.Cols != g.Cols ||
@@ -85,30 +59,24 @@ func (g Grid) Section(part Rect, values num.Array, mismatches int64) (Section, e
 			b := g.block(i, k)
 			h := sha256.New()
 			trial.HashArray(h, "", window(values, Rect{Row: b.Row - part.Row, Col: b.Col - part.Col, Rows: b.Rows, Cols: b.Cols}), trial.Values)
-			s.Blocks[[2]int{i, k}] = [sha256.Size]byte(h.Sum(nil))
+			s.Pieces[[2]int{i, k}] = glue.Hash(h.Sum(nil))
 		}
 	}
 	return s, nil
 }
 
-// Glue puts sections together. A mismatch counts in every section that saw it.
-func (g Grid) Glue(sections []Section) Glued {
-	whole := Glued{Elements: int64(g.Rows) * int64(g.Cols)}
-	seen := map[[2]int][sha256.Size]byte{}
-	for _, s := range sections {
-		whole.Mismatches += s.Mismatches
-		for at, hash := range s.Blocks {
-			known, isSeen := seen[at]
-			switch {
-			case !isSeen:
-				seen[at] = hash
-				whole.Covered += g.block(at[0], at[1]).elements()
-			case known != hash:
-				whole.Conflicts++
+// Glue puts sections together.
+func (g Grid) Glue(sections []Section) glue.Glued { return glue.Join(g.blocks, sections) }
+
+// blocks yields the blocks, each with the number of its elements.
+func (g Grid) blocks(yield func([2]int, int64) bool) {
+	for i := 0; i*g.BlockRows < g.Rows; i++ {
+		for k := 0; k*g.BlockCols < g.Cols; k++ {
+			if !yield([2]int{i, k}, g.block(i, k).elements()) {
+				return
 			}
 		}
 	}
-	return whole
 }
 
 // window returns a part of an array, in the same memory if it can.

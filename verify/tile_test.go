@@ -21,6 +21,7 @@ import (
 	"tokitai/reference"
 	"tokitai/trial/randdef"
 	"tokitai/verify"
+	"tokitai/verify/glue"
 )
 
 // numbered has a different value everywhere.
@@ -65,24 +66,24 @@ func TestGlue(t *testing.T) {
 	for _, test := range []struct {
 		what     string
 		sections []verify.Section
-		want     verify.Glued
+		want     glue.Glued
 		reason   string
 	}{
-		{"everything once", []verify.Section{upper, lower}, verify.Glued{Elements: 70, Covered: 70, Mismatches: 3}, ""},
-		{"an overlap that agrees", []verify.Section{lower, middle, upper}, verify.Glued{Elements: 70, Covered: 70, Mismatches: 7}, ""},
-		{"a missing tile", []verify.Section{upper}, verify.Glued{Elements: 70, Covered: 56, Mismatches: 2}, "the tiles cover 56 of 70 elements"},
-		{"the same tile twice", []verify.Section{upper, upper}, verify.Glued{Elements: 70, Covered: 56, Mismatches: 4}, "the tiles cover 56 of 70 elements"},
-		{"a missing corner", []verify.Section{upper, middle}, verify.Glued{Elements: 70, Covered: 68, Mismatches: 6}, "the tiles cover 68 of 70 elements"},
-		{"with the corner", []verify.Section{upper, middle, corner}, verify.Glued{Elements: 70, Covered: 70, Mismatches: 6}, ""},
-		{"an overlap that disagrees", []verify.Section{upper, lower, disagreeing}, verify.Glued{Elements: 70, Covered: 70, Mismatches: 3, Conflicts: 1}, "tiles that overlap saw different values in 1 blocks"},
-		{"nothing", nil, verify.Glued{Elements: 70}, "the tiles cover 0 of 70 elements"},
+		{"everything once", []verify.Section{upper, lower}, glue.Glued{Elements: 70, Covered: 70, Mismatches: 3}, ""},
+		{"an overlap that agrees", []verify.Section{lower, middle, upper}, glue.Glued{Elements: 70, Covered: 70, Mismatches: 7}, ""},
+		{"a missing tile", []verify.Section{upper}, glue.Glued{Elements: 70, Covered: 56, Mismatches: 2}, "the tiles cover 56 of 70 elements"},
+		{"the same tile twice", []verify.Section{upper, upper}, glue.Glued{Elements: 70, Covered: 56, Mismatches: 4}, "the tiles cover 56 of 70 elements"},
+		{"a missing corner", []verify.Section{upper, middle}, glue.Glued{Elements: 70, Covered: 68, Mismatches: 6}, "the tiles cover 68 of 70 elements"},
+		{"with the corner", []verify.Section{upper, middle, corner}, glue.Glued{Elements: 70, Covered: 70, Mismatches: 6}, ""},
+		{"an overlap that disagrees", []verify.Section{upper, lower, disagreeing}, glue.Glued{Elements: 70, Covered: 70, Mismatches: 3, Conflicts: 1}, "tiles that overlap saw different values in 1 blocks"},
+		{"nothing", nil, glue.Glued{Elements: 70}, "the tiles cover 0 of 70 elements"},
 		{"NaN is one value", []verify.Section{
 			section(t, g, nan, verify.Rect{Rows: 10, Cols: 7}, 0), section(t, g, otherNaN, verify.Rect{Rows: 4, Cols: 7}, 0),
-		}, verify.Glued{Elements: 70, Covered: 70}, ""},
+		}, glue.Glued{Elements: 70, Covered: 70}, ""},
 	} {
 		got := g.Glue(test.sections)
-		if got != test.want || got.Reason() != test.reason || got.IsWhole() != (test.reason == "") {
-			t.Errorf("%s: got %+v %q, whole %t; want %+v %q", test.what, got, got.Reason(), got.IsWhole(), test.want, test.reason)
+		if got != test.want || got.Reason("tiles", "blocks") != test.reason || got.IsWhole() != (test.reason == "") {
+			t.Errorf("%s: got %+v %q, whole %t; want %+v %q", test.what, got, got.Reason("tiles", "blocks"), got.IsWhole(), test.want, test.reason)
 		}
 	}
 }

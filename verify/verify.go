@@ -376,7 +376,6 @@ type verification struct {
 	unsuited    int   // cases that the lowering leaves to others
 	whyUnsuited error // the last of them
 	refused     refusals
-	lastCheck   string // of the case that was launched last
 	shrunk      *shrunk
 	whenFails   string   // what the failing cases have in common
 	shown       []string // of the one case that was asked for

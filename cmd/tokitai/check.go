@@ -29,15 +29,16 @@ import (
 // checkFlags are the flags of check. Those that name a kernel are registered by the
 // kernelWay that uses them.
 type checkFlags struct {
-	exec                string
-	execFiles           string
-	batch               string
-	library, symbol     string
-	strided             bool
-	emit                string
-	cuda, entry, launch string
-	given               givenFlags
-	device              string // of a source
+	exec            string
+	execFiles       string
+	batch           string
+	library, symbol string
+	strided         bool
+	emit            string
+	cuda, hip       string
+	entry, launch   string
+	given           givenFlags
+	device          string // of a source
 
 	showsOutput bool
 
@@ -68,7 +69,8 @@ var kernelWays = []*kernelWay{
 	&filesWay,
 	&givenWay,
 	&libraryWay,
-	&cudaWay,
+	cudaWay,
+	hipWay,
 }
 
 func newCheck() *cobra.Command {
@@ -115,8 +117,19 @@ With --bench, a kernel that is not wrong is timed, in turns with a copy of memor
 own kernel. Caches are filled with other data before each call. No two calls have the same
 inputs. Outputs are copied when the timer stops and judged on rows that are drawn then, and
 on the row that is farthest from our own kernel's, in every repetition, before and after; one
-that is wrong voids the times, and the exit code is 3. A program is timed from outside, the way of the operands included, and beside that by the
-time that it states itself.
+that is wrong voids the times, and the exit code is 3. A program is timed from outside, the
+way of the operands included, and beside that by the time that it states itself.
+
+With --budget, the cases of level smoke run first, and others until the time is spent.
+Accepted needs all cases of level smoke. The time begins when the kernel's first process
+answers, and is divided among the formats: how long a program takes to start, and --bench,
+come on top of it.
+
+With --batch FOLDER, every file of a folder is a kernel: --exec 'python3 {}' runs it, with the
+file's path in the place of {}. Each kernel is judged by a process of its own, as many at a time as there are
+processors, all under one seed. A line is printed for each as it finishes; with --json, it is
+an object. The exit code is 3 if any is rejected, and 4 if none is but some are undecided.
+--out, --html and --bench are for one kernel.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.
@@ -150,6 +163,7 @@ crashed or hung, or refused shapes.`,
 	for _, w := range kernelWays {
 		w.register(&f, flags)
 	}
+	f.registerLaunch(flags)
 	f.judgeFlags.register(c, "check", "")
 	f.speed.register(c)
 	flags.StringVar(&f.batch, "batch", "", "judge every file in `FOLDER`, several at a time; {} in --exec stands for its path")

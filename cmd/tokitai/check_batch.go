@@ -36,8 +36,13 @@ func (f *checkFlags) runBatch(c *cobra.Command) error {
 	if !strings.Contains(f.exec, "{}") {
 		return wrongUse("--batch needs --exec with {}, which stands for the file of a kernel")
 	}
-	if f.out != "" {
-		return wrongUse("--batch does not take --out")
+	for _, name := range []string{"out", "html"} {
+		if c.Flags().Changed(name) {
+			return wrongUse("--batch does not take --%s, which is for one kernel: check that kernel by itself", name)
+		}
+	}
+	if f.speed.isSet {
+		return wrongUse("--batch does not take --bench: kernels that run side by side cannot be timed")
 	}
 	entries, err := os.ReadDir(f.batch)
 	if err != nil {

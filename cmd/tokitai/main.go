@@ -171,7 +171,7 @@ seconds.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
+	root.AddCommand(newVerify(), newCheck(), newEvidence(), newDoctor(), newRun(), newExplain(), newAccuracy(), newProve(), newBench(), newKernel(), newServe(), newCache(), newVersion(), newCompletion())
 	return root
 }
 

@@ -45,6 +45,8 @@ var rooms = []room{
 	{path: "internal/gen", mustNot: []ban{{"def", "inputs must not depend on what is computed from them"}}},
 	{path: "def"},
 	{path: "fn"},
+	{path: "proofs", only: &claim{[]string{}, "proofs are text"}},
+	{path: "prove", only: &claim{[]string{"num", "num/ball", "internal/nearest", "def", "fn", "proofs"}, "a proof is made from the definition alone"}},
 	{path: "reference"},
 	{path: "promise", only: &claim{[]string{"internal/nearest", "num", "num/ball", "def"}, "a promise is a statement about a definition"}},
 	{path: "truth", mustNot: []ban{{"reference", "two judges that share code share mistakes"}}},
@@ -88,6 +90,7 @@ var rooms = []room{
 	{path: "tensor/npy", mustNot: []ban{{"def", "a file format knows no operation"}, {"device", "files are bytes in host memory"}}},
 	{path: "tensor/file", mustNot: []ban{{"def", "files know no operation"}}},
 	{path: "internal/answers", mustNot: []ban{{"def", "what is compared with an answer must not make it"}}},
+	{path: "verify/glue", only: &claim{[]string{}, "whoever divides work can put verdicts together, not only the verifier"}},
 	{path: "trial", mustNot: []ban{
 		{"reference", "what compares with an answer must not make it"},
 		{"truth", "what compares with an answer must not make it"},

@@ -111,7 +111,7 @@ func (a *hiprtcAnswer) serve(request *hiprtcRequest) error {
 type rtc struct {
 	library *dl.Library
 
-	errorString, create, destroy, compile, codeSize, code, logSize, log dl.Proc
+	errorString, create, destroy, compile, codeSize, code, logSize, log, addName, loweredName dl.Proc
 }
 
 // openRTC opens the library that a request names, or looks for it: beside the runtime, in the
@@ -175,6 +175,7 @@ func fillRTC(library *dl.Library) (*rtc, error) {
 		"hiprtcGetErrorString": &r.errorString, "hiprtcCreateProgram": &r.create, "hiprtcDestroyProgram": &r.destroy,
 		"hiprtcCompileProgram": &r.compile, "hiprtcGetCodeSize": &r.codeSize, "hiprtcGetCode": &r.code,
 		"hiprtcGetProgramLogSize": &r.logSize, "hiprtcGetProgramLog": &r.log,
+		"hiprtcAddNameExpression": &r.addName, "hiprtcGetLoweredName": &r.loweredName,
 	} {
 		var err error
 		if *proc, err = library.Proc(name); err != nil {
@@ -211,6 +212,12 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	}
 	defer r.destroyProgram(handle)
 	f := new(rtcFrame)
+	for _, x := range request.Expressions {
+		f.args[0], f.args[1] = handle, f.text(x)
+		if err := r.call("hiprtcAddNameExpression", r.addName, f, 2); err != nil {
+			return err
+		}
+	}
 	f.args[0], f.args[1], f.args[2] = handle, uintptr(len(request.Options)), f.texts(request.Options)
 	failed := r.call("hiprtcCompileProgram", r.compile, f, 3)
 	log, err := rtcBytes(r.call, handle, "hiprtcGetProgramLog", r.logSize, r.log)
@@ -219,6 +226,13 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	}
 	if failed != nil {
 		return failed
+	}
+	for _, x := range request.Expressions {
+		f.args[0], f.args[1], f.args[2] = handle, f.text(x), f.at(0)
+		if err := r.call("hiprtcGetLoweredName", r.loweredName, f, 3); err != nil {
+			return err
+		}
+		a.Names = append(a.Names, goString(uintptr(f.out[0])))
 	}
 	a.image, err = rtcBytes(r.call, handle, "hiprtcGetCode", r.codeSize, r.code)
 	return err

@@ -1,0 +1,96 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"tokitai/proofs"
+)
+
+// Errors of [Check].
+var (
+	// ErrNoProver means that Coq or a library that the proofs need is missing or too old.
+	ErrNoProver = errors.New("no prover")
+	// ErrOutOfTime means that the prover was stopped before it answered.
+	ErrOutOfTime = errors.New("the prover is out of time")
+	// ErrNotProved means that the prover rejects the script.
+	ErrNotProved = errors.New("not proved")
+)
+
+// leastCoq is the least version of Coq, as major and minor.
+var leastCoq = [2]int{8, 16}
+
+var coqVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
+
+// FindProver returns the version of Coq on this machine, or an error that is [ErrNoProver].
+func FindProver(ctx context.Context) (string, error) {
+	path, err := exec.LookPath("coqc")
+	if err != nil {
+		return "", fmt.Errorf("%w: there is no coqc: install Coq with Flocq and Interval (on Debian: coq, libcoq-flocq, libcoq-interval)", ErrNoProver)
+	}
+	out, err := exec.CommandContext(ctx, path, "--print-version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: coqc --print-version: %w", ErrNoProver, err)
+	}
+	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	m := coqVersion.FindStringSubmatch(version)
+	if m == nil {
+		return "", fmt.Errorf("%w: coqc says that its version is %q", ErrNoProver, version)
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	if major < leastCoq[0] || major == leastCoq[0] && minor < leastCoq[1] {
+		return "", fmt.Errorf("%w: coqc is %s, want %d.%d or later", ErrNoProver, version, leastCoq[0], leastCoq[1])
+	}
+	return version, nil
+}
+
+// Check proves the scripts of functions, by name, one after another, and calls report before
+// each. It returns an error that is [ErrNoProver], [ErrOutOfTime] or [ErrNotProved], or that of
+// the machine.
+func Check(ctx context.Context, names, scripts []string, report func(name string)) error {
+	folder, err := os.MkdirTemp("", "tokitai-prove-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := os.Mkdir(filepath.Join(folder, "functions"), 0o755); err != nil {
+		return err
+	}
+	names = append([]string{"Binary32"}, names...)
+	scripts = append([]string{proofs.Binary32}, scripts...)
+	for i, name := range names {
+		report(name)
+		path := filepath.Join("functions", name+".v")
+		if err := os.WriteFile(filepath.Join(folder, path), []byte(scripts[i]), 0o644); err != nil {
+			return err
+		}
+		c := exec.CommandContext(ctx, "coqc", "-q", "-w", "-deprecated", "-Q", ".", "Tokitai", path)
+		c.Dir = folder
+		out, err := c.CombinedOutput()
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fmt.Errorf("%s: %w", name, ErrOutOfTime)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+		case strings.Contains(string(out), "Cannot find a physical path"), strings.Contains(string(out), "Unable to locate library"):
+			return fmt.Errorf("%w: Coq has not all libraries: install Flocq and Interval (on Debian: libcoq-flocq, libcoq-interval): %s", ErrNoProver, lastLines(out, 3))
+		default:
+			return fmt.Errorf("%s: %w: %s", name, ErrNotProved, lastLines(out, 6))
+		}
+	}
+	return nil
+}
+
+func lastLines(out []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], " ")
+}

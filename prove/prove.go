@@ -1,0 +1,67 @@
+package prove
+
+import (
+	"fmt"
+
+	"tokitai/def"
+	"tokitai/fn"
+)
+
+// Status says what is proved about a function.
+type Status struct {
+	Function *def.Function
+	Proved   string // the theorem in words; empty if the function is only checked over all arguments
+
+	script func(*def.Function) (string, error)
+}
+
+var exponentialClaims = claims{
+	near: "0.346576", within: "0.34658", parts: "0.000000000000000088", method: "0.00000000314",
+	ulps: "0.925", subnormal: "0.9625",
+}
+
+func exponentialOf(symbol string) func(*def.Function) (string, error) {
+	c := exponentialClaims
+	c.symbol = symbol
+	return func(f *def.Function) (string, error) { return exponentialScript(f, c) }
+}
+
+// proved are the functions that have a script.
+var proved = []Status{
+	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpFunction")},
+	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpNonPositiveFunction")},
+	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpBoundedFunction")},
+}
+
+// All returns the status of every function of package fn.
+func All() []Status {
+	var list []Status
+	for _, f := range fn.All {
+		s, ok := StatusOf(f.Name)
+		if !ok {
+			s = Status{Function: f}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// StatusOf returns what is proved about the named function, and false if that is nothing.
+func StatusOf(name string) (Status, bool) {
+	for _, s := range proved {
+		if s.Function.Name == name {
+			return s, true
+		}
+	}
+	return Status{}, false
+}
+
+// Script returns the proof about f, as a Coq file. f may differ from the function of that name
+// in package fn: the script is made from its nodes, and proves the same bounds if they hold.
+func Script(f *def.Function) (string, error) {
+	s, ok := StatusOf(f.Name)
+	if !ok {
+		return "", fmt.Errorf("no script proves anything about the function %s", f.Name)
+	}
+	return s.script(f)
+}
