@@ -119,28 +119,26 @@ func (o ordered) known(operand, row, col int) (set, bool) {
 	return s, true
 }
 
-// setsOf returns the admissible values of a tile's outputs under the lowering's promise.
-func (v *view) setsOf(ctx context.Context) (sets, error) {
-	l := v.target.Lowering
-	if l.Promised() == promise.Bits {
-		return answerSets{v}, nil
-	}
+// enclosureOf returns the admissible values of a tile's outputs, for finite inputs, under the
+// promise of a bounded lowering.
+func (v *view) enclosureOf(ctx context.Context) (enclosure, error) {
 	var err error
 	if v.grid, err = v.findGrid(ctx); err != nil {
 		return nil, err
 	}
-	o := truth.Options{
+	if v.target.Promised() == promise.Stable {
+		return v.stableOf(ctx)
+	}
+	rounded, err := truth.Enclose(v.target.Definition, v.inputs, v.ordered(ctx))
+	return ordered{rounded, v.target.Definition}, err
+}
+
+// ordered returns the options under which the definition's own steps are enclosed, with sums in
+// the declared order.
+func (v *view) ordered(ctx context.Context) truth.Options {
+	l := v.target.Lowering
+	return truth.Options{
 		Params: v.l.params, Model: v.l.model(), Context: ctx, Mode: truth.Rounded,
 		Order: &l.Order, FunctionULP: l.FunctionULP, IsIEEE: l.IsIEEE,
 	}
-	class, err := v.classOf(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if l.Promised() == promise.Stable {
-		s, err := v.stableOf(ctx)
-		return boundedSets{v, s, class}, err
-	}
-	rounded, err := truth.Enclose(v.target.Definition, v.inputs, o)
-	return boundedSets{v, ordered{rounded, v.target.Definition}, class}, err
 }

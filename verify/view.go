@@ -32,27 +32,37 @@ type view struct {
 
 // prepare encloses what the outputs are compared with.
 func (v *view) prepare(ctx context.Context, m manner) (err error) {
-	if v.sets, err = v.setsOf(ctx); err != nil {
-		return err
+	isBounded := v.target.Promised() != promise.Bits
+	var known enclosure
+	if isBounded {
+		if known, err = v.enclosureOf(ctx); err != nil {
+			return err
+		}
 	}
-	if m.withTruth || v.target.Lowering.IsBounded {
-		if v.exact, err = v.exactOf(ctx); err != nil {
+	if m.withTruth || isBounded {
+		if v.exact, err = v.exactOf(ctx, known); err != nil {
 			return err
 		}
 	}
 	if m.withTruth {
-		v.truth, err = v.enclose(ctx, m.withBig)
+		if v.truth, err = v.enclose(ctx, m.withBig); err != nil {
+			return err
+		}
 	}
+	if !isBounded {
+		v.sets = answerSets{v}
+		return nil
+	}
+	class, err := v.classOf(ctx)
+	v.sets = boundedSets{v, known, class}
 	return err
 }
 
 // exactOf encloses the real-number result, which sets of promise stable come with.
-func (v *view) exactOf(ctx context.Context) (*truth.Result, error) {
-	if bounded, ok := v.sets.(boundedSets); ok {
-		if s, ok := bounded.enclosure.(*stable); ok {
-			if exact := s.forms.Exact(v.target.Definition); exact != nil {
-				return exact, nil
-			}
+func (v *view) exactOf(ctx context.Context, known enclosure) (*truth.Result, error) {
+	if s, ok := known.(*stable); ok {
+		if exact := s.forms.Exact(v.target.Definition); exact != nil {
+			return exact, nil
 		}
 	}
 	return truth.Enclose(v.target.Definition, v.inputs, truth.Options{Params: v.l.params, Mode: truth.Exact, Model: v.l.model(), Context: ctx})
