@@ -182,7 +182,7 @@ func (k *sourceKernel) built(dev *backendgpu.Device, formats []num.DType) (*buil
 		for _, h := range k.headers {
 			s.Headers = append(s.Headers, compile.Header{Name: h.Name, Text: k.dialect.rewrite(h.Text)})
 		}
-		b.image, b.names, b.err = k.dialect.compile(dev, s, k.entries, formats)
+		b.image, b.names, b.err = k.dialect.compile(dev, s, k.resolved(formats), formats)
 		b.err = k.explained(b.err, formats)
 	})
 	return b, b.err
@@ -228,8 +228,35 @@ func (k *sourceKernel) checks(formats []num.DType) string {
 		fmt.Fprintf(&b, "#line %d %q\nstatic_assert(tokitai_launch::launch<decltype(&%s), tokitai_launch::list<%s>>::value, \"\");\n",
 			i+1, launchFile, k.entries[i], strings.Join(types, ", "))
 	}
-	b.WriteString(k.dialect.entries(k.entries))
+	b.WriteString(k.dialect.entries(k.resolved(formats)))
 	return b.String()
+}
+
+// ofElements matches the types of elements in template arguments.
+var ofElements = regexp.MustCompile(`\bT(?:_\w+)?\b`)
+
+// resolved returns the entries with the types of elements in the place of T and T_x: some
+// compilers find kernels by the text of their names.
+func (k *sourceKernel) resolved(formats []num.DType) (names []string) {
+	hasT := !declaresT.MatchString(blanked(k.text))
+	for _, entry := range k.entries {
+		name, arguments, _ := strings.Cut(entry, "<")
+		arguments = ofElements.ReplaceAllStringFunc(arguments, func(word string) string {
+			operand, isOperand := strings.CutPrefix(word, "T_")
+			if i := k.d.Operand(operand); isOperand && i >= 0 {
+				return k.language.types[formats[i]]
+			}
+			if word == "T" && hasT {
+				return k.language.types[k.d.Format(formats)]
+			}
+			return word
+		})
+		if arguments != "" {
+			name += "<" + arguments
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 var (
