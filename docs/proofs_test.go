@@ -90,6 +90,12 @@ func theoriesOf(t *testing.T, folder string) (theories []theory) {
 			delete(assumed, m[3])
 			th.theorems = append(th.theorems, x)
 		}
+		for part := range strings.SplitSeq(source, "\nSection ") {
+			part, _, _ = strings.Cut(part, "\nEnd ")
+			if _, after, ok := strings.Cut(part, "Hypothesis "); ok && theoremName.MatchString(after) {
+				t.Errorf("proofs/%s: a theorem stands after a hypothesis of its section; premises belong into the statement", below)
+			}
+		}
 		for name := range assumed {
 			t.Errorf("proofs/assumptions.txt has %s.%s, which proofs/%s states nowhere or without a comment", module, name, below)
 		}
