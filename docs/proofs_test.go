@@ -15,7 +15,9 @@ import (
 	"strings"
 	"testing"
 
+	"tokitai/fn"
 	"tokitai/op/all"
+	proving "tokitai/prove"
 )
 
 // theory is a file of proofs.
@@ -89,6 +91,12 @@ func theoriesOf(t *testing.T, folder string) (theories []theory) {
 			}
 			delete(assumed, m[3])
 			th.theorems = append(th.theorems, x)
+		}
+		for part := range strings.SplitSeq(source, "\nSection ") {
+			part, _, _ = strings.Cut(part, "\nEnd ")
+			if _, after, ok := strings.Cut(part, "Hypothesis "); ok && theoremName.MatchString(after) {
+				t.Errorf("proofs/%s: a theorem stands after a hypothesis of its section; premises belong into the statement", below)
+			}
 		}
 		for name := range assumed {
 			t.Errorf("proofs/assumptions.txt has %s.%s, which proofs/%s states nowhere or without a comment", module, name, below)
@@ -256,8 +264,27 @@ func checkHashes(t *testing.T, x theorem) {
 				}
 			}
 		}
+		for _, f := range fn.All {
+			if f.Name == m[1] {
+				want = proving.Hash(f)
+			}
+		}
 		if want != m[2] {
 			t.Errorf("%s speaks of %s with hash %s, but its hash is %q", x.name, m[1], m[2], want)
 		}
 	}
+}
+
+// TestProvedFunctions writes the table of functions in docs/proofs.md.
+func TestProvedFunctions(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| function | promised, checked over all arguments | proved |\n|---|---|---|\n")
+	for _, s := range proving.All() {
+		proved := s.Proved
+		if proved == "" {
+			proved = "no: checked over all 2^32 arguments only"
+		}
+		fmt.Fprintf(&table, "| `%s` | %v ulp for %s | %s |\n", s.Function.Name, s.Function.ULPs, strings.ReplaceAll(s.Function.Domain.String(), "|", "\\|"), strings.ReplaceAll(proved, "|", "\\|"))
+	}
+	hold(t, "proofs.md", "functions", table.String())
 }

@@ -23,7 +23,7 @@ var hipNames = compile.Header{Name: "tokitai_hip_names.h", Text: hipNamesText}
 // hipLanguage is HIP, which the simulator knows as CUDA with further names.
 var hipLanguage = &language{
 	name: "hip", title: "HIP",
-	types: map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__hip_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char"},
+	types: map[num.DType]string{num.F32: "float", num.F16: "__half", num.BF16: "__hip_bfloat16", num.I32: "int", num.E4M3: "unsigned char", num.E5M2: "unsigned char", num.I8: "signed char", num.I64: "long long"},
 	onGPU: hipDialect{}, kinds: []string{"hip", "amdemu"}, gpu: "hip:0",
 	places:     "hip:0, or without a GPU on an emulated one, --device amdemu, or in the simulator, --device sim",
 	simHeaders: []compile.Header{{Name: "tokitai_hip.h", Text: simHIPHeader}, {Name: "tokitai_cuda.h", Text: simHeader}, hipNames},

@@ -100,6 +100,8 @@ Qed.
 (** The closed form of docs/accuracy.md: up to 2^23 products, the chain is off by at most
     gamma(K)·(|c| + sum |a_k·b_k|) + K·2^-149.
 
+    Speaks of: gemm.forward 05c9f276a7bf19bb9bbd04d4474224aef1dc64968901a71a1e04d0288be08603, gemm.grad_a 1556e032c5e98a0acb5516db49e5c95bf5e533a5f57b679af15eb35ae73e1878, gemm.grad_b 8e3c3c459c304e5da3a3e5661ab12d0fed8b2d2b66f1307f2b1eb3d3dd3f47c6
+
     Rests on it: op/gemm.boundAt; bound.Gamma. *)
 Theorem fma_chain_error c ab :
   (Z.of_nat (length ab) <= 2 ^ 23)%Z ->

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"tokitai/def"
 	"tokitai/fn"
@@ -50,31 +50,49 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// moved returns f with the i-th constant of its expansion, in the order of first use, moved by
-// a number of units in the last place, and the text of that constant; "" if there are fewer.
-func moved(f *def.Function, i int, ulps int32) (*def.Function, string) {
-	g := f.Expansion()
-	var constants []*def.Node
-	for _, n := range g.Nodes {
-		if n.Op == def.OpConst {
-			constants = append(constants, n)
+// TestUnknown: no script is made for a function of another shape, or with another name.
+func TestUnknown(t *testing.T) {
+	for _, f := range []*def.Function{
+		{Name: "tanh", Expand: fn.TanhFunction.Expand},
+		{Name: "exp", Expand: fn.TanhFunction.Expand},
+		{Name: "exp", Expand: func(x def.Value) def.Value { return x.Mul(x) }},
+	} {
+		if _, err := Script(f); err == nil {
+			t.Errorf("a script for %s", f.Text())
 		}
 	}
-	if i >= len(constants) {
-		return nil, ""
-	}
-	old := constants[i]
-	c := math.Float32frombits(math.Float32bits(old.Real.F32()) + uint32(ulps))
-	text := strings.ReplaceAll(f.Text(), old.Real.String(), def.RealOf(float64(c)).String())
-	_ = text
-	return nil, old.Real.String()
 }
 
-func needProver(t *testing.T) {
-	t.Helper()
-	if _, err := FindProver(t.Context()); err != nil {
-		t.Skip(err)
+// TestNoProver: a prover that is missing is an error of its own.
+func TestNoProver(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := FindProver(t.Context()); !errors.Is(err, ErrNoProver) {
+		t.Errorf("without coqc: %v", err)
 	}
 }
 
-var _ = []any{context.Background, errors.Is, fn.All}
+// TestOldProver: so is one that is too old.
+func TestOldProver(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "coqc"), []byte("#!/bin/sh\necho 8.9.1 4.05.0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder)
+	if _, err := FindProver(t.Context()); !errors.Is(err, ErrNoProver) || !strings.Contains(err.Error(), "8.9.1, want 8.16") {
+		t.Errorf("with Coq 8.9.1: %v", err)
+	}
+}
+
+// TestOutOfTime: a prover that does not answer is stopped.
+func TestOutOfTime(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "coqc"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := Check(ctx, nil, nil, func(string) {}); !errors.Is(err, ErrOutOfTime) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -38,6 +38,9 @@ func (k *call) termsOf() (func(r, c int) products, error) {
 
 // encloseSums encloses the elements of the one result in out.
 func (k *call) encloseSums(out []ball.Ball) error {
+	if k.d.Ring.IsExact() {
+		return k.encloseExact(out)
+	}
 	if k.d.Kind == def.KindContraction {
 		return k.encloseContraction(out)
 	}

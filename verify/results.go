@@ -44,7 +44,7 @@ func (x *trialRun) runOnResults() (int64, *finding, error) {
 			for r := range a.Rows {
 				for c := range a.Cols {
 					if part.isThere(i, r, c) {
-						a.SetBits(r, c, part.of.operands[i].Bits(r, c))
+						a.SetBits64(r, c, part.of.operands[i].Bits64(r, c))
 					}
 				}
 			}

@@ -41,6 +41,7 @@ var rooms = []room{
 	{path: "internal/tensorcore", only: &claim{[]string{"num"}, "what is compared with an answer must not make it"}},
 	{path: "num/ball"},
 	{path: "num/exact"},
+	{path: "num/zpk"},
 	{path: "internal/leftover"},
 	{path: "internal/gen", mustNot: []ban{{"def", "inputs must not depend on what is computed from them"}}},
 	{path: "def"},

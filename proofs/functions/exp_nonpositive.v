@@ -72,10 +72,10 @@ apply (reduce x (12102203 / 8388608) (-1453635 / 2097152) (1072225 / 56294995342
 - rewrite opp_IZR. powers. field.
 - lra.
 - lra.
-- split; interval.
-- intros d Hd. split; interval.
+- split; interval with (i_prec 60).
 - intros d Hd. split; interval with (i_prec 60).
-- intros k Hk. assert (L := two_parts). revert L. generalize ((-1453635 / 2097152) + (1072225 / 562949953421312) + ln 2). intros l L. interval.
+- intros d Hd. split; interval with (i_prec 60).
+- intros k Hk. assert (L := two_parts). revert L. generalize ((-1453635 / 2097152) + (1072225 / 562949953421312) + ln 2). intros l L. interval with (i_prec 60).
 Qed.
 
 
@@ -143,11 +143,11 @@ destruct (Rlt_le_dec R 0) as [N | N].
       match goal with |- Rabs (?a * ?b - _) <= _ => replace (a * b) with 1 by field end.
       rewrite <- ED. assert (- / 33554432 <= R <= 0) by lra. clear - H. interval with (i_prec 60, i_autodiff R). }
   assert (exp R < 1) by (rewrite <- exp_0; now apply exp_increasing).
-  assert (7 / 10 <= exp R) by (clear - HR; interval).
+  assert (7 / 10 <= exp R) by (clear - HR; interval with (i_prec 60)).
   repeat split; try lia; try lra. apply Rabs_le_inv in E. lra.
 - exists 1%Z. specialize (Habove N). change (1 - 1)%Z with 0%Z. change (1 - 24)%Z with (-23)%Z. powers.
   assert (1 <= exp R) by (rewrite <- exp_0; destruct N as [N | N]; [left; now apply exp_increasing | rewrite <- N; apply Rle_refl]).
-  assert (exp R < 2) by (clear - HR; interval).
+  assert (exp R < 2) by (clear - HR; interval with (i_prec 60)).
   destruct (Rle_lt_dec 0 (r x)) as [M | M].
   + assert (A := at_least x ltac:(lra)). revert A. powers. intros A.
     repeat split; try lia; try lra.

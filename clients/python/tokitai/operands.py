@@ -33,6 +33,8 @@ _INTEGERS = (0x7FFFFFF0, 0x80000001, 0x5A5A5A5A)
 
 def pattern(dtype: str, choice: random.Random) -> bytes:
     """Returns the bytes of one element of a guard: NaN three times out of four; an index far out of range."""
+    if dtype in ("i8", "i64"):
+        return choice.randbytes(DTYPES[dtype].size)
     if dtype == "i32":
         bits = choice.choice(_INTEGERS)
     else:
@@ -352,7 +354,7 @@ class Lists(Library):
 
     def operand(self, name: str, tensor: Tensor, layout_name: str, choice: random.Random, noise: random.Random) -> Any:
         if tensor.data is None:
-            values = [math.nan if tensor.dtype != "i32" else -1] * math.prod(tensor.shape)
+            values = [-1 if tensor.dtype in ("i8", "i32", "i64") else math.nan] * math.prod(tensor.shape)
             return Held(name, tensor, arrays.nested(values, tensor.shape), None)
         array = arrays.Kind(LISTS).array(tensor)
         return Held(name, tensor, array, lambda a: self._packed(a, tensor))
