@@ -111,7 +111,7 @@ func (a *hiprtcAnswer) serve(request *hiprtcRequest) error {
 type rtc struct {
 	library *dl.Library
 
-	errorString, create, destroy, compile, codeSize, code, logSize, log, addName, loweredName dl.Proc
+	errorString, create, destroy, compile, codeSize, code, logSize, log dl.Proc
 }
 
 // openRTC opens the library that a request names, or looks for it: beside the runtime, in the
@@ -175,7 +175,6 @@ func fillRTC(library *dl.Library) (*rtc, error) {
 		"hiprtcGetErrorString": &r.errorString, "hiprtcCreateProgram": &r.create, "hiprtcDestroyProgram": &r.destroy,
 		"hiprtcCompileProgram": &r.compile, "hiprtcGetCodeSize": &r.codeSize, "hiprtcGetCode": &r.code,
 		"hiprtcGetProgramLogSize": &r.logSize, "hiprtcGetProgramLog": &r.log,
-		"hiprtcAddNameExpression": &r.addName, "hiprtcGetLoweredName": &r.loweredName,
 	} {
 		var err error
 		if *proc, err = library.Proc(name); err != nil {
@@ -190,6 +189,15 @@ func (r *rtc) call(name string, p dl.Proc, f *rtcFrame, n int) error {
 		return fmt.Errorf("%s: %s", name, goString(r.errorString.Call([]uintptr{uintptr(uint32(code))})))
 	}
 	return nil
+}
+
+// callNamed calls a function that only sources with expressions need.
+func (r *rtc) callNamed(name string, f *rtcFrame, n int) error {
+	p, err := r.library.Proc(name)
+	if err != nil {
+		return err
+	}
+	return r.call(name, p, f, n)
 }
 
 func (r *rtc) newProgram(s Source) (handle uintptr, err error) {
@@ -214,7 +222,7 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	f := new(rtcFrame)
 	for _, x := range request.Expressions {
 		f.args[0], f.args[1] = handle, f.text(x)
-		if err := r.call("hiprtcAddNameExpression", r.addName, f, 2); err != nil {
+		if err := r.callNamed("hiprtcAddNameExpression", f, 2); err != nil {
 			return err
 		}
 	}
@@ -229,7 +237,7 @@ func (r *rtc) compileSource(a *hiprtcAnswer, request *hiprtcRequest) error {
 	}
 	for _, x := range request.Expressions {
 		f.args[0], f.args[1], f.args[2] = handle, f.text(x), f.at(0)
-		if err := r.call("hiprtcGetLoweredName", r.loweredName, f, 3); err != nil {
+		if err := r.callNamed("hiprtcGetLoweredName", f, 3); err != nil {
 			return err
 		}
 		a.Names = append(a.Names, goString(uintptr(f.out[0])))
