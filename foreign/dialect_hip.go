@@ -27,10 +27,14 @@ var hipLanguage = &language{
 	onGPU: hipDialect{}, kinds: []string{"hip", "amdemu"}, gpu: "hip:0",
 	places:     "hip:0, or without a GPU on an emulated one, --device amdemu, or in the simulator, --device sim",
 	simHeaders: []compile.Header{{Name: "tokitai_hip.h", Text: simHIPHeader}, {Name: "tokitai_cuda.h", Text: simHeader}, hipNames},
-	simRewrite: func(text string) string {
-		text = hipInclude.ReplaceAllString(text, `${1}"tokitai_hip.h"`)
-		return hipDynamicShared.ReplaceAllString(text, "extern __shared__ $1 $2[];")
-	},
+	simRewrite: func(text string) string { return rewriteHIP(text, "tokitai_hip.h") },
+}
+
+// rewriteHIP lets a text include a header in the place of HIP's own, and declares shared memory
+// in the newer way.
+func rewriteHIP(text, header string) string {
+	text = hipInclude.ReplaceAllString(text, fmt.Sprintf("${1}%q", header))
+	return hipDynamicShared.ReplaceAllString(text, "extern __shared__ $1 $2[];")
 }
 
 var (
@@ -49,9 +53,7 @@ func (hipDialect) check(string, string) error { return nil }
 func (hipDialect) include([]num.DType) string { return including(hipRTCHeader.Name) }
 
 // rewrite includes what hipRTC has without a file.
-func (hipDialect) rewrite(text string) string {
-	return hipInclude.ReplaceAllString(text, "${1}"+fmt.Sprintf("%q", hipRTCHeader.Name))
-}
+func (hipDialect) rewrite(text string) string { return rewriteHIP(text, hipRTCHeader.Name) }
 
 func (hipDialect) entries([]string) string { return "" }
 
