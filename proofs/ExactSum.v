@@ -16,7 +16,7 @@ Notation sum64 := (computed (fun x y => round64 (x + y))).
 Notation u64 := (bpow radix2 (-53)).
 
 (** The same order of additions, of the terms' magnitudes. *)
-Fixpoint magnitudes (t : tree) : tree :=
+Fixpoint magnitudes (t : order) : order :=
   match t with Leaf x => Leaf (Rabs x) | Node l r => Node (magnitudes l) (magnitudes r) end.
 
 (** The bound that is computed from the number of products and the sum of magnitudes, with every
@@ -128,7 +128,7 @@ Qed.
     2^−298, the least product of two binary32 numbers.
 
     Rests on it: num/exact.Float64; num/exact.Product. *)
-Theorem float64_error : forall (t : tree) (K : Z),
+Theorem float64_error : forall (t : order) (K : Z),
   (0 <= K < 2 ^ 32)%Z -> Z.of_nat (terms t) = (K + 1)%Z ->
   every binary64 t ->
   (magnitude t = 0 \/ bpow radix2 (-298) <= magnitude t) ->
@@ -184,7 +184,7 @@ Qed.
     and w determine the exact sum.
 
     Rests on it: num/exact.twoAdic; num/exact.Round. *)
-Theorem exact_sum : forall (t : tree) (unit total w : Z) (error : R),
+Theorem exact_sum : forall (t : order) (unit total w : Z) (error : R),
   (-1074 <= unit)%Z ->
   every (is_integer unit) t ->
   exact t = IZR total * bpow radix2 unit ->

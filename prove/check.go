@@ -36,7 +36,10 @@ func FindProver(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: there is no coqc: install Coq with Flocq and Interval (on Debian: coq, libcoq-flocq, libcoq-interval)", ErrNoProver)
 	}
 	out, err := exec.CommandContext(ctx, path, "--print-version").Output()
-	if err != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", ErrOutOfTime
+	case err != nil:
 		return "", fmt.Errorf("%w: coqc --print-version: %w", ErrNoProver, err)
 	}
 	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), " ")

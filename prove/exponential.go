@@ -21,7 +21,6 @@ type exponential struct {
 	ScaleText, HiText, LoText string // log2 e; ln 2 in two parts
 	HiUnits                   int64  // the first part in units of 2^-25
 
-	Base                                     string // ln 2 for exp2; empty for exp
 	Near                                     string // bound of |R|
 	Within                                   string // bound of |r|
 	Parts                                    string // bound of what the two parts of ln 2 leave
@@ -37,6 +36,8 @@ type exponential struct {
 	Low, High                                string // of the domain
 	IsClamped, IsEvery                       bool
 	Unbias, Negative, Last, Shifted, Pattern string // names of nodes
+	IsTwo                                    bool   // 2^x, not e^x
+	Of, OfX, OfLow                           string // the exponential of the argument, of x and of the lower bound
 	ArgumentNodes, Symbol                    string
 	domain                                   def.Domain
 }
@@ -116,6 +117,16 @@ func (v *exponential) match(e *expansion) error {
 		return fmt.Errorf("%s: %w", e.names[p], err)
 	}
 	r := h.of
+	v.T, v.R, v.P, v.S = e.names[t], e.names[r], e.names[p], e.names[s]
+	v.Product, v.Last, v.Shifted, v.Pattern = e.names[product], e.names[e.out], e.names[shifted], e.names[shifted.Args[0]]
+	if err := v.polynomial(e, h); err != nil {
+		return err
+	}
+	if isOp(t, def.OpAdd) && isOp(r, def.OpSub, t.Args[0]) && isOp(r.Args[1], def.OpSub, t, t.Args[1]) {
+		v.IsTwo, v.N = true, e.names[r.Args[1]]
+		v.argument(e, t.Args[0])
+		return v.cases(e, t.Args[0], t.Args[1], unbias, 1)
+	}
 	if !isOp(t, def.OpFMA) || t.Args[1].Op != def.OpConst {
 		return fmt.Errorf("%s is no product with log2 e, rounded to an integer", e.names[t])
 	}
@@ -126,18 +137,26 @@ func (v *exponential) match(e *expansion) error {
 	}
 	first := r.Args[2]
 	scale, hi, lo := t.Args[1].Real.F32(), first.Args[1].Real.F32(), r.Args[1].Real.F32()
-	v.T, v.N, v.First, v.R, v.P, v.S = e.names[t], e.names[r.Args[0]], e.names[first], e.names[r], e.names[p], e.names[s]
-	v.Product, v.Argument, v.Last = e.names[product], "x", e.names[e.out]
-	v.Shifted, v.Pattern = e.names[shifted], e.names[shifted.Args[0]]
-	if x.Op != def.OpArg {
-		v.Argument = "(" + e.names[x] + " x)"
-	}
+	v.N, v.First = e.names[r.Args[0]], e.names[first]
+	v.argument(e, x)
 	v.ScaleText, v.HiText, v.LoText = realText(scale), realText(hi), realText(lo)
 	v.HiUnits = -int64(math.Ldexp(float64(hi), 25))
 	if math.Ldexp(float64(-v.HiUnits), -25) != float64(hi) {
 		return fmt.Errorf("%v has more than 25 bits after the point", hi)
 	}
+	return v.cases(e, x, magic, unbias, float64(scale))
+}
 
+// argument sets the names of the argument between its bounds.
+func (v *exponential) argument(e *expansion, x *def.Node) {
+	v.Argument = "x"
+	if x.Op != def.OpArg {
+		v.Argument = "(" + e.names[x] + " x)"
+	}
+}
+
+// polynomial sets what depends on the polynomial.
+func (v *exponential) polynomial(e *expansion, h *horner) error {
 	_, exponent := math.Frexp(float64(h.coefficients[0]))
 	v.Bias = 1 - exponent
 	v.BiasPower = power(v.Bias)
@@ -148,7 +167,7 @@ func (v *exponential) match(e *expansion) error {
 	}
 	below, above := h.exponents(-within, 0), h.exponents(0, within)
 	v.Below, v.Above, v.AboveButLast = roundings(below), roundings(above), roundings(above[:len(above)-1])
-	return v.cases(e, x, magic, unbias, float64(scale))
+	return nil
 }
 
 // cases finds the bounds of the argument, and the magic number and the last factor of each.
@@ -178,6 +197,10 @@ func (v *exponential) cases(e *expansion, x, magic, unbias *def.Node, scale floa
 		return fmt.Errorf("%s has no bounds", e.names[x])
 	}
 	v.Low, v.High = realText(float32(lo)), realText(float32(hi))
+	v.Of, v.OfX, v.OfLow = "exp "+v.Argument, "exp x", "exp "+v.Low
+	if v.IsTwo {
+		v.Of, v.OfX, v.OfLow = "exp ("+v.Argument+" * ln 2)", "exp (x * ln 2)", "exp ("+v.Low+" * ln 2)"
+	}
 	isNegative := (*def.Node)(nil)
 	if magic.Op == def.OpSelect {
 		isNegative = magic.Args[0]

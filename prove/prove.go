@@ -16,21 +16,23 @@ type Status struct {
 }
 
 var exponentialClaims = claims{
-	near: "0.346576", within: "0.34658", parts: "0.000000000000000088", method: "0.00000000314",
+	near: "0.346576", within: "0.34658", parts: "0.000000000000000088", method: "0.0000000031396",
 	ulps: "0.925", subnormal: "0.9625",
 }
 
-func exponentialOf(symbol string) func(*def.Function) (string, error) {
-	c := exponentialClaims
+var exponential2Claims = claims{within: "0.5", method: "0.00000000299176", ulps: "0.83", subnormal: "0.915"}
+
+func exponentialOf(c claims, symbol string) func(*def.Function) (string, error) {
 	c.symbol = symbol
 	return func(f *def.Function) (string, error) { return exponentialScript(f, c) }
 }
 
 // proved are the functions that have a script.
 var proved = []Status{
-	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpFunction")},
-	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpNonPositiveFunction")},
-	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf("fn.ExpBoundedFunction")},
+	{fn.ExpFunction, "x <= 89: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpFunction")},
+	{fn.ExpNonPositiveFunction, "x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpNonPositiveFunction")},
+	{fn.ExpBoundedFunction, "-128 <= x <= 44: 0.925 ulp, 0.9625 ulp where exp x < 2^-126", exponentialOf(exponentialClaims, "fn.ExpBoundedFunction")},
+	{fn.Exp2Function, "x <= 128: 0.83 ulp, 0.915 ulp where 2^x < 2^-126", exponentialOf(exponential2Claims, "fn.Exp2Function")},
 }
 
 // All returns the status of every function of package fn.

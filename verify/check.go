@@ -205,7 +205,7 @@ func scaled(s op.Scaling, k int) func(*trialRun) (int64, *finding, error) {
 		}
 		for i := range d.Operands {
 			o, a, b := &d.Operands[i], plain.array(i), l.array(i)
-			if !o.IsIn || o.IsIndex {
+			if !o.IsIn || o.IsIndex || a.DType.IsInteger() { // integers are not scaled
 				continue
 			}
 			isNegated := slices.Contains(s.Negated, o.Name)

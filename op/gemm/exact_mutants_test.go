@@ -49,7 +49,7 @@ func saturating(least, greatest int64) func(a, b []int32) int32 {
 }
 
 func wrongExact(l *mutants.List) {
-	l.Of(gemm.Int8Definition, num.I8)
+	l.Of(gemm.Int8Definition, num.F32)
 	l.From(mutants.KernelPractice)
 	l.Add("saturating", "the accumulator saturates instead of wrapping", mutants.PromisesBits, bytes(saturating(-1<<31, 1<<31-1)))
 	l.Add("saturating-i16", "pairs of products saturate in 16 bits, as vpmaddubsw does", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
@@ -134,7 +134,7 @@ func wrongExact(l *mutants.List) {
 }
 
 func rightExact(l *mutants.List) {
-	l.Of(gemm.Int8Definition, num.I8)
+	l.Of(gemm.Int8Definition, num.F32)
 	l.Add("descending", "products are added from the last to the first", mutants.PromisesBits, bytes(func(a, b []int32) (acc int32) {
 		for k := len(a) - 1; k >= 0; k-- {
 			acc += a[k] * b[k]

@@ -414,3 +414,41 @@ unfold ulp32. destruct (Req_dec z 0) as [-> | N].
 - rewrite ulp_FLT_0 by reflexivity. apply Rle_refl.
 - rewrite ulp_neq_0 by exact N. apply bpow_le. unfold cexp, FLT_exp. lia.
 Qed.
+
+(** The reduction of the argument of a power of two: x = k + r, exactly. *)
+Lemma reduce_integer (x : R) (magic kmin kmax : Z) :
+  F32 x -> (Z.abs kmin <= 2 ^ 20)%Z -> (Z.abs kmax <= 2 ^ 20)%Z -> IZR kmin <= x <= IZR kmax ->
+  8388608 <= x + IZR magic <= 16777215 ->
+  let t := rnd (x + IZR magic) in
+  let r := rnd (x - rnd (t - IZR magic)) in
+  exists k : Z, (kmin <= k <= kmax)%Z /\ t = IZR (k + magic) /\ r = x - IZR k /\ Rabs r <= / 2.
+Proof.
+intros F Hmin Hmax Hx Ht t r.
+destruct (rnd_integer (x + IZR magic) Ht) as [K [EK [DK HK]]].
+assert (exists k, K = (k + magic)%Z) as [k EK'] by (exists (K - magic)%Z; ring).
+exists k. rewrite EK', plus_IZR in DK.
+replace (IZR k + IZR magic - (x + IZR magic)) with (IZR k - x) in DK by ring.
+assert (Et : t = IZR K) by exact EK.
+assert (D := DK). apply Rabs_le_inv in D.
+assert (Ik : (kmin - 1 < k < kmax + 1)%Z).
+{ split; apply lt_IZR; [rewrite minus_IZR | rewrite plus_IZR]; lra. }
+assert (En : rnd (t - IZR magic) = IZR k).
+{ rewrite Et, EK', plus_IZR. replace (_ - _) with (IZR k * bpow radix2 0) by (simpl; ring).
+  rewrite round_generic; auto with typeclass_instances. simpl; ring. apply F32_dyadic; lia. }
+assert (Er : r = x - IZR k).
+{ unfold r. rewrite En. apply round_generic; auto with typeclass_instances.
+  destruct (Z.eq_dec k 0) as [-> | Hnz].
+  - replace (x - 0) with x by ring. exact F.
+  - destruct (F32_multiple (-1) x F) as [m Hm].
+    { assert (1 <= Rabs (IZR k)) by (rewrite <- abs_IZR; apply IZR_le; lia).
+      generalize (Rabs_triang_inv (IZR k) (IZR k - x)). replace (IZR k - (IZR k - x)) with x by ring. powers. lra. }
+    assert (Es : x - IZR k = IZR (m - k * 16777216) * bpow radix2 (-24)).
+    { rewrite Hm, minus_IZR, mult_IZR. change (-1 - 23)%Z with (-24)%Z. powers. field. }
+    rewrite Es. apply F32_dyadic; [|lia].
+    apply le_IZR. rewrite abs_IZR. rewrite Rabs_minus_sym, Es, Rabs_mult, (Rabs_pos_eq (bpow _ _)) in DK by apply bpow_ge_0.
+    revert DK. powers. change (IZR (2 ^ 24)) with 16777216. lra. }
+repeat split; try lia.
+- rewrite Et. f_equal. exact EK'.
+- exact Er.
+- rewrite Er, Rabs_minus_sym. exact DK.
+Qed.

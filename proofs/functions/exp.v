@@ -67,9 +67,8 @@ Proof. interval with (i_prec 120). Qed.
 (** The polynomial, without roundings. *)
 Definition polynomial (r : R) := (((((((11869829 / 8589934592) * r + (8985643 / 1073741824)) * r + (11185247 / 268435456)) * r + (5592357 / 33554432)) * r + (8388607 / 16777216)) * r + 1) * r + 1).
 
-Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 1 * exp (- r) - 1) <= 0.00000000314.
+Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 1 * exp (- r) - 1) <= 0.0000000031396.
 Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 10, i_prec 90, i_depth 25). Qed.
-
 
 (** The reduction of the argument: x = k*ln 2 + R, and r is near R. *)
 Lemma reduction_negative : forall x, F32 (xc x) -> (-104) <= (xc x) <= 0 -> magic x = 12583103 ->
@@ -289,8 +288,8 @@ destruct (Rlt_le_dec x (-104)) as [N | N].
     apply Rabs_le_inv in W. assert (0 < exp (-104)) by apply exp_pos.
     apply Rlt_le_trans with 7e-46. apply Rabs_lt. lra. powers. interval with (i_prec 60). }
   assert (S : exp x < 7e-46).
-  { apply Rlt_trans with (exp (-104)). now apply exp_increasing. interval with (i_prec 60). }
-  assert (P := exp_pos x).
+  { apply Rlt_trans with (exp (-104)). apply exp_increasing. exact N. interval with (i_prec 60). }
+  assert (P : 0 < exp x) by apply exp_pos.
   assert (T : 7e-46 <= bpow radix2 (-150)) by (powers; interval with (i_prec 60)).
   assert (T2 : bpow radix2 (-150) <= bpow radix2 (-126)) by (apply bpow_le; lia).
   assert (U := ulp32_least (exp x)).

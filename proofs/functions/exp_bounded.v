@@ -51,9 +51,8 @@ Proof. interval with (i_prec 120). Qed.
 (** The polynomial, without roundings. *)
 Definition polynomial (r : R) := (((((((11869829 / 158456325028528675187087900672) * r + (8985643 / 19807040628566084398385987584)) * r + (11185247 / 4951760157141521099596496896)) * r + (5592357 / 618970019642690137449562112)) * r + (8388607 / 309485009821345068724781056)) * r + (1 / 18446744073709551616)) * r + (1 / 18446744073709551616)).
 
-Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 18446744073709551616 * exp (- r) - 1) <= 0.00000000314.
+Lemma method : forall r, Rabs r <= 0.34658 -> Rabs (polynomial r * 18446744073709551616 * exp (- r) - 1) <= 0.0000000031396.
 Proof. intros r H. unfold polynomial. interval with (i_bisect r, i_taylor r, i_degree 10, i_prec 90, i_depth 25). Qed.
-
 
 (** The reduction of the argument: x = k*ln 2 + R, and r is near R. *)
 Lemma reduction : forall x, F32 x -> (-128) <= x <= 44 ->
