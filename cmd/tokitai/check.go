@@ -130,10 +130,10 @@ answers, and is divided among the formats: how long a program takes to start, an
 come on top of it.
 
 With --batch FOLDER, every file of a folder is a kernel: --exec 'python3 {}' runs it, with the
-file's path in the place of {}. Each kernel is judged by a process of its own, as many at a time as there are
-processors, all under one seed. A line is printed for each as it finishes; with --json, it is
-an object. The exit code is 3 if any is rejected, and 4 if none is but some are undecided.
---out, --html and --bench are for one kernel.
+file's path in the place of {}. Each kernel is judged by a process of its own, as many at a
+time as there are processors, all under one seed. A line is printed for each as it finishes;
+with --json, it is an object. The exit code is 3 if any is rejected, and 4 if none is but
+some are undecided. --out, --html and --bench are for one kernel.
 
 Inputs are drawn from a seed that the kernel cannot know. The seed is printed and recorded;
 --seed repeats a run.

@@ -282,6 +282,10 @@ class NumPy(Library):
     def is_array(self, value: Any) -> bool:
         return isinstance(value, (self.numpy.ndarray, self.numpy.generic))
 
+    def check_class(self, value: Any, who: str, name: str) -> None:
+        if isinstance(value, self.numpy.ndarray) and type(value) is not self.numpy.ndarray:
+            raise Wrong(f"{who} gave a {type(value).__name__}, a subclass of numpy.ndarray, whose elements may be computed later: want a numpy.ndarray", name)
+
     def data(self, value: Any, name: str, tensor: Tensor, who: str) -> bytes:
         return super().data(self.numpy.asarray(value) if isinstance(value, self.numpy.generic) else value, name, tensor, who)
 

@@ -152,7 +152,7 @@ class Kernel:
                 raise Wrong(f"{self.name} refused: {error}", is_refusal=True) from error
             except Wrong:
                 raise
-            except Exception as error:
+            except BaseException as error:  # SystemExit and KeyboardInterrupt, too
                 raise Wrong(calling.account(error, self.name) + self._hint(error)) from error
             finally:
                 if os.getpid() != self._process:
@@ -167,7 +167,7 @@ class Kernel:
             self._look_back()
         return results, nanoseconds
 
-    def _hint(self, error: Exception) -> str:
+    def _hint(self, error: BaseException) -> str:
         if self.memory and (isinstance(error, MemoryError) or "allocate memory" in str(error)):
             return f"; its process may allocate {self.memory / 2**30:.3g} GiB (memory=)"
         return ""
