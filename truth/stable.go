@@ -144,6 +144,9 @@ func EncloseStable(d *def.Definition, operands []num.Array, o StableOptions) (*S
 	if err := o.Order.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Name, err)
 	}
+	if d.Ring.IsExact() {
+		return nil, fmt.Errorf("%s: sums in %s are exact, and admit one result each: promise bits", d.Name, d.Ring)
+	}
 	s := &Stable{o: o, call: &call{d: d, operands: operands, Options: Options{
 		Params: o.Params, Model: o.Model, Order: &o.Order, FunctionULP: o.FunctionULP, Mode: Exact, Context: o.Context,
 	}}}
