@@ -53,7 +53,7 @@ func TestDoc(t *testing.T) {
 	for _, p := range products {
 		all = append(all, p.definition)
 	}
-	all = append(all, FP8ForwardDefinition)
+	all = append(all, FP8ForwardDefinition, Int8Definition, ZPKDefinition)
 	optest.Doc(t, "doc.go", all...)
 }
 
