@@ -5,6 +5,7 @@ import (
 
 	"tokitai/def"
 	"tokitai/engine"
+	"tokitai/num"
 	"tokitai/op/softmax"
 	"tokitai/verify"
 )
@@ -22,7 +23,7 @@ func TestIsFallback(t *testing.T) {
 	best, twin, bounded := &engine.Lowering{Name: "best"}, &engine.Lowering{Name: "twin"}, &engine.Lowering{Name: "bounded", IsBounded: true}
 	b := listed{best, bounded, twin}
 	for l, want := range map[*engine.Lowering]bool{best: false, bounded: false, twin: true, {Name: "own"}: false} {
-		x := &verify.Target{Definition: softmax.ForwardDefinition, Lowering: l, Backend: b}
+		x := &verify.Target{Definition: softmax.ForwardDefinition, Lowering: l, Backend: b, DType: num.F16}
 		if got := x.IsFallback(); got != want {
 			t.Errorf("%s: IsFallback() = %t, want %t", l.Name, got, want)
 		}
