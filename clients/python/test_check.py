@@ -9,9 +9,10 @@ import tempfile
 import time
 import unittest
 from typing import Any, List
+from unittest import mock
 
 import tokitai
-from tokitai import Tensor, arrays, calling, loading, operands
+from tokitai import Tensor, arrays, calling, loading, operands, processes
 from tokitai.calling import Shape, Wrong
 
 SOFTMAX = Shape("softmax.forward", ("x",), ("y",), ())
@@ -133,6 +134,15 @@ class Script(unittest.TestCase):
                 loading.load(f"{path}:f", {loading.STOP_AT: "1", loading.DIGEST: '{"%s:f": "0"}' % path})
             with self.assertRaisesRegex(calling.Absent, "has no function g"):
                 loading.load(f"{path}:g", {loading.STOP_AT: "1"})
+
+
+class Forks(unittest.TestCase):
+    def test_not_with_a_driver(self) -> None:
+        """A driver that was started does not work in a forked child."""
+        self.assertTrue(processes.can_fork("torch", "cuda"))
+        with mock.patch("os.readlink", return_value="/dev/nvidiactl"):
+            self.assertFalse(processes.can_fork("torch", "cuda"))
+            self.assertTrue(processes.can_fork("torch", "cpu"))
 
 
 class Conventions(unittest.TestCase):

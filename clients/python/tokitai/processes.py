@@ -46,7 +46,18 @@ def can_fork(library: str, device: str) -> bool:
     torch = sys.modules.get("torch")
     if library == "jax" or not hasattr(os, "fork"):  # its threads do not survive a fork
         return False
-    return not (device.startswith("cuda") and (library == "cupy" or (torch is not None and torch.cuda.is_initialized())))
+    return not (device.startswith("cuda") and (library == "cupy" or (torch is not None and torch.cuda.is_initialized()) or _has_opened_a_gpu()))
+
+
+def _has_opened_a_gpu() -> bool:
+    """Reports whether a driver was started here, as torch.cuda.is_available does: it does not work in forked children."""
+    for descriptor in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("/dev/nvidia"):
+                return True
+        except OSError:  # it has been closed
+            pass
+    return False
 
 
 def fresh_command(functions: Mapping[str, Callable], options: hosting.Options) -> List[str]:
